@@ -16,8 +16,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut tracker = Tracker::new(&Options::default());
     if Path::new(&name).is_file() {
         let mut reader = Reader::new(File::open(&name)?);
-        while let Next::Packet(packet) = reader.next()? {
-            tracker.packet(&packet, None);
+        loop {
+            match reader.next()? {
+                Next::Packet(packet) => tracker.packet(&packet, None),
+                Next::OddRecord => tracker.odd_record(),
+                Next::Pending | Next::End => break,
+            }
         }
     } else {
         let mut live = Live::open(&name)?;
@@ -30,6 +34,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
         println!("{} packets dropped by the kernel", live.drops());
     }
+    tracker.finish();
     for row in tracker.paths() {
         let free = row.free.map_or("unknown".to_owned(), |free| {
             format!("{} ({} to {}, {} windows)", free.rate, free.low, free.high, free.windows)

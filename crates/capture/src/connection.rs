@@ -6,11 +6,10 @@ use std::net::IpAddr;
 use headway_core::estimate::sabes::{Estimate, Handshake, Segment, Settings, Transfer};
 use headway_core::{Instant, Rate};
 
+use crate::copies::Places;
 use crate::headers::{Endpoint, Tcp};
 use crate::path::{Path, Sums, Volume};
 
-/// After this time without a packet where the first ones were captured, packets captured elsewhere count, ns.
-const MOVED: i64 = 1_000_000_000;
 /// MSS of packets of 1500 bytes, where no handshake told it.
 const DEFAULT_MSS: u16 = 1_460;
 /// Largest IP packet on a wire, bytes.
@@ -57,9 +56,6 @@ impl Key {
     }
 }
 
-/// Where a packet was captured: the interface, and whether it was outgoing there.
-pub(crate) type Place = (u32, Option<bool>);
-
 /// How it is known which end of a connection is near the tap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Evidence {
@@ -94,8 +90,8 @@ impl Evidence {
 /// What one end of a connection sends.
 #[derive(Debug, Default)]
 pub(crate) struct Half {
-    /// Where its packets are captured, and the time of the last.
-    place: Option<(Place, Instant)>,
+    /// Where its packets are captured.
+    pub(crate) places: Places,
     pub(crate) volume: Volume,
     /// All packets, also those without data.
     pub(crate) packets: u64,
@@ -168,6 +164,8 @@ pub(crate) struct Connection {
     /// The end that is near the tap.
     pub(crate) near: Option<(usize, Evidence)>,
     handshake: Handshake,
+    /// Whether the capturing host forwards its packets, so that their headings do not tell which end is near.
+    pub(crate) forwarded: bool,
     /// Whether either end closed or aborted it.
     pub(crate) closed: bool,
 }
@@ -180,6 +178,7 @@ impl Connection {
             last: at,
             near: None,
             handshake: Handshake::default(),
+            forwarded: false,
             closed: false,
         }
     }
@@ -201,16 +200,6 @@ impl Connection {
         !(is_first && belongs) && (self.closed || self.halves.iter().any(|half| half.packets > 0))
     }
 
-    /// Whether a packet is a copy of one captured elsewhere; otherwise takes note of its place.
-    pub(crate) fn is_copy(&mut self, end: usize, place: Place, at: Instant) -> bool {
-        let known = &mut self.halves[end].place;
-        let elsewhere = known.is_some_and(|(other, last)| other != place && (at - last).ns() < MOVED);
-        if !elsewhere {
-            *known = Some((place, at));
-        }
-        elsewhere
-    }
-
     /// Takes note of the handshake, and of the end that it shows to be near; returns whether another end was assumed.
     pub(crate) fn shake_hands(&mut self, end: usize, segment: &Segment) -> bool {
         if self.handshake.is_over() {
@@ -227,6 +216,17 @@ impl Connection {
             Some((other, _)) => other != near,
             None => false,
         }
+    }
+
+    /// The capturing host received a packet and sent it on, so the headings of packets do not tell which end is near;
+    /// returns whether one was taken for it because of them.
+    pub(crate) fn forward(&mut self) -> bool {
+        self.forwarded = true;
+        let by_heading = self.near.is_some_and(|(_, by)| by == Evidence::Heading);
+        if by_heading {
+            self.near = self.handshake.near().map(|near| (near, Evidence::Handshake));
+        }
+        by_heading
     }
 
     /// Counts a packet of an end, and returns its data; `framing` is the link layer's bytes of every packet on the wire.

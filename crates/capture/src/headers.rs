@@ -3,23 +3,20 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use etherparse::{
-    Ipv4HeaderSlice, Ipv6ExtensionsSlice, Ipv6HeaderSlice, TcpHeaderSlice, TcpOptionElement,
-    TcpOptionReadError, TcpOptionsIterator, err, ip_number,
+    Ipv4HeaderSlice, Ipv6ExtensionsSlice, Ipv6HeaderSlice, TcpOptionElement, TcpOptionReadError,
+    TcpOptionsIterator, err, ip_number,
 };
 use headway_core::estimate::sabes::Flags;
 
-use crate::{Link, Packet};
+use crate::Packet;
+use crate::layers::{self, Stop, Unread};
 
-const IPV4: u16 = 0x0800;
-const IPV6: u16 = 0x86dd;
-/// Tag protocol identifiers of VLANs: 802.1Q, 802.1ad, and the older number of stacked tags.
-const VLAN: [u16; 3] = [0x8100, 0x88a8, 0x9100];
-/// Most VLAN tags of a frame that are read.
-const MAX_TAGS: usize = 4;
-/// Bytes of an Ethernet header's two addresses.
-const ETHERNET_ADDRESSES: usize = 12;
-/// The packet type of Linux cooked captures that says that this host sent the packet.
-const OUTGOING: u16 = 4;
+/// Most packets within packets that are opened.
+const MAX_TUNNELS: usize = 8;
+/// The bytes of a TCP header up to its window; of the rest, only options matter.
+const LEAST_TCP: usize = 16;
+/// Length of a TCP header without options.
+const FIXED_TCP: usize = 20;
 
 /// Why a packet is not used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,13 +33,19 @@ pub enum Skipped {
     Snapped,
     /// Its headers contradict each other or the length of the packet.
     Malformed,
-    /// It was captured twice, on two interfaces.
+    /// It was captured several times.
     Copy,
+    /// Its time stamp is wrong: the packets before and after it contradict it.
+    WrongStamp,
+    /// The file's record of it makes no sense, or has no time stamp.
+    OddRecord,
+    /// It does not pass the user's filter.
+    Filtered,
 }
 
 impl Skipped {
     /// All reasons.
-    pub const ALL: [Skipped; 7] = [
+    pub const ALL: [Skipped; 10] = [
         Skipped::ForeignLink,
         Skipped::NotIp,
         Skipped::NotTcp,
@@ -50,6 +53,9 @@ impl Skipped {
         Skipped::Snapped,
         Skipped::Malformed,
         Skipped::Copy,
+        Skipped::WrongStamp,
+        Skipped::OddRecord,
+        Skipped::Filtered,
     ];
 
     /// Returns the reason as a name for results, such as `not-tcp`.
@@ -62,6 +68,9 @@ impl Skipped {
             Skipped::Snapped => "snapped",
             Skipped::Malformed => "malformed",
             Skipped::Copy => "copy",
+            Skipped::WrongStamp => "wrong-stamp",
+            Skipped::OddRecord => "odd-record",
+            Skipped::Filtered => "filtered",
         }
     }
 }
@@ -100,82 +109,84 @@ pub struct Tcp {
     pub mss: Option<u16>,
     /// Whether the segment carries SACK blocks.
     pub sack: bool,
+    /// A number made of the SACK blocks, so that segments with other blocks have another one.
+    pub blocks: u32,
     /// The value and the echo of the timestamps option.
     pub timestamps: Option<(u32, u32)>,
+    /// Whether the capture kept less than all options.
+    pub cut: bool,
+    /// The identification of an IPv4 packet; 0 in IPv6, which has none.
+    pub identification: u16,
     /// Whether the capturing host sent (`true`) or received (`false`) the packet; `None` if the capture does not tell.
     pub outgoing: Option<bool>,
 }
 
-/// Reads the headers of a packet. Allocates nothing.
+/// A packet within a packet.
+enum Within {
+    Tcp(Tcp),
+    /// The IP protocol, and where it begins.
+    Other(u8, usize),
+}
+
+/// Reads the headers of a packet; of one within tunnels, those of the innermost. Allocates nothing.
 ///
 /// # Errors
 /// [`Skipped`] if the packet is not a TCP segment, or not enough of it is there.
 pub fn parse(packet: &Packet<'_>) -> Result<Tcp, Skipped> {
-    let (start, outgoing) = network(packet)?;
-    let data = packet.data.get(start..).ok_or(Skipped::Snapped)?;
-    // The original length counts where the IP header has none, as in packets captured before segmentation.
-    let original = (packet.length as usize).saturating_sub(start);
-    match data.first().ok_or(Skipped::Snapped)? >> 4 {
-        4 => ipv4(data, original, outgoing),
-        6 => ipv6(data, original, outgoing),
-        _ => Err(Skipped::Malformed),
-    }
-}
-
-/// Returns where the IP header starts, and whether the packet is outgoing.
-fn network(packet: &Packet<'_>) -> Result<(usize, Option<bool>), Skipped> {
-    let data = packet.data;
-    let half = |at: usize| {
-        let bytes = data.get(at..at + 2).ok_or(Skipped::Snapped)?;
-        Ok(u16::from_be_bytes([bytes[0], bytes[1]]))
-    };
-    let header = packet.link.header().ok_or(Skipped::ForeignLink)?;
-    match packet.link {
-        Link::Ethernet => Ok((tagged(ETHERNET_ADDRESSES, half)?, None)),
-        Link::Cooked => Ok((tagged(header - 2, half)?, Some(half(0)? == OUTGOING))),
-        Link::Cooked2 => {
-            let kind = *data.get(10).ok_or(Skipped::Snapped)?;
-            let outgoing = Some(u16::from(kind) == OUTGOING);
-            // The protocol comes first here; tags, if any, follow the header.
-            match half(0)? {
-                IPV4 | IPV6 => Ok((header, outgoing)),
-                tag if VLAN.contains(&tag) => Ok((tagged(header + 2, half)?, outgoing)),
-                _ => Err(Skipped::NotIp),
+    let (mut start, outgoing) = layers::network(packet)?;
+    for tunnels in 0..=MAX_TUNNELS {
+        let data = packet.data.get(start..).ok_or(Skipped::Snapped)?;
+        // The original length counts where the IP header has none, as in packets captured before segmentation.
+        let original = (packet.length as usize).saturating_sub(start);
+        let within = match data.first().ok_or(Skipped::Snapped)? >> 4 {
+            4 => ipv4(data, original, outgoing)?,
+            6 => ipv6(data, original, outgoing)?,
+            // What follows labels, for example, is no more than likely.
+            _ if tunnels > 0 => return Err(Skipped::NotTcp),
+            _ => return Err(Skipped::Malformed),
+        };
+        match within {
+            Within::Tcp(tcp) => return Ok(tcp),
+            Within::Other(protocol, at) => {
+                start = match layers::inside(packet.data, protocol, start + at) {
+                    Some(Ok(start)) => start,
+                    Some(Err(Stop::Snapped)) => return Err(Skipped::Snapped),
+                    Some(Err(Stop::Unread(_))) | None => return Err(Skipped::NotTcp),
+                }
             }
         }
-        Link::Loopback => {
-            let family = data.first_chunk().ok_or(Skipped::Snapped)?;
-            let family = u32::from_le_bytes(*family);
-            match family.min(family.swap_bytes()) {
-                // AF_INET, and AF_INET6 of Linux, NetBSD, FreeBSD and macOS.
-                2 | 10 | 24 | 28 | 30 => Ok((header, None)),
-                _ => Err(Skipped::NotIp),
-            }
-        }
-        Link::Raw | Link::Other(_) => Ok((header, None)),
+    }
+    Err(Skipped::NotTcp)
+}
+
+/// Returns the number of the protocol because of which a packet is not IP, or has a link layer that is not read.
+pub fn unread(packet: &Packet<'_>) -> Option<Unread> {
+    match layers::network(packet) {
+        Err(Stop::Unread(unread)) => Some(unread),
+        _ => None,
     }
 }
 
-/// Skips VLAN tags from the protocol number at `at` on; returns where the IP header starts.
-fn tagged(at: usize, half: impl Fn(usize) -> Result<u16, Skipped>) -> Result<usize, Skipped> {
-    for tags in 0..=MAX_TAGS {
-        let at = at + 4 * tags;
-        match half(at)? {
-            IPV4 | IPV6 => return Ok(at + 2),
-            protocol if VLAN.contains(&protocol) => {}
-            _ => break,
+impl From<Stop> for Skipped {
+    fn from(stop: Stop) -> Skipped {
+        match stop {
+            Stop::Unread(Unread::Link(_)) => Skipped::ForeignLink,
+            Stop::Unread(_) => Skipped::NotIp,
+            Stop::Snapped => Skipped::Snapped,
         }
     }
-    Err(Skipped::NotIp)
 }
 
-fn ipv4(data: &[u8], original: usize, outgoing: Option<bool>) -> Result<Tcp, Skipped> {
+fn ipv4(data: &[u8], original: usize, outgoing: Option<bool>) -> Result<Within, Skipped> {
     let header = Ipv4HeaderSlice::from_slice(data).map_err(|error| match error {
         err::ipv4::HeaderSliceError::Len(_) => Skipped::Snapped,
         err::ipv4::HeaderSliceError::Content(_) => Skipped::Malformed,
     })?;
+    let start = header.slice().len();
     if header.protocol() != ip_number::TCP {
-        return Err(Skipped::NotTcp);
+        // The first fragment of a tunnel has all headers of what is in it.
+        let later = header.fragments_offset().value() > 0;
+        return if later { Err(Skipped::NotTcp) } else { Ok(Within::Other(header.protocol().0, start)) };
     }
     if header.is_fragmenting_payload() {
         return Err(Skipped::Fragment);
@@ -184,12 +195,12 @@ fn ipv4(data: &[u8], original: usize, outgoing: Option<bool>) -> Result<Tcp, Ski
         0 => original,
         length => length,
     };
-    let start = header.slice().len();
     let addresses = [header.source_addr(), header.destination_addr()].map(IpAddr::V4);
-    tcp(&data[start..], start, length, addresses, outgoing)
+    let tcp = tcp(&data[start..], start, length, addresses)?;
+    Ok(Within::Tcp(Tcp { outgoing, identification: header.identification(), ..tcp }))
 }
 
-fn ipv6(data: &[u8], original: usize, outgoing: Option<bool>) -> Result<Tcp, Skipped> {
+fn ipv6(data: &[u8], original: usize, outgoing: Option<bool>) -> Result<Within, Skipped> {
     let header = Ipv6HeaderSlice::from_slice(data).map_err(|error| match error {
         err::ipv6::HeaderSliceError::Len(_) => Skipped::Snapped,
         err::ipv6::HeaderSliceError::Content(_) => Skipped::Malformed,
@@ -205,54 +216,54 @@ fn ipv6(data: &[u8], original: usize, outgoing: Option<bool>) -> Result<Tcp, Ski
         return Err(Skipped::Fragment);
     }
     if protocol != ip_number::TCP {
-        return Err(Skipped::NotTcp);
+        return Ok(Within::Other(protocol.0, data.len() - rest.len()));
     }
     let length = match usize::from(header.payload_length()) {
         0 => original,
         length => start + length,
     };
     let addresses = [header.source_addr(), header.destination_addr()].map(IpAddr::V6);
-    tcp(rest, data.len() - rest.len(), length, addresses, outgoing)
+    Ok(Within::Tcp(Tcp { outgoing, ..tcp(rest, data.len() - rest.len(), length, addresses)? }))
 }
 
 /// Reads the TCP header at the start of `data`, behind `start` bytes of IP headers of a packet of `length` bytes.
-fn tcp(
-    data: &[u8],
-    start: usize,
-    length: usize,
-    addresses: [IpAddr; 2],
-    outgoing: Option<bool>,
-) -> Result<Tcp, Skipped> {
-    let header = TcpHeaderSlice::from_slice(data).map_err(|error| match error {
-        err::tcp::HeaderSliceError::Len(_) => Skipped::Snapped,
-        err::tcp::HeaderSliceError::Content(_) => Skipped::Malformed,
-    })?;
-    let headers = start + header.slice().len();
-    let payload = length.checked_sub(headers).ok_or(Skipped::Malformed)?;
-    let flags = Flags { syn: header.syn(), fin: header.fin(), rst: header.rst() };
+fn tcp(data: &[u8], start: usize, length: usize, addresses: [IpAddr; 2]) -> Result<Tcp, Skipped> {
+    let header: &[u8; LEAST_TCP] = data.first_chunk().ok_or(Skipped::Snapped)?;
+    let half = |at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
+    let word = |at: usize| u32::from(half(at)) << 16 | u32::from(half(at + 2));
+    let size = usize::from(header[12] >> 4) * 4;
+    if size < FIXED_TCP {
+        return Err(Skipped::Malformed);
+    }
+    let payload = length.checked_sub(start + size).ok_or(Skipped::Malformed)?;
+    let flag = |bit: u8| header[13] & bit != 0;
     let [source, destination] = addresses;
     let mut tcp = Tcp {
-        source: Endpoint { address: source, port: header.source_port() },
-        destination: Endpoint { address: destination, port: header.destination_port() },
-        sequence: header.sequence_number(),
-        acknowledgement: header.ack().then(|| header.acknowledgment_number()),
+        source: Endpoint { address: source, port: half(0) },
+        destination: Endpoint { address: destination, port: half(2) },
+        sequence: word(4),
+        acknowledgement: flag(0x10).then(|| word(8)),
         payload: payload as u32,
-        headers: headers as u32,
-        window: header.window_size(),
-        flags,
+        headers: (start + size) as u32,
+        window: half(14),
+        flags: Flags { syn: flag(2), fin: flag(1), rst: flag(4) },
         window_scale: None,
         mss: None,
         sack: false,
+        blocks: 0,
         timestamps: None,
-        outgoing,
+        cut: data.len() < size,
+        identification: 0,
+        outgoing: None,
     };
-    options(&header, &mut tcp);
+    if size > FIXED_TCP {
+        options(data.get(FIXED_TCP..size.min(data.len())).unwrap_or_default(), &mut tcp);
+    }
     Ok(tcp)
 }
 
 /// Reads the options up to the first that is malformed, as Linux does.
-fn options(header: &TcpHeaderSlice<'_>, tcp: &mut Tcp) {
-    let mut rest = header.options();
+fn options(mut rest: &[u8], tcp: &mut Tcp) {
     loop {
         let mut options = TcpOptionsIterator::from_slice(rest);
         match options.next() {
@@ -261,7 +272,11 @@ fn options(header: &TcpHeaderSlice<'_>, tcp: &mut Tcp) {
                 tcp.window_scale = Some(shift.min(14));
             }
             Some(Ok(TcpOptionElement::MaximumSegmentSize(mss))) if tcp.flags.syn => tcp.mss = Some(mss),
-            Some(Ok(TcpOptionElement::SelectiveAcknowledgement(..))) => tcp.sack = true,
+            Some(Ok(TcpOptionElement::SelectiveAcknowledgement(first, others))) => {
+                tcp.sack = true;
+                let blocks = others.iter().flatten().chain([&first]);
+                tcp.blocks = blocks.fold(0, |sum, (from, to)| sum.rotate_left(7) ^ from ^ to.rotate_left(16));
+            }
             Some(Ok(TcpOptionElement::Timestamp(value, echo))) => tcp.timestamps = Some((value, echo)),
             Some(Ok(_)) => {}
             // The iterator ends at options it does not know; their length says where the next one is.

@@ -6,8 +6,11 @@
 
 mod clock;
 mod connection;
+mod copies;
 pub mod file;
+mod filter;
 pub mod headers;
+mod layers;
 mod link;
 pub mod live;
 mod lru;
@@ -17,8 +20,10 @@ mod tracker;
 
 pub use clock::ClockCounts;
 pub use connection::Evidence;
-pub use file::{Next, Packet, ReadError, Reader};
+pub use file::{FileError, Next, Packet, ReadError, Reader, Several, Unpacked};
+pub use filter::{Filter, FilterError};
 pub use headers::{Endpoint, Skipped};
+pub use layers::Unread;
 pub use link::Link;
 pub use live::{Live, LiveError};
 pub use path::{Direction, Free, Grouping, PathKey, Peer, RoundTrips, Sums, Volume};

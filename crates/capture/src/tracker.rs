@@ -1,22 +1,28 @@
 //! Follows the TCP connections in a capture and estimates what is free on their paths.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 
 use headway_core::estimate::sabes::{Segment, Settings, Side, Transfer, Way};
 use headway_core::{Duration, Instant, Rate};
 
-use crate::clock::{Clock, ClockCounts};
+use crate::Packet;
+use crate::clock::{ClockCounts, Clocks, Stamp, Verdict};
 use crate::connection::{Connection, Evidence, Key};
+use crate::copies::{Kind, Place, Recent};
+use crate::filter::Filter;
 use crate::headers::{self, Skipped, Tcp};
+use crate::layers::Unread;
 use crate::lru::Lru;
 use crate::path::{Direction, Grouping, Path, PathKey, Peer};
-use crate::{Link, Packet};
 
-/// Most interfaces with a clock of their own; later ones share the last.
-const CLOCKS: usize = 64;
+/// Most packets that wait until later ones tell whether their time stamps are right.
+const WAITING: usize = 64;
 /// Most addresses that are remembered as near.
 const NEAR_ADDRESSES: usize = 4_096;
+
+/// Most protocols that are not read that are counted by their numbers.
+const UNREAD: usize = 16;
 
 /// The settings of a [`Tracker`].
 #[derive(Clone, Copy, Debug)]
@@ -60,8 +66,6 @@ pub struct Counts {
     pub used: u64,
     /// Packets not used, in the order of [`Skipped::ALL`].
     pub skipped: [u64; Skipped::ALL.len()],
-    /// Time stamps that were changed.
-    pub clock: ClockCounts,
     /// Connections seen.
     pub connections: u64,
     /// Connections removed from the full table to make room for others.
@@ -72,8 +76,9 @@ pub struct Counts {
     pub one_way: u64,
     /// Transfers of which only ACKs were captured.
     pub acks_only: u64,
-    /// The first link layer that is not supported.
-    pub foreign: Option<Link>,
+    /// Protocols that are not read, in the order in which they appeared, with their packets. Those that came after the
+    /// table was full are counted in `skipped` only.
+    pub unread: [Option<(Unread, u64)>; UNREAD],
 }
 
 impl Counts {
@@ -85,16 +90,38 @@ impl Counts {
     fn skip(&mut self, reason: Skipped) {
         self.skipped[reason as usize] += 1;
     }
+
+    /// Counts a packet of a protocol that is not read; those that do not fit the table are in the sums of skipped ones.
+    fn name(&mut self, unread: Unread) {
+        let known = |entry: &&mut Option<(Unread, u64)>| entry.is_none_or(|(other, _)| other == unread);
+        if let Some(entry) = self.unread.iter_mut().find(known) {
+            entry.get_or_insert((unread, 0)).1 += 1;
+        }
+    }
+}
+
+/// A packet whose time is not yet known.
+#[derive(Debug)]
+struct Waiting {
+    stamp: Stamp,
+    parsed: Result<Tcp, Skipped>,
 }
 
 /// Follows connections packet by packet, in bounded memory.
+///
+/// The first packets, and those whose time stamps leap, are used when the packets after them have shown that their times
+/// are right; see [`Tracker::finish`].
 #[derive(Debug)]
 pub struct Tracker {
     options: Options,
     pub(crate) counts: Counts,
-    clocks: Vec<Clock>,
+    clocks: Clocks,
+    /// Packets since the first whose time is not yet known.
+    waiting: VecDeque<Waiting>,
     pub(crate) connections: Lru<Key, Connection>,
     pub(crate) paths: Lru<PathKey, Path>,
+    recent: Recent,
+    filter: Option<Filter>,
     /// Bytes that transfers use.
     memory: usize,
     /// Addresses that are near, as other connections showed.
@@ -115,9 +142,12 @@ impl Tracker {
         Tracker {
             options: *options,
             counts: Counts::default(),
-            clocks: vec![Clock::default(); 1],
+            clocks: Clocks::new(),
+            waiting: VecDeque::with_capacity(WAITING),
             connections: Lru::new(options.connections),
             paths,
+            recent: Recent::new(),
+            filter: None,
             memory: 0,
             near: HashMap::new(),
             first: None,
@@ -126,9 +156,19 @@ impl Tracker {
         }
     }
 
+    /// Uses only the segments that pass a filter.
+    pub fn set_filter(&mut self, filter: Filter) {
+        self.filter = Some(filter);
+    }
+
     /// Returns what has been counted.
     pub fn counts(&self) -> &Counts {
         &self.counts
+    }
+
+    /// Returns the time stamps that were changed.
+    pub fn clock(&self) -> ClockCounts {
+        self.clocks.counts
     }
 
     /// Returns the time of the latest packet.
@@ -149,40 +189,72 @@ impl Tracker {
     /// Returns the bytes of memory in use: tables of full size and transfers.
     pub fn memory(&self) -> usize {
         let paths: usize = self.paths.iter().map(|(_, path)| path.memory()).sum();
-        self.connections.memory() + self.paths.memory() + self.memory + paths
+        self.connections.memory() + self.paths.memory() + self.recent.memory() + self.memory + paths
     }
 
     /// Takes the next packet of a capture; `outgoing` overrides what its link layer says.
     pub fn packet(&mut self, packet: &Packet<'_>, outgoing: Option<bool>) {
         self.counts.packets += 1;
         self.counts.bytes += u64::from(packet.length);
-        let at = self.time(packet);
-        match headers::parse(packet) {
-            Ok(mut tcp) => {
-                tcp.outgoing = outgoing.or(tcp.outgoing);
-                self.segment(at, packet.interface, &tcp);
+        let stamp = Stamp { interface: packet.interface, at: packet.at };
+        let mut parsed = headers::parse(packet);
+        match &mut parsed {
+            Ok(tcp) => tcp.outgoing = outgoing.or(tcp.outgoing),
+            Err(Skipped::ForeignLink | Skipped::NotIp) => {
+                headers::unread(packet).into_iter().for_each(|unread| self.counts.name(unread));
             }
-            Err(reason) => {
-                if reason == Skipped::ForeignLink {
-                    self.counts.foreign.get_or_insert(packet.link);
-                }
-                self.counts.skip(reason);
+            Err(_) => {}
+        }
+        if self.waiting.is_empty()
+            && let Some(at) = self.clocks.next(stamp)
+        {
+            return self.timed(at, stamp.interface, &parsed);
+        }
+        self.waiting.push_back(Waiting { stamp, parsed });
+        self.judge(self.waiting.len() == WAITING);
+    }
+
+    /// Counts a record without a packet that could be used.
+    pub fn odd_record(&mut self) {
+        self.counts.packets += 1;
+        self.counts.skip(Skipped::OddRecord);
+    }
+
+    /// Uses the packets that wait for later ones: call it at the end of a capture.
+    pub fn finish(&mut self) {
+        while !self.waiting.is_empty() {
+            self.judge(true);
+        }
+    }
+
+    /// Uses the packets whose times are known by now; the first one in any case if it is the `last` occasion.
+    fn judge(&mut self, mut last: bool) {
+        while let Some(Waiting { stamp, .. }) = self.waiting.front() {
+            let behind = self.waiting.iter().skip(1).map(|waiting| waiting.stamp);
+            let Some(verdict) = self.clocks.judge(*stamp, behind, last) else { return };
+            last = false;
+            let Some(Waiting { stamp, parsed }) = self.waiting.pop_front() else { return };
+            match verdict {
+                Verdict::At(at) => self.timed(at, stamp.interface, &parsed),
+                Verdict::Wrong => self.counts.skip(Skipped::WrongStamp),
             }
         }
     }
 
-    /// Returns the time of a packet by the clock of its interface.
-    fn time(&mut self, packet: &Packet<'_>) -> Instant {
-        let clock = (packet.interface as usize).min(CLOCKS - 1);
-        if clock >= self.clocks.len() {
-            self.clocks.resize(clock + 1, Clock::default());
-        }
-        let at = self.clocks[clock].time(packet.at, &mut self.counts.clock);
-        if self.first.is_none() {
-            (self.first, self.interval) = (Some(at), at);
-        }
+    /// Takes a packet whose time is known.
+    fn timed(&mut self, at: Instant, interface: u32, parsed: &Result<Tcp, Skipped>) {
+        let first = *self.first.get_or_insert_with(|| {
+            self.interval = at;
+            at
+        });
         self.now = self.now.max(at);
-        at
+        match parsed {
+            Ok(tcp) => match &self.filter {
+                Some(filter) if !filter.passes(tcp, at, first) => self.counts.skip(Skipped::Filtered),
+                _ => self.segment(at, interface, tcp),
+            },
+            Err(reason) => self.counts.skip(*reason),
+        }
     }
 
     /// Takes a TCP segment that was captured on an interface.
@@ -190,7 +262,12 @@ impl Tracker {
         let (key, end) = Key::of(tcp);
         let place = self.place(key, end, at, tcp);
         let Some(connection) = self.connections.value(place) else { return };
-        if connection.is_copy(end, (interface, tcp.outgoing), at) {
+        let captured = (at, Place::new(interface, tcp.outgoing));
+        let kind = connection.halves[end].places.judge(&mut self.recent, (place, end), captured, tcp);
+        if let Kind::Copy { forwarded } = kind {
+            if forwarded && !connection.forwarded {
+                self.forward(place, &key);
+            }
             return self.counts.skip(Skipped::Copy);
         }
         self.counts.used += 1;
@@ -199,6 +276,7 @@ impl Tracker {
         connection.closed |= tcp.flags.fin || tcp.flags.rst;
         // Once a transfer is followed, its side and path stay.
         if let Some(outgoing) = tcp.outgoing
+            && !connection.forwarded
             && connection.halves.iter().all(|half| half.followed.is_none())
         {
             connection.near = Some((if outgoing { end } else { 1 - end }, Evidence::Heading));
@@ -249,6 +327,28 @@ impl Tracker {
         while self.memory > self.options.memory && self.connections.len() > 1 {
             self.evict();
         }
+    }
+
+    /// Forgets which end of a connection is near: the capturing host received a packet and sent it on, so the headings of its
+    /// packets do not tell. What began on a wrong path begins again.
+    #[cold]
+    fn forward(&mut self, place: u32, key: &Key) {
+        let Some(connection) = self.connections.value(place) else { return };
+        if !connection.forward() {
+            return;
+        }
+        self.memory -= connection.memory();
+        for half in &mut connection.halves {
+            let Some(followed) = half.followed.take() else { continue };
+            let Some(path) = self.paths.value(followed.path) else { continue };
+            let shared = path.shared_memory();
+            path.leave();
+            self.memory = self.memory + path.shared_memory() - shared;
+            path.give_up(half.volume);
+        }
+        key.0.iter().for_each(|end| {
+            self.near.remove(&end.address);
+        });
     }
 
     /// Returns the place of a segment's connection, which is added if it is new.
@@ -304,6 +404,7 @@ fn segment(at: Instant, way: Way, tcp: &Tcp) -> Segment {
         flags: tcp.flags,
         window_scale: tcp.window_scale,
         mss: tcp.mss,
+        cut: tcp.cut,
         sack: tcp.sack,
         timestamps: tcp.timestamps,
     }

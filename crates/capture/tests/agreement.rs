@@ -98,6 +98,7 @@ fn rows_of_random_transfers_do_not_contradict_themselves() {
                 }
             }
         }
+        tracker.finish();
         let time = Duration::from_ns((all[all.len() - 1].0 - all[0].0) as i64);
         for row in tracker.flows() {
             check((row.rate, row.duration), row.rtt, row.capacity, row.free, &row.sums);

@@ -131,10 +131,15 @@ fn what_is_not_a_whole_tcp_header_is_named() {
     let mut short = ip.clone();
     short[2..4].copy_from_slice(&[0, 40]);
     assert_eq!(parsed(Link::Raw, &short, length), Err(Skipped::Malformed), "shorter than its headers");
-    for kept in 0..ip.len() {
+    for kept in 0..36 {
         assert_eq!(parsed(Link::Raw, &ip[..kept], length), Err(Skipped::Snapped), "{kept} bytes kept");
     }
-    assert!(parsed(Link::Raw, &ip, length).is_ok());
+    // Up to the window all that matters is there; options may be cut.
+    let whole = parsed(Link::Raw, &ip, length).unwrap();
+    for kept in 36..ip.len() {
+        let cut = Tcp { cut: true, timestamps: None, ..whole };
+        assert_eq!(parsed(Link::Raw, &ip[..kept], length), Ok(cut), "{kept} bytes kept");
+    }
     assert_eq!(parsed(Link::Other(105), &ip, length), Err(Skipped::ForeignLink));
     let arp = [&[0; 12][..], &[8, 6], &ip].concat();
     assert_eq!(parsed(Link::Ethernet, &arp, length), Err(Skipped::NotIp));
@@ -160,4 +165,170 @@ fn networks_are_24_bits_of_ipv4_and_56_of_ipv6() {
     let prefix = |text: &str| headers::prefix(text.parse().unwrap()).to_string();
     assert_eq!(prefix("192.0.2.77"), "192.0.2.0");
     assert_eq!(prefix("2001:db8:1:2345::7"), "2001:db8:1:2300::");
+}
+
+/// A packet of IPv4 from another host, with this protocol and what is in it.
+fn outer(protocol: u8, inner: &[u8]) -> Vec<u8> {
+    let mut out = vec![0x45, 0];
+    out.extend((20 + inner.len() as u16).to_be_bytes());
+    out.extend([0, 0, 0, 0, 64, protocol, 0, 0, 10, 9, 0, 1, 10, 9, 0, 2]);
+    out.extend(inner);
+    out
+}
+
+/// A packet of IPv6 from another host.
+fn outer_v6(protocol: u8, inner: &[u8]) -> Vec<u8> {
+    let mut out = vec![0x60, 0, 0, 0];
+    out.extend((inner.len() as u16).to_be_bytes());
+    out.extend([protocol, 64]);
+    out.extend([0x20; 32]);
+    out.extend(inner);
+    out
+}
+
+fn udp(port: u16, inner: &[u8]) -> Vec<u8> {
+    [&[0xc0, 0, (port >> 8) as u8, port as u8, 0, 0, 0, 0], inner].concat()
+}
+
+#[test]
+fn tags_labels_and_tunnels_lead_to_the_segment_in_them() {
+    for v6 in [false, true] {
+        let (ip, _) = example(v6).ip();
+        let kind: [u8; 2] = if v6 { [0x86, 0xdd] } else { [0x08, 0x00] };
+        let ppp = if v6 { 0x57 } else { 0x21 };
+        let ethernet = |kind: &[u8], inner: &[u8]| [&[2; 12], kind, inner].concat();
+        let frame = ethernet(&kind, &ip);
+        let gre = |flags: [u8; 2], kind: [u8; 2], optional: &[u8], inner: &[u8]| {
+            outer(47, &[&flags, &kind, optional, inner].concat())
+        };
+        let (teb, ipip) = ([0x65, 0x58], if v6 { 41 } else { 4 });
+        let in_ip: Vec<(&str, Vec<u8>)> = vec![
+            ("IP in IPv4", outer(ipip, &ip)),
+            ("IP in IPv6", outer_v6(ipip, &ip)),
+            ("IP in IP in IP", outer(4, &outer_v6(ipip, &ip))),
+            ("GRE", gre([0, 0], kind, &[], &ip)),
+            ("GRE in IPv6", outer_v6(47, &[&[0, 0], &kind[..], &ip].concat())),
+            ("GRE with checksum, key and sequence", gre([0xb0, 0], kind, &[7; 12], &ip)),
+            ("GRE with key", gre([0x20, 0], kind, &[7; 4], &ip)),
+            ("GRE with Ethernet", gre([0, 0], teb, &[], &frame)),
+            ("GRE with MPLS", gre([0, 0], [0x88, 0x47], &[], &[&[0, 1, 1, 64], &ip[..]].concat())),
+            ("PPTP", gre([0x30, 0x81], [0x88, 0x0b], &[7; 12], &[&[0xff, 3, 0, ppp], &ip[..]].concat())),
+            ("ERSPAN I", gre([0, 0], [0x88, 0xbe], &[], &frame)),
+            ("ERSPAN II", gre([0x10, 0], [0x88, 0xbe], &[7; 12], &frame)),
+            ("ERSPAN III", gre([0x10, 0], [0x22, 0xeb], &[6; 16], &frame)),
+            ("ERSPAN III with a subheader", gre([0x10, 0], [0x22, 0xeb], &[7; 24], &frame)),
+            ("EtherIP", outer(97, &[&[0x30, 0], &frame[..]].concat())),
+            ("MPLS in IP", outer(137, &[&[0, 1, 1, 64], &ip[..]].concat())),
+            ("VXLAN", outer(17, &udp(4_789, &[&[8, 0, 0, 0, 0, 0, 7, 0], &frame[..]].concat()))),
+            ("VXLAN in IPv6", outer_v6(17, &udp(8_472, &[&[8, 0, 0, 0, 0, 0, 7, 0], &frame[..]].concat()))),
+            ("VXLAN-GPE", outer(17, &udp(4_790, &[&[12, 0, 0, 3, 0, 0, 7, 0], &frame[..]].concat()))),
+            (
+                "Geneve",
+                outer(17, &udp(6_081, &[&[1, 0, 0x65, 0x58, 0, 0, 7, 0, 1, 1, 1, 1], &frame[..]].concat())),
+            ),
+            ("GTP", outer(17, &udp(2_152, &[&[0x30, 255, 0, 0, 0, 0, 0, 1], &ip[..]].concat()))),
+            (
+                "GTP with an extension",
+                outer(
+                    17,
+                    &udp(
+                        2_152,
+                        &[&[0x34, 255, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0x85, 1, 0, 0, 0], &ip[..]].concat(),
+                    ),
+                ),
+            ),
+        ];
+        let mut cases: Vec<(&str, u16, Vec<u8>)> =
+            in_ip.into_iter().map(|(name, data)| (name, 101, data)).collect();
+        let pppoe = [&[0x11, 0, 0, 1, 5, 0, 0, ppp], &ip[..]].concat();
+        cases.extend([
+            (
+                "802.1Q in QinQ 0x9200",
+                1,
+                ethernet(&[0x92, 0, 0, 5, 0x81, 0, 0, 6], &[&kind, &ip[..]].concat()),
+            ),
+            ("six tags", 1, ethernet(&[0x81, 0, 0, 5].repeat(6), &[&kind, &ip[..]].concat())),
+            ("PPPoE", 1, ethernet(&[0x88, 0x64], &pppoe)),
+            ("PPPoE in a VLAN", 1, ethernet(&[0x81, 0, 0, 5, 0x88, 0x64], &pppoe)),
+            ("MPLS", 1, ethernet(&[0x88, 0x47, 0, 1, 1, 64], &ip)),
+            ("three labels", 1, ethernet(&[0x88, 0x48, 0, 1, 0, 64, 0, 2, 0, 64, 0, 3, 1, 64], &ip)),
+            ("a pseudowire", 1, ethernet(&[0x88, 0x47, 0, 1, 1, 64, 0, 0, 0, 9], &frame)),
+            (
+                "a pseudowire without control word",
+                1,
+                ethernet(&[0x88, 0x47, 0, 1, 1, 64], &[&[0xa2], &frame[1..]].concat()),
+            ),
+            ("802.1ah", 1, ethernet(&[0x88, 0xe7, 0, 0, 0, 7], &frame)),
+            ("802.1BR", 1, ethernet(&[0x89, 0x3f, 0, 0, 0, 0, 0, 7], &[&kind, &ip[..]].concat())),
+            ("SNAP", 1, ethernet(&[5, 0xdc, 0xaa, 0xaa, 3, 0, 0, 0], &[&kind, &ip[..]].concat())),
+            ("PPP", 9, [&[0, ppp], &ip[..]].concat()),
+            ("PPP with a short protocol number", 9, [&[ppp], &ip[..]].concat()),
+            ("PPP with address and control", 50, [&[0xff, 3, 0, ppp], &ip[..]].concat()),
+            ("Cisco HDLC", 50, [&[0x0f, 0], &kind[..], &ip].concat()),
+            ("Cisco HDLC", 104, [&[0x8f, 0], &kind[..], &ip].concat()),
+            ("PPPoE without Ethernet", 51, pppoe),
+            (
+                "Netfilter's log",
+                239,
+                [&[2, 0, 0, 7, 8, 0, 1, 0, 0, 0, 0, 0, 5, 0, 10, 0, 65, 0, 0, 0, 200, 0, 9, 0], &ip[..]]
+                    .concat(),
+            ),
+            (
+                "Netfilter's log, big-endian",
+                239,
+                [&[10, 0, 0, 7, 0, 8, 0, 1, 0, 0, 0, 0, 0, 200, 0, 9], &ip[..]].concat(),
+            ),
+        ]);
+        let expected = parsed(Link::Raw, &ip, 5_000).unwrap();
+        for (name, link, data) in cases {
+            let found = parsed(Link::from_number(link), &data, data.len() as u32);
+            assert_eq!(found, Ok(expected), "{name}");
+            // Whatever is cut off, what is before it is not misread.
+            for kept in 0..data.len().min(120) {
+                if let Ok(tcp) = parsed(Link::from_number(link), &data[..kept], data.len() as u32) {
+                    assert_eq!(
+                        Tcp { cut: false, timestamps: expected.timestamps, ..tcp },
+                        expected,
+                        "{name}: {kept}"
+                    );
+                }
+            }
+        }
+        for (number, bytes) in
+            [(166, vec![1, 3, 0, ppp]), (204, vec![1, 0, ppp]), (204, vec![1, 0xff, 3, 0, ppp])]
+        {
+            let sent = parsed(Link::from_number(number), &[&bytes, &ip[..]].concat(), 5_000);
+            assert_eq!(sent, Ok(Tcp { outgoing: Some(true), ..expected }), "{number}");
+        }
+    }
+}
+
+#[test]
+fn what_is_not_read_is_named_by_its_number() {
+    let unread = |link: u16, data: &[u8]| {
+        let packet = Packet {
+            at: Instant::ZERO,
+            data,
+            length: data.len() as u32,
+            interface: 0,
+            link: Link::from_number(link),
+            check_sequence: false,
+            declared: 0,
+        };
+        headers::parse(&packet).unwrap_err();
+        headers::unread(&packet).unwrap().to_string()
+    };
+    assert_eq!(unread(147, &[0; 40]), "link type 147");
+    assert_eq!(unread(1, &[&[0; 12][..], &[0x88, 0xcc], &[0; 40]].concat()), "EtherType 0x88cc");
+    assert_eq!(
+        unread(1, &[&[0; 12][..], &[0x81, 0, 0, 5, 8, 6], &[0; 40]].concat()),
+        "EtherType 0x0806, ARP"
+    );
+    assert_eq!(unread(1, &[&[0; 12][..], &[0, 38, 0x42, 0x42, 3], &[0; 40]].concat()), "802.2");
+    assert_eq!(unread(9, &[0xff, 3, 0xc0, 0x21, 1, 1, 0, 4]), "PPP protocol 0xc021");
+    assert_eq!(unread(0, &[7, 0, 0, 0, 0]), "address family 7");
+    // Of a packet that another host sent to a third one, this host says nothing.
+    let (ip, length) = example(false).ip();
+    let other = [&[0, 3][..], &[0; 12], &[8, 0], &ip].concat();
+    assert_eq!(parsed(Link::Cooked, &other, length + 16).unwrap().outgoing, None);
 }

@@ -29,6 +29,7 @@ fn feed(tracker: &mut Tracker, packets: impl IntoIterator<Item = (u64, Tcp)>) {
         let (data, length) = tcp.ethernet();
         tracker.packet(&packet(at, &data, length, 0), None);
     }
+    tracker.finish();
 }
 
 fn tracker() -> Tracker {
@@ -48,6 +49,7 @@ fn a_transfer_in_a_file_becomes_a_path_with_rate_rtt_and_capacity() {
     while let Next::Packet(packet) = reader.next().unwrap() {
         tracker.packet(&packet, None);
     }
+    tracker.finish();
     let row = only(tracker.paths());
     assert_eq!(row.key.peer, Peer::Network("198.51.100.0".parse().unwrap()));
     assert_eq!(row.key.direction, Direction::To);
@@ -139,6 +141,7 @@ fn without_a_handshake_other_evidence_tells_which_end_is_near() {
     let mut outgoing = tracker();
     let (bytes, length) = data(SERVER, CLIENT).ethernet();
     outgoing.packet(&packet(MS, &bytes, length, 0), Some(false));
+    outgoing.finish();
     assert_eq!(evidence(&outgoing), ("capture", CLIENT.0.to_owned()));
 
     let mut given = Tracker::new(&Options { side: Some(Side::Receiver), ..Options::default() });
@@ -186,8 +189,116 @@ fn a_packet_captured_on_two_interfaces_counts_once() {
         tracker.packet(&packet(at, &data, length, 0), None);
         tracker.packet(&packet(at + 1_000, &data, length, 1), None);
     }
+    tracker.finish();
     assert_eq!(tracker.counts().skipped(Skipped::Copy), 3_003);
     assert_eq!(only(tracker.paths()).volume.packets, 2_000);
+}
+
+/// Takes a segment over IPv4 with an identification.
+fn take(
+    tracker: &mut Tracker,
+    at: u64,
+    tcp: &Tcp,
+    identification: u16,
+    interface: u32,
+    outgoing: Option<bool>,
+) {
+    let (mut data, length) = tcp.ethernet();
+    data[18..20].copy_from_slice(&identification.to_be_bytes());
+    tracker.packet(&packet(at, &data, length, interface), outgoing);
+}
+
+#[test]
+fn what_is_sent_again_is_no_copy() {
+    // Without identifications: after packets of which none was a copy, equal ones were sent again.
+    let mut tracker = tracker();
+    feed(&mut tracker, Bulk { segments: 100, ..bulk() }.packets());
+    let used = tracker.counts().used;
+    let mut data = Tcp::new(CLIENT, SERVER);
+    (data.sequence, data.acknowledgement, data.payload) = (1_001, Some(5_001), 1_448);
+    let ack = Tcp { sequence: 5_001, acknowledgement: Some(100_000), ..Tcp::new(SERVER, CLIENT) };
+    feed(&mut tracker, (0..3).map(|k| (2_000 * MS + k * 100_000, data.clone())));
+    feed(&mut tracker, (0..3).map(|k| (2_001 * MS + k * 100_000, ack.clone())));
+    assert_eq!((tracker.counts().skipped(Skipped::Copy), tracker.counts().used), (0, used + 6));
+    // With them, a packet that was sent again has another one, and a copy has not, even much later.
+    for (id, at, copies) in [(70, 3_000, 0), (71, 3_000, 0), (72, 3_001, 0), (71, 3_300, 1), (73, 3_400, 1)] {
+        take(&mut tracker, at * MS, &data, id, 0, None);
+        tracker.finish();
+        assert_eq!(tracker.counts().skipped(Skipped::Copy), copies, "{id}");
+    }
+}
+
+#[test]
+fn copies_of_any_place_and_delay_count_once() {
+    // From a mirror port, between two interfaces with a delay of 30 ms, and from three of them.
+    for (delays, places) in
+        [(vec![3_000], vec![0, 0]), (vec![30 * MS], vec![0, 1]), (vec![10, 20_000], vec![0, 1, 2])]
+    {
+        let mut all: Vec<(u64, Tcp, u32)> = Vec::new();
+        for (at, tcp) in bulk().packets() {
+            for (k, place) in places.iter().enumerate() {
+                let delay = if k == 0 { 0 } else { delays[k - 1] };
+                all.push((at + delay, tcp.clone(), *place));
+            }
+        }
+        all.sort_by_key(|(at, ..)| *at);
+        let mut tracker = tracker();
+        all.iter().for_each(|(at, tcp, place)| take(&mut tracker, *at, tcp, 0, *place, None));
+        tracker.finish();
+        let copies = 3_003 * delays.len() as u64;
+        assert_eq!(tracker.counts().skipped(Skipped::Copy), copies, "{delays:?}");
+        assert_eq!(only(tracker.paths()).volume.packets, 2_000, "{delays:?}");
+    }
+}
+
+#[test]
+fn a_connection_spread_over_interfaces_is_whole() {
+    let mut tracker = tracker();
+    for (k, (at, tcp)) in bulk().packets().into_iter().enumerate() {
+        take(&mut tracker, at, &tcp, 0, (k % 3) as u32, None);
+    }
+    tracker.finish();
+    assert_eq!((tracker.counts().skipped(Skipped::Copy), tracker.counts().used), (0, 3_003));
+}
+
+#[test]
+fn headings_do_not_tell_the_side_of_a_connection_that_is_forwarded() {
+    let private = ("10.0.0.9", 40_000);
+    for (skip, evidence, used) in [(0, "handshake", 3_003), (3, "private-address", 3_000)] {
+        let mut tracker = tracker();
+        for (at, tcp) in (Bulk { client: private, ..bulk() }).packets().into_iter().skip(skip) {
+            take(&mut tracker, at, &tcp, 0, 0, Some(false));
+            take(&mut tracker, at + 20_000, &tcp, 0, 1, Some(true));
+        }
+        tracker.finish();
+        assert_eq!((tracker.counts().skipped(Skipped::Copy), tracker.counts().used), (used, used));
+        let row = only(tracker.paths());
+        assert_eq!((row.key.direction, row.volume.packets, row.transfers), (Direction::To, 2_000, 1));
+        assert_eq!(tracker.flows()[0].evidence.name(), evidence);
+    }
+}
+
+#[test]
+fn a_packet_with_a_wrong_time_stamp_is_left_out() {
+    for (at, wrong) in [(0, 0), (3, u64::MAX), (3_002, 0), (1_500, 0), (1_500, 9_000_000_000 * MS)] {
+        let mut tracker = tracker();
+        let base = 1_600_000_000_000 * MS;
+        let packets = Bulk { at: base, ..bulk() }.packets().into_iter();
+        feed(
+            &mut tracker,
+            packets.enumerate().map(|(k, (time, tcp))| (if k == at { wrong } else { time }, tcp)),
+        );
+        assert_eq!(
+            (tracker.counts().skipped(Skipped::WrongStamp), tracker.counts().used),
+            (1, 3_002),
+            "{at}"
+        );
+        let row = only(tracker.paths());
+        assert!((row.rate.mbps() - 99.2).abs() < 10.0, "{}", row.rate);
+        assert!((row.rtt.unwrap().ms() - 20.0).abs() < 1.0, "{:?}", row.rtt);
+        assert!((base..base + 1_000 * MS).contains(&tracker.first().unwrap().ns()), "{at}");
+        assert!((base..base + 1_000 * MS).contains(&tracker.now().ns()), "{at}");
+    }
 }
 
 #[test]
@@ -296,7 +407,7 @@ fn a_clock_that_is_set_back_is_counted_and_survived() {
             .enumerate()
             .map(|(k, (at, tcp))| (if k < middle { at + 60_000 * MS } else { at }, tcp)),
     );
-    assert_eq!(tracker.counts().clock.steps, 1);
+    assert_eq!(tracker.clock().steps, 1);
     let row = only(tracker.paths());
     assert!((row.rate.mbps() - 99.2).abs() < 10.0, "{}", row.rate);
 }

@@ -226,3 +226,52 @@ fn what_cannot_be_read_is_said_in_a_sentence() {
     assert_eq!(run(&[]).0, 2);
     assert_eq!(run(&["a", "--interval", "0 s"]).0, 2);
 }
+
+#[test]
+fn packed_and_rotated_captures_are_filtered_and_read_as_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let whole = capture(40);
+    // Packets have 56 bytes with their record's header; the second file repeats the header.
+    let middle = 24 + 56 * 80;
+    let files = [whole[..middle].to_vec(), [&whole[..24], &whole[middle..]].concat()];
+    let paths = ["b.pcap", "a.pcap.gz"].map(|name| folder.path().join(name).to_str().unwrap().to_owned());
+    std::fs::write(&paths[0], &files[0]).unwrap();
+    let gzip = |bytes: &[u8]| {
+        let mut child = Command::new("gzip").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(bytes).unwrap();
+        child.wait_with_output().unwrap().stdout
+    };
+    std::fs::write(&paths[1], gzip(&files[1])).unwrap();
+    let run = |arguments: &[&str]| {
+        let output = output(&mut headway(&[&["passive"], arguments, &["--json"]].concat()));
+        (output.status.code().unwrap(), output.stdout, text(&output.stderr))
+    };
+    let value = last_json(&run(&[&paths[1], &paths[0]]).1);
+    assert_eq!((&value["packets_used"], &value["connections"]), (&163.into(), &1.into()));
+    let value = last_json(&run(&[&paths[1], &paths[0], "--filter", "port 443 and after 1 s"]).1);
+    let (used, filtered) = (value["packets_used"].as_u64(), value["packets_skipped"]["filtered"].as_u64());
+    assert!(
+        used.is_some_and(|used| (20..60).contains(&used))
+            && used.zip(filtered).is_some_and(|(a, b)| a + b == 163)
+    );
+
+    let (code, _, error) = run(&[&paths[0], "--filter", "host 192.0.2.9"]);
+    assert!(code == 6 && error.contains("no TCP connection that passes the filter"), "{error}");
+    let (code, _, error) = run(&[&paths[0], "--filter", "dst port 443"]);
+    assert!(code == 2 && error.contains("estimates need both"), "{error}");
+    let (code, _, error) = run(&[&paths[0], "-"]);
+    assert!(code == 1 && error.contains("among other files"), "{error}");
+    let words = write(folder.path(), "words.txt", "not a capture at all");
+    let (code, _, error) = run(&[&paths[0], &words]);
+    assert!(code == 1 && error.contains("words.txt") && error.contains("neither pcap nor pcapng"), "{error}");
+
+    let mut command = Command::new(PROGRAM);
+    let mut child = command
+        .args(["passive", "-", "--json"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(&gzip(&whole)).unwrap();
+    assert_eq!(last_json(&child.wait_with_output().unwrap().stdout)["packets_used"], 163);
+}

@@ -19,6 +19,29 @@ use Right::{Is, Near};
 ///
 /// The path of most has a rate of 20 Mb/s at a token bucket, 20.3 Mb/s on an Ethernet wire, and an RTT of 20 ms.
 const CASES: &[(&str, &[(&str, Right)])] = &[
+    // A transfer of 50 segments, 81 packets; one of them has a wrong time stamp.
+    ("03a-one-stamp-zero.pcap", WRONG_STAMP),
+    ("03b-one-stamp-future.pcap", WRONG_STAMP),
+    ("03d-zero-stamp-epb.pcapng", WRONG_STAMP),
+    // 200 segments, and every packet twice.
+    ("04a-any-bridge-sll1.pcap", TWICE),
+    ("04c-span-dup-same-if.pcap", TWICE),
+    ("04e-dup-vlan-and-plain.pcap", TWICE),
+    ("06a-router-any-synthetic.pcap", TWICE),
+    ("06a-router-any-synthetic.pcap", &[("/flows/0/near_known_by", Is("handshake"))]),
+    // Three interfaces in turn, without copies.
+    ("05b-three-interfaces-tsres.pcapng", WHOLE),
+    // Formats, tags and tunnels.
+    ("09-obsolete-packet-blocks.pcapng", WHOLE),
+    ("10a-pppoe.pcap", WHOLE),
+    ("10b-mpls.pcap", WHOLE),
+    ("10d-gre.pcap", WHOLE),
+    ("10e-vxlan.pcap", WHOLE),
+    ("16b-snap60-timestamps.pcap", WHOLE),
+    // One record makes no sense, or has no time.
+    ("11a-usec-over-1e6.pcap", ODD_RECORD),
+    ("11b-zero-length-packet.pcap", ODD_RECORD),
+    ("11c-one-simple-packet-block.pcapng", ODD_RECORD),
     // The handshake is a second, or five, before the first data.
     ("01a-think-1s-sender-300pkts.pcap", &[("/paths/0/capacity_bps", Near(20.4e6, 0.01))]),
     ("01b-same-data-no-think.pcap", &[("/paths/0/capacity_bps", Near(20.4e6, 0.01))]),
@@ -62,6 +85,37 @@ const CASES: &[(&str, &[(&str, Right)])] = &[
         "15-tfo-side-assumed.pcap",
         &[("/flows/0/near_known_by", Is("handshake")), ("/flows/0/direction", Is("to"))],
     ),
+];
+
+/// 50 segments of 1538 bytes on the wire.
+const WHOLE: &[(&str, Right)] = &[
+    ("/packets_used", Is("81")),
+    ("/connections", Is("1")),
+    ("/paths/0/rate_bps", Near(6.0e6, 0.03)),
+    ("/flows/0/rtt_us", Near(20_000.0, 0.02)),
+];
+const WRONG_STAMP: &[(&str, Right)] = &[
+    ("/packets_used", Is("80")),
+    ("/packets_skipped/wrong-stamp", Is("1")),
+    ("/clock_steps", Is("0")),
+    ("/paths/0/rate_bps", Near(6.0e6, 0.03)),
+    ("/flows/0/rtt_us", Near(20_000.0, 0.02)),
+];
+const ODD_RECORD: &[(&str, Right)] = &[
+    ("/packets", Is("81")),
+    ("/packets_used", Is("80")),
+    ("/packets_skipped/odd-record", Is("1")),
+    ("/paths/0/rate_bps", Near(6.0e6, 0.03)),
+    ("/flows/0/rtt_us", Near(20_000.0, 0.02)),
+];
+const TWICE: &[(&str, Right)] = &[
+    ("/packets", Is("612")),
+    ("/packets_used", Is("306")),
+    ("/packets_skipped/copy", Is("306")),
+    ("/connections", Is("1")),
+    ("/flows/0/data_packets", Is("200")),
+    ("/paths/0/rate_bps", Near(15.0e6, 0.03)),
+    ("/flows/0/direction", Is("to")),
 ];
 
 impl Right {

@@ -24,6 +24,7 @@ fn segment(way: Way, us: u64) -> Segment {
         flags: Flags::default(),
         window_scale: None,
         mss: None,
+        cut: false,
         sack: false,
         timestamps: None,
     }

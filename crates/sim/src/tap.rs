@@ -46,6 +46,7 @@ impl Conversion {
             flags: Flags::default(),
             window_scale: None,
             mss: None,
+            cut: false,
             sack: false,
             timestamps: None,
         };

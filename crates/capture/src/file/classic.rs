@@ -76,20 +76,18 @@ fn packet(file: &File, data: &[u8]) -> Result<Step, Wrong> {
     };
     // The parser would wait for as many bytes as a corrupt header says.
     let [captured, original] = [word(8), word(12)];
-    if captured > MAX_PACKET || original == 0 {
+    if captured > MAX_PACKET {
         let problem = format!("a packet of {original} bytes, {captured} of them captured, is impossible");
         return Err(Wrong { at: 8, problem, remedy: REPAIR });
-    }
-    let fraction = word(4);
-    if u64::from(fraction) * file.unit >= 1_000_000_000 {
-        let problem = format!("{fraction} is not a fraction of a second");
-        return Err(Wrong { at: 4, problem, remedy: REPAIR });
     }
     let parse = if file.big_endian { parse_pcap_frame_be } else { parse_pcap_frame };
     let Ok((_, frame)) = parse(data) else {
         return Ok(Step::Need { from: PACKET_HEADER, length: captured as usize });
     };
     let end = PACKET_HEADER + captured as usize;
+    if original == 0 || u64::from(frame.ts_usec) * file.unit >= 1_000_000_000 {
+        return Ok(Step::Odd(end));
+    }
     let at = u64::from(frame.ts_sec) * 1_000_000_000 + u64::from(frame.ts_usec) * file.unit;
     let found =
         Found { at, data: PACKET_HEADER..end, length: frame.origlen, interface: 0, medium: file.medium };

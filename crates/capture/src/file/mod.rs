@@ -6,6 +6,8 @@
 mod buffer;
 mod classic;
 mod pcapng;
+mod several;
+mod unpack;
 
 use std::io::{self, Read};
 
@@ -15,6 +17,8 @@ use crate::Link;
 use buffer::Buffer;
 use classic::Classic;
 use pcapng::Sections;
+pub use several::{FileError, Several};
+pub use unpack::Unpacked;
 
 /// Longest packet that libpcap writes; a larger value means that the reader is out of step with the headers.
 const MAX_PACKET: u32 = 262_144;
@@ -78,6 +82,8 @@ pub struct Packet<'a> {
 pub enum Next<'a> {
     /// A packet.
     Packet(Packet<'a>),
+    /// A record that makes no sense, or has no time stamp: those after it can be read.
+    OddRecord,
     /// No packet now: the stream said [`io::ErrorKind::WouldBlock`]. A later call continues.
     Pending,
     /// The end of the capture.
@@ -107,11 +113,23 @@ enum Step {
     Need { from: usize, length: usize },
     /// Bytes without a packet, to consume.
     Skip(usize),
+    /// A record that cannot be used, to consume.
+    Odd(usize),
     /// A packet, and the bytes to consume after it has been used.
     Packet(Found, usize),
 }
 
+/// What a reader comes to.
+enum Ahead {
+    /// A packet, and the bytes that were consumed with it.
+    Packet(Found, usize),
+    Odd,
+    Pending,
+    End,
+}
+
 /// A packet's properties; its bytes are `data` of the available ones.
+#[derive(Debug, Default)]
 struct Found {
     at: u64,
     data: std::ops::Range<usize>,
@@ -121,7 +139,7 @@ struct Found {
 }
 
 /// The link layer of an interface.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Medium {
     link: Link,
     check_sequence: bool,
@@ -152,7 +170,17 @@ impl<R: Read> Reader<R> {
     /// [`ReadError`] if the stream cannot be read, is cut off, or is corrupt. There is no next packet after an error.
     #[expect(clippy::should_implement_trait, reason = "a packet borrows from the reader")]
     pub fn next(&mut self) -> Result<Next<'_>, ReadError> {
-        let (found, used) = loop {
+        Ok(match self.advance()? {
+            Ahead::Packet(found, used) => Next::Packet(self.packet(&found, used)),
+            Ahead::Odd => Next::OddRecord,
+            Ahead::Pending => Next::Pending,
+            Ahead::End => Next::End,
+        })
+    }
+
+    /// Goes to the next packet, whose bytes are consumed and stay in place until the next call.
+    fn advance(&mut self) -> Result<Ahead, ReadError> {
+        loop {
             let data = self.buffer.data();
             let step = match &mut self.format {
                 Format::Unknown => identify(data).map(|found| match found {
@@ -171,21 +199,28 @@ impl<R: Read> Reader<R> {
                 remedy,
             };
             match step.map_err(wrong)? {
-                Step::Packet(found, used) => break (found, used),
+                Step::Packet(found, used) => {
+                    self.buffer.consume(used);
+                    return Ok(Ahead::Packet(found, used));
+                }
                 Step::Skip(used) => self.buffer.consume(used),
+                Step::Odd(used) => {
+                    self.buffer.consume(used);
+                    return Ok(Ahead::Odd);
+                }
                 Step::Need { from, length } => {
                     if !self.buffer.ended() {
                         match self.buffer.fill(&mut self.input, from + length) {
                             Ok(()) => continue,
                             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                                return Ok(Next::Pending);
+                                return Ok(Ahead::Pending);
                             }
                             Err(error) => return Err(ReadError::Io(error)),
                         }
                     }
                     let available = self.buffer.data().len();
                     if available == 0 && !matches!(self.format, Format::Unknown) {
-                        return Ok(Next::End);
+                        return Ok(Ahead::End);
                     }
                     return Err(ReadError::Cut {
                         offset: self.buffer.offset() + from as u64,
@@ -194,20 +229,21 @@ impl<R: Read> Reader<R> {
                     });
                 }
             }
-        };
-        self.buffer.consume(used);
-        // The bytes before the first available one stay in place until the next read.
-        let data = self.buffer.consumed(used, found.data);
+        }
+    }
+
+    /// Returns the packet that was found last.
+    fn packet(&self, found: &Found, used: usize) -> Packet<'_> {
         let Medium { link, check_sequence, declared } = found.medium;
-        Ok(Next::Packet(Packet {
+        Packet {
             at: Instant::from_ns(found.at),
-            data,
+            data: self.buffer.consumed(used, found.data.clone()),
             length: found.length,
             interface: found.interface,
             link,
             check_sequence,
             declared,
-        }))
+        }
     }
 }
 

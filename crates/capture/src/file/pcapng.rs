@@ -5,11 +5,15 @@ use pcap_parser::{
     parse_block_be, parse_block_le,
 };
 
-use super::{CONVERT, Found, MAX_PACKET, Medium, REPAIR, Step, Wrong};
+use super::{Found, MAX_PACKET, Medium, REPAIR, Step, Wrong};
 use crate::Link;
 
 /// Byte-order magic of a section header, as little-endian.
 const BYTE_ORDER: u32 = 0x1a2b_3c4d;
+/// Type of the obsolete packet block, which differs from the enhanced one in that its interface has 16 bits.
+const OBSOLETE_PACKET: u32 = 2;
+/// Where the data of a packet begins in its block.
+const PACKET_DATA: usize = 28;
 /// Option of an interface: length of the frame check sequence.
 const CHECK_SEQUENCE: OptionCode = OptionCode(13);
 /// Bytes of a block besides its body: type and length before it, the length again after it.
@@ -33,8 +37,8 @@ pub(super) struct Sections {
 #[derive(Clone, Copy, Debug)]
 struct Interface {
     medium: Medium,
-    /// Timestamp units per second.
-    per_second: u128,
+    /// Timestamp units per second; `None` if the file says something impossible.
+    per_second: Option<u128>,
     /// Seconds to add to timestamps.
     offset: i64,
 }
@@ -65,10 +69,9 @@ impl Sections {
         let body = match kind {
             SHB_MAGIC => 16,
             IDB_MAGIC => 8,
-            EPB_MAGIC => 20,
             _ => 0,
         };
-        let read = body > 0;
+        let read = body > 0 || matches!(kind, EPB_MAGIC | OBSOLETE_PACKET | SPB_MAGIC);
         if (length as usize) < FRAMING + body
             || !length.is_multiple_of(4)
             || read && length as usize > MAX_BLOCK
@@ -77,12 +80,9 @@ impl Sections {
             return Err(Wrong { at: 4, problem, remedy: REPAIR });
         }
         match kind {
-            SPB_MAGIC => Err(Wrong {
-                at: 0,
-                problem: "simple packet blocks have no timestamps".to_owned(),
-                remedy: "capture it again with timestamps",
-            }),
-            SHB_MAGIC | IDB_MAGIC | EPB_MAGIC => self.block(data, length as usize, offset),
+            SHB_MAGIC | IDB_MAGIC | EPB_MAGIC | OBSOLETE_PACKET | SPB_MAGIC => {
+                self.block(data, kind, length as usize, offset)
+            }
             _ => {
                 self.skip = Some((length as usize - 12, length));
                 Ok(Step::Skip(8))
@@ -117,59 +117,61 @@ impl Sections {
     }
 
     /// Reads a block that is needed as a whole.
-    fn block(&mut self, data: &[u8], length: usize, offset: u64) -> Result<Step, Wrong> {
+    fn block(&mut self, data: &[u8], kind: u32, length: usize, offset: u64) -> Result<Step, Wrong> {
         let Some(bytes) = data.get(..length) else { return Ok(Step::Need { from: 0, length }) };
         let last = [bytes[length - 4], bytes[length - 3], bytes[length - 2], bytes[length - 1]];
         self.repeats(last, length as u32, length - 4)?;
+        if matches!(kind, EPB_MAGIC | OBSOLETE_PACKET) {
+            return Ok(self
+                .packet(bytes, kind)
+                .map_or(Step::Odd(length), |found| Step::Packet(found, length)));
+        }
+        if kind == SPB_MAGIC {
+            // It has no time.
+            return Ok(Step::Odd(length));
+        }
         let parse = if self.big_endian { parse_block_be } else { parse_block_le };
         let Ok((_, block)) = parse(bytes) else {
             let problem = "a block's contents do not fit its length".to_owned();
             return Err(Wrong { at: 0, problem, remedy: REPAIR });
         };
         match block {
-            Block::EnhancedPacket(packet) => {
-                let stamp = u64::from(packet.ts_high) << 32 | u64::from(packet.ts_low);
-                let (number, captured) = (packet.if_id, packet.caplen);
-                if captured > MAX_PACKET || packet.origlen == 0 {
-                    let problem = format!(
-                        "a packet of {} bytes, {captured} of them captured, is impossible",
-                        packet.origlen
-                    );
-                    return Err(Wrong { at: 20, problem, remedy: REPAIR });
-                }
-                let Some(interface) = self.interfaces.get(number as usize) else {
-                    let problem =
-                        format!("a packet belongs to interface {number} of {}", self.interfaces.len());
-                    return Err(Wrong { at: 8, problem, remedy: REPAIR });
-                };
-                let found = Found {
-                    at: interface.time(stamp)?,
-                    data: 28..28 + captured as usize,
-                    length: packet.origlen,
-                    interface: number,
-                    medium: interface.medium,
-                };
-                return Ok(Step::Packet(found, length));
-            }
             Block::SectionHeader(_) => self.interfaces.clear(),
             Block::InterfaceDescription(description) => {
                 if self.interfaces.len() == MAX_INTERFACES {
                     let problem = format!("it has more than {MAX_INTERFACES} interfaces");
                     return Err(Wrong { at: 0, problem, remedy: REPAIR });
                 }
-                self.interfaces.push(interface(&description, self.big_endian, offset)?);
+                self.interfaces.push(interface(&description, self.big_endian, offset));
             }
             _ => {}
         }
         Ok(Step::Skip(length))
     }
+
+    /// Reads a packet block; `None` if its numbers make no sense.
+    fn packet(&self, block: &[u8], kind: u32) -> Option<Found> {
+        let word = |at: usize| {
+            let bytes = *block.get(at..)?.first_chunk()?;
+            Some(if self.big_endian { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) })
+        };
+        let interface = match (kind, self.big_endian) {
+            (EPB_MAGIC, _) => word(8)?,
+            (_, true) => word(8)? >> 16,
+            (_, false) => word(8)? & 0xffff,
+        };
+        let (stamp, captured, length) =
+            (u64::from(word(12)?) << 32 | u64::from(word(16)?), word(20)?, word(24)?);
+        // Before the second length.
+        let room = block.len().checked_sub(PACKET_DATA + 4)?;
+        let fits = captured <= MAX_PACKET && captured as usize <= room && length > 0;
+        let known = self.interfaces.get(interface as usize).filter(|_| fits)?;
+        let data = PACKET_DATA..PACKET_DATA + captured as usize;
+        Some(Found { at: known.time(stamp)?, data, length, interface, medium: known.medium })
+    }
 }
 
-fn interface(
-    block: &InterfaceDescriptionBlock<'_>,
-    big_endian: bool,
-    offset: u64,
-) -> Result<Interface, Wrong> {
+fn interface(block: &InterfaceDescriptionBlock<'_>, big_endian: bool, offset: u64) -> Interface {
     let option = |code: OptionCode| block.options.iter().find(|option| option.code == code);
     let value = |code| option(code).and_then(|option: &PcapNGOption<'_>| option.value.first().copied());
     let check_sequence = value(CHECK_SEQUENCE).is_some_and(|length| length > 0);
@@ -177,42 +179,33 @@ fn interface(
     let seconds = option(OptionCode::IfTsoffset).and_then(|option| option.value.first_chunk::<8>());
     let seconds = seconds
         .map_or(0, |bytes| if big_endian { i64::from_be_bytes(*bytes) } else { i64::from_le_bytes(*bytes) });
-    Ok(Interface {
+    Interface {
         medium: Medium {
             link: Link::from_number(block.linktype.0 as u16),
             check_sequence,
             declared: offset + 8,
         },
-        per_second: resolution(value(OptionCode::IfTsresol).unwrap_or(6))?,
+        per_second: resolution(value(OptionCode::IfTsresol).unwrap_or(6)),
         offset: seconds,
-    })
+    }
 }
 
-/// Returns timestamp units per second: 10, or 2 if the top bit is set, to the power of the other bits.
-fn resolution(exponent: u8) -> Result<u128, Wrong> {
+/// Returns timestamp units per second: 10, or 2 if the top bit is set, to the power of the other bits; `None` if 64-bit
+/// timestamps would span less than a second.
+fn resolution(exponent: u8) -> Option<u128> {
     let base: u128 = if exponent & 0x80 == 0 { 10 } else { 2 };
-    // With a finer resolution, 64-bit timestamps would span less than a second.
-    base.checked_pow(u32::from(exponent & 0x7f)).filter(|units| *units <= 1 << 64).ok_or_else(|| Wrong {
-        at: 16,
-        problem: "the resolution of the times is impossible".to_owned(),
-        remedy: CONVERT,
-    })
+    base.checked_pow(u32::from(exponent & 0x7f)).filter(|units| *units <= 1 << 64)
 }
 
 impl Interface {
-    /// Returns a timestamp in nanoseconds since 1970.
-    fn time(&self, stamp: u64) -> Result<u64, Wrong> {
+    /// Returns a timestamp in nanoseconds since 1970; `None` if it is out of range.
+    fn time(&self, stamp: u64) -> Option<u64> {
         const NANOSECONDS: u128 = NS_PER_SECOND as u128;
-        let ns = match self.per_second {
-            NANOSECONDS => Some(stamp),
-            1_000_000 => stamp.checked_mul(1_000),
-            units => u64::try_from(u128::from(stamp) * NANOSECONDS / units).ok(),
+        let ns = match self.per_second? {
+            NANOSECONDS => stamp,
+            1_000_000 => stamp.checked_mul(1_000)?,
+            units => u64::try_from(u128::from(stamp) * NANOSECONDS / units).ok()?,
         };
-        let offset = self.offset.checked_mul(NS_PER_SECOND as i64);
-        ns.zip(offset).and_then(|(ns, offset)| ns.checked_add_signed(offset)).ok_or_else(|| Wrong {
-            at: 12,
-            problem: "a packet's timestamp is out of range".to_owned(),
-            remedy: REPAIR,
-        })
+        ns.checked_add_signed(self.offset.checked_mul(NS_PER_SECOND as i64)?)
     }
 }

@@ -14,6 +14,9 @@ use headway_core::{Instant, Rate};
 use crate::{Link, Packet};
 use ring::Ring;
 
+/// The name that stands for all interfaces.
+pub const ANY: &str = "any";
+
 /// Why an interface cannot be captured on.
 #[derive(Debug, thiserror::Error)]
 pub enum LiveError {
@@ -52,12 +55,11 @@ pub struct Live {
     ring: Ring,
     fd: OwnedFd,
     name: String,
-    loopback: bool,
     drops: u64,
 }
 
 impl Live {
-    /// Starts to capture TCP packets on an interface of this thread's network namespace.
+    /// Starts to capture TCP packets on an interface of this thread's network namespace, or on all of them ([`ANY`]).
     ///
     /// # Errors
     /// [`LiveError`] if the interface does not exist or this process may not capture.
@@ -66,7 +68,7 @@ impl Live {
             Some(libc::EPERM | libc::EACCES) => LiveError::NotPermitted { name: name.to_owned() },
             _ => LiveError::Io { name: name.to_owned(), source },
         };
-        let index = index(name)?;
+        let index = if name == ANY { 0 } else { index(name)? };
         // Without a protocol nothing is received before the filter is in place.
         // SAFETY: plain system call; the result is checked before it is used.
         let raw = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
@@ -77,19 +79,31 @@ impl Live {
         let fd = unsafe { OwnedFd::from_raw_fd(raw) };
         let loopback = is_loopback(&fd, name);
         let ring = prepare(fd.as_fd(), index, loopback).map_err(failed)?;
-        Ok(Live { ring, fd, name: name.to_owned(), loopback, drops: 0 })
+        Ok(Live { ring, fd, name: name.to_owned(), drops: 0 })
     }
 
     /// Returns the next packet, with whether it is outgoing; `None` if there is none now.
     pub fn packet(&mut self) -> Option<(Packet<'_>, Option<bool>)> {
-        let frame = self.ring.next()?;
+        // On the loopback interface every packet comes twice.
+        let frame = loop {
+            let frame = self.ring.next()?;
+            if frame.hardware != libc::ARPHRD_LOOPBACK || frame.kind != libc::PACKET_OUTGOING {
+                break frame;
+            }
+        };
         let at = Instant::from_ns(u64::from(frame.seconds) * 1_000_000_000 + u64::from(frame.nanoseconds));
-        let outgoing = (!self.loopback).then_some(frame.kind == libc::PACKET_OUTGOING);
+        let outgoing = match frame.kind {
+            _ if frame.hardware == libc::ARPHRD_LOOPBACK => None,
+            libc::PACKET_OUTGOING => Some(true),
+            libc::PACKET_HOST => Some(false),
+            // For another host, or for all.
+            _ => None,
+        };
         let packet = Packet {
             at,
             data: self.ring.bytes(&frame),
             length: frame.length,
-            interface: 0,
+            interface: frame.interface,
             link: Link::Raw,
             check_sequence: false,
             declared: 0,
@@ -131,13 +145,20 @@ impl Live {
         self.drops
     }
 
-    /// Returns the rate of the network card; `None` if it does not tell.
+    /// Returns the rate of the network card, of all of them that of the fastest; `None` if it does not tell.
     pub fn speed(&self) -> Option<Rate> {
+        match self.name.as_str() {
+            ANY => interfaces().iter().filter_map(|name| self.speed_of(name)).max(),
+            name => self.speed_of(name),
+        }
+    }
+
+    fn speed_of(&self, name: &str) -> Option<Rate> {
         /// `ETHTOOL_GSET`, and the length and fields of `struct ethtool_cmd`.
         const GET_SETTINGS: u32 = 1;
         let mut command = [0u32; 11];
         command[0] = GET_SETTINGS;
-        let mut request = request(&self.name);
+        let mut request = request(name);
         request.ifr_ifru.ifru_data = command.as_mut_ptr().cast();
         // SAFETY: the request names an interface and points to a structure of the right length that outlives the call.
         let result = unsafe { libc::ioctl(self.fd.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request) };
@@ -183,7 +204,8 @@ fn index(name: &str) -> Result<u32, LiveError> {
     if index > 0 {
         return Ok(index);
     }
-    Err(LiveError::NoInterface { name: name.to_owned(), others: interfaces().join(", ") })
+    let others = [interfaces(), vec![format!("{ANY}, which is all of them")]].concat().join(", ");
+    Err(LiveError::NoInterface { name: name.to_owned(), others })
 }
 
 /// Returns the names of all interfaces.

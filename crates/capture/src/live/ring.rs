@@ -28,6 +28,9 @@ pub(super) struct Frame {
     pub(super) nanoseconds: u32,
     /// `sll_pkttype`.
     pub(super) kind: u8,
+    /// The number of its interface, and that interface's kind (`sll_hatype`).
+    pub(super) interface: u32,
+    pub(super) hardware: u16,
 }
 
 #[derive(Debug)]
@@ -132,6 +135,8 @@ impl Ring {
             seconds: header.tp_sec,
             nanoseconds: header.tp_nsec,
             kind: address.sll_pkttype,
+            interface: address.sll_ifindex as u32,
+            hardware: address.sll_hatype,
         };
         (frame, at + header.tp_next_offset as usize)
     }

@@ -63,6 +63,8 @@ pub(super) fn result(
         .into_iter()
         .map(|reason| (reason.name().to_owned(), json!(counts.skipped(reason))))
         .collect();
+    let unread = counts.unread.into_iter().flatten();
+    let unread: Map<String, Value> = unread.map(|(what, count)| (what.to_string(), json!(count))).collect();
     let mut value = json!({
         "type": "passive",
         "started_unix_ns": tracker.first().map(Instant::ns),
@@ -71,10 +73,11 @@ pub(super) fn result(
         "packet_bytes": counts.bytes,
         "packets_used": counts.used,
         "packets_skipped": skipped,
+        "protocols_not_read": unread,
         "packets_dropped": drops,
         "packets_oversized": counts.oversized,
-        "clock_steps": counts.clock.steps,
-        "disordered": counts.clock.disordered,
+        "clock_steps": tracker.clock().steps,
+        "disordered": tracker.clock().disordered,
         "connections": counts.connections,
         "connections_evicted": counts.evicted,
         "connections_one_way": tracker.one_way(),

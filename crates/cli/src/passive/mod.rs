@@ -12,7 +12,7 @@ mod table;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use headway_capture::{Grouping, Options};
+use headway_capture::{Filter, Grouping, Options};
 use headway_core::estimate::sabes::{self, Settings};
 use headway_core::{Duration, Rate};
 
@@ -30,15 +30,18 @@ pub(crate) use run::run;
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES, after_long_help = AFTER_LONG_HELP)]
 pub(crate) struct PassiveArgs {
-    /// Capture file, or `-` for standard input.
+    /// Capture files, packed with gzip or not, read as one in the order of their times; or `-` for standard input.
     #[arg(value_name = "FILE", required_unless_present = "interface", conflicts_with = "interface")]
-    file: Option<PathBuf>,
-    /// Capture on this interface until Ctrl-C.
+    files: Vec<PathBuf>,
+    /// Capture on this interface, or on all (`any`), until Ctrl-C.
     #[arg(long, short, value_name = "NAME")]
     interface: Option<String>,
     /// Capture for this long only, for example `30 s`.
     #[arg(long, short, value_name = "TIME", requires = "interface", value_parser = some_time)]
     duration: Option<Duration>,
+    /// Use only the connections and times that pass, such as `host 192.0.2.7 and not port 22` [see below].
+    #[arg(long, short, value_name = "FILTER")]
+    filter: Option<Filter>,
     /// Where the capture was taken relative to the data [default: inferred for every connection from the capture, the
     /// times of its handshake, or its addresses].
     #[arg(long, value_enum, value_name = "SIDE")]
@@ -94,7 +97,8 @@ enum Group {
 const EXAMPLES: &str = "\
 Examples:
   headway passive capture.pcap                 what is free on the paths in a capture
-  sudo headway passive --interface eth0        now, on this host
+  headway passive rotated.pcap* --filter 'net 192.0.2.0/24 and after 60 s'
+  sudo headway passive --interface eth0        now, on this host; or any
   ssh router tcpdump -U -s 128 -w - tcp | headway passive -
   headway passive capture.pcap --hide-addresses --report report.html";
 
@@ -117,6 +121,15 @@ Columns:
   sent again, out of order, duplicate ACKs, zero windows
               with --per-flow: as tshark counts them
 
+Filters:
+  host ADDRESS             an end of the connection has this address
+  net PREFIX               an end is in this network, such as 192.0.2.0/24
+  port NUMBER              an end has this port, or one of a range (8000-8099)
+  after TIME, before TIME  since the first packet (10 s), or with date and zone
+                           (2026-01-31T12:00:00Z)
+  They are joined with and, or, not and parentheses. Both directions of a
+  connection pass or neither. In tunnels the inner packet counts.
+
 On a narrow terminal the live table shortens paths and leaves out columns.
 
 Exit codes:
@@ -129,7 +142,8 @@ Exit codes:
 
 Examples:
   headway passive capture.pcap                 what is free on the paths in a capture
-  sudo headway passive --interface eth0        now, on this host
+  headway passive rotated.pcap* --filter 'net 192.0.2.0/24 and after 60 s'
+  sudo headway passive --interface eth0        now, on this host; or any
   ssh router tcpdump -U -s 128 -w - tcp | headway passive -
   headway passive capture.pcap --hide-addresses --report report.html
   headway passive capture.pcap --json | jq '.paths[] | {peer, free_bps}'";

@@ -1,23 +1,24 @@
 //! Sentences about what was not used, and why.
 
-use headway_capture::{ReadError, Skipped, Tracker};
+use headway_capture::{ClockCounts, ReadError, Skipped, Tracker, Unread};
 
 use super::PassiveArgs;
+use super::source::Failure;
 
 /// Returns a sentence for everything that a reader of the result must know.
-pub(super) fn all(
-    tracker: &Tracker,
-    drops: u64,
-    failure: Option<&ReadError>,
-    args: &PassiveArgs,
-) -> Vec<String> {
+pub(super) fn all(tracker: &Tracker, drops: u64, failures: &[Failure], args: &PassiveArgs) -> Vec<String> {
     let counts = tracker.counts();
     let mut notes = Vec::new();
     if args.interface.is_some() {
         notes.push("Time stamps are the kernel's.".to_owned());
     }
-    if let Some(error @ ReadError::Cut { .. }) = failure {
-        notes.push(format!("The capture is cut off: {error}. Everything before that was used."));
+    for Failure { name, error } in failures {
+        let of = if args.files.len() > 1 { format!(" {name}") } else { String::new() };
+        if let ReadError::Cut { .. } = error {
+            notes.push(format!("The capture{of} is cut off: {error}. Everything before that was used."));
+        } else if args.files.len() > 1 {
+            notes.push(format!("The capture{of} was not read to its end: {error}."));
+        }
     }
     for reason in Skipped::ALL {
         let count = counts.skipped(reason);
@@ -34,9 +35,8 @@ pub(super) fn all(
         drops,
         format!("The kernel dropped {drops} packets: this host cannot keep up, and estimates may be wrong."),
     );
-    let steps = counts.clock.steps;
-    note(steps, format!("The clock of the capture was set back {steps} times; no time passes there."));
-    let disordered = counts.clock.disordered;
+    let ClockCounts { steps, disordered } = tracker.clock();
+    note(steps, format!("The clock of the capture was set {steps} times; no time passes there."));
     note(
         disordered,
         format!("{disordered} packets have earlier time stamps than the ones before; they got theirs."),
@@ -85,12 +85,15 @@ pub(super) fn all(
 fn skipped(reason: Skipped, count: u64, tracker: &Tracker) -> String {
     match reason {
         Skipped::ForeignLink => {
-            let link = tracker.counts().foreign.map_or("unknown".to_owned(), |link| link.to_string());
+            let links = unread(count, tracker, |unread| matches!(unread, Unread::Link(_)));
             format!(
-                "{count} packets have a link layer that is not supported ({link}); capture on an Ethernet interface."
+                "{count} packets have a link layer that is not read ({links}); capture on an Ethernet interface."
             )
         }
-        Skipped::NotIp => format!("{count} packets are not IP."),
+        Skipped::NotIp => {
+            let kinds = unread(count, tracker, |unread| !matches!(unread, Unread::Link(_)));
+            format!("{count} packets are not IP ({kinds}).")
+        }
         Skipped::NotTcp => format!("{count} packets are IP but not TCP."),
         Skipped::Fragment => format!("{count} packets are IP fragments, which are not put together."),
         Skipped::Snapped => {
@@ -98,7 +101,32 @@ fn skipped(reason: Skipped, count: u64, tracker: &Tracker) -> String {
         }
         Skipped::Malformed => format!("{count} packets have headers that contradict themselves."),
         Skipped::Copy => {
-            format!("{count} packets were captured twice, on two interfaces; one of each was used.")
+            format!("{count} packets were captured several times; one of each was used.")
         }
+        Skipped::WrongStamp => {
+            format!(
+                "{count} packets have time stamps that those before and after them contradict; they were left out."
+            )
+        }
+        Skipped::Filtered => format!("{count} packets do not pass the filter."),
+        Skipped::OddRecord => {
+            format!(
+                "{count} records have no time stamp, no bytes, or numbers that make no sense; they were skipped."
+            )
+        }
+    }
+}
+
+/// Lists the protocols of some kind that are not read, with their packets out of `all`.
+fn unread(all: u64, tracker: &Tracker, kind: impl Fn(Unread) -> bool) -> String {
+    let known = tracker.counts().unread.into_iter().flatten().filter(|(unread, _)| kind(*unread));
+    let mut list: Vec<(String, u64)> = known.map(|(unread, count)| (unread.to_string(), count)).collect();
+    let named = list.iter().map(|(_, count)| count).sum::<u64>();
+    if named < all {
+        list.push(("others".to_owned(), all - named));
+    }
+    match &list[..] {
+        [(name, _)] => name.clone(),
+        _ => list.iter().map(|(name, count)| format!("{name}: {count}")).collect::<Vec<_>>().join("; "),
     }
 }

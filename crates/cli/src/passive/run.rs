@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant as Clock;
 
 use anyhow::Context as _;
-use headway_capture::{ReadError, Tracker};
+use headway_capture::{ReadError, Skipped, Tracker};
 
 use super::live::{self, Screen};
 use super::names::Names;
 use super::page::History;
-use super::source::{Source, Step, is_over};
+use super::source::{Failure, Source, Step, is_over};
 use super::{PassiveArgs, lines, notes, page, table};
 use crate::exit::{Code, Failed};
 use crate::out::{self, print_error, print_line};
@@ -30,7 +30,8 @@ pub(crate) fn run(args: &PassiveArgs) -> Result<(), Failed> {
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }
     let source = Source::open(args)?;
-    let tracker = Tracker::new(&args.options(source.speed()));
+    let mut tracker = Tracker::new(&args.options(source.speed()));
+    args.filter.iter().for_each(|filter| tracker.set_filter(filter.clone()));
     let csv = args.csv.as_deref().map(|path| {
         let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
         let mut file = BufWriter::new(file);
@@ -64,21 +65,24 @@ struct Session<'a> {
 
 impl Session<'_> {
     fn run(mut self) -> Result<(), Failed> {
-        let failure = self.read()?;
+        let failures = self.read()?;
+        self.tracker.finish();
         self.end_interval()?;
         self.screen.clear();
         if let Some(csv) = &mut self.csv {
             csv.flush().context("cannot write the CSV file")?;
         }
-        self.print(failure.as_ref())?;
-        match failure {
-            // The end of an interrupted capture; what is there counts.
-            None | Some(ReadError::Cut { .. }) if self.tracker.counts().used > 0 => {}
-            None | Some(ReadError::Cut { .. }) => {
-                let none = anyhow::anyhow!("there is no TCP connection in the capture");
-                return Err(Failed::new(Code::Untrustworthy, none));
-            }
-            Some(error) => return Err(anyhow::Error::from(error).context(self.name()).into()),
+        self.print(&failures)?;
+        // Of an interrupted capture, what is there counts.
+        let failure = failures.into_iter().find(|failure| !matches!(failure.error, ReadError::Cut { .. }));
+        if let Some(Failure { name, error }) = failure {
+            return Err(anyhow::Error::from(error).context(name).into());
+        }
+        if self.tracker.counts().used == 0 {
+            let filtered = self.tracker.counts().skipped(Skipped::Filtered) > 0;
+            let passes = if filtered { " that passes the filter" } else { "" };
+            let none = anyhow::anyhow!("there is no TCP connection{passes} in the capture");
+            return Err(Failed::new(Code::Untrustworthy, none));
         }
         if self.stop.load(Ordering::Relaxed) && !self.source.is_live() {
             return Err(Failed::new(
@@ -89,8 +93,9 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Reads until the end, an error or a signal; returns the error.
-    fn read(&mut self) -> Result<Option<ReadError>, Failed> {
+    /// Reads until the end or a signal; returns the errors.
+    fn read(&mut self) -> Result<Vec<Failure>, Failed> {
+        let mut failures = Vec::new();
         let begun = Clock::now();
         let interval = self.args.interval.to_std();
         let length = self.args.duration.map(|length| length.to_std());
@@ -105,7 +110,8 @@ impl Session<'_> {
         while !self.stop.load(Ordering::Relaxed) && !out::is_closed() {
             match self.source.step(&mut self.tracker, recorded)? {
                 Step::More => {}
-                Step::End(error) => return Ok(error),
+                Step::Failed(failure) => failures.push(failure),
+                Step::End => break,
             }
             if self.source.is_live() {
                 if shown.elapsed() >= interval {
@@ -122,7 +128,7 @@ impl Session<'_> {
                 break;
             }
         }
-        Ok(None)
+        Ok(failures)
     }
 
     /// Shows and records what happened since the last interval.
@@ -158,9 +164,9 @@ impl Session<'_> {
     }
 
     /// Prints the result, and writes the report.
-    fn print(&mut self, failure: Option<&ReadError>) -> Result<(), Failed> {
+    fn print(&mut self, failures: &[Failure]) -> Result<(), Failed> {
         let drops = self.source.drops();
-        let notes = notes::all(&self.tracker, drops, failure, self.args);
+        let notes = notes::all(&self.tracker, drops, failures, self.args);
         let paths = self.tracker.paths();
         let flows = if self.args.per_flow { self.tracker.flows() } else { Vec::new() };
         if self.args.json {
@@ -186,9 +192,12 @@ impl Session<'_> {
 
     /// Returns what the packets come from.
     fn name(&self) -> String {
-        match (&self.args.interface, &self.args.file) {
+        match (&self.args.interface, &self.args.files[..]) {
             (Some(name), _) => name.clone(),
-            (None, Some(file)) if file.as_os_str() != "-" => file.display().to_string(),
+            (None, [file]) if file.as_os_str() != "-" => file.display().to_string(),
+            (None, [first, others @ ..]) if !others.is_empty() => {
+                format!("{} and {} more", first.display(), others.len())
+            }
             _ => "standard input".to_owned(),
         }
     }

@@ -1,13 +1,13 @@
 //! Where packets come from: a file, a pipe or an interface.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{self, Read};
 use std::os::fd::{AsFd, AsRawFd as _};
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::Context as _;
-use headway_capture::{Live, Next, ReadError, Reader, Tracker};
+use anyhow::{Context as _, anyhow};
+use headway_capture::{FileError, Live, Next, ReadError, Reader, Several, Tracker, Unpacked};
 use headway_core::{Duration as Span, Rate};
 
 use super::PassiveArgs;
@@ -20,10 +20,14 @@ const BATCH: usize = 4_096;
 
 /// A source of packets.
 pub(super) enum Source {
-    /// A file, and its length.
-    File(Reader<File>, u64),
-    /// A stream that a program writes.
-    Pipe(Reader<Pipe>),
+    Files(Box<Several>),
+    /// A stream that a program writes, and its name.
+    Pipe {
+        reader: Reader<Unpacked<Pipe>>,
+        name: String,
+        /// Whether nothing can be read after an error.
+        ended: bool,
+    },
     Live(Live),
 }
 
@@ -31,8 +35,23 @@ pub(super) enum Source {
 pub(super) enum Step {
     /// More may be there.
     More,
-    /// The source has ended, with the reason if it was not the end of a capture.
-    End(Option<ReadError>),
+    /// A part of the source ended before the end of a capture.
+    Failed(Failure),
+    /// The source has ended.
+    End,
+}
+
+/// What could not be read, and why.
+#[derive(Debug)]
+pub(super) struct Failure {
+    pub(super) name: String,
+    pub(super) error: ReadError,
+}
+
+impl From<FileError> for Failure {
+    fn from(FileError { path, error }: FileError) -> Failure {
+        Failure { name: path.display().to_string(), error }
+    }
 }
 
 impl Source {
@@ -40,26 +59,39 @@ impl Source {
         if let Some(name) = &args.interface {
             return Ok(Source::Live(Live::open(name)?));
         }
-        let path = args.file.as_deref().unwrap_or(Path::new("-"));
-        if path == Path::new("-") {
-            let stdin = io::stdin().as_fd().try_clone_to_owned().context("cannot read standard input")?;
-            return Ok(Source::Pipe(Reader::new(Pipe(File::from(stdin)))));
+        let is_input = |path: &Path| path == Path::new("-");
+        if let [path] = &args.files[..] {
+            if is_input(path) {
+                let stdin = io::stdin().as_fd().try_clone_to_owned().context("cannot read standard input")?;
+                return Ok(Source::pipe(File::from(stdin), "standard input".to_owned()));
+            }
+            if !check(path)?.is_file() {
+                let file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
+                return Ok(Source::pipe(file, path.display().to_string()));
+            }
         }
-        let cannot = || format!("cannot read {}", path.display());
-        let file = File::open(path).with_context(cannot)?;
-        let metadata = file.metadata().with_context(cannot)?;
-        if metadata.is_dir() {
-            return Err(anyhow::anyhow!("{}: it is a directory", cannot()).into());
+        for path in &args.files {
+            if is_input(path) || !check(path)?.is_file() {
+                let name = path.display();
+                return Err(
+                    anyhow!("cannot read {name} among other files: it is a stream; name it alone").into()
+                );
+            }
         }
-        if metadata.is_file() {
-            return Ok(Source::File(Reader::new(file), metadata.len()));
-        }
-        Ok(Source::Pipe(Reader::new(Pipe(file))))
+        let files = Several::open(&args.files).map_err(|FileError { path, error }| match error {
+            ReadError::Io(error) => anyhow!(error).context(format!("cannot read {}", path.display())),
+            error => anyhow!(error).context(path.display().to_string()),
+        })?;
+        Ok(Source::Files(Box::new(files)))
+    }
+
+    fn pipe(file: File, name: String) -> Source {
+        Source::Pipe { reader: Reader::new(Unpacked::new(Pipe(file))), name, ended: false }
     }
 
     /// Whether packets arrive as they are captured.
     pub(super) fn is_live(&self) -> bool {
-        !matches!(self, Source::File(..))
+        !matches!(self, Source::Files(..))
     }
 
     /// Returns the rate of the interface.
@@ -73,7 +105,7 @@ impl Source {
     /// Returns the bytes read, and all bytes, of a file.
     pub(super) fn progress(&self) -> Option<(u64, u64)> {
         match self {
-            Source::File(reader, length) => Some((reader.position(), *length)),
+            Source::Files(files) => Some(files.progress()),
             _ => None,
         }
     }
@@ -88,36 +120,46 @@ impl Source {
 
     /// Gives packets to the tracker until there are none, a batch is full, or an interval of a file is over.
     pub(super) fn step(&mut self, tracker: &mut Tracker, interval: Option<Span>) -> Result<Step, Failed> {
-        match self {
-            Source::File(reader, _) => Ok(read(reader, tracker, interval)),
-            Source::Pipe(reader) => Ok(read(reader, tracker, None)),
-            Source::Live(live) => {
-                for _ in 0..BATCH {
+        for _ in 0..BATCH {
+            let next = match self {
+                Source::Files(files) => files.next().map_err(Failure::from),
+                Source::Pipe { ended: true, .. } => Ok(Next::End),
+                Source::Pipe { reader, name, ended } => reader.next().map_err(|error| {
+                    *ended = true;
+                    Failure { name: name.clone(), error }
+                }),
+                Source::Live(live) => {
                     let Some((packet, outgoing)) = live.packet() else {
                         live.wait(WAIT)?;
                         break;
                     };
                     tracker.packet(&packet, outgoing);
+                    continue;
                 }
-                Ok(Step::More)
+            };
+            match next {
+                Ok(Next::Packet(packet)) => tracker.packet(&packet, None),
+                Ok(Next::OddRecord) => tracker.odd_record(),
+                Ok(Next::Pending) => break,
+                Ok(Next::End) => return Ok(Step::End),
+                Err(failure) => return Ok(Step::Failed(failure)),
+            }
+            if matches!(self, Source::Files(_)) && is_over(tracker, interval) {
+                break;
             }
         }
+        Ok(Step::More)
     }
 }
 
-fn read(reader: &mut Reader<impl Read>, tracker: &mut Tracker, interval: Option<Span>) -> Step {
-    for _ in 0..BATCH {
-        match reader.next() {
-            Ok(Next::Packet(packet)) => tracker.packet(&packet, None),
-            Ok(Next::Pending) => break,
-            Ok(Next::End) => return Step::End(None),
-            Err(error) => return Step::End(Some(error)),
-        }
-        if is_over(tracker, interval) {
-            break;
-        }
+/// Returns what a file is, if it is no directory.
+fn check(path: &Path) -> Result<Metadata, Failed> {
+    let cannot = || format!("cannot read {}", path.display());
+    let metadata = std::fs::metadata(path).with_context(cannot)?;
+    if metadata.is_dir() {
+        return Err(anyhow!("{}: it is a directory", cannot()).into());
     }
-    Step::More
+    Ok(metadata)
 }
 
 /// Whether an interval is over, by the clock of the capture.

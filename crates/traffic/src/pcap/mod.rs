@@ -128,9 +128,13 @@ impl fmt::Debug for Capture {
 fn parse(contents: impl Read) -> Result<Vec<Emission>, ReadError> {
     let mut reader = Reader::new(contents);
     let mut packets = Vec::new();
-    // Streams that can be pending are not read here; one would end like a file.
-    while let Next::Packet(packet) = reader.next()? {
-        packets.push((packet.at, wire(&packet)?));
+    loop {
+        match reader.next()? {
+            Next::Packet(packet) => packets.push((packet.at, wire(&packet)?)),
+            Next::OddRecord => {}
+            // Streams that can be pending are not read here; one would end like a file.
+            Next::Pending | Next::End => break,
+        }
     }
     // Captures from several queues may be slightly out of order.
     packets.sort_by_key(|(at, _)| *at);

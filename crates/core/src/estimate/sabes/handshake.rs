@@ -15,6 +15,8 @@ pub struct Opening {
     pub acknowledgement: Option<u32>,
     /// The shift count of the window scale option.
     pub window_scale: Option<u8>,
+    /// Whether options may be missing, because the capture kept less than all of them.
+    pub cut: bool,
     /// The maximum segment size option, bytes.
     pub mss: Option<u16>,
 }
@@ -87,6 +89,7 @@ impl Handshake {
             sequence: segment.sequence,
             acknowledgement: segment.acknowledgement,
             window_scale: segment.window_scale,
+            cut: segment.cut,
             mss: segment.mss,
         });
         // Its answer may have been captured before it, where packets of several queues are captured out of order.

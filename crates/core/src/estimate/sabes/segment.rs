@@ -58,6 +58,8 @@ pub struct Segment {
     pub window_scale: Option<u8>,
     /// The maximum segment size option, bytes, which only SYN segments carry.
     pub mss: Option<u16>,
+    /// Whether options may be missing, because the capture kept less than all of them.
+    pub cut: bool,
     /// Whether the segment carries SACK blocks.
     pub sack: bool,
     /// The value and the echo of the timestamps option.
@@ -81,6 +83,7 @@ pub(super) mod tests {
             flags: Flags::default(),
             window_scale: None,
             mss: None,
+            cut: false,
             sack: false,
             timestamps: None,
         }

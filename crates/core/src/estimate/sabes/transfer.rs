@@ -319,8 +319,11 @@ impl Transfer {
     /// Returns the window that the sender was told last, in bytes; `None` where its scale is not known.
     fn receive_window(&self) -> Option<u32> {
         let (_, window) = self.known?;
-        let scales =
-            [Way::Data, Way::Acks].map(|way| Some(self.handshake.opening(way as usize)?.window_scale));
+        let scales = [Way::Data, Way::Acks].map(|way| {
+            let opening = self.handshake.opening(way as usize)?;
+            // An option that was not captured may have been there.
+            (opening.window_scale.is_some() || !opening.cut).then_some(opening.window_scale)
+        });
         let scale = match scales {
             [Some(Some(_)), Some(Some(scale))] => scale.min(14),
             [Some(_), Some(_)] => 0,

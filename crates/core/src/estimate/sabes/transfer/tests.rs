@@ -108,6 +108,13 @@ fn a_full_receive_window_is_the_limit() {
     feed(&mut transfer, &segments);
     assert_eq!(transfer.limits().main(), Limit::ReceiveWindow, "{:?}", transfer.limits());
     assert!(transfer.limits().share(Limit::ReceiveWindow) > 0.9);
+    // Where the capture cut the options of the SYNs, the same numbers may mean a window of any size.
+    let mut transfer = Transfer::new(&Settings::default());
+    for segment in &mut segments {
+        (segment.cut, segment.window_scale) = (true, None);
+    }
+    feed(&mut transfer, &segments);
+    assert_eq!(transfer.limits().share(Limit::ReceiveWindow), 0.0, "{:?}", transfer.limits());
 }
 
 #[test]
