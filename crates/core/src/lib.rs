@@ -11,11 +11,13 @@ pub mod explicit;
 pub mod locate;
 pub mod measure;
 pub mod mistake;
+mod nearest;
 pub mod queue;
 pub mod stream;
 pub mod units;
 
 pub use mistake::Mistake;
+pub use nearest::nearest;
 pub use stream::{Arrival, Gaps, Refusal, Schedule, Shape, StreamRecord};
 pub use stream::{Train, TrainRecord, TrainSchedule};
 pub use units::{Bytes, Duration, Instant, Rate, RateSteps};

@@ -5,6 +5,8 @@ use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use crate::nearest;
+
 /// An error in a TOML file, with its location.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mistake {
@@ -43,7 +45,7 @@ impl Mistake {
     pub fn at(text: &str, path: &Path, span: Option<Range<usize>>, message: &str) -> Mistake {
         let line = span.map(|span| text[..span.start.min(text.len())].matches('\n').count() + 1);
         let key = line.and_then(|line| keys(text).find(|(number, _)| *number == line)).map(|(_, key)| key);
-        Mistake { path: Some(path.to_owned()), line, key, message: message.trim().to_owned() }
+        Mistake { path: Some(path.to_owned()), line, key, message: with_nearest(message.trim()) }
     }
 
     /// Returns the error with the line of `text` that holds its key or, if the key is absent, the nearest
@@ -61,6 +63,16 @@ impl Mistake {
     /// Returns the message without the location.
     pub fn message(&self) -> &str {
         &self.message
+    }
+}
+
+/// Adds the name that was meant to a parser's message about an unknown one: "unknown field `rat`, expected one of `rate`, ...".
+pub fn with_nearest(message: &str) -> String {
+    let mut names = message.split('`').skip(1).step_by(2);
+    let wrong = names.next().filter(|_| message.starts_with("unknown "));
+    match wrong.and_then(|wrong| nearest(wrong, names)) {
+        Some(name) => format!("{message}; did you mean `{name}`?"),
+        None => message.to_owned(),
     }
 }
 
@@ -138,6 +150,15 @@ mod tests {
     fn arrays_that_span_lines_do_not_hide_the_keys_behind_them() {
         let text = "[[link]]\nrates = [\n[\"0 s\", 1],\n[\"5 s\", 2]\n]\ndelay = 3\n";
         assert_eq!((line_of(text, "link[0].rates"), line_of(text, "link[0].delay")), (Some(2), Some(6)));
+    }
+
+    #[test]
+    fn the_name_that_was_meant_is_offered() {
+        let unknown = "unknown field `rat`, expected one of `from`, `rate`, `rates`";
+        assert_eq!(with_nearest(unknown), format!("{unknown}; did you mean `rate`?"));
+        for other in ["unknown field `x`, expected `from`", "missing field `rate`", "`rat` is not a `rate`"] {
+            assert_eq!(with_nearest(other), other);
+        }
     }
 
     #[test]

@@ -165,7 +165,8 @@ fn traffic_can_be_replaced_under_way() {
 
 #[test]
 fn a_discipline_marks_what_may_be_marked() {
-    let step = QueueSpec::Step(StepConfig { threshold: Bytes::new(3_000), limit: None, packets: None });
+    let step =
+        QueueSpec::Step(StepConfig { threshold: Bytes::new(3_000).into(), limit: None, packets: None });
     let mut link = link(&LinkSpec { queue: Some(step), ..spec() }, &[]);
     let mut offer = |ect| link.offer(START, 1500, ect, None, 0);
     let marks: Vec<bool> =

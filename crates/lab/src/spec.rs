@@ -112,16 +112,16 @@ pub struct LinkSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<QueueSpec>,
     /// Probability that a host packet is lost on the wire, at least 0 and less than 1; default 0.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "headway_core::units::share::deserialize")]
     pub loss: f64,
     /// Losses of host packets in bursts, besides `loss`; default none.
     #[serde(default, rename = "loss-bursts", skip_serializing_if = "Option::is_none")]
     pub loss_bursts: Option<LossBursts>,
     /// Probability that a host packet arrives twice, at least 0 and less than 1; default 0.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "headway_core::units::share::deserialize")]
     pub duplicate: f64,
     /// Probability that a bit of a host packet behind its IP header is flipped, at least 0 and less than 1; default 0.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "headway_core::units::share::deserialize")]
     pub corrupt: f64,
     /// What becomes of the ECN field of host packets behind the queue; default: it stays.
     #[serde(default)]

@@ -117,7 +117,7 @@ impl Setting {
                 packets: None,
             }),
             // The threshold must be at least two packets of 1500 bytes; all settings satisfy this.
-            Marking::Step => QueueSpec::Step(StepConfig { threshold: min, limit, packets: None }),
+            Marking::Step => QueueSpec::Step(StepConfig { threshold: min.into(), limit, packets: None }),
             Marking::Instantaneous => QueueSpec::Ramp(RampConfig {
                 min,
                 max: self.bytes(2 * self.target),

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::str::FromStr;
 
 use headway_core::Mistake;
+use headway_core::mistake::with_nearest;
 use serde::de::DeserializeOwned;
 use toml::{Table, Value};
 
@@ -112,7 +113,7 @@ pub fn apply<T: DeserializeOwned>(text: &str, changes: &[Change]) -> Result<T, E
                     break;
                 }
                 // The reason for the plain text, tried last, wins: it is the one that users understand.
-                Err(error) => reason = Some(error.message().trim().to_owned()),
+                Err(error) => reason = Some(with_nearest(error.message().trim())),
             }
         }
         if let Some(reason) = reason {

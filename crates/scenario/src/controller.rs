@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use headway_core::control::Kind;
+use headway_core::control::{Kind, ParseKindError};
 use serde::{Deserialize, Deserializer};
 
 /// Prefix of the name of a kernel controller.
@@ -66,8 +66,12 @@ impl FromStr for FlowController {
 
     fn from_str(text: &str) -> Result<FlowController, String> {
         let Some(name) = text.trim().strip_prefix(PREFIX) else {
-            let kind = text.parse().map(FlowController::Known);
-            return kind.map_err(|error| format!("{error}, nor {FORM}"));
+            return text.parse().map(FlowController::Known).map_err(|error| match error {
+                ParseKindError::Similar { .. } => {
+                    format!("{error} (one that only a kernel has is written `kernel:NAME`)")
+                }
+                _ => format!("{error}, nor {FORM}"),
+            });
         };
         let usual = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_-".contains(&byte);
         if (1..=MAX_NAME_LENGTH).contains(&name.len()) && name.bytes().all(usual) {

@@ -52,7 +52,7 @@ fn queues() -> impl Strategy<Value = QueueSpec> {
             QueueSpec::DropTail(DropTailConfig { limit: None, packets: Some(count) })
         }),
         1 => Just(QueueSpec::DropTail(DropTailConfig::default())),
-        1 => Just(QueueSpec::Step(StepConfig { threshold: Bytes::new(9_000), limit, packets: None })),
+        1 => Just(QueueSpec::Step(StepConfig { threshold: Bytes::new(9_000).into(), limit, packets: None })),
         1 => Just(QueueSpec::Red(red)),
         1 => Just(QueueSpec::Pie(PieConfig { limit, ..PieConfig::default() })),
         1 => Just(QueueSpec::Xcp(ExplicitConfig { limit, ..ExplicitConfig::default() })),

@@ -28,7 +28,7 @@ impl Crowd {
     fn new(text: &str, change: impl Fn(&mut TcpConfig)) -> Crowd {
         let mut network = Network::new(1);
         let rate = Rate::from_bps(601_330_000);
-        let step = StepConfig { threshold: rate.bytes_in(US(250)), limit: None, packets: None };
+        let step = StepConfig { threshold: rate.bytes_in(US(250)).into(), limit: None, packets: None };
         let queue = QueueSpec::Step(step).build(Some(rate), 1);
         let bottleneck = network.add_link(&link(rate, US(125), queue));
         let back = network.add_link(&wire(US(125)));
@@ -112,7 +112,7 @@ fn acknowledgements_of_two_segments_do_not_hold_the_clock_up() {
 #[test]
 fn windows_under_marks_alone_rest_at_their_floor() {
     for (text, floor) in [("ls-reno:c=1", 0.49), ("ls-reno:c=1/128", 0.006)] {
-        let step = StepConfig { threshold: Bytes::ZERO, limit: None, packets: None };
+        let step = StepConfig { threshold: Bytes::ZERO.into(), limit: None, packets: None };
         let queue = QueueSpec::Step(step).build(Some(mbps(10_000.0)), 1);
         let mut pipe = Pipe::new(controller(text), &link(mbps(10_000.0), MS(1), queue), MS(1), |flow| {
             flow.mss = 8948;

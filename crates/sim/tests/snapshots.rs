@@ -69,8 +69,11 @@ fn bbr_through_a_short_buffer() {
 
 #[test]
 fn dctcp_at_a_step() {
-    let step =
-        QueueSpec::Step(StepConfig { threshold: Bytes::new(20 * SEGMENT), limit: None, packets: None });
+    let step = QueueSpec::Step(StepConfig {
+        threshold: Bytes::new(20 * SEGMENT).into(),
+        limit: None,
+        packets: None,
+    });
     insta::assert_snapshot!(course(Kind::Dctcp, &step, |flow, _| flow.ecn = Ecn::Dctcp));
 }
 

@@ -286,7 +286,7 @@ fn red(config: &RedConfig, limits: &Limits, device: &str) -> PlannedRed {
 
 fn step(config: &StepConfig, limits: &Limits, device: &str) -> PlannedRed {
     // A packet is marked if it finds more than the threshold queued.
-    let threshold = limits.seen(config.threshold).saturating_add(1);
+    let threshold = limits.seen(config.threshold.bytes(limits.full)).saturating_add(1);
     PlannedRed { min: threshold, max: threshold, probability: 1.0, ..place(device, limits) }
 }
 

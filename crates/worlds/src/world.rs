@@ -40,7 +40,7 @@ impl FromStr for World {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<World, Error> {
-        let world = World::ALL.into_iter().find(|world| world.name() == text);
+        let world = World::ALL.into_iter().find(|world| world.name().eq_ignore_ascii_case(text.trim()));
         world.ok_or_else(|| Error::Unsupported(format!("`{text}` is not `sim`, `uml` or `lab`")))
     }
 }

@@ -76,6 +76,14 @@ impl Entry {
 /// Why a text names no controller.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseKindError {
+    /// There is no such controller, but one with a similar name.
+    #[error("there is no controller `{text}`; did you mean `{nearest}`?")]
+    Similar {
+        /// The whole text.
+        text: String,
+        /// The name of the other controller.
+        nearest: &'static str,
+    },
     /// There is no such controller, or its parameters are wrong.
     #[error("`{0}` is not {list}", list = alternatives())]
     Unknown(String),
@@ -120,6 +128,16 @@ pub(super) fn read<P: Parameters>(text: Option<&str>) -> Option<P> {
     text.map_or_else(P::by_default, |text| text.parse().ok())
 }
 
+/// The error for a text whose name, in lower case, is not one of a controller, or not with this argument.
+fn unknown(text: &str, name: &str) -> ParseKindError {
+    let names = || Kind::TABLE.iter().map(|entry| entry.name);
+    let similar = if names().any(|known| known == name) { None } else { crate::nearest(name, names()) };
+    match similar {
+        Some(nearest) => ParseKindError::Similar { text: text.to_owned(), nearest },
+        None => ParseKindError::Unknown(text.to_owned()),
+    }
+}
+
 impl FromStr for Kind {
     type Err = ParseKindError;
 
@@ -128,9 +146,10 @@ impl FromStr for Kind {
             Some((name, argument)) => (name.trim(), Some(argument.trim())),
             None => (text.trim(), None),
         };
-        Kind::with_argument(name, argument).ok_or_else(|| match Kind::mistake(name, argument) {
+        let name = name.to_ascii_lowercase();
+        Kind::with_argument(&name, argument).ok_or_else(|| match Kind::mistake(&name, argument) {
             Some(reason) => ParseKindError::Parameter { text: text.to_owned(), reason },
-            None => ParseKindError::Unknown(text.to_owned()),
+            None => unknown(text, &name),
         })
     }
 }
@@ -463,6 +482,18 @@ mod tests {
         }
         assert_eq!("fixed-rate:10 Mb/s".parse(), Ok(kinds[3]));
         assert_eq!(kinds[3].to_string(), "fixed-rate:10 Mb/s");
+    }
+
+    #[test]
+    fn the_case_of_a_name_does_not_matter_and_the_nearest_name_is_offered() {
+        assert_eq!("BBR".parse(), Ok(Kind::Bbr));
+        assert_eq!("Fixed-Window:7".parse(), Ok(Kind::FixedWindow(FixedWindow::new(7))));
+        for (text, nearest) in
+            [("bbr2", "bbr"), ("Cubci", "cubic"), ("dctpc", "dctcp"), ("ls-dctpc:c=1/8", "ls-dctcp")]
+        {
+            let error = text.parse::<Kind>().expect_err("no such controller").to_string();
+            assert_eq!(error, format!("there is no controller `{text}`; did you mean `{nearest}`?"));
+        }
     }
 
     #[test]

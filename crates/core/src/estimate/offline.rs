@@ -42,9 +42,11 @@ impl FromStr for Estimator {
 
     fn from_str(name: &str) -> Result<Estimator, String> {
         let names = || Estimator::all().map(Estimator::name).collect::<Vec<_>>().join(", ");
-        Estimator::all()
-            .find(|one| one.name() == name)
-            .ok_or_else(|| format!("`{name}` is none of {}", names()))
+        let found = Estimator::all().find(|one| one.name().eq_ignore_ascii_case(name.trim()));
+        found.ok_or_else(|| match crate::nearest(name, Estimator::all().map(Estimator::name)) {
+            Some(nearest) => format!("there is no method `{name}`; did you mean `{nearest}`?"),
+            None => format!("`{name}` is none of {}", names()),
+        })
     }
 }
 

@@ -91,13 +91,24 @@ impl fmt::Display for Method {
 
 /// The error returned for an unknown method name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no method `{0}`")]
-pub struct UnknownMethod(String);
+#[error("there is no method `{name}`; {}", advice(name))]
+pub struct UnknownMethod {
+    name: String,
+}
+
+/// Offers the most similar name, or all of them.
+fn advice(name: &str) -> String {
+    match crate::nearest(name, Method::all().map(Method::name)) {
+        Some(nearest) => format!("did you mean `{nearest}`?"),
+        None => format!("methods are {}", Method::all().map(Method::name).collect::<Vec<_>>().join(", ")),
+    }
+}
 
 impl FromStr for Method {
     type Err = UnknownMethod;
 
     fn from_str(name: &str) -> Result<Method, UnknownMethod> {
-        Method::all().find(|method| method.name() == name).ok_or_else(|| UnknownMethod(name.to_owned()))
+        let found = Method::all().find(|method| method.name().eq_ignore_ascii_case(name.trim()));
+        found.ok_or_else(|| UnknownMethod { name: name.to_owned() })
     }
 }

@@ -53,7 +53,7 @@ pub struct PieConfig {
     #[serde(default = "default_burst")]
     pub burst: Duration,
     /// Probability, 0 to 1, below which ECN-capable packets are marked instead of dropped; default 0.1 (RFC 8033 5.1).
-    #[serde(default = "default_ecn_threshold")]
+    #[serde(default = "default_ecn_threshold", deserialize_with = "crate::units::share::deserialize")]
     pub ecn_threshold: f64,
     /// Limit in wire bytes; unlimited when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -18,7 +18,7 @@ pub struct RampConfig {
     /// Queue from which everything is marked.
     pub max: Bytes,
     /// Marking probability just below `max`, above 0 and at most 1; default 1 (ls-aimd 2.18).
-    #[serde(default = "default_probability")]
+    #[serde(default = "default_probability", deserialize_with = "crate::units::share::deserialize")]
     pub probability: f64,
     /// Limit in wire bytes; unlimited when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -35,7 +35,7 @@ pub struct RedConfig {
     /// Average from which everything is marked.
     pub max: Bytes,
     /// Marking probability just below `max`, above 0 and at most 1; default 0.1 (ls-aimd 2.18).
-    #[serde(default = "default_probability")]
+    #[serde(default = "default_probability", deserialize_with = "crate::units::share::deserialize")]
     pub probability: f64,
     /// Whether to adapt `probability` to keep the average in the middle of the ramp; default no.
     #[serde(default)]

@@ -3,15 +3,15 @@
 use serde::{Deserialize, Serialize};
 
 use super::limit::Limit;
-use super::{Backlog, Discipline, Verdict};
+use super::{Backlog, Discipline, Level, Verdict};
 use crate::units::{Bytes, Instant};
 
 /// Parameters of a step marker.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct StepConfig {
-    /// Packets are marked while more than this many wire bytes are queued before them.
-    pub threshold: Bytes,
+    /// Packets are marked while more than this is queued before them.
+    pub threshold: Level,
     /// Limit in wire bytes; unlimited when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<Bytes>,
@@ -23,7 +23,7 @@ pub struct StepConfig {
 /// Marks by the instantaneous queue; packets that are not ECN-capable are dropped instead.
 #[derive(Clone, Debug)]
 pub struct Step {
-    threshold: Bytes,
+    threshold: Level,
     limit: Limit,
 }
 
@@ -39,7 +39,7 @@ impl Discipline for Step {
     fn on_arrival(&mut self, _now: Instant, backlog: &Backlog, size: Bytes, ect: bool) -> Verdict {
         if !self.limit.admits(backlog, size) {
             Verdict::Drop
-        } else if backlog.bytes > self.threshold {
+        } else if self.threshold.is_exceeded(backlog) {
             Verdict::congested(ect)
         } else {
             Verdict::Accept
@@ -55,7 +55,7 @@ mod tests {
     #[test]
     fn the_queue_before_the_packet_decides() {
         let limit = Some(Bytes::new(20_000));
-        let mut step = Step::new(&StepConfig { threshold: Bytes::new(12_500), limit, packets: None });
+        let mut step = Step::new(&StepConfig { threshold: Bytes::new(12_500).into(), limit, packets: None });
         let mut arrival = |bytes, ect| step.on_arrival(Instant::ZERO, &backlog(bytes), Bytes::new(1500), ect);
         assert_eq!(arrival(0, true), Verdict::Accept);
         assert_eq!(arrival(12_500, true), Verdict::Accept);
@@ -63,5 +63,15 @@ mod tests {
         assert_eq!(arrival(12_501, false), Verdict::Drop);
         assert_eq!(arrival(18_500, true), Verdict::Mark);
         assert_eq!(arrival(18_501, true), Verdict::Drop);
+    }
+
+    #[test]
+    fn a_threshold_in_packets_counts_packets() {
+        let mut step = Step::new(&StepConfig { threshold: Level::Packets(65), limit: None, packets: None });
+        let mut arrival = |packets| {
+            let backlog = Backlog { packets, ..backlog(64) };
+            step.on_arrival(Instant::ZERO, &backlog, Bytes::new(64), true)
+        };
+        assert_eq!((arrival(65), arrival(66)), (Verdict::Accept, Verdict::Mark));
     }
 }

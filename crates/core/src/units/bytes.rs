@@ -5,7 +5,7 @@ use std::iter::Sum;
 use std::ops::{Add, AddAssign, Mul};
 use std::str::FromStr;
 
-use super::text::{ParseQuantityError, parse, serde_as_text};
+use super::text::{ParseQuantityError, Unit, parse, serde_as_text};
 
 /// Ethernet bytes that an IP packet occupies on the wire besides its own: 14 of header, 4 of frame check sequence,
 /// and 20 of preamble and inter-packet gap.
@@ -75,18 +75,18 @@ impl FromStr for Bytes {
 
     /// Parses `1500`, `1500 B`, `250 kB`, `2 MB`, `64 KiB`; a bare number is bytes.
     fn from_str(text: &str) -> Result<Bytes, ParseQuantityError> {
-        const UNITS: [(&str, f64); 8] = [
-            ("", 1.0),
-            ("B", 1.0),
-            ("kB", 1e3),
-            ("KB", 1e3),
-            ("KiB", 1024.0),
-            ("MB", 1e6),
-            ("MiB", 1_048_576.0),
-            ("GB", 1e9),
+        const UNITS: [Unit; 8] = [
+            (&["", "B", "byte", "bytes"], 1.0),
+            (&["kB", "KB"], 1e3),
+            (&["KiB"], 1024.0),
+            (&["MB"], 1e6),
+            (&["MiB"], 1_048_576.0),
+            (&["GB"], 1e9),
+            (&["GiB"], 1_073_741_824.0),
+            (&["TB"], 1e12),
         ];
         parse(text, "a size such as `250 kB`", &UNITS).map(|bytes| Bytes(bytes.round() as u64))
     }
 }
 
-serde_as_text!(Bytes, |bytes| format!("{} B", bytes.0));
+serde_as_text!(Bytes, "a size such as `250 kB`", |bytes| format!("{} B", bytes.0));

@@ -3,6 +3,7 @@
 mod bytes;
 mod rate;
 mod rate_steps;
+pub mod share;
 mod text;
 mod time;
 

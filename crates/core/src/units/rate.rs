@@ -6,7 +6,7 @@ use std::ops::Add;
 use std::str::FromStr;
 
 use super::bytes::Bytes;
-use super::text::{ParseQuantityError, parse, serde_as_text};
+use super::text::{ParseQuantityError, Unit, parse, serde_as_text};
 use super::time::Duration;
 
 const NS_PER_S: i128 = 1_000_000_000;
@@ -128,25 +128,16 @@ impl FromStr for Rate {
         if text.trim() == "0" {
             return Ok(Rate::ZERO);
         }
-        const UNITS: [(&str, f64); 15] = [
-            ("b/s", 1.0),
-            ("bps", 1.0),
-            ("bit/s", 1.0),
-            ("kb/s", 1e3),
-            ("kbps", 1e3),
-            ("kbit/s", 1e3),
-            ("Mb/s", 1e6),
-            ("Mbps", 1e6),
-            ("Mbit/s", 1e6),
-            ("Gb/s", 1e9),
-            ("Gbps", 1e9),
-            ("Gbit/s", 1e9),
-            ("Tb/s", 1e12),
-            ("Tbps", 1e12),
-            ("Tbit/s", 1e12),
+        // A small m is not a thousandth: there are no rates so low. A capital B would be bytes.
+        const UNITS: [Unit; 5] = [
+            (&["b/s", "bps", "bit/s", "bit"], 1.0),
+            (&["kb/s", "kbps", "kbit/s", "kbit", "Kb/s", "Kbps", "Kbit/s", "Kbit"], 1e3),
+            (&["Mb/s", "Mbps", "Mbit/s", "Mbit", "mb/s", "mbps", "mbit/s", "mbit"], 1e6),
+            (&["Gb/s", "Gbps", "Gbit/s", "Gbit", "gb/s", "gbps", "gbit/s", "gbit"], 1e9),
+            (&["Tb/s", "Tbps", "Tbit/s", "Tbit", "tb/s", "tbps", "tbit/s", "tbit"], 1e12),
         ];
         parse(text, "a rate such as `100 Mb/s`", &UNITS).map(Rate::from_bps_f64)
     }
 }
 
-serde_as_text!(Rate, |rate| format!("{} b/s", rate.0));
+serde_as_text!(Rate, "a rate such as `100 Mb/s`", |rate| format!("{} b/s", rate.0));

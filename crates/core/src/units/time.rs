@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use super::text::{ParseQuantityError, parse, serde_as_text};
+use super::text::{ParseQuantityError, Unit, parse, serde_as_text};
 
 /// A point in time: integer nanoseconds since the origin of some clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -195,15 +195,23 @@ impl fmt::Display for Duration {
 impl FromStr for Duration {
     type Err = ParseQuantityError;
 
-    /// Parses `120 us`, `20ms`, `1.5 s`, `5 min`; the unit is required, except for zero.
+    /// Parses `120 us`, `20ms`, `1.5 s`, `5 min` or `5m`; the unit is required, except for zero.
     fn from_str(text: &str) -> Result<Duration, ParseQuantityError> {
         if text.trim() == "0" {
             return Ok(Duration::ZERO);
         }
-        const UNITS: [(&str, f64); 6] =
-            [("ns", 1e-9), ("us", 1e-6), ("ms", 1e-3), ("s", 1.0), ("min", 60.0), ("h", 3600.0)];
+        const UNITS: [Unit; 7] = [
+            (&["ns", "nsec"], 1e-9),
+            (&["us", "usec", "\u{b5}s", "\u{3bc}s"], 1e-6),
+            (&["ms", "msec"], 1e-3),
+            (&["s", "sec", "secs", "second", "seconds"], 1.0),
+            // No other unit of time begins with m alone.
+            (&["min", "m", "mins", "minute", "minutes"], 60.0),
+            (&["h", "hr", "hour", "hours"], 3600.0),
+            (&["days", "d", "day"], 86_400.0),
+        ];
         parse(text, "a time such as `20 ms`", &UNITS).map(Duration::from_secs_f64)
     }
 }
 
-serde_as_text!(Duration, |time| format!("{} ns", time.0));
+serde_as_text!(Duration, "a time such as `20 ms`", |time| format!("{} ns", time.0));

@@ -37,7 +37,7 @@ pub fn drop_tail(bytes: Option<u64>) -> Queue {
 }
 
 pub fn step(threshold: u64) -> Queue {
-    QueueSpec::Step(StepConfig { threshold: Bytes::new(threshold), limit: None, packets: None })
+    QueueSpec::Step(StepConfig { threshold: Bytes::new(threshold).into(), limit: None, packets: None })
         .build(None, 1)
 }
 

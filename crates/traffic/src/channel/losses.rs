@@ -19,7 +19,7 @@ pub struct LossBursts {
     /// Mean time in the bad state.
     pub bad: Duration,
     /// Probability that a packet is lost in the bad state; default 1.
-    #[serde(default = "all")]
+    #[serde(default = "all", deserialize_with = "headway_core::units::share::deserialize")]
     pub loss: f64,
 }
 
