@@ -12,7 +12,9 @@ use crate::channel::check_channel;
 use crate::check_arrivals::check_arrivals;
 use crate::check_program::check_programs;
 use crate::check_traffic::{MAX_RATE, check_traffic};
-use crate::model::{Buffer, BufferSize, FlowSpec, LinkSpec, MeasureSpec, Scenario, Wire};
+use crate::model::{
+    Buffer, BufferSize, DEFAULT_RECEIVE_BUFFER, FlowSpec, LinkSpec, MeasureSpec, Scenario, Wire,
+};
 use crate::route::Topology;
 
 /// More flows than this are a typo, or a job for a fluid model.
@@ -292,21 +294,45 @@ impl Scenario {
             &format!("no way back: {}", reverse.clone().err().unwrap_or_default()),
         )?;
         // Otherwise the flow would run forever without virtual time advancing.
-        let takes_time = there.iter().chain(&reverse.unwrap_or_default()).any(|hop| {
-            let link = &self.link[topology.directions()[*hop].link];
-            link.highest_rate().is_some()
-                || link.trace.is_some()
-                || link.delay > Duration::ZERO
-                || link.delay_trace.as_ref().is_some_and(|trace| trace.least() > Duration::ZERO)
-        });
-        let is_slow =
-            flow.application_rate.is_some() || matches!(flow.controller.known(), Some(Kind::FixedRate(_)));
+        let link = |hop: &usize| &self.link[topology.directions()[*hop].link];
+        let has_rate = |link: &LinkSpec| link.highest_rate().is_some() || link.trace.is_some();
+        let has_delay = |link: &LinkSpec| {
+            let traced = link.delay_trace.as_ref().is_some_and(|trace| trace.least() > Duration::ZERO);
+            link.delay > Duration::ZERO || traced
+        };
+        let takes_time = there
+            .iter()
+            .chain(&reverse.unwrap_or_default())
+            .any(|hop| has_rate(link(hop)) || has_delay(link(hop)));
         check(
             "to",
-            takes_time || is_slow,
+            takes_time || is_slow(flow),
             "the path takes no time: set `rate` or `delay` on one of its links",
+        )?;
+        let is_limited = there.iter().map(link).any(|link| has_rate(link) || link.police.is_some());
+        check(
+            "to",
+            is_limited || is_slow(flow) || is_small(flow),
+            "nothing limits the flow, so its window would grow without end: set `rate` on a link of its path, or give the \
+             flow a `size`, an `application-rate` or a smaller `receive-buffer`",
         )
     }
+}
+
+/// Whether the flow sends at a rate of its own, whatever its path.
+fn is_slow(flow: &FlowSpec) -> bool {
+    flow.application_rate.is_some() || matches!(flow.controller.known(), Some(Kind::FixedRate(_)))
+}
+
+/// Whether something else than the path limits the flow.
+fn is_small(flow: &FlowSpec) -> bool {
+    let fixed = matches!(flow.controller.known(), Some(Kind::FixedWindow(_)));
+    let own = [flow.read_rate, flow.line].iter().any(Option::is_some);
+    fixed
+        || own
+        || flow.size.is_some()
+        || flow.arrivals.is_some()
+        || flow.receive_buffer < DEFAULT_RECEIVE_BUFFER
 }
 
 /// Checks rates that change, which replace everything else that says how fast a link is.

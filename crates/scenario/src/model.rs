@@ -100,15 +100,15 @@ pub struct LinkSpec {
     /// A queue discipline that only a kernel has, instead of `queue` and `buffer`; default none.
     pub kernel_queue: Option<KernelQueue>,
     /// Probability that a packet is lost after it left the queue; default 0.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "headway_core::units::share::deserialize")]
     pub loss: f64,
     /// Losses in bursts, besides `loss`; default none.
     pub loss_bursts: Option<LossBursts>,
     /// Probability that a packet arrives twice; default 0.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "headway_core::units::share::deserialize")]
     pub duplicate: f64,
     /// Probability that a packet is damaged, so that the checksum of its receiver drops it; default 0.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "headway_core::units::share::deserialize")]
     pub corrupt: f64,
     /// What becomes of the ECN field of packets that have left the queue; default: it stays.
     #[serde(default)]
@@ -145,12 +145,15 @@ pub struct Wire {
     /// A delay that changes with time, instead of `delay`.
     pub delay_trace: Option<DelayTrace>,
     /// Probability that a packet is lost.
+    #[serde(deserialize_with = "headway_core::units::share::deserialize")]
     pub loss: f64,
     /// Losses in bursts, besides `loss`.
     pub loss_bursts: Option<LossBursts>,
     /// Probability that a packet arrives twice.
+    #[serde(deserialize_with = "headway_core::units::share::deserialize")]
     pub duplicate: f64,
     /// Probability that a packet is damaged.
+    #[serde(deserialize_with = "headway_core::units::share::deserialize")]
     pub corrupt: f64,
     /// What becomes of its ECN field.
     pub ecn: EcnField,
@@ -375,8 +378,11 @@ fn default_initial_window() -> u32 {
     10
 }
 
+/// More than any path of the usual scenarios holds, so that the network limits flows.
+pub(crate) const DEFAULT_RECEIVE_BUFFER: Bytes = Bytes::new(64_000_000);
+
 fn default_receive_buffer() -> Bytes {
-    Bytes::new(64_000_000)
+    DEFAULT_RECEIVE_BUFFER
 }
 
 fn default_ack_every() -> u32 {

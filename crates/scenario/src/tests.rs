@@ -1,5 +1,6 @@
 use std::path::Path;
 
+use headway_core::queue::{Level, QueueSpec};
 use headway_core::{Bytes, Duration, Instant, Rate};
 
 use super::*;
@@ -93,7 +94,7 @@ fn mistakes_name_file_line_and_key() {
             "count = 1000000000",
             "x.toml, line 24: `flow[0].count`: there must be at most 1000000 flows",
         ),
-        ("\"reno\"", "\"renault\"", "x.toml, line 25: `flow[0].controller`: `renault` is not"),
+        ("\"reno\"", "\"renault\"", "x.toml, line 25: `flow[0].controller`: there is no controller `renault`"),
         (
             "\"reno\"",
             "\"kernel:a name that is long\"",
@@ -304,7 +305,7 @@ fn paths_are_short_and_ties_go_to_the_first_in_the_file() {
     let links = [("a", "x"), ("a", "y"), ("x", "b"), ("y", "b"), ("a", "x")]
         .map(|(from, to)| link(from, to))
         .concat();
-    let flow = "[[flow]]\nfrom = \"a\"\nto = \"b\"\ncontroller = \"reno\"\n";
+    let flow = "[[flow]]\nfrom = \"a\"\nto = \"b\"\ncontroller = \"reno\"\nsize = \"1 MB\"\n";
     let scenario = read(&format!("duration = \"1 s\"\n{links}{flow}"), &[]).unwrap();
     let topology = Topology::new(&scenario);
     let names = |via: &[&str]| -> Vec<String> {
@@ -398,10 +399,54 @@ const FLOW: &str = "[[flow]]\nfrom = \"a\"\nto = \"b\"\ncontroller = \"reno\"\n"
 fn flows_over_a_path_without_time_are_refused() {
     let found = read(&one_link("", FLOW), &[]).unwrap_err().to_string();
     assert!(found.starts_with("x.toml, line 8: `flow[0].to`: the path takes no time"), "{found}");
-    for link in ["rate = \"1 Mb/s\"", "delay = \"1 ms\"", "trace = \"x.trace\""] {
+    for link in ["rate = \"1 Mb/s\"", "trace = \"x.trace\""] {
         assert!(read(&one_link(link, FLOW), &[]).is_ok(), "{link}");
     }
     assert!(read(&one_link("", &format!("{FLOW}application-rate = \"1 Mb/s\"\n")), &[]).is_ok());
+}
+
+#[test]
+fn flows_that_nothing_limits_are_refused() {
+    let delay = "delay = \"1 ms\"";
+    let found = read(&one_link(delay, FLOW), &[]).unwrap_err().to_string();
+    assert!(found.starts_with("x.toml, line 8: `flow[0].to`: nothing limits the flow"), "{found}");
+    assert!(found.contains("set `rate` on a link of its path"), "{found}");
+    let police = format!("{delay}\npolice = {{ rate = \"1 Mb/s\", burst = \"30 kB\" }}");
+    assert!(read(&one_link(&police, FLOW), &[]).is_ok());
+    for key in [
+        "size = \"1 MB\"",
+        "application-rate = \"1 Mb/s\"",
+        "read-rate = \"1 Mb/s\"",
+        "receive-buffer = \"100 kB\"",
+    ] {
+        assert!(read(&one_link(delay, &format!("{FLOW}{key}\n")), &[]).is_ok(), "{key}");
+    }
+    for (controller, fits) in [("fixed-window:9", true), ("fixed-rate:1 Mb/s", true), ("bbr", false)] {
+        let flow = FLOW.replace("reno", controller);
+        assert_eq!(read(&one_link(delay, &flow), &[]).is_ok(), fits, "{controller}");
+    }
+}
+
+#[test]
+fn shares_and_thresholds_are_read_as_people_write_them() {
+    let queue = "queue = { kind = \"step\", threshold = \"65 packets\" }";
+    let link = format!("rate = \"1 Mb/s\"\nloss = \"1 %\"\n{queue}");
+    let scenario = read(&one_link(&link, &FLOW.replace("reno", "Reno")), &["link.0.delay=1 msec"]).unwrap();
+    assert_eq!((scenario.link[0].loss, scenario.link[0].delay), (0.01, Duration::from_ms(1)));
+    let Some(QueueSpec::Step(step)) = &scenario.link[0].queue else { panic!("a step") };
+    assert_eq!(step.threshold, Level::Packets(65));
+    for (change, hint) in [
+        ("flow.0.controller=bbr2", "did you mean `bbr`?"),
+        ("link.0.rat=5 Mb/s", "did you mean `rate`?"),
+        ("flow.0.ecn=clasic", "did you mean `classic`?"),
+        ("link.0.loss=1 permille", "is not a share such as 0.01 or `1 %`"),
+        ("link.0.delay=5", "the unit is missing; units are ns, us"),
+        ("link.0.rate=100 MB/s", "units are b/s, kb/s, Mb/s"),
+        ("link.0.queue.threshold=65 packages", "or packets, as in `65 packets`"),
+    ] {
+        let found = read(&one_link(&link, FLOW), &[change]).unwrap_err().to_string();
+        assert!(found.contains(hint), "{change}: {found}");
+    }
 }
 
 #[test]
