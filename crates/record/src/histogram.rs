@@ -6,18 +6,20 @@ use headway_core::Duration;
 const BINS_PER_OCTAVE_LOG2: u32 = 5;
 const BINS: usize = (64 - BINS_PER_OCTAVE_LOG2 as usize + 1) << BINS_PER_OCTAVE_LOG2;
 
-/// A histogram of durations with bins 1/32 as wide as their values, and the exact sum and maximum.
+/// A histogram of durations with bins 1/32 as wide as their values, and the exact sum, minimum and maximum.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Histogram {
     bins: Box<[u64; BINS]>,
     /// A day of 1e11 packets that each waited 0.2 s would overflow 64 bits.
     sum: u128,
+    /// The shortest; `u64::MAX` when empty.
+    min: u64,
     max: u64,
 }
 
 impl Default for Histogram {
     fn default() -> Histogram {
-        Histogram { bins: Box::new([0; BINS]), sum: 0, max: 0 }
+        Histogram { bins: Box::new([0; BINS]), sum: 0, min: u64::MAX, max: 0 }
     }
 }
 
@@ -34,9 +36,17 @@ fn middle(bin: usize) -> u64 {
     low + ((1 << octave) >> 1)
 }
 
+/// Returns the longest duration of a bin.
+fn top(bin: usize) -> u64 {
+    let octave = (bin >> BINS_PER_OCTAVE_LOG2).saturating_sub(1);
+    let low = ((bin - (octave << BINS_PER_OCTAVE_LOG2)) as u64) << octave;
+    low + ((1 << octave) - 1)
+}
+
 impl Histogram {
     /// Builds a histogram from bins counted elsewhere, as pairs of bin index and count, and the sum and maximum
-    /// of all durations in nanoseconds. Ignores bins that do not exist.
+    /// of all durations in nanoseconds. Ignores bins that do not exist. The shortest duration counts as the longest of the
+    /// first bin.
     pub fn from_bins(counts: &[(usize, u64)], sum: u64, max: u64) -> Histogram {
         let mut histogram = Histogram { sum: sum.into(), max, ..Histogram::default() };
         for &(bin, count) in counts {
@@ -44,6 +54,8 @@ impl Histogram {
                 *place += count;
             }
         }
+        let first = histogram.bins.iter().position(|count| *count > 0);
+        histogram.min = first.map_or(u64::MAX, |bin| top(bin).min(max));
         histogram
     }
 
@@ -52,6 +64,7 @@ impl Histogram {
     pub fn add(&mut self, ns: u64) {
         self.bins[bin(ns)] += 1;
         self.sum += u128::from(ns);
+        self.min = self.min.min(ns);
         self.max = self.max.max(ns);
     }
 
@@ -65,6 +78,7 @@ impl Histogram {
         }
         self.bins[bin] += count;
         self.sum += u128::from(least * count + beyond);
+        self.min = self.min.min(least);
         self.max = self.max.max(most);
         true
     }
@@ -73,7 +87,13 @@ impl Histogram {
     pub fn merge(&mut self, other: &Histogram) {
         self.bins.iter_mut().zip(other.bins.iter()).for_each(|(bin, count)| *bin += count);
         self.sum += other.sum;
+        self.min = self.min.min(other.min);
         self.max = self.max.max(other.max);
+    }
+
+    /// Returns the duration that stands for a bin: its middle, but never one shorter or longer than all durations.
+    fn value(&self, bin: usize) -> Duration {
+        Duration::from_ns(middle(bin).max(self.min).min(self.max) as i64)
     }
 
     /// Returns how many durations are at most as long as which: one pair per bin that is not empty, ascending. The
@@ -82,7 +102,7 @@ impl Histogram {
         let counts = self.bins.iter().enumerate().filter(|(_, count)| **count > 0);
         counts.scan(0, |seen, (bin, count)| {
             *seen += count;
-            Some((Duration::from_ns(middle(bin).min(self.max) as i64), *seen))
+            Some((self.value(bin), *seen))
         })
     }
 
@@ -110,14 +130,15 @@ impl Histogram {
         Duration::from_ns(self.max as i64)
     }
 
-    /// Returns the quantile `part` (0 to 1), within 1.6 %; zero when empty.
+    /// Returns the quantile `part` (0 to 1), within 1.6 % and neither below the shortest nor above the longest duration; zero
+    /// when empty.
     pub fn quantile(&self, part: f64) -> Duration {
         let rank = (self.count() as f64 * part) as u64;
         let mut seen = 0;
         for (index, count) in self.bins.iter().enumerate() {
             seen += count;
             if seen > rank {
-                return Duration::from_ns(middle(index).min(self.max) as i64);
+                return self.value(index);
             }
         }
         self.max()
@@ -140,6 +161,24 @@ mod tests {
         }
         assert_eq!(histogram.mean().ns(), 499_999);
         assert_eq!(histogram.max().ns(), 999_999);
+    }
+
+    #[test]
+    fn no_quantile_lies_outside_of_what_was_seen() {
+        // 1020 and 1023 share the bin from 1008 to 1023, whose middle is below both.
+        for samples in [&[1020, 1023][..], &[1001], &[5_000_001, 5_000_002, 5_090_000], &[1, 1 << 40]] {
+            let mut histogram = Histogram::default();
+            samples.iter().for_each(|ns| histogram.add(*ns));
+            let (least, most) = (samples[0], samples[samples.len() - 1]);
+            for part in [0.0, 0.01, 0.5, 0.99, 1.0] {
+                let quantile = histogram.quantile(part).ns() as u64;
+                assert!((least..=most).contains(&quantile), "{part} of {samples:?}: {quantile}");
+            }
+            let bins: Vec<(usize, u64)> = samples.iter().map(|ns| (bin(*ns), 1)).collect();
+            let counted = Histogram::from_bins(&bins, samples.iter().sum(), most);
+            let median = counted.quantile(0.5).ns() as u64;
+            assert!((least..=most).contains(&median), "{samples:?}: {median}");
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 mod completion_tally;
 mod completions;
 mod control;
+mod counted;
 mod csv;
 mod histogram;
 mod results;
@@ -14,6 +15,7 @@ mod summary;
 pub use completion_tally::{Completed, CompletionTally};
 pub use completions::Completions;
 pub use control::{ControlInterval, json_lines};
+pub use counted::Counted;
 pub use csv::quoted;
 pub use histogram::Histogram;
 pub use results::Results;

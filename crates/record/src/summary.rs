@@ -5,6 +5,7 @@ use headway_core::measure::Claim;
 use serde::{Deserialize, Serialize};
 
 use crate::completions::Completions;
+use crate::counted::Counted;
 
 /// The summary of one run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -46,7 +47,8 @@ pub struct Total {
     pub flows: u64,
     /// Number of flows that finished: all their payload was acknowledged.
     pub finished: u64,
-    /// Sum of the goodputs.
+    /// Goodput of all together: over the time from the first start to the last end if all have finished, otherwise over
+    /// the measured time.
     pub goodput_bps: u64,
     /// Goodput of the slowest flow.
     pub goodput_min_bps: u64,
@@ -70,7 +72,7 @@ pub struct Group {
     /// Totals over the flows of the group.
     #[serde(flatten)]
     pub total: Total,
-    /// Completion times, in groups whose flows come and go.
+    /// Completion times, in groups whose flows come and go or have a size; absent before the first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completions: Option<Completions>,
 }
@@ -88,7 +90,7 @@ pub struct FlowResult {
     pub finished_ns: Option<u64>,
     /// Payload that arrived in order.
     pub goodput_bytes: u64,
-    /// Goodput over the measured time.
+    /// Goodput over the measured time, or over the part of it in which the flow lived if it has finished.
     pub goodput_bps: u64,
     /// Segments sent, retransmissions included.
     pub sent: u64,
@@ -190,9 +192,9 @@ pub struct SourceResult {
     pub traffic: u64,
     /// The traffic model.
     pub model: String,
-    /// Mean offered rate, in samples of 1 ms over the first seconds.
+    /// Mean offered rate over the counted time: the same as `sent_bps`.
     pub mean_bps: u64,
-    /// 5th percentile of these samples.
+    /// 5th percentile of the offered rate, in samples of 1 ms over the first 4 s of the source.
     pub p5_bps: u64,
     /// Their median.
     pub p50_bps: u64,
@@ -309,6 +311,13 @@ impl From<&Claim> for ClaimResult {
     }
 }
 
+impl Summary {
+    /// Returns the time that the summary covers.
+    pub fn counted(&self) -> Counted {
+        Counted { from_ns: self.warmup_ns, to_ns: self.warmup_ns + self.measured_ns }
+    }
+}
+
 impl Total {
     /// Adds a group of other flows; fairness stays that of the flows already there, if there are any.
     pub fn add(&mut self, other: &Total) {
@@ -326,8 +335,8 @@ impl Total {
         self.timeouts = self.timeouts.zip(other.timeouts).map(|(one, other)| one + other);
     }
 
-    /// Sums up flows.
-    pub fn of<'a>(flows: impl Iterator<Item = &'a FlowResult> + Clone) -> Total {
+    /// Sums up flows in the counted time.
+    pub fn of<'a>(flows: impl Iterator<Item = &'a FlowResult> + Clone, counted: Counted) -> Total {
         let rates = || flows.clone().map(|flow| flow.goodput_bps);
         let sum = |value: fn(&FlowResult) -> u64| flows.clone().map(value).sum::<u64>();
         let squares: f64 = rates().map(|rate| (rate as f64) * (rate as f64)).sum();
@@ -336,7 +345,7 @@ impl Total {
         Total {
             flows: count,
             finished: flows.clone().filter(|flow| flow.finished_ns.is_some()).count() as u64,
-            goodput_bps: all,
+            goodput_bps: counted.goodput_of_all(flows.clone()),
             goodput_min_bps: rates().min().unwrap_or(0),
             goodput_max_bps: rates().max().unwrap_or(0),
             fairness: if squares > 0.0 { all as f64 * all as f64 / (count as f64 * squares) } else { 1.0 },
@@ -351,7 +360,7 @@ impl Total {
         share(self.retransmitted, self.sent)
     }
 
-    /// Returns the sum of the goodputs.
+    /// Returns the goodput of all together.
     pub fn goodput(&self) -> Rate {
         Rate::from_bps(self.goodput_bps)
     }
@@ -366,13 +375,13 @@ impl LinkResult {
 
 impl Group {
     /// Groups `flows`, in which the flows of a group are adjacent.
-    pub fn of(flows: &[FlowResult]) -> Vec<Group> {
+    pub fn of(flows: &[FlowResult], counted: Counted) -> Vec<Group> {
         flows
             .chunk_by(|one, other| one.group == other.group)
             .map(|part| Group {
                 name: part[0].group.clone(),
-                total: Total::of(part.iter()),
-                completions: None,
+                total: Total::of(part.iter(), counted),
+                completions: counted.completions(part),
             })
             .collect()
     }
@@ -389,6 +398,7 @@ mod tests {
     fn flow(group: &str, goodput_bps: u64) -> FlowResult {
         FlowResult {
             group: group.to_owned(),
+            goodput_bytes: goodput_bps,
             goodput_bps,
             sent: 100,
             retransmitted: 2,
@@ -399,7 +409,9 @@ mod tests {
     #[test]
     fn totals_are_sums_and_fairness_is_that_of_jain() {
         let flows = [flow("a", 10), flow("a", 10), flow("b", 0)];
-        let total = Total::of(flows.iter());
+        // Eight seconds: a rate in b/s is a number of bytes.
+        let counted = Counted { from_ns: 0, to_ns: 8_000_000_000 };
+        let total = Total::of(flows.iter(), counted);
         assert_eq!(
             (total.flows, total.goodput_bps, total.goodput_min_bps, total.goodput_max_bps),
             (3, 20, 0, 10)
@@ -407,8 +419,8 @@ mod tests {
         assert_eq!(total.fairness, 2.0 / 3.0);
         assert_eq!(total.retransmitted_share(), 0.02);
         assert_eq!(total.timeouts, None);
-        let groups = Group::of(&flows);
+        let groups = Group::of(&flows, counted);
         assert_eq!(groups.iter().map(|group| group.total.flows).collect::<Vec<_>>(), [2, 1]);
-        assert_eq!(Total::of([].iter()).fairness, 1.0);
+        assert_eq!(Total::of([].iter(), counted).fairness, 1.0);
     }
 }

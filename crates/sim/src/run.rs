@@ -7,8 +7,8 @@ use headway_core::{Bytes, Duration, Instant, Rate};
 use headway_core::explicit::Record;
 use headway_core::measure::Method;
 use headway_record::{
-    ControlInterval, FlowResult, Group, Interval, LinkResult, MeasureResult, Results, Series, SourceResult,
-    StreamTruth, Summary, Total,
+    ControlInterval, Counted, FlowResult, Group, Interval, LinkResult, MeasureResult, Results, Series,
+    SourceResult, StreamTruth, Summary, Total,
 };
 use headway_scenario::{Error, FlowSpec, Scenario};
 use headway_traffic::MIN_THINK;
@@ -207,8 +207,9 @@ impl<'a> Run<'a> {
         }
         let counted =
             if self.counting { now - (Instant::ZERO + self.scenario.warmup) } else { Duration::ZERO };
+        let span = Counted::new(self.scenario.warmup, counted);
         let flows: Vec<FlowResult> =
-            (0..self.built.flows.len()).map(|index| self.flow(index, counted)).collect();
+            (0..self.built.flows.len()).map(|index| self.flow(index, span)).collect();
         let links = self.built.links.iter().map(|(id, name)| self.link(*id, name, counted)).collect();
         let arriving: Vec<(usize, Group)> = self
             .built
@@ -216,7 +217,7 @@ impl<'a> Run<'a> {
             .iter()
             .map(|group| (group.flow, group.summary(self.scenario, counted)))
             .collect();
-        let mut total = Total::of(flows.iter());
+        let mut total = Total::of(flows.iter(), span);
         arriving.iter().for_each(|(_, group)| total.add(&group.total));
         let summary = Summary {
             scenario: self.scenario.name.clone(),
@@ -227,7 +228,7 @@ impl<'a> Run<'a> {
             warmup_ns: ns(self.scenario.warmup),
             measured_ns: ns(counted),
             total,
-            groups: self.groups(&flows, arriving),
+            groups: self.groups(&flows, arriving, span),
             links,
             traffic: (0..self.built.sources.len()).map(|index| self.source(index, counted)).collect(),
             measurements: self.measurements(),
@@ -306,8 +307,8 @@ impl<'a> Run<'a> {
     }
 
     /// Returns all groups in the order of the scenario.
-    fn groups(&self, flows: &[FlowResult], arriving: Vec<(usize, Group)>) -> Vec<Group> {
-        let mut groups = Group::of(flows);
+    fn groups(&self, flows: &[FlowResult], arriving: Vec<(usize, Group)>, counted: Counted) -> Vec<Group> {
+        let mut groups = Group::of(flows, counted);
         for (flow, group) in arriving {
             let before: HashSet<String> =
                 self.scenario.flow[..flow].iter().map(FlowSpec::group_name).collect();
@@ -317,17 +318,18 @@ impl<'a> Run<'a> {
         groups
     }
 
-    fn flow(&self, index: usize, counted: Duration) -> FlowResult {
+    fn flow(&self, index: usize, counted: Counted) -> FlowResult {
         let line = &self.built.flows[index];
         let seen = self.built.network.flow(line.id);
         let goodput = if self.counting { seen.goodput } else { Bytes::ZERO };
+        let finished_ns = seen.finished.map(Instant::ns);
         FlowResult {
             flow: index as u64,
             group: self.scenario.flow[line.group].group_name(),
             start_ns: line.start.ns(),
-            finished_ns: seen.finished.map(Instant::ns),
+            finished_ns,
             goodput_bytes: goodput.get(),
-            goodput_bps: bps(goodput, counted),
+            goodput_bps: counted.goodput(goodput.get(), line.start.ns(), finished_ns),
             sent: seen.sent,
             retransmitted: seen.retransmitted,
             timeouts: Some(seen.timeouts),
@@ -379,7 +381,7 @@ impl<'a> Run<'a> {
         SourceResult {
             traffic: index as u64,
             model: traffic.model().to_owned(),
-            mean_bps: profile.mean.bps(),
+            mean_bps: bps(seen.sent.bytes, counted),
             p5_bps: profile.p5.bps(),
             p50_bps: profile.p50.bps(),
             p95_bps: profile.p95.bps(),

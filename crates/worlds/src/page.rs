@@ -5,7 +5,7 @@ use headway_record::{Results, Series, Summary, TcpInterval};
 
 use crate::rows::{
     COMPLETION_COLUMNS, FLOW_COLUMNS, LINK_COLUMNS, MEASURE_COLUMNS, PROGRAM_COLUMNS, TRAFFIC_COLUMNS,
-    completion_rows, flow_rows, link_rows, measure_rows, program_rows, traffic_rows,
+    TRAFFIC_NOTE, completion_rows, flow_rows, link_rows, measure_rows, program_rows, traffic_rows,
 };
 use headway_figures::{CannotDraw, page};
 use headway_figures::{MAX_CURVES, Mark, Points};
@@ -39,6 +39,7 @@ pub(crate) fn page(results: &Results) -> Result<String, CannotDraw> {
     if !summary.traffic.is_empty() {
         body += "<h2>Other traffic</h2>\n";
         body += &page::table(TRAFFIC_COLUMNS, &traffic_rows(summary));
+        body += &format!("<p class=\"note\">{TRAFFIC_NOTE}</p>\n");
     }
     body += &measurements(results)?;
     if !summary.programs.is_empty() {

@@ -4,7 +4,7 @@ use comfy_table::{Cell, CellAlignment, Table, presets};
 use headway_record::{Spread, Summary};
 use headway_worlds::rows::{
     COMPLETION_COLUMNS, FLOW_COLUMNS, LINK_COLUMNS, MEASURE_COLUMNS, PROGRAM_COLUMNS, TRAFFIC_COLUMNS,
-    completion_rows, flow_rows, link_rows, measure_rows, program_rows, traffic_rows,
+    TRAFFIC_NOTE, completion_rows, flow_rows, link_rows, measure_rows, program_rows, traffic_rows,
 };
 
 /// Formats a table; the first column holds text, the others numbers.
@@ -38,7 +38,7 @@ pub(crate) fn summary(summary: &Summary) -> String {
     }
     text += &table(LINK_COLUMNS, link_rows(summary)).to_string();
     if !summary.traffic.is_empty() {
-        text += &format!("\n{}", table(TRAFFIC_COLUMNS, traffic_rows(summary)));
+        text += &format!("\n{}\n{TRAFFIC_NOTE}", table(TRAFFIC_COLUMNS, traffic_rows(summary)));
     }
     if !summary.measurements.is_empty() {
         text += &format!("\n{}", table(MEASURE_COLUMNS, measure_rows(summary)));

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use headway_core::{Bytes, Duration, Instant, Rate};
 use headway_lab::{Interval as Logged, Lateness, Truths};
 use headway_record::{
-    ControlInterval, FlowResult, Group, Interval, LinkResult, Results, Series, Summary, TcpInterval, Total,
+    ControlInterval, Counted, FlowResult, Group, Interval, LinkResult, Results, Series, Summary, TcpInterval,
+    Total,
 };
 use headway_scenario::Scenario;
 
@@ -44,8 +45,8 @@ impl Run<'_> {
             valid: invalid_reason.is_none(),
             warmup_ns: self.scenario.warmup.ns().unsigned_abs(),
             measured_ns: self.measured_time().ns().unsigned_abs(),
-            total: Total::of(flows.iter()),
-            groups: Group::of(&flows),
+            total: Total::of(flows.iter(), self.counted()),
+            groups: Group::of(&flows, self.counted()),
             links: self.translated.lanes.iter().map(|lane| self.link(lane)).collect(),
             // The emulator counts all sources of a queue together; their rates are those of the links.
             traffic: Vec::new(),
@@ -71,6 +72,10 @@ impl Run<'_> {
     /// Returns the measured time; zero when the run ended during warm-up.
     fn measured_time(&self) -> Duration {
         (self.last - self.warmup_end()).max(Duration::ZERO)
+    }
+
+    fn counted(&self) -> Counted {
+        Counted::new(self.scenario.warmup, self.measured_time())
     }
 
     fn invalid_reason(&self) -> Option<String> {
@@ -103,14 +108,16 @@ impl Run<'_> {
             let sent =
                 self.sent.last().and_then(|sample| sample.flows.get(number)).copied().unwrap_or_default();
             let goodput = Bytes::new(if self.measured_time() > Duration::ZERO { after - before } else { 0 });
+            let start_ns = spec.start_of(index).ns();
+            let finished_ns = Some(sent.finished.ns()).filter(|ns| *ns > 0);
             let us = |us: u32| known(us).map(|us| u64::from(us) * 1000);
             FlowResult {
                 flow: number as u64,
                 group: spec.group_name(),
-                start_ns: spec.start_of(index).ns(),
-                finished_ns: Some(sent.finished.ns()).filter(|ns| *ns > 0),
+                start_ns,
+                finished_ns,
                 goodput_bytes: goodput.get(),
-                goodput_bps: bps(goodput, self.measured_time()),
+                goodput_bps: self.counted().goodput(goodput.get(), start_ns, finished_ns),
                 sent: sent.sent - sent_before.sent,
                 retransmitted: sent.retransmitted - sent_before.retransmitted,
                 timeouts: Some(sent.timeouts - sent_before.timeouts),
@@ -241,7 +248,8 @@ fn interval(lane: &Lane, part: &[Logged]) -> Interval {
     }
 }
 
-/// Returns the queueing delay below which `share` of the packets lie, ns.
+/// Returns a quantile of the logged delays in nanoseconds. They are counted in whole microseconds: the longest delay of a
+/// microsecond stands for it, so that no quantile lies below all delays, or above the longest one.
 fn quantile(part: &[Logged], share: f64) -> u64 {
     let mut delays: BTreeMap<u32, u64> = BTreeMap::new();
     for (delay, packets) in part.iter().flat_map(|interval| &interval.delays) {
@@ -253,7 +261,8 @@ fn quantile(part: &[Logged], share: f64) -> u64 {
         seen += *packets;
         seen > rank
     });
-    at_rank.or(delays.last_key_value()).map_or(0, |(delay, _)| u64::from(*delay) * 1_000)
+    let longest = part.iter().map(|interval| interval.max_queued_time.ns().unsigned_abs()).max().unwrap_or(0);
+    at_rank.or(delays.last_key_value()).map_or(0, |(delay, _)| (u64::from(*delay) * 1_000 + 999).min(longest))
 }
 
 fn bps(bytes: Bytes, time: Duration) -> u64 {

@@ -2,8 +2,8 @@
 
 use headway_core::{Bytes, Duration, Instant, Rate};
 use headway_record::{
-    ControlInterval, FlowResult, Group, Histogram, Interval, LinkResult, ProgramResult, Results, Series,
-    SourceResult, Summary, TcpInterval, Total,
+    ControlInterval, Counted, FlowResult, Group, Histogram, Interval, LinkResult, ProgramResult, Results,
+    Series, SourceResult, Summary, TcpInterval, Total,
 };
 use headway_scenario::{FlowSpec, Scenario, Topology};
 use headway_traffic::percentiles::Percentiles;
@@ -36,8 +36,8 @@ impl Run<'_> {
             valid: true,
             warmup_ns: self.scenario.warmup.ns().unsigned_abs(),
             measured_ns: self.measured_time().ns().unsigned_abs(),
-            total: Total::of(flows.iter()),
-            groups: Group::of(&flows),
+            total: Total::of(flows.iter(), self.counted()),
+            groups: Group::of(&flows, self.counted()),
             links: (0..self.topology.directions().len()).map(|index| self.link(index)).collect(),
             traffic: (0..self.scenario.traffic.len()).map(|index| self.source(index)).collect(),
             measurements: Vec::new(),
@@ -79,6 +79,10 @@ impl Run<'_> {
         (end - self.scenario.warmup).max(Duration::ZERO)
     }
 
+    fn counted(&self) -> Counted {
+        Counted::new(self.scenario.warmup, self.measured_time())
+    }
+
     fn flows(&self) -> Vec<FlowResult> {
         let specs =
             self.scenario.flow.iter().flat_map(|spec| (0..spec.count).map(move |index| (spec, index)));
@@ -93,13 +97,14 @@ impl Run<'_> {
         let before = if self.measured_time() > Duration::ZERO { of(self.warmup_end()) } else { after };
         let goodput = Bytes::new(after.received.saturating_sub(before.received));
         let ns = |time: Duration| Some(time.ns().unsigned_abs()).filter(|ns| *ns > 0);
+        let (start_ns, finished_ns) = (spec.start_of(index).ns(), after.finished.and_then(ns));
         FlowResult {
             flow: number as u64,
             group: spec.group_name(),
-            start_ns: spec.start_of(index).ns(),
-            finished_ns: after.finished.and_then(ns),
+            start_ns,
+            finished_ns,
             goodput_bytes: goodput.get(),
-            goodput_bps: bps(goodput, self.measured_time()),
+            goodput_bps: self.counted().goodput(goodput.get(), start_ns, finished_ns),
             sent: after.sent.saturating_sub(before.sent),
             retransmitted: after.retransmitted.saturating_sub(before.retransmitted),
             timeouts: Some(after.timeouts.saturating_sub(before.timeouts)),
@@ -178,7 +183,7 @@ impl Run<'_> {
         SourceResult {
             traffic: index as u64,
             model: traffic.model().to_owned(),
-            mean_bps: profile.mean.bps(),
+            mean_bps: bps(Bytes::new(after.sent_bytes - before.sent_bytes), self.measured_time()),
             p5_bps: profile.p5.bps(),
             p50_bps: profile.p50.bps(),
             p95_bps: profile.p95.bps(),

@@ -262,7 +262,7 @@ fn total(run: &Results, flows: &[usize], replaced: &[usize]) -> Total {
     if flows.is_empty() {
         return run.summary.total.clone();
     }
-    Total::of(replaced.iter().filter_map(|index| run.flows.get(*index)))
+    Total::of(replaced.iter().filter_map(|index| run.flows.get(*index)), run.summary.counted())
 }
 
 /// Returns the 95th percentile of the queueing delay at a link (ns); `None` in worlds that do not report it.
