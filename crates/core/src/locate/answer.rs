@@ -166,6 +166,16 @@ pub enum Refused {
     /// Several streams could not be used.
     #[error("several streams could not be used ({0}); measure from a host that is less busy")]
     Stream(Refusal),
+    /// This host sent many pairs and trains more slowly than it should have.
+    #[error(
+        "this host was interrupted while it sent {late} of {sent} pairs and trains; measure from a host that is less busy"
+    )]
+    Interrupted {
+        /// Pairs and trains that left too slowly.
+        late: usize,
+        /// Pairs and trains sent.
+        sent: usize,
+    },
     /// The bytes or the time are spent.
     #[error("{0} is used up; give more with {1}")]
     Spent(&'static str, &'static str),

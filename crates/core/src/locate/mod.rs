@@ -24,7 +24,7 @@ pub use tight::Tight;
 use std::net::IpAddr;
 
 use crate::estimate::hire::{self, Location, NotMeasured, Rule, Search, Unlocated, prefix_capacity};
-use crate::estimate::ppdd::{self, Bandwidth, Capacity, Pairs};
+use crate::estimate::ppdd::{self, Bandwidth, Capacity, Dropped, Pairs};
 use crate::estimate::{Bound, slcs};
 use crate::stream::{Arrival, Refusal, StreamRecord, Train, TrainRecord, TrainSchedule};
 use crate::units::{Bytes, Duration, Instant, Rate};
@@ -56,8 +56,13 @@ const STREAM_TIME: Duration = Duration::from_ms(8_000);
 /// Share of bytes and time that pairs may use.
 const PAIRS_SHARE: f64 = 0.35;
 
-/// Streams that may fail, because the sender was interrupted or a clock stepped, before it is given up.
-const FAILURES: u32 = 4;
+/// Streams in a row that may fail, because the sender was interrupted or a clock stepped, before it is given up. A machine
+/// that is only busy sends one of so many well, and until then bytes and time are the limit.
+const FAILURES: u32 = 12;
+
+/// A search that ends without an answer blames this host if it spoiled at least this share of the streams, or of the pairs
+/// and trains.
+const TO_BLAME: f64 = 0.25;
 
 /// Hidden packets per train (wan-measurements 2.17): enough for links up to six times as fast as the narrow one.
 const HIDDEN: u8 = 5;
@@ -174,7 +179,12 @@ pub struct Locator {
     phase: Phase,
     spacing: Spacing,
     surveys: u32,
+    /// Streams other than surveys, and the unusable ones of them: all, those since the last usable one, and why the last
+    /// was.
+    streams: u32,
+    unusable: u32,
     failures: u32,
+    latest_refusal: Option<Refusal>,
     hops: u8,
     addresses: Addresses,
     /// All pairs as observed, and those that are usable.
@@ -214,7 +224,10 @@ impl Locator {
             phase: Phase::Survey,
             spacing: Spacing::new(config.seed),
             surveys: 0,
+            streams: 0,
+            unusable: 0,
             failures: 0,
+            latest_refusal: None,
             hops: 0,
             addresses: Addresses::default(),
             observed: Vec::new(),
@@ -290,15 +303,18 @@ impl Locator {
         let changed =
             if self.phase == Phase::Recheck { self.addresses.changed(&addresses, hops) } else { None };
         self.addresses.extend(addresses);
-        if let (Some(refusal), false) = (refusal, matches!(self.phase, Phase::Survey | Phase::Recheck)) {
-            self.failures += 1;
-            if let (Phase::Trains(hop), Some(search)) = (self.phase, &mut self.search) {
-                search.refused(u32::from(hop));
+        if !matches!(self.phase, Phase::Survey | Phase::Recheck) {
+            self.streams += 1;
+            if let Some(refusal) = refusal {
+                self.unusable += 1;
+                self.failures += 1;
+                self.latest_refusal = Some(refusal);
+                if self.failures >= FAILURES {
+                    self.give_up(Refused::Stream(refusal));
+                }
+                return;
             }
-            if self.failures >= FAILURES {
-                self.give_up(Refused::Stream(refusal));
-            }
-            return;
+            self.failures = 0;
         }
         match self.phase {
             Phase::Survey => self.count_hops(trains),
@@ -337,14 +353,6 @@ impl Locator {
             (None, Some(found)) => found.clone(),
             (None, None) => Err(Refused::Unfinished),
         };
-        let mut dropped = self.pairs.dropped();
-        for trains in self.groups().map(|(_, trains)| trains.dropped()) {
-            dropped.lost += trains.lost;
-            dropped.reordered += trains.reordered;
-            dropped.duplicated += trains.duplicated;
-            dropped.late += trains.late;
-        }
-        dropped.late += self.late;
         Answer {
             nodes: nodes.collect(),
             capacity: self.capacity,
@@ -354,9 +362,22 @@ impl Locator {
             slcs: self.slcs(),
             bytes: self.bytes,
             trains: self.trains,
-            dropped,
+            dropped: self.dropped(),
             duplicates: self.duplicates,
         }
+    }
+
+    /// Returns the number of pairs and trains not used, by reason.
+    fn dropped(&self) -> Dropped {
+        let mut dropped = self.pairs.dropped();
+        for trains in self.groups().map(|(_, trains)| trains.dropped()) {
+            dropped.lost += trains.lost;
+            dropped.reordered += trains.reordered;
+            dropped.duplicated += trains.duplicated;
+            dropped.late += trains.late;
+        }
+        dropped.late += self.late;
+        dropped
     }
 
     /// Iterates over the groups of the search, from the receiver towards the sender.

@@ -70,11 +70,14 @@ impl Locator {
     /// Ends the search for the narrow link without an answer, or that for the tight link. The latter only needs to know
     /// about how much the path carries.
     pub(super) fn give_up(&mut self, reason: Refused) {
+        let reason = self.cause(reason);
         let enough = matches!(
             reason,
             Refused::Unlocated(_)
                 | Refused::Spent(..)
                 | Refused::CapacityUnclear(_)
+                | Refused::Stream(_)
+                | Refused::Interrupted { .. }
                 | Refused::NotFaster { .. }
                 | Refused::FasterBehind { .. }
         );
@@ -86,6 +89,26 @@ impl Locator {
             self.begin_tight();
         } else {
             self.refused = Some(reason);
+        }
+    }
+
+    /// Returns why a search really ended: if bytes and time were too few because this host spoiled many streams, more of
+    /// them would not help.
+    pub(super) fn cause(&self, reason: Refused) -> Refused {
+        let few = matches!(
+            reason,
+            Refused::Spent(..)
+                | Refused::Capacity(_)
+                | Refused::CapacityUnclear(_)
+                | Refused::Unlocated(_)
+                | Refused::TightUnsure { .. }
+        );
+        let many = |part: f64, whole: f64| few && part > 0.0 && part >= TO_BLAME * whole;
+        let late = self.dropped().late;
+        match self.latest_refusal {
+            Some(refusal) if many(self.unusable.into(), self.streams.into()) => Refused::Stream(refusal),
+            _ if many(late as f64, self.trains as f64) => Refused::Interrupted { late, sent: self.trains },
+            _ => reason,
         }
     }
 

@@ -82,7 +82,8 @@ pub struct Tight {
     pub hop: u32,
     /// The share of resampled sets of loads that say the same.
     pub confidence: f64,
-    /// The rate of the loads that overloaded it: less is free, in the bytes on the wire.
+    /// The rate of the loads that overloaded it, but not more than the capacity of the narrow link: less is free, in the
+    /// bytes on the wire.
     pub rate: Rate,
 }
 
@@ -118,8 +119,20 @@ pub(super) struct TightSearch {
     corrections: u32,
     /// Growths at the rate by hop, counted from 0.
     growths: Vec<Vec<f64>>,
-    /// Steps without a usable load.
+    /// Steps in a row without a usable load because packets were lost.
     failures: usize,
+    /// Loads that were usable, and those that were not sent at their rate.
+    usable: usize,
+    uneven: usize,
+}
+
+/// Why the growth of delays during a load is unknown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Unusable {
+    /// This host did not send it at its rate.
+    Uneven,
+    /// Too few of its packets arrived.
+    Lost,
 }
 
 impl TightSearch {
@@ -134,6 +147,8 @@ impl TightSearch {
             corrections: 0,
             growths: vec![Vec::new(); usize::from(hops)],
             failures: 0,
+            usable: 0,
+            uneven: 0,
         }
     }
 
@@ -177,27 +192,36 @@ impl TightSearch {
         let together = |a: &TrainRecord, b: &TrainRecord| {
             a.train == b.train && (Duration::ZERO..apart).contains(&(b.sent[0] - a.sent[0]))
         };
-        let mut usable = false;
+        let (mut usable, mut lost) = (0, false);
         for load in trains.chunk_by(together) {
-            let Some(growth) = self.growth(load) else { continue };
-            if let Some(growths) = self.growths.get_mut(usize::from(load[0].train.hops) - 1) {
-                growths.push(growth);
-                usable = true;
+            match self.growth(load) {
+                Ok(growth) => {
+                    if let Some(growths) = self.growths.get_mut(usize::from(load[0].train.hops) - 1) {
+                        growths.push(growth);
+                        usable += 1;
+                    }
+                }
+                Err(Unusable::Lost) => lost = true,
+                Err(Unusable::Uneven) => self.uneven += 1,
             }
         }
-        self.failures = if usable { 0 } else { self.failures + 1 };
-        if usable {
+        self.usable += usable;
+        if usable > 0 {
+            self.failures = 0;
             self.judge_rate();
+        } else if lost {
+            // A busy host may send the next one evenly; a path that loses this much goes on doing so.
+            self.failures += 1;
         }
     }
 
-    /// Returns how fast delays grew during a load; `None` if it was not sent as intended or too little of it arrived.
-    fn growth(&self, load: &[TrainRecord]) -> Option<f64> {
-        let (first, last) = (load.first()?, load.last()?);
+    /// Returns how fast delays grew during a load, or why that is unknown.
+    fn growth(&self, load: &[TrainRecord]) -> Result<f64, Unusable> {
+        let (Some(first), Some(last)) = (load.first(), load.last()) else { return Err(Unusable::Lost) };
         let expected = self.gap() * (load.len() as i64 - 1);
         let pace = (last.sent[0] - first.sent[0]).ns() as f64 / expected.ns().max(1) as f64;
         if load.len() < LEAST_TRAINS || (pace - 1.0).abs() > PACE {
-            return None;
+            return Err(Unusable::Uneven);
         }
         let arrivals: Vec<Arrival> = (0..)
             .zip(load)
@@ -211,7 +235,7 @@ impl TightSearch {
         let arrived = arrivals.iter().filter(|arrival| arrival.received.is_some()).count();
         let record =
             StreamRecord { id: 0, packet: self.packet, average: self.rate, intended: Vec::new(), arrivals };
-        if arrived < LEAST_TRAINS { None } else { growth(&record) }
+        if arrived < LEAST_TRAINS { Err(Unusable::Lost) } else { growth(&record).ok_or(Unusable::Lost) }
     }
 
     /// Decides whether the rate is suitable, and chooses another one if not.
@@ -296,7 +320,8 @@ impl TightSearch {
         let fewest = deciding.iter().map(|hop| measured(*hop)).min().unwrap_or(0);
         if fewest >= FEWEST && found.confidence >= SURE {
             let TightLink { hop, confidence } = found;
-            return Wanted::Done(Ok(Tight { hop, confidence, rate: self.rate }));
+            // What is free on the tight link is free on the path, and no path has more than its narrow link carries.
+            return Wanted::Done(Ok(Tight { hop, confidence, rate: self.rate.min(self.capacity) }));
         }
         if fewest >= MOST {
             return Wanted::Done(Err(self.unsure()));
@@ -309,6 +334,7 @@ impl TightSearch {
     /// Returns the reason for ending now.
     pub(super) fn unsure(&self) -> Refused {
         match self.locate() {
+            _ if self.uneven > self.usable => Refused::LoadsUnusable,
             Ok(TightLink { hop, confidence }) if self.settled => Refused::TightUnsure { hop, confidence },
             _ => Refused::Spent("what the tight link may cost", "--budget and --duration"),
         }
@@ -352,7 +378,7 @@ impl super::Locator {
                 Err(search.unsure())
             }
         };
-        self.tight_found = Some(found);
+        self.tight_found = Some(found.map_err(|reason| self.cause(reason)));
         self.phase = Phase::Recheck;
         None
     }
