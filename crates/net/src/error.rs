@@ -32,6 +32,16 @@ pub enum NetError {
         /// The error from the system.
         reason: io::Error,
     },
+    /// No connection can be established to any of several addresses.
+    #[error(
+        "{host} cannot be reached: {tried}; check that `headway serve` runs there and its TCP port is open"
+    )]
+    NoneReachable {
+        /// The requested name.
+        host: String,
+        /// Each address and port, with the error from the system.
+        tried: String,
+    },
     /// Something other than Headway answered.
     #[error("{address} is not a Headway server; check host and port")]
     NotHeadway {

@@ -29,7 +29,7 @@ const PINGS: u32 = 3;
 pub(super) fn connect(options: &ConnectOptions) -> Result<Session, NetError> {
     let stop = options.stop.clone().unwrap_or_default();
     let addresses = resolve(options)?;
-    let tcp = connect_tcp(&addresses, options.timeout, &stop)?;
+    let tcp = connect_tcp(&options.host, &addresses, options.timeout, &stop)?;
     // UDP uses the same local address with another port; a link-local address includes its interface.
     let (mut local, peer) = (tcp.local_addr()?, tcp.peer_addr()?);
     local.set_port(0);
@@ -96,21 +96,26 @@ fn resolve(options: &ConnectOptions) -> Result<Vec<SocketAddr>, NetError> {
 
 /// Connects to the first address that answers.
 fn connect_tcp(
+    host: &str,
     addresses: &[SocketAddr],
     timeout: Duration,
     stop: &AtomicBool,
 ) -> Result<TcpStream, NetError> {
-    let mut failed = None;
+    let mut failed = Vec::new();
     for address in addresses {
         match connect_one(*address, timeout, stop) {
             Ok(Some(tcp)) => return Ok(tcp),
             Ok(None) => return Err(NetError::Interrupted),
-            Err(reason) => {
-                failed = Some(NetError::Unreachable { address: address.to_string(), reason });
-            }
+            Err(reason) => failed.push((address, reason)),
         }
     }
-    Err(failed.unwrap_or_else(|| NetError::System(io::ErrorKind::InvalidInput.into())))
+    if let [_] = &failed[..]
+        && let Some((address, reason)) = failed.pop()
+    {
+        return Err(NetError::Unreachable { address: address.to_string(), reason });
+    }
+    let tried: Vec<String> = failed.iter().map(|(address, reason)| format!("{address} ({reason})")).collect();
+    Err(NetError::NoneReachable { host: host.to_owned(), tried: tried.join(", ") })
 }
 
 /// Connects to one address; `None` if `stop` is set first. The standard library's own connect could not be interrupted.
@@ -207,5 +212,29 @@ fn why_blocked(channel: &mut Channel, socket: &ProbeSocket, timeout: Duration) -
         Message::HellosSeen { .. } => Ok(NetError::UdpBlockedReverse { port }),
         Message::Refused(reason) => Err(reason.into()),
         other => Err(unexpected(&other)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_address_that_failed_is_named_with_its_error() {
+        // Nobody listens on a port that was just given up.
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback");
+        let port = listener.local_addr().expect("bound").port();
+        drop(listener);
+        let addresses = [[127, 0, 0, 1], [127, 0, 0, 2]].map(|ip| SocketAddr::from((ip, port)));
+        let connect = |addresses: &[SocketAddr]| {
+            let stop = AtomicBool::new(false);
+            connect_tcp("both", addresses, Duration::from_secs(5), &stop).expect_err("closed").to_string()
+        };
+        let both = connect(&addresses);
+        assert!(both.starts_with("both cannot be reached: "), "{both}");
+        for address in addresses {
+            assert!(both.contains(&format!("{address} (Connection refused")), "{both}");
+        }
+        assert!(connect(&addresses[1..]).starts_with(&format!("127.0.0.2:{port} cannot be reached")));
     }
 }
