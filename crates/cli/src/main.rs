@@ -4,6 +4,7 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod accuracy;
+mod build;
 mod calc;
 mod cc;
 mod compare;
@@ -39,7 +40,7 @@ use out::{print_error, print_line};
 #[derive(Debug, Parser)]
 #[command(
     name = "headway",
-    version,
+    version = build::BUILD,
     after_help = "\
 Start with `headway demo`, which needs no second machine. For a real path run `headway serve` on one host
 and `headway measure HOST` on the other."

@@ -12,8 +12,9 @@ use clap::{Args, ValueEnum};
 use comfy_table::{Cell, ContentArrangement, Table, presets};
 use headway_repro::{Check, Context, Error, Experiment, Kept, Outcome, Size, catalogue, page};
 
+use crate::build;
 use crate::exit::{Code, Failed};
-use crate::out::print_line;
+use crate::out::{print_error, print_line};
 use crate::progress::Progress;
 use crate::uml::Building;
 use headway_worlds::{Cancellation, Event, Options, Output, World};
@@ -61,7 +62,8 @@ pub(crate) struct ReproArgs {
     #[arg(long, value_name = "DIR")]
     output: Option<PathBuf>,
     /// Keep the result of every run of `rapid/R3`, `R5`, `R8` and `R9`, and of `xcp-rcp` in the lab, in this folder, and
-    /// use those that it already has: an interrupted command continues where it was.
+    /// use those that it already has: an interrupted command continues where it was. Those of another build of this program
+    /// are computed again.
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
     /// Print one JSON document instead of tables.
@@ -127,7 +129,7 @@ pub(crate) fn run(args: &ReproArgs) -> Result<(), Failed> {
     let jobs = args.jobs.or_else(|| std::thread::available_parallelism().ok()).map_or(1, usize::from);
     let size = if args.full { Size::Full } else { Size::Quick };
     let stop = Cancellation::from(stop);
-    let kept = args.keep.as_deref().map(Kept::open).transpose()?;
+    let kept = args.keep.as_deref().map(keep).transpose()?;
     let context = Context { kept: kept.as_ref(), ..Context::new(size, args.seed, jobs, &stop) };
     let outcomes = run_experiments(args, &experiments, &context)?;
     over.store(true, Ordering::Relaxed);
@@ -144,6 +146,17 @@ pub(crate) fn run(args: &ReproArgs) -> Result<(), Failed> {
         return Err(Failed::new(Code::Interrupted, anyhow::anyhow!(done)));
     }
     verdict(&outcomes)
+}
+
+/// Opens a folder of kept results, and says if it has those of another build.
+fn keep(folder: &Path) -> anyhow::Result<Kept> {
+    let name = folder.display().to_string();
+    let report = move |other: &str| {
+        print_error!(
+            "headway: {name} has results of another build, {other}; they are computed again and replaced"
+        );
+    };
+    Ok(Kept::open(folder, build::identity()?, report)?)
 }
 
 /// Carries out the experiments in turn, until interrupted.
@@ -204,7 +217,10 @@ fn on_linux(
 
 fn print(args: &ReproArgs, outcomes: &[Outcome]) -> Result<(), Failed> {
     if args.json {
-        print_line!("{}", serde_json::to_string_pretty(outcomes)?);
+        print_line!(
+            "{}",
+            serde_json::to_string_pretty(&outcomes.iter().map(build::stamped).collect::<Vec<_>>())?
+        );
         return Ok(());
     }
     for worlds in outcomes.chunk_by(|one, other| one.id == other.id) {
@@ -241,7 +257,8 @@ fn write(folder: &Path, outcomes: &[Outcome], context: &Context<'_>) -> anyhow::
         let figure = outcome.figure.svg().with_context(|| outcome.name())?;
         let folder = PathBuf::from(outcome.name());
         output.write(folder.join("figure.svg"), &figure)?;
-        output.write(folder.join("results.json"), &serde_json::to_string_pretty(outcome)?)?;
+        output
+            .write(folder.join("results.json"), &serde_json::to_string_pretty(&build::stamped(outcome))?)?;
         output.write(folder.join("table.csv"), &outcome.table.csv())?;
     }
     let has = |world: World| outcomes.iter().any(|outcome| outcome.world == world.name());
@@ -251,7 +268,7 @@ fn write(folder: &Path, outcomes: &[Outcome], context: &Context<'_>) -> anyhow::
         "Published experiments in simulated testbeds{uml}{lab}; {} run, seed {}, headway {}.",
         context.size.name(),
         context.seed,
-        env!("CARGO_PKG_VERSION")
+        build::BUILD
     );
     Ok(output.write("index.html", &page::html(outcomes, &heading)?)?)
 }

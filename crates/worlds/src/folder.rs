@@ -31,6 +31,8 @@ pub struct Manifest<'a> {
     pub world: World,
     /// Number of seeds requested.
     pub repeat: u32,
+    /// The build of the program, as text.
+    pub build: &'a str,
 }
 
 /// A folder that can receive results.
@@ -74,7 +76,7 @@ impl Folder {
         for run in outcomes {
             let sub =
                 if from.repeat > 1 { format!("seed-{}", run.results.summary.seed) } else { String::new() };
-            for (name, text) in contents(&run.results)? {
+            for (name, text) in contents(&run.results, from.build)? {
                 let file = Path::new(&sub).join(name);
                 output.write(&file, &text)?;
                 files.push(file);
@@ -87,7 +89,7 @@ impl Folder {
         }
         if from.repeat > 1 {
             let summaries: Vec<_> = outcomes.iter().map(|run| run.results.summary.clone()).collect();
-            let text = json!({ "partial": partial, "runs": summaries, "spread": spread(&summaries) });
+            let text = json!({ "build": from.build, "partial": partial, "runs": summaries, "spread": spread(&summaries) });
             output.write("summary.json", &pretty(&text)?)?;
             files.push("summary.json".into());
         }
@@ -107,9 +109,11 @@ fn earlier(path: &Path) -> Option<Vec<PathBuf>> {
     Some(files.filter(inside).collect())
 }
 
-fn contents(results: &Results) -> Result<Vec<(&'static str, String)>, Error> {
+fn contents(results: &Results, build: &str) -> Result<Vec<(&'static str, String)>, Error> {
+    let mut summary = serde_json::to_value(&results.summary)?;
+    summary["build"] = build.into();
     let mut files = vec![
-        ("summary.json", pretty(&serde_json::to_value(&results.summary)?)?),
+        ("summary.json", pretty(&summary)?),
         ("flows.csv", results.flows_csv()),
         ("links.csv", results.links_csv()),
         ("goodput.csv", results.goodput_csv()),
@@ -149,7 +153,7 @@ fn manifest(from: &Manifest<'_>, outcomes: &[Outcome], partial: bool, files: &[P
         "troubles": reasons,
         "files": files,
         "run": {
-            "version": env!("CARGO_PKG_VERSION"),
+            "build": from.build,
             "wall_seconds": wall,
             "events": events,
             "events_per_second": if wall > 0.0 { events as f64 / wall } else { 0.0 },

@@ -6,6 +6,7 @@ use headway_worlds::compare::controllers::{ControllerComparison, Selection, page
 use headway_worlds::{Options, Output, World};
 
 use super::CompareArgs;
+use crate::build::stamped;
 use crate::exit::{Code, Failed};
 use crate::out::print_line;
 use crate::run::table::table;
@@ -39,7 +40,7 @@ pub(super) fn run(args: &CompareArgs, worlds: &[World]) -> Result<ExitCode, Fail
     let compared = selection.run(&candidates, &options)?;
     drop(report);
     let Some(comparison) = compared else { return Ok(Code::Interrupted.into()) };
-    let json = format!("{}\n", serde_json::to_string_pretty(&comparison)?);
+    let json = format!("{}\n", serde_json::to_string_pretty(&stamped(&comparison))?);
     print_line!("{}", if args.json { json.trim_end().to_owned() } else { text(&comparison) });
     if let Some(folder) = &args.output {
         let output = Output::make(folder)?;

@@ -16,6 +16,7 @@ use headway_worlds::pool::Done;
 use headway_worlds::{Cancellation, Options, Output, World};
 use serde_json::Value;
 
+use crate::build::stamped;
 use crate::exit::{Code, Failed};
 use crate::out::{print_error, print_line};
 use crate::run::{self, reporter};
@@ -55,7 +56,7 @@ pub(crate) struct CompareArgs {
     file: PathBuf,
     /// Worlds to compare, two or three; with --controllers the world to run in [default: sim,lab; with --controllers
     /// sim].
-    #[arg(long, value_parser = run::world(), value_delimiter = ',', value_name = "WORLD,WORLD")]
+    #[arg(long, value_parser = run::world(), ignore_case = true, value_delimiter = ',', value_name = "WORLD,WORLD")]
     on: Vec<World>,
     /// Compare these congestion controllers instead of worlds, two to eight; see `headway run --help` for their names.
     ///
@@ -177,7 +178,7 @@ fn single(args: &CompareArgs, worlds: &[World], cancellation: Cancellation) -> R
     };
     let tallies = compare::tallies(std::slice::from_ref(&comparison));
     if args.json {
-        print_line!("{}", serde_json::to_string_pretty(&comparison)?);
+        print_line!("{}", serde_json::to_string_pretty(&stamped(&comparison))?);
     } else {
         print_line!("{}", print::comparison(&comparison));
     }
@@ -226,7 +227,7 @@ fn run_matrix(
     if !args.json {
         print_line!("{}", print::matrix(&results, &tallies, cells.len()));
     } else if error.is_none() {
-        print_line!("{}", serde_json::to_string_pretty(&value)?);
+        print_line!("{}", serde_json::to_string_pretty(&stamped(&value))?);
     }
     if !results.is_empty() {
         write(args, &value, || page::matrix(&results, &tallies, cells.len()))?;
@@ -246,7 +247,7 @@ fn write(
     let Some(folder) = &args.output else { return Ok(()) };
     let output = Output::make(folder)?;
     output.write("report.html", &page()?)?;
-    output.write("compare.json", &format!("{}\n", serde_json::to_string_pretty(value)?))?;
+    output.write("compare.json", &format!("{}\n", serde_json::to_string_pretty(&stamped(value))?))?;
     if !args.json {
         print_line!("Figures: {}", folder.join("report.html").display());
     }

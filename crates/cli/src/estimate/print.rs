@@ -137,7 +137,7 @@ pub(super) fn value(streams: &[TableStream], scored: &[Scored]) -> Value {
         })
     };
     let each: Vec<Value> = streams.iter().enumerate().map(answer).collect();
-    json!({ "type": "estimates", "streams": streams.len(), "methods": methods, "each": each })
+    json!({ "type": "estimates", "build": crate::build::BUILD, "streams": streams.len(), "methods": methods, "each": each })
 }
 
 fn method_value(streams: &[TableStream], one: &Scored) -> Value {

@@ -19,6 +19,7 @@ use headway_worlds::{
     Cancellation, Event, Folder, Manifest, Options, Outcome, Report, STEPS, UmlOptions, World,
 };
 
+use crate::build::{BUILD, stamped};
 use crate::exit::{Code, Failed};
 use crate::out::{print_error, print_line};
 use crate::progress::Progress;
@@ -55,7 +56,7 @@ pub(crate) struct RunArgs {
     /// Scenario file (TOML).
     file: PathBuf,
     /// World to run in.
-    #[arg(long, value_parser = world(), value_name = "WORLD")]
+    #[arg(long, value_parser = world(), ignore_case = true, value_name = "WORLD")]
     on: World,
     /// Seed of all random numbers [default: the seed in the file].
     #[arg(long, value_name = "N")]
@@ -173,8 +174,14 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failed> {
     let outcomes = headway_worlds::run_all(&scenario, args.on, &seeds, &options)?;
     drop(report);
     let partial = outcomes.len() < seeds.len() || outcomes.iter().any(|run| run.results.summary.partial);
-    let manifest =
-        Manifest { scenario: &text, set: &set, dilation: args.dilate, world: args.on, repeat: args.repeat };
+    let manifest = Manifest {
+        scenario: &text,
+        set: &set,
+        dilation: args.dilate,
+        world: args.on,
+        repeat: args.repeat,
+        build: BUILD,
+    };
     folder.write(&manifest, &outcomes, partial)?;
     print(args, &outcomes, &path)?;
     let failed = outcomes.iter().any(|run| run.failures().next().is_some());
@@ -189,8 +196,8 @@ fn print(args: &RunArgs, outcomes: &[Outcome], path: &Path) -> anyhow::Result<()
     let summaries: Vec<_> = outcomes.iter().map(|run| run.results.summary.clone()).collect();
     if args.json {
         let value = match &summaries[..] {
-            [one] if args.repeat == 1 => serde_json::to_value(one)?,
-            all => serde_json::json!({ "runs": all, "spread": spread(all) }),
+            [one] if args.repeat == 1 => serde_json::to_value(stamped(one))?,
+            all => serde_json::json!({ "build": BUILD, "runs": all, "spread": spread(all) }),
         };
         print_line!("{}", serde_json::to_string_pretty(&value)?);
         return Ok(());

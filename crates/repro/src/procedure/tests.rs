@@ -91,7 +91,7 @@ fn the_scenario_of_a_variant_behaves_as_the_testbed_does() {
 
     let options = Options::default();
     let folder = tempfile::tempdir().expect("a folder");
-    let kept = Kept::open(folder.path()).expect("writable");
+    let kept = Kept::open(folder.path(), "one".to_owned(), |_| {}).expect("writable");
     let stop = Cancellation::default();
     let context = Context { kept: Some(&kept), ..Context::new(Size::Quick, 1, 1, &stop) };
     let place = Place { world: World::Sim, options: &options };

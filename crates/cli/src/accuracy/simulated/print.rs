@@ -6,13 +6,14 @@ use super::page;
 use super::report::{COLUMNS, LEGEND, Report};
 use super::scored::Scored;
 use crate::accuracy::AccuracyArgs;
+use crate::build::BUILD;
 use crate::out::print_line;
 use crate::run::table::table;
 use headway_worlds::Output;
 
 /// Prints the results, and writes them to the output folder if there is one.
 pub(super) fn print(args: &AccuracyArgs, reports: &[Report<'_>], partial: bool) -> anyhow::Result<()> {
-    let found = json!({ "partial": partial, "methods": reports });
+    let found = json!({ "build": BUILD, "partial": partial, "methods": reports });
     if args.simulated.json {
         print_line!("{}", serde_json::to_string_pretty(&found)?);
     } else {
@@ -27,7 +28,7 @@ pub(super) fn print(args: &AccuracyArgs, reports: &[Report<'_>], partial: bool) 
     output.write("reliability.svg", &figure)?;
     output.write("report.html", &page::page(reports, &figure, partial))?;
     let answers: Vec<&[Scored]> = reports.iter().map(|report| report.scored).collect();
-    let all = json!({ "partial": partial, "methods": reports, "answers": answers.concat() });
+    let all = json!({ "build": BUILD, "partial": partial, "methods": reports, "answers": answers.concat() });
     output.write("accuracy.json", &format!("{}\n", serde_json::to_string_pretty(&all)?))?;
     if !args.simulated.json {
         print_line!("results: {}", folder.display());
