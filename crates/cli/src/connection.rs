@@ -1,23 +1,31 @@
 //! The connection to `headway serve`: options, errors and signals of the commands that measure.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, LazyLock};
 
 use clap::Args;
 use headway_core::Duration;
 use headway_net::{ConnectOptions, FamilyChoice, NetError, TlsClient};
 
 use crate::exit::{Code, Failed};
+use crate::host::Host;
 use crate::token;
+
+/// Help for `--port`, whose default depends on the host's text.
+static PORT_HELP: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "Port of the server, for TCP and UDP; also as HOST:PORT or [IPv6]:PORT [default: {}]",
+        headway_net::DEFAULT_PORT
+    )
+});
 
 /// Options of every command that connects to a server.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Connection")]
 pub(crate) struct ConnectionArgs {
-    /// Port of the server, for TCP and UDP.
-    #[arg(long, short, default_value_t = headway_net::DEFAULT_PORT, value_name = "PORT")]
-    port: u16,
+    #[arg(long, short, value_name = "PORT", help = PORT_HELP.as_str(), value_parser = clap::value_parser!(u16).range(1..))]
+    port: Option<u16>,
     /// Use IPv4 only.
     #[arg(long, short = '4', conflicts_with = "ipv6")]
     ipv4: bool,
@@ -41,20 +49,34 @@ pub(crate) struct ConnectionArgs {
 
 impl ConnectionArgs {
     /// Returns the options for a connection to `host`.
-    pub(crate) fn options(&self, host: &str) -> Result<ConnectOptions, Failed> {
+    ///
+    /// # Errors
+    /// When the arguments contradict each other, or a file cannot be read: nothing that trying again could mend.
+    pub(crate) fn options(&self, host: &Host) -> Result<ConnectOptions, Failed> {
         let family = match (self.ipv4, self.ipv6) {
             (true, _) => FamilyChoice::V4,
             (_, true) => FamilyChoice::V6,
             _ => FamilyChoice::Any,
         };
         Ok(ConnectOptions {
-            port: self.port,
+            port: self.port_of(host)?,
             family,
             token: token::read(self.token_file.as_deref())?,
             tls: self.tls()?,
             timeout: self.timeout.to_std(),
-            ..ConnectOptions::new(host)
+            ..ConnectOptions::new(&host.name)
         })
+    }
+
+    fn port_of(&self, host: &Host) -> Result<u16, Failed> {
+        match (host.port, self.port) {
+            (Some(one), Some(other)) if one != other => {
+                let reason =
+                    anyhow::anyhow!("the port is {one} in the host and {other} in --port; give it once");
+                Err(Failed::new(Code::Arguments, reason))
+            }
+            (one, other) => Ok(one.or(other).unwrap_or(headway_net::DEFAULT_PORT)),
+        }
     }
 
     fn tls(&self) -> Result<Option<TlsClient>, Failed> {
@@ -82,6 +104,7 @@ pub(crate) fn net_failure(error: NetError) -> Failed {
         NetError::UnknownHost { .. }
         | NetError::NoAddress { .. }
         | NetError::Unreachable { .. }
+        | NetError::NoneReachable { .. }
         | NetError::NotHeadway { .. }
         | NetError::ConnectionLost(_)
         | NetError::Timeout(..)

@@ -3,11 +3,15 @@
 use std::fmt;
 use std::process::ExitCode;
 
+use crate::time;
+
 /// The reason why the program ended, as its exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Code {
     /// Any error that the other codes do not cover.
     Other = 1,
+    /// Arguments that cannot be right, found after parsing.
+    Arguments = 2,
     /// The server cannot be reached or the connection to it was lost.
     Unreachable = 3,
     /// The server refused: version, token, certificate or limits.
@@ -42,6 +46,7 @@ impl Code {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Code::Other => "other",
+            Code::Arguments => "arguments",
             Code::Unreachable => "unreachable",
             Code::Refused => "refused",
             Code::Blocked => "blocked",
@@ -62,24 +67,37 @@ impl From<Code> for ExitCode {
 pub(crate) struct Failed {
     pub(crate) code: Code,
     pub(crate) error: anyhow::Error,
+    /// The host that was to be measured, if any.
+    pub(crate) host: Option<String>,
 }
 
 impl Failed {
     pub(crate) fn new(code: Code, error: impl Into<anyhow::Error>) -> Failed {
-        Failed { code, error: error.into() }
+        Failed { code, error: error.into(), host: None }
+    }
+
+    /// Names the host that was to be measured.
+    pub(crate) fn at_host(self, host: &str) -> Failed {
+        Failed { host: Some(host.to_owned()), ..self }
     }
 }
 
 impl Failed {
-    /// Returns the object that `--json` prints instead of a result.
+    /// Returns the object that `--json` prints instead of a result, with the time at which it is made.
     pub(crate) fn to_json(&self) -> String {
-        serde_json::json!({
+        let now = time::now();
+        let mut object = serde_json::json!({
             "type": "error",
+            "at_unix_ns": now.ns(),
+            "at_rfc3339": time::rfc3339(now),
             "code": self.code.name(),
             "exit_code": self.code.number(),
             "error": self.to_string(),
-        })
-        .to_string()
+        });
+        if let Some(host) = &self.host {
+            object["host"] = host.as_str().into();
+        }
+        object.to_string()
     }
 }
 

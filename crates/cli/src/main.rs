@@ -13,6 +13,7 @@ mod demo;
 mod estimate;
 mod exit;
 mod generate;
+mod host;
 mod lab;
 mod line_writer;
 mod measure;
@@ -26,6 +27,7 @@ mod run;
 mod serve;
 mod service;
 mod testbed;
+mod time;
 mod token;
 mod uml;
 

@@ -1,7 +1,9 @@
 //! `headway serve`: answers measurements of other hosts until interrupted.
 
+use crate::build::BUILD;
 use crate::line_writer::LineWriter;
 use crate::service::start_log_to;
+use crate::time;
 use crate::token;
 use anyhow::{Context, Result};
 use headway_core::{Bytes, Duration, Rate};
@@ -18,7 +20,7 @@ use tracing::info;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Listen only on this address; may be repeated [default: all addresses, IPv4 and IPv6].
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", value_parser = address)]
     bind: Vec<IpAddr>,
     /// Listen on this port, TCP and UDP; 0 chooses a free one.
     #[arg(long, default_value_t = DEFAULT_PORT)]
@@ -71,6 +73,16 @@ impl Args {
     }
 }
 
+/// Parses an address, which may be in brackets if it is one of IPv6.
+fn address(text: &str) -> Result<IpAddr, String> {
+    let bare = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+    let wrong = |_| "not an address such as `192.0.2.7` or `2001:db8::7`; --port sets the port".to_owned();
+    match bare {
+        Some(inner) => inner.parse().map(IpAddr::V6).map_err(wrong),
+        None => text.parse().map_err(wrong),
+    }
+}
+
 /// Parses a rate above zero.
 fn some_rate(text: &str) -> Result<Rate, String> {
     let rate: Rate = text.parse().map_err(|error| format!("{error}"))?;
@@ -99,8 +111,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     stop_on_signals(handle.clone())?;
     let (port, addresses) = (server.port(), server.addresses());
     info!(port, ?addresses, fingerprint, "listening");
-    output.event(&serde_json::json!({
-        "event": "listening", "port": port, "addresses": addresses, "fingerprint": fingerprint,
+    output.event(serde_json::json!({
+        "event": "listening", "build": BUILD, "port": port, "addresses": addresses, "fingerprint": fingerprint,
     }));
     let (ended, end) = channel::<()>();
     let (every, out, reporting) = (args.report_every.to_std(), output.clone(), handle.clone());
@@ -131,8 +143,12 @@ impl Output {
         Ok(Output { log, events: events.context("cannot write to standard output")? })
     }
 
-    fn event(&self, event: &serde_json::Value) {
+    /// Writes an event with its time.
+    fn event(&self, mut event: serde_json::Value) {
         if let Some(mut events) = self.events.clone() {
+            let now = time::now();
+            event["at_unix_ns"] = now.ns().into();
+            event["at_rfc3339"] = time::rfc3339(now).into();
             // `LineWriter::write` never fails.
             let _ = events.write_all(format!("{event}\n").as_bytes());
         }
@@ -202,7 +218,7 @@ fn report_changes(handle: &ServerHandle, end: &Receiver<()>, every: std::time::D
 fn report(event: &str, handle: &ServerHandle, output: &Output) {
     let (counts, open, lost_lines) = (handle.counts(), handle.open_sessions(), output.lost());
     info!(open, lost_lines, ?counts, "{event}");
-    output.event(&serde_json::json!({
+    output.event(serde_json::json!({
         "event": event, "open_sessions": open, "lost_lines": lost_lines, "counts": counts,
     }));
 }
@@ -210,6 +226,15 @@ fn report(event: &str, handle: &ServerHandle, output: &Output) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn addresses_may_have_brackets_but_no_port() {
+        assert_eq!(address("[::1]"), Ok(IpAddr::from([0, 0, 0, 0, 0, 0, 0, 1])));
+        assert!(address("::1").is_ok() && address("192.0.2.7").is_ok());
+        for wrong in ["192.0.2.7:4433", "[::1]:4433", "localhost", "[192.0.2.7]"] {
+            assert!(address(wrong).is_err_and(|reason| reason.contains("--port sets the port")), "{wrong}");
+        }
+    }
 
     #[test]
     fn zero_rates_and_busy_reports_are_refused() {

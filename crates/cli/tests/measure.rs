@@ -18,7 +18,7 @@ use headway_net::protocol::{Preamble, VERSION};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
-use support::{PROGRAM, TIMEOUT};
+use support::{PROGRAM, TIMEOUT, headway, output, text};
 
 /// A `headway serve` that ends with the test.
 struct Serve {
@@ -39,8 +39,12 @@ impl Serve {
     }
 
     fn on_loopback(token: Option<&str>) -> Serve {
+        Serve::at_port("0", token)
+    }
+
+    fn at_port(port: &str, token: Option<&str>) -> Serve {
         let mut command = Command::new(PROGRAM);
-        command.args(["serve", "--json", "--port", "0", "--bind", "127.0.0.1"]);
+        command.args(["serve", "--json", "--port", port, "--bind", "127.0.0.1"]);
         Serve::start(command, token)
     }
 }
@@ -112,10 +116,91 @@ fn a_missing_or_wrong_token_is_refused() {
 }
 
 #[test]
+fn limits_too_small_for_any_answer_are_refused_before_anything_is_sent() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let host = listener.local_addr().unwrap().to_string();
+    for command in ["measure", "path"] {
+        for (limit, value) in [("--budget", "1B"), ("--budget", "30 kB"), ("--duration", "1 us")] {
+            let output = output(&mut headway(&[command, &host, "--json", limit, value]));
+            fails(&output, 2, "arguments", "for any answer; give at least");
+        }
+    }
+    listener.set_nonblocking(true).unwrap();
+    assert_eq!(listener.accept().unwrap_err().kind(), std::io::ErrorKind::WouldBlock, "nobody connected");
+}
+
+#[test]
 fn too_small_a_budget_is_an_error_that_says_so() {
     let serve = Serve::on_loopback(None);
-    let output = measure(&["127.0.0.1", "--port", &serve.port, "--json", "--budget", "1 kB"]);
+    let output = measure(&["127.0.0.1", "--port", &serve.port, "--json", "--budget", "80 kB"]);
     fails(&output, 6, "untrustworthy", "--budget");
+}
+
+/// Returns a port at which nobody listens.
+fn free_port() -> String {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string()
+}
+
+/// Asserts that a time is there as a number and as text with all of its digits; JSON readers may lose some of the number.
+fn has_time(line: &Value, what: &str) {
+    let ns = line[format!("{what}_unix_ns")].as_u64().unwrap();
+    assert!(ns > 1 << 53, "{line}");
+    let text = line[format!("{what}_rfc3339")].as_str().unwrap();
+    assert!(text.ends_with(&format!(".{:09}Z", ns % 1_000_000_000)), "{line}");
+    assert_eq!(text.len(), "2026-11-25T21:35:23.123456789Z".len(), "{line}");
+}
+
+#[test]
+fn hosts_may_have_their_port_and_brackets() {
+    let port = free_port();
+    for (host, address) in [("127.0.0.1", "127.0.0.1"), ("[::1]", "::1"), ("localhost", "localhost")] {
+        let output = measure(&[&format!("{host}:{port}"), "--json"]);
+        fails(&output, 3, "unreachable", &format!(":{port}"));
+        let line: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(line["host"], address);
+        has_time(&line, "at");
+    }
+    let bare = measure(&["[::1]", "--port", &port, "--json"]);
+    fails(&bare, 3, "unreachable", &format!("[::1]:{port}"));
+    let twice = measure(&[&format!("127.0.0.1:{port}"), "--port", "1", "--json"]);
+    fails(&twice, 2, "arguments", "give it once");
+}
+
+#[test]
+fn a_series_goes_on_until_the_server_is_there() {
+    let port = free_port();
+    let host = format!("127.0.0.1:{port}");
+    let mut command = headway(&["measure", &host, "--interval", "300 ms", "--json"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap())
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap());
+    for _ in 0..2 {
+        let line = lines.next().unwrap();
+        assert_eq!((&line["type"], &line["host"]), (&"error".into(), &"127.0.0.1".into()));
+        has_time(&line, "at");
+    }
+    let _serve = Serve::at_port(&port, None);
+    let line = lines.find(|line| line["type"] == "measurement").unwrap();
+    has_time(&line, "started");
+    has_time(&line, "finished");
+    assert!(line["build"].as_str().unwrap().starts_with(env!("CARGO_PKG_VERSION")), "{line}");
+    kill(Pid::from_raw(child.id() as i32), Signal::SIGINT).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+}
+
+#[test]
+fn a_series_without_any_answer_ends_with_the_last_error() {
+    let host = format!("127.0.0.1:{}", free_port());
+    let output = measure(&[&host, "--interval", "1 ms", "--count", "3", "--json"]);
+    assert_eq!(output.status.code(), Some(3));
+    let lines: Vec<Value> =
+        text(&output.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines.len(), 3, "{lines:?}");
+    lines.iter().for_each(|line| has_time(line, "at"));
+    // A file that cannot be read does not become readable by waiting.
+    let output = measure(&[&host, "--interval", "1 ms", "--json", "--token-file", "/nothing/here"]);
+    fails(&output, 1, "other", "/nothing/here");
 }
 
 #[test]
@@ -124,6 +209,17 @@ fn wrong_arguments_end_with_code_2() {
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("`a lot` is not a size such as `250 kB`"));
     assert_eq!(measure(&["127.0.0.1", "--method", "magic"]).status.code(), Some(2));
+    for (wrong, hint) in [
+        (["--interval", "5"], "the unit is missing; units are ns, us, ms, s, min, h and days"),
+        (["--interval", "5 M"], "units are ns, us, ms, s, min, h and days"),
+        (["--budget", "1 packet"], "units are B, kB, KiB, MB, MiB, GB, GiB and TB"),
+        (["--method", "pathlaod"], "did you mean `pathload`?"),
+        (["--port", "http"], "invalid digit"),
+    ] {
+        let output = measure(&["127.0.0.1", wrong[0], wrong[1]]);
+        let said = text(&output.stderr);
+        assert!(output.status.code() == Some(2) && said.contains(hint), "{said}");
+    }
 }
 
 #[test]

@@ -94,7 +94,11 @@ fn mistakes_name_file_line_and_key() {
             "count = 1000000000",
             "x.toml, line 24: `flow[0].count`: there must be at most 1000000 flows",
         ),
-        ("\"reno\"", "\"renault\"", "x.toml, line 25: `flow[0].controller`: there is no controller `renault`"),
+        (
+            "\"reno\"",
+            "\"renault\"",
+            "x.toml, line 25: `flow[0].controller`: there is no controller `renault`",
+        ),
         (
             "\"reno\"",
             "\"kernel:a name that is long\"",

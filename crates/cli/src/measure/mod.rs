@@ -13,8 +13,14 @@ use headway_core::{Bytes, Duration, Rate};
 use headway_net::Session;
 
 use crate::connection::ConnectionArgs;
+use crate::host::Host;
 
-pub(crate) use run::run;
+use crate::exit::{Code, Failed};
+
+/// Runs all requested measurements and prints the answers.
+pub(crate) fn run(args: &MeasureArgs) -> Result<(), Failed> {
+    args.check().and_then(|()| run::run(args)).map_err(|failed| failed.at_host(&args.host.name))
+}
 
 use report::Direction;
 
@@ -36,9 +42,9 @@ use report::Direction;
     "  headway measure 192.0.2.7 --budget '500 kB'  on a metered link\n"
 ), after_long_help = AFTER_LONG_HELP.as_str())]
 pub(crate) struct MeasureArgs {
-    /// Name or address of the host on which `headway serve` runs.
+    /// Name or address of the host on which `headway serve` runs; also `HOST:PORT` and `[IPv6]:PORT`.
     #[arg(value_name = "HOST")]
-    host: String,
+    host: Host,
     /// Measure from the server to here instead.
     #[arg(long, short = 'R', conflicts_with = "both")]
     reverse: bool,
@@ -105,12 +111,21 @@ static AFTER_LONG_HELP: std::sync::LazyLock<String> = std::sync::LazyLock::new(|
 /// The highest average rate to probe.
 const TOP_RATE: Rate = Rate::from_bps(10_000_000_000);
 
+/// The smallest budget with which a path can give an answer: the packets that find the largest size take 29 kB, and the
+/// streams of the cheapest path in the simulator, an idle one of 1 Mb/s, more than 50 kB.
+const LEAST_BUDGET: Bytes = Bytes::new(80_000);
+
+/// The shortest time in which a path can give an answer: a stream of the slowest rate takes longer.
+const LEAST_TIME: Duration = Duration::from_ms(50);
+
 /// Default interval between the answers of a series.
 const DEFAULT_INTERVAL: Duration = Duration::from_ms(10_000);
 
 impl MeasureArgs {
     /// Returns the configuration of a measurement in this direction.
-    fn config(&self, direction: Direction, session: &Session) -> Config {
+    ///
+    /// `spent` are the bytes of probes that this answer has cost already, those that found the packet size.
+    fn config(&self, direction: Direction, session: &Session, spent: Bytes) -> Config {
         let top_rate = match direction {
             Direction::Forward => TOP_RATE,
             Direction::Reverse => TOP_RATE.min(session.reverse_rate()),
@@ -118,7 +133,7 @@ impl MeasureArgs {
         Config {
             method: self.method,
             packet: session.packet_size(),
-            budget: self.budget,
+            budget: self.budget.map(|budget| Bytes::new(budget.get().saturating_sub(spent.get()))),
             gentle: self.gentle,
             duration: self.duration,
             rtt: session.rtt(),
@@ -130,6 +145,22 @@ impl MeasureArgs {
     /// Whether errors must be printed as JSON, too.
     pub(crate) fn json(&self) -> bool {
         self.json
+    }
+
+    /// Refuses limits below which no path gives an answer, before anything is sent.
+    fn check(&self) -> Result<(), Failed> {
+        let budget = self.budget.filter(|budget| *budget < LEAST_BUDGET);
+        let duration = self.duration.filter(|time| *time < LEAST_TIME);
+        let reason = match (budget, duration) {
+            (Some(budget), _) => {
+                anyhow::anyhow!("--budget {budget} is too small for any answer; give at least {LEAST_BUDGET}")
+            }
+            (_, Some(time)) => {
+                anyhow::anyhow!("--duration {time} is too short for any answer; give at least {LEAST_TIME}")
+            }
+            _ => return Ok(()),
+        };
+        Err(Failed::new(Code::Arguments, reason))
     }
 
     /// Returns the time between the starts of two measurements; `None` for a single answer.

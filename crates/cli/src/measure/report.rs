@@ -8,6 +8,8 @@ use headway_core::{Bytes, Duration, Instant};
 use headway_record::quoted;
 use serde::{Deserialize, Serialize};
 
+use crate::time::rfc3339;
+
 /// The direction of the probes, as seen from the host that runs `headway measure`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -57,7 +59,11 @@ pub(crate) struct Line {
     pub(crate) direction: Direction,
     pub(crate) method: String,
     pub(crate) started_unix_ns: u64,
+    /// The same as text, because many readers of JSON keep only 53 bits of a number.
+    pub(crate) started_rfc3339: String,
     pub(crate) finished_unix_ns: u64,
+    /// See `started_rfc3339`.
+    pub(crate) finished_rfc3339: String,
     pub(crate) duration_ms: f64,
     /// Time between the starts of two measurements of a series, which may be longer than requested; absent for a
     /// single measurement, and zero for measurements back to back.
@@ -115,7 +121,9 @@ impl Line {
             direction: context.direction,
             method: context.method.name().to_owned(),
             started_unix_ns: context.started.ns(),
+            started_rfc3339: rfc3339(context.started),
             finished_unix_ns: context.finished.ns(),
+            finished_rfc3339: rfc3339(context.finished),
             duration_ms: (context.finished - context.started).ms(),
             interval_ms: context.interval.map(Duration::ms),
             available_bps: interval.map(|i| i.rate.bps()),
@@ -150,7 +158,8 @@ impl Line {
 /// The column names of `--csv`, in the order of [`csv_row`].
 pub(crate) const CSV_HEADER: &str = "started_unix_ns,host,direction,method,available_bps,available_low_bps,\
 available_high_bps,capacity_bps,highest_rate_bps,streams_used,streams_refused,probe_bytes,control_bytes,duration_ms,\
-packets_sent,packets_lost,added_delay_median_us,added_delay_max_us,rtt_us,interrupted,changed,before_bps,after_bps,interval_ms";
+packets_sent,packets_lost,added_delay_median_us,added_delay_max_us,rtt_us,interrupted,changed,before_bps,after_bps,interval_ms,\
+started_rfc3339";
 
 /// Formats one line of `--csv`; unknown values are empty.
 pub(crate) fn csv_row(line: &Line) -> String {
@@ -184,6 +193,7 @@ pub(crate) fn csv_row(line: &Line) -> String {
         number(line.before_bps),
         number(line.after_bps),
         line.interval_ms.map_or(String::new(), |ms| format!("{ms:.0}")),
+        line.started_rfc3339.clone(),
     ]
     .join(",")
 }

@@ -3,7 +3,7 @@
 use std::io::IsTerminal as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration as Span, SystemTime, UNIX_EPOCH};
+use std::time::Duration as Span;
 
 use headway_core::measure::{Answer, Failure, MAX_STREAM_PACKETS, Measurement, SLOWEST, Series, Step};
 use headway_core::{Bytes, Duration, Instant, Schedule};
@@ -14,9 +14,11 @@ use super::MeasureArgs;
 use super::report::{self, Context, Direction, Line};
 use super::streams::StreamWriter;
 use super::watch::Watch;
+use crate::build::stamped;
 use crate::connection::net_failure;
 use crate::exit::{Code, Failed};
 use crate::out::{self, print_error, print_line};
+use crate::time::now;
 
 /// Interval at which a pause between measurements checks for Ctrl-C.
 const NAP: Span = Span::from_millis(100);
@@ -25,22 +27,28 @@ const NAP: Span = Span::from_millis(100);
 /// a place for a client that measures only every five minutes.
 const KEEP_OPEN: Span = Span::from_secs(15);
 
+/// Pause before another attempt in a series without pauses.
+const RETRY: Duration = Duration::from_ms(1_000);
+
 /// Runs all requested measurements and prints the answers.
-pub(crate) fn run(args: &MeasureArgs) -> Result<(), Failed> {
+pub(super) fn run(args: &MeasureArgs) -> Result<(), Failed> {
     let interrupted = Arc::new(AtomicBool::new(false));
     crate::connection::stop_on_signals(&interrupted)?;
     let mut runner = Runner {
         args,
+        options: ConnectOptions {
+            stop: Some(Arc::clone(&interrupted)),
+            ..args.connection.options(&args.host)?
+        },
         session: None,
         counted: Cost::default(),
         clock: std::time::Instant::now(),
         series: None,
         streams: args.streams.as_deref().map(StreamWriter::create).transpose()?,
         interrupted,
-        watch: args.watch.then(|| Watch::new(&args.host)),
+        watch: args.watch.then(|| Watch::new(&args.host.name)),
+        shown: false,
     };
-    // If the server cannot be reached at all, that is an error even in a series.
-    runner.connect()?;
     if args.csv {
         print_line(report::CSV_HEADER)?;
     }
@@ -62,6 +70,7 @@ impl Cost {
 
 struct Runner<'a> {
     args: &'a MeasureArgs,
+    options: ConnectOptions,
     session: Option<Session>,
     /// The part of the session's cost already reported with earlier answers.
     counted: Cost,
@@ -71,6 +80,8 @@ struct Runner<'a> {
     streams: Option<StreamWriter>,
     interrupted: Arc<AtomicBool>,
     watch: Option<Watch>,
+    /// Whether an answer of the current measurement was printed, even one without a rate.
+    shown: bool,
 }
 
 impl Runner<'_> {
@@ -78,27 +89,38 @@ impl Runner<'_> {
         self.series = self.args.repeat_every().map(|every| Series::new(every, elapsed(self.clock)));
         let series = self.series.is_some();
         let last = self.args.count.unwrap_or(if series { u64::MAX } else { 1 });
+        let mut answered = false;
         for number in 1..=last {
-            match (self.once(), series) {
-                (Ok(()), _) => {}
-                // In a series the next measurement may succeed.
-                (Err(failed), true) if failed.code != Code::Interrupted => self.report(&failed)?,
-                (Err(failed), _) => return Err(failed),
+            let failed = self.once().err();
+            answered |= failed.is_none();
+            let is_last = number == last;
+            match &failed {
+                None => {}
+                // In a series the next measurement may succeed; the last decides if none did.
+                Some(failed) if series && failed.code != Code::Interrupted && (answered || !is_last) => {
+                    self.report(failed)?;
+                }
+                Some(_) => return failed.map_or(Ok(()), Err),
             }
-            if number < last {
-                self.wait_for_next()?;
+            if !is_last {
+                self.wait_for_next(failed.is_some())?;
             }
         }
         Ok(())
     }
 
-    /// Measures once in each requested direction; returns the first failure after all were tried.
-    fn once(&mut self) -> Result<(), Failed> {
-        let directions: &[Direction] = match (self.args.both, self.args.reverse) {
+    fn directions(&self) -> &'static [Direction] {
+        match (self.args.both, self.args.reverse) {
             (true, _) => &[Direction::Forward, Direction::Reverse],
             (_, true) => &[Direction::Reverse],
             _ => &[Direction::Forward],
-        };
+        }
+    }
+
+    /// Measures once in each requested direction; returns the first failure after all were tried.
+    fn once(&mut self) -> Result<(), Failed> {
+        let directions = self.directions();
+        self.shown = false;
         let mut outcome = Ok(());
         for (direction, left) in directions.iter().zip((1..=directions.len() as i64).rev()) {
             match self.measure(*direction, left) {
@@ -124,7 +146,8 @@ impl Runner<'_> {
             );
             return Err(Failed::new(Code::Refused, reason));
         }
-        let config = self.args.config(direction, session);
+        let spent = Bytes::new(Cost::of(session).probes - self.counted.probes);
+        let config = self.args.config(direction, session, spent);
         let started = now();
         let clock = std::time::Instant::now();
         let mut measurement = Measurement::new(config, elapsed(clock));
@@ -160,7 +183,7 @@ impl Runner<'_> {
         progress.finish_and_clear();
         let cost = Cost::of(session);
         let context = Context {
-            host: self.args.host.clone(),
+            host: self.args.host.name.clone(),
             direction,
             method: self.args.method,
             packet: config.packet,
@@ -208,9 +231,7 @@ impl Runner<'_> {
         if self.session.is_some() {
             return Ok(());
         }
-        let stop = Some(Arc::clone(&self.interrupted));
-        let options = ConnectOptions { stop, ..self.args.connection.options(&self.args.host)? };
-        let session = Session::connect(&options).map_err(net_failure)?;
+        let session = Session::connect(&self.options).map_err(net_failure)?;
         if session.max_packets() < MAX_STREAM_PACKETS {
             let allowed = session.max_packets();
             let reason = anyhow::anyhow!(
@@ -225,13 +246,11 @@ impl Runner<'_> {
     }
 
     fn print(&mut self, context: &Context, answer: &Answer) -> Result<(), Failed> {
+        self.shown = true;
         if let Some(watch) = &mut self.watch {
-            match watch.show(context, answer) {
-                Err(reason) if out::is_broken_pipe(&reason) => std::process::exit(0),
-                shown => shown?,
-            }
+            drawn(watch.show(context, answer))?;
         } else if self.args.json {
-            print_line(&serde_json::to_string(&Line::new(context, answer))?)?;
+            print_line(&serde_json::to_string(&stamped(Line::new(context, answer)))?)?;
         } else if self.args.csv {
             print_line(&report::csv_row(&Line::new(context, answer)))?;
         } else {
@@ -241,20 +260,28 @@ impl Runner<'_> {
     }
 
     /// Prints why one measurement of a series failed.
-    fn report(&self, failed: &Failed) -> Result<(), Failed> {
+    fn report(&mut self, failed: &Failed) -> Result<(), Failed> {
         if self.args.json {
-            print_line(&failed.to_json())?;
-        } else if self.watch.is_none() {
-            print_error!("headway: {failed}");
+            let text = anyhow::anyhow!("{failed}");
+            return print_line(&Failed::new(failed.code, text).at_host(&self.args.host.name).to_json());
+        }
+        let (directions, shown) = (self.directions(), self.shown);
+        match &mut self.watch {
+            None => print_error!("headway: {failed}"),
+            Some(_) if shown => {}
+            Some(watch) => drawn(watch.fail(directions, &failed.to_string()))?,
         }
         Ok(())
     }
 
     /// Waits until the next measurement is due; tells the user if the interval had to be lengthened.
-    fn wait_for_next(&mut self) -> Result<(), Failed> {
+    fn wait_for_next(&mut self, failed: bool) -> Result<(), Failed> {
         let Some(series) = &mut self.series else { return Ok(()) };
         let before = series.interval();
-        let begin = series.next(elapsed(self.clock));
+        let mut begin = series.next(elapsed(self.clock));
+        if failed && before == Duration::ZERO {
+            begin += RETRY;
+        }
         let kept = series.interval();
         if kept > before && self.watch.is_none() {
             print_error!(
@@ -278,6 +305,14 @@ impl Runner<'_> {
             std::thread::sleep(left().min(NAP));
         }
         Ok(())
+    }
+}
+
+/// Ends the program if nobody looks at the live view any more.
+fn drawn(result: std::io::Result<()>) -> std::io::Result<()> {
+    match result {
+        Err(reason) if out::is_broken_pipe(&reason) => std::process::exit(0),
+        other => other,
     }
 }
 
@@ -320,12 +355,6 @@ fn show_progress(progress: &ProgressBar, answer: &Answer) {
     };
     progress.set_message(format!("{} streams, {}, {so_far}", answer.streams_used, answer.bytes));
     progress.tick();
-}
-
-/// Reads CLOCK_REALTIME, for comparison with the emulator's log and the logs of other hosts.
-fn now() -> Instant {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Instant::from_ns(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
 }
 
 /// Returns the time on the measurement's own clock, which nobody steps.

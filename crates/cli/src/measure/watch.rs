@@ -45,6 +45,18 @@ impl Watch {
             Direction::Reverse => &mut self.sides[1],
         };
         side.take(context, answer);
+        self.draw()
+    }
+
+    /// Shows that a measurement in these directions failed before there was an answer.
+    pub(super) fn fail(&mut self, directions: &[Direction], reason: &str) -> std::io::Result<()> {
+        for direction in directions {
+            self.sides[usize::from(*direction == Direction::Reverse)].miss(reason);
+        }
+        self.draw()
+    }
+
+    fn draw(&mut self) -> std::io::Result<()> {
         let mut lines = Vec::new();
         for (direction, side) in [Direction::Forward, Direction::Reverse].iter().zip(&self.sides) {
             if side.latest.is_some() {
@@ -66,11 +78,7 @@ impl Watch {
 
 impl Side {
     fn take(&mut self, context: &Context, answer: &Answer) {
-        let rate = answer.available.as_ref().ok().map(|interval| interval.rate);
-        self.columns.push_back(rate);
-        while self.columns.len() > COLUMNS {
-            self.columns.pop_front();
-        }
+        self.push(answer.available.as_ref().ok().map(|interval| interval.rate));
         self.spent += context.probes.get();
         self.since.get_or_insert(context.started);
         self.until = context.finished;
@@ -81,6 +89,18 @@ impl Side {
             },
             Err(failure) => format!("now unknown: {failure}"),
         });
+    }
+
+    fn miss(&mut self, reason: &str) {
+        self.push(None);
+        self.latest = Some(format!("now unknown: {reason}"));
+    }
+
+    fn push(&mut self, column: Column) {
+        self.columns.push_back(column);
+        while self.columns.len() > COLUMNS {
+            self.columns.pop_front();
+        }
     }
 
     fn lines(&self) -> Vec<String> {

@@ -7,12 +7,14 @@ use headway_record::quoted;
 use serde_json::{Map, Value, json};
 
 use super::names::Names;
+use crate::build::BUILD;
+use crate::time::rfc3339;
 
 /// The column names of `--csv`, in the order of [`csv_row`].
 pub(super) const CSV_HEADER: &str = "at_unix_ns,direction,peer,flows,rate_bps,rtt_us,capacity_bps,free_bps,\
 free_low_bps,free_high_bps,windows_used,windows_refused,limited_application,limited_receive_window,limited_path,\
 limited_unknown,ack_rtt_min_us,ack_rtt_median_us,ack_rtt_p95_us,retransmissions,out_of_order,duplicate_acks,\
-zero_windows";
+zero_windows,at_rfc3339";
 
 /// Formats a row of `--csv`; unknown values are empty.
 pub(super) fn csv_row(at: Instant, row: &PathRow, names: &mut Names) -> String {
@@ -40,13 +42,14 @@ pub(super) fn csv_row(at: Instant, row: &PathRow, names: &mut Names) -> String {
     let Anomalies { retransmissions, out_of_order, duplicate_acks, zero_windows } = row.sums.anomalies;
     cells
         .extend([retransmissions, out_of_order, duplicate_acks, zero_windows].map(|count| count.to_string()));
+    cells.push(rfc3339(at));
     cells.join(",")
 }
 
 /// Formats what `--json` prints per interval when live.
 pub(super) fn interval(at: Instant, rows: &[PathRow], drops: u64, names: &mut Names) -> Value {
     let paths: Vec<Value> = rows.iter().map(|row| path(row, names)).collect();
-    json!({ "type": "interval", "at_unix_ns": at.ns(), "dropped": drops, "paths": paths })
+    json!({ "type": "interval", "at_unix_ns": at.ns(), "at_rfc3339": rfc3339(at), "dropped": drops, "paths": paths })
 }
 
 /// Formats what `--json` prints at the end.
@@ -67,8 +70,11 @@ pub(super) fn result(
     let unread: Map<String, Value> = unread.map(|(what, count)| (what.to_string(), json!(count))).collect();
     let mut value = json!({
         "type": "passive",
+        "build": BUILD,
         "started_unix_ns": tracker.first().map(Instant::ns),
+        "started_rfc3339": tracker.first().map(rfc3339),
         "finished_unix_ns": tracker.first().map(|_| tracker.now().ns()),
+        "finished_rfc3339": tracker.first().map(|_| rfc3339(tracker.now())),
         "packets": counts.packets,
         "packet_bytes": counts.bytes,
         "packets_used": counts.used,

@@ -13,8 +13,14 @@ use headway_core::{Bytes, Duration};
 use headway_net::Carrier;
 
 use crate::connection::ConnectionArgs;
+use crate::host::Host;
 
-pub(crate) use run::run;
+use crate::exit::{Code, Failed};
+
+/// Measures the path and prints the answer.
+pub(crate) fn run(args: &PathArgs) -> Result<(), Failed> {
+    args.check().and_then(|()| run::run(args)).map_err(|failed| failed.at_host(&args.host.name))
+}
 
 /// Finds the narrow link of the path to HOST, where `headway serve` must run: its capacity and its hop.
 ///
@@ -28,9 +34,9 @@ pub(crate) use run::run;
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES, after_long_help = AFTER_LONG_HELP.as_str())]
 pub(crate) struct PathArgs {
-    /// Name or address of the host on which `headway serve` runs.
+    /// Name or address of the host on which `headway serve` runs; also `HOST:PORT` and `[IPv6]:PORT`.
     #[arg(value_name = "HOST")]
-    host: String,
+    host: Host,
     /// Also measure the capacities of the links before the narrow one; without --budget and --duration, this may take
     /// 15 MB and 30 s for each of them.
     #[arg(long)]
@@ -106,6 +112,13 @@ const TIME_TIGHT: Duration = Duration::from_ms(60_000);
 const BUDGET_ALL: Bytes = Bytes::new(500_000_000);
 const TIME_ALL: Duration = Duration::from_ms(900_000);
 
+/// The smallest budget with which a path can give an answer: the packets that find the largest size take 29 kB, and the ten
+/// pairs without which there is no capacity, 31 kB, may take 35 % of the rest.
+const LEAST_BUDGET: Bytes = Bytes::new(120_000);
+
+/// The shortest time in which a path can give an answer: that of ten pairs, 20 ms apart, which may take 35 % of it.
+const LEAST_TIME: Duration = Duration::from_ms(570);
+
 /// The threshold of the original rule, in Mb/s, and that of the rule by steps: links that differ by a fifth are told
 /// apart, and cross traffic alone makes neighbouring groups differ by some per cent.
 const LITERAL_GAMMA: f64 = 0.2;
@@ -115,6 +128,22 @@ impl PathArgs {
     /// Whether errors must be printed as JSON, too.
     pub(crate) fn json(&self) -> bool {
         self.json
+    }
+
+    /// Refuses limits below which no path gives an answer, before anything is sent.
+    fn check(&self) -> Result<(), Failed> {
+        let budget = self.budget.filter(|budget| *budget < LEAST_BUDGET);
+        let duration = self.duration.filter(|time| *time < LEAST_TIME);
+        let reason = match (budget, duration) {
+            (Some(budget), _) => {
+                anyhow::anyhow!("--budget {budget} is too small for any answer; give at least {LEAST_BUDGET}")
+            }
+            (_, Some(time)) => {
+                anyhow::anyhow!("--duration {time} is too short for any answer; give at least {LEAST_TIME}")
+            }
+            _ => return Ok(()),
+        };
+        Err(Failed::new(Code::Arguments, reason))
     }
 
     fn rule(&self) -> Rule {

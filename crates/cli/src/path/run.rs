@@ -10,11 +10,13 @@ use headway_net::{ConnectOptions, NetError, Session, StampSource, TrainOutcome};
 use super::pairs::PairWriter;
 use super::report::{Context, Line, human, why};
 use super::{PathArgs, figure};
+use crate::build::stamped;
 use crate::connection::{net_failure, stop_on_signals};
 use crate::exit::{Code, Failed};
 use crate::out::print_line;
 use crate::progress::Progress;
 use crate::testbed;
+use crate::time::now;
 
 /// Largest packet of pairs and trains, on the wire: larger ones may be fragmented or dropped on later links.
 const LARGEST: Bytes = Bytes::new(1538);
@@ -28,7 +30,7 @@ const QUANTUM: Duration = Duration::from_us(5);
 /// Steps of the progress bar.
 const STEPS: u64 = 100;
 
-pub(crate) fn run(args: &PathArgs) -> Result<(), Failed> {
+pub(super) fn run(args: &PathArgs) -> Result<(), Failed> {
     let interrupted = Arc::new(AtomicBool::new(false));
     stop_on_signals(&interrupted)?;
     let options = ConnectOptions {
@@ -43,7 +45,7 @@ pub(crate) fn run(args: &PathArgs) -> Result<(), Failed> {
     let driven = drive(&mut locator, &mut session, writer.as_mut(), clock);
     let answer = locator.answer();
     let context = Context {
-        host: args.host.clone(),
+        host: args.host.name.clone(),
         address: session.peer().ip(),
         rtt: session.rtt(),
         time: elapsed(clock) - Instant::ZERO,
@@ -54,7 +56,7 @@ pub(crate) fn run(args: &PathArgs) -> Result<(), Failed> {
         interrupted: interrupted.load(Ordering::Relaxed),
     };
     if args.json {
-        print_line!("{}", serde_json::to_string(&Line::new(&context, &answer))?);
+        print_line!("{}", serde_json::to_string(&stamped(Line::new(&context, &answer)))?);
     } else {
         print_line!("{}", human(&context, &answer).trim_end());
     }
@@ -137,12 +139,6 @@ fn activity(phase: Phase) -> String {
         Phase::Recheck => "counting hops again".to_owned(),
         Phase::Done => "done".to_owned(),
     }
-}
-
-/// Reads CLOCK_REALTIME.
-fn now() -> Instant {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-    Instant::from_ns(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
 }
 
 /// Returns the time on the measurement's own clock, which nobody steps.
