@@ -1,5 +1,7 @@
 //! `headway lab`: emulated networks with known available bandwidth.
 
+mod run;
+
 use std::ffi::OsString;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
@@ -12,8 +14,8 @@ use clap::Subcommand;
 use headway_lab::{
     Direction, Edge, Interval, Lab, Life, LinkSpec, LinkStatus, PathSpec, RouterStatus, Spec, Status,
 };
-use headway_scenario::Change;
-use headway_traffic::channel::EcnField;
+use headway_scenario::{Change, Scenario};
+use headway_traffic::channel::{Delays, EcnField};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::exit::Code;
@@ -35,6 +37,10 @@ pub(crate) struct Args {
     #[command(subcommand)]
     command: Command,
 }
+
+const RUN_EXAMPLES: &str = "Examples:\n  \
+    headway lab run scenarios/access-100.toml -- ping -c 3 10.77.0.2\n  \
+    headway lab run scenarios/dsl.toml --node server -- headway serve";
 
 /// The keys of a scenario file, for the help text.
 const SCENARIO: &str = "\
@@ -87,7 +93,9 @@ Scenario file; optional keys show their defaults:
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Starts a lab described by a scenario file.
+    /// Starts a lab described by a scenario file, of a lab or of `headway run`.
+    ///
+    /// Of a scenario of `headway run`, the lab has the nodes, links and traffic; its flows are left out.
     ///
     /// The lab stays up until `headway lab down`, even after this shell exits. With --foreground it lasts as
     /// long as the command; Ctrl-C takes it down.
@@ -102,6 +110,12 @@ enum Command {
         #[arg(long)]
         foreground: bool,
     },
+    /// Starts a lab, runs a program in one of its nodes, and takes the lab down again.
+    ///
+    /// The exit code is that of the program. Ctrl-C ends the program and takes the lab down, too. While the program runs,
+    /// other programs can run beside it with `headway lab exec`.
+    #[command(after_help = RUN_EXAMPLES)]
+    Run(run::RunArgs),
     /// Runs a program in a node of a lab.
     ///
     /// Only the network differs from the host's; files and processes are the same. The exit code is that of the
@@ -165,6 +179,7 @@ enum Command {
 pub(crate) fn run(args: Args) -> Result<ExitCode> {
     match args.command {
         Command::Up { file, name, foreground } => up(&file, name, foreground),
+        Command::Run(args) => run::run(&args),
         Command::Exec { name, node, command } => exec(name.as_deref(), &node, &command),
         Command::Down { name, all, truth } => down(name, all, truth),
         Command::Set { name, changes, link } => set(&name, &changes, link.as_deref()),
@@ -178,10 +193,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
 }
 
 fn up(file: &std::path::Path, name: Option<String>, foreground: bool) -> Result<ExitCode> {
-    let spec = Spec::load(file)?;
-    for warning in spec.warnings() {
-        print_error!("headway: warning: {warning}");
-    }
+    let spec = load(file)?;
     let name = name.or_else(|| spec.name.clone()).unwrap_or_else(|| "lab".to_owned());
     // Up to this point a signal terminates this process and, with it, the lab.
     let lab = Lab::up(&spec, &name, Life::Owned)?;
@@ -201,6 +213,23 @@ fn up(file: &std::path::Path, name: Option<String>, foreground: bool) -> Result<
     }
     print_line!("{}\ntake it down with: headway lab down {name}", describe(&lab));
     Ok(ExitCode::SUCCESS)
+}
+
+/// Reads a scenario file of a lab or of `headway run`, and prints warnings about it.
+fn load(file: &std::path::Path) -> Result<Spec> {
+    let text = headway_input::text(file, headway_input::SCENARIO)
+        .with_context(|| format!("cannot read {}", file.display()))?;
+    // Only scenarios of `headway run` have a duration, and all of them do.
+    let table: Option<toml::Table> = toml::from_str(&text).ok();
+    let spec = if table.is_some_and(|table| table.contains_key("duration")) {
+        headway_worlds::lab_network(&Scenario::parse(&text, file, &[])?)?
+    } else {
+        Spec::load(file)?
+    };
+    for warning in spec.warnings() {
+        print_error!("headway: warning: {warning}");
+    }
+    Ok(spec)
 }
 
 fn describe(lab: &Lab) -> String {
@@ -233,7 +262,21 @@ pub(crate) fn describe_link(link: &LinkSpec) -> String {
     // Outages may be many.
     let steady = LinkSpec { outages: None, ..link.clone() };
     let rates: Vec<String> = steady.rate_steps().list().map(|(_, rate)| rate.to_string()).collect();
-    let mut text = format!("{}, delay {}, buffer {}", rates.join(" then "), link.delay, link.buffer_size());
+    let delay = match &link.delay_trace {
+        Some(trace) => format!("{} to {} as its trace says", trace.least(), trace.most()),
+        None => link.delay.to_string(),
+    };
+    let mut text = format!("{}, delay {delay}, buffer {}", rates.join(" then "), link.buffer_size());
+    match link.jitter.distribution {
+        Delays::Uniform { max } if max > headway_core::Duration::ZERO => {
+            text += &format!(", jitter up to {max}");
+        }
+        Delays::Uniform { .. } => {}
+        Delays::Normal { mean, .. } | Delays::Pareto { mean, .. } => text += &format!(", jitter of {mean}"),
+    }
+    if link.loss_bursts.is_some() {
+        text += ", loss in bursts";
+    }
     if link.loss > 0.0 {
         text += &format!(", loss {}", link.loss);
     }
@@ -419,8 +462,30 @@ fn as_json(lab: &Lab) -> serde_json::Value {
         "truth": lab.truth_path(),
         "routers": lab.routers_path(),
         "scenario": lab.spec(),
-        "live": lab.status().ok().map(live_as_json),
+        "live": lab.status().ok().map(live_as_json).map(with_text_times),
     })
+}
+
+/// Adds the start of every logged interval as text: many readers of JSON keep only 53 bits of a number.
+fn with_text_times(mut value: serde_json::Value) -> serde_json::Value {
+    match &mut value {
+        serde_json::Value::Object(object) => {
+            for (_, inner) in object.iter_mut() {
+                *inner = with_text_times(inner.take());
+            }
+            let is_interval = object.contains_key("capacity") && object.contains_key("host_bits");
+            let start = object.get("start").and_then(serde_json::Value::as_u64).filter(|_| is_interval);
+            if let Some(start) = start {
+                let text = crate::time::rfc3339(headway_core::Instant::from_ns(start));
+                object.insert("start_rfc3339".to_owned(), text.into());
+            }
+        }
+        serde_json::Value::Array(items) => {
+            items.iter_mut().for_each(|item| *item = with_text_times(item.take()));
+        }
+        _ => {}
+    }
+    value
 }
 
 /// The only link of a lab is an object of the same level as the cross traffic, as it was when no lab had more.

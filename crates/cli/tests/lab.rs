@@ -374,6 +374,105 @@ fn the_commands_work_together() {
 }
 
 #[test]
+fn a_lab_lasts_as_long_as_the_program_that_it_is_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = scenario(folder.path(), "[forward]\nrate = \"10 Mb/s\"\n");
+    let (name, truth) = (name("run"), folder.path().join("truth.csv"));
+    let options =
+        ["lab", "run", &file, "--name", &name, "--node", "server", "--truth", truth.to_str().unwrap()];
+    let script = ["--", "sh", "-c", "ip addr; exit 7"];
+    let run = headway(&[&options[..], &script].concat());
+    if impossible(&text(&run.stderr)) {
+        return;
+    }
+    assert_eq!(run.status.code(), Some(7), "{}", text(&run.stderr));
+    assert!(text(&run.stdout).contains("10.77.0.2/24"), "{}", text(&run.stdout));
+    assert!(headway_lab::Truth::load(&truth).is_ok());
+    assert!(Lab::attach(&name).is_err(), "it is down again");
+    // A program that does not exist takes it down, too, and so does a node that does not.
+    for (node, program, reason) in
+        [("client", "/no/such", "cannot run `/no/such`"), ("here", "true", "not a node")]
+    {
+        let run = headway(&["lab", "run", &file, "--name", &name, "--node", node, "--", program]);
+        assert!(run.status.code() == Some(1) && text(&run.stderr).contains(reason), "{}", text(&run.stderr));
+        assert!(Lab::attach(&name).is_err());
+    }
+}
+
+#[test]
+fn a_signal_ends_the_program_and_its_lab() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = scenario(folder.path(), "[forward]\nrate = \"10 Mb/s\"\n");
+    for (signal, what) in [(Signal::SIGTERM, "term"), (Signal::SIGINT, "int")] {
+        let name = name(what);
+        let mut command = Command::new(PROGRAM);
+        // The program tells that it runs, and ends at any signal. Ctrl-C on a terminal goes to both.
+        command.args(["lab", "run", &file, "--name", &name, "--", "sh", "-c", "echo ready; exec sleep 1000"]);
+        let mut child =
+            command.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        if line != "ready\n" {
+            let output = child.wait_with_output().unwrap();
+            assert!(impossible(&text(&output.stderr)), "{}", text(&output.stderr));
+            return;
+        }
+        let group = if signal == Signal::SIGINT { -(child.id() as i32) } else { child.id() as i32 };
+        kill(Pid::from_raw(group), signal).unwrap();
+        assert_eq!(child.wait().unwrap().code(), Some(128 + signal as i32));
+        assert!(Lab::attach(&name).is_err(), "it is down again");
+    }
+}
+
+#[test]
+fn a_lab_can_be_a_scenario_of_headway_run() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios/dsl.toml");
+    let name = name("dsl");
+    let made = headway(&["lab", "up", file, "--name", &name]);
+    if impossible(&text(&made.stderr)) {
+        return;
+    }
+    let said = text(&made.stdout);
+    assert!(made.status.success(), "{}", text(&made.stderr));
+    for part in [
+        "forward   2.00 Mb/s, delay 10.0 ms, buffer 75.0 kB",
+        "reverse   20.0 Mb/s, delay 10.0 ms, buffer 750.0 kB",
+        "client    10.77.0.1",
+        "server    10.77.0.2",
+    ] {
+        assert!(said.contains(part), "{said}");
+    }
+    assert!(headway(&["lab", "down", &name]).status.success());
+}
+
+#[test]
+fn status_tells_what_varies() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = "delay-trace = [[\"0 s\", \"10 ms\"], [\"5 s\", \"30 ms\"], [\"9 s\", \"20 ms\"]]";
+    let file = scenario(
+        folder.path(),
+        &format!("[forward]\nrate = \"10 Mb/s\"\n{trace}\njitter = \"2 ms\"\nloss = \"1 %\"\n"),
+    );
+    let name = name("varies");
+    let made = headway(&["lab", "up", &file, "--name", &name]);
+    if impossible(&text(&made.stderr)) {
+        return;
+    }
+    let status = text(&headway(&["lab", "status"]).stdout);
+    let lab = Lab::attach(&name).unwrap();
+    lab.truth_until(now()).unwrap();
+    let json: serde_json::Value =
+        serde_json::from_slice(&headway(&["lab", "status", "--json"]).stdout).unwrap();
+    lab.down().unwrap();
+    let part = "10.0 Mb/s, delay 10.0 ms to 30.0 ms as its trace says, buffer 125.0 kB, jitter up to 2.0 ms, loss 0.01";
+    assert!(status.contains(part), "{status}");
+    let mine = json.as_array().unwrap().iter().find(|lab| lab["name"] == *name).unwrap();
+    let now = &mine["live"]["forward"];
+    let ns = now["start"].as_u64().unwrap() % 1_000_000_000;
+    assert!(now["start_rfc3339"].as_str().unwrap().ends_with(&format!(".{ns:09}Z")), "{now}");
+}
+
+#[test]
 fn mistakes_in_a_scenario_are_explained() {
     let folder = tempfile::tempdir().unwrap();
     let file = scenario(folder.path(), "seed = 1\n[forward]\nrate = \"10 Mbs\"\n");

@@ -195,6 +195,11 @@ fn is_same(one: &FileStat, other: &FileStat) -> bool {
     (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino)
 }
 
+/// Whether labs, their nodes and links may have this name: 1 to 32 letters, digits, `-`, `_` or `.`, not starting with a dot.
+pub fn is_name(name: &str) -> bool {
+    check_name(name).is_ok()
+}
+
 /// Rejects names that a lab cannot have.
 pub(crate) fn check_name(name: &str) -> Result<(), Error> {
     let letters = name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c));

@@ -58,6 +58,7 @@ mod waiting;
 mod wire;
 mod writer;
 
+pub use base::is_name;
 pub use emulator::host_processor;
 pub use error::Error;
 pub use graph::Edge;

@@ -29,6 +29,7 @@ use programs::Programs;
 
 pub use transfer::transfer;
 use translate::Translated;
+pub use translate::network;
 
 use crate::endpoint::{COMMAND, Plan, PlannedFlow, READY, Role, Sample, now};
 use crate::options::{Event, Options};

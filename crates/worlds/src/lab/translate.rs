@@ -138,6 +138,46 @@ impl Translated {
     }
 }
 
+/// Converts the nodes, links and traffic of a scenario to a lab, without its flows, programs and changes. Nodes keep their
+/// names where the lab allows these, and links are named after them.
+///
+/// # Errors
+/// Names the key that the lab does not support.
+pub fn network(scenario: &Scenario) -> Result<Spec, Error> {
+    let bare = Scenario {
+        flow: Vec::new(),
+        program: Vec::new(),
+        measure: Vec::new(),
+        change: Vec::new(),
+        ..scenario.clone()
+    };
+    let Translated { mut spec, mut cross, hosts, .. } = Translated::new(&bare)?;
+    for link in &mut spec.links {
+        for node in [&mut link.from, &mut link.to] {
+            let host = hosts.iter().find(|(_, number)| number == node);
+            if let Some((host, _)) = host.filter(|(host, _)| headway_lab::is_name(host)) {
+                node.clone_from(host);
+            }
+        }
+    }
+    for index in 0..spec.links.len() {
+        let ends = |link: &headway_lab::Edge| (link.from.clone(), link.to.clone());
+        let (from, to) = ends(&spec.links[index]);
+        if spec.links.iter().filter(|link| ends(link) == (from.clone(), to.clone())).count() > 1 {
+            continue;
+        }
+        let before = std::mem::replace(&mut spec.links[index].name, format!("{from}-{to}"));
+        for source in cross.iter_mut().filter(|source| source.link.as_deref() == Some(&before)) {
+            source.link = Some(spec.links[index].name.clone());
+        }
+    }
+    let interval = scenario.interval.min(Duration::from_ms(100));
+    let name = Some(scenario.name.clone()).filter(|name| headway_lab::is_name(name));
+    let spec = Spec { name, seed: scenario.seed, interval, delays: false, cross, ..spec };
+    spec.validate().context("the lab cannot emulate this network")?;
+    Ok(spec)
+}
+
 fn check_flow(index: usize, flow: &FlowSpec) -> Result<(), Error> {
     controllers::check(index, flow)?;
     let keys = [

@@ -238,3 +238,22 @@ fn routers_that_tell_senders_their_rate_go_to_the_lab() {
     assert!(translated.is_lane(lane, &format!("{}:forward", names[1])), "{names:?}");
     assert!(!translated.is_lane(lane, &format!("{}:reverse", names[1])));
 }
+
+#[test]
+fn the_network_of_a_scenario_becomes_a_lab_of_its_own() {
+    let spec = network(&load("dsl.toml")).unwrap();
+    let [link] = &spec.links[..] else { panic!("one link: {:?}", spec.links) };
+    assert_eq!((&*link.name, &*link.from, &*link.to), ("client-server", "client", "server"));
+    let sides = [&link.path.forward, &link.path.reverse];
+    assert_eq!(sides.map(|side| side.rate), [Rate::from_mbps(2.0), Rate::from_mbps(20.0)]);
+    // 300 ms at 2 and at 20 Mb/s.
+    assert_eq!(sides.map(|side| side.buffer), [75_000, 750_000].map(|bytes| Some(Bytes::new(bytes))));
+    assert_eq!((spec.name.as_deref(), spec.cross.len()), (Some("dsl"), 0));
+    // Nodes and links with names of their own, and traffic on one of them.
+    let spec = network(&load("parking-lot.toml")).unwrap();
+    assert!(
+        spec.links.iter().all(|link| link.name == format!("{}-{}", link.from, link.to)),
+        "{:?}",
+        spec.links
+    );
+}
