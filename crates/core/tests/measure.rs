@@ -2,7 +2,7 @@
 
 mod path;
 
-use headway_core::measure::{Config, Failure, Interval, Measurement, Method, Step};
+use headway_core::measure::{Answer, Config, Failure, Interval, Measurement, Method, Step};
 use headway_core::{Bytes, Duration, Instant, Rate, Refusal, StreamRecord};
 use path::{Cross, Path};
 
@@ -140,6 +140,10 @@ fn spoiled(
     path_mbps: f64,
     spoil: impl Fn(&mut StreamRecord) -> Option<Refusal>,
 ) -> Result<Interval, Failure> {
+    spoiled_answer(path_mbps, spoil).available
+}
+
+fn spoiled_answer(path_mbps: f64, spoil: impl Fn(&mut StreamRecord) -> Option<Refusal>) -> Answer {
     let mut path = Path::new(Rate::from_mbps(path_mbps), Cross::Cbr, 0.0, Duration::ZERO, 1);
     let mut now = Instant::from_ns(1_000_000_000);
     let mut measurement = Measurement::new(config(), now);
@@ -152,8 +156,25 @@ fn spoiled(
                 measurement.observe(now, &record, refusal);
             }
             Step::Wait(time) => now += time,
-            Step::Done => return measurement.answer().available,
+            Step::Done => return measurement.answer(),
         }
+    }
+}
+
+#[test]
+fn packets_that_are_still_on_the_way_are_late_and_not_lost() {
+    for mbps in [0.05, 0.08] {
+        let half_a_second = |record: &mut StreamRecord| {
+            let until = record.arrivals[record.arrivals.len() - 1].sent + Duration::from_ms(520);
+            record.arrivals.iter_mut().for_each(|arrival| {
+                arrival.received = arrival.received.filter(|received| *received <= until);
+            });
+            None
+        };
+        let answer = spoiled_answer(mbps, half_a_second);
+        let Err(Failure::TooSlow(rate)) = answer.available else { panic!("{answer:?}") };
+        assert!((rate.mbps() / mbps - 1.0).abs() < 0.01, "{rate}");
+        assert_eq!(answer.lost, 0);
     }
 }
 
@@ -179,7 +200,12 @@ fn every_way_to_fail_has_its_own_reason() {
     assert!(spoiled(100.0, swap).is_ok());
     assert_eq!(spoiled(100.0, |_| Some(Refusal::SenderGaps)), Err(Failure::SenderGaps));
     assert_eq!(spoiled(100.0, |_| Some(Refusal::ClockStep)), Err(Failure::ClockStep));
-    assert_eq!(spoiled(0.5, |_| None), Err(Failure::TooSlow));
+    let too_slow = spoiled(0.5, |_| None).expect_err("a path that is too slow");
+    assert_eq!(
+        too_slow.to_string(),
+        "packets arrive at 500 kb/s: the path is slower than 1 Mb/s, the minimum that can be measured; try `ping` with \
+         large packets instead"
+    );
 }
 
 #[test]

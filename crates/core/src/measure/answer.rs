@@ -91,11 +91,12 @@ pub enum Failure {
         "packets arrive out of order, so the gaps between them are meaningless; measure each parallel path separately"
     )]
     Reordered,
-    /// The path is slower than the supported range.
+    /// The path is slower than the supported range: packets arrive at this rate.
     #[error(
-        "the path is slower than 1 Mb/s, the minimum that can be measured; try `ping` with large packets instead"
+        "packets arrive at {0}: the path is slower than 1 Mb/s, the minimum that can be measured; try `ping` with large \
+         packets instead"
     )]
-    TooSlow,
+    TooSlow(Rate),
     /// Budget or time was exhausted first.
     #[error("budget or time ran out before an estimate; allow more with --budget or --duration")]
     Unfinished,
@@ -136,9 +137,10 @@ impl Tally {
         }
         self.bytes += record.packet * record.arrivals.len() as u64;
         self.packets += record.arrivals.len() as u64;
-        self.lost += record.lost() as u64;
-        self.lost_time +=
-            probe::sent_for(record).scale(record.lost() as f64 / record.arrivals.len().max(1) as f64);
+        // Packets that trickle in are late, not lost.
+        let lost = if probe::trickle(record).is_some() { 0 } else { record.lost() };
+        self.lost += lost as u64;
+        self.lost_time += probe::sent_for(record).scale(lost as f64 / record.arrivals.len().max(1) as f64);
         let highest = fastest_quarter(record);
         self.highest = self.highest.max(highest.unwrap_or(Rate::ZERO));
     }

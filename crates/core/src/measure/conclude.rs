@@ -2,7 +2,7 @@
 
 use crate::units::{Bytes, Duration};
 
-use super::answer::{Answer, Claim, Failure, Interval, SLOWEST};
+use super::answer::{Answer, Claim, Failure, Interval};
 use super::mixture::LEVELS;
 use super::phase::{Fallback, Phase};
 use super::probe::FULL_PACKET;
@@ -40,8 +40,8 @@ impl Measurement {
         if self.tally.packets > 0 && self.tally.lost == self.tally.packets {
             return Err(Failure::AllLost);
         }
-        if self.capacity.is_some_and(|capacity| capacity < SLOWEST) {
-            return Err(Failure::TooSlow);
+        if let Some(capacity) = self.too_slow() {
+            return Err(Failure::TooSlow(capacity));
         }
         let interval = match &self.phase {
             Phase::Response(response) => response.spread().map(|spread| {

@@ -174,7 +174,7 @@ impl Measurement {
             Phase::Search(search) if !search.is_done() => search.schedule(),
             _ => return Step::Done,
         };
-        if self.given_up.is_some() {
+        if self.given_up.is_some() || self.too_slow().is_some() {
             return Step::Done;
         }
         let over_budget = self.tally.bytes + schedule.bytes() > self.budget();
@@ -227,6 +227,12 @@ impl Measurement {
         self.observed = now;
         let pause = if self.config.gentle { probe::sent_for(record) * GENTLE_PAUSE } else { Duration::ZERO };
         self.ready = now + self.draining(record).max(pause);
+    }
+
+    /// Returns the capacity if it is known and below what can be measured.
+    fn too_slow(&self) -> Option<Rate> {
+        let known = !matches!(self.phase, Phase::Capacity(_) | Phase::Pairs(_));
+        self.capacity.filter(|capacity| known && *capacity < SLOWEST.scale(ALMOST))
     }
 
     /// Returns whether other traffic loses packets so often that a wider interval is preferable.
@@ -292,10 +298,9 @@ impl Measurement {
         self.timestamp_resolution.observe(record);
         match &mut self.phase {
             Phase::Startup(startup) => {
-                if record.lost() > 0 {
-                    return Err(Refusal::Lost);
+                if record.lost() == 0 {
+                    self.shaper_search.observe_rising(record, &self.baseline);
                 }
-                self.shaper_search.observe_rising(record, &self.baseline);
                 let range = startup.observe(record, overtaken, &mut self.probe)?;
                 self.jitter = startup.jitter();
                 if let Some(range) = range {
@@ -382,6 +387,9 @@ const SLOW: Rate = Rate::from_bps(30_000_000);
 /// for bursts of cross traffic to drain.
 const MIN_DRAIN_SHARE: f64 = 0.1;
 const MAX_WAIT: Duration = Duration::from_ms(300);
+
+/// A capacity that is measured as this share of [`SLOWEST`] may be that.
+const ALMOST: f64 = 0.95;
 
 /// The number of packets lost to a full queue above which the default method stops with what it knows.
 const OVERFLOWS: usize = 2;

@@ -57,6 +57,10 @@ impl Measurement {
                 self.given_up = Some(refusal);
                 return;
             }
+            Range::TooSlow(rate) => {
+                self.capacity = Some(rate);
+                return;
+            }
             // More is available than may be probed.
             Range::Near(rate) if rate >= self.config.top_rate => self.search_for_shaper(self.config.top_rate),
             Range::Near(rate) => {

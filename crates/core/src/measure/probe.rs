@@ -29,6 +29,9 @@ pub(super) fn small_enough(packet: Bytes, rate: Rate) -> Bytes {
     if fitting >= FULL_PACKET { packet } else { fitting.max(SMALLEST).min(packet) }
 }
 
+/// Packets trickle through a path if it takes this many times as long to receive them as to send them.
+const TRICKLING: i64 = 2;
+
 /// Scratch memory that is reused from stream to stream.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Probe {
@@ -134,4 +137,16 @@ pub(super) fn send_rate(record: &StreamRecord) -> Option<Rate> {
     let (first, last) = (record.arrivals.first()?, record.arrivals.last()?);
     let bytes = record.packet * u64::from(last.index - first.index);
     Rate::of(bytes, last.sent - first.sent)
+}
+
+/// Returns the rate at which packets arrived, if the last ones of the stream did not, and may still be on the way:
+/// those before them took far longer to arrive than to send.
+pub(super) fn trickle(record: &StreamRecord) -> Option<Rate> {
+    let arrived = record.before_loss();
+    let (first, last) = (arrived.arrivals.first()?, arrived.arrivals.last()?);
+    let late = arrived.arrivals.len() + record.lost() == record.arrivals.len() && record.lost() > 0;
+    let (sent, received) = (last.sent - first.sent, last.received? - first.received?);
+    let slow = received >= sent * TRICKLING;
+    let rate = Rate::of(record.packet * u64::from(last.index - first.index), received)?;
+    (late && slow && sent > Duration::ZERO).then_some(rate)
 }

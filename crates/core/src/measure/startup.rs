@@ -5,6 +5,7 @@ use crate::estimate::knee::median;
 use crate::stream::{Arrival, Refusal, Schedule, Shape, StreamRecord};
 use crate::units::{Bytes, Duration, Rate};
 
+use super::answer::SLOWEST;
 use super::jitter::{Jitter, Span};
 use super::probe::{self, Probe};
 
@@ -43,6 +44,7 @@ pub(super) struct Startup {
     packet: Bytes,
     known_good: Option<Rate>,
     suspected: bool,
+    trickled: bool,
     jitter: Jitter,
 }
 
@@ -55,6 +57,8 @@ pub(super) enum Range {
     AtLeast(Rate),
     /// Too many streams were refused.
     Failed(Refusal),
+    /// Packets arrive at this rate, which is too low to be measured.
+    TooSlow(Rate),
 }
 
 impl Startup {
@@ -66,6 +70,7 @@ impl Startup {
             packet,
             known_good: None,
             suspected: false,
+            trickled: false,
             jitter: Jitter::default(),
         }
     }
@@ -99,6 +104,10 @@ impl Startup {
         overtaken: bool,
         probe: &mut Probe,
     ) -> Result<Option<Range>, Refusal> {
+        if record.lost() > 0 {
+            return self.observe_lossy(record);
+        }
+        self.trickled = false;
         if let Some(jitter) = self.jitter() {
             return Ok(self.observe_through(jitter, record, overtaken));
         }
@@ -122,6 +131,17 @@ impl Startup {
         // BASS may merge a whole rising stream into one event and return its average; the rate would then stop growing.
         self.rate = estimate.rate.max(self.rate + self.rate).min(self.top);
         Ok(None)
+    }
+
+    /// Refuses a stream that lost packets, unless they are only late: twice in a row, that tells a path which is too slow.
+    fn observe_lossy(&mut self, record: &StreamRecord) -> Result<Option<Range>, Refusal> {
+        let trickle = probe::trickle(record).filter(|rate| *rate < SLOWEST);
+        let before = std::mem::replace(&mut self.trickled, trickle.is_some());
+        match trickle {
+            Some(rate) if before => Ok(Some(Range::TooSlow(rate))),
+            Some(_) => Err(Refusal::TooShort),
+            None => Err(Refusal::Lost),
+        }
     }
 
     /// Does the same on a path with jitter.
