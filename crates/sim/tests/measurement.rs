@@ -10,14 +10,22 @@ use headway_sim::measurement::{MeasurementConfig, Measurements};
 use headway_sim::{LinkConfig, Network, SourceConfig};
 use headway_traffic::Traffic;
 
-/// Measures a path with cross traffic and a round trip of 20 ms.
-fn measure(capacity: Rate, cross: Traffic, packet: u64, coalescing: Option<Coalescing>, seed: u64) -> Answer {
+/// Measures a path with cross traffic, if any, and a round trip of 20 ms.
+fn measure(
+    capacity: Rate,
+    cross: Option<Traffic>,
+    packet: u64,
+    coalescing: Option<Coalescing>,
+    seed: u64,
+) -> Answer {
     let mut network = Network::new(seed);
     let buffer = capacity.bytes_in(Duration::from_ms(50));
     let queue = QueueSpec::DropTail(DropTailConfig { limit: Some(buffer), packets: None })
         .build(Some(capacity), seed);
     let link = network.add_link(&LinkConfig::new(Service::Constant(capacity), Duration::from_ms(10), queue));
-    network.add_source(&SourceConfig { path: vec![link], traffic: cross, start: Instant::ZERO, stop: None });
+    if let Some(traffic) = cross {
+        network.add_source(&SourceConfig { path: vec![link], traffic, start: Instant::ZERO, stop: None });
+    }
     let measure = Config {
         method: Method::Response,
         packet: Bytes::new(packet),
@@ -57,7 +65,7 @@ fn median_error(
 ) -> f64 {
     let mut errors: Vec<f64> = (1..=9)
         .map(|seed| {
-            let answer = measure(capacity, cross.clone(), packet, coalescing, seed);
+            let answer = measure(capacity, Some(cross.clone()), packet, coalescing, seed);
             let interval = answer.available.unwrap_or_else(|failure| panic!("seed {seed}: {failure}"));
             interval.rate.bps_f64() / free.bps_f64() - 1.0
         })
@@ -87,5 +95,39 @@ fn a_coalescing_card_does_not_hide_what_is_free_at_10_gigabits() {
         let cross = Traffic::Poisson { rate: capacity.scale(load), size: Bytes::new(1538) };
         let error = median_error(capacity, &cross, capacity.scale(1.0 - load), 9038, Some(coalescing));
         assert!(error.abs() < 0.06, "load {load}: off by {:.1} %", error * 100.0);
+    }
+}
+
+/// Asserts that the interval holds `free` and is within 5 % of `capacity` around it.
+fn assert_narrow(answer: &Answer, capacity: Rate, free: Rate) {
+    let interval = answer.available.unwrap_or_else(|failure| panic!("{capacity}: {failure}"));
+    let (low, high) = (interval.low, interval.high.unwrap_or_else(|| panic!("{capacity}: {interval:?}")));
+    let most = capacity.scale(0.05);
+    assert!(low <= free && free <= high, "{capacity}: {interval:?}");
+    assert!(low >= free.saturating_sub(most) && high <= free + most, "{capacity}: {interval:?}");
+}
+
+#[test]
+fn an_idle_path_is_known_within_5_percent_at_any_rate_from_1_megabit_to_10_gigabits() {
+    let rates = [1.0, 1.5, 3.0, 7.0, 13.0, 20.0, 45.0, 60.0, 90.0, 200.0, 622.0, 2_500.0, 10_000.0];
+    for (mbps, seed) in rates.into_iter().zip(1..) {
+        let capacity = Rate::from_mbps(mbps);
+        assert_narrow(&measure(capacity, None, 1538, None, seed), capacity, capacity);
+    }
+}
+
+#[test]
+fn jumbo_frames_do_not_make_an_idle_path_harder() {
+    for mbps in [20.0, 75.0, 5_000.0] {
+        let capacity = Rate::from_mbps(mbps);
+        assert_narrow(&measure(capacity, None, 9038, None, 1), capacity, capacity);
+    }
+}
+
+#[test]
+fn an_idle_path_of_1_to_10_megabits_costs_little_more_than_the_gaps_it_takes() {
+    for mbps in [2.0, 3.0, 5.0, 10.0] {
+        let answer = measure(Rate::from_mbps(mbps), None, 1538, None, 1);
+        assert!(answer.streams_used <= 35 && answer.bytes <= Bytes::new(1_000_000), "{mbps}: {answer:?}");
     }
 }

@@ -24,6 +24,8 @@ const FAST: Rate = Rate::from_bps(100_000_000);
 const BURST: Bytes = Bytes::new(60_000);
 /// A train whose receive time exceeds its send time by this factor met a narrower link.
 const SPREAD: f64 = 1.1;
+/// The same if all trains exceed it, as where the sender's line is hardly faster than the link.
+const SPREAD_OF_ALL: f64 = 1.02;
 
 /// A median receive gap below this share of the send gap means that the receiver coalesces interrupts.
 const CLOSER: f64 = 0.8;
@@ -51,6 +53,8 @@ pub(super) struct Capacity {
     fastest: Option<Rate>,
     coalesced: bool,
     narrow: bool,
+    /// Number of trains that were spread out at least by [`SPREAD_OF_ALL`].
+    spread: usize,
     jitter: Option<Span>,
     /// Receive rates of whole trains.
     rates: Vec<Rate>,
@@ -82,6 +86,7 @@ impl Capacity {
             fastest: None,
             coalesced: false,
             narrow: false,
+            spread: 0,
             jitter,
             rates: Vec::new(),
         }
@@ -108,7 +113,12 @@ impl Capacity {
 
     /// Returns whether any train was spread out on the way; if not, the narrow link may be faster than the sender.
     pub(super) fn narrow(&self) -> bool {
-        self.narrow
+        self.narrow || self.rates.len() >= TRAINS && self.spread == self.rates.len()
+    }
+
+    /// Returns whether the receiver coalesces interrupts.
+    pub(super) fn coalesced(&self) -> bool {
+        self.coalesced
     }
 
     /// Returns whether enough trains were tried.
@@ -130,6 +140,7 @@ impl Capacity {
         let gaps = probe.receive_gaps().to_vec();
         self.gaps.extend_from_slice(&gaps);
         self.narrow |= whole.receive > whole.send.scale(SPREAD);
+        self.spread += usize::from(whole.receive > whole.send.scale(SPREAD_OF_ALL));
         let packet_time = whole.receive / whole.samples as i64;
         self.rates.extend(Rate::of(self.packet * whole.samples, whole.receive));
         let events = probe.sums(record, packet_time).unwrap_or(whole);
@@ -141,7 +152,7 @@ impl Capacity {
     /// Returns the median gap if few gaps are like it, so that it may not be the packet time of the narrow link; `None`
     /// also where gaps do not show that, because the receiver coalesces or delays jitter.
     pub(super) fn scattered(&self) -> Option<Duration> {
-        if self.coalesced || self.jitter.is_some() || !self.narrow {
+        if self.coalesced || self.jitter.is_some() || !self.narrow() {
             return None;
         }
         let middle = median(self.gaps.clone())?;

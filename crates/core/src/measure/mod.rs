@@ -12,6 +12,7 @@
 
 mod answer;
 mod bucket;
+mod busy;
 mod capacity;
 mod change;
 mod conclude;

@@ -182,6 +182,7 @@ impl Measurement {
                     start,
                     top,
                     self.jitter,
+                    trains.coalesced(),
                     self.started,
                 )))
             }

@@ -25,8 +25,7 @@ const PROBE_TIME: Duration = Duration::from_us(800);
 /// Returns the probe size for a path of this rate: less than `packet` where full-size probes would occupy slow links
 /// for too long. On faster links, large packets help to see through coalescing receivers.
 pub(super) fn small_enough(packet: Bytes, rate: Rate) -> Bytes {
-    let fitting = rate.bytes_in(PROBE_TIME);
-    if fitting >= FULL_PACKET { packet } else { fitting.max(SMALLEST).min(packet) }
+    rate.bytes_in(PROBE_TIME).max(SMALLEST).min(packet)
 }
 
 /// Packets trickle through a path if it takes this many times as long to receive them as to send them.

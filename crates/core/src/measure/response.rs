@@ -6,6 +6,7 @@ use crate::estimate::response::{Delayed, Posterior, Sample, busy_sample};
 use crate::stream::{Arrival, Refusal, Schedule, StreamRecord};
 use crate::units::{Bytes, Duration, Instant, Rate};
 
+use super::busy::Busy;
 use super::change::{Change, Changes, Context, StreamSample};
 use super::delay::Baseline;
 use super::jitter::Span;
@@ -22,6 +23,8 @@ const UNEVEN: f64 = 0.2;
 const GOLDEN: f64 = 0.618_033_988_75;
 /// Minimum duration of a stream, to span several coalesced interrupts (rapid 2.15: 120 us).
 const MIN_DURATION: Duration = Duration::from_ms(1);
+/// The same where trains showed none: at 10 Gb/s, longer streams would leave the budget room for three of them.
+const MIN_DURATION_WITHOUT: Duration = Duration::from_us(250);
 /// Maximum duration of a stream, so that slow paths are sampled more than once or twice.
 const MAX_DURATION: Duration = Duration::from_ms(400);
 /// On a path with jitter, a stream lasts this many times the jitter span, up to [`MAX_DURATION_WITH_JITTER`].
@@ -32,6 +35,10 @@ pub(super) const GAP_LIMITS: (u32, u32) = (24, 1024);
 
 /// Before the first estimate, the available bandwidth may be as low as this share of the start-up result.
 pub(super) const START_UNCERTAINTY: f64 = 0.5;
+/// After a stream that met no queue, at least this share of its rate counts as available for the next one.
+const QUIET_SHARE: f64 = 0.9;
+/// The share of this rate that still counts after each stream that met a queue.
+const FORGOTTEN: f64 = 0.75;
 /// Packet times that a stream may add to the delay of any queue: a smaller growth could not be distinguished from
 /// timestamp noise and cross packets.
 pub(super) const MIN_ADDED: i64 = 4;
@@ -104,8 +111,13 @@ pub(super) struct Response {
     capacity: Rate,
     top: Rate,
     jitter: Option<Span>,
+    /// Whether trains arrived in batches.
+    coalescing: bool,
     current: Rate,
     factor: f64,
+    /// The rate of the latest stream that met no queue, the lower the longer ago that was, and whether it was the last.
+    quiet: Rate,
+    met_none: bool,
     lowest: Option<Duration>,
     began: Instant,
     ended: Instant,
@@ -118,9 +130,7 @@ pub(super) struct Response {
     agreement: Agreement,
     one_queue: f64,
     sampled: bool,
-    /// Time with a busy queue, and the number of streams that met it.
-    busy: Duration,
-    busy_streams: u32,
+    busy: Busy,
     coalesced: bool,
     jittery: u32,
     segments: Vec<Segment>,
@@ -150,7 +160,8 @@ impl Observation {
                     queueing: baseline.above(delay),
                 };
                 let sample = busy_sample(&packets.iter().map(above).collect::<Vec<_>>(), packet, capacity)?;
-                let bias = end_bias(capacity, sample.duration);
+                let seen = 1.0 - sample.available_bps / capacity.bps_f64();
+                let bias = end_bias(capacity, sample.duration).min(seen);
                 let available_bps = sample.available_bps - capacity.bps_f64() * bias;
                 Some(Sample { available_bps, ..sample })
             }
@@ -169,6 +180,7 @@ impl Response {
         start: Rate,
         top: Rate,
         jitter: Option<Span>,
+        coalescing: bool,
         began: Instant,
     ) -> Response {
         Response {
@@ -177,8 +189,11 @@ impl Response {
             top,
             // Variation of less than a packet time is ordinary noise.
             jitter: jitter.filter(|jitter| jitter.most > capacity.time_for(packet)),
+            coalescing,
             current: start.min(capacity),
             factor: FACTOR,
+            quiet: Rate::ZERO,
+            met_none: false,
             lowest: None,
             began,
             ended: began,
@@ -190,8 +205,7 @@ impl Response {
             agreement: Agreement::default(),
             one_queue: 1.0,
             sampled: false,
-            busy: Duration::ZERO,
-            busy_streams: 0,
+            busy: Busy::default(),
             coalesced: false,
             jittery: 0,
             segments: Vec::new(),
@@ -205,8 +219,11 @@ impl Response {
     pub(super) fn schedule(&self, queue_limit: &QueueLimit, baseline: &Baseline) -> Schedule {
         let packet_time = self.capacity.time_for(self.packet);
         let allowed = queue_limit.allowed(baseline, packet_time * USUALLY_ADDED).max(packet_time * MIN_ADDED);
-        let shortest =
-            if queue_limit.is_known(baseline) && !self.coalesced { Duration::ZERO } else { MIN_DURATION };
+        let shortest = match (self.coalesced, self.coalescing) {
+            (false, _) if queue_limit.is_known(baseline) => Duration::ZERO,
+            (false, false) => MIN_DURATION_WITHOUT,
+            _ => MIN_DURATION,
+        };
         let through = self.jitter.map_or(Duration::ZERO, |jitter| jitter.most);
         let (allowed, shortest) =
             (allowed.max(through), shortest.max((through * SPANS).min(MAX_DURATION_WITH_JITTER)));
@@ -220,15 +237,18 @@ impl Response {
 
     /// Returns the most informative rate.
     fn rate(&self) -> Rate {
-        // Above the narrow link's rate its own queue fills, too, and hides the growth at another link.
-        let needed = self.current.scale(CAPACITY_MULTIPLE).max(self.capacity);
+        // Above the narrow link's rate its own queue fills, too, and hides the growth at another link. On an idle path
+        // only such rates make a queue grow.
+        let most = self.spread.map_or(self.current, |spread| spread.interval_90().1);
+        let needed = most.scale(CAPACITY_MULTIPLE).max(self.capacity);
         let highest = needed.min(self.capacity.scale(CAPACITY_MULTIPLE)).min(self.top);
         let lowest = self.capacity.scale(LOWEST_SHARE).min(highest);
         let settled = self.one_queue > SETTLED && self.observations.len() >= MIN_STREAMS;
         let turn = self.observations.len();
         let factor =
             if settled { self.factor * AROUND[turn % AROUND.len()] } else { CYCLE[turn % CYCLE.len()] };
-        self.current.scale(factor).clamp(lowest, highest)
+        let rising = if self.met_none { self.quiet.scale(FACTOR_UP) } else { Rate::ZERO };
+        self.current.scale(factor).max(rising).clamp(lowest, highest)
     }
 
     /// Returns how fast a stream of this rate makes the delay grow, in seconds per second, at the lowest plausible
@@ -248,7 +268,7 @@ impl Response {
     fn least(&self) -> Rate {
         let least =
             self.spread.map_or(self.current.scale(START_UNCERTAINTY), |spread| spread.interval_90().0);
-        least.max(self.capacity.scale(LOWEST_SHARE))
+        least.max(self.quiet.scale(QUIET_SHARE)).max(self.capacity.scale(LOWEST_SHARE))
     }
 
     /// Adds a stream; `jittery` tells whether some of its packets overtook others.
@@ -288,7 +308,7 @@ impl Response {
             self.changes.clear();
             self.agreement = Agreement::default();
             self.sampled = false;
-            (self.busy, self.busy_streams) = (Duration::ZERO, 0);
+            self.busy = Busy::default();
             (0..self.observations.len()).for_each(|index| self.take(index, baseline));
         }
         self.conclude();
@@ -304,10 +324,9 @@ impl Response {
             self.posterior.add(&sample);
             self.sampled = true;
             if !sample.censored {
-                self.busy += sample.duration;
-                self.busy_streams += 1;
                 let capacity = self.capacity.bps_f64();
                 let (rate, free) = (marks.rate.bps_f64() / capacity, sample.available_bps / capacity);
+                self.busy.add(sample.duration, 1.0 - free);
                 self.agreement.add(rate, free, sample.duration.secs_f64());
             }
         }
@@ -319,7 +338,7 @@ impl Response {
     /// Combines both readings into one answer.
     fn conclude(&mut self) {
         let error = if self.coalesced { COMMON_ERROR_COALESCED } else { COMMON_ERROR };
-        let error = error.hypot(end_effect(self.capacity, self.busy, self.busy_streams));
+        let error = error.hypot(self.busy.end_effect(self.capacity));
         // Jitter affects which gaps look busy, which biases this reading.
         let busy = (self.sampled && !self.is_jittery()).then_some(&self.posterior);
         let context = Context { time: self.began..self.ended, capacity: self.capacity, error, busy };
@@ -367,7 +386,7 @@ impl Response {
         self.agreement = Agreement::default();
         self.jittery = 0;
         self.sampled = false;
-        (self.busy, self.busy_streams) = (Duration::ZERO, 0);
+        self.busy = Busy::default();
         self.spread = None;
     }
 
@@ -401,6 +420,12 @@ impl Response {
         let telling = sample.filter(|sample| !sample.censored && sample.duration >= enough);
         let change = if telling.is_some() { FACTOR_DOWN } else { FACTOR_UP };
         self.factor = (self.factor * change).clamp(FACTOR, FACTOR_MAX);
+        self.met_none = telling.is_none();
+        self.quiet = if self.met_none {
+            probe::send_rate(record).unwrap_or_default()
+        } else {
+            self.quiet.scale(FORGOTTEN)
+        };
         if let Some(newest) = self.newest {
             self.current = newest;
         }
