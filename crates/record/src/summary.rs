@@ -115,7 +115,7 @@ pub struct FlowResult {
 pub struct LinkResult {
     /// `from->to`.
     pub link: String,
-    /// Mean capacity; absent when it is unlimited.
+    /// Mean capacity, or the rate of the link's policer if lower; absent when it is unlimited.
     pub capacity_bps: Option<u64>,
     /// Fraction of the capacity in use.
     pub utilisation: Option<f64>,

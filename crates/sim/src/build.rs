@@ -361,10 +361,12 @@ impl Builder {
         let forward = self.route(&spec.from, &spec.to, &spec.via)?;
         let reverse = self.route(&spec.to, &spec.from, &back)?;
         let link = |direction: &usize| &scenario.link[self.topology.directions()[*direction].link];
-        let narrow = forward.iter().filter_map(|hop| Some((link(hop).lowest_rate()?, *hop))).min();
-        let (lowest, narrow) =
-            narrow.ok_or_else(|| Mistake::new("to", "is reached over links without a rate"))?;
-        let highest = link(&narrow).highest_rate().unwrap_or(lowest);
+        let slowest = forward.iter().filter_map(|hop| Some((link(hop).lowest_rate()?, *hop))).min();
+        let (lowest, slowest) =
+            slowest.ok_or_else(|| Mistake::new("to", "is reached over links without a rate"))?;
+        let highest = link(&slowest).highest_rate().unwrap_or(lowest);
+        let policed = forward.iter().filter_map(|hop| Some((link(hop).police?.rate, *hop))).min();
+        let narrow = policed.filter(|(rate, _)| *rate < lowest).map_or(slowest, |(_, hop)| hop);
         let line = spec.line.unwrap_or(highest.scale(LINE_RATE_FACTOR));
         let propagation: Duration = forward.iter().chain(&reverse).map(|hop| link(hop).first_delay()).sum();
         Ok(MeasurementConfig {

@@ -23,7 +23,8 @@ const POLL_INTERVAL: Duration = Duration::from_us(100);
 pub struct MeasurementConfig {
     /// Links from sender to receiver.
     pub path: Vec<LinkId>,
-    /// The link of the lowest rate on `path`, whose available bandwidth during a stream is the truth of the stream.
+    /// The link of the lowest rate on `path`, that of its policer if lower; its available bandwidth during a stream is
+    /// the truth of the stream.
     pub narrow: LinkId,
     /// When the first measurement begins.
     pub start: Instant,
@@ -270,7 +271,7 @@ impl Measurements {
         let ends = log.first().zip(log.last());
         let free = ends.and_then(|(first, last)| {
             let (from, to) = (first.tapped?, last.tapped?);
-            let capacity = Rate::of(network.link(self.config.narrow).capacity(from, to)?, to - from)?;
+            let capacity = Rate::of(network.link(self.config.narrow).limit(from, to)?, to - from)?;
             let other = Bytes::new(last.other_bytes.get() - first.other_bytes.get());
             Some(capacity.saturating_sub(Rate::of(other, to - from)?))
         });

@@ -294,7 +294,7 @@ impl<'a> Run<'a> {
             self.built.links.iter().zip(&mut self.links).zip(&mut self.series.links)
         {
             let link = self.built.network.link(*id);
-            let (capacity, queue) = (link.capacity(begin, end), link.queued().bytes);
+            let (capacity, queue) = (link.limit(begin, end), link.queued().bytes);
             values.push(Interval { capacity, queue, ..std::mem::take(&mut meter.interval) });
         }
         for (index, meter) in self.flows.iter_mut().enumerate() {
@@ -345,7 +345,7 @@ impl<'a> Run<'a> {
         let link = self.built.network.link(id);
         let seen = link.statistics();
         let (now, passed) = (self.now(), counters(seen));
-        let capacity = link.capacity(now - counted, now).filter(|capacity| *capacity > Bytes::ZERO);
+        let capacity = link.limit(now - counted, now).filter(|capacity| *capacity > Bytes::ZERO);
         let used = passed.measured + passed.cross;
         let mut result = LinkResult {
             link: name.to_owned(),

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use headway_core::Bytes;
-use headway_record::Results;
+use headway_record::{Interval, Results};
 use headway_scenario::{Change, Scenario};
 use headway_sim::{Built, Run};
 
@@ -157,4 +157,26 @@ fn a_run_that_is_ended_early_is_partial_and_usable() {
     assert_eq!(results.series.ends.last(), Some(&now));
     assert_eq!(results.summary.measured_ns, now.ns() - 200_000_000);
     assert!(results.summary.total.goodput_bps > 50_000_000);
+}
+
+#[test]
+fn what_a_policer_leaves_free_is_the_same_in_every_file() {
+    let text = "duration = \"3 s\"\nwarmup = \"1 s\"\ninterval = \"100 ms\"\n\
+                [[link]]\nfrom = \"a\"\nto = \"b\"\nrate = \"100 Mb/s\"\n\
+                police = { rate = \"40 Mb/s\", burst = \"30 kB\" }\n\
+                [[traffic]]\nfrom = \"a\"\nto = \"b\"\nmodel = \"cbr\"\nrate = \"10 Mb/s\"\n\
+                [[measure]]\nfrom = \"a\"\nto = \"b\"\n";
+    let results = run(&Scenario::parse(text, Path::new("x.toml"), &[]).unwrap(), 1);
+    let near = |what: &str, mut values: Vec<u64>| {
+        values.sort_unstable();
+        let median = values[values.len() / 2];
+        assert!(median.abs_diff(30_000_000) < 3_000_000, "{what}: {median} instead of 30 Mb/s");
+    };
+    let link = &results.summary.links[0];
+    assert_eq!(link.capacity_bps, Some(40_000_000));
+    near("links", vec![link.free_bps.unwrap()]);
+    let free = |interval: &Interval| interval.free().unwrap().get() * 8 * 10;
+    near("series", results.series.links[0].iter().map(free).collect());
+    near("streams", results.streams.iter().map(|(_, stream)| stream.free.unwrap().bps()).collect());
+    near("measurement", vec![results.summary.measurements[0].free_bps.unwrap()]);
 }
