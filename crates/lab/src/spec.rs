@@ -523,6 +523,8 @@ pub(crate) fn check_link(table: &str, link: &LinkSpec, mtu: u32) -> Result<(), M
             .validate()
             .map_err(|error| Mistake::new(&format!("{table}.queue.{}", error.key), error.reason))?;
     }
+    let sorts = link.queue.as_ref().is_some_and(QueueSpec::sorts_by_label);
+    check("queue.kind", !sorts, "labs have neither `dualpi2` nor `fq-codel`; the simulator has both")?;
     for (key, share) in [("loss", link.loss), ("duplicate", link.duplicate), ("corrupt", link.corrupt)] {
         check(key, (0.0..1.0).contains(&share), "must be at least 0 and less than 1")?;
     }

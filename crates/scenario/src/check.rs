@@ -230,11 +230,11 @@ impl Scenario {
         let link = |hop: &usize| &self.link[topology.directions()[*hop].link];
         let limited = path.iter().any(|hop| link(hop).highest_rate().is_some());
         check("to", limited, "is reached over links without a rate: there is nothing to measure")?;
-        let classes = |hop: &usize| matches!(link(hop).queue, Some(QueueSpec::Classes(_)));
+        let several = |hop: &usize| link(hop).queue.as_ref().is_some_and(QueueSpec::has_several_queues);
         check(
             "to",
-            !path.iter().any(classes),
-            "the path has a link with `classes`; measurements need one queue",
+            !path.iter().any(several),
+            "the path has a link with `classes`, `dualpi2` or `fq-codel`; measurements need one queue",
         )?;
         let traced = path.iter().any(|hop| link(hop).trace.is_some());
         check("to", !traced, "the path has a link with a `trace`; measurements need a `rate` as ground truth")

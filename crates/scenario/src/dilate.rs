@@ -147,6 +147,18 @@ impl Dilation {
                 self.time(&mut pie.update);
                 self.time(&mut pie.burst);
             }
+            Some(QueueSpec::DualPi2(dual)) => {
+                for time in [&mut dual.target, &mut dual.update, &mut dual.ramp, &mut dual.range] {
+                    self.time(time);
+                }
+                // Frequencies.
+                dual.alpha /= f64::from(self.factor);
+                dual.beta /= f64::from(self.factor);
+            }
+            Some(QueueSpec::FqCodel(fq)) => {
+                self.time(&mut fq.target);
+                self.time(&mut fq.interval);
+            }
             Some(QueueSpec::Red(red)) => self.time(&mut red.adaptation),
             Some(QueueSpec::DropTail(_) | QueueSpec::Step(_) | QueueSpec::Ramp(_)) | None => {}
             // Their control intervals do not follow a key.

@@ -276,6 +276,8 @@ pub enum EcnMode {
     Classic,
     /// ECN as in RFC 8257 (DCTCP).
     Dctcp,
+    /// The same with ECT(1) in packets, by which L4S queues know scalable senders (RFC 9331).
+    Ect1,
 }
 
 /// A source of datagrams.

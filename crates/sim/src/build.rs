@@ -194,6 +194,7 @@ fn tcp_config(
         read_rate: spec.read_rate,
         ack: AckPolicy { every: spec.ack_every, timeout: spec.ack_timeout },
         ecn: ecn(spec.ecn),
+        ect1: spec.ecn == EcnMode::Ect1,
         pacing: spec.pacing,
         // A card that segments would repeat one congestion header in all segments.
         burst: if spec.offload && !controller.is_explicit() { Burst::Host } else { Burst::Single },
@@ -215,7 +216,7 @@ fn ecn(mode: EcnMode) -> Ecn {
     match mode {
         EcnMode::Off => Ecn::Off,
         EcnMode::Classic => Ecn::Classic,
-        EcnMode::Dctcp => Ecn::Dctcp,
+        EcnMode::Dctcp | EcnMode::Ect1 => Ecn::Dctcp,
     }
 }
 

@@ -241,6 +241,8 @@ pub struct TcpConfig {
     pub ack: AckPolicy,
     /// The variant of ECN.
     pub ecn: Ecn,
+    /// Whether packets that are ECN-capable say ECT(1), as those of scalable senders, and not ECT(0).
+    pub ect1: bool,
     /// Whether segments, or bursts of them, are paced: at twice the window per RTT in slow start and 1.2 times in
     /// congestion avoidance, unless the controller sets a rate. BBR is always paced.
     pub pacing: bool,
@@ -283,6 +285,7 @@ impl TcpConfig {
             read_rate: None,
             ack: AckPolicy { every: 2, timeout: Duration::from_ms(40) },
             ecn: Ecn::Off,
+            ect1: false,
             pacing: false,
             burst: Burst::Host,
             linux_rounding: true,

@@ -2,6 +2,7 @@
 //! congestion headers.
 
 use headway_core::explicit::Header;
+use headway_core::queue::Label;
 
 /// The kind of a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,6 +34,8 @@ pub(crate) const ECT: u8 = 1;
 pub(crate) const CE: u8 = 2;
 /// The receiver echoes a mark; in ACKs.
 pub(crate) const ECE: u8 = 4;
+/// In a segment that is ECN-capable: its field says ECT(1), as those of scalable senders (RFC 9331).
+pub(crate) const ECT1: u8 = ECE;
 /// The sender has reduced its window (RFC 3168).
 pub(crate) const CWR: u8 = 8;
 /// A retransmitted segment; in an ACK: a retransmitted segment caused it.
@@ -89,6 +92,19 @@ impl Packet {
     #[inline]
     pub(crate) fn count(&self) -> u64 {
         if self.kind == Kind::Train { u64::from(self.extra) + 1 } else { 1 }
+    }
+
+    /// Returns what says in which queue it waits, where there are several.
+    pub(crate) fn label(&self) -> Label {
+        let is_segment = matches!(self.kind, Kind::Segment | Kind::Train);
+        // Flows, sources and probers have numbers of their own, and ACKs other addresses than segments.
+        let kind = match self.kind {
+            Kind::Datagram => 1 << 31,
+            Kind::Probe => 1 << 30,
+            Kind::Ack => 1 << 29,
+            _ => 0,
+        };
+        Label { flow: self.owner ^ kind, is_scalable: self.has(CE) || is_segment && self.has(ECT1) }
     }
 
     #[inline]

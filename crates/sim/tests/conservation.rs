@@ -4,8 +4,8 @@ mod support;
 
 use headway_core::control::{FixedRate, FixedWindow, Kind};
 use headway_core::queue::{
-    ADAPTATION, ClassesConfig, CodelConfig, DropTailConfig, ExplicitConfig, PieConfig, QueueSpec, RedConfig,
-    StepConfig,
+    ADAPTATION, ClassesConfig, CodelConfig, DropTailConfig, DualPi2Config, ExplicitConfig, FqCodelConfig,
+    PieConfig, QueueSpec, RedConfig, StepConfig,
 };
 use headway_core::{Bytes, Duration, Rate};
 use headway_host::nic::Coalescing;
@@ -56,6 +56,10 @@ fn queues() -> impl Strategy<Value = QueueSpec> {
         1 => Just(QueueSpec::Red(red)),
         1 => Just(QueueSpec::Pie(PieConfig { limit, ..PieConfig::default() })),
         1 => Just(QueueSpec::Xcp(ExplicitConfig { limit, ..ExplicitConfig::default() })),
+        1 => Just(QueueSpec::DualPi2(DualPi2Config { limit, ..DualPi2Config::default() })),
+        1 => (1..8u32).prop_map(move |flows| {
+            QueueSpec::FqCodel(FqCodelConfig { flows, limit, ..FqCodelConfig::default() })
+        }),
         2 => Just(QueueSpec::Classes(ClassesConfig { limit, ..ClassesConfig::default() })),
         3 => (any::<bool>(), 1..10i64).prop_map(move |(ecn, target)| {
             QueueSpec::Codel(CodelConfig {
@@ -143,6 +147,7 @@ fn flows(kinds: impl Strategy<Value = Kind>) -> impl Strategy<Value = (TcpConfig
         |(kind, ecn, application_rate, read_rate, size, every, pacing, card)| {
             let config = TcpConfig {
                 ecn,
+                ect1: ecn == Ecn::Dctcp && pacing,
                 application_rate,
                 read_rate,
                 size,

@@ -1,6 +1,8 @@
 //! Translates delays, rates and queue disciplines into `tc` commands.
 
-use headway_core::queue::{ADAPTATION, CodelConfig, PieConfig, QueueSpec, RampConfig, RedConfig, StepConfig};
+use headway_core::queue::{
+    ADAPTATION, CodelConfig, FqCodelConfig, PieConfig, QueueSpec, RampConfig, RedConfig, StepConfig,
+};
 use headway_core::units::WIRE_OVERHEAD;
 use headway_core::{Bytes, Duration, Mistake, Rate};
 use headway_scenario::{Buffer, LinkSpec};
@@ -87,6 +89,7 @@ pub(crate) fn install(
         }
         Some(QueueSpec::Codel(config)) => Some(codel(config, &limits)),
         Some(QueueSpec::Pie(config)) => Some(pie(config, &limits)),
+        Some(QueueSpec::FqCodel(config)) => Some(fq_codel(config, &limits)),
         Some(QueueSpec::Step(config)) => {
             node.red.push(step(config, &limits, device));
             None
@@ -131,6 +134,11 @@ fn check(number: usize, spec: &LinkSpec) -> Result<(), Mistake> {
             "queue.kind",
             matches!(spec.queue, Some(QueueSpec::Classes(_))),
             "the kernel's routers serve one class of senders; use `--on sim`",
+        ),
+        (
+            "queue.kind",
+            matches!(spec.queue, Some(QueueSpec::DualPi2(_))),
+            "Linux 6.12 has no DualPI2; use `--on sim`",
         ),
         (
             "queue.police",
@@ -252,6 +260,19 @@ impl Limits {
 
 fn whole(bytes: Bytes) -> u32 {
     u32::try_from(bytes.get()).unwrap_or(u32::MAX)
+}
+
+fn fq_codel(config: &FqCodelConfig, limits: &Limits) -> String {
+    let us = |time: Duration| time.ns() / 1000;
+    format!(
+        "fq_codel limit {} flows {} quantum {} target {}us interval {}us {}",
+        limits.in_packets(),
+        config.flows,
+        config.quantum.get(),
+        us(config.target),
+        us(config.interval),
+        if config.ecn { "ecn" } else { "noecn" },
+    )
 }
 
 fn codel(config: &CodelConfig, limits: &Limits) -> String {

@@ -318,7 +318,7 @@ impl<'a> Network<'a> {
         let opening = match spec.ecn {
             _ if explicit::is_explicit(spec) => explicit::RECEIVER,
             _ if parameters.is_empty() => controller.as_str(),
-            EcnMode::Dctcp => "dctcp",
+            EcnMode::Dctcp | EcnMode::Ect1 => "dctcp",
             EcnMode::Off | EcnMode::Classic => "reno",
         };
         if let Some(first) = there.first().filter(|_| !spec.offload || explicit::is_explicit(spec)) {

@@ -68,12 +68,12 @@ impl ClassesConfig {
         for (class, spec) in self.specs().iter().enumerate() {
             let fits = match spec.explicit() {
                 Some((law, _)) => class == if law.is_rate() { RCP } else { XCP },
-                None => class == OTHER && !matches!(spec, QueueSpec::Classes(_)),
+                None => class == OTHER && !spec.has_several_queues(),
             };
             let reason = match class {
                 XCP => "must be `xcp`, `xcp-b`, `xcp-kappa` or `errors`",
                 RCP => "must be `rcp`, `rcp-b`, `rcp-kappa` or `rcp-errors`",
-                _ => "must be a queue that tells senders no rate",
+                _ => "must be a single queue that tells senders no rate",
             };
             if !fits {
                 return Err(QueueSpecError { key: format!("{}.kind", NAMES[class]).into(), reason });

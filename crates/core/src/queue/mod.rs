@@ -9,7 +9,9 @@ use crate::units::{Bytes, Duration, Instant};
 mod classes;
 mod codel;
 mod drop_tail;
+mod dual_pi2;
 mod explicit;
+mod fq_codel;
 mod level;
 mod limit;
 mod pie;
@@ -25,7 +27,9 @@ mod token_bucket;
 pub use classes::{CLASSES, Classes, ClassesConfig};
 pub use codel::{Codel, CodelConfig};
 pub use drop_tail::{DropTail, DropTailConfig};
+pub use dual_pi2::{DualPi2, DualPi2Config};
 pub use explicit::{Detector, Explicit, ExplicitConfig, QueueUnit};
+pub use fq_codel::{FqCodel, FqCodelConfig};
 pub use level::Level;
 pub use pie::{Pie, PieConfig};
 pub use published::{Published, PublishedPart};
@@ -49,6 +53,15 @@ pub struct Backlog {
     pub idle: Duration,
     /// How long a packet that joins now waits until its own transmission starts.
     pub delay: Duration,
+}
+
+/// What says in which queue a packet waits, besides its congestion header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Label {
+    /// Number or hash of its flow.
+    pub flow: u32,
+    /// Whether its ECN field says ECT(1) or CE (RFC 9331).
+    pub is_scalable: bool,
 }
 
 /// The fate of a packet.

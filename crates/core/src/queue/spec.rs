@@ -5,9 +5,10 @@ use std::borrow::Cow;
 use headway_arithmetic::explicit::Law;
 use serde::{Deserialize, Serialize};
 
-use super::{Backlog, Discipline, Verdict};
-use super::{Classes, ClassesConfig};
+use super::{Backlog, Discipline, Label, Verdict};
+use super::{CLASSES, Classes, ClassesConfig};
 use super::{Codel, CodelConfig, DropTail, DropTailConfig, Pie, PieConfig};
+use super::{DualPi2, DualPi2Config, FqCodel, FqCodelConfig};
 use super::{Explicit, ExplicitConfig, Ramp, RampConfig, Red, RedConfig, Step, StepConfig};
 use crate::explicit::{Header, Record, VERSION_RCP, VERSION_XCP};
 use crate::units::{Bytes, Duration, Instant, Rate, RateSteps};
@@ -46,6 +47,12 @@ pub enum QueueSpec {
     RcpErrors(ExplicitConfig),
     /// [`Classes`].
     Classes(ClassesConfig),
+    /// [`DualPi2`].
+    #[serde(rename = "dualpi2")]
+    DualPi2(DualPi2Config),
+    /// [`FqCodel`].
+    #[serde(alias = "fq_codel")]
+    FqCodel(FqCodelConfig),
 }
 
 /// The error returned for unusable parameters of a discipline.
@@ -98,6 +105,16 @@ impl QueueSpec {
         self.explicit().is_some() || matches!(self, QueueSpec::Classes(_))
     }
 
+    /// Whether packets wait in several queues.
+    pub fn has_several_queues(&self) -> bool {
+        matches!(self, QueueSpec::Classes(_)) || self.sorts_by_label()
+    }
+
+    /// Whether the [`Label`] of a packet says in which queue it waits.
+    pub fn sorts_by_label(&self) -> bool {
+        matches!(self, QueueSpec::DualPi2(_) | QueueSpec::FqCodel(_))
+    }
+
     /// Whether it checks what flows say and send.
     pub fn polices(&self) -> bool {
         if let QueueSpec::Classes(classes) = self {
@@ -118,6 +135,8 @@ impl QueueSpec {
             QueueSpec::Codel(config) => config.validate(),
             QueueSpec::Pie(config) => config.validate(),
             QueueSpec::Classes(config) => config.validate(),
+            QueueSpec::DualPi2(config) => config.validate(),
+            QueueSpec::FqCodel(config) => config.validate(),
             any_explicit!(_) => self.explicit().map_or(Ok(()), |(law, config)| config.validate(law)),
         }
     }
@@ -132,6 +151,8 @@ impl QueueSpec {
             QueueSpec::Codel(config) => (config.limit, config.packets),
             QueueSpec::Pie(config) => (config.limit, config.packets),
             QueueSpec::Classes(config) => (config.limit, config.packets),
+            QueueSpec::DualPi2(config) => (config.limit, config.packets),
+            QueueSpec::FqCodel(config) => (config.limit, config.packets),
             any_explicit!(config) => (config.limit, config.packets),
         }
     }
@@ -147,6 +168,8 @@ impl QueueSpec {
                 QueueSpec::Codel(config) => (&mut config.limit, &mut config.packets),
                 QueueSpec::Pie(config) => (&mut config.limit, &mut config.packets),
                 QueueSpec::Classes(config) => (&mut config.limit, &mut config.packets),
+                QueueSpec::DualPi2(config) => (&mut config.limit, &mut config.packets),
+                QueueSpec::FqCodel(config) => (&mut config.limit, &mut config.packets),
                 any_explicit!(config) => (&mut config.limit, &mut config.packets),
             };
             (*room.0, *room.1) = (limit, packets);
@@ -170,6 +193,8 @@ impl QueueSpec {
             QueueSpec::Codel(config) => Queue::Codel(Codel::new(config)),
             QueueSpec::Pie(config) => Queue::Pie(Pie::new(config, seed)),
             QueueSpec::Classes(config) => Queue::Classes(Box::new(Classes::new(config, start, rate, seed))),
+            QueueSpec::DualPi2(config) => Queue::DualPi2(Box::new(DualPi2::new(config))),
+            QueueSpec::FqCodel(config) => Queue::FqCodel(Box::new(FqCodel::new(config, seed))),
             any_explicit!(config) => {
                 let law = self.explicit().map_or(Law::Xcp, |(law, _)| law);
                 Queue::Explicit(Box::new(Explicit::new(config, law, rate, seed, start)))
@@ -197,6 +222,10 @@ pub enum Queue {
     Explicit(Box<Explicit>),
     /// Keeps a queue for each class of packets.
     Classes(Box<Classes>),
+    /// Keeps a queue with low latency beside a classic one.
+    DualPi2(Box<DualPi2>),
+    /// Keeps queues for many groups of flows.
+    FqCodel(Box<FqCodel>),
 }
 
 /// Calls the same method on whichever discipline the queue has.
@@ -211,6 +240,8 @@ macro_rules! dispatch {
             Queue::Pie($discipline) => $call,
             Queue::Explicit($discipline) => $call,
             Queue::Classes($discipline) => $call,
+            Queue::DualPi2($discipline) => $call,
+            Queue::FqCodel($discipline) => $call,
         }
     };
 }
@@ -242,6 +273,57 @@ impl Queue {
                     other => other,
                 }
             }
+        }
+    }
+
+    /// Returns the number of queues in which packets wait.
+    pub fn queues(&self) -> usize {
+        match self {
+            Queue::Classes(_) => CLASSES,
+            Queue::DualPi2(_) => super::dual_pi2::QUEUES,
+            Queue::FqCodel(fq) => fq.queues(),
+            _ => 1,
+        }
+    }
+
+    /// Whether the [`Label`] of a packet says in which queue it waits. [`Queue::sort`] must then come before its arrival
+    /// and before its departure is judged.
+    #[inline]
+    pub fn sorts_by_label(&self) -> bool {
+        matches!(self, Queue::DualPi2(_) | Queue::FqCodel(_))
+    }
+
+    /// Returns the number of the queue in which the packet waits that is judged next.
+    #[inline]
+    pub fn sort(&mut self, header: Option<&Header>, label: Label) -> usize {
+        match self {
+            Queue::Classes(classes) => classes.class(header),
+            Queue::DualPi2(dual) => dual.label(label),
+            Queue::FqCodel(fq) => fq.label(label),
+            _ => 0,
+        }
+    }
+
+    /// Returns the queue that sends next, where `first` returns the size of the first packet of a queue; the packet must
+    /// then be judged. `None` if all are empty.
+    #[inline]
+    pub fn next_queue(&mut self, first: impl Fn(usize) -> Option<Bytes>) -> Option<usize> {
+        match self {
+            Queue::Classes(classes) => classes.next_class(std::array::from_fn(first)),
+            Queue::DualPi2(dual) => dual.next_queue(std::array::from_fn(first)),
+            Queue::FqCodel(fq) => fq.next_queue(),
+            _ => first(0).map(|_| 0),
+        }
+    }
+
+    /// Takes over a packet that already waits, of `size` on the wire, after [`Queue::sort`]; only where there are several
+    /// queues.
+    pub fn take_over(&mut self, header: Option<&Header>, arrived: Instant, size: Bytes) {
+        match self {
+            Queue::Classes(classes) => classes.take_over(header, size),
+            Queue::DualPi2(dual) => dual.take_over(arrived),
+            Queue::FqCodel(fq) => fq.take_over(size),
+            _ => {}
         }
     }
 
@@ -370,6 +452,8 @@ mod tests {
             json!({ "kind": "errors", "capacity": "0 b/s", "q-max": "20 kB", "n": 6 }),
             json!({ "kind": "rcp-kappa", "kappa": "9 kB", "detector": "empty-for-n" }),
             json!({ "kind": "classes", "limit": "75 kB" }),
+            json!({ "kind": "dualpi2", "coupling": 1.5, "ramp": "1 ms" }),
+            json!({ "kind": "fq-codel", "flows": 64, "packets": 1000 }),
             json!({ "kind": "classes", "xcp": { "kind": "xcp-b", "unit": "bytes", "raise-beta": false, "admission": false } }),
         ];
         for text in texts {
@@ -379,11 +463,11 @@ mod tests {
             let queue = spec.build(Some(Rate::from_bps(200_000_000)), 1);
             assert_eq!(
                 queue.judges_departures(),
-                matches!(spec, QueueSpec::Codel(_)) || spec.reads_headers()
+                matches!(spec, QueueSpec::Codel(_)) || spec.reads_headers() || spec.sorts_by_label()
             );
             assert_eq!(
                 queue.delays_departures(),
-                matches!(spec, QueueSpec::Codel(_) | QueueSpec::Classes(_))
+                matches!(spec, QueueSpec::Codel(_)) || spec.has_several_queues()
             );
         }
     }
@@ -427,6 +511,11 @@ mod tests {
             (json!({ "kind": "classes", "rcp": { "kind": "drop-tail" } }), "rcp.kind"),
             (json!({ "kind": "classes", "other": { "kind": "xcp" } }), "other.kind"),
             (json!({ "kind": "classes", "other": { "kind": "classes" } }), "other.kind"),
+            (json!({ "kind": "classes", "other": { "kind": "fq_codel" } }), "other.kind"),
+            (json!({ "kind": "dualpi2", "coupling": 0.5 }), "coupling"),
+            (json!({ "kind": "dualpi2", "classic-share": 1.0 }), "classic-share"),
+            (json!({ "kind": "fq-codel", "flows": 0 }), "flows"),
+            (json!({ "kind": "fq-codel", "quantum": "0 B" }), "quantum"),
             (json!({ "kind": "classes", "rcp": { "kind": "rcp", "alpha": 2.0 } }), "rcp.alpha"),
         ];
         for (text, key) in cases {

@@ -138,7 +138,7 @@ impl Link {
             policed: config.policer.map(|(rate, _)| rate),
             staged: staged.then(|| {
                 Box::new(Staged {
-                    queues: std::array::from_fn(|_| Ring::new()),
+                    queues: staged::rings(config.queue.queues()),
                     sending: None,
                     wire: Wire::new(config, seed, id),
                     last: 0,
@@ -187,6 +187,9 @@ impl Link {
             return NextEvent::None;
         }
         let backlog = self.backlog(now, reports);
+        if self.queue.sorts_by_label() {
+            self.queue.sort(None, packet.label());
+        }
         let (at, ect) = (Instant::from_ns(now), packet.has(ECT));
         let verdict = if packet.has(REPORT) {
             self.judge_with_report(at, &backlog, packet, reports)
@@ -448,9 +451,11 @@ impl Link {
         if let Some(shadow) = &mut self.shadow {
             shadow.change_queue(now, change);
         }
-        let had_classes = matches!(self.queue, Queue::Classes(_));
+        let (had_classes, had_several) = (matches!(self.queue, Queue::Classes(_)), self.queue.queues() > 1);
         change.apply(&mut self.queue, now, waiting);
-        if had_classes != matches!(self.queue, Queue::Classes(_)) {
+        // Classes that stay classes keep what waits in them.
+        let keeps = had_classes && matches!(self.queue, Queue::Classes(_));
+        if !keeps && (had_several || self.queue.queues() > 1) {
             self.regroup(reports);
         }
     }

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use headway_core::Bytes;
-use headway_core::queue::{CLASSES, Queue, Verdict};
+use headway_core::queue::{Queue, Verdict};
 use headway_core::units::WIRE_OVERHEAD;
+use headway_core::{Bytes, Instant};
 
 use super::wire::Wire;
 use super::{Link, NextEvent};
@@ -14,8 +14,8 @@ use crate::ring::Ring;
 /// The queue and the wire of a link that serves its queue packet by packet.
 #[derive(Debug)]
 pub(super) struct Staged {
-    /// Packets that wait, by class; without classes all in the first.
-    pub(super) queues: [Ring<Packet>; CLASSES],
+    /// Packets that wait; as many queues as the discipline has.
+    pub(super) queues: Vec<Ring<Packet>>,
     pub(super) sending: Option<Packet>,
     pub(super) wire: Wire,
     /// Earliest arrival of the next packet (ns) unless packets may overtake each other.
@@ -41,72 +41,105 @@ impl Staged {
     }
 }
 
-/// Returns the class of a packet.
-#[inline]
-fn class(queue: &Queue, packet: &Packet, reports: &mut Reports) -> usize {
-    match queue {
-        Queue::Classes(classes) => classes.class(reports.header(packet).as_deref()),
-        _ => 0,
-    }
+/// Returns empty queues; one of many begins small, because few of them are used.
+pub(super) fn rings(count: usize) -> Vec<Ring<Packet>> {
+    let room = if count > 16 { 1 } else { 16 };
+    (0..count).map(|_| Ring::with_capacity(room)).collect()
 }
 
 impl Link {
-    /// Adds a packet to the queue and serves it at once if the server is idle.
+    /// Returns the number of the queue in which a packet waits, which is to be judged next.
+    #[inline]
+    fn sort(&mut self, packet: &Packet, reports: &mut Reports) -> usize {
+        match &self.queue {
+            Queue::Classes(classes) => classes.class(reports.header(packet).as_deref()),
+            queue if queue.sorts_by_label() => self.queue.sort(None, packet.label()),
+            _ => 0,
+        }
+    }
+
+    /// Adds a packet to its queue and serves it at once if the server is idle.
     pub(super) fn enqueue(&mut self, now: u64, packet: &Packet, reports: &mut Reports) -> NextEvent {
-        let class = class(&self.queue, packet, reports);
+        let number = self.sort(packet, reports);
         let Some(staged) = &mut self.staged else { return NextEvent::None };
-        staged.queues[class].push(Packet { at: now, route: packet.route + 1, ..*packet });
-        if staged.sending.is_some() { NextEvent::None } else { self.start_next(now, reports) }
+        staged.queues[number].push(Packet { at: now, route: packet.route + 1, ..*packet });
+        let is_idle = staged.sending.is_none();
+        if matches!(self.queue, Queue::FqCodel(_)) {
+            self.drop_excess();
+        }
+        if is_idle { self.start_next(now, reports) } else { NextEvent::None }
+    }
+
+    /// Drops packets while all queues together are too long.
+    fn drop_excess(&mut self) {
+        while let Queue::FqCodel(fq) = &mut self.queue
+            && let Some(number) = fq.overfull()
+            && let Some(packet) = self.staged.as_mut().and_then(|staged| staged.queues[number].pop())
+        {
+            fq.dropped(number, Bytes::new(packet.size.into()));
+            self.drop_waiting(&packet);
+        }
     }
 
     /// Takes the packet whose turn it is.
     #[inline]
     fn take_next(&mut self) -> Option<Packet> {
         let queues = &mut self.staged.as_mut()?.queues;
-        let class = match &mut self.queue {
-            Queue::Classes(classes) => {
-                let size = |queue: &Ring<Packet>| queue.front().map(|first| Bytes::new(first.size.into()));
-                classes.next_class(queues.each_ref().map(size))?
-            }
-            _ => 0,
-        };
-        queues[class].pop()
+        if let [only] = &mut queues[..] {
+            return only.pop();
+        }
+        let size = |number: usize| queues[number].front().map(|first| Bytes::new(first.size.into()));
+        let number = self.queue.next_queue(size)?;
+        queues[number].pop()
     }
 
-    /// Distributes the packets that wait after another discipline has taken the place of one with other classes.
+    /// Distributes the packets that wait after another discipline has taken the place of one with other queues.
     pub(super) fn regroup(&mut self, reports: &mut Reports) {
+        let count = self.queue.queues();
         let Some(staged) = &mut self.staged else { return };
         let mut packets: Vec<Packet> = Vec::new();
         for queue in &mut staged.queues {
             packets.extend(std::iter::from_fn(|| queue.pop()));
         }
+        staged.queues = rings(count);
         packets.sort_by_key(|packet| packet.at);
         for packet in packets {
-            staged.queues[class(&self.queue, &packet, reports)].push(packet);
-            if let Queue::Classes(classes) = &mut self.queue {
-                classes.take_over(reports.header(&packet).as_deref(), Bytes::new(packet.size.into()));
+            let number = self.sort(&packet, reports);
+            let (header, size) = (reports.header(&packet), Bytes::new(packet.size.into()));
+            self.queue.take_over(header.as_deref(), Instant::from_ns(packet.at), size);
+            if let Some(staged) = &mut self.staged {
+                staged.queues[number].push(packet);
             }
         }
+        self.drop_excess();
+    }
+
+    /// Counts a packet that is dropped although its queue had accepted it.
+    fn drop_waiting(&mut self, packet: &Packet) {
+        self.totals.left.add(packet.size);
+        self.totals.dropped_on_departure.add(packet.size);
+        self.statistics.dropped.add(packet.size);
+        if packet.kind != Kind::Probe {
+            self.withdrawn += u64::from(packet.size);
+        }
+        if packet.kind == Kind::Datagram {
+            self.accepted_datagrams -= u64::from(packet.size);
+        }
+        self.discard(packet);
     }
 
     /// Serves the next packet of the queue that the discipline does not drop.
     fn start_next(&mut self, now: u64, reports: &mut Reports) -> NextEvent {
         while let Some(mut packet) = self.take_next() {
             let waited = now - packet.at;
+            if self.queue.sorts_by_label() {
+                self.queue.sort(None, packet.label());
+            }
             match self.judge(now, waited, &packet, reports) {
                 Verdict::Accept => {}
                 Verdict::Mark => packet.flags |= self.mark(),
                 Verdict::Drop => {
-                    self.totals.left.add(packet.size);
-                    self.totals.dropped_on_departure.add(packet.size);
-                    self.statistics.dropped.add(packet.size);
-                    if packet.kind != Kind::Probe {
-                        self.withdrawn += u64::from(packet.size);
-                    }
-                    if packet.kind == Kind::Datagram {
-                        self.accepted_datagrams -= u64::from(packet.size);
-                    }
-                    self.discard(&packet);
+                    self.drop_waiting(&packet);
                     continue;
                 }
             }

@@ -7,7 +7,7 @@ use rand::Rng as _;
 
 use super::statistics::Totals;
 use crate::config::LinkConfig;
-use crate::packet::{CE, ECT, Kind, LOST, Packet};
+use crate::packet::{CE, ECT, ECT1, Kind, LOST, Packet};
 
 /// Delays packets by times that differ, and changes them.
 #[derive(Debug)]
@@ -57,6 +57,9 @@ impl Wire {
     pub(super) fn pass(&mut self, packet: &mut Packet, totals: &mut Totals) -> bool {
         if self.ecn == EcnField::Clear {
             packet.flags &= !(ECT | CE);
+            if packet.kind == Kind::Segment {
+                packet.flags &= !ECT1;
+            }
         }
         if self.happens(self.corrupt) {
             totals.damaged += 1;

@@ -42,6 +42,7 @@ pub(super) fn check(scenario: &Scenario) -> Result<(), Mistake> {
             }
         }
         let rules = [
+            ("ecn", flow.ecn != EcnMode::Ect1, "the kernel sends ECT(0)"),
             (
                 "ecn",
                 dctcp == (flow.ecn == EcnMode::Dctcp),

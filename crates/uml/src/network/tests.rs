@@ -32,6 +32,18 @@ fn a_kernels_queue_stands_below_the_bucket() {
 }
 
 #[test]
+fn fq_codel_stands_below_the_bucket_with_its_parameters() {
+    let queue = "buffer = \"100 packets\"\nqueue = { kind = \"fq-codel\", flows = 64, target = \"2 ms\", ecn = false }";
+    let plan = planned(queue, "controller = \"reno\"").unwrap();
+    let device = &plan.directions[2].device;
+    let expected = format!(
+        "qdisc add dev {device} parent 10:1 handle 20: \
+         fq_codel limit 99 flows 64 quantum 1538 target 2000us interval 100000us noecn"
+    );
+    assert!(plan.nodes.iter().flat_map(|node| &node.tc).any(|line| *line == expected), "{expected}");
+}
+
+#[test]
 fn connections_are_open_when_a_queue_begins_to_drop_what_it_cannot_mark() {
     let opened = |ecn: &str, controller: &str| {
         let keys = format!("start = \"500 ms\"\necn = \"{ecn}\"\ncontroller = \"{controller}\"");
@@ -108,6 +120,7 @@ fn what_routers_and_senders_of_the_kernel_cannot_do_is_refused_by_its_key() {
         (format!("{router} }}"), "xcp:says-rtt=0.1", "flow[0].controller"),
         (format!("{router} }}"), "xcp:loss=reno", "flow[0].controller"),
         (format!("{router} }}"), "rcp:takes=3", "flow[0].controller"),
+        (String::new(), "dctcp\"\necn = \"ect1", "flow[0].ecn"),
         (String::new(), "reno\"\nchunk = \"1 MB\"\npause = \"1 s", "flow[0].chunk"),
         (format!("{router} }}"), "xcp:published", "flow[0].controller"),
         (format!("{router} }}"), "rcp:paced,published", "flow[0].controller"),
@@ -143,6 +156,7 @@ fn links_that_vary_and_changes_are_refused_by_their_key() {
         ("ecn = \"clear\"", "link[0].ecn"),
         ("reverse = { loss = 0.1 }", "link[0].reverse"),
         ("queue = { kind = \"classes\" }", "link[0].queue.kind"),
+        ("queue = { kind = \"dualpi2\" }", "link[0].queue.kind"),
         ("[[change]]\nat = \"1 s\"\nlink = \"a->b\"\nqueue = { kind = \"codel\" }", "change[0]"),
     ];
     for (keys, key) in cases {

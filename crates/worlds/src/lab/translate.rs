@@ -179,6 +179,11 @@ pub fn network(scenario: &Scenario) -> Result<Spec, Error> {
 }
 
 fn check_flow(index: usize, flow: &FlowSpec) -> Result<(), Error> {
+    if flow.ecn == EcnMode::Ect1 {
+        bail!(
+            "the lab does not support this value of `flow[{index}].ecn`: kernels send ECT(0); use --on sim"
+        );
+    }
     controllers::check(index, flow)?;
     let keys = [
         ("application-rate", flow.application_rate.is_none()),

@@ -52,6 +52,7 @@ impl Sender {
             route: self.route,
             size: SIZE,
             kind: Kind::Syn,
+            // SYNs of scalable senders, which are no segments, say ECT(0).
             flags: if self.ecn == Ecn::Dctcp { ECT } else { 0 },
             ..Packet::default()
         };

@@ -43,7 +43,7 @@ use super::rtt::Rtt;
 use super::scoreboard::Scoreboard;
 use super::ticks::Timer;
 use crate::config::{Burst, Ecn, TcpConfig};
-use crate::packet::{CWR, DUPLICATE, ECE, ECT, Kind, Packet, RETRANSMITTED, Report, WINDOW_PROBE};
+use crate::packet::{CWR, DUPLICATE, ECE, ECT, ECT1, Kind, Packet, RETRANSMITTED, Report, WINDOW_PROBE};
 
 /// Bytes of a segment on the wire besides its payload: 20 + 32 of headers with timestamps, and 38 of Ethernet.
 pub(crate) const SEGMENT_OVERHEAD: u32 = 90;
@@ -81,6 +81,8 @@ pub(crate) struct Sender {
     size: u16,
     state: State,
     ecn: Ecn,
+    /// The flags of ECN-capable segments.
+    ect: u8,
     cwr: bool,
     /// Whether the controller sets gaps between departures, or schedules them.
     sets_gaps: bool,
@@ -166,6 +168,7 @@ impl Sender {
             route,
             size: wire as u16,
             ecn: config.ecn,
+            ect: if config.ect1 { ECT | ECT1 } else { ECT },
             cwr: false,
             rto_timer: Timer::OFF,
             frto: Frto::default(),

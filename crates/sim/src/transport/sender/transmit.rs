@@ -85,7 +85,7 @@ impl Sender {
     pub(super) fn segment_without_new_data(&mut self, now: u64, seq: u64, flag: u8, first: bool) -> Packet {
         let mut packet = self.segment(now, seq, flag, first);
         if self.ecn == Ecn::Classic {
-            packet.flags &= !ECT;
+            packet.flags &= !self.ect;
         }
         packet
     }
@@ -150,7 +150,7 @@ impl Sender {
         if self.pacer.is_some() {
             self.pace(now, size, first);
         }
-        let ect = if self.ecn == Ecn::Off { 0 } else { ECT };
+        let ect = if self.ecn == Ecn::Off { 0 } else { self.ect };
         Packet {
             sent: now,
             seq,
