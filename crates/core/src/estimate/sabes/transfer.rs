@@ -188,7 +188,7 @@ impl Transfer {
         let mss = self.wire.full(segment.headers).max(1);
         self.largest = self.largest.max(segment.payload.min(mss));
         let full = if segment.payload <= mss { self.largest } else { mss };
-        segment.payload % full != 0
+        !segment.payload.is_multiple_of(full)
     }
 
     /// Takes note of the queue that a segment met before the tap.
