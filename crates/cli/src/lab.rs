@@ -491,13 +491,15 @@ fn with_text_times(mut value: serde_json::Value) -> serde_json::Value {
 /// The only link of a lab is an object of the same level as the cross traffic, as it was when no lab had more.
 fn live_as_json(live: Status) -> serde_json::Value {
     match &live.links[..] {
-        [LinkStatus { path, forward, reverse, forward_router, reverse_router, .. }] => serde_json::json!({
-            "path": path,
+        [link] => serde_json::json!({
+            "path": link.path,
             "cross": live.cross,
-            "forward": forward,
-            "reverse": reverse,
-            "forward_router": forward_router,
-            "reverse_router": reverse_router,
+            "forward": link.forward,
+            "reverse": link.reverse,
+            "forward_oversized": link.forward_oversized,
+            "reverse_oversized": link.reverse_oversized,
+            "forward_router": link.forward_router,
+            "reverse_router": link.reverse_router,
             "links": live.links,
         }),
         _ => serde_json::json!(live),

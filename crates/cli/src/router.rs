@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use headway_lab::{Direction, LinkStatus, Router, Spec};
 use serde_json::json;
 
@@ -20,7 +20,9 @@ const EVERY: Duration = Duration::from_secs(1);
 /// Frames that arrive at one interface leave at the other: the link is a bridge with a rate, a queue and a delay.
 /// If its queue is a router that tells senders their rate (docs/explicit.md), it rewrites the congestion headers of
 /// the packets. Needs root, or CAP_NET_RAW and CAP_NET_ADMIN. The interfaces must not belong to a bridge or bond;
-/// Ctrl-C leaves them as they were. Prints the state every second.
+/// Ctrl-C leaves them as they were. Frames larger than the MTU are dropped and counted. An interface can have one
+/// router. It ends with an error when an interface is removed, also if another one gets its name. Prints the state every
+/// second.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  \
     headway router eth1 eth2 narrow.toml\n\n\
@@ -61,7 +63,7 @@ pub(crate) fn run(args: &RouterArgs) -> Result<ExitCode> {
     for warning in spec.warnings() {
         print_error!("headway: warning: {warning}");
     }
-    let router = Router::start([&args.first, &args.second], &spec, args.records.as_deref())?;
+    let mut router = Router::start([&args.first, &args.second], &spec, args.records.as_deref())?;
     let mut ended = signals()?;
     ended.set_read_timeout(Some(EVERY))?;
     if !args.json {
@@ -72,20 +74,20 @@ pub(crate) fn run(args: &RouterArgs) -> Result<ExitCode> {
     }
     // A signal ends the read at once.
     while ended.read(&mut [0]).is_err() {
-        let Some(link) = router.status() else { bail!("the router has stopped working") };
-        print(&link, args.json)?;
+        print(&router.status()?, args.json)?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
 fn print(link: &LinkStatus, json: bool) -> Result<()> {
     if json {
-        let LinkStatus { forward, reverse, forward_router, reverse_router, .. } = link;
         let state = json!({
-            "forward": forward,
-            "reverse": reverse,
-            "forward_router": forward_router,
-            "reverse_router": reverse_router,
+            "forward": link.forward,
+            "reverse": link.reverse,
+            "forward_oversized": link.forward_oversized,
+            "reverse_oversized": link.reverse_oversized,
+            "forward_router": link.forward_router,
+            "reverse_router": link.reverse_router,
         });
         print_line!("{state}");
     } else {

@@ -35,6 +35,7 @@ fn a_role() {
         ["send", version, address] => send(version.parse().unwrap(), address.parse().unwrap()),
         ["receive", address] => receive(address.parse().unwrap()),
         ["offload", interface, value] => offload(interface, value.parse().unwrap()),
+        ["frames", from, to] => frames(from, to),
         _ => panic!("{role}"),
     }
 }
@@ -94,6 +95,65 @@ fn offload(interface: &str, value: i32) {
     let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL, &raw mut ifreq) };
     assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
     println!("ready\noffload {}", request.value);
+}
+
+/// Opens a packet socket at an interface.
+fn packets(interface: &str) -> Socket {
+    let protocol = libc::c_int::from((libc::ETH_P_ALL as u16).to_be());
+    let socket = Socket::new(Domain::PACKET, Type::RAW, Some(Protocol::from(protocol))).unwrap();
+    // SAFETY: all-zero is a valid sockaddr_ll.
+    let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+    address.sll_family = libc::AF_PACKET as u16;
+    address.sll_protocol = protocol as u16;
+    address.sll_ifindex = nix::net::if_::if_nametoindex(interface).unwrap() as i32;
+    let size = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
+    // SAFETY: the address is valid and has the length given.
+    let result = unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), size) };
+    assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
+    socket
+}
+
+/// Where frames of the test come from.
+const SOURCE: [u8; 6] = [2, 0, 0, 0, 0, 99];
+
+/// Returns a frame of `length` bytes, with a VLAN tag among them or without one.
+fn frame(length: usize, tagged: bool) -> Vec<u8> {
+    let mut frame = [&[0xff; 6][..], &SOURCE].concat();
+    if tagged {
+        frame.extend([0x81, 0, 0, 5]);
+    }
+    frame.extend([0x88, 0xb6]);
+    frame.extend((0..length - frame.len()).map(|number| number as u8));
+    frame
+}
+
+/// For each line with a length and `tagged` or `plain`, sends that frame into one interface and then a short one; prints
+/// the lengths of the frames that leave the other up to the short one, without tags, which the kernel takes out.
+fn frames(from: &str, to: &str) {
+    let (sender, mut receiver) = (packets(from), packets(to));
+    receiver.set_read_timeout(Some(TIMEOUT)).unwrap();
+    println!("ready");
+    for line in std::io::stdin().lines() {
+        let line = line.unwrap();
+        let (length, kind) = line.split_once(' ').unwrap();
+        let (sent, last) = (frame(length.parse().unwrap(), kind == "tagged"), frame(60, false));
+        sender.send(&sent).unwrap();
+        sender.send(&last).unwrap();
+        let mut lengths = Vec::new();
+        let mut buffer = [0; 10_000];
+        loop {
+            let length = receiver.read(&mut buffer).unwrap();
+            if buffer[6..12] != SOURCE {
+                continue;
+            }
+            if buffer[..length] == last {
+                break;
+            }
+            assert!(sent.ends_with(&buffer[14..length]), "{line} arrives changed");
+            lengths.push(length);
+        }
+        println!("lengths {lengths:?}");
+    }
 }
 
 /// A sender and a receiver at two nodes of a lab.
@@ -362,5 +422,106 @@ fn a_router_says_why_it_cannot_use_an_interface() {
         assert!(!refused.status.success());
         assert!(text(&refused.stderr).contains(sentence), "{refused:?}");
     }
+    lab.down().unwrap();
+}
+
+/// Interfaces of one node, in pairs: what is sent into `a0` arrives at `a1`.
+const PAIRS: &str = "link add a0 type veth peer name a1\nlink add b0 type veth peer name b1\nlink add c0 type veth peer name c1\n\
+    link set a0 up\nlink set a1 up\nlink set b0 up\nlink set b1 up\nlink set c0 up\nlink set c1 up\n";
+
+#[test]
+fn frames_that_are_too_large_are_dropped_and_counted() {
+    let Some(lab) = bring_up_text(BENCH, &name("large")) else { return };
+    lab.configure("box", PAIRS).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let file = write(folder.path(), "fast.toml", "[forward]\nrate = \"100 Mb/s\"\n");
+    let (mut router, mut lines) = start(&lab, &["a1", "b1", &file, "--json"]);
+    // The router has read the MTU, 1500; larger frames come from hosts with another one.
+    let larger: String = ["a0", "a1", "b0", "b1"].map(|name| format!("link set {name} mtu 9000\n")).concat();
+    lab.configure("box", &larger).unwrap();
+    let (mut ends, mut heard) = play(&lab, "box", "frames a0 b0");
+    let mut pass = |length: usize, kind: &str| {
+        writeln!(ends.stdin.as_mut().unwrap(), "{length} {kind}").unwrap();
+        line(&mut heard)
+    };
+    // A frame has 14 B before its IP packet, and 4 B more for a VLAN tag.
+    assert_eq!(pass(1_514, "plain"), "lengths [1514]");
+    assert_eq!(pass(1_518, "tagged"), "lengths [1514]");
+    // A tag that is put back into a frame makes it larger: 1526 B without the tag are 1530 B with it.
+    let large = [(1_523, "plain"), (3_000, "plain"), (9_014, "plain"), (1_530, "tagged"), (9_018, "tagged")];
+    for (length, kind) in large {
+        assert_eq!(pass(length, kind), "lengths []", "{length} B, {kind}");
+    }
+    let mut text = String::new();
+    let counted = loop {
+        text.clear();
+        assert!(lines.read_line(&mut text).unwrap() > 0);
+        let state: Value = serde_json::from_str(&text).unwrap();
+        let counts =
+            [&state["forward_oversized"], &state["reverse_oversized"]].map(|count| count.as_u64().unwrap());
+        if counts[0] >= large.len() as u64 {
+            break counts;
+        }
+    };
+    assert_eq!(counted, [large.len() as u64, 0]);
+    drop(ends.stdin.take());
+    ends.wait().unwrap();
+    kill(Pid::from_raw(router.id() as i32), Signal::SIGINT).unwrap();
+    assert!(router.wait().unwrap().success());
+    lab.down().unwrap();
+}
+
+#[test]
+fn a_router_ends_when_an_interface_is_removed_even_if_another_one_gets_its_name() {
+    let Some(lab) = bring_up_text(BENCH, &name("gone")) else { return };
+    lab.configure("box", PAIRS).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let file = write(folder.path(), "narrow.toml", "[forward]\nrate = \"8 Mb/s\"\n");
+    let new = "link add a0 type veth peer name a1\nlink set a0 up\nlink set a1 up\n";
+    for after in ["", new] {
+        receive_offload(&lab, "a1", 1);
+        let (mut router, _lines) = start(&lab, &["b1", "a1", &file, "--json"]);
+        // Down and up again is no reason to end.
+        lab.configure("box", "link set b1 down\nlink set b1 up\n").unwrap();
+        lab.configure("box", &format!("link del a0\n{after}")).unwrap();
+        let status = router.wait().unwrap();
+        let mut said = String::new();
+        router.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        assert_eq!(status.code(), Some(1), "{said}");
+        assert!(
+            said.contains("the interface `a1` has been removed or moved to another network namespace"),
+            "{said}"
+        );
+        if after.is_empty() {
+            lab.configure("box", new).unwrap();
+        }
+        // Nothing is restored at an interface that only has the same name.
+        assert_eq!(receive_offload(&lab, "a1", -1), 0);
+    }
+    lab.down().unwrap();
+}
+
+#[test]
+fn an_interface_has_one_router() {
+    let Some(lab) = bring_up_text(BENCH, &name("second")) else { return };
+    lab.configure("box", PAIRS).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let file = write(folder.path(), "narrow.toml", "[forward]\nrate = \"8 Mb/s\"\n");
+    let (mut router, _lines) = start(&lab, &["a1", "b1", &file]);
+    for (pair, taken) in
+        [(["a1", "b1"], "a1"), (["b1", "a1"], "a1"), (["c1", "b1"], "b1"), (["a1", "c1"], "a1")]
+    {
+        let command = ["router", pair[0], pair[1], &file];
+        let refused = lab.command("box", PROGRAM, command).unwrap().output().unwrap();
+        assert!(!refused.status.success(), "{pair:?}");
+        let sentence = format!("the interface `{taken}` is in use by another `headway router`");
+        assert!(text(&refused.stderr).contains(&sentence), "{refused:?}");
+    }
+    // A killed router is in nobody's way.
+    router.kill().unwrap();
+    router.wait().unwrap();
+    let (mut next, _lines) = start(&lab, &["b1", "c1", &file]);
+    kill(Pid::from_raw(next.id() as i32), Signal::SIGINT).unwrap();
+    assert!(next.wait().unwrap().success());
     lab.down().unwrap();
 }

@@ -69,6 +69,12 @@ pub struct LinkStatus {
     pub forward: Option<Interval>,
     /// The latest completed interval of the reverse direction; `None` right after the start.
     pub reverse: Option<Interval>,
+    /// Frames of the forward direction that were dropped because they are larger than the MTU.
+    #[serde(default)]
+    pub forward_oversized: u64,
+    /// Frames of the reverse direction that were dropped because they are larger than the MTU.
+    #[serde(default)]
+    pub reverse_oversized: u64,
     /// What the router at the queue of the forward direction did; `None` unless there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forward_router: Option<RouterStatus>,
@@ -94,6 +100,8 @@ impl Status {
             path: link.path.clone(),
             forward: None,
             reverse: None,
+            forward_oversized: 0,
+            reverse_oversized: 0,
             forward_router: None,
             reverse_router: None,
         };

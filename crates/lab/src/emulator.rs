@@ -69,6 +69,8 @@ pub(crate) enum Report {
 /// What the router at the queue of a lane did.
 pub(crate) struct RouterReport {
     pub(crate) lane: usize,
+    /// Frames larger than the MTU that were dropped since the last report.
+    pub(crate) oversized: u64,
     /// Since the lane began; `None` if no router is in force.
     pub(crate) headers: Option<HeaderCounts>,
     /// Those of the control intervals since the last report.
@@ -105,6 +107,15 @@ pub(crate) struct Emulator {
     next_hand_over: Instant,
     next_trouble: Instant,
     send_errors: u64,
+    /// Frames larger than the MTU, not yet in the log.
+    oversized: u64,
+    /// Whether to end when an interface has gone.
+    ends_without_interface: bool,
+    /// Ports that failed, such as because their interfaces are down or have gone. A failure is told once, to a call that
+    /// reads or one that sends.
+    failed: Vec<usize>,
+    /// Ports whose interfaces have gone, as the log says.
+    lost: Vec<usize>,
     /// The scenario with all changes made so far, to rebuild the links after a clock step.
     spec: Spec,
     lead: Duration,
@@ -140,6 +151,10 @@ impl Emulator {
             next_hand_over: start + HAND_OVER,
             next_trouble: start + TROUBLE,
             send_errors: 0,
+            oversized: 0,
+            ends_without_interface: false,
+            failed: Vec::new(),
+            lost: Vec::new(),
             spec: spec.clone(),
             lead: clock::lead(),
         })
@@ -147,6 +162,16 @@ impl Emulator {
 
     /// Forwards frames until the process exits.
     pub(crate) fn run(mut self) {
+        self.forward();
+    }
+
+    /// Forwards frames until one of the interfaces has gone, and returns the number of its port.
+    pub(crate) fn run_while_complete(mut self) -> usize {
+        self.ends_without_interface = true;
+        self.forward()
+    }
+
+    fn forward(&mut self) -> usize {
         loop {
             let next = self.release_due();
             // Taken before the sockets are read, so every frame that arrived earlier is read below.
@@ -163,6 +188,11 @@ impl Emulator {
             }
             if now >= self.next_tick {
                 self.tick(now, more);
+                if let Some(number) = self.find_lost()
+                    && self.ends_without_interface
+                {
+                    return number;
+                }
             } else if !near && !more {
                 self.wait();
             }
@@ -189,6 +219,7 @@ impl Emulator {
                 let bytes = &self.frames.get(held.frame.number)[..held.frame.len];
                 if self.ports.get(number ^ 1).send(bytes).is_err() {
                     self.send_errors += 1;
+                    note(&mut self.failed, number ^ 1);
                 }
                 lane.released(now, &mut self.frames);
                 now = clock::now();
@@ -212,8 +243,10 @@ impl Emulator {
         let mut any = false;
         for place in 0..self.ports.ready_count() {
             let Some((number, port)) = self.ports.ready(place) else { continue };
-            // An interface error is treated like silence: it only happens while the lab is taken down.
-            any |= port.receive(&mut self.frames, max, &mut self.received).unwrap_or(false);
+            match port.receive(&mut self.frames, max, &mut self.received) {
+                Ok(more) => any |= more,
+                Err(_) => note(&mut self.failed, number),
+            }
             for received in self.received.drain(..) {
                 self.lanes[number].receive(received, &mut self.frames);
             }
@@ -290,7 +323,8 @@ impl Emulator {
         self.next_hand_over = now + HAND_OVER;
         // The writer lives as long as the process.
         let _ = self.reports.send(Report::Intervals(std::mem::take(&mut self.finished)));
-        let routers = self.lanes.iter_mut().enumerate().map(router).collect();
+        let routers: Vec<RouterReport> = self.lanes.iter_mut().enumerate().map(router).collect();
+        self.oversized += routers.iter().map(|report| report.oversized).sum::<u64>();
         let _ = self.reports.send(Report::Routers(routers));
         for (_, answer) in self.syncs.extract_if(.., |(until, _)| due(*until)) {
             let _ = self.reports.send(Report::Synced(answer));
@@ -301,12 +335,25 @@ impl Emulator {
         }
     }
 
+    /// Returns the number of a port whose interface has gone, and says so.
+    fn find_lost(&mut self) -> Option<usize> {
+        let is_new = |number: &&usize| !self.lost.contains(number) && self.ports.get(**number).has_gone();
+        let number = *self.failed.iter().find(is_new)?;
+        self.lost.push(number);
+        let link = &self.spec.links[of_lane(number).0].name;
+        let text = format!(
+            "an interface at an end of the link `{link}` has gone; the link carries nothing any more"
+        );
+        let _ = self.reports.send(Report::Trouble(text));
+        Some(number)
+    }
+
     /// Reports frames that did not get through as they should.
     fn report_trouble(&mut self) {
         let troubles = [
             (std::mem::take(&mut self.send_errors), "frames could not be sent"),
             (
-                self.lanes.iter_mut().map(Lane::take_oversized).sum(),
+                std::mem::take(&mut self.oversized),
                 "frames larger than the MTU were dropped; turn segmentation offloads off where they come from",
             ),
             (
@@ -354,10 +401,22 @@ impl Emulator {
     }
 }
 
+/// Adds a number to a list that does not have it.
+fn note(list: &mut Vec<usize>, number: usize) {
+    if !list.contains(&number) {
+        list.push(number);
+    }
+}
+
 /// Returns what the router at the queue of a lane did since the last call.
 fn router((number, lane): (usize, &mut Lane)) -> RouterReport {
     let headers = (!lane.link.versions().is_empty()).then(|| lane.headers());
-    RouterReport { lane: number, headers, records: lane.link.take_records() }
+    RouterReport {
+        lane: number,
+        oversized: lane.take_oversized(),
+        headers,
+        records: lane.link.take_records(),
+    }
 }
 
 /// Creates the lanes of all links, empty.

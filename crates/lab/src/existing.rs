@@ -63,6 +63,8 @@ pub(crate) fn check(name: &str) -> Result<u32, Error> {
 /// The settings of an interface that a router changes: received packets must not be merged.
 struct Settings {
     name: String,
+    /// The number of the interface: another one may have the name at the end.
+    index: u32,
     /// Of generic receive offload.
     gro: u32,
     /// Large receive offload is one of them.
@@ -74,6 +76,7 @@ impl Settings {
     fn read(name: &str) -> io::Result<Settings> {
         Ok(Settings {
             name: name.to_owned(),
+            index: nix::net::if_::if_nametoindex(name)?,
             gro: interface::ethtool(name, GET_GRO, 0)?,
             flags: interface::ethtool(name, GET_FLAGS, 0)?,
         })
@@ -90,14 +93,15 @@ impl Settings {
         Ok(())
     }
 
-    /// Turns on again what was on, and leaves other flags alone.
+    /// Turns on again what was on, and leaves other flags alone. The interface may have another name by now.
     fn restore(&self) -> io::Result<()> {
+        let name = interface::name_of(self.index)?;
         if self.gro != 0 {
-            interface::ethtool(&self.name, SET_GRO, self.gro)?;
+            interface::ethtool(&name, SET_GRO, self.gro)?;
         }
         if self.flags & LRO != 0 {
-            let now = interface::ethtool(&self.name, GET_FLAGS, 0)?;
-            interface::ethtool(&self.name, SET_FLAGS, now | LRO)?;
+            let now = interface::ethtool(&name, GET_FLAGS, 0)?;
+            interface::ethtool(&name, SET_FLAGS, now | LRO)?;
         }
         Ok(())
     }

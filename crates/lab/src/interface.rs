@@ -71,6 +71,16 @@ fn spawn_ip(command: impl Fn(&'static str) -> Result<Command, Error>) -> Result<
     Err(Error::NoIp)
 }
 
+/// Returns the name of the interface with this number in this process's network namespace.
+pub(crate) fn name_of(index: u32) -> io::Result<String> {
+    let name = nix::net::if_::if_indextoname(index)?;
+    // What this version of `nix` returns for a number that no interface has.
+    if name.is_empty() {
+        return Err(io::Error::from_raw_os_error(libc::ENXIO));
+    }
+    Ok(name.to_string_lossy().into_owned())
+}
+
 /// Turns off all offloads of an interface in this process's network namespace.
 pub(crate) fn offloads_off(name: &str) {
     for (request, what) in OFFLOADS {

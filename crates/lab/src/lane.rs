@@ -182,7 +182,7 @@ impl Lane {
 
     fn offer(&mut self, at: Instant, frame: Frame, frames: &mut FramePool) {
         let bytes = frames.get(frame.number);
-        // A frame larger than its buffer was truncated on arrival: drop it.
+        // A frame larger than its buffer was cut on arrival, or has no room for its VLAN tag: drop it.
         let Some(bytes) = bytes.get(..frame.len) else {
             self.oversized += 1;
             frames.free(frame.number);

@@ -32,6 +32,7 @@ pub mod truths;
 
 mod base;
 mod check_cross;
+mod claim;
 mod clock;
 mod control;
 mod ecn;

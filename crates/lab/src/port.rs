@@ -8,6 +8,7 @@ use headway_core::Instant;
 
 use crate::clock;
 use crate::frame_pool::FramePool;
+use crate::interface;
 
 /// Most frames read by one call: enough to catch up after a stall, few enough not to delay a release.
 pub(crate) const BATCH: usize = 32;
@@ -25,7 +26,7 @@ const VLAN_AT: usize = 12;
 pub(crate) struct Received {
     /// Its buffer in the pool.
     pub(crate) frame: u32,
-    /// Its length with the Ethernet header.
+    /// Its length with the Ethernet header; longer than the buffer if the buffer cut it.
     pub(crate) len: usize,
     /// The kernel's receive timestamp.
     pub(crate) stamp: Instant,
@@ -38,6 +39,8 @@ struct Control([u8; CONTROL]);
 
 pub(crate) struct Port {
     fd: OwnedFd,
+    /// The number of the interface.
+    index: libc::c_uint,
     spare: Vec<u32>,
     control: Box<[Control; BATCH]>,
     /// Frames whose transport checksum their sender left to a device.
@@ -47,15 +50,8 @@ pub(crate) struct Port {
 impl Port {
     /// Opens a packet socket on the interface `name` of this thread's network namespace.
     pub(crate) fn open(name: &str) -> io::Result<Port> {
-        // SAFETY: plain system call; the result is checked before it is used.
-        let raw = unsafe {
-            libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK, 0)
-        };
-        if raw < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: `raw` is an open descriptor that nobody else owns.
-        let fd = unsafe { OwnedFd::from_raw_fd(raw) };
+        let fd = packet_socket()?;
+        let raw = fd.as_raw_fd();
         let index = nix::net::if_::if_nametoindex(name)?;
         // Otherwise our own packets would pass a queue discipline, and come back to us as outgoing copies.
         set(raw, libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, 1)?;
@@ -68,16 +64,21 @@ impl Port {
             // Without privilege in the initial user namespace the system's limit applies.
             set(raw, libc::SOL_SOCKET, libc::SO_RCVBUF, RECEIVE_BUFFER)?;
         }
-        bind(raw, index)?;
+        bind(raw, libc::ETH_P_ALL as u16, index)?;
         let control = Box::new([Control([0; CONTROL]); BATCH]);
-        Ok(Port { fd, spare: Vec::with_capacity(BATCH), control, unfinished: 0 })
+        Ok(Port { fd, index, spare: Vec::with_capacity(BATCH), control, unfinished: 0 })
+    }
+
+    /// Whether the interface has been removed or moved to another network namespace. One that was made again under the
+    /// same name has another number.
+    pub(crate) fn has_gone(&self) -> bool {
+        interface::name_of(self.index).is_err()
     }
 
     /// Receives the frames to all destinations from now on, until the socket is closed.
-    pub(crate) fn hear_all(&self, name: &str) -> io::Result<()> {
-        let index = nix::net::if_::if_nametoindex(name)?;
+    pub(crate) fn hear_all(&self) -> io::Result<()> {
         let request = libc::packet_mreq {
-            mr_ifindex: index as libc::c_int,
+            mr_ifindex: self.index as libc::c_int,
             mr_type: libc::PACKET_MR_PROMISC as libc::c_ushort,
             mr_alen: 0,
             mr_address: [0; 8],
@@ -130,7 +131,8 @@ impl Port {
                 self.fd.as_raw_fd(),
                 messages.as_mut_ptr(),
                 max as libc::c_uint,
-                libc::MSG_DONTWAIT as _,
+                // The length of a frame that its buffer cuts is then that of the whole frame.
+                (libc::MSG_DONTWAIT | libc::MSG_TRUNC) as _,
                 std::ptr::null_mut(),
             )
         };
@@ -184,7 +186,21 @@ impl AsRawFd for Port {
     }
 }
 
-fn set(fd: RawFd, level: libc::c_int, option: libc::c_int, value: libc::c_int) -> io::Result<()> {
+/// Opens a packet socket that receives nothing yet.
+pub(crate) fn packet_socket() -> io::Result<OwnedFd> {
+    // SAFETY: plain system call; the result is checked before it is used.
+    let raw = unsafe {
+        libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK, 0)
+    };
+    if raw < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: `raw` is an open descriptor that nobody else owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(raw) })
+}
+
+/// Sets a socket option that is an int.
+pub(crate) fn set(fd: RawFd, level: libc::c_int, option: libc::c_int, value: libc::c_int) -> io::Result<()> {
     // SAFETY: the pointer is to an int that outlives the call, with the length of an int.
     let result = unsafe {
         libc::setsockopt(
@@ -198,11 +214,12 @@ fn set(fd: RawFd, level: libc::c_int, option: libc::c_int, value: libc::c_int) -
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-fn bind(fd: RawFd, index: libc::c_uint) -> io::Result<()> {
+/// Binds a packet socket to the packets of an Ethernet protocol at an interface.
+pub(crate) fn bind(fd: RawFd, protocol: u16, index: libc::c_uint) -> io::Result<()> {
     // SAFETY: all-zero is a valid sockaddr_ll.
     let mut address: libc::sockaddr_ll = unsafe { zeroed() };
     address.sll_family = libc::AF_PACKET as u16;
-    address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
+    address.sll_protocol = protocol.to_be();
     address.sll_ifindex = index as i32;
     // SAFETY: the address is valid and has the length given.
     let result = unsafe {

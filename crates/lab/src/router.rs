@@ -6,6 +6,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
+use crate::claim::{self, Claim};
 use crate::control::{LinkStatus, Status};
 use crate::emulator::{Command, Emulator, prioritise_thread};
 use crate::error::Error;
@@ -22,14 +23,17 @@ const MAX_MTU: u32 = 9_000;
 /// It works until the process ends. The interfaces keep their addresses and everything else; while it works they hear
 /// frames to all destinations and do not merge received packets.
 pub struct Router {
+    interfaces: [String; 2],
     status: Arc<Mutex<Status>>,
     /// The other end of a pipe that the emulator watches.
     _wake: UnixStream,
-    /// Ends when the emulator does.
-    writer: JoinHandle<()>,
+    /// Returns the number of an interface that has gone.
+    emulator: Option<JoinHandle<usize>>,
     /// Nobody sends commands, but the emulator would take the end of this for one.
     _commands: Sender<Command>,
     _guard: Guard,
+    /// The process of the guard has them, too: nobody else begins before it has restored the settings.
+    _claims: Vec<Claim>,
 }
 
 impl Router {
@@ -37,12 +41,14 @@ impl Router {
     /// The records of control intervals go to `records`, if given. This process must have one thread.
     ///
     /// # Errors
-    /// If `spec` has several links or a value out of range, an interface cannot be used, or a privilege is missing.
+    /// If `spec` has several links or a value out of range, an interface cannot be used or has a router, or a privilege is
+    /// missing.
     pub fn start(interfaces: [&str; 2], spec: &Spec, records: Option<&Path>) -> Result<Router, Error> {
         let spec = prepare(interfaces, spec)?;
         for refusal in prioritise_thread() {
             tracing::info!("{refusal}");
         }
+        let claims = claim::all(interfaces)?;
         let guard = Guard::start(&interfaces)?;
         let ports = interfaces.map(open).into_iter().collect::<Result<Vec<Port>, Error>>()?;
         let writer = Writer::of_routers(records, spec.lane_names())?;
@@ -52,18 +58,40 @@ impl Router {
         let (reports, reported) = channel();
         let failed = Error::system("watch the interfaces");
         let emulator = Emulator::new(&spec, ports, incoming, woken, reports).map_err(failed)?;
-        spawn("emulator", move || emulator.run())?;
+        let emulator = Some(spawn("emulator", move || emulator.run_while_complete())?);
         let shared = Arc::clone(&status);
-        let writer = spawn("writer", move || writer.write(&reported, &shared))?;
-        Ok(Router { status, writer, _wake: wake, _commands: commands, _guard: guard })
+        spawn("writer", move || writer.write(&reported, &shared))?;
+        let interfaces = interfaces.map(str::to_owned);
+        Ok(Router {
+            interfaces,
+            status,
+            _wake: wake,
+            emulator,
+            _commands: commands,
+            _guard: guard,
+            _claims: claims,
+        })
     }
 
-    /// Returns what happened so far; `None` if a thread has panicked.
-    pub fn status(&self) -> Option<LinkStatus> {
-        if self.writer.is_finished() {
-            return None;
+    /// Returns what happened so far.
+    ///
+    /// # Errors
+    /// If the router has stopped because an interface has gone, also where another one now has its name, or because of a
+    /// panic.
+    pub fn status(&mut self) -> Result<LinkStatus, Error> {
+        if let Some(emulator) = self.emulator.take_if(|emulator| emulator.is_finished()) {
+            return Err(match emulator.join() {
+                Ok(number) => Error::Interface {
+                    name: self.interfaces[number].clone(),
+                    reason: "has been removed or moved to another network namespace; \
+                             start the router again when it is back"
+                        .to_owned(),
+                },
+                Err(_) => stopped(),
+            });
         }
-        self.status.lock().ok()?.links.first().cloned()
+        let status = self.status.lock().map_err(|_| stopped())?;
+        status.links.first().cloned().ok_or_else(stopped)
     }
 }
 
@@ -85,13 +113,20 @@ fn prepare(interfaces: [&str; 2], spec: &Spec) -> Result<Spec, Error> {
     Ok(spec)
 }
 
+fn stopped() -> Error {
+    Error::Daemon("the router has stopped working".to_owned())
+}
+
 fn open(name: &str) -> Result<Port, Error> {
     let action = "open a packet socket; run as root or with CAP_NET_RAW";
     let port = Port::open(name).map_err(Error::system(action))?;
-    port.hear_all(name).map_err(Error::system("hear all frames of an interface"))?;
+    port.hear_all().map_err(Error::system("hear all frames of an interface"))?;
     Ok(port)
 }
 
-fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, Error> {
+fn spawn<T: Send + 'static>(
+    name: &str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<JoinHandle<T>, Error> {
     thread::Builder::new().name(name.to_owned()).spawn(work).map_err(Error::system("start a thread"))
 }

@@ -75,7 +75,7 @@ impl Writer {
     }
 
     fn routers(&mut self, routers: Vec<RouterReport>, status: &Mutex<Status>) {
-        for RouterReport { lane, headers, records } in routers {
+        for RouterReport { lane, oversized, headers, records } in routers {
             let name = &self.lanes[lane];
             let records: Vec<_> = records.iter().map(|record| ControlInterval::new(name, record)).collect();
             if let Some(file) = &mut self.routers {
@@ -87,10 +87,11 @@ impl Writer {
             let Ok(mut status) = status.lock() else { continue };
             let (link, direction) = of_lane(lane);
             let link = &mut status.links[link];
-            let place = match direction {
-                Direction::Forward => &mut link.forward_router,
-                Direction::Reverse => &mut link.reverse_router,
+            let (place, dropped) = match direction {
+                Direction::Forward => (&mut link.forward_router, &mut link.forward_oversized),
+                Direction::Reverse => (&mut link.reverse_router, &mut link.reverse_oversized),
             };
+            *dropped += oversized;
             let latest = records.into_iter().last().or(place.take().and_then(|router| router.latest));
             *place = headers.map(|headers| RouterStatus { headers, latest });
         }
