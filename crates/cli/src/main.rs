@@ -18,6 +18,7 @@ mod lab;
 mod line_writer;
 mod measure;
 mod out;
+mod output_file;
 mod passive;
 mod path;
 mod progress;

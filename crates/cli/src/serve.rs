@@ -8,6 +8,7 @@ use crate::token;
 use anyhow::{Context, Result};
 use headway_core::{Bytes, Duration, Rate};
 use headway_net::{Counts, DEFAULT_PORT, Limits, Server, ServerConfig, ServerHandle, TlsServer};
+use headway_privileges::Capability;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::io::Write as _;
@@ -103,8 +104,10 @@ fn report_period(text: &str) -> Result<Duration, String> {
 
 /// Serves until SIGINT or SIGTERM; a second signal ends the process at once.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let output = Output::start(args.json)?;
     let config = configure(args)?;
+    // The files with secrets have been read, and no thread has been started yet.
+    headway_privileges::drop_all_but(needed(args.port))?;
+    let output = Output::start(args.json)?;
     let fingerprint = config.tls.as_ref().map(TlsServer::fingerprint);
     let server = Server::bind(config).with_context(|| format!("cannot listen on port {}", args.port))?;
     let handle = server.handle();
@@ -123,6 +126,16 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     report("stopped", &handle, &output);
     output.finish();
     result
+}
+
+/// Ports below this one need a privilege (`net.ipv4.ip_unprivileged_port_start` of a host that was not changed).
+const UNPRIVILEGED: u16 = 1024;
+
+/// Returns the privileges that a server uses if it has them: raw sockets when clients ask for probes by ICMP, and sockets
+/// at a port of the system for every session.
+fn needed(port: u16) -> &'static [Capability] {
+    let all = &[Capability::CAP_NET_RAW, Capability::CAP_NET_BIND_SERVICE];
+    if (1..UNPRIVILEGED).contains(&port) { all } else { &all[..1] }
 }
 
 /// The log and event output of a server. It may be full, closed or unread, which must not block the server or

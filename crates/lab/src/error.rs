@@ -102,6 +102,9 @@ pub enum Error {
         /// The system's error.
         reason: io::Error,
     },
+    /// A privilege could not be given up.
+    #[error(transparent)]
+    Privileges(#[from] headway_privileges::Error),
     /// The emulator's process reported a failure.
     #[error("{0}")]
     Daemon(String),

@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::OwnedFd;
 
+use headway_privileges::Capability;
 use nix::sys::signal::{SigHandler, Signal, signal};
 use nix::sys::wait::waitpid;
 use nix::unistd::{ForkResult, Pid, fork, pipe, setsid};
@@ -109,7 +110,8 @@ impl Settings {
 
 /// Restores the settings of interfaces when it is dropped, or when this process ends in any way.
 ///
-/// That is the work of a child process: it waits until this one has closed its end of a pipe.
+/// That is the work of a child process, which keeps the right to change interfaces and no other: it waits until this one
+/// has closed its end of a pipe.
 pub(crate) struct Guard {
     pipe: Option<OwnedFd>,
     child: Pid,
@@ -159,6 +161,8 @@ fn restore_later(read: OwnedFd, settings: &[Settings]) -> ! {
         // SAFETY: ignoring a signal runs no code.
         let _ = unsafe { signal(number, SigHandler::SigIgn) };
     }
+    // It also restores the settings if it cannot give up what it has.
+    let _ = headway_privileges::drop_all_but(&[Capability::CAP_NET_ADMIN]);
     let mut pipe = File::from(read);
     while matches!(pipe.read(&mut [0]), Ok(1..)) {}
     for settings in settings {

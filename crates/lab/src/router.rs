@@ -38,7 +38,8 @@ pub struct Router {
 
 impl Router {
     /// Starts to forward between two interfaces, through the only link of `spec`; forward is from the first to the second.
-    /// The records of control intervals go to `records`, if given. This process must have one thread.
+    /// The records of control intervals go to `records`, if given. This process must have one thread, and gives up all its
+    /// privileges.
     ///
     /// # Errors
     /// If `spec` has several links or a value out of range, an interface cannot be used or has a router, or a privilege is
@@ -58,6 +59,8 @@ impl Router {
         let (reports, reported) = channel();
         let failed = Error::system("watch the interfaces");
         let emulator = Emulator::new(&spec, ports, incoming, woken, reports).map_err(failed)?;
+        // From here on strangers' packets are read.
+        headway_privileges::drop_all_but(&[])?;
         let emulator = Some(spawn("emulator", move || emulator.run_while_complete())?);
         let shared = Arc::clone(&status);
         spawn("writer", move || writer.write(&reported, &shared))?;

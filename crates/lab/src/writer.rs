@@ -35,7 +35,7 @@ impl Writer {
 
     /// Creates a writer without truth that writes the records of routers to `routers`, if given.
     pub(crate) fn of_routers(routers: Option<&Path>, lanes: Vec<String>) -> Result<Writer, Error> {
-        let file = |path: &Path| LogFile::create(path, &path.with_added_extension("old"), "");
+        let file = |path: &Path| LogFile::create_both(path, &path.with_added_extension("old"));
         Ok(Writer { truth: None, routers: routers.map(file).transpose()?, lanes })
     }
 

@@ -30,9 +30,9 @@ pub enum LiveError {
     },
     /// This process may not capture.
     #[error(
-        "capturing on an interface needs the right CAP_NET_RAW: run it as root, or \
-         `sudo setcap cap_net_raw+ep $(command -v headway)` once, or read from another program: \
-         `sudo tcpdump -i {name} -U -s 128 -w - tcp | headway passive -`"
+        "capturing on an interface needs the right CAP_NET_RAW: run it as root, which it gives up once the interface is \
+         open, or read from another program: `sudo tcpdump -i {name} -U -s 128 -w - tcp | headway passive -`; \
+         docs/passive.md says how to let the users of one group do it"
     )]
     NotPermitted {
         /// The interface.

@@ -16,8 +16,8 @@ use super::source::{Failure, Source, Step, is_over};
 use super::{PassiveArgs, lines, notes, page, table};
 use crate::exit::{Code, Failed};
 use crate::out::{self, print_error, print_line};
+use crate::output_file::{self, OutputFile};
 use crate::progress::Progress;
-use crate::testbed;
 
 /// Files longer than this get a progress bar, bytes.
 const LONG: u64 = 64 << 20;
@@ -33,16 +33,23 @@ pub(crate) fn run(args: &PassiveArgs) -> Result<(), Failed> {
     let mut tracker = Tracker::new(&args.options(source.speed()));
     args.filter.iter().for_each(|filter| tracker.set_filter(filter.clone()));
     let csv = args.csv.as_deref().map(|path| {
-        let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
+        let file = output_file::create(path).with_context(|| format!("cannot write {}", path.display()))?;
         let mut file = BufWriter::new(file);
         writeln!(file, "{}", lines::CSV_HEADER)?;
         anyhow::Ok(file)
     });
+    let csv = csv.transpose()?;
+    let report = args.report.as_deref().map(OutputFile::open).transpose()?;
+    if args.interface.is_some() {
+        // The ring and all files are open; from here on strangers' packets are read.
+        headway_privileges::drop_all_but(&[]).map_err(anyhow::Error::from)?;
+    }
     let session = Session {
         args,
         names: Names::new(args.hide_addresses),
         history: args.report.is_some().then(History::default),
-        csv: csv.transpose()?,
+        csv,
+        report,
         screen: Screen::new(source.is_live() && !args.json),
         source,
         tracker,
@@ -58,6 +65,7 @@ struct Session<'a> {
     tracker: Tracker,
     names: Names,
     csv: Option<BufWriter<File>>,
+    report: Option<OutputFile>,
     history: Option<History>,
     screen: Screen,
     stop: Arc<AtomicBool>,
@@ -179,10 +187,12 @@ impl Session<'_> {
                 print_line!("{note}");
             }
         }
-        if let (Some(path), Some(history)) = (&self.args.report, &self.history) {
+        if let (Some(history), Some(path)) = (&self.history, &self.args.report) {
             let html =
                 page::html(&self.name(), &self.tracker, &paths, &flows, history, &notes, &mut self.names);
-            testbed::write(path, &html)?;
+            if let Some(report) = &mut self.report {
+                report.write(&html)?;
+            }
             if !self.args.json {
                 print_error!("The report is in {}.", path.display());
             }

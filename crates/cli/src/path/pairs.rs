@@ -9,6 +9,8 @@ use headway_core::{Bytes, Instant};
 use headway_net::TrainOutcome;
 use serde::Serialize;
 
+use crate::output_file;
+
 /// Writes pairs and trains to a file.
 pub(crate) struct PairWriter {
     path: PathBuf,
@@ -40,7 +42,7 @@ struct Logged {
 impl PairWriter {
     /// Creates the file.
     pub(crate) fn create(path: &Path) -> Result<PairWriter> {
-        let file = File::create(path).with_context(|| format!("cannot make {}", path.display()))?;
+        let file = output_file::create(path).with_context(|| format!("cannot make {}", path.display()))?;
         Ok(PairWriter { path: path.to_owned(), file: BufWriter::new(file) })
     }
 

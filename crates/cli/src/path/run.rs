@@ -14,8 +14,8 @@ use crate::build::stamped;
 use crate::connection::{net_failure, stop_on_signals};
 use crate::exit::{Code, Failed};
 use crate::out::print_line;
+use crate::output_file::OutputFile;
 use crate::progress::Progress;
-use crate::testbed;
 use crate::time::now;
 
 /// Largest packet of pairs and trains, on the wire: larger ones may be fragmented or dropped on later links.
@@ -40,6 +40,9 @@ pub(super) fn run(args: &PathArgs) -> Result<(), Failed> {
     };
     let mut writer = args.pairs.as_deref().map(PairWriter::create).transpose()?;
     let mut session = Session::connect(&options).map_err(net_failure)?;
+    let mut report = args.report.as_deref().map(OutputFile::open).transpose()?;
+    // All sockets and files are open, and no thread has been started.
+    headway_privileges::drop_all_but(&[]).map_err(anyhow::Error::from)?;
     let clock = std::time::Instant::now();
     let mut locator = Locator::new(config(args, &session), elapsed(clock));
     let driven = drive(&mut locator, &mut session, writer.as_mut(), clock);
@@ -60,8 +63,8 @@ pub(super) fn run(args: &PathArgs) -> Result<(), Failed> {
     } else {
         print_line!("{}", human(&context, &answer).trim_end());
     }
-    if let Some(file) = &args.report {
-        testbed::write(file, &figure::draw(&context, &locator, &answer)?)?;
+    if let Some(file) = &mut report {
+        file.write(&figure::draw(&context, &locator, &answer)?)?;
     }
     if let Some(writer) = writer {
         writer.finish()?;
