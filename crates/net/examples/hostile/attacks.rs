@@ -32,6 +32,8 @@ pub(crate) fn run(plain: &str, tls: &str) -> Result<(), Failure> {
         (2, 80, Box::new(move |source| flooding(source, plain))),
         (2, 90, Box::new(move |source| noise(source, plain))),
         (8, 100, Box::new(move |source| drop(signature(source, tls, &hello)))),
+        (40, 110, Box::new(move |source| idling(source, plain))),
+        (1, 160, Box::new(move |source| connecting(source, plain))),
     ];
     std::thread::scope(|scope| {
         for (networks, first, attack) in &attacks {
@@ -133,6 +135,22 @@ fn holding(source: Ipv4Addr, port: u16) {
         if held.is_empty() {
             return;
         }
+    }
+}
+
+/// Opens a session, as many networks do as the server has places, and keeps it without using it.
+fn idling(source: Ipv4Addr, port: u16) {
+    let mut raw = patient(source, port);
+    while raw.ask(&Message::Ping { number: 1 }) == (Message::Pong { number: 1 }) {
+        std::thread::sleep(Duration::from_secs(20));
+    }
+}
+
+/// Connects from five of two hundred networks, and sends nothing: with the pauses about 470 times per second.
+fn connecting(source: Ipv4Addr, port: u16) {
+    let [.., number] = source.octets();
+    for network in 0..5u8 {
+        drop(connection(Ipv4Addr::new(127, 2, (number % 40) * 5 + network, 1), port));
     }
 }
 

@@ -5,7 +5,8 @@
 //! Two servers (one of them with TLS and its log on a full disk) and the attackers share a network namespace and
 //! communicate over loopback, from many networks of 127.0.0.0/8. The honest clients are `headway measure` in
 //! another namespace, behind a link that the kernel shapes to 50 Mb/s in each direction: a path with a known answer
-//! that does not depend on the speed of a processor. The attackers have the lowest scheduling priority and the
+//! that does not depend on the speed of a processor. Two clients per second come over loopback from networks that the
+//! servers have never seen. The attackers have the lowest scheduling priority and the
 //! honest clients a higher one than the servers, as if they ran on hosts of their own. The program first measures
 //! without attacks, and compares every answer under attack with the median of those. It needs `ip`, `tc`, `ethtool`
 //! and `openssl`.
@@ -16,10 +17,12 @@ mod raw;
 
 mod attacks;
 mod honest;
+mod new;
 mod path;
 mod servers;
 
 use honest::{Answer, Kind, measure};
+use new::Newcomers;
 use path::Path;
 use servers::Servers;
 use std::process::{Command, ExitCode, Stdio};
@@ -34,7 +37,7 @@ const CALM: usize = 7;
 /// Allowed relative difference between an answer under attack and the median of the calm ones.
 const TOLERANCE: f64 = 0.1;
 
-/// Allowed share of honest clients without an answer, and of those whose own host could not pace evenly: that host
+/// Allowed share of honest clients without an answer, of known and of new networks, and of those whose own host could not pace evenly: that host
 /// is this machine, which plays all the roles.
 const UNANSWERED: f64 = 0.02;
 const DISTURBED: f64 = 0.2;
@@ -47,6 +50,7 @@ fn main() -> ExitCode {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let result = match words[..] {
         ["attack", plain, tls] => attacks::run(plain, tls).map(|()| true),
+        ["new", port] => new::run(port).map(|()| true),
         ["--minutes", minutes] => soak(minutes),
         _ => Err("usage: hostile --minutes N".into()),
     };
@@ -77,6 +81,7 @@ fn soak(minutes: &str) -> Result<bool, Failure> {
         .args(["attack", &servers.plain.port.to_string(), &servers.tls.port.to_string()])
         .stdin(Stdio::null())
         .spawn()?;
+    let newcomers = Newcomers::start(&path, servers.plain.port)?;
     let start = Instant::now();
     let (mut answers, mut most) = (Vec::new(), resources);
     while start.elapsed() < time {
@@ -85,6 +90,7 @@ fn soak(minutes: &str) -> Result<bool, Failure> {
         most = most.max(servers.resources(&path)?);
         std::thread::sleep(next.saturating_duration_since(Instant::now()));
     }
+    let (new, kept_out) = newcomers.end()?;
     attackers.kill()?;
     attackers.wait()?;
     println!("under attack for {:.1} minutes", start.elapsed().as_secs_f64() / 60.0);
@@ -94,7 +100,9 @@ fn soak(minutes: &str) -> Result<bool, Failure> {
     println!("  at most: {most}");
     let log = servers.end(start.elapsed())?;
     println!("  {log}");
-    Ok(judge(&answers, &medians) & most.hold() & log.holds())
+    println!("  {new} clients of networks that came for the first time: {kept_out} kept out");
+    let welcome = new > 0 && kept_out as f64 / new as f64 <= UNANSWERED;
+    Ok(judge(&answers, &medians) & welcome & most.hold() & log.holds())
 }
 
 /// Compares the honest answers with the calm ones, prints those that differ, and returns whether all bounds held.

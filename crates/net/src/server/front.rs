@@ -141,7 +141,7 @@ impl Listener {
             count(&shared.counters.dropped_too_many);
             return None;
         }
-        let place = match shared.strangers.take(network, &tcp) {
+        let place = match shared.strangers.take(network, &tcp, Instant::now()) {
             Ok(Ok(place)) => place,
             Ok(Err(_)) => {
                 count(&shared.counters.dropped_too_many);

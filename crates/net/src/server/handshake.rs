@@ -2,6 +2,7 @@
 
 use super::accepted::Accepted;
 use super::network::Network;
+use super::places::Place;
 use super::session::{Client, Session};
 use super::{Shared, session};
 use crate::auth::{Nonces, Prover, random};
@@ -41,6 +42,23 @@ impl From<io::Error> for HandshakeError {
 /// Time limit for a client's first bytes, before which it has nothing to wait for.
 const FIRST_BYTES: Duration = Duration::from_secs(3);
 
+/// For so long each step of the handshake keeps a connection's place from newcomers: one round trip and some processing
+/// time. Connections that send nothing give way before.
+const WORTH_OF_STEP: Duration = Duration::from_secs(1);
+
+/// Whose handshake it is.
+struct Newcomer<'a> {
+    network: Network,
+    place: &'a Place,
+}
+
+impl Newcomer<'_> {
+    /// Notes a valid step of the handshake.
+    fn advanced(&self) {
+        self.place.did(WORTH_OF_STEP, Instant::now());
+    }
+}
+
 /// Serves one connection to its end.
 pub(super) fn serve(shared: &Shared, accepted: Accepted) {
     let _span = info_span!("session", peer = %accepted.peer).entered();
@@ -69,7 +87,7 @@ fn open(shared: &Shared, accepted: Accepted) -> Result<Session<'_>, HandshakeErr
     let deadline = Instant::now() + shared.limits.handshake;
     let local = tcp.local_addr()?;
     let stream = DeadlineStream::new(tcp)?;
-    let opened = agree(shared, stream, network, deadline);
+    let opened = agree(shared, stream, &Newcomer { network, place: &place }, deadline);
     // To its thread a displaced connection looks closed, but the client has not closed it.
     let (channel, proof) =
         if place.is_lost() { opened.map_err(|_| HandshakeError::Displaced)? } else { opened? };
@@ -81,13 +99,14 @@ fn open(shared: &Shared, accepted: Accepted) -> Result<Session<'_>, HandshakeErr
 fn agree(
     shared: &Shared,
     mut stream: DeadlineStream,
-    network: Network,
+    newcomer: &Newcomer<'_>,
     deadline: Instant,
 ) -> Result<(Channel, Option<[u8; 32]>), HandshakeError> {
     stream.set_deadline(deadline.min(Instant::now() + FIRST_BYTES));
     let theirs = read_preamble(&mut stream)?;
+    newcomer.advanced();
     stream.set_deadline(deadline);
-    let mut channel = Channel::new(greet(shared, stream, theirs, network, deadline)?);
+    let mut channel = Channel::new(greet(shared, stream, theirs, newcomer.network, deadline)?);
 
     let client = match channel.receive(deadline)? {
         Message::ClientHello { nonce, padding }
@@ -97,6 +116,7 @@ fn agree(
         }
         other => return Err(HandshakeError::Unexpected(other.name())),
     };
+    newcomer.advanced();
     let nonces = Nonces { server: random::<NONCE_LEN>()?, client };
     let hello = Message::ServerHello { nonce: nonces.server, token_required: shared.token.is_some() };
     channel.send_by(&hello, deadline)?;
@@ -108,6 +128,7 @@ fn agree(
         channel.send_by(&Message::Refused(reason), deadline)?;
         return Err(HandshakeError::Refused(reason));
     }
+    newcomer.advanced();
     channel.allow_long_frames();
     // If there is a token, a client gets here only after proving it.
     Ok((channel, shared.token.as_ref().map(|token| token.proof(Prover::Server, &nonces))))

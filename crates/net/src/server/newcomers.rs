@@ -44,8 +44,15 @@ impl Bucket {
 /// [`REFUND`]).
 const NETWORK: BucketSize = BucketSize { burst: 32.0, per_second: 2.0 };
 
-/// Connections from all networks that have not proved an address lately. Each briefly costs a thread, some 100 us.
-const ALL: BucketSize = BucketSize { burst: 200.0, per_second: 100.0 };
+/// Connections from all networks that have neither proved an address nor connected lately, and those from all others that
+/// have not proved one: whoever comes again and again takes nothing from those who come for the first time. Each briefly
+/// costs a thread, some 100 us.
+const FIRST: BucketSize = BucketSize { burst: 100.0, per_second: 50.0 };
+const AGAIN: BucketSize = BucketSize { burst: 100.0, per_second: 50.0 };
+
+/// A connection is a network's first if the last one is this long ago: [`FIRST`] then suffices for 3000 networks that come
+/// whenever they count as new.
+const FORGOTTEN: Duration = Duration::from_secs(60);
 
 /// The part of a connection that is refunded to a client that proves its address. The rest limits the sessions of a
 /// network, which cost some 300 us each, to 20 per second.
@@ -63,13 +70,16 @@ pub(super) struct Newcomers(Mutex<State>);
 
 #[derive(Debug)]
 struct State {
-    all: Bucket,
+    first: Bucket,
+    again: Bucket,
     networks: HashMap<Network, Account>,
 }
 
 #[derive(Debug)]
 struct Account {
     bucket: Bucket,
+    /// The latest connection, admitted or not.
+    tried: Option<Instant>,
     proved: Option<Instant>,
 }
 
@@ -81,12 +91,13 @@ impl Account {
 
 impl Newcomers {
     pub(super) fn new(now: Instant) -> Newcomers {
-        Newcomers(Mutex::new(State { all: Bucket::full(ALL, now), networks: HashMap::new() }))
+        let (first, again) = (Bucket::full(FIRST, now), Bucket::full(AGAIN, now));
+        Newcomers(Mutex::new(State { first, again, networks: HashMap::new() }))
     }
 
     /// Returns whether a connection may be served at all.
     pub(super) fn admit(&self, network: Network, now: Instant) -> bool {
-        let State { all, networks } = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let State { first, again, networks } = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if networks.len() >= MAX_NETWORKS && !networks.contains_key(&network) {
             // This forgets what strangers have used; the limit for all of them makes up for that.
             networks.retain(|_, account| account.known(now));
@@ -94,10 +105,16 @@ impl Newcomers {
                 networks.clear();
             }
         }
-        let account = networks
-            .entry(network)
-            .or_insert_with(|| Account { bucket: Bucket::full(NETWORK, now), proved: None });
-        account.bucket.take(NETWORK, now) && (account.known(now) || all.take(ALL, now))
+        let account = networks.entry(network).or_insert_with(|| Account {
+            bucket: Bucket::full(NETWORK, now),
+            tried: None,
+            proved: None,
+        });
+        let tried = account.tried.replace(now);
+        let is_first = tried.is_none_or(|tried| now.saturating_duration_since(tried) >= FORGOTTEN);
+        let may = |bucket: &mut Bucket, size| bucket.take(size, now);
+        account.bucket.take(NETWORK, now)
+            && (account.known(now) || if is_first { may(first, FIRST) } else { may(again, AGAIN) })
     }
 
     /// Records that a client of the network has proved its address, and the token if there is one.
@@ -148,8 +165,26 @@ mod tests {
         assert!(newcomers.admit(network(0), start));
         newcomers.proved(network(0), start);
         let admitted = (1..20_000).filter(|number| newcomers.admit(network(*number), start)).count();
-        assert_eq!(admitted, 199);
+        assert_eq!(admitted, 99);
         assert!(newcomers.admit(network(0), start));
         assert!(newcomers.0.lock().unwrap().networks.len() <= MAX_NETWORKS);
+    }
+
+    #[test]
+    fn networks_that_come_again_and_again_do_not_shut_new_ones_out() {
+        let start = Instant::now();
+        let newcomers = Newcomers::new(start);
+        let (mut admitted, mut new) = (0, 0);
+        // 470 connections per second from 200 networks for five minutes, and every second one from a new network.
+        for number in 0..300 * 470 {
+            let now = start + Duration::from_secs(1).mul_f64(f64::from(number) / 470.0);
+            admitted += u32::from(newcomers.admit(network((number % 200) as u16), now));
+            if number % 470 == 300 {
+                new += u32::from(newcomers.admit(network(1_000 + (number / 470) as u16), now));
+            }
+        }
+        assert_eq!(new, 300);
+        // What they cost the server is bounded as before, by 100 per second and the bursts.
+        assert!(admitted <= 200 + 300 * 100, "{admitted}");
     }
 }

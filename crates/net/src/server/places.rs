@@ -1,15 +1,18 @@
 //! A limited number of places for connections, shared fairly among networks.
 
 use super::network::Network;
+use std::cmp::Reverse;
 use std::io;
 use std::net::{Shutdown, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 /// Places for connections, with a limit per network.
 ///
-/// When all are taken, a newcomer displaces the oldest connection of the network that has the most, if that network
-/// has sufficiently more places than the newcomer's own. So nobody can lock others out by holding on to places or
-/// by reconnecting.
+/// When all are taken, a newcomer displaces a connection that has not done anything lately, of a network that has more
+/// places than the newcomer's own: of the network with the most, the one that has been idle for longest. If none is idle,
+/// it displaces one of the network that has the most, if that has sufficiently more. So nobody can lock others out by
+/// holding on to places or by reconnecting, and who works keeps its place.
 #[derive(Debug)]
 pub(super) struct Places {
     held: Arc<Mutex<Held>>,
@@ -17,6 +20,9 @@ pub(super) struct Places {
     most_per_network: usize,
     margin: usize,
 }
+
+/// How long a connection may at most keep its place for what it has done so far: the longest stream (30 s).
+const MOST_CREDIT: Duration = Duration::from_secs(30);
 
 /// The reason why there is no place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +45,8 @@ struct Holder {
     id: u64,
     network: Network,
     tcp: TcpStream,
+    /// Until when it counts as active for what it has done so far.
+    active_until: Instant,
 }
 
 /// Locks the mutex even if it is poisoned: every change is a single step, so a panic leaves the data consistent.
@@ -57,19 +65,24 @@ impl Places {
     ///
     /// # Errors
     /// When the connection's socket cannot be duplicated; the inner result gives the limit that was reached.
-    pub(super) fn take(&self, network: Network, tcp: &TcpStream) -> io::Result<Result<Place, Full>> {
+    pub(super) fn take(
+        &self,
+        network: Network,
+        tcp: &TcpStream,
+        now: Instant,
+    ) -> io::Result<Result<Place, Full>> {
         let tcp = tcp.try_clone()?;
         let mut held = lock(&self.held);
         let mine = held.of(network);
         if mine >= self.most_per_network {
             return Ok(Err(Full::Network));
         }
-        if held.places.len() >= self.most && !held.displace(mine + self.margin) {
+        if held.places.len() >= self.most && !held.displace(mine, self.margin, now) {
             return Ok(Err(Full::All));
         }
         let id = held.next;
         held.next += 1;
-        held.places.push(Holder { id, network, tcp });
+        held.places.push(Holder { id, network, tcp, active_until: now });
         Ok(Ok(Place { held: Arc::clone(&self.held), id }))
     }
 
@@ -89,18 +102,20 @@ impl Held {
         self.places.iter().filter(|holder| holder.network == network).count()
     }
 
-    /// Ends the oldest connection of the network with the most places if that has at least `least`; returns
-    /// whether it did.
-    fn displace(&mut self, least: usize) -> bool {
+    /// Ends a connection for a newcomer whose network has `mine`, see [`Places`]; returns whether it did.
+    fn displace(&mut self, mine: usize, margin: usize, now: Instant) -> bool {
         let counts: Vec<usize> = self.places.iter().map(|holder| self.of(holder.network)).collect();
-        let Some(most) = counts.iter().copied().max().filter(|most| *most >= least) else {
-            return false;
+        let first = |candidates: &mut dyn Iterator<Item = usize>| {
+            candidates.min_by_key(|place| (Reverse(counts[*place]), self.places[*place].active_until, *place))
         };
-        let Some(oldest) = counts.iter().position(|count| *count == most) else {
-            return false;
-        };
-        self.places.remove(oldest).end();
-        true
+        let idle = |place: &usize| counts[*place] > mine && self.places[*place].active_until <= now;
+        let many = |place: &usize| counts[*place] >= mine + margin;
+        let all = 0..counts.len();
+        let found = first(&mut all.clone().filter(idle)).or_else(|| first(&mut all.filter(many)));
+        if let Some(place) = found {
+            self.places.remove(place).end();
+        }
+        found.is_some()
     }
 }
 
@@ -118,6 +133,13 @@ pub(super) struct Place {
 }
 
 impl Place {
+    /// Notes that the connection did something, for which it counts as active for `credit` more.
+    pub(super) fn did(&self, credit: Duration, now: Instant) {
+        if let Some(holder) = lock(&self.held).places.iter_mut().find(|holder| holder.id == self.id) {
+            holder.active_until = (holder.active_until.max(now) + credit).min(now + MOST_CREDIT);
+        }
+    }
+
     /// Whether the connection was displaced.
     pub(super) fn is_lost(&self) -> bool {
         !lock(&self.held).places.iter().any(|holder| holder.id == self.id)
@@ -145,16 +167,27 @@ mod tests {
         Network::of(IpAddr::from([10, 0, number, 1]))
     }
 
+    fn take_at(places: &Places, number: u8, now: Instant) -> Result<Place, Full> {
+        places.take(network(number), &tcp(), now).unwrap()
+    }
+
     fn take(places: &Places, number: u8) -> Result<Place, Full> {
-        places.take(network(number), &tcp()).unwrap()
+        take_at(places, number, Instant::now())
+    }
+
+    /// Takes a place and keeps it for a while by what it does.
+    fn busy(places: &Places, number: u8) -> Place {
+        let place = take(places, number).unwrap();
+        place.did(MOST_CREDIT, Instant::now());
+        place
     }
 
     #[test]
     fn places_are_limited_and_come_back() {
         let places = Places::new(2, 1, 2);
-        let first = take(&places, 1).unwrap();
+        let first = busy(&places, 1);
         assert_eq!(take(&places, 1).unwrap_err(), Full::Network);
-        let _second = take(&places, 2).unwrap();
+        let _second = busy(&places, 2);
         assert_eq!(take(&places, 3).unwrap_err(), Full::All);
         drop(first);
         assert_eq!(places.taken(), 1);
@@ -164,13 +197,13 @@ mod tests {
     #[test]
     fn the_network_with_most_gives_its_oldest_place() {
         let places = Places::new(4, 3, 2);
-        let one = take(&places, 1).unwrap();
-        let many: Vec<Place> = (0..3).map(|_| take(&places, 2).unwrap()).collect();
-        let other = take(&places, 3).unwrap();
+        let one = busy(&places, 1);
+        let many: Vec<Place> = (0..3).map(|_| busy(&places, 2)).collect();
+        let other = busy(&places, 3);
         assert_eq!([&one, &many[0], &many[1], &other].map(Place::is_lost), [false, true, false, false]);
-        let another = take(&places, 4).unwrap();
+        let another = busy(&places, 4);
         assert!(many[1].is_lost() && !many[2].is_lost() && !another.is_lost());
-        assert_eq!(take(&places, 5).unwrap_err(), Full::All, "all have one, which is fair");
+        assert_eq!(take(&places, 5).unwrap_err(), Full::All, "all have one and work, which is fair");
         assert_eq!(places.taken(), 4);
         drop(many);
         assert_eq!(places.taken(), 3, "a lost place is not given back once more");
@@ -184,5 +217,45 @@ mod tests {
         assert!(first.is_lost() && !second.is_lost());
         assert_eq!(take(&places, 3).unwrap_err(), Full::All, "not from those that have no more");
         assert!(!third.is_lost());
+    }
+
+    #[test]
+    fn idle_connections_of_other_networks_give_way_and_active_ones_do_not() {
+        let places = Places::new(32, 4, 2);
+        let start = Instant::now();
+        let at = |seconds: u64| start + Duration::from_secs(seconds);
+        let mut held: Vec<Place> = (0..32).map(|number| take_at(&places, number, start).unwrap()).collect();
+        // All but two have just worked: one never did, one did a little and long ago.
+        for (number, place) in held.iter().enumerate() {
+            let (credit, when) = match number {
+                7 => continue,
+                9 => (1, 0),
+                _ => (3_600, 60),
+            };
+            place.did(Duration::from_secs(credit), at(when));
+        }
+        let newcomer = take_at(&places, 100, at(60)).unwrap();
+        assert!(held[7].is_lost() && !held[9].is_lost());
+        let another = take_at(&places, 101, at(60)).unwrap();
+        assert!(held[9].is_lost() && !newcomer.is_lost());
+        // The newcomers themselves have not done anything yet. The one that came first goes first.
+        newcomer.did(Duration::from_secs(5), at(61));
+        let third = take_at(&places, 102, at(61)).unwrap();
+        assert!(another.is_lost() && !newcomer.is_lost());
+        third.did(Duration::from_secs(5), at(61));
+        assert_eq!(take_at(&places, 103, at(62)).unwrap_err(), Full::All, "all work");
+        // What they did counts for 30 s at most.
+        assert!(take_at(&places, 103, at(89)).is_ok());
+        held.retain(|place| !place.is_lost());
+        assert_eq!(held.len(), 30, "those that came last gave way first");
+        held.clear();
+    }
+
+    #[test]
+    fn a_network_does_not_displace_the_idle_connection_of_one_that_has_no_more() {
+        let places = Places::new(2, 2, 2);
+        let (mine, other) = (take(&places, 1).unwrap(), take(&places, 2).unwrap());
+        assert_eq!(take(&places, 1).unwrap_err(), Full::All);
+        assert!(!mine.is_lost() && !other.is_lost());
     }
 }

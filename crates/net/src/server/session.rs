@@ -20,6 +20,10 @@ const UNPROVED_TIME: Duration = Duration::from_secs(10);
 /// Messages that a session may send before the proof; a client needs one or two.
 const UNPROVED_MESSAGES: u32 = 8;
 
+/// For so long a packet of a stream or a size test keeps a session's place from newcomers: those of a client that
+/// measures at more than five packets per second, on average, which is any that can use a path of 60 kb/s.
+const WORTH_OF_PACKET: Duration = Duration::from_millis(200);
+
 /// Returns the maximum lifetime of a session.
 fn lifetime(session_time: Duration, proved: bool) -> Duration {
     if proved { session_time } else { session_time.min(UNPROVED_TIME) }
@@ -113,6 +117,12 @@ impl<'a> Session<'a> {
         }
     }
 
+    /// Notes that packets of the session have been sent or have arrived.
+    pub(super) fn worked(&self, packets: usize) {
+        let packets = u32::try_from(packets).unwrap_or(u32::MAX);
+        self.client.place.did(WORTH_OF_PACKET.saturating_mul(packets), Instant::now());
+    }
+
     /// Returns when the session ends at the latest.
     fn end(&self) -> Instant {
         self.started + lifetime(self.shared.limits.session_time, self.socket.is_some())
@@ -176,7 +186,7 @@ impl<'a> Session<'a> {
         let Some(address) = self.shared.proofs.prove(self.client.id, cookie) else {
             return self.refuse(RefusedBy::AddressNotProved);
         };
-        match self.shared.sessions.take(self.client.network, self.channel.tcp())? {
+        match self.shared.sessions.take(self.client.network, self.channel.tcp(), Instant::now())? {
             Ok(place) => self.client.place = place,
             Err(Full::All) => return self.refuse(RefusedBy::Sessions),
             Err(Full::Network) => return self.refuse(RefusedBy::SessionsPerNetwork),

@@ -146,13 +146,15 @@ impl Session<'_> {
         }
         count(&counters.forward_streams);
         let (times, source) = arrival_times(&received.arrivals);
-        add(&counters.packets_received, times.iter().flatten().count() as u64);
+        let arrived = times.iter().flatten().count();
+        add(&counters.packets_received, arrived as u64);
         let hidden = |index: u32| admitted.hops.get(index as usize).is_some_and(|hops| *hops != 0);
         let lost = (0..).zip(&times).filter(|(index, time)| time.is_none() && !hidden(*index));
         let lost = lost.map(|(index, _)| index).collect();
         let seen = (0..).zip(&received.hidden_seen).filter(|(_, seen)| **seen);
         let hidden_seen: Vec<u32> = seen.map(|(index, _)| index).collect();
         add(&counters.hidden_received, hidden_seen.len() as u64);
+        self.worked(arrived + hidden_seen.len());
         self.channel.send(&Message::Report(Report {
             stream,
             times: TimeList::encode(times.into_iter().flatten()),
@@ -195,6 +197,7 @@ impl Session<'_> {
         add(&counters.streams_cut, u64::from(sent.count < request.packets()));
         add(&counters.packets_sent, sent.count);
         add(&counters.bytes_sent, (admitted.size.wire() * sent.count).get());
+        self.worked(sent.count as usize);
         self.channel.send(&Message::Sent(SentReport {
             stream,
             times: TimeList::encode(sent.times),
@@ -233,6 +236,7 @@ impl Session<'_> {
             if arrived.is_empty() { Bytes::ZERO } else { send_sizes(socket, self.client.id, &wanted) };
         let pause = rate_pause(&self.shared.limits, bytes, start.elapsed().into());
         add(&self.shared.counters.bytes_sent, bytes.get());
+        self.worked(arrived.len());
         let arrived = arrived.into_iter().map(PacketSize::ip).collect();
         self.channel.send(&Message::SizeReport { arrived })?;
         self.pause(pause);
