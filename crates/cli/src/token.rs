@@ -1,8 +1,6 @@
 //! The token shared by server and clients.
 
 use std::env::VarError;
-use std::fs::File;
-use std::io::Read as _;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
@@ -38,10 +36,6 @@ pub(crate) fn read(file: Option<&Path>) -> Result<Option<Token>> {
 }
 
 fn read_file(path: &Path) -> Result<String> {
-    let mut text = String::new();
-    let length = File::open(path)?.take(MAX_FILE_SIZE + 1).read_to_string(&mut text)? as u64;
-    if length > MAX_FILE_SIZE {
-        bail!("it is larger than {MAX_FILE_SIZE} bytes");
-    }
-    Ok(text)
+    let bytes = headway_input::secret(path, MAX_FILE_SIZE)?;
+    String::from_utf8(bytes).context("it is not UTF-8 text")
 }

@@ -2,9 +2,9 @@
 //!
 //! A pipe may never get a writer, a device such as `/dev/zero` never ends, and a file may be larger than memory.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read};
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 /// Size limit of a scenario, which people write, in bytes.
@@ -46,6 +46,36 @@ pub fn open(path: &Path, limit: u64) -> io::Result<File> {
     let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
     check(&file)?;
     if file.metadata()?.len() > limit { Err(too_large(limit)) } else { Ok(file) }
+}
+
+/// Reads a secret of at most `limit` bytes from a file that others cannot read, or from a pipe.
+///
+/// # Errors
+/// When it cannot be read or exceeds the limit, or others can read the file: its mode must be 0600 or less, or 0640 if it
+/// belongs to root and this process is not root's, as systemd passes credentials.
+pub fn secret(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+    let file = File::open(path)?;
+    check_secret(path, &file.metadata()?)?;
+    let mut bytes = Vec::new();
+    if file.take(limit + 1).read_to_end(&mut bytes)? as u64 > limit {
+        return Err(wrong(&format!("it is larger than {limit} bytes")));
+    }
+    Ok(bytes)
+}
+
+fn check_secret(path: &Path, metadata: &Metadata) -> io::Result<()> {
+    let is_handed_over = metadata.uid() == 0 && !nix::unistd::geteuid().is_root();
+    let forbidden = if is_handed_over { 0o037 } else { 0o077 };
+    if !metadata.is_file() || metadata.mode() & forbidden == 0 {
+        return Ok(());
+    }
+    let (mode, path) = (metadata.mode() & 0o777, path.display());
+    Err(io::Error::new(
+        io::ErrorKind::PermissionDenied,
+        format!(
+            "other users can read it (mode {mode:03o}); run `chmod 600 {path}`, and replace the secret if they may have"
+        ),
+    ))
 }
 
 fn too_large(limit: u64) -> io::Error {
@@ -94,5 +124,29 @@ mod tests {
         std::fs::write(&path, [0xff]).unwrap();
         assert_eq!(text(&path, 4).unwrap_err().to_string(), "it is not UTF-8 text");
         assert!(!text(Path::new("/proc/self/stat"), SCENARIO).unwrap().is_empty());
+    }
+
+    #[test]
+    fn secrets_that_others_can_read_are_refused() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("token");
+        std::fs::write(&path, "secret").unwrap();
+        let with = |mode| {
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+            secret(&path, 100)
+        };
+        for mode in [0o600, 0o400, 0o700] {
+            assert_eq!(with(mode).unwrap(), b"secret", "{mode:o}");
+        }
+        for mode in [0o644, 0o604, 0o640, 0o602, 0o660, 0o777] {
+            let refused = with(mode).unwrap_err();
+            assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied, "{mode:o}");
+            let command = format!("run `chmod 600 {}`", path.display());
+            assert!(refused.to_string().contains(&command), "{refused}");
+        }
+        assert!(
+            secret(Path::new("/dev/zero"), 100).unwrap_err().to_string().contains("larger than 100 bytes")
+        );
     }
 }

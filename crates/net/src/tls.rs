@@ -61,7 +61,7 @@ impl TlsServer {
     pub fn from_files(certificates: &Path, key: &Path) -> Result<TlsServer, TlsSetupError> {
         let chain = read_certificates(certificates)?;
         let what = "a private key";
-        let key_der = PrivateKeyDer::from_pem_slice(&read_file(key, what)?)
+        let key_der = PrivateKeyDer::from_pem_slice(&read_secret(key, what)?)
             .map_err(|error| file_error(key, what, error.to_string()))?;
         let size = chain.iter().map(|certificate| certificate.len()).sum::<usize>() + HANDSHAKE_REST;
         let fingerprint = chain.first().map(|leaf| Sha256::digest(leaf).into()).unwrap_or_default();
@@ -194,6 +194,11 @@ fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsSet
         return Err(file_error(path, what, "there are none".to_owned()));
     }
     Ok(certificates)
+}
+
+/// Reads a file of at most [`LARGEST_FILE`] bytes that others cannot read.
+fn read_secret(path: &Path, what: &'static str) -> Result<Vec<u8>, TlsSetupError> {
+    headway_input::secret(path, LARGEST_FILE).map_err(|error| file_error(path, what, error.to_string()))
 }
 
 /// Reads a file of at most [`LARGEST_FILE`] bytes.

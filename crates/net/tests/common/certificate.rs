@@ -1,6 +1,8 @@
 //! Certificates generated for tests.
 
 use headway_net::{TlsClient, TlsServer};
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::PathBuf;
 
 /// A certificate for 127.0.0.1 with its key, in files that are removed on drop.
@@ -17,7 +19,10 @@ impl Certificate {
         let made = rcgen::generate_simple_self_signed(names).expect("a certificate");
         std::fs::write(directory.join("cert.pem"), made.cert.pem()).expect("a writable directory");
         let key = made.signing_key.serialize_pem();
-        std::fs::write(directory.join("key.pem"), key).expect("a writable directory");
+        let mut options = std::fs::OpenOptions::new();
+        let file =
+            options.write(true).create(true).truncate(true).mode(0o600).open(directory.join("key.pem"));
+        file.and_then(|mut file| file.write_all(key.as_bytes())).expect("a writable directory");
         Certificate { directory }
     }
 
