@@ -7,6 +7,7 @@ pub mod kernel;
 pub mod machine;
 pub mod modules;
 pub mod network;
+mod own_lock;
 pub mod plan;
 pub mod report;
 pub mod run_dir;

@@ -9,8 +9,12 @@ use std::time::{Duration, Instant};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use tempfile::TempDir;
 
+use crate::own_lock;
+
 /// Prefix of the folders of runs.
 const PREFIX: &str = "running-";
+/// The file that is locked while folders are made and removed.
+const LOCK: &str = "running.lock";
 /// How long a killed process may take to exit.
 const EXIT_TIMEOUT_MS: u16 = 2000;
 /// How often to retry the lock of a killed owner.
@@ -38,7 +42,7 @@ impl RunDir {
 pub fn folder(cache: &Path) -> io::Result<RunDir> {
     fs::create_dir_all(cache)?;
     // Without this lock, a folder that exists but is not locked yet would look left behind.
-    let turn = File::open(cache)?;
+    let turn = own_lock::open(&cache.join(LOCK))?;
     turn.lock()?;
     for entry in fs::read_dir(cache)?.flatten() {
         let name = entry.file_name();

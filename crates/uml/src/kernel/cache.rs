@@ -10,6 +10,7 @@ use std::time::Duration;
 use sha2::{Digest, Sha256};
 
 use super::{BuildError, Kernel, Options};
+use crate::own_lock;
 
 /// Our patch of the kernel.
 pub(super) const PATCH: &str = include_str!("../../linux/headway.patch");
@@ -121,7 +122,7 @@ pub(super) fn lock(
 fn try_lock(folder: &Path) -> Result<Option<File>, BuildError> {
     std::fs::create_dir_all(folder).map_err(BuildError::file("make the folder", folder))?;
     let path = folder.join(LOCK);
-    let file = File::create(&path).map_err(BuildError::file("write", &path))?;
+    let file = own_lock::open(&path).map_err(BuildError::file("open", &path))?;
     match file.try_lock() {
         Ok(()) => Ok(Some(file)),
         Err(TryLockError::WouldBlock) => Ok(None),
