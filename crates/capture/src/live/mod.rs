@@ -245,8 +245,23 @@ fn request(name: &str) -> libc::ifreq {
     request
 }
 
-/// Sets a socket option; `T` must be the plain C type that the option has.
-fn option<T: Copy>(fd: BorrowedFd<'_>, level: libc::c_int, name: libc::c_int, value: &T) -> io::Result<()> {
+/// Types of socket options of this module: the kernel reads and writes their bytes.
+///
+/// # Safety
+/// All bytes must be valid for the type, and writing them must not change memory elsewhere.
+unsafe trait Plain: Copy {}
+
+// SAFETY: an integer.
+unsafe impl Plain for libc::c_int {}
+// SAFETY: integers.
+unsafe impl Plain for libc::tpacket_req3 {}
+// SAFETY: integers.
+unsafe impl Plain for libc::tpacket_stats_v3 {}
+// SAFETY: a length and a pointer that only the kernel follows, which checks it.
+unsafe impl Plain for libc::sock_fprog {}
+
+/// Sets a socket option.
+fn option<T: Plain>(fd: BorrowedFd<'_>, level: libc::c_int, name: libc::c_int, value: &T) -> io::Result<()> {
     let length = size_of::<T>() as libc::socklen_t;
     // SAFETY: the pointer is to a value of this length that outlives the call.
     let result =
@@ -254,8 +269,8 @@ fn option<T: Copy>(fd: BorrowedFd<'_>, level: libc::c_int, name: libc::c_int, va
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Reads a socket option; `T` must be a plain C type for which all bytes are valid.
-fn get<T: Copy>(fd: BorrowedFd<'_>, level: libc::c_int, name: libc::c_int, value: &mut T) -> io::Result<()> {
+/// Reads a socket option.
+fn get<T: Plain>(fd: BorrowedFd<'_>, level: libc::c_int, name: libc::c_int, value: &mut T) -> io::Result<()> {
     let mut length = size_of::<T>() as libc::socklen_t;
     // SAFETY: value and length are valid for writing, and the length is that of the value.
     let result = unsafe {
