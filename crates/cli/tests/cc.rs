@@ -80,6 +80,13 @@ fn default() -> String {
     headway_kernel::current_default().unwrap()
 }
 
+/// Returns what the kernel gives a new connection of this network namespace.
+fn controller_of_a_new_connection() -> String {
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    let name = socket.tcp_congestion().unwrap();
+    String::from_utf8(name).unwrap().trim_end_matches('\0').to_owned()
+}
+
 /// Waits until the kernel has unregistered the controller of a killed process.
 fn wait_gone(name: &str) {
     let deadline = Instant::now() + TIMEOUT;
@@ -172,8 +179,20 @@ fn the_default_of_a_killed_program_is_reported_and_restored() {
     assert_eq!(default(), name, "the kernel keeps what is a default");
     let status = printed(&["status"]);
     assert!(status.contains(&format!("`headway cc stop {name}` restores {former}")), "{status}");
+    // What it says is what a new connection gets.
+    let state = || {
+        let status = json(&["status", "--json"]);
+        let left =
+            status["left_behind"].as_array().unwrap().iter().find(|note| note["name"] == name.as_str());
+        left.map(|note| note["kernel"].clone())
+    };
+    assert_eq!(controller_of_a_new_connection(), name);
+    assert!(status.contains("new connections here still get it") && !status.contains("unloaded"), "{status}");
+    let kept = serde_json::json!({ "default_here": true, "available": false, "loaded": true });
+    assert_eq!(state(), Some(kept));
     printed(&["stop", &name]);
     assert_eq!(default(), former);
+    assert_eq!((controller_of_a_new_connection(), state()), (former.clone(), None));
 
     On::new(&name, &["ls-dctcp", "--default"]).end(Signal::SIGKILL);
     wait_gone(&name);

@@ -23,6 +23,7 @@ mod note;
 mod notes;
 #[cfg(feature = "bpf")]
 mod query;
+mod remains;
 #[cfg(feature = "bpf")]
 mod support;
 mod telemetry;
@@ -40,12 +41,15 @@ pub use instance::{Changed, Instance, Notes, killed, running};
 pub use loader::{Loaded, Loader};
 pub use note::{Ends, Note};
 #[cfg(feature = "bpf")]
-pub use query::{counters, cpu_time, enable_timing, end_counters};
+pub use query::{counters, cpu_time, enable_timing, end_counters, is_loaded};
+pub use remains::Remains;
 #[cfg(feature = "bpf")]
 pub use support::check;
 pub use telemetry::{Counters, CpuTime, EndCounters, Record};
 #[cfg(not(feature = "bpf"))]
-pub use without_bpf::{Attached, Loaded, Loader, check, counters, cpu_time, enable_timing, end_counters};
+pub use without_bpf::{
+    Attached, Loaded, Loader, check, counters, cpu_time, enable_timing, end_counters, is_loaded,
+};
 
 /// Whether this build has the controllers: the feature `bpf`.
 pub const HAS_BPF: bool = cfg!(feature = "bpf");

@@ -26,6 +26,11 @@ pub fn end_counters(map: u32) -> Result<EndCounters, Error> {
     read_counters(&handle)
 }
 
+/// Whether the kernel still has the map with BPF ID `map`, and so the controller that counts in it.
+pub fn is_loaded(map: u32) -> bool {
+    MapHandle::from_map_id(map).is_ok()
+}
+
 /// Reads the counters in this map.
 pub(crate) fn read_counters<T: Totals>(map: &impl MapCore) -> Result<T, Error> {
     let action = "read the counters of a controller";

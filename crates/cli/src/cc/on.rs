@@ -114,7 +114,7 @@ fn record(loaded: &Loaded, mut log: BufWriter<File>, end: &UnixStream) -> Result
 /// Reports the leftovers of killed programs.
 pub(super) fn report_leftovers(notes: &Notes) -> Result<()> {
     for note in killed() {
-        print_error!("headway: {}", describe_killed(&note));
+        print_error!("headway: {}", describe_killed(&note)?);
     }
     for former in notes.left_behind()? {
         print_error!("headway: {}", describe_left(&former)?);

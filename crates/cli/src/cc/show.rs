@@ -5,8 +5,8 @@ use std::time::Duration;
 use anyhow::Result;
 use headway_kernel::{
     Carrier, Changed, Controller, Counters, CpuTime, EndCounters, Ends, Error, FormerDefault, HAS_BPF,
-    LsOptions, Note, Notes, counters, cpu_time, current_default, enable_timing, end_counters, killed,
-    running,
+    LsOptions, Note, Notes, Remains, available, counters, cpu_time, current_default, enable_timing,
+    end_counters, killed, running,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -54,10 +54,13 @@ pub(super) fn list(json: bool) -> Result<()> {
 pub(super) fn status(json: bool) -> Result<()> {
     warn_unprivileged();
     let (running, killed, (left, interfaces)) = (running(), killed(), left_behind()?);
-    let default = current_default()?;
+    let (default, available) = (current_default()?, available()?);
     if json {
+        let killed = killed.iter().map(|note| Ok(Killed { note, kernel: Remains::of(note)? }));
+        let killed: Vec<Killed<'_>> = killed.collect::<Result<_>>()?;
         print_line(json!({
             "default": default,
+            "available": available,
             "on": running,
             "left_behind": killed,
             "defaults_left_behind": left,
@@ -66,14 +69,21 @@ pub(super) fn status(json: bool) -> Result<()> {
         return Ok(());
     }
     print_line(format_args!("default of this network namespace: {default}"));
+    // The kernel keeps a default whose program has ended, also one without a note.
+    if !available.contains(&default) && !killed.iter().any(|note| note.name == default) {
+        print_line(format_args!(
+            "new connections here get {default}, although no program has it on; `sysctl -w \
+             net.ipv4.tcp_congestion_control=cubic` gives them another"
+        ));
+    }
     if running.is_empty() {
-        print_line("no controller of Headway is on");
+        print_line("no program of Headway has a controller on");
     }
     for note in &running {
         print_line(describe(note));
     }
     for note in &killed {
-        print_line(describe_killed(note));
+        print_line(describe_killed(note)?);
     }
     for former in &left {
         print_line(describe_left(former)?);
@@ -82,6 +92,14 @@ pub(super) fn status(json: bool) -> Result<()> {
         print_line(describe_changed(changed)?);
     }
     Ok(())
+}
+
+/// The note of a killed program, and what the kernel does with its controller.
+#[derive(Serialize)]
+struct Killed<'a> {
+    #[serde(flatten)]
+    note: &'a Note,
+    kernel: Remains,
 }
 
 /// Returns the defaults and interfaces left behind by killed programs; none for users other than root, who cannot see

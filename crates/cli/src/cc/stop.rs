@@ -4,7 +4,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
-use headway_kernel::{Changed, FormerDefault, Namespace, Note, Notes, available, killed, running};
+use headway_kernel::{Changed, FormerDefault, Namespace, Note, Notes, Remains, available, killed, running};
 use headway_lab::Process;
 use signal_hook::consts::SIGTERM;
 
@@ -63,7 +63,7 @@ fn clean(wanted: &impl Fn(&String) -> bool, named: bool) -> Result<usize> {
     let left = notes.left_behind()?.into_iter().filter(|former| former.names.iter().any(wanted));
     let left: Vec<_> = left.collect();
     for note in &killed {
-        print_line(describe_killed(note));
+        print_line(describe_killed(note)?);
     }
     notes.remove_killed()?;
     let here = Namespace::here()?;
@@ -93,9 +93,22 @@ fn clean(wanted: &impl Fn(&String) -> bool, named: bool) -> Result<usize> {
     Ok(killed.len() + left.len() + interfaces.len())
 }
 
-/// Describes a killed program, whose controller the kernel has unregistered.
-pub(super) fn describe_killed(note: &Note) -> String {
-    format!("process {} was killed while {} was on; the kernel has unloaded it", note.pid, note.name)
+/// Describes a killed program, and what the kernel does with its controller.
+pub(super) fn describe_killed(note: &Note) -> Result<String> {
+    let Note { pid, name, .. } = note;
+    let kernel = match Remains::of(note)? {
+        Remains { default_here: true, .. } => {
+            format!("new connections here still get it, as it is the default, until `headway cc stop {name}`")
+        }
+        Remains { available: true, .. } => "the kernel has not unregistered it yet".to_owned(),
+        Remains { loaded: true, .. } => {
+            "no new connection here gets it; connections that have it keep it, and network \
+                                         namespaces where it is the default"
+                .to_owned()
+        }
+        Remains { .. } => "the kernel has unloaded it".to_owned(),
+    };
+    Ok(format!("process {pid} was killed while {name} was on; {kernel}"))
 }
 
 /// Describes a default that a killed program left behind, and how to restore it.
