@@ -62,6 +62,8 @@ format:
 
 lint: format
 	$(CARGO) clippy --workspace --all-targets --locked
+	@if $(CARGO) deny --version >/dev/null 2>&1; then $(CARGO) deny --locked check; \
+	else echo 'Advisories and licences of dependencies were not checked: cargo install cargo-deny'; fi
 
 bench:
 	$(NEED) rust ip bpf
