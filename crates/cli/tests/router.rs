@@ -13,7 +13,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use headway_core::explicit::{Format, HEADER_BYTES, Header, VERSION_RCP, VERSION_XCP, decode, encode};
 use headway_core::{Duration, Instant};
-use headway_lab::{Lab, LinkSpec, PathSpec};
+use headway_lab::{Lab, LinkSpec, PathSpec, Process};
 use headway_record::ControlInterval;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -484,6 +484,7 @@ fn a_router_ends_when_an_interface_is_removed_even_if_another_one_gets_its_name(
         // Down and up again is no reason to end.
         lab.configure("box", "link set b1 down\nlink set b1 up\n").unwrap();
         lab.configure("box", &format!("link del a0\n{after}")).unwrap();
+        assert!(Process::of(router.id() as i32).is_none_or(|process| process.wait_gone(TIMEOUT)), "it goes on");
         let status = router.wait().unwrap();
         let mut said = String::new();
         router.stderr.take().unwrap().read_to_string(&mut said).unwrap();
