@@ -484,7 +484,10 @@ fn a_router_ends_when_an_interface_is_removed_even_if_another_one_gets_its_name(
         // Down and up again is no reason to end.
         lab.configure("box", "link set b1 down\nlink set b1 up\n").unwrap();
         lab.configure("box", &format!("link del a0\n{after}")).unwrap();
-        assert!(Process::of(router.id() as i32).is_none_or(|process| process.wait_gone(TIMEOUT)), "it goes on");
+        assert!(
+            Process::of(router.id() as i32).is_none_or(|process| process.wait_gone(TIMEOUT)),
+            "it goes on"
+        );
         let status = router.wait().unwrap();
         let mut said = String::new();
         router.stderr.take().unwrap().read_to_string(&mut said).unwrap();
