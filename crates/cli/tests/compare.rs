@@ -57,6 +57,7 @@ fn a_matrix_is_an_array_with_a_verdict_at_its_end() {
     assert_eq!(all.len(), 4 * 3 * 2 + 1);
     assert_eq!(all[0]["cell"], serde_json::json!(["dctcp", "100 Mb/s", "1 ms", "0.25 BDP", "1 flow"]));
     assert_eq!(all[24]["reached"], true);
+    assert!(all[24]["build"].is_string());
     let errors = String::from_utf8_lossy(&printed.stderr).into_owned();
     assert_eq!(errors.lines().count(), 24, "{errors}");
     assert!(errors.contains("24 of 24: dctcp, 100 Mb/s"), "{errors}");

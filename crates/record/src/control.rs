@@ -130,7 +130,7 @@ mod tests {
             rate: 93_750 << FRACTION_BITS,
             xi: -(112_500 << FRACTION_BITS),
             kappa: 6_000 << FRACTION_BITS,
-            law: 5,
+            law: 4,
             beta: 14_811,
             ..Record::default()
         };

@@ -16,7 +16,7 @@ use headway_worlds::pool::Done;
 use headway_worlds::{Cancellation, Options, Output, World};
 use serde_json::Value;
 
-use crate::build::stamped;
+use crate::build::{BUILD, stamped};
 use crate::exit::{Code, Failed};
 use crate::out::{print_error, print_line};
 use crate::run::{self, reporter};
@@ -177,13 +177,14 @@ fn single(args: &CompareArgs, worlds: &[World], cancellation: Cancellation) -> R
         return Ok(Code::Interrupted.into());
     };
     let tallies = compare::tallies(std::slice::from_ref(&comparison));
+    let value = serde_json::to_value(stamped(&comparison))?;
     if args.json {
-        print_line!("{}", serde_json::to_string_pretty(&stamped(&comparison))?);
+        print_line!("{}", serde_json::to_string_pretty(&value)?);
     } else {
         print_line!("{}", print::comparison(&comparison));
     }
     let page = || page::comparison(&scenario, &comparison, &outcomes);
-    write(args, &serde_json::to_value(&comparison)?, page)?;
+    write(args, &value, page)?;
     Ok(ending(args.check, &tallies, false).map_or(ExitCode::SUCCESS, ExitCode::from))
 }
 
@@ -223,11 +224,15 @@ fn run_matrix(
     drop(report);
     let partial = results.len() < cells.len();
     let tallies = compare::tallies(&results);
-    let value = compare::matrix_value(&results, &tallies, partial)?;
+    let mut value = compare::matrix_value(&results, &tallies, partial)?;
+    // The matrix is an array; the build stands with the verdict at its end.
+    if let Some(verdict) = value.as_array_mut().and_then(|cells| cells.last_mut()) {
+        verdict["build"] = BUILD.into();
+    }
     if !args.json {
         print_line!("{}", print::matrix(&results, &tallies, cells.len()));
     } else if error.is_none() {
-        print_line!("{}", serde_json::to_string_pretty(&stamped(&value))?);
+        print_line!("{}", serde_json::to_string_pretty(&value)?);
     }
     if !results.is_empty() {
         write(args, &value, || page::matrix(&results, &tallies, cells.len()))?;
@@ -247,7 +252,7 @@ fn write(
     let Some(folder) = &args.output else { return Ok(()) };
     let output = Output::make(folder)?;
     output.write("report.html", &page()?)?;
-    output.write("compare.json", &format!("{}\n", serde_json::to_string_pretty(&stamped(value))?))?;
+    output.write("compare.json", &format!("{}\n", serde_json::to_string_pretty(value)?))?;
     if !args.json {
         print_line!("Figures: {}", folder.join("report.html").display());
     }
