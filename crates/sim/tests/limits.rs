@@ -72,7 +72,7 @@ fn every_tap_tells_the_limit_or_says_that_it_is_unknown() {
             let case = Case { rate, rtt: Duration::from_ms(rtt), buffer, limit, share };
             for controller in [Kind::Reno, Kind::Cubic, Kind::Bbr] {
                 let name = format!("{case:?} {controller}");
-                let verdicts = case.verdicts(controller.clone());
+                let verdicts = case.verdicts(controller);
                 for (tap, verdict) in verdicts.into_iter().enumerate() {
                     assert!(verdict == limit || verdict == Limit::Unknown, "{name}: {verdicts:?}");
                     known[tap] += usize::from(verdict == limit);

@@ -34,7 +34,7 @@ struct Shown {
 fn run(spec: &QueueSpec, flows: &[(Kind, Ecn, bool)]) -> Shown {
     let (mut network, [there, back]) = network(spec);
     let add = |(kind, ecn, ect1): &(Kind, Ecn, bool)| {
-        let config = flow(kind.clone(), there, back);
+        let config = flow(*kind, there, back);
         network.add_tcp(&TcpConfig { ecn: *ecn, ect1: *ect1, pacing: true, ..config })
     };
     let ids: Vec<FlowId> = flows.iter().map(add).collect();

@@ -47,7 +47,7 @@ mod tests {
         }
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("lock");
-        std::os::unix::fs::chown(&open(&path).map(|_| &path).unwrap(), Some(4_321), None).unwrap();
+        std::os::unix::fs::chown(open(&path).map(|_| &path).unwrap(), Some(4_321), None).unwrap();
         assert!(open(&path).unwrap_err().to_string().contains("belongs to another user (number 4321)"));
     }
 }
