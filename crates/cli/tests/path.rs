@@ -142,9 +142,14 @@ fn the_narrow_link_of_a_chain_is_found_for_3_mb_in_30_s() {
         valid += 1;
         right += u32::from(line["narrow_hop"] == 5);
         wrong += u32::from(line["narrow_hop"] != 5 && !line["narrow_hop"].is_null());
-        let capacity = line["capacity_bps"].as_f64().unwrap_or_else(|| panic!("no capacity: {said}"));
-        assert!((capacity / 30e6 - 1.0).abs() < 0.1, "{capacity}");
-        capacities.push(capacity);
+        // A machine that stamps unevenly, although the emulator is on time, makes the capacity unclear: no answer, not a
+        // wrong one.
+        if let Some(capacity) = line["capacity_bps"].as_f64() {
+            assert!((capacity / 30e6 - 1.0).abs() < 0.1, "{capacity}");
+            capacities.push(capacity);
+        } else {
+            assert!(said.contains("the capacity is unclear"), "no capacity: {said}");
+        }
         let first = served.lab.interface("n1", "n0-n1").unwrap().v4.to_string();
         assert_eq!(line["hops"].as_array().unwrap().len(), 7, "{line}");
         assert_eq!(line["hops"][0]["addresses"], Value::from(vec![first]));
