@@ -237,9 +237,10 @@ impl Lane {
                     ecn::mark(&mut frames.get_mut(frame.number)[..frame.len]);
                 }
                 self.held.push_back(Held { frame, release });
-                if let Some(wire) = &mut self.wire
-                    && wire.pass(&mut frames.get_mut(frame.number)[..frame.len])
-                {
+                let Some(wire) = &mut self.wire else { return };
+                let changed = wire.pass(&mut frames.get_mut(frame.number)[..frame.len]);
+                self.link.changed(release, changed);
+                if changed.doubled {
                     let copy = Frame { number: frames.copy(frame.number, frame.len), ..frame };
                     self.held.push_back(Held { frame: copy, release });
                 }

@@ -437,4 +437,9 @@ fn frames_are_doubled_damaged_and_lose_ecn_behind_the_queue() {
     }
     // Four standard deviations.
     assert!(out.abs_diff(3_000) < 90 && whole.abs_diff(1_000) < 90, "{out} {whole}");
+    lane.link.advance(START + Duration::from_ms(50_000));
+    let intervals: Vec<_> = std::iter::from_fn(|| lane.link.take_finished()).collect();
+    let counted = |value: fn(&crate::truth::Interval) -> u64| intervals.iter().map(value).sum::<u64>();
+    assert_eq!(counted(|i| i.host_copies), out as u64 - 2_000);
+    assert_eq!(counted(|i| i.host_damaged), 2_000 - whole as u64);
 }

@@ -15,6 +15,7 @@ use crate::queue::{Queue, Service, wire_size};
 use crate::spec::{Cross, Direction, LinkSpec};
 use crate::traced_delay::TracedDelay;
 use crate::truth::Interval;
+use crate::wire::Changed;
 
 /// How long before its delivery a packet is judged at the latest. The emulator sleeps until so long before a delivery in any
 /// case, because sleepers wake up late (50 to 100 us is sensible).
@@ -299,6 +300,11 @@ impl Link {
     /// Counts a packet that was due at `due` and left `late` after it.
     pub fn released(&mut self, due: Instant, late: Duration) {
         self.meter.released(due, late);
+    }
+
+    /// Counts what the wire did to a host packet that arrives at `at`.
+    pub(crate) fn changed(&mut self, at: Instant, changed: Changed) {
+        self.meter.host_changed(at, changed);
     }
 
     /// Counts packets that the emulator failed to read.

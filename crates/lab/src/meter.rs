@@ -6,6 +6,7 @@ use headway_core::{Bytes, Duration, Instant, Rate, RateSteps};
 
 use crate::queue::{Service, unscale};
 use crate::truth::Interval;
+use crate::wire::Changed;
 
 /// A later release counts as late: the tail of delays that a busy machine shows (0.1 to 1 ms is sensible).
 pub const LATE: Duration = Duration::from_us(250);
@@ -112,6 +113,13 @@ impl Meter {
     /// Counts a host packet that was lost on the wire.
     pub fn host_lost(&mut self, at: Instant) {
         self.at(at).interval.host_lost += 1;
+    }
+
+    /// Counts what the wire did to a host packet that arrives at `at`.
+    pub(crate) fn host_changed(&mut self, at: Instant, changed: Changed) {
+        let interval = &mut self.at(at).interval;
+        interval.host_copies += u64::from(changed.doubled);
+        interval.host_damaged += u64::from(changed.damaged);
     }
 
     /// Counts `count` host packets that never reached the queue because the emulator did not read them in time.

@@ -31,6 +31,10 @@ pub struct Interval {
     pub host_marks: u64,
     /// Host packets lost on the wire.
     pub host_lost: u64,
+    /// Second copies of host packets that the wire made.
+    pub host_copies: u64,
+    /// Host packets damaged on the wire.
+    pub host_damaged: u64,
     /// Host packets that the emulator did not read in time (a fault of the machine, not of the path).
     pub host_missed: u64,
     /// Cross packets that the queue dropped.
@@ -61,7 +65,7 @@ pub struct Interval {
 /// The first line of a truth file.
 pub(crate) const HEADER: &str = "direction,start_ns,length_ns,capacity_bps,cross_offered_bps,cross_bits,free_bps,host_bits,\
 host_drops,host_lost,host_missed,cross_drops,cross_drops_due_to_hosts,max_queue_bytes,\
-queued,queued_ns,max_queued_ns,released,late_250us,late_1ms,max_late_ns,host_marks,delays_us";
+queued,queued_ns,max_queued_ns,released,late_250us,late_1ms,max_late_ns,host_marks,host_copies,host_damaged,delays_us";
 
 impl Interval {
     /// Returns an interval in which nothing happened.
@@ -93,7 +97,7 @@ impl Interval {
         // Writing to a string cannot fail.
         let _ = write!(
             out,
-            "{lane},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},",
+            "{lane},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},",
             self.start.ns(),
             self.length.ns(),
             self.capacity.bps(),
@@ -115,6 +119,8 @@ impl Interval {
             self.very_late,
             self.max_late.ns(),
             self.host_marks,
+            self.host_copies,
+            self.host_damaged,
         );
         for (index, (delay, packets)) in self.delays.iter().enumerate() {
             let space = if index > 0 { " " } else { "" };
@@ -126,15 +132,15 @@ impl Interval {
     /// Reads a line back as the name of the lane and the interval.
     pub(crate) fn read_csv(line: &str) -> Option<(&str, Interval)> {
         let (lane, rest) = line.split_once(',')?;
-        let mut fields = [0u64; 21];
+        let mut fields = [0u64; 23];
         let mut values = rest.split(',');
         for field in &mut fields {
             *field = values.next()?.parse().ok()?;
         }
         let [start, length, capacity, offered, cross_bits, _free, rest @ ..] = fields;
         let [host_bits, host_drops, host_lost, host_missed, cross_drops, due, max_queue, ..] = rest;
-        let [.., queued, queued_time, max_queued_time, released, late, very_late, max_late, host_marks] =
-            rest;
+        let [.., queued, queued_time, max_queued_time, released, late, very_late, max_late, _, _, _] = rest;
+        let [.., host_marks, host_copies, host_damaged] = rest;
         let delays = values.next()?.split_ascii_whitespace().map(|bin| {
             let (delay, packets) = bin.split_once(':')?;
             Some((delay.parse().ok()?, packets.parse().ok()?))
@@ -150,6 +156,8 @@ impl Interval {
             host_drops,
             host_marks,
             host_lost,
+            host_copies,
+            host_damaged,
             host_missed,
             cross_drops,
             cross_drops_due_to_hosts: due,
@@ -328,6 +336,8 @@ mod tests {
             host_lost: 5,
             host_missed: 6,
             host_marks: 8,
+            host_copies: 9,
+            host_damaged: 10,
             delays: vec![(0, 3), (12, 4)],
             ..Interval::empty(at(ms), Duration::from_ms(10), Rate::from_mbps(100.0))
         }

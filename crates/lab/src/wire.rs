@@ -20,6 +20,15 @@ pub(crate) struct Wire {
     rng: Pcg64Mcg,
 }
 
+/// What the wire did to a frame.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Changed {
+    /// A bit is wrong.
+    pub(crate) damaged: bool,
+    /// It arrives twice.
+    pub(crate) doubled: bool,
+}
+
 impl Wire {
     /// Returns the wire of a link; `None` if nothing happens there.
     pub(crate) fn new(link: &LinkSpec, seed: u64) -> Option<Wire> {
@@ -28,15 +37,13 @@ impl Wire {
         (!is_plain).then(|| Wire { duplicate, corrupt, ecn, rng: random::generator(seed, "wire", 0) })
     }
 
-    /// Changes a frame that is delivered; returns whether it is delivered twice.
-    pub(crate) fn pass(&mut self, frame: &mut [u8]) -> bool {
+    /// Changes a frame that is delivered.
+    pub(crate) fn pass(&mut self, frame: &mut [u8]) -> Changed {
         if self.ecn == EcnField::Clear {
             ecn::clear(frame);
         }
-        if self.happens(self.corrupt) {
-            self.flip_bit(frame);
-        }
-        self.happens(self.duplicate)
+        let damaged = self.happens(self.corrupt) && self.flip_bit(frame);
+        Changed { damaged, doubled: self.happens(self.duplicate) }
     }
 
     fn happens(&mut self, share: f64) -> bool {
@@ -44,12 +51,12 @@ impl Wire {
     }
 
     /// Flips a bit behind the IP header, so that routers pass the packet on and the checksum of TCP or UDP is wrong at its
-    /// receiver. Frames that are not IP stay unchanged.
-    fn flip_bit(&mut self, frame: &mut [u8]) {
-        if let Some(begin) = behind_ip(frame).filter(|begin| *begin < frame.len()) {
-            let place = self.rng.random_range(begin..frame.len());
-            frame[place] ^= 1 << self.rng.random_range(0..8);
-        }
+    /// receiver. Returns false for frames that are not IP, which stay unchanged.
+    fn flip_bit(&mut self, frame: &mut [u8]) -> bool {
+        let Some(begin) = behind_ip(frame).filter(|begin| *begin < frame.len()) else { return false };
+        let place = self.rng.random_range(begin..frame.len());
+        frame[place] ^= 1 << self.rng.random_range(0..8);
+        true
     }
 }
 
@@ -109,7 +116,7 @@ mod tests {
         let (mut twice, mut wrong) = (0, 0);
         for _ in 0..100_000 {
             let mut changed = frame();
-            twice += u32::from(wire.pass(&mut changed));
+            twice += u32::from(wire.pass(&mut changed).doubled);
             assert_eq!(changed[ETHERNET + 1], 0);
             wrong += u32::from(changed[ETHERNET + 20..] != frame()[ETHERNET + 20..]);
         }

@@ -23,7 +23,7 @@ impl Results {
     /// Formats the links, one line per direction.
     pub fn links_csv(&self) -> String {
         let mut text = "link,capacity_bps,utilisation,measured_bps,cross_bps,free_bps,delay_mean_ns,delay_p50_ns,delay_p99_ns,\
-                        delay_max_ns,arrived,dropped,policed,lost,marked,loss\n"
+                        delay_max_ns,arrived,dropped,policed,lost,marked,loss,thinned,copies,damaged\n"
             .to_owned();
         for link in &self.summary.links {
             write_link(&mut text, link);
@@ -152,7 +152,7 @@ fn write_tcp(text: &mut String, tcp: &TcpInterval) {
 fn write_link(text: &mut String, link: &LinkResult) {
     let _ = writeln!(
         text,
-        "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{:.9}",
+        "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{:.9},{},{},{}",
         quoted(&link.link),
         or_empty(link.capacity_bps),
         or_empty(link.utilisation.map(|share| format!("{share:.6}"))),
@@ -169,6 +169,9 @@ fn write_link(text: &mut String, link: &LinkResult) {
         link.lost,
         link.marked,
         link.loss,
+        or_empty(link.thinned),
+        or_empty(link.copies),
+        or_empty(link.damaged),
     );
 }
 

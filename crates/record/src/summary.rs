@@ -145,6 +145,15 @@ pub struct LinkResult {
     pub marked: u64,
     /// Fraction of the packets that were dropped or lost.
     pub loss: f64,
+    /// ACKs that the ACK filter dropped, which do not count as dropped; absent in worlds that have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thinned: Option<u64>,
+    /// Packets that arrived a second time; absent in worlds that have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub copies: Option<u64>,
+    /// Packets damaged on the wire; absent in worlds that have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub damaged: Option<u64>,
 }
 
 /// A program that ran at a node.

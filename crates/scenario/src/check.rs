@@ -163,6 +163,12 @@ impl Scenario {
             check(&format!("{table}.queue.{}", error.key), false, error.reason)?;
         }
         self.check_buffer(table, link)
+        let filters = link.queue.as_ref().is_none_or(can_filter_acks);
+        check(
+            &format!("{table}.ack-filter"),
+            !link.ack_filter || filters,
+            "works in queues of kind `drop-tail`, `red`, `ramp`, `step`, `codel` and `fq-codel`",
+        )?;
     }
 
     fn check_bursts(&self, table: &str, link: &LinkSpec) -> Result<(), Mistake> {
@@ -238,6 +244,11 @@ impl Scenario {
         )?;
         let traced = path.iter().any(|hop| link(hop).trace.is_some());
         check("to", !traced, "the path has a link with a `trace`; measurements need a `rate` as ground truth")
+        check(
+            "to",
+            !path.iter().any(|hop| link(hop).ack_filter),
+            "the path has a link with an `ack-filter`: what probes change there cannot be told",
+        )?;
     }
 
     fn check_flow(&self, topology: &Topology, table: &str, flow: &FlowSpec) -> Result<(), Mistake> {
@@ -337,6 +348,13 @@ fn is_small(flow: &FlowSpec) -> bool {
 
 /// Checks rates that change, which replace everything else that says how fast a link is.
 fn check_rates(table: &str, link: &LinkSpec) -> Result<(), Mistake> {
+/// Whether a packet may leave the queue although it waits: other disciplines keep the times at which it will leave, or count
+/// what waits in their own queues.
+fn can_filter_acks(queue: &QueueSpec) -> bool {
+    use QueueSpec::{Codel, DropTail, FqCodel, Ramp, Red, Step};
+    matches!(queue, DropTail(_) | Red(_) | Ramp(_) | Step(_) | Codel(_) | FqCodel(_))
+}
+
     let Some(rates) = &link.rates else { return Ok(()) };
     let others = [
         ("rate", link.rate.is_some()),

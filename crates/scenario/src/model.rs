@@ -128,6 +128,10 @@ pub struct LinkSpec {
     /// Highest rate at which a token-bucket shaper sends its bursts, from a second bucket of one packet of the MTU;
     /// default: bursts leave at once.
     pub peak_rate: Option<Rate>,
+    /// Whether ACKs that wait in the queue are dropped where two newer ones of their connection make them redundant; default
+    /// no.
+    #[serde(default)]
+    pub ack_filter: bool,
     /// Policer that drops excess packets at arrival; default none.
     pub police: Option<Police>,
     /// Whether the link also exists in the reverse direction; default yes.

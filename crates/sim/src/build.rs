@@ -166,6 +166,7 @@ fn link_config(scenario: &Scenario, spec: &LinkSpec, back: bool, seed: u64) -> R
         duplicate: wire.duplicate,
         corrupt: wire.corrupt,
         ecn: wire.ecn,
+        ack_filter: spec.ack_filter,
         policer: spec.police.map(|police| (police.rate, police.burst)),
         ..LinkConfig::new(service, spec.delay, queue)
     })

@@ -115,6 +115,9 @@ pub struct LinkConfig {
     pub queue: Queue,
     /// Whether [`Network::change_queue`](crate::Network::change_queue) may replace the queue.
     pub changes: bool,
+    /// Whether ACKs that wait are dropped where two newer ones of their flow make them redundant; not with disciplines that
+    /// keep times of departure or queues of their own, except FQ-CoDel.
+    pub ack_filter: bool,
     /// Rate and burst of a policer that drops excess packets on arrival.
     pub policer: Option<(Rate, Bytes)>,
 }
@@ -141,6 +144,7 @@ impl LinkConfig {
             ecn: EcnField::Keep,
             queue,
             changes: false,
+            ack_filter: false,
             policer: None,
         }
     }

@@ -60,6 +60,17 @@ impl<T: Copy + Default> Ring<T> {
         self.head += 1;
     }
 
+    /// Removes the item at `position`, which must lie between head and tail; those before it move up, so removal near the
+    /// head is cheap.
+    pub(crate) fn remove(&mut self, position: u64) -> T {
+        let item = *self.at(position);
+        for position in (self.head..position).rev() {
+            *self.at_mut(position + 1) = *self.at(position);
+        }
+        self.head += 1;
+        item
+    }
+
     #[inline]
     pub(crate) fn front(&self) -> Option<&T> {
         (self.head != self.tail).then(|| &self.items[self.slot(self.head)])
@@ -132,6 +143,10 @@ mod tests {
             let (mut ring, mut model) = (Ring::new(), VecDeque::new());
             for step in steps {
                 match step {
+                    Some(item) if item < 100 && !model.is_empty() => {
+                        let index = item as usize % model.len();
+                        prop_assert_eq!(Some(ring.remove(ring.head() + index as u64)), model.remove(index));
+                    }
                     Some(item) => { ring.push(item); model.push_back(item); }
                     None => prop_assert_eq!(ring.pop(), model.pop_front()),
                 }

@@ -364,6 +364,9 @@ impl<'a> Run<'a> {
             lost: seen.lost.packets,
             marked: seen.marked,
             loss: 0.0,
+            thinned: Some(seen.thinned.packets),
+            copies: Some(seen.copies.packets),
+            damaged: Some(seen.damaged),
         };
         result.loss = result.loss_share();
         result

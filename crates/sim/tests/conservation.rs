@@ -86,11 +86,14 @@ fn links() -> impl Strategy<Value = LinkConfig> {
     let trace = prop::option::weighted(0.2, traces());
     let ecn = prop_oneof![4 => Just(EcnField::Keep), 1 => Just(EcnField::Clear)];
     let share = || prop_oneof![3 => Just(0.0), 1 => 0.0..0.1f64];
-    let wire = (share(), share(), ecn, trace);
+    let wire = (share(), share(), ecn, trace, prop::bool::weighted(0.3));
     (services(), queues(), 0..20_000i64, jitter, any::<bool>(), loss, policer, (varies, wire)).prop_map(
         |(service, queue, delay, jitter, reordering, loss, policer, (varies, wire))| {
-            let ((loss_bursts, changes), (duplicate, corrupt, ecn, delay_trace)) = (varies, wire);
+            let ((loss_bursts, changes), (duplicate, corrupt, ecn, delay_trace, filter)) = (varies, wire);
+            use QueueSpec::{Codel, DropTail, FqCodel, Red, Step};
+            let fits = matches!(queue, DropTail(_) | Red(_) | Step(_) | Codel(_) | FqCodel(_));
             LinkConfig {
+                ack_filter: filter && fits && !changes,
                 delay_trace,
                 duplicate,
                 corrupt,
@@ -248,9 +251,14 @@ fn check(world: &World) -> Result<(), TestCaseError> {
         let queued = link.queued();
         prop_assert_eq!(
             counts.arrived.packets,
-            served(link) + queued.packets + counts.dropped.packets + counts.policed.packets
+            served(link)
+                + queued.packets
+                + counts.dropped.packets
+                + counts.policed.packets
+                + counts.thinned.packets
         );
-        let bytes = counts.served_tcp.bytes + counts.served_other.bytes + queued.bytes;
+        let thinned = counts.thinned.bytes;
+        let bytes = counts.served_tcp.bytes + counts.served_other.bytes + queued.bytes + thinned;
         prop_assert_eq!(counts.arrived.bytes, bytes + counts.dropped.bytes + counts.policed.bytes);
         let left = served(link) + counts.copies.packets;
         prop_assert_eq!(left, counts.delivered.packets + counts.lost.packets + link.in_flight());

@@ -80,6 +80,12 @@ fn copies_and_losses_in_one_direction_are_as_many_as_told() {
     };
     let lossy = run("loss = 0.05", traffic);
     assert!(near(lossy.summary.links[0].lost, 0.05), "{}", lossy.summary.links[0].lost);
+    let results = run("duplicate = 0.1\ncorrupt = 0.02", traffic);
+    let [copies, damaged] =
+        [results.summary.links[0].copies, results.summary.links[0].damaged].map(Option::unwrap);
+    assert!(near(copies, 0.1 * 0.98) && near(damaged, 0.02), "{copies} {damaged}");
+    let text = results.links_csv();
+    assert!(text.lines().nth(1).unwrap().ends_with(&format!(",0,{copies},{damaged}")), "{text}");
     let mut config = link(mbps(10.0), MS(1), drop_tail(None));
     config.duplicate = 0.1;
     let mut network = Network::new(2);

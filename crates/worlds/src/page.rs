@@ -5,7 +5,8 @@ use headway_record::{Results, Series, Summary, TcpInterval};
 
 use crate::rows::{
     COMPLETION_COLUMNS, FLOW_COLUMNS, LINK_COLUMNS, MEASURE_COLUMNS, PROGRAM_COLUMNS, TRAFFIC_COLUMNS,
-    TRAFFIC_NOTE, completion_rows, flow_rows, link_rows, measure_rows, program_rows, traffic_rows,
+    TRAFFIC_NOTE, WIRE_COLUMNS, completion_rows, flow_rows, link_rows, measure_rows, program_rows,
+    traffic_rows, wire_rows,
 };
 use headway_figures::{CannotDraw, page};
 use headway_figures::{MAX_CURVES, Mark, Points};
@@ -35,6 +36,10 @@ pub(crate) fn page(results: &Results) -> Result<String, CannotDraw> {
     body += "<h2>Links</h2>\n";
     body += &page::table(LINK_COLUMNS, &link_rows(summary));
     body += "<p class=\"note\">Rates count every byte on the wire. Delay is the time from arrival to the start of transmission.</p>\n";
+    let wires = wire_rows(summary);
+    if !wires.is_empty() {
+        body += &page::table(WIRE_COLUMNS, &wires);
+    }
     body += &figure(&queues(summary, &results.series), "queue, kB")?;
     if !summary.traffic.is_empty() {
         body += "<h2>Other traffic</h2>\n";

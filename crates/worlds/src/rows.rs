@@ -79,6 +79,21 @@ fn link_row(link: &LinkResult) -> [String; 8] {
     ]
 }
 
+/// Columns of [`wire_rows`].
+pub const WIRE_COLUMNS: [&str; 4] = ["link", "ACKs thinned", "copies", "damaged"];
+
+/// Returns the links that dropped redundant ACKs, or doubled or damaged packets.
+pub fn wire_rows(summary: &Summary) -> Vec<[String; 4]> {
+    let counts = |link: &LinkResult| [link.thinned, link.copies, link.damaged];
+    let touched = |link: &&LinkResult| counts(link).iter().any(|count| count.is_some_and(|count| count > 0));
+    let text = |count: Option<u64>| count.map(|count| count.to_string()).unwrap_or_default();
+    let row = |link: &LinkResult| {
+        let [thinned, copies, damaged] = counts(link).map(text);
+        [link.link.clone(), thinned, copies, damaged]
+    };
+    summary.links.iter().filter(touched).map(row).collect()
+}
+
 /// Columns of [`traffic_rows`].
 pub const TRAFFIC_COLUMNS: [&str; 6] =
     ["traffic", "mean", "5 % of 1 ms*", "median*", "95 %*", "lost or in flight"];

@@ -4,7 +4,8 @@ use comfy_table::{Cell, CellAlignment, Table, presets};
 use headway_record::{Spread, Summary};
 use headway_worlds::rows::{
     COMPLETION_COLUMNS, FLOW_COLUMNS, LINK_COLUMNS, MEASURE_COLUMNS, PROGRAM_COLUMNS, TRAFFIC_COLUMNS,
-    TRAFFIC_NOTE, completion_rows, flow_rows, link_rows, measure_rows, program_rows, traffic_rows,
+    TRAFFIC_NOTE, WIRE_COLUMNS, completion_rows, flow_rows, link_rows, measure_rows, program_rows,
+    traffic_rows, wire_rows,
 };
 
 /// Formats a table; the first column holds text, the others numbers.
@@ -37,6 +38,10 @@ pub(crate) fn summary(summary: &Summary) -> String {
         text += &format!("{}\n", table(COMPLETION_COLUMNS, completions));
     }
     text += &table(LINK_COLUMNS, link_rows(summary)).to_string();
+    let wires = wire_rows(summary);
+    if !wires.is_empty() {
+        text += &format!("\n{}", table(WIRE_COLUMNS, wires));
+    }
     if !summary.traffic.is_empty() {
         text += &format!("\n{}\n{TRAFFIC_NOTE}", table(TRAFFIC_COLUMNS, traffic_rows(summary)));
     }

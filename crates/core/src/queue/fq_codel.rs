@@ -185,7 +185,8 @@ impl FqCodel {
         overfull.then(|| (0..self.groups.len()).max_by_key(|number| self.groups[*number].bytes)).flatten()
     }
 
-    /// The first packet of a queue, of `size` on the wire, was dropped because all together were too long.
+    /// A packet that waited in a queue, of `size` on the wire, was dropped: the first one because all together were too long,
+    /// or one that others made redundant.
     pub fn dropped(&mut self, number: usize, size: Bytes) {
         self.remove(number, size);
     }

@@ -209,3 +209,20 @@ fn a_kernels_queue_is_one_line_and_stands_alone() {
         error("rate = \"100 Mb/s\"\ndelay = \"10 ms\"\nbuffer = \"100 packets\"", "kernel-queue = \"fq\"");
     assert_eq!(found, "x.toml, line 12: `link[1].kernel-queue`: needs a `rate`");
 }
+
+#[test]
+fn acks_are_filtered_in_queues_that_can_lose_what_waits() {
+    for queue in ["", "queue = { kind = \"codel\" }", "queue = { kind = \"fq-codel\" }"] {
+        assert!(with_keys(&format!("ack-filter = true\n{queue}"), "").unwrap().link[0].ack_filter);
+    }
+    for queue in ["pie", "dualpi2", "xcp", "rcp", "classes"] {
+        let found =
+            with_keys(&format!("ack-filter = true\nqueue = {{ kind = \"{queue}\" }}"), "").unwrap_err();
+        assert!(found.contains("`link[0].ack-filter`: works in queues of kind `drop-tail`"), "{found}");
+    }
+    let change = "[[change]]\nat = \"1 s\"\nlink = \"a->b\"\nqueue = { kind = \"pie\" }";
+    assert!(with_keys("ack-filter = true", change).unwrap_err().contains("ack-filter"));
+    let measure = "[[measure]]\nfrom = \"a\"\nto = \"b\"";
+    let found = with_keys("ack-filter = true", measure).unwrap_err();
+    assert!(found.contains("`measure[0].to`: the path has a link with an `ack-filter`"), "{found}");
+}

@@ -6,6 +6,7 @@
 //! [`Link::serve`]. One that judges departures and accepts all is asked later, before anybody can see its verdict; see
 //! [`Link::judge_until`].
 
+mod ack_filter;
 mod judged;
 mod staged;
 mod state;
@@ -83,6 +84,8 @@ pub struct Link {
     staged: Option<Box<Staged>>,
     /// The discipline judges departures, which are known without it.
     judges: bool,
+    /// ACKs that wait make room for newer ones; only with `staged`.
+    filters_acks: bool,
     /// Position in `flight` of the first packet whose departure has not been judged, and when the transmission of the
     /// one before ends (ns); both only where the discipline `judges` them.
     unjudged: u64,
@@ -106,7 +109,8 @@ pub struct Link {
 impl Link {
     /// Returns an idle link; `seed` and `id` determine its random numbers.
     pub(crate) fn new(config: &LinkConfig, seed: u64, id: u64) -> Link {
-        let staged = config.queue.delays_departures() || !config.is_plain() || config.changes;
+        let staged =
+            config.queue.delays_departures() || !config.is_plain() || config.changes || config.ack_filter;
         let judges = !staged && config.queue.judges_departures();
         let server = Server::new(&config.service);
         Link {
@@ -147,6 +151,7 @@ impl Link {
                 })
             }),
             judges,
+            filters_acks: config.ack_filter,
             unjudged: 0,
             judged_until: 0,
             totals: Totals::default(),

@@ -67,6 +67,9 @@ impl Link {
         if matches!(self.queue, Queue::FqCodel(_)) {
             self.drop_excess();
         }
+        if self.filters_acks && packet.kind == Kind::Ack {
+            self.filter_acks(number);
+        }
         if is_idle { self.start_next(now, reports) } else { NextEvent::None }
     }
 
@@ -116,9 +119,14 @@ impl Link {
 
     /// Counts a packet that is dropped although its queue had accepted it.
     fn drop_waiting(&mut self, packet: &Packet) {
-        self.totals.left.add(packet.size);
-        self.totals.dropped_on_departure.add(packet.size);
         self.statistics.dropped.add(packet.size);
+        self.withdraw(packet);
+    }
+
+    /// A packet that the queue had accepted leaves it without being sent.
+    pub(super) fn withdraw(&mut self, packet: &Packet) {
+        self.totals.left.add(packet.size);
+        self.totals.withdrawn.add(packet.size);
         if packet.kind != Kind::Probe {
             self.withdrawn += u64::from(packet.size);
         }

@@ -56,10 +56,10 @@ pub(super) struct Totals {
     pub(super) accepted: Count,
     /// Dropped on arrival, by the queue discipline or the policer.
     pub(super) refused: Count,
-    /// Transmitted, or dropped on departure.
+    /// Transmitted, or dropped while they waited or on departure.
     pub(super) left: Count,
-    /// Of those, dropped on departure.
-    pub(super) dropped_on_departure: Count,
+    /// Of those, the dropped ones.
+    pub(super) withdrawn: Count,
     /// Datagrams and probe packets transmitted.
     pub(super) datagrams: Count,
     pub(super) probes: Count,
@@ -99,13 +99,13 @@ impl Totals {
     }
 
     fn served_tcp(&self) -> Count {
-        self.left.without(&[self.dropped_on_departure, self.datagrams, self.probes])
+        self.left.without(&[self.withdrawn, self.datagrams, self.probes])
     }
 
     fn delivered(&self) -> Count {
         let mut arrived = self.left;
         arrived.add_all(self.copies.packets, self.copies.bytes.get());
-        arrived.without(&[self.dropped_on_departure, self.on_wire, self.lost])
+        arrived.without(&[self.withdrawn, self.on_wire, self.lost])
     }
 }
 
@@ -126,6 +126,8 @@ pub struct LinkStatistics {
     pub dropped: Count,
     /// Packets dropped by the policer.
     pub policed: Count,
+    /// ACKs that the ACK filter dropped.
+    pub thinned: Count,
     /// Packets lost on the wire.
     pub lost: Count,
     /// Second copies of packets that the wire made.

@@ -179,6 +179,8 @@ impl Run<'_> {
             dropped: drops,
             marked: sum(|i| i.host_marks),
             lost: sum(|i| i.host_lost),
+            copies: Some(sum(|i| i.host_copies)),
+            damaged: Some(sum(|i| i.host_damaged)),
             ..LinkResult::default()
         };
         result.loss = result.loss_share();
