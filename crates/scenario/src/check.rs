@@ -50,6 +50,7 @@ impl Scenario {
             self.check_link(&format!("link[{index}]"), link)?;
         }
         let topology = Topology::new(self);
+        topology.check_spraying()?;
         for (index, flow) in self.flow.iter().enumerate() {
             self.check_flow(&topology, &format!("flow[{index}]"), flow)?;
         }
@@ -162,13 +163,13 @@ impl Scenario {
         if let Some(Err(error)) = link.queue.as_ref().map(QueueSpec::validate) {
             check(&format!("{table}.queue.{}", error.key), false, error.reason)?;
         }
-        self.check_buffer(table, link)
         let filters = link.queue.as_ref().is_none_or(can_filter_acks);
         check(
             &format!("{table}.ack-filter"),
             !link.ack_filter || filters,
             "works in queues of kind `drop-tail`, `red`, `ramp`, `step`, `codel` and `fq-codel`",
         )?;
+        self.check_buffer(table, link)
     }
 
     fn check_bursts(&self, table: &str, link: &LinkSpec) -> Result<(), Mistake> {
@@ -233,6 +234,7 @@ impl Scenario {
         let reverse = topology.route(&measure.to, &measure.from, &back);
         check("from", reverse.is_ok(), &format!("no way back: {}", reverse.err().unwrap_or_default()))?;
         let path = topology.route(&measure.from, &measure.to, &measure.via).unwrap_or_default();
+        let path: Vec<usize> = path.iter().flat_map(|hop| topology.parallel(*hop)).collect();
         let link = |hop: &usize| &self.link[topology.directions()[*hop].link];
         let limited = path.iter().any(|hop| link(hop).highest_rate().is_some());
         check("to", limited, "is reached over links without a rate: there is nothing to measure")?;
@@ -242,13 +244,13 @@ impl Scenario {
             !path.iter().any(several),
             "the path has a link with `classes`, `dualpi2` or `fq-codel`; measurements need one queue",
         )?;
-        let traced = path.iter().any(|hop| link(hop).trace.is_some());
-        check("to", !traced, "the path has a link with a `trace`; measurements need a `rate` as ground truth")
         check(
             "to",
             !path.iter().any(|hop| link(hop).ack_filter),
             "the path has a link with an `ack-filter`: what probes change there cannot be told",
         )?;
+        let traced = path.iter().any(|hop| link(hop).trace.is_some());
+        check("to", !traced, "the path has a link with a `trace`; measurements need a `rate` as ground truth")
     }
 
     fn check_flow(&self, topology: &Topology, table: &str, flow: &FlowSpec) -> Result<(), Mistake> {
@@ -346,8 +348,6 @@ fn is_small(flow: &FlowSpec) -> bool {
         || flow.receive_buffer < DEFAULT_RECEIVE_BUFFER
 }
 
-/// Checks rates that change, which replace everything else that says how fast a link is.
-fn check_rates(table: &str, link: &LinkSpec) -> Result<(), Mistake> {
 /// Whether a packet may leave the queue although it waits: other disciplines keep the times at which it will leave, or count
 /// what waits in their own queues.
 fn can_filter_acks(queue: &QueueSpec) -> bool {
@@ -355,6 +355,8 @@ fn can_filter_acks(queue: &QueueSpec) -> bool {
     matches!(queue, DropTail(_) | Red(_) | Ramp(_) | Step(_) | Codel(_) | FqCodel(_))
 }
 
+/// Checks rates that change, which replace everything else that says how fast a link is.
+fn check_rates(table: &str, link: &LinkSpec) -> Result<(), Mistake> {
     let Some(rates) = &link.rates else { return Ok(()) };
     let others = [
         ("rate", link.rate.is_some()),

@@ -134,6 +134,10 @@ pub struct LinkSpec {
     pub ack_filter: bool,
     /// Policer that drops excess packets at arrival; default none.
     pub police: Option<Police>,
+    /// Whether packets, whatever their flow, take turns over this link and the others like it between the same nodes; default
+    /// no: a path takes the first one.
+    #[serde(default)]
+    pub spray: bool,
     /// Whether the link also exists in the reverse direction; default yes.
     #[serde(default = "yes")]
     pub duplex: bool,

@@ -2,6 +2,9 @@
 
 use std::collections::{HashMap, VecDeque};
 
+use headway_core::Mistake;
+use headway_core::mistake::check;
+
 use crate::model::Scenario;
 
 /// One direction of a link.
@@ -15,6 +18,8 @@ pub struct Direction {
     pub from: usize,
     /// Index of the node at the receiving end.
     pub to: usize,
+    /// Whether packets take turns over it and the others like it between the same nodes; paths then have the first.
+    pub sprays: bool,
     /// Name in results: `left->right`.
     pub name: String,
 }
@@ -38,9 +43,9 @@ impl Topology {
         }
         for (index, link) in scenario.link.iter().enumerate() {
             let (from, to) = (topology.add_node(&link.from), topology.add_node(&link.to));
-            topology.add_direction((index, false), (from, &link.from), (to, &link.to));
+            topology.add_direction((index, false, link.spray), (from, &link.from), (to, &link.to));
             if link.duplex {
-                topology.add_direction((index, true), (to, &link.to), (from, &link.from));
+                topology.add_direction((index, true, link.spray), (to, &link.to), (from, &link.from));
             }
         }
         topology
@@ -49,6 +54,30 @@ impl Topology {
     /// Returns all directions, indexed as in the networks built from them.
     pub fn directions(&self) -> &[Direction] {
         &self.directions
+    }
+
+    /// Returns the directions from one node to another, in order.
+    fn between(&self, from: usize, to: usize) -> impl Iterator<Item = usize> {
+        let ends =
+            move |index: &usize| (self.directions[*index].from, self.directions[*index].to) == (from, to);
+        (0..self.directions.len()).filter(ends)
+    }
+
+    /// Returns the directions that packets take whose path has this one: itself, or all that take turns with it, in order.
+    pub fn parallel(&self, index: usize) -> Vec<usize> {
+        let Direction { from, to, sprays, .. } = self.directions[index];
+        if sprays { self.between(from, to).collect() } else { vec![index] }
+    }
+
+    /// Checks that packets can take turns wherever they are to.
+    pub(crate) fn check_spraying(&self) -> Result<(), Mistake> {
+        for direction in self.directions.iter().filter(|direction| direction.sprays) {
+            let all: Vec<usize> = self.between(direction.from, direction.to).collect();
+            let rule = "needs another link between the same nodes, and `spray` at all of them";
+            let right = all.len() > 1 && all.iter().all(|index| self.directions[*index].sprays);
+            check(&format!("link[{}].spray", direction.link), right, rule)?;
+        }
+        Ok(())
     }
 
     /// Returns the number of nodes.
@@ -149,13 +178,18 @@ impl Topology {
         number
     }
 
-    fn add_direction(&mut self, (link, back): (usize, bool), from: (usize, &str), to: (usize, &str)) {
+    fn add_direction(
+        &mut self,
+        (link, back, sprays): (usize, bool, bool),
+        from: (usize, &str),
+        to: (usize, &str),
+    ) {
         let mut name = format!("{}->{}", from.1, to.1);
-        let parallel = self.directions.iter().filter(|d| (d.from, d.to) == (from.0, to.0)).count();
+        let parallel = self.between(from.0, to.0).count();
         if parallel > 0 {
             name += &format!(" ({})", parallel + 1);
         }
         self.leaving[from.0].push(self.directions.len());
-        self.directions.push(Direction { link, back, from: from.0, to: to.0, name });
+        self.directions.push(Direction { link, back, from: from.0, to: to.0, sprays, name });
     }
 }

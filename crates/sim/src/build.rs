@@ -253,6 +253,13 @@ impl Builder {
             let config = LinkConfig { changes, ..link_config(scenario, spec, direction.back, queue_seed)? };
             self.links.push((self.network.add_link(&config), direction.name.clone()));
         }
+        for (number, direction) in self.topology.directions().iter().enumerate() {
+            let parallel = self.topology.parallel(number);
+            if direction.sprays && parallel.first() == Some(&number) {
+                let links: Vec<LinkId> = parallel.iter().map(|number| self.links[*number].0).collect();
+                self.network.spray(&links);
+            }
+        }
         Ok(())
     }
 
@@ -363,11 +370,19 @@ impl Builder {
         let forward = self.route(&spec.from, &spec.to, &spec.via)?;
         let reverse = self.route(&spec.to, &spec.from, &back)?;
         let link = |direction: &usize| &scenario.link[self.topology.directions()[*direction].link];
-        let slowest = forward.iter().filter_map(|hop| Some((link(hop).lowest_rate()?, *hop))).min();
+        // Links that take turns pass so many times what the slowest of them passes.
+        let rate_of = |hop: &usize, rate: fn(&LinkSpec) -> Option<Rate>| {
+            let links = self.topology.parallel(*hop);
+            let least = links.iter().filter_map(|member| rate(link(member))).min()?;
+            Some(least.scale(links.len() as f64))
+        };
+        let slowest =
+            forward.iter().filter_map(|hop| Some((rate_of(hop, LinkSpec::lowest_rate)?, *hop))).min();
         let (lowest, slowest) =
             slowest.ok_or_else(|| Mistake::new("to", "is reached over links without a rate"))?;
-        let highest = link(&slowest).highest_rate().unwrap_or(lowest);
-        let policed = forward.iter().filter_map(|hop| Some((link(hop).police?.rate, *hop))).min();
+        let highest = rate_of(&slowest, LinkSpec::highest_rate).unwrap_or(lowest);
+        let police = |link: &LinkSpec| Some(link.police?.rate);
+        let policed = forward.iter().filter_map(|hop| Some((rate_of(hop, police)?, *hop))).min();
         let narrow = policed.filter(|(rate, _)| *rate < lowest).map_or(slowest, |(_, hop)| hop);
         let line = spec.line.unwrap_or(highest.scale(LINE_RATE_FACTOR));
         let propagation: Duration = forward.iter().chain(&reverse).map(|hop| link(hop).first_delay()).sum();

@@ -65,7 +65,8 @@ pub struct Measured {
 }
 
 /// The true available bandwidth of a path during a measurement: the minimum over its links of the capacity, or the
-/// rate of a policer if lower, minus all other packets that the link accepted.
+/// rate of a policer if lower, minus all other packets that the link accepted. A link that takes turns with others counts so
+/// many times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Truth {
     /// Available bandwidth.
@@ -83,6 +84,8 @@ pub struct Truth {
 #[derive(Debug)]
 pub struct Measurements {
     config: MeasurementConfig,
+    /// The links that packets take, each with the number of links that take turns there.
+    links: Vec<(LinkId, u64)>,
     prober: ProberId,
     sender: GapSender,
     current: Option<Current>,
@@ -117,8 +120,16 @@ struct Counted {
 impl Measurements {
     /// Adds measurements to a network; `seed` and `id` determine the random numbers of their hosts.
     pub fn new(network: &mut Network, config: MeasurementConfig, seed: u64, id: u64) -> Measurements {
-        let prober = network.add_prober(&config.path, Some(config.narrow));
-        network.watch(&config.path);
+        // What one of several links that take turns saw of a stream does not tell what was free.
+        let tap = Some(config.narrow).filter(|narrow| network.parallel(*narrow).len() == 1);
+        let prober = network.add_prober(&config.path, tap);
+        let bundles = config.path.iter().map(|link| network.parallel(*link));
+        let with_count = |links: Vec<LinkId>| {
+            let count = links.len() as u64;
+            links.into_iter().map(move |link| (link, count))
+        };
+        let links: Vec<(LinkId, u64)> = bundles.flat_map(with_count).collect();
+        links.iter().for_each(|(link, _)| network.watch(&[*link]));
         let seed = random::generator(seed, "measurement", id).next_u64();
         Measurements {
             prober,
@@ -129,6 +140,7 @@ impl Measurements {
             ended: Vec::new(),
             streams: Vec::new(),
             seed,
+            links,
             config,
         }
     }
@@ -191,11 +203,11 @@ impl Measurements {
             let own = network.accepted_of(self.prober, *id).get();
             Counted { others: link.accepted() - own, datagrams: link.accepted_datagrams() }
         };
-        self.config.path.iter().map(count).collect()
+        self.links.iter().map(|(link, _)| count(link)).collect()
     }
 
     fn displaced(&self, network: &Network) -> i64 {
-        self.config.path.iter().map(|link| network.displaced(*link)).sum()
+        self.links.iter().map(|(link, _)| network.displaced(*link)).sum()
     }
 
     /// Stores the result with the truth, and schedules the next measurement.
@@ -227,9 +239,10 @@ impl Measurements {
 
     fn truth(&self, network: &Network, current: &Current) -> Option<Truth> {
         let (begin, end) = (current.begin, network.now());
-        let links = self.config.path.iter().zip(&current.counted).zip(self.counted(network));
-        let on_link = |((id, before), after): ((&LinkId, &Counted), Counted)| {
-            let rate = |bytes: u64| Rate::of(Bytes::new(bytes), end - begin);
+        let links = self.links.iter().zip(&current.counted).zip(self.counted(network));
+        let on_link = |(((id, count), before), after): ((&(LinkId, u64), &Counted), Counted)| {
+            // Of links that take turns each gets an equal part of the packets.
+            let rate = |bytes: u64| Rate::of(Bytes::new(bytes * *count), end - begin);
             let capacity = rate(network.link(*id).limit(begin, end)?.get())?;
             Some(Truth {
                 free: capacity.saturating_sub(rate(after.others - before.others)?),

@@ -169,6 +169,12 @@ fn check(number: usize, spec: &LinkSpec) -> Result<(), Mistake> {
         ("corrupt", spec.corrupt > 0.0, WIRE),
         ("ecn", spec.ecn != EcnField::Keep, WIRE),
         ("reverse", spec.reverse.is_some(), WIRE),
+        ("spray", spec.spray, "kernels send all packets of a connection over one link; use `--on sim`"),
+        (
+            "ack-filter",
+            spec.ack_filter,
+            "in the kernel it is a setting of a queue: `kernel-queue = \"cake unlimited ack-filter\"`",
+        ),
         (
             "trace",
             spec.trace.is_some(),

@@ -180,3 +180,32 @@ fn changes_during_the_run_are_checked_key_by_key() {
         assert!(found.contains(reason), "found    {found}\nexpected {reason}");
     }
 }
+
+#[test]
+fn all_links_between_two_nodes_take_turns_or_none() {
+    let link = |from: &str, to: &str, keys: &str| {
+        format!("[[link]]\nfrom = \"{from}\"\nto = \"{to}\"\nrate = \"1 Mb/s\"\n{keys}\n")
+    };
+    let with = |links: &[String]| read(&format!("duration = \"1 s\"\n{}{FLOW}", links.concat()), &[]);
+    let spray = "spray = true";
+    // The second is the other way round, but is duplex, too.
+    let both = with(&[link("a", "b", spray), link("b", "a", spray)]).unwrap();
+    let topology = Topology::new(&both);
+    let route = topology.route("a", "b", &[]).unwrap();
+    let names = |index: usize| -> Vec<&str> {
+        topology.parallel(index).iter().map(|member| topology.directions()[*member].name.as_str()).collect()
+    };
+    assert_eq!((names(route[0]), names(1)), (vec!["a->b", "a->b (2)"], vec!["b->a", "b->a (2)"]));
+    let plain = with(&[link("a", "b", ""), link("a", "b", "")]).unwrap();
+    assert_eq!(Topology::new(&plain).parallel(0), [0]);
+    let one_way = "spray = true\nduplex = false";
+    for links in [
+        vec![link("a", "b", spray)],
+        vec![link("a", "b", spray), link("a", "b", "")],
+        vec![link("a", "b", spray), link("a", "c", spray)],
+        vec![link("a", "b", spray), link("a", "b", one_way)],
+    ] {
+        let found = with(&links).unwrap_err().to_string();
+        assert!(found.contains("`link[0].spray`: needs another link between the same nodes"), "{found}");
+    }
+}

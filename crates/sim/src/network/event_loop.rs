@@ -207,7 +207,7 @@ impl Network {
 
     /// Puts a packet on a link.
     #[inline(always)]
-    fn join(&mut self, link: u32, packet: Packet) {
+    pub(super) fn join(&mut self, link: u32, packet: Packet) {
         let next_event = self.links[link as usize].push(self.queues.now, packet, &mut self.reports);
         self.queues.add_link_event(link as usize, next_event);
     }
@@ -259,7 +259,7 @@ impl Network {
         self.arrive_at_station(hop, &packet);
     }
 
-    /// Handles a packet at the end of its route, or at a tap or card on the way.
+    /// Handles a packet at the end of its route, or at a tap, a card or a bundle on the way.
     #[inline]
     fn arrive_at_station(&mut self, hop: u32, packet: &Packet) {
         if hop == DESTINATION { self.deliver(packet) } else { self.pass_station(hop, packet) }

@@ -1,5 +1,6 @@
 //! A network of links, flows, sources and probers in virtual time.
 
+mod bundles;
 mod event_loop;
 mod event_queues;
 mod flows;
@@ -16,6 +17,7 @@ use headway_host::nic::{Coalescing, Nic};
 use headway_traffic::random;
 use rand::Rng;
 
+use self::bundles::{Bundle, first_of};
 use self::event_queues::EventQueues;
 pub use self::flows::Completion;
 use self::flows::{Flow, Groups};
@@ -34,11 +36,13 @@ use crate::transport::sender::Sender;
 
 /// Marks the end of a route.
 const DESTINATION: u32 = u32::MAX;
-/// Hops from here on are no links: taps, cards that hold ACKs, and the end of the route.
+/// Hops from here on are no links: taps, cards that hold ACKs, bundles of links, and the end of the route.
 const FIRST_STATION: u32 = 1 << 30;
 /// Hops from here on are cards.
 const FIRST_CARD: u32 = 1 << 31;
-const _: () = assert!(MAX_COMPONENTS <= FIRST_STATION as usize);
+/// Hops from here on are bundles, each by the number of its first link.
+const FIRST_BUNDLE: u32 = 3 << 30;
+const _: () = assert!(MAX_COMPONENTS < FIRST_STATION as usize);
 /// In place of the number of a card: the receiver has none.
 const NO_CARD: u32 = u32::MAX;
 /// In place of the number of a line: packets leave when they are due.
@@ -77,6 +81,8 @@ pub struct Network {
     /// Links, routes or flows were added since the partitions were computed.
     topology_changed: bool,
     links: Vec<Link>,
+    /// Links that take turns, in order of their first ones.
+    bundles: Vec<Bundle>,
     /// All routes, concatenated: numbers of links and stations, then `DESTINATION`.
     routes: Vec<u32>,
     /// Index in `routes` at which the route over these hops begins.
@@ -104,6 +110,7 @@ impl Network {
             constraints: Constraints::default(),
             topology_changed: true,
             links: Vec::new(),
+            bundles: Vec::new(),
             routes: Vec::new(),
             known_routes: HashMap::new(),
             senders: Vec::new(),
@@ -169,7 +176,7 @@ impl Network {
     /// Returns the index in `routes` of the route over `links` and the `stations` between them, each with the number of
     /// links before it, in order.
     fn add_route_with_stations(&mut self, links: &[LinkId], stations: &[(usize, u32)]) -> u32 {
-        let mut hops: Vec<u32> = links.iter().map(|link| link.0).collect();
+        let mut hops: Vec<u32> = links.iter().map(|link| self.hop(*link)).collect();
         for (before, station) in stations.iter().rev() {
             hops.insert((*before).min(links.len()), *station);
         }
@@ -273,7 +280,8 @@ impl Network {
 /// Returns the first link of the route at this index; a number that no link has if there is none.
 fn first_link(routes: &[u32], route: u32) -> u32 {
     let hops = routes[route as usize..].iter();
-    hops.copied().find(|hop| *hop < FIRST_STATION || *hop == DESTINATION).unwrap_or(DESTINATION)
+    let first = hops.copied().find(|hop| *hop < FIRST_STATION || *hop >= FIRST_BUNDLE);
+    first.map_or(DESTINATION, first_of)
 }
 
 /// Returns the number of the next component of a kind.

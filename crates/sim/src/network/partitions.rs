@@ -51,6 +51,12 @@ impl Constraints {
         self.pairs.push((LinkEnd::Egress(home.0 as usize), LinkEnd::Ingress(out.0 as usize)));
     }
 
+    /// Packets take turns over both links.
+    pub(super) fn parallel(&mut self, one: LinkId, other: LinkId) {
+        self.pairs.push((LinkEnd::Ingress(one.0 as usize), LinkEnd::Ingress(other.0 as usize)));
+        self.pairs.push((LinkEnd::Egress(one.0 as usize), LinkEnd::Egress(other.0 as usize)));
+    }
+
     /// Two links deliver to the same network card.
     pub(super) fn card(&mut self, one: LinkId, other: LinkId) {
         self.pairs.push((LinkEnd::Egress(one.0 as usize), LinkEnd::Egress(other.0 as usize)));

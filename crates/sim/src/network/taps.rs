@@ -5,7 +5,7 @@
 
 use headway_core::{Bytes, Instant};
 
-use super::{FIRST_CARD, FIRST_STATION, Network, number};
+use super::{FIRST_BUNDLE, FIRST_CARD, FIRST_STATION, Network, number};
 use crate::config::{FlowId, TapId, TapPlace, TcpConfig};
 use crate::packet::{Kind, Packet, REPORT, RETRANSMITTED, WINDOW_PROBE};
 
@@ -111,6 +111,9 @@ impl Network {
     /// Passes a packet on at a station that is not the end of its route.
     #[cold]
     pub(super) fn pass_station(&mut self, station: u32, packet: &Packet) {
+        if station >= FIRST_BUNDLE {
+            return self.send_in_turn(station, packet);
+        }
         let packet = Packet { route: packet.route + 1, ..*packet };
         if station >= FIRST_CARD {
             return self.receive_at_card((station - FIRST_CARD) as usize, &packet);

@@ -155,6 +155,8 @@ fn links_that_vary_and_changes_are_refused_by_their_key() {
         ("corrupt = 0.1", "link[0].corrupt"),
         ("ecn = \"clear\"", "link[0].ecn"),
         ("reverse = { loss = 0.1 }", "link[0].reverse"),
+        ("ack-filter = true", "link[0].ack-filter"),
+        ("spray = true\n[[link]]\nfrom = \"a\"\nto = \"b\"\nspray = true", "link[0].spray"),
         ("queue = { kind = \"classes\" }", "link[0].queue.kind"),
         ("queue = { kind = \"dualpi2\" }", "link[0].queue.kind"),
         ("[[change]]\nat = \"1 s\"\nlink = \"a->b\"\nqueue = { kind = \"codel\" }", "change[0]"),

@@ -215,6 +215,9 @@ fn check_link(index: usize, link: &LinkSpec) -> Result<(), Error> {
         ("burst", link.burst.is_none()),
         ("loss-bursts", !loses_in_bursts(link) || link.highest_rate().is_some()),
         ("police", link.police.is_none()),
+        ("ack-filter", !link.ack_filter),
+        // The kernels of the lab's nodes send all packets of a connection over one link.
+        ("spray", !link.spray),
     ];
     refuse(&format!("link[{index}]"), &keys)
 }

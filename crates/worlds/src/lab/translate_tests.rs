@@ -257,3 +257,17 @@ fn the_network_of_a_scenario_becomes_a_lab_of_its_own() {
         spec.links
     );
 }
+
+#[test]
+fn thinned_acks_and_sprayed_packets_are_refused_by_their_key() {
+    let second = "[[link]]\nfrom = \"a\"\nto = \"b\"\nspray = true";
+    for (keys, key) in [("ack-filter = true", "ack-filter"), (&format!("spray = true\n{second}"), "spray")] {
+        let text = format!(
+            "duration = \"5 s\"\n[[link]]\nfrom = \"a\"\nto = \"b\"\nrate = \"10 Mb/s\"\n{keys}\n\
+             [[flow]]\nfrom = \"a\"\nto = \"b\"\ncontroller = \"reno\"\n"
+        );
+        let scenario = Scenario::parse(&text, Path::new("x.toml"), &[]).unwrap();
+        let found = Translated::new(&scenario).unwrap_err().to_string();
+        assert_eq!(found, format!("the lab does not support this value of `link[0].{key}`; use --on sim"));
+    }
+}
