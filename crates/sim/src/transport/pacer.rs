@@ -43,6 +43,11 @@ impl Pacer {
         self.next
     }
 
+    /// Lets the next segment leave at `now`: Linux does not pace what it sends when a retransmission timer expires.
+    pub(crate) fn release(&mut self, now: u64) {
+        self.next = self.next.min(now);
+    }
+
     /// Records that a segment of `size` wire bytes leaves now, the `first` of a burst or not.
     pub(crate) fn sent(&mut self, now: u64, size: u16, first: bool, pace: &Pace) {
         let gap = match pace.rate {
@@ -105,6 +110,23 @@ mod tests {
             now
         };
         (0..count).map(|_| burst()).collect()
+    }
+
+    #[test]
+    fn a_timeout_ends_the_wait_after_a_very_long_round_trip() {
+        let mut pacer = Pacer::default();
+        let hour = 3_600_000_000_000;
+        pacer.sent(
+            0,
+            FULL,
+            true,
+            &Pace { rate: None, bursts: false, cwnd: 1, smoothed: hour, slow_start: false },
+        );
+        assert!(pacer.blocked(hour / 2));
+        pacer.release(hour / 2);
+        assert!(!pacer.blocked(hour / 2));
+        pacer.sent(hour / 2, FULL, true, &pace(12.304, false));
+        assert_eq!(pacer.next(), hour / 2 + 1_000_000);
     }
 
     #[test]

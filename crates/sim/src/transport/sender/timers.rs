@@ -52,6 +52,9 @@ impl Sender {
             return Some(probe);
         }
         self.counters.timeouts += 1;
+        if let Some(pacer) = &mut self.pacer {
+            pacer.release(now);
+        }
         let flight = self.in_flight() as u32;
         self.tlp.end();
         self.rack.reo_timeout = u64::MAX;
