@@ -11,6 +11,7 @@ mod method;
 mod normal;
 pub mod null;
 pub mod offline;
+pub(crate) mod onset;
 pub mod pathchirp;
 pub mod pathload;
 pub mod ppdd;

@@ -1,9 +1,9 @@
 //! The answer that a measurement gives in each phase.
 
-use crate::units::{Bytes, Duration};
+use crate::units::{Bytes, Duration, Rate};
 
 use super::answer::{Answer, Claim, Failure, Interval};
-use super::mixture::LEVELS;
+use super::mixture::{LEVELS, Spread};
 use super::phase::{Fallback, Phase};
 use super::probe::FULL_PACKET;
 use super::{Change, Measurement, PathKind};
@@ -11,18 +11,28 @@ use super::{Change, Measurement, PathKind};
 /// An interval whose upper end exceeds this share of the timestamp limit has no upper end.
 const NEAR_LIMIT: f64 = 0.9;
 
+/// What a policer leaves free that only one stream showed is taken to be this share of what that stream received of it.
+const DOUBTED: f64 = 0.5;
+
 impl Measurement {
     /// Returns the answer so far, which is final once [`Measurement::next_step`] returns `Done`.
     pub fn answer(&self) -> Answer {
         let (added_delay, added_delay_max) = self.baseline.added().unwrap_or_default();
-        let available = self.available();
+        let available = self.available().map(|interval| Interval {
+            rate: if interval.high.is_none() { self.doubted(interval.rate) } else { interval.rate },
+            low: self.doubted(interval.low),
+            ..interval
+        });
         Answer {
             claims: available.map_or_else(|_| Vec::new(), |interval| self.claims(interval)),
             available,
             path_kind: self.path_kind(),
             change: self.change(),
             // Timestamps that are too coarse do not give a capacity.
-            capacity: self.capacity.filter(|_| self.stamp_limit.is_none()),
+            capacity: match &self.phase {
+                Phase::Policed(policed) => Some(policed.rate()),
+                _ => self.capacity.filter(|_| self.stamp_limit.is_none()),
+            },
             bucket: self.bucket(),
             highest_rate: self.tally.highest,
             streams_used: self.tally.used,
@@ -36,14 +46,18 @@ impl Measurement {
         }
     }
 
-    fn available(&self) -> Result<Interval, Failure> {
+    pub(super) fn available(&self) -> Result<Interval, Failure> {
         if self.tally.packets > 0 && self.tally.lost == self.tally.packets {
             return Err(Failure::AllLost);
         }
         if let Some(capacity) = self.too_slow() {
             return Err(Failure::TooSlow(capacity));
         }
-        let interval = match &self.phase {
+        let between = |spread: Spread| {
+            let (low, high) = spread.interval_90();
+            Interval { rate: spread.median, low, high: Some(high) }
+        };
+        let interval = match self.phase.method() {
             Phase::Response(response) => response.spread().map(|spread| {
                 let (low, high) = spread.interval_90();
                 match self.stamp_limit {
@@ -51,10 +65,8 @@ impl Measurement {
                     _ => Interval { rate: spread.median, low, high: Some(high) },
                 }
             }),
-            Phase::Shaped(shaped) => shaped.spread().map(|spread| {
-                let (low, high) = spread.interval_90();
-                Interval { rate: spread.median, low, high: Some(high) }
-            }),
+            Phase::Shaped(shaped) => shaped.spread().map(between),
+            Phase::Policed(policed) => policed.spread().map(between),
             Phase::Track(track) => track.interval(),
             Phase::Search(search) => search.interval(),
             Phase::AtLeast(rate) => Some(Interval { rate: *rate, low: *rate, high: None }),
@@ -62,9 +74,18 @@ impl Measurement {
                 Some(Interval { rate: *rate, low: *rate, high: None })
             }
             Phase::Startup(_) | Phase::Capacity(_) | Phase::Pairs(_) | Phase::ShaperSearch(_) => None,
+            Phase::PolicerSearch(_) => None,
         };
         let failure = || self.given_up.map_or_else(|| self.most_frequent_failure(), Failure::from);
         interval.ok_or_else(failure)
+    }
+
+    /// Returns the lower end of an interval, which includes the rate of a policer that is likely but not certain.
+    fn doubted(&self, low: Rate) -> Rate {
+        match (&self.phase, self.policer_search.doubt()) {
+            (Phase::Policed(_), _) | (_, None) => low,
+            (_, Some(received)) => low.min(received.scale(DOUBTED)),
+        }
     }
 
     fn others_lost(&self, available: Result<Interval, Failure>) -> Option<f64> {
@@ -76,8 +97,9 @@ impl Measurement {
     }
 
     fn path_kind(&self) -> Option<PathKind> {
-        match &self.phase {
+        match self.phase.method() {
             Phase::Shaped(_) => Some(PathKind::Shaped),
+            Phase::Policed(_) => Some(PathKind::Policed),
             Phase::Response(_) if self.stamp_limit.is_some() => Some(PathKind::TooFast),
             Phase::Response(response) if response.spread().is_some() => Some(response.path_kind()),
             _ => None,
@@ -85,12 +107,15 @@ impl Measurement {
     }
 
     fn bucket(&self) -> Option<Bytes> {
-        let Phase::Shaped(shaped) = &self.phase else { return None };
-        Some(shaped.bucket(&self.account, &self.baseline))
+        match &self.phase {
+            Phase::Shaped(shaped) => Some(shaped.bucket(&self.account, &self.baseline)),
+            Phase::Policed(policed) => Some(policed.bucket()),
+            _ => None,
+        }
     }
 
     fn change(&self) -> Option<Change> {
-        let Phase::Response(response) = &self.phase else { return None };
+        let Phase::Response(response) = self.phase.method() else { return None };
         response.change().filter(|_| self.stamp_limit.is_none())
     }
 
@@ -99,13 +124,17 @@ impl Measurement {
         if available.high.is_none() {
             return levels.map(|percent| Claim { percent, low: available.low, high: None }).collect();
         }
-        let spread = match &self.phase {
+        let spread = match self.phase.method() {
             Phase::Response(response) => response.spread(),
             Phase::Shaped(shaped) => shaped.spread(),
+            Phase::Policed(policed) => policed.spread(),
             _ => None,
         };
         let intervals = spread.into_iter().flat_map(|spread| spread.intervals);
-        levels.zip(intervals).map(|(percent, (low, high))| Claim { percent, low, high: Some(high) }).collect()
+        levels
+            .zip(intervals)
+            .map(|(percent, (low, high))| Claim { percent, low: self.doubted(low), high: Some(high) })
+            .collect()
     }
 
     /// Returns the most common refusal, which explains a missing estimate better than an exhausted budget does.

@@ -8,6 +8,7 @@
 //! pairs        packet pairs, if the gaps of those differ (default method only)
 //! shaper       longer trains, if those fitted into a token bucket or no stream made the gaps grow
 //! measure      streams near the available bandwidth, until certain, out of budget or out of time
+//! policer      a long train at the end, and further ones once loss sets in after a burst (default method only)
 //! ```
 
 mod answer;
@@ -24,6 +25,9 @@ mod mixture;
 mod pairs;
 mod path_kind;
 mod phase;
+mod policed;
+mod policer_phase;
+mod policer_search;
 mod probe;
 mod queue_limit;
 mod response;
@@ -50,14 +54,15 @@ use bucket::Account;
 use delay::Baseline;
 use jitter::Span;
 use phase::Phase;
+use policer_search::PolicerSearch;
 use probe::Probe;
 use queue_limit::QueueLimit;
 use shaper_search::ShaperSearch;
 use startup::Startup;
 use timestamp_resolution::TimestampResolution;
 
-/// Number of packets in the longest stream of any method.
-pub const MAX_STREAM_PACKETS: u32 = response::GAP_LIMITS.1 + 1;
+/// Number of packets in the longest stream of any method: the last train of the default method in packets of 1 kB.
+pub const MAX_STREAM_PACKETS: u32 = 2_048;
 
 /// The parameters and limits of a measurement.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -109,6 +114,9 @@ pub struct Measurement {
     queue_limit: QueueLimit,
     account: Account,
     shaper_search: ShaperSearch,
+    policer_search: PolicerSearch,
+    /// Time and bytes spent before the latest search for a policer, its first train included.
+    before_search: (Duration, Bytes),
     tally: Tally,
     /// When the last stream was reported.
     observed: Instant,
@@ -140,6 +148,8 @@ impl Measurement {
             queue_limit: QueueLimit::new(config.gentle),
             account: Account::default(),
             shaper_search: ShaperSearch::default(),
+            policer_search: PolicerSearch::default(),
+            before_search: (Duration::ZERO, Bytes::ZERO),
             observed: now,
             tally: Tally::default(),
             given_up: None,
@@ -159,7 +169,25 @@ impl Measurement {
 
     /// Returns the next stream to send, or that the measurement is over.
     pub fn next_step(&mut self, now: Instant) -> Step {
-        let schedule = match &self.phase {
+        if self.given_up.is_some() || self.too_slow().is_some() {
+            return Step::Done;
+        }
+        self.check_for_policer(now);
+        let next = self.next_stream(now).filter(|schedule| self.is_affordable(now, schedule));
+        let Some(schedule) = next.or_else(|| self.begin_last_train(now)) else { return Step::Done };
+        let drained_in = (self.ready - now).max(Duration::ZERO);
+        if drained_in > Duration::ZERO {
+            return Step::Wait(drained_in);
+        }
+        self.asked = (now, schedule.duration());
+        Step::Send(schedule)
+    }
+
+    /// Returns the next stream of the present phase, unless it is complete.
+    fn next_stream(&self, now: Instant) -> Option<Schedule> {
+        // Since the last packet, including the wait for lost ones.
+        let idle = now.max(self.ready) - (self.asked.0 + self.asked.1);
+        Some(match &self.phase {
             Phase::Startup(startup) => startup.schedule(),
             Phase::Capacity(capacity) => capacity.schedule(),
             Phase::Pairs(pairs) => pairs.schedule(),
@@ -167,31 +195,33 @@ impl Measurement {
             Phase::Response(response) if !response.is_done() && !self.causes_overflows() => {
                 response.schedule(&self.queue_limit, &self.baseline)
             }
+            Phase::PolicerSearch(search) => {
+                search.train.clone().unwrap_or_else(|| self.policer_search.schedule(self.config.packet, idle))
+            }
+            Phase::Policed(policed) if !policed.is_done() => policed.schedule(idle),
             Phase::Shaped(shaped) if !shaped.is_done() && !self.causes_overflows() => {
                 let idle = now.max(self.ready) - self.observed + self.config.rtt;
                 shaped.schedule(&self.account, &self.queue_limit, &self.baseline, idle)
             }
             Phase::Track(track) if !track.is_done() => track.schedule(),
             Phase::Search(search) if !search.is_done() => search.schedule(),
-            _ => return Step::Done,
-        };
-        if self.given_up.is_some() || self.too_slow().is_some() {
-            return Step::Done;
+            _ => return None,
+        })
+    }
+
+    /// Returns whether budget and time suffice for this stream.
+    fn is_affordable(&self, now: Instant, schedule: &Schedule) -> bool {
+        if matches!(&self.phase, Phase::PolicerSearch(search) if search.train.is_some()) {
+            // Its size is what remains.
+            return true;
         }
         let over_budget = self.tally.bytes + schedule.bytes() > self.budget();
         if over_budget || now - self.started >= self.time_limit() {
-            return Step::Done;
+            return false;
         }
         let drained_in = (self.ready - now).max(Duration::ZERO);
         let over = now + drained_in + schedule.duration() + self.overhead - self.started;
-        if self.within.is_some_and(|within| over > within) && self.can_answer() {
-            return Step::Done;
-        }
-        if drained_in > Duration::ZERO {
-            return Step::Wait(drained_in);
-        }
-        self.asked = (now, schedule.duration());
-        Step::Send(schedule)
+        !(self.within.is_some_and(|within| over > within) && self.can_answer())
     }
 
     /// Records the fate of a stream: its packets, and the reason if the sender or a clock made it unusable.
@@ -202,9 +232,10 @@ impl Measurement {
         let outcome = match (refusal, &self.phase) {
             // Trains are sent as fast as possible; the actual rate does not matter.
             (None, _)
-            | (Some(Refusal::SenderGaps), Phase::Capacity(_) | Phase::Pairs(_) | Phase::ShaperSearch(_)) => {
-                self.take_in(now, sorted.as_ref().unwrap_or(record), sorted.is_some())
-            }
+            | (
+                Some(Refusal::SenderGaps),
+                Phase::Capacity(_) | Phase::Pairs(_) | Phase::ShaperSearch(_) | Phase::PolicerSearch(_),
+            ) => self.take_in(now, sorted.as_ref().unwrap_or(record), sorted.is_some()),
             (Some(refusal), _) => Err(refusal),
         };
         if outcome == Err(Refusal::ClockStep) {
@@ -215,6 +246,7 @@ impl Measurement {
             match &mut self.phase {
                 Phase::Response(response) => response.restart(),
                 Phase::Shaped(shaped) => shaped.restart(),
+                Phase::Policed(policed) => policed.restart(),
                 _ => {}
             }
         }
@@ -238,7 +270,7 @@ impl Measurement {
 
     /// Returns whether other traffic loses packets so often that a wider interval is preferable.
     fn causes_overflows(&self) -> bool {
-        let answered = match &self.phase {
+        let answered = match self.phase.method() {
             Phase::Response(response) => response.spread().is_some(),
             Phase::Shaped(shaped) => shaped.spread().is_some(),
             _ => false,
@@ -249,9 +281,10 @@ impl Measurement {
 
     /// Returns whether there is an answer already.
     fn can_answer(&self) -> bool {
-        match &self.phase {
+        match self.phase.method() {
             Phase::Response(response) => response.can_answer(),
             Phase::Shaped(shaped) => shaped.spread().is_some(),
+            Phase::Policed(policed) => policed.spread().is_some(),
             Phase::Track(track) => track.interval().is_some(),
             Phase::Search(search) => search.interval().is_some(),
             _ => false,
@@ -267,6 +300,16 @@ impl Measurement {
             let drained_in = (self.shaper_search.refill() + queued).scale(2.0) - self.config.rtt;
             return drained_in.clamp(Duration::ZERO, MAX_WAIT);
         }
+        match &self.phase {
+            // A policer delays nothing.
+            Phase::Policed(_) => return Duration::ZERO,
+            Phase::PolicerSearch(_) => {
+                let queued = delay::growth(record).scale(2.0);
+                let drained_in = self.policer_search.refill(self.config.packet).max(queued) - self.config.rtt;
+                return drained_in.clamp(Duration::ZERO, MAX_WAIT);
+            }
+            _ => {}
+        }
         let (Some(available), Some(capacity)) = (self.estimate(), self.capacity) else {
             return Duration::ZERO;
         };
@@ -277,9 +320,10 @@ impl Measurement {
 
     /// Returns the available bandwidth as far as known.
     fn estimate(&self) -> Option<Rate> {
-        match &self.phase {
+        match self.phase.method() {
             Phase::Response(response) => response.newest().or(self.available),
             Phase::Shaped(shaped) => shaped.spread().map(|spread| spread.median).or(self.available),
+            Phase::Policed(policed) => policed.spread().map(|spread| spread.median).or(self.available),
             _ => self.available,
         }
     }
@@ -292,6 +336,19 @@ impl Measurement {
     fn take_in(&mut self, now: Instant, record: &StreamRecord, overtaken: bool) -> Result<(), Refusal> {
         if record.lost() == record.arrivals.len() {
             return Err(Refusal::Lost);
+        }
+        match &mut self.phase {
+            Phase::Policed(policed) => return policed.observe(record),
+            // Its packets may be larger, and would start a new baseline.
+            Phase::PolicerSearch(_) => {
+                self.leave_policer_search(now, record);
+                return Ok(());
+            }
+            phase if self.config.method == Method::Response => {
+                let fast = matches!(phase, Phase::ShaperSearch(_));
+                self.policer_search.notice(record, fast);
+            }
+            _ => {}
         }
         self.baseline.observe(record);
         self.queue_limit.observe(record);
@@ -334,7 +391,7 @@ impl Measurement {
             }
             Phase::Track(track) => return track.observe(record),
             Phase::Search(search) => return search.observe(record),
-            Phase::AtLeast(_) => {}
+            Phase::AtLeast(_) | Phase::PolicerSearch(_) | Phase::Policed(_) => {}
         }
         Ok(())
     }
@@ -358,6 +415,7 @@ impl Measurement {
                 self.shaper_search.refused();
                 self.leave_shaper_search();
             }
+            Phase::PolicerSearch(_) => self.resume(),
             Phase::Search(search) => search.refused(refusal),
             _ => {}
         }
@@ -369,11 +427,22 @@ impl Measurement {
     fn time_limit(&self) -> Duration {
         let slow = self.capacity.or(self.available).is_some_and(|rate| rate < SLOW);
         let usual = USUAL_TIME * if slow { 2 } else { 1 } + self.config.rtt * ROUND_TRIPS;
+        let policed = matches!(self.phase, Phase::PolicerSearch(_) | Phase::Policed(_));
+        let usual = if policed { usual.max(self.before_search.0) + POLICED_TIME } else { usual };
         self.config.duration.unwrap_or(usual * if self.config.gentle { GENTLE_TIME } else { 1 })
     }
 
     fn budget(&self) -> Bytes {
-        self.config.budget.unwrap_or_else(|| self.config.method.budget(self.config.packet, self.capacity))
+        let usual = || {
+            let budget = self.config.method.budget(self.config.packet, self.capacity);
+            match &self.phase {
+                Phase::PolicerSearch(_) | Phase::Policed(_) => {
+                    self.before_search.1.max(budget) + POLICED_EXTRA
+                }
+                _ => budget,
+            }
+        };
+        self.config.budget.unwrap_or_else(usual)
     }
 }
 
@@ -395,6 +464,10 @@ const ALMOST: f64 = 0.95;
 /// The number of packets lost to a full queue above which the default method stops with what it knows.
 const OVERFLOWS: usize = 2;
 const GENTLE_OVERFLOWS: usize = 0;
+/// A policer may cost so much more, because every stream exhausts the bucket, and takes this much longer, because
+/// every stream waits for lost packets and for the bucket.
+const POLICED_EXTRA: Bytes = Bytes::new(2_500_000);
+const POLICED_TIME: Duration = Duration::from_ms(2_500);
 /// Pause of a gentle measurement after each stream, as a multiple of the stream's duration, and the factor
 /// on its time limit.
 const GENTLE_PAUSE: i64 = 3;

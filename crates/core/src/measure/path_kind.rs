@@ -15,6 +15,8 @@ pub enum PathKind {
     Jittery,
     /// A token bucket lets bursts exceed its sustained rate.
     Shaped,
+    /// A token bucket lets bursts pass and drops what exceeds its rate.
+    Policed,
     /// The path is faster than the receiver's timestamps can resolve.
     TooFast,
 }
@@ -28,6 +30,7 @@ impl PathKind {
             PathKind::Coalescing => "coalescing",
             PathKind::Jittery => "jittery",
             PathKind::Shaped => "shaped",
+            PathKind::Policed => "policed",
             PathKind::TooFast => "too-fast",
         }
     }
@@ -42,6 +45,7 @@ impl PathKind {
             PathKind::Coalescing => "a single queue; the receiver coalesces interrupts",
             PathKind::Jittery => "delays vary even without queueing, which hides small queues",
             PathKind::Shaped => "a shaper passes bursts, then limits to its sustained rate",
+            PathKind::Policed => "a policer passes bursts, then drops what exceeds its rate",
             PathKind::TooFast => "the receiver's timestamps cannot resolve higher rates",
         }
     }

@@ -8,6 +8,7 @@ use super::Measurement;
 use super::capacity::Capacity;
 use super::method::Method;
 use super::pairs::IsolatedPairs;
+use super::policed::Policed;
 use super::probe;
 use super::response::Response;
 use super::search::Search;
@@ -35,10 +36,31 @@ pub(super) enum Phase {
     ShaperSearch(Fallback),
     Response(Box<Response>),
     Shaped(Box<Shaped>),
+    /// Trains that decide about a policer, and the phase before.
+    PolicerSearch(Box<Interrupted>),
+    Policed(Box<Policed>),
     Track(Track),
     Search(Search),
     /// The sender's limit was reached without filling the path.
     AtLeast(Rate),
+}
+
+/// A phase that continues after trains that look for a policer.
+#[derive(Clone, Debug)]
+pub(super) struct Interrupted {
+    pub(super) phase: Phase,
+    /// The train to send; `None` for the next one of a search.
+    pub(super) train: Option<Schedule>,
+}
+
+impl Phase {
+    /// Returns the phase that answers.
+    pub(super) fn method(&self) -> &Phase {
+        match self {
+            Phase::PolicerSearch(search) => search.phase.method(),
+            phase => phase,
+        }
+    }
 }
 
 /// The knowledge about a path that applies unless a shaper is found.

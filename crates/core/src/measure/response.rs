@@ -431,6 +431,14 @@ impl Response {
         }
     }
 
+    /// Extends the time for which the answer holds to `now`: what came after the streams has shown no change.
+    pub(super) fn extend(&mut self, now: Instant) {
+        self.ended = now;
+        if self.spread.is_some() {
+            self.conclude();
+        }
+    }
+
     /// Returns whether there are enough streams for an answer if time is short.
     pub(super) fn can_answer(&self) -> bool {
         self.observations.len() >= MIN_STREAMS && self.spread.is_some()

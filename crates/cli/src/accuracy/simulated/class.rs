@@ -11,7 +11,7 @@ pub(super) struct Class {
     pub(super) path: fn(&mut Draw) -> Path,
 }
 
-pub(super) const CLASSES: [Class; 27] = [
+pub(super) const CLASSES: [Class; 28] = [
     Class { name: "empty", path: empty },
     Class { name: "constant-rate", path: constant_rate },
     Class { name: "poisson", path: poisson },
@@ -39,6 +39,8 @@ pub(super) const CLASSES: [Class; 27] = [
     Class { name: "tcp", path: tcp },
     Class { name: "load-steps", path: load_steps },
     Class { name: "anything", path: anything },
+    // At the end, so that a seed draws the same paths of the other classes as before.
+    Class { name: "policer", path: policer },
 ];
 
 /// Range of rates of one queue in most classes, Mb/s.
@@ -257,6 +259,20 @@ fn token_bucket(draw: &mut Draw) -> Path {
     let mut path = one_queue(draw, (2.0, 1e3), &ALL[..3], (0.0, 0.6));
     let burst = (draw.log_uniform(3.0, 200.0) * 1e3).round();
     path.hops[0].keys.push(format!("burst = \"{burst} B\""));
+    path
+}
+
+/// A policer in front of a queue, which drops what exceeds a part of the link's rate after a burst.
+fn policer(draw: &mut Draw) -> Path {
+    let mbps = draw.log_uniform(5.0, 1e3);
+    let mut path = Path::new(1500, draw.log_uniform(2.0, 100.0), draw.choose(&LINES));
+    let (rate, load) = (digits(mbps * draw.between(0.05, 0.9)), draw.choose(&[0.0, 0.3, 0.6]));
+    let (model, burst) = (draw.choose(&SMOOTH), (draw.log_uniform(10.0, 300.0) * 1e3).round());
+    let traffic = datagrams(draw, &path, model, rate * load);
+    let products = draw.log_uniform(0.3, 4.0);
+    let link = path.add_link(mbps, products);
+    link.traffic.push(traffic);
+    link.keys.push(format!("police = {{ rate = \"{rate} Mb/s\", burst = \"{burst} B\" }}"));
     path
 }
 

@@ -1,0 +1,135 @@
+//! When a measurement looks for a policer, and what follows.
+
+use crate::stream::{Schedule, StreamRecord};
+use crate::units::{Bytes, Duration, Instant, Rate};
+
+use super::method::Method;
+use super::phase::{Interrupted, Phase};
+use super::policed::Policed;
+use super::{Measurement, probe};
+
+/// The rate of the last train as a share of what is available: it must not fill a queue.
+const BELOW: f64 = 0.97;
+/// The same where losses have shown that the queue is short, for a gentle measurement, and on slow paths, where others
+/// wait for every packet.
+const FAR_BELOW: f64 = 0.9;
+const SLOW: Rate = Rate::from_bps(15_000_000);
+/// The last train exhausts a bucket of this size, and a few packets more, ...
+const LARGEST_BUCKET: f64 = 300_000.0 + 60_000.0;
+/// ... at a policer of this share of the capacity, through which all others pass, too.
+const POLICED_SHARE: f64 = 0.8;
+/// Size and duration of the longest train.
+const LARGEST: f64 = 2_000_000.0;
+const LONGEST: Duration = Duration::from_ms(1_200);
+const LONGEST_SLOW: Duration = Duration::from_ms(800);
+/// A train of fewer packets would not be longer than other streams.
+const MIN_PACKETS: u64 = 128;
+
+impl Measurement {
+    /// Begins the trains that decide about a policer if a stream was suspicious.
+    pub(super) fn check_for_policer(&mut self, now: Instant) {
+        let interruptible = matches!(
+            &self.phase,
+            Phase::Capacity(_)
+                | Phase::ShaperSearch(_)
+                | Phase::Response(_)
+                | Phase::Track(_)
+                | Phase::AtLeast(_)
+        );
+        if self.config.method == Method::Response && interruptible && self.policer_search.is_suspicious() {
+            self.policer_search.begin();
+            self.interrupt(now, None);
+        }
+    }
+
+    /// Begins the last train of a measurement, which looks for larger buckets than other streams exhaust.
+    pub(super) fn begin_last_train(&mut self, now: Instant) -> Option<Schedule> {
+        let asked = matches!(&self.phase, Phase::Response(_) | Phase::Track(_) | Phase::AtLeast(_));
+        if self.config.method != Method::Response || !asked || !self.policer_search.check() {
+            return None;
+        }
+        let train = self.last_train(now)?;
+        self.interrupt(now, Some(train.clone()));
+        Some(train)
+    }
+
+    fn last_train(&self, now: Instant) -> Option<Schedule> {
+        let available = self.available().ok()?;
+        let capacity = self.capacity.unwrap_or(available.rate).max(available.rate).bps_f64();
+        let careful =
+            self.config.gentle || available.rate < SLOW || self.queue_limit.is_known(&self.baseline);
+        let share = if careful { FAR_BELOW } else { BELOW };
+        let rate = available.rate.scale(share).min(available.low.max(available.rate.scale(FAR_BELOW)));
+        let behind_policer = available.rate.bps_f64() - (1.0 - POLICED_SHARE) * capacity;
+        let kept = 1.0 - behind_policer.max(0.0) / rate.bps_f64().max(1.0);
+        let bytes = if kept > 0.0 { (LARGEST_BUCKET / kept).min(LARGEST) } else { LARGEST };
+        let longest = if available.rate < SLOW { LONGEST_SLOW } else { LONGEST };
+        let longest = longest.min(self.time_left(now).unwrap_or(longest));
+        let most =
+            self.config.budget.map(|budget| Bytes::new(budget.get().saturating_sub(self.tally.bytes.get())));
+        let bytes =
+            Bytes::new(bytes as u64).min(rate.bytes_in(longest)).min(most.unwrap_or(Bytes::new(u64::MAX)));
+        let packet = probe::small_enough(self.config.packet, available.rate);
+        let packets = (bytes.get() / packet.get().max(1)).min(super::MAX_STREAM_PACKETS.into());
+        (packets >= MIN_PACKETS).then(|| Schedule::single_rate(rate, packets as usize - 1, packet))
+    }
+
+    /// Returns how much time the settings leave for a train, if they limit it.
+    fn time_left(&self, now: Instant) -> Option<Duration> {
+        let limits = self.config.duration.into_iter().chain(self.within).min()?;
+        Some((limits - (now.max(self.ready) - self.started) - self.overhead).max(Duration::ZERO))
+    }
+
+    fn interrupt(&mut self, now: Instant, train: Option<Schedule>) {
+        let (time, bytes) =
+            train.as_ref().map_or_else(Default::default, |train| (train.duration(), train.bytes()));
+        self.before_search = (now - self.started + time, self.tally.bytes + bytes);
+        let phase = std::mem::replace(&mut self.phase, Phase::AtLeast(Rate::ZERO));
+        self.phase = Phase::PolicerSearch(Box::new(Interrupted { phase, train }));
+    }
+
+    /// Takes in a train, and continues with the method if it decides.
+    pub(super) fn leave_policer_search(&mut self, now: Instant, record: &StreamRecord) {
+        let Phase::PolicerSearch(search) = &mut self.phase else { return };
+        if search.train.take().is_some() {
+            // It meets no queue, so that even a few losses at its end are suspicious.
+            self.policer_search.notice(record, true);
+            if !self.policer_search.is_suspicious() {
+                self.resume();
+                if let Phase::Response(response) = &mut self.phase {
+                    response.extend(now - self.config.rtt / 2);
+                }
+                return;
+            }
+            self.policer_search.begin();
+        } else {
+            self.policer_search.observe(record);
+        }
+        if let Some(policer) = self.policer_search.policer() {
+            let mut policed = Policed::new(self.config.packet, policer, self.used_by_others());
+            for train in self.policer_search.trains() {
+                // A train that is no sample has still found the policer.
+                let _ = policed.observe(train);
+            }
+            self.phase = Phase::Policed(Box::new(policed));
+        } else if !self.policer_search.open() {
+            self.resume();
+        }
+    }
+
+    /// Returns the traffic of others on the narrow link, if streams have shown it.
+    fn used_by_others(&self) -> Rate {
+        let Phase::Response(response) = self.phase.method() else { return Rate::ZERO };
+        let free = response.spread().map(|spread| spread.median);
+        self.capacity.zip(free).map_or(Rate::ZERO, |(capacity, free)| capacity.saturating_sub(free))
+    }
+
+    /// Returns to the phase before the trains.
+    pub(super) fn resume(&mut self) {
+        let phase = std::mem::replace(&mut self.phase, Phase::AtLeast(Rate::ZERO));
+        self.phase = match phase {
+            Phase::PolicerSearch(search) => search.phase,
+            phase => phase,
+        };
+    }
+}
