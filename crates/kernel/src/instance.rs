@@ -116,12 +116,12 @@ impl Notes {
         self.remove(former.namespace)
     }
 
-    /// Removes the notes of killed instances; notes of defaults that they changed stay.
+    /// Removes the notes of killed instances with such names; notes of defaults that they changed stay.
     ///
     /// # Errors
     /// When a file cannot be removed.
-    pub fn remove_killed(&mut self) -> Result<(), Error> {
-        notes::remove_killed(self)
+    pub fn remove_killed(&mut self, wanted: impl Fn(&String) -> bool) -> Result<(), Error> {
+        notes::remove_killed(self, wanted)
     }
 
     /// Notes an interface as it is, before it is changed: it can then be restored whatever becomes of this process.

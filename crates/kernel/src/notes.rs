@@ -32,7 +32,7 @@ pub(crate) trait Store {
 
 /// Registers an instance and, with `default`, makes its controller the default of this network namespace.
 pub(crate) fn start(store: &mut impl Store, note: &mut Note, default: bool) -> Result<(), Error> {
-    remove_killed(store)?;
+    remove_killed(store, |name| *name == note.name)?;
     refuse_taken(store, &note.name, default)?;
     if !default {
         return store.announce(note);
@@ -70,11 +70,11 @@ pub(crate) fn restore(store: &mut impl Store, names: &[&str]) -> Result<(), Erro
     store.remove(former.namespace)
 }
 
-/// Removes the notes of killed processes, whose controllers the kernel has removed, and the note of a default in
-/// this namespace that somebody else has changed since.
-pub(crate) fn remove_killed(store: &mut impl Store) -> Result<(), Error> {
+/// Removes the notes of killed processes with such names, and the note of a default in this namespace that somebody else
+/// has changed since.
+pub(crate) fn remove_killed(store: &mut impl Store, wanted: impl Fn(&String) -> bool) -> Result<(), Error> {
     for (note, alive) in store.instances()? {
-        if !alive {
+        if !alive && wanted(&note.name) {
             store.withdraw(&note.name)?;
         }
     }

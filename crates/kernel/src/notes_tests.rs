@@ -94,7 +94,7 @@ impl Host {
     /// `headway cc stop` in one namespace where no instance is alive.
     fn clean(&mut self, here: u64, steps: Option<u32>) {
         self.program(here, steps, |host| {
-            remove_killed(host)?;
+            remove_killed(host, |_| true)?;
             let left = left_behind(host)?;
             if left.iter().any(|former| former.namespace.cookie == here) {
                 restore(host, &[])
@@ -265,4 +265,16 @@ fn a_restore_that_fails_is_not_forgotten() {
     host.refuses = false;
     host.clean(0, None);
     assert_eq!((host.defaults[&0].as_str(), host.former_defaults.len()), ("cubic", 0));
+}
+
+#[test]
+fn a_start_keeps_the_notes_of_other_killed_programs() {
+    let mut host = Host::new();
+    host.start("ours_a", 0, false, None);
+    host.end("ours_a", Some(0));
+    host.start("ours_b", 0, false, None);
+    let names: Vec<&str> = host.instances.keys().map(String::as_str).collect();
+    assert_eq!(names, ["ours_a", "ours_b"]);
+    host.start("ours_a", 0, false, None);
+    assert!(host.instances["ours_a"].1);
 }

@@ -65,7 +65,7 @@ fn clean(wanted: &impl Fn(&String) -> bool, named: bool) -> Result<usize> {
     for note in &killed {
         print_line(describe_killed(note)?);
     }
-    notes.remove_killed()?;
+    notes.remove_killed(wanted)?;
     let here = Namespace::here()?;
     for former in &left {
         print_line(describe_left(former)?);
