@@ -8,6 +8,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::spec::{Queue, QueueSpec, QueueSpecError};
+use super::waiting::Waiting;
 use super::{Backlog, Discipline, DropTailConfig, Explicit, ExplicitConfig, Verdict};
 use crate::explicit::{Header, Record, VERSION_RCP};
 use crate::units::{Bytes, Duration, Instant, Rate, WIRE_OVERHEAD};
@@ -93,9 +94,7 @@ struct Class {
     queue: Queue,
     /// The capacity of the link in B/s that its router believes in; `None` if it has none, or knows none.
     believed: Option<u64>,
-    /// Wire bytes and packets that wait, without the packet in transmission.
-    bytes: u64,
-    packets: u32,
+    waiting: Waiting,
     /// Wire bytes that it may still send in this round.
     deficit: u64,
     /// Wire bytes that arrived since the last measurement, and the average in B/s.
@@ -122,8 +121,7 @@ impl Classes {
             Class {
                 queue: spec.build_at(start, rate, seed.rotate_left(number)),
                 believed: believed(&spec, rate),
-                bytes: 0,
-                packets: 0,
+                waiting: Waiting::default(),
                 deficit: 0,
                 arrived: 0,
                 used: 0,
@@ -137,7 +135,8 @@ impl Classes {
         let mut number = 0;
         for (class, spec) in self.classes.iter_mut().zip(config.specs()) {
             number += 1;
-            let waiting = (class.bytes - u64::from(class.packets) * WIRE_OVERHEAD.get(), class.packets);
+            let Waiting { bytes, packets } = class.waiting;
+            let waiting = (bytes - u64::from(packets) * WIRE_OVERHEAD.get(), packets);
             class.queue.adopt(now, &spec, rate, waiting, seed.rotate_left(number));
             class.believed = believed(&spec, rate);
         }
@@ -146,7 +145,7 @@ impl Classes {
     /// Takes over a packet that already waits: of `size` on the wire.
     pub fn take_over(&mut self, header: Option<&Header>, size: Bytes) {
         let class = &mut self.classes[class_of(header)];
-        (class.bytes, class.packets) = (class.bytes + size.get(), class.packets + 1);
+        class.waiting.add(size);
         if let Queue::Explicit(router) = &mut class.queue {
             router.take_over(size);
         }
@@ -212,7 +211,7 @@ impl Classes {
         // What senders without a header want is unknown while they wait.
         let wanted: [u64; CLASSES] = std::array::from_fn(|number| {
             let class = &self.classes[number];
-            if number == OTHER && class.packets > 0 { u64::MAX } else { class.used }
+            if number == OTHER && class.waiting.packets > 0 { u64::MAX } else { class.used }
         });
         for (number, class) in self.classes.iter_mut().enumerate() {
             if let (Queue::Explicit(router), Some(capacity)) = (&mut class.queue, class.believed) {
@@ -233,13 +232,13 @@ impl Classes {
         self.measure(now);
         let class = &mut self.classes[class_of(header)];
         class.arrived += size.get();
-        let own = class.backlog(backlog);
+        let own = class.waiting.part_of(backlog);
         let verdict = match header {
             None => class.queue.on_arrival(now, &own, size, ect),
             Some(header) => class.queue.on_arrival_with_header(now, &own, size, ect, header),
         };
         if verdict != Verdict::Drop {
-            (class.bytes, class.packets) = (class.bytes + size.get(), class.packets + 1);
+            class.waiting.add(size);
         }
         verdict
     }
@@ -255,20 +254,12 @@ impl Classes {
     ) -> Verdict {
         self.measure(now);
         let class = &mut self.classes[class_of(header.as_deref())];
-        class.bytes = class.bytes.saturating_sub(size.get());
-        class.packets = class.packets.saturating_sub(1);
-        let own = class.backlog(backlog);
+        class.waiting.remove(size);
+        let own = class.waiting.part_of(backlog);
         match header {
             None => class.queue.on_departure(now, &own, waited, size, ect),
             Some(header) => class.queue.on_departure_with_header(now, &own, waited, size, ect, header),
         }
-    }
-}
-
-impl Class {
-    /// Returns its part of the backlog; the time that a packet waits is at most that of the whole.
-    fn backlog(&self, whole: &Backlog) -> Backlog {
-        Backlog { bytes: Bytes::new(self.bytes), packets: self.packets, ..*whole }
     }
 }
 

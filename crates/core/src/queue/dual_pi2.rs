@@ -10,6 +10,7 @@ use std::collections::VecDeque;
 use serde::{Deserialize, Serialize};
 
 use super::limit::Limit;
+use super::pi::Pi;
 use super::spec::{QueueSpecError, require};
 use super::{Backlog, Discipline, Label, Verdict};
 use crate::units::{Bytes, Duration, Instant};
@@ -150,9 +151,8 @@ pub struct DualPi2 {
     scalable: u32,
     /// p', 0 to 1.
     base: f64,
-    /// Delay of the C queue at the last update, and when the next one is; absent before the first packet.
-    delay: Duration,
-    update_at: Option<Instant>,
+    /// Follows the delay of the C queue.
+    pi: Pi,
     classic_signals: Recurrence,
     scalable_marks: Recurrence,
     scalable_drops: Recurrence,
@@ -170,8 +170,7 @@ impl DualPi2 {
             classic: VecDeque::new(),
             scalable: 0,
             base: 0.0,
-            delay: Duration::ZERO,
-            update_at: None,
+            pi: Pi::new(config.target, config.update, (config.alpha, config.beta)),
             classic_signals: Recurrence::default(),
             scalable_marks: Recurrence::default(),
             scalable_drops: Recurrence::default(),
@@ -220,21 +219,14 @@ impl DualPi2 {
 
     /// Makes the updates that have become due since the last packet.
     fn update(&mut self, now: Instant) {
-        let mut due = *self.update_at.get_or_insert(now + self.config.update);
-        while due <= now {
-            if self.classic.is_empty() && self.base == 0.0 && self.delay == Duration::ZERO {
-                // More updates with an empty queue would change nothing.
-                due += self.config.update * ((now - due).ns() / self.config.update.ns());
+        while let Some(due) = self.pi.due(now) {
+            if self.classic.is_empty() && self.base == 0.0 && self.pi.delay() == Duration::ZERO {
+                self.pi.skip(now);
             }
             let delay =
                 self.classic.front().map_or(Duration::ZERO, |first| (due - *first).max(Duration::ZERO));
-            let deviation = self.config.alpha * (delay - self.config.target).secs_f64();
-            let change = self.config.beta * (delay - self.delay).secs_f64();
-            self.base = (self.base + deviation + change).clamp(0.0, 1.0);
-            self.delay = delay;
-            due += self.config.update;
+            self.base = (self.base + self.pi.update(delay)).clamp(0.0, 1.0);
         }
-        self.update_at = Some(due);
     }
 
     /// The probability by which the L queue marks because of its own delay, with packets behind the one that leaves.

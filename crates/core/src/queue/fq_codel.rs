@@ -4,7 +4,9 @@ use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 
+use super::limit::Limit;
 use super::spec::{QueueSpecError, require};
+use super::waiting::Waiting;
 use super::{Backlog, Codel, CodelConfig, Discipline, Label, Verdict};
 use crate::units::{Bytes, Duration, Instant};
 
@@ -95,9 +97,7 @@ enum List {
 #[derive(Clone, Debug)]
 struct Group {
     codel: Codel,
-    /// Wire bytes and packets that wait.
-    bytes: u64,
-    packets: u32,
+    waiting: Waiting,
     /// Wire bytes that it may still send; it must wait for its turn from zero on.
     deficit: i64,
     list: List,
@@ -112,11 +112,9 @@ pub struct FqCodel {
     old: VecDeque<usize>,
     /// The queue of the packet that is judged next.
     group: usize,
-    /// Wire bytes and packets that wait in all.
-    bytes: u64,
-    packets: u32,
-    most_bytes: u64,
-    most_packets: u32,
+    /// What waits in all of them.
+    waiting: Waiting,
+    limit: Limit,
     quantum: i64,
     key: u64,
 }
@@ -130,16 +128,15 @@ impl FqCodel {
             ecn: config.ecn,
             ..CodelConfig::default()
         };
-        let group = Group { codel: Codel::new(&codel), bytes: 0, packets: 0, deficit: 0, list: List::None };
+        let waiting = Waiting::default();
+        let group = Group { codel: Codel::new(&codel), waiting, deficit: 0, list: List::None };
         FqCodel {
             groups: vec![group; config.flows as usize],
             new: VecDeque::new(),
             old: VecDeque::new(),
             group: 0,
-            bytes: 0,
-            packets: 0,
-            most_bytes: config.limit.map_or(u64::MAX, Bytes::get),
-            most_packets: config.packets.unwrap_or(u32::MAX),
+            waiting,
+            limit: Limit::new(config.limit, config.packets),
             quantum: config.quantum.get() as i64,
             key: seed,
         }
@@ -158,11 +155,9 @@ impl FqCodel {
 
     /// Takes over a packet of the queue labelled last: of `size` on the wire.
     pub fn take_over(&mut self, size: Bytes) {
-        self.bytes += size.get();
-        self.packets += 1;
+        self.waiting.add(size);
         let group = &mut self.groups[self.group];
-        group.bytes += size.get();
-        group.packets += 1;
+        group.waiting.add(size);
         if group.list == List::None {
             (group.list, group.deficit) = (List::New, self.quantum);
             self.new.push_back(self.group);
@@ -171,18 +166,15 @@ impl FqCodel {
 
     /// Removes a packet of this size from what waits in a queue.
     fn remove(&mut self, number: usize, size: Bytes) {
-        self.bytes = self.bytes.saturating_sub(size.get());
-        self.packets = self.packets.saturating_sub(1);
-        let group = &mut self.groups[number];
-        group.bytes = group.bytes.saturating_sub(size.get());
-        group.packets = group.packets.saturating_sub(1);
+        self.waiting.remove(size);
+        self.groups[number].waiting.remove(size);
     }
 
     /// Returns the longest queue if all together are longer than the limit: its first packet is to be dropped (RFC 8290
     /// 4.1), which [`FqCodel::dropped`] is told.
     pub fn overfull(&self) -> Option<usize> {
-        let overfull = self.bytes > self.most_bytes || self.packets > self.most_packets;
-        overfull.then(|| (0..self.groups.len()).max_by_key(|number| self.groups[*number].bytes)).flatten()
+        let bytes = |number: &usize| self.groups[*number].waiting.bytes;
+        self.limit.is_exceeded(&self.waiting).then(|| (0..self.groups.len()).max_by_key(bytes)).flatten()
     }
 
     /// A packet that waited in a queue, of `size` on the wire, was dropped: the first one because all together were too long,
@@ -203,7 +195,7 @@ impl FqCodel {
                 group.deficit += self.quantum;
                 group.list = List::Old;
                 self.old.push_back(number);
-            } else if group.packets > 0 {
+            } else if group.waiting.packets > 0 {
                 return Some(number);
             } else {
                 list.pop_front();
@@ -235,7 +227,7 @@ impl Discipline for FqCodel {
     ) -> Verdict {
         self.remove(self.group, size);
         let group = &mut self.groups[self.group];
-        let own = Backlog { bytes: Bytes::new(group.bytes), packets: group.packets, ..*backlog };
+        let own = group.waiting.part_of(backlog);
         let verdict = group.codel.on_departure(now, &own, waited, size, ect);
         if verdict != Verdict::Drop {
             group.deficit -= size.get() as i64;
@@ -321,7 +313,7 @@ mod tests {
         sent.push(2, 100);
         assert_eq!(std::array::from_fn(|_| sent.pop()), [Some(2), Some(1), Some(1)]);
         while sent.pop().is_some() {}
-        assert_eq!((sent.fq.packets, sent.fq.bytes), (0, 0));
+        assert_eq!((sent.fq.waiting.packets, sent.fq.waiting.bytes), (0, 0));
     }
 
     #[test]

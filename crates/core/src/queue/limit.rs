@@ -1,6 +1,7 @@
 //! Queue limits.
 
 use super::Backlog;
+use super::waiting::Waiting;
 use crate::units::Bytes;
 
 /// The limits of a queue in wire bytes and in packets.
@@ -25,5 +26,10 @@ impl Limit {
     #[inline]
     pub(super) fn admits(&self, backlog: &Backlog, size: Bytes) -> bool {
         backlog.bytes + size <= self.bytes && backlog.packets < self.packets
+    }
+
+    /// Returns whether more waits than may.
+    pub(super) fn is_exceeded(&self, waiting: &Waiting) -> bool {
+        waiting.bytes > self.bytes.get() || waiting.packets > self.packets
     }
 }

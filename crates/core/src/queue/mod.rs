@@ -14,6 +14,7 @@ mod explicit;
 mod fq_codel;
 mod level;
 mod limit;
+mod pi;
 mod pie;
 mod police;
 mod published;
@@ -23,6 +24,7 @@ mod spec;
 mod step;
 mod stepped_server;
 mod token_bucket;
+mod waiting;
 
 pub use classes::{CLASSES, Classes, ClassesConfig};
 pub use codel::{Codel, CodelConfig};

@@ -7,6 +7,7 @@ use rand_pcg::Pcg64Mcg;
 use serde::{Deserialize, Serialize};
 
 use super::limit::Limit;
+use super::pi::Pi;
 use super::spec::{QueueSpecError, require};
 use super::{Backlog, Discipline, Verdict};
 use crate::units::{Bytes, Duration, Instant};
@@ -121,16 +122,13 @@ pub struct Pie {
     probability: f64,
     /// Sum of the probabilities of the packets since the last drop.
     sum: f64,
-    /// Delay at the last update.
-    delay: Duration,
+    pi: Pi,
     /// Packets whose transmission had not started when last checked.
     waiting: VecDeque<Accepted>,
     /// Waiting time of the packet that last started transmission, or zero.
     waited: Duration,
     /// The remaining burst allowance.
     burst: Duration,
-    /// Time of the next update; absent before the first packet.
-    update_at: Option<Instant>,
     random: Pcg64Mcg,
 }
 
@@ -142,11 +140,10 @@ impl Pie {
             config: config.clone(),
             probability: 0.0,
             sum: 0.0,
-            delay: Duration::ZERO,
+            pi: Pi::new(config.target, config.update, (ALPHA, BETA)),
             waiting: VecDeque::new(),
             waited: Duration::ZERO,
             burst: config.burst,
-            update_at: None,
             random: Pcg64Mcg::seed_from_u64(seed),
         }
     }
@@ -159,10 +156,12 @@ impl Pie {
     /// Performs the updates that have become due since the last packet.
     #[inline]
     fn update(&mut self, now: Instant) {
-        match self.update_at {
-            Some(due) if now < due => (),
-            Some(due) => self.catch_up(due, now),
-            None => self.update_at = Some(now + self.config.update),
+        while let Some(due) = self.pi.due(now) {
+            let delay = self.waited(due);
+            if delay == Duration::ZERO && self.waiting.is_empty() && self.is_at_rest() {
+                self.pi.skip(now);
+            }
+            self.update_probability(delay);
         }
     }
 
@@ -176,45 +175,29 @@ impl Pie {
         self.waited
     }
 
-    /// Performs the updates from `due` to `now`.
-    fn catch_up(&mut self, mut due: Instant, now: Instant) {
-        while due <= now {
-            let delay = self.waited(due);
-            if delay == Duration::ZERO && self.waiting.is_empty() && self.is_at_rest() {
-                // More updates with an empty queue would change nothing.
-                due += self.config.update * ((now - due).ns() / self.config.update.ns());
-            }
-            self.update_probability(delay);
-            due += self.config.update;
-        }
-        self.update_at = Some(due);
-    }
-
     /// Returns whether an update with an empty queue changes nothing.
     fn is_at_rest(&self) -> bool {
-        self.probability == 0.0 && self.delay == Duration::ZERO && self.burst == self.config.burst
+        self.probability == 0.0 && self.pi.delay() == Duration::ZERO && self.burst == self.config.burst
     }
 
     /// Performs one update of the probability (RFC 8033 4.2, 4.4, 5.5).
     fn update_probability(&mut self, delay: Duration) {
         let factor =
             TUNING.iter().find(|(below, _)| self.probability < *below).map_or(1.0, |(_, factor)| *factor);
-        let target = self.config.target;
-        let change = ALPHA * (delay - target).secs_f64() + BETA * (delay - self.delay).secs_f64();
-        let change = change * factor;
+        let (target, before) = (self.config.target, self.pi.delay());
+        let change = self.pi.update(delay) * factor;
         self.probability += if self.probability >= 0.1 { change.min(STEP) } else { change };
         if delay > LARGE_DELAY {
             self.probability += STEP;
         }
-        if delay == Duration::ZERO && self.delay == Duration::ZERO {
+        if delay == Duration::ZERO && before == Duration::ZERO {
             self.probability *= DECAY;
         }
         self.probability = self.probability.clamp(0.0, 1.0);
         self.burst = (self.burst - self.config.update).max(Duration::ZERO);
-        if self.probability == 0.0 && delay * 2 < target && self.delay * 2 < target {
+        if self.probability == 0.0 && delay * 2 < target && before * 2 < target {
             self.burst = self.config.burst;
         }
-        self.delay = delay;
     }
 
     /// Returns whether to drop or mark a packet (RFC 8033 4.1, 5.4).
@@ -313,7 +296,7 @@ mod tests {
             let mut pie = Pie::new(&PieConfig::default(), 1);
             Overload::run(&mut pie, load, 300_000, false);
             // The second run starts at time zero again.
-            pie.update_at = None;
+            pie.pi = Pi::new(pie.config.target, pie.config.update, (ALPHA, BETA));
             pie.waiting.clear();
             let state = Overload::run(&mut pie, load, 300_000, false);
             let (drops, expected) = (f64::from(state.drops) / 300_000.0, 1.0 - 1.0 / load);
@@ -368,9 +351,10 @@ mod tests {
         }
         pie.update(now);
         assert!(pie.probability() > 0.0);
-        assert_eq!((pie.probability(), pie.update_at), (often.probability(), often.update_at));
+        let later = now + pie.config.update;
+        assert_eq!((pie.probability(), pie.pi.due(later)), (often.probability(), often.pi.due(later)));
         now += Duration::from_ms(86_400_000);
         pie.update(now);
-        assert!(pie.is_at_rest() && pie.update_at.is_some_and(|due| due > now));
+        assert!(pie.is_at_rest() && pie.pi.due(now).is_none());
     }
 }
