@@ -96,12 +96,6 @@ impl Search {
         self.attempts[index] += 1;
     }
 
-    /// Records that the trains of a step could not be sent or reported.
-    pub fn refused(&mut self, ttl: u32) {
-        let index = self.index(ttl);
-        self.attempts[index] += 1;
-    }
-
     /// Returns what to send next, or the answer.
     pub fn next_step(&self) -> Step {
         match self.outcome() {

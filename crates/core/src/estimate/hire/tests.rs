@@ -146,7 +146,9 @@ fn a_hop_that_loses_all_trains_ends_the_search() {
     let mut search = Search::new(PACKET, Rate::from_mbps(300.0), Settings::for_hops(7));
     for _ in 0..3 {
         assert_eq!(search.next_step(), Step::Send { ttl: 7, trains: 20 });
-        search.refused(7);
+        let mut lost = trains(&reference(), 5, Duration::from_us(40), 7, 20);
+        lost.arrivals.iter_mut().for_each(|arrival| arrival.received = None);
+        search.observe(7, &lost);
     }
     assert_eq!(search.next_step(), Step::Done(Err(Unlocated::TooFewTrains { ttl: 7, usable: 0 })));
 }
