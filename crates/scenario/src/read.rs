@@ -9,6 +9,18 @@ use crate::change::{self, Change};
 use crate::error::Error;
 use crate::model::Scenario;
 
+const OF_LAB: &str = "is a file of a lab: `headway lab up` and `headway lab run` take it. A scenario of `headway run` has a \
+                      `duration`, `[[link]]`s and `[[flow]]`s or `[[traffic]]`";
+
+/// Whether this text, which is no scenario, describes a lab.
+fn is_of_lab(text: &str) -> bool {
+    let Ok(table) = toml::from_str::<toml::Table>(text) else { return false };
+    let links = table.get("link").and_then(toml::Value::as_array);
+    let has_sides = |link: &toml::Value| link.get("forward").is_some();
+    let keys = ["forward", "reverse", "cross"].iter().any(|key| table.contains_key(*key));
+    !table.contains_key("duration") && (keys || links.is_some_and(|links| links.iter().any(has_sides)))
+}
+
 impl Scenario {
     /// Reads a scenario file, applies the changes and checks everything that can be checked before a run.
     ///
@@ -25,8 +37,10 @@ impl Scenario {
     /// # Errors
     /// As for [`Scenario::load`].
     pub fn parse(text: &str, path: &Path, changes: &[Change]) -> Result<Scenario, Error> {
-        let mut scenario: Scenario =
-            toml::from_str(text).map_err(|e| Mistake::at(text, path, e.span(), e.message()))?;
+        let mut scenario: Scenario = toml::from_str(text).map_err(|e| match is_of_lab(text) {
+            true => Mistake::at(text, path, None, OF_LAB),
+            false => Mistake::at(text, path, e.span(), e.message()),
+        })?;
         if !changes.is_empty() {
             scenario = change::apply(text, changes)?;
         }

@@ -234,3 +234,15 @@ fn values_that_no_run_would_survive_are_refused() {
     let found = read(&one_link(rate, FLOW), &["name=../x"]).unwrap_err().to_string();
     assert!(found.starts_with("`name=../x`: must not contain `/`"), "{found}");
 }
+
+#[test]
+fn a_file_of_a_lab_is_told_from_a_mistake() {
+    let lab = "[forward]\nrate = \"10 Mb/s\"\n";
+    let several = "[[link]]\nfrom = \"a\"\nto = \"b\"\nforward = { rate = \"10 Mb/s\" }\n";
+    for text in [lab, several] {
+        let found = read(text, &[]).unwrap_err().to_string();
+        assert!(found.starts_with("x.toml: is a file of a lab: `headway lab up` and"), "{found}");
+    }
+    let found = read(&format!("duration = \"1 s\"\n{lab}"), &[]).unwrap_err().to_string();
+    assert!(found.starts_with("x.toml, line 2: `forward`: unknown field"), "{found}");
+}
