@@ -13,10 +13,10 @@
 use super::limit::{Limit, Limits};
 use crate::units::{Duration, Instant};
 
-/// Share of a round for which the receive window must have been full.
-const BLOCKED: f64 = 0.5;
-/// Share of a round for which nothing must have been in flight.
-const IDLE: f64 = 0.2;
+/// The receive window must have been full for one of so many parts of a round.
+const BLOCKED: i64 = 2;
+/// Nothing must have been in flight for one of so many parts of a round.
+const IDLE: i64 = 5;
 /// How much smaller than its maximum a flight may be that fills the congestion window: hosts collect segments for large
 /// packets, and a paced sender probes with a flight larger by a quarter. As a share, and in segments.
 const SLACK: u32 = 3;
@@ -26,6 +26,8 @@ const PATIENCE: u32 = 8;
 /// A standing queue, as a share of the RTT of empty queues, and at least this long.
 const STANDING: i64 = 16;
 const STANDING_LEAST: Duration = Duration::from_ms(1);
+/// Of so many segments of a sender with a backlog, at most one is not full.
+const PARTIAL: u32 = 4;
 /// Share of the capacity from which a rate fills the path.
 const FULL: f64 = 0.85;
 /// Rounds in which a paced sender probes once for a higher rate: eight for BBR, and some in which the probe shows.
@@ -35,6 +37,8 @@ const SPAN: u32 = 8;
 /// A burst up to this length that ends because there is no more data is limited by the application, although it may fill
 /// the path meanwhile: a faster path would make the pauses longer and not the transfer faster.
 const BURST: Duration = Duration::from_ms(500);
+/// Rounds between such a burst and the pause behind it: in one the last segments are sent, in the next acknowledged.
+const TAIL: u32 = 2;
 /// Share of the receive window that a paced sender's flight must have where the window stops its probes.
 const NEAR_WINDOW: f64 = 0.7;
 
@@ -97,8 +101,11 @@ pub(super) struct Limiter {
     since_blocked: u32,
     /// Whether a queue has stood, or a segment was lost. Before that the capacity may be the pace of the application.
     has_been_full: bool,
-    /// How long the path has been the limit without a pause, while that is not in `limits`.
+    /// How long the path has been the limit without a pause, and the application in how many rounds since, while that is
+    /// not in `limits`.
     burst: Duration,
+    tail: Duration,
+    tail_rounds: u32,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -113,8 +120,9 @@ struct Round {
     unused: u32,
     lost: bool,
     grew: bool,
-    /// Whether the sender sent a segment that it would have filled if it had had data.
-    partial: bool,
+    /// Segments, and those among them that the sender would have filled if it had had data.
+    segments: u32,
+    partial: u32,
     waits: [Waits; 2],
     /// The largest flight, and the window at its time.
     largest: (u32, u32),
@@ -127,6 +135,16 @@ struct Waits {
     shortest: i64,
     sum: i64,
     count: i64,
+}
+
+impl Round {
+    fn is_blocked(&self, time: Duration) -> bool {
+        self.blocked > Duration::ZERO && self.blocked >= time / BLOCKED
+    }
+
+    fn is_idle(&self, time: Duration) -> bool {
+        self.idle > Duration::ZERO && self.idle >= time / IDLE
+    }
 }
 
 impl Waits {
@@ -164,6 +182,8 @@ impl Limiter {
             since_blocked: u32::MAX,
             has_been_full: false,
             burst: Duration::ZERO,
+            tail: Duration::ZERO,
+            tail_rounds: 0,
         }
     }
 
@@ -171,6 +191,7 @@ impl Limiter {
     pub(super) fn limits(&self) -> Limits {
         let mut limits = self.limits;
         limits.add(Limit::Path, self.burst);
+        limits.add(Limit::Application, self.tail);
         limits
     }
 
@@ -187,7 +208,10 @@ impl Limiter {
             (self.end, self.since) = (Some(next), now.at);
         }
         // The window has no room for a full one.
-        self.round.partial |= partial && now.room.is_none_or(|room| room >= now.mss);
+        self.round.segments += 1;
+        if partial && now.room.is_none_or(|room| room >= now.mss) {
+            self.round.partial += 1;
+        }
         if now.flight > self.most {
             // Less than a segment more is no growth, but a full one is, even if it comes in parts.
             self.round.grew |= now.flight - self.most >= now.mss / 2;
@@ -259,8 +283,9 @@ impl Limiter {
         self.since_queue = count(self.since_queue, round.waits.iter().any(Waits::has_queue));
         self.since_blocked = count(self.since_blocked, round.blocked > Duration::ZERO);
         self.has_been_full |= round.lost || round.waits.iter().any(Waits::stands);
+        let time = time.max(Duration::ZERO);
         self.current = self.judge(&round, time, now.mss, basis);
-        self.credit(time.max(Duration::ZERO), round.idle > time.scale(IDLE));
+        self.credit(time, round.is_idle(time));
         if round.lost {
             // During recovery the flight includes segments that have arrived.
             (self.most, self.still, self.recent) = (0, 0, [0; 2]);
@@ -275,23 +300,31 @@ impl Limiter {
 
     /// Credits the time of a round to its limit.
     fn credit(&mut self, time: Duration, paused: bool) {
-        if self.current == Limit::Path {
-            self.burst += time;
+        let by_application = self.current == Limit::Application;
+        if by_application && !paused && self.burst > Duration::ZERO && self.tail_rounds < TAIL {
+            self.tail += time;
+            self.tail_rounds += 1;
             return;
         }
-        let is_short = self.burst <= BURST && paused && self.current == Limit::Application;
-        let limit = if is_short { Limit::Application } else { Limit::Path };
-        self.limits.add(limit, std::mem::take(&mut self.burst));
-        self.limits.add(self.current, time);
+        let goes_on = self.current == Limit::Path && self.tail_rounds == 0;
+        if !goes_on {
+            let is_short = self.burst <= BURST && paused && by_application;
+            let limit = if is_short { Limit::Application } else { Limit::Path };
+            self.limits.add(limit, std::mem::take(&mut self.burst));
+            self.limits.add(Limit::Application, std::mem::take(&mut self.tail));
+            self.tail_rounds = 0;
+        }
+        match self.current {
+            Limit::Path => self.burst += time,
+            limit => self.limits.add(limit, time),
+        }
     }
 
     fn judge(&self, round: &Round, time: Duration, mss: u32, basis: &Basis) -> Limit {
-        let seconds = time.secs_f64().max(1e-9);
-        let share = |part: Duration| part.secs_f64() / seconds;
-        if share(round.blocked) >= BLOCKED {
+        if round.is_blocked(time) {
             return Limit::ReceiveWindow;
         }
-        let idle = share(round.idle) >= IDLE;
+        let idle = round.is_idle(time);
         let unused = round.unused > round.full;
         let queue_stands = round.waits.iter().any(Waits::stands);
         if round.lost || (!idle && !unused && queue_stands) {
@@ -302,13 +335,16 @@ impl Limiter {
         if !idle && round.knows_window && near_window && self.since_blocked < PROBE {
             return Limit::ReceiveWindow;
         }
-        // Segments that are each sent after the one before has left the link would have any rate.
-        let is_train = self.has_been_full && flight > mss.saturating_mul(SLACK_SEGMENTS);
-        let rate = round.bytes as f64 / seconds;
-        if !idle && is_train && basis.capacity.is_some_and(|capacity| rate >= FULL * capacity) {
+        // Segments that are each sent after the one before has left the link would have any rate. Then the pace of the
+        // application passes for the capacity. It shows in segments that are not full, of which a backlog has hardly any.
+        let is_filled = round.partial <= round.segments / PARTIAL;
+        let is_train = self.has_been_full && is_filled && flight > mss.saturating_mul(SLACK_SEGMENTS);
+        let bytes = round.bytes as f64;
+        let is_full = |capacity: f64| bytes >= FULL * capacity * time.secs_f64();
+        if !idle && is_train && basis.capacity.is_some_and(is_full) {
             return Limit::Path;
         }
-        if idle || unused || round.partial {
+        if idle || unused || round.partial > 0 {
             return Limit::Application;
         }
         if self.still < PATIENCE || self.since_queue < PROBE {

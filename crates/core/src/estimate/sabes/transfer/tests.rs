@@ -132,6 +132,58 @@ fn an_application_that_pauses_is_the_limit() {
     assert_eq!(transfer.windows().used(), 0);
 }
 
+/// Writes of `segments`, `period` microseconds after each other, over a link that takes `service` microseconds a segment,
+/// with a congestion window of `window` segments, each acknowledged by itself.
+fn write(transfer: &mut Transfer, segments: u64, period: u64, window: u64, service: u64) {
+    const RTT: u64 = 6_000;
+    let mut events = handshake(1_000, RTT, 7).to_vec();
+    let number = |segment: u64| 1_000 + segment as u32 * MSS;
+    let (mut free, mut acked) = (0, Vec::new());
+    for segment in 0..20 * segments {
+        let written = 100_000 + segment / segments * period;
+        let sent = segment.checked_sub(window).map_or(written, |before| written.max(acked[before as usize]));
+        free = sent.max(free) + service;
+        acked.push(free + RTT - service);
+        events.push(data(sent, number(segment), MSS));
+        events.push(ack(free + RTT - service, number(segment + 1)));
+    }
+    events.sort_by_key(|segment| segment.at);
+    feed(transfer, &events);
+}
+
+#[test]
+fn bursts_that_fill_the_path_between_pauses_are_limited_by_the_application() {
+    // 177 segments, 256 kB, take 130 ms at 16.7 Mb/s; there is one every 206 ms.
+    let mut transfer = Transfer::new(&Settings::default());
+    write(&mut transfer, 177, 206_000, 20, 737);
+    assert_eq!(transfer.limits().main(), Limit::Application, "{:?}", transfer.limits());
+    // As many as the path carries in that time.
+    let mut transfer = Transfer::new(&Settings::default());
+    write(&mut transfer, 280, 206_000, 20, 737);
+    assert_eq!(transfer.limits().main(), Limit::Path, "{:?}", transfer.limits());
+}
+
+#[test]
+fn the_pace_of_small_writes_is_no_capacity() {
+    // 892 bytes every 13 ms, with an RTT of 60 ms; once all wait for 40 ms.
+    let mut transfer = Transfer::new(&Settings::default());
+    let mut events = handshake(1_000, 60_000, 7).to_vec();
+    let mut number = 1_000;
+    for write in 0..400_u64 {
+        let payload = if write == 100 { MSS } else { 892 };
+        let at = 100_000 + write * 13_000;
+        events.push(data(at, number, payload));
+        number += payload;
+        let waits = (100..104).contains(&write);
+        events.push(ack(if waits { 100_000 + 104 * 13_000 + 60_000 } else { at + 60_000 }, number));
+    }
+    events.sort_by_key(|segment| segment.at);
+    // (892 + 90) bytes in 13 ms.
+    transfer.share_capacity(Rate::from_mbps(0.604));
+    feed(&mut transfer, &events);
+    assert_eq!(transfer.limits().main(), Limit::Application, "{:?}", transfer.limits());
+}
+
 #[test]
 fn the_rtt_is_that_of_segments_at_the_sender_and_of_the_handshake_at_the_receiver() {
     for (side, expected) in [(Side::Sender, 10), (Side::Receiver, 60)] {
