@@ -19,6 +19,8 @@ pub struct Opening {
     pub cut: bool,
     /// The maximum segment size option, bytes.
     pub mss: Option<u16>,
+    /// Whether the other end showed that it had not got it.
+    lost: bool,
 }
 
 impl Opening {
@@ -72,12 +74,21 @@ impl Handshake {
     /// The other end acknowledged `number` at `at`.
     fn answer(&mut self, of: usize, at: Instant, number: Option<u32>) {
         let (Some(opening), Some(number)) = (self.openings[of], number) else { return };
-        if self.answered[of].is_none() && opening.is_acknowledged_by(number) {
+        if self.answered[of].is_none() && opening.is_acknowledged_by(number) && !opening.lost {
             self.answered[of] = Some(at - opening.at);
         }
     }
 
     fn open(&mut self, end: usize, segment: &Segment) {
+        // Who repeats a SYN has not got the answer to it: the time from that to the next segment includes a timeout.
+        let repeats = self.openings[end].is_some_and(|own| own.acknowledgement.is_none())
+            && segment.acknowledgement.is_none();
+        if let Some(other) = &mut self.openings[1 - end]
+            && repeats
+            && other.acknowledgement.is_some()
+        {
+            other.lost = true;
+        }
         // Of a repeated SYN the last one counts, as long as none is answered: its answer comes soonest.
         // Where both ends open the connection, each SYN is followed by a SYN-ACK that answers the other.
         let both = self.openings[end].is_some_and(|own| own.acknowledgement != segment.acknowledgement);
@@ -91,6 +102,7 @@ impl Handshake {
             window_scale: segment.window_scale,
             cut: segment.cut,
             mss: segment.mss,
+            lost: false,
         });
         // Its answer may have been captured before it, where packets of several queues are captured out of order.
         if let Some(other) = self.openings[1 - end] {
@@ -195,6 +207,8 @@ mod tests {
         // The third segment was lost between client and tap.
         let third = [syn(0), syn_ack(0), syn_ack(1_000), client(1_020, 100)];
         assert_eq!(seen(&third), (Some(20.0), Some(SERVER)));
+        // The client repeats its SYN after the SYN-ACK has passed, and nothing tells when it got one.
+        assert_eq!(seen(&[syn(0), syn_ack(140), syn(1_000), client(1_002, 0)]).0, None);
         // The server answers again although the third segment has come (delayed accept).
         let accept = [syn(0), syn_ack(0), client(20, 0), syn_ack(1_000), client(1_020, 0)];
         assert_eq!(seen(&accept), (Some(20.0), Some(SERVER)));
