@@ -118,7 +118,7 @@ pub(super) fn capacity(pairs: &[f32], trains: &[f32], form: Form) -> Found {
 pub(super) struct First {
     /// Payload of a full segment.
     pub(super) mss: u32,
-    /// The RTT of the handshake.
+    /// The RTT of the handshake; not needed once samples are collected.
     pub(super) rtt: Option<Duration>,
     /// The longest gap of a sample.
     pub(super) longest_gap: Duration,
@@ -157,6 +157,11 @@ impl Phase {
 
     pub(super) fn capacity(&self) -> Option<Rate> {
         self.capacity
+    }
+
+    /// Whether it is known how many samples are needed.
+    pub(super) fn has_begun(&self) -> bool {
+        self.needed > 0
     }
 
     /// Takes the capacity found by another transfer.

@@ -94,6 +94,10 @@ impl Meter {
         }
     }
 
+    pub(super) fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
     pub(super) fn move_to(&mut self, side: Side) {
         self.settings.side = side;
     }

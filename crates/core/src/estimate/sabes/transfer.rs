@@ -25,7 +25,6 @@ use crate::units::{Bytes, Duration, Instant, Rate};
 /// Its memory is bounded by [`Settings::samples`]; it grows only while a window or a flight is larger than any before.
 #[derive(Clone, Debug)]
 pub struct Transfer {
-    settings: Settings,
     chain: Chain,
     flight: Flight,
     wire: Wire,
@@ -50,6 +49,8 @@ pub struct Transfer {
     one_way: OneWay,
     /// The acknowledgement number and window field that the sender had taken last.
     known: Option<(u32, u16)>,
+    /// By how many bits the window field is shifted; `None` while that is not known.
+    scale: Option<u8>,
     /// The largest payload of a packet on the wire.
     largest: u32,
 }
@@ -61,7 +62,6 @@ impl Transfer {
     /// Returns a transfer of which nothing has been seen.
     pub fn new(settings: &Settings) -> Transfer {
         Transfer {
-            settings: *settings,
             chain: Chain::default(),
             flight: Flight::default(),
             wire: Wire::new(settings.framing.get()),
@@ -80,6 +80,7 @@ impl Transfer {
             on_the_way: OnTheWay::default(),
             one_way: OneWay::default(),
             known: None,
+            scale: None,
             largest: 0,
         }
     }
@@ -107,7 +108,7 @@ impl Transfer {
             Way::Acks => {
                 let number = segment.acknowledgement.filter(|_| !segment.flags.syn);
                 let advanced = number.is_some_and(|number| self.acknowledge(segment, number));
-                if advanced && self.settings.windows == Windows::Sliding {
+                if advanced && self.meter.settings().windows == Windows::Sliding {
                     return self.meter.slide(segment.at, &self.known());
                 }
                 over
@@ -127,7 +128,6 @@ impl Transfer {
 
     /// The tap is on another side than was assumed.
     pub fn move_to(&mut self, side: Side) {
-        self.settings.side = side;
         self.meter.move_to(side);
         self.find_sender();
     }
@@ -137,7 +137,7 @@ impl Transfer {
         let time = self.handshake.time_to(Way::Data as usize);
         self.is_beside = match (time, self.handshake.rtt()) {
             (Some(time), Some(rtt)) => time <= rtt / BESIDE,
-            _ => self.settings.side == Side::Sender,
+            _ => self.meter.settings().side == Side::Sender,
         };
         self.on_the_way.set_time(time.map(|time| time.max(Duration::ZERO)));
     }
@@ -152,6 +152,7 @@ impl Transfer {
             // The window of the SYN is not scaled, and hardly ever full.
             self.known = Some((first, u16::MAX));
         }
+        self.scale = self.window_scale();
     }
 
     fn send(&mut self, segment: &Segment) {
@@ -160,18 +161,21 @@ impl Transfer {
         if segment.flags.fin {
             self.chain.finish(end);
         }
-        if segment.flags.syn || (segment.payload == 0 && !segment.flags.fin) {
+        if segment.flags.syn {
             return;
+        }
+        if segment.payload == 0 && !segment.flags.fin {
+            return self.watch.empty(segment);
         }
         let echo = segment.timestamps.filter(|_| segment.acknowledgement.is_some()).map(|(_, echo)| echo);
         while let Some(ack) = self.on_the_way.next(at, echo) {
             self.inform(ack.at, ack.number, ack.window);
         }
-        let kind = self.watch.data(segment, self.handshake.rtt());
+        let kind = self.watch.data(segment, || self.handshake.rtt());
         if segment.payload == 0 {
             return;
         }
-        self.wire.observe(segment);
+        let full = self.wire.observe(segment);
         self.flight.send(at, segment.sequence, end);
         match kind {
             Kind::New => self.note_wait(segment),
@@ -179,16 +183,16 @@ impl Transfer {
             Kind::OutOfOrder | Kind::KeepAlive => {}
         }
         let next = self.flight.next().unwrap_or(end);
-        let partial = self.is_partial(segment) && kind == Kind::New && !segment.flags.fin;
+        let partial = self.is_partial(segment.payload, full) && kind == Kind::New && !segment.flags.fin;
         self.limiter.on_send(&self.situation(at), next, partial);
     }
 
-    /// Whether a packet has, after segmentation, one that is smaller than others.
-    fn is_partial(&mut self, segment: &Segment) -> bool {
-        let mss = self.wire.full(segment.headers).max(1);
-        self.largest = self.largest.max(segment.payload.min(mss));
-        let full = if segment.payload <= mss { self.largest } else { mss };
-        !segment.payload.is_multiple_of(full)
+    /// Whether a packet has, after segmentation, one that is smaller than others; `most` is the largest possible payload.
+    fn is_partial(&mut self, payload: u32, most: u32) -> bool {
+        let most = most.max(1);
+        self.largest = self.largest.max(payload.min(most));
+        let full = if payload <= most { self.largest } else { most };
+        !payload.is_multiple_of(full)
     }
 
     /// Takes note of the queue that a segment met before the tap.
@@ -292,8 +296,13 @@ impl Transfer {
     fn tumble(&mut self, end: Instant, now: Instant) -> Option<Estimate> {
         let known = self.known();
         let packet = self.wire.packet();
-        let first = self.first();
-        self.meter.tumble((end, now), &known, packet, |step| self.phase.add(step, &first))
+        // Only of batches, steps are left to take at the end of a window.
+        let first = self.meter.is_batched().then(|| self.first());
+        self.meter.tumble((end, now), &known, packet, |step| {
+            if let Some(first) = &first {
+                self.phase.add(step, first);
+            }
+        })
     }
 
     /// Returns what phase 1 needs.
@@ -301,7 +310,11 @@ impl Transfer {
         let elsewhere = matches!(self.limiter.current(), Limit::Application | Limit::ReceiveWindow);
         First {
             mss: self.wire.mss(),
-            rtt: self.handshake.rtt().or(self.round_trip.least()),
+            rtt: if self.phase.has_begun() {
+                None
+            } else {
+                self.handshake.rtt().or_else(|| self.round_trip.least())
+            },
             longest_gap: self.known().longest_gap(),
             has_pauses: elsewhere && self.meter.is_batched(),
         }
@@ -319,17 +332,21 @@ impl Transfer {
     /// Returns the window that the sender was told last, in bytes; `None` where its scale is not known.
     fn receive_window(&self) -> Option<u32> {
         let (_, window) = self.known?;
+        Some(u32::from(window) << self.scale?)
+    }
+
+    /// Returns the shift count of the window; `None` where the capture does not tell whether both ends shift.
+    fn window_scale(&self) -> Option<u8> {
         let scales = [Way::Data, Way::Acks].map(|way| {
             let opening = self.handshake.opening(way as usize)?;
             // An option that was not captured may have been there.
             (opening.window_scale.is_some() || !opening.cut).then_some(opening.window_scale)
         });
-        let scale = match scales {
-            [Some(Some(_)), Some(Some(scale))] => scale.min(14),
-            [Some(_), Some(_)] => 0,
-            _ => return None,
-        };
-        Some(u32::from(window) << scale)
+        match scales {
+            [Some(Some(_)), Some(Some(scale))] => Some(scale.min(14)),
+            [Some(_), Some(_)] => Some(0),
+            _ => None,
+        }
     }
 
     /// Tells the capacity found by another transfer over the same path; the larger one counts.
@@ -344,8 +361,8 @@ impl Transfer {
 
     /// Returns the RTT: smoothed at the sender's side, of the handshake at the receiver's; `None` until it is known.
     pub fn rtt(&self) -> Option<Duration> {
-        match self.settings.side {
-            Side::Sender => self.round_trip.smoothed().or(self.handshake.rtt()),
+        match self.meter.settings().side {
+            Side::Sender => self.round_trip.smoothed().or_else(|| self.handshake.rtt()),
             Side::Receiver => self.handshake.rtt(),
         }
     }

@@ -32,8 +32,8 @@ impl Wire {
         self.mss = Some(self.mss.map_or(mss, |other| other.min(mss)));
     }
 
-    /// Takes a segment with payload.
-    pub(super) fn observe(&mut self, segment: &Segment) {
+    /// Takes a segment with payload; returns the largest payload of a packet with its headers.
+    pub(super) fn observe(&mut self, segment: &Segment) -> u32 {
         // Captured before segmentation, one packet stands for several, each with these headers.
         let most = self.full(segment.headers);
         let packets = f64::from(segment.payload.div_ceil(most.max(1)));
@@ -44,6 +44,7 @@ impl Wire {
             self.headers /= 2.0;
         }
         self.ratio = 1.0 + self.headers / self.payload;
+        most
     }
 
     /// Returns the largest payload of a packet with these headers.
@@ -80,7 +81,7 @@ mod tests {
         wire.observe(&Segment { headers: 40, ..data(0, 0, 1460) });
         assert!((wire.bytes(2920) - 3000.0).abs() < 1e-9);
         let mut wire = Wire::new(38);
-        (0..100).for_each(|_| wire.observe(&Segment { headers: 52, ..data(0, 0, 1448) }));
+        (0..100).for_each(|_| assert_eq!(wire.observe(&Segment { headers: 52, ..data(0, 0, 1448) }), 1448));
         assert!((wire.bytes(1448) - 1538.0).abs() < 1e-9);
     }
 
