@@ -93,6 +93,7 @@ impl Clocks {
     }
 
     /// Returns the time of the next packet; `None` if only later packets can tell whether its stamp is right.
+    #[inline]
     pub(crate) fn next(&mut self, stamp: Stamp) -> Option<Instant> {
         let place = self.of(stamp.interface);
         let clock = &mut self.clocks[place];

@@ -57,6 +57,11 @@ impl Slot {
         Slot { tag, time: ((at.ns() >> Slot::SHORTENED) as u32) << 2 | heading(outgoing) }
     }
 
+    /// Returns how much later another packet is, in units of time that hardly depend on headings.
+    fn age(self, other: Slot) -> u32 {
+        other.time.wrapping_sub(self.time)
+    }
+
     /// Returns the time between two packets, ns, rounded; either may be the earlier one.
     fn between(self, other: Slot) -> u64 {
         let apart = (self.time >> 2).wrapping_sub(other.time >> 2) << 2;
@@ -140,7 +145,14 @@ pub(crate) enum Kind {
 }
 
 impl Places {
+    /// Returns where a place is among those known; further ones share the last.
+    fn place(&self, place: Place) -> usize {
+        let known = self.known.iter().position(|known| known.place == place || known.is_empty());
+        known.unwrap_or(PLACES - 1)
+    }
+
     /// Tells whether a packet of an end of a connection is a copy of an earlier one, and takes note of it.
+    #[inline]
     pub(crate) fn judge(
         &mut self,
         recent: &mut Recent,
@@ -151,8 +163,8 @@ impl Places {
         let hash = identify(connection, end, tcp);
         let set = &mut recent.0[hash as usize % SETS];
         let slot = Slot::new((hash >> 32) as u32, at, tcp.outgoing);
-        let known = self.known.iter().position(|known| known.place == place || known.is_empty());
-        let counted = &mut self.known[known.unwrap_or(PLACES - 1)];
+        let known = if self.known[0].place == place { 0 } else { self.place(place) };
+        let counted = &mut self.known[known];
         counted.place = place;
         let earlier = set.iter().copied().find(|earlier| earlier.tag == slot.tag);
         if let Some(earlier) = earlier {
@@ -178,7 +190,7 @@ impl Places {
         self.constant = self.identification == tcp.identification;
         self.identification = tcp.identification;
         // The older one gives way.
-        let older = usize::from(set[0].between(slot) < set[1].between(slot));
+        let older = usize::from(set[0].age(slot) < set[1].age(slot));
         set[earlier.map_or(older, |earlier| usize::from(set[0].tag != earlier.tag))] = slot;
         Kind::Original
     }

@@ -123,9 +123,19 @@ pub struct Tcp {
 
 /// A packet within a packet.
 enum Within {
-    Tcp(Tcp),
+    Tcp(Datagram),
     /// The IP protocol, and where it begins.
     Other(u8, usize),
+}
+
+/// What the IP headers before a TCP header tell.
+struct Datagram {
+    /// Their length, with extension headers.
+    headers: usize,
+    /// The length of the packet with them.
+    length: usize,
+    addresses: [IpAddr; 2],
+    identification: u16,
 }
 
 /// Reads the headers of a packet; of one within tunnels, those of the innermost. Allocates nothing.
@@ -139,14 +149,15 @@ pub fn parse(packet: &Packet<'_>) -> Result<Tcp, Skipped> {
         // The original length counts where the IP header has none, as in packets captured before segmentation.
         let original = (packet.length as usize).saturating_sub(start);
         let within = match data.first().ok_or(Skipped::Snapped)? >> 4 {
-            4 => ipv4(data, original, outgoing)?,
-            6 => ipv6(data, original, outgoing)?,
+            4 => ipv4(data, original)?,
+            6 => ipv6(data, original)?,
             // What follows labels, for example, is no more than likely.
             _ if tunnels > 0 => return Err(Skipped::NotTcp),
             _ => return Err(Skipped::Malformed),
         };
         match within {
-            Within::Tcp(tcp) => return Ok(tcp),
+            // A segment is written once, to its place: moving it costs more than reading it.
+            Within::Tcp(datagram) => return tcp(data, &datagram, outgoing),
             Within::Other(protocol, at) => {
                 start = match layers::inside(packet.data, protocol, start + at) {
                     Some(Ok(start)) => start,
@@ -177,7 +188,7 @@ impl From<Stop> for Skipped {
     }
 }
 
-fn ipv4(data: &[u8], original: usize, outgoing: Option<bool>) -> Result<Within, Skipped> {
+fn ipv4(data: &[u8], original: usize) -> Result<Within, Skipped> {
     let header = Ipv4HeaderSlice::from_slice(data).map_err(|error| match error {
         err::ipv4::HeaderSliceError::Len(_) => Skipped::Snapped,
         err::ipv4::HeaderSliceError::Content(_) => Skipped::Malformed,
@@ -196,11 +207,11 @@ fn ipv4(data: &[u8], original: usize, outgoing: Option<bool>) -> Result<Within, 
         length => length,
     };
     let addresses = [header.source_addr(), header.destination_addr()].map(IpAddr::V4);
-    let tcp = tcp(&data[start..], start, length, addresses)?;
-    Ok(Within::Tcp(Tcp { outgoing, identification: header.identification(), ..tcp }))
+    let identification = header.identification();
+    Ok(Within::Tcp(Datagram { headers: start, length, addresses, identification }))
 }
 
-fn ipv6(data: &[u8], original: usize, outgoing: Option<bool>) -> Result<Within, Skipped> {
+fn ipv6(data: &[u8], original: usize) -> Result<Within, Skipped> {
     let header = Ipv6HeaderSlice::from_slice(data).map_err(|error| match error {
         err::ipv6::HeaderSliceError::Len(_) => Skipped::Snapped,
         err::ipv6::HeaderSliceError::Content(_) => Skipped::Malformed,
@@ -223,11 +234,13 @@ fn ipv6(data: &[u8], original: usize, outgoing: Option<bool>) -> Result<Within, 
         length => start + length,
     };
     let addresses = [header.source_addr(), header.destination_addr()].map(IpAddr::V6);
-    Ok(Within::Tcp(Tcp { outgoing, ..tcp(rest, data.len() - rest.len(), length, addresses)? }))
+    Ok(Within::Tcp(Datagram { headers: data.len() - rest.len(), length, addresses, identification: 0 }))
 }
 
-/// Reads the TCP header at the start of `data`, behind `start` bytes of IP headers of a packet of `length` bytes.
-fn tcp(data: &[u8], start: usize, length: usize, addresses: [IpAddr; 2]) -> Result<Tcp, Skipped> {
+/// Reads the TCP header behind the IP headers at the start of `data`.
+fn tcp(data: &[u8], datagram: &Datagram, outgoing: Option<bool>) -> Result<Tcp, Skipped> {
+    let &Datagram { headers: start, length, addresses, identification } = datagram;
+    let data = data.get(start..).ok_or(Skipped::Snapped)?;
     let header: &[u8; LEAST_TCP] = data.first_chunk().ok_or(Skipped::Snapped)?;
     let half = |at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
     let word = |at: usize| u32::from(half(at)) << 16 | u32::from(half(at + 2));
@@ -238,7 +251,12 @@ fn tcp(data: &[u8], start: usize, length: usize, addresses: [IpAddr; 2]) -> Resu
     let payload = length.checked_sub(start + size).ok_or(Skipped::Malformed)?;
     let flag = |bit: u8| header[13] & bit != 0;
     let [source, destination] = addresses;
-    let mut tcp = Tcp {
+    let syn = flag(2);
+    let Options { window_scale, mss, sack, blocks, timestamps } = match data.get(FIXED_TCP..) {
+        Some(rest) if size > FIXED_TCP => options(&rest[..rest.len().min(size - FIXED_TCP)], syn),
+        _ => Options::default(),
+    };
+    Ok(Tcp {
         source: Endpoint { address: source, port: half(0) },
         destination: Endpoint { address: destination, port: half(2) },
         sequence: word(4),
@@ -246,49 +264,57 @@ fn tcp(data: &[u8], start: usize, length: usize, addresses: [IpAddr; 2]) -> Resu
         payload: payload as u32,
         headers: (start + size) as u32,
         window: half(14),
-        flags: Flags { syn: flag(2), fin: flag(1), rst: flag(4) },
-        window_scale: None,
-        mss: None,
-        sack: false,
-        blocks: 0,
-        timestamps: None,
+        flags: Flags { syn, fin: flag(1), rst: flag(4) },
+        window_scale,
+        mss,
+        sack,
+        blocks,
+        timestamps,
         cut: data.len() < size,
-        identification: 0,
-        outgoing: None,
-    };
-    if size > FIXED_TCP {
-        options(data.get(FIXED_TCP..size.min(data.len())).unwrap_or_default(), &mut tcp);
-    }
-    Ok(tcp)
+        identification,
+        outgoing,
+    })
+}
+
+/// The options that count.
+#[derive(Clone, Copy, Default)]
+struct Options {
+    window_scale: Option<u8>,
+    mss: Option<u16>,
+    sack: bool,
+    blocks: u32,
+    timestamps: Option<(u32, u32)>,
 }
 
 /// Reads the options up to the first that is malformed, as Linux does.
-fn options(mut rest: &[u8], tcp: &mut Tcp) {
+fn options(mut rest: &[u8], syn: bool) -> Options {
+    let mut found = Options::default();
     loop {
         let mut options = TcpOptionsIterator::from_slice(rest);
         match options.next() {
             // Shifts above 14 count as 14 (RFC 7323, 2.3).
-            Some(Ok(TcpOptionElement::WindowScale(shift))) if tcp.flags.syn => {
-                tcp.window_scale = Some(shift.min(14));
+            Some(Ok(TcpOptionElement::WindowScale(shift))) if syn => {
+                found.window_scale = Some(shift.min(14));
             }
-            Some(Ok(TcpOptionElement::MaximumSegmentSize(mss))) if tcp.flags.syn => tcp.mss = Some(mss),
+            Some(Ok(TcpOptionElement::MaximumSegmentSize(mss))) if syn => found.mss = Some(mss),
             Some(Ok(TcpOptionElement::SelectiveAcknowledgement(first, others))) => {
-                tcp.sack = true;
+                found.sack = true;
                 let blocks = others.iter().flatten().chain([&first]);
-                tcp.blocks = blocks.fold(0, |sum, (from, to)| sum.rotate_left(7) ^ from ^ to.rotate_left(16));
+                found.blocks =
+                    blocks.fold(0, |sum, (from, to)| sum.rotate_left(7) ^ from ^ to.rotate_left(16));
             }
-            Some(Ok(TcpOptionElement::Timestamp(value, echo))) => tcp.timestamps = Some((value, echo)),
+            Some(Ok(TcpOptionElement::Timestamp(value, echo))) => found.timestamps = Some((value, echo)),
             Some(Ok(_)) => {}
             // The iterator ends at options it does not know; their length says where the next one is.
             Some(Err(TcpOptionReadError::UnknownId(_))) => {
-                let Some(length) = rest.get(1).map(|length| usize::from(*length)) else { return };
+                let Some(length) = rest.get(1).map(|length| usize::from(*length)) else { return found };
                 match rest.get(length..) {
                     Some(next) if length >= 2 => rest = next,
-                    _ => return,
+                    _ => return found,
                 }
                 continue;
             }
-            Some(Err(_)) | None => return,
+            Some(Err(_)) | None => return found,
         }
         rest = options.rest();
     }

@@ -92,6 +92,7 @@ fn byte(data: &[u8], at: usize) -> Result<u8, Stop> {
 }
 
 /// Returns where the IP header starts, and whether the packet is outgoing.
+#[inline]
 pub(crate) fn network(packet: &Packet<'_>) -> Result<(usize, Option<bool>), Stop> {
     let data = packet.data;
     let heading = |kind: u16| match kind {
@@ -100,6 +101,8 @@ pub(crate) fn network(packet: &Packet<'_>) -> Result<(usize, Option<bool>), Stop
         _ => None,
     };
     let (header, outgoing) = match packet.link {
+        // Nearly every packet.
+        Link::Ethernet if half(data, ETHERNET_TYPE)? == IPV4 => return Ok((ETHERNET_TYPE + 2, None)),
         Link::Ethernet => (Header::Type(ETHERNET_TYPE), None),
         Link::Raw => return Ok((0, None)),
         Link::Cooked => (Header::Type(14), heading(half(data, 0)?)),

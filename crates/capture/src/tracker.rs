@@ -42,14 +42,14 @@ pub struct Options {
 }
 
 impl Default for Options {
-    /// Returns tables for 65 536 connections and 8192 paths, and 64 MB for transfers.
+    /// Returns tables for 65 536 connections and 8192 paths, and 96 MB for transfers.
     fn default() -> Options {
         Options {
             side: None,
             grouping: Grouping::Prefix,
             connections: 65_536,
             paths: 8_192,
-            memory: 64 << 20,
+            memory: 96 << 20,
             settings: Settings { samples: 1_024, ..Settings::default() },
         }
     }
@@ -271,7 +271,6 @@ impl Tracker {
             return self.counts.skip(Skipped::Copy);
         }
         self.counts.used += 1;
-        let before = connection.memory();
         connection.last = connection.last.max(at);
         connection.closed |= tcp.flags.fin || tcp.flags.rst;
         // Once a transfer is followed, its side and path stay.
@@ -281,7 +280,7 @@ impl Tracker {
         {
             connection.near = Some((if outgoing { end } else { 1 - end }, Evidence::Heading));
         }
-        let segment = segment(at, Way::Data, tcp);
+        let mut segment = segment(at, Way::Data, tcp);
         if connection.shake_hands(end, &segment) {
             self.memory = self.memory.wrapping_add_signed(change_side(
                 connection,
@@ -302,7 +301,8 @@ impl Tracker {
         self.counts.oversized += u64::from(counted.packets > 1);
         for (of, way) in [(end, Way::Data), (1 - end, Way::Acks)] {
             let Some(followed) = &mut connection.halves[of].followed else { continue };
-            let estimate = followed.transfer.observe(&Segment { way, ..segment });
+            segment.way = way;
+            let estimate = followed.transfer.observe(&segment);
             let Some(path) = self.paths.value(followed.path) else { continue };
             path.last = path.last.max(at);
             if of == end {
@@ -323,7 +323,8 @@ impl Tracker {
                 share_capacity(path, &mut followed.transfer);
             }
         }
-        self.memory = self.memory + connection.memory() - before;
+        let memory = connection.memory();
+        self.memory = self.memory + memory - std::mem::replace(&mut connection.counted, memory);
         while self.memory > self.options.memory && self.connections.len() > 1 {
             self.evict();
         }
@@ -337,7 +338,7 @@ impl Tracker {
         if !connection.forward() {
             return;
         }
-        self.memory -= connection.memory();
+        self.memory -= std::mem::take(&mut connection.counted);
         for half in &mut connection.halves {
             let Some(followed) = half.followed.take() else { continue };
             let Some(path) = self.paths.value(followed.path) else { continue };
@@ -379,7 +380,7 @@ impl Tracker {
 
     /// Adds what is known of a connection that leaves the table to its paths.
     fn retire(&mut self, mut connection: Connection) {
-        self.memory -= connection.memory();
+        self.memory -= connection.counted;
         self.counts.one_way += u64::from(connection.is_one_way());
         for followed in connection.halves.iter_mut().flat_map(|half| &mut half.followed) {
             let Some(path) = self.paths.value(followed.path) else { continue };

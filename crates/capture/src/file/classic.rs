@@ -1,6 +1,6 @@
 //! The classic pcap format of libpcap.
 
-use pcap_parser::{PcapHeader, parse_pcap_frame, parse_pcap_frame_be, parse_pcap_header};
+use pcap_parser::{PcapHeader, parse_pcap_header};
 
 use super::{CONVERT, Found, MAX_PACKET, Medium, REPAIR, Step, Wrong};
 use crate::Link;
@@ -38,6 +38,7 @@ struct File {
 
 impl Classic {
     /// Reads the file header or the next packet; `offset` is the position of `data` in the stream.
+    #[inline]
     pub(super) fn step(&mut self, data: &[u8], offset: u64) -> Result<Step, Wrong> {
         let Some(file) = &self.file else {
             let Some(bytes) = data.get(..FILE_HEADER) else {
@@ -50,6 +51,7 @@ impl Classic {
     }
 }
 
+#[cold]
 fn header(bytes: &[u8], offset: u64) -> Result<File, Wrong> {
     let Ok((_, header)) = parse_pcap_header(bytes) else {
         return Err(Wrong { at: 0, problem: "its header is not that of pcap".to_owned(), remedy: CONVERT });
@@ -66,30 +68,27 @@ fn header(bytes: &[u8], offset: u64) -> Result<File, Wrong> {
     })
 }
 
+#[inline]
 fn packet(file: &File, data: &[u8]) -> Result<Step, Wrong> {
     let Some(header) = data.first_chunk::<PACKET_HEADER>() else {
         return Ok(Step::Need { from: 0, length: PACKET_HEADER });
     };
-    let word = |at: usize| {
-        let bytes = [header[at], header[at + 1], header[at + 2], header[at + 3]];
-        if file.big_endian { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) }
-    };
-    // The parser would wait for as many bytes as a corrupt header says.
-    let [captured, original] = [word(8), word(12)];
+    let words = [0, 4, 8, 12]
+        .map(|at| u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]));
+    let [seconds, fraction, captured, original] =
+        if file.big_endian { words.map(u32::swap_bytes) } else { words };
     if captured > MAX_PACKET {
         let problem = format!("a packet of {original} bytes, {captured} of them captured, is impossible");
         return Err(Wrong { at: 8, problem, remedy: REPAIR });
     }
-    let parse = if file.big_endian { parse_pcap_frame_be } else { parse_pcap_frame };
-    let Ok((_, frame)) = parse(data) else {
-        return Ok(Step::Need { from: PACKET_HEADER, length: captured as usize });
-    };
     let end = PACKET_HEADER + captured as usize;
-    if original == 0 || u64::from(frame.ts_usec) * file.unit >= 1_000_000_000 {
+    if data.len() < end {
+        return Ok(Step::Need { from: PACKET_HEADER, length: captured as usize });
+    }
+    if original == 0 || u64::from(fraction) * file.unit >= 1_000_000_000 {
         return Ok(Step::Odd(end));
     }
-    let at = u64::from(frame.ts_sec) * 1_000_000_000 + u64::from(frame.ts_usec) * file.unit;
-    let found =
-        Found { at, data: PACKET_HEADER..end, length: frame.origlen, interface: 0, medium: file.medium };
+    let at = u64::from(seconds) * 1_000_000_000 + u64::from(fraction) * file.unit;
+    let found = Found { at, data: PACKET_HEADER..end, length: original, interface: 0, medium: file.medium };
     Ok(Step::Packet(found, end))
 }
