@@ -117,6 +117,8 @@ pub struct Measurement {
     policer_search: PolicerSearch,
     /// Time and bytes spent before the latest search for a policer, its first train included.
     before_search: (Duration, Bytes),
+    /// Time and bytes of searches that found none.
+    searched: (Duration, Bytes),
     tally: Tally,
     /// When the last stream was reported.
     observed: Instant,
@@ -150,6 +152,7 @@ impl Measurement {
             shaper_search: ShaperSearch::default(),
             policer_search: PolicerSearch::default(),
             before_search: (Duration::ZERO, Bytes::ZERO),
+            searched: (Duration::ZERO, Bytes::ZERO),
             observed: now,
             tally: Tally::default(),
             given_up: None,
@@ -426,7 +429,7 @@ impl Measurement {
 
     fn time_limit(&self) -> Duration {
         let slow = self.capacity.or(self.available).is_some_and(|rate| rate < SLOW);
-        let usual = USUAL_TIME * if slow { 2 } else { 1 } + self.config.rtt * ROUND_TRIPS;
+        let usual = USUAL_TIME * if slow { 2 } else { 1 } + self.config.rtt * ROUND_TRIPS + self.searched.0;
         let policed = matches!(self.phase, Phase::PolicerSearch(_) | Phase::Policed(_));
         let usual = if policed { usual.max(self.before_search.0) + POLICED_TIME } else { usual };
         self.config.duration.unwrap_or(usual * if self.config.gentle { GENTLE_TIME } else { 1 })
@@ -434,7 +437,7 @@ impl Measurement {
 
     fn budget(&self) -> Bytes {
         let usual = || {
-            let budget = self.config.method.budget(self.config.packet, self.capacity);
+            let budget = self.config.method.budget(self.config.packet, self.capacity) + self.searched.1;
             match &self.phase {
                 Phase::PolicerSearch(_) | Phase::Policed(_) => {
                     self.before_search.1.max(budget) + POLICED_EXTRA

@@ -10,9 +10,10 @@ use super::{Measurement, probe};
 
 /// The rate of the last train as a share of what is available: it must not fill a queue.
 const BELOW: f64 = 0.97;
-/// The same where losses have shown that the queue is short, for a gentle measurement, and on slow paths, where others
-/// wait for every packet.
+/// The same where losses have shown that the queue is short, and for a gentle measurement.
 const FAR_BELOW: f64 = 0.9;
+/// The same where the interval is wide, and on slow paths, where others wait for every packet.
+const LEAST: f64 = 0.7;
 const SLOW: Rate = Rate::from_bps(15_000_000);
 /// The last train exhausts a bucket of this size, and a few packets more, ...
 const LARGEST_BUCKET: f64 = 300_000.0 + 60_000.0;
@@ -56,10 +57,14 @@ impl Measurement {
     fn last_train(&self, now: Instant) -> Option<Schedule> {
         let available = self.available().ok()?;
         let capacity = self.capacity.unwrap_or(available.rate).max(available.rate).bps_f64();
-        let careful =
-            self.config.gentle || available.rate < SLOW || self.queue_limit.is_known(&self.baseline);
-        let share = if careful { FAR_BELOW } else { BELOW };
-        let rate = available.rate.scale(share).min(available.low.max(available.rate.scale(FAR_BELOW)));
+        let careful = self.config.gentle || self.queue_limit.is_known(&self.baseline);
+        let share = match available.rate {
+            rate if rate < SLOW => LEAST,
+            _ if careful => FAR_BELOW,
+            _ => BELOW,
+        };
+        // A policer below the interval need not be found at more than its lower end, where bursts have more room.
+        let rate = available.rate.scale(share).min(available.low.max(available.rate.scale(LEAST)));
         let behind_policer = available.rate.bps_f64() - (1.0 - POLICED_SHARE) * capacity;
         let kept = 1.0 - behind_policer.max(0.0) / rate.bps_f64().max(1.0);
         let bytes = if kept > 0.0 { (LARGEST_BUCKET / kept).min(LARGEST) } else { LARGEST };
@@ -113,6 +118,7 @@ impl Measurement {
             }
             self.phase = Phase::Policed(Box::new(policed));
         } else if !self.policer_search.open() {
+            self.allow_search(now);
             self.resume();
         }
     }
@@ -122,6 +128,13 @@ impl Measurement {
         let Phase::Response(response) = self.phase.method() else { return Rate::ZERO };
         let free = response.spread().map(|spread| spread.median);
         self.capacity.zip(free).map_or(Rate::ZERO, |(capacity, free)| capacity.saturating_sub(free))
+    }
+
+    /// Allows as much more as a search took that found nothing.
+    fn allow_search(&mut self, now: Instant) {
+        let (time, bytes) = self.before_search;
+        self.searched.0 = self.searched.0 + (now - self.started - time);
+        self.searched.1 = self.searched.1 + Bytes::new(self.tally.bytes.get().saturating_sub(bytes.get()));
     }
 
     /// Returns to the phase before the trains.
