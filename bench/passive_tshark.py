@@ -2,8 +2,8 @@
 """Compares `headway passive` with tshark over capture files.
 
 Packets, connections, RTT of handshakes, RTT of segments, and what went wrong with the data of every transfer. Prints a
-line for each disagreement, and the share of agreements. Connections whose addresses and ports occur twice in a file are
-left out of the comparison of transfers.
+line for each disagreement, with packets that only tshark counts, and the share of agreements. Connections whose
+addresses and ports occur twice in a file are left out of the comparison of transfers.
 
 usage: passive_tshark.py [--headway COMMAND] FILE_OR_FOLDER...
 """
@@ -26,6 +26,8 @@ FIELDS = [
 ]
 # Protocols over TCP, by tshark's names, that also carry TCP over IP, UDP or GRE.
 CARRIERS = {"gtp", "gtpprime", "tcp", "udp", "ip", "ipv6", "eth", "vxlan", "geneve", "ppp", "lisp-tcp"}
+# Why packets are not used, and tshark counts them.
+LEFT_OUT = {"copy": "captured twice, tshark calls copies sent again", "wrong-stamp": "the time stamp is wrong"}
 COUNTS = ["retransmissions", "out_of_order", "duplicate_acks", "zero_windows"]
 # An RTT agrees within this share, or this many microseconds.
 SHARE, LEAST_US = 0.05, 500
@@ -103,8 +105,9 @@ def compare(path, command, tally):
         tally["files read"].append(f"{path}: {result['error']}")
         return
     tally["files read"].append(None)
+    why = reasons(result)
     judge(tally, "packets", path, result["packets"], packets, result["packets"] == packets)
-    judge(tally, "connections", path, result["connections"], streams, result["connections"] == streams)
+    judge(tally, "connections", path, result["connections"], streams, result["connections"] == streams, why)
     for flow in result["flows"]:
         ends = (flow["near"], flow["far"])
         ends = ends if flow["direction"] == "to" else ends[::-1]
@@ -114,17 +117,23 @@ def compare(path, command, tally):
         name = f"{path} {ends[0]} to {ends[1]}"
         ours = flow["handshake_rtt_us"]
         if ours is not None or theirs.handshake is not None:
-            judge(tally, "handshake RTT", name, ours, theirs.handshake, agree(ours, theirs.handshake))
+            judge(tally, "handshake RTT", name, ours, theirs.handshake, agree(ours, theirs.handshake), why)
         for count in COUNTS:
-            judge(tally, count, name, flow[count], theirs.counts[count], flow[count] == theirs.counts[count])
+            judge(tally, count, name, flow[count], theirs.counts[count], flow[count] == theirs.counts[count], why)
         if len(theirs.ack_rtts) >= 20 and flow["ack_rtt_median_us"] is not None:
             median = statistics.median(theirs.ack_rtts)
             judge(tally, "median RTT", name, flow["ack_rtt_median_us"], median,
                   agree(flow["ack_rtt_median_us"], median))
 
 
-def judge(tally, what, name, ours, theirs, right):
-    tally[what].append(None if right else f"{name}: {ours}, tshark {theirs}")
+def judge(tally, what, name, ours, theirs, right, why=""):
+    tally[what].append(None if right else f"{name}: {ours}, tshark {theirs}{why}")
+
+
+def reasons(result):
+    """Says which packets of the file tshark counts and `headway passive` leaves out on purpose."""
+    left_out = {name: result.get("packets_skipped", {}).get(name, 0) for name in LEFT_OUT}
+    return "".join(f"; {count} left out: {LEFT_OUT[name]}" for name, count in left_out.items() if count)
 
 
 def main():
