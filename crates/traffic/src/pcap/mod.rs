@@ -138,14 +138,17 @@ fn parse(contents: impl Read) -> Result<Vec<Emission>, ReadError> {
     }
     // Captures from several queues may be slightly out of order.
     packets.sort_by_key(|(at, _)| *at);
-    let Some((start, _)) = packets.first().copied() else {
-        let problem = "the capture contains no packets".to_owned();
-        return Err(ReadError::Corrupt {
-            offset: reader.position(),
-            problem,
-            remedy: "capture some traffic",
-        });
+    let corrupt = |problem: &str, remedy| {
+        let (offset, problem) = (reader.position(), problem.to_owned());
+        Err(ReadError::Corrupt { offset, problem, remedy })
     };
+    let [(start, _), ..] = packets[..] else {
+        return corrupt("the capture contains no packets", "capture some traffic");
+    };
+    // The time between two stamps is counted in 63 bits.
+    if packets.last().is_some_and(|(end, _)| end.ns() - start.ns() > i64::MAX as u64) {
+        return corrupt("its time stamps lie more than 292 years apart", REPAIR);
+    }
     Ok(packets.into_iter().map(|(time, size)| Emission { at: time - start, size }).collect())
 }
 

@@ -66,6 +66,26 @@ fn corrupt_files_are_refused_with_the_place_and_the_next_step() {
     assert!(refusal(&other).contains("at byte 20: link type 127"));
 }
 
+/// Creates a pcapng file with these time stamps in microseconds, of empty packets.
+fn next_generation(stamps: &[u64]) -> Vec<u8> {
+    let words = |values: &[u32]| values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>();
+    let mut out = words(&[0x0a0d_0d0a, 28, 0x1a2b_3c4d, 1, u32::MAX, u32::MAX, 28, 1, 20, 1, 0, 20]);
+    for stamp in stamps {
+        out.extend(words(&[6, 32, 0, (stamp >> 32) as u32, *stamp as u32, 0, 60, 32]));
+    }
+    out
+}
+
+#[test]
+fn time_stamps_that_no_time_can_span_are_refused() {
+    let (longest, much) = (i64::MAX as u64 / 1_000, u64::MAX / 1_000);
+    assert_eq!(parsed(&next_generation(&[longest, 0])), [(0, 84), (longest as i64 * 1_000, 84)]);
+    for stamps in [[0, longest + 1], [much, 0]] {
+        let refusal = refusal(&next_generation(&stamps));
+        assert!(refusal.contains("its time stamps lie more than 292 years apart"), "{refusal}");
+    }
+}
+
 #[test]
 fn replay_repeats_after_one_mean_gap() {
     let frames: Vec<(u64, u32)> = (0..4).map(|k| (k * 10_000, 1_000)).collect();
