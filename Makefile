@@ -14,10 +14,11 @@ CARGO_DEB = target/tools/bin/cargo-deb
 # Compares the simulator with the Linux stack in virtual time in some cells of the matrix; fails if too few agree.
 QUICK_COMPARISON = target/debug/headway compare scenarios/compare.toml --on sim,uml --matrix --quick --check
 
-# The macro with the table of controllers declares their modules, which `cargo fmt` does not find.
-CONTROLLERS = crates/core/src/control/*.rs crates/core/src/control/*/mod.rs
+# The macro with the table of controllers declares their modules, which `cargo fmt` does not find; the targets of `make fuzz`
+# are no part of the workspace.
+UNDECLARED = crates/core/src/control/*.rs crates/core/src/control/*/mod.rs fuzz/fuzz_targets/*.rs
 
-.PHONY: help demo test test-kernel test-lint format lint bench accuracy compare repro hostile uml install deb deb-test clean setup
+.PHONY: help demo test test-kernel test-lint format lint bench accuracy compare repro hostile fuzz uml install deb deb-test clean setup
 
 help:
 	@echo 'make demo       measure an emulated path with every method; writes $(REPORT)/report.html'
@@ -27,6 +28,7 @@ help:
 	@echo 'make compare    the simulator beside the TCP of this host, 24 cells (about 15 minutes)'
 	@echo 'make repro      published experiments in a simulated testbed (a minute or two); writes $(REPORT)/repro'
 	@echo 'make hostile    every attack on headway serve at once, beside honest clients, for MINUTES=60 (root only)'
+	@echo 'make fuzz       made-up input for everything that reads bytes from outside, MINUTES=1 for each parser (nightly Rust)'
 	@echo 'make uml        the Linux kernel for stacks in virtual time (about 5 minutes once), kept in ~/.cache/headway'
 	@echo 'make install    the headway binary, man pages, shell completions and systemd units, below PREFIX (/usr/local)'
 	@echo 'make deb        a Debian package with all that, and one with its debug symbols, in target/debian; make deb-test tries it'
@@ -58,7 +60,7 @@ test-lint:
 
 format:
 	$(CARGO) fmt --all --check
-	$(RUSTFMT) --check $(CONTROLLERS)
+	$(RUSTFMT) --check $(UNDECLARED)
 
 lint: format
 	$(CARGO) clippy --workspace --all-targets --locked
@@ -148,6 +150,18 @@ hostile:
 	$(CARGO) build --release --locked --bin headway
 	$(CARGO) run --release --locked -p headway-net --example hostile -- --minutes $(or $(MINUTES),60)
 
-# Everything that the targets need, except for deb and hostile.
+# What a run finds stays in target/fuzz, where the next one continues. The dependencies are those of the program.
+fuzz:
+	$(NEED) rust fuzz
+	cp Cargo.lock fuzz/Cargo.lock
+	$(CARGO) +nightly fuzz build
+	@failed=; for target in $$($(CARGO) +nightly fuzz list); do \
+	echo "== $$target"; mkdir -p target/fuzz/$$target; \
+	$(CARGO) +nightly fuzz run $$target target/fuzz/$$target fuzz/corpus/$$target -- \
+	-max_total_time=$$(($(or $(MINUTES),1) * 60)) -timeout=20 -print_final_stats=1 || failed="$$failed $$target"; done; \
+	if [ -n "$$failed" ]; then echo "Inputs that failed are in fuzz/artifacts:$$failed. Mend what they show, and copy them to" \
+	'fuzz/corpus, which the tests feed to the parsers.' >&2; exit 1; fi
+
+# Everything that the targets need, except for deb, hostile and fuzz.
 setup:
 	$(NEED) rust ip bpf kernel

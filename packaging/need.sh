@@ -27,6 +27,16 @@ for purpose; do
         command_of xz xz-utils ;;
     hostile)
         for tool in ethtool openssl; do command_of $tool $tool; done ;;
+    fuzz) # a compiler that can instrument, and what runs the targets
+        "${CARGO:-cargo}" +nightly --version >/dev/null 2>&1 || {
+            echo 'A nightly Rust is missing. Install it with: rustup toolchain install nightly' >&2
+            exit 1
+        }
+        "${CARGO:-cargo}" fuzz --version >/dev/null 2>&1 || {
+            echo 'cargo-fuzz is missing. Install it with: cargo install cargo-fuzz --locked' >&2
+            exit 1
+        }
+        command_of c++ g++ ;;
     deb) # the package and its debug symbols
         command_of dpkg-shlibdeps dpkg-dev
         command_of objcopy binutils ;;

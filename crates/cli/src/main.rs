@@ -9,6 +9,8 @@ mod calc;
 mod cc;
 mod compare;
 mod connection;
+#[cfg(test)]
+mod corpus;
 mod demo;
 mod estimate;
 mod exit;

@@ -28,11 +28,16 @@ pub(crate) fn read(file: Option<&Path>) -> Result<Option<Token>> {
             Err(VarError::NotUnicode(_)) => bail!("the variable {TOKEN_VARIABLE} is not valid UTF-8"),
         },
     };
+    parse(&text).map(Some)
+}
+
+/// Trims white space and checks that enough is left.
+pub(crate) fn parse(text: &str) -> Result<Token> {
     let text = text.trim();
     if text.len() < MIN_TOKEN_LENGTH {
         bail!("the token has {} characters; use at least {MIN_TOKEN_LENGTH} random ones", text.len());
     }
-    Ok(Some(Token::new(text)))
+    Ok(Token::new(text))
 }
 
 fn read_file(path: &Path) -> Result<String> {

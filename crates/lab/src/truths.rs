@@ -27,8 +27,16 @@ impl Truths {
     /// If the file cannot be read or has an invalid line.
     pub fn load(path: &Path) -> Result<Truths, Error> {
         let text = std::fs::read_to_string(path).map_err(|e| Error::file("read", path, e))?;
+        Truths::parse(&text).map_err(|line| Error::Truth { path: path.to_owned(), line })
+    }
+
+    /// Parses the text of a truth file and ignores an incomplete last line.
+    ///
+    /// # Errors
+    /// The number of the first invalid line, from 1.
+    pub fn parse(text: &str) -> Result<Truths, usize> {
         let body = text.split_once('\n').map_or("", |(_, body)| body);
-        Truths::parse(body).map_err(|line| Error::Truth { path: path.to_owned(), line: line + 1 })
+        Truths::parse_lines(body).map_err(|line| line + 1)
     }
 
     /// Reads the end of a truth file with this number of lanes, back to the intervals that contain `from` or to the
@@ -50,13 +58,13 @@ impl Truths {
             let body = String::from_utf8_lossy(&text[body..]);
             if start == 0 || begins_before(&body, from, lanes) {
                 let unknown = |line| Error::Truth { path: path.to_owned(), line };
-                return Truths::parse(&body).map_err(unknown);
+                return Truths::parse_lines(&body).map_err(unknown);
             }
         }
     }
 
     /// Parses lines without the header; the error is the number of the invalid line, from 1.
-    fn parse(text: &str) -> Result<Truths, usize> {
+    fn parse_lines(text: &str) -> Result<Truths, usize> {
         let complete = text.rfind('\n').map_or("", |end| &text[..end]);
         let mut truths = Truths::default();
         for (number, line) in complete.lines().enumerate() {
@@ -185,14 +193,14 @@ mod tests {
         assert_eq!(truth.intervals(Direction::Forward)[1], interval(10));
         assert_eq!(truth.intervals(Direction::Reverse).len(), 3);
         for line in ["nonsense\n", "h1-r1:sideways,1\n"] {
-            assert_eq!(Truths::parse(line).unwrap_err(), 1);
+            assert_eq!(Truths::parse_lines(line).unwrap_err(), 1);
         }
     }
 
     #[test]
     fn every_link_has_a_truth_of_its_own() {
         let lanes = ["h1-r1:forward", "h1-r1:reverse", "r1-h2:forward", "r1-h2:reverse"];
-        let truths = Truths::parse(text(&lanes, 3).split_once('\n').unwrap().1).unwrap();
+        let truths = Truths::parse_lines(text(&lanes, 3).split_once('\n').unwrap().1).unwrap();
         assert_eq!(truths.iter().map(|(name, _)| name).collect::<Vec<_>>(), ["h1-r1", "r1-h2"]);
         assert_eq!(truths.link("r1-h2").unwrap().intervals(Direction::Reverse).len(), 3);
         assert!(truths.link("h1-h2").is_err());

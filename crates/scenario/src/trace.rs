@@ -30,7 +30,11 @@ impl Trace {
         Ok(Trace::parse(&text, path)?)
     }
 
-    fn parse(text: &str, path: &Path) -> Result<Trace, Mistake> {
+    /// Parses the text of such a file; `path` is named in errors.
+    ///
+    /// # Errors
+    /// As for [`Trace::load`].
+    pub fn parse(text: &str, path: &Path) -> Result<Trace, Mistake> {
         let mut opportunities: Vec<Duration> = Vec::new();
         let mut start = 0;
         for line in text.split_inclusive('\n') {

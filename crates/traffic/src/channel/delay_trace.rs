@@ -52,16 +52,25 @@ impl DelayTrace {
         let wrong = |why: String| Mistake::new(key, &format!("{}: {why}", path.display()));
         let text =
             headway_input::text(&path, headway_input::TRACE).map_err(|error| wrong(error.to_string()))?;
+        self.points = DelayTrace::parse(&text)
+            .map_err(|line| wrong(format!("line {line}: not two numbers of milliseconds")))?
+            .points;
+        Ok(())
+    }
+
+    /// Parses the text of a file, without the checks of [`DelayTrace::check`].
+    ///
+    /// # Errors
+    /// The number of the first line, from 1, that is not two numbers of milliseconds.
+    pub fn parse(text: &str) -> Result<DelayTrace, usize> {
+        let mut points = Vec::new();
         for (number, line) in text.lines().enumerate() {
             let line = line.split('#').next().unwrap_or_default().trim();
-            if line.is_empty() {
-                continue;
+            if !line.is_empty() {
+                points.push(point(line).ok_or(number + 1)?);
             }
-            let point = point(line)
-                .ok_or_else(|| wrong(format!("line {}: not two numbers of milliseconds", number + 1)))?;
-            self.points.push(point);
         }
-        Ok(())
+        Ok(DelayTrace { file: None, points })
     }
 
     /// Checks the points.
