@@ -26,6 +26,8 @@ pub(crate) struct Answer {
     pub(crate) kind: Kind,
     /// The available bandwidth, or the reason why there is none.
     pub(crate) mbps: Result<f64, String>,
+    /// Its interval in Mb/s; zero where there is none.
+    pub(crate) interval: (f64, f64),
 }
 
 impl Answer {
@@ -53,18 +55,28 @@ pub(crate) fn measure(path: &Path, servers: &Servers, kind: Kind) -> Answer {
         Kind::Reverse => drop(command.arg("--reverse")),
         Kind::Tls => drop(command.args(["--tls-fingerprint", &servers.fingerprint])),
     }
-    let mbps = match command.env_remove("HEADWAY_TOKEN").output() {
-        Ok(output) => available(&String::from_utf8_lossy(&output.stdout))
-            .ok_or_else(|| String::from_utf8_lossy(&output.stderr).trim().to_owned()),
-        Err(error) => Err(error.to_string()),
-    };
-    Answer { kind, mbps }
+    match command.env_remove("HEADWAY_TOKEN").output() {
+        Ok(output) => {
+            let table = String::from_utf8_lossy(&output.stdout);
+            let mbps = |column: &str| column_mbps(&table, column);
+            let available = mbps("available_bps");
+            let low = mbps("available_low_bps").unwrap_or_default();
+            // An answer of at least so much has no upper end.
+            let high = if available.is_some() { f64::INFINITY } else { 0.0 };
+            Answer {
+                kind,
+                mbps: available.ok_or_else(|| String::from_utf8_lossy(&output.stderr).trim().to_owned()),
+                interval: (low, mbps("available_high_bps").unwrap_or(high)),
+            }
+        }
+        Err(error) => Answer { kind, mbps: Err(error.to_string()), interval: (0.0, 0.0) },
+    }
 }
 
-/// Reads the available bandwidth, in Mb/s, from a table with one row.
-fn available(csv: &str) -> Option<f64> {
+/// Reads a rate, in Mb/s, from a table with one row.
+fn column_mbps(csv: &str, name: &str) -> Option<f64> {
     let mut lines = csv.lines();
-    let column = lines.next()?.split(',').position(|name| name == "available_bps")?;
+    let column = lines.next()?.split(',').position(|found| found == name)?;
     Some(lines.next()?.split(',').nth(column)?.parse::<f64>().ok()? / 1e6)
 }
 

@@ -8,8 +8,8 @@
 //! that does not depend on the speed of a processor. Two clients per second come over loopback from networks that the
 //! servers have never seen. The attackers have the lowest scheduling priority and the
 //! honest clients a higher one than the servers, as if they ran on hosts of their own. The program first measures
-//! without attacks, and compares every answer under attack with the median of those. It needs `ip`, `tc`, `ethtool`
-//! and `openssl`.
+//! without attacks, and compares every answer under attack with the median of those: none may be wrong, and few may be
+//! so wide that they say nothing. It needs `ip`, `tc`, `ethtool` and `openssl`.
 
 #[path = "../../tests/common/raw.rs"]
 #[allow(dead_code, reason = "the tests use the rest")]
@@ -37,8 +37,12 @@ const CALM: usize = 7;
 /// Allowed relative difference between an answer under attack and the median of the calm ones.
 const TOLERANCE: f64 = 0.1;
 
-/// Allowed share of honest clients without an answer, of known and of new networks, and of those whose own host could not pace evenly: that host
-/// is this machine, which plays all the roles.
+/// Allowed share of answers that differ more, but whose wide interval says so: all the roles share this machine's
+/// processors, and packets that these deliver late and together look like another path.
+const WIDE: f64 = 0.05;
+
+/// Allowed share of honest clients without an answer, of known and of new networks, and of those whose own host could not
+/// pace evenly: that host is this machine, which plays all the roles.
 const UNANSWERED: f64 = 0.02;
 const DISTURBED: f64 = 0.2;
 
@@ -107,7 +111,7 @@ fn soak(minutes: &str) -> Result<bool, Failure> {
 
 /// Compares the honest answers with the calm ones, prints those that differ, and returns whether all bounds held.
 fn judge(answers: &[Answer], medians: &[f64; Kind::ALL.len()]) -> bool {
-    let mut far = 0;
+    let (mut wrong, mut wide) = (0, 0);
     for answer in answers {
         let Ok(mbps) = answer.mbps else { continue };
         let calm = medians[answer.kind as usize];
@@ -115,18 +119,20 @@ fn judge(answers: &[Answer], medians: &[f64; Kind::ALL.len()]) -> bool {
         if (mbps / calm - 1.0).abs() <= TOLERANCE {
             continue;
         }
-        far += 1;
-        println!("  {:?}: {mbps:.1} Mb/s where {calm:.1} was calm", answer.kind);
+        let (low, high) = answer.interval;
+        let holds = low <= calm * (1.0 + TOLERANCE) && high >= calm * (1.0 - TOLERANCE);
+        *if holds { &mut wide } else { &mut wrong } += 1;
+        println!("  {:?}: {mbps:.1} Mb/s ({low:.1} to {high:.1}) where {calm:.1} was calm", answer.kind);
     }
     let all = answers.len();
     let disturbed = answers.iter().filter(|answer| answer.is_disturbed()).count();
     let unanswered = answers.iter().filter(|answer| answer.mbps.is_err()).count() - disturbed;
     println!(
-        "  {all} honest clients: {far} answers off by more than 10 %, {unanswered} without one, {disturbed} without one \
-         because their own host could not send evenly"
+        "  {all} honest clients: {wrong} answers wrong by more than 10 %, {wide} off by as much with an interval that says so, \
+         {unanswered} without one, {disturbed} without one because their own host could not send evenly"
     );
     let share = |count: usize| count as f64 / all as f64;
-    far == 0 && share(unanswered) <= UNANSWERED && share(disturbed) <= DISTURBED
+    wrong == 0 && share(wide) <= WIDE && share(unanswered) <= UNANSWERED && share(disturbed) <= DISTURBED
 }
 
 /// Runs a command that must succeed.

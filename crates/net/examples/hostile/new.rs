@@ -27,7 +27,10 @@ pub(crate) fn run(port: &str) -> Result<(), Failure> {
         let [high, low] = number.to_be_bytes();
         let source = Ipv4Addr::new(127, 128 + high, low, 1);
         let answered = catch_unwind(AssertUnwindSafe(|| measures(source, port))).unwrap_or(false);
-        std::io::stdout().write_all(&[if answered { ANSWERED } else { KEPT_OUT }])?;
+        let mut output = std::io::stdout();
+        output.write_all(&[if answered { ANSWERED } else { KEPT_OUT }])?;
+        // Without a line end, the killed process would take what it has not written with it.
+        output.flush()?;
         std::thread::sleep(EVERY);
     }
     Ok(())
