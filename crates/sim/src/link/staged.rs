@@ -51,11 +51,10 @@ impl Link {
     /// Returns the number of the queue in which a packet waits, which is to be judged next.
     #[inline]
     fn sort(&mut self, packet: &Packet, reports: &mut Reports) -> usize {
-        match &self.queue {
-            Queue::Classes(classes) => classes.class(reports.header(packet).as_deref()),
-            queue if queue.sorts_by_label() => self.queue.sort(None, packet.label()),
-            _ => 0,
+        if self.queue.queues() == 1 {
+            return 0;
         }
+        self.queue.sort(reports.header(packet).as_deref(), packet.label())
     }
 
     /// Adds a packet to its queue and serves it at once if the server is idle.
