@@ -1,5 +1,7 @@
 //! The catalogue of all experiments, built into the program.
 
+use headway_core::nearest;
+
 use crate::experiment::Experiment;
 
 /// An experiment file that cannot be parsed.
@@ -13,9 +15,9 @@ pub struct BadExperiment {
 /// A name that matches neither an experiment nor a paper.
 #[derive(Debug, thiserror::Error)]
 pub enum UnknownExperiment {
-    /// No experiment has this name.
-    #[error("there is no experiment `{0}`; `headway repro --list` names them all")]
-    Name(String),
+    /// No experiment has this name; the second part is empty, or says which may have been meant.
+    #[error("there is no experiment `{0}`{1}; `headway repro --list` names them all")]
+    Name(String, String),
     /// A built-in file is invalid.
     #[error(transparent)]
     File(#[from] BadExperiment),
@@ -63,6 +65,32 @@ pub fn all() -> Result<Vec<Experiment>, BadExperiment> {
     FILES.iter().map(|(id, text)| parse(id, text)).collect()
 }
 
+/// Most names that are offered for a wrong one.
+const OFFERED: usize = 6;
+
+/// Returns which names may have been meant, as a question: those that begin as `name` does, the longer the better, or else
+/// the one that is most like it. Empty if there are none.
+fn meant(name: &str) -> String {
+    let shared = |id: &str| {
+        let letters = name.chars().zip(id.chars());
+        letters.take_while(|(one, other)| one.eq_ignore_ascii_case(other)).count()
+    };
+    let ids = || FILES.iter().map(|(id, _)| *id);
+    let longest = ids().map(shared).max().unwrap_or(0);
+    let mut found: Vec<&str> = ids().filter(|id| shared(id) == longest).collect();
+    // Without the paper and the slash behind it, the beginning says nothing.
+    if !name.get(..longest).is_some_and(|beginning| beginning.contains('/')) || found.len() > OFFERED {
+        let papers = ids().filter_map(|id| id.split_once('/')).map(|(paper, _)| paper);
+        found = nearest(name, papers.chain(ids())).into_iter().collect();
+    }
+    let quoted: Vec<String> = found.iter().map(|id| format!("`{id}`")).collect();
+    match &quoted[..] {
+        [] => String::new(),
+        [only] => format!(" (did you mean {only}?)"),
+        [first @ .., last] => format!(" (did you mean {} or {last}?)", first.join(", ")),
+    }
+}
+
 /// Returns the experiments that `names` select, each once, in the order of the papers. Names are those of
 /// experiments or papers, or `all`: `rapid/B7`, `bass`, `all`.
 ///
@@ -76,7 +104,7 @@ pub fn select(names: &[String]) -> Result<Vec<Experiment>, UnknownExperiment> {
             || id.split_once('/').is_some_and(|(paper, _)| paper.eq_ignore_ascii_case(name))
     };
     if let Some(name) = names.iter().find(|name| !all.iter().any(|e| means(name, &e.id))) {
-        return Err(UnknownExperiment::Name(name.clone()));
+        return Err(UnknownExperiment::Name(name.clone(), meant(name)));
     }
     Ok(all.into_iter().filter(|e| names.iter().any(|name| means(name, &e.id))).collect())
 }
@@ -112,6 +140,21 @@ mod tests {
         let stop = Cancellation::default();
         let context = Context::new(Size::Quick, 1, jobs, &stop);
         crate::run(experiment, &context).expect("nobody interrupts")
+    }
+
+    #[test]
+    fn wrong_names_are_answered_with_those_that_may_be_meant() {
+        let error = |name: &str| select(&[name.to_owned()]).expect_err("no such name").to_string();
+        let list = "`headway repro --list` names them all";
+        assert_eq!(
+            error("rapid/G99"),
+            format!(
+                "there is no experiment `rapid/G99` (did you mean `rapid/G1`, `rapid/G2`, `rapid/G3`, `rapid/G4` or `rapid/G6`?); {list}"
+            )
+        );
+        assert!(error("LS-AIMD/C7").contains("(did you mean `ls-aimd/C1`, `ls-aimd/C2` or `ls-aimd/C3`?)"));
+        assert!(error("rapit").contains("(did you mean `rapid`?)"), "{}", error("rapit"));
+        assert_eq!(error("zzz"), format!("there is no experiment `zzz`; {list}"));
     }
 
     #[test]
