@@ -17,6 +17,7 @@ mod exit;
 mod generate;
 mod host;
 mod lab;
+mod limits;
 mod line_writer;
 mod measure;
 mod out;

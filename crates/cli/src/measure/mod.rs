@@ -14,8 +14,9 @@ use headway_net::Session;
 
 use crate::connection::ConnectionArgs;
 use crate::host::Host;
+use crate::limits::Least;
 
-use crate::exit::{Code, Failed};
+use crate::exit::Failed;
 
 /// Runs all requested measurements and prints the answers.
 pub(crate) fn run(args: &MeasureArgs) -> Result<(), Failed> {
@@ -149,18 +150,7 @@ impl MeasureArgs {
 
     /// Refuses limits below which no path gives an answer, before anything is sent.
     fn check(&self) -> Result<(), Failed> {
-        let budget = self.budget.filter(|budget| *budget < LEAST_BUDGET);
-        let duration = self.duration.filter(|time| *time < LEAST_TIME);
-        let reason = match (budget, duration) {
-            (Some(budget), _) => {
-                anyhow::anyhow!("--budget {budget} is too small for any answer; give at least {LEAST_BUDGET}")
-            }
-            (_, Some(time)) => {
-                anyhow::anyhow!("--duration {time} is too short for any answer; give at least {LEAST_TIME}")
-            }
-            _ => return Ok(()),
-        };
-        Err(Failed::new(Code::Arguments, reason))
+        Least { budget: LEAST_BUDGET, duration: LEAST_TIME }.check(self.budget, self.duration)
     }
 
     /// Returns the time between the starts of two measurements; `None` for a single answer.
