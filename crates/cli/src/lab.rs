@@ -215,14 +215,18 @@ fn up(file: &std::path::Path, name: Option<String>, foreground: bool) -> Result<
     Ok(ExitCode::SUCCESS)
 }
 
+/// Keys that only scenarios of `headway run` have.
+const OF_RUN: [&str; 7] = ["duration", "nodes", "flow", "traffic", "measure", "program", "host"];
+
 /// Reads a scenario file of a lab or of `headway run`, and prints warnings about it.
 fn load(file: &std::path::Path) -> Result<Spec> {
     let text = headway_input::text(file, headway_input::SCENARIO)
         .with_context(|| format!("cannot read {}", file.display()))?;
-    // Only scenarios of `headway run` have a duration, and all of them do.
     let table: Option<toml::Table> = toml::from_str(&text).ok();
-    let spec = if table.is_some_and(|table| table.contains_key("duration")) {
-        headway_worlds::lab_network(&Scenario::parse(&text, file, &[])?)?
+    let of_run = |table: toml::Table| OF_RUN.iter().any(|key| table.contains_key(*key));
+    let spec = if table.is_some_and(of_run) {
+        let runs = || format!("this is a scenario of `headway run {} --on sim`", file.display());
+        headway_worlds::lab_network(&Scenario::parse(&text, file, &[])?).with_context(runs)?
     } else {
         Spec::load(file)?
     };

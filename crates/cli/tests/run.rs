@@ -214,6 +214,16 @@ fn mistakes_are_sentences() {
 }
 
 #[test]
+fn files_given_to_the_wrong_command_name_the_right_one() {
+    let output = run("access-100.toml", &["--on", "sim"]);
+    fails(&output, "is a file of a lab: `headway lab up` and `headway lab run` take it");
+    let file = scenario("measure-10g.toml");
+    let output = Command::new(PROGRAM).args(["lab", "up"]).arg(&file).output().unwrap();
+    let words = format!("this is a scenario of `headway run {} --on sim`: the lab does not", file.display());
+    fails(&output, &words);
+}
+
+#[test]
 fn the_lab_says_what_it_cannot_do() {
     let cases = [
         ("red-dctcp.toml", "", "the lab does not support this value of `flow[0].ack-timeout`"),
