@@ -31,7 +31,7 @@ pub use auth::Token;
 pub use client::{ConnectOptions, FamilyChoice, Session, StreamOutcome, TrainOutcome};
 pub use counters::Counts;
 pub use error::NetError;
-pub use limits::Limits;
+pub use limits::{LONGEST_REVERSE_STREAM, Limits};
 pub use protocol::{Carrier, DEFAULT_PORT, StampSource};
 pub use server::{Server, ServerConfig, ServerHandle};
 pub use tls::{TlsClient, TlsServer, TlsSetupError};

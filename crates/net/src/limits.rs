@@ -124,9 +124,13 @@ const SEND: Duration = Duration::from_us(5);
 /// Time to prepare a stream and to read its timestamps.
 const PREPARE: Duration = Duration::from_ms(1);
 
-/// Maximum CPU time of one stream, during which others wait. The streams of all methods stay below it: they have at
+/// Maximum CPU time of one stream, during which others wait. Most streams of all methods stay below it: they have at
 /// most 320 gaps of 400 us (`prc-mt`), and streams with wider gaps do not occupy a whole processor.
 const MAX_WORK: Span = Span::from_millis(150);
+
+/// A reverse stream of this duration never exceeds that. Measurements in that direction are limited to it
+/// (`Measurement::brief`), because the trains that look for a policer would take longer.
+pub const LONGEST_REVERSE_STREAM: Duration = Duration::from_ms(145);
 
 /// The part of its limits that a session has used.
 #[derive(Debug, Default)]

@@ -7,7 +7,7 @@ use std::time::Duration as Span;
 
 use headway_core::measure::{Answer, Failure, MAX_STREAM_PACKETS, Measurement, SLOWEST, Series, Step};
 use headway_core::{Bytes, Duration, Instant, Schedule};
-use headway_net::{ConnectOptions, NetError, Session, StampSource, StreamOutcome};
+use headway_net::{ConnectOptions, LONGEST_REVERSE_STREAM, NetError, Session, StampSource, StreamOutcome};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::MeasureArgs;
@@ -153,6 +153,9 @@ impl Runner<'_> {
         let mut measurement = Measurement::new(config, elapsed(clock));
         if let Some(room) = room {
             measurement = measurement.within(room / left);
+        }
+        if direction == Direction::Reverse {
+            measurement = measurement.brief(LONGEST_REVERSE_STREAM);
         }
         let progress = progress(self.args);
         let mut stamps = (None, None);

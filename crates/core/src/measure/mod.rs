@@ -127,6 +127,8 @@ pub struct Measurement {
     probe: Probe,
     /// The time limit set by [`Measurement::within`].
     within: Option<Duration>,
+    /// The limit set by [`Measurement::brief`].
+    longest: Option<Duration>,
     /// When the last stream was requested, and its duration.
     asked: (Instant, Duration),
     /// The time between request and report of the last stream, beyond its duration.
@@ -158,6 +160,7 @@ impl Measurement {
             given_up: None,
             probe: Probe::default(),
             within: None,
+            longest: None,
             asked: (now, Duration::ZERO),
             overhead: Duration::ZERO,
         }
@@ -168,6 +171,12 @@ impl Measurement {
     /// If no answer is possible in that time, the measurement ends as soon as there is one.
     pub fn within(self, time: Duration) -> Measurement {
         Measurement { within: Some(time), ..self }
+    }
+
+    /// Limits the duration of the streams that look for a policer and measure behind it, the longest of the default
+    /// method, to `longest`: where others wait for the sender. Large token buckets then remain unseen.
+    pub fn brief(self, longest: Duration) -> Measurement {
+        Measurement { longest: Some(longest), ..self }
     }
 
     /// Returns the next stream to send, or that the measurement is over.
@@ -199,9 +208,10 @@ impl Measurement {
                 response.schedule(&self.queue_limit, &self.baseline)
             }
             Phase::PolicerSearch(search) => {
-                search.train.clone().unwrap_or_else(|| self.policer_search.schedule(self.config.packet, idle))
+                let next = || self.policer_search.schedule(self.config.packet, idle);
+                self.no_longer(search.train.clone().unwrap_or_else(next))
             }
-            Phase::Policed(policed) if !policed.is_done() => policed.schedule(idle),
+            Phase::Policed(policed) if !policed.is_done() => self.no_longer(policed.schedule(idle)),
             Phase::Shaped(shaped) if !shaped.is_done() && !self.causes_overflows() => {
                 let idle = now.max(self.ready) - self.observed + self.config.rtt;
                 shaped.schedule(&self.account, &self.queue_limit, &self.baseline, idle)
@@ -212,13 +222,23 @@ impl Measurement {
         })
     }
 
+    /// Shortens a stream to the limit set by [`Measurement::brief`].
+    fn no_longer(&self, schedule: Schedule) -> Schedule {
+        match self.longest {
+            Some(longest) => schedule.shortened(longest),
+            None => schedule,
+        }
+    }
+
     /// Returns whether budget and time suffice for this stream.
     fn is_affordable(&self, now: Instant, schedule: &Schedule) -> bool {
         if matches!(&self.phase, Phase::PolicerSearch(search) if search.train.is_some()) {
             // Its size is what remains.
             return true;
         }
-        let over_budget = self.tally.bytes + schedule.bytes() > self.budget();
+        let budget = self.budget();
+        let kept = if self.last_train_is_due() { Bytes::new(budget.get() / KEPT) } else { Bytes::ZERO };
+        let over_budget = self.tally.bytes + schedule.bytes() + kept > budget;
         if over_budget || now - self.started >= self.time_limit() {
             return false;
         }
@@ -467,6 +487,8 @@ const ALMOST: f64 = 0.95;
 /// The number of packets lost to a full queue above which the default method stops with what it knows.
 const OVERFLOWS: usize = 2;
 const GENTLE_OVERFLOWS: usize = 0;
+/// Streams leave this part of the budget for the last train. Where the interval is soon narrow, more is left.
+const KEPT: u64 = 5;
 /// A policer may cost so much more, because every stream exhausts the bucket, and takes this much longer, because
 /// every stream waits for lost packets and for the bucket.
 const POLICED_EXTRA: Bytes = Bytes::new(2_500_000);

@@ -45,13 +45,23 @@ impl Measurement {
 
     /// Begins the last train of a measurement, which looks for larger buckets than other streams exhaust.
     pub(super) fn begin_last_train(&mut self, now: Instant) -> Option<Schedule> {
-        let asked = matches!(&self.phase, Phase::Response(_) | Phase::Track(_) | Phase::AtLeast(_));
-        if self.config.method != Method::Response || !asked || !self.policer_search.check() {
+        if !self.last_train_is_due() {
             return None;
         }
-        let train = self.last_train(now)?;
+        self.policer_search.check();
+        let train = self.no_longer(self.last_train(now)?);
         self.interrupt(now, Some(train.clone()));
         Some(train)
+    }
+
+    /// Returns whether streams are to leave a part of the budget for that train.
+    pub(super) fn last_train_is_due(&self) -> bool {
+        let precedes = match &self.phase {
+            // Jitter hides whether packets before a loss were delayed.
+            Phase::Response(response) => !response.is_jittery(),
+            phase => matches!(phase, Phase::Track(_) | Phase::AtLeast(_)),
+        };
+        self.config.method == Method::Response && precedes && !self.policer_search.is_checked()
     }
 
     fn last_train(&self, now: Instant) -> Option<Schedule> {
@@ -70,10 +80,8 @@ impl Measurement {
         let bytes = if kept > 0.0 { (LARGEST_BUCKET / kept).min(LARGEST) } else { LARGEST };
         let longest = if available.rate < SLOW { LONGEST_SLOW } else { LONGEST };
         let longest = longest.min(self.time_left(now).unwrap_or(longest));
-        let most =
-            self.config.budget.map(|budget| Bytes::new(budget.get().saturating_sub(self.tally.bytes.get())));
-        let bytes =
-            Bytes::new(bytes as u64).min(rate.bytes_in(longest)).min(most.unwrap_or(Bytes::new(u64::MAX)));
+        let left = Bytes::new(self.budget().get().saturating_sub(self.tally.bytes.get()));
+        let bytes = Bytes::new(bytes as u64).min(rate.bytes_in(longest)).min(left);
         let packet = probe::small_enough(self.config.packet, available.rate);
         let packets = (bytes.get() / packet.get().max(1)).min(super::MAX_STREAM_PACKETS.into());
         (packets >= MIN_PACKETS).then(|| Schedule::single_rate(rate, packets as usize - 1, packet))

@@ -149,9 +149,13 @@ impl PolicerSearch {
         sent.min(received.scale(FASTEST)).max(received.scale(SLOWEST))
     }
 
-    /// Returns whether the last train is due, and counts it as sent.
-    pub(super) fn check(&mut self) -> bool {
-        !std::mem::replace(&mut self.checked, true)
+    /// Counts the last train as sent.
+    pub(super) fn check(&mut self) {
+        self.checked = true;
+    }
+
+    pub(super) fn is_checked(&self) -> bool {
+        self.checked
     }
 
     /// Returns the next train if it is sent `idle` after the last packet.

@@ -102,8 +102,8 @@ const LOWEST_SHARE: f64 = 0.02;
 /// If more than this share of its packets is lost, the queue overflowed, and a stream is used only up to its first
 /// loss (rapid 2.13).
 const LOSS_TOLERANCE: f64 = 0.03;
-/// Gaps required before the interval may be narrow enough: eight full-length streams.
-const ENOUGH_GAPS: u32 = 8 * STREAM_GAPS;
+/// Gaps required before the interval may be narrow enough: five full-length streams.
+const ENOUGH_GAPS: u32 = 5 * STREAM_GAPS;
 
 #[derive(Clone, Debug)]
 pub(super) struct Response {
@@ -360,7 +360,7 @@ impl Response {
     }
 
     /// Returns whether the delays of most streams were jittery.
-    fn is_jittery(&self) -> bool {
+    pub(super) fn is_jittery(&self) -> bool {
         self.jitter.is_some() || self.jittery as usize * 2 > self.observations.len()
     }
 

@@ -63,6 +63,22 @@ impl Schedule {
         Schedule { packet, gaps: vec![rate.time_for(packet); gaps], average: rate }
     }
 
+    /// Returns the beginning of the stream that takes at most this time, two packets at least.
+    pub fn shortened(mut self, longest: Duration) -> Schedule {
+        let mut time = Duration::ZERO;
+        let within = |gap: &&Duration| {
+            time = time + **gap;
+            time <= longest
+        };
+        let count = self.gaps.iter().take_while(within).count().max(1);
+        if count < self.gaps.len() {
+            self.gaps.truncate(count);
+            let time = self.gaps.iter().copied().sum();
+            self.average = Rate::of(self.packet * count as u64, time).unwrap_or(self.average);
+        }
+        self
+    }
+
     /// Creates a chirp as in pathChirp: `gaps` gaps that start at the one for `bottom` and shrink by a
     /// factor of `spread`.
     ///
@@ -150,6 +166,16 @@ mod tests {
         let stream = Schedule::p_stream(shape, Rate::from_mbps(6_000.0), PACKET);
         assert!((gbps(stream.gaps[319]) / gbps(stream.gaps[0]) - 1.3).abs() < 1e-3);
         assert_eq!(Shape::with_range(1, 64, 0.5).step, 1.0);
+    }
+
+    #[test]
+    fn a_shortened_stream_keeps_the_gaps_that_fit() {
+        let gaps = [10, 10, 30, 10].map(Duration::from_us).to_vec();
+        let stream = Schedule { packet: Bytes::new(1_000), gaps, average: Rate::from_mbps(533.0) };
+        let short = stream.clone().shortened(Duration::from_us(49));
+        assert_eq!((short.gaps.len(), short.average), (2, Rate::from_mbps(800.0)));
+        assert_eq!(stream.clone().shortened(Duration::from_us(60)), stream);
+        assert_eq!(stream.shortened(Duration::ZERO).gaps.len(), 1);
     }
 
     #[test]

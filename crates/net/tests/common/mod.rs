@@ -7,7 +7,10 @@ pub(crate) mod relay;
 
 use headway_core::measure::{Answer, Config, Failure, Measurement, Method, Step};
 use headway_core::{Bytes, Duration, Instant, Rate, Schedule};
-use headway_net::{ConnectOptions, Counts, Limits, NetError, Server, ServerConfig, ServerHandle, Session};
+use headway_net::{
+    ConnectOptions, Counts, LONGEST_REVERSE_STREAM, Limits, NetError, Server, ServerConfig, ServerHandle,
+    Session,
+};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::thread::JoinHandle;
 
@@ -102,6 +105,9 @@ pub(crate) fn measure(session: &mut Session, reverse: bool) -> Result<Answer, Ne
     let start = std::time::Instant::now();
     let now = || Instant::ZERO + start.elapsed().into();
     let mut measurement = Measurement::new(config, now());
+    if reverse {
+        measurement = measurement.brief(LONGEST_REVERSE_STREAM);
+    }
     loop {
         match measurement.next_step(now()) {
             Step::Send(schedule) => {
