@@ -187,7 +187,9 @@ fn the_default_of_a_killed_program_is_reported_and_restored() {
         left.map(|note| note["kernel"].clone())
     };
     assert_eq!(controller_of_a_new_connection(), name);
-    assert!(status.contains("new connections here still get it") && !status.contains("unloaded"), "{status}");
+    let killed = status.lines().find(|line| line.contains(&format!("was killed while {name} was on")));
+    let killed = killed.unwrap_or_else(|| panic!("{status}"));
+    assert!(killed.contains("new connections here still get it") && !killed.contains("unloaded"), "{status}");
     let kept = serde_json::json!({ "default_here": true, "available": false, "loaded": true });
     assert_eq!(state(), Some(kept));
     printed(&["stop", &name]);
