@@ -141,8 +141,8 @@ impl Measurement {
     /// Allows as much more as a search took that found nothing.
     fn allow_search(&mut self, now: Instant) {
         let (time, bytes) = self.before_search;
-        self.searched.0 = self.searched.0 + (now - self.started - time);
-        self.searched.1 = self.searched.1 + Bytes::new(self.tally.bytes.get().saturating_sub(bytes.get()));
+        self.searched.0 += now - self.started - time;
+        self.searched.1 += Bytes::new(self.tally.bytes.get().saturating_sub(bytes.get()));
     }
 
     /// Returns to the phase before the trains.

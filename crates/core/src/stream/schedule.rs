@@ -67,7 +67,7 @@ impl Schedule {
     pub fn shortened(mut self, longest: Duration) -> Schedule {
         let mut time = Duration::ZERO;
         let within = |gap: &&Duration| {
-            time = time + **gap;
+            time += **gap;
             time <= longest
         };
         let count = self.gaps.iter().take_while(within).count().max(1);
