@@ -8,9 +8,11 @@ NEED = @CARGO=$(CARGO) packaging/need.sh
 # The ns-3 that the benchmark installs, and where.
 NS3_VENV = target/ns3
 NS3_VERSION = 3.44.post0
-# cargo-deb makes Debian packages; the target deb installs it below target/.
+# cargo-deb makes Debian packages, and cargo-cyclonedx lists what is in the program; the target deb installs both below target/.
 CARGO_DEB_VERSION = 3.8.0
 CARGO_DEB = target/tools/bin/cargo-deb
+CARGO_CYCLONEDX_VERSION = 0.5.9
+CARGO_CYCLONEDX = target/tools/bin/cargo-cyclonedx
 # Compares the simulator with the Linux stack in virtual time in some cells of the matrix; fails if too few agree.
 QUICK_COMPARISON = target/debug/headway compare scenarios/compare.toml --on sim,uml --matrix --quick --check
 
@@ -122,7 +124,7 @@ install:
 	target/release/headway generate completions fish $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
 
 # This profile has debug symbols, which cargo-deb moves to a separate package.
-deb: $(CARGO_DEB)
+deb: $(CARGO_DEB) $(CARGO_CYCLONEDX)
 	$(NEED) rust bpf deb
 	$(CARGO) build --profile profiling --locked --bin headway
 	rm -rf target/deb
@@ -130,6 +132,9 @@ deb: $(CARGO_DEB)
 	mv target/deb/bash/headway.bash target/deb/bash/headway
 	target/profiling/headway generate man target/deb/man
 	for unit in headway-serve.service headway-cc@.service; do sed 's|@BINDIR@|/usr/bin|' packaging/$$unit > target/deb/$$unit; done
+	$(CARGO_CYCLONEDX) cyclonedx --quiet --manifest-path crates/cli/Cargo.toml --describe binaries --no-build-deps --all \
+	--format json --spec-version 1.5
+	mv crates/cli/headway_bin.cdx.json target/deb/headway.cdx.json
 	$(CARGO_DEB) --package headway --profile profiling --no-build --locked --dbgsym --quiet --output target/debian
 
 $(CARGO_DEB):
@@ -137,8 +142,14 @@ $(CARGO_DEB):
 	@$(CARGO) install cargo-deb --locked --version $(CARGO_DEB_VERSION) --root target/tools \
 	|| { echo 'There is no package: cargo-deb could not be installed from the registry of crates.' >&2; exit 1; }
 
+$(CARGO_CYCLONEDX):
+	$(NEED) rust
+	@$(CARGO) install cargo-cyclonedx --locked --version $(CARGO_CYCLONEDX_VERSION) --root target/tools \
+	|| { echo 'There is no package: cargo-cyclonedx could not be installed from the registry of crates.' >&2; exit 1; }
+
 # Needs root; runs on an overlay, so that this host is not changed.
 deb-test: deb
+	$(NEED) deb-test
 	packaging/test.sh target/debian/headway_*.deb
 
 clean:

@@ -40,6 +40,8 @@ for purpose; do
     deb) # the package and its debug symbols
         command_of dpkg-shlibdeps dpkg-dev
         command_of objcopy binutils ;;
+    deb-test)
+        command_of python3 python3 ;;
     *)
         echo "need.sh: unknown purpose \`$purpose\`" >&2
         exit 2 ;;

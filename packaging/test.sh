@@ -40,6 +40,17 @@ for file in /usr/share/man/man1/headway-serve.1.gz /usr/share/bash-completion/co
 done
 ! in_root readelf --sections --wide /usr/bin/headway | grep -q '\.debug_info' || fail 'the program carries debug symbols'
 
+say 'what is in it'
+python3 - "$stage/root/usr/share/doc/headway/headway.cdx.json" <<'END' || fail 'the list of components lacks some, or their licences'
+import json, sys
+bom = json.load(open(sys.argv[1]))
+components = {component["name"]: component for component in bom["components"]}
+for name in ("serde_json", "rustls", "libc", "headway-core"):
+    component = components[name]
+    print(name, component["version"], json.dumps(component["licenses"]))
+assert bom["bomFormat"] == "CycloneDX" and not {"criterion", "windows-sys"} & components.keys()
+END
+
 say 'units'
 if in_root sh -c 'command -v systemd-analyze' >/dev/null; then
     unit=/usr/lib/systemd/system/headway-serve.service
