@@ -2,12 +2,10 @@
 
 mod support;
 
-use headway_core::measure::{Config, Interval, Method, PathKind};
-use headway_core::{Bytes, Duration, Instant, Rate};
-use headway_host::gap::Mechanism;
-use headway_host::nic::Stamp;
-use headway_sim::measurement::{Measured, MeasurementConfig, Measurements};
-use headway_sim::{LinkConfig, Network};
+use headway_core::measure::{Interval, PathKind};
+use headway_core::{Bytes, Duration, Rate};
+use headway_sim::LinkConfig;
+use headway_sim::measurement::Measured;
 use headway_traffic::Traffic;
 use support::*;
 
@@ -15,38 +13,7 @@ const PACKET: u64 = 1538;
 
 /// Measures over such a link with `cross` on it; the sender's line is four times as fast.
 fn measure(link: &LinkConfig, rate: Rate, cross: Option<Traffic>, seed: u64) -> Measured {
-    let mut network = Network::new(seed);
-    let path = network.add_link(link);
-    if let Some(cross) = cross {
-        network.add_source(&source(path, cross));
-    }
-    let line = rate.scale(4.0);
-    let config = MeasurementConfig {
-        path: vec![path],
-        narrow: path,
-        start: Instant::from_ns(1_000_000_000),
-        every: None,
-        measure: Config {
-            method: Method::Response,
-            packet: Bytes::new(PACKET),
-            budget: None,
-            gentle: false,
-            duration: None,
-            rtt: Duration::from_ms(20),
-            top_rate: line,
-            train_rate: line,
-        },
-        line,
-        mechanism: Mechanism::Exact,
-        coalescing: None,
-        stamp: Stamp::Driver,
-    };
-    let mut measurements = Measurements::new(&mut network, config, seed, 0);
-    while let Some(next) = measurements.next() {
-        network.run_until(next);
-        measurements.poll(&mut network);
-    }
-    measurements.ended()[0].clone()
+    measure_over(link, rate.scale(4.0), cross, seed)
 }
 
 fn policed(mbps_of_link: f64, share: f64, burst: u64, load: f64, seed: u64) -> Measured {

@@ -2,13 +2,11 @@
 
 mod support;
 
-use headway_core::measure::{Answer, Config, Method, PathKind};
-use headway_core::{Bytes, Duration, Instant, Rate};
-use headway_host::gap::Mechanism;
-use headway_host::nic::Stamp;
+use headway_core::measure::{Answer, PathKind};
+use headway_core::{Bytes, Duration, Rate};
+use headway_sim::LinkConfig;
 use headway_sim::config::Service;
-use headway_sim::measurement::{Measured, MeasurementConfig, Measurements};
-use headway_sim::{LinkConfig, Network};
+use headway_sim::measurement::Measured;
 use headway_traffic::Traffic;
 use support::*;
 
@@ -17,39 +15,8 @@ const PACKET: u64 = 1538;
 /// Measures over a link with this service and a buffer of 300 kB, loaded with `cross`; the sender's line is ten times
 /// as fast.
 fn measure(service: Service, rate: Rate, cross: Option<Traffic>, seed: u64) -> Measured {
-    let mut network = Network::new(seed);
-    let path = LinkConfig { service, ..link(rate, Duration::from_ms(10), drop_tail(Some(300_000))) };
-    let path = network.add_link(&path);
-    if let Some(cross) = cross {
-        network.add_source(&source(path, cross));
-    }
-    let line = rate.scale(10.0);
-    let config = MeasurementConfig {
-        path: vec![path],
-        narrow: path,
-        start: Instant::from_ns(1_000_000_000),
-        every: None,
-        measure: Config {
-            method: Method::Response,
-            packet: Bytes::new(PACKET),
-            budget: None,
-            gentle: false,
-            duration: None,
-            rtt: Duration::from_ms(20),
-            top_rate: line,
-            train_rate: line,
-        },
-        line,
-        mechanism: Mechanism::Exact,
-        coalescing: None,
-        stamp: Stamp::Driver,
-    };
-    let mut measurements = Measurements::new(&mut network, config, seed, 0);
-    while let Some(next) = measurements.next() {
-        network.run_until(next);
-        measurements.poll(&mut network);
-    }
-    measurements.ended()[0].clone()
+    let link = LinkConfig { service, ..link(rate, Duration::from_ms(10), drop_tail(Some(300_000))) };
+    measure_over(&link, rate.scale(10.0), cross, seed)
 }
 
 fn shaped(rate: Rate, burst: u64, cross: Option<Traffic>, seed: u64) -> Measured {

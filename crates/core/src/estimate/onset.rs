@@ -70,9 +70,14 @@ pub(crate) fn onset(record: &StreamRecord) -> Option<Onset> {
     let time = arrivals[last].sent - arrivals[first].sent;
     let rate = |packets: usize| Rate::of(record.packet * packets as u64, time);
     let (sent, received) = (rate(last - first)?, rate(last - first + 1 - lost)?);
-    let surprise = -(lost as f64) * (1.0 - first as f64 / arrivals.len() as f64).ln();
+    let surprise = surprise(lost, first, arrivals.len());
     let delayed = is_delayed(&arrivals[..first], &sent, &received);
     Some(Onset { before: first, lost, sent, received, surprise, delayed })
+}
+
+/// Returns the negative logarithm of the probability that none of so many random losses is among the first `before` packets.
+pub(crate) fn surprise(lost: usize, before: usize, packets: usize) -> f64 {
+    -(lost as f64) * (1.0 - before as f64 / packets as f64).ln()
 }
 
 /// Returns whether the delay of these packets grew as that of a queue from which `received` of `sent` leaves, or

@@ -207,10 +207,10 @@ impl Measurement {
             Phase::Response(response) if !response.is_done() && !self.causes_overflows() => {
                 response.schedule(&self.queue_limit, &self.baseline)
             }
-            Phase::PolicerSearch(search) => {
-                let next = || self.policer_search.schedule(self.config.packet, idle);
-                self.no_longer(search.train.clone().unwrap_or_else(next))
-            }
+            Phase::PolicerSearch(search) => match &search.train {
+                Some(train) => train.clone(),
+                None => self.no_longer(self.policer_search.schedule(self.config.packet, idle)),
+            },
             Phase::Policed(policed) if !policed.is_done() => self.no_longer(policed.schedule(idle)),
             Phase::Shaped(shaped) if !shaped.is_done() && !self.causes_overflows() => {
                 let idle = now.max(self.ready) - self.observed + self.config.rtt;
@@ -361,15 +361,18 @@ impl Measurement {
             return Err(Refusal::Lost);
         }
         match &mut self.phase {
-            Phase::Policed(policed) => return policed.observe(record),
+            Phase::Policed(policed) => {
+                policed.observe(record);
+                return Ok(());
+            }
             // Its packets may be larger, and would start a new baseline.
             Phase::PolicerSearch(_) => {
                 self.leave_policer_search(now, record);
                 return Ok(());
             }
             phase if self.config.method == Method::Response => {
-                let fast = matches!(phase, Phase::ShaperSearch(_));
-                self.policer_search.notice(record, fast);
+                let unqueued = matches!(phase, Phase::ShaperSearch(_));
+                self.policer_search.notice(record, unqueued);
             }
             _ => {}
         }

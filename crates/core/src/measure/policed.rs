@@ -13,7 +13,7 @@
 
 use crate::estimate::belief::{POINTS, Summary};
 use crate::estimate::response::{Posterior, Sample};
-use crate::stream::{Refusal, Schedule, StreamRecord};
+use crate::stream::{Schedule, StreamRecord};
 use crate::units::{Bytes, Duration, Rate};
 
 use super::mixture::{LEVELS, Spread};
@@ -131,7 +131,7 @@ impl Policed {
         let mut gaps =
             vec![fast.time_for(self.packet); burst.min(super::MAX_STREAM_PACKETS as usize - PACKETS)];
         add_pulses(&mut gaps, self.packet, &self.policer, average, wanted);
-        whole(self.packet, gaps)
+        Schedule::with_gaps(self.packet, gaps, average)
     }
 
     /// Returns the packets of a burst that uses the tokens of this time, at the rate of the trains.
@@ -142,7 +142,7 @@ impl Policed {
         room / kept.max(MIN_GAIN) / self.packet.get().max(1) as f64
     }
 
-    pub(super) fn observe(&mut self, record: &StreamRecord) -> Result<(), Refusal> {
+    pub(super) fn observe(&mut self, record: &StreamRecord) {
         let arrivals = &record.arrivals;
         let burst = first_burst(record);
         let lost: Vec<usize> =
@@ -165,7 +165,6 @@ impl Policed {
         }
         self.factor = (self.factor * if raised { FACTOR_UP } else { FACTOR_DOWN }).clamp(1.0, FACTOR_MAX);
         self.conclude();
-        Ok(())
     }
 
     /// Adds samples of the stretches between losses that hold a pause: where others lost nothing, either.
@@ -277,13 +276,6 @@ pub(super) fn add_pulses(
         gaps.push(pause.max(short));
         gaps.extend(std::iter::repeat_n(short, pulse - 1));
     }
-}
-
-/// Returns the schedule with these gaps.
-pub(super) fn whole(packet: Bytes, gaps: Vec<Duration>) -> Schedule {
-    let time = gaps.iter().copied().sum();
-    let average = Rate::of(packet * gaps.len() as u64, time).unwrap_or_default();
-    Schedule { packet, gaps, average }
 }
 
 /// Returns the index of the last packet before the first pause.

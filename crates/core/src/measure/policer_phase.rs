@@ -105,7 +105,6 @@ impl Measurement {
     pub(super) fn leave_policer_search(&mut self, now: Instant, record: &StreamRecord) {
         let Phase::PolicerSearch(search) = &mut self.phase else { return };
         if search.train.take().is_some() {
-            // It meets no queue, so that even a few losses at its end are suspicious.
             self.policer_search.notice(record, true);
             if !self.policer_search.is_suspicious() {
                 self.resume();
@@ -120,10 +119,7 @@ impl Measurement {
         }
         if let Some(policer) = self.policer_search.policer() {
             let mut policed = Policed::new(self.config.packet, policer, self.used_by_others());
-            for train in self.policer_search.trains() {
-                // A train that is no sample has still found the policer.
-                let _ = policed.observe(train);
-            }
+            self.policer_search.trains().iter().for_each(|train| policed.observe(train));
             self.phase = Phase::Policed(Box::new(policed));
         } else if !self.policer_search.open() {
             self.allow_search(now);

@@ -1,11 +1,11 @@
 //! The search for a policer: trains that decide about loss that sets in after a burst.
 
-use crate::estimate::onset::{Onset, onset};
+use crate::estimate::onset::{Onset, onset, surprise};
 use crate::stream::{Schedule, StreamRecord};
 use crate::units::{Bytes, Duration, Instant, Rate};
 
 use super::MAX_STREAM_PACKETS;
-use super::policed::{add_pulses, first_burst, whole};
+use super::policed::{add_pulses, first_burst};
 use super::probe;
 
 /// Longest duration of a train.
@@ -90,7 +90,8 @@ pub(super) struct PolicerSearch {
     searches: u32,
     /// The received and the sent rate of a suspicious stream.
     suspect: Option<(Rate, Rate)>,
-    knees: Vec<(Onset, Bytes)>,
+    /// Onsets that were clear enough.
+    knees: Vec<Onset>,
     others: u32,
     /// The rate of the next train, and the received rate that it is judged by.
     rate: Rate,
@@ -100,15 +101,15 @@ pub(super) struct PolicerSearch {
     sent: Vec<Sent>,
     /// Trains with an onset.
     trains: Vec<StreamRecord>,
-    /// Bytes and rate of the streams that passed whole, the longest at each rate.
+    /// Bytes and rate of the streams that passed whole.
     whole: Vec<(Bytes, Rate)>,
 }
 
 impl PolicerSearch {
     /// Looks for the signs of a policer in a stream that was not sent to find one.
     ///
-    /// `as_fast_as_possible` tells that it was a train that met no queue: then few losses at its end are suspicious, too.
-    pub(super) fn notice(&mut self, record: &StreamRecord, as_fast_as_possible: bool) {
+    /// `unqueued` tells that it was a train that should meet no queue: then few losses at its end are suspicious, too.
+    pub(super) fn notice(&mut self, record: &StreamRecord, unqueued: bool) {
         let (lost, packets) = (record.lost(), record.arrivals.len());
         self.sent.extend(Sent::new(record));
         if lost == 0 {
@@ -126,7 +127,7 @@ impl PolicerSearch {
         } else if lost >= HEAVY_LOSS.1 && lost as f64 >= HEAVY_LOSS.0 * packets as f64 {
             let arrived = 1.0 - lost as f64 / packets as f64;
             self.suspect = probe::send_rate(record).map(|sent| (sent.scale(arrived), sent));
-        } else if as_fast_as_possible && lost >= LATE && lateness(record) >= SUSPICIOUS {
+        } else if unqueued && lost >= LATE && lateness(record) >= SUSPICIOUS {
             self.suspect = probe::send_rate(record).map(|sent| (sent.scale(GUESS), sent));
         }
     }
@@ -186,7 +187,7 @@ impl PolicerSearch {
                 Policer { rate: self.received, bytes: Bytes::new(self.bucket as u64), fast: self.rate };
             add_pulses(&mut gaps, packet, &policer, self.received.scale(TAIL_RATE).min(self.rate), tail);
         }
-        whole(packet, gaps)
+        Schedule::with_gaps(packet, gaps, self.rate)
     }
 
     /// Returns the share of the packets of a train that is lost behind its onset.
@@ -220,23 +221,23 @@ impl PolicerSearch {
         }
         let used = onset.tokens(packet).get() as f64 + self.missing_before_last(onset.received);
         self.bucket = self.bucket.max(used);
-        self.knees.push((onset, packet));
+        self.knees.push(onset);
         true
     }
 
     /// Returns the policer, once trains agree on it.
     pub(super) fn policer(&self) -> Option<Policer> {
-        let (last, _) = self.knees.last()?;
-        let agrees = |(onset, _): &&(Onset, Bytes)| {
+        let last = self.knees.last()?;
+        let agrees = |onset: &&Onset| {
             let ratio = onset.received.bps_f64() / last.received.bps_f64().max(1.0);
             (1.0 / AGREE..=AGREE).contains(&ratio)
         };
-        let agreeing: Vec<&(Onset, Bytes)> = self.knees.iter().filter(agrees).collect();
-        let surprise: f64 = agreeing.iter().map(|(onset, _)| onset.surprise).sum();
+        let agreeing: Vec<&Onset> = self.knees.iter().filter(agrees).collect();
+        let surprise: f64 = agreeing.iter().map(|onset| onset.surprise).sum();
         if agreeing.len() < 2 || surprise < ENOUGH {
             return None;
         }
-        let mut received: Vec<Rate> = agreeing.iter().map(|(onset, _)| onset.received).collect();
+        let mut received: Vec<Rate> = agreeing.iter().map(|onset| onset.received).collect();
         received.sort_unstable();
         Some(Policer {
             rate: received[received.len() / 2],
@@ -247,8 +248,7 @@ impl PolicerSearch {
 
     /// Returns the rate of a policer that one stream showed clearly, and others did not confirm or not yet.
     pub(super) fn doubt(&self) -> Option<Rate> {
-        let clear = |(onset, _): &&(Onset, Bytes)| onset.surprise >= DOUBT;
-        self.knees.iter().filter(clear).map(|(onset, _)| onset.received).min()
+        self.knees.iter().filter(|onset| onset.surprise >= DOUBT).map(|onset| onset.received).min()
     }
 
     /// Returns the trains that found the policer.
@@ -290,10 +290,10 @@ impl PolicerSearch {
     }
 }
 
-/// Returns the negative logarithm of the probability that random loss starts as late as in this stream.
+/// Returns the surprise of a stream whose losses need not go on to the end.
 fn lateness(record: &StreamRecord) -> f64 {
-    let whole = record.arrivals.iter().take_while(|arrival| arrival.received.is_some()).count();
-    -(record.lost() as f64) * (1.0 - whole as f64 / record.arrivals.len() as f64).ln()
+    let before = record.arrivals.iter().take_while(|arrival| arrival.received.is_some()).count();
+    surprise(record.lost(), before, record.arrivals.len())
 }
 
 /// Returns the bytes that pass at a rate in a time.

@@ -63,20 +63,27 @@ impl Schedule {
         Schedule { packet, gaps: vec![rate.time_for(packet); gaps], average: rate }
     }
 
+    /// Creates a stream with these gaps; its average rate is `otherwise` if they take no time.
+    pub(crate) fn with_gaps(packet: Bytes, gaps: Vec<Duration>, otherwise: Rate) -> Schedule {
+        let time = gaps.iter().copied().sum();
+        let average = Rate::of(packet * gaps.len() as u64, time).unwrap_or(otherwise);
+        Schedule { packet, gaps, average }
+    }
+
     /// Returns the beginning of the stream that takes at most this time, two packets at least.
-    pub fn shortened(mut self, longest: Duration) -> Schedule {
+    pub fn shortened(self, longest: Duration) -> Schedule {
         let mut time = Duration::ZERO;
         let within = |gap: &&Duration| {
             time += **gap;
             time <= longest
         };
         let count = self.gaps.iter().take_while(within).count().max(1);
-        if count < self.gaps.len() {
-            self.gaps.truncate(count);
-            let time = self.gaps.iter().copied().sum();
-            self.average = Rate::of(self.packet * count as u64, time).unwrap_or(self.average);
+        match self.gaps.get(..count) {
+            Some(gaps) if count < self.gaps.len() => {
+                Schedule::with_gaps(self.packet, gaps.to_vec(), self.average)
+            }
+            _ => self,
         }
-        self
     }
 
     /// Creates a chirp as in pathChirp: `gaps` gaps that start at the one for `bottom` and shrink by a
@@ -86,11 +93,9 @@ impl Schedule {
     /// spread factor of 1.2.
     pub fn chirp(bottom: Rate, spread: f64, gaps: usize, packet: Bytes) -> Schedule {
         let first = packet.get() as f64 * 8e9 / bottom.bps_f64().max(1.0);
-        let gaps: Vec<Duration> =
+        let gaps =
             (0..gaps).map(|i| Duration::from_ns((first / spread.powf(i as f64)).round() as i64)).collect();
-        let time = gaps.iter().copied().sum();
-        let average = Rate::of(packet * gaps.len() as u64, time).unwrap_or(bottom);
-        Schedule { packet, gaps, average }
+        Schedule::with_gaps(packet, gaps, bottom)
     }
 
     /// Creates two chirps, the second the reflection of the first at `centre`: rates rise from `centre - reach` in steps
@@ -103,10 +108,7 @@ impl Schedule {
         let distance = |step: usize| reach.bps_f64() / spread.powf(step as f64);
         let rising = (0..half).map(|step| gap(centre.bps_f64() - distance(step)));
         let falling = (0..half).rev().map(|step| gap(centre.bps_f64() + distance(step)));
-        let gaps: Vec<Duration> = rising.chain(falling).collect();
-        let time = gaps.iter().copied().sum();
-        let average = Rate::of(packet * gaps.len() as u64, time).unwrap_or(centre);
-        Schedule { packet, gaps, average }
+        Schedule::with_gaps(packet, rising.chain(falling).collect(), centre)
     }
 
     /// Repeats the schedule `times` times; the last packet of one repetition is the first of the next.

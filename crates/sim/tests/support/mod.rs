@@ -4,9 +4,13 @@
 #![allow(dead_code, unreachable_pub)]
 
 use headway_core::control::{FixedWindow, Kind};
+use headway_core::measure::{Config, Method};
 use headway_core::queue::{DropTailConfig, Queue, QueueSpec, StepConfig};
 use headway_core::{Bytes, Duration, Instant, Rate};
+use headway_host::gap::Mechanism;
+use headway_host::nic::Stamp;
 use headway_sim::config::{AckPolicy, Burst, Service};
+use headway_sim::measurement::{Measured, MeasurementConfig, Measurements};
 use headway_sim::{FlowId, LinkConfig, LinkId, Network, SourceConfig, TcpConfig};
 use headway_traffic::Traffic;
 
@@ -117,4 +121,39 @@ pub fn assert_near(what: &str, value: f64, expected: f64, part: f64) {
     let off = value / expected - 1.0;
     println!("{what}: {value:.6}, expected {expected:.6} ({:+.2} %)", off * 100.0);
     assert!(off.abs() <= part, "{what}: {value} instead of {expected} ({:+.2} %)", off * 100.0);
+}
+
+/// Measures once over a link with `cross` on it, from a sender with a line of this rate; the RTT is 20 ms.
+pub fn measure_over(link: &LinkConfig, line: Rate, cross: Option<Traffic>, seed: u64) -> Measured {
+    let mut network = Network::new(seed);
+    let path = network.add_link(link);
+    if let Some(cross) = cross {
+        network.add_source(&source(path, cross));
+    }
+    let config = MeasurementConfig {
+        path: vec![path],
+        narrow: path,
+        start: Instant::from_ns(1_000_000_000),
+        every: None,
+        measure: Config {
+            method: Method::Response,
+            packet: Bytes::new(SEGMENT),
+            budget: None,
+            gentle: false,
+            duration: None,
+            rtt: Duration::from_ms(20),
+            top_rate: line,
+            train_rate: line,
+        },
+        line,
+        mechanism: Mechanism::Exact,
+        coalescing: None,
+        stamp: Stamp::Driver,
+    };
+    let mut measurements = Measurements::new(&mut network, config, seed, 0);
+    while let Some(next) = measurements.next() {
+        network.run_until(next);
+        measurements.poll(&mut network);
+    }
+    measurements.ended()[0].clone()
 }
