@@ -8,7 +8,8 @@ NEED = @CARGO=$(CARGO) packaging/need.sh
 # The ns-3 that the benchmark installs, and where.
 NS3_VENV = target/ns3
 NS3_VERSION = 3.44.post0
-# cargo-deb makes Debian packages, and cargo-cyclonedx lists what is in the program; the target deb installs both below target/.
+# cargo-deb makes Debian packages, and cargo-cyclonedx lists what is in the program; the target deb installs both below
+# target/.
 CARGO_DEB_VERSION = 3.8.0
 CARGO_DEB = target/tools/bin/cargo-deb
 CARGO_CYCLONEDX_VERSION = 0.5.9
