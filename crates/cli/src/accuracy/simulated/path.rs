@@ -1,7 +1,5 @@
 //! A path to be measured, written as a scenario.
 
-use std::fmt::Write as _;
-
 /// Wire bytes of a packet beyond its IP length.
 const OVERHEAD: u32 = 38;
 /// The smallest buffer, in full-size packets, when it is given in bandwidth-delay products.
@@ -11,7 +9,7 @@ const MAX_BUFFER: f64 = 64e6;
 /// The fastest line of a host, Mb/s.
 const FASTEST_LINE: f64 = 400e3;
 /// Start of the first measurement in seconds: cross-traffic sources are in equilibrium at once, TCP is not.
-const START: f64 = 0.5;
+pub(super) const START: f64 = 0.5;
 const START_WITH_TCP: f64 = 4.0;
 /// Longest time for an answer, in seconds plus RTTs: the limits of `core::measure` plus a margin for streams
 /// that lost packets.
@@ -23,12 +21,16 @@ const ROUND_TRIPS: f64 = 80.0;
 pub(super) struct Hop {
     /// Its rate; without one, packets take no transmission time.
     pub(super) mbps: Option<f64>,
+    /// The key of a rate that changes, instead of `mbps` in the file.
+    pub(super) rates: Option<String>,
     /// Buffer size, in full-size packets.
     pub(super) packets: f64,
     /// Further keys of the link.
     pub(super) keys: Vec<String>,
     /// Keys of datagram sources that cross only this link.
     pub(super) traffic: Vec<String>,
+    /// Keys of TCP flows that cross only this link.
+    pub(super) flows: Vec<String>,
 }
 
 /// A path from one host to another.
@@ -45,8 +47,10 @@ pub(super) struct Path {
     pub(super) across: Vec<String>,
     /// Keys of TCP flows that cross all links.
     pub(super) flows: Vec<String>,
-    /// Interval between interrupts of the receiver's network card, us.
-    pub(super) coalescing_us: Option<f64>,
+    /// Keys of datagram sources that cross all links on the way back.
+    pub(super) back: Vec<String>,
+    /// The table of interrupt coalescing of the receiver's network card.
+    pub(super) coalescing: Option<String>,
 }
 
 impl Path {
@@ -58,7 +62,8 @@ impl Path {
             hops: Vec::new(),
             across: Vec::new(),
             flows: Vec::new(),
-            coalescing_us: None,
+            back: Vec::new(),
+            coalescing: None,
         }
     }
 
@@ -88,7 +93,8 @@ impl Path {
 
     /// Returns the scenario, named `name`, for `answers` consecutive measurements.
     pub(super) fn text(&self, name: &str, seed: u64, answers: u32) -> String {
-        let start = if self.flows.is_empty() { START } else { START_WITH_TCP };
+        let without_tcp = self.flows.is_empty() && self.hops.iter().all(|hop| hop.flows.is_empty());
+        let start = if without_tcp { START } else { START_WITH_TCP };
         let answer = ANSWER + ROUND_TRIPS * self.round_trip_ms / 1e3;
         let duration = (start + answer * f64::from(answers)).ceil();
         let mut text = format!(
@@ -101,19 +107,17 @@ impl Path {
         }
         for (number, hop) in self.hops.iter().enumerate() {
             hop.traffic.iter().for_each(|keys| text += &table("traffic", number, number + 1, keys));
+            hop.flows.iter().for_each(|keys| text += &table("flow", number, number + 1, keys));
         }
         self.across.iter().for_each(|keys| text += &table("traffic", 0, last, keys));
+        self.back.iter().for_each(|keys| text += &table("traffic", last, 0, keys));
         self.flows.iter().for_each(|keys| text += &table("flow", 0, last, keys));
         let line = digits((self.narrow() * self.line).min(FASTEST_LINE));
         // Back to back: a measurement begins as soon as it may.
         let keys = format!("start = \"{start} s\"\nevery = \"1 ms\"\nline = \"{line} Mb/s\"");
         text += &table("measure", 0, last, &keys);
-        if let Some(interval) = self.coalescing_us {
-            // Writing to a string cannot fail.
-            let _ = write!(
-                text,
-                "\n[host.n{last}]\ncoalescing = {{ kind = \"fixed\", interval = \"{interval} us\" }}\n"
-            );
+        if let Some(coalescing) = &self.coalescing {
+            text += &format!("\n[host.n{last}]\ncoalescing = {coalescing}\n");
         }
         text
     }
@@ -123,7 +127,8 @@ impl Path {
         let mut keys = vec![format!("delay = \"{delay} us\"")];
         if let Some(mbps) = hop.mbps {
             let bytes = (hop.packets * self.packet()).round();
-            keys.push(format!("rate = \"{} Mb/s\"\nbuffer = \"{bytes} B\"", digits(mbps)));
+            let rate = || format!("rate = \"{} Mb/s\"", digits(mbps));
+            keys.push(format!("{}\nbuffer = \"{bytes} B\"", hop.rates.clone().unwrap_or_else(rate)));
         }
         keys.extend_from_slice(&hop.keys);
         table("link", number, number + 1, &keys.join("\n"))
@@ -132,6 +137,11 @@ impl Path {
 
 fn table(kind: &str, from: usize, to: usize, keys: &str) -> String {
     format!("\n[[{kind}]]\nfrom = \"n{from}\"\nto = \"n{to}\"\n{keys}\n")
+}
+
+/// Returns the table of coalescing with a fixed interval.
+pub(super) fn fixed_interval(us: f64) -> String {
+    format!("{{ kind = \"fixed\", interval = \"{us} us\" }}")
 }
 
 /// Rounds a number to four significant digits.

@@ -59,9 +59,32 @@ pub(super) fn on_off(sources: u64, (peak, share): (f64, f64), on_ms: f64, shape:
     )
 }
 
+/// Returns the keys of traffic with a mean rate of `mbps` that is silent for a part of every 10 or 100 ms.
+pub(super) fn in_step(draw: &mut Draw, mbps: f64) -> String {
+    let (period, silent) = (draw.choose(&[10.0, 100.0]), draw.between(0.3, 0.8));
+    let (rate, silence) = (digits(mbps), period * 1e3 * silent);
+    format!(
+        "model = \"pareto\"\nrate = \"{rate} Mb/s\"\nsilence = \"{silence} us\"\nperiod = \"{period} ms\""
+    )
+}
+
+/// Mean rate of the model `bct` (rapid Table 3.1), Mb/s.
+const WEB_RATE: f64 = 2510.0;
+
+/// Returns the keys of the web traffic of the Rapid papers with a mean rate of `mbps`: the slower, the longer its bursts.
+pub(super) fn web(draw: &mut Draw, mbps: f64) -> String {
+    let model = draw.choose(&["bct", "sct"]);
+    format!("model = \"{model}\"\nscale = {}", digits(mbps / WEB_RATE))
+}
+
+/// Returns a controller that people use.
+pub(super) fn controller(draw: &mut Draw) -> &'static str {
+    draw.choose(&["cubic", "reno", "bbr"])
+}
+
 /// Returns the keys of TCP flows whose applications together write `mbps`, counted on the wire.
 pub(super) fn applications(draw: &mut Draw, path: &Path, mbps: f64) -> String {
-    let (count, controller) = (draw.integer(1, 6), draw.choose(&["cubic", "reno", "bbr"]));
+    let (count, controller) = (draw.integer(1, 6), controller(draw));
     let payload = f64::from(path.mtu - 52) / path.packet();
     let each = digits(mbps * payload / count as f64);
     format!(
@@ -69,8 +92,34 @@ pub(super) fn applications(draw: &mut Draw, path: &Path, mbps: f64) -> String {
     )
 }
 
-/// Returns the keys of greedy TCP flows.
+/// Returns the keys of one to four greedy TCP flows.
 pub(super) fn greedy(draw: &mut Draw) -> String {
-    let (count, controller) = (draw.integer(1, 4), draw.choose(&["cubic", "reno", "bbr"]));
+    let (count, controller) = (draw.integer(1, 4), controller(draw));
+    greedy_flows(count, controller)
+}
+
+/// Returns the keys of greedy TCP flows.
+pub(super) fn greedy_flows(count: u64, controller: &str) -> String {
     format!("controller = \"{controller}\"\ncount = {count}\nstagger = \"170 ms\"")
+}
+
+/// Returns the keys of TCP flows that arrive at random, of `mean` bytes each and `mbps` together.
+pub(super) fn sessions(draw: &mut Draw, mbps: f64, mean: f64) -> String {
+    let (controller, spread, rate) = (controller(draw), draw.between(0.5, 1.7), digits(mbps));
+    let sizes = format!("{{ kind = \"lognormal\", mean = \"{} B\", spread = {spread} }}", mean.round());
+    format!(
+        "controller = \"{controller}\"\narrivals = {{ rate = \"{rate} Mb/s\", size-distribution = {sizes} }}"
+    )
+}
+
+/// Returns the keys of TCP flows that fetch a chunk and pause, and so use about `mbps` together.
+pub(super) fn videos(draw: &mut Draw, path: &Path, mbps: f64) -> String {
+    let (count, controller, period) = (draw.integer(1, 8), controller(draw), draw.log_uniform(0.3, 4.0));
+    let chunk = (mbps / count as f64 * 1e6 / 8.0 * period).max(4.0 * path.packet());
+    // The pause begins when the chunk has been fetched at about twice the rate at which it is played.
+    let pause = (period * 500.0).round();
+    format!(
+        "controller = \"{controller}\"\ncount = {count}\nstagger = \"190 ms\"\nchunk = \"{} B\"\npause = \"{pause} ms\"",
+        chunk.round()
+    )
 }

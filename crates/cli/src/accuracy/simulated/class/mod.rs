@@ -1,6 +1,10 @@
 //! The classes of paths and the ranges of their values.
 
-use super::path::{Hop, Path, digits};
+mod chains;
+mod links;
+mod tcp;
+
+use super::path::{Hop, Path, digits, fixed_interval};
 use super::traffic::{ALL, BURSTY, Model, SMOOTH, applications, datagrams, greedy, on_off};
 use headway_worlds::draw::Draw;
 
@@ -11,7 +15,7 @@ pub(super) struct Class {
     pub(super) path: fn(&mut Draw) -> Path,
 }
 
-pub(super) const CLASSES: [Class; 28] = [
+pub(super) const CLASSES: [Class; 50] = [
     Class { name: "empty", path: empty },
     Class { name: "constant-rate", path: constant_rate },
     Class { name: "poisson", path: poisson },
@@ -39,12 +43,36 @@ pub(super) const CLASSES: [Class; 28] = [
     Class { name: "tcp", path: tcp },
     Class { name: "load-steps", path: load_steps },
     Class { name: "anything", path: anything },
-    // At the end, so that a seed draws the same paths of the other classes as before.
+    // New classes come last, so that a seed draws the same paths of the others as before.
     Class { name: "policer", path: policer },
+    Class { name: "tcp-short-flows", path: tcp::short_flows },
+    Class { name: "tcp-video", path: tcp::video },
+    Class { name: "tcp-many-greedy", path: tcp::many_greedy },
+    Class { name: "tcp-downloads", path: tcp::downloads },
+    Class { name: "tcp-elephant", path: tcp::elephant },
+    Class { name: "tcp-several-links", path: tcp::several_links },
+    Class { name: "tcp-loaded-way-back", path: tcp::loaded_way_back },
+    Class { name: "loss-and-tcp", path: links::loss_and_tcp },
+    Class { name: "many-hops", path: chains::many_hops },
+    Class { name: "nearly-tight", path: chains::nearly_tight },
+    Class { name: "self-similar-hops", path: chains::self_similar_hops },
+    Class { name: "managed-queue", path: links::managed_queue },
+    Class { name: "bursts-in-step", path: links::bursts_in_step },
+    Class { name: "web", path: links::web_traffic },
+    Class { name: "almost-full", path: links::almost_full },
+    Class { name: "line-as-fast", path: links::line_as_fast },
+    Class { name: "packet-sizes", path: links::packet_sizes },
+    Class { name: "nearby", path: links::nearby },
+    Class { name: "rate-step", path: links::rate_step },
+    Class { name: "varying-rate", path: links::varying_rate },
+    Class { name: "fast-coalescing", path: links::fast_coalescing },
+    Class { name: "peak-rate", path: links::peak_rate },
 ];
 
 /// Range of rates of one queue in most classes, Mb/s.
 const USUAL: (f64, f64) = (5.0, 5e3);
+/// The same where TCP crosses it: each of its packets is simulated for seconds before the first measurement.
+const USUAL_TCP: (f64, f64) = (5.0, 1e3);
 /// Rate of a host's line as a multiple of the narrow link's.
 const LINES: [f64; 4] = [2.0, 4.0, 10.0, 40.0];
 
@@ -188,7 +216,7 @@ fn several_queues(draw: &mut Draw) -> Path {
 
 fn coalescing(draw: &mut Draw) -> Path {
     let mut path = one_queue(draw, (50.0, 5e3), &ALL, (0.1, 0.7));
-    path.coalescing_us = Some(draw.log_uniform(20.0, 250.0));
+    path.coalescing = Some(fixed_interval(draw.log_uniform(20.0, 250.0)));
     path
 }
 
@@ -196,7 +224,7 @@ fn ten_gigabits(draw: &mut Draw) -> Path {
     let mut path =
         Path::new(draw.choose(&[1500, 9000]), draw.log_uniform(2.0, 40.0), draw.choose(&[2.0, 4.0]));
     add_loaded_link(draw, &mut path, 10e3, &ALL, (0.1, 0.8));
-    path.coalescing_us = Some(draw.log_uniform(40.0, 200.0));
+    path.coalescing = Some(fixed_interval(draw.log_uniform(40.0, 200.0)));
     path
 }
 
@@ -204,7 +232,7 @@ fn fast(draw: &mut Draw, mtu: u32, load: (f64, f64)) -> Path {
     let mbps = draw.choose(&[25e3, 40e3, 50e3, 100e3]);
     let mut path = Path::new(mtu, draw.log_uniform(1.0, 20.0), draw.choose(&[1.0, 2.0, 4.0]));
     add_loaded_link(draw, &mut path, mbps, &ALL, load);
-    path.coalescing_us = draw.choose(&[None, Some(30.0), Some(120.0)]);
+    path.coalescing = draw.choose(&[None, Some(30.0), Some(120.0)]).map(fixed_interval);
     path
 }
 
@@ -318,7 +346,7 @@ fn anything(draw: &mut Draw) -> Path {
         let traffic = steps(draw, &path, peak);
         path.across.push(traffic);
     }
-    path.coalescing_us = draw.choose(&[None, None, Some(40.0), Some(120.0)]);
+    path.coalescing = draw.choose(&[None, None, Some(40.0), Some(120.0)]).map(fixed_interval);
     if draw.choose(&[false, false, false, true]) {
         let (most, load) = (path.narrow(), draw.between(0.05, 0.4));
         let flows = applications(draw, &path, most * load);
