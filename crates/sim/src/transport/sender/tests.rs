@@ -165,6 +165,24 @@ fn the_retransmission_timer_begins_anew_with_a_probe_of_the_tail() {
 }
 
 #[test]
+fn a_probe_that_retransmits_does_not_count_as_sent_in_a_reduction() {
+    let size = Some(Bytes::new(7 * 1448));
+    let config =
+        TcpConfig { ecn: Ecn::Classic, size, ..TcpConfig::new(Controlled::Reno, Vec::new(), Vec::new()) };
+    let mut sender = Sender::new(&config, (0, 0), 1, 1_000_000, 0);
+    assert_eq!(std::iter::from_fn(|| sender.poll(0)).count(), 7);
+    sender.on_ack(1_000_000, &ack(1, ECE), None);
+    assert!(sender.poll(1_000_000).is_none() && sender.ssthresh() == 5.0);
+    let sent = due(&mut sender);
+    assert!(expire(&mut sender).is_some_and(|probe| probe.seq == 6 && probe.has(RETRANSMITTED)));
+    // The probe arrives and shows that the five segments before it are lost. Two segments have been delivered since the
+    // mark and none sent, so PRR lets two leave.
+    sender.on_ack(sent + 1_000_000, &Packet { sent, ..ack(1, RETRANSMITTED) }, Some(&block(5, 6)));
+    let again: Vec<u64> = std::iter::from_fn(|| sender.poll(sent + 1_000_000)).map(|one| one.seq).collect();
+    assert_eq!((again, sender.state), (vec![1, 2], State::Recovery));
+}
+
+#[test]
 fn a_timeout_during_a_reduction_after_a_mark_does_not_reduce_again() {
     let mut sender = sender(Ecn::Classic);
     sender.on_ack(1_000_000, &ack(4, ECE), None);

@@ -85,6 +85,7 @@ impl Sender {
             self.note_sent(now, self.next, false);
             self.departures.note(self.next + 1, now);
             self.next += 1;
+            self.count_in_reduction();
             (self.next - 1, 0)
         } else {
             self.note_sent(now, self.next - 1, false);

@@ -59,6 +59,7 @@ impl Sender {
         self.bursts.sent();
         self.note_sent(now, seq, in_flight == 0);
         self.next += 1;
+        self.count_in_reduction();
         let flags = if std::mem::take(&mut self.cwr) { CWR } else { 0 };
         Some(self.segment(now, seq, flags, !within))
     }
@@ -73,11 +74,21 @@ impl Sender {
         self.scoreboard.retransmit(now, seq);
         self.counters.retransmitted += 1;
         self.note_sent(now, seq, in_flight == 0);
+        self.count_in_reduction();
         self.undo.retransmitted(now);
         if seq == self.una {
             self.rto_timer = Timer::new(now, self.rtt.timeout());
         }
         self.segment_without_new_data(now, seq, RETRANSMITTED, first)
+    }
+
+    /// Counts a segment that leaves during a reduction. A TLP that retransmits does not count (Linux's `prr_out`), nor does
+    /// a window probe.
+    #[inline(always)]
+    pub(super) fn count_in_reduction(&mut self) {
+        if self.state != State::Open {
+            self.prr.sent();
+        }
     }
 
     /// A retransmission or window probe. With classic ECN it is not ECN-capable: a mark would be attributed to
@@ -137,9 +148,6 @@ impl Sender {
         self.counters.sent += 1;
         self.last_sent = now;
         self.usage.sent();
-        if self.state != State::Open {
-            self.prr.sent();
-        }
         if self.rto_timer.is_off() {
             self.rto_timer = Timer::new(now, self.rtt.timeout());
         }
