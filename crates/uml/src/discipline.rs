@@ -38,12 +38,7 @@ pub(crate) fn install(
     node: &mut PlannedNode,
 ) -> Result<(), Mistake> {
     check(number, spec)?;
-    let delay = |fixed| {
-        let fixed = time(fixed);
-        format!(
-            "qdisc add dev {device} root handle 1: stab overhead {STAB} linklayer ethernet netem limit {UNLIMITED} delay {fixed}"
-        )
-    };
+    let delay = |fixed| delay(device, fixed);
     let Some(rate) = spec.rate else {
         if fixed > Duration::ZERO {
             node.tc.push(delay(fixed));
@@ -102,6 +97,34 @@ pub(crate) fn install(
         Some(_) => None,
     };
     node.tc.extend(line.map(|line| below(&line)));
+    Ok(())
+}
+
+/// Returns the command that delays packets on `device`.
+fn delay(device: &str, fixed: Duration) -> String {
+    let fixed = time(fixed);
+    format!(
+        "qdisc add dev {device} root handle 1: stab overhead {STAB} linklayer ethernet netem limit {UNLIMITED} delay {fixed}"
+    )
+}
+
+/// Whether a link has neither bursts nor a discipline that must see every packet.
+pub(crate) fn is_plain(spec: &LinkSpec) -> bool {
+    let is_explicit = spec.queue.as_ref().is_some_and(|queue| queue.explicit().is_some());
+    spec.burst.is_none() && spec.peak_rate.is_none() && spec.kernel_queue.is_none() && !is_explicit
+}
+
+/// Installs delay and rate of link `number` on `device`, in a direction where nothing queues. `netem` adds to the delay
+/// the time in which it transmits each packet, one after the other.
+pub(crate) fn install_for_acks(
+    number: usize,
+    spec: &LinkSpec,
+    device: &str,
+    rate: Rate,
+    node: &mut PlannedNode,
+) -> Result<(), Mistake> {
+    check(number, spec)?;
+    node.tc.push(delay(device, spec.delay) + &format!(" rate {}bit", rate.bps()));
     Ok(())
 }
 

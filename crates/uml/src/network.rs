@@ -4,7 +4,9 @@
 //! A direction with a rate is `netem` with the delay and, below it, `tbf` with the discipline: first propagation, then
 //! the queue. This is the reverse of the order on a real link, which the ends cannot notice, and it needs only one
 //! device. `tbf` dequeues a packet when its transmission would begin. Therefore the delay includes one transmission
-//! time, and the queue limit is one packet less than in the scenario.
+//! time, and the queue limit is one packet less than in the scenario. Where only ACKs travel, and too few to queue,
+//! `netem` has the rate itself: so an ACK with SACK blocks takes longer than one without, which decides whose segment
+//! finds the last place in a full queue.
 
 mod check;
 mod controller;
@@ -16,7 +18,7 @@ use std::path::Path;
 
 use headway_core::units::WIRE_OVERHEAD;
 use headway_core::{Bytes, Duration, Mistake};
-use headway_scenario::{EcnMode, LinkSpec, Scenario, Topology};
+use headway_scenario::{EcnMode, FlowSpec, LinkSpec, Scenario, Topology};
 
 use crate::discipline;
 use crate::plan::{Plan, PlannedDirection, PlannedFlow, PlannedNode, PlannedSource};
@@ -27,6 +29,8 @@ const LEAD_ROUND_TRIPS: i64 = 3;
 const MIN_LEAD: Duration = Duration::from_ms(10);
 /// Wire bytes of an ACK: IP, TCP with timestamps, and the link layer.
 const ACKNOWLEDGEMENT: Bytes = Bytes::new(90);
+/// Wire bytes that three SACK blocks add to an ACK.
+const SACK_BLOCKS: Bytes = Bytes::new(28);
 /// Memory of a guest without packets.
 const BASE_MEMORY: Bytes = Bytes::new(512 << 20);
 /// Least memory per flow.
@@ -94,14 +98,25 @@ struct Network<'a> {
     scenario: &'a Scenario,
     topology: Topology,
     plan: Plan,
-    /// Whether full packets travel in a direction, or ACKs only.
-    loaded: Vec<bool>,
+    /// What travels in each direction.
+    loads: Vec<Load>,
     /// The first hop into each direction.
     hops: Vec<Hop>,
     /// Namespace and device with the delay and queue of each direction.
     queues: Vec<(usize, String)>,
     /// Namespace and device with the random loss and jitter of each direction, if it has any.
     randoms: Vec<Option<(usize, String)>>,
+}
+
+/// What travels in a direction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Load {
+    /// Full packets, too.
+    Data,
+    /// ACKs only, which may come faster than the link transmits them.
+    Acks,
+    /// ACKs only, and too few for a queue.
+    FewAcks,
 }
 
 /// The start of a direction: node, device, and the address of the next node.
@@ -139,27 +154,56 @@ impl<'a> Network<'a> {
             scenario,
             topology,
             plan,
-            loaded: vec![false; count],
+            loads: vec![Load::FewAcks; count],
             hops: vec![nowhere; count],
             queues: vec![(0, String::new()); count],
             randoms: vec![None; count],
         }
     }
 
-    /// Finds the directions that carry more than ACKs.
+    /// Finds what travels in each direction.
     fn find_loads(&mut self) -> Result<(), Mistake> {
+        for flow in &self.scenario.flow {
+            let there = self.route(&flow.from, &flow.to, &flow.via)?;
+            for acks in self.way_back(flow)? {
+                if !there.iter().any(|data| self.has_room_for_acks(*data, acks)) {
+                    self.loads[acks] = Load::Acks;
+                }
+            }
+        }
         let flows = self.scenario.flow.iter().map(|flow| (&flow.from, &flow.to, &flow.via));
         let traffic = self.scenario.traffic.iter().map(|source| (&source.from, &source.to, &source.via));
         for (from, to, via) in flows.chain(traffic) {
             for direction in self.route(from, to, via)? {
-                self.loaded[direction] = true;
+                self.loads[direction] = Load::Data;
             }
         }
         // Programs may send data in either direction.
         for direction in programs::directions(self.scenario, &self.topology) {
-            self.loaded[direction] = true;
+            self.loads[direction] = Load::Data;
         }
         Ok(())
+    }
+
+    /// Whether the direction `acks` leads back where `data` comes from and is fast enough for an ACK of every full
+    /// packet there.
+    fn has_room_for_acks(&self, data: usize, acks: usize) -> bool {
+        let [there, back] = [data, acks].map(|index| &self.topology.directions()[index]);
+        let [fast, slow] = [there, back].map(|direction| self.scenario.link[direction.link].rate);
+        let Some((fast, slow)) = fast.zip(slow) else { return false };
+        let longest = ACKNOWLEDGEMENT + SACK_BLOCKS + self.ack_header();
+        (there.from, there.to) == (back.to, back.from) && slow.time_for(longest) <= fast.time_for(self.full())
+    }
+
+    /// The wire size of a full packet.
+    fn full(&self) -> Bytes {
+        Bytes::new(u64::from(self.scenario.mtu)) + WIRE_OVERHEAD
+    }
+
+    /// The path of a flow's ACKs.
+    fn way_back(&self, flow: &FlowSpec) -> Result<Vec<usize>, Mistake> {
+        let via: Vec<String> = flow.via.iter().rev().cloned().collect();
+        self.route(&flow.to, &flow.from, &via)
     }
 
     fn route(&self, from: &str, to: &str, via: &[String]) -> Result<Vec<usize>, Mistake> {
@@ -194,7 +238,7 @@ impl<'a> Network<'a> {
         }
         self.address(link, [&ways[0][0], &ways[1][0]]);
         let directions: Vec<usize> =
-            (0..self.loaded.len()).filter(|index| self.topology.directions()[*index].link == link).collect();
+            (0..self.loads.len()).filter(|index| self.topology.directions()[*index].link == link).collect();
         for (end, index) in directions.into_iter().enumerate() {
             let way = &ways[end];
             self.hops[index] =
@@ -264,8 +308,8 @@ impl<'a> Network<'a> {
         for (index, direction) in self.topology.directions().iter().enumerate() {
             let spec = &self.scenario.link[direction.link];
             let (node, device) = self.queues[index].clone();
-            let full = Bytes::new(u64::from(self.scenario.mtu)) + WIRE_OVERHEAD;
-            let packet = if self.loaded[index] { full } else { ACKNOWLEDGEMENT + self.ack_header() };
+            let (full, load) = (self.full(), self.loads[index]);
+            let packet = if load == Load::Data { full } else { ACKNOWLEDGEMENT + self.ack_header() };
             // A token bucket sends whole bursts at once, so there is no transmission time.
             let busy = spec
                 .rate
@@ -273,7 +317,11 @@ impl<'a> Network<'a> {
                 .map_or(Duration::ZERO, |rate| rate.time_for(packet));
             let fixed = spec.delay + busy;
             let place = (direction.link, index);
-            discipline::install(place, spec, &device, fixed, full, &mut self.plan.nodes[node])?;
+            let tc = &mut self.plan.nodes[node];
+            match spec.rate.filter(|_| load == Load::FewAcks && discipline::is_plain(spec)) {
+                Some(rate) => discipline::install_for_acks(direction.link, spec, &device, rate, tc)?,
+                None => discipline::install(place, spec, &device, fixed, full, tc)?,
+            }
             self.plan.directions.push(PlannedDirection {
                 node,
                 device,
@@ -302,8 +350,7 @@ impl<'a> Network<'a> {
         self.plan.nodes[from].ip.push(format!("addr add {source}/32 dev lo"));
         self.plan.nodes[to].ip.push(format!("addr add {destination}/32 dev lo"));
         let there = self.route(&spec.from, &spec.to, &spec.via)?;
-        let via: Vec<String> = spec.via.iter().rev().cloned().collect();
-        let back = self.route(&spec.to, &spec.from, &via)?;
+        let back = self.way_back(spec)?;
         let mut metrics = format!(" initcwnd {}", spec.initial_window);
         if spec.ecn == EcnMode::Classic {
             metrics += " features ecn";

@@ -44,6 +44,26 @@ fn fq_codel_stands_below_the_bucket_with_its_parameters() {
 }
 
 #[test]
+fn acks_take_the_time_of_their_own_bytes_where_they_cannot_queue() {
+    let of = |link: &str, direction: usize| {
+        let plan = planned(link, "controller = \"reno\"").unwrap();
+        let PlannedDirection { node, device, .. } = &plan.directions[direction];
+        let of_device = |line: &&String| line.contains(&format!(" dev {device} "));
+        plan.nodes[*node].tc.iter().filter(of_device).cloned().collect::<Vec<_>>()
+    };
+    // 8 Mb/s back beside 8 Mb/s there: ACKs fill at most 118 of 1538 bytes, so `netem` alone transmits them.
+    let back = of("delay = \"5 ms\"", 3);
+    assert_eq!(back.len(), 1, "{back:?}");
+    assert!(back[0].ends_with("netem limit 100000000 delay 5000.0004us rate 8000000bit"), "{back:?}");
+    // Data needs its queue, and so do ACKs on a way back that is more than 13 times slower.
+    assert!(of("delay = \"5 ms\"", 2)[1].contains("tbf rate 8000000bit"));
+    let slow = "duplex = false\n[[link]]\nfrom = \"b\"\nto = \"r\"\nrate = \"600 kb/s\"";
+    assert!(of(slow, 3)[1].contains("tbf rate 600000bit"));
+    let fast = "duplex = false\n[[link]]\nfrom = \"b\"\nto = \"r\"\nrate = \"620 kb/s\"";
+    assert_eq!(of(fast, 3).len(), 1);
+}
+
+#[test]
 fn connections_are_open_when_a_queue_begins_to_drop_what_it_cannot_mark() {
     let opened = |ecn: &str, controller: &str| {
         let keys = format!("start = \"500 ms\"\necn = \"{ecn}\"\ncontroller = \"{controller}\"");
