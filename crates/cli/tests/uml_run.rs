@@ -109,6 +109,18 @@ fn delays_are_exact_to_the_microsecond_and_gaps_to_the_nanosecond() {
 }
 
 #[test]
+fn a_flow_with_a_size_needs_no_room_in_queues_for_its_end() {
+    if !has_kernel() {
+        return;
+    }
+    // Four segments leave at once and fill the queue to the last place.
+    let scenario = "duration = \"1 s\"\n[[link]]\nfrom = \"a\"\nto = \"b\"\nrate = \"10 Mb/s\"\ndelay = \"10 ms\"\n\
+                    buffer = \"4 packets\"\n[[flow]]\nfrom = \"a\"\nto = \"b\"\ncontroller = \"reno\"\nsize = \"5792 B\"\n";
+    let summary = Try::new(scenario).summary(&[]);
+    assert_eq!((&summary["links"][0]["dropped"], &summary["total"]["finished"]), (&0.into(), &1.into()));
+}
+
+#[test]
 fn a_module_of_ours_is_the_controller_of_a_flow() {
     if !has_kernel() {
         return;

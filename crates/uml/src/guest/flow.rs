@@ -108,14 +108,19 @@ impl Flow {
     pub(super) fn accept(&mut self, events: &mut Events) -> Result<(), Failure> {
         let (receiver, _) = self.listener.accept().map_err(|error| failed(self.number, "accept", error))?;
         receiver.set_nonblocking(true).map_err(|error| failed(self.number, "accept", error))?;
-        let low = LOW.min(self.plan.receive_buffer / 16).max(1) as i32;
-        option::set(&receiver, option::RECEIVE_LOW, low)
-            .map_err(|error| failed(self.number, "accept", error))?;
+        self.set_low(&receiver).map_err(|error| failed(self.number, "accept", error))?;
         if self.plan.read_rate.is_none() {
             events.watch(receiver.as_fd(), Event::Flow(self.number, Endpoint::Receiver), false)?;
         }
         self.receiver = Some(receiver);
         Ok(())
+    }
+
+    /// Sets how many unread bytes wake the reader: no more than are left of the flow.
+    fn set_low(&self, receiver: &TcpStream) -> io::Result<()> {
+        let left = self.plan.size.unwrap_or(u64::MAX).saturating_sub(self.read);
+        let low = LOW.min(self.plan.receive_buffer / 16).min(left).max(1) as i32;
+        option::set(receiver, option::RECEIVE_LOW, low)
     }
 
     /// Starts the application's writing.
@@ -167,7 +172,12 @@ impl Flow {
         }
         if stopped || self.written == end {
             self.closed = true;
-            sender.shutdown(std::net::Shutdown::Write).map_err(|error| failed(self.number, "end", error))?;
+            // A FIN would be one more packet in the queues. The receiver knows the size of a flow and closes first.
+            if self.written < end {
+                sender
+                    .shutdown(std::net::Shutdown::Write)
+                    .map_err(|error| failed(self.number, "end", error))?;
+            }
             events.change(sender.as_fd(), Event::Flow(self.number, Endpoint::Sender), false)?;
         } else if self.plan.application_rate.is_some() {
             events.at(now + TICK, Event::Tick(self.number, Endpoint::Sender));
@@ -210,7 +220,10 @@ impl Flow {
                 Err(error) => return Err(failed(self.number, "receive", error)),
             }
         }
-        if ended {
+        if self.plan.size.is_some() {
+            self.set_low(receiver).map_err(|error| failed(self.number, "receive", error))?;
+        }
+        if ended || self.plan.size.is_some_and(|size| self.read >= size) {
             // Close the sending direction only, so that the counters stay readable.
             receiver
                 .shutdown(std::net::Shutdown::Write)
