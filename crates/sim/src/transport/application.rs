@@ -1,7 +1,8 @@
 //! The application of a sender: how much it has written, and when it writes.
 
-use crate::config::TcpConfig;
+use crate::config::{Burst, TcpConfig};
 use crate::transport::sender::SEGMENT_OVERHEAD;
+use crate::transport::ticks::TICK;
 
 /// The application that writes the data of one flow. Counts are in segments.
 #[derive(Clone, Debug)]
@@ -16,6 +17,8 @@ pub(crate) struct Application {
     /// Payload rate in bit/s, and payload bits per segment; without a rate everything is available at once.
     rate: Option<u64>,
     segment_bits: u64,
+    /// How often an application with a rate writes what is due (ns): once a tick on a host, else by segments.
+    period: u64,
     /// Where it pauses, if it does.
     chunks: Option<Box<Chunks>>,
 }
@@ -50,6 +53,7 @@ impl Application {
             last_size: (rest as u32 + SEGMENT_OVERHEAD + config.header_bytes()) as u16,
             rate: config.application_rate.map(|rate| rate.bps().max(1)),
             segment_bits: mss * 8,
+            period: if config.burst == Burst::Host { TICK } else { 1 },
             chunks: config.chunks.map(|(size, pause)| {
                 let segments = size.get().div_ceil(mss).max(1);
                 Box::new(Chunks { segments, pause: pause.ns().unsigned_abs(), end: segments, begin: 0 })
@@ -81,8 +85,8 @@ impl Application {
         let most = self.chunks.as_ref().map_or(self.end, |chunks| self.end.min(chunks.limit(now)));
         match self.rate {
             Some(rate) => {
-                let bits = u128::from(now.min(self.stop).saturating_sub(self.start)) * u128::from(rate)
-                    / 1_000_000_000;
+                let time = now.min(self.stop).saturating_sub(self.start) / self.period * self.period;
+                let bits = u128::from(time) * u128::from(rate) / 1_000_000_000;
                 ((bits / u128::from(self.segment_bits)) as u64).min(self.end)
             }
             None if now >= self.stop => sent.min(most),
@@ -105,7 +109,8 @@ impl Application {
         }
         let Some(rate) = self.rate else { return u64::MAX };
         let bits = u128::from(sent + 1) * u128::from(self.segment_bits);
-        let at = self.start + (bits * 1_000_000_000).div_ceil(u128::from(rate)) as u64;
+        let time = (bits * 1_000_000_000).div_ceil(u128::from(rate)) as u64;
+        let at = self.start + time.next_multiple_of(self.period);
         if at > self.stop { u64::MAX } else { at.max(now + 1) }
     }
 

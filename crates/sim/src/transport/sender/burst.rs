@@ -203,7 +203,7 @@ impl Sender {
     /// Begins a burst that may have several segments; `Some` defers it, and says whether that is because of the window.
     #[inline]
     pub(super) fn begin_burst(&mut self, now: u64, in_flight: u64) -> Option<bool> {
-        let available = self.written.min(self.wnd_end) - self.next;
+        let written = self.written - self.next;
         let window = u64::from(self.cwnd);
         let room = window - in_flight;
         // At least two packets should be in flight.
@@ -213,34 +213,38 @@ impl Sender {
         }
         let quota = quota.min(self.bursts.max_segments);
         let buffered = self.bursts.buffered(self.next, quota);
-        if buffered > 1 && buffered <= available && self.should_defer(now, room, buffered) {
-            return Some(room <= buffered && room < self.wnd_end - self.next);
+        if buffered.min(written) > 1
+            && let Some(limited) = self.defers(now, room, buffered, written)
+        {
+            return Some(limited);
         }
-        let size = quota.min(buffered).min(available);
+        let size = quota.min(buffered).min(written).min(self.wnd_end - self.next);
         self.bursts.left = size as u32;
         self.departures.note(self.next + size, now);
         self.bursts.max_segments = self.max_burst();
         None
     }
 
-    /// Whether to defer sending (Linux's `tcp_tso_should_defer`): cwnd has space for `room` segments, of which
-    /// `buffered` could leave together.
-    fn should_defer(&self, now: u64, room: u64, buffered: u64) -> bool {
+    /// Whether to defer sending (Linux's `tcp_tso_should_defer`), and if so, whether because of cwnd, which has space for
+    /// `room` segments. Otherwise the receive window or the application is the reason: `buffered` segments could leave
+    /// together when the application has written them; of all, it has written `written`.
+    fn defers(&self, now: u64, room: u64, buffered: u64, written: u64) -> Option<bool> {
         let last = self.pacer.as_ref().map_or(0, |pacer| pacer.next()).max(self.last_sent);
         if self.state.is_repairing() || now > last + MAX_DEFERRAL {
-            return false;
+            return None;
         }
-        let room = room.min(self.wnd_end - self.next);
+        let receivable = self.wnd_end - self.next;
+        let sendable = room.min(receivable);
         let share = u64::from(self.cwnd).min(self.wnd_end - self.una);
-        if room >= self.bursts.max_segments || room >= buffered || TSO_WIN_DIVISOR * room >= share {
-            return false;
+        // The application may still add to the last buffer.
+        let is_complete = buffered < written && sendable >= buffered;
+        if sendable >= self.bursts.max_segments || is_complete || TSO_WIN_DIVISOR * sendable >= share {
+            return None;
         }
         let smoothed = self.rtt.smoothed();
-        if smoothed == 0 {
-            return false;
-        }
-        let Some(departure) = self.departures.first() else { return false };
-        departure + smoothed <= now + MAX_DEFERRAL.min(smoothed / 2)
+        let departure = self.departures.first().filter(|_| smoothed > 0)?;
+        let is_near = departure + smoothed <= now + MAX_DEFERRAL.min(smoothed / 2);
+        is_near.then_some(room < receivable && room <= buffered.min(written))
     }
 
     /// The most segments that a burst may have.

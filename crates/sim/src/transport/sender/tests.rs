@@ -165,6 +165,20 @@ fn the_retransmission_timer_begins_anew_with_a_probe_of_the_tail() {
 }
 
 #[test]
+fn a_burst_waits_for_the_next_ack_where_the_receive_window_is_what_limits() {
+    let mut sender = sender(Ecn::Off);
+    sender.wnd_end = 10;
+    let window = |seq, extra| Packet { extra, ..ack(seq, 0) };
+    // Two segments are less than a third of what the receiver takes, and an ACK is due.
+    sender.on_ack(1_000_000, &window(2, 10), None);
+    assert_eq!((sender.cwnd(), sender.poll(1_000_000).map(|segment| segment.seq)), (12, None));
+    // Four are more.
+    sender.on_ack(1_000_000, &window(4, 10), None);
+    let burst: Vec<u64> = std::iter::from_fn(|| sender.poll(1_000_000)).map(|segment| segment.seq).collect();
+    assert_eq!(burst, [10, 11, 12, 13]);
+}
+
+#[test]
 fn a_probe_that_retransmits_does_not_count_as_sent_in_a_reduction() {
     let size = Some(Bytes::new(7 * 1448));
     let config =
