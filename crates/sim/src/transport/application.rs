@@ -126,3 +126,31 @@ impl Application {
         una >= self.end
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use headway_core::Rate;
+    use headway_core::control::Kind;
+
+    use super::*;
+
+    #[test]
+    fn an_application_with_a_rate_writes_once_a_millisecond_on_a_host() {
+        // 1.5 segments per millisecond.
+        let rate = Some(Rate::from_bps(1448 * 8 * 1500));
+        let of = |burst| {
+            let config = TcpConfig::new(Kind::Reno, Vec::new(), Vec::new());
+            Application::new(&TcpConfig { application_rate: rate, burst, ..config })
+        };
+        let at = |application: &Application, us: u64| application.written(us * 1000, 0);
+        let host = of(Burst::Host);
+        assert_eq!([999, 1000, 1999, 2000, 3999, 4000].map(|us| at(&host, us)), [0, 1, 1, 3, 4, 6]);
+        assert_eq!(
+            [0, 1, 2, 3].map(|sent| host.next_write(0, sent)),
+            [1_000_000, 2_000_000, 2_000_000, 3_000_000]
+        );
+        // A textbook's application writes each segment when it is due.
+        let textbook = of(Burst::Single);
+        assert_eq!([666, 667, 1334].map(|us| at(&textbook, us)), [0, 1, 2]);
+    }
+}
