@@ -81,7 +81,8 @@ fn memory_does_not_grow_with_time() {
 }
 
 /// The window grows from 128/256 to 153/256 of twice the buffer (Linux's `scaling_ratio`), less the segment that has
-/// not been read yet. It cannot exceed what 16 bits express with the initial window scale: 4 bytes for 256 kB.
+/// not been read yet. It cannot exceed what 16 bits express with the initial window scale: 4 bytes for 256 kB. A burst
+/// that waits for the next ACK leaves a little of it unused (the kernel's world: 298.7 and 178.6 segments at 1 Gb/s).
 #[test]
 fn a_receive_window_that_has_grown_limits_by_what_it_has_become() {
     for (buffer, window) in [(segments(256), 305), (Bytes::new(256_000), 65_535 * 4 / 1448)] {
@@ -92,7 +93,8 @@ fn a_receive_window_that_has_grown_limits_by_what_it_has_become() {
         pipe.run(5.0);
         pipe.network.reset_statistics();
         let flow = pipe.run(15.0);
-        assert_near("segments a round trip", flow.delivered as f64 / 100.0, window as f64, 0.003);
+        let used = flow.delivered as f64 / 100.0 / window as f64;
+        assert!((0.98..=1.003).contains(&used), "{used} of {window} segments a round trip");
     }
 }
 

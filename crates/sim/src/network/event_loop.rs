@@ -562,8 +562,9 @@ impl Network {
             return;
         }
         self.flows[flow].acknowledge_event = u64::MAX;
-        if self.receivers[flow].deadline() <= self.queues.now {
-            let ack = self.receivers[flow].on_timer(self.queues.now);
+        if self.receivers[flow].deadline() <= self.queues.now
+            && let Some(ack) = self.receivers[flow].on_timer(self.queues.now)
+        {
             self.reply(flow, ack);
         }
         let deadline = self.receivers[flow].deadline();

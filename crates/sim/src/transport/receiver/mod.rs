@@ -1,6 +1,7 @@
 //! The receiving end of a TCP flow: reassembly, ACKs, ECN echo, receive window.
 
 mod compression;
+mod host_reader;
 mod reader;
 #[cfg(test)]
 mod tests;
@@ -9,6 +10,7 @@ use headway_core::explicit::{Echo, Format, HEADER_BYTES, Header};
 use headway_host::nic::AckStamp;
 
 use self::compression::{COMPRESSION_SLACK, Compression};
+use self::host_reader::HostReader;
 use self::reader::Reader;
 use super::blocks::Blocks;
 use super::paws::Paws;
@@ -72,7 +74,9 @@ pub(crate) struct Receiver {
     stamp: AckStamp,
     /// The feedback that is owed to a sender whose segments have congestion headers.
     feedback: Option<Echo>,
+    /// An application that reads at a limited rate, at a textbook's receiver or on a host.
     reader: Option<Reader>,
+    host_reader: Option<Box<HostReader>>,
     blocks: Blocks,
     marked: u64,
     /// How many segments quickack mode acknowledges at most.
@@ -116,7 +120,11 @@ impl Receiver {
             window,
             out_of_order: RangeSet::default(),
             blocks: Blocks::default(),
-            reader: config.read_rate.map(|rate| Reader::new(rate, config.mss)),
+            reader: config.read_rate.filter(|_| !is_host).map(|rate| Reader::new(rate, config.mss)),
+            host_reader: config.read_rate.filter(|_| is_host).map(|rate| {
+                let buffer = config.receive_buffer.get();
+                Box::new(HostReader::new(rate, config.mss, config.start.ns(), buffer))
+            }),
             last: (0, 0),
             paws: Paws::new(is_host),
             last_arrival: 0,
@@ -229,12 +237,63 @@ impl Receiver {
         }
         self.next += 1;
         self.unacknowledged += 1;
-        if self.unacknowledged < self.every && self.quickack == 0 && !self.ack_now {
-            self.deadline = self.deadline.min(now + self.timeout);
+        let is_due = self.unacknowledged >= self.every && !self.waits_for_reader(now);
+        if !is_due && self.quickack == 0 && !self.ack_now {
+            self.delay_ack(now, now + self.timeout);
             return None;
         }
         self.quickack = self.quickack.saturating_sub(1);
         Some(self.acknowledge_at_once(now))
+    }
+
+    /// Lets an ACK wait until `due` (ns), or until the reader of a host wakes.
+    #[inline(always)]
+    fn delay_ack(&mut self, now: u64, due: u64) {
+        self.deadline = self.deadline.min(due);
+        if self.host_reader.is_some() {
+            self.delay_ack_for_reader(now, due);
+        }
+    }
+
+    #[inline(never)]
+    fn delay_ack_for_reader(&mut self, now: u64, due: u64) {
+        if let Some(reader) = &mut self.host_reader {
+            reader.due = reader.due.min(due);
+        }
+        self.await_reader(now);
+    }
+
+    /// Sets the deadline to the next time at which the reader may cause an ACK, or at which one is due anyway.
+    fn await_reader(&mut self, now: u64) {
+        let Some(reader) = &self.host_reader else { return };
+        let has_cause =
+            self.unacknowledged >= self.every || reader.may_open(self.next, self.right_edge - self.next);
+        self.deadline = if has_cause { reader.due.min(reader.wakes_after(now)) } else { reader.due };
+    }
+
+    /// Whether an ACK waits until the application of a host has read: because that is late, and the window would shrink.
+    #[inline(always)]
+    fn waits_for_reader(&mut self, now: u64) -> bool {
+        self.host_reader.is_some() && self.would_shrink(now)
+    }
+
+    #[inline(never)]
+    fn would_shrink(&mut self, now: u64) -> bool {
+        let window = self.window_beside_unread(now);
+        self.host_reader
+            .as_ref()
+            .is_some_and(|reader| reader.is_late(self.next) && window < reader.advertised)
+    }
+
+    /// The window that a host with a slow reader would offer now, segments.
+    fn window_beside_unread(&mut self, now: u64) -> u64 {
+        let (limit, more) = (self.buffer(), self.out_of_order.len());
+        let Some(reader) = &mut self.host_reader else { return limit };
+        reader.advance(now, self.next);
+        if reader.is_low(self.next, more) {
+            self.quickack = 0;
+        }
+        reader.window(self.next, more).min(limit)
     }
 
     /// Drops a segment that fails PAWS; returns the ACK that answers it.
@@ -288,6 +347,7 @@ impl Receiver {
         let news = !fresh || self.next > before + 1 || self.out_of_order.is_empty();
         if !news && self.quickack == 0 && !self.ack_now && self.compression.delays(now, self.next) {
             self.deadline = self.compression.due + COMPRESSION_SLACK;
+            self.delay_ack(now, self.deadline);
             return None;
         }
         self.quickack = self.quickack.saturating_sub(1);
@@ -298,9 +358,23 @@ impl Receiver {
         Some(ack)
     }
 
-    /// The delayed ACK or the window update is due.
-    pub(crate) fn on_timer(&mut self, now: u64) -> Packet {
-        self.acknowledge(now)
+    /// A delayed ACK or a window update is due, or the reader of a host has woken; returns the ACK to be sent, if any.
+    pub(crate) fn on_timer(&mut self, now: u64) -> Option<Packet> {
+        if self.host_reader.is_some() && !self.acknowledges_after_reading(now) {
+            self.await_reader(now);
+            return None;
+        }
+        Some(self.acknowledge(now))
+    }
+
+    /// Whether a host sends an ACK when its reader has read (Linux's `tcp_cleanup_rbuf`): if one is due, two segments wait
+    /// for it, or the window has at least doubled.
+    fn acknowledges_after_reading(&mut self, now: u64) -> bool {
+        let window = self.window_beside_unread(now);
+        let offered = self.right_edge - self.next;
+        let Some(reader) = &self.host_reader else { return false };
+        let opens = window > 0 && window >= 2 * offered && reader.may_open(self.next, offered);
+        now >= reader.due || self.unacknowledged >= self.every || opens
     }
 
     fn acknowledge(&mut self, now: u64) -> Packet {
@@ -315,6 +389,7 @@ impl Receiver {
         self.compression.compressed = 0;
         self.deadline = u64::MAX;
         let right_edge = match self.reader {
+            None if self.host_reader.is_some() => self.next + self.window_beside_unread(now),
             None => {
                 let room = self.buffer();
                 self.next + room - self.out_of_order.len().min(room)
@@ -322,6 +397,9 @@ impl Receiver {
             Some(_) => self.advertised_edge(now),
         };
         self.right_edge = self.right_edge.max(right_edge);
+        if self.host_reader.is_some() {
+            self.note_advertised(now);
+        }
         let echo = if self.echo { ECE } else { 0 };
         let mut ack = Packet {
             sent: self.last.0,
@@ -348,6 +426,15 @@ impl Receiver {
             ack.size += FIRST_BLOCK + MORE_BLOCK * (blocks - 1) as u16;
         }
         ack
+    }
+
+    /// Notes the window of the ACK that a host with a slow reader sends now.
+    #[inline(never)]
+    fn note_advertised(&mut self, now: u64) {
+        if let Some(reader) = &mut self.host_reader {
+            (reader.advertised, reader.due) = (self.right_edge - self.next, u64::MAX);
+        }
+        self.await_reader(now);
     }
 
     /// The report of the ACK just returned at `now`, if that is flagged `REPORT`.
