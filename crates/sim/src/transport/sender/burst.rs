@@ -29,15 +29,9 @@ const TSO_WIN_DIVISOR: u64 = 3;
 const MAX_DEFERRAL: u64 = 1_000_000;
 /// Segments per socket buffer: the maximum burst of full segments.
 const BUFFER_SEGMENTS: u64 = 45;
-/// Ends of the first buffers, which are smaller, at most half of the window that the receiver has advertised by
-/// then: 64 kB for the three that fit into the initial send buffer. For the fourth, which fits when the initial
-/// window has arrived, two segments more for each that arrived.
-const FIRST_BUFFERS: [u64; 4] = [22, 44, 66, 99];
-
-/// The end of the buffer that begins with segment `start`.
-fn buffer_end(start: u64) -> u64 {
-    FIRST_BUFFERS.into_iter().find(|end| *end > start).unwrap_or(start + BUFFER_SEGMENTS)
-}
+/// Segments of each of the two buffers behind the initial window that the application fills at first: half of the window
+/// of at most 64 kB that the receiver has advertised by then. The initial window leaves while it still writes.
+const FIRST_BUFFERS: u64 = 22;
 
 /// The burst state of one flow.
 #[derive(Debug)]
@@ -47,7 +41,7 @@ pub(super) struct Bursts {
     left: u32,
     /// Segments left in the current burst of retransmissions; empty if there is none.
     retrans: Range<u64>,
-    /// The maximum burst when the last one began, segments.
+    /// The maximum burst at the present rate, segments (Linux computes it anew after each ACK).
     max_segments: u64,
     /// The maximum burst at the rate of the window, as last computed.
     autosized: u64,
@@ -57,14 +51,15 @@ pub(super) struct Bursts {
 }
 
 impl Bursts {
-    pub(super) fn new(kind: Burst) -> Bursts {
+    pub(super) fn new(kind: Burst, initial_window: u32) -> Bursts {
+        let first = u64::from(initial_window) + FIRST_BUFFERS;
         Bursts {
             kind,
             left: 0,
             retrans: 0..0,
             max_segments: MIN_TSO_SEGMENTS.into(),
             autosized: 0,
-            buffers: [FIRST_BUFFERS[0], FIRST_BUFFERS[1]],
+            buffers: [first, first + FIRST_BUFFERS],
         }
     }
 
@@ -108,7 +103,7 @@ impl Bursts {
     fn buffered(&mut self, next: u64, wanted: u64) -> u64 {
         let [first, second] = &mut self.buffers;
         while *first <= next {
-            (*first, *second) = (*second, buffer_end(*second));
+            (*first, *second) = (*second, *second + BUFFER_SEGMENTS);
         }
         *first = (*first).max((next + wanted).min(*second));
         *first - next
@@ -208,9 +203,7 @@ impl Sender {
         let room = window - in_flight;
         // At least two packets should be in flight.
         let quota = room.min((window / 2).max(1));
-        if room < self.bursts.max_segments {
-            self.bursts.max_segments = self.max_burst();
-        }
+        self.bursts.max_segments = self.max_burst();
         let quota = quota.min(self.bursts.max_segments);
         let buffered = self.bursts.buffered(self.next, quota);
         if buffered.min(written) > 1
@@ -221,7 +214,6 @@ impl Sender {
         let size = quota.min(buffered).min(written).min(self.wnd_end - self.next);
         self.bursts.left = size as u32;
         self.departures.note(self.next + size, now);
-        self.bursts.max_segments = self.max_burst();
         None
     }
 
@@ -348,19 +340,18 @@ mod tests {
 
     #[test]
     fn a_buffer_that_is_too_short_is_filled_from_the_next_only() {
-        let mut bursts = Bursts::new(Burst::Host);
-        assert_eq!(bursts.buffered(0, 10), 22);
-        assert_eq!(bursts.buffered(20, 10), 10);
-        assert_eq!(bursts.buffered(30, 10), 14);
-        assert_eq!(bursts.buffered(44, 45), 45);
-        assert_eq!(bursts.buffered(89, 30), 30, "10 are left of the fourth and 45 follow");
-        assert_eq!(bursts.buffered(119, 2), 25);
-        assert_eq!(bursts.buffered(144, 2), 45);
+        let mut bursts = Bursts::new(Burst::Host, 10);
+        assert_eq!(bursts.buffered(0, 10), 32);
+        assert_eq!(bursts.buffered(20, 10), 12);
+        assert_eq!(bursts.buffered(30, 10), 10, "2 are left of the first and 22 follow");
+        assert_eq!(bursts.buffered(40, 40), 40, "14 are left of the second and 45 follow");
+        assert_eq!(bursts.buffered(80, 2), 19);
+        assert_eq!(bursts.buffered(99, 2), 45);
     }
 
     #[test]
     fn what_is_sent_again_belongs_to_the_burst_up_to_its_end() {
-        let mut bursts = Bursts::new(Burst::Host);
+        let mut bursts = Bursts::new(Burst::Host, 10);
         bursts.retrans = 12..14;
         bursts.retransmitted();
         assert!(bursts.is_within(Some(13)) && !bursts.is_within(Some(14)) && !bursts.is_within(None));

@@ -184,7 +184,10 @@ impl Sender {
             prr: Prr::new(1),
             tlp: Tlp::new(),
             undo: Undo::default(),
-            bursts: Bursts::new(if is_explicit { Burst::Single } else { config.burst }),
+            bursts: Bursts::new(
+                if is_explicit { Burst::Single } else { config.burst },
+                config.initial_window,
+            ),
             usage: CwndUsage::default(),
             pacer: paced.then(Box::default),
             one_by_one: slot.is_some() || is_explicit,
