@@ -35,6 +35,10 @@ use headway_traffic::random::{self, Pcg64Mcg};
 /// Bytes of the packet in service, which counts as a whole, and of the arriving one.
 const ADMISSION_MARGIN: u64 = 2 * u16::MAX as u64;
 
+/// A packet whose transmission ends within this time of an arrival has left before it, ns. ACKs make bursts begin exactly
+/// when an earlier packet ends, and rounding to nanoseconds on the way must not decide which comes first.
+const ROUNDING: u64 = 8;
+
 /// The event that a link asks its network to schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NextEvent {
@@ -318,7 +322,11 @@ impl Link {
 
     #[inline]
     fn backlog(&mut self, now: u64, reports: &mut Reports) -> Backlog {
-        self.advance(now, reports);
+        if self.judges {
+            self.judge_until(now, reports);
+        } else if self.staged.is_none() {
+            self.update_served(now + ROUNDING);
+        }
         let queued = self.totals.queued();
         Backlog {
             bytes: queued.bytes,
@@ -493,7 +501,8 @@ mod tests {
         let service = Service::Constant(Rate::from_bps(8_000_000_000));
         let mut link = Link::new(&LinkConfig::new(service, Duration::from_us(1), spec.build(None, 1)), 1, 0);
         let packet = Packet { size: 1_000, ..Packet::default() };
-        for (now, dropped) in [(0, 0), (0, 0), (0, 1), (999, 2), (1_000, 2), (1_001, 3), (2_000, 3)] {
+        // The first packet has left at 1000 ns, and for those that arrive within the rounding of times before that.
+        for (now, dropped) in [(0, 0), (0, 0), (0, 1), (991, 2), (992, 2), (1_001, 3), (2_000, 3)] {
             link.push(now, packet, &mut Reports::default());
             assert_eq!(link.statistics().dropped.packets, dropped, "at {now} ns");
         }
