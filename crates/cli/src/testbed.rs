@@ -127,9 +127,10 @@ impl Testbed {
     fn score(&self, line: Line) -> anyhow::Result<Scored> {
         let (from, to) = (Instant::from_ns(line.started_unix_ns), Instant::from_ns(line.finished_unix_ns));
         let truth = self.truth(from, to)?;
+        let sampled = line.sampled_unix_ns.map_or(from, Instant::from_ns);
         let forward = Direction::Forward;
         let (Some(free), Some(capacity)) =
-            (truth.free_between(forward, from, to), truth.capacity_between(forward, from, to))
+            (truth.free_between(forward, sampled, to), truth.capacity_between(forward, sampled, to))
         else {
             bail!("the emulator's log does not cover the measurement");
         };

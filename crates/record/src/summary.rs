@@ -241,6 +241,9 @@ pub struct MeasureResult {
     pub begin_ns: u64,
     /// End time.
     pub end_ns: u64,
+    /// From when on answer and truth count: the first of the streams that the answer rests on, or the start.
+    #[serde(default)]
+    pub sampled_from_ns: u64,
     /// The estimate; absent when there is none.
     pub available_bps: Option<u64>,
     /// Ends of the estimate's interval; the upper one is absent for an answer of "at least".
@@ -267,7 +270,7 @@ pub struct MeasureResult {
     /// Wire bytes that a shaper lets pass before it enforces its sustained rate; absent when no shaper was
     /// detected.
     pub bucket_bytes: Option<u64>,
-    /// True available bandwidth from begin to end: the minimum over links of capacity less all traffic but this
+    /// True available bandwidth from `sampled_from_ns` to the end: the minimum over links of capacity less all traffic but this
     /// measurement's own.
     pub free_bps: Option<u64>,
     /// The link with this minimum.

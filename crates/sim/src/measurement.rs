@@ -1,6 +1,6 @@
 //! Measurements of available bandwidth over a simulated network, by the same state machine that measures live paths.
 
-use headway_core::measure::{Answer, Config, Measurement, Step};
+use headway_core::measure::{Answer, Config, Measurement, Step, wait_for_late};
 use headway_core::stream::Arrival;
 use headway_core::{Bytes, Duration, Instant, Rate, Schedule, StreamRecord};
 
@@ -13,8 +13,8 @@ use headway_record::StreamTruth;
 use headway_traffic::random;
 use rand::Rng;
 
-/// Packets of a stream count as lost one RTT plus this after the last scheduled departure.
-const LOSS_TIMEOUT: Duration = Duration::from_ms(500);
+/// How long the queue of a path may be from which no packet of a stream has arrived.
+const LONGEST_QUEUE: Duration = Duration::from_ms(500);
 /// Interval at which a stream in flight is polled.
 const POLL_INTERVAL: Duration = Duration::from_us(100);
 
@@ -50,9 +50,11 @@ pub struct Measured {
     pub begin: Instant,
     /// When it ended.
     pub end: Instant,
+    /// From when on the answer and the truth count: the first stream that the answer rests on, or the begin.
+    pub sampled_from: Instant,
     /// Its result.
     pub answer: Answer,
-    /// The true available bandwidth; `None` when no link of the path has a rate.
+    /// The true available bandwidth from then to the end; `None` when no link of the path has a rate.
     pub truth: Option<Truth>,
     /// Packets of other traffic that links of the path dropped beyond those they would have dropped without probes;
     /// negative where probes happen to have saved packets.
@@ -90,6 +92,7 @@ pub struct Measurements {
     sender: GapSender,
     current: Option<Current>,
     next: Option<Instant>,
+    /// The stream in flight, and when its last packet leaves.
     pending_stream: Option<(Schedule, Instant)>,
     ended: Vec<Measured>,
     streams: Vec<StreamTruth>,
@@ -103,9 +106,11 @@ struct Current {
     begin: Instant,
     /// Number of streams sent before it began.
     streams: usize,
-    /// What the links of the path had accepted when it began, and how many packets probes had displaced.
-    counted: Vec<Counted>,
+    /// How many packets probes had displaced when it began.
     displaced: i64,
+    /// From when on the answer counts, and what the links of the path had accepted at that time.
+    sampled_from: Instant,
+    counted: Vec<Counted>,
 }
 
 /// Wire bytes that a link has accepted since the start of the run.
@@ -166,9 +171,9 @@ impl Measurements {
         if self.next.is_none_or(|next| now < next) {
             return;
         }
-        if let Some((schedule, deadline)) = self.pending_stream.take() {
-            if !network.probes_arrived(self.prober) && now < deadline {
-                self.pending_stream = Some((schedule, deadline));
+        if let Some((schedule, last)) = self.pending_stream.take() {
+            if !network.probes_arrived(self.prober) && now < self.deadline(network, last) {
+                self.pending_stream = Some((schedule, last));
                 self.next = Some(now + POLL_INTERVAL);
                 return;
             }
@@ -179,6 +184,9 @@ impl Measurements {
         }
         let mut current = self.current.take().unwrap_or_else(|| self.begin(network));
         let step = current.measurement.next_step(now);
+        if let Some(from) = current.measurement.sampled_from().filter(|from| *from > current.sampled_from) {
+            (current.sampled_from, current.counted) = (from, self.counted(network));
+        }
         self.current = Some(current);
         match step {
             Step::Send(schedule) => self.send(network, schedule),
@@ -192,8 +200,9 @@ impl Measurements {
             measurement: Measurement::new(self.config.measure, network.now()),
             begin: network.now(),
             streams: self.streams.len(),
-            counted: self.counted(network),
             displaced: self.displaced(network),
+            sampled_from: network.now(),
+            counted: self.counted(network),
         }
     }
 
@@ -229,6 +238,7 @@ impl Measurements {
         Some(Measured {
             begin,
             end,
+            sampled_from: current.sampled_from,
             answer: current.measurement.answer(),
             truth: self.truth(network, current),
             displaced: self.displaced(network) - current.displaced,
@@ -238,7 +248,7 @@ impl Measurements {
     }
 
     fn truth(&self, network: &Network, current: &Current) -> Option<Truth> {
-        let (begin, end) = (current.begin, network.now());
+        let (begin, end) = (current.sampled_from, network.now());
         let links = self.links.iter().zip(&current.counted).zip(self.counted(network));
         let on_link = |(((id, count), before), after): ((&(LinkId, u64), &Counted), Counted)| {
             // Of links that take turns each gets an equal part of the packets.
@@ -268,7 +278,17 @@ impl Measurements {
             network.send_probe(self.prober, last, schedule.packet);
         }
         self.next = Some(last + POLL_INTERVAL);
-        self.pending_stream = Some((schedule, last + self.config.measure.rtt + LOSS_TIMEOUT));
+        self.pending_stream = Some((schedule, last));
+    }
+
+    /// Returns when packets that have not arrived count as lost, where the last one left at `last`.
+    ///
+    /// A sender of live packets says when it has sent the last one. That message takes as long as the packets, and the
+    /// receiver then waits for late ones.
+    fn deadline(&self, network: &Network, last: Instant) -> Instant {
+        let rtt = self.config.measure.rtt;
+        let on_the_way = network.latest_probe_delay(self.prober).unwrap_or(rtt / 2 + LONGEST_QUEUE);
+        last + on_the_way.max(rtt / 2) + wait_for_late(rtt)
     }
 
     fn observe(&mut self, network: &mut Network, schedule: &Schedule) {

@@ -129,6 +129,10 @@ impl Prober {
         self.planned.is_empty() && self.log.iter().rev().all(|log| log.arrived.is_some())
     }
 
+    pub(crate) fn latest_delay(&self) -> Option<Duration> {
+        self.log.iter().rev().find_map(|log| Some(log.arrived? - log.sent))
+    }
+
     pub(crate) fn take_log(&mut self) -> Vec<ProbeLog> {
         self.taken += self.log.len() as u64;
         std::mem::take(&mut self.log)

@@ -445,6 +445,7 @@ fn measure_result(
         method: method.to_string(),
         begin_ns: measured.begin.ns(),
         end_ns: measured.end.ns(),
+        sampled_from_ns: measured.sampled_from.ns(),
         available_bps: interval.map(|interval| interval.rate.bps()),
         low_bps: interval.map(|interval| interval.low.bps()),
         high_bps: interval.and_then(|interval| interval.high).map(Rate::bps),

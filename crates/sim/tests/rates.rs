@@ -195,7 +195,7 @@ fn measurements_know_the_mean_of_the_rates_while_they_last() {
     let measured = &results.summary.measurements[0];
     let instant = headway_core::Instant::from_ns;
     assert!(measured.begin_ns < 1_700_000_000 && measured.end_ns > 1_700_000_000, "{measured:?}");
-    let mean = list.mean(instant(measured.begin_ns), instant(measured.end_ns));
+    let mean = list.mean(instant(measured.sampled_from_ns), instant(measured.end_ns));
     let narrow = Rate::from_bps(measured.narrow_bps.unwrap());
     assert!((narrow.mbps() - mean.mbps()).abs() < 0.01, "{narrow} instead of {mean}");
 }

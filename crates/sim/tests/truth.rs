@@ -75,12 +75,13 @@ fn a_step_of_the_load_is_said_and_the_answer_is_the_average() {
     let mut network = Network::new(1);
     let path = [network.add_link(&link(mbps(100.0), MS(5), drop_tail(Some(250_000))))];
     network.add_source(&source(path[0], cbr(20.0)));
-    let step = Instant::ZERO + MS(1_500);
+    let step = Instant::ZERO + MS(1_390);
     let second = SourceConfig { path: path.to_vec(), traffic: cbr(40.0), start: step, stop: None };
     network.add_source(&second);
     let measured = measure(&mut network, &path);
     // 80 Mb/s until the step, which is in transit for 5 ms, and 40 Mb/s from then on.
-    let share = (step - measured.begin).secs_f64() / (measured.end - measured.begin).secs_f64();
+    let from = measured.sampled_from;
+    let share = (step - from).secs_f64() / (measured.end - from).secs_f64();
     assert!((0.3..0.9).contains(&share), "{share}");
     let average = 40.0 + 40.0 * share;
     assert_near("free", truth(&measured).free.mbps(), average, 0.01);
@@ -118,7 +119,7 @@ fn a_policer_is_a_limit_like_a_rate() {
     let truth = truth(&measure(&mut network, &path));
     assert_near("capacity", truth.capacity.mbps(), 60.0, 1e-6);
     // Probing makes the policer drop some packets of others, which then do not use its rate.
-    assert_near("free", truth.free.mbps(), 40.0, 0.01);
+    assert_near("free", truth.free.mbps(), 40.0, 0.03);
 }
 
 #[test]

@@ -50,6 +50,13 @@ pub(crate) struct Context {
     pub(crate) interrupted: bool,
 }
 
+impl Context {
+    /// Returns from when on the answer counts.
+    fn sampled(&self, answer: &Answer) -> Option<Instant> {
+        answer.sampled_from.map(|from| self.started + (from - Instant::ZERO))
+    }
+}
+
 /// The result with units in the keys. Rates count all bytes on the wire.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Line {
@@ -65,6 +72,10 @@ pub(crate) struct Line {
     /// See `started_rfc3339`.
     pub(crate) finished_rfc3339: String,
     pub(crate) duration_ms: f64,
+    /// When the first of the streams that `available_bps` rests on was sent: it is about the time from then to
+    /// `finished_unix_ns`. Absent where there were none, as for "at least".
+    #[serde(default)]
+    pub(crate) sampled_unix_ns: Option<u64>,
     /// Time between the starts of two measurements of a series, which may be longer than requested; absent for a
     /// single measurement, and zero for measurements back to back.
     #[serde(default)]
@@ -125,6 +136,7 @@ impl Line {
             finished_unix_ns: context.finished.ns(),
             finished_rfc3339: rfc3339(context.finished),
             duration_ms: (context.finished - context.started).ms(),
+            sampled_unix_ns: context.sampled(answer).map(Instant::ns),
             interval_ms: context.interval.map(Duration::ms),
             available_bps: interval.map(|i| i.rate.bps()),
             available_low_bps: interval.map(|i| i.low.bps()),
@@ -235,6 +247,13 @@ pub(crate) fn human(context: &Context, answer: &Answer) -> String {
         Err(failure) => {
             let _ = writeln!(text, "  available    unknown: {failure}");
         }
+    }
+    if let Some(sampled) = context.sampled(answer).filter(|_| answer.available.is_ok()) {
+        let _ = writeln!(
+            text,
+            "  about        the last {}; before that, the range and the capacity were found",
+            context.finished - sampled
+        );
     }
     if let Some(change) = answer.change {
         let _ = writeln!(

@@ -9,7 +9,8 @@
 use crate::units::{Bytes, Rate};
 
 use super::normal::Normal;
-use super::reflected::{Reflected, Transition};
+use super::reflected::{Reflected, Transition, ln_sum};
+use super::series::{FOUR, Series, TWO};
 
 /// Grid points for the available bandwidth per capacity of the narrow link.
 const POINTS_PER_CAPACITY: usize = 100;
@@ -24,6 +25,9 @@ const STREAM_POINTS: usize = MARGIN + POINTS + MARGIN;
 /// for several queues that fill together.
 const TIGHT_RATIOS: [f64; 16] =
     [1.0, 0.55, 0.63, 0.73, 0.85, 1.17, 1.37, 1.6, 1.9, 2.2, 2.6, 3.2, 4.0, 5.2, 7.0, 10.0];
+/// Equal queues in series, each as fast as the narrow link: further hypotheses after the ratios.
+const SERIES: [Series; 2] = [TWO, FOUR];
+const HYPOTHESES: usize = TIGHT_RATIOS.len() + SERIES.len();
 /// The lowest multiple, with which the delay grows fastest.
 const STEEPEST: f64 = TIGHT_RATIOS[1];
 /// The highest multiple, with which the delay grows slowest.
@@ -32,8 +36,11 @@ const FLATTEST: f64 = TIGHT_RATIOS[TIGHT_RATIOS.len() - 1];
 const DRIFT_STEP: f64 = 0.02;
 /// Index in [`TIGHT_RATIOS`] at which the tight link is the narrow one.
 const ONE_QUEUE: usize = 0;
-/// Prior probability of a single queue.
+/// Prior weights: of a single queue, of each number of queues in series, and of all other ratios together. Several equal
+/// queues are as likely as one: streams that tell them apart are rare, and a wrong exclusion costs a quarter of the answer.
 const ONE_QUEUE_PRIOR: f64 = 0.8;
+const SERIES_PRIORS: [f64; SERIES.len()] = [0.8, 0.4];
+const OTHERS_PRIOR: f64 = 0.2;
 /// Variance of the delay per unit of time, in packet times of the narrow link: from smooth traffic to batches of 25
 /// packets at full load.
 const NOISE_RANGE: (f64, f64) = (0.004, 50.0);
@@ -44,7 +51,7 @@ const STREAM_VARIATION: [f64; 3] = [0.0, 5.0, 15.0];
 /// many times the variance per unit of time.
 const EMPTY: f64 = 1.0;
 /// Grid rows of [`POINTS`] each: all unknowns besides the available bandwidth.
-const ROWS: usize = STREAM_VARIATION.len() * NOISES * TIGHT_RATIOS.len();
+const ROWS: usize = STREAM_VARIATION.len() * NOISES * HYPOTHESES;
 /// Cells of the whole grid.
 pub(crate) const CELLS: usize = ROWS * POINTS;
 /// Below this point the prior of the available bandwidth is flat; above it the prior is flat in the logarithm.
@@ -53,6 +60,8 @@ const FLAT_BELOW: f64 = 15.0;
 const MIN_MASS: f64 = 1e-290;
 /// Weight of the evidence of each stream: no model is exact.
 const TEMPER: f64 = 0.5;
+/// The same for the families of hypotheses.
+const FAMILY_TEMPER: f64 = 0.85;
 
 /// Share of segments whose delay has nothing to do with the queue, for instance because a host held up their last
 /// packet.
@@ -119,7 +128,58 @@ impl Belief {
                 let top = self.likelihoods(slope);
                 self.add_to_grid(noise, tight, top);
             }
+            for (number, series) in SERIES.into_iter().enumerate() {
+                let variance = noise_at(noise) * self.packet_time;
+                let top = self.likelihoods_in_series(series, variance, segments, timestamp_variance);
+                self.add_to_grid(noise, TIGHT_RATIOS.len() + number, top);
+            }
         }
+    }
+
+    /// Computes the likelihood of every available bandwidth during the stream where equal queues are in series, up to a
+    /// factor; returns the factor's logarithm.
+    fn likelihoods_in_series(
+        &mut self,
+        series: Series,
+        variance: f64,
+        segments: &[Segment],
+        timestamp_variance: f64,
+    ) -> f64 {
+        let resolution = self.packet_time / 2.0;
+        let stray = self.ln_stray();
+        self.row.fill(0.0);
+        for Segment { rate, transition } in segments {
+            let rate = rate.bps_f64() / self.capacity;
+            if rate > FASTEST {
+                continue;
+            }
+            let variance = variance + timestamp_variance / transition.time;
+            let hidden = transition.to <= resolution;
+            let (seen, unit) = if hidden {
+                let to = resolution.max(EMPTY * variance);
+                (series.at_most(Transition { to, ..*transition }, variance), 0.0)
+            } else {
+                (series.exactly(*transition, variance), resolution.ln())
+            };
+            for (point, value) in self.row.iter_mut().enumerate() {
+                let free = available_at(point);
+                *value += ln_sum(seen.ln(rate - free, free) + unit, stray);
+            }
+        }
+        self.rescale_row()
+    }
+
+    /// Scales the row to a maximum of one and takes it out of the logarithm; returns the logarithm of the factor.
+    fn rescale_row(&mut self) -> f64 {
+        let top = self.row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        self.row.iter_mut().for_each(|value| *value = (*value - top).exp());
+        top
+    }
+
+    /// Returns the logarithm of the density of delays that have nothing to do with the queue.
+    fn ln_stray(&self) -> f64 {
+        // Densities are per half a packet time.
+        (STRAY_SHARE / (2.0 * STRAY_RANGE)).ln()
     }
 
     /// Computes the logarithm of each segment's likelihood as a function of the drift alone, which all tight links
@@ -130,7 +190,7 @@ impl Belief {
         let segments = segments.iter().map(|segment| (segment.rate.bps_f64() / capacity, segment.transition));
         let telling = segments.filter(|(rate, _)| *rate <= FASTEST);
         let mut count = 0;
-        let stray = (STRAY_SHARE * resolution / (STRAY_RANGE * self.packet_time)).ln();
+        let stray = self.ln_stray();
         for (rate, transition) in telling {
             if self.curves.len() == count {
                 self.curves.push(Curve::default());
@@ -144,7 +204,7 @@ impl Belief {
                 } else {
                     motion.ln_density(&transition, &self.normal) + resolution.ln()
                 };
-                fits.max(stray) + (-(fits - stray).abs()).exp().ln_1p()
+                ln_sum(fits, stray)
             });
             count += 1;
         }
@@ -154,17 +214,14 @@ impl Belief {
     /// Computes the likelihood of every available bandwidth during the stream, up to a factor; returns the
     /// factor's logarithm.
     fn likelihoods(&mut self, slope: f64) -> f64 {
-        let mut top = f64::NEG_INFINITY;
         for (point, value) in self.row.iter_mut().enumerate() {
             *value = self.curves.iter().map(|curve| curve.at(available_at(point), slope)).sum();
-            top = top.max(*value);
         }
-        self.row.iter_mut().for_each(|value| *value = (*value - top).exp());
-        top
+        self.rescale_row()
     }
 
     /// Adds the row to the grid, for every amount of variation between a stream's available bandwidth and the mean.
-    fn add_to_grid(&mut self, noise: usize, tight: usize, top: f64) {
+    fn add_to_grid(&mut self, noise: usize, hypothesis: usize, top: f64) {
         for (drifting, kernel) in self.kernels.iter().enumerate() {
             self.part.fill(0.0);
             let reach = kernel.len() as i64 / 2;
@@ -174,7 +231,7 @@ impl Belief {
                 let values = &self.row[first.max(0) as usize..];
                 self.part[skipped..].iter_mut().zip(values).for_each(|(sum, value)| *sum += weight * value);
             }
-            let start = ((drifting * NOISES + noise) * TIGHT_RATIOS.len() + tight) * POINTS;
+            let start = ((drifting * NOISES + noise) * HYPOTHESES + hypothesis) * POINTS;
             let cells = &mut self.ln_likelihood[start..start + POINTS];
             for (cell, value) in cells.iter_mut().zip(&self.part) {
                 *cell += TEMPER * (value.max(1e-30).ln() + top);
@@ -201,12 +258,12 @@ pub(crate) fn summaries(parts: &[&[f64]], odds: f64) -> Vec<Summary> {
     let tops: Vec<f64> =
         parts.iter().map(|part| part.iter().copied().fold(f64::NEG_INFINITY, f64::max)).collect();
     let mut summaries = vec![Summary::empty(); parts.len()];
-    let several = (1.0 - ONE_QUEUE_PRIOR) / (TIGHT_RATIOS.len() - 1) as f64;
-    let (mut one, mut others) = (0.0, 0.0);
+    let (mut one, mut series, mut others) = (0.0, 0.0, 0.0);
     let mut masses = vec![[0.0; POINTS]; parts.len()];
     for row in 0..ROWS {
-        let one_queue = row % TIGHT_RATIOS.len() == ONE_QUEUE;
-        let prior = if one_queue { ONE_QUEUE_PRIOR * odds } else { several };
+        let hypothesis = row % HYPOTHESES;
+        let one_queue = hypothesis == ONE_QUEUE;
+        let prior = prior_of(hypothesis) * if one_queue { odds } else { 1.0 };
         let cells = row * POINTS..row * POINTS + points_of(row);
         let mut all = prior;
         for ((part, top), mass) in parts.iter().zip(&tops).zip(&mut masses) {
@@ -225,17 +282,37 @@ pub(crate) fn summaries(parts: &[&[f64]], odds: f64) -> Vec<Summary> {
             let density = if one_queue { &mut summary.one } else { &mut summary.several };
             density.iter_mut().zip(&mass[..cells.len()]).for_each(|(sum, mass)| *sum += all * mass);
         }
-        if one_queue { one += all } else { others += all }
+        match hypothesis {
+            ONE_QUEUE => one += all,
+            _ if hypothesis < TIGHT_RATIOS.len() => others += all,
+            _ => series += all,
+        }
     }
-    let one_queue = if one + others > 0.0 { one / (one + others) } else { ONE_QUEUE_PRIOR };
-    summaries.iter_mut().for_each(|summary| summary.one_queue = one_queue);
+    // No model is exact, so the weights of whole families are trusted less than those within a family.
+    let [one, series, others] = [one, series, others].map(|weight: f64| weight.powf(FAMILY_TEMPER));
+    let total = one + series + others;
+    if total > 0.0 {
+        for summary in &mut summaries {
+            (summary.one_queue, summary.series) = (one / total, series / total);
+        }
+    }
     summaries
+}
+
+/// Returns the prior weight of a hypothesis.
+fn prior_of(hypothesis: usize) -> f64 {
+    match hypothesis.checked_sub(TIGHT_RATIOS.len()) {
+        Some(number) => SERIES_PRIORS[number],
+        None if hypothesis == ONE_QUEUE => ONE_QUEUE_PRIOR,
+        None => OTHERS_PRIOR / (TIGHT_RATIOS.len() - 1) as f64,
+    }
 }
 
 /// Returns the possible points of a row: the available bandwidth cannot exceed the capacity of queues that
 /// fill together.
 fn points_of(row: usize) -> usize {
-    (TIGHT_RATIOS[row % TIGHT_RATIOS.len()].min(1.0) * 1.15 * POINTS_PER_CAPACITY as f64) as usize
+    let ratio = TIGHT_RATIOS.get(row % HYPOTHESES).map_or(1.0, |ratio| ratio.min(1.0));
+    (ratio * 1.15 * POINTS_PER_CAPACITY as f64) as usize
 }
 
 /// The combined result of all streams.
@@ -243,6 +320,8 @@ fn points_of(row: usize) -> usize {
 pub(crate) struct Summary {
     /// Probability that only one queue matters.
     pub(crate) one_queue: f64,
+    /// Probability that several equal queues are in series.
+    pub(crate) series: f64,
     /// Density of the available bandwidth with one queue; points are hundredths of the narrow link's capacity.
     pub(crate) one: [f64; POINTS],
     /// The same with a different tight link or with several queues.
@@ -251,7 +330,7 @@ pub(crate) struct Summary {
 
 impl Summary {
     fn empty() -> Summary {
-        Summary { one_queue: ONE_QUEUE_PRIOR, one: [0.0; POINTS], several: [0.0; POINTS] }
+        Summary { one_queue: ONE_QUEUE_PRIOR, series: 0.0, one: [0.0; POINTS], several: [0.0; POINTS] }
     }
 }
 

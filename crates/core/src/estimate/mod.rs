@@ -2,6 +2,7 @@
 
 pub(crate) mod agreement;
 pub(crate) mod belief;
+pub(crate) mod bend;
 pub mod excursion;
 pub mod hire;
 pub mod imr;
@@ -19,6 +20,7 @@ pub mod prc_mt;
 pub(crate) mod reflected;
 pub mod response;
 pub mod sabes;
+pub mod series;
 pub mod skew;
 pub mod slcs;
 pub mod tight;

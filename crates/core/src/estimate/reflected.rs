@@ -67,7 +67,7 @@ impl Reflected {
 const SMALLEST: f64 = 1e-12;
 
 /// Returns ln(exp(a) + exp(b)).
-fn ln_sum(a: f64, b: f64) -> f64 {
+pub(super) fn ln_sum(a: f64, b: f64) -> f64 {
     let (high, low) = if a > b { (a, b) } else { (b, a) };
     high + (low - high).exp().ln_1p()
 }

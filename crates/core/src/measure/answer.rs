@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::stream::{Refusal, StreamRecord};
-use crate::units::{Bytes, Duration, Rate};
+use crate::units::{Bytes, Duration, Instant, Rate};
 
 use super::probe;
 use super::{Change, PathKind};
@@ -35,6 +35,9 @@ pub struct Claim {
 pub struct Answer {
     /// The available bandwidth, or the reason why it is unknown.
     pub available: Result<Interval, Failure>,
+    /// When the first of the streams that `available` rests on was sent, by the caller's clock: `available` is about the
+    /// time from then to the end. `None` if the measurement ended before, or found only a lower bound.
+    pub sampled_from: Option<Instant>,
     /// Intervals of 50, 80, 90 and 95 %; empty where the method has only the 90 % interval, or there is no answer.
     pub claims: Vec<Claim>,
     /// The kind of path, where the method determines it.

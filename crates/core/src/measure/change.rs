@@ -9,11 +9,11 @@ use std::ops::Range;
 
 use crate::estimate::agreement::Agreement;
 use crate::estimate::belief::{CELLS, summaries};
-use crate::estimate::response::{Posterior, Sample};
+use crate::estimate::response::Sample;
 use crate::units::{Instant, Rate};
 
-use super::mixture::Spread;
-use super::response::end_bias;
+use super::mixture::{Readings, Spread};
+use super::response::{UNLIKELY, end_bias};
 
 /// Minimum number of samples in a level.
 const MIN_SAMPLES: usize = 2;
@@ -47,20 +47,32 @@ pub(super) struct StreamSample {
     pub(super) at: Instant,
     /// The rate at which it was sent.
     pub(super) rate: Rate,
-    /// The available bandwidth while its queue was busy.
+    /// The available bandwidth while there was a queue.
     pub(super) sample: Option<Sample>,
+    /// The available bandwidth during the whole stream, or a lower bound.
+    pub(super) whole: Option<Sample>,
+}
+
+impl StreamSample {
+    /// Returns the sample that tells the level, where all samples have this mean.
+    ///
+    /// A stream above the mean that met no queue, or hardly any, is one of its rate: after a step up, there are no others.
+    fn level(&self, mean: f64) -> Option<Sample> {
+        let quiet = self.whole.filter(|whole| whole.censored && whole.available_bps > mean && mean > 0.0);
+        quiet.or(self.sample.filter(|sample| !sample.censored))
+    }
 }
 
 /// Parameters shared by all parts.
 pub(super) struct Context<'a> {
-    /// Start and end of the measurement.
+    /// From the first stream to the end.
     pub(super) time: Range<Instant>,
     /// Capacity of the narrow link.
     pub(super) capacity: Rate,
     /// Error common to all streams, as a fraction of the capacity.
     pub(super) error: f64,
     /// The posterior for a single queue, unless it is unreliable.
-    pub(super) busy: Option<&'a Posterior>,
+    pub(super) busy: Option<&'a Readings>,
 }
 
 /// A detected change.
@@ -118,7 +130,7 @@ impl Changes {
         }
         let (levels, one_queue) = self.levels(&parts, context);
         // With several queues, the samples follow the rates at which they were taken.
-        if one_queue < 0.5 {
+        if one_queue < UNLIKELY {
             return None;
         }
         let change = Change { before: levels.first()?.median, after: levels.last()?.median };
@@ -146,17 +158,30 @@ impl Changes {
         std::iter::once(0).chain(cuts.iter().copied()).zip(ends).map(|(from, to)| from..to).collect()
     }
 
+    /// Returns the mean of all samples, weighted by their durations; zero without any.
+    fn mean(&self) -> f64 {
+        let samples = self.streams.iter().filter_map(|stream| stream.sample);
+        let (mut sum, mut time) = (0.0, 0.0);
+        for sample in samples.filter(|sample| !sample.censored) {
+            sum += sample.available_bps * sample.duration.secs_f64();
+            time += sample.duration.secs_f64();
+        }
+        if time > 0.0 { sum / time } else { 0.0 }
+    }
+
     /// Returns the sums over the samples before any stream and before every checkpoint.
     ///
     /// A sample that lasts for a packet or two, where the sender was late with one, is corrected by as much as a
     /// small change: the correction counts as its error, so that such samples do not pass for a level.
     fn sums(&self, spread: f64, capacity: Rate) -> Vec<Sums> {
+        let mean = self.mean();
         let mut sums = vec![Sums::default()];
         let mut before = 0;
         for checkpoint in &self.checkpoints {
             let mut sum = sums[sums.len() - 1];
-            let samples = self.streams[before..checkpoint.streams].iter().filter_map(|stream| stream.sample);
-            samples.filter(|sample| !sample.censored).for_each(|sample| {
+            let samples =
+                self.streams[before..checkpoint.streams].iter().filter_map(|stream| stream.level(mean));
+            samples.for_each(|sample| {
                 let seconds = sample.duration.secs_f64().max(1e-9);
                 let bias = end_bias(capacity, sample.duration);
                 sum.add(
@@ -192,13 +217,20 @@ impl Changes {
         let odds = self.agreement(parts, context.capacity.bps_f64()).odds();
         let summaries = summaries(&likelihoods, odds);
         let level = |(part, summary)| {
-            let samples = || self.streams_in(part).iter().filter_map(|stream| stream.sample.as_ref());
-            let busy = context.busy.map(|busy| {
-                let mut busy = busy.emptied();
-                samples().for_each(|sample| busy.add(sample));
-                busy
+            let readings = context.busy.map(|readings| {
+                let mut readings = readings.emptied();
+                for stream in self.streams_in(part) {
+                    stream.sample.iter().for_each(|sample| readings.busy.add(sample));
+                    stream.whole.iter().for_each(|sample| readings.whole.add(sample));
+                }
+                readings
             });
-            Spread::of(busy.as_ref(), summary, context.capacity, context.error)
+            Spread::of(
+                readings.map(|readings| readings.density()).as_ref(),
+                summary,
+                context.capacity,
+                context.error,
+            )
         };
         let one_queue = summaries.first().map_or(1.0, |summary| summary.one_queue);
         (parts.iter().zip(&summaries).map(level).collect(), one_queue)
@@ -245,22 +277,8 @@ impl Changes {
             from = until;
         }
         *shares.last_mut()? = (time.end - from).secs_f64() / whole;
-        // Before the first stream, the level may have changed as often as it did afterwards.
-        let first = self.streams.first()?.at;
-        let (unseen, seen) = ((first - time.start).secs_f64(), (time.end - first).secs_f64().max(1e-9));
-        let other = elsewhere((levels.len() - 1) as f64 * unseen / seen) * unseen / whole;
-        shares[0] -= other;
-        shares[1] += other;
-        errors.push(step(&levels[..2]) * other);
         Some(Spread::average(levels, &shares, &errors))
     }
-}
-
-/// Returns the expected share of a time during which the level differed from that at its end, for an average of
-/// `changes` alternations in that time.
-fn elsewhere(changes: f64) -> f64 {
-    let both = 2.0 * changes.max(1e-9);
-    0.5 * (1.0 - (1.0 - (-both).exp()) / both)
 }
 
 /// Sums over normally distributed samples.
@@ -339,7 +357,8 @@ mod tests {
         for (number, (mbps, duration)) in (1..).zip(samples) {
             let sample = Sample { available_bps: mbps * 1e6, duration, censored: false };
             let at = Instant::ZERO + Duration::from_ms(50) * number;
-            let stream = StreamSample { at, rate: CAPACITY, sample: (mbps > 0.0).then_some(sample) };
+            let sample = (mbps > 0.0).then_some(sample);
+            let stream = StreamSample { at, rate: CAPACITY, sample, whole: sample };
             changes.add(stream, &vec![0.0; CELLS]);
         }
         changes
@@ -389,6 +408,18 @@ mod tests {
     }
 
     #[test]
+    fn streams_that_meet_no_queue_show_a_step_up() {
+        let mut changes = seen(&[30.0, 31.0, 29.0, 30.0, 31.0]);
+        for number in 6..12 {
+            let whole = Sample { available_bps: 55e6, duration: Duration::from_ms(10), censored: true };
+            let at = Instant::ZERO + Duration::from_ms(50) * number;
+            let stream = StreamSample { at, rate: Rate::from_mbps(55.0), sample: None, whole: Some(whole) };
+            changes.add(stream, &vec![0.0; CELLS]);
+        }
+        assert_eq!(changes.parts(CAPACITY).iter().map(|part| part.end).collect::<Vec<_>>(), [5, 11]);
+    }
+
+    #[test]
     fn many_streams_keep_a_bounded_number_of_moments() {
         let mbps: Vec<f64> = (0..300).map(|number| if number < 200 { 60.0 } else { 30.0 }).collect();
         let changes = seen(&mbps);
@@ -420,12 +451,5 @@ mod tests {
         let (low, high) = average.interval_90();
         assert!((low.mbps() - (expected - half)).abs() < 1e-3, "{average:?}");
         assert!((high.mbps() - (expected + half)).abs() < 1e-3, "{average:?}");
-    }
-
-    #[test]
-    fn what_was_before_the_first_stream_is_the_less_known_the_oftener_it_changes() {
-        assert!(elsewhere(0.0) < 1e-6);
-        assert!((elsewhere(0.5) - 0.5 * (1.0 - (1.0 - (-1f64).exp()))).abs() < 1e-9);
-        assert!((elsewhere(1e6) - 0.5).abs() < 1e-5);
     }
 }

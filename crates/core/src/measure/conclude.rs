@@ -6,10 +6,13 @@ use super::answer::{Answer, Claim, Failure, Interval};
 use super::mixture::{LEVELS, Spread};
 use super::phase::{Fallback, Phase};
 use super::probe::FULL_PACKET;
-use super::{Change, Measurement, PathKind};
+use super::{Change, Measurement, Method, PathKind};
 
 /// An interval whose upper end exceeds this share of the timestamp limit has no upper end.
 const NEAR_LIMIT: f64 = 0.9;
+
+/// Error of an answer without the capacity, as a share of the answer: such paths lose packets at most rates.
+const WITHOUT_CAPACITY: f64 = 0.3;
 
 /// What a policer leaves free that only one stream showed is taken to be this share of what that stream received of it.
 const DOUBTED: f64 = 0.5;
@@ -26,6 +29,7 @@ impl Measurement {
         Answer {
             claims: available.map_or_else(|_| Vec::new(), |interval| self.claims(interval)),
             available,
+            sampled_from: self.sampled_from,
             path_kind: self.path_kind(),
             change: self.change(),
             // Timestamps that are too coarse do not give a capacity.
@@ -67,7 +71,7 @@ impl Measurement {
             }),
             Phase::Shaped(shaped) => shaped.spread().map(between),
             Phase::Policed(policed) => policed.spread().map(between),
-            Phase::Track(track) => track.interval(),
+            Phase::Track(track) => track.interval().map(|interval| self.without_capacity(interval)),
             Phase::Search(search) => search.interval(),
             Phase::AtLeast(rate) => Some(Interval { rate: *rate, low: *rate, high: None }),
             Phase::ShaperSearch(Fallback::AtLeast(rate)) => {
@@ -85,6 +89,22 @@ impl Measurement {
         match (&self.phase, self.policer_search.doubt()) {
             (Phase::Policed(_), _) | (_, None) => low,
             (_, Some(received)) => low.min(received.scale(DOUBTED)),
+        }
+    }
+
+    /// Widens the interval of the multi-rate method that takes over from the default one where the trains show no capacity.
+    fn without_capacity(&self, interval: Interval) -> Interval {
+        if self.config.method != Method::Response {
+            return interval;
+        }
+        let apart = |end: Rate, sign: f64| {
+            let (end, rate) = (end.bps_f64(), interval.rate.bps_f64());
+            Rate::from_bps_f64((rate + sign * (end - rate).hypot(WITHOUT_CAPACITY * rate)).max(0.0))
+        };
+        Interval {
+            low: apart(interval.low, -1.0),
+            high: interval.high.map(|high| apart(high, 1.0)),
+            ..interval
         }
     }
 

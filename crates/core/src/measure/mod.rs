@@ -43,9 +43,10 @@ pub use answer::{Answer, Claim, Failure, Interval, SLOWEST};
 pub use change::Change;
 pub use method::Method;
 pub use path_kind::PathKind;
-pub use probe::settings;
+pub use probe::{settings, wait_for_late};
 pub use series::Series;
 
+use crate::estimate::bend::Bend;
 use crate::stream::{Refusal, Schedule, StreamRecord};
 use crate::units::{Bytes, Duration, Instant, Rate};
 
@@ -115,6 +116,8 @@ pub struct Measurement {
     account: Account,
     shaper_search: ShaperSearch,
     policer_search: PolicerSearch,
+    /// How the last train bent, as behind a shaper with a peak rate.
+    bend: Option<Bend>,
     /// Time and bytes spent before the latest search for a policer, its first train included.
     before_search: (Duration, Bytes),
     /// Time and bytes of searches that found none.
@@ -130,6 +133,7 @@ pub struct Measurement {
     /// The limit set by [`Measurement::brief`].
     longest: Option<Duration>,
     /// When the last stream was requested, and its duration.
+    sampled_from: Option<Instant>,
     asked: (Instant, Duration),
     /// The time between request and report of the last stream, beyond its duration.
     overhead: Duration,
@@ -153,6 +157,7 @@ impl Measurement {
             account: Account::default(),
             shaper_search: ShaperSearch::default(),
             policer_search: PolicerSearch::default(),
+            bend: None,
             before_search: (Duration::ZERO, Bytes::ZERO),
             searched: (Duration::ZERO, Bytes::ZERO),
             observed: now,
@@ -161,6 +166,7 @@ impl Measurement {
             probe: Probe::default(),
             within: None,
             longest: None,
+            sampled_from: None,
             asked: (now, Duration::ZERO),
             overhead: Duration::ZERO,
         }
@@ -179,6 +185,12 @@ impl Measurement {
         Measurement { longest: Some(longest), ..self }
     }
 
+    /// Returns when the first of the streams that the answer rests on was requested: the answer is about the time from
+    /// then on. `None` before.
+    pub fn sampled_from(&self) -> Option<Instant> {
+        self.sampled_from
+    }
+
     /// Returns the next stream to send, or that the measurement is over.
     pub fn next_step(&mut self, now: Instant) -> Step {
         if self.given_up.is_some() || self.too_slow().is_some() {
@@ -192,6 +204,9 @@ impl Measurement {
             return Step::Wait(drained_in);
         }
         self.asked = (now, schedule.duration());
+        if self.phase.samples() {
+            self.sampled_from.get_or_insert(now);
+        }
         Step::Send(schedule)
     }
 
@@ -272,6 +287,7 @@ impl Measurement {
                 Phase::Policed(policed) => policed.restart(),
                 _ => {}
             }
+            self.sampled_from = None;
         }
         match outcome {
             Ok(()) => self.tally.used += 1,
@@ -289,6 +305,11 @@ impl Measurement {
     fn too_slow(&self) -> Option<Rate> {
         let known = !matches!(self.phase, Phase::Capacity(_) | Phase::Pairs(_));
         self.capacity.filter(|capacity| known && *capacity < SLOWEST.scale(ALMOST))
+    }
+
+    /// Returns whether streams have filled a queue, so that others lost packets, too: then fewer bytes are spent.
+    fn harms(&self) -> bool {
+        self.config.method == Method::Response && self.queue_limit.overflows(&self.baseline) > 0
     }
 
     /// Returns whether other traffic loses packets so often that a wider interval is preferable.
@@ -328,15 +349,19 @@ impl Measurement {
             Phase::Policed(_) => return Duration::ZERO,
             Phase::PolicerSearch(_) => {
                 let queued = delay::growth(record).scale(2.0);
+                if let Some(bend) = &self.bend {
+                    return (bend.refill() + queued - self.config.rtt).clamp(Duration::ZERO, MAX_REFILL);
+                }
                 let drained_in = self.policer_search.refill(self.config.packet).max(queued) - self.config.rtt;
                 return drained_in.clamp(Duration::ZERO, MAX_WAIT);
             }
             _ => {}
         }
-        let (Some(available), Some(capacity)) = (self.estimate(), self.capacity) else {
-            return Duration::ZERO;
+        let share = match (self.estimate(), self.capacity) {
+            (Some(available), Some(capacity)) => available.bps_f64() / capacity.bps_f64(),
+            _ => USUAL_DRAIN_SHARE,
         };
-        let share = (available.bps_f64() / capacity.bps_f64()).clamp(MIN_DRAIN_SHARE, 1.0);
+        let share = share.clamp(MIN_DRAIN_SHARE, 1.0);
         let drained_in = delay::growth(record).scale(1.0 / share) - self.config.rtt;
         drained_in.clamp(Duration::ZERO, MAX_WAIT)
     }
@@ -372,7 +397,8 @@ impl Measurement {
             }
             phase if self.config.method == Method::Response => {
                 let unqueued = matches!(phase, Phase::ShaperSearch(_));
-                self.policer_search.notice(record, unqueued);
+                let full = self.queue_limit.is_full_in(record, &self.baseline);
+                self.policer_search.notice(record, unqueued, full);
             }
             _ => {}
         }
@@ -460,7 +486,9 @@ impl Measurement {
 
     fn budget(&self) -> Bytes {
         let usual = || {
-            let budget = self.config.method.budget(self.config.packet, self.capacity) + self.searched.1;
+            let whole = self.config.method.budget(self.config.packet, self.capacity);
+            let spared = Bytes::new(whole.get() * HARMLESS.0 / HARMLESS.1);
+            let budget = if self.harms() { spared } else { whole } + self.searched.1;
             match &self.phase {
                 Phase::PolicerSearch(_) | Phase::Policed(_) => {
                     self.before_search.1.max(budget) + POLICED_EXTRA
@@ -482,7 +510,11 @@ const SLOW: Rate = Rate::from_bps(30_000_000);
 /// Minimum drain rate of a queue as a share of the capacity, and maximum wait for it: the measurement need not wait
 /// for bursts of cross traffic to drain.
 const MIN_DRAIN_SHARE: f64 = 0.1;
+/// The same while neither available bandwidth nor capacity are known.
+const USUAL_DRAIN_SHARE: f64 = 0.5;
 const MAX_WAIT: Duration = Duration::from_ms(300);
+/// Maximum wait for the bucket of a shaper with a peak rate.
+const MAX_REFILL: Duration = Duration::from_ms(1_000);
 
 /// A capacity that is measured as this share of [`SLOWEST`] may be that.
 const ALMOST: f64 = 0.95;
@@ -490,6 +522,9 @@ const ALMOST: f64 = 0.95;
 /// The number of packets lost to a full queue above which the default method stops with what it knows.
 const OVERFLOWS: usize = 2;
 const GENTLE_OVERFLOWS: usize = 0;
+/// The share of the budget that remains once a stream has filled a queue. Losses of others go with the bytes that follow: this
+/// share halves them, and widens the intervals by a half.
+const HARMLESS: (u64, u64) = (3, 10);
 /// Streams leave this part of the budget for the last train. Where the interval is soon narrow, more is left.
 const KEPT: u64 = 5;
 /// A policer may cost so much more, because every stream exhausts the bucket, and takes this much longer, because

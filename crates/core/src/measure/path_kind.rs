@@ -7,6 +7,8 @@ use std::fmt;
 pub enum PathKind {
     /// The queue grows at the narrow link.
     OneQueue,
+    /// A single queue at the narrow link or several: the streams do not tell, and the interval covers both.
+    UnknownQueues,
     /// The tight link is not the narrow one, or several queues fill together.
     SeveralQueues,
     /// The receiver coalesces interrupts.
@@ -26,6 +28,7 @@ impl PathKind {
     pub const fn name(self) -> &'static str {
         match self {
             PathKind::OneQueue => "one-queue",
+            PathKind::UnknownQueues => "unknown-queues",
             PathKind::SeveralQueues => "several-queues",
             PathKind::Coalescing => "coalescing",
             PathKind::Jittery => "jittery",
@@ -39,6 +42,7 @@ impl PathKind {
     pub const fn sentence(self) -> &'static str {
         match self {
             PathKind::OneQueue => "a single queue, at the narrow link",
+            PathKind::UnknownQueues => "a single queue or several: the interval allows for both",
             PathKind::SeveralQueues => {
                 "the tight link is not the narrow link, or several queues fill together"
             }

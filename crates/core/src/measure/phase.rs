@@ -26,6 +26,10 @@ const CONTRADICTION: f64 = 1.5;
 /// The share of the highest rate sent so far that the sender can sustain reliably.
 const SENDABLE: f64 = 0.8;
 
+/// A path carries trains whose delay grows by no more than this per time: timestamps of microseconds are that uncertain in
+/// trains of the highest rates.
+const CARRIED: f64 = 0.05;
+
 #[derive(Clone, Debug)]
 pub(super) enum Phase {
     Startup(Startup),
@@ -54,6 +58,14 @@ pub(super) struct Interrupted {
 }
 
 impl Phase {
+    /// Returns whether its streams sample the available bandwidth, so that the answer is about their time.
+    pub(super) fn samples(&self) -> bool {
+        matches!(
+            self,
+            Phase::Response(_) | Phase::Shaped(_) | Phase::Policed(_) | Phase::Track(_) | Phase::Search(_)
+        )
+    }
+
     /// Returns the phase that answers.
     pub(super) fn method(&self) -> &Phase {
         match self {
@@ -167,11 +179,22 @@ impl Measurement {
             return self.enter_shaped(shaper);
         }
         match fallback.clone() {
-            Fallback::AtLeast(rate) if !self.shaper_search.open(false) => self.phase = Phase::AtLeast(rate),
+            Fallback::AtLeast(rate) if !self.shaper_search.open(false) => self.conclude_at_least(rate),
             Fallback::Trains(trains) if !self.shaper_search.open(trains.narrow() && !self.contradicted()) => {
                 self.enter_method(trains)
             }
             _ => {}
+        }
+    }
+
+    /// Answers "at least" this rate, unless trains were delayed more and more: then less is available.
+    fn conclude_at_least(&mut self, rate: Rate) {
+        let growth = self.shaper_search.growth();
+        if growth > CARRIED {
+            self.enter(Range::Near(rate.scale(1.0 / (1.0 + growth))));
+        } else {
+            // At a link no faster than the trains, the growth is the share of their rate that was not available.
+            self.phase = Phase::AtLeast(rate.scale(1.0 - growth));
         }
     }
 
@@ -205,7 +228,6 @@ impl Measurement {
                     top,
                     self.jitter,
                     trains.coalesced(),
-                    self.started,
                 )))
             }
             // Without the capacity, the growth of the delay is meaningless, but it still shows which rates

@@ -218,8 +218,8 @@ impl Policed {
             .hypot(end_effect(capacity, busy, 1))
             .hypot(correction * CORRECTION_ERROR)
             .hypot(others * OTHERS_ERROR);
-        let summary = Summary { one_queue: 1.0, one: [0.0; POINTS], several: [0.0; POINTS] };
-        let mut spread = Spread::of(Some(&posterior), &summary, capacity, common);
+        let summary = Summary { one_queue: 1.0, series: 0.0, one: [0.0; POINTS], several: [0.0; POINTS] };
+        let mut spread = Spread::of(Some(&posterior.density()), &summary, capacity, common);
         let lost = (OTHERS_LOST * others * rate).max(OTHERS_ON_LINK * self.on_link.bps_f64());
         for ((low, _), (_, width)) in spread.intervals.iter_mut().zip(LEVELS) {
             *low = low.saturating_sub(Rate::from_bps_f64(lost * width));

@@ -1,11 +1,15 @@
 //! When a measurement looks for a policer, and what follows.
 
+use crate::estimate::bend::bend;
 use crate::stream::{Schedule, StreamRecord};
 use crate::units::{Bytes, Duration, Instant, Rate};
 
 use super::method::Method;
 use super::phase::{Interrupted, Phase};
 use super::policed::Policed;
+use super::response::STREAM_GAPS;
+use super::shaped::Shaped;
+use super::shaper_search::Shaper;
 use super::{Measurement, probe};
 
 /// The rate of the last train as a share of what is available: it must not fill a queue.
@@ -23,6 +27,19 @@ const POLICED_SHARE: f64 = 0.8;
 const LARGEST: f64 = 2_000_000.0;
 const LONGEST: Duration = Duration::from_ms(1_200);
 const LONGEST_SLOW: Duration = Duration::from_ms(800);
+/// The last train counts as so many streams, so that a load that set in during it shows in more than one.
+const LAST_PARTS: usize = 4;
+/// A train at less than this share of what is available hardly meets a queue, and bursts of others decide what it samples.
+const TELLING: f64 = 0.85;
+/// The second train that is to show a bend is so many times as long as the first one before its bend.
+const BEHIND_BEND: f64 = 1.6;
+/// Two trains bend at the same packet up to this factor.
+const SAME_BEND: f64 = 1.4;
+/// A sustained rate is at most this share of the peak rate: otherwise there is no shaper.
+const BELOW_PEAK: f64 = 0.95;
+/// A shaper with a peak rate may cost so much more, because every stream exhausts the bucket, and takes so much longer.
+const SHAPED_EXTRA: Bytes = Bytes::new(2_000_000);
+const SHAPED_TIME: Duration = Duration::from_ms(2_500);
 /// A train of fewer packets would not be longer than other streams.
 const MIN_PACKETS: u64 = 128;
 
@@ -61,7 +78,10 @@ impl Measurement {
             Phase::Response(response) => !response.is_jittery(),
             phase => matches!(phase, Phase::Track(_) | Phase::AtLeast(_)),
         };
-        self.config.method == Method::Response && precedes && !self.policer_search.is_checked()
+        self.config.method == Method::Response
+            && precedes
+            && !self.policer_search.is_checked()
+            && !self.harms()
     }
 
     fn last_train(&self, now: Instant) -> Option<Schedule> {
@@ -101,15 +121,74 @@ impl Measurement {
         self.phase = Phase::PolicerSearch(Box::new(Interrupted { phase, train }));
     }
 
+    /// Takes in a train as one more stream of the default method, if its packets are as large.
+    fn sample_last(&mut self, now: Instant, record: &StreamRecord) {
+        let Phase::PolicerSearch(search) = &mut self.phase else { return };
+        let Phase::Response(response) = &mut search.phase else { return };
+        let now = now - self.config.rtt / 2;
+        let near = response.newest().unwrap_or_default().scale(TELLING);
+        if record.packet == response.packet() && record.average >= near {
+            self.baseline.observe(record);
+            let gaps = record.arrivals.len().saturating_sub(1);
+            let parts = (gaps / STREAM_GAPS as usize).clamp(1, LAST_PARTS);
+            for part in record.split(gaps / parts) {
+                // How long ago a part ended follows from when its last packet was sent.
+                let ends = [&part, record].map(|record| record.arrivals.last().map(|arrival| arrival.sent));
+                let ago = ends[1].zip(ends[0]).map_or(Duration::ZERO, |(last, own)| last - own);
+                // A part that lost too many packets is left out.
+                let _ = response.observe(now - ago, &part, &self.baseline, &mut self.probe, false);
+            }
+        }
+        response.extend(now);
+    }
+
+    /// Looks for a shaper with a peak rate in the last train; returns whether the train is to be repeated, or has ended the
+    /// phase.
+    fn check_bend(&mut self, train: &Schedule, record: &StreamRecord) -> bool {
+        let Some(bend) = bend(record) else { return false };
+        let Phase::PolicerSearch(search) = &mut self.phase else { return false };
+        let Phase::Response(response) = search.phase.method() else { return false };
+        let (Some(peak), Some(spread)) = (self.capacity, response.spread()) else { return false };
+        let Some(before) = self.bend.replace(bend) else {
+            // A load that sets in bends a train, too, but not a second one at the same packet.
+            let packets = (f64::from(bend.before) * BEHIND_BEND) as usize;
+            let again = Schedule::single_rate(train.average, packets.min(train.gaps.len()), train.packet);
+            search.train = Some(again);
+            return true;
+        };
+        let packets = [before.before, bend.before].map(f64::from);
+        if packets[0].max(packets[1]) > packets[0].min(packets[1]) * SAME_BEND {
+            return false;
+        }
+        let others = peak.saturating_sub(spread.median).bps_f64();
+        let sent = bend.sent.bps_f64();
+        let sustained = bend.received.bps_f64() * (sent + others) / sent;
+        if sustained > peak.bps_f64() * BELOW_PEAK {
+            return false;
+        }
+        let tokens =
+            f64::from(bend.before) * record.packet.get() as f64 * (1.0 - sustained / (sent + others));
+        let shaper =
+            Shaper { capacity: Rate::from_bps_f64(sustained), bytes: Bytes::new(tokens.max(0.0) as u64) };
+        self.searched.0 += SHAPED_TIME;
+        self.searched.1 += SHAPED_EXTRA;
+        self.capacity = Some(shaper.capacity);
+        let top = spread.median.scale(FAR_BELOW);
+        let shaped = Shaped::new(record.packet, shaper, top).with_bends(&[before, bend]);
+        self.phase = Phase::Shaped(Box::new(shaped));
+        self.sampled_from = None;
+        true
+    }
+
     /// Takes in a train, and continues with the method if it decides.
     pub(super) fn leave_policer_search(&mut self, now: Instant, record: &StreamRecord) {
         let Phase::PolicerSearch(search) = &mut self.phase else { return };
-        if search.train.take().is_some() {
-            self.policer_search.notice(record, true);
+        if let Some(train) = search.train.take() {
+            self.policer_search.notice(record, true, false);
             if !self.policer_search.is_suspicious() {
-                self.resume();
-                if let Phase::Response(response) = &mut self.phase {
-                    response.extend(now - self.config.rtt / 2);
+                self.sample_last(now, record);
+                if !self.check_bend(&train, record) {
+                    self.resume();
                 }
                 return;
             }
@@ -121,6 +200,7 @@ impl Measurement {
             let mut policed = Policed::new(self.config.packet, policer, self.used_by_others());
             self.policer_search.trains().iter().for_each(|train| policed.observe(train));
             self.phase = Phase::Policed(Box::new(policed));
+            self.sampled_from = None;
         } else if !self.policer_search.open() {
             self.allow_search(now);
             self.resume();

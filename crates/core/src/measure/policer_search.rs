@@ -109,7 +109,8 @@ impl PolicerSearch {
     /// Looks for the signs of a policer in a stream that was not sent to find one.
     ///
     /// `unqueued` tells that it was a train that should meet no queue: then few losses at its end are suspicious, too.
-    pub(super) fn notice(&mut self, record: &StreamRecord, unqueued: bool) {
+    /// `full` tells that its packets waited in a long queue, which explains heavy loss.
+    pub(super) fn notice(&mut self, record: &StreamRecord, unqueued: bool, full: bool) {
         let (lost, packets) = (record.lost(), record.arrivals.len());
         self.sent.extend(Sent::new(record));
         if lost == 0 {
@@ -124,7 +125,7 @@ impl PolicerSearch {
                 self.suspect = Some((onset.received, onset.sent));
                 self.count(onset, record.packet);
             }
-        } else if lost >= HEAVY_LOSS.1 && lost as f64 >= HEAVY_LOSS.0 * packets as f64 {
+        } else if !full && lost >= HEAVY_LOSS.1 && lost as f64 >= HEAVY_LOSS.0 * packets as f64 {
             let arrived = 1.0 - lost as f64 / packets as f64;
             self.suspect = probe::send_rate(record).map(|sent| (sent.scale(arrived), sent));
         } else if unqueued && lost >= LATE && lateness(record) >= SUSPICIOUS {

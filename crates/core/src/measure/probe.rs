@@ -28,6 +28,15 @@ pub(super) fn small_enough(packet: Bytes, rate: Rate) -> Bytes {
     rate.bytes_in(PROBE_TIME).max(SMALLEST).min(packet)
 }
 
+/// Wait for late packets: hosts may be descheduled for a few time slices, and one that is delayed by a second counts as lost.
+const LATE: (Duration, Duration) = (Duration::from_ms(20), Duration::from_ms(1_000));
+
+/// Returns how long the receiver of a stream waits for late packets, once it knows that all have been sent: another RTT,
+/// within limits.
+pub fn wait_for_late(rtt: Duration) -> Duration {
+    rtt.clamp(LATE.0, LATE.1)
+}
+
 /// Packets trickle through a path if it takes this many times as long to receive them as to send them.
 const TRICKLING: i64 = 2;
 

@@ -4,6 +4,7 @@ use crate::stream::{Arrival, StreamRecord};
 use crate::units::{Bytes, Duration};
 
 use super::delay::Baseline;
+use crate::estimate::knee::median;
 
 /// The share of the queue that a stream may fill; three quarters are left to other traffic.
 const SHARE: f64 = 0.25;
@@ -16,6 +17,8 @@ const GENTLER: i64 = 2;
 const FULL: f64 = 0.7;
 /// A loss at more than this share of it certainly was.
 const SURELY_FULL: f64 = 0.9;
+/// A queue of fewer packets, at the rate of a stream, is not long.
+const LONG_QUEUE: i64 = 8;
 /// Number of losses remembered.
 const LOSSES: usize = 16;
 
@@ -60,6 +63,15 @@ impl QueueLimit {
     pub(super) fn overflows(&self, baseline: &Baseline) -> usize {
         let survived = self.reached(baseline).scale(SURELY_FULL);
         self.at_losses.iter().filter(|delay| baseline.above(**delay) >= survived).count()
+    }
+
+    /// Returns whether most packets of a stream waited in a queue that was about as long as ever observed.
+    pub(super) fn is_full_in(&self, record: &StreamRecord, baseline: &Baseline) -> bool {
+        let delays =
+            record.arrivals.iter().filter_map(Arrival::one_way_delay).map(|delay| baseline.above(delay));
+        let usual = median(delays.collect()).unwrap_or_default();
+        let least = record.average.time_for(record.packet) * LONG_QUEUE;
+        record.packet == self.packet && usual >= self.reached(baseline).scale(FULL).max(least)
     }
 
     fn lost_at(&mut self, delay: Duration) {

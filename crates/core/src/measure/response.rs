@@ -1,8 +1,10 @@
 //! The default method: single-rate streams slightly above the available bandwidth, evaluated by rate response.
 
+use std::ops::Range;
+
 use crate::estimate::agreement::Agreement;
 use crate::estimate::belief::{Belief, Segment};
-use crate::estimate::response::{Delayed, Posterior, Sample, busy_sample};
+use crate::estimate::response::{Delayed, Sample, busy_sample, whole_sample};
 use crate::stream::{Arrival, Refusal, Schedule, StreamRecord};
 use crate::units::{Bytes, Duration, Instant, Rate};
 
@@ -11,13 +13,20 @@ use super::change::{Change, Changes, Context, StreamSample};
 use super::delay::Baseline;
 use super::jitter::Span;
 use super::marks::Marks;
-use super::mixture::Spread;
+use super::mixture::{LEVELS, Readings, Spread};
 use super::path_kind::PathKind;
 use super::probe::{self, FULL_PACKET, Probe};
 use super::queue_limit::QueueLimit;
 
 /// Gaps in a stream: enough to average over bursts, few enough not to build a long queue.
-const STREAM_GAPS: u32 = 96;
+pub(super) const STREAM_GAPS: u32 = 96;
+/// Where queues in series are more likely than this, streams have so many times as many gaps: short ones do not tell several
+/// queues from one.
+const SUSPECTED: f64 = 0.3;
+const LONGER: i64 = 3;
+/// The same holds up to this multiple of the estimate, because such streams add little delay, and short ones do not raise the
+/// suspicion.
+const NEAR: f64 = 1.2;
 /// Streams are shortened by varying amounts up to this share of their length, spread by the golden ratio.
 const UNEVEN: f64 = 0.2;
 const GOLDEN: f64 = 0.618_033_988_75;
@@ -59,6 +68,9 @@ const FACTOR_DOWN: f64 = 0.97;
 const FACTOR_MAX: f64 = 3.0;
 /// A baseline that falls by less than this share of a packet time counts as unchanged.
 const SAME_BASELINE: f64 = 0.1;
+/// A probability of a single queue that excludes one, and one that excludes several.
+pub(super) const UNLIKELY: f64 = 0.2;
+const LIKELY: f64 = 0.8;
 /// Above this probability of a single queue, all streams use the most informative rate ...
 const SETTLED: f64 = 0.9;
 /// ... after this many streams. Until then, rates alternate, because only differences between rates reveal
@@ -72,6 +84,12 @@ const AROUND: [f64; 3] = [1.0, 0.85, 1.2];
 const COMMON_ERROR: f64 = 0.015;
 /// The same with a coalescing receiver, where the capacity is known from only a few events.
 const COMMON_ERROR_COALESCED: f64 = 0.03;
+/// Factors on the widths of the intervals, level by level. The readings allow for paths of many kinds, and most paths are simple:
+/// without the factors, half of the truths would lie in the inner 35 %.
+const CALIBRATION: [f64; LEVELS.len()] = [0.6, 0.78, 0.92, 1.0];
+/// Factor on the width of the interval if the available bandwidth changed: when it did is not known well, and the capacity may
+/// have changed as well.
+const CHANGED: f64 = 2.0;
 /// Odds of a single queue on a path with jitter, where trains measure the capacity poorly.
 const JITTERY_ODDS: f64 = 0.1;
 /// Additional error if the tight link is not the narrow one: the delay then grows more slowly, and packets and
@@ -102,6 +120,9 @@ const LOWEST_SHARE: f64 = 0.02;
 /// If more than this share of its packets is lost, the queue overflowed, and a stream is used only up to its first
 /// loss (rapid 2.13).
 const LOSS_TOLERANCE: f64 = 0.03;
+/// The fewest packets before a loss that are used. Streams that met a burst lose packets early, so leaving them out would
+/// leave out bursts.
+const FEWEST_BEFORE_LOSS: usize = 8;
 /// Gaps required before the interval may be narrow enough: five full-length streams.
 const ENOUGH_GAPS: u32 = 5 * STREAM_GAPS;
 
@@ -119,16 +140,18 @@ pub(super) struct Response {
     quiet: Rate,
     met_none: bool,
     lowest: Option<Duration>,
-    began: Instant,
-    ended: Instant,
+    /// From the first stream to the end of what showed no change.
+    time: Range<Instant>,
     observations: Vec<(Observation, Marks, Instant)>,
     changes: Changes,
     /// Gaps of all streams used.
     gaps: u32,
-    posterior: Posterior,
+    readings: Readings,
     belief: Belief,
     agreement: Agreement,
+    /// Probabilities of a single queue, and of equal queues in series.
     one_queue: f64,
+    series: f64,
     sampled: bool,
     busy: Busy,
     coalesced: bool,
@@ -151,15 +174,36 @@ enum Observation {
 }
 
 impl Observation {
-    fn sample(&self, baseline: &Baseline, packet: Bytes, capacity: Rate) -> Option<Sample> {
+    /// Returns the samples while there was a queue and of the whole stream.
+    fn samples(
+        &self,
+        baseline: &Baseline,
+        packet: Bytes,
+        capacity: Rate,
+    ) -> (Option<Sample>, Option<Sample>) {
+        let Observation::Packets(packets) = self else {
+            let sample = self.sample(&[], baseline, packet, capacity);
+            return (sample, sample);
+        };
+        let above = |&(index, sent, delay): &(u32, Instant, Duration)| Delayed {
+            index,
+            sent,
+            queueing: baseline.above(delay),
+        };
+        let packets: Vec<Delayed> = packets.iter().map(above).collect();
+        (self.sample(&packets, baseline, packet, capacity), whole_sample(&packets, packet, capacity))
+    }
+
+    fn sample(
+        &self,
+        packets: &[Delayed],
+        baseline: &Baseline,
+        packet: Bytes,
+        capacity: Rate,
+    ) -> Option<Sample> {
         match self {
-            Observation::Packets(packets) => {
-                let above = |&(index, sent, delay): &(u32, Instant, Duration)| Delayed {
-                    index,
-                    sent,
-                    queueing: baseline.above(delay),
-                };
-                let sample = busy_sample(&packets.iter().map(above).collect::<Vec<_>>(), packet, capacity)?;
+            Observation::Packets(_) => {
+                let sample = busy_sample(packets, packet, capacity)?;
                 let seen = 1.0 - sample.available_bps / capacity.bps_f64();
                 let bias = end_bias(capacity, sample.duration).min(seen);
                 let available_bps = sample.available_bps - capacity.bps_f64() * bias;
@@ -181,7 +225,6 @@ impl Response {
         top: Rate,
         jitter: Option<Span>,
         coalescing: bool,
-        began: Instant,
     ) -> Response {
         Response {
             packet,
@@ -195,15 +238,15 @@ impl Response {
             quiet: Rate::ZERO,
             met_none: false,
             lowest: None,
-            began,
-            ended: began,
+            time: Instant::ZERO..Instant::ZERO,
             observations: Vec::new(),
             gaps: 0,
             changes: Changes::default(),
-            posterior: Posterior::new(capacity),
+            readings: Readings::new(capacity),
             belief: Belief::new(packet, capacity),
             agreement: Agreement::default(),
             one_queue: 1.0,
+            series: 0.0,
             sampled: false,
             busy: Busy::default(),
             coalesced: false,
@@ -215,10 +258,16 @@ impl Response {
         }
     }
 
+    /// Returns the size of the packets.
+    pub(super) fn packet(&self) -> Bytes {
+        self.packet
+    }
+
     /// Returns the next stream, which fits the queue length that the path allows.
     pub(super) fn schedule(&self, queue_limit: &QueueLimit, baseline: &Baseline) -> Schedule {
         let packet_time = self.capacity.time_for(self.packet);
-        let allowed = queue_limit.allowed(baseline, packet_time * USUALLY_ADDED).max(packet_time * MIN_ADDED);
+        let usual = packet_time * USUALLY_ADDED * if self.series > SUSPECTED { 2 } else { 1 };
+        let allowed = queue_limit.allowed(baseline, usual).max(packet_time * MIN_ADDED);
         let shortest = match (self.coalesced, self.coalescing) {
             (false, _) if queue_limit.is_known(baseline) => Duration::ZERO,
             (false, false) => MIN_DURATION_WITHOUT,
@@ -230,7 +279,9 @@ impl Response {
         let rate = self.rate().min(self.max_rate_for(allowed.max(shortest)));
         let gap = rate.time_for(self.packet).ns().max(1);
         let longest = MAX_DURATION.min(allowed.scale(1.0 / self.growth(rate))).ns() / gap;
-        let even = i64::from(STREAM_GAPS).min(longest) as f64;
+        let long = self.series > SUSPECTED || rate <= self.current.scale(NEAR);
+        let gaps = i64::from(STREAM_GAPS) * if long { LONGER } else { 1 };
+        let even = gaps.min(longest) as f64;
         let gaps = ((even * uneven(self.observations.len())) as i64).max(shortest.ns() / gap);
         Schedule::single_rate(rate, (gaps as u32).clamp(GAP_LIMITS.0, GAP_LIMITS.1) as usize, self.packet)
     }
@@ -287,23 +338,26 @@ impl Response {
             // only calm moments.
             before_loss = record.before_loss();
             record = &before_loss;
-            if record.arrivals.len() <= GAP_LIMITS.0 as usize {
+            if record.arrivals.len() < FEWEST_BEFORE_LOSS {
                 return Err(Refusal::Lost);
             }
         }
         let (observation, marks) = self.read(record, probe)?;
-        let sample = observation.sample(baseline, self.packet, self.capacity);
+        let (sample, _) = observation.samples(baseline, self.packet, self.capacity);
         self.coalesced |= matches!(observation, Observation::Events(..));
         self.jittery += u32::from(marks.jittery || jittery);
         self.observations.push((observation, marks, now - probe::sent_for(record) / 2));
         self.gaps += record.arrivals.len() as u32;
-        self.ended = now;
+        if self.observations.len() == 1 {
+            self.time.start = now - probe::sent_for(record);
+        }
+        self.time.end = now;
         let fell = self.lowest.zip(baseline.lowest()).map(|(before, now)| before - now);
         if fell.is_some_and(|fell| fell <= self.capacity.time_for(self.packet).scale(SAME_BASELINE)) {
             self.take(self.observations.len() - 1, baseline);
         } else {
             self.lowest = baseline.lowest();
-            self.posterior = Posterior::new(self.capacity);
+            self.readings = Readings::new(self.capacity);
             self.belief.clear();
             self.changes.clear();
             self.agreement = Agreement::default();
@@ -319,9 +373,12 @@ impl Response {
     /// Adds a stream to both readings.
     fn take(&mut self, index: usize, baseline: &Baseline) {
         let (observation, marks, at) = &self.observations[index];
-        let sample = observation.sample(baseline, self.packet, self.capacity);
+        let (sample, whole) = observation.samples(baseline, self.packet, self.capacity);
+        if let Some(whole) = &whole {
+            self.readings.whole.add(whole);
+        }
         if let Some(sample) = sample {
-            self.posterior.add(&sample);
+            self.readings.busy.add(&sample);
             self.sampled = true;
             if !sample.censored {
                 let capacity = self.capacity.bps_f64();
@@ -332,7 +389,8 @@ impl Response {
         }
         marks.segments(baseline, &mut self.segments);
         self.belief.add(&self.segments, marks.timestamp_variance);
-        self.changes.add(StreamSample { at: *at, rate: marks.rate, sample }, self.belief.ln_likelihood());
+        self.changes
+            .add(StreamSample { at: *at, rate: marks.rate, sample, whole }, self.belief.ln_likelihood());
     }
 
     /// Combines both readings into one answer.
@@ -340,11 +398,11 @@ impl Response {
         let error = if self.coalesced { COMMON_ERROR_COALESCED } else { COMMON_ERROR };
         let error = error.hypot(self.busy.end_effect(self.capacity));
         // Jitter affects which gaps look busy, which biases this reading.
-        let busy = (self.sampled && !self.is_jittery()).then_some(&self.posterior);
-        let context = Context { time: self.began..self.ended, capacity: self.capacity, error, busy };
+        let busy = (self.sampled && !self.is_jittery()).then_some(&self.readings);
+        let context = Context { time: self.time.clone(), capacity: self.capacity, error, busy };
         if let Some(found) = self.changes.find(&context) {
             self.one_queue = found.one_queue;
-            self.spread = Some(found.average);
+            self.spread = Some(found.average.scaled([CHANGED; LEVELS.len()]));
             self.newest = Some(found.change.after);
             self.change = Some(found.change);
             return;
@@ -352,11 +410,11 @@ impl Response {
         self.change = None;
         let trusted = if self.jitter.is_some() { JITTERY_ODDS } else { 1.0 };
         let summary = self.belief.summary(self.agreement.odds() * trusted);
-        self.one_queue = summary.one_queue;
+        (self.one_queue, self.series) = (summary.one_queue, summary.series);
         let error = error.hypot(SEVERAL_ERROR * (1.0 - self.one_queue));
-        let spread = Spread::of(busy, &summary, self.capacity, error);
+        let spread = Spread::of(busy.map(Readings::density).as_ref(), &summary, self.capacity, error);
         self.newest = Some(spread.median);
-        self.spread = Some(spread);
+        self.spread = Some(spread.scaled(CALIBRATION));
     }
 
     /// Returns whether the delays of most streams were jittery.
@@ -368,7 +426,8 @@ impl Response {
     pub(super) fn path_kind(&self) -> PathKind {
         match self.one_queue {
             _ if self.is_jittery() => PathKind::Jittery,
-            one_queue if one_queue < 0.5 => PathKind::SeveralQueues,
+            one_queue if one_queue < UNLIKELY => PathKind::SeveralQueues,
+            one_queue if one_queue < LIKELY => PathKind::UnknownQueues,
             _ if self.coalesced => PathKind::Coalescing,
             _ => PathKind::OneQueue,
         }
@@ -379,7 +438,7 @@ impl Response {
         self.observations.clear();
         self.gaps = 0;
         self.lowest = None;
-        self.posterior = Posterior::new(self.capacity);
+        self.readings = Readings::new(self.capacity);
         self.belief.clear();
         self.changes.clear();
         self.change = None;
@@ -433,7 +492,7 @@ impl Response {
 
     /// Extends the time for which the answer holds to `now`: what came after the streams has shown no change.
     pub(super) fn extend(&mut self, now: Instant) {
-        self.ended = now;
+        self.time.end = now;
         if self.spread.is_some() {
             self.conclude();
         }

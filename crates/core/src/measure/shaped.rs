@@ -4,6 +4,7 @@
 //! available bandwidth.
 
 use crate::estimate::belief::{POINTS, Summary};
+use crate::estimate::bend::Bend;
 use crate::estimate::response::{Delayed, Posterior, Sample, backlogged_sample};
 use crate::stream::{Refusal, Schedule, StreamRecord};
 use crate::units::{Bytes, Duration, Rate};
@@ -57,6 +58,8 @@ const FULL: f64 = 0.5;
 /// Minimum number of packets after the burst, and the factor by which streams shorten after one overflowed the buffer.
 const MIN_PACKETS: usize = 8;
 const SHORTER: f64 = 0.7;
+/// Error of the sustained rate where trains that bend showed it, as a share: the share of the others in them is a guess.
+const ROUGH: f64 = 0.3;
 /// Error common to all streams, as a fraction of the sustained rate.
 const COMMON_ERROR: f64 = 0.015;
 /// Gaps required before the interval may be narrow enough: eight full-length streams.
@@ -81,6 +84,10 @@ pub(super) struct Shaped {
     /// Time with a queue, and the number of streams that met it.
     busy: Duration,
     busy_streams: u32,
+    /// Growth of the delay in that time.
+    grown: Duration,
+    /// Error of the sustained rate, as a share of it.
+    capacity_error: f64,
     posterior: Posterior,
     spread: Option<Spread>,
 }
@@ -100,9 +107,37 @@ impl Shaped {
             gaps: 0,
             busy: Duration::ZERO,
             busy_streams: 0,
+            grown: Duration::ZERO,
+            capacity_error: 0.0,
             posterior: Posterior::new(shaper.capacity),
             spread: None,
         }
+    }
+
+    /// Begins with two trains that showed a shaper with a peak rate, and the sustained rate only roughly.
+    pub(super) fn with_bends(mut self, bends: &[Bend]) -> Shaped {
+        self.capacity_error = ROUGH;
+        for bend in bends {
+            let (sample, growth) = bend.sample(self.shaper.capacity);
+            self.add(&sample, growth);
+        }
+        self
+    }
+
+    /// Adds a sample that was taken while the delay grew by `growth` per time.
+    fn add(&mut self, sample: &Sample, growth: f64) {
+        self.posterior.add(sample);
+        self.busy += sample.duration;
+        self.busy_streams += 1;
+        self.grown += sample.duration.scale(growth.max(0.0));
+        let capacity = self.shaper.capacity;
+        let growth = self.grown.secs_f64() / self.busy.secs_f64().max(1e-9);
+        let ends = COMMON_ERROR.hypot(end_effect(capacity, self.busy, self.busy_streams));
+        let common = ends.hypot(self.capacity_error * growth);
+        let summary = Summary { one_queue: 1.0, series: 0.0, one: [0.0; POINTS], several: [0.0; POINTS] };
+        let spread = Spread::of(Some(&self.posterior.density()), &summary, capacity, common);
+        self.spread = Some(spread);
+        self.current = spread.median;
     }
 
     /// Returns the size of the bucket.
@@ -188,14 +223,8 @@ impl Shaped {
         self.correct(packets[from].queueing);
         let sample = backlogged_sample(&packets[from..], self.packet, self.shaper.capacity, least);
         if let Some(sample) = &sample {
-            self.posterior.add(sample);
-            self.busy += sample.duration;
-            self.busy_streams += 1;
-            let common = COMMON_ERROR.hypot(end_effect(self.shaper.capacity, self.busy, self.busy_streams));
-            let summary = Summary { one_queue: 1.0, one: [0.0; POINTS], several: [0.0; POINTS] };
-            let spread = Spread::of(Some(&self.posterior), &summary, self.shaper.capacity, common);
-            self.spread = Some(spread);
-            self.current = spread.median;
+            let rate = Rate::of(self.packet, last).unwrap_or(self.current).bps_f64();
+            self.add(sample, (rate - sample.available_bps) / self.shaper.capacity.bps_f64());
         }
         let sent_for = packets.last().zip(packets.get(from)).map(|(last, first)| last.sent - first.sent);
         let telling = |sample: &Sample| sample.duration >= sent_for.unwrap_or_default().scale(TELLING);
@@ -221,7 +250,8 @@ impl Shaped {
     /// Discards all samples but keeps the estimate that determines the next rate.
     pub(super) fn restart(&mut self) {
         self.posterior = Posterior::new(self.shaper.capacity);
-        (self.streams, self.gaps, self.busy, self.busy_streams) = (0, 0, Duration::ZERO, 0);
+        (self.streams, self.gaps, self.busy_streams) = (0, 0, 0);
+        (self.busy, self.grown) = (Duration::ZERO, Duration::ZERO);
         self.spread = None;
     }
 

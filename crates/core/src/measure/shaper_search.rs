@@ -6,6 +6,7 @@ use crate::units::{Bytes, Duration, Rate};
 
 use super::MAX_STREAM_PACKETS;
 use super::delay::{Baseline, delayed};
+use super::startup::growth_rate;
 
 /// Size of the longest train. Tokens arrive while it passes, so only somewhat smaller buckets can be found.
 const LARGEST: Bytes = Bytes::new(300_000);
@@ -37,6 +38,8 @@ pub(super) struct ShaperSearch {
     before: Option<Bytes>,
     knees: u32,
     others: u32,
+    /// How much delays grew during trains without a knee, per time.
+    growths: Vec<f64>,
     /// Receive gaps after a knee, scaled to 1000 bytes because packets of different trains may differ in size.
     gaps: Vec<Duration>,
 }
@@ -59,7 +62,11 @@ impl ShaperSearch {
 
     pub(super) fn observe(&mut self, record: &StreamRecord, baseline: &Baseline) {
         let packets = delayed(record, baseline);
-        match profile(&packets) {
+        let profile = profile(&packets);
+        if !matches!(profile, Profile::Knee(_)) {
+            self.growths.push(growth_rate(record));
+        }
+        match profile {
             Profile::Flat => {
                 self.flat = self.flat.max(record.packet * packets.len() as u64);
                 self.fits += 1;
@@ -86,6 +93,13 @@ impl ShaperSearch {
         }
         let suspected = self.knees > 0 || self.fits > 0 || !narrow;
         suspected && self.others < MAX_INCONCLUSIVE + self.knees && self.flat < ALMOST
+    }
+
+    /// Returns how much the delay grew during most trains without a knee, per time.
+    pub(super) fn growth(&self) -> f64 {
+        let mut growths = self.growths.clone();
+        growths.sort_by(f64::total_cmp);
+        growths.get(growths.len() / 2).copied().unwrap_or_default()
     }
 
     /// Discards the count of inconclusive trains, because those of the next phase are preceded by a pause.

@@ -43,6 +43,8 @@ pub(super) struct Startup {
     failed: u32,
     packet: Bytes,
     known_good: Option<Rate>,
+    /// What streams have shown to be available in spite of jitter.
+    shown: Rate,
     suspected: bool,
     trickled: bool,
     jitter: Jitter,
@@ -69,6 +71,8 @@ impl Startup {
             failed: 0,
             packet,
             known_good: None,
+            // The least that any path has that can be measured.
+            shown: FIRST_RATE.min(top),
             suspected: false,
             trickled: false,
             jitter: Jitter::default(),
@@ -153,8 +157,12 @@ impl Startup {
             let received = rate.scale(1.0 / (1.0 + growth.secs_f64() / time.secs_f64()));
             return std::mem::replace(&mut self.suspected, true).then_some(Range::Near(received));
         }
+        // Growth of less than that share of the span would have been missed. At a link no faster than the stream, it is the
+        // share of the stream's rate that is not available.
+        let missed = jitter.most.scale(GROWN_SHARE).secs_f64() / time.secs_f64();
+        self.shown = self.shown.max(rate.scale((1.0 - missed).max(0.0)));
         if self.rate >= self.top {
-            return Some(Range::AtLeast(rate));
+            return Some(Range::AtLeast(self.shown));
         }
         self.jitter.observe(record, overtaken);
         self.suspected = false;
@@ -169,7 +177,9 @@ impl Startup {
         self.failed += 1;
         match (refusal, self.known_good) {
             (Refusal::Lost, Some(rate)) if self.failed >= LOSSES => Some(Range::Near(rate)),
-            (Refusal::SenderGaps, Some(rate)) if self.beyond_sender() => Some(Range::AtLeast(rate)),
+            (Refusal::SenderGaps, Some(rate)) if self.beyond_sender() => {
+                Some(Range::AtLeast(if self.jitter().is_some() { self.shown } else { rate }))
+            }
             _ if self.failed >= MAX_FAILURES => Some(Range::Failed(refusal)),
             _ => None,
         }
@@ -179,6 +189,12 @@ impl Startup {
     fn beyond_sender(&self) -> bool {
         self.failed >= MAX_FAILURES_WHEN_FAST && self.rate.time_for(self.packet) < SHORT_GAP
     }
+}
+
+/// Returns how much the delay grew during a stream of one rate, per time, at least zero; single late packets hardly matter.
+pub(super) fn growth_rate(record: &StreamRecord) -> f64 {
+    let (growth, time) = growth_after(record, Duration::ZERO);
+    (growth.secs_f64() / time.secs_f64()).max(0.0)
 }
 
 /// Returns the growth of the delay from the first third of a stream to the last, without its beginning, and the time

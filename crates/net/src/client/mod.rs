@@ -23,6 +23,7 @@ use crate::socket::ProbeSocket;
 use crate::stamp::arrival_times;
 use crate::trains::{self, HopReply, Identity};
 use crate::transmit::{Plan, send_stream};
+use headway_core::measure::wait_for_late;
 use headway_core::{Bytes, Duration, Rate, Schedule, Train, TrainSchedule};
 use outcome::{BothEnds, expand, longest_span, span};
 use std::net::SocketAddr;
@@ -30,12 +31,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration as Span, Instant as Deadline};
 use train_outcome::Received;
-
-/// The shortest wait for late packets: the peer may be descheduled for a few time slices.
-const GRACE_FLOOR: Span = Span::from_millis(20);
-
-/// The longest wait for late packets: one that is delayed by a second counts as lost.
-const GRACE_CEILING: Span = Span::from_secs(1);
 
 /// The shortest and the longest wait for the reports of routers after a stream.
 const SHORTEST_REPLY_WAIT: Span = Span::from_millis(50);
@@ -357,9 +352,9 @@ impl Session {
         Ok(())
     }
 
-    /// Returns how long to wait for late packets: another RTT, within limits.
+    /// Returns how long to wait for late packets.
     fn grace(&self) -> Span {
-        self.rtt.clamp(GRACE_FLOOR, GRACE_CEILING)
+        wait_for_late(self.rtt.into()).to_std()
     }
 
     /// Sends a request and waits for its answer; a refusal is an error.

@@ -1,6 +1,6 @@
 //! Sending and logging of probe packets, and their effect on other traffic.
 
-use headway_core::{Bytes, Instant};
+use headway_core::{Bytes, Duration, Instant};
 
 use super::{Network, first_link, number};
 use crate::config::{LinkId, ProberId};
@@ -54,6 +54,11 @@ impl Network {
     /// Whether all scheduled probe packets whose log has not been taken have arrived.
     pub fn probes_arrived(&self, prober: ProberId) -> bool {
         self.probers[prober.0 as usize].all_arrived()
+    }
+
+    /// Returns the one-way delay of the latest packet sent that has arrived, among those whose log has not been taken.
+    pub fn latest_probe_delay(&self, prober: ProberId) -> Option<Duration> {
+        self.probers[prober.0 as usize].latest_delay()
     }
 
     /// Sends a probe packet over a link and logs its passage.
