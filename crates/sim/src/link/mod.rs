@@ -35,8 +35,10 @@ use headway_traffic::random::{self, Pcg64Mcg};
 /// Bytes of the packet in service, which counts as a whole, and of the arriving one.
 const ADMISSION_MARGIN: u64 = 2 * u16::MAX as u64;
 
-/// A packet whose transmission ends within this time of an arrival has left before it, ns. ACKs make bursts begin exactly
-/// when an earlier packet ends, and rounding to nanoseconds on the way must not decide which comes first.
+/// Times that differ by no more than this are the same, ns: ACKs make bursts begin exactly when the transmission of an
+/// earlier packet ends, and rounding on the way must not decide which comes first. Of a host's burst the first packet joins
+/// the queue before the next one is taken out of it (as in Linux), and those behind it afterwards, because they follow it
+/// at the rate of the host.
 const ROUNDING: u64 = 8;
 
 /// The event that a link asks its network to schedule.
@@ -72,6 +74,9 @@ pub struct Link {
     flight: Ring<Packet>,
     /// Position in `flight` of the first packet or train whose transmission had not ended at the last update.
     unserved: u64,
+    /// When the queue was last asked about an arriving packet (ns), and whether hosts send segments that pass here.
+    asked: u64,
+    has_hosts: bool,
     /// When the last packet arrived (ns).
     last_arrival: u64,
     /// Packets of that train whose transmission has ended; arrival time and carried remainder of its next one.
@@ -138,6 +143,8 @@ impl Link {
             free: 0,
             flight: Ring::new(),
             unserved: 0,
+            asked: u64::MAX,
+            has_hosts: false,
             last_arrival: 0,
             train_served: 0,
             train_next: (0, 0),
@@ -325,7 +332,8 @@ impl Link {
         if self.judges {
             self.judge_until(now, reports);
         } else if self.staged.is_none() {
-            self.update_served(now + ROUNDING);
+            let begins = std::mem::replace(&mut self.asked, now) != now && self.has_hosts;
+            self.update_served(if begins { now.saturating_sub(ROUNDING) } else { now + ROUNDING });
         }
         let queued = self.totals.queued();
         Backlog {
@@ -473,6 +481,11 @@ impl Link {
         }
     }
 
+    /// A host will send segments over this link.
+    pub(crate) fn expect_host(&mut self) {
+        self.has_hosts = true;
+    }
+
     /// Tracks how probes affect other packets; the link must be idle.
     pub(crate) fn watch(&mut self) {
         let (server, queue, policer) = (self.server.clone(), self.queue.clone(), self.policer.clone());
@@ -514,5 +527,19 @@ mod tests {
         );
         link.catch_up(2_000, &mut Reports::default());
         assert_eq!((link.statistics().served_other.packets, link.statistics().delivered.packets), (2, 1));
+    }
+
+    #[test]
+    fn a_burst_of_a_host_begins_before_the_packet_leaves_whose_transmission_ends_then() {
+        let spec = QueueSpec::DropTail(DropTailConfig { limit: None, packets: Some(2) });
+        let service = Service::Constant(Rate::from_bps(8_000_000_000));
+        let mut link = Link::new(&LinkConfig::new(service, Duration::from_us(1), spec.build(None, 1)), 1, 0);
+        link.expect_host();
+        let packet = Packet { size: 1_000, ..Packet::default() };
+        // Two packets fit, and the transmission of the first ends at 1000 ns.
+        for (now, dropped) in [(0, 0), (0, 0), (1_000, 1), (1_000, 1), (1_500, 2), (2_009, 2)] {
+            link.push(now, packet, &mut Reports::default());
+            assert_eq!(link.statistics().dropped.packets, dropped, "at {now} ns");
+        }
     }
 }

@@ -14,7 +14,7 @@ use rand::Rng;
 use super::partitions::Partitions;
 use super::taps;
 use super::{NO_CARD, NO_LINE, Network, first_link, number};
-use crate::config::{FlowId, GroupId, LinkId, TcpConfig};
+use crate::config::{Burst, FlowId, GroupId, LinkId, TcpConfig};
 use crate::packet::{Packet, REPORT};
 use crate::schedule::{EventKind, MAX_COMPONENTS};
 use crate::statistics::FlowStatistics;
@@ -175,6 +175,9 @@ impl Network {
         let forward = self.add_route_with_stations(&config.forward, &stations.forward);
         let reverse = self.add_route_with_stations(&config.reverse, &stations.reverse);
         self.constraints.flow(&config.forward, &config.reverse);
+        if config.burst == Burst::Host {
+            config.forward.iter().for_each(|link| self.links[link.0 as usize].expect_host());
+        }
         for (card, last) in [(config.card, config.forward.last()), (config.ack_card, config.reverse.last())] {
             if let (Some(card), Some(last)) = (card, last) {
                 let card = &mut self.cards[card.0 as usize];
