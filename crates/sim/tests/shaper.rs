@@ -88,3 +88,22 @@ fn a_link_without_bucket_is_no_shaper_however_it_is_loaded() {
         }
     }
 }
+
+#[test]
+fn a_shaper_with_a_peak_rate_is_found_by_the_long_last_train() {
+    // Short trains see a link of 100 Mb/s; 60 Mb/s are sustained.
+    let rate = mbps(60.0);
+    for seed in 1..=3 {
+        let cross = Traffic::Poisson { rate: mbps(15.0), size: Bytes::new(PACKET) };
+        let service = Service::TokenBucket {
+            rate,
+            burst: Bytes::new(100_000),
+            peak: Some((mbps(100.0), Bytes::new(PACKET))),
+        };
+        let measured = measure(service, rate, Some(cross), seed);
+        let (answer, free) = (&measured.answer, free(&measured));
+        assert_eq!(answer.path_kind, Some(PathKind::Shaped), "{answer:?}");
+        // The sustained rate is known only roughly; without the search the answer would be 85 Mb/s.
+        assert!(error(answer, free).abs() < 0.25, "{free}: {answer:?}");
+    }
+}

@@ -3,7 +3,7 @@
 mod support;
 
 use headway_core::control::Kind;
-use headway_core::measure::{Config, Method};
+use headway_core::measure::{Config, Method, PathKind};
 use headway_core::{Bytes, Duration, Instant, Rate};
 use headway_host::gap::Mechanism;
 use headway_host::nic::Stamp;
@@ -68,6 +68,41 @@ fn the_tight_link_is_the_one_with_the_least_left_not_the_narrow_one() {
     assert_near("free", truth.free.mbps(), 50.0, 0.001);
     assert_eq!(truth.free_without_tcp, truth.free);
     assert_eq!(measured.displaced, 0);
+}
+
+#[test]
+fn a_host_as_slow_as_the_link_is_not_told_at_least() {
+    // Its fastest stream arrives more slowly than it was sent.
+    for load in [0.2, 0.5, 0.8] {
+        let mut network = Network::new(1);
+        let path = [network.add_link(&link(mbps(1000.0), MS(5), drop_tail(Some(2_500_000))))];
+        network.add_source(&source(path[0], cbr(1000.0 * load)));
+        let measured = measure(&mut network, &path);
+        let available = measured.answer.available.expect("an answer");
+        let free = truth(&measured).free;
+        assert!(available.high.is_some_and(|high| high >= free) && available.low <= free, "{available:?}");
+    }
+}
+
+#[test]
+fn queues_in_series_are_in_the_interval_and_not_called_one() {
+    // 50 of 100 Mb/s are free on both links: as one queue, their delays would look like those of 43 Mb/s.
+    for seed in 1..=4 {
+        let mut network = Network::new(seed);
+        let path =
+            [MS(5), MS(5)].map(|delay| network.add_link(&link(mbps(100.0), delay, drop_tail(Some(500_000)))));
+        for id in path {
+            let traffic = Traffic::Poisson { rate: mbps(50.0), size: Bytes::new(1538) };
+            network.add_source(&source(id, traffic));
+        }
+        let measured = measure(&mut network, &path);
+        let (available, free) = (measured.answer.available.expect("an answer"), truth(&measured).free);
+        assert!(
+            available.low <= free && available.high.is_some_and(|high| free <= high),
+            "{free}: {measured:?}"
+        );
+        assert_ne!(measured.answer.path_kind, Some(PathKind::OneQueue), "{measured:?}");
+    }
 }
 
 #[test]

@@ -40,7 +40,7 @@ const ONE_QUEUE: usize = 0;
 /// queues are as likely as one: streams that tell them apart are rare, and a wrong exclusion costs a quarter of the answer.
 const ONE_QUEUE_PRIOR: f64 = 0.8;
 const SERIES_PRIORS: [f64; SERIES.len()] = [0.8, 0.4];
-const OTHERS_PRIOR: f64 = 0.2;
+const OTHERS_PRIOR: f64 = 0.4;
 /// Variance of the delay per unit of time, in packet times of the narrow link: from smooth traffic to batches of 25
 /// packets at full load.
 const NOISE_RANGE: (f64, f64) = (0.004, 50.0);

@@ -76,9 +76,9 @@ const INTERVALS: usize = 4;
 #[derive(Clone, Debug)]
 pub(super) enum Seen {
     /// This value.
-    Exactly(Slice),
+    Exactly(Box<Slice>),
     /// At most a value: slices at even distances from zero on, and the distance.
-    AtMost([Slice; INTERVALS + 1], f64),
+    AtMost(Box<[Slice; INTERVALS + 1]>, f64),
 }
 
 impl Seen {
@@ -100,14 +100,14 @@ impl Seen {
 impl Series {
     /// Returns a transition to a known delay, where each queue has this variance per unit of time.
     pub(super) fn exactly(self, transition: Transition, variance: f64) -> Seen {
-        Seen::Exactly(self.slice(transition, variance))
+        Seen::Exactly(Box::new(self.slice(transition, variance)))
     }
 
     /// Returns the same to any delay of at most `transition.to`.
     pub(super) fn at_most(self, transition: Transition, variance: f64) -> Seen {
         let distance = transition.to / INTERVALS as f64;
         let slice = |end: usize| self.slice(Transition { to: distance * end as f64, ..transition }, variance);
-        Seen::AtMost(std::array::from_fn(slice), distance)
+        Seen::AtMost(Box::new(std::array::from_fn(slice)), distance)
     }
 
     /// Returns the densities for a transition where each queue has this variance per unit of time.

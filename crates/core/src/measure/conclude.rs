@@ -1,5 +1,6 @@
 //! The answer that a measurement gives in each phase.
 
+use crate::stream::Refusal;
 use crate::units::{Bytes, Duration, Rate};
 
 use super::answer::{Answer, Claim, Failure, Interval};
@@ -10,6 +11,10 @@ use super::{Change, Measurement, Method, PathKind};
 
 /// An interval whose upper end exceeds this share of the timestamp limit has no upper end.
 const NEAR_LIMIT: f64 = 0.9;
+
+/// If this share of the streams is refused because of losses, the lower end is this share of what the others show.
+const MANY_LOST: f64 = 0.12;
+const LOW_IF_LOST: f64 = 0.33;
 
 /// Error of an answer without the capacity, as a share of the answer: such paths lose packets at most rates.
 const WITHOUT_CAPACITY: f64 = 0.3;
@@ -86,10 +91,19 @@ impl Measurement {
 
     /// Returns the lower end of an interval, which includes the rate of a policer that is likely but not certain.
     fn doubted(&self, low: Rate) -> Rate {
+        let low = low.scale(self.seen_of_full());
         match (&self.phase, self.policer_search.doubt()) {
             (Phase::Policed(_), _) | (_, None) => low,
             (_, Some(received)) => low.min(received.scale(DOUBTED)),
         }
+    }
+
+    /// Returns the factor on the lower end where many streams lost too many packets to count: they met a full queue, and those
+    /// that count did not.
+    fn seen_of_full(&self) -> f64 {
+        let refused = self.tally.refusals.get(&Refusal::Lost).copied().unwrap_or_default();
+        let all = f64::from(refused + self.tally.used).max(1.0);
+        if f64::from(refused) < MANY_LOST * all { 1.0 } else { LOW_IF_LOST }
     }
 
     /// Widens the interval of the multi-rate method that takes over from the default one where the trains show no capacity.

@@ -53,6 +53,10 @@ impl Readings {
 /// used, as a share of the answer.
 const MOMENTARY: f64 = 0.5;
 
+/// How far the answer may be too high where another link is the tight one, as a fraction of the capacity: at a fast one the
+/// delay hardly grows, and the end of what is available lies below the rates that show growth.
+const FLAT: f64 = 0.08;
+
 /// Central intervals around an estimate, one for each of [`LEVELS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Spread {
@@ -133,10 +137,11 @@ impl Spread {
         // their means.
         let unseen = MOMENTARY * (1.0 - summary.one_queue) * median * (1.0 - median).max(0.0);
         let above = common.hypot(unseen);
+        let below = common.hypot(FLAT * (1.0 - summary.one_queue - summary.series));
         let rate = |share: f64| capacity.scale(share.max(0.0));
         let intervals = LEVELS.map(|(percent, width)| {
             let outside = (1.0 - f64::from(percent) / 100.0) / 2.0;
-            let low = median - widen(quantile(&mixed, outside), common * width);
+            let low = median - widen(quantile(&mixed, outside), below * width);
             let high = median + widen(quantile(&mixed, 1.0 - outside), above * width);
             (rate(low), rate(high))
         });
@@ -177,6 +182,19 @@ mod tests {
         let spread = Spread::of(None, &summary(0.9, 60, 30), Rate::from_mbps(100.0), 0.0);
         assert!(spread.median.mbps() > 60.0, "{spread:?}");
         assert!(spread.interval_90().0.mbps() < 31.0 && spread.interval_90().1.mbps() < 62.0, "{spread:?}");
+    }
+
+    #[test]
+    fn other_tight_links_widen_the_interval_downwards_and_queues_in_series_upwards() {
+        let of = |series| {
+            let summary = Summary { series, ..summary(0.0, 60, 60) };
+            let spread = Spread::of(None, &summary, Rate::from_mbps(100.0), 0.0);
+            let (low, high) = spread.interval_90();
+            (spread.median.mbps() - low.mbps(), high.mbps() - spread.median.mbps())
+        };
+        let ((other_low, other_high), (series_low, series_high)) = (of(0.0), of(1.0));
+        assert!((other_low - 8.0).abs() < 0.2 && series_low < 1.0, "{other_low} {series_low}");
+        assert!(other_high > 10.0 && series_high > 10.0, "{other_high} {series_high}");
     }
 
     #[test]

@@ -22,6 +22,7 @@ mod jitter;
 mod marks;
 mod method;
 mod mixture;
+mod observation;
 mod pairs;
 mod path_kind;
 mod phase;

@@ -194,7 +194,7 @@ impl Measurement {
             self.enter(Range::Near(rate.scale(1.0 / (1.0 + growth))));
         } else {
             // At a link no faster than the trains, the growth is the share of their rate that was not available.
-            self.phase = Phase::AtLeast(rate.scale(1.0 - growth));
+            self.phase = Phase::AtLeast(rate.scale((1.0 - growth) * self.shaper_search.shown()));
         }
     }
 

@@ -32,9 +32,9 @@ const LAST_PARTS: usize = 4;
 /// A train at less than this share of what is available hardly meets a queue, and bursts of others decide what it samples.
 const TELLING: f64 = 0.85;
 /// The second train that is to show a bend is so many times as long as the first one before its bend.
-const BEHIND_BEND: f64 = 1.6;
-/// Two trains bend at the same packet up to this factor.
-const SAME_BEND: f64 = 1.4;
+const BEHIND_BEND: f64 = 2.5;
+/// Two trains bend at the same packet up to this factor: the first may have found a bucket that streams before had used.
+const SAME_BEND: f64 = 2.0;
 /// A sustained rate is at most this share of the peak rate: otherwise there is no shaper.
 const BELOW_PEAK: f64 = 0.95;
 /// A shaper with a peak rate may cost so much more, because every stream exhausts the bucket, and takes so much longer.

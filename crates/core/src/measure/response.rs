@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::estimate::agreement::Agreement;
 use crate::estimate::belief::{Belief, Segment};
-use crate::estimate::response::{Delayed, Sample, busy_sample, whole_sample};
+use crate::estimate::response::Sample;
 use crate::stream::{Arrival, Refusal, Schedule, StreamRecord};
 use crate::units::{Bytes, Duration, Instant, Rate};
 
@@ -14,6 +14,7 @@ use super::delay::Baseline;
 use super::jitter::Span;
 use super::marks::Marks;
 use super::mixture::{LEVELS, Readings, Spread};
+use super::observation::Observation;
 use super::path_kind::PathKind;
 use super::probe::{self, FULL_PACKET, Probe};
 use super::queue_limit::QueueLimit;
@@ -86,7 +87,7 @@ const COMMON_ERROR: f64 = 0.015;
 const COMMON_ERROR_COALESCED: f64 = 0.03;
 /// Factors on the widths of the intervals, level by level. The readings allow for paths of many kinds, and most paths are simple:
 /// without the factors, half of the truths would lie in the inner 35 %.
-const CALIBRATION: [f64; LEVELS.len()] = [0.6, 0.78, 0.92, 1.0];
+const CALIBRATION: [f64; LEVELS.len()] = [0.54, 0.67, 0.8, 0.9];
 /// Factor on the width of the interval if the available bandwidth changed: when it did is not known well, and the capacity may
 /// have changed as well.
 const CHANGED: f64 = 2.0;
@@ -161,60 +162,6 @@ pub(super) struct Response {
     /// The available bandwidth at the end of the measurement.
     newest: Option<Rate>,
     change: Option<Change>,
-}
-
-/// The stored part of a stream; its sample changes when the baseline falls.
-#[derive(Clone, Debug)]
-enum Observation {
-    /// The index, send time and one-way delay of every packet.
-    Packets(Vec<(u32, Instant, Duration)>),
-    /// Sums over whole buffering events of a coalescing receiver, and the lowest delay in the second half
-    /// of the stream.
-    Events(Sample, Duration),
-}
-
-impl Observation {
-    /// Returns the samples while there was a queue and of the whole stream.
-    fn samples(
-        &self,
-        baseline: &Baseline,
-        packet: Bytes,
-        capacity: Rate,
-    ) -> (Option<Sample>, Option<Sample>) {
-        let Observation::Packets(packets) = self else {
-            let sample = self.sample(&[], baseline, packet, capacity);
-            return (sample, sample);
-        };
-        let above = |&(index, sent, delay): &(u32, Instant, Duration)| Delayed {
-            index,
-            sent,
-            queueing: baseline.above(delay),
-        };
-        let packets: Vec<Delayed> = packets.iter().map(above).collect();
-        (self.sample(&packets, baseline, packet, capacity), whole_sample(&packets, packet, capacity))
-    }
-
-    fn sample(
-        &self,
-        packets: &[Delayed],
-        baseline: &Baseline,
-        packet: Bytes,
-        capacity: Rate,
-    ) -> Option<Sample> {
-        match self {
-            Observation::Packets(_) => {
-                let sample = busy_sample(packets, packet, capacity)?;
-                let seen = 1.0 - sample.available_bps / capacity.bps_f64();
-                let bias = end_bias(capacity, sample.duration).min(seen);
-                let available_bps = sample.available_bps - capacity.bps_f64() * bias;
-                Some(Sample { available_bps, ..sample })
-            }
-            Observation::Events(sample, late_delay) => {
-                let censored = baseline.above(*late_delay) < capacity.time_for(packet) / 2;
-                Some(Sample { censored, ..*sample })
-            }
-        }
-    }
 }
 
 impl Response {

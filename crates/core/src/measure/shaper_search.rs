@@ -27,6 +27,11 @@ const ENOUGH_KNEES: u32 = 2;
 /// Inconclusive or refused trains after which the search ends.
 const MAX_INCONCLUSIVE: u32 = 3;
 
+/// A train that arrives in less than this share of the time it was sent in arrived at once.
+const AT_ONCE: f64 = 0.5;
+/// A train must last several times as long as receivers hold packets up (120 us, rapid 2.15) before its delay shows growth.
+const HELD_UP: Duration = Duration::from_us(480);
+
 /// The results of trains so far.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ShaperSearch {
@@ -40,6 +45,8 @@ pub(super) struct ShaperSearch {
     others: u32,
     /// How much delays grew during trains without a knee, per time.
     growths: Vec<f64>,
+    /// Durations of those that arrived all at once: the receiver waits for more packets before it looks.
+    bunched: Vec<Duration>,
     /// Receive gaps after a knee, scaled to 1000 bytes because packets of different trains may differ in size.
     gaps: Vec<Duration>,
 }
@@ -65,6 +72,7 @@ impl ShaperSearch {
         let profile = profile(&packets);
         if !matches!(profile, Profile::Knee(_)) {
             self.growths.push(growth_rate(record));
+            self.bunched.extend(bunched(record));
         }
         match profile {
             Profile::Flat => {
@@ -102,6 +110,15 @@ impl ShaperSearch {
         growths.get(growths.len() / 2).copied().unwrap_or_default()
     }
 
+    /// Returns the share of their rate that trains can have shown: less than all where most of them arrived at once.
+    pub(super) fn shown(&self) -> f64 {
+        if self.bunched.len() * 2 <= self.growths.len() {
+            return 1.0;
+        }
+        let longest = self.bunched.iter().copied().max().unwrap_or_default().secs_f64();
+        longest / (longest + HELD_UP.secs_f64())
+    }
+
     /// Discards the count of inconclusive trains, because those of the next phase are preceded by a pause.
     pub(super) fn begin(&mut self) {
         self.others = 0;
@@ -130,6 +147,14 @@ impl ShaperSearch {
         let Some((before, gap)) = self.before.zip(median(self.gaps.clone())) else { return Duration::ZERO };
         gap.scale(before.get() as f64 / UNIT.get() as f64)
     }
+}
+
+/// Returns the duration of a train that arrived at once.
+fn bunched(record: &StreamRecord) -> Option<Duration> {
+    let arrived = || record.arrivals.iter().filter(|arrival| arrival.received.is_some());
+    let (first, last) = (arrived().next()?, arrived().next_back()?);
+    let (sent, received) = (last.sent - first.sent, last.received? - first.received?);
+    (received < sent.scale(AT_ONCE)).then_some(sent)
 }
 
 #[cfg(test)]
