@@ -3,11 +3,9 @@
 mod support;
 
 use headway_core::control::Kind;
-use headway_core::measure::{Config, Method, PathKind};
+use headway_core::measure::PathKind;
 use headway_core::{Bytes, Duration, Instant, Rate};
-use headway_host::gap::Mechanism;
-use headway_host::nic::Stamp;
-use headway_sim::measurement::{Measured, MeasurementConfig, Measurements, Truth};
+use headway_sim::measurement::{Measured, Truth};
 use headway_sim::{LinkConfig, LinkId, Network, SourceConfig, TcpConfig};
 use headway_traffic::Traffic;
 use support::*;
@@ -18,35 +16,8 @@ fn cbr(rate: f64) -> Traffic {
     Traffic::Cbr { rate: mbps(rate), size: Bytes::new(1538) }
 }
 
-/// Runs the first measurement over `path`, which begins after one second.
 fn measure(network: &mut Network, path: &[LinkId]) -> Measured {
-    let line = mbps(1000.0);
-    let config = MeasurementConfig {
-        path: path.to_vec(),
-        narrow: path[0],
-        start: Instant::ZERO + MS(1_000),
-        every: None,
-        measure: Config {
-            method: Method::Response,
-            packet: Bytes::new(1538),
-            budget: None,
-            gentle: false,
-            duration: None,
-            rtt: MS(20),
-            top_rate: line,
-            train_rate: line,
-        },
-        line,
-        mechanism: Mechanism::Exact,
-        coalescing: None,
-        stamp: Stamp::Driver,
-    };
-    let mut measurements = Measurements::new(network, config, 1, 0);
-    while let Some(next) = measurements.next() {
-        network.run_until(next);
-        measurements.poll(network);
-    }
-    measurements.ended()[0].clone()
+    measure_path(network, path, mbps(1000.0), 1)
 }
 
 fn truth(measured: &Measured) -> Truth {

@@ -4,7 +4,7 @@
 //! the tight link, which need not be the narrow one: a rate R makes the delay grow by (R - A) / C of the tight link,
 //! and two queues that fill at the same time make it grow faster than either. [`Belief`] therefore weighs
 //! combinations of A, that slope, the noise of the cross traffic, and the variation of its rate from stream to
-//! stream, with [`Reflected`] as the likelihood of the delays.
+//! stream, with [`Reflected`] as the likelihood of the delays, and [`Series`] where equal queues are in series.
 
 use crate::units::{Bytes, Rate};
 
@@ -123,13 +123,13 @@ impl Belief {
     /// square seconds.
     pub(crate) fn add(&mut self, segments: &[Segment], timestamp_variance: f64) {
         for noise in 0..NOISES {
-            self.tabulate_curves(noise_at(noise) * self.packet_time, segments, timestamp_variance);
+            let variance = noise_at(noise) * self.packet_time;
+            self.tabulate_curves(variance, segments, timestamp_variance);
             for (tight, &slope) in TIGHT_RATIOS.iter().enumerate() {
                 let top = self.likelihoods(slope);
                 self.add_to_grid(noise, tight, top);
             }
             for (number, series) in SERIES.into_iter().enumerate() {
-                let variance = noise_at(noise) * self.packet_time;
                 let top = self.likelihoods_in_series(series, variance, segments, timestamp_variance);
                 self.add_to_grid(noise, TIGHT_RATIOS.len() + number, top);
             }

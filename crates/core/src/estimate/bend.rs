@@ -6,7 +6,7 @@
 //! traffic delays single packets.
 
 use crate::stream::{Arrival, StreamRecord};
-use crate::units::{Duration, Rate};
+use crate::units::{Bytes, Duration, Rate};
 
 use super::knee::median;
 use super::response::Sample;
@@ -22,6 +22,8 @@ const RESIDUAL: f64 = 0.06;
 const STRAIGHTER: f64 = 0.25;
 /// Other traffic takes tokens, too, so they take so many times as long to return.
 const REFILL: f64 = 2.0;
+/// Two trains bend at the same packet up to this factor: the first may have found a bucket that streams before had used.
+const SAME: f64 = 2.0;
 /// Minimum growth behind the bend: in gaps between packets, and as a share of the time it took.
 const GROWN: (i64, f64) = (16, 0.05);
 
@@ -41,18 +43,37 @@ pub(crate) struct Bend {
 }
 
 impl Bend {
+    /// Returns the growth of the delay per time behind the bend.
+    fn growth(&self) -> f64 {
+        self.sent.bps_f64() / self.received.bps_f64().max(1.0) - 1.0
+    }
+
+    /// Returns the sustained rate, where other traffic has the rate `others`, and the tokens that the packets before the bend
+    /// used.
+    pub(crate) fn shaper(&self, others: Rate, packet: Bytes) -> (Rate, Bytes) {
+        let (sent, arriving) = (self.sent.bps_f64(), self.sent.bps_f64() + others.bps_f64());
+        let sustained = self.received.bps_f64() * arriving / sent;
+        let tokens = f64::from(self.before) * packet.get() as f64 * (1.0 - sustained / arriving);
+        (Rate::from_bps_f64(sustained), Bytes::new(tokens.max(0.0) as u64))
+    }
+
+    /// Returns whether another train bends after as many packets, up to the factor [`SAME`].
+    pub(crate) fn is_at(&self, other: &Bend) -> bool {
+        let packets = [self.before, other.before].map(f64::from);
+        packets[0].max(packets[1]) <= packets[0].min(packets[1]) * SAME
+    }
+
     /// Returns the available bandwidth behind the bend, where the sustained rate is `sustained`, and the growth of the delay per
     /// time.
     pub(crate) fn sample(&self, sustained: Rate) -> (Sample, f64) {
-        let growth = self.sent.bps_f64() / self.received.bps_f64().max(1.0) - 1.0;
+        let growth = self.growth();
         let available_bps = (self.sent.bps_f64() - sustained.bps_f64() * growth).min(sustained.bps_f64());
         (Sample { available_bps, duration: self.behind, censored: false }, growth)
     }
 
     /// Returns about how long the tokens take to return that were used before the bend.
     pub(crate) fn refill(&self) -> Duration {
-        let used = self.sent.bps_f64() / self.received.bps_f64().max(1.0) - 1.0;
-        self.flat.scale(REFILL * used)
+        self.flat.scale(REFILL * self.growth())
     }
 }
 
@@ -108,7 +129,7 @@ fn fit(values: &[f64], flat: usize) -> (f64, f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::units::{Bytes, Instant};
+    use crate::units::Instant;
 
     /// Returns a train of 240 packets, 100 us apart, with these delays in us.
     fn train(delay_us: impl Fn(i64) -> i64) -> StreamRecord {

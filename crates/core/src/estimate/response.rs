@@ -73,15 +73,20 @@ const BUSY_THROUGHOUT: f64 = 0.8;
 
 /// Returns the available bandwidth during a whole stream, which a queue that ran empty turns into a lower bound.
 ///
-/// [`busy_sample`] covers only the time in which there was a queue. Where cross traffic comes in bursts, that is the time of
+/// `busy` is the [`busy_sample`] of the same packets, which covers only the time in which there was a queue. Where cross traffic comes in bursts, that is the time of
 /// bursts.
-pub fn whole_sample(packets: &[Delayed], packet: Bytes, capacity: Rate) -> Option<Sample> {
+pub fn whole_sample(
+    packets: &[Delayed],
+    packet: Bytes,
+    capacity: Rate,
+    busy: Option<&Sample>,
+) -> Option<Sample> {
     let (first, last) = (packets.first()?, packets.last()?);
     let duration = last.sent - first.sent;
     let rate = Rate::of(packet * u64::from(last.index - first.index), duration)?;
     let growth = (last.queueing - first.queueing).secs_f64() / duration.secs_f64();
     let available_bps = (rate.bps_f64() - capacity.bps_f64() * growth).min(capacity.bps_f64());
-    let busy = busy_sample(packets, packet, capacity).map_or(Duration::ZERO, |sample| sample.duration);
+    let busy = busy.map_or(Duration::ZERO, |sample| sample.duration);
     Some(Sample { available_bps, duration, censored: busy < duration.scale(BUSY_THROUGHOUT) })
 }
 
@@ -312,15 +317,19 @@ mod tests {
     fn a_whole_stream_counts_its_quiet_time_as_a_bound() {
         // A quarter of the link's rate, with ten cross packets at once in the middle: the queue is empty before and after.
         let sent: Vec<u64> = (0..50).map(|i| i * 40).collect();
-        let whole = whole_sample(&queue(&sent, &[1000; 10]), PACKET, CAPACITY).expect("a stream");
-        assert!(whole.censored && (whole.available_bps - 250e6).abs() < 1.0, "{whole:?}");
+        let whole = |packets: &[Delayed]| {
+            let busy = busy_sample(packets, PACKET, CAPACITY);
+            (whole_sample(packets, PACKET, CAPACITY, busy.as_ref()).expect("a stream"), busy)
+        };
+        let (sample, busy) = whole(&queue(&sent, &[1000; 10]));
+        assert!(sample.censored && (sample.available_bps - 250e6).abs() < 1.0, "{sample:?}");
         // Only the burst is seen while there is a queue.
-        let busy = busy_sample(&queue(&sent, &[1000; 10]), PACKET, CAPACITY).expect("a burst");
-        assert!(busy.duration < whole.duration.scale(0.2), "{busy:?}");
+        let busy = busy.expect("a burst");
+        assert!(busy.duration < sample.duration.scale(0.2), "{busy:?}");
         // An overloaded link tells the rate itself.
         let fast: Vec<u64> = (0..50).map(|i| i * 8).collect();
-        let whole = whole_sample(&queue(&fast, &[]), PACKET, CAPACITY).expect("a stream");
-        assert!(!whole.censored && (whole.available_bps - 1e9).abs() < 1e6, "{whole:?}");
+        let (sample, _) = whole(&queue(&fast, &[]));
+        assert!(!sample.censored && (sample.available_bps - 1e9).abs() < 1e6, "{sample:?}");
     }
 
     #[test]

@@ -36,7 +36,7 @@ pub struct Answer {
     /// The available bandwidth, or the reason why it is unknown.
     pub available: Result<Interval, Failure>,
     /// When the first of the streams that `available` rests on was sent, by the caller's clock: `available` is about the
-    /// time from then to the end. `None` if the measurement ended before, or found only a lower bound.
+    /// time from then to the end. `None` if the measurement ended before, or needed no such streams for its lower bound.
     pub sampled_from: Option<Instant>,
     /// Intervals of 50, 80, 90 and 95 %; empty where the method has only the 90 % interval, or there is no answer.
     pub claims: Vec<Claim>,

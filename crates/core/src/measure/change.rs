@@ -141,10 +141,11 @@ impl Changes {
     fn parts(&self, capacity: Rate) -> Vec<Range<usize>> {
         let mut best: [(f64, Vec<usize>); MAX_LEVELS] = Default::default();
         best.iter_mut().for_each(|(fit, _)| *fit = f64::NEG_INFINITY);
+        let mean = self.mean();
         for point in 0..SPREAD_POINTS {
             let (low, high) = SPREADS;
             let spread = low * (high / low).powf(point as f64 / (SPREAD_POINTS - 1) as f64);
-            let divided = divide(&self.sums(spread, capacity));
+            let divided = divide(&self.sums(spread, mean, capacity));
             for (best, divided) in best.iter_mut().zip(divided) {
                 if divided.0 > best.0 {
                     *best = divided;
@@ -158,7 +159,7 @@ impl Changes {
         std::iter::once(0).chain(cuts.iter().copied()).zip(ends).map(|(from, to)| from..to).collect()
     }
 
-    /// Returns the mean of all samples, weighted by their durations; zero without any.
+    /// Returns the mean of all samples in bit/s, weighted by their durations; zero without any.
     fn mean(&self) -> f64 {
         let samples = self.streams.iter().filter_map(|stream| stream.sample);
         let (mut sum, mut time) = (0.0, 0.0);
@@ -173,8 +174,7 @@ impl Changes {
     ///
     /// A sample that lasts for a packet or two, where the sender was late with one, is corrected by as much as a
     /// small change: the correction counts as its error, so that such samples do not pass for a level.
-    fn sums(&self, spread: f64, capacity: Rate) -> Vec<Sums> {
-        let mean = self.mean();
+    fn sums(&self, spread: f64, mean: f64, capacity: Rate) -> Vec<Sums> {
         let mut sums = vec![Sums::default()];
         let mut before = 0;
         for checkpoint in &self.checkpoints {
@@ -217,20 +217,15 @@ impl Changes {
         let odds = self.agreement(parts, context.capacity.bps_f64()).odds();
         let summaries = summaries(&likelihoods, odds);
         let level = |(part, summary)| {
-            let readings = context.busy.map(|readings| {
+            let density = context.busy.map(|readings| {
                 let mut readings = readings.emptied();
                 for stream in self.streams_in(part) {
                     stream.sample.iter().for_each(|sample| readings.busy.add(sample));
                     stream.whole.iter().for_each(|sample| readings.whole.add(sample));
                 }
-                readings
+                readings.density()
             });
-            Spread::of(
-                readings.map(|readings| readings.density()).as_ref(),
-                summary,
-                context.capacity,
-                context.error,
-            )
+            Spread::of(density.as_ref(), summary, context.capacity, context.error)
         };
         let one_queue = summaries.first().map_or(1.0, |summary| summary.one_queue);
         (parts.iter().zip(&summaries).map(level).collect(), one_queue)

@@ -89,7 +89,8 @@ impl Measurement {
         interval.ok_or_else(failure)
     }
 
-    /// Returns the lower end of an interval, which includes the rate of a policer that is likely but not certain.
+    /// Returns the lower end of an interval, which includes what refused streams would have shown, and the rate of a policer
+    /// that is likely but not certain.
     fn doubted(&self, low: Rate) -> Rate {
         let low = low.scale(self.seen_of_full());
         match (&self.phase, self.policer_search.doubt()) {

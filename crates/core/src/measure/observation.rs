@@ -32,8 +32,9 @@ impl Observation {
                     queueing: baseline.above(delay),
                 };
                 let packets: Vec<Delayed> = packets.iter().map(above).collect();
-                let busy = busy_sample(&packets, packet, capacity).map(|sample| corrected(sample, capacity));
-                (busy, whole_sample(&packets, packet, capacity))
+                let busy = busy_sample(&packets, packet, capacity);
+                let whole = whole_sample(&packets, packet, capacity, busy.as_ref());
+                (busy.map(|sample| corrected(sample, capacity)), whole)
             }
             Observation::Events(sample, late_delay) => {
                 let censored = baseline.above(*late_delay) < capacity.time_for(packet) / 2;

@@ -33,8 +33,6 @@ const LAST_PARTS: usize = 4;
 const TELLING: f64 = 0.85;
 /// The second train that is to show a bend is so many times as long as the first one before its bend.
 const BEHIND_BEND: f64 = 2.5;
-/// Two trains bend at the same packet up to this factor: the first may have found a bucket that streams before had used.
-const SAME_BEND: f64 = 2.0;
 /// A sustained rate is at most this share of the peak rate: otherwise there is no shaper.
 const BELOW_PEAK: f64 = 0.95;
 /// A shaper with a peak rate may cost so much more, because every stream exhausts the bucket, and takes so much longer.
@@ -121,7 +119,7 @@ impl Measurement {
         self.phase = Phase::PolicerSearch(Box::new(Interrupted { phase, train }));
     }
 
-    /// Takes in a train as one more stream of the default method, if its packets are as large.
+    /// Takes in a train as some more streams of the default method, if its packets are as large.
     fn sample_last(&mut self, now: Instant, record: &StreamRecord) {
         let Phase::PolicerSearch(search) = &mut self.phase else { return };
         let Phase::Response(response) = &mut search.phase else { return };
@@ -156,25 +154,15 @@ impl Measurement {
             search.train = Some(again);
             return true;
         };
-        let packets = [before.before, bend.before].map(f64::from);
-        if packets[0].max(packets[1]) > packets[0].min(packets[1]) * SAME_BEND {
+        let (capacity, bytes) = bend.shaper(peak.saturating_sub(spread.median), record.packet);
+        if !bend.is_at(&before) || capacity.bps_f64() > peak.bps_f64() * BELOW_PEAK {
             return false;
         }
-        let others = peak.saturating_sub(spread.median).bps_f64();
-        let sent = bend.sent.bps_f64();
-        let sustained = bend.received.bps_f64() * (sent + others) / sent;
-        if sustained > peak.bps_f64() * BELOW_PEAK {
-            return false;
-        }
-        let tokens =
-            f64::from(bend.before) * record.packet.get() as f64 * (1.0 - sustained / (sent + others));
-        let shaper =
-            Shaper { capacity: Rate::from_bps_f64(sustained), bytes: Bytes::new(tokens.max(0.0) as u64) };
         self.searched.0 += SHAPED_TIME;
         self.searched.1 += SHAPED_EXTRA;
-        self.capacity = Some(shaper.capacity);
+        self.capacity = Some(capacity);
         let top = spread.median.scale(FAR_BELOW);
-        let shaped = Shaped::new(record.packet, shaper, top).with_bends(&[before, bend]);
+        let shaped = Shaped::new(record.packet, Shaper { capacity, bytes }, top).with_bends(&[before, bend]);
         self.phase = Phase::Shaped(Box::new(shaped));
         self.sampled_from = None;
         true

@@ -1,10 +1,10 @@
 //! The queue length that a path can hold, and the part of it that a stream may fill.
 
+use crate::estimate::knee::median;
 use crate::stream::{Arrival, StreamRecord};
 use crate::units::{Bytes, Duration};
 
 use super::delay::Baseline;
-use crate::estimate::knee::median;
 
 /// The share of the queue that a stream may fill; three quarters are left to other traffic.
 const SHARE: f64 = 0.25;

@@ -130,9 +130,14 @@ pub fn measure_over(link: &LinkConfig, line: Rate, cross: Option<Traffic>, seed:
     if let Some(cross) = cross {
         network.add_source(&source(path, cross));
     }
+    measure_path(&mut network, &[path], line, seed)
+}
+
+/// Measures once over `path`, whose first link is the narrow one, from one second on.
+pub fn measure_path(network: &mut Network, path: &[LinkId], line: Rate, seed: u64) -> Measured {
     let config = MeasurementConfig {
-        path: vec![path],
-        narrow: path,
+        path: path.to_vec(),
+        narrow: path[0],
         start: Instant::from_ns(1_000_000_000),
         every: None,
         measure: Config {
@@ -150,10 +155,10 @@ pub fn measure_over(link: &LinkConfig, line: Rate, cross: Option<Traffic>, seed:
         coalescing: None,
         stamp: Stamp::Driver,
     };
-    let mut measurements = Measurements::new(&mut network, config, seed, 0);
+    let mut measurements = Measurements::new(network, config, seed, 0);
     while let Some(next) = measurements.next() {
         network.run_until(next);
-        measurements.poll(&mut network);
+        measurements.poll(network);
     }
     measurements.ended()[0].clone()
 }

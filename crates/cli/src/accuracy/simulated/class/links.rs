@@ -35,10 +35,20 @@ pub(super) fn managed_queue(draw: &mut Draw) -> Path {
 
 /// Traffic that is silent for the same part of every 10 or 100 ms.
 pub(super) fn bursts_in_step(draw: &mut Draw) -> Path {
-    let mbps = draw.log_uniform(USUAL.0, USUAL.1);
+    with_source(draw, USUAL, (0.1, 0.5), in_step)
+}
+
+/// Returns a path of one link with one source that takes a share of its rate.
+fn with_source(
+    draw: &mut Draw,
+    (slowest, fastest): (f64, f64),
+    (least, most): (f64, f64),
+    source: fn(&mut Draw, f64) -> String,
+) -> Path {
+    let mbps = draw.log_uniform(slowest, fastest);
     let mut path = bare(draw, mbps);
-    let load = draw.between(0.1, 0.5);
-    let traffic = in_step(draw, mbps * load);
+    let load = draw.between(least, most);
+    let traffic = source(draw, mbps * load);
     let products = draw.log_uniform(0.5, 4.0);
     path.add_link(mbps, products).traffic.push(traffic);
     path
@@ -136,11 +146,5 @@ pub(super) fn peak_rate(draw: &mut Draw) -> Path {
 
 /// The web traffic of the Rapid papers.
 pub(super) fn web_traffic(draw: &mut Draw) -> Path {
-    let mbps = draw.log_uniform(10.0, 2e3);
-    let mut path = bare(draw, mbps);
-    let load = draw.between(0.1, 0.6);
-    let traffic = web(draw, mbps * load);
-    let products = draw.log_uniform(0.5, 4.0);
-    path.add_link(mbps, products).traffic.push(traffic);
-    path
+    with_source(draw, (10.0, 2e3), (0.1, 0.6), web)
 }
