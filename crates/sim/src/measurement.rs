@@ -219,6 +219,11 @@ impl Measurements {
         self.links.iter().map(|(link, _)| network.displaced(*link)).sum()
     }
 
+    /// Returns how many packets of other traffic the links of the path have dropped since the start of the run.
+    pub fn others_dropped(&self, network: &Network) -> u64 {
+        self.links.iter().map(|(link, _)| network.others_dropped(*link)).sum()
+    }
+
     /// Stores the result with the truth, and schedules the next measurement.
     fn end(&mut self, network: &Network) {
         self.next = None;

@@ -418,6 +418,12 @@ impl Run<'_> {
         self.built.measurements.iter().map(|measurements| measurements.ended().len()).sum()
     }
 
+    /// Returns how many packets of other traffic the links of measured paths have dropped since the start of the run.
+    pub fn others_dropped(&self) -> u64 {
+        let measurements = self.built.measurements.iter();
+        measurements.map(|measurements| measurements.others_dropped(&self.built.network)).sum()
+    }
+
     fn link_name(&self, link: LinkId) -> String {
         let known = self.built.links.iter().find(|(id, _)| *id == link);
         known.map(|(_, name)| name.clone()).unwrap_or_default()

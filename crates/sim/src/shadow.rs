@@ -75,6 +75,11 @@ impl Shadow {
         self.dropped_by_link += 1;
     }
 
+    /// Returns how many packets other than probes the real link dropped.
+    pub(crate) fn dropped_by_link(&self) -> u64 {
+        self.dropped_by_link
+    }
+
     /// Returns the drops on the real link minus the drops here; negative where probes happen to have saved packets.
     pub(crate) fn displaced(&self) -> i64 {
         self.dropped_by_link as i64 - self.dropped as i64

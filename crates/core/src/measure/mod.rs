@@ -525,7 +525,7 @@ const OVERFLOWS: usize = 2;
 const GENTLE_OVERFLOWS: usize = 0;
 /// The share of the budget that remains once a stream has filled a queue, because what others lose goes with the bytes that
 /// follow.
-const AFTER_OVERFLOW: (u64, u64) = (3, 10);
+const AFTER_OVERFLOW: (u64, u64) = (1, 5);
 /// Streams leave this part of the budget for the last train. Where the interval is soon narrow, more is left.
 const KEPT: u64 = 5;
 /// A policer may cost so much more, because every stream exhausts the bucket, and takes this much longer, because

@@ -18,7 +18,7 @@ const BELOW: f64 = 0.97;
 const FAR_BELOW: f64 = 0.9;
 /// The same where the interval is wide, and on slow paths, where others wait for every packet.
 const LEAST: f64 = 0.7;
-const SLOW: Rate = Rate::from_bps(15_000_000);
+const SLOW: Rate = Rate::from_bps(30_000_000);
 /// The last train exhausts a bucket of this size, and a few packets more, ...
 const LARGEST_BUCKET: f64 = 300_000.0 + 60_000.0;
 /// ... at a policer of this share of the capacity, through which all others pass, too.
@@ -189,7 +189,7 @@ impl Measurement {
             self.policer_search.trains().iter().for_each(|train| policed.observe(train));
             self.phase = Phase::Policed(Box::new(policed));
             self.sampled_from = None;
-        } else if !self.policer_search.open() {
+        } else if !self.policer_search.open(self.harms()) {
             self.allow_search(now);
             self.resume();
         }
@@ -202,11 +202,13 @@ impl Measurement {
         self.capacity.zip(free).map_or(Rate::ZERO, |(capacity, free)| capacity.saturating_sub(free))
     }
 
-    /// Allows as much more as a search took that found nothing.
+    /// Allows as much more as a search took that found nothing, but not the bytes where others lose packets with them.
     fn allow_search(&mut self, now: Instant) {
         let (time, bytes) = self.before_search;
         self.searched.0 += now - self.started - time;
-        self.searched.1 += Bytes::new(self.tally.bytes.get().saturating_sub(bytes.get()));
+        if !self.harms() {
+            self.searched.1 += Bytes::new(self.tally.bytes.get().saturating_sub(bytes.get()));
+        }
     }
 
     /// Returns to the phase before the trains.

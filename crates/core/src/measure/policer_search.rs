@@ -48,8 +48,10 @@ const GUESS: f64 = 0.5;
 const LEAST_RECEIVED: f64 = 0.06;
 /// The bucket need not be full for the next train: so many packets suffice.
 const REFILL: u64 = 40;
-/// Trains that show no onset after which a search ends, and the number of searches in a measurement.
+/// Trains that show no onset after which a search ends, fewer where others lose packets with every train, and the number of
+/// searches in a measurement.
 const MAX_OTHERS: u32 = 3;
+const MAX_OTHERS_WITH_HARM: u32 = 1;
 const MAX_SEARCHES: u32 = 2;
 
 /// A policer: its rate, the bytes that pass as a burst, and the rate of the trains that found it.
@@ -257,9 +259,9 @@ impl PolicerSearch {
         &self.trains
     }
 
-    /// Returns whether further trains are worthwhile.
-    pub(super) fn open(&self) -> bool {
-        self.policer().is_none() && self.others < MAX_OTHERS
+    /// Returns whether further trains are worthwhile; `harms` tells that others lose packets with every train.
+    pub(super) fn open(&self, harms: bool) -> bool {
+        self.policer().is_none() && self.others < if harms { MAX_OTHERS_WITH_HARM } else { MAX_OTHERS }
     }
 
     /// Returns the time in which enough tokens for the next train arrive.

@@ -61,6 +61,11 @@ impl Link {
         self.shadow.as_ref().map_or(0, |shadow| shadow.displaced())
     }
 
+    /// Returns how many packets of other traffic were dropped since the start of the run; zero unless watched.
+    pub(crate) fn others_dropped(&self) -> u64 {
+        self.shadow.as_ref().map_or(0, |shadow| shadow.dropped_by_link())
+    }
+
     /// Returns the additional queueing delay that probes cause for a packet arriving now (ns); zero unless watched.
     pub(crate) fn added_delay(&self, now: u64) -> u64 {
         let Some(shadow) = &self.shadow else { return 0 };

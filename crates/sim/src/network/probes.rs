@@ -29,6 +29,11 @@ impl Network {
         self.links[link.0 as usize].displaced()
     }
 
+    /// Returns how many packets of other traffic a watched link has dropped since the start of the run.
+    pub fn others_dropped(&self, link: LinkId) -> u64 {
+        self.links[link.0 as usize].others_dropped()
+    }
+
     /// Returns the wire bytes of a prober's packets that `link` has accepted since the start of the run.
     pub fn accepted_of(&self, prober: ProberId, link: LinkId) -> Bytes {
         Bytes::new(self.probers[prober.0 as usize].accepted_by(link.0))

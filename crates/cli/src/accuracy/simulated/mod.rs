@@ -19,8 +19,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 use anyhow::Context as _;
-use headway_core::Bytes;
 use headway_core::measure::Method;
+use headway_core::{Bytes, Instant};
+use headway_record::MeasureResult;
+use headway_scenario::Scenario;
 use headway_sim::Run;
 
 use super::AccuracyArgs;
@@ -106,11 +108,29 @@ fn one(
             return Ok(None);
         }
     }
-    let scored = |result| Scored {
+    let results: Vec<MeasureResult> = run.measurements().into_iter().take(answers).collect();
+    let unmeasured = task.subject.unmeasured();
+    let without =
+        unmeasured.map(|scenario| dropped(&scenario, run.now(), memory, interrupted)).transpose()?;
+    let lost = without.map(|without| run.others_dropped() as f64 - without as f64);
+    let scored = |result: MeasureResult| Scored {
         class: task.subject.class.clone(),
         path: scenario.name.clone(),
         least_buffer_packets: task.subject.least_buffer(),
+        lost: lost.map_or(result.others_lost as f64, |lost| lost / results.len() as f64),
         result,
     };
-    Ok(Some(run.measurements().into_iter().take(answers).map(scored).collect()))
+    Ok(Some(results.iter().cloned().map(scored).collect()))
+}
+
+/// Returns how many packets are dropped on a path until `end`.
+fn dropped(
+    scenario: &Scenario,
+    end: Instant,
+    memory: Bytes,
+    interrupted: &Cancellation,
+) -> anyhow::Result<u64> {
+    let mut run = Run::new(scenario, scenario.seed, memory)?;
+    while run.now() < end && !interrupted.is_cancelled() && run.step()? {}
+    Ok(run.others_dropped())
 }

@@ -67,7 +67,7 @@ pub(super) const COLUMNS: [&str; 15] = [
 pub(super) const LEGEND: &str = "\
 Held: answers whose 90 % interval contains the truth. Bias: median error. Error: median absolute error, and its 95th percentile. Errors and half widths are fractions
 of the available bandwidth, or of a quarter of the narrow link's capacity if less was available. Null: the error of always answering that capacity. MB, s: median cost.
-Lost: cross-traffic packets lost because of a measurement, mean. Waited: the longest extra wait of a cross-traffic packet in ms: because of the median stream, median over
+Lost: cross-traffic packets lost because of a measurement, mean; where cross traffic is TCP, the difference from the same path without measurements. Waited: the longest extra wait of a cross-traffic packet in ms: because of the median stream, median over
 measurements; and because of any stream, 95th percentile over measurements.";
 
 fn row(tally: &Tally) -> [String; COLUMNS.len()] {

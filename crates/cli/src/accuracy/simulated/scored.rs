@@ -12,6 +12,9 @@ pub(super) struct Scored {
     pub(super) path: String,
     /// Size of the smallest buffer on the path, in full-size packets.
     pub(super) least_buffer_packets: u64,
+    /// Cross-traffic packets lost because of a measurement: those that probes displaced, or, where other packets react to
+    /// losses, the drops on this path beyond those of the same path without measurements, per answer.
+    pub(super) lost: f64,
     /// Answer and truth.
     #[serde(flatten)]
     pub(super) result: MeasureResult,

@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail, ensure};
+use headway_core::queue::QueueSpec;
 use headway_core::{Bytes, Duration};
-use headway_scenario::{Change, Scenario};
+use headway_scenario::{Change, LinkSpec, Scenario};
 
 use super::class::{CLASSES, Class};
 use crate::accuracy::Simulated;
@@ -127,11 +128,24 @@ impl Subject {
         scenario
     }
 
+    /// Returns the scenario without measurements if losses can only be compared with it: TCP that loses packets sends
+    /// others later, and what a queue drops on departure depends on more than its length.
+    pub(super) fn unmeasured(&self) -> Option<Scenario> {
+        let drops_later = |link: &LinkSpec| matches!(link.queue, Some(QueueSpec::Codel(_)));
+        let mut scenario = self.scenario.clone();
+        if scenario.flow.is_empty() && !scenario.link.iter().any(drops_later) {
+            return None;
+        }
+        // The links remain watched.
+        scenario.measure.iter_mut().for_each(|measure| measure.start = scenario.duration);
+        Some(scenario)
+    }
+
     /// Returns the size of the smallest buffer on the path, in full-size packets.
     pub(super) fn least_buffer(&self) -> u64 {
         let scenario = &self.scenario;
         let packet = Bytes::new(u64::from(scenario.mtu)) + headway_core::units::WIRE_OVERHEAD;
-        let room = |link: &headway_scenario::LinkSpec| {
+        let room = |link: &LinkSpec| {
             Some(link.buffer_at(link.highest_rate()?).bytes(scenario.mtu).get() / packet.get())
         };
         scenario.link.iter().filter_map(room).min().unwrap_or(u64::MAX)

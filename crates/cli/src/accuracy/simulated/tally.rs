@@ -68,7 +68,7 @@ impl Tally {
         for reason in scored.iter().filter_map(|one| one.result.failure.as_ref()) {
             *refusals.entry(reason.clone()).or_default() += 1;
         }
-        let lost: i64 = scored.iter().map(|one| one.result.others_lost).sum();
+        let lost: f64 = scored.iter().map(|one| one.lost).sum();
         let ms = |ns: u64| Some(ns as f64 / 1e6);
         Tally {
             class: name.to_owned(),
@@ -91,7 +91,7 @@ impl Tally {
                 values(&|one| Some((one.result.end_ns - one.result.begin_ns) as f64 / 1e9)),
                 0.5,
             ),
-            others_lost: lost as f64 / scored.len().max(1) as f64,
+            others_lost: lost / scored.len().max(1) as f64,
             waited_median_ms: quantile(values(&|one| ms(one.result.added_delay_ns)), 0.5),
             waited_p95_ms: quantile(values(&|one| ms(one.result.added_delay_max_ns)), 0.95),
         }
@@ -162,7 +162,7 @@ mod tests {
             "added_delay_ns": 1_000_000, "added_delay_max_ns": 4_000_000, "others_lost": 2,
         });
         let result = serde_json::from_value(result).unwrap();
-        Scored { class: class.to_owned(), path: "p".to_owned(), least_buffer_packets: 50, result }
+        Scored { class: class.to_owned(), path: "p".to_owned(), least_buffer_packets: 50, lost: 2.0, result }
     }
 
     #[test]
