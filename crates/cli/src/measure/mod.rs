@@ -59,8 +59,9 @@ pub(crate) struct MeasureArgs {
     /// above; four times that for methods other than the default].
     #[arg(long, short, value_name = "BYTES")]
     budget: Option<Bytes>,
-    /// Disturb other traffic less and take four times as long: streams add half as much delay, pauses follow
-    /// them, and the first packet lost from a full queue ends the measurement, with a wider interval.
+    /// Disturb other traffic less and take up to four times as long, with a wider interval: streams add half as much
+    /// delay, pauses follow them, half the bytes are spent, and the first packet lost from a full queue ends the
+    /// measurement.
     #[arg(long, short)]
     gentle: bool,
     /// Spend at most this much time per answer, for example `2 s` [default: 2.4 s, or 4.8 s on paths below 30 Mb/s,

@@ -4,6 +4,8 @@ use crate::estimate::response::Delayed;
 use crate::stream::{Arrival, StreamRecord};
 use crate::units::{Bytes, Duration};
 
+use super::probe;
+
 /// Returns the packets of a stream that arrived, with their queueing delays.
 pub(super) fn delayed(record: &StreamRecord, baseline: &Baseline) -> Vec<Delayed> {
     let above = |a: &Arrival| {
@@ -17,6 +19,20 @@ pub(super) fn growth(record: &StreamRecord) -> Duration {
     let mut delays = record.arrivals.iter().filter_map(Arrival::one_way_delay);
     let first = delays.next().unwrap_or_default();
     (delays.next_back().unwrap_or(first) - first).max(Duration::ZERO)
+}
+
+/// Returns how fast the one-way delay grew from the first half of a stream to the second, in seconds per second; zero when it
+/// fell. Unlike [`growth`], it does not depend on which packets met a burst.
+pub(super) fn trend(record: &StreamRecord) -> f64 {
+    let mean = |half: &[Arrival]| {
+        let delays: Vec<f64> =
+            half.iter().filter_map(|arrival| Some(arrival.one_way_delay()?.secs_f64())).collect();
+        (!delays.is_empty()).then(|| delays.iter().sum::<f64>() / delays.len() as f64)
+    };
+    let (first, second) = record.arrivals.split_at(record.arrivals.len() / 2);
+    let between = probe::sent_for(record).secs_f64() / 2.0;
+    let grown = mean(first).zip(mean(second)).map_or(0.0, |(first, second)| second - first);
+    if between > 0.0 { (grown / between).max(0.0) } else { 0.0 }
 }
 
 /// The lowest one-way delay so far, as an estimate of that of an empty path.

@@ -198,6 +198,7 @@ impl Measurement {
             return Step::Done;
         }
         self.check_for_policer(now);
+        self.check_for_overflow(now);
         let next = self.next_stream(now).filter(|schedule| self.is_affordable(now, schedule));
         let Some(schedule) = next.or_else(|| self.begin_last_train(now)) else { return Step::Done };
         let drained_in = (self.ready - now).max(Duration::ZERO);
@@ -487,9 +488,13 @@ impl Measurement {
 
     fn budget(&self) -> Bytes {
         let usual = || {
-            let whole = self.config.method.budget(self.config.packet, self.capacity);
-            let spared = Bytes::new(whole.get() * AFTER_OVERFLOW.0 / AFTER_OVERFLOW.1);
-            let budget = if self.harms() { spared } else { whole } + self.searched.1;
+            let whole = self.config.method.budget(self.config.packet, self.capacity).get();
+            let share = match (self.harms(), self.config.gentle) {
+                (true, _) => AFTER_OVERFLOW,
+                (false, true) => GENTLE_BUDGET,
+                (false, false) => 1.0,
+            };
+            let budget = Bytes::new((whole as f64 * share) as u64) + self.searched.1;
             match &self.phase {
                 Phase::PolicerSearch(_) | Phase::Policed(_) => {
                     self.before_search.1.max(budget) + POLICED_EXTRA
@@ -525,17 +530,18 @@ const OVERFLOWS: usize = 2;
 const GENTLE_OVERFLOWS: usize = 0;
 /// The share of the budget that remains once a stream has filled a queue, because what others lose goes with the bytes that
 /// follow.
-const AFTER_OVERFLOW: (u64, u64) = (1, 5);
+const AFTER_OVERFLOW: f64 = 0.2;
 /// Streams leave this part of the budget for the last train. Where the interval is soon narrow, more is left.
 const KEPT: u64 = 5;
 /// A policer may cost so much more, because every stream exhausts the bucket, and takes this much longer, because
 /// every stream waits for lost packets and for the bucket.
 const POLICED_EXTRA: Bytes = Bytes::new(2_500_000);
 const POLICED_TIME: Duration = Duration::from_ms(2_500);
-/// Pause of a gentle measurement after each stream, as a multiple of the stream's duration, and the factor
-/// on its time limit.
+/// Pause of a gentle measurement after each stream, as a multiple of the stream's duration, and the factors on its time limit
+/// and budget.
 const GENTLE_PAUSE: i64 = 3;
 const GENTLE_TIME: i64 = 4;
+const GENTLE_BUDGET: f64 = 0.5;
 
 /// Number of consecutive refused streams after which the measurement gives up.
 const MAX_REFUSED_IN_A_ROW: u32 = 12;

@@ -28,7 +28,7 @@ const SENDABLE: f64 = 0.8;
 
 /// A path carries trains whose delay grows by no more than this per time: timestamps of microseconds are that uncertain in
 /// trains of the highest rates.
-const CARRIED: f64 = 0.05;
+pub(super) const CARRIED: f64 = 0.05;
 
 #[derive(Clone, Debug)]
 pub(super) enum Phase {

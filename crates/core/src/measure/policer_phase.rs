@@ -5,16 +5,17 @@ use crate::stream::{Schedule, StreamRecord};
 use crate::units::{Bytes, Duration, Instant, Rate};
 
 use super::method::Method;
-use super::phase::{Interrupted, Phase};
+use super::phase::{CARRIED, Interrupted, Phase};
 use super::policed::Policed;
 use super::response::STREAM_GAPS;
 use super::shaped::Shaped;
 use super::shaper_search::Shaper;
-use super::{Measurement, probe};
+use super::startup::Range;
+use super::{Measurement, delay, probe};
 
 /// The rate of the last train as a share of what is available: it must not fill a queue.
 const BELOW: f64 = 0.97;
-/// The same where losses have shown that the queue is short, and for a gentle measurement.
+/// The same where losses have shown that the queue is short.
 const FAR_BELOW: f64 = 0.9;
 /// The same where the interval is wide, and on slow paths, where others wait for every packet.
 const LEAST: f64 = 0.7;
@@ -80,15 +81,15 @@ impl Measurement {
             && precedes
             && !self.policer_search.is_checked()
             && !self.harms()
+            && !self.config.gentle
     }
 
     fn last_train(&self, now: Instant) -> Option<Schedule> {
         let available = self.available().ok()?;
         let capacity = self.capacity.unwrap_or(available.rate).max(available.rate).bps_f64();
-        let careful = self.config.gentle || self.queue_limit.is_known(&self.baseline);
         let share = match available.rate {
             rate if rate < SLOW => LEAST,
-            _ if careful => FAR_BELOW,
+            _ if self.queue_limit.is_known(&self.baseline) => FAR_BELOW,
             _ => BELOW,
         };
         // A policer below the interval need not be found at more than its lower end, where bursts have more room.
@@ -168,6 +169,31 @@ impl Measurement {
         true
     }
 
+    /// Measures what is available after all if the last train was delayed more and more, or filled a queue: the streams that
+    /// found "at least" may have met a pause between bursts.
+    fn check_at_least(&mut self, now: Instant, record: &StreamRecord) {
+        let growth = delay::trend(record);
+        let filled = record.lost() > 0 && self.queue_limit.is_full_in(record, &self.baseline);
+        if matches!(self.phase, Phase::AtLeast(_)) && (growth > CARRIED || filled) {
+            self.measure_after_all(now, record.average.scale(1.0 / (1.0 + growth)));
+        }
+    }
+
+    /// The same where streams have filled a queue, so that no train follows.
+    pub(super) fn check_for_overflow(&mut self, now: Instant) {
+        if let Phase::AtLeast(rate) = self.phase
+            && self.harms()
+        {
+            self.measure_after_all(now, rate.scale(FAR_BELOW));
+        }
+    }
+
+    fn measure_after_all(&mut self, now: Instant, near: Rate) {
+        self.searched.0 += now - self.started;
+        self.searched.1 += self.tally.bytes;
+        self.enter(Range::Near(near));
+    }
+
     /// Takes in a train, and continues with the method if it decides.
     pub(super) fn leave_policer_search(&mut self, now: Instant, record: &StreamRecord) {
         let Phase::PolicerSearch(search) = &mut self.phase else { return };
@@ -177,6 +203,7 @@ impl Measurement {
                 self.sample_last(now, record);
                 if !self.check_bend(&train, record) {
                     self.resume();
+                    self.check_at_least(now, record);
                 }
                 return;
             }
