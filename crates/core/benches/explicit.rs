@@ -5,7 +5,7 @@ use std::hint::black_box;
 use criterion::{Criterion, criterion_group, criterion_main};
 use headway_arithmetic::explicit::{Config, ExplicitQueue, Format, Header, Law, VERSION_RCP, VERSION_XCP};
 use headway_core::explicit::{decode, encode};
-use headway_core::queue::{Backlog, ClassesConfig, Discipline, ExplicitConfig, Queue, QueueSpec};
+use headway_core::queue::{Backlog, ClassesConfig, Discipline, ExplicitConfig, Packet, Queue, QueueSpec};
 use headway_core::{Bytes, Duration, Instant, Rate};
 
 /// 10 Gb/s in B/s.
@@ -66,11 +66,12 @@ fn disciplines(criterion: &mut Criterion) {
             bench.iter(|| {
                 let mut header = black_box(packet);
                 now += rate.time_for(wire);
-                queue.on_arrival_with_header(now, &backlog, wire, false, &header);
+                let mut packet = Packet { size: wire, ect: false, header: Some(&mut header), flow: None };
+                queue.on_arrival(now, &backlog, &packet);
                 if let Queue::Classes(classes) = &mut queue {
                     classes.next_class(black_box([Some(wire), None, Some(wire)]));
                 }
-                queue.on_departure_with_header(now, &backlog, backlog.delay, wire, false, &mut header);
+                queue.on_departure(now, &backlog, backlog.delay, &mut packet);
                 header.feedback
             });
         });

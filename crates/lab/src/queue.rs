@@ -173,24 +173,18 @@ impl Queue {
         frame: Option<u32>,
     ) -> Option<Accepted> {
         let backlog = self.backlog_seen(now);
-        let verdict = match header {
-            None => self.discipline.on_arrival(now, &backlog, size, ect),
-            Some((header, flow)) => {
-                self.discipline.next_flow(flow);
-                self.discipline.on_arrival_with_header(now, &backlog, size, ect, header)
-            }
-        };
-        let marked = match verdict {
+        let (flow, header) = header.map(|(header, flow)| (flow, *header)).unzip();
+        let mut seen = header;
+        let packet = queue::Packet { size, ect, header: seen.as_mut(), flow };
+        let marked = match self.discipline.on_arrival(now, &backlog, &packet) {
             Verdict::Accept => false,
             Verdict::Mark => true,
             Verdict::Drop => return None,
         };
         // After a change of discipline packets may still be waiting: do not overtake them.
         if self.discipline.judges_departures() || self.waiting.len() > 0 {
-            let flow = header.map_or(0, |(_, flow)| flow);
-            let header = header.map(|(header, _)| header);
-            let packet = Packet { arrived: now, size, ect, marked, header: header.copied(), flow, frame };
-            self.waiting.push(self.class(header), packet);
+            let packet = Packet { arrived: now, size, ect, marked, header, flow, frame };
+            self.waiting.push(self.class(header.as_ref()), packet);
             return Some(Accepted { marked, service: None });
         }
         let service = self.wire.send(now, size);
@@ -238,18 +232,11 @@ impl Queue {
         let Packet { arrived, size, ect, marked, header, flow, frame } = self.waiting.pop(class)?;
         let behind = self.backlog_seen(turn);
         let waited = turn - arrived;
-        let mut feedback = None;
-        let verdict = match header {
-            None => self.discipline.on_departure(turn, &behind, waited, size, ect),
-            Some(mut header) => {
-                let before = header.feedback;
-                self.discipline.next_flow(flow);
-                let verdict =
-                    self.discipline.on_departure_with_header(turn, &behind, waited, size, ect, &mut header);
-                feedback = (header.feedback != before).then_some(header.feedback);
-                verdict
-            }
-        };
+        let mut rewritten = header;
+        let seen = &mut queue::Packet { size, ect, header: rewritten.as_mut(), flow };
+        let verdict = self.discipline.on_departure(turn, &behind, waited, seen);
+        let feedback = rewritten.zip(header).filter(|(after, before)| after.feedback != before.feedback);
+        let feedback = feedback.map(|(after, _)| after.feedback);
         let service = (verdict != Verdict::Drop).then(|| {
             let service = self.wire.send(turn, size);
             self.finishes.push_back(service.finish.ns());

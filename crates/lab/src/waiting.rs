@@ -19,7 +19,7 @@ pub(crate) struct Packet {
     pub(crate) marked: bool,
     pub(crate) header: Option<Header>,
     /// Of a packet with a header.
-    pub(crate) flow: u32,
+    pub(crate) flow: Option<u32>,
     /// The number of a host's frame; `None` for cross traffic.
     pub(crate) frame: Option<u32>,
 }

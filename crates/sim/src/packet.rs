@@ -1,8 +1,9 @@
 //! The packet, which is copied from ring to ring, and the reports that only some carry: SACK blocks, stamps and
 //! congestion headers.
 
+use headway_core::Bytes;
 use headway_core::explicit::Header;
-use headway_core::queue::Label;
+use headway_core::queue::{Label, Packet as Seen};
 
 /// The kind of a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -105,6 +106,18 @@ impl Packet {
             _ => 0,
         };
         Label { flow: self.owner ^ kind, is_scalable: self.has(CE) || is_segment && self.has(ECT1) }
+    }
+
+    /// Returns what a discipline sees of a packet without a congestion header.
+    #[inline]
+    pub(crate) fn seen(&self) -> Seen<'static> {
+        Seen::new(Bytes::new(self.size.into()), self.has(ECT))
+    }
+
+    /// Returns what a discipline sees of a packet with a congestion header, or without.
+    #[inline]
+    pub(crate) fn seen_with<'a>(&self, header: Option<&'a mut Header>) -> Seen<'a> {
+        Seen { flow: header.is_some().then_some(self.owner), header, ..self.seen() }
     }
 
     #[inline]

@@ -6,7 +6,7 @@ use headway_core::queue::{Backlog, Discipline, Queue, TokenBucket, Verdict};
 use headway_core::{Bytes, Duration, Instant};
 
 use crate::config::QueueChange;
-use crate::packet::{ECT, Packet};
+use crate::packet::Packet;
 use crate::service::Server;
 
 /// A copy of the policer, queue and server of a link that receives all packets except probes, at their real arrival
@@ -56,7 +56,7 @@ impl Shadow {
             idle: Duration::from_ns(now.saturating_sub(self.free) as i64),
             delay: Duration::from_ns(self.delay(now) as i64),
         };
-        if !conforms || self.queue.on_arrival(at, &backlog, size, packet.has(ECT)) == Verdict::Drop {
+        if !conforms || self.queue.on_arrival(at, &backlog, &packet.seen()) == Verdict::Drop {
             self.dropped += 1;
             return;
         }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::spec::{Queue, QueueSpec, QueueSpecError};
 use super::waiting::Waiting;
-use super::{Backlog, Discipline, DropTailConfig, Explicit, ExplicitConfig, Verdict};
+use super::{Backlog, Discipline, DropTailConfig, Explicit, ExplicitConfig, Packet, Verdict};
 use crate::explicit::{Header, Record, VERSION_RCP};
 use crate::units::{Bytes, Duration, Instant, Rate, WIRE_OVERHEAD};
 
@@ -220,47 +220,6 @@ impl Classes {
             }
         }
     }
-
-    fn arrive(
-        &mut self,
-        now: Instant,
-        backlog: &Backlog,
-        size: Bytes,
-        ect: bool,
-        header: Option<&Header>,
-    ) -> Verdict {
-        self.measure(now);
-        let class = &mut self.classes[class_of(header)];
-        class.arrived += size.get();
-        let own = class.waiting.part_of(backlog);
-        let verdict = match header {
-            None => class.queue.on_arrival(now, &own, size, ect),
-            Some(header) => class.queue.on_arrival_with_header(now, &own, size, ect, header),
-        };
-        if verdict != Verdict::Drop {
-            class.waiting.add(size);
-        }
-        verdict
-    }
-
-    fn depart(
-        &mut self,
-        now: Instant,
-        backlog: &Backlog,
-        waited: Duration,
-        size: Bytes,
-        ect: bool,
-        header: Option<&mut Header>,
-    ) -> Verdict {
-        self.measure(now);
-        let class = &mut self.classes[class_of(header.as_deref())];
-        class.waiting.remove(size);
-        let own = class.waiting.part_of(backlog);
-        match header {
-            None => class.queue.on_departure(now, &own, waited, size, ect),
-            Some(header) => class.queue.on_departure_with_header(now, &own, waited, size, ect, header),
-        }
-    }
 }
 
 /// Returns the class of a packet. Headers of unknown versions go to XCP's router, which drops and counts them.
@@ -294,8 +253,16 @@ fn part(capacity: u64, mut others: [u64; CLASSES - 1]) -> u64 {
 
 impl Discipline for Classes {
     #[inline(never)]
-    fn on_arrival(&mut self, now: Instant, backlog: &Backlog, size: Bytes, ect: bool) -> Verdict {
-        self.arrive(now, backlog, size, ect, None)
+    fn on_arrival(&mut self, now: Instant, backlog: &Backlog, packet: &Packet<'_>) -> Verdict {
+        self.measure(now);
+        let class = &mut self.classes[class_of(packet.header.as_deref())];
+        class.arrived += packet.size.get();
+        let own = class.waiting.part_of(backlog);
+        let verdict = class.queue.on_arrival(now, &own, packet);
+        if verdict != Verdict::Drop {
+            class.waiting.add(packet.size);
+        }
+        verdict
     }
 
     #[inline(never)]
@@ -304,39 +271,13 @@ impl Discipline for Classes {
         now: Instant,
         backlog: &Backlog,
         waited: Duration,
-        size: Bytes,
-        ect: bool,
+        packet: &mut Packet<'_>,
     ) -> Verdict {
-        self.depart(now, backlog, waited, size, ect, None)
-    }
-
-    #[inline(never)]
-    fn on_arrival_with_header(
-        &mut self,
-        now: Instant,
-        backlog: &Backlog,
-        size: Bytes,
-        ect: bool,
-        header: &Header,
-    ) -> Verdict {
-        self.arrive(now, backlog, size, ect, Some(header))
-    }
-
-    #[inline(never)]
-    fn on_departure_with_header(
-        &mut self,
-        now: Instant,
-        backlog: &Backlog,
-        waited: Duration,
-        size: Bytes,
-        ect: bool,
-        header: &mut Header,
-    ) -> Verdict {
-        self.depart(now, backlog, waited, size, ect, Some(header))
-    }
-
-    fn next_flow(&mut self, flow: u32) {
-        self.routers().for_each(|router| router.next_flow(flow));
+        self.measure(now);
+        let class = &mut self.classes[class_of(packet.header.as_deref())];
+        class.waiting.remove(packet.size);
+        let own = class.waiting.part_of(backlog);
+        class.queue.on_departure(now, &own, waited, packet)
     }
 
     fn judges_departures(&self) -> bool {

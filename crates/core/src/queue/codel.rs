@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::limit::Limit;
 use super::spec::{QueueSpecError, require};
-use super::{Backlog, Discipline, Verdict};
+use super::{Backlog, Discipline, Packet, Verdict};
 use crate::units::{Bytes, Duration, Instant};
 
 /// After this many intervals without a drop, the next dropping state starts afresh (RFC 8289 5.5).
@@ -138,8 +138,8 @@ impl Codel {
 
 impl Discipline for Codel {
     #[inline]
-    fn on_arrival(&mut self, _now: Instant, backlog: &Backlog, size: Bytes, _ect: bool) -> Verdict {
-        if self.limit.admits(backlog, size) { Verdict::Accept } else { Verdict::Drop }
+    fn on_arrival(&mut self, _now: Instant, backlog: &Backlog, packet: &Packet<'_>) -> Verdict {
+        if self.limit.admits(backlog, packet.size) { Verdict::Accept } else { Verdict::Drop }
     }
 
     #[inline]
@@ -148,8 +148,7 @@ impl Discipline for Codel {
         now: Instant,
         backlog: &Backlog,
         waited: Duration,
-        _size: Bytes,
-        ect: bool,
+        packet: &mut Packet<'_>,
     ) -> Verdict {
         if !self.waits_too_long(now, waited, backlog.bytes) {
             self.dropping = false;
@@ -163,7 +162,7 @@ impl Discipline for Codel {
         } else {
             return Verdict::Accept;
         }
-        Verdict::congested(ect && self.ecn)
+        Verdict::congested(packet.ect && self.ecn)
     }
 
     #[inline]
@@ -182,7 +181,10 @@ mod tests {
         let times = (from_ms * 10..to_ms * 10).map(|tick| Instant::from_ns(tick * 100_000));
         let size = Bytes::new(1538);
         times
-            .filter(|now| codel.on_departure(*now, &backlog(60_000), waited, size, false) == Verdict::Drop)
+            .filter(|now| {
+                codel.on_departure(*now, &backlog(60_000), waited, &mut Packet::new(size, false))
+                    == Verdict::Drop
+            })
             .map(|now| now.ns() as f64 / 1e6)
             .collect()
     }
@@ -207,7 +209,8 @@ mod tests {
         let waited = Duration::from_ms(20);
         for tick in 0..20_000 {
             let now = Instant::from_ns(2_000_000_000 + tick * 100_000);
-            let verdict = codel.on_departure(now, &backlog(1538), waited, Bytes::new(1538), false);
+            let verdict =
+                codel.on_departure(now, &backlog(1538), waited, &mut Packet::new(Bytes::new(1538), false));
             assert_eq!(verdict, Verdict::Accept);
         }
     }
@@ -232,9 +235,15 @@ mod tests {
         let mut codel = Codel::new(&CodelConfig::default());
         let waited = Duration::from_ms(6);
         let size = Bytes::new(1538);
-        codel.on_departure(Instant::ZERO, &backlog(60_000), waited, size, true);
+        codel.on_departure(Instant::ZERO, &backlog(60_000), waited, &mut Packet::new(size, true));
         let now = Instant::from_ns(100_000_000);
-        assert_eq!(codel.on_departure(now, &backlog(60_000), waited, size, true), Verdict::Mark);
-        assert_eq!(codel.on_departure(now, &backlog(60_000), waited, size, true), Verdict::Accept);
+        assert_eq!(
+            codel.on_departure(now, &backlog(60_000), waited, &mut Packet::new(size, true)),
+            Verdict::Mark
+        );
+        assert_eq!(
+            codel.on_departure(now, &backlog(60_000), waited, &mut Packet::new(size, true)),
+            Verdict::Accept
+        );
     }
 }

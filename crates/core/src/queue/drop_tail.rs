@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::limit::Limit;
-use super::{Backlog, Discipline, Verdict};
+use super::{Backlog, Discipline, Packet, Verdict};
 use crate::units::{Bytes, Instant};
 
 /// Limits of a drop-tail queue; without any, the queue is unlimited.
@@ -38,8 +38,8 @@ impl DropTail {
 
 impl Discipline for DropTail {
     #[inline]
-    fn on_arrival(&mut self, _now: Instant, backlog: &Backlog, size: Bytes, _ect: bool) -> Verdict {
-        if self.limit.admits(backlog, size) { Verdict::Accept } else { Verdict::Drop }
+    fn on_arrival(&mut self, _now: Instant, backlog: &Backlog, packet: &Packet<'_>) -> Verdict {
+        if self.limit.admits(backlog, packet.size) { Verdict::Accept } else { Verdict::Drop }
     }
 }
 
@@ -52,7 +52,7 @@ mod tests {
     fn a_packet_is_dropped_when_it_would_exceed_either_limit() {
         let size = Bytes::new(1500);
         let arrival = |config: &DropTailConfig, bytes| {
-            DropTail::new(config).on_arrival(Instant::ZERO, &backlog(bytes), size, true)
+            DropTail::new(config).on_arrival(Instant::ZERO, &backlog(bytes), &Packet::new(size, true))
         };
         let bytes = DropTailConfig { limit: Some(Bytes::new(6000)), packets: None };
         assert_eq!(arrival(&bytes, 4500), Verdict::Accept);

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::limit::Limit;
 use super::pi::Pi;
 use super::spec::{QueueSpecError, require};
-use super::{Backlog, Discipline, Label, Verdict};
+use super::{Backlog, Discipline, Label, Packet, Verdict};
 use crate::units::{Bytes, Duration, Instant};
 
 /// Numbers of the two queues.
@@ -262,9 +262,9 @@ impl DualPi2 {
 }
 
 impl Discipline for DualPi2 {
-    fn on_arrival(&mut self, now: Instant, backlog: &Backlog, size: Bytes, _ect: bool) -> Verdict {
+    fn on_arrival(&mut self, now: Instant, backlog: &Backlog, packet: &Packet<'_>) -> Verdict {
         self.update(now);
-        if !self.limit.admits(backlog, size) {
+        if !self.limit.admits(backlog, packet.size) {
             return Verdict::Drop;
         }
         self.take_over(now);
@@ -276,8 +276,7 @@ impl Discipline for DualPi2 {
         now: Instant,
         _backlog: &Backlog,
         waited: Duration,
-        _size: Bytes,
-        ect: bool,
+        packet: &mut Packet<'_>,
     ) -> Verdict {
         self.update(now);
         if self.queue == SCALABLE {
@@ -285,7 +284,7 @@ impl Discipline for DualPi2 {
             return self.judge_scalable(waited);
         }
         self.classic.pop_front();
-        self.judge_classic(ect)
+        self.judge_classic(packet.ect)
     }
 
     fn judges_departures(&self) -> bool {
@@ -309,7 +308,7 @@ mod tests {
     fn after(ms: i64) -> DualPi2 {
         let mut queue = DualPi2::new(&DualPi2Config::default());
         queue.label(scalable(false));
-        queue.on_arrival(Instant::ZERO, &backlog(0), SIZE, false);
+        queue.on_arrival(Instant::ZERO, &backlog(0), &Packet::new(SIZE, false));
         queue.update(Instant::ZERO + MS(ms));
         queue
     }
@@ -321,7 +320,7 @@ mod tests {
         let mut counts = [0.0; 3];
         for _ in 0..100_000 {
             queue.label(label);
-            let verdict = queue.on_departure(Instant::ZERO, &backlog(0), waited, SIZE, ect);
+            let verdict = queue.on_departure(Instant::ZERO, &backlog(0), waited, &mut Packet::new(SIZE, ect));
             counts[verdict as usize] += 1e-5;
         }
         counts
@@ -344,7 +343,7 @@ mod tests {
         // With an empty queue it falls to zero, and updates cost nothing.
         let mut queue = after(40);
         queue.label(scalable(false));
-        queue.on_departure(Instant::ZERO + MS(41), &backlog(0), MS(41), SIZE, false);
+        queue.on_departure(Instant::ZERO + MS(41), &backlog(0), MS(41), &mut Packet::new(SIZE, false));
         queue.update(Instant::ZERO + MS(1_000_000_000));
         assert_eq!(queue.base(), 0.0);
     }

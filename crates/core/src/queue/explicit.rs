@@ -7,7 +7,7 @@ use super::limit::Limit;
 use super::police::Police;
 use super::published::Published;
 use super::spec::QueueSpecError;
-use super::{Backlog, Discipline, Verdict};
+use super::{Backlog, Discipline, Packet, Verdict};
 use crate::explicit::{Header, VERSION_RCP, VERSION_XCP};
 use crate::units::{Bytes, Duration, Instant, Rate, WIRE_OVERHEAD};
 
@@ -254,8 +254,6 @@ pub struct Explicit {
     records: Option<Vec<Record>>,
     /// Checks senders, where the flow of a packet is known.
     police: Option<Box<Police>>,
-    /// The flow of the next packet.
-    flow: Option<u32>,
 }
 
 impl Explicit {
@@ -277,7 +275,6 @@ impl Explicit {
             waiting: (0, 0),
             records: None,
             police: config.police.map(|slots| Box::new(Police::new(slots, law.is_rate()))),
-            flow: None,
         }
     }
 
@@ -355,50 +352,10 @@ impl Explicit {
         }
     }
 
-    fn arrive(&mut self, now: Instant, backlog: &Backlog, size: Bytes, header: Option<&Header>) -> Verdict {
-        self.advance(now);
-        let ip = ip_bytes(size);
-        let accepted = match header.and_then(|header| self.check(now, ip, header)) {
-            None => self.queue.arrive(header, ip) == explicit::Verdict::Accepted,
-            // What a check drops is no demand that others should make room for.
-            Some((counted, passes)) => {
-                passes && self.queue.arrive(Some(&counted), ip) == explicit::Verdict::Accepted
-            }
-        };
-        if !accepted {
-            return Verdict::Drop;
-        }
-        if !self.limit.admits(backlog, size) {
-            self.queue.drop_packet();
-            return Verdict::Drop;
-        }
-        self.waiting = (self.waiting.0 + u64::from(ip), self.waiting.1 + 1);
-        Verdict::Accept
-    }
-
-    fn depart(&mut self, now: Instant, size: Bytes, header: Option<&mut Header>) -> Verdict {
-        self.advance(now);
-        let ip = ip_bytes(size);
-        self.waiting = (self.waiting.0.saturating_sub(ip.into()), self.waiting.1.saturating_sub(1));
-        let (bytes, packets) = self.waiting;
-        let flow = self.flow.take();
-        match (self.police.as_mut().zip(flow), header) {
-            (Some((police, flow)), Some(header)) if header.format == Format::Standard as u8 => {
-                let said = header.x;
-                header.x = police.spacing(flow, said);
-                self.queue.depart(Some(header), ip, bytes, packets);
-                header.x = said;
-                police.on_grant(flow, header.delta());
-            }
-            (_, header) => _ = self.queue.depart(header, ip, bytes, packets),
-        }
-        Verdict::Accept
-    }
-
     /// Returns the header of an arriving packet as it counts, and whether the packet may pass; `None` if nothing checks
     /// it.
-    fn check(&mut self, now: Instant, ip: u32, header: &Header) -> Option<(Header, bool)> {
-        let (police, flow) = self.police.as_mut().zip(self.flow.take())?;
+    fn check(&mut self, now: Instant, ip: u32, header: &Header, flow: Option<u32>) -> Option<(Header, bool)> {
+        let (police, flow) = self.police.as_mut().zip(flow)?;
         if header.format != Format::Standard as u8 {
             return None;
         }
@@ -413,41 +370,44 @@ fn ip_bytes(size: Bytes) -> u32 {
 }
 
 impl Discipline for Explicit {
-    fn on_arrival(&mut self, now: Instant, backlog: &Backlog, size: Bytes, _ect: bool) -> Verdict {
-        self.arrive(now, backlog, size, None)
-    }
-
-    fn on_departure(&mut self, now: Instant, _: &Backlog, _: Duration, size: Bytes, _: bool) -> Verdict {
-        self.depart(now, size, None)
-    }
-
-    fn on_arrival_with_header(
-        &mut self,
-        now: Instant,
-        backlog: &Backlog,
-        size: Bytes,
-        _ect: bool,
-        header: &Header,
-    ) -> Verdict {
-        self.arrive(now, backlog, size, Some(header))
-    }
-
-    fn on_departure_with_header(
-        &mut self,
-        now: Instant,
-        _backlog: &Backlog,
-        _waited: Duration,
-        size: Bytes,
-        _ect: bool,
-        header: &mut Header,
-    ) -> Verdict {
-        self.depart(now, size, Some(header))
-    }
-
-    fn next_flow(&mut self, flow: u32) {
-        if self.police.is_some() {
-            self.flow = Some(flow);
+    fn on_arrival(&mut self, now: Instant, backlog: &Backlog, packet: &Packet<'_>) -> Verdict {
+        self.advance(now);
+        let ip = ip_bytes(packet.size);
+        let header = packet.header.as_deref();
+        let accepted = match header.and_then(|header| self.check(now, ip, header, packet.flow)) {
+            None => self.queue.arrive(header, ip) == explicit::Verdict::Accepted,
+            // What a check drops is no demand that others should make room for.
+            Some((counted, passes)) => {
+                passes && self.queue.arrive(Some(&counted), ip) == explicit::Verdict::Accepted
+            }
+        };
+        if !accepted {
+            return Verdict::Drop;
         }
+        if !self.limit.admits(backlog, packet.size) {
+            self.queue.drop_packet();
+            return Verdict::Drop;
+        }
+        self.waiting = (self.waiting.0 + u64::from(ip), self.waiting.1 + 1);
+        Verdict::Accept
+    }
+
+    fn on_departure(&mut self, now: Instant, _: &Backlog, _: Duration, packet: &mut Packet<'_>) -> Verdict {
+        self.advance(now);
+        let ip = ip_bytes(packet.size);
+        self.waiting = (self.waiting.0.saturating_sub(ip.into()), self.waiting.1.saturating_sub(1));
+        let (bytes, packets) = self.waiting;
+        match (self.police.as_mut().zip(packet.flow), packet.header.as_deref_mut()) {
+            (Some((police, flow)), Some(header)) if header.format == Format::Standard as u8 => {
+                let said = header.x;
+                header.x = police.spacing(flow, said);
+                self.queue.depart(Some(header), ip, bytes, packets);
+                header.x = said;
+                police.on_grant(flow, header.delta());
+            }
+            (_, header) => _ = self.queue.depart(header, ip, bytes, packets),
+        }
+        Verdict::Accept
     }
 
     fn judges_departures(&self) -> bool {

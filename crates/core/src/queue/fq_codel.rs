@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::limit::Limit;
 use super::spec::{QueueSpecError, require};
 use super::waiting::Waiting;
-use super::{Backlog, Codel, CodelConfig, Discipline, Label, Verdict};
+use super::{Backlog, Codel, CodelConfig, Discipline, Label, Packet, Verdict};
 use crate::units::{Bytes, Duration, Instant};
 
 /// Most queues; more would take megabytes for each link.
@@ -212,8 +212,8 @@ impl FqCodel {
 }
 
 impl Discipline for FqCodel {
-    fn on_arrival(&mut self, _now: Instant, _backlog: &Backlog, size: Bytes, _ect: bool) -> Verdict {
-        self.take_over(size);
+    fn on_arrival(&mut self, _now: Instant, _backlog: &Backlog, packet: &Packet<'_>) -> Verdict {
+        self.take_over(packet.size);
         Verdict::Accept
     }
 
@@ -222,15 +222,14 @@ impl Discipline for FqCodel {
         now: Instant,
         backlog: &Backlog,
         waited: Duration,
-        size: Bytes,
-        ect: bool,
+        packet: &mut Packet<'_>,
     ) -> Verdict {
-        self.remove(self.group, size);
+        self.remove(self.group, packet.size);
         let group = &mut self.groups[self.group];
         let own = group.waiting.part_of(backlog);
-        let verdict = group.codel.on_departure(now, &own, waited, size, ect);
+        let verdict = group.codel.on_departure(now, &own, waited, packet);
         if verdict != Verdict::Drop {
-            group.deficit -= size.get() as i64;
+            group.deficit -= packet.size.get() as i64;
         }
         verdict
     }
@@ -267,7 +266,7 @@ mod tests {
 
         fn push(&mut self, flow: u32, size: u64) {
             let line = self.fq.label(Label { flow, is_scalable: false });
-            self.fq.on_arrival(Instant::ZERO, &backlog(0), Bytes::new(size), false);
+            self.fq.on_arrival(Instant::ZERO, &backlog(0), &Packet::new(Bytes::new(size), false));
             self.lines[line].push_back((flow, size));
             while let Some(line) = self.fq.overfull() {
                 let (_, size) = self.lines[line].pop_front().unwrap();
@@ -280,7 +279,7 @@ mod tests {
             let (flow, size) = self.lines[line].pop_front().unwrap();
             self.fq.label(Label { flow, is_scalable: false });
             let size = Bytes::new(size);
-            self.fq.on_departure(Instant::ZERO, &backlog(0), Duration::ZERO, size, false);
+            self.fq.on_departure(Instant::ZERO, &backlog(0), Duration::ZERO, &mut Packet::new(size, false));
             Some(flow)
         }
     }

@@ -57,6 +57,27 @@ pub struct Backlog {
     pub delay: Duration,
 }
 
+/// What a discipline sees of a packet.
+#[derive(Debug)]
+pub struct Packet<'a> {
+    /// Its size on the wire.
+    pub size: Bytes,
+    /// Whether it is ECN-capable, so that it may be marked instead of dropped.
+    pub ect: bool,
+    /// Its congestion header, if it has one.
+    pub header: Option<&'a mut Header>,
+    /// Number or hash of its flow, where it is known.
+    pub flow: Option<u32>,
+}
+
+impl Packet<'_> {
+    /// Creates a packet without a congestion header.
+    #[inline]
+    pub const fn new(size: Bytes, ect: bool) -> Self {
+        Packet { size, ect, header: None, flow: None }
+    }
+}
+
 /// What says in which queue a packet waits, besides its congestion header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Label {
@@ -87,51 +108,20 @@ impl Verdict {
 
 /// Judges packets that arrive at and leave a FIFO queue.
 pub trait Discipline {
-    /// Judges an arriving packet of `size` bytes; `ect` tells whether it is ECN-capable and may be marked
-    /// instead of dropped.
-    fn on_arrival(&mut self, now: Instant, backlog: &Backlog, size: Bytes, ect: bool) -> Verdict;
+    /// Judges an arriving packet (xcp-rcp 2.4 for those with a congestion header).
+    fn on_arrival(&mut self, now: Instant, backlog: &Backlog, packet: &Packet<'_>) -> Verdict;
 
-    /// Judges the packet at the head of the queue before transmission; it has waited for `waited`, and
-    /// `backlog` is behind it.
+    /// Judges the packet at the head of the queue before transmission, and may rewrite its congestion header (xcp-rcp 2.7);
+    /// it has waited for `waited`, and `backlog` is behind it.
     fn on_departure(
         &mut self,
         _now: Instant,
         _backlog: &Backlog,
         _waited: Duration,
-        _size: Bytes,
-        _ect: bool,
+        _packet: &mut Packet<'_>,
     ) -> Verdict {
         Verdict::Accept
     }
-
-    /// As [`Discipline::on_arrival`], for a packet with a congestion header (xcp-rcp 2.4).
-    fn on_arrival_with_header(
-        &mut self,
-        now: Instant,
-        backlog: &Backlog,
-        size: Bytes,
-        ect: bool,
-        _header: &Header,
-    ) -> Verdict {
-        self.on_arrival(now, backlog, size, ect)
-    }
-
-    /// As [`Discipline::on_departure`], for a packet with a congestion header, which the discipline may rewrite
-    /// (xcp-rcp 2.7).
-    fn on_departure_with_header(
-        &mut self,
-        now: Instant,
-        backlog: &Backlog,
-        waited: Duration,
-        size: Bytes,
-        ect: bool,
-        _header: &mut Header,
-    ) -> Verdict {
-        self.on_departure(now, backlog, waited, size, ect)
-    }
-
-    /// The next packet with a congestion header to be judged belongs to this flow.
-    fn next_flow(&mut self, _flow: u32) {}
 
     /// Returns whether the discipline must see every packet as it departs: [`Discipline::on_departure`] may return
     /// anything but `Accept`, or headers are rewritten.

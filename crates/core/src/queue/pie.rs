@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::limit::Limit;
 use super::pi::Pi;
 use super::spec::{QueueSpecError, require};
-use super::{Backlog, Discipline, Verdict};
+use super::{Backlog, Discipline, Packet, Verdict};
 use crate::units::{Bytes, Duration, Instant};
 
 /// Weight of the deviation from the target, per second (RFC 8033 4.2).
@@ -222,12 +222,12 @@ impl Pie {
 
 impl Discipline for Pie {
     #[inline]
-    fn on_arrival(&mut self, now: Instant, backlog: &Backlog, size: Bytes, ect: bool) -> Verdict {
+    fn on_arrival(&mut self, now: Instant, backlog: &Backlog, packet: &Packet<'_>) -> Verdict {
         self.update(now);
-        let verdict = if !self.limit.admits(backlog, size) {
+        let verdict = if !self.limit.admits(backlog, packet.size) {
             Verdict::Drop
         } else if self.drops(now, backlog.bytes) {
-            Verdict::congested(ect && self.probability < self.config.ecn_threshold)
+            Verdict::congested(packet.ect && self.probability < self.config.ecn_threshold)
         } else {
             Verdict::Accept
         };
@@ -276,7 +276,7 @@ mod tests {
                     idle: (-left).max(Duration::ZERO),
                     delay: state.queued,
                 };
-                match pie.on_arrival(state.now, &backlog, SIZE, ect) {
+                match pie.on_arrival(state.now, &backlog, &Packet::new(SIZE, ect)) {
                     Verdict::Drop => state.drops += 1,
                     verdict => {
                         state.marks += u32::from(verdict == Verdict::Mark);

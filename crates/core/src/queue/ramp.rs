@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::limit::Limit;
 use super::spec::{QueueSpecError, require};
-use super::{Backlog, Discipline, Verdict};
+use super::{Backlog, Discipline, Packet, Verdict};
 use crate::units::{Bytes, Instant};
 
 /// Parameters of the ramp. Sizes are wire bytes in the queue before the packet.
@@ -77,11 +77,11 @@ impl Ramp {
 
 impl Discipline for Ramp {
     #[inline]
-    fn on_arrival(&mut self, _now: Instant, backlog: &Backlog, size: Bytes, ect: bool) -> Verdict {
-        if !self.limit.admits(backlog, size) {
+    fn on_arrival(&mut self, _now: Instant, backlog: &Backlog, packet: &Packet<'_>) -> Verdict {
+        if !self.limit.admits(backlog, packet.size) {
             Verdict::Drop
         } else if self.marks(backlog.bytes) {
-            Verdict::congested(ect)
+            Verdict::congested(packet.ect)
         } else {
             Verdict::Accept
         }
@@ -100,7 +100,8 @@ mod tests {
             let config = RampConfig { min, max, probability, limit: None, packets: None };
             let mut ramp = Ramp::new(&config, 1);
             let mut fraction = |bytes| {
-                let mut arrival = || ramp.on_arrival(Instant::ZERO, &backlog(bytes), Bytes::new(1500), true);
+                let mut arrival =
+                    || ramp.on_arrival(Instant::ZERO, &backlog(bytes), &Packet::new(Bytes::new(1500), true));
                 let marked = (0..2_000_000).filter(|_| arrival() == Verdict::Mark).count();
                 marked as f64 / 2e6
             };

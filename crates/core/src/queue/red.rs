@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::limit::Limit;
 use super::spec::{QueueSpecError, require};
-use super::{Backlog, Discipline, Verdict};
+use super::{Backlog, Discipline, Packet, Verdict};
 use crate::units::{Bytes, Duration, Instant, Rate, RateSteps};
 
 /// Default interval between adaptations of adaptive RED (Linux, after Floyd, Gummadi and Shenker, Adaptive RED).
@@ -234,15 +234,15 @@ impl Red {
 
 impl Discipline for Red {
     #[inline]
-    fn on_arrival(&mut self, now: Instant, backlog: &Backlog, size: Bytes, ect: bool) -> Verdict {
+    fn on_arrival(&mut self, now: Instant, backlog: &Backlog, packet: &Packet<'_>) -> Verdict {
         self.average.update(now, backlog);
         if self.adaptive {
             self.adapt(now);
         }
-        if !self.limit.admits(backlog, size) {
+        if !self.limit.admits(backlog, packet.size) {
             Verdict::Drop
         } else if self.marks() {
-            Verdict::congested(ect && self.ecn)
+            Verdict::congested(packet.ect && self.ecn)
         } else {
             Verdict::Accept
         }
@@ -352,7 +352,8 @@ mod tests {
         let mut marked = 0;
         for index in 0..packets {
             let now = Instant::from_ns(60_000 * u64::from(index));
-            marked += u32::from(red.on_arrival(now, &backlog(bytes), PACKET, true) == Verdict::Mark);
+            marked +=
+                u32::from(red.on_arrival(now, &backlog(bytes), &Packet::new(PACKET, true)) == Verdict::Mark);
         }
         f64::from(marked) / f64::from(packets)
     }
@@ -414,7 +415,7 @@ mod tests {
         // 20.5 packet times of 40 us, then the packet itself.
         let now = Instant::from_ns(60_000 * 9) + Duration::from_us(900);
         let idle = Backlog { idle: Duration::from_us(820), ..backlog(0) };
-        red.on_arrival(now, &idle, PACKET, true);
+        red.on_arrival(now, &idle, &Packet::new(PACKET, true));
         let expected = expected * (15.0_f64 / 16.0).powf(21.5);
         assert!((red.average() / expected - 1.0).abs() < 1e-3);
     }
@@ -429,7 +430,7 @@ mod tests {
         let before = changing.average();
         // Idle from 0.92 to 1.8 ms: two packets before the change, two after it, and then the packet itself.
         let idle = Backlog { idle: Duration::from_us(880), ..backlog(0) };
-        changing.on_arrival(Instant::from_ns(1_800_000), &idle, PACKET, true);
+        changing.on_arrival(Instant::from_ns(1_800_000), &idle, &Packet::new(PACKET, true));
         let expected = before * (15.0_f64 / 16.0).powf(5.0);
         assert!((changing.average() / expected - 1.0).abs() < 1e-3, "{}", changing.average() / before);
     }
@@ -447,7 +448,7 @@ mod tests {
         fraction(&mut below, 14_000, 20_000);
         assert!((below.probability() - 0.081).abs() < 1e-9, "{}", below.probability());
         let much_later = Backlog { idle: Duration::from_ms(3_600_000), ..backlog(0) };
-        below.on_arrival(Instant::from_ns(3_700_000_000_000), &much_later, PACKET, true);
+        below.on_arrival(Instant::from_ns(3_700_000_000_000), &much_later, &Packet::new(PACKET, true));
         assert!((0.009..0.01).contains(&below.probability()));
         let mut middle = red(&config);
         fraction(&mut middle, 25_000, 100_000);
@@ -460,10 +461,13 @@ mod tests {
         fraction(&mut red_without_ecn, 50_000, 100);
         let full = backlog(4_998_501);
         let now = Instant::from_ns(10_000_000);
-        assert_eq!(red_without_ecn.on_arrival(now, &backlog(50_000), PACKET, true), Verdict::Drop);
+        assert_eq!(
+            red_without_ecn.on_arrival(now, &backlog(50_000), &Packet::new(PACKET, true)),
+            Verdict::Drop
+        );
         let mut red = red(&config());
         fraction(&mut red, 50_000, 100);
-        assert_eq!(red.on_arrival(now, &backlog(50_000), PACKET, false), Verdict::Drop);
-        assert_eq!(red.on_arrival(now, &full, PACKET, true), Verdict::Drop);
+        assert_eq!(red.on_arrival(now, &backlog(50_000), &Packet::new(PACKET, false)), Verdict::Drop);
+        assert_eq!(red.on_arrival(now, &full, &Packet::new(PACKET, true)), Verdict::Drop);
     }
 }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use headway_arithmetic::explicit::Law;
 use serde::{Deserialize, Serialize};
 
-use super::{Backlog, Discipline, Label, Verdict};
+use super::{Backlog, Discipline, Label, Packet, Verdict};
 use super::{CLASSES, Classes, ClassesConfig};
 use super::{Codel, CodelConfig, DropTail, DropTailConfig, Pie, PieConfig};
 use super::{DualPi2, DualPi2Config, FqCodel, FqCodelConfig};
@@ -370,8 +370,8 @@ impl Queue {
 impl Discipline for Queue {
     // A function of its own would cost every packet of a busy queue 1 % of all its instructions.
     #[inline(always)]
-    fn on_arrival(&mut self, now: Instant, backlog: &Backlog, size: Bytes, ect: bool) -> Verdict {
-        dispatch!(self, discipline => discipline.on_arrival(now, backlog, size, ect))
+    fn on_arrival(&mut self, now: Instant, backlog: &Backlog, packet: &Packet<'_>) -> Verdict {
+        dispatch!(self, discipline => discipline.on_arrival(now, backlog, packet))
     }
 
     #[inline]
@@ -380,43 +380,9 @@ impl Discipline for Queue {
         now: Instant,
         backlog: &Backlog,
         waited: Duration,
-        size: Bytes,
-        ect: bool,
+        packet: &mut Packet<'_>,
     ) -> Verdict {
-        dispatch!(self, discipline => discipline.on_departure(now, backlog, waited, size, ect))
-    }
-
-    fn on_arrival_with_header(
-        &mut self,
-        now: Instant,
-        backlog: &Backlog,
-        size: Bytes,
-        ect: bool,
-        header: &Header,
-    ) -> Verdict {
-        dispatch!(self, discipline => discipline.on_arrival_with_header(now, backlog, size, ect, header))
-    }
-
-    fn on_departure_with_header(
-        &mut self,
-        now: Instant,
-        backlog: &Backlog,
-        waited: Duration,
-        size: Bytes,
-        ect: bool,
-        header: &mut Header,
-    ) -> Verdict {
-        dispatch!(self, discipline => {
-            discipline.on_departure_with_header(now, backlog, waited, size, ect, header)
-        })
-    }
-
-    fn next_flow(&mut self, flow: u32) {
-        match self {
-            Queue::Explicit(router) => router.next_flow(flow),
-            Queue::Classes(classes) => classes.next_flow(flow),
-            _ => {}
-        }
+        dispatch!(self, discipline => discipline.on_departure(now, backlog, waited, packet))
     }
 
     #[inline]

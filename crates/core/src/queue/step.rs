@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::limit::Limit;
-use super::{Backlog, Discipline, Level, Verdict};
+use super::{Backlog, Discipline, Level, Packet, Verdict};
 use crate::units::{Bytes, Instant};
 
 /// Parameters of a step marker.
@@ -36,11 +36,11 @@ impl Step {
 
 impl Discipline for Step {
     #[inline]
-    fn on_arrival(&mut self, _now: Instant, backlog: &Backlog, size: Bytes, ect: bool) -> Verdict {
-        if !self.limit.admits(backlog, size) {
+    fn on_arrival(&mut self, _now: Instant, backlog: &Backlog, packet: &Packet<'_>) -> Verdict {
+        if !self.limit.admits(backlog, packet.size) {
             Verdict::Drop
         } else if self.threshold.is_exceeded(backlog) {
-            Verdict::congested(ect)
+            Verdict::congested(packet.ect)
         } else {
             Verdict::Accept
         }
@@ -56,7 +56,8 @@ mod tests {
     fn the_queue_before_the_packet_decides() {
         let limit = Some(Bytes::new(20_000));
         let mut step = Step::new(&StepConfig { threshold: Bytes::new(12_500).into(), limit, packets: None });
-        let mut arrival = |bytes, ect| step.on_arrival(Instant::ZERO, &backlog(bytes), Bytes::new(1500), ect);
+        let mut arrival =
+            |bytes, ect| step.on_arrival(Instant::ZERO, &backlog(bytes), &Packet::new(Bytes::new(1500), ect));
         assert_eq!(arrival(0, true), Verdict::Accept);
         assert_eq!(arrival(12_500, true), Verdict::Accept);
         assert_eq!(arrival(12_501, true), Verdict::Mark);
@@ -70,7 +71,7 @@ mod tests {
         let mut step = Step::new(&StepConfig { threshold: Level::Packets(65), limit: None, packets: None });
         let mut arrival = |packets| {
             let backlog = Backlog { packets, ..backlog(64) };
-            step.on_arrival(Instant::ZERO, &backlog, Bytes::new(64), true)
+            step.on_arrival(Instant::ZERO, &backlog, &Packet::new(Bytes::new(64), true))
         };
         assert_eq!((arrival(65), arrival(66)), (Verdict::Accept, Verdict::Mark));
     }

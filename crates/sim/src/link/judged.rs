@@ -8,7 +8,7 @@ use headway_core::queue::{Backlog, Discipline, Verdict};
 use headway_core::{Bytes, Duration, Instant};
 
 use super::Link;
-use crate::packet::{ECT, Packet, Reports};
+use crate::packet::{Packet, Reports};
 
 impl Link {
     /// Counts the transmissions that have ended by `now`, and lets the discipline judge those that have begun, in order.
@@ -64,14 +64,8 @@ impl Link {
             idle: Duration::ZERO,
             delay: Duration::ZERO,
         };
-        let (at, waited, ect) = (Instant::from_ns(now), Duration::from_ns(waited as i64), packet.has(ECT));
-        match reports.header(packet) {
-            None => self.queue.on_departure(at, &behind, waited, size, ect),
-            Some(header) => {
-                self.queue.next_flow(packet.owner);
-                self.queue.on_departure_with_header(at, &behind, waited, size, ect, header)
-            }
-        }
+        let seen = &mut packet.seen_with(reports.header(packet));
+        self.queue.on_departure(Instant::from_ns(now), &behind, Duration::from_ns(waited as i64), seen)
     }
 
     /// Counts the transmission of the first packet that has not been counted.

@@ -25,7 +25,7 @@ use self::statistics::Totals;
 pub use self::statistics::{Count, LinkStatistics};
 use self::wire::Wire;
 use crate::config::{LinkConfig, QueueChange};
-use crate::packet::{CE, ECT, Kind, LOST, Packet, REPORT, Reports};
+use crate::packet::{CE, Kind, LOST, Packet, REPORT, Reports};
 use crate::ring::Ring;
 use crate::service::{Server, Spacing};
 use crate::shadow::Shadow;
@@ -206,11 +206,11 @@ impl Link {
         if self.queue.sorts_by_label() {
             self.queue.sort(None, packet.label());
         }
-        let (at, ect) = (Instant::from_ns(now), packet.has(ECT));
+        let at = Instant::from_ns(now);
         let verdict = if packet.has(REPORT) {
             self.judge_with_report(at, &backlog, packet, reports)
         } else {
-            self.queue.on_arrival(at, &backlog, size, ect)
+            self.queue.on_arrival(at, &backlog, &packet.seen())
         };
         let mark = match verdict {
             Verdict::Accept => 0,
@@ -235,14 +235,7 @@ impl Link {
         packet: &Packet,
         reports: &mut Reports,
     ) -> Verdict {
-        let (size, ect) = (Bytes::new(packet.size.into()), packet.has(ECT));
-        match reports.header(packet) {
-            None => self.queue.on_arrival(at, backlog, size, ect),
-            Some(header) => {
-                self.queue.next_flow(packet.owner);
-                self.queue.on_arrival_with_header(at, backlog, size, ect, header)
-            }
-        }
+        self.queue.on_arrival(at, backlog, &packet.seen_with(reports.header(packet)))
     }
 
     /// Counts an accepted packet.
