@@ -66,6 +66,7 @@ Scenario file; optional keys show their defaults:
   buffer = \"1.25 MB\"       # 100 ms at the rate, at least 64 kB; in wire bytes
   queue = { kind = \"step\", threshold = \"30 kB\" }   # drop-tail; red, ramp, step, codel, pie as in docs/simulate.md;
                            # xcp, rcp and other routers that tell senders their rate as in docs/explicit.md
+  police = { rate = \"50 Mb/s\", burst = \"30 kB\" }   # none; a policer before the queue, which drops the excess
   loss = 0.0               # probability per packet
   duplicate = 0.0          # probability that a packet arrives twice
   corrupt = 0.0            # probability that a bit is flipped, so that the receiver's checksum is wrong
@@ -277,6 +278,9 @@ pub(crate) fn describe_link(link: &LinkSpec) -> String {
         }
         Delays::Uniform { .. } => {}
         Delays::Normal { mean, .. } | Delays::Pareto { mean, .. } => text += &format!(", jitter of {mean}"),
+    }
+    if let Some(policer) = link.police {
+        text += &format!(", policed at {} with a bucket of {}", policer.rate, policer.burst);
     }
     if link.loss_bursts.is_some() {
         text += ", loss in bursts";

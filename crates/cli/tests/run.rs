@@ -400,6 +400,37 @@ start = "100 ms"
 }
 
 #[test]
+fn flows_pause_after_chunks_in_the_lab_too() {
+    let _lab = LAB.lock().unwrap_or_else(PoisonError::into_inner);
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("chunks.toml");
+    let text = r#"
+duration = "1500 ms"
+[[link]]
+from = "a"
+to = "b"
+rate = "20 Mb/s"
+[[flow]]
+from = "a"
+to = "b"
+controller = "cubic"
+chunk = "100 kB"
+pause = "10 s"
+"#;
+    std::fs::write(&file, text).unwrap();
+    let out = folder.path().join("results");
+    let output = Command::new(PROGRAM).args(["run", "--on", "lab", "--output"]).args([&out, &file]).output();
+    let output = output.unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    if impossible(&errors) {
+        return;
+    }
+    // One chunk takes 40 ms, and no other one follows in this run.
+    let summary = json(&out.join("summary.json"));
+    assert_eq!(summary["total"]["goodput_bps"], 100_000 * 8 * 2 / 3, "{errors} {summary}");
+}
+
+#[test]
 fn tcp_of_this_host_fills_an_emulated_path() {
     let _lab = LAB.lock().unwrap_or_else(PoisonError::into_inner);
     let folder = TempDir::new().unwrap();

@@ -8,8 +8,9 @@ use headway_core::explicit::{
 };
 use headway_core::queue::QueueSpec;
 use headway_core::{Duration, Instant, Rate};
-use headway_lab::congestion_header::{Carrier, find, rewrite};
+use headway_lab::congestion_header::{Carrier, find, is_tcp, rewrite};
 use headway_lab::link::{Link, Verdict};
+use headway_lab::queue::HostFrame;
 use headway_lab::{Direction, LinkSpec};
 
 /// Packets in one iteration: two milliseconds at 10 Gb/s.
@@ -57,7 +58,8 @@ fn pass(link: &mut Link, frame: &mut [u8], now: &mut Instant) -> u64 {
         let reads_headers = !link.versions().is_empty();
         let found = reads_headers.then(|| find(black_box(frame), carrier)).flatten().and_then(Result::ok);
         let header = found.as_ref().map(|found| (&found.header, 0));
-        let verdict = link.offer(*now, (FRAME - 14) as u64, false, header, 0);
+        let frame_of_host = HostFrame { number: 0, is_tcp: is_tcp(black_box(frame)) };
+        let verdict = link.offer(*now, (FRAME - 14) as u64, false, header, frame_of_host);
         delivered += u64::from(verdict != Verdict::Pending);
         if verdict == Verdict::Pending {
             link.advance(*now);

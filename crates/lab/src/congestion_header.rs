@@ -157,6 +157,11 @@ pub fn find(frame: &[u8], carrier: Carrier) -> Option<Result<Found, Fault>> {
     }))
 }
 
+/// Whether a frame carries a segment of TCP, or a fragment of one.
+pub fn is_tcp(frame: &[u8]) -> bool {
+    payload(frame).is_some_and(|payload| payload.protocol == TCP)
+}
+
 /// Finds the congestion header among the options of TCP. Fragments behind the first have no options, and pass.
 fn find_option(frame: &[u8], payload: &Payload, kind: u8) -> Option<Result<Found, Fault>> {
     if !payload.first {

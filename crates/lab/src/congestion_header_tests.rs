@@ -262,3 +262,17 @@ fn formats_without_feedback_are_found_too() {
     let minimal = Header::new(VERSION_XCP, Format::Minimal);
     assert_eq!(found(&Packet::v4().build(&minimal)), Some(Ok((minimal, false))));
 }
+
+#[test]
+fn segments_of_tcp_are_told_from_other_packets() {
+    let header = header(VERSION_XCP);
+    let bare =
+        || [Packet::v4(), Packet::v6(), Packet::v4().with_options(4), Packet::v6().with_extensions(&[0])];
+    for packet in bare() {
+        assert!(is_tcp(&packet.in_tcp(0).build(&header)));
+    }
+    for packet in bare().into_iter().chain([Packet::v4().in_udp(5)]) {
+        assert!(!is_tcp(&packet.build(&header)));
+    }
+    assert!(!is_tcp(&[]));
+}

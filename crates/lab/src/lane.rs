@@ -16,6 +16,7 @@ use crate::frame_pool::FramePool;
 use crate::header_counts::HeaderCounts;
 use crate::link::{Decided, Link, Verdict};
 use crate::port::Received;
+use crate::queue::HostFrame;
 use crate::spec::{Direction, LinkSpec, Spec};
 use crate::wire::Wire;
 
@@ -195,7 +196,8 @@ impl Lane {
             versions => self.header(bytes, versions),
         };
         let with_flow = header.as_ref().map(|found| (&found.header, found.flow));
-        let verdict = self.link.offer(at, ip, ect, with_flow, frame.number);
+        let host_frame = HostFrame { number: frame.number, is_tcp: congestion_header::is_tcp(bytes) };
+        let verdict = self.link.offer(at, ip, ect, with_flow, host_frame);
         let frame = Frame { header: header.and_then(|found| found.place), ..frame };
         // Departures up to now come first: those frames are older.
         self.place_decided(frames);

@@ -6,6 +6,9 @@ use crate::testing::{Packet, cases, header, transport_sum};
 
 const START: Instant = Instant::from_ns(1_000_000_000);
 
+/// A frame that carries no TCP.
+const UDP: HostFrame = HostFrame { number: 0, is_tcp: false };
+
 /// A lane at 10 Mb/s whose queue a scenario file describes.
 fn lane(queue: &str) -> Lane {
     Lane::new(&spec(queue), 0, Direction::Forward, START)
@@ -220,7 +223,7 @@ fn a_change_of_the_queue_leaves_a_varying_link_where_it_is() {
     let change = START + Duration::from_ms(1_500);
     lane.link.set_queue(change, &after);
     assert!(lane.link.versions().is_empty());
-    assert_eq!(lane.link.offer(change, 1500, false, None, 0), Verdict::Pending);
+    assert_eq!(lane.link.offer(change, 1500, false, None, UDP), Verdict::Pending);
     lane.link.advance(change);
     let sent = Verdict::Deliver { at: change + Duration::from_us(6_152), marked: false };
     assert_eq!(lane.link.decided().map(|decided| decided.verdict), Some(sent));

@@ -11,7 +11,7 @@ use rand_pcg::Pcg64Mcg;
 use crate::coalesce::Coalescer;
 use crate::cross::Source;
 use crate::meter::{Meter, Owner};
-use crate::queue::{Queue, Service, wire_size};
+use crate::queue::{HostFrame, Queue, Service, wire_size};
 use crate::spec::{Cross, Direction, LinkSpec};
 use crate::traced_delay::TracedDelay;
 use crate::truth::Interval;
@@ -89,12 +89,13 @@ impl Link {
     ) -> Link {
         let rates = spec.rate_steps().starting_at(start);
         let queue_seed = sub_seed(seed, direction, 0, QUEUE);
+        let policed = spec.police.map(|policer| policer.rate);
         let mut link = Link {
             queue: Queue::new(start, rates.clone(), &spec.discipline(), queue_seed),
             decided: VecDeque::new(),
             shadow: Queue::new(start, rates.clone(), &spec.drop_tail(), 0),
             sources: Vec::new(),
-            meter: Meter::new(start, interval, rates),
+            meter: Meter::new(start, interval, rates).policed_at(policed),
             delay: spec.delay,
             traced_delay: spec.delay_trace.clone().map(|trace| TracedDelay::new(trace, start)),
             loss: spec.loss,
@@ -110,6 +111,8 @@ impl Link {
         link.rng = Pcg64Mcg::seed_from_u64(link.sub_seed(LOSS));
         link.loss_bursts = link.bursts(start, spec);
         link.coalescer = link.card(spec);
+        link.queue.police(spec.police);
+        link.shadow.police(spec.police);
         link.set_cross(start, cross);
         link
     }
@@ -156,14 +159,14 @@ impl Link {
 
     /// Offers a host packet with IP length `ip` bytes that arrives at `at`, ECN-capable or not (`ect`), with a congestion
     /// header and the number of its flow or without. A packet reported late, after time has advanced past `at`, counts as
-    /// arriving now. If it waits, [`Link::decided`] returns the number of its `frame`.
+    /// arriving now. If it waits, [`Link::decided`] returns the number of `frame`.
     pub fn offer(
         &mut self,
         at: Instant,
         ip: u64,
         ect: bool,
         header: Option<(&Header, u32)>,
-        frame: u32,
+        frame: HostFrame,
     ) -> Verdict {
         let at = at.max(self.clock);
         self.advance(at);
@@ -172,7 +175,7 @@ impl Link {
             self.meter.host_dropped(at);
             return Verdict::Dropped;
         };
-        self.taken(at, Owner::Host, size, accepted.service);
+        self.taken(at, Owner::of(frame), size, accepted.service);
         match accepted.service {
             Some(service) => self.deliver(service, accepted.marked),
             None => Verdict::Pending,
@@ -217,7 +220,7 @@ impl Link {
     /// Judges the departures of all waiting packets up to `time`.
     fn judge_departures(&mut self, time: Instant) {
         while let Some(served) = self.queue.serve(time) {
-            let owner = if served.frame.is_some() { Owner::Host } else { Owner::Cross };
+            let owner = served.frame.map_or(Owner::Cross, Owner::of);
             if let Some((service, _)) = served.service {
                 self.meter.carried(owner, service, served.size);
                 self.meter.queued(served.arrived, service.start);
@@ -235,7 +238,8 @@ impl Link {
                     continue;
                 }
             };
-            let decided = served.frame.map(|frame| Decided { frame, verdict, feedback: served.feedback });
+            let feedback = served.feedback;
+            let decided = served.frame.map(|frame| Decided { frame: frame.number, verdict, feedback });
             self.decided.extend(decided);
         }
     }
@@ -268,7 +272,9 @@ impl Link {
         let rates = spec.rate_steps().starting_at(at);
         self.queue.change(at, rates.clone(), &spec.discipline(), self.sub_seed(QUEUE));
         self.shadow.change(at, rates.clone(), &spec.drop_tail(), 0);
-        self.meter.set_capacity(at, rates);
+        self.queue.police(spec.police);
+        self.shadow.police(spec.police);
+        self.meter.set_capacity(at, rates, spec.police.map(|policer| policer.rate));
         self.delay = spec.delay;
         self.traced_delay = spec.delay_trace.clone().map(|trace| TracedDelay::new(trace, at));
         self.loss = spec.loss;

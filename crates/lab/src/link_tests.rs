@@ -1,11 +1,14 @@
 use super::*;
 use crate::spec::Model;
 use headway_core::Rate;
-use headway_core::queue::{CodelConfig, QueueSpec, StepConfig};
+use headway_core::queue::{CodelConfig, Policer, QueueSpec, StepConfig};
 use headway_traffic::channel::{LossBursts, Outages};
 
 const START: Instant = Instant::from_ns(1_000_000_000);
 const MS10: Duration = Duration::from_ms(10);
+
+/// A frame that carries no TCP.
+const UDP: HostFrame = HostFrame { number: 0, is_tcp: false };
 
 fn spec() -> LinkSpec {
     LinkSpec { buffer: Some(Bytes::new(250_000)), ..LinkSpec::new(Rate::from_mbps(100.0), MS10) }
@@ -25,7 +28,7 @@ fn link(spec: &LinkSpec, cross: &[Cross]) -> Link {
 
 #[test]
 fn a_lone_packet_takes_serialisation_plus_delay() {
-    let verdict = link(&spec(), &[]).offer(START, 1500, false, None, 0);
+    let verdict = link(&spec(), &[]).offer(START, 1500, false, None, UDP);
     assert_eq!(verdict, delivered(START + MS10 + Duration::from_ns(123_040)));
 }
 
@@ -34,8 +37,8 @@ fn the_log_knows_how_long_packets_waited() {
     let mut link = link(&spec(), &[]);
     // Two packets at once every millisecond: the second waits for the 123.04 us of the first.
     for k in 0..10 {
-        link.offer(START + Duration::from_ms(k), 1500, false, None, 0);
-        link.offer(START + Duration::from_ms(k), 1500, false, None, 0);
+        link.offer(START + Duration::from_ms(k), 1500, false, None, UDP);
+        link.offer(START + Duration::from_ms(k), 1500, false, None, UDP);
     }
     link.advance(START + MS10);
     let interval = link.take_finished().unwrap();
@@ -49,7 +52,7 @@ fn loss_stays_within_three_sigma() {
     let mut link = link(&LinkSpec { loss: 0.01, ..spec() }, &[]);
     let n = 100_000;
     let lost = (0..n)
-        .filter(|k| link.offer(START + Duration::from_us(200) * *k, 1500, false, None, 0) == Verdict::Lost)
+        .filter(|k| link.offer(START + Duration::from_us(200) * *k, 1500, false, None, UDP) == Verdict::Lost)
         .count();
     let (mean, sigma) = (n as f64 * 0.01, (n as f64 * 0.01 * 0.99).sqrt());
     assert!((lost as f64 - mean).abs() < 3.0 * sigma, "{lost}");
@@ -60,9 +63,9 @@ fn packets_wait_for_the_end_of_an_outage() {
     let outages = Some(Outages::Listed(vec![(MS10, Duration::from_ms(30))]));
     let mut link = link(&LinkSpec { outages, ..spec() }, &[]);
     let finish = |at, end| delivered(START + end + MS10 + Duration::from_ns(at));
-    assert_eq!(link.offer(START, 1500, false, None, 0), finish(123_040, Duration::ZERO));
-    assert_eq!(link.offer(START + MS10, 1500, false, None, 0), finish(123_040, Duration::from_ms(40)));
-    assert_eq!(link.offer(START + MS10 * 2, 1500, false, None, 0), finish(246_080, Duration::from_ms(40)));
+    assert_eq!(link.offer(START, 1500, false, None, UDP), finish(123_040, Duration::ZERO));
+    assert_eq!(link.offer(START + MS10, 1500, false, None, UDP), finish(123_040, Duration::from_ms(40)));
+    assert_eq!(link.offer(START + MS10 * 2, 1500, false, None, UDP), finish(246_080, Duration::from_ms(40)));
     link.advance(START + MS10 * 2);
     assert!(link.take_finished().unwrap().capacity > link.take_finished().unwrap().capacity);
 }
@@ -73,7 +76,7 @@ fn bursts_lose_the_share_of_bad_times_in_which_they_lose() {
     let mut link = link(&LinkSpec { loss_bursts: Some(bursts), ..spec() }, &[]);
     let n = 500_000;
     let lost = (0..n)
-        .filter(|k| link.offer(START + Duration::from_us(200) * *k, 1500, false, None, 0) == Verdict::Lost)
+        .filter(|k| link.offer(START + Duration::from_us(200) * *k, 1500, false, None, UDP) == Verdict::Lost)
         .count();
     // 1000 bad times, whose lengths vary.
     assert!((lost as f64 / (n as f64 * 0.05) - 1.0).abs() < 0.15, "{lost}");
@@ -88,7 +91,7 @@ fn what_cross_traffic_leaves_is_what_the_log_says() {
         let mut delivered = 0u64;
         // Hosts send 20 Mb/s of their own.
         while at < end {
-            delivered += u64::from(matches!(link.offer(at, 1500, false, None, 0), Verdict::Deliver { .. }));
+            delivered += u64::from(matches!(link.offer(at, 1500, false, None, UDP), Verdict::Deliver { .. }));
             at += Duration::from_ns(615_200);
         }
         link.advance(end + Duration::from_ms(1000));
@@ -112,7 +115,7 @@ fn drops_are_blamed_on_the_one_who_filled_the_queue() {
     let mut link = link(&spec(), &[cross(Model::Cbr, 90.0)]);
     // 50 Mb/s of host traffic on top of 90 overflows a link of 100.
     for k in 0..20_000 {
-        link.offer(START + Duration::from_ns(246_080) * k, 1500, false, None, 0);
+        link.offer(START + Duration::from_ns(246_080) * k, 1500, false, None, UDP);
     }
     let mut sums = (0, 0, 0);
     while let Some(interval) = link.take_finished() {
@@ -137,11 +140,11 @@ fn drops_are_blamed_on_the_one_who_filled_the_queue() {
 #[test]
 fn a_shorter_delay_does_not_reorder() {
     let mut link = link(&spec(), &[]);
-    let Verdict::Deliver { at: first, .. } = link.offer(START, 1500, false, None, 0) else {
+    let Verdict::Deliver { at: first, .. } = link.offer(START, 1500, false, None, UDP) else {
         panic!("dropped")
     };
     link.set_link(START, &LinkSpec { delay: Duration::from_ms(1), ..spec() });
-    let Verdict::Deliver { at: second, .. } = link.offer(START, 1500, false, None, 0) else {
+    let Verdict::Deliver { at: second, .. } = link.offer(START, 1500, false, None, UDP) else {
         panic!("dropped")
     };
     assert!(second >= first);
@@ -168,7 +171,7 @@ fn a_discipline_marks_what_may_be_marked() {
     let step =
         QueueSpec::Step(StepConfig { threshold: Bytes::new(3_000).into(), limit: None, packets: None });
     let mut link = link(&LinkSpec { queue: Some(step), ..spec() }, &[]);
-    let mut offer = |ect| link.offer(START, 1500, ect, None, 0);
+    let mut offer = |ect| link.offer(START, 1500, ect, None, UDP);
     let marks: Vec<bool> =
         (0..4).map(|_| matches!(offer(true), Verdict::Deliver { marked: true, .. })).collect();
     assert_eq!(marks, [false, false, true, true]);
@@ -187,7 +190,7 @@ fn packets_that_wait_for_their_turn_leave_in_order_and_are_all_counted() {
     let (mut waiting, mut deliveries, mut dropped, mut marked) = (0u64, Vec::new(), 0u64, 0u64);
     for k in 0..20_000 {
         let at = START + Duration::from_ns(205_067) * k;
-        let verdict = link.offer(at, 1500, k % 2 == 0, None, 0);
+        let verdict = link.offer(at, 1500, k % 2 == 0, None, UDP);
         assert_eq!(verdict, Verdict::Pending);
         waiting += 1;
         while let Some(Decided { verdict, .. }) = link.decided() {
@@ -222,7 +225,7 @@ fn packets_and_log_follow_rates_that_change() {
     // Half of the packet is left when the rate falls to a tenth.
     let begin = START + Duration::from_ms(15) - Duration::from_ns(61_520);
     assert_eq!(
-        link.offer(begin, 1500, false, None, 0),
+        link.offer(begin, 1500, false, None, UDP),
         delivered(begin + MS10 + Duration::from_ns(61_520 * 11))
     );
     link.advance(START + Duration::from_ms(40));
@@ -231,7 +234,10 @@ fn packets_and_log_follow_rates_that_change() {
     // Set again, the times count from then.
     link.set_link(START + Duration::from_ms(40), &spec);
     let later = START + Duration::from_ms(50);
-    assert_eq!(link.offer(later, 1500, false, None, 0), delivered(later + MS10 + Duration::from_ns(123_040)));
+    assert_eq!(
+        link.offer(later, 1500, false, None, UDP),
+        delivered(later + MS10 + Duration::from_ns(123_040))
+    );
 }
 
 #[test]
@@ -239,7 +245,72 @@ fn the_delay_follows_its_trace() {
     let trace = serde_json::from_str(r#"[["0 s", "10 ms"], ["1 s", "30 ms"]]"#).unwrap();
     let mut link = link(&LinkSpec { delay_trace: Some(trace), ..spec() }, &[]);
     let sent = Duration::from_ns(123_040);
-    assert_eq!(link.offer(START, 1500, false, None, 0), delivered(START + sent + MS10));
+    assert_eq!(link.offer(START, 1500, false, None, UDP), delivered(START + sent + MS10));
     let later = START + Duration::from_ms(1_000);
-    assert_eq!(link.offer(later, 1500, false, None, 0), delivered(later + sent + MS10 * 3));
+    assert_eq!(link.offer(later, 1500, false, None, UDP), delivered(later + sent + MS10 * 3));
+}
+
+/// Returns the intervals of `link` that have ended.
+fn finished(link: &mut Link) -> Vec<Interval> {
+    std::iter::from_fn(|| link.take_finished()).collect()
+}
+
+#[test]
+fn a_policer_lets_a_burst_pass_and_then_its_rate() {
+    let policer = Policer { rate: Rate::from_mbps(12.304), burst: Bytes::new(10 * 1538) };
+    let mut link = link(&LinkSpec { police: Some(policer), ..spec() }, &[]);
+    let mut offer = |ms: u64| {
+        let at = START + Duration::from_ms(ms as i64);
+        (0..100).filter(|_| link.offer(at, 1500, false, None, UDP) != Verdict::Dropped).count()
+    };
+    // 12.304 Mb/s are a packet of 1538 bytes each millisecond; the bucket holds ten.
+    assert_eq!([offer(0), offer(1), offer(8), offer(100)], [10, 1, 7, 10]);
+    link.advance(START + Duration::from_ms(120));
+    let log = finished(&mut link);
+    assert_eq!(log.iter().map(|i| i.host_drops).sum::<u64>(), 400 - 28);
+    // What can pass in the long run is the policer's rate.
+    assert!(log.iter().all(|i| i.capacity == policer.rate), "{log:?}");
+    // A bucket that stays the same keeps its tokens, and another one is full.
+    let begin = START + Duration::from_ms(120);
+    let left = |link: &mut Link| {
+        (0..100).filter(|_| link.offer(begin, 1500, false, None, UDP) != Verdict::Dropped).count()
+    };
+    assert_eq!(left(&mut link), 10);
+    link.set_link(begin, &LinkSpec { loss: 0.1, police: Some(policer), ..spec() });
+    assert_eq!(left(&mut link), 0);
+    link.set_link(
+        begin,
+        &LinkSpec { police: Some(Policer { burst: Bytes::new(3 * 1538), ..policer }), ..spec() },
+    );
+    assert_eq!(left(&mut link), 3);
+}
+
+#[test]
+fn cross_traffic_takes_tokens_of_the_policer_too() {
+    let policer = Policer { rate: Rate::from_mbps(10.0), burst: Bytes::new(30_000) };
+    let mut link = link(&LinkSpec { police: Some(policer), ..spec() }, &[cross(Model::Cbr, 30.0)]);
+    link.advance(START + Duration::from_ms(10_000));
+    let log = finished(&mut link);
+    let sent: u64 = log.iter().map(|i| i.cross_bits).sum();
+    // 10 s at 10 Mb/s and the bucket, to a packet.
+    let expected = 100_000_000 + 30_000 * 8;
+    assert!(sent.abs_diff(expected) <= 2 * 1538 * 8, "{sent}");
+    // Nobody else was there, so no drop is the hosts' fault.
+    assert_eq!(log.iter().map(|i| i.cross_drops_due_to_hosts).sum::<u64>(), 0);
+}
+
+#[test]
+fn tcp_of_the_hosts_is_counted_apart() {
+    for queue in [None, Some(QueueSpec::Codel(CodelConfig::default()))] {
+        let mut link = link(&LinkSpec { queue, ..spec() }, &[]);
+        for k in 0..90 {
+            let frame = HostFrame { number: k, is_tcp: k % 3 == 0 };
+            link.offer(START + Duration::from_us(200) * i64::from(k), 1500, false, None, frame);
+        }
+        link.advance(START + Duration::from_ms(100));
+        let log = finished(&mut link);
+        let sum = |bits: fn(&Interval) -> u64| log.iter().map(bits).sum::<u64>();
+        assert_eq!(sum(|i| i.host_bits), 90 * 1538 * 8);
+        assert_eq!(sum(|i| i.host_tcp_bits), 30 * 1538 * 8);
+    }
 }

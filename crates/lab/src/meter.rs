@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use headway_core::{Bytes, Duration, Instant, Rate, RateSteps};
 
-use crate::queue::{Service, unscale};
+use crate::queue::{HostFrame, Service, unscale};
 use crate::truth::Interval;
 use crate::wire::Changed;
 
@@ -16,10 +16,19 @@ pub const VERY_LATE: Duration = Duration::from_ms(1);
 /// The owner of a packet on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owner {
-    /// A packet of the two hosts.
+    /// A packet of the two hosts, other than TCP.
     Host,
+    /// A TCP segment of the two hosts.
+    Tcp,
     /// A packet of the cross traffic.
     Cross,
+}
+
+impl Owner {
+    /// Returns the owner of a host's frame.
+    pub fn of(frame: HostFrame) -> Owner {
+        if frame.is_tcp { Owner::Tcp } else { Owner::Host }
+    }
 }
 
 /// The open intervals of one direction.
@@ -27,6 +36,8 @@ pub enum Owner {
 pub struct Meter {
     length: u64,
     capacity: RateSteps,
+    /// The rate of a policer before the queue, which is the capacity where it is lower.
+    policed: Option<Rate>,
     /// Number of the first open interval since the epoch; intervals start at whole multiples of their length.
     first: u64,
     open: VecDeque<Open>,
@@ -45,7 +56,13 @@ impl Meter {
     /// Creates a meter whose first interval contains `start`.
     pub fn new(start: Instant, length: Duration, capacity: RateSteps) -> Meter {
         let length = length.ns().max(1) as u64;
-        Meter { length, capacity, first: start.ns() / length, open: VecDeque::new(), logs_delays: false }
+        let first = start.ns() / length;
+        Meter { length, capacity, policed: None, first, open: VecDeque::new(), logs_delays: false }
+    }
+
+    /// Returns this meter for a link with a policer of this rate before its queue.
+    pub fn policed_at(self, policed: Option<Rate>) -> Meter {
+        Meter { policed, ..self }
     }
 
     /// Turns on logging of every packet's queueing delay.
@@ -53,19 +70,21 @@ impl Meter {
         self.logs_delays = true;
     }
 
-    /// Changes the link's capacity from `at` on.
-    pub fn set_capacity(&mut self, at: Instant, capacity: RateSteps) {
+    /// Changes the link's capacity and the rate of its policer from `at` on.
+    pub fn set_capacity(&mut self, at: Instant, capacity: RateSteps, policed: Option<Rate>) {
         let length = self.length;
         self.at(at);
         for open in &mut self.open {
             let start = open.interval.start;
             let end = start + Duration::from_ns(length as i64);
             let old = at.ns().saturating_sub(start.ns()).min(length) as f64 / length as f64;
-            let new = capacity.mean(start.max(at), end).bps_f64();
+            let new = capacity.mean(start.max(at), end);
+            let new = policed.map_or(new, |policed| new.min(policed)).bps_f64();
             let mean = open.interval.capacity.bps_f64() * old + new * (1.0 - old);
             open.interval.capacity = Rate::from_bps_f64(mean);
         }
         self.capacity = capacity;
+        self.policed = policed;
     }
 
     /// Counts a packet of `size` that occupies the wire, with its bits spread over the intervals in which they are
@@ -172,6 +191,10 @@ impl Meter {
         let interval = &mut self.slot(number).interval;
         match owner {
             Owner::Host => interval.host_bits += bits,
+            Owner::Tcp => {
+                interval.host_bits += bits;
+                interval.host_tcp_bits += bits;
+            }
             Owner::Cross => interval.cross_bits += bits,
         }
     }
@@ -187,7 +210,9 @@ impl Meter {
         while self.open.len() <= index {
             let start = Instant::from_ns((self.first + self.open.len() as u64) * self.length);
             let length = Duration::from_ns(self.length as i64);
-            let interval = Interval::empty(start, length, self.capacity.mean(start, start + length));
+            let capacity = self.capacity.mean(start, start + length);
+            let capacity = self.policed.map_or(capacity, |policed| capacity.min(policed));
+            let interval = Interval::empty(start, length, capacity);
             self.open.push_back(Open { interval, max_backlog: 0, delays: Vec::new() });
         }
         &mut self.open[index]
@@ -266,7 +291,7 @@ mod tests {
     #[test]
     fn a_change_of_capacity_is_averaged_in_its_interval() {
         let mut meter = Meter::new(at(100), MS10, constant(1.0));
-        meter.set_capacity(at(115), constant(3.0));
+        meter.set_capacity(at(115), constant(3.0), None);
         let rates: Vec<u64> = (0..3).map(|_| meter.take_finished(at(200)).unwrap().capacity.bps()).collect();
         assert_eq!(rates, [1_000_000, 2_000_000, 3_000_000]);
     }

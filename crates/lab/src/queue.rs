@@ -3,10 +3,11 @@
 use std::collections::VecDeque;
 
 use headway_core::explicit::{Header, Record};
-use headway_core::queue::{self, Backlog, Discipline, QueueSpec, Verdict};
+use headway_core::queue::{self, Backlog, Discipline, Policer, QueueSpec, TokenBucket, Verdict};
 use headway_core::units::WIRE_OVERHEAD;
 use headway_core::{Bytes, Duration, Instant, Rate, RateSteps};
 
+pub use crate::waiting::HostFrame;
 use crate::waiting::{Packet, Waiting};
 
 const NS: u64 = 1_000_000_000;
@@ -37,8 +38,8 @@ pub struct Accepted {
 /// The result of judging a packet at its departure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Served {
-    /// The number of a host's frame; `None` for cross traffic.
-    pub frame: Option<u32>,
+    /// A host's frame; `None` for cross traffic.
+    pub frame: Option<HostFrame>,
     /// On the wire.
     pub size: Bytes,
     /// When it arrived.
@@ -50,11 +51,13 @@ pub struct Served {
 }
 
 /// A queue that drains at a rate that may change and whose discipline marks and drops: a FIFO, or one for each class of
-/// packets.
+/// packets. There may be a policer before it.
 ///
 /// Its backlog counts all bytes that have not left yet, including the rest of the packet in service.
 #[derive(Clone, Debug)]
 pub struct Queue {
+    /// Drops on arrival what exceeds its rate.
+    policer: Option<(Policer, TokenBucket)>,
     wire: Wire,
     discipline: queue::Queue,
     /// What the discipline was built from.
@@ -72,12 +75,20 @@ impl Queue {
     pub fn new(start: Instant, rates: RateSteps, spec: &QueueSpec, seed: u64) -> Queue {
         let discipline = spec.build_at(start, Some(first(&rates)), seed);
         Queue {
+            policer: None,
             discipline: prepared(discipline, &rates),
             spec: spec.clone(),
             wire: Wire { rates, free: 0, part: 0, switch: 0, old_rate: 0 },
             finishes: VecDeque::new(),
             waiting: Waiting::default(),
             records: Vec::new(),
+        }
+    }
+
+    /// Replaces the policer before the queue; one that stays the same keeps its tokens, and another is full.
+    pub fn police(&mut self, policer: Option<Policer>) {
+        if self.policer.as_ref().map(|(policer, _)| *policer) != policer {
+            self.policer = policer.map(|policer| (policer, TokenBucket::new(policer.rate, policer.burst)));
         }
     }
 
@@ -153,6 +164,7 @@ impl Queue {
 
     /// Replaces this queue's contents by a copy of `other`'s.
     pub fn follow(&mut self, other: &Queue) {
+        self.policer.clone_from(&other.policer);
         self.wire = other.wire.clone();
         self.finishes.clone_from(&other.finishes);
         for packet in other.waiting.in_order() {
@@ -161,7 +173,7 @@ impl Queue {
     }
 
     /// Accepts a packet of `size` on the wire that arrives at `now`, ECN-capable or not (`ect`), with a congestion header and
-    /// the number of its flow or without; `None` if it is dropped. `frame` is the number of a host's frame, `None` for cross traffic.
+    /// the number of its flow or without; `None` if it is dropped. `frame` is a host's, `None` for cross traffic.
     ///
     /// Arrival times must not decrease, and all departures up to `now` must have been served.
     pub fn push(
@@ -170,8 +182,13 @@ impl Queue {
         size: Bytes,
         ect: bool,
         header: Option<(&Header, u32)>,
-        frame: Option<u32>,
+        frame: Option<HostFrame>,
     ) -> Option<Accepted> {
+        if let Some((_, bucket)) = &mut self.policer
+            && !bucket.conforms(now, size)
+        {
+            return None;
+        }
         let backlog = self.backlog_seen(now);
         let (flow, header) = header.map(|(header, flow)| (flow, *header)).unzip();
         let mut seen = header;

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use headway_core::explicit::{OPTION_KIND, PROTOCOL};
 use headway_core::mistake::check;
-use headway_core::queue::{DropTailConfig, QueueSpec};
+use headway_core::queue::{DropTailConfig, Policer, QueueSpec};
 use headway_core::{Bytes, Duration, Mistake, Rate, RateSteps};
 use headway_traffic::channel::{DelayTrace, EcnField, Jitter, LossBursts, Outages};
 use serde::{Deserialize, Serialize};
@@ -111,6 +111,10 @@ pub struct LinkSpec {
     /// Queue discipline, limited to `buffer` unless it has a limit of its own; default drop-tail.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<QueueSpec>,
+    /// A policer before the queue, which drops what exceeds its rate after a burst, of hosts and of cross traffic;
+    /// default none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub police: Option<Policer>,
     /// Probability that a host packet is lost on the wire, at least 0 and less than 1; default 0.
     #[serde(default, deserialize_with = "headway_core::units::share::deserialize")]
     pub loss: f64,
@@ -235,6 +239,7 @@ impl LinkSpec {
             reordering: false,
             buffer: None,
             queue: None,
+            police: None,
             loss: 0.0,
             loss_bursts: None,
             duplicate: 0.0,
@@ -489,6 +494,9 @@ const TAKEN_PROTOCOLS: [u8; 10] = [0, 1, 2, 6, 17, 43, 44, 58, 59, 60];
 pub(crate) const MIN_RATE: Rate = Rate::from_bps(1_000);
 /// The single-threaded emulator cannot keep up with more, by far.
 pub(crate) const MAX_RATE: Rate = Rate::from_bps(10_000_000_000);
+/// The largest bucket of a policer, as in scenarios.
+const MAX_BURST: Bytes = Bytes::new(2_000_000_000);
+const BURST_RULE: &str = "must hold one packet of the MTU (plus 38 bytes) and be at most 2 GB";
 pub(crate) const RATE_RULE: &str = "must lie between 1 kb/s and 10 Gb/s";
 
 pub(crate) fn check_link(table: &str, link: &LinkSpec, mtu: u32) -> Result<(), Mistake> {
@@ -525,6 +533,11 @@ pub(crate) fn check_link(table: &str, link: &LinkSpec, mtu: u32) -> Result<(), M
     }
     let sorts = link.queue.as_ref().is_some_and(QueueSpec::sorts_by_label);
     check("queue.kind", !sorts, "labs have neither `dualpi2` nor `fq-codel`; the simulator has both")?;
+    if let Some(policer) = link.police {
+        check("police.rate", allowed.contains(&policer.rate), RATE_RULE)?;
+        let burst = wire_size(u64::from(mtu))..=MAX_BURST;
+        check("police.burst", burst.contains(&policer.burst), BURST_RULE)?;
+    }
     for (key, share) in [("loss", link.loss), ("duplicate", link.duplicate), ("corrupt", link.corrupt)] {
         check(key, (0.0..1.0).contains(&share), "must be at least 0 and less than 1")?;
     }

@@ -116,6 +116,16 @@ fn mistakes_name_file_line_and_key() {
             "queue = { kind = \"xcp\", police = 65537 }\ndelay",
             "x.toml, line 6: `forward.queue.police`: must be from 1 to 65536",
         ),
+        (
+            "delay",
+            "police = { rate = \"5 Mb/s\", burst = \"1 kB\" }\ndelay",
+            "x.toml, line 6: `forward.police.burst`: must hold one packet of the MTU",
+        ),
+        (
+            "delay",
+            "police = { rate = \"0 Mb/s\", burst = \"10 kB\" }\ndelay",
+            "x.toml, line 6: `forward.police.rate`: must lie between 1 kb/s and 10 Gb/s",
+        ),
     ];
     for (from, to, expected) in cases {
         let text = GOOD.replacen(from, to, 1);

@@ -17,7 +17,7 @@ pub struct Interval {
     pub start: Instant,
     /// Length.
     pub length: Duration,
-    /// Rate of the link, averaged over the interval.
+    /// Rate of the link, or of its policer if lower, averaged over the interval.
     pub capacity: Rate,
     /// Bits of cross traffic that arrived at the queue.
     pub cross_offered_bits: u64,
@@ -25,6 +25,8 @@ pub struct Interval {
     pub cross_bits: u64,
     /// Bits of host packets sent over the wire.
     pub host_bits: u64,
+    /// The part of them in TCP segments.
+    pub host_tcp_bits: u64,
     /// Host packets that the queue dropped.
     pub host_drops: u64,
     /// Host packets that the queue marked CE.
@@ -65,7 +67,7 @@ pub struct Interval {
 /// The first line of a truth file.
 pub(crate) const HEADER: &str = "direction,start_ns,length_ns,capacity_bps,cross_offered_bps,cross_bits,free_bps,host_bits,\
 host_drops,host_lost,host_missed,cross_drops,cross_drops_due_to_hosts,max_queue_bytes,\
-queued,queued_ns,max_queued_ns,released,late_250us,late_1ms,max_late_ns,host_marks,host_copies,host_damaged,delays_us";
+queued,queued_ns,max_queued_ns,released,late_250us,late_1ms,max_late_ns,host_marks,host_copies,host_damaged,host_tcp_bits,delays_us";
 
 impl Interval {
     /// Returns an interval in which nothing happened.
@@ -97,7 +99,7 @@ impl Interval {
         // Writing to a string cannot fail.
         let _ = write!(
             out,
-            "{lane},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},",
+            "{lane},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},",
             self.start.ns(),
             self.length.ns(),
             self.capacity.bps(),
@@ -121,6 +123,7 @@ impl Interval {
             self.host_marks,
             self.host_copies,
             self.host_damaged,
+            self.host_tcp_bits,
         );
         for (index, (delay, packets)) in self.delays.iter().enumerate() {
             let space = if index > 0 { " " } else { "" };
@@ -132,15 +135,16 @@ impl Interval {
     /// Reads a line back as the name of the lane and the interval.
     pub(crate) fn read_csv(line: &str) -> Option<(&str, Interval)> {
         let (lane, rest) = line.split_once(',')?;
-        let mut fields = [0u64; 23];
+        let mut fields = [0u64; 24];
         let mut values = rest.split(',');
         for field in &mut fields {
             *field = values.next()?.parse().ok()?;
         }
         let [start, length, capacity, offered, cross_bits, _free, rest @ ..] = fields;
         let [host_bits, host_drops, host_lost, host_missed, cross_drops, due, max_queue, ..] = rest;
-        let [.., queued, queued_time, max_queued_time, released, late, very_late, max_late, _, _, _] = rest;
-        let [.., host_marks, host_copies, host_damaged] = rest;
+        let [.., queued, queued_time, max_queued_time, released, late, very_late, max_late, _, _, _, _] =
+            rest;
+        let [.., host_marks, host_copies, host_damaged, host_tcp_bits] = rest;
         let delays = values.next()?.split_ascii_whitespace().map(|bin| {
             let (delay, packets) = bin.split_once(':')?;
             Some((delay.parse().ok()?, packets.parse().ok()?))
@@ -153,6 +157,7 @@ impl Interval {
             cross_offered_bits: (offered as f64 * length.secs_f64()).round() as u64,
             cross_bits,
             host_bits,
+            host_tcp_bits,
             host_drops,
             host_marks,
             host_lost,
@@ -252,6 +257,13 @@ impl Truth {
         self.mean(direction, from, to, |i| i.host().bps_f64()).map(Rate::from_bps_f64)
     }
 
+    /// Returns the mean rate that neither cross traffic nor TCP of the hosts used in the window; `None` if the log does
+    /// not cover all of it.
+    pub fn free_beside_tcp_between(&self, direction: Direction, from: Instant, to: Instant) -> Option<Rate> {
+        let used = |i: &Interval| (i.cross_bits + i.host_tcp_bits) as f64 / i.length.secs_f64();
+        self.mean(direction, from, to, |i| i.capacity.bps_f64() - used(i)).map(Rate::from_bps_f64)
+    }
+
     /// Returns the mean capacity; `None` if the log does not cover all of the window.
     pub fn capacity_between(&self, direction: Direction, from: Instant, to: Instant) -> Option<Rate> {
         self.mean(direction, from, to, |i| i.capacity.bps_f64()).map(Rate::from_bps_f64)
@@ -322,6 +334,7 @@ mod tests {
             cross_bits,
             cross_offered_bits: cross_bits,
             host_bits: 1_000,
+            host_tcp_bits: 400,
             cross_drops: 3,
             cross_drops_due_to_hosts: 2,
             max_queue: Bytes::new(4_000),
@@ -370,6 +383,16 @@ mod tests {
         assert_eq!(free(5, 15), Some(50.0));
         assert_eq!(free(12, 18), Some(40.0));
         assert_eq!(free(5, 12), Some((5.0 * 60.0 + 2.0 * 40.0) / 7.0).map(|m: f64| (m * 1e6).round() / 1e6));
+    }
+
+    #[test]
+    fn tcp_of_the_hosts_may_count_as_used() {
+        // Of 100 Mb/s cross traffic leaves 60 in the first interval and 40 in the second; TCP sends 400 bits in each.
+        let free =
+            |from, to| truth().free_beside_tcp_between(Direction::Forward, at(from), at(to)).map(Rate::bps);
+        assert_eq!(free(0, 10), Some(60_000_000 - 40_000));
+        assert_eq!(free(5, 15), Some(50_000_000 - 40_000));
+        assert_eq!(free(20, 31), None);
     }
 
     #[test]

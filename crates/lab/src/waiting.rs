@@ -6,6 +6,15 @@ use headway_core::explicit::Header;
 use headway_core::queue::CLASSES;
 use headway_core::{Bytes, Instant};
 
+/// A frame of a host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HostFrame {
+    /// Its number.
+    pub number: u32,
+    /// Whether it carries TCP.
+    pub is_tcp: bool,
+}
+
 /// A packet that waits.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Packet {
@@ -20,8 +29,8 @@ pub(crate) struct Packet {
     pub(crate) header: Option<Header>,
     /// Of a packet with a header.
     pub(crate) flow: Option<u32>,
-    /// The number of a host's frame; `None` for cross traffic.
-    pub(crate) frame: Option<u32>,
+    /// A host's frame; `None` for cross traffic.
+    pub(crate) frame: Option<HostFrame>,
 }
 
 /// Waiting packets by class; a discipline without classes has all in the first.

@@ -23,7 +23,7 @@ pub use dilate::MAX_DILATION;
 pub use error::Error;
 pub use kernel_queue::KernelQueue;
 pub use model::{
-    Buffer, BufferSize, EcnMode, FlowSpec, HostSpec, LinkSpec, MeasureSpec, Police, ProgramSpec, Scenario,
+    Buffer, BufferSize, EcnMode, FlowSpec, HostSpec, LinkSpec, MeasureSpec, ProgramSpec, Scenario,
     TrafficSpec, Wire,
 };
 pub use route::{Direction, Topology};

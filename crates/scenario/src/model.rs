@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use headway_core::measure::Method;
-use headway_core::queue::{DropTailConfig, QueueSpec};
+use headway_core::queue::{DropTailConfig, Policer, QueueSpec};
 use headway_core::units::WIRE_OVERHEAD;
 use headway_core::{Bytes, Duration, Instant, Rate, RateSteps};
 use serde::{Deserialize, Deserializer};
@@ -133,7 +133,7 @@ pub struct LinkSpec {
     #[serde(default)]
     pub ack_filter: bool,
     /// Policer that drops excess packets at arrival; default none.
-    pub police: Option<Police>,
+    pub police: Option<Policer>,
     /// Whether packets, whatever their flow, take turns over this link and the others like it between the same nodes; default
     /// no: a path takes the first one.
     #[serde(default)]
@@ -169,16 +169,6 @@ pub struct Wire {
     pub jitter: Jitter,
     /// Whether jitter may reorder packets.
     pub reordering: bool,
-}
-
-/// The token bucket of a policer.
-#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Police {
-    /// Long-run rate, counting wire bytes.
-    pub rate: Rate,
-    /// Bucket size, in wire bytes.
-    pub burst: Bytes,
 }
 
 /// The limit of a queue.

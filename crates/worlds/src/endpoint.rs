@@ -2,8 +2,9 @@
 
 use std::ffi::OsString;
 use std::io::{Read as _, Write as _};
+use std::iter;
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::channel;
@@ -11,7 +12,9 @@ use std::thread;
 use std::time::{Duration as Span, SystemTime, UNIX_EPOCH};
 
 use crate::error::{Context as _, Error};
-use headway_core::{Duration, Instant};
+use headway_core::{Bytes, Duration, Instant};
+use headway_traffic::distribution::{Lognormal, exponential};
+use headway_traffic::random;
 use headway_uml::tcp_info::TcpInfo;
 use nix::sys::socket::{setsockopt, sockopt};
 use serde::{Deserialize, Serialize};
@@ -70,6 +73,33 @@ pub(crate) struct PlannedFlow {
     pub(crate) start: Duration,
     pub(crate) stop: Option<Duration>,
     pub(crate) size: Option<u64>,
+    pub(crate) demand: Demand,
+}
+
+/// What the application of a flow has to send, within its size.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Demand {
+    /// As much as TCP takes.
+    Greedy,
+    /// Chunks of payload, with a pause after each, from the time at which all of it is acknowledged.
+    Chunks {
+        /// Payload of each, at least a byte.
+        chunk: Bytes,
+        /// Time until the next one.
+        pause: Duration,
+    },
+    /// In place of one flow, flows that arrive as a Poisson process, each with a connection of its own and a lognormal
+    /// size.
+    Arrivals {
+        /// Mean number of arrivals per second, above 0.
+        per_second: f64,
+        /// Mean payload of a flow.
+        mean: Bytes,
+        /// Standard deviation of the logarithm of the payload, at least 0.
+        spread: f64,
+        /// Seed of times and sizes.
+        seed: u64,
+    },
 }
 
 impl PlannedFlow {
@@ -133,6 +163,12 @@ const BUFFERS: [(&str, &str); 2] =
 
 /// By default the kernel accepts ECN but does not request it.
 const REQUEST_ECN: (&str, &str) = ("tcp_ecn", "1");
+
+/// How often a sender looks whether all of a chunk is acknowledged.
+const ACKNOWLEDGED_CHECK: Span = Span::from_millis(1);
+/// Flows of a group that are alive at the same time; later arrivals wait, so that an overloaded path does not exhaust the
+/// host.
+const MAX_ALIVE: usize = 100;
 
 /// The line that an end prints when it is ready.
 pub(crate) const READY: &str = "ready";
@@ -273,9 +309,15 @@ struct Sending {
 fn send(plan: &Plan, ended: &Arc<AtomicBool>) -> Result<Vec<Sample>, Error> {
     let streams = connect_all(plan)?;
     let begin = ready()?;
+    for (index, flow) in plan.flows.iter().enumerate().filter(|(_, flow)| plan.has(flow)) {
+        if let Some(draws) = draws(&flow.demand, index as u64) {
+            let (plan, flow) = (plan.clone(), flow.clone());
+            thread::spawn(move || arrive(&plan, index, &flow, begin, draws));
+        }
+    }
     let mut flows = Vec::new();
     for (flow, stream) in plan.flows.iter().zip(streams) {
-        let sending = stream.map(|stream| Arc::new(Sending { stream, finished: AtomicU64::new(0) }));
+        let sending = stream.map(|stream| Arc::new(Sending::new(stream)));
         flows.push(sending.clone());
         let (Some(sending), flow) = (sending, flow.clone()) else { continue };
         thread::spawn(move || {
@@ -309,13 +351,55 @@ fn switch_when_told(flows: &[Option<Arc<Sending>>]) -> Result<(), Error> {
     Ok(())
 }
 
+/// Returns the gaps before the flows of group `index` and their payloads, if they come and go.
+fn draws(demand: &Demand, index: u64) -> Option<impl Iterator<Item = (Duration, u64)> + Send + use<>> {
+    let Demand::Arrivals { per_second, mean, spread, seed } = *demand else { return None };
+    let mut rng = random::generator(seed, "arrivals", index);
+    let sizes = Lognormal::with_mean(mean.get() as f64, spread);
+    Some(iter::from_fn(move || {
+        let gap = Duration::from_secs_f64(exponential(&mut rng) / per_second);
+        Some((gap, sizes.sample(&mut rng).max(1.0) as u64))
+    }))
+}
+
+/// Starts flows in place of `flow`, as long as the process lives.
+fn arrive(
+    plan: &Plan,
+    index: usize,
+    flow: &PlannedFlow,
+    begin: Instant,
+    draws: impl Iterator<Item = (Duration, u64)>,
+) {
+    let alive = Arc::new(());
+    let mut next = flow.start;
+    for (gap, size) in draws {
+        next += gap;
+        thread::sleep((begin + next - now()).to_std());
+        while Arc::strong_count(&alive) > MAX_ALIVE {
+            thread::sleep(ACKNOWLEDGED_CHECK);
+        }
+        let one = PlannedFlow { start: next, size: Some(size), demand: Demand::Greedy, ..flow.clone() };
+        let (plan, alive) = (plan.clone(), Arc::clone(&alive));
+        thread::spawn(move || {
+            // A flow that cannot connect is one less.
+            if let Ok(stream) = connect(&plan, index, &one) {
+                let _ = Sending::new(stream).fill(&one, begin);
+            }
+            drop(alive);
+        });
+    }
+}
+
 /// Opens all connections at once, ahead of the flows' start times, so that handshakes do not delay the first
-/// segments. Flows of other ends have no connection.
+/// segments. Flows of other ends have no connection, and those that come and go open theirs when they come.
 fn connect_all(plan: &Plan) -> Result<Vec<Option<TcpStream>>, Error> {
     thread::scope(|scope| {
         let flows = plan.flows.iter().enumerate();
         let threads: Vec<_> = flows
-            .map(|(index, flow)| plan.has(flow).then(|| scope.spawn(move || connect(plan, index, flow))))
+            .map(|(index, flow)| {
+                let stays = !matches!(flow.demand, Demand::Arrivals { .. });
+                (plan.has(flow) && stays).then(|| scope.spawn(move || connect(plan, index, flow)))
+            })
             .collect();
         let failed = |_| Error::Unsupported("a thread failed".to_owned());
         let join = |thread: thread::ScopedJoinHandle<'_, _>| thread.join().map_err(failed)?;
@@ -337,19 +421,48 @@ fn connect(plan: &Plan, index: usize, flow: &PlannedFlow) -> Result<TcpStream, E
 }
 
 impl Sending {
+    fn new(stream: TcpStream) -> Sending {
+        Sending { stream, finished: AtomicU64::new(0) }
+    }
+
     /// Writes from start to stop, or until the size is reached, and waits until the receiver has everything.
     fn fill(&self, flow: &PlannedFlow, begin: Instant) -> std::io::Result<()> {
         thread::sleep((begin + flow.start - now()).to_std());
+        let (chunk, pause) = match flow.demand {
+            Demand::Chunks { chunk, pause } => (chunk.get(), pause),
+            _ => (u64::MAX, Duration::ZERO),
+        };
         let buffer = vec![0; 1 << 16];
-        let mut left = flow.size.unwrap_or(u64::MAX);
+        let (mut left, mut of_chunk) = (flow.size.unwrap_or(u64::MAX), chunk);
         while left > 0 && flow.stop.is_none_or(|stop| now() < begin + stop) {
-            let part = buffer.len().min(usize::try_from(left).unwrap_or(usize::MAX));
-            left -= (&self.stream).write(&buffer[..part])? as u64;
+            let part = buffer.len().min(usize::try_from(left.min(of_chunk)).unwrap_or(usize::MAX));
+            let written = (&self.stream).write(&buffer[..part])? as u64;
+            (left, of_chunk) = (left - written, of_chunk - written);
+            if of_chunk == 0 {
+                self.wait_until_acknowledged()?;
+                thread::sleep(pause.to_std());
+                of_chunk = chunk;
+            }
         }
         self.stream.shutdown(std::net::Shutdown::Write)?;
         (&self.stream).read_to_end(&mut Vec::new())?;
         self.finished.store((now() - begin).ns().unsigned_abs(), Ordering::Relaxed);
         Ok(())
+    }
+
+    /// Waits until the receiver has acknowledged all that was written.
+    fn wait_until_acknowledged(&self) -> std::io::Result<()> {
+        loop {
+            let mut waiting: libc::c_int = 0;
+            // SAFETY: the request writes one integer, which is valid.
+            if unsafe { libc::ioctl(self.stream.as_raw_fd(), libc::TIOCOUTQ, &raw mut waiting) } < 0 {
+                return Err(std::io::Error::last_os_error());
+            }
+            if waiting == 0 {
+                return Ok(());
+            }
+            thread::sleep(ACKNOWLEDGED_CHECK);
+        }
     }
 
     fn counters(&self) -> Counters {
@@ -374,4 +487,23 @@ impl Sending {
 pub(crate) fn now() -> Instant {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Instant::ZERO + Duration::from(since)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flows_that_come_and_go_offer_their_load() {
+        let demand = Demand::Arrivals { per_second: 50.0, mean: Bytes::new(100_000), spread: 1.0, seed: 3 };
+        let drawn: Vec<(Duration, u64)> = draws(&demand, 0).unwrap().take(20_000).collect();
+        let time: Duration = drawn.iter().map(|(gap, _)| *gap).sum();
+        let bytes: u64 = drawn.iter().map(|(_, size)| size).sum();
+        // 400 s on average, with a standard deviation of 1 / sqrt(20 000); sizes vary by 1.3 of their mean.
+        assert!((time.secs_f64() / 400.0 - 1.0).abs() < 4.0 * 0.0071, "{time}");
+        assert!((bytes as f64 / 2e9 - 1.0).abs() < 4.0 * 1.31 * 0.0071, "{bytes}");
+        assert_eq!(drawn[..9], draws(&demand, 0).unwrap().take(9).collect::<Vec<_>>());
+        assert_ne!(drawn[0], draws(&demand, 1).unwrap().next().unwrap());
+        assert!(draws(&Demand::Greedy, 0).is_none());
+    }
 }

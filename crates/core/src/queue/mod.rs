@@ -40,7 +40,7 @@ pub use red::{ADAPTATION, Red, RedConfig};
 pub use spec::{Queue, QueueSpec, QueueSpecError};
 pub use step::{Step, StepConfig};
 pub use stepped_server::SteppedServer;
-pub use token_bucket::{Shaper, TokenBucket};
+pub use token_bucket::{Policer, Shaper, TokenBucket};
 
 /// The queue that a packet finds on arrival.
 #[derive(Clone, Copy, Debug)]

@@ -78,6 +78,22 @@ fn default_packet() -> Bytes {
 }
 
 impl RedConfig {
+    /// Returns RED with these thresholds and defaults for the rest.
+    pub fn between(min: Bytes, max: Bytes) -> RedConfig {
+        RedConfig {
+            min,
+            max,
+            probability: default_probability(),
+            adaptive: false,
+            adaptation: default_adaptation(),
+            ecn: default_ecn(),
+            burst: None,
+            packet: default_packet(),
+            limit: None,
+            packets: None,
+        }
+    }
+
     /// Checks the parameters.
     pub(super) fn validate(&self) -> Result<(), QueueSpecError> {
         require(self.max > self.min, "max", "must be above `min`")?;

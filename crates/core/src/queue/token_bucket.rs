@@ -1,10 +1,22 @@
 //! Token bucket: passes bursts and enforces the long-run rate exactly (wan-measurements 2.6).
 
+use serde::{Deserialize, Serialize};
+
 use crate::units::{Bytes, Duration, Instant, Rate};
 
 /// Tokens per byte. A token is one bit per second times one nanosecond: the number that arrives per nanosecond equals
 /// the rate in bits per second, so no time or size ever leaves a remainder.
 const TOKENS_PER_BYTE: u64 = 8_000_000_000;
+
+/// The token bucket of a policer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Policer {
+    /// Long-run rate, counting wire bytes.
+    pub rate: Rate,
+    /// Bucket size, in wire bytes.
+    pub burst: Bytes,
+}
 
 /// A token bucket that fills at a given rate.
 ///

@@ -7,7 +7,7 @@ use crate::error::{Error, bail};
 use headway_lab::{Direction, Edge, Lab, LinkSpec as LabLink, PathSpec};
 use headway_scenario::{Scenario, Topology};
 
-use super::translate::{Lane, Network, bottleneck, cross, is_classic};
+use super::translate::{Lane, Network, bottleneck, cross, is_classic, is_limited};
 
 /// The paths of a group of flows there and back, with its addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub(super) fn network(scenario: &Scenario, topology: &Topology) -> Result<Networ
     let lanes = |index: usize| {
         let (link, direction) = places[index];
         let name = topology.directions()[index].name.clone();
-        let limited = scenario.link[topology.directions()[index].link].highest_rate().is_some();
+        let limited = is_limited(&scenario.link[topology.directions()[index].link]);
         Lane { link: link_name(link), direction, name, limited }
     };
     let mut links: Vec<Edge> = Vec::new();

@@ -1,5 +1,6 @@
 //! Runs with this host's TCP over an emulated network, in real time.
 
+mod background;
 mod changes;
 mod controllers;
 mod graph;
@@ -18,7 +19,7 @@ use std::time::{Duration as Span, Instant as Clock};
 use crate::error::{Context as _, Error, bail};
 use headway_core::{Duration, Instant};
 use headway_lab::{Lab, Lateness, Life};
-use headway_scenario::{EcnMode, Scenario};
+use headway_scenario::{EcnMode, FlowSpec, Scenario};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde::Serialize;
@@ -27,11 +28,12 @@ use changes::Changes;
 use controllers::Controllers;
 use programs::Programs;
 
+pub use background::{Background, TcpFlows};
 pub use transfer::transfer;
 use translate::Translated;
 pub use translate::network;
 
-use crate::endpoint::{COMMAND, Plan, PlannedFlow, READY, Role, Sample, now};
+use crate::endpoint::{COMMAND, Demand, Plan, PlannedFlow, READY, Role, Sample, now};
 use crate::options::{Event, Options};
 use crate::outcome::Outcome;
 use crate::process;
@@ -161,10 +163,19 @@ fn flows(
                 start: spec.start_of(index) - Instant::ZERO,
                 stop: spec.stop,
                 size: spec.size.map(|size| size.get()),
+                demand: demand(spec),
             });
         }
     }
     Ok(flows)
+}
+
+/// Returns what the application of a flow has to send.
+fn demand(flow: &FlowSpec) -> Demand {
+    match (flow.chunk, flow.pause) {
+        (Some(chunk), Some(pause)) => Demand::Chunks { chunk, pause },
+        _ => Demand::Greedy,
+    }
 }
 
 /// Starts an endpoint in every node that sends, or receives. They sample their counters at the end of every interval, of
@@ -219,6 +230,7 @@ fn samples(endpoints: &mut [Endpoint], flows: &[PlannedFlow], role: Role) -> Res
 }
 
 /// An endpoint process in a node.
+#[derive(Debug)]
 struct Endpoint {
     node: String,
     child: Child,

@@ -5,7 +5,7 @@ use crate::error::Error;
 use headway_lab::{Direction, Edge, LinkSpec as LabLink, PathSpec};
 use headway_scenario::{LinkSpec, Scenario, Topology, Wire};
 
-use super::translate::{Lane, Network, bottleneck, cross, is_classic};
+use super::translate::{Lane, Network, bottleneck, cross, is_classic, is_limited};
 
 /// The nodes of the lab.
 const NODES: [&str; 2] = ["client", "server"];
@@ -88,7 +88,7 @@ fn way(scenario: &Scenario, topology: &Topology, path: &[usize]) -> Option<Way> 
             (index, link, link.wire(direction.back))
         })
         .collect();
-    let mut limited = links.iter().filter(|(_, link, _)| link.highest_rate().is_some());
+    let mut limited = links.iter().filter(|(_, link, _)| is_limited(link));
     let (bottleneck_index, narrow, wire) = limited.next().or_else(|| links.first())?;
     let mut shaky = links.iter().filter(|(_, _, wire)| !wire.jitter.is_none()).map(|(_, _, wire)| wire);
     let (jitter, reordering) =

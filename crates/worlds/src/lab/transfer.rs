@@ -6,7 +6,7 @@ use headway_core::Duration;
 use headway_lab::Lab;
 
 use super::{Endpoint, START_DELAY};
-use crate::endpoint::{Plan, PlannedFlow, Role, now};
+use crate::endpoint::{Demand, Plan, PlannedFlow, Role, now};
 use crate::error::Error;
 use crate::options::Options;
 
@@ -29,6 +29,7 @@ pub fn transfer(lab: &Lab, [from, to]: [&str; 2], controller: &str, length: Dura
         start: Duration::ZERO,
         stop: Some(length),
         size: None,
+        demand: Demand::Greedy,
     };
     let program = Options::default().program()?;
     let start = |role, node: &str| {

@@ -187,7 +187,6 @@ fn check_flow(index: usize, flow: &FlowSpec) -> Result<(), Error> {
     controllers::check(index, flow)?;
     let keys = [
         ("application-rate", flow.application_rate.is_none()),
-        ("chunk", flow.chunk.is_none()),
         ("read-rate", flow.read_rate.is_none()),
         ("initial-window", flow.initial_window == 10),
         ("receive-buffer", flow.receive_buffer >= Bytes::new(64_000_000)),
@@ -214,7 +213,6 @@ fn check_link(index: usize, link: &LinkSpec) -> Result<(), Error> {
         ("trace", link.trace.is_none()),
         ("burst", link.burst.is_none()),
         ("loss-bursts", !loses_in_bursts(link) || link.highest_rate().is_some()),
-        ("police", link.police.is_none()),
         ("ack-filter", !link.ack_filter),
         // The kernels of the lab's nodes send all packets of a connection over one link.
         ("spray", !link.spray),
@@ -239,11 +237,16 @@ pub(super) fn is_classic(flow: &FlowSpec) -> bool {
     flow.ecn == EcnMode::Classic
 }
 
+/// Whether something limits the rate of a link.
+pub(super) fn is_limited(link: &LinkSpec) -> bool {
+    link.highest_rate().is_some() || link.police.is_some()
+}
+
 /// Converts one direction of a link, without its constant delay; without a rate nothing ever waits.
 pub(super) fn bottleneck(scenario: &Scenario, link: &LinkSpec, wire: &Wire) -> LabLink {
     let Wire { loss, loss_bursts, duplicate, corrupt, ecn, jitter, reordering, .. } = *wire;
     let delay_trace = wire.delay_trace.clone();
-    let plain = LabLink::new(UNLIMITED, Duration::ZERO);
+    let plain = LabLink { police: link.police, ..LabLink::new(UNLIMITED, Duration::ZERO) };
     let side =
         LabLink { delay_trace, jitter, reordering, loss, loss_bursts, duplicate, corrupt, ecn, ..plain };
     let Some(highest) = link.highest_rate() else { return side };
