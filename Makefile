@@ -27,7 +27,7 @@ help:
 	@echo 'make demo       measure an emulated path with every method; writes $(REPORT)/report.html'
 	@echo 'make test       formatting, lints and all tests, those in a Linux kernel included where one can be built'
 	@echo 'make bench      speed of the estimators and of the simulator, beside ns-3 where it installs; CPU use of idle programs'
-	@echo 'make accuracy   the accuracy tables on emulated and on simulated paths (about 20 minutes)'
+	@echo 'make accuracy   the accuracy tables on emulated and on simulated paths (about 30 minutes)'
 	@echo 'make compare    the simulator beside the TCP of this host, 24 cells (about 15 minutes)'
 	@echo 'make repro      published experiments in a simulated testbed (a minute or two); writes $(REPORT)/repro'
 	@echo 'make hostile    every attack on headway serve at once, beside honest clients, for MINUTES=60 (root only)'
@@ -92,6 +92,7 @@ accuracy:
 	$(NEED) rust ip bpf
 	$(CARGO) build --release --locked --bin headway
 	target/release/headway accuracy --output $(REPORT)/accuracy.json
+	target/release/headway accuracy --hard --output $(REPORT)/hard.json
 	target/release/headway accuracy --coalesce --output $(REPORT)/coalescing.json
 	target/release/headway accuracy --on sim --output $(REPORT)/accuracy
 

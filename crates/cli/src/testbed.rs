@@ -10,21 +10,23 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::{Context as _, bail};
 use headway_core::{Bytes, Duration, Instant, Rate};
 use headway_lab::{Cross, Direction, Lab, Life, LinkSpec, Model, PathSpec, Spec, Truth};
-use headway_worlds::disturbed;
 use headway_worlds::process::{die_with_parent, prioritise};
+use headway_worlds::{Background, TcpFlows, disturbed};
 use serde::Serialize;
 
 use crate::measure::report::Line;
 use crate::path::report::Line as PathLine;
 
-/// A lab with a server; dropping this ends both.
+/// A lab with a server, and perhaps TCP flows; dropping this ends all of them.
 pub(crate) struct Testbed {
+    /// The flows of the hosts that count as other traffic.
+    background: Option<Background>,
     lab: Lab,
     server: Child,
     address: String,
 }
 
-/// A measurement, and the true available bandwidth while it ran.
+/// A measurement, and the true available bandwidth of its path while it ran: the least of its links.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Scored {
     #[serde(flatten)]
@@ -71,7 +73,14 @@ impl Testbed {
             let _ = server.wait();
             return Err(error);
         }
-        Ok(Testbed { lab, server, address })
+        Ok(Testbed { background: None, lab, server, address })
+    }
+
+    /// Starts TCP flows between nodes. From now on TCP counts as traffic of others: that of these flows, and the little
+    /// that a measurement itself exchanges with the server.
+    pub(crate) fn start_flows(&mut self, flows: &[TcpFlows]) -> anyhow::Result<()> {
+        self.background = Some(Background::start(&self.lab, flows)?);
+        Ok(())
     }
 
     pub(crate) fn lab(&self) -> &Lab {
@@ -126,20 +135,29 @@ impl Testbed {
 
     fn score(&self, line: Line) -> anyhow::Result<Scored> {
         let (from, to) = (Instant::from_ns(line.started_unix_ns), Instant::from_ns(line.finished_unix_ns));
-        let truth = self.truth(from, to)?;
+        let truths = self.lab.truths_between(from, to)?;
         let sampled = line.sampled_unix_ns.map_or(from, Instant::from_ns);
         let forward = Direction::Forward;
-        let (Some(free), Some(capacity)) =
-            (truth.free_between(forward, sampled, to), truth.capacity_between(forward, sampled, to))
-        else {
+        // A link with TCP of the hosts leaves free what neither that nor other cross traffic uses.
+        let free = |truth: &Truth| match self.background {
+            None => truth.free_between(forward, sampled, to),
+            Some(_) => truth.free_beside_tcp_between(forward, sampled, to),
+        };
+        let least = |of: &dyn Fn(&Truth) -> Option<Rate>| {
+            let all: Option<Vec<Rate>> = truths.iter().map(|(_, truth)| of(truth)).collect();
+            all?.into_iter().min()
+        };
+        let capacity = least(&|truth| truth.capacity_between(forward, sampled, to));
+        let (Some(free), Some(capacity)) = (least(&free), capacity) else {
             bail!("the emulator's log does not cover the measurement");
         };
-        let (_, cross_displaced) = truth.cross_drops_between(forward, from, to);
+        let displaced = |truth: &Truth| truth.cross_drops_between(forward, from, to).1;
+        let late = |truth: &Truth| disturbed(&truth.lateness_between(forward, from, to));
         Ok(Scored {
             truth_bps: free.bps(),
             capacity_truth_bps: capacity.bps(),
-            cross_displaced,
-            disturbed: disturbed(&truth.lateness_between(forward, from, to)),
+            cross_displaced: truths.iter().map(|(_, truth)| displaced(truth)).sum(),
+            disturbed: truths.iter().any(|(_, truth)| late(truth)),
             line,
         })
     }

@@ -1,20 +1,16 @@
 //! Accuracy of `headway path` on emulated chains of seven links.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-
-use comfy_table::{Cell, CellAlignment, Table, presets};
+use comfy_table::Table;
 use headway_core::{Duration, Rate};
 use headway_lab::{Cross, Direction, Edge, LinkSpec, Model, Spec};
 use serde::Serialize;
 
 use super::AccuracyArgs;
-use super::emulated::median;
+use super::cells::{self, Watch, median};
 use crate::exit::Failed;
 use crate::out::print_line;
 use crate::path::report::Line;
-use crate::progress::Progress;
-use crate::testbed::{self, Testbed};
+use crate::testbed::Testbed;
 
 /// Capacities of the reference path in Mb/s, a tenth of those of the paper; the narrow link is the fifth.
 const REFERENCE: [f64; 7] = [50.0, 50.0, 40.0, 60.0, 30.0, 80.0, 60.0];
@@ -31,9 +27,6 @@ const DELAY: Duration = Duration::from_ms(2);
 /// Default load in percent of each link, and default number of valid runs of each cell.
 const LOAD: u32 = 20;
 const RUNS: u32 = 10;
-
-/// Attempts per requested run before the machine counts as too busy.
-const TRIES_PER_RUN: u32 = 3;
 
 /// A capacity is right within this share.
 const RIGHT: f64 = 0.02;
@@ -54,23 +47,10 @@ pub(super) fn run(args: &AccuracyArgs) -> Result<(), Failed> {
     let loads = if args.emulated.loads.is_empty() { vec![LOAD] } else { args.emulated.loads.clone() };
     let plans: Vec<(u8, u32)> =
         args.emulated.chain.iter().flat_map(|hop| loads.iter().map(|load| (*hop, *load))).collect();
-    let progress = Progress::new(plans.len() as u64 * u64::from(runs));
-    let interrupted = Arc::new(AtomicBool::new(false));
-    signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::clone(&interrupted))?;
-    let mut cells = Vec::new();
-    for (index, (hop, load)) in plans.iter().enumerate() {
-        progress.show_activity(format!("narrow link at hop {hop}, {load} % load"));
-        cells.push(cell(*hop, *load, runs, index as u64 + 1, &progress, &interrupted)?);
-        if interrupted.load(Ordering::Relaxed) {
-            break;
-        }
-    }
-    drop(progress);
+    let what = |(hop, load): &(u8, u32)| format!("narrow link at hop {hop}, {load} % load");
+    let cells = cells::all(&plans, runs, what, cell)?;
     print_line!("{}", table(&cells));
-    if let Some(path) = &args.output {
-        testbed::write(path, &serde_json::to_string_pretty(&cells)?)?;
-        print_line!("every run: {}", path.display());
-    }
+    cells::write(args.output.as_deref(), &cells)?;
     Ok(())
 }
 
@@ -106,37 +86,14 @@ fn spec(hop: u8, load: u32, seed: u64) -> Spec {
     Spec { cross: cross.collect(), seed, ..Spec::of(links.clone()) }
 }
 
-fn cell(
-    hop: u8,
-    load: u32,
-    runs: u32,
-    seed: u64,
-    progress: &Progress,
-    interrupted: &AtomicBool,
-) -> anyhow::Result<CellRuns> {
-    let testbed = Testbed::new(&spec(hop, load, seed), "chain")?;
-    let mut cell = CellRuns {
-        narrow_hop: hop,
-        load_percent: load,
-        runs: Vec::new(),
-        void_runs: 0,
-        failures: Vec::new(),
+fn cell((hop, load): &(u8, u32), index: u64, watch: &Watch) -> anyhow::Result<CellRuns> {
+    let testbed = Testbed::new(&spec(*hop, *load, index + 1), "chain")?;
+    let once = |()| {
+        let (line, disturbed) = testbed.path()?;
+        Ok(Some(line).filter(|_| !disturbed))
     };
-    for _ in 0..runs * TRIES_PER_RUN {
-        if cell.done() >= runs as usize || interrupted.load(Ordering::Relaxed) {
-            break;
-        }
-        match testbed.path() {
-            Ok((_, true)) => {
-                cell.void_runs += 1;
-                continue;
-            }
-            Ok((line, false)) => cell.runs.push(line),
-            Err(error) => cell.failures.push(format!("{error:#}")),
-        }
-        progress.step();
-    }
-    Ok(cell)
+    let (runs, void_runs, failures) = watch.repeat(|_| Ok(()), once)?;
+    Ok(CellRuns { narrow_hop: *hop, load_percent: *load, runs, void_runs, failures })
 }
 
 impl CellRuns {
@@ -159,9 +116,7 @@ impl CellRuns {
 }
 
 fn table(cells: &[CellRuns]) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::UTF8_HORIZONTAL_ONLY);
-    table.set_header([
+    let header = [
         "narrow hop",
         "load",
         "runs",
@@ -173,13 +128,13 @@ fn table(cells: &[CellRuns]) -> Table {
         "MB, most",
         "s, most",
         "void",
-    ]);
+    ];
     let truth = NARROW * 1e6;
-    for cell in cells {
+    let row = |cell: &CellRuns| {
         let hop = Some(u32::from(cell.narrow_hop));
         let near = |run: &Line| run.capacity_bps.is_some_and(|bps| (bps as f64 / truth - 1.0).abs() <= RIGHT);
         let capacity = cell.median_of(|run| run.capacity_bps.map_or(0.0, |bps| bps as f64 / 1e6));
-        let row = [
+        vec![
             cell.narrow_hop.to_string(),
             format!("{} %", cell.load_percent),
             cell.done().to_string(),
@@ -191,10 +146,9 @@ fn table(cells: &[CellRuns]) -> Table {
             format!("{:.2}", cell.largest(|run| run.probe_bytes as f64 / 1e6)),
             format!("{:.1}", cell.largest(|run| run.duration_ms / 1e3)),
             cell.void_runs.to_string(),
-        ];
-        table.add_row(row.map(|text| Cell::new(text).set_alignment(CellAlignment::Right)));
-    }
-    table
+        ]
+    };
+    cells::table(header, cells.iter().map(row))
 }
 
 #[cfg(test)]

@@ -1,19 +1,17 @@
 //! Accuracy on emulated paths.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration as Span;
 
-use comfy_table::{Cell, CellAlignment, Table, presets};
+use comfy_table::Table;
 use headway_core::measure::Method;
 use headway_core::{Duration, Rate};
 use headway_lab::Model;
 use serde::Serialize;
 
+use super::cells::{self, Runs, Watch, coverage, median, reached};
 use super::{AccuracyArgs, Emulated};
 use crate::exit::Failed;
 use crate::out::print_line;
-use crate::progress::Progress;
 use crate::testbed::{self, Scored, Testbed};
 
 /// Default capacities, and default loads in percent.
@@ -25,9 +23,6 @@ const RUNS: u32 = 10;
 /// Coalescing interval of the paper's first network card (rapid 2.15).
 const COALESCING: Duration = Duration::from_us(120);
 
-/// Attempts per cell and requested run before the machine counts as too busy.
-const TRIES_PER_RUN: u32 = 3;
-
 /// The runs of one cell of the table.
 #[derive(Debug, Serialize)]
 struct CellRuns {
@@ -35,9 +30,8 @@ struct CellRuns {
     load_percent: u32,
     traffic: Model,
     method: String,
-    runs: Vec<Scored>,
-    void_runs: u32,
-    failures: Vec<String>,
+    #[serde(flatten)]
+    measured: Runs,
 }
 
 struct Plan {
@@ -54,30 +48,13 @@ pub(super) fn run(args: &AccuracyArgs) -> Result<(), Failed> {
     }
     let plans = plans(args);
     let runs = args.emulated.runs.unwrap_or(RUNS);
-    let progress = Progress::new(plans.len() as u64 * u64::from(runs));
-    let interrupted = Arc::new(AtomicBool::new(false));
-    signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::clone(&interrupted))?;
-    let mut cells = Vec::new();
-    for (index, plan) in plans.iter().enumerate() {
-        let what = format!("{} {} {} % {}", plan.rate, traffic(plan.model), plan.load, plan.method);
-        progress.show_activity(format!("cell {} of {}: {what}", index + 1, plans.len()));
-        cells.push(cell(plan, runs, index as u64, &progress, &interrupted)?);
-        if interrupted.load(Ordering::Relaxed) {
-            break;
-        }
-    }
-    drop(progress);
+    let what = |plan: &Plan| format!("{} {} {} % {}", plan.rate, traffic(plan.model), plan.load, plan.method);
+    let cells = cells::all(&plans, runs, what, cell)?;
     print_line!("{}", table(&cells));
-    if interrupted.load(Ordering::Relaxed) {
-        print_line!("Interrupted: {} of {} cells, the last one incomplete.", cells.len(), plans.len());
-    }
     for verdict in verdicts(&cells, runs, args.emulated.coalesce) {
         print_line!("{verdict}");
     }
-    if let Some(path) = &args.output {
-        testbed::write(path, &serde_json::to_string_pretty(&cells)?)?;
-        print_line!("every run: {}", path.display());
-    }
+    cells::write(args.output.as_deref(), &cells)?;
     Ok(())
 }
 
@@ -110,79 +87,18 @@ fn plans(args: &AccuracyArgs) -> Vec<Plan> {
     plans
 }
 
-fn cell(
-    plan: &Plan,
-    runs: u32,
-    seed: u64,
-    progress: &Progress,
-    interrupted: &AtomicBool,
-) -> anyhow::Result<CellRuns> {
+fn cell(plan: &Plan, index: u64, watch: &Watch) -> anyhow::Result<CellRuns> {
     let load = plan.rate.scale(f64::from(plan.load) / 100.0);
     let path = testbed::symmetric(plan.rate, plan.coalesce);
-    let testbed = Testbed::new(&testbed::spec(path, testbed::cross(plan.model, load), seed + 1), "accuracy")?;
-    let mut cell = CellRuns {
+    let testbed =
+        Testbed::new(&testbed::spec(path, testbed::cross(plan.model, load), index + 1), "accuracy")?;
+    Ok(CellRuns {
         capacity_mbps: plan.rate.mbps(),
         load_percent: plan.load,
         traffic: plan.model,
         method: plan.method.to_string(),
-        runs: Vec::new(),
-        void_runs: 0,
-        failures: Vec::new(),
-    };
-    for _ in 0..runs * TRIES_PER_RUN {
-        if cell.answered() >= runs as usize || interrupted.load(Ordering::Relaxed) {
-            break;
-        }
-        match testbed.measure(&["--method", plan.method.name()]) {
-            Ok(scored) if scored.disturbed => {
-                cell.void_runs += 1;
-                continue;
-            }
-            Ok(scored) => cell.runs.push(scored),
-            Err(error) => cell.failures.push(format!("{error:#}")),
-        }
-        progress.step();
-    }
-    Ok(cell)
-}
-
-impl CellRuns {
-    /// Returns the number of valid runs.
-    fn answered(&self) -> usize {
-        self.runs.len() + self.failures.len()
-    }
-
-    fn errors(&self) -> Vec<f64> {
-        self.runs.iter().filter_map(Scored::error).collect()
-    }
-
-    /// Returns the median absolute error; a run without an answer counts as wrong by the whole capacity.
-    fn median_error(&self) -> f64 {
-        let mut errors: Vec<f64> = self.errors().iter().map(|e| e.abs()).collect();
-        errors.resize(self.answered(), 1.0);
-        median(errors).unwrap_or(1.0)
-    }
-
-    fn median_of(&self, value: impl Fn(&Scored) -> f64) -> f64 {
-        median(self.runs.iter().map(value).collect()).unwrap_or(f64::NAN)
-    }
-
-    fn covered(&self) -> usize {
-        self.runs.iter().filter(|run| run.covered()).count()
-    }
-
-    fn displaced(&self) -> u64 {
-        self.runs.iter().map(|run| run.cross_displaced).sum()
-    }
-}
-
-pub(super) fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    if values.len() % 2 == 1 {
-        return values.get(middle).copied();
-    }
-    Some((values.get(middle.checked_sub(1)?)? + values.get(middle)?) / 2.0)
+        measured: watch.measure(&testbed, &["--method", plan.method.name()])?,
+    })
 }
 
 pub(crate) fn traffic(model: Model) -> &'static str {
@@ -195,47 +111,17 @@ pub(crate) fn traffic(model: Model) -> &'static str {
 }
 
 fn table(cells: &[CellRuns]) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::UTF8_HORIZONTAL_ONLY);
-    table.set_header([
-        "capacity",
-        "load",
-        "traffic",
-        "method",
-        "truth",
-        "|error|",
-        "worst",
-        "bias",
-        "covered",
-        "cost",
-        "time",
-        "delay +",
-        "displaced",
-        "void",
-    ]);
-    for cell in cells {
-        let errors = cell.errors();
-        let worst = errors.iter().fold(0.0, |worst: f64, e| worst.max(e.abs()));
-        let answered = cell.answered();
-        let row = [
+    let header = ["capacity", "load", "traffic", "method"].into_iter().chain(Runs::COLUMNS);
+    let row = |cell: &CellRuns| {
+        let path = [
             format!("{} Mb/s", cell.capacity_mbps),
             format!("{} %", cell.load_percent),
             traffic(cell.traffic).to_owned(),
             cell.method.clone(),
-            format!("{:.1}", cell.median_of(|run| run.truth_bps as f64 / 1e6)),
-            format!("{:.1} %", cell.median_error() * 100.0),
-            format!("{:.1} %", worst * 100.0),
-            format!("{:+.1} %", median(errors).unwrap_or(f64::NAN) * 100.0),
-            format!("{}/{answered}", cell.covered()),
-            format!("{:.2} MB", cell.median_of(|run| run.line.probe_bytes as f64 / 1e6)),
-            format!("{:.2} s", cell.median_of(|run| run.line.duration_ms / 1e3)),
-            format!("{:.1} ms", cell.median_of(|run| run.line.added_delay_median_us / 1e3)),
-            cell.displaced().to_string(),
-            cell.void_runs.to_string(),
         ];
-        table.add_row(row.map(|text| Cell::new(text).set_alignment(CellAlignment::Right)));
-    }
-    table
+        path.into_iter().chain(cell.measured.columns()).collect()
+    };
+    cells::table(header, cells.iter().map(row))
 }
 
 /// Returns the goals for the default method, each with the result.
@@ -244,14 +130,11 @@ fn verdicts(all_cells: &[CellRuns], wanted: u32, coalesce: bool) -> Vec<String> 
     if cells.is_empty() {
         return Vec::new();
     }
-    let within = |limit: f64| cells.iter().filter(|cell| cell.median_error() <= limit).count();
-    let runs: usize = cells.iter().map(|cell| cell.answered()).sum();
-    let covered: usize = cells.iter().map(|cell| cell.covered()).sum();
-    let failures: usize = cells.iter().map(|cell| cell.failures.len()).sum();
-    let displaced: u64 = cells.iter().map(|cell| cell.displaced()).sum();
-    let at_100: Vec<&Scored> =
-        cells.iter().filter(|cell| cell.capacity_mbps == 100.0).flat_map(|cell| &cell.runs).collect();
-    let reached = |yes: bool| if yes { "reached" } else { "NOT reached" };
+    let measured = cells.iter().map(|cell| &cell.measured);
+    let within = |limit: f64| measured.clone().filter(|cell| cell.median_error() <= limit).count();
+    let displaced: u64 = measured.clone().map(Runs::displaced).sum();
+    let at_100 = cells.iter().filter(|cell| cell.capacity_mbps == 100.0);
+    let at_100: Vec<&Scored> = at_100.flat_map(|cell| &cell.measured.runs).collect();
     let all = cells.len();
     let mut verdicts = vec![
         format!(
@@ -264,10 +147,7 @@ fn verdicts(all_cells: &[CellRuns], wanted: u32, coalesce: bool) -> Vec<String> 
             reached(within(0.05) * 3 >= all * 2),
             within(0.05)
         ),
-        format!(
-            "{}: the 90 % interval holds the truth in at least 80 % of runs ({covered} of {runs})",
-            reached(covered * 5 >= runs * 4)
-        ),
+        coverage(measured.clone()),
         format!("{}: no cross packet is lost because of the probing ({displaced})", reached(displaced == 0)),
     ];
     let bytes = median(at_100.iter().map(|run| run.line.probe_bytes as f64 / 1e6).collect());
@@ -278,24 +158,16 @@ fn verdicts(all_cells: &[CellRuns], wanted: u32, coalesce: bool) -> Vec<String> 
             reached(seconds <= 3.0 && bytes <= 2.0)
         ));
     }
-    let short = all_cells.iter().filter(|cell| cell.answered() < wanted as usize).count();
-    if short > 0 {
-        verdicts
-            .push(format!("the machine was too busy: {short} cells have fewer valid runs than requested"));
-    }
     if coalesce {
         let raw = all_cells.iter().filter(|cell| cell.method == "excursion");
-        let errors: Vec<f64> = raw.map(CellRuns::median_error).collect();
+        let errors: Vec<f64> = raw.map(|cell| cell.measured.median_error()).collect();
         let wrong = errors.iter().filter(|error| **error > 0.10).count();
         verdicts.push(format!(
             "raw excursion search is off by more than 10 % in {wrong} of {} cells",
             errors.len()
         ));
     }
-    let failed = cells.iter().flat_map(|cell| &cell.failures).next();
-    if let Some(reason) = failed {
-        verdicts.push(format!("{failures} runs gave no answer, the first because: {reason}"));
-    }
+    verdicts.extend(cells::troubles(all_cells.iter().map(|cell| &cell.measured), wanted));
     verdicts
 }
 

@@ -1,7 +1,9 @@
 //! `headway accuracy`: the errors of measurements on paths whose available bandwidth is known.
 
+mod cells;
 mod chain;
 mod emulated;
+mod hard;
 mod passive;
 mod simulated;
 
@@ -33,6 +35,7 @@ pub(crate) use emulated::traffic;
 #[command(after_help = "\
 Examples:
   headway accuracy
+  headway accuracy --hard --output report/hard.json
   headway accuracy --chain=1,3,5,7 --runs 12
   headway accuracy --passive --output report/passive.json
   headway accuracy --on sim --output report/accuracy
@@ -69,7 +72,7 @@ enum World {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Emulated paths (--on lab)")]
 struct Emulated {
-    /// Valid runs in each cell; default 10.
+    /// Valid runs in each cell; default 10, with --hard 5.
     #[arg(long, value_name = "N")]
     runs: Option<u32>,
     /// Capacities of the path; default 10, 100 and 500 Mb/s.
@@ -105,6 +108,16 @@ struct Emulated {
     /// was free in that second, and for `headway measure` runs.
     #[arg(long, conflicts_with_all = ["chain", "coalesce", "idle", "methods"])]
     passive: bool,
+    /// Instead measure 20 hard paths from 3 to 500 Mb/s: two to four loaded links in a row, TCP of this host as cross
+    /// traffic (greedy flows, sessions, films in chunks), CoDel, PIE and RED, and a policer.
+    ///
+    /// The truth is the least of all links: the capacity, or the policed rate, less what the emulator sent for others,
+    /// TCP included, while the streams that the answer rests on were sent. --seed chooses the traffic.
+    #[arg(
+        long,
+        conflicts_with_all = ["rates", "loads", "coalesce", "chain", "passive", "idle", "methods"]
+    )]
+    hard: bool,
     /// Instead measure the CPU usage of idle programs while a session is open.
     #[arg(long)]
     idle: bool,
@@ -123,7 +136,7 @@ struct Simulated {
     /// Consecutive answers on each path; default 5.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=10_000), value_name = "N")]
     answers: Option<u32>,
-    /// Seed from which paths are drawn; default 1.
+    /// Seed from which paths are drawn, or the traffic of --hard; default 1.
     #[arg(long, value_name = "N")]
     seed: Option<u32>,
     /// Paths to simulate at the same time; default: one per core.
@@ -152,13 +165,14 @@ impl AccuracyArgs {
 impl Emulated {
     fn is_asked_for(&self) -> bool {
         let lists = !self.rates.is_empty() || !self.loads.is_empty() || !self.chain.is_empty();
-        lists || self.runs.is_some() || self.coalesce || self.passive || self.idle
+        lists || self.runs.is_some() || self.coalesce || self.passive || self.hard || self.idle
     }
 }
 
 impl Simulated {
+    /// Whether there is one besides the seed.
     fn is_asked_for(&self) -> bool {
-        let numbers = [self.paths_per_class, self.answers, self.seed];
+        let numbers = [self.paths_per_class, self.answers];
         let lists = !self.classes.is_empty() || !self.paths.is_empty() || !self.set.is_empty();
         lists
             || numbers.iter().any(Option::is_some)
@@ -170,16 +184,18 @@ impl Simulated {
 
 pub(crate) fn run(args: &AccuracyArgs) -> Result<ExitCode, Failed> {
     let wrong = |options: &str, world: &str| Err(anyhow::anyhow!("{options} are for --on {world}").into());
+    let seeded = args.simulated.seed.is_some() && !args.emulated.hard;
     match args.on {
-        World::Lab if args.simulated.is_asked_for() => wrong(
+        World::Lab if args.simulated.is_asked_for() || seeded => wrong(
             "--classes, --paths-per-class, --answers, --seed, --jobs, --paths, --write-paths, --set and --json",
             "sim",
         ),
         World::Sim if args.emulated.is_asked_for() => {
-            wrong("--runs, --rates, --loads, --coalesce, --chain, --passive and --idle", "lab")
+            wrong("--runs, --rates, --loads, --coalesce, --chain, --passive, --hard and --idle", "lab")
         }
         World::Lab if !args.emulated.chain.is_empty() => chain::run(args).map(|()| ExitCode::SUCCESS),
         World::Lab if args.emulated.passive => passive::run(args).map(|()| ExitCode::SUCCESS),
+        World::Lab if args.emulated.hard => hard::run(args).map(|()| ExitCode::SUCCESS),
         World::Lab => emulated::run(args).map(|()| ExitCode::SUCCESS),
         World::Sim => simulated::run(args),
     }

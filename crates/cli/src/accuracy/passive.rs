@@ -1,18 +1,14 @@
 //! Accuracy of `headway passive` on emulated paths, beside `headway measure` and the throughput of the observed flow.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-
-use comfy_table::{Cell, CellAlignment, Table, presets};
+use comfy_table::Table;
 use headway_core::{Bytes, Duration, Rate};
 use headway_lab::Model;
 use serde::Serialize;
 
 use super::AccuracyArgs;
-use super::emulated::median;
+use super::cells::{self, Watch, median};
 use crate::exit::Failed;
 use crate::out::print_line;
-use crate::progress::Progress;
 use crate::testbed::passive::Observed;
 use crate::testbed::{self, Scored, Testbed};
 
@@ -23,9 +19,6 @@ const RUNS: u32 = 10;
 
 /// How long the observed flow sends: 50 windows, and long enough that its start matters little.
 const TRANSFER: Duration = Duration::from_ms(10_000);
-
-/// Attempts per requested run before the machine counts as too busy.
-const TRIES_PER_RUN: u32 = 3;
 
 /// The runs with one capacity and load.
 #[derive(Debug, Serialize)]
@@ -74,64 +67,29 @@ pub(super) fn run(args: &AccuracyArgs) -> Result<(), Failed> {
     let loads = if options.loads.is_empty() { LOADS.to_vec() } else { options.loads.clone() };
     let plans: Vec<(Rate, u32)> =
         rates.iter().flat_map(|rate| loads.iter().map(|load| (*rate, *load))).collect();
-    let progress = Progress::new(plans.len() as u64 * u64::from(runs));
-    let interrupted = Arc::new(AtomicBool::new(false));
-    signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::clone(&interrupted))?;
-    let mut cells = Vec::new();
-    for (rate, load) in plans {
-        progress.show_activity(format!("{rate}, {load} % load"));
-        cells.push(cell(rate, load, runs, &progress, &interrupted)?);
-        if interrupted.load(Ordering::Relaxed) {
-            break;
-        }
-    }
-    drop(progress);
+    let what = |(rate, load): &(Rate, u32)| format!("{rate}, {load} % load");
+    let cells = cells::all(&plans, runs, what, cell)?;
     print_line!("{}", table(&cells));
     for failure in cells.iter().flat_map(|cell| &cell.failures) {
         print_line!("a run gave no answer: {failure}");
     }
-    if let Some(path) = &args.output {
-        testbed::write(path, &serde_json::to_string_pretty(&cells)?)?;
-        print_line!("every run: {}", path.display());
-    }
+    cells::write(args.output.as_deref(), &cells)?;
     Ok(())
 }
 
-fn cell(
-    rate: Rate,
-    load: u32,
-    runs: u32,
-    progress: &Progress,
-    interrupted: &AtomicBool,
-) -> anyhow::Result<CellRuns> {
-    let mut cell = CellRuns {
-        capacity_mbps: rate.mbps(),
-        load_percent: load,
-        runs: Vec::new(),
-        void_runs: 0,
-        failures: Vec::new(),
+fn cell((rate, load): &(Rate, u32), _: u64, watch: &Watch) -> anyhow::Result<CellRuns> {
+    let prepare = |seed| {
+        let cross = testbed::cross(Model::Poisson, rate.scale(f64::from(*load) / 100.0));
+        let spec = testbed::spec(testbed::symmetric(*rate, None), cross, seed);
+        Ok((Testbed::new(&spec, "passive")?, seed))
     };
-    for seed in 1..=u64::from(runs * TRIES_PER_RUN) {
-        if cell.done() >= runs as usize || interrupted.load(Ordering::Relaxed) {
-            break;
-        }
-        let cross = testbed::cross(Model::Poisson, rate.scale(f64::from(load) / 100.0));
-        let testbed = Testbed::new(&testbed::spec(testbed::symmetric(rate, None), cross, seed), "passive")?;
-        match once(&testbed, seed) {
-            Ok(run) if run.passive.disturbed || run.measure.disturbed => {
-                cell.void_runs += 1;
-                continue;
-            }
-            Ok(run) => cell.runs.push(run),
-            Err(error) => cell.failures.push(format!("{error:#}")),
-        }
-        progress.step();
-    }
-    Ok(cell)
-}
-
-fn once(testbed: &Testbed, seed: u64) -> anyhow::Result<Run> {
-    Ok(Run { seed, passive: testbed.observe(TRANSFER)?, measure: testbed.measure(&[])? })
+    let once = |(testbed, seed): (Testbed, u64)| {
+        let run = Run { seed, passive: testbed.observe(TRANSFER)?, measure: testbed.measure(&[])? };
+        let disturbed = run.passive.disturbed || run.measure.disturbed;
+        Ok(Some(run).filter(|_| !disturbed))
+    };
+    let (runs, void_runs, failures) = watch.repeat(prepare, once)?;
+    Ok(CellRuns { capacity_mbps: rate.mbps(), load_percent: *load, runs, void_runs, failures })
 }
 
 impl Way {
@@ -193,11 +151,6 @@ impl Answer {
 }
 
 impl CellRuns {
-    /// Returns the number of valid runs.
-    fn done(&self) -> usize {
-        self.runs.len() + self.failures.len()
-    }
-
     fn row(&self, way: Way) -> Vec<String> {
         let answers: Vec<Answer> = self.runs.iter().map(|run| way.answer(run)).collect();
         let median_of = |value: &dyn Fn(&Answer) -> Option<f64>| {
@@ -226,9 +179,7 @@ impl CellRuns {
 }
 
 fn table(cells: &[CellRuns]) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::UTF8_HORIZONTAL_ONLY);
-    table.set_header([
+    let header = [
         "capacity",
         "load",
         "from",
@@ -241,12 +192,8 @@ fn table(cells: &[CellRuns]) -> Table {
         "sent",
         "runs",
         "void",
-    ]);
-    for (cell, way) in cells.iter().flat_map(|cell| Way::ALL.map(|way| (cell, way))) {
-        let right = |text| Cell::new(text).set_alignment(CellAlignment::Right);
-        table.add_row(cell.row(way).into_iter().map(right));
-    }
-    table
+    ];
+    cells::table(header, cells.iter().flat_map(|cell| Way::ALL.map(|way| cell.row(way))))
 }
 
 #[cfg(test)]
