@@ -69,9 +69,10 @@ impl Measurement {
         let interval = match self.phase.method() {
             Phase::Response(response) => response.spread().map(|spread| {
                 let (low, high) = spread.interval_90();
+                let rate = response.too_fast().map_or(spread.median, |rate| rate.min(spread.median));
                 match self.stamp_limit {
                     Some(limit) if high > limit.scale(NEAR_LIMIT) => Interval { rate: low, low, high: None },
-                    _ => Interval { rate: spread.median, low, high: Some(high) },
+                    _ => Interval { rate, low: low.min(rate), high: Some(high) },
                 }
             }),
             Phase::Shaped(shaped) => shaped.spread().map(between),

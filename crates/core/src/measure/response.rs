@@ -147,6 +147,9 @@ pub(super) struct Response {
     changes: Changes,
     /// Gaps of all streams used.
     gaps: u32,
+    /// All streams, and the rates of those in which the queue overflowed.
+    streams: usize,
+    overflowed: Vec<Rate>,
     readings: Readings,
     belief: Belief,
     agreement: Agreement,
@@ -188,6 +191,8 @@ impl Response {
             time: Instant::ZERO..Instant::ZERO,
             observations: Vec::new(),
             gaps: 0,
+            streams: 0,
+            overflowed: Vec::new(),
             changes: Changes::default(),
             readings: Readings::new(capacity),
             belief: Belief::new(packet, capacity),
@@ -280,7 +285,9 @@ impl Response {
     ) -> Result<(), Refusal> {
         let before_loss;
         let mut record = record;
+        self.streams += 1;
         if record.lost() as f64 > LOSS_TOLERANCE * record.arrivals.len() as f64 {
+            self.overflowed.push(record.average);
             // The queue overflowed. Up to that point the stream is as informative as any; refusing it would leave
             // only calm moments.
             before_loss = record.before_loss();
@@ -364,6 +371,14 @@ impl Response {
         self.spread = Some(spread.scaled(CALIBRATION));
     }
 
+    /// Returns the rate that the path carried least well: the median of those whose streams overflowed a queue, if most did.
+    /// Streams are used only up to a loss, and so miss what would have shown that less is available.
+    pub(super) fn too_fast(&self) -> Option<Rate> {
+        let mut rates = self.overflowed.clone();
+        rates.sort_unstable();
+        rates.get(rates.len() / 2).copied().filter(|_| self.overflowed.len() * 2 > self.streams)
+    }
+
     /// Returns whether the delays of most streams were jittery.
     pub(super) fn is_jittery(&self) -> bool {
         self.jitter.is_some() || self.jittery as usize * 2 > self.observations.len()
@@ -383,6 +398,8 @@ impl Response {
     /// Discards all samples but keeps the estimate that determines the next rate.
     pub(super) fn restart(&mut self) {
         self.observations.clear();
+        self.overflowed.clear();
+        self.streams = 0;
         self.gaps = 0;
         self.lowest = None;
         self.readings = Readings::new(self.capacity);
