@@ -56,6 +56,43 @@ fn a_host_as_slow_as_the_link_is_not_told_at_least() {
 }
 
 #[test]
+fn a_pause_between_bursts_is_not_told_at_least() {
+    // A line as fast as the link, and a burst of 24 packets on average every 81 ms: streams that fall between them all
+    // arrive as fast as they were sent.
+    for seed in 1..=8 {
+        let mut network = Network::new(seed);
+        let path = [network.add_link(&link(mbps(8.5), MS(1), drop_tail(Some(76_900))))];
+        let bursts = Traffic::Batches { rate: mbps(3.655), size: Bytes::new(1538), batch: 24.0 };
+        network.add_source(&source(path[0], bursts));
+        let measured = measure_path(&mut network, &path, mbps(8.5), seed);
+        let (free, available) = (truth(&measured).free, measured.answer.available);
+        let is_wrong = available.is_ok_and(|interval| interval.high.is_none() && interval.low > free);
+        assert!(!is_wrong, "{free}: {:?}", measured.answer);
+    }
+}
+
+#[test]
+fn beside_greedy_tcp_the_answer_is_the_little_that_is_left() {
+    // 20 flows keep the queue full: every stream loses packets, and is used only up to the first.
+    let mut answers = 0;
+    for seed in 1..=8 {
+        let mut network = Network::new(seed);
+        let there = network.add_link(&link(mbps(96.0), MS(8), drop_tail(Some(146_110))));
+        let back = network.add_link(&wire(MS(8)));
+        network.add_source(&source(there, cbr(5.0)));
+        (0..20).for_each(|_| _ = network.add_tcp(&flow(Kind::Bbr, there, back)));
+        let measured = measure_path(&mut network, &[there], mbps(3840.0), seed);
+        let (free, answer) = (truth(&measured).free, &measured.answer);
+        assert!(free < mbps(10.0), "{free}");
+        if let Ok(available) = answer.available {
+            answers += 1;
+            assert!(available.low <= free && available.rate < mbps(24.0), "{free}: {answer:?}");
+        }
+    }
+    assert!(answers > 0);
+}
+
+#[test]
 fn queues_in_series_are_in_the_interval_and_not_called_one() {
     // 50 of 100 Mb/s are free on both links: as one queue, their delays would look like those of 43 Mb/s.
     for seed in 1..=4 {

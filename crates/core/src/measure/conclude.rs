@@ -12,7 +12,8 @@ use super::{Change, Measurement, Method, PathKind};
 /// An interval whose upper end exceeds this share of the timestamp limit has no upper end.
 const NEAR_LIMIT: f64 = 0.9;
 
-/// If this share of the streams is refused because of losses, the lower end is this share of what the others show.
+/// If this share of the streams is refused because of losses, the lower end is this share of what the others show. The same
+/// holds for "at least" where a stream filled a queue.
 const MANY_LOST: f64 = 0.12;
 const LOW_IF_LOST: f64 = 0.33;
 
@@ -79,9 +80,9 @@ impl Measurement {
             Phase::Policed(policed) => policed.spread().map(between),
             Phase::Track(track) => track.interval().map(|interval| self.without_capacity(interval)),
             Phase::Search(search) => search.interval(),
-            Phase::AtLeast(rate) => Some(Interval { rate: *rate, low: *rate, high: None }),
-            Phase::ShaperSearch(Fallback::AtLeast(rate)) => {
-                Some(Interval { rate: *rate, low: *rate, high: None })
+            Phase::AtLeast(rate) | Phase::ShaperSearch(Fallback::AtLeast(rate)) => {
+                let rate = if self.is_doubtful && self.harms() { rate.scale(LOW_IF_LOST) } else { *rate };
+                Some(Interval { rate, low: rate, high: None })
             }
             Phase::Startup(_) | Phase::Capacity(_) | Phase::Pairs(_) | Phase::ShaperSearch(_) => None,
             Phase::PolicerSearch(_) => None,

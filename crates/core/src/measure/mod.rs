@@ -121,6 +121,8 @@ pub struct Measurement {
     bend: Option<Bend>,
     /// Time and bytes spent before the latest search for a policer, its first train included.
     before_search: (Duration, Bytes),
+    /// Whether a stream contradicted "at least", so that what is available is measured after all, once.
+    is_doubtful: bool,
     /// Time and bytes of searches that found none.
     searched: (Duration, Bytes),
     tally: Tally,
@@ -160,6 +162,7 @@ impl Measurement {
             policer_search: PolicerSearch::default(),
             bend: None,
             before_search: (Duration::ZERO, Bytes::ZERO),
+            is_doubtful: false,
             searched: (Duration::ZERO, Bytes::ZERO),
             observed: now,
             tally: Tally::default(),

@@ -5,7 +5,7 @@ use crate::stream::{Schedule, StreamRecord};
 use crate::units::{Bytes, Duration, Instant, Rate};
 
 use super::method::Method;
-use super::phase::{CARRIED, Interrupted, Phase};
+use super::phase::{CARRIED, Fallback, Interrupted, Phase};
 use super::policed::Policed;
 use super::response::STREAM_GAPS;
 use super::shaped::Shaped;
@@ -88,6 +88,8 @@ impl Measurement {
         let available = self.available().ok()?;
         let capacity = self.capacity.unwrap_or(available.rate).max(available.rate).bps_f64();
         let share = match available.rate {
+            // A slower one would not contradict "at least".
+            _ if available.high.is_none() => BELOW,
             rate if rate < SLOW => LEAST,
             _ if self.queue_limit.is_known(&self.baseline) => FAR_BELOW,
             _ => BELOW,
@@ -181,14 +183,23 @@ impl Measurement {
 
     /// The same where streams have filled a queue, so that no train follows.
     pub(super) fn check_for_overflow(&mut self, now: Instant) {
-        if let Phase::AtLeast(rate) = self.phase
-            && self.harms()
-        {
+        if let Some(rate) = self.at_least().filter(|_| self.harms()) {
             self.measure_after_all(now, rate.scale(FAR_BELOW));
         }
     }
 
+    /// Returns the rate that the path carried, if it is the answer so far.
+    fn at_least(&self) -> Option<Rate> {
+        match self.phase {
+            Phase::AtLeast(rate) | Phase::ShaperSearch(Fallback::AtLeast(rate)) => Some(rate),
+            _ => None,
+        }
+    }
+
     fn measure_after_all(&mut self, now: Instant, near: Rate) {
+        if std::mem::replace(&mut self.is_doubtful, true) {
+            return;
+        }
         self.searched.0 += now - self.started;
         self.searched.1 += self.tally.bytes;
         self.enter(Range::Near(near));
@@ -219,6 +230,10 @@ impl Measurement {
         } else if !self.policer_search.open(self.harms()) {
             self.allow_search(now);
             self.resume();
+            // Something else than a policer dropped the packets that made one likely.
+            if let Some(rate) = self.at_least() {
+                self.measure_after_all(now, rate.scale(FAR_BELOW));
+            }
         }
     }
 
