@@ -232,7 +232,7 @@ fn budget_and_time_are_kept() {
 }
 
 #[test]
-fn a_gentle_measurement_takes_longer_and_leaves_pauses() {
+fn a_gentle_measurement_leaves_pauses_and_spends_half_the_bytes() {
     let measured = |gentle| {
         let mut path = Path::new(Rate::from_mbps(100.0), Cross::Poisson, 0.4, Duration::ZERO, 3);
         measure(&mut path, Config { gentle, ..config() })
@@ -240,6 +240,7 @@ fn a_gentle_measurement_takes_longer_and_leaves_pauses() {
     let (usual, gentle) = (measured(false), measured(true));
     let load = |outcome: &Outcome| outcome.bytes / outcome.seconds;
     assert!(load(&gentle) < 0.7 * load(&usual), "{} {}", load(&gentle), load(&usual));
+    assert!(gentle.bytes <= usual.bytes / 2.0, "{} {}", gentle.bytes, usual.bytes);
     assert!(gentle.error.abs() < 0.05, "{}", gentle.error);
 }
 
