@@ -12,8 +12,8 @@ use super::{Change, Measurement, Method, PathKind};
 /// An interval whose upper end exceeds this share of the timestamp limit has no upper end.
 const NEAR_LIMIT: f64 = 0.9;
 
-/// If this share of the streams is refused because of losses, or most of them overflow a queue, the lower end is this share of
-/// what they show. The same holds for "at least" where a stream filled a queue.
+/// If this share of the streams is refused because of losses, the lower end is this share of what the others show. The same
+/// holds for "at least" where a stream filled a queue.
 const MANY_LOST: f64 = 0.12;
 const LOW_IF_LOST: f64 = 0.33;
 
@@ -70,13 +70,9 @@ impl Measurement {
         let interval = match self.phase.method() {
             Phase::Response(response) => response.spread().map(|spread| {
                 let (low, high) = spread.interval_90();
-                let rate = response.too_fast().map_or(spread.median, |rate| rate.min(spread.median));
                 match self.stamp_limit {
                     Some(limit) if high > limit.scale(NEAR_LIMIT) => Interval { rate: low, low, high: None },
-                    _ if rate < spread.median => {
-                        Interval { rate, low: low.min(rate).scale(LOW_IF_LOST), high: Some(high) }
-                    }
-                    _ => Interval { rate, low, high: Some(high) },
+                    _ => Interval { rate: spread.median, low, high: Some(high) },
                 }
             }),
             Phase::Shaped(shaped) => shaped.spread().map(between),

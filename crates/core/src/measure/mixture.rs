@@ -111,6 +111,12 @@ impl Spread {
         Spread { intervals, ..self }
     }
 
+    /// Returns the same with a median of `rate`, which is lower, and with lower ends of `low` of what they would be.
+    pub(super) fn capped(self, rate: Rate, low: f64) -> Spread {
+        let intervals = self.intervals.map(|ends| (ends.0.min(rate).scale(low), ends.1));
+        Spread { median: rate, intervals }
+    }
+
     /// Mixes the reading for one queue, weighted by its probability, with the reading for any number of queues.
     ///
     /// `common` is the error common to all streams, as a fraction of `capacity`.

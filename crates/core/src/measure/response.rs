@@ -124,6 +124,8 @@ const LOSS_TOLERANCE: f64 = 0.03;
 /// The fewest packets before a loss that are used. Streams that met a burst lose packets early, so leaving them out would
 /// leave out bursts.
 const FEWEST_BEFORE_LOSS: usize = 8;
+/// Where most streams overflow a queue, the lower end is this share of what they show up to their first loss.
+const LOW_IF_OVERFLOWING: f64 = 0.33;
 /// Gaps required before the interval may be narrow enough: five full-length streams.
 const ENOUGH_GAPS: u32 = 5 * STREAM_GAPS;
 
@@ -373,7 +375,7 @@ impl Response {
 
     /// Returns the rate that the path carried least well: the median of those whose streams overflowed a queue, if most did.
     /// Streams are used only up to a loss, and so miss what would have shown that less is available.
-    pub(super) fn too_fast(&self) -> Option<Rate> {
+    fn too_fast(&self) -> Option<Rate> {
         let mut rates = self.overflowed.clone();
         rates.sort_unstable();
         rates.get(rates.len() / 2).copied().filter(|_| self.overflowed.len() * 2 > self.streams)
@@ -472,8 +474,11 @@ impl Response {
         self.gaps >= ENOUGH_GAPS && self.spread.is_some_and(|spread| spread.is_narrow(self.capacity))
     }
 
+    /// Returns the answer so far: no more than a rate at which streams overflow a queue.
     pub(super) fn spread(&self) -> Option<Spread> {
-        self.spread
+        let spread = self.spread?;
+        let capped = self.too_fast().filter(|rate| *rate < spread.median);
+        Some(capped.map_or(spread, |rate| spread.capped(rate, LOW_IF_OVERFLOWING)))
     }
 
     /// Returns the latest available bandwidth, at which later streams are aimed.
