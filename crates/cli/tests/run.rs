@@ -364,11 +364,19 @@ fn controllers_that_the_kernel_lacks_are_loaded_for_a_run_in_the_lab() {
     assert!((25e6..40e6).contains(&dctcp) && ls < dctcp / 2.0, "{dctcp} {ls}");
 }
 
+/// Runs a scenario in the lab, with its results in the folder `results`; `None` where that is impossible here.
+fn run_in_lab(text: &str) -> Option<(TempDir, Output)> {
+    let folder = TempDir::new().unwrap();
+    let (file, out) = (folder.path().join("scenario.toml"), folder.path().join("results"));
+    std::fs::write(&file, text).unwrap();
+    let output = Command::new(PROGRAM).args(["run", "--on", "lab", "--output"]).args([&out, &file]).output();
+    let output = output.unwrap();
+    (!impossible(&String::from_utf8_lossy(&output.stderr))).then_some((folder, output))
+}
+
 #[test]
 fn programs_of_a_scenario_run_in_the_lab_too() {
     let _lab = LAB.lock().unwrap_or_else(PoisonError::into_inner);
-    let folder = TempDir::new().unwrap();
-    let file = folder.path().join("programs.toml");
     let text = r#"
 duration = "1 s"
 [[link]]
@@ -383,14 +391,8 @@ at = "near"
 command = "exit 3"
 start = "100 ms"
 "#;
-    std::fs::write(&file, text).unwrap();
-    let out = folder.path().join("results");
-    let output = Command::new(PROGRAM).args(["run", "--on", "lab", "--output"]).args([&out, &file]).output();
-    let output = output.unwrap();
-    let errors = String::from_utf8_lossy(&output.stderr);
-    if impossible(&errors) {
-        return;
-    }
+    let Some((folder, output)) = run_in_lab(text) else { return };
+    let (out, errors) = (folder.path().join("results"), String::from_utf8_lossy(&output.stderr));
     assert!(!errors.contains("headway: "), "{errors}");
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     let programs = &json(&out.join("summary.json"))["programs"];
@@ -402,8 +404,6 @@ start = "100 ms"
 #[test]
 fn flows_pause_after_chunks_in_the_lab_too() {
     let _lab = LAB.lock().unwrap_or_else(PoisonError::into_inner);
-    let folder = TempDir::new().unwrap();
-    let file = folder.path().join("chunks.toml");
     let text = r#"
 duration = "1500 ms"
 [[link]]
@@ -417,14 +417,8 @@ controller = "cubic"
 chunk = "100 kB"
 pause = "10 s"
 "#;
-    std::fs::write(&file, text).unwrap();
-    let out = folder.path().join("results");
-    let output = Command::new(PROGRAM).args(["run", "--on", "lab", "--output"]).args([&out, &file]).output();
-    let output = output.unwrap();
-    let errors = String::from_utf8_lossy(&output.stderr);
-    if impossible(&errors) {
-        return;
-    }
+    let Some((folder, output)) = run_in_lab(text) else { return };
+    let (out, errors) = (folder.path().join("results"), String::from_utf8_lossy(&output.stderr));
     // One chunk takes 40 ms, and no other one follows in this run.
     let summary = json(&out.join("summary.json"));
     assert_eq!(summary["total"]["goodput_bps"], 100_000 * 8 * 2 / 3, "{errors} {summary}");

@@ -73,8 +73,8 @@ const BUSY_THROUGHOUT: f64 = 0.8;
 
 /// Returns the available bandwidth during a whole stream, which a queue that ran empty turns into a lower bound.
 ///
-/// `busy` is the [`busy_sample`] of the same packets, which covers only the time in which there was a queue. Where cross traffic comes in bursts, that is the time of
-/// bursts.
+/// `busy` is the [`busy_sample`] of the same packets, which covers only the time in which there was a queue. Where cross traffic
+/// comes in bursts, that is the time of bursts.
 pub fn whole_sample(
     packets: &[Delayed],
     packet: Bytes,

@@ -13,9 +13,9 @@ use super::{Change, Measurement, Method, PathKind};
 const NEAR_LIMIT: f64 = 0.9;
 
 /// If this share of the streams is refused because of losses, the lower end is this share of what the others show. The same
-/// holds for "at least" where a stream filled a queue.
+/// holds where most streams overflow a queue, and for "at least" where a stream filled one.
 const MANY_LOST: f64 = 0.12;
-const LOW_IF_LOST: f64 = 0.33;
+pub(super) const LOW_IF_LOST: f64 = 0.33;
 
 /// Error of an answer without the capacity, as a share of the answer: such paths lose packets at most rates.
 const WITHOUT_CAPACITY: f64 = 0.3;

@@ -20,6 +20,8 @@ const FAR_BELOW: f64 = 0.9;
 /// The same where the interval is wide, and on slow paths, where others wait for every packet.
 const LEAST: f64 = 0.7;
 const SLOW: Rate = Rate::from_bps(30_000_000);
+/// Where "at least" is doubtful, so much of its rate is what seems to be available.
+const DOUBTFUL: f64 = 0.9;
 /// The last train exhausts a bucket of this size, and a few packets more, ...
 const LARGEST_BUCKET: f64 = 300_000.0 + 60_000.0;
 /// ... at a policer of this share of the capacity, through which all others pass, too.
@@ -184,7 +186,7 @@ impl Measurement {
     /// The same where streams have filled a queue, so that no train follows.
     pub(super) fn check_for_overflow(&mut self, now: Instant) {
         if let Some(rate) = self.at_least().filter(|_| self.harms()) {
-            self.measure_after_all(now, rate.scale(FAR_BELOW));
+            self.measure_after_all(now, rate.scale(DOUBTFUL));
         }
     }
 
@@ -196,6 +198,7 @@ impl Measurement {
         }
     }
 
+    /// Measures what is available, with a budget of its own, once.
     fn measure_after_all(&mut self, now: Instant, near: Rate) {
         if std::mem::replace(&mut self.is_doubtful, true) {
             return;
@@ -232,7 +235,7 @@ impl Measurement {
             self.resume();
             // Something else than a policer dropped the packets that made one likely.
             if let Some(rate) = self.at_least() {
-                self.measure_after_all(now, rate.scale(FAR_BELOW));
+                self.measure_after_all(now, rate.scale(DOUBTFUL));
             }
         }
     }

@@ -10,6 +10,7 @@ use crate::units::{Bytes, Duration, Instant, Rate};
 
 use super::busy::Busy;
 use super::change::{Change, Changes, Context, StreamSample};
+use super::conclude::LOW_IF_LOST;
 use super::delay::Baseline;
 use super::jitter::Span;
 use super::marks::Marks;
@@ -124,8 +125,6 @@ const LOSS_TOLERANCE: f64 = 0.03;
 /// The fewest packets before a loss that are used. Streams that met a burst lose packets early, so leaving them out would
 /// leave out bursts.
 const FEWEST_BEFORE_LOSS: usize = 8;
-/// Where most streams overflow a queue, the lower end is this share of what they show up to their first loss.
-const LOW_IF_OVERFLOWING: f64 = 0.33;
 /// Gaps required before the interval may be narrow enough: five full-length streams.
 const ENOUGH_GAPS: u32 = 5 * STREAM_GAPS;
 
@@ -478,7 +477,7 @@ impl Response {
     pub(super) fn spread(&self) -> Option<Spread> {
         let spread = self.spread?;
         let capped = self.too_fast().filter(|rate| *rate < spread.median);
-        Some(capped.map_or(spread, |rate| spread.capped(rate, LOW_IF_OVERFLOWING)))
+        Some(capped.map_or(spread, |rate| spread.capped(rate, LOW_IF_LOST)))
     }
 
     /// Returns the latest available bandwidth, at which later streams are aimed.
