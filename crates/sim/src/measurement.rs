@@ -172,7 +172,7 @@ impl Measurements {
             return;
         }
         if let Some((schedule, last)) = self.pending_stream.take() {
-            if !network.probes_arrived(self.prober) && now < self.deadline(network, last) {
+            if !network.probes_arrived(self.prober) && now < self.deadline(network, &schedule, last) {
                 self.pending_stream = Some((schedule, last));
                 self.next = Some(now + POLL_INTERVAL);
                 return;
@@ -290,10 +290,10 @@ impl Measurements {
     ///
     /// A sender of live packets says when it has sent the last one. That message takes as long as the packets, and the
     /// receiver then waits for late ones.
-    fn deadline(&self, network: &Network, last: Instant) -> Instant {
+    fn deadline(&self, network: &Network, schedule: &Schedule, last: Instant) -> Instant {
         let rtt = self.config.measure.rtt;
         let on_the_way = network.latest_probe_delay(self.prober).unwrap_or(rtt / 2 + LONGEST_QUEUE);
-        last + on_the_way.max(rtt / 2) + wait_for_late(rtt)
+        last + on_the_way.max(rtt / 2) + wait_for_late(rtt, schedule.average.time_for(schedule.packet))
     }
 
     fn observe(&mut self, network: &mut Network, schedule: &Schedule) {

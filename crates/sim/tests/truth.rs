@@ -59,7 +59,7 @@ fn a_host_as_slow_as_the_link_is_not_told_at_least() {
 fn a_pause_between_bursts_is_not_told_at_least() {
     // A line as fast as the link, and a burst of 24 packets on average every 81 ms: streams that fall between them all
     // arrive as fast as they were sent.
-    for seed in 1..=8 {
+    for seed in 1..=40 {
         let mut network = Network::new(seed);
         let path = [network.add_link(&link(mbps(8.5), MS(1), drop_tail(Some(76_900))))];
         let bursts = Traffic::Batches { rate: mbps(3.655), size: Bytes::new(1538), batch: 24.0 };
@@ -73,23 +73,26 @@ fn a_pause_between_bursts_is_not_told_at_least() {
 
 #[test]
 fn beside_greedy_tcp_the_answer_is_the_little_that_is_left() {
-    // 20 flows keep the queue full: every stream loses packets, and is used only up to the first.
-    let mut answers = 0;
-    for seed in 1..=8 {
+    // 20 flows keep the queue full: every stream loses packets, and is used only up to the first. Of intervals that hold
+    // the truth nine times in ten, one of twenty answers may miss it.
+    let (mut rates, mut missed) = (Vec::new(), 0);
+    for seed in 1..=60 {
         let mut network = Network::new(seed);
         let there = network.add_link(&link(mbps(96.0), MS(8), drop_tail(Some(146_110))));
         let back = network.add_link(&wire(MS(8)));
         network.add_source(&source(there, cbr(5.0)));
         (0..20).for_each(|_| _ = network.add_tcp(&flow(Kind::Bbr, there, back)));
         let measured = measure_path(&mut network, &[there], mbps(3840.0), seed);
-        let (free, answer) = (truth(&measured).free, &measured.answer);
+        let free = truth(&measured).free;
         assert!(free < mbps(10.0), "{free}");
-        if let Ok(available) = answer.available {
-            answers += 1;
-            assert!(available.low <= free && available.rate < mbps(24.0), "{free}: {answer:?}");
+        if let Ok(available) = measured.answer.available {
+            rates.push(available.rate);
+            missed += u32::from(available.low > free);
         }
     }
-    assert!(answers > 0);
+    rates.sort();
+    assert!(rates.len() >= 10 && missed <= 1, "{missed} missed of {rates:?}");
+    assert!(rates[rates.len() / 2] < mbps(12.0), "{rates:?}");
 }
 
 #[test]

@@ -31,10 +31,14 @@ pub(super) fn small_enough(packet: Bytes, rate: Rate) -> Bytes {
 /// Wait for late packets: hosts may be descheduled for a few time slices, and one that is delayed by a second counts as lost.
 const LATE: (Duration, Duration) = (Duration::from_ms(20), Duration::from_ms(1_000));
 
-/// Returns how long the receiver of a stream waits for late packets, once it knows that all have been sent: another RTT,
-/// within limits.
-pub fn wait_for_late(rtt: Duration) -> Duration {
-    rtt.clamp(LATE.0, LATE.1)
+/// Packets of others, in a burst amid a stream, that its last packets wait for: on a slow link that takes longer than an RTT,
+/// and packets that are still on the way then would look lost.
+const BURST: i64 = 32;
+
+/// Returns how long the receiver of a stream waits for late packets, once it knows that all have been sent: another RTT, or
+/// the time of a burst of packets `gap` apart, within limits.
+pub fn wait_for_late(rtt: Duration, gap: Duration) -> Duration {
+    rtt.max(gap * BURST).clamp(LATE.0, LATE.1)
 }
 
 /// Packets trickle through a path if it takes this many times as long to receive them as to send them.

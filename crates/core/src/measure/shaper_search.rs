@@ -6,6 +6,7 @@ use crate::units::{Bytes, Duration, Rate};
 
 use super::MAX_STREAM_PACKETS;
 use super::delay::{Baseline, delayed};
+use super::probe::sent_for;
 use super::startup::growth_rate;
 
 /// Size of the longest train. Tokens arrive while it passes, so only somewhat smaller buckets can be found.
@@ -43,8 +44,8 @@ pub(super) struct ShaperSearch {
     before: Option<Bytes>,
     knees: u32,
     others: u32,
-    /// How much delays grew during trains without a knee, per time.
-    growths: Vec<f64>,
+    /// How much delays grew during trains without a knee, and how long these were sent, in seconds.
+    growths: Vec<(f64, f64)>,
     /// Durations of those that arrived all at once: the receiver waits for more packets before it looks.
     bunched: Vec<Duration>,
     /// Receive gaps after a knee, scaled to 1000 bytes because packets of different trains may differ in size.
@@ -71,7 +72,8 @@ impl ShaperSearch {
         let packets = delayed(record, baseline);
         let profile = profile(&packets);
         if !matches!(profile, Profile::Knee(_)) {
-            self.growths.push(growth_rate(record));
+            let sent = sent_for(record).secs_f64();
+            self.growths.push((growth_rate(record) * sent, sent));
             self.bunched.extend(bunched(record));
         }
         match profile {
@@ -103,11 +105,10 @@ impl ShaperSearch {
         suspected && self.others < MAX_INCONCLUSIVE + self.knees && self.flat < ALMOST
     }
 
-    /// Returns how much the delay grew during most trains without a knee, per time.
+    /// Returns how much the delay grew during trains without a knee, per time. Bursts of other traffic meet only some trains.
     pub(super) fn growth(&self) -> f64 {
-        let mut growths = self.growths.clone();
-        growths.sort_by(f64::total_cmp);
-        growths.get(growths.len() / 2).copied().unwrap_or_default()
+        let sent: f64 = self.growths.iter().map(|(_, sent)| sent).sum();
+        self.growths.iter().map(|(grown, _)| grown).sum::<f64>() / sent.max(f64::MIN_POSITIVE)
     }
 
     /// Returns the share of their rate that trains can have shown: less than all where most of them arrived at once.

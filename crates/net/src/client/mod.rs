@@ -84,7 +84,7 @@ impl Session {
         let plan = Plan { session: self.id, stream, size: announced.size, gaps: &schedule.gaps };
         let sent = send_stream(&self.socket, &plan, |_| self.stop.load(Ordering::Relaxed), &mut self.clock)?;
         self.check_stop()?;
-        let report = self.end_stream(stream)?;
+        let report = self.end_stream(stream, self.grace_after(schedule))?;
         let received = expand(&report, schedule.packets())
             .ok_or_else(|| NetError::Protocol("a report does not fit its stream".to_owned()))?;
         if !report.clock_stepped && span(&received) > longest_span(began.elapsed()) {
@@ -125,7 +125,7 @@ impl Session {
         let stop = |_| self.stop.load(Ordering::Relaxed);
         let mut sent = trains::send_trains(socket, identity, schedule, stop, &mut self.clock)?;
         self.check_stop()?;
-        let report = self.end_stream(stream)?;
+        let report = self.end_stream(stream, self.grace())?;
         let received = Received::expand(&report, &hops)
             .ok_or_else(|| NetError::Protocol("a report does not fit its stream".to_owned()))?;
         if !report.clock_stepped && span(&received.times) > longest_span(began.elapsed()) {
@@ -160,7 +160,7 @@ impl Session {
             duration: schedule.duration(),
             hops: &[],
         };
-        let grace = self.grace();
+        let grace = self.grace_after(schedule);
         let end = |message: &Message| matches!(message, Message::Sent(_)).then_some(grace);
         let (received, message) =
             receive_stream(&self.socket, &mut self.channel, &mut self.clock, expected, end)
@@ -272,8 +272,7 @@ impl Session {
     }
 
     /// Tells the server that a forward stream has ended and returns its report.
-    fn end_stream(&mut self, stream: u32) -> Result<Report, NetError> {
-        let grace = self.grace();
+    fn end_stream(&mut self, stream: u32, grace: Span) -> Result<Report, NetError> {
         self.channel
             .send(&Message::End { stream, grace_ns: grace.as_nanos() as u64 })
             .map_err(|error| self.lost(error, "end of a stream"))?;
@@ -354,7 +353,12 @@ impl Session {
 
     /// Returns how long to wait for late packets.
     fn grace(&self) -> Span {
-        wait_for_late(self.rtt.into()).to_std()
+        wait_for_late(self.rtt.into(), Duration::ZERO).to_std()
+    }
+
+    /// The same after the packets of a stream.
+    fn grace_after(&self, schedule: &Schedule) -> Span {
+        wait_for_late(self.rtt.into(), schedule.average.time_for(schedule.packet)).to_std()
     }
 
     /// Sends a request and waits for its answer; a refusal is an error.
