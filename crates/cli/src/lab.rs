@@ -12,7 +12,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use clap::Subcommand;
 use headway_lab::{
-    Direction, Edge, Interval, Lab, Life, LinkSpec, LinkStatus, PathSpec, RouterStatus, Spec, Status,
+    Coalescing, Direction, Edge, Interval, Lab, Life, LinkSpec, LinkStatus, PathSpec, RouterStatus, Spec,
+    Status,
 };
 use headway_scenario::{Change, Scenario};
 use headway_traffic::channel::{Delays, EcnField};
@@ -267,11 +268,16 @@ pub(crate) fn describe_link(link: &LinkSpec) -> String {
     // Outages may be many.
     let steady = LinkSpec { outages: None, ..link.clone() };
     let rates: Vec<String> = steady.rate_steps().list().map(|(_, rate)| rate.to_string()).collect();
+    let rates = match (&link.trace, link.burst) {
+        (Some(_), _) => format!("{} as its trace says", rates.join("")),
+        (None, Some(burst)) => format!("{} behind a bucket of {burst}", rates.join("")),
+        (None, None) => rates.join(" then "),
+    };
     let delay = match &link.delay_trace {
         Some(trace) => format!("{} to {} as its trace says", trace.least(), trace.most()),
         None => link.delay.to_string(),
     };
-    let mut text = format!("{}, delay {delay}, buffer {}", rates.join(" then "), link.buffer_size());
+    let mut text = format!("{rates}, delay {delay}, buffer {}", link.buffer_size());
     match link.jitter.distribution {
         Delays::Uniform { max } if max > headway_core::Duration::ZERO => {
             text += &format!(", jitter up to {max}");
@@ -299,8 +305,10 @@ pub(crate) fn describe_link(link: &LinkSpec) -> String {
     if link.outages.is_some() {
         text += ", with outages";
     }
-    if let Some(interval) = link.coalesce {
-        text += &format!(", coalescing {interval}");
+    match link.coalesce {
+        None => {}
+        Some(Coalescing::Fixed { interval, .. }) => text += &format!(", coalescing {interval}"),
+        Some(Coalescing::Adaptive { frames, .. }) => text += &format!(", coalescing {frames} frames"),
     }
     text
 }

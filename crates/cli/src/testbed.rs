@@ -9,7 +9,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, bail};
 use headway_core::{Bytes, Duration, Instant, Rate};
-use headway_lab::{Cross, Direction, Lab, Life, LinkSpec, Model, PathSpec, Spec, Truth};
+use headway_lab::{Coalescing, Cross, Direction, Lab, Life, LinkSpec, PathSpec, Spec, Truth};
+use headway_traffic::Traffic;
 use headway_worlds::process::{die_with_parent, prioritise};
 use headway_worlds::{Background, TcpFlows, disturbed};
 use serde::Serialize;
@@ -204,8 +205,32 @@ const MIN_BUFFER: Bytes = Bytes::new(1_000_000);
 pub(crate) fn symmetric(rate: Rate, coalesce: Option<Duration>) -> PathSpec {
     let delay = Duration::from_ms(10);
     let buffer = Some(rate.bytes_in(Duration::from_ms(100)).max(MIN_BUFFER));
+    let coalesce = coalesce.map(Coalescing::from);
     let link = LinkSpec { buffer, coalesce, ..LinkSpec::new(rate, delay) };
     PathSpec { reverse: LinkSpec { coalesce: None, ..link.clone() }, forward: link }
+}
+
+/// Cross traffic of packets of 1500 bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Model {
+    /// At equal intervals.
+    Cbr,
+    /// At exponential intervals.
+    Poisson,
+    /// In batches at exponential intervals.
+    Bursty,
+}
+
+impl Model {
+    /// Returns the traffic of this mean rate.
+    pub(crate) fn traffic(self, rate: Rate) -> Traffic {
+        match self {
+            Model::Cbr => Traffic::cbr(rate),
+            Model::Poisson => Traffic::poisson(rate),
+            Model::Bursty => Traffic::batches(rate),
+        }
+    }
 }
 
 /// Returns cross traffic of full packets from client to server.
@@ -213,7 +238,7 @@ pub(crate) fn cross(model: Model, rate: Rate) -> Vec<Cross> {
     if rate == Rate::ZERO {
         return Vec::new();
     }
-    vec![Cross::new(Direction::Forward, model, rate)]
+    vec![Cross::new(Direction::Forward, model.traffic(rate))]
 }
 
 /// Returns the scenario of `path` with `cross` traffic.

@@ -14,7 +14,8 @@ use std::process::{Command, Output, Stdio};
 use std::time::{Duration as Time, Instant as Clock};
 
 use headway_core::{Duration, Instant, Rate};
-use headway_lab::{Cross, Direction, Lab, Life, LinkSpec, Model, PathSpec, Process, Spec};
+use headway_lab::{Cross, Direction, Lab, Life, LinkSpec, PathSpec, Process, Spec};
+use headway_traffic::Traffic;
 use nix::sys::signal::{Signal, kill};
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, setsockopt, sockopt};
 use nix::unistd::Pid;
@@ -25,8 +26,8 @@ fn link(mbps: f64) -> LinkSpec {
     LinkSpec::new(Rate::from_mbps(mbps), Duration::from_ms(10))
 }
 
-fn cross(model: Model, mbps: f64) -> Cross {
-    Cross::new(Direction::Forward, model, Rate::from_mbps(mbps))
+fn cross(model: fn(Rate) -> Traffic, mbps: f64) -> Cross {
+    Cross::new(Direction::Forward, model(Rate::from_mbps(mbps)))
 }
 
 /// Returns a name that no other run uses.
@@ -235,7 +236,7 @@ fn trains_leave_at_the_rate_of_the_link() {
 
 #[test]
 fn coalescing_makes_spikes_and_dips() {
-    let forward = LinkSpec { coalesce: Some(Duration::from_ms(2)), ..link(50.0) };
+    let forward = LinkSpec { coalesce: Some(Duration::from_ms(2).into()), ..link(50.0) };
     let Some(lab) = up(&Spec::new(forward), &name("nic"), Life::Owned) else { return };
     let Some(gaps) = train_gaps(&lab) else { return };
     // Eight packets fit into 2 ms: seven short gaps for each long one.
@@ -247,7 +248,7 @@ fn coalescing_makes_spikes_and_dips() {
 #[test]
 fn traffic_and_path_change_under_way() {
     let mut spec = Spec::new(link(100.0));
-    spec.cross = vec![cross(Model::Cbr, 40.0)];
+    spec.cross = vec![cross(Traffic::cbr, 40.0)];
     let Some(lab) = up(&spec, &name("change"), Life::Owned) else { return };
     let start = now();
     let free = |from: Instant| {
@@ -257,7 +258,7 @@ fn traffic_and_path_change_under_way() {
         truth.free_between(Direction::Forward, from, to).unwrap().mbps()
     };
     assert!((free(start) - 60.0).abs() < 0.5);
-    let since = lab.set_cross(&[cross(Model::Cbr, 10.0), cross(Model::Poisson, 0.5)]).unwrap();
+    let since = lab.set_cross(&[cross(Traffic::cbr, 10.0), cross(Traffic::poisson, 0.5)]).unwrap();
     assert!((free(since) - 89.5).abs() < 1.0);
     let since = lab.set_path(&PathSpec { forward: link(20.0), reverse: link(20.0) }).unwrap();
     assert!((free(since) - 9.5).abs() < 1.0);

@@ -12,7 +12,8 @@ use std::process::{Command, Stdio};
 use std::time::{Duration as Time, Instant as Clock};
 
 use headway_core::{Duration, Rate};
-use headway_lab::{Cross, Direction, Lab, Life, LinkSpec, Model, Spec};
+use headway_lab::{Cross, Direction, Lab, Life, LinkSpec, Spec};
+use headway_traffic::Traffic;
 use serde_json::Value;
 use support::labs::{ROLE, play};
 use support::{PROGRAM, headway, output, text, write};
@@ -46,7 +47,7 @@ fn a_role() {
 fn lab() -> Option<Lab> {
     let link = LinkSpec::new(Rate::from_mbps(100.0), Duration::from_ms(10));
     let mut spec = Spec::new(link);
-    spec.cross = vec![Cross::new(Direction::Forward, Model::Poisson, Rate::from_mbps(50.0))];
+    spec.cross = vec![Cross::new(Direction::Forward, Traffic::poisson(Rate::from_mbps(50.0)))];
     let name = format!("t{}-passive", std::process::id());
     match Lab::up_with(Path::new(PROGRAM), &spec, &name, Life::Owned) {
         Ok(lab) => Some(lab),

@@ -15,8 +15,9 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration as Time, Instant as Clock};
 
 use headway_core::{Duration, Instant, Rate};
-use headway_lab::{Cross, Direction, Edge, Lab, LinkSpec, Model, Spec};
+use headway_lab::{Cross, Direction, Edge, Lab, LinkSpec, Spec};
 use headway_net::protocol::{DEFAULT_PORT, Header, Kind, Role};
+use headway_traffic::Traffic;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{MsgFlags, recv, setsockopt, sockopt};
 use nix::sys::time::TimeVal;
@@ -126,7 +127,7 @@ fn the_narrow_link_of_a_chain_is_found_for_3_mb_in_30_s() {
     let _alone = alone();
     let links = chain(&REFERENCE);
     let cross = links.iter().zip(REFERENCE).map(|(link, mbps)| {
-        Cross::new(Direction::Forward, Model::Poisson, Rate::from_mbps(0.2 * mbps)).on(&link.name)
+        Cross::new(Direction::Forward, Traffic::poisson(Rate::from_mbps(0.2 * mbps))).on(&link.name)
     });
     let spec = Spec { cross: cross.collect(), ..Spec::of(links) };
     let Some(served) = up(&spec, "narrow", "n7") else { return };
@@ -515,7 +516,7 @@ fn the_tight_link_of_a_chain_is_found_beside_the_narrow_one() {
     let _alone = alone();
     let links = chain(&[60.0, 30.0, 60.0]);
     // 12 Mb/s are free on the last link.
-    let cross = Cross::new(Direction::Forward, Model::Poisson, Rate::from_mbps(48.0)).on("n2-n3");
+    let cross = Cross::new(Direction::Forward, Traffic::poisson(Rate::from_mbps(48.0))).on("n2-n3");
     let spec = Spec { cross: vec![cross], ..Spec::of(links) };
     let Some(served) = up(&spec, "tight", "n3") else { return };
     let from = now();

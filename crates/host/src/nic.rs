@@ -1,10 +1,13 @@
 //! The receiving network card (NIC): interrupt coalescing and the drain of its ring (rapid 2.15).
 
 use std::collections::VecDeque;
+use std::fmt;
 
 use headway_core::{Duration, Instant};
 use rand_pcg::Pcg64Mcg;
-use serde::{Deserialize, Serialize};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{self, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use headway_traffic::distribution::between;
 
@@ -23,9 +26,9 @@ const ADAPTIVE_BATCH: (f64, f64) = (0.5, 1.5);
 /// interrupts per second.
 const ADAPTIVE_TIMEOUT: Duration = Duration::from_us(125);
 
-/// The interrupt coalescing of a receiving network card.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+/// The interrupt coalescing of a receiving NIC. In files, a table with a `kind`, or the interval of a fixed one.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Coalescing {
     /// A minimum interval between interrupts, as in NIC1 of rapid 2.15 (120 us by default).
     Fixed {
@@ -33,10 +36,9 @@ pub enum Coalescing {
         interval: Duration,
         /// Share of the interval, 0 to 1, by which each interrupt is early or late. Without jitter the interrupts
         /// phase-lock with regular packet spacing (rapid 2.15).
-        #[serde(default = "jitter")]
         jitter: f64,
         /// Number of frames that trigger an interrupt at once (rx-frames); no limit if absent.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         frames: Option<u32>,
     },
     /// As the adaptive NIC2 of rapid 2.15 (Intel 82599): an interval of up to 12 us is respected and `frames` ignored;
@@ -47,6 +49,55 @@ pub enum Coalescing {
         /// Mean number of frames in a batch (rx-frames), at least 1.
         frames: u32,
     },
+}
+
+impl From<Duration> for Coalescing {
+    /// A fixed interval with the usual jitter.
+    fn from(interval: Duration) -> Coalescing {
+        Coalescing::Fixed { interval, jitter: jitter(), frames: None }
+    }
+}
+
+impl<'de> Deserialize<'de> for Coalescing {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Coalescing, D::Error> {
+        deserializer.deserialize_any(Form)
+    }
+}
+
+/// Reads either form.
+struct Form;
+
+impl<'de> Visitor<'de> for Form {
+    type Value = Coalescing;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a time such as `\"120 us\"`, or a table with `kind = \"fixed\"` or `\"adaptive\"`")
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Coalescing, E> {
+        text.parse().map(|interval: Duration| interval.into()).map_err(E::custom)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Coalescing, A::Error> {
+        #[derive(Deserialize)]
+        #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+        enum Table {
+            Fixed {
+                interval: Duration,
+                #[serde(default = "jitter")]
+                jitter: f64,
+                frames: Option<u32>,
+            },
+            Adaptive {
+                interval: Duration,
+                frames: u32,
+            },
+        }
+        Ok(match Table::deserialize(MapAccessDeserializer::new(map))? {
+            Table::Fixed { interval, jitter, frames } => Coalescing::Fixed { interval, jitter, frames },
+            Table::Adaptive { interval, frames } => Coalescing::Adaptive { interval, frames },
+        })
+    }
 }
 
 /// Largest interval between interrupts; real cards allow microseconds up to a few milliseconds.

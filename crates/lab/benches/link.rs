@@ -9,8 +9,8 @@ use headway_core::explicit::{
 use headway_core::queue::QueueSpec;
 use headway_core::{Duration, Instant, Rate};
 use headway_lab::congestion_header::{Carrier, find, is_tcp, rewrite};
-use headway_lab::link::{Link, Verdict};
-use headway_lab::queue::HostFrame;
+use headway_lab::link::Link;
+use headway_lab::queue::{HostFrame, Packet, wire_size};
 use headway_lab::{Direction, LinkSpec};
 
 /// Packets in one iteration: two milliseconds at 10 Gb/s.
@@ -57,14 +57,11 @@ fn pass(link: &mut Link, frame: &mut [u8], now: &mut Instant) -> u64 {
         *now += Duration::from_ns(1_538);
         let reads_headers = !link.versions().is_empty();
         let found = reads_headers.then(|| find(black_box(frame), carrier)).flatten().and_then(Result::ok);
-        let header = found.as_ref().map(|found| (&found.header, 0));
-        let frame_of_host = HostFrame { number: 0, is_tcp: is_tcp(black_box(frame)) };
-        let verdict = link.offer(*now, (FRAME - 14) as u64, false, header, frame_of_host);
-        delivered += u64::from(verdict != Verdict::Pending);
-        if verdict == Verdict::Pending {
-            link.advance(*now);
-        }
-        while let Some(decided) = link.decided() {
+        let mut packet = Packet::new(*now, wire_size((FRAME - 14) as u64));
+        packet.header = found.map(|found| found.header);
+        packet.frame = Some(HostFrame { number: 0, is_tcp: is_tcp(black_box(frame)) });
+        link.offer(packet);
+        while let Some(decided) = link.take(*now) {
             delivered += 1;
             if let (Some(feedback), Some(found)) = (decided.feedback, &found)
                 && let Some(place) = found.place
@@ -98,7 +95,7 @@ fn packets(criterion: &mut Criterion) {
             ..LinkSpec::new(Rate::from_bps(10_000_000_000), Duration::from_ms(1))
         };
         let mut now = Instant::from_ns(1_000_000_000);
-        let mut link = Link::new(Direction::Forward, &spec, &[], 1, now, Duration::from_ms(10));
+        let mut link = Link::new(Direction::Forward, &spec, &[], (1, 1500), now, Duration::from_ms(10));
         group.bench_function(name, |bench| bench.iter(|| pass(&mut link, &mut frame, &mut now)));
     }
     group.finish();

@@ -16,7 +16,8 @@ use std::time::Duration as Pause;
 
 use headway_core::explicit::{ANY_RATE, Format, HEADER_BYTES, Header, VERSION_RCP, encode};
 use headway_core::{Bytes, Duration, Instant, Rate};
-use headway_lab::{Cross, Direction, Lab, Life, LinkSpec, Model, PathSpec, Spec};
+use headway_lab::{Cross, Direction, Lab, Life, LinkSpec, PathSpec, Spec};
+use headway_traffic::Traffic;
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, setsockopt, sockopt};
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
@@ -55,7 +56,7 @@ fn measure(program: &Path, kinds: &[String]) -> Outcome<()> {
             row(&lab, kind, rate, Rate::ZERO, Test::Train)?;
             row(&lab, kind, rate, Rate::ZERO, Test::Lone)?;
             let cross = rate.scale(0.8);
-            lab.set_cross(&[Cross::new(Direction::Forward, Model::Poisson, cross)])?;
+            lab.set_cross(&[Cross::new(Direction::Forward, Traffic::poisson(cross))])?;
             row(&lab, kind, rate, cross, Test::Idle)?;
             row(&lab, kind, rate, cross, Test::Load)?;
         }

@@ -162,6 +162,15 @@ pub fn is_tcp(frame: &[u8]) -> bool {
     payload(frame).is_some_and(|payload| payload.protocol == TCP)
 }
 
+/// Returns the bytes of a frame without a congestion header that tell its flow from others, as [`Found::flow`] does.
+pub fn flow(frame: &[u8]) -> [&[u8]; 2] {
+    let Some(payload) = payload(frame) else { return [&[], &[]] };
+    let (begin, end) = payload.addresses;
+    let has_ports = payload.first && !payload.fragment && [TCP, UDP].contains(&payload.protocol);
+    let ports = has_ports.then(|| frame.get(payload.at..payload.at + PORTS)).flatten();
+    [frame.get(begin..end).unwrap_or_default(), ports.unwrap_or_default()]
+}
+
 /// Finds the congestion header among the options of TCP. Fragments behind the first have no options, and pass.
 fn find_option(frame: &[u8], payload: &Payload, kind: u8) -> Option<Result<Found, Fault>> {
     if !payload.first {
@@ -209,16 +218,20 @@ fn found_option(payload: &Payload, at: usize, result: Result<Header, OptionError
     Ok(Found { header, place, options: payload.options, flow })
 }
 
-/// Replaces the feedback at `place`, where [`find`] found a header, and keeps the checksum of UDP or TCP right.
-pub fn rewrite(frame: &mut [u8], place: Place, feedback: u32) {
+/// Replaces the feedback at `place`, where [`find`] found a header, and keeps the checksum of UDP or TCP right. Returns whether
+/// it was another.
+pub fn rewrite(frame: &mut [u8], place: Place, feedback: u32) -> bool {
     let at = usize::from(place.at);
-    let Some(bytes) = frame.get_mut(at..at + FEEDBACK.len()) else { return };
+    let Some(bytes) = frame.get_mut(at..at + FEEDBACK.len()) else { return false };
     let mut old = [0; 4];
     old.copy_from_slice(bytes);
     let new = feedback.to_be_bytes();
+    if new == old {
+        return false;
+    }
     bytes.copy_from_slice(&new);
     let (field, udp) = match place.sum {
-        Sum::None => return,
+        Sum::None => return true,
         Sum::Udp(field) => (usize::from(field), true),
         Sum::Tcp(field) => (usize::from(field), false),
     };
@@ -226,6 +239,7 @@ pub fn rewrite(frame: &mut [u8], place: Place, feedback: u32) {
     if let Some(field) = frame.get_mut(field..field + 2) {
         update_sum(field, old, new, is_odd, udp);
     }
+    true
 }
 
 /// Updates a checksum after four bytes that begin at an even or odd place of what it covers. Zero in UDP means that there

@@ -8,6 +8,8 @@ pub(crate) const IPV4: [u8; 2] = [0x08, 0x00];
 pub(crate) const IPV6: [u8; 2] = [0x86, 0xdd];
 /// Mask of the two ECN bits in the second byte of IPv4; in IPv6 they lie four bits higher.
 const CE: u8 = 0b11;
+/// The bit that ECT(1) and CE share.
+const ECT1: u8 = 0b01;
 const IPV6_SHIFT: u32 = 4;
 /// Offset of the checksum of an IPv4 header.
 const CHECKSUM: usize = ETHERNET + 10;
@@ -15,6 +17,11 @@ const CHECKSUM: usize = ETHERNET + 10;
 /// Whether the packet is ECN-capable (RFC 3168 5).
 pub(crate) fn is_capable(frame: &[u8]) -> bool {
     field(frame) != Some(0) && field(frame).is_some()
+}
+
+/// Whether the field says ECT(1) or CE, as that of packets of scalable senders (RFC 9331).
+pub(crate) fn is_scalable(frame: &[u8]) -> bool {
+    field(frame).is_some_and(|field| field & ECT1 != 0)
 }
 
 fn field(frame: &[u8]) -> Option<u8> {

@@ -31,9 +31,10 @@ pub struct HeaderCounts {
 
 impl HeaderCounts {
     /// Counts what was found in a packet by a router that serves headers of `versions`.
-    pub(crate) fn note(&mut self, found: Result<&Found, Fault>, versions: &[u8]) {
+    pub(crate) fn note(&mut self, found: &Option<Result<Found, Fault>>, versions: &[u8]) {
         match found {
-            Ok(found) => {
+            None => {}
+            Some(Ok(found)) => {
                 self.behind_options += u64::from(found.options);
                 self.other_protocols += u64::from(found.is_other_protocol());
                 if versions.contains(&found.header.version) {
@@ -42,11 +43,11 @@ impl HeaderCounts {
                     self.not_served += 1;
                 }
             }
-            Err(Fault::Truncated) => self.truncated += 1,
-            Err(Fault::Length) => self.wrong_length += 1,
-            Err(Fault::Version) => self.unknown_version += 1,
-            Err(Fault::Format) => self.unknown_format += 1,
-            Err(Fault::Fragment) => self.fragments += 1,
+            Some(Err(Fault::Truncated)) => self.truncated += 1,
+            Some(Err(Fault::Length)) => self.wrong_length += 1,
+            Some(Err(Fault::Version)) => self.unknown_version += 1,
+            Some(Err(Fault::Format)) => self.unknown_format += 1,
+            Some(Err(Fault::Fragment)) => self.fragments += 1,
         }
     }
 

@@ -4,9 +4,12 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::hash::{BuildHasher as _, RandomState};
 
-use headway_core::Instant;
 use headway_core::explicit::{Format, Header};
+use headway_core::queue::Label;
+use headway_core::{Duration, Instant};
+use headway_host::nic::Nic;
 use headway_traffic::channel::{Jitter, JitterDraws};
+use headway_traffic::random;
 use rand::{Rng as _, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
@@ -14,9 +17,10 @@ use crate::congestion_header::{self, Carrier, Place};
 use crate::ecn::{self, ETHERNET};
 use crate::frame_pool::FramePool;
 use crate::header_counts::HeaderCounts;
-use crate::link::{Decided, Link, Verdict};
+use crate::link::{Decided, Fate, LEAD, Link};
+use crate::packet::{HostFrame, Packet};
 use crate::port::Received;
-use crate::queue::HostFrame;
+use crate::queue::wire_size;
 use crate::spec::{Direction, LinkSpec, Spec};
 use crate::wire::Wire;
 
@@ -37,13 +41,6 @@ pub(crate) struct Held {
     pub(crate) release: Instant,
 }
 
-/// The congestion header of a frame, where it is, and the number of its flow.
-struct Labelled {
-    header: Header,
-    place: Option<Place>,
-    flow: u32,
-}
-
 /// A version of congestion headers that no router serves.
 const NO_VERSION: u8 = 0;
 
@@ -59,8 +56,13 @@ pub(crate) struct Lane {
     /// Frames that jitter delays before the queue, ordered by arrival there and then by the order of the draws.
     arriving: BinaryHeap<Reverse<(Instant, u64, Frame)>>,
     drawn: u64,
-    /// Frames that wait in the queue until the discipline judges their departure, by number.
-    waiting: Vec<Option<Frame>>,
+    /// Frames that the link has not told what becomes of them, by number.
+    inside: Vec<Option<Frame>>,
+    /// The receiver's NIC, if it coalesces interrupts, and the seed of the next one.
+    nic: Option<Nic<Frame>>,
+    nic_seed: u64,
+    /// How long before it is due the NIC hands up a frame at the latest: no later frame can arrive before that.
+    ahead: Duration,
     held: VecDeque<Held>,
     /// What happens to frames behind the queue, if anything does.
     wire: Option<Wire>,
@@ -83,14 +85,17 @@ impl Lane {
             Direction::Reverse => 1,
         };
         let mut lane = Lane {
-            link: Link::new(direction, link, &spec.cross_on(number), seed, start, spec.interval),
+            link: Link::new(direction, link, &spec.cross_on(number), (seed, spec.mtu), start, spec.interval),
             jitter: draws(link.jitter),
             reordering: link.reordering,
             last: Instant::ZERO,
             rng: Pcg64Mcg::seed_from_u64(seed.wrapping_add(way)),
             arriving: BinaryHeap::new(),
             drawn: 0,
-            waiting: Vec::new(),
+            inside: Vec::new(),
+            nic: None,
+            nic_seed: seed.wrapping_add(way),
+            ahead: Duration::ZERO,
             held: VecDeque::with_capacity(1024),
             wire: Wire::new(link, seed.wrapping_add(way)),
             carrier: spec.carrier(),
@@ -98,6 +103,7 @@ impl Lane {
             hasher: RandomState::new(),
             oversized: 0,
         };
+        lane.set_nic(link);
         if spec.delays {
             lane.link.log_delays();
         }
@@ -110,6 +116,16 @@ impl Lane {
         self.reordering = spec.reordering;
         self.wire = Wire::new(spec, self.rng.next_u64());
         self.link.set_link(at, spec);
+        self.set_nic(spec);
+    }
+
+    /// Replaces the NIC, which first hands up what it holds.
+    fn set_nic(&mut self, spec: &LinkSpec) {
+        self.hand_up(Instant::from_ns(u64::MAX));
+        let seed = self.nic_seed;
+        self.nic_seed = seed.wrapping_add(1);
+        self.nic = spec.coalesce.map(|coalescing| Nic::new(coalescing, random::generator(seed, "nic", 0)));
+        self.ahead = spec.delay.min(LEAD);
     }
 
     /// Takes a frame that has arrived at port `from`.
@@ -134,13 +150,8 @@ impl Lane {
             self.arriving.pop();
             self.offer(at, frame, frames);
         }
-        while let Some(event) = self.link.next_event()
-            && event <= now
-            && let Some(turn) = self.link.next_turn()
-        {
-            self.link.advance(turn);
-        }
-        self.place_decided(frames);
+        self.place_decided(now, frames);
+        self.hand_up(now + self.ahead);
     }
 
     /// Returns how many frames were dropped since the last call because they are larger than the MTU.
@@ -169,14 +180,16 @@ impl Lane {
     /// Returns when [`Lane::settle`] next has something to do.
     pub(crate) fn next_event(&self) -> Option<Instant> {
         let arrival = self.arriving.peek().map(|Reverse((at, ..))| *at);
-        arrival.into_iter().chain(self.link.next_event()).min()
+        let nic = self.nic.as_ref().and_then(Nic::next_event).map(|event| event - self.ahead);
+        [arrival, self.link.next_event(), nic].into_iter().flatten().min()
     }
 
     /// Discards all frames and returns their buffers to the pool.
     pub(crate) fn clear(&mut self, frames: &mut FramePool) {
+        self.hand_up(Instant::from_ns(u64::MAX));
         let arriving = self.arriving.drain().map(|Reverse((_, _, frame))| frame);
         let held = self.held.drain(..).map(|held| held.frame);
-        for frame in arriving.chain(self.waiting.drain(..).flatten()).chain(held) {
+        for frame in arriving.chain(self.inside.drain(..).flatten()).chain(held) {
             frames.free(frame.number);
         }
     }
@@ -189,70 +202,83 @@ impl Lane {
             frames.free(frame.number);
             return;
         };
-        let ip = frame.len.saturating_sub(ETHERNET) as u64;
-        let ect = ecn::is_capable(bytes);
-        let header = match self.link.versions() {
+        let mut packet = Packet::new(at, wire_size(frame.len.saturating_sub(ETHERNET) as u64));
+        packet.ect = ecn::is_capable(bytes);
+        packet.frame = Some(HostFrame { number: frame.number, is_tcp: congestion_header::is_tcp(bytes) });
+        let found = match self.link.versions() {
             [] => None,
-            versions => self.header(bytes, versions),
+            versions => {
+                let found = congestion_header::find(bytes, self.carrier);
+                self.headers.note(&found, versions);
+                found
+            }
         };
-        let with_flow = header.as_ref().map(|found| (&found.header, found.flow));
-        let host_frame = HostFrame { number: frame.number, is_tcp: congestion_header::is_tcp(bytes) };
-        let verdict = self.link.offer(at, ip, ect, with_flow, host_frame);
-        let frame = Frame { header: header.and_then(|found| found.place), ..frame };
-        // Departures up to now come first: those frames are older.
-        self.place_decided(frames);
-        self.place(frame, verdict, frames);
+        // A packet whose header is of no use counts as input and is dropped (xcp-rcp 2.4, 2.16).
+        let useless = |_| Header::new(NO_VERSION, Format::Standard);
+        packet.header = found.map(|found| found.map_or_else(useless, |found| found.header));
+        let found = found.and_then(Result::ok);
+        if self.link.needs_flows() {
+            let flow = found.map_or_else(|| congestion_header::flow(bytes), |found| found.flow(bytes));
+            packet.label =
+                Label { flow: self.hasher.hash_one(flow) as u32, is_scalable: ecn::is_scalable(bytes) };
+        }
+        let number = frame.number as usize;
+        self.inside.resize(self.inside.len().max(number + 1), None);
+        self.inside[number] = Some(Frame { header: found.and_then(|found| found.place), ..frame });
+        self.link.offer(packet);
+        self.place_decided(at, frames);
     }
 
-    /// Returns the congestion header of a frame. Of a packet whose header is of no use it is one that every router rejects:
-    /// the packet counts as input and is dropped (xcp-rcp 2.4, 2.16).
-    fn header(&mut self, frame: &[u8], versions: &[u8]) -> Option<Labelled> {
-        let found = congestion_header::find(frame, self.carrier)?;
-        self.headers.note(found.as_ref().map_err(|fault| *fault), versions);
-        Some(match found {
-            Ok(found) => Labelled {
-                header: found.header,
-                place: found.place,
-                flow: if self.link.polices() { self.hasher.hash_one(found.flow(frame)) as u32 } else { 0 },
-            },
-            Err(_) => Labelled { header: Header::new(NO_VERSION, Format::Standard), place: None, flow: 0 },
-        })
-    }
-
-    fn place_decided(&mut self, frames: &mut FramePool) {
-        while let Some(Decided { frame, verdict, feedback }) = self.link.decided()
-            && let Some(frame) = self.waiting.get_mut(frame as usize).and_then(Option::take)
+    fn place_decided(&mut self, now: Instant, frames: &mut FramePool) {
+        while let Some(Decided { frame, fate, feedback }) = self.link.take(now)
+            && let Some(frame) = self.inside.get_mut(frame as usize).and_then(Option::take)
         {
-            if let (Some(feedback), Some(place), Verdict::Deliver { .. }) = (feedback, frame.header, verdict)
+            let Fate::Arrives { at, marked } = fate else {
+                frames.free(frame.number);
+                continue;
+            };
+            let bytes = &mut frames.get_mut(frame.number)[..frame.len];
+            if let (Some(feedback), Some(place)) = (feedback, frame.header)
+                && congestion_header::rewrite(bytes, place, feedback)
             {
-                congestion_header::rewrite(&mut frames.get_mut(frame.number)[..frame.len], place, feedback);
                 self.headers.rewritten += 1;
             }
-            self.place(frame, verdict, frames);
+            if marked {
+                ecn::mark(bytes);
+            }
+            self.pass(at, frame, frames);
         }
     }
 
-    fn place(&mut self, frame: Frame, verdict: Verdict, frames: &mut FramePool) {
-        match verdict {
-            Verdict::Deliver { at: release, marked } => {
-                if marked {
-                    ecn::mark(&mut frames.get_mut(frame.number)[..frame.len]);
-                }
+    /// Passes a frame over the wire, where it arrives at `at`.
+    fn pass(&mut self, at: Instant, frame: Frame, frames: &mut FramePool) {
+        let Some(wire) = &mut self.wire else { return self.arrive(at, frame) };
+        let changed = wire.pass(&mut frames.get_mut(frame.number)[..frame.len]);
+        self.link.changed(at, changed);
+        self.arrive(at, frame);
+        if changed.doubled {
+            self.arrive(at, Frame { number: frames.copy(frame.number, frame.len), ..frame });
+        }
+    }
+
+    /// Takes a frame that arrives at the receiver at `at`.
+    fn arrive(&mut self, at: Instant, frame: Frame) {
+        // If both happen at the same time, the arrival comes first.
+        self.hand_up(Instant::from_ns(at.ns().saturating_sub(1)));
+        match &mut self.nic {
+            None => self.held.push_back(Held { frame, release: at }),
+            Some(nic) => nic.arrive(at, frame),
+        }
+    }
+
+    /// Releases what the NIC hands up by `time`.
+    fn hand_up(&mut self, time: Instant) {
+        let Some(nic) = &mut self.nic else { return };
+        while let Some(event) = nic.next_event().filter(|event| *event <= time) {
+            if let Some((frame, at)) = nic.poll(event) {
+                let release = self.held.back().map_or(at, |last| at.max(last.release));
                 self.held.push_back(Held { frame, release });
-                let Some(wire) = &mut self.wire else { return };
-                let changed = wire.pass(&mut frames.get_mut(frame.number)[..frame.len]);
-                self.link.changed(release, changed);
-                if changed.doubled {
-                    let copy = Frame { number: frames.copy(frame.number, frame.len), ..frame };
-                    self.held.push_back(Held { frame: copy, release });
-                }
             }
-            Verdict::Pending => {
-                let number = frame.number as usize;
-                self.waiting.resize(self.waiting.len().max(number + 1), None);
-                self.waiting[number] = Some(frame);
-            }
-            Verdict::Lost | Verdict::Dropped => frames.free(frame.number),
         }
     }
 }

@@ -2,6 +2,7 @@ use headway_core::explicit::{VERSION_RCP, VERSION_XCP, decode};
 use headway_core::{Duration, Rate};
 
 use super::*;
+use crate::packet;
 use crate::testing::{Packet, cases, header, transport_sum};
 
 const START: Instant = Instant::from_ns(1_000_000_000);
@@ -223,10 +224,10 @@ fn a_change_of_the_queue_leaves_a_varying_link_where_it_is() {
     let change = START + Duration::from_ms(1_500);
     lane.link.set_queue(change, &after);
     assert!(lane.link.versions().is_empty());
-    assert_eq!(lane.link.offer(change, 1500, false, None, UDP), Verdict::Pending);
-    lane.link.advance(change);
-    let sent = Verdict::Deliver { at: change + Duration::from_us(6_152), marked: false };
-    assert_eq!(lane.link.decided().map(|decided| decided.verdict), Some(sent));
+    let packet = packet::Packet { frame: Some(UDP), ..packet::Packet::new(change, wire_size(1500)) };
+    lane.link.offer(packet);
+    let sent = Fate::Arrives { at: change + Duration::from_us(6_152), marked: false };
+    assert_eq!(lane.link.take(change).map(|decided| decided.fate), Some(sent));
 }
 
 #[test]

@@ -13,7 +13,6 @@
 //! Nodes with several links are routers: their kernels forward packets, count down hop limits and answer those that
 //! expire.
 
-pub mod coalesce;
 pub mod congestion_header;
 pub mod cross;
 pub mod daemon;
@@ -31,7 +30,6 @@ pub mod truth;
 pub mod truths;
 
 mod base;
-mod check_cross;
 mod claim;
 mod clock;
 mod control;
@@ -47,15 +45,16 @@ mod life;
 mod log_file;
 mod namespace;
 mod netns_processes;
+mod packet;
 mod port;
 mod ports;
 mod process;
+#[cfg(test)]
+mod reference_tests;
 mod start;
 mod sum;
 #[cfg(test)]
 mod testing;
-mod traced_delay;
-mod waiting;
 mod wire;
 mod writer;
 
@@ -64,10 +63,11 @@ pub use emulator::host_processor;
 pub use error::Error;
 pub use graph::Edge;
 pub use header_counts::HeaderCounts;
+pub use headway_host::nic::Coalescing;
 pub use lab::{Lab, Life, LinkStatus, RouterStatus, Status};
 pub use process::{Handle, Process};
 pub use router::Router;
-pub use spec::{Cross, Direction, LinkSpec, Model, PathSpec, Spec};
+pub use spec::{Cross, Direction, LinkSpec, PathSpec, Spec};
 pub use state::{Interface, Node};
 pub use truth::{Interval, Lateness, Truth};
 pub use truths::Truths;

@@ -1,31 +1,31 @@
-//! One direction of a link: queue, wire, delay, loss, the receiver's network card (NIC), and the cross traffic.
+//! One direction of a link: queue, wire, delay, loss, and the cross traffic.
 
 use std::collections::VecDeque;
 
-use headway_core::explicit::{Header, Record};
-use headway_core::{Bytes, Duration, Instant};
-use headway_traffic::channel::Losses;
-use rand::{RngExt, SeedableRng};
+use headway_core::explicit::Record;
+use headway_core::{Duration, Instant};
+use headway_link::RandomLosses;
+use headway_traffic::channel::DelayTrace;
+use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 
-use crate::coalesce::Coalescer;
 use crate::cross::Source;
 use crate::meter::{Meter, Owner};
-use crate::queue::{HostFrame, Queue, Service, wire_size};
+use crate::packet::Packet;
+use crate::queue::{Departure, Queue, Transmission};
 use crate::spec::{Cross, Direction, LinkSpec};
-use crate::traced_delay::TracedDelay;
 use crate::truth::Interval;
 use crate::wire::Changed;
 
 /// How long before its delivery a packet is judged at the latest. The emulator sleeps until so long before a delivery in any
 /// case, because sleepers wake up late (50 to 100 us is sensible).
-const LEAD: Duration = Duration::from_us(70);
+pub(crate) const LEAD: Duration = Duration::from_us(70);
 
-/// The fate of a host packet.
+/// The fate of a host's packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// It is delivered to the receiver.
-    Deliver {
+pub enum Fate {
+    /// It arrives at the far end.
+    Arrives {
         /// When.
         at: Instant,
         /// Whether it is marked CE.
@@ -35,26 +35,24 @@ pub enum Verdict {
     Lost,
     /// The queue dropped it.
     Dropped,
-    /// The queue decides when the packet departs: see [`Link::decided`].
-    Pending,
 }
 
-/// The fate of a packet that waited.
+/// What became of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decided {
-    /// The number of its frame.
+    /// Its number.
     pub frame: u32,
-    /// Any but [`Verdict::Pending`].
-    pub verdict: Verdict,
-    /// The feedback for its congestion header, if that changes.
+    /// Its fate.
+    pub fate: Fate,
+    /// The feedback of its congestion header, if it has one that a router reads.
     pub feedback: Option<u32>,
 }
 
-/// A link as pure arithmetic: the caller reports arrivals and is told departure times.
+/// A link as pure arithmetic: the caller offers the packets of hosts, and takes out what became of them.
 #[derive(Clone, Debug)]
 pub struct Link {
     queue: Queue,
-    /// Verdicts on host packets that waited.
+    /// What became of host packets.
     decided: VecDeque<Decided>,
     /// A drop-tail queue that sees cross traffic only. It shows whether a cross packet would have been dropped without
     /// the hosts' packets.
@@ -62,57 +60,55 @@ pub struct Link {
     sources: Vec<Source>,
     meter: Meter,
     delay: Duration,
-    /// Replaces `delay` if the link has a delay trace.
-    traced_delay: Option<TracedDelay>,
-    loss: f64,
-    loss_bursts: Option<Losses>,
-    coalescer: Option<Coalescer>,
+    /// Replaces `delay` if the link has a delay trace; its times count from the instant.
+    delay_trace: Option<(DelayTrace, Instant)>,
+    losses: RandomLosses,
     rng: Pcg64Mcg,
     direction: Direction,
+    mtu: u32,
     seed: u64,
     /// How often path or traffic were replaced; each change uses new random numbers.
     generation: u64,
     /// Everything up to this time has been counted.
     clock: Instant,
-    last_delivery: Instant,
+    last_arrival: Instant,
 }
 
 impl Link {
-    /// Creates a link that starts empty at `start`; `cross` entries of the other direction are ignored.
+    /// Creates a link that starts empty at `start`; `cross` entries of the other direction are ignored. `mtu` is the largest
+    /// IP packet in bytes.
     pub fn new(
         direction: Direction,
         spec: &LinkSpec,
         cross: &[Cross],
-        seed: u64,
+        (seed, mtu): (u64, u32),
         start: Instant,
         interval: Duration,
     ) -> Link {
-        let rates = spec.rate_steps().starting_at(start);
+        let rates = spec.served_from(start, mtu);
         let queue_seed = sub_seed(seed, direction, 0, QUEUE);
+        let shadow = Queue::new(start, rates.clone(), &spec.drop_tail(), 0);
         let policed = spec.police.map(|policer| policer.rate);
         let mut link = Link {
-            queue: Queue::new(start, rates.clone(), &spec.discipline(), queue_seed),
+            meter: Meter::new(start, interval, shadow.server().clone(), policed),
+            queue: Queue::new(start, rates, &spec.discipline(), queue_seed),
             decided: VecDeque::new(),
-            shadow: Queue::new(start, rates.clone(), &spec.drop_tail(), 0),
+            shadow,
             sources: Vec::new(),
-            meter: Meter::new(start, interval, rates).policed_at(policed),
             delay: spec.delay,
-            traced_delay: spec.delay_trace.clone().map(|trace| TracedDelay::new(trace, start)),
-            loss: spec.loss,
-            loss_bursts: None,
-            coalescer: None,
+            delay_trace: spec.delay_trace.clone().map(|trace| (trace, start)),
+            losses: RandomLosses::default(),
             rng: Pcg64Mcg::seed_from_u64(0),
             direction,
+            mtu,
             seed,
             generation: 0,
             clock: start,
-            last_delivery: Instant::ZERO,
+            last_arrival: Instant::ZERO,
         };
         link.rng = Pcg64Mcg::seed_from_u64(link.sub_seed(LOSS));
-        link.loss_bursts = link.bursts(start, spec);
-        link.coalescer = link.card(spec);
-        link.queue.police(spec.police);
-        link.shadow.police(spec.police);
+        link.losses = link.losses_from(start, spec);
+        link.police(spec);
         link.set_cross(start, cross);
         link
     }
@@ -132,11 +128,9 @@ impl Link {
             source.step();
             self.judge_departures(at);
             self.meter.cross_offered(at, size);
-            let alone = self.shadow.push(at, size, false, None, None).is_some();
-            match self.queue.push(at, size, false, None, None) {
-                Some(accepted) => self.taken(at, Owner::Cross, size, accepted.service),
-                None => self.meter.cross_dropped(at, alone),
-            }
+            let packet = Packet::new(at, size);
+            let alone = self.shadow.push(packet).is_some();
+            self.push(packet, alone);
         }
         self.judge_departures(time);
         self.clock = self.clock.max(time);
@@ -147,9 +141,9 @@ impl Link {
         self.queue.versions()
     }
 
-    /// Whether the queue checks what flows say and send.
-    pub fn polices(&self) -> bool {
-        self.queue.polices()
+    /// Whether the queue must know which flow a packet belongs to.
+    pub fn needs_flows(&self) -> bool {
+        self.queue.needs_flows()
     }
 
     /// Returns the records of the control intervals that ended since the last call.
@@ -157,111 +151,115 @@ impl Link {
         self.queue.take_records()
     }
 
-    /// Offers a host packet with IP length `ip` bytes that arrives at `at`, ECN-capable or not (`ect`), with a congestion
-    /// header and the number of its flow or without. A packet reported late, after time has advanced past `at`, counts as
-    /// arriving now. If it waits, [`Link::decided`] returns the number of `frame`.
-    pub fn offer(
-        &mut self,
-        at: Instant,
-        ip: u64,
-        ect: bool,
-        header: Option<(&Header, u32)>,
-        frame: HostFrame,
-    ) -> Verdict {
-        let at = at.max(self.clock);
+    /// Offers a host's packet that arrives at the queue; [`Link::take`] tells what became of it. A packet reported late, after
+    /// time has advanced past its arrival, counts as arriving now.
+    pub fn offer(&mut self, packet: Packet) {
+        let at = packet.arrived.max(self.clock);
         self.advance(at);
-        let size = wire_size(ip);
-        let Some(accepted) = self.queue.push(at, size, ect, header, Some(frame)) else {
-            self.meter.host_dropped(at);
-            return Verdict::Dropped;
-        };
-        self.taken(at, Owner::of(frame), size, accepted.service);
-        match accepted.service {
-            Some(service) => self.deliver(service, accepted.marked),
-            None => Verdict::Pending,
-        }
+        self.push(Packet { arrived: at, ..packet }, false);
     }
 
-    /// Returns the next verdict on a host packet that waited, in order of departure.
-    pub fn decided(&mut self) -> Option<Decided> {
-        self.decided.pop_front()
-    }
-
-    /// Returns when the next waiting packet's departure is judged; `None` if none waits.
-    pub fn next_turn(&self) -> Option<Instant> {
-        self.queue.next_turn()
-    }
-
-    /// Returns by when departures must be judged so that no host packet is late: not before [`Link::next_turn`]; `None` if
-    /// no host packet waits.
+    /// Returns by when [`Link::take`] must be called so that no packet of a host is late; `None` if none waits.
     ///
     /// Nobody waits for cross traffic, and whatever happens later first judges the departures that were due before. So
     /// the result is the same, and the caller need not wake up for every packet.
     pub fn next_event(&self) -> Option<Instant> {
         let turn = self.queue.next_turn().filter(|_| self.queue.has_host())?;
         match self.queue.first_host() {
-            Some((own_turn, size)) if self.traced_delay.is_none() => {
-                let delivery = self.queue.time_after(own_turn, size) + self.delay;
-                Some(own_turn.max(delivery - LEAD))
+            Some((own_turn, left)) if self.delay_trace.is_none() => {
+                Some(own_turn.max(left + self.delay - LEAD))
             }
             _ => Some(turn),
         }
     }
 
-    /// Counts a packet that the queue accepted at `at`.
-    fn taken(&mut self, at: Instant, owner: Owner, size: Bytes, service: Option<Service>) {
-        if let Some(service) = service {
-            self.meter.carried(owner, service, size);
-            self.meter.queued(at, service.start);
+    /// Returns when the next waiting packet's departure is judged, whoever sent it; `None` if none waits.
+    #[cfg(test)]
+    pub(crate) fn next_turn(&self) -> Option<Instant> {
+        self.queue.next_turn()
+    }
+
+    /// Returns what became of the next packet of a host by `now`, in order of departure; call until `None`.
+    pub fn take(&mut self, now: Instant) -> Option<Decided> {
+        while self.decided.is_empty()
+            && self.next_event().is_some_and(|event| event <= now)
+            && let Some(turn) = self.queue.next_turn()
+        {
+            self.advance(turn);
         }
-        self.meter.backlog(at, self.queue.scaled_backlog(at));
+        self.decided.pop_front()
+    }
+
+    /// Passes a packet to the queue; `alone` says whether the queue would have accepted it without the packets of hosts.
+    fn push(&mut self, packet: Packet, alone: bool) {
+        match self.queue.push(packet) {
+            Some(Some((transmission, marked))) => {
+                self.left(Departure {
+                    packet: Packet { marked, ..packet },
+                    transmission: Some(transmission),
+                });
+            }
+            Some(None) => {}
+            None => self.dropped(&packet, alone),
+        }
+        let backlog = self.queue.backlog(packet.arrived);
+        self.meter.backlog(packet.arrived, backlog);
+        // The packet may be the first, or one too many.
+        self.judge_departures(packet.arrived);
     }
 
     /// Judges the departures of all waiting packets up to `time`.
     fn judge_departures(&mut self, time: Instant) {
-        while let Some(served) = self.queue.serve(time) {
-            let owner = served.frame.map_or(Owner::Cross, Owner::of);
-            if let Some((service, _)) = served.service {
-                self.meter.carried(owner, service, served.size);
-                self.meter.queued(served.arrived, service.start);
-            }
-            let verdict = match (served.service, served.frame) {
-                (Some((service, marked)), Some(_)) => self.deliver(service, marked),
-                (None, Some(_)) => {
-                    self.meter.host_dropped(served.arrived);
-                    Verdict::Dropped
-                }
-                (Some(_), None) => continue,
-                // The queue accepted it on arrival, as it would have without the hosts' packets; so hosts are charged.
-                (None, None) => {
-                    self.meter.cross_dropped(served.arrived, true);
-                    continue;
-                }
-            };
-            let feedback = served.feedback;
-            let decided = served.frame.map(|frame| Decided { frame: frame.number, verdict, feedback });
-            self.decided.extend(decided);
+        while let Some(departure) = self.queue.serve(time) {
+            self.left(departure);
         }
     }
 
-    /// Handles a host packet that has been sent over the wire.
-    fn deliver(&mut self, service: Service, marked: bool) -> Verdict {
+    /// Counts a packet that has left the queue, and puts it on the wire.
+    fn left(&mut self, Departure { packet, transmission }: Departure) {
+        let Some(transmission) = transmission else {
+            // The queue accepted it on arrival, as it would have without the hosts' packets; so hosts are charged.
+            return self.dropped(&packet, true);
+        };
+        self.meter.carried(packet.frame.map_or(Owner::Cross, Owner::of), transmission, packet.size);
+        self.meter.queued(packet.arrived, transmission.start);
+        if packet.frame.is_some() {
+            let fate = self.send(transmission, packet.marked);
+            self.decide(&packet, fate);
+        }
+    }
+
+    fn dropped(&mut self, packet: &Packet, alone: bool) {
+        if packet.frame.is_some() {
+            self.meter.host_dropped(packet.arrived);
+            self.decide(packet, Fate::Dropped);
+        } else {
+            self.meter.cross_dropped(packet.arrived, alone);
+        }
+    }
+
+    fn decide(&mut self, packet: &Packet, fate: Fate) {
+        let feedback = packet.header.map(|header| header.feedback);
+        self.decided.extend(packet.frame.map(|frame| Decided { frame: frame.number, fate, feedback }));
+    }
+
+    /// Sends a host's packet over the wire.
+    fn send(&mut self, Transmission { start, finish }: Transmission, marked: bool) -> Fate {
         if marked {
-            self.meter.host_marked(service.start);
+            self.meter.host_marked(start);
         }
         // Lost on the wire, after it used its share of the capacity: the truth does not depend on losses.
-        let burst = self.loss_bursts.as_mut().is_some_and(|bursts| bursts.loses(service.finish));
-        if burst || self.loss > 0.0 && self.rng.random::<f64>() < self.loss {
-            self.meter.host_lost(service.start);
-            return Verdict::Lost;
+        if self.losses.draw(finish, &mut self.rng) {
+            self.meter.host_lost(start);
+            return Fate::Lost;
         }
-        let finish = service.finish;
-        let arrival =
-            finish + self.traced_delay.as_ref().map_or(self.delay, |traced_delay| traced_delay.delay(finish));
-        let delivery = self.coalescer.as_mut().map_or(arrival, |card| card.deliver(arrival));
+        let delay = match &self.delay_trace {
+            None => self.delay,
+            Some((trace, begin)) => trace.at(finish - *begin),
+        };
         // A path whose delay shrinks does not reorder.
-        self.last_delivery = self.last_delivery.max(delivery);
-        Verdict::Deliver { at: self.last_delivery, marked }
+        self.last_arrival = self.last_arrival.max(finish + delay);
+        Fate::Arrives { at: self.last_arrival, marked }
     }
 
     /// Replaces the link's parameters from `at` on, from which the times of `rates` and of a delay trace count; packets
@@ -269,17 +267,20 @@ impl Link {
     pub fn set_link(&mut self, at: Instant, spec: &LinkSpec) {
         self.advance(at);
         self.generation += 1;
-        let rates = spec.rate_steps().starting_at(at);
+        let rates = spec.served_from(at, self.mtu);
         self.queue.change(at, rates.clone(), &spec.discipline(), self.sub_seed(QUEUE));
-        self.shadow.change(at, rates.clone(), &spec.drop_tail(), 0);
+        self.shadow.change(at, rates, &spec.drop_tail(), 0);
+        self.police(spec);
+        let policed = spec.police.map(|policer| policer.rate);
+        self.meter.set_capacity(at, self.queue.server().clone(), policed);
+        self.delay = spec.delay;
+        self.delay_trace = spec.delay_trace.clone().map(|trace| (trace, at));
+        self.losses = self.losses_from(at, spec);
+    }
+
+    fn police(&mut self, spec: &LinkSpec) {
         self.queue.police(spec.police);
         self.shadow.police(spec.police);
-        self.meter.set_capacity(at, rates, spec.police.map(|policer| policer.rate));
-        self.delay = spec.delay;
-        self.traced_delay = spec.delay_trace.clone().map(|trace| TracedDelay::new(trace, at));
-        self.loss = spec.loss;
-        self.loss_bursts = self.bursts(at, spec);
-        self.coalescer = self.card(spec);
     }
 
     /// Replaces queue and buffer by those of `spec` from `at` on. Rates, outages, losses and delays go on as they were.
@@ -320,16 +321,15 @@ impl Link {
 
     /// Returns the next completed interval of the truth, if there is one.
     pub fn take_finished(&mut self) -> Option<Interval> {
+        if !self.meter.has_finished(self.clock) {
+            return None;
+        }
         // A waiting packet is counted at its departure, so the intervals since its arrival stay open.
         self.meter.take_finished(self.queue.oldest().map_or(self.clock, |oldest| oldest.min(self.clock)))
     }
 
-    fn bursts(&self, at: Instant, spec: &LinkSpec) -> Option<Losses> {
-        spec.loss_bursts.map(|bursts| Losses::new(bursts, at, self.sub_seed(LOSS), 0))
-    }
-
-    fn card(&self, spec: &LinkSpec) -> Option<Coalescer> {
-        spec.coalesce.map(|interval| Coalescer::new(interval, self.sub_seed(CARD)))
+    fn losses_from(&self, at: Instant, spec: &LinkSpec) -> RandomLosses {
+        RandomLosses::new(spec.loss, spec.loss_bursts, at, self.sub_seed(LOSS), 0)
     }
 
     fn sub_seed(&self, part: u64) -> u64 {
@@ -351,8 +351,7 @@ fn sub_seed(seed: u64, direction: Direction, generation: u64, part: u64) -> u64 
 
 /// Seed parts beyond the indices of the cross sources.
 const LOSS: u64 = 1 << 19;
-const CARD: u64 = LOSS + 1;
-const QUEUE: u64 = LOSS + 2;
+const QUEUE: u64 = LOSS + 1;
 
 #[cfg(test)]
 #[path = "link_tests.rs"]

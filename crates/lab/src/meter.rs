@@ -2,9 +2,10 @@
 
 use std::collections::VecDeque;
 
-use headway_core::{Bytes, Duration, Instant, Rate, RateSteps};
+use headway_core::{Bytes, Duration, Instant, Rate};
+use headway_link::Server;
 
-use crate::queue::{HostFrame, Service, unscale};
+use crate::queue::{HostFrame, Transmission};
 use crate::truth::Interval;
 use crate::wire::Changed;
 
@@ -35,7 +36,7 @@ impl Owner {
 #[derive(Clone, Debug)]
 pub struct Meter {
     length: u64,
-    capacity: RateSteps,
+    server: Server,
     /// The rate of a policer before the queue, which is the capacity where it is lower.
     policed: Option<Rate>,
     /// Number of the first open interval since the epoch; intervals start at whole multiples of their length.
@@ -47,22 +48,17 @@ pub struct Meter {
 #[derive(Clone, Debug)]
 struct Open {
     interval: Interval,
-    max_backlog: u128,
+    max_backlog: Bytes,
     /// Queueing delay of every packet in microseconds, if logged.
     delays: Vec<u32>,
 }
 
 impl Meter {
-    /// Creates a meter whose first interval contains `start`.
-    pub fn new(start: Instant, length: Duration, capacity: RateSteps) -> Meter {
+    /// Creates a meter of a link with this server, behind a policer of the rate `policed` if there is one, whose first interval contains `start`.
+    pub fn new(start: Instant, length: Duration, server: Server, policed: Option<Rate>) -> Meter {
         let length = length.ns().max(1) as u64;
         let first = start.ns() / length;
-        Meter { length, capacity, policed: None, first, open: VecDeque::new(), logs_delays: false }
-    }
-
-    /// Returns this meter for a link with a policer of this rate before its queue.
-    pub fn policed_at(self, policed: Option<Rate>) -> Meter {
-        Meter { policed, ..self }
+        Meter { length, server, policed, first, open: VecDeque::new(), logs_delays: false }
     }
 
     /// Turns on logging of every packet's queueing delay.
@@ -70,35 +66,41 @@ impl Meter {
         self.logs_delays = true;
     }
 
-    /// Changes the link's capacity and the rate of its policer from `at` on.
-    pub fn set_capacity(&mut self, at: Instant, capacity: RateSteps, policed: Option<Rate>) {
-        let length = self.length;
+    /// Replaces the server and the rate of the policer from `at` on. Open intervals get the mean of the capacities before and
+    /// after.
+    pub fn set_capacity(&mut self, at: Instant, server: Server, policed: Option<Rate>) {
         self.at(at);
-        for open in &mut self.open {
-            let start = open.interval.start;
-            let end = start + Duration::from_ns(length as i64);
-            let old = at.ns().saturating_sub(start.ns()).min(length) as f64 / length as f64;
-            let new = capacity.mean(start.max(at), end);
-            let new = policed.map_or(new, |policed| new.min(policed)).bps_f64();
-            let mean = open.interval.capacity.bps_f64() * old + new * (1.0 - old);
-            open.interval.capacity = Rate::from_bps_f64(mean);
+        (self.server, self.policed) = (server, policed);
+        for index in 0..self.open.len() {
+            let start = self.open[index].interval.start;
+            let end = start + Duration::from_ns(self.length as i64);
+            let old = at.ns().saturating_sub(start.ns()).min(self.length) as f64 / self.length as f64;
+            let new = self.capacity(start.max(at), end).bps_f64();
+            let capacity = &mut self.open[index].interval.capacity;
+            *capacity = Rate::from_bps_f64(capacity.bps_f64() * old + new * (1.0 - old));
         }
-        self.capacity = capacity;
-        self.policed = policed;
+    }
+
+    /// Returns what can pass between two instants.
+    fn capacity(&self, from: Instant, to: Instant) -> Rate {
+        let served = if from < to { self.server.mean(from, to) } else { None };
+        served.into_iter().chain(self.policed).min().unwrap_or_default()
     }
 
     /// Counts a packet of `size` that occupies the wire, with its bits spread over the intervals in which they are
     /// sent.
-    pub fn carried(&mut self, owner: Owner, service: Service, size: Bytes) {
+    pub fn carried(&mut self, owner: Owner, transmission: Transmission, size: Bytes) {
         let bits = size.get() * 8;
-        let (start, finish) = (service.start.ns(), service.finish.ns().max(service.start.ns() + 1));
+        let Transmission { start, finish } = transmission;
+        let (start, finish) = (start.ns(), finish.ns().max(start.ns() + 1));
         let (first, last) = (start / self.length, (finish - 1) / self.length);
         let mut left = bits;
         let mut from = start;
-        let whole = if first < last { self.capacity.work_between(start, finish) } else { 0 };
-        for number in first..last {
+        let whole = if first < last { self.server.work_between(start, finish) } else { 0 };
+        // What leaves all at once counts at the end.
+        for number in if whole == 0 { last..last } else { first..last } {
             let end = (number + 1) * self.length;
-            let part = (u128::from(bits) * self.capacity.work_between(from, end) / whole) as u64;
+            let part = (u128::from(bits) * self.server.work_between(from, end) / whole) as u64;
             self.add(owner, number, part);
             left -= part;
             from = end;
@@ -159,8 +161,8 @@ impl Meter {
         }
     }
 
-    /// Records the queue's backlog (bits times 10^9) just after an arrival.
-    pub(crate) fn backlog(&mut self, at: Instant, backlog: u128) {
+    /// Records the queue's backlog just after an arrival.
+    pub(crate) fn backlog(&mut self, at: Instant, backlog: Bytes) {
         let open = self.at(at);
         open.max_backlog = open.max_backlog.max(backlog);
     }
@@ -174,17 +176,22 @@ impl Meter {
         interval.max_late = interval.max_late.max(late);
     }
 
+    /// Whether the oldest interval not yet taken ended by `time`.
+    pub fn has_finished(&self, time: Instant) -> bool {
+        (self.first + 1) * self.length <= time.ns()
+    }
+
     /// Returns the oldest interval not yet taken, if it ended by `time`.
     ///
     /// Everything that arrived before `time` must have been counted.
     pub fn take_finished(&mut self, time: Instant) -> Option<Interval> {
-        if (self.first + 1) * self.length > time.ns() {
+        if !self.has_finished(time) {
             return None;
         }
         self.slot(self.first);
         self.first += 1;
         let open = self.open.pop_front()?;
-        Some(Interval { max_queue: unscale(open.max_backlog), delays: bins(open.delays), ..open.interval })
+        Some(Interval { max_queue: open.max_backlog, delays: bins(open.delays), ..open.interval })
     }
 
     fn add(&mut self, owner: Owner, number: u64, bits: u64) {
@@ -210,10 +217,8 @@ impl Meter {
         while self.open.len() <= index {
             let start = Instant::from_ns((self.first + self.open.len() as u64) * self.length);
             let length = Duration::from_ns(self.length as i64);
-            let capacity = self.capacity.mean(start, start + length);
-            let capacity = self.policed.map_or(capacity, |policed| capacity.min(policed));
-            let interval = Interval::empty(start, length, capacity);
-            self.open.push_back(Open { interval, max_backlog: 0, delays: Vec::new() });
+            let interval = Interval::empty(start, length, self.capacity(start, start + length));
+            self.open.push_back(Open { interval, max_backlog: Bytes::ZERO, delays: Vec::new() });
         }
         &mut self.open[index]
     }
@@ -227,6 +232,9 @@ fn bins(mut values: Vec<u32>) -> Vec<(u32, u32)> {
 
 #[cfg(test)]
 mod tests {
+    use headway_core::RateSteps;
+    use headway_link::Service;
+
     use super::*;
 
     const MS10: Duration = Duration::from_ms(10);
@@ -235,14 +243,14 @@ mod tests {
         Instant::from_ns(ms * 1_000_000)
     }
 
-    fn constant(mbps: f64) -> RateSteps {
-        RateSteps::constant(Rate::from_mbps(mbps))
+    fn constant(mbps: f64) -> Server {
+        Server::new(&Service::Constant(Rate::from_mbps(mbps)), Instant::ZERO)
     }
 
     #[test]
     fn bits_are_counted_where_they_are_sent() {
-        let mut meter = Meter::new(at(100), MS10, constant(1.0));
-        let service = Service { start: at(105), finish: at(125) };
+        let mut meter = Meter::new(at(100), MS10, constant(1.0), None);
+        let service = Transmission { start: at(105), finish: at(125) };
         meter.carried(Owner::Cross, service, Bytes::new(2500));
         let parts: Vec<u64> = (0..3).map(|_| meter.take_finished(at(1000)).unwrap().cross_bits).collect();
         assert_eq!(parts, [5_000, 10_000, 5_000]);
@@ -253,9 +261,9 @@ mod tests {
         fn no_bit_is_lost_or_counted_twice(
             packets in proptest::collection::vec((0u64..100_000_000, 0u64..50_000_000, 1u64..10_000), 1..50),
         ) {
-            let mut meter = Meter::new(Instant::ZERO, MS10, constant(1.0));
+            let mut meter = Meter::new(Instant::ZERO, MS10, constant(1.0), None);
             for (start, length, size) in &packets {
-                let service = Service { start: Instant::from_ns(*start), finish: Instant::from_ns(start + length) };
+                let service = Transmission { start: Instant::from_ns(*start), finish: Instant::from_ns(start + length) };
                 meter.carried(Owner::Host, service, Bytes::new(*size));
             }
             let mut sum = 0;
@@ -268,7 +276,7 @@ mod tests {
 
     #[test]
     fn delays_are_logged_in_bins_of_a_microsecond() {
-        let mut meter = Meter::new(at(100), MS10, constant(1.0));
+        let mut meter = Meter::new(at(100), MS10, constant(1.0), None);
         meter.queued(at(100), at(101));
         meter.log_delays();
         for ns in [2_999, 0, 2_000, 77_000, 999] {
@@ -280,7 +288,7 @@ mod tests {
 
     #[test]
     fn intervals_without_events_are_reported_too() {
-        let mut meter = Meter::new(at(100), MS10, constant(1.0));
+        let mut meter = Meter::new(at(100), MS10, constant(1.0), None);
         assert!(meter.take_finished(at(109)).is_none());
         assert_eq!(meter.take_finished(at(110)).unwrap().start, at(100));
         assert_eq!(meter.take_finished(at(130)).unwrap().start, at(110));
@@ -290,7 +298,7 @@ mod tests {
 
     #[test]
     fn a_change_of_capacity_is_averaged_in_its_interval() {
-        let mut meter = Meter::new(at(100), MS10, constant(1.0));
+        let mut meter = Meter::new(at(100), MS10, constant(1.0), None);
         meter.set_capacity(at(115), constant(3.0), None);
         let rates: Vec<u64> = (0..3).map(|_| meter.take_finished(at(200)).unwrap().capacity.bps()).collect();
         assert_eq!(rates, [1_000_000, 2_000_000, 3_000_000]);
@@ -301,9 +309,10 @@ mod tests {
         let list =
             vec![(Duration::ZERO, Rate::from_mbps(3.0)), (Duration::from_ms(15), Rate::from_mbps(1.0))];
         let rates = RateSteps::try_from(list).unwrap().starting_at(at(100));
-        let mut meter = Meter::new(at(100), MS10, rates);
+        let server = Server::new(&Service::Steps(rates), at(100));
+        let mut meter = Meter::new(at(100), MS10, server, None);
         // 15 ms at 3 Mb/s and 15 ms at 1 Mb/s.
-        meter.carried(Owner::Cross, Service { start: at(100), finish: at(130) }, Bytes::new(7_500));
+        meter.carried(Owner::Cross, Transmission { start: at(100), finish: at(130) }, Bytes::new(7_500));
         let seen: Vec<(u64, u64)> = (0..3)
             .map(|_| meter.take_finished(at(200)).unwrap())
             .map(|interval| (interval.capacity.bps(), interval.cross_bits))
@@ -313,7 +322,7 @@ mod tests {
 
     #[test]
     fn a_late_event_goes_to_the_oldest_open_interval() {
-        let mut meter = Meter::new(at(100), MS10, constant(1.0));
+        let mut meter = Meter::new(at(100), MS10, constant(1.0), None);
         meter.take_finished(at(110));
         meter.released(at(105), Duration::from_ms(6));
         let interval = meter.take_finished(at(120)).unwrap();

@@ -7,12 +7,15 @@ use std::str::FromStr;
 use headway_core::explicit::{OPTION_KIND, PROTOCOL};
 use headway_core::mistake::check;
 use headway_core::queue::{DropTailConfig, Policer, QueueSpec};
-use headway_core::{Bytes, Duration, Mistake, Rate, RateSteps};
-use headway_traffic::channel::{DelayTrace, EcnField, Jitter, LossBursts, Outages};
+use headway_core::{Bytes, Duration, Instant, Mistake, Rate, RateSteps};
+use headway_host::nic::Coalescing;
+use headway_link::Service;
+use headway_scenario::check_traffic;
+use headway_traffic::Traffic;
+use headway_traffic::channel::{CapacityTrace, DelayTrace, EcnField, Jitter, LossBursts, Outages};
 use serde::{Deserialize, Serialize};
 
 use crate::base::check_name;
-use crate::check_cross::check_cross;
 use crate::congestion_header::Carrier;
 use crate::error::Error;
 use crate::graph::{Edge, PAIR, Written};
@@ -83,9 +86,19 @@ pub struct Spec {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LinkSpec {
-    /// Rate, counting wire bytes (IP length + 38); zero if the link has `rates`.
+    /// Rate, counting wire bytes (IP length + 38); zero if the link has `rates` or a `trace`.
     #[serde(default)]
     pub rate: Rate,
+    /// Bucket size of a token-bucket shaper at `rate`; default: no bucket, every packet takes its time at `rate`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub burst: Option<Bytes>,
+    /// Highest rate at which a token-bucket shaper sends its bursts, from a second bucket of one packet of the MTU; default:
+    /// bursts leave at once.
+    #[serde(default, rename = "peak-rate", skip_serializing_if = "Option::is_none")]
+    pub peak_rate: Option<Rate>,
+    /// Times at which the link can send a packet, instead of `rate`; default none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<CapacityTrace>,
     /// Rates with the times from which they apply, counted from when the link came up, instead of `rate`; default none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rates: Option<RateSteps>,
@@ -130,9 +143,9 @@ pub struct LinkSpec {
     /// What becomes of the ECN field of host packets behind the queue; default: it stays.
     #[serde(default)]
     pub ecn: EcnField,
-    /// Minimum time between interrupts of the receiver's card, at most 10 ms; default: no coalescing.
+    /// Interrupt coalescing of the receiver's NIC; default none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub coalesce: Option<Duration>,
+    pub coalesce: Option<Coalescing>,
 }
 
 /// The two directions of a link.
@@ -147,59 +160,30 @@ pub struct PathSpec {
 
 /// One source of cross traffic.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Cross {
     /// The name of the link that it crosses; the only one when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub link: Option<String>,
     /// The direction of its packets.
     pub direction: Direction,
-    /// How its packets are spaced.
-    pub model: Model,
-    /// Mean rate, counting wire bytes.
-    pub rate: Rate,
-    /// IP length of its packets, 46 to 9000 bytes; default 1500.
-    #[serde(default = "default_size")]
-    pub size: Bytes,
-    /// Mean packets per batch of the bursty model, at least 1; default 12.4 (rapid 4.0).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub batch: Option<f64>,
-    /// IP length of the smallest packets of the Pareto model, 40 to `size` bytes; sizes are uniform between the two.
-    /// Default: `size`.
-    #[serde(default, rename = "least-size", skip_serializing_if = "Option::is_none")]
-    pub least_size: Option<Bytes>,
-    /// Number of sources of the Pareto model, 1 to 1000; default 16.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sources: Option<u32>,
-    /// Shape of the gaps of the Pareto model, above 1 and at most 10; default 1.9.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub shape: Option<f64>,
-    /// Time at the start of every `period` in which the Pareto model sends nothing; default 0.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub silence: Option<Duration>,
-    /// Length of a period of the Pareto model; `silence` is at most 99 % of it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub period: Option<Duration>,
     /// When it starts, counted from the start of the lab or from the last change of cross traffic; default 0.
     #[serde(default)]
     pub start: Duration,
     /// When it stops, counted like `start`; default never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop: Option<Duration>,
+    /// The model of packet times and sizes: `model` and its keys.
+    #[serde(flatten)]
+    pub traffic: Traffic,
 }
 
-/// How the packets of a source are spaced.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Model {
-    /// Equal gaps.
-    Cbr,
-    /// Exponential gaps.
-    Poisson,
-    /// Batches at exponential gaps; a batch arrives all at once and has a geometric number of packets.
-    Bursty,
-    /// Several sources with Pareto gaps, packets of one or of mixed sizes, and silence at the start of every period.
-    Pareto,
+/// How fast a link serves its queue.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rates {
+    /// What serves it.
+    pub service: Service,
+    /// The rate that disciplines know.
+    pub known: Rate,
 }
 
 pub(crate) fn default_seed() -> u64 {
@@ -222,15 +206,14 @@ pub(crate) fn default_header_option() -> u8 {
     OPTION_KIND
 }
 
-fn default_size() -> Bytes {
-    Bytes::new(1500)
-}
-
 impl LinkSpec {
     /// Creates a link with the default buffer, without loss and coalescing.
     pub fn new(rate: Rate, delay: Duration) -> LinkSpec {
         LinkSpec {
             rate,
+            burst: None,
+            peak_rate: None,
+            trace: None,
             rates: None,
             outages: None,
             delay,
@@ -251,12 +234,15 @@ impl LinkSpec {
 
     /// Returns the default for the opposite direction: the same rate and delay, without loss and coalescing.
     pub(crate) fn reversed(&self) -> LinkSpec {
-        LinkSpec { rates: self.rates.clone(), ..LinkSpec::new(self.rate, self.delay) }
+        let LinkSpec { rate, delay, burst, peak_rate, .. } = *self;
+        let (rates, trace) = (self.rates.clone(), self.trace.clone());
+        LinkSpec { rates, trace, burst, peak_rate, ..LinkSpec::new(rate, delay) }
     }
 
     /// Whether it changes with time; such times count from the moment at which the link is set.
     pub fn varies(&self) -> bool {
         self.rates.is_some()
+            || self.trace.is_some()
             || self.outages.is_some()
             || self.loss_bursts.is_some()
             || self.delay_trace.is_some()
@@ -270,16 +256,39 @@ impl LinkSpec {
 
     /// Returns the rate as a list of steps with outages, which has one step if the rate is constant.
     pub fn rate_steps(&self) -> RateSteps {
-        let rates = self.rates.clone().unwrap_or_else(|| RateSteps::constant(self.rate));
+        let rates = self.rates.clone().unwrap_or_else(|| RateSteps::constant(self.highest_rate()));
         match &self.outages {
             None => rates,
             Some(outages) => outages.apply(&rates, Duration::MAX),
         }
     }
 
-    /// Returns the rate, the highest one if it changes.
+    /// Returns how the queue is served from `start` on; `mtu` is the largest IP packet in bytes.
+    pub(crate) fn served_from(&self, start: Instant, mtu: u32) -> Rates {
+        let rates = self.rate_steps().starting_at(start);
+        let known = rates.at(Instant::ZERO);
+        let service = match (&self.trace, self.burst) {
+            (Some(trace), _) => {
+                let (opportunities, period) = (trace.opportunities().to_vec(), trace.period());
+                Service::Trace { opportunities, period }
+            }
+            (None, Some(burst)) => {
+                let peak = self.peak_rate.map(|peak| (peak, wire_size(u64::from(mtu))));
+                Service::TokenBucket { rate: known, burst, peak }
+            }
+            (None, None) if rates.list().count() == 1 => Service::Constant(known),
+            (None, None) => Service::Steps(rates),
+        };
+        Rates { service, known }
+    }
+
+    /// Returns the rate, the highest one if it changes, the mean one of a trace.
     pub fn highest_rate(&self) -> Rate {
-        self.rates.as_ref().map_or(self.rate, RateSteps::highest)
+        match (&self.trace, &self.rates) {
+            (Some(trace), _) => trace.mean_rate(),
+            (None, Some(rates)) => rates.highest(),
+            (None, None) => self.rate,
+        }
     }
 
     /// Returns the buffer size. The default is 100 ms at the rate, the depth of a common access router, but at least 64
@@ -304,35 +313,14 @@ impl LinkSpec {
 }
 
 impl Cross {
-    /// Creates a source of 1500-byte packets on the only link that lasts as long as the lab.
-    pub fn new(direction: Direction, model: Model, rate: Rate) -> Cross {
-        let (size, start) = (default_size(), Duration::ZERO);
-        Cross {
-            link: None,
-            direction,
-            model,
-            rate,
-            size,
-            batch: None,
-            least_size: None,
-            sources: None,
-            shape: None,
-            silence: None,
-            period: None,
-            start,
-            stop: None,
-        }
+    /// Creates a source on the only link that lasts as long as the lab.
+    pub fn new(direction: Direction, traffic: Traffic) -> Cross {
+        Cross { link: None, direction, start: Duration::ZERO, stop: None, traffic }
     }
 
     /// Returns the source on a link of this name.
     pub fn on(self, link: &str) -> Cross {
         Cross { link: Some(link.to_owned()), ..self }
-    }
-
-    /// Returns the mean packets per batch of the bursty model.
-    pub fn batch_mean(&self) -> f64 {
-        // rapid 4.0: the geometric batch mean of the BCT traffic.
-        self.batch.unwrap_or(12.4)
     }
 }
 
@@ -418,6 +406,9 @@ impl Spec {
             let keys = Direction::BOTH.map(|direction| self.key(index, direction) + ".delay-trace");
             let path = &mut self.links[index].path;
             for (link, key) in [&mut path.forward, &mut path.reverse].into_iter().zip(keys) {
+                if let Some(trace) = &mut link.trace {
+                    trace.load(folder, &key.replace(".delay-trace", ".trace"))?;
+                }
                 if let Some(trace) = &mut link.delay_trace {
                     trace.load(folder, &key)?;
                 }
@@ -440,7 +431,10 @@ impl Spec {
         for (index, edge) in self.links.iter().enumerate() {
             let cross = self.cross_on(index);
             for direction in Direction::BOTH {
-                let sum: Rate = cross.iter().filter(|c| c.direction == direction).map(|c| c.rate).sum();
+                let sum: Rate = {
+                    let here = cross.iter().filter(|cross| cross.direction == direction);
+                    here.filter_map(|cross| cross.traffic.mean_rate()).sum()
+                };
                 let lowest = edge.path.side(direction).rate_steps().lowest();
                 if sum >= lowest {
                     let lane = self.lane_name(index, direction);
@@ -478,10 +472,16 @@ impl Spec {
     /// Checks a list of cross sources for these links; errors name them `cross[0]` and so on.
     pub(crate) fn check_cross(&self, sources: &[Cross]) -> Result<(), Mistake> {
         for (index, cross) in sources.iter().enumerate() {
+            let table = format!("cross[{index}]");
             let link = self.link_number(cross.link.as_deref());
-            link.map_err(|reason| Mistake::new(&format!("cross[{index}].link"), &reason))?;
+            link.map_err(|reason| Mistake::new(&format!("{table}.link"), &reason))?;
+            check_traffic(&table, &cross.traffic, self.mtu)?;
+            let rate = cross.traffic.mean_rate().is_none_or(|rate| (MIN_RATE..=MAX_RATE).contains(&rate));
+            check(&format!("{table}.rate"), rate, RATE_RULE)?;
+            let later = cross.stop.is_none_or(|stop| stop > cross.start);
+            check(&format!("{table}.stop"), later, "must be later than `start`")?;
         }
-        check_cross(sources)
+        Ok(())
     }
 }
 
@@ -502,17 +502,24 @@ pub(crate) const RATE_RULE: &str = "must lie between 1 kb/s and 10 Gb/s";
 pub(crate) fn check_link(table: &str, link: &LinkSpec, mtu: u32) -> Result<(), Mistake> {
     let check = |key: &str, right: bool, rule: &str| check(&format!("{table}.{key}"), right, rule);
     let allowed = MIN_RATE..=MAX_RATE;
-    match &link.rates {
-        None => {
-            let rule = "must lie between 1 kb/s and 10 Gb/s, unless the link has `rates`";
-            check("rate", allowed.contains(&link.rate), rule)?;
-        }
-        Some(rates) => {
-            check("rates", link.rate == Rate::ZERO, "cannot be combined with `rate`")?;
-            let all = rates.list().all(|(_, rate)| allowed.contains(&rate));
-            check("rates", all, "must have rates between 1 kb/s and 10 Gb/s")?;
-        }
+    let (has_rate, has_rates) = (link.rate > Rate::ZERO, link.rates.is_some());
+    if let Some(trace) = &link.trace {
+        check("trace", !has_rate && !has_rates, "cannot be combined with `rate` and `rates`")?;
+        check("trace", trace.mean_rate() <= MAX_RATE, "must have a mean rate of at most 10 Gb/s")?;
+        check("outages", link.outages.is_none(), "cannot be combined with `trace`")?;
+    } else if let Some(rates) = &link.rates {
+        check("rates", !has_rate, "cannot be combined with `rate`")?;
+        let all = rates.list().all(|(_, rate)| allowed.contains(&rate));
+        check("rates", all, "must have rates between 1 kb/s and 10 Gb/s")?;
+    } else {
+        let rule = "must lie between 1 kb/s and 10 Gb/s, unless the link has `rates` or a `trace`";
+        check("rate", allowed.contains(&link.rate), rule)?;
     }
+    let varies = link.trace.is_some() || has_rates || link.outages.is_some();
+    check("burst", link.burst.is_none() || !varies, "needs a constant `rate` without `outages`")?;
+    check("peak-rate", link.peak_rate.is_none() || link.burst.is_some(), "needs a `burst`")?;
+    let above = |peak| link.rate < peak && peak <= MAX_RATE;
+    check("peak-rate", link.peak_rate.is_none_or(above), "must be above `rate` and at most 10 Gb/s")?;
     if let Some((key, rule)) = link.outages.as_ref().and_then(Outages::mistake) {
         return Err(Mistake::new(&format!("{table}.outages{key}"), rule));
     }
@@ -531,18 +538,19 @@ pub(crate) fn check_link(table: &str, link: &LinkSpec, mtu: u32) -> Result<(), M
             .validate()
             .map_err(|error| Mistake::new(&format!("{table}.queue.{}", error.key), error.reason))?;
     }
-    let sorts = link.queue.as_ref().is_some_and(QueueSpec::sorts_by_label);
-    check("queue.kind", !sorts, "labs have neither `dualpi2` nor `fq-codel`; the simulator has both")?;
     if let Some(policer) = link.police {
         check("police.rate", allowed.contains(&policer.rate), RATE_RULE)?;
         let burst = wire_size(u64::from(mtu))..=MAX_BURST;
         check("police.burst", burst.contains(&policer.burst), BURST_RULE)?;
     }
+    let holds = link.burst.is_none_or(|burst| (wire_size(u64::from(mtu))..=MAX_BURST).contains(&burst));
+    check("burst", holds, BURST_RULE)?;
     for (key, share) in [("loss", link.loss), ("duplicate", link.duplicate), ("corrupt", link.corrupt)] {
         check(key, (0.0..1.0).contains(&share), "must be at least 0 and less than 1")?;
     }
-    let coalesce = link.coalesce.is_none_or(|t| t > Duration::ZERO && t <= Duration::from_ms(10));
-    check("coalesce", coalesce, "must be more than 0 and at most 10 ms")?;
+    if let Some(rule) = link.coalesce.and_then(|coalescing| coalescing.mistake()) {
+        return Err(Mistake::new(&format!("{table}.coalesce"), rule));
+    }
     let buffer = link.buffer_size();
     check("buffer", buffer >= wire_size(u64::from(mtu)), "must hold one packet of the MTU (plus 38 bytes)")?;
     check("buffer", buffer <= Bytes::new(1_000_000_000), "must be at most 1 GB")

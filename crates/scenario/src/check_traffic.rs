@@ -11,7 +11,10 @@ pub(crate) const MAX_RATE: Rate = Rate::from_bps(10_000_000_000_000);
 const RATE_RULE: &str = "must be at most 10 Tb/s";
 
 /// Checks the parameters of the model in `table`, for packets of up to `mtu` IP bytes.
-pub(crate) fn check_traffic(table: &str, traffic: &Traffic, mtu: u32) -> Result<(), Mistake> {
+///
+/// # Errors
+/// Names the key that is wrong.
+pub fn check_traffic(table: &str, traffic: &Traffic, mtu: u32) -> Result<(), Mistake> {
     let check = |key: &str, right: bool, rule: &str| check(&format!("{table}.{key}"), right, rule);
     let sized = |key: &str, size: Bytes| {
         let most = Bytes::new(u64::from(mtu)) + WIRE_OVERHEAD;

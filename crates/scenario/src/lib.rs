@@ -14,10 +14,10 @@ mod kernel_queue;
 mod model;
 mod read;
 mod route;
-mod trace;
 
 pub use change::{Change, apply};
 pub use change_spec::{ChangeSpec, Changed};
+pub use check_traffic::check_traffic;
 pub use controller::{FlowController, KernelController};
 pub use dilate::MAX_DILATION;
 pub use error::Error;
@@ -27,7 +27,6 @@ pub use model::{
     TrafficSpec, Wire,
 };
 pub use route::{Direction, Topology};
-pub use trace::Trace;
 
 #[cfg(test)]
 mod tests;

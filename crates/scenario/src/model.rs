@@ -16,7 +16,7 @@ use crate::controller::FlowController;
 use crate::kernel_queue::KernelQueue;
 use headway_host::gap::Mechanism;
 use headway_host::nic::{AckStamp, Coalescing, Stamp};
-use headway_traffic::channel::{DelayTrace, EcnField, Jitter, LossBursts, Outages, Redrawn};
+use headway_traffic::channel::{CapacityTrace, DelayTrace, EcnField, Jitter, LossBursts, Outages, Redrawn};
 use headway_traffic::{ArrivalSpec, SizeDistribution, Traffic};
 
 /// Bytes of IP, TCP and the timestamp option in every segment.
@@ -121,7 +121,7 @@ pub struct LinkSpec {
     pub reordering: bool,
     /// A file of delivery opportunities for one packet each, one time in milliseconds per line, instead of a
     /// rate.
-    pub trace: Option<PathBuf>,
+    pub trace: Option<CapacityTrace>,
     /// Bucket size of a token-bucket shaper at `rate`; default: no bucket, every packet takes its time at
     /// `rate`.
     pub burst: Option<Bytes>,

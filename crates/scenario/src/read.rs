@@ -52,6 +52,7 @@ impl Scenario {
         scenario.load_traces().map_err(|mistake| change::attribute(mistake, changes, text, path))?;
         scenario.load_captures().map_err(|mistake| change::attribute(mistake, changes, text, path))?;
         scenario.check().map_err(|mistake| change::attribute(mistake, changes, text, path))?;
+        scenario.load_capacities().map_err(|mistake| change::attribute(mistake, changes, text, path))?;
         Ok(scenario)
     }
 
@@ -69,6 +70,14 @@ impl Scenario {
             }
         }
         Ok(())
+    }
+
+    fn load_capacities(&mut self) -> Result<(), Mistake> {
+        let links = self.link.iter_mut().enumerate();
+        let traces = links.filter_map(|(index, link)| Some((index, link.trace.as_mut()?)));
+        traces
+            .into_iter()
+            .try_for_each(|(index, trace)| trace.load(&self.folder, &format!("link[{index}].trace")))
     }
 
     fn load_captures(&mut self) -> Result<(), Mistake> {

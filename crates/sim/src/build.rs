@@ -13,7 +13,7 @@ use headway_host::gap::Mechanism;
 use headway_host::nic::Coalescing;
 
 use headway_scenario::{
-    Changed, EcnMode, Error, FlowSpec, HostSpec, LinkSpec, MeasureSpec, Scenario, Topology, Trace,
+    Changed, EcnMode, Error, FlowSpec, HostSpec, LinkSpec, MeasureSpec, Scenario, Topology,
 };
 use headway_traffic::random;
 use rand::Rng;
@@ -126,19 +126,18 @@ pub fn memory(scenario: &Scenario) -> Bytes {
 }
 
 /// Returns how a link serves its queue, and the queue.
-fn service(scenario: &Scenario, spec: &LinkSpec, seed: u64) -> Result<(Service, QueueChange), Error> {
+fn service(scenario: &Scenario, spec: &LinkSpec, seed: u64) -> (Service, QueueChange) {
     if let Some(rates) = spec.steps(scenario.duration) {
         // Of a capacity that is redrawn, queues know the full one.
         let known = spec.rate.unwrap_or(rates.at(Instant::ZERO));
         let queue = spec.queue_spec(spec.highest_rate());
         let (rate, steps) = (Some(known), Some(rates.clone()));
-        return Ok((Service::Steps(rates), QueueChange { spec: queue, rate, rates: steps, seed }));
+        return (Service::Steps(rates), QueueChange { spec: queue, rate, rates: steps, seed });
     }
     let (service, rate) = match (&spec.trace, spec.rate, spec.burst) {
-        (Some(file), ..) => {
-            let trace = Trace::load(&scenario.folder.join(file))?;
-            let rate = trace.mean_rate();
-            (Service::Trace { opportunities: trace.opportunities, period: trace.period }, Some(rate))
+        (Some(trace), ..) => {
+            let (opportunities, period) = (trace.opportunities().to_vec(), trace.period());
+            (Service::Trace { opportunities, period }, Some(trace.mean_rate()))
         }
         (None, Some(rate), Some(burst)) => {
             let packet = Bytes::new(scenario.mtu.into()) + WIRE_OVERHEAD;
@@ -148,16 +147,16 @@ fn service(scenario: &Scenario, spec: &LinkSpec, seed: u64) -> Result<(Service, 
         (None, Some(rate), None) => (Service::Constant(rate), Some(rate)),
         (None, None, _) => (Service::Unlimited, None),
     };
-    Ok((service, QueueChange { spec: spec.queue_spec(rate), rate, rates: None, seed }))
+    (service, QueueChange { spec: spec.queue_spec(rate), rate, rates: None, seed })
 }
 
 /// Returns the configuration of one direction of a link, of a duplex link the way `back` or there.
-fn link_config(scenario: &Scenario, spec: &LinkSpec, back: bool, seed: u64) -> Result<LinkConfig, Error> {
+fn link_config(scenario: &Scenario, spec: &LinkSpec, back: bool, seed: u64) -> LinkConfig {
     let wire = spec.wire(back);
-    let (service, queue) = service(scenario, spec, seed)?;
+    let (service, queue) = service(scenario, spec, seed);
     let built = queue.spec.build(queue.rate, seed);
     let queue = queue.rates.into_iter().fold(built, Queue::with_rates);
-    Ok(LinkConfig {
+    LinkConfig {
         delay_trace: wire.delay_trace,
         jitter: wire.jitter,
         reordering: wire.reordering,
@@ -169,7 +168,7 @@ fn link_config(scenario: &Scenario, spec: &LinkSpec, back: bool, seed: u64) -> R
         ack_filter: spec.ack_filter,
         policer: spec.police.map(|police| (police.rate, police.burst)),
         ..LinkConfig::new(service, spec.delay, queue)
-    })
+    }
 }
 
 fn tcp_config(
@@ -250,7 +249,7 @@ impl Builder {
                 return Err(missing(&format!("link[{}].kernel-queue", direction.link), queue).into());
             }
             let changes = scenario.change.iter().any(|change| change.link.as_ref() == Some(&direction.name));
-            let config = LinkConfig { changes, ..link_config(scenario, spec, direction.back, queue_seed)? };
+            let config = LinkConfig { changes, ..link_config(scenario, spec, direction.back, queue_seed) };
             self.links.push((self.network.add_link(&config), direction.name.clone()));
         }
         for (number, direction) in self.topology.directions().iter().enumerate() {
@@ -422,7 +421,7 @@ impl Builder {
             match spec.resolve(scenario, &self.topology).map_err(wrong)? {
                 Changed::Queue { direction, link } => {
                     let seed = random::generator(seed, "queue change", number as u64).next_u64();
-                    let (_, queue) = service(scenario, &link, seed)?;
+                    let (_, queue) = service(scenario, &link, seed);
                     add(What::Queue(self.links[direction].0, Box::new(queue)));
                 }
                 Changed::Controller { groups, kind } => {

@@ -6,6 +6,7 @@ use headway_core::queue::{Queue, QueueSpec};
 use headway_core::{Bytes, Duration, Instant, Rate, RateSteps};
 use headway_host::nic::AckStamp;
 
+pub use headway_link::Service;
 use headway_traffic::Traffic;
 use headway_traffic::channel::{DelayTrace, EcnField, Jitter, LossBursts};
 
@@ -57,34 +58,6 @@ pub enum TapPlace {
         forward: usize,
         /// Links of the reverse path that ACKs have passed.
         reverse: usize,
-    },
-}
-
-/// How fast a link serves its queue.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Service {
-    /// No limit: transmission takes no time.
-    Unlimited,
-    /// A constant rate of wire bytes.
-    Constant(Rate),
-    /// A rate of wire bytes that changes at given times of the run.
-    Steps(RateSteps),
-    /// A token bucket: long-run rate, bucket size in wire bytes (wan-measurements 2.6).
-    TokenBucket {
-        /// Rate at which tokens arrive.
-        rate: Rate,
-        /// Size of the bucket.
-        burst: Bytes,
-        /// Rate and size of a second bucket, which limits the rate of bursts; if `None`, they leave at once.
-        peak: Option<(Rate, Bytes)>,
-    },
-    /// A capacity trace: opportunities to send one packet of up to 1538 wire bytes each, at times within a repeating
-    /// period.
-    Trace {
-        /// Times of the opportunities, ascending, the last one at most `period`.
-        opportunities: Vec<Duration>,
-        /// Length of the period, after which the trace repeats.
-        period: Duration,
     },
 }
 

@@ -12,11 +12,9 @@ mod network;
 mod packet;
 mod probe;
 mod progress;
-mod ring;
 mod run;
 #[doc(hidden)]
 pub mod schedule;
-mod service;
 mod shadow;
 mod source;
 mod statistics;

@@ -7,7 +7,7 @@ use headway_core::{Bytes, Duration, Instant};
 
 use crate::config::QueueChange;
 use crate::packet::Packet;
-use crate::service::Server;
+use headway_link::Server;
 
 /// A copy of the policer, queue and server of a link that receives all packets except probes, at their real arrival
 /// times.

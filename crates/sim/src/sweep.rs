@@ -10,7 +10,7 @@ use headway_core::{Bytes, Duration, Instant, Rate};
 use headway_traffic::{Generator, Traffic};
 
 use crate::config::Service;
-use crate::service::Server;
+use headway_link::Server;
 
 /// One link of a chain.
 #[derive(Clone, Debug)]
@@ -116,7 +116,7 @@ struct Queue {
 impl Queue {
     fn new(link: &ChainLink) -> Queue {
         Queue {
-            server: Server::new(&Service::Constant(link.rate)),
+            server: Server::new(&Service::Constant(link.rate), Instant::ZERO),
             free: 0,
             buffer: link.buffer.map(Bytes::get),
             held: VecDeque::new(),

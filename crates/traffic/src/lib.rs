@@ -67,6 +67,11 @@ fn shape() -> f64 {
     PARETO_SHAPE
 }
 
+/// Mean number of packets in a batch of bursty traffic (rapid 4.0).
+fn batch() -> f64 {
+    12.4
+}
+
 fn unscaled() -> f64 {
     1.0
 }
@@ -101,13 +106,16 @@ pub enum Traffic {
         size: Bytes,
     },
     /// Batches of packets, each batch at one instant, with exponential gaps between batches (rapid 4.0).
+    #[serde(alias = "bursty")]
     Batches {
         /// Mean rate; zero sends nothing.
         rate: Rate,
         /// Size of each packet on the wire.
         #[serde(default = "full_packet")]
         size: Bytes,
-        /// Mean number of packets in a batch, at least 1; the distribution is geometric.
+        /// Mean number of packets in a batch, at least 1; the distribution is geometric. [default: 12.4, that of the trace
+        /// BCT]
+        #[serde(default = "batch")]
         batch: f64,
     },
     /// On-off sources with Pareto times, which send at their peak rate while on.
@@ -220,6 +228,35 @@ pub enum Traffic {
 }
 
 impl Traffic {
+    /// Packets of 1500 bytes of IP at equal intervals.
+    pub fn cbr(rate: Rate) -> Traffic {
+        Traffic::Cbr { rate, size: FULL_PACKET }
+    }
+
+    /// Packets of 1500 bytes of IP at exponential intervals.
+    pub fn poisson(rate: Rate) -> Traffic {
+        Traffic::Poisson { rate, size: FULL_PACKET }
+    }
+
+    /// Batches of packets of 1500 bytes of IP, of the usual size.
+    pub fn batches(rate: Rate) -> Traffic {
+        Traffic::Batches { rate, size: FULL_PACKET, batch: batch() }
+    }
+
+    /// Returns the mean rate, where the parameters say it.
+    pub fn mean_rate(&self) -> Option<Rate> {
+        match *self {
+            Traffic::Cbr { rate, .. }
+            | Traffic::Poisson { rate, .. }
+            | Traffic::Batches { rate, .. }
+            | Traffic::Pareto { rate, .. } => Some(rate),
+            Traffic::ParetoOnOff { sources, peak, on, off, .. } => {
+                Some(peak.scale(f64::from(sources) * on.secs_f64() / (on + off).secs_f64()))
+            }
+            _ => None,
+        }
+    }
+
     /// The model's name in scenario files.
     pub fn model(&self) -> &'static str {
         match self {

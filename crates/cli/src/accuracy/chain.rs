@@ -2,7 +2,8 @@
 
 use comfy_table::Table;
 use headway_core::{Duration, Rate};
-use headway_lab::{Cross, Direction, Edge, LinkSpec, Model, Spec};
+use headway_lab::{Cross, Direction, Edge, LinkSpec, Spec};
+use headway_traffic::Traffic;
 use serde::Serialize;
 
 use super::AccuracyArgs;
@@ -81,7 +82,7 @@ fn spec(hop: u8, load: u32, seed: u64) -> Spec {
         .collect();
     let cross = links.iter().zip(capacities).filter(|_| load > 0).map(|(link, mbps)| {
         let rate = Rate::from_mbps(mbps).scale(f64::from(load) / 100.0);
-        Cross::new(Direction::Forward, Model::Poisson, rate).on(&link.name)
+        Cross::new(Direction::Forward, Traffic::poisson(rate)).on(&link.name)
     });
     Spec { cross: cross.collect(), seed, ..Spec::of(links.clone()) }
 }

@@ -5,14 +5,13 @@ use std::time::Duration as Span;
 use comfy_table::Table;
 use headway_core::measure::Method;
 use headway_core::{Duration, Rate};
-use headway_lab::Model;
 use serde::Serialize;
 
 use super::cells::{self, Runs, Watch, coverage, median, reached};
 use super::{AccuracyArgs, Emulated};
 use crate::exit::Failed;
 use crate::out::print_line;
-use crate::testbed::{self, Scored, Testbed};
+use crate::testbed::{self, Model, Scored, Testbed};
 
 /// Default capacities, and default loads in percent.
 const RATES_MBPS: [f64; 3] = [10.0, 100.0, 500.0];
@@ -106,7 +105,6 @@ pub(crate) fn traffic(model: Model) -> &'static str {
         Model::Cbr => "CBR",
         Model::Poisson => "Poisson",
         Model::Bursty => "bursty",
-        Model::Pareto => "Pareto",
     }
 }
 

@@ -2,7 +2,6 @@
 
 use comfy_table::Table;
 use headway_core::{Bytes, Duration, Rate};
-use headway_lab::Model;
 use serde::Serialize;
 
 use super::AccuracyArgs;
@@ -10,7 +9,7 @@ use super::cells::{self, Watch, median};
 use crate::exit::Failed;
 use crate::out::print_line;
 use crate::testbed::passive::Observed;
-use crate::testbed::{self, Scored, Testbed};
+use crate::testbed::{self, Model, Scored, Testbed};
 
 /// Default capacity in Mb/s, loads in percent, and number of valid runs of each cell.
 const RATE_MBPS: f64 = 100.0;

@@ -11,13 +11,13 @@ use clap::Args;
 use headway_core::measure::Method;
 use headway_core::{Duration, Instant, Rate};
 use headway_figures::{GapSeries, Mark, Points, Row, methods, truth_and_estimates};
-use headway_lab::{Direction, Model, Truth};
+use headway_lab::{Direction, Truth};
 
 use crate::exit::Failed;
 use crate::measure::streams::StreamFile;
 use crate::out::print_line;
 use crate::progress::Progress;
-use crate::testbed::{self, Scored, Testbed};
+use crate::testbed::{self, Model, Scored, Testbed};
 use headway_worlds::Output;
 use page::Figures;
 use rows::{rates, table};

@@ -22,7 +22,6 @@ mod ramp;
 mod red;
 mod spec;
 mod step;
-mod stepped_server;
 mod token_bucket;
 mod waiting;
 
@@ -39,7 +38,6 @@ pub use ramp::{Ramp, RampConfig};
 pub use red::{ADAPTATION, Red, RedConfig};
 pub use spec::{Queue, QueueSpec, QueueSpecError};
 pub use step::{Step, StepConfig};
-pub use stepped_server::SteppedServer;
 pub use token_bucket::{Policer, Shaper, TokenBucket};
 
 /// The queue that a packet finds on arrival.

@@ -9,7 +9,7 @@ mod time;
 
 pub use bytes::{Bytes, WIRE_OVERHEAD};
 pub use rate::Rate;
-pub(crate) use rate_steps::WORK_PER_BYTE;
+pub use rate_steps::WORK_PER_BYTE;
 pub use rate_steps::{RateSteps, RateStepsError};
 pub use text::ParseQuantityError;
 pub use time::{Duration, Instant};

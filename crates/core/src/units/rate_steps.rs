@@ -10,7 +10,7 @@ use super::time::{Duration, Instant};
 
 /// Work per byte. One unit is what one bit per second does in one nanosecond, so neither times nor sizes leave a
 /// remainder.
-pub(crate) const WORK_PER_BYTE: u64 = 8_000_000_000;
+pub const WORK_PER_BYTE: u64 = 8_000_000_000;
 
 /// The most bytes whose work surely fits into 64 bits with a remainder.
 const MAX_PART: u64 = 1 << 30;

@@ -6,14 +6,14 @@ use headway_core::queue::Queue;
 
 use super::Link;
 use crate::packet::{DUPLICATE, ECE, Kind, Packet, REPORT};
-use crate::ring::Ring;
+use headway_link::Ring;
 
 impl Link {
     /// An ACK has joined queue `number`: drops the first ACK of its flow there that is redundant.
     pub(super) fn filter_acks(&mut self, number: usize) {
         let Some(staged) = &mut self.staged else { return };
-        let Some(position) = redundant(&staged.queues[number]) else { return };
-        let ack = staged.queues[number].remove(position);
+        let Some(position) = redundant(&staged.waiting.queues()[number]) else { return };
+        let ack = staged.waiting.queue_mut(number).remove(position);
         if let Queue::FqCodel(fq) = &mut self.queue {
             fq.dropped(number, Bytes::new(ack.size.into()));
         }

@@ -8,6 +8,8 @@
 
 mod ack_filter;
 mod judged;
+#[cfg(test)]
+mod reference_tests;
 mod staged;
 mod state;
 mod statistics;
@@ -18,7 +20,6 @@ use std::collections::BTreeMap;
 
 use headway_core::queue::{Backlog, Discipline, Queue, TokenBucket, Verdict};
 use headway_core::{Bytes, Duration, Instant, Rate};
-use rand::Rng;
 
 use self::staged::Staged;
 use self::statistics::Totals;
@@ -26,10 +27,10 @@ pub use self::statistics::{Count, LinkStatistics};
 use self::wire::Wire;
 use crate::config::{LinkConfig, QueueChange};
 use crate::packet::{CE, Kind, LOST, Packet, REPORT, Reports};
-use crate::ring::Ring;
-use crate::service::{Server, Spacing};
 use crate::shadow::Shadow;
-use headway_traffic::channel::{DelayTrace, Losses};
+use headway_link::Ring;
+use headway_link::{RandomLosses, Server, Spacing, Waiting};
+use headway_traffic::channel::DelayTrace;
 use headway_traffic::random::{self, Pcg64Mcg};
 
 /// Bytes of the packet in service, which counts as a whole, and of the arriving one.
@@ -63,9 +64,8 @@ pub struct Link {
     server: Server,
     /// Propagation delay, the shortest one if it changes (ns).
     delay: u64,
-    /// A packet is lost when a random number is below this, or by a burst; `is_lossy` unless there are none of both.
-    loss: u64,
-    loss_bursts: Option<Box<Losses>>,
+    losses: RandomLosses,
+    /// Whether any packet may be lost.
     is_lossy: bool,
     rng: Pcg64Mcg,
     /// When the transmission of the last accepted packet ends (ns).
@@ -121,7 +121,8 @@ impl Link {
         let staged =
             config.queue.delays_departures() || !config.is_plain() || config.changes || config.ack_filter;
         let judges = !staged && config.queue.judges_departures();
-        let server = Server::new(&config.service);
+        let server = Server::new(&config.service, Instant::ZERO);
+        let losses = RandomLosses::new(config.loss, config.loss_bursts, Instant::ZERO, seed, id);
         Link {
             queue: config.queue.clone(),
             admit_below: match &config.queue {
@@ -134,11 +135,8 @@ impl Link {
             },
             server,
             delay: config.delay_trace.as_ref().map_or(config.delay, DelayTrace::least).ns().unsigned_abs(),
-            loss: (config.loss * u64::MAX as f64) as u64,
-            loss_bursts: config
-                .loss_bursts
-                .map(|bursts| Box::new(Losses::new(bursts, Instant::ZERO, seed, id))),
-            is_lossy: config.loss > 0.0 || config.loss_bursts.is_some(),
+            is_lossy: losses.may_occur(),
+            losses,
             rng: random::generator(seed, "link", id),
             free: 0,
             flight: Ring::new(),
@@ -153,7 +151,7 @@ impl Link {
             policed: config.policer.map(|(rate, _)| rate),
             staged: staged.then(|| {
                 Box::new(Staged {
-                    queues: staged::rings(config.queue.queues()),
+                    waiting: Waiting::new(&config.queue),
                     sending: None,
                     wire: Wire::new(config, seed, id),
                     last: 0,
@@ -309,9 +307,7 @@ impl Link {
 
     #[inline(never)]
     fn draw_loss(&mut self, at: u64) -> bool {
-        let by_itself = self.loss > 0 && self.rng.next_u64() < self.loss;
-        let bursts = self.loss_bursts.as_mut();
-        by_itself || bursts.is_some_and(|bursts| bursts.loses(Instant::from_ns(at)))
+        self.losses.draw(Instant::from_ns(at), &mut self.rng)
     }
 
     #[inline]

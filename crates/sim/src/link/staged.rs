@@ -2,20 +2,20 @@
 
 use std::collections::BTreeMap;
 
-use headway_core::queue::{Queue, Verdict};
+use headway_core::queue::{Label, Queue, Verdict};
 use headway_core::units::WIRE_OVERHEAD;
 use headway_core::{Bytes, Instant};
 
 use super::wire::Wire;
 use super::{Link, NextEvent};
 use crate::packet::{Kind, LOST, Packet, Reports};
-use crate::ring::Ring;
+use headway_link::{Waiting, Waits};
 
 /// The queue and the wire of a link that serves its queue packet by packet.
 #[derive(Debug)]
 pub(super) struct Staged {
-    /// Packets that wait; as many queues as the discipline has.
-    pub(super) queues: Vec<Ring<Packet>>,
+    /// Packets that wait.
+    pub(super) waiting: Waiting<Packet>,
     pub(super) sending: Option<Packet>,
     pub(super) wire: Wire,
     /// Earliest arrival of the next packet (ns) unless packets may overtake each other.
@@ -32,19 +32,27 @@ impl Staged {
 
     /// Returns the IP bytes and the packets that wait, without the one in transmission.
     pub(super) fn waiting(&self) -> (u64, u32) {
-        let queues = self.queues.iter();
-        let sizes =
-            queues.flat_map(|queue| (queue.head()..queue.tail()).map(|position| queue.at(position).size));
-        sizes.fold((0, 0), |(bytes, packets), size| {
-            (bytes + u64::from(size).saturating_sub(WIRE_OVERHEAD.get()), packets + 1)
+        self.waiting.iter().fold((0, 0), |(bytes, packets), packet| {
+            (bytes + u64::from(packet.size).saturating_sub(WIRE_OVERHEAD.get()), packets + 1)
         })
     }
 }
 
-/// Returns empty queues; one of many begins small, because few of them are used.
-pub(super) fn rings(count: usize) -> Vec<Ring<Packet>> {
-    let room = if count > 16 { 1 } else { 16 };
-    (0..count).map(|_| Ring::with_capacity(room)).collect()
+impl Waits for Packet {
+    #[inline]
+    fn size(&self) -> Bytes {
+        Bytes::new(self.size.into())
+    }
+
+    #[inline]
+    fn arrived(&self) -> Instant {
+        Instant::from_ns(self.at)
+    }
+
+    #[inline]
+    fn label(&self) -> Label {
+        self.label()
+    }
 }
 
 impl Link {
@@ -61,7 +69,7 @@ impl Link {
     pub(super) fn enqueue(&mut self, now: u64, packet: &Packet, reports: &mut Reports) -> NextEvent {
         let number = self.sort(packet, reports);
         let Some(staged) = &mut self.staged else { return NextEvent::None };
-        staged.queues[number].push(Packet { at: now, route: packet.route + 1, ..*packet });
+        staged.waiting.push(number, Packet { at: now, route: packet.route + 1, ..*packet });
         let is_idle = staged.sending.is_none();
         if matches!(self.queue, Queue::FqCodel(_)) {
             self.drop_excess();
@@ -74,43 +82,23 @@ impl Link {
 
     /// Drops packets while all queues together are too long.
     fn drop_excess(&mut self) {
-        while let Queue::FqCodel(fq) = &mut self.queue
-            && let Some(number) = fq.overfull()
-            && let Some(packet) = self.staged.as_mut().and_then(|staged| staged.queues[number].pop())
+        while let Some(staged) = &mut self.staged
+            && let Some(packet) = staged.waiting.pop_excess(&mut self.queue)
         {
-            fq.dropped(number, Bytes::new(packet.size.into()));
             self.drop_waiting(&packet);
         }
     }
 
-    /// Takes the packet whose turn it is.
-    #[inline]
-    fn take_next(&mut self) -> Option<Packet> {
-        let queues = &mut self.staged.as_mut()?.queues;
-        if let [only] = &mut queues[..] {
-            return only.pop();
-        }
-        let size = |number: usize| queues[number].front().map(|first| Bytes::new(first.size.into()));
-        let number = self.queue.next_queue(size)?;
-        queues[number].pop()
-    }
-
     /// Distributes the packets that wait after another discipline has taken the place of one with other queues.
     pub(super) fn regroup(&mut self, reports: &mut Reports) {
-        let count = self.queue.queues();
         let Some(staged) = &mut self.staged else { return };
-        let mut packets: Vec<Packet> = Vec::new();
-        for queue in &mut staged.queues {
-            packets.extend(std::iter::from_fn(|| queue.pop()));
-        }
-        staged.queues = rings(count);
-        packets.sort_by_key(|packet| packet.at);
+        let packets = staged.waiting.regroup(&self.queue);
         for packet in packets {
             let number = self.sort(&packet, reports);
             let (header, size) = (reports.header(&packet), Bytes::new(packet.size.into()));
             self.queue.take_over(header.as_deref(), Instant::from_ns(packet.at), size);
             if let Some(staged) = &mut self.staged {
-                staged.queues[number].push(packet);
+                staged.waiting.push(number, packet);
             }
         }
         self.drop_excess();
@@ -137,11 +125,10 @@ impl Link {
 
     /// Serves the next packet of the queue that the discipline does not drop.
     fn start_next(&mut self, now: u64, reports: &mut Reports) -> NextEvent {
-        while let Some(mut packet) = self.take_next() {
+        while let Some(staged) = &mut self.staged
+            && let Some(mut packet) = staged.waiting.pop(&mut self.queue)
+        {
             let waited = now - packet.at;
-            if self.queue.sorts_by_label() {
-                self.queue.sort(None, packet.label());
-            }
             match self.judge(now, waited, &packet, reports) {
                 Verdict::Accept => {}
                 Verdict::Mark => packet.flags |= self.mark(),

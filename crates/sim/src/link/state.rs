@@ -3,8 +3,7 @@
 use headway_core::{Bytes, Instant};
 
 use super::{Count, Link};
-use crate::ring::Ring;
-use crate::service::Server;
+use headway_link::Server;
 use headway_record::Histogram;
 
 impl Link {
@@ -85,8 +84,7 @@ impl Link {
 
     pub(crate) fn memory(&self) -> usize {
         let staged = self.staged.as_ref().map_or(0, |staged| {
-            staged.queues.iter().map(Ring::memory).sum::<usize>()
-                + staged.overtaking.as_ref().map_or(0, |flight| flight.len() * 100)
+            staged.waiting.memory() + staged.overtaking.as_ref().map_or(0, |flight| flight.len() * 100)
         });
         let discarded = self.discarded.capacity() * size_of::<u32>();
         let shadow = self.shadow.as_ref().map_or(0, |shadow| shadow.memory());

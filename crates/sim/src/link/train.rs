@@ -2,7 +2,7 @@
 
 use super::{Link, NextEvent};
 use crate::packet::{Kind, Packet, Reports};
-use crate::service::Spacing;
+use headway_link::Spacing;
 
 impl Link {
     /// Accepts a segment and the `more` segments behind it, at least one, which differ only in their sequence numbers.

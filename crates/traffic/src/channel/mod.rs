@@ -2,6 +2,7 @@
 //!
 //! All of it follows from seed and time alone, not from the packets, so every algorithm meets the same link.
 
+mod capacity_trace;
 mod delay_trace;
 mod ecn_field;
 mod jitter;
@@ -9,6 +10,7 @@ mod losses;
 mod outages;
 mod redrawn;
 
+pub use capacity_trace::CapacityTrace;
 pub use delay_trace::DelayTrace;
 pub use ecn_field::EcnField;
 pub use jitter::{Delays, Jitter, JitterDraws};

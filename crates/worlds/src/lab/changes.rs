@@ -9,7 +9,7 @@ use headway_scenario::{Changed, Scenario, Topology};
 
 use super::Endpoint;
 use super::controllers::{self, Controllers};
-use super::translate::{Lane, bottleneck};
+use super::translate::{Lane, bottleneck, has_queue};
 use crate::endpoint::Switch;
 use crate::error::{Context as _, Error, bail};
 
@@ -47,7 +47,7 @@ pub(super) fn steps(
             Changed::Queue { direction, link } => {
                 let name = &topology.directions()[direction].name;
                 let lane = lanes.iter().find(|lane| lane.name == *name && lane.limited);
-                let Some(lane) = lane.filter(|_| link.highest_rate().is_some()) else {
+                let Some(lane) = lane.filter(|_| has_queue(&link)) else {
                     bail!("the lab does not support `change[{number}].link`: `{name}` has no queue there");
                 };
                 let Some(edge) = links.iter_mut().find(|edge| edge.name == lane.link) else { continue };

@@ -7,7 +7,7 @@ use crate::error::{Error, bail};
 use headway_lab::{Direction, Edge, Lab, LinkSpec as LabLink, PathSpec};
 use headway_scenario::{Scenario, Topology};
 
-use super::translate::{Lane, Network, bottleneck, cross, is_classic, is_limited};
+use super::translate::{Lane, Network, bottleneck, cross, is_classic, is_limited, nic};
 
 /// The paths of a group of flows there and back, with its addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,7 +39,9 @@ pub(super) fn network(scenario: &Scenario, topology: &Topology) -> Result<Networ
     for (index, end) in topology.directions().iter().enumerate() {
         let (link, direction) = places[index];
         let spec = &scenario.link[end.link];
-        let side = LabLink { delay: spec.delay, ..bottleneck(scenario, spec, &spec.wire(end.back)) };
+        let coalesce = nic(scenario, topology.names()[end.to]);
+        let side = bottleneck(scenario, spec, &spec.wire(end.back));
+        let side = LabLink { delay: spec.delay, coalesce, ..side };
         match direction {
             Direction::Forward => links.push(Edge {
                 name: link_name(link),
@@ -60,7 +62,7 @@ pub(super) fn network(scenario: &Scenario, topology: &Topology) -> Result<Networ
                  and its path has none or several"
             );
         };
-        sources.push(cross(index, traffic, lane.direction)?.on(&lane.link));
+        sources.push(cross(traffic, lane.direction).on(&lane.link));
     }
     let hop = |index: usize| {
         let end = &topology.directions()[index];

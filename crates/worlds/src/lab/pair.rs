@@ -5,7 +5,7 @@ use crate::error::Error;
 use headway_lab::{Direction, Edge, LinkSpec as LabLink, PathSpec};
 use headway_scenario::{LinkSpec, Scenario, Topology, Wire};
 
-use super::translate::{Lane, Network, bottleneck, cross, is_classic, is_limited};
+use super::translate::{Lane, Network, bottleneck, cross, is_classic, is_limited, nic};
 
 /// The nodes of the lab.
 const NODES: [&str; 2] = ["client", "server"];
@@ -27,14 +27,14 @@ pub(super) fn network(scenario: &Scenario, topology: &Topology) -> Result<Option
     let reverse = way(scenario, topology, &route(server, client, &back)?);
     let (Some(forward), Some(reverse)) = (forward, reverse) else { return Ok(None) };
     let mut sources = Vec::new();
-    for (index, traffic) in scenario.traffic.iter().enumerate() {
+    for traffic in &scenario.traffic {
         let path = route(&traffic.from, &traffic.to, &traffic.via)?;
         let direction = match (path.contains(&forward.bottleneck), path.contains(&reverse.bottleneck)) {
             (true, false) => Direction::Forward,
             (false, true) => Direction::Reverse,
             _ => return Ok(None),
         };
-        sources.push(cross(index, traffic, direction)?);
+        sources.push(cross(traffic, direction));
     }
     let [from, to] = NODES;
     let lane = |direction, way: &Way| Lane {
@@ -44,7 +44,8 @@ pub(super) fn network(scenario: &Scenario, topology: &Topology) -> Result<Option
         limited: true,
     };
     let lanes = vec![lane(Direction::Forward, &forward), lane(Direction::Reverse, &reverse)];
-    let path = PathSpec { forward: forward.link, reverse: reverse.link };
+    let ends_at = |host: &str, way: Way| LabLink { coalesce: nic(scenario, host), ..way.link };
+    let path = PathSpec { forward: ends_at(server, forward), reverse: ends_at(client, reverse) };
     Ok(Some(Network {
         links: vec![Edge { path: path.clone(), ..Edge::new(from, to, path.forward) }],
         cross: sources,

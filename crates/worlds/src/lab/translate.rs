@@ -2,11 +2,9 @@
 //! its nodes and links.
 
 use crate::error::{Context as _, Error, bail};
-use headway_core::units::WIRE_OVERHEAD;
 use headway_core::{Bytes, Duration, Rate};
-use headway_lab::{Cross, Direction, Lab, LinkSpec as LabLink, Model, PathSpec, Spec};
-use headway_scenario::{EcnMode, FlowSpec, LinkSpec, Scenario, Topology, TrafficSpec, Wire};
-use headway_traffic::Traffic;
+use headway_lab::{Coalescing, Cross, Direction, Lab, LinkSpec as LabLink, PathSpec, Spec};
+use headway_scenario::{EcnMode, FlowSpec, HostSpec, LinkSpec, Scenario, Topology, TrafficSpec, Wire};
 
 use super::changes;
 use super::controllers;
@@ -63,8 +61,8 @@ impl Translated {
         if scenario.flow_count() > MAX_FLOWS {
             bail!("the lab runs at most {MAX_FLOWS} flows; this scenario has {}", scenario.flow_count());
         }
-        if let Some(host) = scenario.host.keys().next() {
-            bail!("the lab does not support the network card of `host.{host}`; use `--on sim`");
+        for name in scenario.host.keys() {
+            check_host(scenario, name)?;
         }
         if !scenario.measure.is_empty() {
             bail!("the lab does not support `measure[0]`; `headway measure` measures emulated paths");
@@ -178,6 +176,28 @@ pub fn network(scenario: &Scenario) -> Result<Spec, Error> {
     Ok(spec)
 }
 
+/// Rejects a host whose NIC holds up only a part of what arrives there.
+fn check_host(scenario: &Scenario, name: &str) -> Result<(), Error> {
+    let HostSpec { coalescing, ack_coalescing } = scenario.host[name];
+    let gets = |end: fn(&FlowSpec) -> &String| scenario.flow.iter().any(|flow| end(flow) == name);
+    let (gets_segments, gets_acks) = (gets(|flow| &flow.to), gets(|flow| &flow.from));
+    let (key, other) = match (coalescing, ack_coalescing) {
+        (Some(_), None) if gets_acks => ("coalescing", "ack-coalescing"),
+        (None, Some(_)) if gets_segments => ("ack-coalescing", "coalescing"),
+        (Some(segments), Some(acks)) if segments != acks => ("coalescing", "ack-coalescing"),
+        _ => return Ok(()),
+    };
+    bail!(
+        "the lab does not support `host.{name}.{key}` without the same `{other}`: the NIC there holds up all packets"
+    );
+}
+
+/// Returns the interrupt coalescing of a host's NIC.
+pub(super) fn nic(scenario: &Scenario, host: &str) -> Option<Coalescing> {
+    let host = scenario.host.get(host)?;
+    host.coalescing.or(host.ack_coalescing)
+}
+
 fn check_flow(index: usize, flow: &FlowSpec) -> Result<(), Error> {
     if flow.ecn == EcnMode::Ect1 {
         bail!(
@@ -205,14 +225,12 @@ fn check_link(index: usize, link: &LinkSpec) -> Result<(), Error> {
     }
     let keys = [
         // The lab applies jitter before its queue; a link with a rate has it behind the queue.
-        ("jitter", link.jitter.is_none() || link.highest_rate().is_none()),
+        ("jitter", link.jitter.is_none() || !has_queue(link)),
         (
             "reverse.jitter",
-            link.reverse.as_ref().is_none_or(|wire| wire.jitter.is_none()) || link.highest_rate().is_none(),
+            link.reverse.as_ref().is_none_or(|wire| wire.jitter.is_none()) || !has_queue(link),
         ),
-        ("trace", link.trace.is_none()),
-        ("burst", link.burst.is_none()),
-        ("loss-bursts", !loses_in_bursts(link) || link.highest_rate().is_some()),
+        ("loss-bursts", !loses_in_bursts(link) || has_queue(link)),
         ("ack-filter", !link.ack_filter),
         // The kernels of the lab's nodes send all packets of a connection over one link.
         ("spray", !link.spray),
@@ -237,9 +255,14 @@ pub(super) fn is_classic(flow: &FlowSpec) -> bool {
     flow.ecn == EcnMode::Classic
 }
 
+/// Whether packets may have to wait for a link.
+pub(super) fn has_queue(link: &LinkSpec) -> bool {
+    link.highest_rate().is_some() || link.trace.is_some()
+}
+
 /// Whether something limits the rate of a link.
 pub(super) fn is_limited(link: &LinkSpec) -> bool {
-    link.highest_rate().is_some() || link.police.is_some()
+    has_queue(link) || link.police.is_some()
 }
 
 /// Converts one direction of a link, without its constant delay; without a rate nothing ever waits.
@@ -249,38 +272,20 @@ pub(super) fn bottleneck(scenario: &Scenario, link: &LinkSpec, wire: &Wire) -> L
     let plain = LabLink { police: link.police, ..LabLink::new(UNLIMITED, Duration::ZERO) };
     let side =
         LabLink { delay_trace, jitter, reordering, loss, loss_bursts, duplicate, corrupt, ecn, ..plain };
-    let Some(highest) = link.highest_rate() else { return side };
+    let traced = link.trace.as_ref().map(|trace| trace.mean_rate());
+    let Some(highest) = link.highest_rate().or(traced) else { return side };
     let queue = Some(link.queue_spec(Some(highest)));
     let buffer = Some(link.buffer_at(highest).bytes(scenario.mtu));
-    let (rate, rates) = (link.rate.unwrap_or_default(), link.rates.clone());
-    let outages = link.outages.clone();
+    let LinkSpec { rates, outages, trace, burst, peak_rate, .. } = link.clone();
     // A rate that is redrawn is the highest of those drawn.
-    let rate = if rates.is_some() { Rate::ZERO } else { rate };
-    LabLink { rate, buffer, queue, rates, outages, ..side }
+    let rate = if rates.is_some() { Rate::ZERO } else { link.rate.unwrap_or_default() };
+    LabLink { rate, buffer, queue, rates, outages, trace, burst, peak_rate, ..side }
 }
 
 /// Converts a source of traffic that occupies one queue.
-pub(super) fn cross(index: usize, traffic: &TrafficSpec, direction: Direction) -> Result<Cross, Error> {
-    // The lab counts IP bytes, the simulator wire bytes.
-    let ip = |size: Bytes| Bytes::new(size.get().saturating_sub(WIRE_OVERHEAD.get()));
-    let of = |model, rate, size| Cross { size: ip(size), ..Cross::new(direction, model, rate) };
-    let cross = match traffic.traffic {
-        Traffic::Cbr { rate, size } => of(Model::Cbr, rate, size),
-        Traffic::Poisson { rate, size } => of(Model::Poisson, rate, size),
-        Traffic::Batches { rate, size, batch } => {
-            Cross { batch: Some(batch), ..of(Model::Bursty, rate, size) }
-        }
-        Traffic::Pareto { sources, rate, shape, size, least_size, silence, period } => Cross {
-            least_size: least_size.map(ip),
-            sources: Some(sources),
-            shape: Some(shape),
-            silence: Some(silence),
-            period: Some(period),
-            ..of(Model::Pareto, rate, size)
-        },
-        _ => bail!("the lab does not support this value of `traffic[{index}].model`; use --on sim"),
-    };
-    Ok(Cross { start: traffic.start, stop: traffic.stop, ..cross })
+pub(super) fn cross(traffic: &TrafficSpec, direction: Direction) -> Cross {
+    let TrafficSpec { start, stop, ref traffic, .. } = *traffic;
+    Cross { start, stop, ..Cross::new(direction, traffic.clone()) }
 }
 
 #[cfg(test)]

@@ -197,22 +197,58 @@ fn what_happens_on_the_wire_goes_to_the_lab_in_each_direction() {
 }
 
 #[test]
-fn pareto_traffic_keeps_all_of_its_keys() {
-    let text = "[[traffic]]\nfrom = \"a\"\nto = \"b\"\nmodel = \"pareto\"\nrate = \"1 Mb/s\"\nsources = 4\nshape = 1.5\n\
-                least-size = \"78 B\"\nsilence = \"20 ms\"\nperiod = \"1 s\"\n";
-    let cross = one_way("", text).unwrap().cross.remove(0);
-    assert_eq!(
-        (cross.model, cross.size, cross.least_size),
-        (Model::Pareto, Bytes::new(1500), Some(Bytes::new(40)))
-    );
-    assert_eq!((cross.sources, cross.shape), (Some(4), Some(1.5)));
-    assert_eq!((cross.silence, cross.period), (Some(Duration::from_ms(20)), Some(Duration::from_ms(1000))));
+fn every_model_of_traffic_goes_to_the_lab_with_its_keys() {
+    for keys in [
+        "model = \"pareto\"\nrate = \"1 Mb/s\"\nsources = 4\nleast-size = \"78 B\"\nsilence = \"20 ms\"\nperiod = \"1 s\"",
+        "model = \"web\"\nbrowsers = 3\nthink = \"1 s\"\naccess = \"2 Mb/s\"",
+        "model = \"bct\"\nscale = 0.001",
+        "model = \"bursty\"\nrate = \"1 Mb/s\"",
+    ] {
+        let traffic = format!("[[traffic]]\nfrom = \"a\"\nto = \"b\"\nstart = \"1 s\"\n{keys}\n");
+        let cross = one_way("", &traffic).unwrap().cross.remove(0);
+        assert_eq!((cross.direction, cross.start), (Direction::Forward, Duration::from_ms(1_000)));
+        assert_eq!(cross.traffic, toml::from_str(keys).unwrap());
+    }
 }
 
 #[test]
-fn network_cards_are_refused() {
-    let error = one_way("[host.a]\nack-coalescing = { kind = \"fixed\", interval = \"50 us\" }\n", "");
-    assert!(error.unwrap_err().starts_with("the lab does not support the network card of `host.a`"));
+fn the_nic_of_a_host_is_at_the_end_of_its_link() {
+    let nic = "{ kind = \"adaptive\", interval = \"50 us\", frames = 8 }";
+    let both = format!("[host.b]\ncoalescing = {nic}\nack-coalescing = {nic}\n");
+    let path = one_way("", &both).unwrap().spec.links.remove(0).path;
+    assert_eq!(
+        path.forward.coalesce,
+        Some(Coalescing::Adaptive { interval: Duration::from_us(50), frames: 8 })
+    );
+    assert_eq!(path.reverse.coalesce, None);
+    // Both nodes send and receive, and a real NIC holds up whatever arrives.
+    let error = one_way("", &format!("[host.a]\nack-coalescing = {nic}\n")).unwrap_err();
+    assert!(
+        error.starts_with("the lab does not support `host.a.ack-coalescing` without the same"),
+        "{error}"
+    );
+}
+
+#[test]
+fn links_with_token_buckets_and_traces_go_to_the_lab() {
+    let text = |keys: &str| {
+        format!(
+            "duration = \"2 s\"\n[[link]]\nfrom = \"a\"\nto = \"b\"\n{keys}\n\
+             [[flow]]\nfrom = \"a\"\nto = \"b\"\ncontroller = \"reno\"\n"
+        )
+    };
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("x.trace"), "1\n2\n4\n").unwrap();
+    let forward = |keys: &str| {
+        let scenario = Scenario::parse(&text(keys), &folder.path().join("x.toml"), &[]).unwrap();
+        Translated::new(&scenario).unwrap().spec.links.remove(0).path.forward
+    };
+    let bucket = forward("rate = \"10 Mb/s\"\nburst = \"30 kB\"\npeak-rate = \"50 Mb/s\"");
+    assert_eq!((bucket.burst, bucket.peak_rate), (Some(Bytes::new(30_000)), Some(Rate::from_mbps(50.0))));
+    let traced = forward("trace = \"x.trace\"\nbuffer = \"100 ms\"");
+    // Three packets of 1538 bytes in 4 ms.
+    assert_eq!((traced.rate, traced.highest_rate()), (Rate::ZERO, Rate::from_bps(9_228_000)));
+    assert_eq!(traced.buffer, Some(Bytes::new(115_350)));
 }
 
 #[test]

@@ -2,10 +2,11 @@
 
 use headway_core::queue::{CodelConfig, PieConfig, Policer, QueueSpec, RedConfig};
 use headway_core::{Bytes, Duration, Rate};
-use headway_lab::{Cross, Direction, Edge, LinkSpec, Model, Spec};
+use headway_lab::{Cross, Direction, Edge, LinkSpec, Spec};
 use headway_worlds::{Demand, TcpFlows};
 
 use crate::accuracy::traffic;
+use crate::testbed::Model;
 
 /// What the paths of a class have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
@@ -183,7 +184,7 @@ impl Path {
             let edge = Edge::new(&self.node(index), &self.node(index + 1), link.spec(delay));
             if link.load > 0.0 {
                 let rate = Rate::from_mbps(link.mbps).scale(link.load);
-                cross.push(Cross::new(Direction::Forward, link.model, rate).on(&edge.name));
+                cross.push(Cross::new(Direction::Forward, link.model.traffic(rate)).on(&edge.name));
             }
             edges.push(edge);
         }

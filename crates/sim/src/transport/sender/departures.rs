@@ -1,6 +1,6 @@
 //! When segments left for the first time, by burst.
 
-use crate::ring::Ring;
+use headway_link::Ring;
 
 /// The departure times of all segments not yet acknowledged.
 #[derive(Debug)]

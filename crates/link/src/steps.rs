@@ -1,6 +1,7 @@
 //! A server whose rate changes at given times.
 
-use crate::units::{RateSteps, WORK_PER_BYTE};
+use headway_core::RateSteps;
+use headway_core::units::WORK_PER_BYTE;
 
 /// A server whose rate changes at given times, in exact integer arithmetic.
 ///
@@ -44,7 +45,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::units::{Duration, Instant, Rate};
+    use headway_core::{Duration, Instant, Rate};
 
     fn rates(list: &[(i64, u64)]) -> RateSteps {
         let list: Vec<_> =

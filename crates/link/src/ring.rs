@@ -1,8 +1,8 @@
 //! A ring buffer whose capacity is a power of two; it grows and never shrinks.
 
 /// A FIFO queue whose items can also be read by position, counted from the first item ever pushed.
-#[derive(Debug)]
-pub(crate) struct Ring<T> {
+#[derive(Clone, Debug)]
+pub struct Ring<T> {
     items: Box<[T]>,
     /// Position of the first item.
     head: u64,
@@ -11,12 +11,13 @@ pub(crate) struct Ring<T> {
 }
 
 impl<T: Copy + Default> Ring<T> {
-    pub(crate) fn new() -> Ring<T> {
+    /// Returns an empty queue.
+    pub fn new() -> Ring<T> {
         Ring::with_capacity(16)
     }
 
     /// Returns an empty queue with room for `capacity` items, a power of two.
-    pub(crate) fn with_capacity(capacity: usize) -> Ring<T> {
+    pub fn with_capacity(capacity: usize) -> Ring<T> {
         Ring { items: vec![T::default(); capacity].into(), head: 0, tail: 0 }
     }
 
@@ -25,8 +26,9 @@ impl<T: Copy + Default> Ring<T> {
         position as usize & (self.items.len() - 1)
     }
 
+    /// Adds an item behind the others.
     #[inline(always)]
-    pub(crate) fn push(&mut self, item: T) {
+    pub fn push(&mut self, item: T) {
         if self.len() == self.items.len() {
             self.grow();
         }
@@ -35,8 +37,9 @@ impl<T: Copy + Default> Ring<T> {
         self.items[slot] = item;
     }
 
+    /// Removes the first item.
     #[inline]
-    pub(crate) fn pop(&mut self) -> Option<T> {
+    pub fn pop(&mut self) -> Option<T> {
         if self.head == self.tail {
             return None;
         }
@@ -47,7 +50,7 @@ impl<T: Copy + Default> Ring<T> {
 
     /// Returns the first item of a queue that is not empty.
     #[inline(always)]
-    pub(crate) fn first(&mut self) -> &mut T {
+    pub fn first(&mut self) -> &mut T {
         debug_assert!(self.head < self.tail, "the queue is empty");
         let slot = self.slot(self.head);
         &mut self.items[slot]
@@ -55,14 +58,14 @@ impl<T: Copy + Default> Ring<T> {
 
     /// Removes the first item of a queue that is not empty.
     #[inline]
-    pub(crate) fn skip(&mut self) {
+    pub fn skip(&mut self) {
         debug_assert!(self.head < self.tail, "the queue is empty");
         self.head += 1;
     }
 
     /// Removes the item at `position`, which must lie between head and tail; those before it move up, so removal near the
     /// head is cheap.
-    pub(crate) fn remove(&mut self, position: u64) -> T {
+    pub fn remove(&mut self, position: u64) -> T {
         let item = *self.at(position);
         for position in (self.head..position).rev() {
             *self.at_mut(position + 1) = *self.at(position);
@@ -71,43 +74,46 @@ impl<T: Copy + Default> Ring<T> {
         item
     }
 
+    /// Returns the first item.
     #[inline]
-    pub(crate) fn front(&self) -> Option<&T> {
+    pub fn front(&self) -> Option<&T> {
         (self.head != self.tail).then(|| &self.items[self.slot(self.head)])
     }
 
     /// Returns the position of the first item.
     #[inline]
-    pub(crate) fn head(&self) -> u64 {
+    pub fn head(&self) -> u64 {
         self.head
     }
 
     /// Returns the item at `position`, which must lie between head and tail.
     #[inline]
-    pub(crate) fn at(&self, position: u64) -> &T {
+    pub fn at(&self, position: u64) -> &T {
         &self.items[self.slot(position)]
     }
 
     /// As [`Ring::at`], to change the item.
     #[inline]
-    pub(crate) fn at_mut(&mut self, position: u64) -> &mut T {
+    pub fn at_mut(&mut self, position: u64) -> &mut T {
         let slot = self.slot(position);
         &mut self.items[slot]
     }
 
+    /// Returns the position one past the last item.
     #[inline]
-    pub(crate) fn tail(&self) -> u64 {
+    pub fn tail(&self) -> u64 {
         self.tail
     }
 
+    /// Returns the number of items.
     #[inline]
-    pub(crate) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         (self.tail - self.head) as usize
     }
 
     /// Returns the position of the first item for which `before` is false; it must be true for all items before
     /// that.
-    pub(crate) fn partition_point(&self, before: impl Fn(&T) -> bool) -> u64 {
+    pub fn partition_point(&self, before: impl Fn(&T) -> bool) -> u64 {
         let (mut low, mut high) = (self.head, self.tail);
         while low < high {
             let middle = low + (high - low) / 2;
@@ -117,7 +123,7 @@ impl<T: Copy + Default> Ring<T> {
     }
 
     /// Returns the memory in use (bytes).
-    pub(crate) fn memory(&self) -> usize {
+    pub fn memory(&self) -> usize {
         self.items.len() * size_of::<T>()
     }
 

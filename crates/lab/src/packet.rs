@@ -1,0 +1,72 @@
+//! A packet as the queue of an emulated link knows it.
+
+use headway_core::explicit::Header;
+use headway_core::queue::{self, Label};
+use headway_core::{Bytes, Instant};
+use headway_link::Waits;
+
+/// A frame of a host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HostFrame {
+    /// Its number.
+    pub number: u32,
+    /// Whether it carries TCP.
+    pub is_tcp: bool,
+}
+
+/// A packet of a host or of cross traffic.
+#[derive(Clone, Copy, Debug)]
+pub struct Packet {
+    /// When it arrived at the queue.
+    pub arrived: Instant,
+    /// On the wire.
+    pub size: Bytes,
+    /// Whether it is ECN-capable.
+    pub ect: bool,
+    /// Whether the queue has marked it CE.
+    pub marked: bool,
+    /// Its congestion header, if it has one that the discipline reads.
+    pub header: Option<Header>,
+    /// Its flow, where the discipline must know it.
+    pub label: Label,
+    /// A host's frame; `None` for cross traffic.
+    pub frame: Option<HostFrame>,
+}
+
+impl Packet {
+    /// Creates a packet of cross traffic.
+    pub fn new(arrived: Instant, size: Bytes) -> Packet {
+        let label = Label { flow: 0, is_scalable: false };
+        Packet { arrived, size, ect: false, marked: false, header: None, label, frame: None }
+    }
+
+    /// Returns what a discipline sees of an arriving packet.
+    #[inline]
+    pub(crate) fn seen(&mut self) -> queue::Packet<'_> {
+        let flow = self.header.is_some().then_some(self.label.flow);
+        queue::Packet { size: self.size, ect: self.ect, header: self.header.as_mut(), flow }
+    }
+}
+
+impl Default for Packet {
+    fn default() -> Packet {
+        Packet::new(Instant::ZERO, Bytes::ZERO)
+    }
+}
+
+impl Waits for Packet {
+    #[inline]
+    fn size(&self) -> Bytes {
+        self.size
+    }
+
+    #[inline]
+    fn arrived(&self) -> Instant {
+        self.arrived
+    }
+
+    #[inline]
+    fn label(&self) -> Label {
+        self.label
+    }
+}

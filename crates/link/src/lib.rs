@@ -1,0 +1,22 @@
+//! What a link is made of, once for the simulator and for the emulator: the server that says when a packet has been sent,
+//! the packets that wait for it, and the losses behind it.
+//!
+//! Disciplines are those of `headway_core::queue`, and NICs those of `headway_host`. The simulator's link
+//! (`headway_sim::Link`) and the emulator's (`headway_lab::link::Link`) differ in what they keep of a packet and in when
+//! they are asked. `tests/reference.rs` of both crates holds them against one link of a hundred lines.
+
+mod constant;
+mod losses;
+mod ring;
+mod server;
+mod steps;
+mod trace;
+mod waiting;
+
+pub use constant::{Constant, Served, Spacing};
+pub use losses::RandomLosses;
+pub use ring::Ring;
+pub use server::{Server, Service};
+pub use steps::SteppedServer;
+pub use trace::Trace;
+pub use waiting::{Waiting, Waits};
