@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * Buffering-aware spike smoothing (BASS, 2.9) and the moving average after it (2.10).
+ * Buffering-aware spike smoothing (BASS, rapid 2.9) and the moving average after it (2.10).
  *
  * Packets that wait in a buffer and leave together arrive with one large gap, the spike, and tiny ones after it, the
  * dips. Within such an event the gaps are lost but their sum is preserved, so both send and receive gaps become

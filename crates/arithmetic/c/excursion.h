@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * The rate from which on receive gaps exceed send gaps (2.11).
+ * The rate from which on receive gaps exceed send gaps (rapid 2.11).
  *
  * A sample is congested if g_r > g_s + max(margin, relative g_s). A run of at least `min_length` congested samples is
  * an excursion. All samples up to the end of an excursion count with the rate of the sample before it, and those after

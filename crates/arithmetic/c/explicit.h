@@ -35,8 +35,7 @@
  *
  * Units: times in ns; RTT, X and their sums in s with 28 fraction bits; rates in B/s and queues in B with 16, which is
  * called "the fraction". Configurations must have passed explicit_check; then no sum or product overflows. No function
- * allocates. Numbers in comments such as "2.6" are sections of the specification, "4.8" equations of the thesis where no
- * such section exists, and "L701" its lines.
+ * allocates. A number in parentheses is a section, as in "xcp-rcp 2.6"; equations have the thesis's numbers.
  */
 #ifndef HEADWAY_EXPLICIT_H
 #define HEADWAY_EXPLICIT_H

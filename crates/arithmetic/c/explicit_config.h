@@ -59,11 +59,11 @@ enum explicit_law {
 
 /* When a self-tuning kappa takes the link for under-utilised (2.9). */
 enum explicit_detector {
-	/* The queue is empty: D1 (4.1). */
+	/* The queue is empty: D1 (equation 4.1). */
 	EXPLICIT_EMPTY,
-	/* It was empty for n intervals: D2 (4.3). */
+	/* It was empty for n intervals: D2 (equation 4.3). */
 	EXPLICIT_EMPTY_FOR_N,
-	/* The average queue is below tau kappa: D3 (4.4). */
+	/* The average queue is below tau kappa: D3 (equation 4.4). */
 	EXPLICIT_LOW_AVERAGE,
 	EXPLICIT_DETECTORS,
 };
@@ -81,16 +81,16 @@ enum explicit_flag {
 	/*
 	 * The laws as published, each without one repair of this project. Laws that do not have it ignore the switch.
 	 *
-	 * ErrorS integrates the error of C also while senders do not use what it found (4.10).
+	 * ErrorS integrates the error of C also while senders do not use what it found (2.10).
 	 */
 	EXPLICIT_PUBLISHED_INTEGRATOR = 16,
-	/* What found no room does not count as a change of the queue (2.26, 4.2). */
+	/* What found no room does not count as a change of the queue (equations 2.26 and 4.2). */
 	EXPLICIT_PUBLISHED_DROPS = 32,
-	/* RCP may fall to its smallest rate (2.17). */
+	/* RCP may fall to its smallest rate (equation 2.17). */
 	EXPLICIT_PUBLISHED_FALL = 64,
-	/* RCP's intervals and d are those of windows also where flows have less than a packet per RTT (5.9). */
+	/* RCP's intervals and d are those of windows also where flows have less than a packet per RTT (equation 5.9). */
 	EXPLICIT_PUBLISHED_INTERVALS = 128,
-	/* RCP begins with C also after a law of XCP (L828). */
+	/* RCP begins with C also after a law of XCP (2.12). */
 	EXPLICIT_PUBLISHED_START = 256,
 	/* RCP without a capacity moves R once in d, takes y / R for the number of flows, and ignores the growth of d (F56). */
 	EXPLICIT_PUBLISHED_STEPS = 512,
@@ -126,7 +126,7 @@ struct explicit_config {
 	hw_u32 beta;
 	hw_u32 gamma;
 	hw_u32 psi;
-	/* chi, at most 1 / (5 - alpha - beta); 0 for that (L418). */
+	/* chi, at most 1 / (5 - alpha - beta); 0 for that (2.8). */
 	hw_u32 chi;
 	/* Weight of the newest queue where kappa tunes itself, 1 to 2^16. */
 	hw_u32 rho;
@@ -305,7 +305,7 @@ HW_INLINE struct explicit_config explicit_configure(hw_u32 law, hw_u64 capacity,
 	};
 
 	if (explicit_integrates(law)) {
-		/* 0.6 and 0.2 (L705). */
+		/* 0.6 and 0.2 (2.10). */
 		config.alpha = 39322;
 		config.beta = 13107;
 	}

@@ -91,7 +91,7 @@ HW_INLINE hw_s64 explicit_lost(const struct explicit_queue *queue)
 }
 
 /*
- * F = -alpha (q - q') / d - beta (q - kappa) / d (2.8, 4.2). The change of the queue stands for y - C, so what found no
+ * F = -alpha (q - q') / d - beta (q - kappa) / d (2.8). The change of the queue stands for y - C, so what found no
  * room belongs to it: a full buffer would look like an input that equals the capacity. In short intervals the queue
  * changes by a part of what it would in d.
  */
@@ -158,7 +158,7 @@ HW_INLINE void explicit_tune(struct explicit_queue *queue, hw_u64 q)
 	queue->kappa = hw_min(hw_max(queue->kappa, config->kappa << EXPLICIT_BITS), top);
 }
 
-/* epsilon = (beta / alpha) (q - kappa) / d: by how much C exceeds the capacity (4.8). */
+/* epsilon = (beta / alpha) (q - kappa) / d: by how much C exceeds the capacity (equation 4.8). */
 HW_INLINE hw_s64 explicit_error(const struct explicit_queue *queue, hw_s64 q)
 {
 	const hw_s64 rate = explicit_queue_rate(queue, q - (hw_s64)queue->kappa);
@@ -167,7 +167,7 @@ HW_INLINE hw_s64 explicit_error(const struct explicit_queue *queue, hw_s64 q)
 }
 
 /*
- * Integrates epsilon to xi (2.10). With no input kappa grows and xi would run away, so it starts again (L701). It is
+ * Integrates epsilon to xi (2.10). With no input kappa grows and xi would run away, so it starts again. It is
  * bounded by what a wrong capacity can cause.
  *
  * A queue below kappa says that more than C - xi / alpha can be had only once the input is that large. Below it senders
@@ -196,7 +196,7 @@ HW_INLINE void explicit_integrate(struct explicit_queue *queue, hw_s64 q, hw_s64
 		queue->xi = queue->xi < 0 ? -bound : bound;
 }
 
-/* ErrorS: F = alpha (C - y) - xi - beta (q - kappa) / d (4.11). */
+/* ErrorS: F = alpha (C - y) - xi - beta (q - kappa) / d (equation 4.11). */
 HW_INLINE hw_s64 explicit_feedback_errors(struct explicit_queue *queue, hw_u64 q, hw_u64 input_rate)
 {
 	const hw_s64 spare = explicit_spare(queue, input_rate);

@@ -82,7 +82,7 @@ HW_INLINE hw_u32 explicit_share_of(const struct explicit_queue *queue, hw_u64 ti
 
 /*
  * The share of the response time that the interval lasts, in units of 2^-16: what laws of RCP do in an interval is that
- * share of what they would do in the whole time. Without tau it is 1 with RCP, although d has just changed (L826).
+ * share of what they would do in the whole time. Without tau it is 1 with RCP, although d has just changed (2.12).
  */
 HW_INLINE hw_u32 explicit_part(const struct explicit_queue *queue)
 {
@@ -140,7 +140,7 @@ HW_INLINE void explicit_average_packet(struct explicit_queue *queue)
 		queue->packet = explicit_with_overhead(queue, queue->input_bytes, queue->input_packets) / queue->input_packets;
 }
 
-/* The persistent queue q, in B or packets, with the fraction: the numerator of 5.7 (2.5). */
+/* The persistent queue q, in B or packets, with the fraction: the numerator of equation 5.7 (2.5). */
 HW_INLINE hw_u64 explicit_persistent(const struct explicit_queue *queue)
 {
 	if (queue->config.flags & EXPLICIT_PACKETS)

@@ -119,7 +119,7 @@ HW_INLINE void explicit_set_rate(struct explicit_queue *queue, hw_u64 rate)
 
 /*
  * The R that a queue starts with: C, or a packet in the first average RTT if C is unknown. It must never be 0, from which
- * it could not grow (L828). After a law of XCP it is the share of a flow: with C, the flows of XCP would fill the buffer
+ * it could not grow (2.12). After a law of XCP it is the share of a flow: with C, the flows of XCP would fill the buffer
  * at once, and R would fall to its minimum.
  */
 HW_INLINE void explicit_start_rate(struct explicit_queue *queue)
@@ -157,7 +157,7 @@ HW_INLINE hw_u64 explicit_least_rate(const struct explicit_queue *queue, hw_u64 
 }
 
 /*
- * The change of R by F: R F / C, because the number of flows is C / R (2.17). Without a capacity F is shared among the
+ * The change of R by F: R F / C, as there are C / R flows (equation 2.17). Without a capacity F is shared among the
  * flows that X counts, one at least, or y / R if it counts none; y / R is the number of flows times what R has changed by
  * since they heard of it.
  */

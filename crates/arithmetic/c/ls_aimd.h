@@ -20,7 +20,7 @@
  *                     W < delta segments
  *
  * This code needs no sockets and no clock. Sequence numbers may count bytes or segments, as long as the caller is
- * consistent. Numbers in comments such as "2.7" are sections of the specification.
+ * consistent. A number in parentheses is a section, as in "ls-aimd 2.7".
  */
 #ifndef HEADWAY_LS_AIMD_H
 #define HEADWAY_LS_AIMD_H

@@ -47,8 +47,8 @@
  *
  * Units: rates in bit/s of all bytes on the wire, up to RAPID_MAX_RATE = 2^39 (550 Gb/s); times in ns; shares in
  * powers of two that are said with each. All numbers are unsigned, and rapid_config_bound puts a configuration into
- * the ranges with which no sum or product overflows. No function allocates. Numbers in comments such as "2.12" are
- * sections of the specification.
+ * the ranges with which no sum or product overflows. No function allocates. A number in parentheses is a section, as
+ * in "rapid 2.12".
  */
 #ifndef HEADWAY_RAPID_H
 #define HEADWAY_RAPID_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * From acknowledged packets to the gaps of complete p-streams (2.8).
+ * From acknowledged packets to the gaps of complete p-streams (rapid 2.8).
  *
  * The receiver delays ACKs, so only some packets have an arrival time, their *stamp*. Each interval between two
  * stamps is spread evenly over the packets it covers. An interval across the end of a stream completes that stream

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * The configuration of TCP Rapid's sender: its parameters with their ranges, and the published presets (2.12). Units as
- * in rapid.h.
+ * The configuration of TCP Rapid's sender: parameters with their ranges, and the published presets (rapid 2.12). Units
+ * as in rapid.h.
  */
 #ifndef HEADWAY_RAPID_CONFIG_H
 #define HEADWAY_RAPID_CONFIG_H

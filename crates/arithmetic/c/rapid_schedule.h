@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * The send gaps of a p-stream (2.2), and when its packets really leave a link that is slower than its top rates.
+ * The send gaps of a p-stream (rapid 2.2), and when its packets really leave a link that is slower than its top rates.
  *
  * With the ratio q = 1 / s between the gaps of neighbouring rates, N = N_r N_p packets of P bytes and the average
  * rate R, the whole stream takes T = N P / R, of which rate k takes

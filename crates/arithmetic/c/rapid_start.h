@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * Start-up (2.14): from a few packets per RTT to the available bandwidth. The thesis describes none.
+ * Start-up (rapid 2.14): from a few packets per RTT to the available bandwidth. The thesis describes none.
  */
 #ifndef HEADWAY_RAPID_START_H
 #define HEADWAY_RAPID_START_H

@@ -74,7 +74,7 @@ fn what_would_divide_by_zero_is_a_wrong_argument() {
     }
 }
 
-/// The vectors of wan-measurements 2.6 and 7, and the gap of a pair behind a bucket of 1600 B (6.3).
+/// The vectors of wan 2.6 and 7, and the gap of a pair behind a bucket of 1600 B (6.3).
 #[test]
 fn a_token_bucket_comes_with_its_limits() {
     let text = printed(&["tbf", "--burst", "1500 B", "--tick", "250"]);

@@ -1,7 +1,7 @@
 //! The algorithms of Headway, without any I/O.
 //!
 //! Nothing in this crate reads a clock, opens a socket or keeps global state: time and random numbers are arguments.
-//! References such as `rapid 2.9` name the section of the specification that a rule or constant comes from.
+//! References such as `rapid 2.9` name the section of `papers/rapid/spec.md` that a rule or constant comes from.
 
 pub mod calculate;
 pub mod control;

@@ -24,7 +24,7 @@ pub struct Trains {
 }
 
 impl Trains {
-    /// Returns pairs with this gap, 20 ms apart (wan-measurements 2.15), from half a second on.
+    /// Returns pairs with this gap, 20 ms apart (wan 2.15), from half a second on.
     pub fn pairs(packet: Bytes, gap: Duration, count: usize) -> Trains {
         Trains::of(packet, vec![gap], 0, count)
     }

@@ -183,7 +183,7 @@ fn rcp_gives_every_flow_the_same_rate_by_window_and_by_pace() {
 #[test]
 fn an_arrival_makes_rcp_undershoot_and_each_one_less_than_the_one_before() {
     let shown = procedure(r#"{"kind":"rcp","limit":"75 kB"}"#, "rcp", 1).run();
-    // The second flow doubles what is sent until the rate has halved: 26 kB in the thesis (H9), 22.5 kB in a prototype.
+    // The second flow doubles what is sent until the rate has halved: 26 kB in the thesis (xcp-rcp H9), 22.5 kB here.
     let peaks: Vec<u64> = [10, 20, 30].iter().map(|from| shown.largest_queue(*from, from + 5)).collect();
     assert!((17_000..32_500).contains(&peaks[0]), "{peaks:?}");
     assert!(peaks[0] > peaks[1] && peaks[1] > peaks[2], "{peaks:?}");

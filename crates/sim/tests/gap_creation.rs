@@ -52,7 +52,7 @@ fn g1(mechanism: Mechanism, rate: f64, packet: Bytes) -> Errors {
     errors(&schedules, &mechanism.departures(LINE, packet, &schedules, 1))
 }
 
-/// The hundred rates of G1, in Gb/s.
+/// The hundred rates of rapid G1, in Gb/s.
 fn rates() -> impl Iterator<Item = f64> {
     (1..=100).map(|k| f64::from(k) / 10.0)
 }
@@ -150,7 +150,7 @@ fn h2_with_the_byte_clock_streams_find_the_right_rate_and_with_timers_too_high_a
     assert!((timer[2] + timer[3] - 0.892).abs() < 0.05);
 }
 
-/// Flows of equal rate that start uniformly at random within their first gap, as in rapid's G6.
+/// Flows of equal rate that start uniformly at random within their first gap, as in rapid G6.
 fn g6(mechanism: Mechanism, flows: u32, total: f64) -> Errors {
     let rate = gbps(total / f64::from(flows));
     let gap = rate.time_for(PACKET).ns() as f64;

@@ -1,4 +1,4 @@
-//! Packet pairs and trains with hidden packets over loaded chains of links (wan-measurements 4.7).
+//! Packet pairs and trains with hidden packets over loaded chains of links (wan 4.7).
 
 use headway_core::estimate::hire::{self, Search, Settings, Step};
 use headway_core::estimate::ppdd::{self, Pairs};
@@ -54,7 +54,7 @@ fn error(rate: Rate) -> f64 {
 
 #[test]
 fn the_capacity_is_within_one_percent_up_to_30_percent_load_and_within_6_at_40() {
-    // F59.
+    // wan F59.
     for random in [false, true] {
         for (load, most) in [(0.1, 0.01), (0.3, 0.01), (0.4, 0.06)] {
             for seed in 1..=3 {
@@ -68,7 +68,7 @@ fn the_capacity_is_within_one_percent_up_to_30_percent_load_and_within_6_at_40()
 
 #[test]
 fn among_random_sizes_the_filter_beats_the_highest_mode_at_50_to_70_percent_load() {
-    // F60.
+    // wan F60.
     for load in [0.5, 0.6, 0.7] {
         let pairs = pairs(&chain(&REFERENCE, load, true), 1_000, 1);
         let (found, mode) = (pairs.capacity().expect("enough").rate, pairs.raw_mode().expect("enough"));
@@ -78,7 +78,7 @@ fn among_random_sizes_the_filter_beats_the_highest_mode_at_50_to_70_percent_load
 
 #[test]
 fn fifty_pairs_suffice_at_20_percent_load() {
-    // F61.
+    // wan F61.
     for seed in 1..=5 {
         let capacity = pairs(&chain(&REFERENCE, 0.2, true), 50, seed).capacity().expect("enough");
         assert!(error(capacity.rate) <= 0.06, "{seed}: {capacity:?}");
@@ -110,7 +110,7 @@ fn narrow_at(hop: usize) -> [u64; 7] {
 
 #[test]
 fn the_narrow_link_is_found_at_every_hop_at_20_percent_load() {
-    // F64.
+    // wan F64.
     for hop in 1..=7 {
         assert_eq!(search(&narrow_at(hop), 0.2, 1), Some(hop as u32));
     }
@@ -127,7 +127,7 @@ fn no_other_hop_than_a_narrow_first_link_is_named_at_50_percent_load() {
 
 #[test]
 fn a_thousand_trains_give_the_capacities_before_the_narrow_link() {
-    // F65.
+    // wan F65.
     let chain = chain(&REFERENCE, 0.2, true);
     let prefix = |links: u32| {
         let gaps = hire::train(PACKET, mbps(300), 5).gaps;

@@ -1,4 +1,4 @@
-//! Crowds: flows whose number grows as a distribution says (xcp-rcp 2.13, 4.6, 4.7; F52).
+//! Crowds: flows whose number grows as a distribution says (xcp-rcp 2.13, 4.6, 4.7, F52).
 
 use headway_core::Duration;
 use headway_core::calculate::explicit::{Arrivals as Distribution, MAX_SHAPE};
@@ -183,7 +183,7 @@ mod tests {
         come[1] / come[0] - 1.0
     }
 
-    /// F52: growth by the mean number of flows over 40 seeds, against the closed form.
+    /// xcp-rcp F52: growth by the mean number of flows over 40 seeds, against the closed form.
     #[test]
     fn crowds_grow_as_their_closed_forms() {
         let cases = [

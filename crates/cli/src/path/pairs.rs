@@ -1,4 +1,4 @@
-//! The log of pairs and trains, one JSON object per line (wan-measurements 1.4).
+//! The log of pairs and trains, one JSON object per line (wan 1.4).
 
 use std::fs::File;
 use std::io::{BufWriter, Write as _};

@@ -1,4 +1,4 @@
-//! What a token-bucket shaper can do (wan-measurements 2.6 and 6.3).
+//! What a token-bucket shaper can do (wan 2.6 and 6.3).
 
 use crate::units::{Bytes, Duration, Rate};
 
@@ -60,7 +60,7 @@ mod tests {
 
     #[test]
     fn a_tick_limits_the_rate() {
-        // wan-measurements 2.6 and 7.
+        // wan 2.6 and 7.
         assert_eq!(highest_rate(Bytes::new(1500), 250), Rate::from_mbps(3.0));
         assert_eq!(least_burst(Rate::from_mbps(100.0), 250), Bytes::new(50_000));
         assert_eq!(shaper(100.0, 1500).with_ticks(250), Rate::from_mbps(3.0));
@@ -69,7 +69,7 @@ mod tests {
 
     #[test]
     fn credit_left_over_shortens_the_gap_of_a_pair() {
-        // wan-measurements 6.3: 86 B of credit are left, so the gap is that of 1428 B.
+        // wan 6.3: 86 B of credit are left, so the gap is that of 1428 B.
         let gap = shaper(100.0, 1600).pair_gap(Bytes::new(1514));
         assert_eq!(gap, Duration::from_ns(1428 * 80));
         assert_eq!(shaper(100.0, 1514).pair_gap(Bytes::new(1514)), Duration::from_ns(1514 * 80));

@@ -30,13 +30,13 @@ pub struct Increase {
 }
 
 impl Increase {
-    /// Returns the increase in bytes per RTT for an ssthresh of `ssthresh` bytes, as a real number (F19).
+    /// Returns the increase in bytes per RTT for an ssthresh of `ssthresh` bytes, as a real number (ls-aimd F19).
     pub fn exact(&self, ssthresh: f64) -> f64 {
         let k0 = f64::from(1_u32 << self.exponent);
         self.scale * k0 * (ssthresh / (2.0 * k0)).ln_1p() / std::f64::consts::LN_2
     }
 
-    /// Returns the same as kernels compute it, in units of 2^-9 bytes and before C (F20).
+    /// Returns the same as kernels compute it, in units of 2^-9 bytes and before C (ls-aimd F20).
     pub fn fixed_point(&self, ssthresh: u64) -> u32 {
         arithmetic::add(ssthresh.saturating_mul(1 << Q9), self.exponent)
     }
@@ -59,7 +59,7 @@ impl Increase {
 }
 
 /// Returns the time between departures of segments of `mss` bytes when `window` bytes are sent per RTT
-/// (ls-aimd 2.3; F07).
+/// (ls-aimd 2.3, F07).
 pub fn departure_gap(window: f64, mss: u64, rtt: Duration) -> Duration {
     rtt.scale(mss as f64 / window)
 }
@@ -102,7 +102,7 @@ mod tests {
         }
     }
 
-    /// The smallest windows when everything is marked (ls-aimd 2.19; F60).
+    /// The smallest windows when everything is marked (ls-aimd 2.19, F60).
     #[test]
     fn windows_stop_falling_where_increase_and_halving_meet() {
         let least = |mss: u32, scale, order| {

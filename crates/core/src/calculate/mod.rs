@@ -1,5 +1,5 @@
 //! Closed formulas: windows, rates and queues of equal flows that share a link (ls-aimd 1.1, 2.19, 4.6), and
-//! token-bucket shapers (wan-measurements 2.6); in [`explicit`] the limits and queues of routers that tell rates.
+//! token-bucket shapers (wan 2.6); in [`explicit`] the limits and queues of routers that tell rates.
 
 mod bucket;
 pub mod explicit;

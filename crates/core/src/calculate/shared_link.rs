@@ -101,7 +101,7 @@ mod tests {
         assert!((value / expected - 1.0).abs() < 0.006, "{value} is not {expected}");
     }
 
-    /// Statements of the thesis about four flows in a data centre (ls-aimd 4.6; F59).
+    /// Statements of the thesis about four flows in a data centre (ls-aimd 4.6, F59).
     #[test]
     fn four_flows_in_a_data_centre_need_more_than_they_have() {
         let four = share("40 Gb/s", "10 us", 4, 9018);
@@ -138,7 +138,7 @@ mod tests {
         assert_eq!(share("10 Gb/s", "0", 1, 1500).standing_queue(2), Duration::from_ns(2400));
     }
 
-    /// The queues of senders that keep two segments in flight, in the settings of the thesis (ls-aimd 2.19; F60).
+    /// The queues of senders that keep two segments in flight, in the settings of the thesis (ls-aimd 2.19, F60).
     #[test]
     fn two_segments_a_flow_stand_in_the_queue() {
         let queue =

@@ -1,4 +1,4 @@
-//! The tables of fair windows printed in the thesis (ls-aimd 4.6; F58).
+//! The tables of fair windows printed in the thesis (ls-aimd 4.6, F58).
 
 use super::shared_link::SharedLink;
 use crate::units::{Bytes, Duration, Rate};

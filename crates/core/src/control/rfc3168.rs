@@ -106,7 +106,7 @@ mod tests {
         assert_eq!((controller.window(), controller.gap(0)), (1.0, None));
     }
 
-    /// F43: the wait counts from the acknowledgement, doubles with every mark, and ends with the first segment that
+    /// ls-aimd F43: the wait counts from the acknowledgement, doubles with every mark, and ends with the first one that
     /// is not marked.
     #[test]
     fn with_one_segment_each_mark_doubles_the_wait() {

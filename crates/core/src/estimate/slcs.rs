@@ -12,7 +12,7 @@ pub struct Member {
 }
 
 /// Returns the set of a path with these link `capacities` from the sender on, the narrow link first
-/// (wan-measurements 2.14).
+/// (wan 2.14).
 pub fn of(capacities: &[Rate]) -> Vec<Member> {
     let mut set: Vec<Member> = Vec::new();
     for (hop, &capacity) in (1..).zip(capacities) {

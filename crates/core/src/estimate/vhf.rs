@@ -8,7 +8,7 @@ const WEIGHT: f64 = 1.0 / 3.0;
 const WINDOW: usize = 10;
 
 /// An exponential average whose weight is the range of the recent estimates over the way they went, as in ASSOLO
-/// (wan-measurements 3.1).
+/// (wan 3.1).
 #[derive(Clone, Debug, Default)]
 pub struct VerticalHorizontal {
     recent: Vec<f64>,

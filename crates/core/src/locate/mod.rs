@@ -4,9 +4,9 @@
 //!
 //! ```text
 //! survey     one hidden packet of every TTL: the number of hops, and the addresses of routers that answer
-//! pairs      the capacity of the narrow link                              (wan-measurements 2.15, 2.16)
-//! trains     groups whose hidden packets die at hop N, N - 1, ...         (wan-measurements 2.17, 2.18)
-//! prefixes   the capacities of the links before it, if wanted            (wan-measurements 2.19)
+//! pairs      the capacity of the narrow link                              (wan 2.15, 2.16)
+//! trains     groups whose hidden packets die at hop N, N - 1, ...         (wan 2.17, 2.18)
+//! prefixes   the capacities of the links before it, if wanted            (wan 2.19)
 //! tight      loads whose hidden packets die at some hop, if wanted: at which hop does the path have least to spare?
 //! recheck    a short survey: is it still the same path?
 //! ```
@@ -33,7 +33,7 @@ use spacing::Spacing;
 use survey::{Addresses, Changed, Unknown};
 use tight::TightSearch;
 
-/// Mean time between pairs and trains (wan-measurements 2.15) ...
+/// Mean time between pairs and trains (wan 2.15) ...
 const MEAN_GAP: Duration = Duration::from_ms(20);
 /// ... and between trains in multiples of the time that the narrow link needs for one, so that they do not queue behind
 /// each other; and the smallest gap in the same multiples.
@@ -64,7 +64,7 @@ const FAILURES: u32 = 12;
 /// and trains.
 const TO_BLAME: f64 = 0.25;
 
-/// Hidden packets per train (wan-measurements 2.17): enough for links up to six times as fast as the narrow one.
+/// Hidden packets per train (wan 2.17): enough for links up to six times as fast as the narrow one.
 const HIDDEN: u8 = 5;
 
 /// Most and fewest trains per group; long paths have smaller groups.
@@ -107,7 +107,7 @@ const TIGHT_TIME: f64 = 0.5;
 /// group that crosses it is: such trains have at most its rate, and 2 to 4 % more where later links compress them.
 const FASTER: f64 = 1.05;
 
-/// Trains per prefix when all capacities are wanted (wan-measurements 2.19).
+/// Trains per prefix when all capacities are wanted (wan 2.19).
 const PREFIX_TRAINS: usize = 1000;
 
 /// Prefixes whose capacities differ by less have the same narrow link.

@@ -2,7 +2,7 @@
 //!
 //! Queues behind the narrow link change the gaps of a train: few of them are equal then, and their median is not the
 //! packet time. Pairs that are far apart find these queues empty now and then, and their delays tell which of them did
-//! (wan-measurements 2.16). The mode of the pairs with short delays is believed if the pair with the shortest delays
+//! (wan 2.16). The mode of the pairs with short delays is believed if the pair with the shortest delays
 //! has its rate, and both packets of some pair were as fast as the fastest: otherwise no pair may have found the queues
 //! empty (Kapoor et al., "CapProbe", SIGCOMM 2004).
 

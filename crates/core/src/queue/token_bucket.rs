@@ -1,4 +1,4 @@
-//! Token bucket: passes bursts and enforces the long-run rate exactly (wan-measurements 2.6).
+//! Token bucket: passes bursts and enforces the long-run rate exactly (wan 2.6).
 
 use serde::{Deserialize, Serialize};
 

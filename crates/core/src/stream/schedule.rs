@@ -102,7 +102,7 @@ impl Schedule {
     /// that shrink by a factor of `spread`, and then to `centre + reach` in steps that grow again. So they are
     /// densest at the centre. `half` is the number of gaps of each chirp.
     ///
-    /// The trains of ASSOLO have this shape (wan-measurements 3.1). Rates below 1 b/s are raised to it.
+    /// The trains of ASSOLO have this shape (wan 3.1). Rates below 1 b/s are raised to it.
     pub fn reflected_chirp(centre: Rate, reach: Rate, spread: f64, half: usize, packet: Bytes) -> Schedule {
         let gap = |bps: f64| Duration::from_ns((packet.get() as f64 * 8e9 / bps.max(1.0)).round() as i64);
         let distance = |step: usize| reach.bps_f64() / spread.powf(step as f64);

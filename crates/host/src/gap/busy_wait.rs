@@ -1,4 +1,4 @@
-//! A user-space process that spins on a microsecond clock (rapid 2.4.1). The model is calibrated on rapid's G1 and G6.
+//! A user-space process that spins on a microsecond clock (rapid 2.4.1). The model is calibrated on rapid G1 and G6.
 
 use headway_core::{Duration, Instant};
 use rand_pcg::Pcg64Mcg;
@@ -12,12 +12,12 @@ const SLEEP: Duration = Duration::from_us(2_000);
 const MAX_ITERATION: f64 = 50.0;
 /// Share of packets delayed by an interrupt on the process's core; our choice.
 const INTERRUPTED: f64 = 0.01;
-/// Longest interrupt in nanoseconds: errors stay within 2 us (G1).
+/// Longest interrupt in nanoseconds: errors stay within 2 us (rapid G1).
 const INTERRUPT: f64 = 1_000.0;
 /// Most processes that spin undisturbed: the sender has four cores, one of which serves interrupts. From the fourth
-/// process on they share cores (G6).
+/// process on they share cores (rapid G6).
 const CORES: usize = 3;
-/// Time slice of a process when others wait for its core: with 33 processes each waits for a second per cycle (G6).
+/// Time slice of a process when others wait for its core: with 33 processes each waits a second per cycle (rapid G6).
 const SLICE: Duration = Duration::from_ms(100);
 
 /// A process that sends one flow.

@@ -1,4 +1,4 @@
-//! Packet pairs and trains over chains of links (wan-measurements 4.7).
+//! Packet pairs and trains over chains of links (wan 4.7).
 
 use serde::Deserialize;
 

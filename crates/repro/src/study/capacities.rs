@@ -1,4 +1,4 @@
-//! Errors of capacities from packet pairs, over load and number of pairs (E10, E21, E22 of wan-measurements 4.4, 4.7).
+//! Errors of capacities from packet pairs, over load and number of pairs (wan E10, E21, E22).
 
 use headway_core::Rate;
 use headway_core::estimate::ppdd::{Pairs, Settings, first_mode_above};

@@ -1,4 +1,4 @@
-//! Chains of links with Pareto traffic on every link (wan-measurements 4.7).
+//! Chains of links with Pareto traffic on every link (wan 4.7).
 
 use headway_core::{Bytes, Duration, Instant, Rate};
 use headway_sim::sweep::ChainLink;

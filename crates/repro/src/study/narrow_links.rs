@@ -1,4 +1,4 @@
-//! How often trains with hidden packets find the narrow link (E24 of wan-measurements 4.7).
+//! How often trains with hidden packets find the narrow link (wan E24).
 
 use headway_core::estimate::hire::{Location, Rule, Search, Settings, Step, Unlocated};
 use headway_figures::{Curve, Figure, Panel};

@@ -1,4 +1,4 @@
-//! One-way delays of packet pairs over the rates between them (E23, Fig. 8.4 of wan-measurements 4.7).
+//! One-way delays of packet pairs over the rates between them (wan E23).
 
 use headway_core::estimate::ppdd::{Pairs, Settings, Triplet};
 use headway_figures::{Curve, Figure, Panel};

@@ -1,4 +1,4 @@
-//! Capacities of the links before the narrow one, from trains with hidden packets (E25 of wan-measurements 4.7).
+//! Capacities of the links before the narrow one, from trains with hidden packets (wan E25).
 
 use headway_core::estimate::hire::{prefix_capacity, train};
 use headway_core::estimate::ppdd::{Pairs, Settings};

@@ -1,4 +1,4 @@
-//! Throughput and bursts of a flow behind token-bucket shapers (wan-measurements 4.2).
+//! Throughput and bursts of a flow behind token-bucket shapers (wan 4.2).
 
 use std::fmt::Write as _;
 

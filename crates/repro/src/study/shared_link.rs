@@ -1,4 +1,4 @@
-//! Queues of links shared by long flows with a short RTT (ls-aimd 4.4, 4.7).
+//! Queues of links shared by long flows with a short RTT (ls-aimd 4.2, 4.7).
 
 use std::collections::BTreeSet;
 
@@ -156,7 +156,7 @@ fn derive(measures: &mut Measures, cells: &[Cell<'_>]) {
             measures.insert(format!("{name}/saving"), baseline - here);
         }
     }
-    // Slope of the queueing delay over the RTT: the shorter the RTT, the longer the queue (H2).
+    // Slope of the queueing delay over the RTT: the shorter the RTT, the longer the queue (ls-aimd H2).
     if let (Some(short), Some(long)) = (mean("aimd", "4E"), mean("aimd", "4H")) {
         measures.insert("aimd/slope".to_owned(), (long - short) / 750.0);
     }

@@ -1,4 +1,4 @@
-//! Crowds of flows that arrive around a peak (xcp-rcp 2.13, 6.12 to 6.14; F52).
+//! Crowds of flows that arrive around a peak (xcp-rcp 2.13, F52; equations 6.12 to 6.14).
 
 use std::f64::consts::SQRT_2;
 

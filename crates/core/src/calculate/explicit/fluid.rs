@@ -1,4 +1,4 @@
-//! The fluid model of RCP: a delay differential equation (xcp-rcp 2.13, 6.1 to 6.6; F51).
+//! The fluid model of RCP: a delay differential equation (xcp-rcp 2.13, F51; equations 6.1 to 6.6).
 
 use super::crowd::Crowd;
 use super::search::last_that_holds;
@@ -255,7 +255,7 @@ mod tests {
         0.5 * (least + most)
     }
 
-    /// F51: the closed form and the integration agree within 2 %, for an alpha that prevents oscillation.
+    /// xcp-rcp F51: the closed form and the integration agree within 2 %, for an alpha that prevents oscillation.
     #[test]
     fn the_queue_settles_where_the_closed_form_says() {
         for (alpha, beta) in [(0.4, 0.1), (0.4, 0.2), (0.4, 0.226), (0.5, 0.3), (0.6, 0.4)] {
@@ -267,7 +267,7 @@ mod tests {
         }
     }
 
-    /// xcp-rcp 2.13 (L997), H20.
+    /// xcp-rcp 2.13, H20.
     #[test]
     fn alpha_does_not_change_the_queue() {
         let queues = [0.4, 0.5, 0.6].map(|alpha| settled(growing(alpha, 0.226, 0.04), 300));

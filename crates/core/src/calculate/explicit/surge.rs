@@ -23,7 +23,7 @@ pub struct Limit {
 }
 
 impl Surge {
-    /// Returns the growth per d0 at which a queue of `queue` C d0 neither grows nor shrinks (xcp-rcp 2.13, L0(x)).
+    /// Returns the growth per d0 at which a queue of `queue` C d0 neither grows nor shrinks (L0(x) of xcp-rcp 2.13).
     ///
     /// Slower growth lets it shrink, faster growth makes it longer.
     pub fn growth_at(&self, queue: f64) -> f64 {
@@ -36,7 +36,7 @@ impl Surge {
         -(-self.beta * queue / delay).ln_1p() / delay
     }
 
-    /// Returns the limit of stability: the maximum of [`Self::growth_at`] over all queues (F50).
+    /// Returns the limit of stability: the maximum of [`Self::growth_at`] over all queues (xcp-rcp F50).
     pub fn limit(&self) -> Limit {
         // With w = 1 - beta q/d the logarithm of one plus the growth is -(w - 1 + beta) ln(w) / beta. Its derivative
         // falls with w, from a positive value at w = 1 - beta to a negative one at 1.
@@ -47,7 +47,7 @@ impl Surge {
         Limit { growth: self.growth_at(queue), queue }
     }
 
-    /// Returns the limit as growth per round-trip time with queue: beta / (1 - beta) (xcp-rcp 2.13, 6.8).
+    /// Returns the limit as growth per round-trip time with queue: beta / (1 - beta) (xcp-rcp 2.13).
     pub fn limit_per_delay(&self) -> f64 {
         self.beta / (1.0 - self.beta)
     }

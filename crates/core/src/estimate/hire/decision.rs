@@ -19,7 +19,7 @@ pub enum Rule {
     /// even without a step. Neighbouring groups share most of this.
     Step(f64),
     /// The mean rate of a group exceeds that of all previous ones by more than this share (0.2 for 20 %), and so does
-    /// that of the next group, if there is one (wan-measurements 2.18). Under load, rates that creep up make the
+    /// that of the next group, if there is one (wan 2.18). Under load, rates that creep up make the
     /// first link seem fast.
     Ratio(f64),
     /// The standard deviation of the groups' mean rates grows by more than this many Mb/s: as printed. Cross traffic

@@ -1,4 +1,4 @@
-//! Location of the narrow link with trains whose inner packets die on the way (HIRE, wan-measurements 2.17 to 2.19).
+//! Location of the narrow link with trains whose inner packets die on the way (HIRE, wan 2.17 to 2.19).
 //!
 //! A train is a first packet, hidden packets that expire at hop t, and a last packet. The links up to t serialise all
 //! of it, later links only the two survivors. So the dispersion of the survivors falls as t falls below the narrow
@@ -19,7 +19,7 @@ use crate::units::Rate;
 /// A prefix's capacity above this share of the highest one that trains can show is at that limit.
 const LIMIT: f64 = 0.97;
 
-/// The reason why trains do not tell the capacity of the links that their hidden packets crossed (F66).
+/// The reason why trains do not tell the capacity of the links that their hidden packets crossed (wan F66).
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 pub enum NotMeasured {
     /// Too few trains passed the filter.
@@ -43,7 +43,7 @@ pub enum NotMeasured {
 }
 
 /// Estimates the capacity of the narrowest of the links that hidden packets crossed, from `trains` of which they all
-/// expired at the same hop before the narrow link (wan-measurements 2.19).
+/// expired at the same hop before the narrow link (wan 2.19).
 ///
 /// `narrow` is the capacity of the narrow link. About 1000 trains are needed where the path is loaded.
 ///

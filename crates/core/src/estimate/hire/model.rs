@@ -3,7 +3,7 @@
 use crate::units::{Bytes, Duration, Rate};
 
 /// Returns the time between the first and the last packet of a train at the receiver, without cross traffic
-/// (wan-measurements 2.17).
+/// (wan 2.17).
 ///
 /// The train has `hidden` packets of `packet` bytes in between, which expire after link `ttl`; its first and last
 /// packet left `sent` apart. `capacities` are those of all links.

@@ -16,7 +16,7 @@ fn reference() -> Vec<Rate> {
 
 #[test]
 fn rates_between_survivors_rise_in_steps_as_hidden_packets_die_earlier() {
-    // F63: five hidden packets, first and last 40 us apart; and one hidden packet.
+    // wan F63: five hidden packets, first and last 40 us apart; and one hidden packet.
     let rate = |hidden: u32, ttl: u32| {
         let sent = Duration::from_us(40);
         Rate::of(PACKET, dispersion(&reference(), PACKET, hidden, sent, ttl)).expect("positive").mbps()
@@ -168,7 +168,7 @@ fn prefixes_of_the_reference_path_have_400_and_500_mbps() {
 
 #[test]
 fn prefixes_are_refused_where_the_narrow_link_spreads_survivors_or_nothing_spreads_the_train() {
-    // F66: 500 Mb/s above 80 Mb/s needs six hidden packets.
+    // wan F66: 500 Mb/s above 80 Mb/s needs six hidden packets.
     let path = mbps(&[500, 80]);
     let sent = Rate::from_mbps(80.0).time_for(PACKET);
     let limit = Rate::from_mbps(480.0);

@@ -1,7 +1,7 @@
-//! Capacity of the narrow link from packet pairs: dispersion filtered by one-way delay (wan-measurements 2.15, 2.16).
+//! Capacity of the narrow link from packet pairs: dispersion filtered by one-way delay (wan 2.15, 2.16).
 //!
 //! Cross traffic spreads some pairs and compresses others. Pairs whose packets both had short delays met few other
-//! packets; the mode of their rates is the capacity. Trains with packets that die on the way (wan-measurements 2.17)
+//! packets; the mode of their rates is the capacity. Trains with packets that die on the way (wan 2.17)
 //! are filtered the same way: their first and last packets are the pair.
 
 mod capacity;
@@ -30,7 +30,7 @@ const SURE: f64 = 0.9;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Filter {
     /// By thresholds at quantiles of both delays: pairs above do not count, all others count equally
-    /// (wan-measurements 2.16).
+    /// (wan 2.16).
     Quantiles,
     /// A pair's weight falls exponentially with its delays in excess of the lowest ones, in units of the same
     /// quantiles. Modes far from the capacity that the lowest delays imply do not count.

@@ -1,4 +1,4 @@
-//! Other estimators of the capacity from the same pairs, for comparison (wan-measurements 3.2).
+//! Other estimators of the capacity from the same pairs, for comparison (wan 3.2).
 
 use super::{Bandwidth, Pairs};
 use crate::estimate::kde::{Mode, Sample, modes};

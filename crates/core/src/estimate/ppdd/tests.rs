@@ -8,7 +8,7 @@ use rand_pcg::Pcg64Mcg;
 
 const PACKET: Bytes = Bytes::new(1_500);
 const GAP: Duration = Duration::from_us(12);
-/// Serialisation times of the reference path (wan-measurements 2.14), in nanoseconds.
+/// Serialisation times of the reference path (wan 2.14), in nanoseconds.
 const REFERENCE: [u64; 7] = [24_000, 24_000, 30_000, 20_000, 40_000, 15_000, 20_000];
 
 fn arrival(index: u32, sent: u64, received: Option<u64>) -> Arrival {
@@ -63,7 +63,7 @@ fn a_clean_pair_at_300_mbps_is_40_us_wide_and_its_second_packet_28_us_slower() {
 
 #[test]
 fn a_pair_over_500_400_and_300_mbps_is_40_us_wide() {
-    // F29.
+    // wan F29.
     let rates = [500, 400, 300].map(|mbps| Rate::from_bps(mbps * 1_000_000));
     assert_eq!(crate::estimate::hire::dispersion(&rates, PACKET, 0, GAP, 3), Duration::from_us(40));
 }
@@ -98,7 +98,7 @@ fn the_filter_finds_the_capacity_where_the_highest_mode_is_not_it() {
 
 #[test]
 fn offset_and_skew_of_the_clocks_do_not_change_the_estimate() {
-    // F58.
+    // wan F58.
     for probability in [0.0, 0.2, 0.35] {
         let arrivals = loaded(1_000, probability, 3);
         let plain = pairs(arrivals.clone()).capacity().expect("enough").rate.bps_f64();

@@ -71,7 +71,7 @@ impl fmt::Display for Dropped {
     }
 }
 
-/// A pair that arrived (wan-measurements 2.15).
+/// A pair that arrived (wan 2.15).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Triplet {
     /// When the first packet left, on the sender's clock.
@@ -162,7 +162,7 @@ impl Pairs {
     }
 
     /// Returns the number of pairs for which tau - d_in differs from OWD2 - OWD1 by `quanta` stamp quanta or more: a
-    /// check of stamps and arithmetic (F57).
+    /// check of stamps and arithmetic (wan F57).
     pub fn identity_violations(&self, quanta: i64) -> usize {
         let off = |triplet: &&Triplet| {
             let difference = triplet.dispersion - triplet.gap - (triplet.second - triplet.first);

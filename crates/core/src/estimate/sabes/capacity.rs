@@ -10,7 +10,7 @@ const BINS: usize = 10;
 const STRONG: f64 = 0.3;
 /// Samples per train whose rate is the asymptotic dispersion rate.
 const TRAIN: usize = 4;
-/// The constant of Eq. 6.2 in square seconds, which gives 10 samples at 140 ms (wan 2.9, A8).
+/// The constant of Eq. 6.2 in square seconds, which gives 10 samples at 140 ms (wan 2.9).
 const EPSILON: f64 = 3.27e-5;
 /// The fewest and the most samples of an estimate.
 const FEWEST: usize = 10;
