@@ -75,7 +75,8 @@ fn item(text: &str) -> Option<(&str, &str)> {
     let item = text[..end].trim_end_matches('.');
     let rest = &text[item.len()..];
     let parts = item.trim_start_matches(|character: char| character.is_ascii_uppercase()).split('.');
-    let number = parts.map(str::len).max() < Some(4) && item.contains(|character: char| character.is_ascii_digit());
+    let number =
+        parts.map(str::len).max() < Some(4) && item.contains(|character: char| character.is_ascii_digit());
     let ends = !rest.starts_with(|character: char| character.is_alphanumeric() || "-%/_".contains(character));
     (number && ends).then_some((item, rest))
 }
