@@ -15,7 +15,7 @@ CARGO_DEB = target/tools/bin/cargo-deb
 CARGO_CYCLONEDX_VERSION = 0.5.9
 CARGO_CYCLONEDX = target/tools/bin/cargo-cyclonedx
 # Compares the simulator with the Linux stack in virtual time in some cells of the matrix; fails if too few agree.
-QUICK_COMPARISON = target/debug/headway compare scenarios/compare.toml --on sim,uml --matrix --quick --check
+QUICK_COMPARISON = target/debug/headway-bench compare scenarios/compare.toml --on sim,uml --quick --check
 
 # The macro with the table of controllers declares their modules, which `cargo fmt` does not find; the targets of `make fuzz`
 # are no part of the workspace.
@@ -75,8 +75,8 @@ bench:
 	$(CARGO) bench --locked -p headway-core --bench estimate
 	$(CARGO) bench --locked -p headway-core --bench explicit
 	$(CARGO) bench --locked -p headway-lab --bench link
-	$(CARGO) build --release --locked --bin headway
-	target/release/headway accuracy --idle
+	$(CARGO) build --release --locked --bin headway --bin headway-bench
+	target/release/headway-bench accuracy idle
 	$(CARGO) bench --locked -p headway-sim --bench scheduler
 	$(CARGO) bench --locked -p headway-sim --bench packets
 	$(CARGO) bench --locked -p headway-kernel
@@ -90,49 +90,51 @@ bench:
 
 accuracy:
 	$(NEED) rust ip bpf
-	$(CARGO) build --release --locked --bin headway
-	target/release/headway accuracy --output $(REPORT)/accuracy.json
-	target/release/headway accuracy --hard --output $(REPORT)/hard.json
-	target/release/headway accuracy --coalesce --output $(REPORT)/coalescing.json
-	target/release/headway accuracy --on sim --output $(REPORT)/accuracy
+	$(CARGO) build --release --locked --bin headway --bin headway-bench
+	target/release/headway-bench accuracy emulated --output $(REPORT)/accuracy.json
+	target/release/headway-bench accuracy hard --output $(REPORT)/hard.json
+	target/release/headway-bench accuracy emulated --coalesce --output $(REPORT)/coalescing.json
+	target/release/headway-bench accuracy simulated --output $(REPORT)/accuracy
 
 compare:
 	$(NEED) rust ip bpf
-	$(CARGO) build --release --locked --bin headway
-	target/release/headway compare scenarios/compare.toml --matrix
+	$(CARGO) build --release --locked --bin headway-bench
+	target/release/headway-bench compare scenarios/compare.toml
 
 # Claims that fail are printed and explained; they do not fail the target.
 repro:
 	$(NEED) rust bpf
-	$(CARGO) build --release --locked --bin headway
-	-target/release/headway repro all --output $(REPORT)/repro
+	$(CARGO) build --release --locked --bin headway-bench
+	-target/release/headway-bench repro all --output $(REPORT)/repro
 
 uml:
 	$(NEED) rust bpf kernel
 	$(CARGO) build --release --locked --bin headway
 	target/release/headway uml build
 
+# Man pages and completions are written by an example of the program, into man1, bash, zsh and fish.
 PREFIX ?= /usr/local
+MANUAL = target/manual
 install:
 	$(NEED) rust bpf
-	$(CARGO) build --release --locked --bin headway
+	$(CARGO) build --release --locked -p headway --bin headway --example manual
+	rm -rf $(MANUAL)
+	target/release/examples/manual $(MANUAL)
 	install -D target/release/headway $(DESTDIR)$(PREFIX)/bin/headway
 	install -d $(DESTDIR)$(PREFIX)/lib/systemd/system
 	for unit in headway-serve.service headway-cc@.service; do \
 	sed 's|@BINDIR@|$(PREFIX)/bin|' packaging/$$unit > $(DESTDIR)$(PREFIX)/lib/systemd/system/$$unit; done
-	target/release/headway generate man $(DESTDIR)$(PREFIX)/share/man/man1
-	target/release/headway generate completions bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions
-	target/release/headway generate completions zsh $(DESTDIR)$(PREFIX)/share/zsh/site-functions
-	target/release/headway generate completions fish $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man1 $(MANUAL)/man1/*
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/bash-completion/completions $(MANUAL)/bash/headway
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/zsh/site-functions $(MANUAL)/zsh/_headway
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d $(MANUAL)/fish/headway.fish
 
 # This profile has debug symbols, which cargo-deb moves to a separate package.
 deb: $(CARGO_DEB) $(CARGO_CYCLONEDX)
 	$(NEED) rust bpf deb
-	$(CARGO) build --profile profiling --locked --bin headway
+	$(CARGO) build --profile profiling --locked -p headway --bin headway --example manual
 	rm -rf target/deb
-	for shell in bash zsh fish; do target/profiling/headway generate completions $$shell target/deb/$$shell; done
-	mv target/deb/bash/headway.bash target/deb/bash/headway
-	target/profiling/headway generate man target/deb/man
+	target/profiling/examples/manual target/deb
 	for unit in headway-serve.service headway-cc@.service; do sed 's|@BINDIR@|/usr/bin|' packaging/$$unit > target/deb/$$unit; done
 	$(CARGO_CYCLONEDX) cyclonedx --quiet --manifest-path crates/cli/Cargo.toml --describe binaries --no-build-deps --all \
 	--format json --spec-version 1.5

@@ -3,7 +3,7 @@
 
 Needs root. A TCP flow (cubic, segmentation offloads off) goes from one network namespace to another over a veth
 pair whose sending end has the shaper. Rates count what `tbf` counts: the IP packet and 14 bytes of Ethernet.
-In virtual time, where timers are never late, the same sweep is `headway repro wan --on uml`.
+In virtual time, where timers are never late, the same sweep is `headway-bench repro wan --on uml`.
 """
 
 import argparse

@@ -38,9 +38,9 @@ enum What {
     /// RCP: routers say, in a header of the packets, how fast to send.
     Rcp(EndArgs),
     /// Lists the controllers that can be turned on.
-    List(ShowArgs),
+    List,
     /// Shows which controllers are on, and the leftovers of killed programs.
-    Status(ShowArgs),
+    Status,
     /// Shows counters of the connections of all controllers that are on.
     Stats(StatsArgs),
     Stop(StopArgs),
@@ -121,16 +121,6 @@ struct OnArgs {
     /// Return once it is on and leave it on until `headway cc stop`.
     #[arg(long)]
     background: bool,
-    /// Print JSON lines: one when it is on, and one with the counters when it is off.
-    #[arg(long)]
-    json: bool,
-}
-
-#[derive(Args, Debug)]
-struct ShowArgs {
-    /// Print JSON.
-    #[arg(long)]
-    json: bool,
 }
 
 #[derive(Args, Debug)]
@@ -138,9 +128,6 @@ struct StatsArgs {
     /// Time every call for one second, and show the cost per call.
     #[arg(long)]
     cost: bool,
-    /// Print JSON: an array with an object for each controller that is on.
-    #[arg(long)]
-    json: bool,
 }
 
 /// Ends programs that have controllers on, and removes the leftovers of killed ones.
@@ -151,16 +138,9 @@ struct StopArgs {
 }
 
 impl CcArgs {
-    pub(crate) fn json(&self) -> bool {
-        match &self.command {
-            What::LsDctcp(args) | What::LsReno(args) => args.plain.on.json,
-            What::HwDctcp(args) | What::HwReno(args) => args.on.json,
-            What::Xcp(args) => args.end.on.json,
-            What::Rcp(args) => args.on.json,
-            What::List(args) | What::Status(args) => args.json,
-            What::Stats(args) => args.json,
-            What::Stop(_) => false,
-        }
+    /// Whether the command has a JSON form.
+    pub(crate) fn has_json(&self) -> bool {
+        !matches!(self.command, What::Stop(_))
     }
 }
 
@@ -183,18 +163,18 @@ impl EndArgs {
     }
 }
 
-pub(crate) fn run(args: &CcArgs) -> Result<()> {
+pub(crate) fn run(args: &CcArgs, json: bool) -> Result<()> {
     crate::service::start_log("warn")?;
     match &args.command {
-        What::LsDctcp(args) => on::run(Controller::LsDctcp, args.options(), &args.plain),
-        What::LsReno(args) => on::run(Controller::LsReno, args.options(), &args.plain),
-        What::HwDctcp(args) => on::run(Controller::HwDctcp, LsOptions::default(), args),
-        What::HwReno(args) => on::run(Controller::HwReno, LsOptions::default(), args),
-        What::Xcp(args) => end::run(Controller::Xcp, args.end.options(args.loss == "reno")?, &args.end),
-        What::Rcp(args) => end::run(Controller::Rcp, args.options(false)?, args),
-        What::List(args) => show::list(args.json),
-        What::Status(args) => show::status(args.json),
-        What::Stats(args) => show::stats(args.cost, args.json),
+        What::LsDctcp(args) => on::run(Controller::LsDctcp, args.options(), &args.plain, json),
+        What::LsReno(args) => on::run(Controller::LsReno, args.options(), &args.plain, json),
+        What::HwDctcp(args) => on::run(Controller::HwDctcp, LsOptions::default(), args, json),
+        What::HwReno(args) => on::run(Controller::HwReno, LsOptions::default(), args, json),
+        What::Xcp(args) => end::run(Controller::Xcp, args.end.options(args.loss == "reno")?, &args.end, json),
+        What::Rcp(args) => end::run(Controller::Rcp, args.options(false)?, args, json),
+        What::List => show::list(json),
+        What::Status => show::status(json),
+        What::Stats(args) => show::stats(args.cost, json),
         What::Stop(args) => stop::run(&args.names),
     }
 }

@@ -8,9 +8,9 @@ use clap::Args;
 use headway_core::Duration;
 use headway_net::{ConnectOptions, FamilyChoice, NetError, TlsClient};
 
-use crate::exit::{Code, Failed};
 use crate::host::Host;
 use crate::token;
+use headway_program::exit::{Code, Failed};
 
 /// Help for `--port`, whose default depends on the host's text.
 static PORT_HELP: LazyLock<String> = LazyLock::new(|| {

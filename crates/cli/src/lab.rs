@@ -19,9 +19,9 @@ use headway_scenario::{Change, Scenario};
 use headway_traffic::channel::{Delays, EcnField};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use crate::exit::Code;
-use crate::out::{print_error, print_line};
-use crate::run::interruption;
+use headway_program::exit::Code;
+use headway_program::runs::interruption;
+use headway_program::{print_error, print_line};
 
 /// Manages emulated paths with known available bandwidth.
 ///
@@ -165,32 +165,28 @@ enum Command {
         link: Option<String>,
     },
     /// Shows the labs that are up, with addresses and current available bandwidth.
-    Status {
-        /// Print JSON: an array with one object per lab.
-        #[arg(long)]
-        json: bool,
-    },
-    #[command(hide = true)]
-    Daemon,
+    Status,
+}
+
+impl Args {
+    /// Whether the command has a JSON form.
+    pub(crate) fn has_json(&self) -> bool {
+        matches!(self.command, Command::Status)
+    }
 }
 
 /// Runs the subcommand.
 ///
 /// # Errors
 /// When the lab cannot carry out the command.
-pub(crate) fn run(args: Args) -> Result<ExitCode> {
+pub(crate) fn run(args: Args, json: bool) -> Result<ExitCode> {
     match args.command {
         Command::Up { file, name, foreground } => up(&file, name, foreground),
         Command::Run(args) => run::run(&args),
         Command::Exec { name, node, command } => exec(name.as_deref(), &node, &command),
         Command::Down { name, all, truth } => down(name, all, truth),
         Command::Set { name, changes, link } => set(&name, &changes, link.as_deref()),
-        Command::Status { json } => status(json),
-        Command::Daemon => {
-            tracing_subscriber::fmt().with_ansi(false).with_writer(std::io::stderr).init();
-            // The error was already sent to the process that waits for the daemon.
-            Ok(if headway_lab::daemon::run().is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-        }
+        Command::Status => status(json),
     }
 }
 
@@ -492,7 +488,7 @@ fn with_text_times(mut value: serde_json::Value) -> serde_json::Value {
             let is_interval = object.contains_key("capacity") && object.contains_key("host_bits");
             let start = object.get("start").and_then(serde_json::Value::as_u64).filter(|_| is_interval);
             if let Some(start) = start {
-                let text = crate::time::rfc3339(headway_core::Instant::from_ns(start));
+                let text = headway_program::time::rfc3339(headway_core::Instant::from_ns(start));
                 object.insert("start_rfc3339".to_owned(), text.into());
             }
         }

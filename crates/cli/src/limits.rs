@@ -2,7 +2,7 @@
 
 use headway_core::{Bytes, Duration};
 
-use crate::exit::{Code, Failed};
+use headway_program::exit::{Code, Failed};
 
 /// The least that `--budget` and `--duration` of a command must be.
 pub(crate) struct Least {

@@ -10,7 +10,7 @@ use headway_lab::{Direction, LinkStatus, Router, Spec};
 use serde_json::json;
 
 use crate::lab::{describe_link, lanes, signals};
-use crate::out::{self, print_error, print_line};
+use headway_program::{out, print_error, print_line};
 
 /// How often the state is printed.
 const EVERY: Duration = Duration::from_secs(1);
@@ -42,22 +42,13 @@ pub(crate) struct RouterArgs {
     /// Write a line of JSON for every control interval of the routers.
     #[arg(long, value_name = "FILE")]
     records: Option<PathBuf>,
-    /// Print an object of JSON every second, on a line.
-    #[arg(long)]
-    json: bool,
-}
-
-impl RouterArgs {
-    pub(crate) fn json(&self) -> bool {
-        self.json
-    }
 }
 
 /// Runs the subcommand until a signal ends it.
 ///
 /// # Errors
 /// When the interfaces or the file cannot be used.
-pub(crate) fn run(args: &RouterArgs) -> Result<ExitCode> {
+pub(crate) fn run(args: &RouterArgs, json: bool) -> Result<ExitCode> {
     tracing_subscriber::fmt().with_ansi(false).with_target(false).with_writer(std::io::stderr).init();
     let spec = Spec::load(&args.file)?;
     for warning in spec.warnings() {
@@ -66,7 +57,7 @@ pub(crate) fn run(args: &RouterArgs) -> Result<ExitCode> {
     let mut router = Router::start([&args.first, &args.second], &spec, args.records.as_deref())?;
     let mut ended = signals()?;
     ended.set_read_timeout(Some(EVERY))?;
-    if !args.json {
+    if !json {
         print_line!("forwarding between {} and {}; Ctrl-C ends it", args.first, args.second);
         for direction in Direction::BOTH {
             print_line!("  {direction}   {}", describe_link(spec.links[0].path.side(direction)));
@@ -74,7 +65,7 @@ pub(crate) fn run(args: &RouterArgs) -> Result<ExitCode> {
     }
     // A signal ends the read at once.
     while ended.read(&mut [0]).is_err() {
-        print(&router.status()?, args.json)?;
+        print(&router.status()?, json)?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -1,14 +1,14 @@
 //! `headway serve`: answers measurements of other hosts until interrupted.
 
-use crate::build::BUILD;
 use crate::line_writer::LineWriter;
 use crate::service::start_log_to;
-use crate::time;
 use crate::token;
 use anyhow::{Context, Result};
 use headway_core::{Bytes, Duration, Rate};
 use headway_net::{Counts, DEFAULT_PORT, Limits, Server, ServerConfig, ServerHandle, TlsServer};
 use headway_privileges::Capability;
+use headway_program::build::BUILD;
+use headway_program::time;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::io::Write as _;
@@ -59,20 +59,10 @@ pub(crate) struct Args {
     /// Interval at which to log the counters, if they changed; at least `1 s`.
     #[arg(long, value_name = "TIME", default_value = "1 min", value_parser = report_period)]
     report_every: Duration,
-    /// Print events and counters on standard output, as lines of JSON.
-    #[arg(long)]
-    json: bool,
 }
 
 /// Minimum reporting interval: nobody reads more frequent reports, and zero would be a busy loop.
 const MIN_PERIOD: Duration = Duration::from_ms(1000);
-
-impl Args {
-    /// Whether errors must be printed as JSON, too.
-    pub(crate) fn json(&self) -> bool {
-        self.json
-    }
-}
 
 /// Parses an address, which may be in brackets if it is one of IPv6.
 fn address(text: &str) -> Result<IpAddr, String> {
@@ -103,11 +93,11 @@ fn report_period(text: &str) -> Result<Duration, String> {
 }
 
 /// Serves until SIGINT or SIGTERM; a second signal ends the process at once.
-pub(crate) fn run(args: &Args) -> Result<()> {
+pub(crate) fn run(args: &Args, json: bool) -> Result<()> {
     let config = configure(args)?;
     // The files with secrets have been read, and no thread has been started yet.
     headway_privileges::drop_all_but(needed(args.port))?;
-    let output = Output::start(args.json)?;
+    let output = Output::start(json)?;
     let fingerprint = config.tls.as_ref().map(TlsServer::fingerprint);
     let server = Server::bind(config).with_context(|| format!("cannot listen on port {}", args.port))?;
     let handle = server.handle();

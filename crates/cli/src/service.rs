@@ -7,7 +7,7 @@ use anyhow::Result;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
 
-use crate::out::print_line;
+use headway_program::print_line;
 
 /// Logs to standard error at `level`, which the variable RUST_LOG overrides.
 pub(crate) fn start_log(level: &str) -> Result<()> {

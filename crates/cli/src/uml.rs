@@ -1,17 +1,16 @@
 //! `headway uml`: the Linux network stack in virtual time.
 
-use std::process::ExitCode;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use clap::{Args, Subcommand};
-use headway_uml::kernel::{self, BuildError, Kernel, Options, Phase};
+use headway_uml::kernel::{self, BuildError, Kernel, Options};
 use headway_worlds::cache;
 
-use crate::exit::{Code, Failed};
-use crate::out::print_line;
-use crate::progress::Progress;
+use headway_program::exit::{Code, Failed};
+use headway_program::print_line;
+use headway_program::runs::Building;
 
 /// Builds and caches the Linux kernel whose network stack runs in virtual time.
 #[derive(Args, Debug)]
@@ -46,9 +45,6 @@ struct BuildArgs {
     /// Fetch the newest package and build it even if a kernel is cached.
     #[arg(long)]
     force: bool,
-    /// Print one JSON object: version, folder, binary, cached, seconds.
-    #[arg(long)]
-    json: bool,
 }
 
 /// Prints the path of the cached kernel.
@@ -64,21 +60,21 @@ struct PathArgs {
 struct CleanArgs {}
 
 impl UmlArgs {
-    pub(crate) fn json(&self) -> bool {
-        matches!(&self.command, What::Build(args) if args.json)
+    /// Whether the command has a JSON form.
+    pub(crate) fn has_json(&self) -> bool {
+        matches!(self.command, What::Build(_))
     }
 }
 
-pub(crate) fn run(args: &UmlArgs) -> Result<ExitCode, Failed> {
+pub(crate) fn run(args: &UmlArgs, json: bool) -> Result<(), Failed> {
     match &args.command {
-        What::Build(args) => build(args)?,
-        What::Path(args) => path(args)?,
-        What::Clean(CleanArgs {}) => clean()?,
+        What::Build(args) => build(args, json),
+        What::Path(args) => path(args),
+        What::Clean(CleanArgs {}) => clean(),
     }
-    Ok(ExitCode::SUCCESS)
 }
 
-fn build(args: &BuildArgs) -> Result<(), Failed> {
+fn build(args: &BuildArgs, json: bool) -> Result<(), Failed> {
     let began = Instant::now();
     let options = Options { debug: args.debug, cache: cache()? };
     let kept = Kernel::cached(&options).filter(|_| !args.force);
@@ -87,7 +83,7 @@ fn build(args: &BuildArgs) -> Result<(), Failed> {
         Some(kernel) => kernel,
         None => compile(&options, args.force, &*interruption()?).map_err(failed)?,
     };
-    if args.json {
+    if json {
         print_line!(
             "{}",
             serde_json::json!({
@@ -129,37 +125,10 @@ fn compile(options: &Options, force: bool, interrupted: &AtomicBool) -> Result<K
     }
 }
 
-/// Shows the progress of a kernel build, from its first report on.
-#[derive(Default)]
-pub(crate) struct Building(Mutex<Option<(Progress, Phase)>>);
-
-impl Building {
-    pub(crate) fn show(&self, now: kernel::Progress) {
-        let mut shown = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let fresh = shown.as_ref().is_none_or(|(_, phase)| *phase != now.phase);
-        let (bar, phase) = shown.get_or_insert_with(|| (Progress::new(0), now.phase));
-        if fresh {
-            *phase = now.phase;
-            bar.begin(title(now.phase), now.total);
-        }
-        bar.reach(now.done, now.total);
-    }
-}
-
 fn failed(error: BuildError) -> Failed {
     match error {
         BuildError::Interrupted => Failed::new(Code::Interrupted, error),
         error => error.into(),
-    }
-}
-
-fn title(phase: Phase) -> &'static str {
-    match phase {
-        Phase::Wait => "waiting for another build in the same cache",
-        Phase::Fetch => "fetching the kernel's source from Debian (MB)",
-        Phase::Unpack => "unpacking and patching (MB)",
-        Phase::Configure => "configuring (steps)",
-        Phase::Compile => "compiling (objects)",
     }
 }
 

@@ -233,20 +233,6 @@ fn help_lists_every_method_and_every_exit_code() {
     }
 }
 
-#[test]
-fn man_pages_and_completions_come_from_the_same_source() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().to_str().unwrap();
-    let run = |args: &[&str]| assert!(Command::new(PROGRAM).args(args).status().unwrap().success());
-    run(&["generate", "man", path]);
-    run(&["generate", "completions", "bash", path]);
-    let page = std::fs::read_to_string(folder.path().join("headway-measure.1")).unwrap();
-    assert!(page.contains("tls\\-fingerprint") && page.contains("130"), "{page}");
-    assert!(folder.path().join("headway-lab-up.1").exists());
-    assert!(!folder.path().join("headway-lab-daemon.1").exists(), "hidden commands have no page");
-    assert!(std::fs::read_to_string(folder.path().join("headway.bash")).unwrap().contains("--budget"));
-}
-
 /// Held during a measurement: senders and emulators of several tests would disturb each other.
 static ALONE: Mutex<()> = Mutex::new(());
 

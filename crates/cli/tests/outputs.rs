@@ -42,9 +42,6 @@ fn a_closed_output_is_no_failure_and_a_full_one_is_said() {
         vec!["run", "sim.toml", "--on", "sim", "--json", "--force"],
         vec!["lab", "status", "--json"],
         vec!["lab", "status"],
-        vec!["repro", "--list"],
-        vec!["repro", "--list", "--json"],
-        vec!["calc", "tables"],
         vec!["cc", "list"],
         vec!["cc", "status", "--json"],
         vec!["--help"],
@@ -87,4 +84,33 @@ fn a_measurement_with_a_closed_or_full_output_ends_without_a_panic() {
     assert!(!closed.1.contains("panicked") && !full.1.contains("panicked"));
     assert_eq!(full.0, Some(1));
     assert!(full.1.contains("cannot write to standard output"), "{}", full.1);
+}
+
+#[test]
+fn a_command_without_a_json_form_says_so() {
+    let none: [&[&str]; 9] = [
+        &["demo"],
+        &["lab", "up", "x.toml"],
+        &["lab", "down"],
+        &["lab", "set", "x", "forward.delay=1 ms"],
+        &["lab", "run", "x.toml", "--", "true"],
+        &["lab", "exec", "client", "--", "true"],
+        &["cc", "stop"],
+        &["uml", "path"],
+        &["uml", "clean"],
+    ];
+    for arguments in none {
+        let output = headway(&[&["--json"], arguments].concat()).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(said.contains("no JSON form; leave out `--json`"), "{arguments:?}: {said}");
+        let error: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!((&error["type"], &error["exit_code"]), (&Value::from("error"), &Value::from(2)));
+    }
+    for other in ["--csv", "--watch"] {
+        let output = headway(&["measure", "127.0.0.1", "--json", other]).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{other}");
+    }
+    let before = headway(&["--json", "lab", "status"]).output().unwrap();
+    assert!(serde_json::from_slice::<Value>(&before.stdout).unwrap().is_array());
 }

@@ -16,7 +16,7 @@ pub struct BadExperiment {
 #[derive(Debug, thiserror::Error)]
 pub enum UnknownExperiment {
     /// No experiment has this name; the second part is empty, or says which may have been meant.
-    #[error("there is no experiment `{0}`{1}; `headway repro --list` names them all")]
+    #[error("there is no experiment `{0}`{1}; `headway-bench repro --list` names them all")]
     Name(String, String),
     /// A built-in file is invalid.
     #[error(transparent)]
@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn wrong_names_are_answered_with_those_that_may_be_meant() {
         let error = |name: &str| select(&[name.to_owned()]).expect_err("no such name").to_string();
-        let list = "`headway repro --list` names them all";
+        let list = "`headway-bench repro --list` names them all";
         assert_eq!(
             error("rapid/G99"),
             format!(

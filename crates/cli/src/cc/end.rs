@@ -11,7 +11,7 @@ use super::on::{background, refuse_running, report_leftovers, report_on, signals
 use super::show::describe_end_counters;
 use crate::service::print_line;
 
-pub(super) fn run(controller: Controller, options: EndOptions, args: &EndArgs) -> Result<()> {
+pub(super) fn run(controller: Controller, options: EndOptions, args: &EndArgs, json: bool) -> Result<()> {
     if args.on.background {
         return background();
     }
@@ -58,7 +58,7 @@ pub(super) fn run(controller: Controller, options: EndOptions, args: &EndArgs) -
             return Err(error.into());
         }
     };
-    report_on(instance.note(), args.on.json);
+    report_on(instance.note(), json);
     let result = wait(&end);
     // Whatever happened. The note of this program goes last, so that nobody takes the interfaces for left behind.
     let counted = loaded.end_counters();
@@ -69,7 +69,7 @@ pub(super) fn run(controller: Controller, options: EndOptions, args: &EndArgs) -
     result?;
     forgotten?;
     restored.context("the former default is not restored")?;
-    report_off(&name, counted.ok(), args.on.json);
+    report_off(&name, counted.ok(), json);
     Ok(())
 }
 

@@ -15,13 +15,13 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use super::PlainArgs;
 use super::show::{describe_carrier, describe_counters};
 use super::stop::{describe_changed, describe_killed, describe_left};
-use crate::out::print_error;
 use crate::service::print_line;
+use headway_program::print_error;
 
 /// Interval at which a program that records checks for a signal; one that does not record is woken by it.
 const ROUND: Duration = Duration::from_millis(100);
 
-pub(super) fn run(controller: Controller, options: LsOptions, plain: &PlainArgs) -> Result<()> {
+pub(super) fn run(controller: Controller, options: LsOptions, plain: &PlainArgs, json: bool) -> Result<()> {
     let args = &plain.on;
     if args.background {
         return background();
@@ -48,7 +48,7 @@ pub(super) fn run(controller: Controller, options: LsOptions, plain: &PlainArgs)
         programs: loaded.programs()?,
     };
     let instance = notes.start(note, args.default)?;
-    report_on(instance.note(), args.json);
+    report_on(instance.note(), json);
     let result = wait_for_signal(&loaded, log, &end);
     // Undone in reverse order, whatever happened.
     let restored = instance.end();
@@ -56,7 +56,7 @@ pub(super) fn run(controller: Controller, options: LsOptions, plain: &PlainArgs)
     loaded.unload();
     result?;
     restored.context("the former default is not restored")?;
-    report_off(&name, counted.ok(), args.json);
+    report_off(&name, counted.ok(), json);
     Ok(())
 }
 

@@ -12,8 +12,8 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::stop::{describe_changed, describe_killed, describe_left};
-use crate::out::print_error;
 use crate::service::print_line;
+use headway_program::print_error;
 
 /// How long calls are timed.
 const TIMED: Duration = Duration::from_secs(1);

@@ -6,13 +6,13 @@ use headway_worlds::compare::controllers::{ControllerComparison, Selection, page
 use headway_worlds::{Options, Output, World};
 
 use super::CompareArgs;
-use crate::build::stamped;
-use crate::exit::{Code, Failed};
-use crate::out::print_line;
-use crate::run::table::table;
-use crate::run::{interruption, reporter};
+use headway_program::build::stamped;
+use headway_program::exit::{Code, Failed};
+use headway_program::print_line;
+use headway_program::runs::{interruption, reporter};
+use headway_program::table::table;
 
-pub(super) fn run(args: &CompareArgs, worlds: &[World]) -> Result<ExitCode, Failed> {
+pub(super) fn run(args: &CompareArgs, worlds: &[World], json: bool) -> Result<ExitCode, Failed> {
     let &[world] = worlds else {
         return Err(anyhow::anyhow!("--controllers needs one world, such as `--on sim`").into());
     };
@@ -40,14 +40,14 @@ pub(super) fn run(args: &CompareArgs, worlds: &[World]) -> Result<ExitCode, Fail
     let compared = selection.run(&candidates, &options)?;
     drop(report);
     let Some(comparison) = compared else { return Ok(Code::Interrupted.into()) };
-    let json = format!("{}\n", serde_json::to_string_pretty(&stamped(&comparison))?);
-    print_line!("{}", if args.json { json.trim_end().to_owned() } else { text(&comparison) });
+    let value = format!("{}\n", serde_json::to_string_pretty(&stamped(&comparison))?);
+    print_line!("{}", if json { value.trim_end().to_owned() } else { text(&comparison) });
     if let Some(folder) = &args.output {
         let output = Output::make(folder)?;
         output.write("report.html", &page::report(&comparison)?)?;
         output.write("controllers.svg", &page::picture(&comparison)?)?;
-        output.write("compare.json", &json)?;
-        if !args.json {
+        output.write("compare.json", &value)?;
+        if !json {
             print_line!("Figures: {}", folder.join("report.html").display());
         }
     }

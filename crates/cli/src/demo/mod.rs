@@ -13,11 +13,11 @@ use headway_core::{Duration, Instant, Rate};
 use headway_figures::{GapSeries, Mark, Points, Row, methods, truth_and_estimates};
 use headway_lab::{Direction, Truth};
 
-use crate::exit::Failed;
 use crate::measure::streams::StreamFile;
-use crate::out::print_line;
-use crate::progress::Progress;
-use crate::testbed::{self, Model, Scored, Testbed};
+use headway_program::exit::Failed;
+use headway_program::print_line;
+use headway_program::progress::Progress;
+use headway_program::testbed::{self, Model, Scored, Testbed};
 use headway_worlds::Output;
 use page::Figures;
 use rows::{rates, table};
@@ -62,7 +62,8 @@ pub(crate) fn run(args: &DemoArgs) -> Result<(), Failed> {
     progress.show_activity("building a path of 100 Mb/s, RTT 20 ms".to_owned());
     let path = testbed::symmetric(CAPACITY, None);
     let cross = testbed::cross(COMPARED.0, Rate::from_bps(COMPARED.1));
-    let testbed = Testbed::new(&testbed::spec(path, cross, 1), "demo")?;
+    let program = std::env::current_exe().context("cannot find this program's own file")?;
+    let testbed = Testbed::new(program, &testbed::spec(path, cross, 1), "demo")?;
 
     let compared = compare(&testbed, &progress)?;
     let (followed, truth, begin) = follow(&testbed, &progress)?;
@@ -116,11 +117,7 @@ fn follow(testbed: &Testbed, progress: &Progress) -> anyhow::Result<(Vec<Scored>
     let mut begin = None;
     let mut end = Instant::ZERO;
     for (model, rate) in CHANGES {
-        progress.show_activity(format!(
-            "cross traffic changes to {} {}",
-            Rate::from_bps(rate),
-            crate::accuracy::traffic(model)
-        ));
+        progress.show_activity(format!("cross traffic changes to {} {}", Rate::from_bps(rate), model.name()));
         let since = testbed.lab().set_cross(&testbed::cross(model, Rate::from_bps(rate)))?;
         begin.get_or_insert(since);
         end = since + CHANGE_EVERY;

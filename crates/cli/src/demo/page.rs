@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use headway_figures::page;
 
 use super::rows::{COLUMNS, row};
-use crate::testbed::Scored;
+use headway_program::testbed::Scored;
 
 /// The figures of the report, as SVG text.
 pub(super) struct Figures {

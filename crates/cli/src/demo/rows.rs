@@ -2,7 +2,7 @@
 
 use comfy_table::{Cell, CellAlignment, Table, presets};
 
-use crate::testbed::Scored;
+use headway_program::testbed::Scored;
 
 /// Returns estimate and interval in Mb/s.
 pub(super) fn rates(scored: &Scored) -> Option<(f64, f64, f64)> {

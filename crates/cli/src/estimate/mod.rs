@@ -11,7 +11,7 @@ use headway_core::estimate::{MultiRate, Settings};
 use headway_core::stream::{TableStream, parse_table};
 use headway_core::{Bytes, Rate};
 
-use crate::out::print_line;
+use headway_program::print_line;
 
 /// Runs estimators over streams recorded in a CSV file, and scores their answers where the truth is known.
 ///
@@ -43,9 +43,6 @@ pub(crate) struct EstimateArgs {
     /// Also print the answers to every stream.
     #[arg(long)]
     each: bool,
-    /// Print one JSON object, with the answers to every stream.
-    #[arg(long)]
-    json: bool,
 }
 
 /// How streams are denoised.
@@ -105,10 +102,6 @@ Examples:
 });
 
 impl EstimateArgs {
-    pub(crate) fn json(&self) -> bool {
-        self.json
-    }
-
     /// Returns the methods; the null estimator is always the last of those that answer with a rate.
     fn estimators(&self, streams: &[TableStream]) -> anyhow::Result<Vec<Estimator>> {
         let null = Estimator::MultiRate(MultiRate::Null);
@@ -144,7 +137,7 @@ struct Scored {
     score: Score,
 }
 
-pub(crate) fn run(args: &EstimateArgs) -> anyhow::Result<()> {
+pub(crate) fn run(args: &EstimateArgs, json: bool) -> anyhow::Result<()> {
     let text = headway_input::text(&args.file, headway_input::TRACE)
         .with_context(|| format!("cannot read {}", args.file.display()))?;
     let mut streams = parse_table(&text, &args.file, args.packet)?;
@@ -167,7 +160,7 @@ pub(crate) fn run(args: &EstimateArgs) -> anyhow::Result<()> {
         let score = Score::new(estimator, &streams, &answers);
         scored.push(Scored { estimator, answers, score });
     }
-    if args.json {
+    if json {
         print_line!("{}", serde_json::to_string_pretty(&print::value(&streams, &scored))?);
     } else {
         print_line!("{}", print::text(&streams, &scored, args.each));

@@ -6,7 +6,7 @@ use headway_core::stream::TableStream;
 use serde_json::{Map, Value, json};
 
 use super::Scored;
-use crate::run::table::table;
+use headway_program::table::table;
 
 /// Formats the scores, and with `each` the answers to every stream.
 pub(super) fn text(streams: &[TableStream], scored: &[Scored], each: bool) -> String {
@@ -137,7 +137,7 @@ pub(super) fn value(streams: &[TableStream], scored: &[Scored]) -> Value {
         })
     };
     let each: Vec<Value> = streams.iter().enumerate().map(answer).collect();
-    json!({ "type": "estimates", "build": crate::build::BUILD, "streams": streams.len(), "methods": methods, "each": each })
+    json!({ "type": "estimates", "build": headway_program::build::BUILD, "streams": streams.len(), "methods": methods, "each": each })
 }
 
 fn method_value(streams: &[TableStream], one: &Scored) -> Value {

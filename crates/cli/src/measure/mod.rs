@@ -1,6 +1,6 @@
 //! `headway measure`: the available bandwidth of the path to a host.
 
-pub(crate) mod report;
+mod report;
 mod run;
 pub(crate) mod streams;
 mod watch;
@@ -11,19 +11,18 @@ use clap::Args;
 use headway_core::measure::{Config, Method};
 use headway_core::{Bytes, Duration, Rate};
 use headway_net::Session;
+use headway_program::lines::Direction;
 
 use crate::connection::ConnectionArgs;
 use crate::host::Host;
 use crate::limits::Least;
 
-use crate::exit::Failed;
+use headway_program::exit::{Code, Failed};
 
 /// Runs all requested measurements and prints the answers.
-pub(crate) fn run(args: &MeasureArgs) -> Result<(), Failed> {
-    args.check().and_then(|()| run::run(args)).map_err(|failed| failed.at_host(&args.host.name))
+pub(crate) fn run(args: &MeasureArgs, json: bool) -> Result<(), Failed> {
+    args.check(json).and_then(|()| run::run(args, json)).map_err(|failed| failed.at_host(&args.host.name))
 }
-
-use report::Direction;
 
 /// Measures the available bandwidth of the path to HOST, where `headway serve` must run.
 ///
@@ -77,9 +76,6 @@ pub(crate) struct MeasureArgs {
     /// Stop after this many answers [interval: 10 s].
     #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
-    /// Print one JSON object per line, with the units in the keys.
-    #[arg(long, conflicts_with_all = ["csv", "watch"])]
-    json: bool,
     /// Print comma-separated values with a header.
     #[arg(long, conflicts_with = "watch")]
     csv: bool,
@@ -97,7 +93,7 @@ static AFTER_LONG_HELP: std::sync::LazyLock<String> = std::sync::LazyLock::new(|
         text.push_str(&format!("  {:17} {}\n", method.name(), method.summary()));
     }
     text.push('\n');
-    text.push_str(crate::exit::HELP);
+    text.push_str(headway_program::exit::HELP);
     text.push_str(
         "\n\nExamples:\n\
          \x20 headway measure 192.0.2.7                    once, from here to there\n\
@@ -144,13 +140,12 @@ impl MeasureArgs {
         }
     }
 
-    /// Whether errors must be printed as JSON, too.
-    pub(crate) fn json(&self) -> bool {
-        self.json
-    }
-
-    /// Refuses limits below which no path gives an answer, before anything is sent.
-    fn check(&self) -> Result<(), Failed> {
+    /// Refuses two forms of output, and limits below which no path gives an answer, before anything is sent.
+    fn check(&self, json: bool) -> Result<(), Failed> {
+        let other = if self.csv { "--csv" } else { "--watch" };
+        if json && (self.csv || self.watch) {
+            return Err(Failed::new(Code::Arguments, anyhow::anyhow!("--json cannot be used with {other}")));
+        }
         Least { budget: LEAST_BUDGET, duration: LEAST_TIME }.check(self.budget, self.duration)
     }
 

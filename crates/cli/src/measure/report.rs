@@ -1,33 +1,12 @@
 //! Formats a finished measurement as text, JSON or CSV.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use headway_core::measure::{Answer, Method, PathKind};
 use headway_core::{Bytes, Duration, Instant};
+use headway_program::lines::{Direction, MeasureLine as Line};
+use headway_program::time::rfc3339;
 use headway_record::quoted;
-use serde::{Deserialize, Serialize};
-
-use crate::time::rfc3339;
-
-/// The direction of the probes, as seen from the host that runs `headway measure`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Direction {
-    /// From here to the server.
-    Forward,
-    /// From the server to here.
-    Reverse,
-}
-
-impl Direction {
-    pub(crate) fn words(self) -> &'static str {
-        match self {
-            Direction::Forward => "from here to the server",
-            Direction::Reverse => "from the server to here",
-        }
-    }
-}
 
 /// Everything known about a measurement except its answer.
 #[derive(Clone, Debug)]
@@ -57,113 +36,47 @@ impl Context {
     }
 }
 
-/// The result with units in the keys. Rates count all bytes on the wire.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Line {
-    /// Always `measurement`; for errors it is `error`.
-    pub(crate) r#type: String,
-    pub(crate) host: String,
-    pub(crate) direction: Direction,
-    pub(crate) method: String,
-    pub(crate) started_unix_ns: u64,
-    /// The same as text, because many readers of JSON keep only 53 bits of a number.
-    pub(crate) started_rfc3339: String,
-    pub(crate) finished_unix_ns: u64,
-    /// See `started_rfc3339`.
-    pub(crate) finished_rfc3339: String,
-    pub(crate) duration_ms: f64,
-    /// When the first of the streams that `available_bps` rests on was sent: it is about the time from then to
-    /// `finished_unix_ns`. Absent where there were none, as for "at least".
-    #[serde(default)]
-    pub(crate) sampled_unix_ns: Option<u64>,
-    /// Time between the starts of two measurements of a series, which may be longer than requested; absent for a
-    /// single measurement, and zero for measurements back to back.
-    #[serde(default)]
-    pub(crate) interval_ms: Option<f64>,
-    pub(crate) available_bps: Option<u64>,
-    pub(crate) available_low_bps: Option<u64>,
-    /// Absent if more bandwidth is available than the sender can probe.
-    pub(crate) available_high_bps: Option<u64>,
-    /// Whether the available bandwidth changed during the measurement, if the method can tell;
-    /// `available_bps` is then the average.
-    #[serde(default)]
-    pub(crate) changed: bool,
-    /// The available bandwidth at first and in the end; absent if it did not change.
-    #[serde(default)]
-    pub(crate) before_bps: Option<u64>,
-    /// See `before_bps`.
-    #[serde(default)]
-    pub(crate) after_bps: Option<u64>,
-    pub(crate) capacity_bps: Option<u64>,
-    /// The kind of path; absent if the method does not determine it.
-    #[serde(default)]
-    pub(crate) path_kind: Option<String>,
-    /// Wire bytes that a shaper lets pass before it enforces its sustained rate; absent if no shaper was found.
-    #[serde(default)]
-    pub(crate) bucket_bytes: Option<u64>,
-    pub(crate) highest_rate_bps: u64,
-    pub(crate) packet_wire_bytes: u64,
-    pub(crate) streams_used: u32,
-    pub(crate) streams_refused: BTreeMap<String, u32>,
-    pub(crate) probe_bytes: u64,
-    pub(crate) control_bytes: u64,
-    pub(crate) packets_sent: u64,
-    pub(crate) packets_lost: u64,
-    pub(crate) added_delay_median_us: f64,
-    pub(crate) added_delay_max_us: f64,
-    /// An estimate, in full-size packets; absent if the rate of the cross traffic is not known.
-    #[serde(default)]
-    pub(crate) others_lost: Option<f64>,
-    pub(crate) rtt_us: f64,
-    pub(crate) receive_stamps: String,
-    pub(crate) transmit_stamps: String,
-    pub(crate) interrupted: bool,
-    /// The reason why there is no answer.
-    pub(crate) error: Option<String>,
-}
-
-impl Line {
-    pub(crate) fn new(context: &Context, answer: &Answer) -> Line {
-        let interval = answer.available.as_ref().ok();
-        let refused = answer.streams_refused.iter();
-        Line {
-            r#type: "measurement".to_owned(),
-            host: context.host.clone(),
-            direction: context.direction,
-            method: context.method.name().to_owned(),
-            started_unix_ns: context.started.ns(),
-            started_rfc3339: rfc3339(context.started),
-            finished_unix_ns: context.finished.ns(),
-            finished_rfc3339: rfc3339(context.finished),
-            duration_ms: (context.finished - context.started).ms(),
-            sampled_unix_ns: context.sampled(answer).map(Instant::ns),
-            interval_ms: context.interval.map(Duration::ms),
-            available_bps: interval.map(|i| i.rate.bps()),
-            available_low_bps: interval.map(|i| i.low.bps()),
-            available_high_bps: interval.and_then(|i| i.high).map(|high| high.bps()),
-            changed: answer.change.is_some(),
-            before_bps: answer.change.map(|change| change.before.bps()),
-            after_bps: answer.change.map(|change| change.after.bps()),
-            capacity_bps: answer.capacity.map(|capacity| capacity.bps()),
-            path_kind: answer.path_kind.map(|kind| kind.name().to_owned()),
-            bucket_bytes: answer.bucket.map(Bytes::get),
-            highest_rate_bps: answer.highest_rate.bps(),
-            packet_wire_bytes: context.packet.get(),
-            streams_used: answer.streams_used,
-            streams_refused: refused.map(|(reason, count)| (reason.to_string(), *count)).collect(),
-            probe_bytes: context.probes.get(),
-            control_bytes: context.control.get(),
-            packets_sent: answer.packets,
-            packets_lost: answer.lost,
-            added_delay_median_us: answer.added_delay.us(),
-            added_delay_max_us: answer.added_delay_max.us(),
-            others_lost: answer.others_lost,
-            rtt_us: context.rtt.us(),
-            receive_stamps: context.receive_stamps.clone(),
-            transmit_stamps: context.transmit_stamps.clone(),
-            interrupted: context.interrupted,
-            error: answer.available.as_ref().err().map(|failure| failure.to_string()),
-        }
+/// Returns the result as `--json` prints it.
+pub(super) fn line(context: &Context, answer: &Answer) -> Line {
+    let interval = answer.available.as_ref().ok();
+    let refused = answer.streams_refused.iter();
+    Line {
+        r#type: "measurement".to_owned(),
+        host: context.host.clone(),
+        direction: context.direction,
+        method: context.method.name().to_owned(),
+        started_unix_ns: context.started.ns(),
+        started_rfc3339: rfc3339(context.started),
+        finished_unix_ns: context.finished.ns(),
+        finished_rfc3339: rfc3339(context.finished),
+        duration_ms: (context.finished - context.started).ms(),
+        sampled_unix_ns: context.sampled(answer).map(Instant::ns),
+        interval_ms: context.interval.map(Duration::ms),
+        available_bps: interval.map(|i| i.rate.bps()),
+        available_low_bps: interval.map(|i| i.low.bps()),
+        available_high_bps: interval.and_then(|i| i.high).map(|high| high.bps()),
+        changed: answer.change.is_some(),
+        before_bps: answer.change.map(|change| change.before.bps()),
+        after_bps: answer.change.map(|change| change.after.bps()),
+        capacity_bps: answer.capacity.map(|capacity| capacity.bps()),
+        path_kind: answer.path_kind.map(|kind| kind.name().to_owned()),
+        bucket_bytes: answer.bucket.map(Bytes::get),
+        highest_rate_bps: answer.highest_rate.bps(),
+        packet_wire_bytes: context.packet.get(),
+        streams_used: answer.streams_used,
+        streams_refused: refused.map(|(reason, count)| (reason.to_string(), *count)).collect(),
+        probe_bytes: context.probes.get(),
+        control_bytes: context.control.get(),
+        packets_sent: answer.packets,
+        packets_lost: answer.lost,
+        added_delay_median_us: answer.added_delay.us(),
+        added_delay_max_us: answer.added_delay_max.us(),
+        others_lost: answer.others_lost,
+        rtt_us: context.rtt.us(),
+        receive_stamps: context.receive_stamps.clone(),
+        transmit_stamps: context.transmit_stamps.clone(),
+        interrupted: context.interrupted,
+        error: answer.available.as_ref().err().map(|failure| failure.to_string()),
     }
 }
 

@@ -8,17 +8,18 @@ use std::time::Duration as Span;
 use headway_core::measure::{Answer, Failure, MAX_STREAM_PACKETS, Measurement, SLOWEST, Series, Step};
 use headway_core::{Bytes, Duration, Instant, Schedule};
 use headway_net::{ConnectOptions, LONGEST_REVERSE_STREAM, NetError, Session, StampSource, StreamOutcome};
+use headway_program::lines::Direction;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::MeasureArgs;
-use super::report::{self, Context, Direction, Line};
+use super::report::{self, Context};
 use super::streams::StreamWriter;
 use super::watch::Watch;
-use crate::build::stamped;
 use crate::connection::net_failure;
-use crate::exit::{Code, Failed};
-use crate::out::{self, print_error, print_line};
-use crate::time::now;
+use headway_program::build::stamped;
+use headway_program::exit::{Code, Failed};
+use headway_program::time::now;
+use headway_program::{out, print_error, print_line};
 
 /// Interval at which a pause between measurements checks for Ctrl-C.
 const NAP: Span = Span::from_millis(100);
@@ -31,11 +32,12 @@ const KEEP_OPEN: Span = Span::from_secs(15);
 const RETRY: Duration = Duration::from_ms(1_000);
 
 /// Runs all requested measurements and prints the answers.
-pub(super) fn run(args: &MeasureArgs) -> Result<(), Failed> {
+pub(super) fn run(args: &MeasureArgs, json: bool) -> Result<(), Failed> {
     let interrupted = Arc::new(AtomicBool::new(false));
     crate::connection::stop_on_signals(&interrupted)?;
     let mut runner = Runner {
         args,
+        json,
         options: ConnectOptions {
             stop: Some(Arc::clone(&interrupted)),
             ..args.connection.options(&args.host)?
@@ -70,6 +72,8 @@ impl Cost {
 
 struct Runner<'a> {
     args: &'a MeasureArgs,
+    /// Whether answers and errors are printed as JSON.
+    json: bool,
     options: ConnectOptions,
     session: Option<Session>,
     /// The part of the session's cost already reported with earlier answers.
@@ -157,7 +161,7 @@ impl Runner<'_> {
         if direction == Direction::Reverse {
             measurement = measurement.brief(LONGEST_REVERSE_STREAM);
         }
-        let progress = progress(self.args);
+        let progress = progress(self.args, self.json);
         let mut stamps = (None, None);
         let mut broken = None;
         while !self.interrupted.load(Ordering::Relaxed) {
@@ -252,10 +256,10 @@ impl Runner<'_> {
         self.shown = true;
         if let Some(watch) = &mut self.watch {
             drawn(watch.show(context, answer))?;
-        } else if self.args.json {
-            print_line(&serde_json::to_string(&stamped(Line::new(context, answer)))?)?;
+        } else if self.json {
+            print_line(&serde_json::to_string(&stamped(report::line(context, answer)))?)?;
         } else if self.args.csv {
-            print_line(&report::csv_row(&Line::new(context, answer)))?;
+            print_line(&report::csv_row(&report::line(context, answer)))?;
         } else {
             print_line(report::human(context, answer).trim_end())?;
         }
@@ -264,7 +268,7 @@ impl Runner<'_> {
 
     /// Prints why one measurement of a series failed.
     fn report(&mut self, failed: &Failed) -> Result<(), Failed> {
-        if self.args.json {
+        if self.json {
             let text = anyhow::anyhow!("{failed}");
             return print_line(&Failed::new(failed.code, text).at_host(&self.args.host.name).to_json());
         }
@@ -340,8 +344,8 @@ fn stream(
 }
 
 /// Returns a progress line, hidden unless on a terminal.
-fn progress(args: &MeasureArgs) -> ProgressBar {
-    if args.json || args.csv || args.watch || !std::io::stderr().is_terminal() {
+fn progress(args: &MeasureArgs, json: bool) -> ProgressBar {
+    if json || args.csv || args.watch || !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }
     let bar = ProgressBar::new_spinner();

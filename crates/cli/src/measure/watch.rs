@@ -6,7 +6,8 @@ use console::Term;
 use headway_core::measure::Answer;
 use headway_core::{Instant, Rate};
 
-use super::report::{Context, Direction};
+use super::report::Context;
+use headway_program::lines::Direction;
 
 /// Number of answers in the chart, one per column.
 const COLUMNS: usize = 60;

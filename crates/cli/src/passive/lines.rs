@@ -7,8 +7,8 @@ use headway_record::quoted;
 use serde_json::{Map, Value, json};
 
 use super::names::Names;
-use crate::build::BUILD;
-use crate::time::rfc3339;
+use headway_program::build::BUILD;
+use headway_program::time::rfc3339;
 
 /// The column names of `--csv`, in the order of [`csv_row`].
 pub(super) const CSV_HEADER: &str = "at_unix_ns,direction,peer,flows,rate_bps,rtt_us,capacity_bps,free_bps,\

@@ -5,7 +5,7 @@ use headway_capture::{PathRow, Tracker};
 
 use super::names::Names;
 use super::table::{COLUMNS, path_cells, summary};
-use crate::out::escape_controls;
+use headway_program::out::escape_controls;
 
 /// Size of a terminal that does not tell it.
 const SIZE: (u16, u16) = (24, 80);

@@ -61,9 +61,6 @@ pub(crate) struct PassiveArgs {
     /// Replace addresses by names such as `network-1`, the same ones in all outputs, to share results.
     #[arg(long)]
     hide_addresses: bool,
-    /// Print one JSON object at the end, with the units in the keys; before that one per interval when live.
-    #[arg(long)]
-    json: bool,
     /// Write a row for every path and interval to this CSV file.
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
@@ -149,10 +146,6 @@ Examples:
   headway passive capture.pcap --json | jq '.paths[] | {peer, free_bps}'";
 
 impl PassiveArgs {
-    pub(crate) fn json(&self) -> bool {
-        self.json
-    }
-
     /// Returns the settings of the tracker; `nic` is what the interface says.
     fn options(&self, nic: Option<Rate>) -> Options {
         let defaults = Options::default();

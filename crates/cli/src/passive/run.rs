@@ -14,15 +14,15 @@ use super::names::Names;
 use super::page::History;
 use super::source::{Failure, Source, Step, is_over};
 use super::{PassiveArgs, lines, notes, page, table};
-use crate::exit::{Code, Failed};
-use crate::out::{self, print_error, print_line};
 use crate::output_file::{self, OutputFile};
-use crate::progress::Progress;
+use headway_program::exit::{Code, Failed};
+use headway_program::progress::Progress;
+use headway_program::{out, print_error, print_line};
 
 /// Files longer than this get a progress bar, bytes.
 const LONG: u64 = 64 << 20;
 
-pub(crate) fn run(args: &PassiveArgs) -> Result<(), Failed> {
+pub(crate) fn run(args: &PassiveArgs, json: bool) -> Result<(), Failed> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         // The second signal ends the program at once.
@@ -46,11 +46,12 @@ pub(crate) fn run(args: &PassiveArgs) -> Result<(), Failed> {
     }
     let session = Session {
         args,
+        json,
         names: Names::new(args.hide_addresses),
         history: args.report.is_some().then(History::default),
         csv,
         report,
-        screen: Screen::new(source.is_live() && !args.json),
+        screen: Screen::new(source.is_live() && !json),
         source,
         tracker,
         stop,
@@ -61,6 +62,7 @@ pub(crate) fn run(args: &PassiveArgs) -> Result<(), Failed> {
 /// A run of the command.
 struct Session<'a> {
     args: &'a PassiveArgs,
+    json: bool,
     source: Source,
     tracker: Tracker,
     names: Names,
@@ -161,7 +163,7 @@ impl Session<'_> {
         }
         if self.source.is_live() {
             let drops = self.source.drops();
-            if self.args.json {
+            if self.json {
                 print_line!("{}", lines::interval(at, &rows, drops, &mut self.names));
             } else {
                 let size = self.screen.size();
@@ -177,7 +179,7 @@ impl Session<'_> {
         let notes = notes::all(&self.tracker, drops, failures, self.args);
         let paths = self.tracker.paths();
         let flows = if self.args.per_flow { self.tracker.flows() } else { Vec::new() };
-        if self.args.json {
+        if self.json {
             let flows = self.args.per_flow.then_some(&flows[..]);
             let result = lines::result(&self.tracker, &paths, flows, drops, &notes, &mut self.names);
             print_line!("{result}");
@@ -193,7 +195,7 @@ impl Session<'_> {
             if let Some(report) = &mut self.report {
                 report.write(&html)?;
             }
-            if !self.args.json {
+            if !self.json {
                 print_error!("The report is in {}.", path.display());
             }
         }

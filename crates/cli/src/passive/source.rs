@@ -11,7 +11,7 @@ use headway_capture::{FileError, Live, Next, ReadError, Reader, Several, Tracker
 use headway_core::{Duration as Span, Rate};
 
 use super::PassiveArgs;
-use crate::exit::Failed;
+use headway_program::exit::Failed;
 
 /// Longest wait for packets before the caller can do something else.
 const WAIT: Duration = Duration::from_millis(100);

@@ -5,7 +5,7 @@ use headway_core::estimate::sabes::Anomalies;
 use headway_core::{Bytes, Duration, Rate};
 
 use super::names::Names;
-use crate::run::table::table;
+use headway_program::table::table;
 
 /// Columns of paths.
 pub(super) const COLUMNS: [&str; 7] = ["path", "flows", "rate", "RTT", "capacity", "free", "limited by"];

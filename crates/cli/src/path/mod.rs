@@ -2,7 +2,7 @@
 
 mod figure;
 mod pairs;
-pub(crate) mod report;
+mod report;
 mod run;
 
 use std::path::PathBuf;
@@ -16,11 +16,11 @@ use crate::connection::ConnectionArgs;
 use crate::host::Host;
 use crate::limits::Least;
 
-use crate::exit::Failed;
+use headway_program::exit::Failed;
 
 /// Measures the path and prints the answer.
-pub(crate) fn run(args: &PathArgs) -> Result<(), Failed> {
-    args.check().and_then(|()| run::run(args)).map_err(|failed| failed.at_host(&args.host.name))
+pub(crate) fn run(args: &PathArgs, json: bool) -> Result<(), Failed> {
+    args.check().and_then(|()| run::run(args, json)).map_err(|failed| failed.at_host(&args.host.name))
 }
 
 /// Finds the narrow link of the path to HOST, where `headway serve` must run: its capacity and its hop.
@@ -59,9 +59,6 @@ pub(crate) struct PathArgs {
     /// What carries pairs and trains to the server.
     #[arg(long, value_enum, default_value_t, value_name = "BY")]
     carrier: By,
-    /// Print one JSON object, with the units in the keys.
-    #[arg(long)]
-    json: bool,
     /// Write a figure: delays of pairs over their rates, and rates of trains over hops.
     #[arg(long, value_name = "FILE.svg")]
     report: Option<PathBuf>,
@@ -103,7 +100,7 @@ Examples:
 
 /// Exit codes and examples.
 static AFTER_LONG_HELP: std::sync::LazyLock<String> =
-    std::sync::LazyLock::new(|| format!("{}\n\n{EXAMPLES}", crate::exit::HELP));
+    std::sync::LazyLock::new(|| format!("{}\n\n{EXAMPLES}", headway_program::exit::HELP));
 
 /// Default limits of an answer, and those with `--tight` and with `--all`.
 const BUDGET: Bytes = Bytes::new(3_000_000);
@@ -126,11 +123,6 @@ const LITERAL_GAMMA: f64 = 0.2;
 const STEP_GAMMA: f64 = 0.15;
 
 impl PathArgs {
-    /// Whether errors must be printed as JSON, too.
-    pub(crate) fn json(&self) -> bool {
-        self.json
-    }
-
     /// Refuses limits below which no path gives an answer, before anything is sent.
     fn check(&self) -> Result<(), Failed> {
         Least { budget: LEAST_BUDGET, duration: LEAST_TIME }.check(self.budget, self.duration)

@@ -9,7 +9,7 @@ use headway_core::estimate::ppdd::Capacity;
 use headway_core::locate::{Answer, MOST_HOPS, Node, Refused};
 use headway_core::{Bytes, Duration};
 use headway_net::Carrier;
-use serde::{Deserialize, Serialize};
+use headway_program::lines::{GroupLine, HopLine, MemberLine, PathLine};
 
 /// Everything known about a measurement except its answer.
 #[derive(Clone, Debug)]
@@ -28,144 +28,65 @@ pub(crate) struct Context {
     pub(crate) interrupted: bool,
 }
 
-/// The result with units in the keys. Rates count all bytes on the wire.
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Line {
-    /// Always `path`; for errors it is `error`.
-    r#type: String,
-    host: String,
-    pub(crate) hops: Vec<HopLine>,
-    /// Capacity of the narrow link; absent if it is unclear.
-    pub(crate) capacity_bps: Option<u64>,
-    /// The range of 90 % of the estimates from resampled pairs, and the share of these estimates within 3 % of that from
-    /// all pairs.
-    capacity_low_bps: Option<u64>,
-    capacity_high_bps: Option<u64>,
-    capacity_confidence: Option<f64>,
-    /// Pairs with a rate near the capacity, and all usable ones.
-    pairs_selected: Option<usize>,
-    pairs_usable: Option<usize>,
-    /// The far end of the narrow link; absent if it was not located.
-    pub(crate) narrow_hop: Option<u32>,
-    /// Probability that it is right.
-    narrow_confidence: Option<f64>,
-    /// The reason why it was not located.
-    error: Option<String>,
-    /// The far end of the tight link; absent if it was not wanted or not located.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) tight_hop: Option<u32>,
-    /// Probability that it is right.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    tight_confidence: Option<f64>,
-    /// A rate that overloads it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    tight_below_bps: Option<u64>,
-    /// The reason why it was not located.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    tight_error: Option<String>,
-    groups: Vec<GroupLine>,
-    /// The narrow links of the prefixes of the path, if all capacities were measured.
-    slcs: Vec<MemberLine>,
-    trains_sent: usize,
-    trains_lost: usize,
-    trains_reordered: usize,
-    trains_late: usize,
-    packets_duplicated: usize,
-    pub(crate) probe_bytes: u64,
-    control_bytes: u64,
-    pub(crate) duration_ms: f64,
-    rtt_us: f64,
-    packet_wire_bytes: u64,
-    /// What carried pairs and trains: `udp` or `icmp`.
-    carrier: String,
-    interrupted: bool,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct HopLine {
-    hop: u8,
-    addresses: Vec<IpAddr>,
-    /// Capacity of the narrowest link up to here, where it was measured.
-    prefix_capacity_bps: Option<u64>,
-}
-
-/// Trains whose hidden packets died at one hop.
-#[derive(Debug, Serialize, Deserialize)]
-struct GroupLine {
-    hop: u8,
-    trains: usize,
-    mean_rate_bps: u64,
-    deviation_bps: u64,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-struct MemberLine {
-    hop: u32,
-    capacity_bps: u64,
-}
-
-impl Line {
-    pub(crate) fn new(context: &Context, answer: &Answer) -> Line {
-        let capacity = answer.capacity;
-        let narrow = answer.narrow.as_ref();
-        let tight = answer.tight.as_ref().and_then(|tight| tight.as_ref().ok());
-        let loose = answer.tight.as_ref().and_then(|tight| tight.as_ref().err());
-        Line {
-            r#type: "path".to_owned(),
-            host: context.host.clone(),
-            hops: answer.nodes.iter().map(|node| HopLine::new(context, answer, node)).collect(),
-            capacity_bps: capacity.filter(Capacity::is_clear).map(|capacity| capacity.rate.bps()),
-            capacity_low_bps: capacity.map(|capacity| capacity.low.bps()),
-            capacity_high_bps: capacity.map(|capacity| capacity.high.bps()),
-            capacity_confidence: capacity.map(|capacity| capacity.confidence),
-            pairs_selected: capacity.map(|capacity| capacity.selected),
-            pairs_usable: capacity.map(|capacity| capacity.pairs),
-            narrow_hop: narrow.ok().map(|location| location.hop),
-            narrow_confidence: narrow.ok().map(|location| location.confidence),
-            error: narrow.err().map(|refused| why(context, refused)),
-            tight_hop: tight.map(|tight| tight.hop),
-            tight_confidence: tight.map(|tight| tight.confidence),
-            tight_below_bps: tight.map(|tight| tight.rate.bps()),
-            tight_error: loose.map(|refused| why(context, refused)),
-            groups: answer
-                .groups
-                .iter()
-                .map(|group| GroupLine {
-                    hop: group.hop,
-                    trains: group.trains,
-                    mean_rate_bps: group.rate.bps(),
-                    deviation_bps: group.deviation.bps(),
-                })
-                .collect(),
-            slcs: answer
-                .slcs
-                .iter()
-                .map(|member| MemberLine { hop: member.hop, capacity_bps: member.capacity.bps() })
-                .collect(),
-            trains_sent: answer.trains,
-            trains_lost: answer.dropped.lost,
-            trains_reordered: answer.dropped.reordered,
-            trains_late: answer.dropped.late,
-            packets_duplicated: answer.duplicates,
-            probe_bytes: context.probes.get(),
-            control_bytes: context.control.get(),
-            duration_ms: context.time.ms(),
-            rtt_us: context.rtt.us(),
-            packet_wire_bytes: context.packet.get(),
-            carrier: if context.carrier == Carrier::Icmp { "icmp" } else { "udp" }.to_owned(),
-            interrupted: context.interrupted,
-        }
+/// Returns the result as `--json` prints it.
+pub(super) fn line(context: &Context, answer: &Answer) -> PathLine {
+    let capacity = answer.capacity;
+    let narrow = answer.narrow.as_ref();
+    let tight = answer.tight.as_ref().and_then(|tight| tight.as_ref().ok());
+    let loose = answer.tight.as_ref().and_then(|tight| tight.as_ref().err());
+    PathLine {
+        r#type: "path".to_owned(),
+        host: context.host.clone(),
+        hops: answer.nodes.iter().map(|node| hop(context, answer, node)).collect(),
+        capacity_bps: capacity.filter(Capacity::is_clear).map(|capacity| capacity.rate.bps()),
+        capacity_low_bps: capacity.map(|capacity| capacity.low.bps()),
+        capacity_high_bps: capacity.map(|capacity| capacity.high.bps()),
+        capacity_confidence: capacity.map(|capacity| capacity.confidence),
+        pairs_selected: capacity.map(|capacity| capacity.selected),
+        pairs_usable: capacity.map(|capacity| capacity.pairs),
+        narrow_hop: narrow.ok().map(|location| location.hop),
+        narrow_confidence: narrow.ok().map(|location| location.confidence),
+        error: narrow.err().map(|refused| why(context, refused)),
+        tight_hop: tight.map(|tight| tight.hop),
+        tight_confidence: tight.map(|tight| tight.confidence),
+        tight_below_bps: tight.map(|tight| tight.rate.bps()),
+        tight_error: loose.map(|refused| why(context, refused)),
+        groups: answer
+            .groups
+            .iter()
+            .map(|group| GroupLine {
+                hop: group.hop,
+                trains: group.trains,
+                mean_rate_bps: group.rate.bps(),
+                deviation_bps: group.deviation.bps(),
+            })
+            .collect(),
+        slcs: answer
+            .slcs
+            .iter()
+            .map(|member| MemberLine { hop: member.hop, capacity_bps: member.capacity.bps() })
+            .collect(),
+        trains_sent: answer.trains,
+        trains_lost: answer.dropped.lost,
+        trains_reordered: answer.dropped.reordered,
+        trains_late: answer.dropped.late,
+        packets_duplicated: answer.duplicates,
+        probe_bytes: context.probes.get(),
+        control_bytes: context.control.get(),
+        duration_ms: context.time.ms(),
+        rtt_us: context.rtt.us(),
+        packet_wire_bytes: context.packet.get(),
+        carrier: if context.carrier == Carrier::Icmp { "icmp" } else { "udp" }.to_owned(),
+        interrupted: context.interrupted,
     }
 }
 
-impl HopLine {
-    fn new(context: &Context, answer: &Answer, node: &Node) -> HopLine {
-        let measured = node.prefix.as_ref().and_then(|prefix| prefix.as_ref().ok());
-        HopLine {
-            hop: node.hop,
-            addresses: addresses(context, answer, node),
-            prefix_capacity_bps: measured.map(|capacity| capacity.bps()),
-        }
+fn hop(context: &Context, answer: &Answer, node: &Node) -> HopLine {
+    let measured = node.prefix.as_ref().and_then(|prefix| prefix.as_ref().ok());
+    HopLine {
+        hop: node.hop,
+        addresses: addresses(context, answer, node),
+        prefix_capacity_bps: measured.map(|capacity| capacity.bps()),
     }
 }
 

@@ -8,15 +8,15 @@ use headway_core::{Bytes, Duration, Instant, Refusal};
 use headway_net::{ConnectOptions, NetError, Session, StampSource, TrainOutcome};
 
 use super::pairs::PairWriter;
-use super::report::{Context, Line, human, why};
+use super::report::{Context, human, line, why};
 use super::{PathArgs, figure};
-use crate::build::stamped;
 use crate::connection::{net_failure, stop_on_signals};
-use crate::exit::{Code, Failed};
-use crate::out::print_line;
 use crate::output_file::OutputFile;
-use crate::progress::Progress;
-use crate::time::now;
+use headway_program::build::stamped;
+use headway_program::exit::{Code, Failed};
+use headway_program::print_line;
+use headway_program::progress::Progress;
+use headway_program::time::now;
 
 /// Largest packet of pairs and trains, on the wire: larger ones may be fragmented or dropped on later links.
 const LARGEST: Bytes = Bytes::new(1538);
@@ -30,7 +30,7 @@ const QUANTUM: Duration = Duration::from_us(5);
 /// Steps of the progress bar.
 const STEPS: u64 = 100;
 
-pub(super) fn run(args: &PathArgs) -> Result<(), Failed> {
+pub(super) fn run(args: &PathArgs, json: bool) -> Result<(), Failed> {
     let interrupted = Arc::new(AtomicBool::new(false));
     stop_on_signals(&interrupted)?;
     let options = ConnectOptions {
@@ -58,8 +58,8 @@ pub(super) fn run(args: &PathArgs) -> Result<(), Failed> {
         carrier: options.carrier,
         interrupted: interrupted.load(Ordering::Relaxed),
     };
-    if args.json {
-        print_line!("{}", serde_json::to_string(&stamped(Line::new(&context, &answer)))?);
+    if json {
+        print_line!("{}", serde_json::to_string(&stamped(line(&context, &answer)))?);
     } else {
         print_line!("{}", human(&context, &answer).trim_end());
     }

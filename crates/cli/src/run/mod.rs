@@ -1,29 +1,23 @@
 //! `headway run`: runs a scenario in the simulator, on the Linux stack in virtual time, or in a lab.
 
-pub(crate) mod table;
+mod table;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use anyhow::Context as _;
 use clap::Args;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
 use headway_core::control::Kind;
 use headway_core::{Bytes, Duration};
 use headway_record::spread;
 use headway_scenario::{Change, MAX_DILATION, Scenario};
 use headway_uml::network::RunOptions;
-use headway_worlds::{
-    Cancellation, Event, Folder, Manifest, Options, Outcome, Report, STEPS, UmlOptions, World,
-};
+use headway_worlds::{Folder, Manifest, Options, Outcome, UmlOptions, World};
 
-use crate::build::{BUILD, stamped};
-use crate::exit::{Code, Failed};
-use crate::out::{print_error, print_line};
-use crate::progress::Progress;
-use crate::uml::Building;
+use headway_program::build::{BUILD, stamped};
+use headway_program::exit::{Code, Failed};
+use headway_program::print_line;
+use headway_program::runs::{self, interruption, reporter};
 
 /// The long help of `--controller`, with a list of all controllers.
 fn controllers() -> String {
@@ -56,7 +50,7 @@ pub(crate) struct RunArgs {
     /// Scenario file (TOML).
     file: PathBuf,
     /// World to run in.
-    #[arg(long, value_parser = world(), ignore_case = true, value_name = "WORLD")]
+    #[arg(long, value_parser = runs::world(), ignore_case = true, value_name = "WORLD")]
     on: World,
     /// Seed of all random numbers [default: the seed in the file].
     #[arg(long, value_name = "N")]
@@ -98,33 +92,9 @@ pub(crate) struct RunArgs {
     /// Folder for the results [default: `results/NAME-WORLD`].
     #[arg(long, value_name = "DIR")]
     output: Option<PathBuf>,
-    /// Print the summary as JSON instead of tables.
-    #[arg(long)]
-    json: bool,
     /// Write into the folder even if it contains other files.
     #[arg(long)]
     force: bool,
-}
-
-/// Runs one end of the flows in a lab: a hidden command that runs in a node, sends or receives, and reports.
-#[derive(Args, Debug)]
-pub(crate) struct EndpointArgs {}
-
-pub(crate) fn endpoint(_args: &EndpointArgs) -> Result<(), Failed> {
-    Ok(headway_worlds::endpoint()?)
-}
-
-/// Runs the guest program inside a kernel started by `headway run --on uml`.
-#[derive(Args, Debug)]
-pub(crate) struct GuestArgs {}
-
-pub(crate) fn guest(_args: &GuestArgs) -> Result<(), Failed> {
-    Ok(headway_worlds::guest()?)
-}
-
-/// Parses the name of a world.
-pub(crate) fn world() -> impl TypedValueParser<Value = World> {
-    PossibleValuesParser::new(World::ALL.map(World::name)).try_map(|name| name.parse::<World>())
 }
 
 impl RunArgs {
@@ -146,13 +116,9 @@ impl RunArgs {
         let set = [self.set.clone(), others].concat();
         Ok((Scenario::parse(text, &self.file, &set)?, set))
     }
-
-    pub(crate) fn json(&self) -> bool {
-        self.json
-    }
 }
 
-pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failed> {
+pub(crate) fn run(args: &RunArgs, json: bool) -> Result<ExitCode, Failed> {
     let text = headway_input::text(&args.file, headway_input::SCENARIO)
         .with_context(|| format!("cannot read {}", args.file.display()))?;
     let (scenario, set) = args.scenario(&text)?;
@@ -183,7 +149,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failed> {
         build: BUILD,
     };
     folder.write(&manifest, &outcomes, partial)?;
-    print(args, &outcomes, &path)?;
+    print(args, json, &outcomes, &path)?;
     let failed = outcomes.iter().any(|run| run.failures().next().is_some());
     Ok(match (partial, failed) {
         (true, _) => Code::Interrupted.into(),
@@ -192,9 +158,9 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failed> {
     })
 }
 
-fn print(args: &RunArgs, outcomes: &[Outcome], path: &Path) -> anyhow::Result<()> {
+fn print(args: &RunArgs, json: bool, outcomes: &[Outcome], path: &Path) -> anyhow::Result<()> {
     let summaries: Vec<_> = outcomes.iter().map(|run| run.results.summary.clone()).collect();
-    if args.json {
+    if json {
         let value = match &summaries[..] {
             [one] if args.repeat == 1 => serde_json::to_value(stamped(one))?,
             all => serde_json::json!({ "build": BUILD, "runs": all, "spread": spread(all) }),
@@ -224,28 +190,4 @@ fn print(args: &RunArgs, outcomes: &[Outcome], path: &Path) -> anyhow::Result<()
     }
     print_line!("results: {}", path.display());
     Ok(())
-}
-
-/// Shows the progress of `runs` runs, and of the kernel's build if one is necessary.
-pub(crate) fn reporter(runs: u64) -> Box<Report<'static>> {
-    let progress = Progress::new(STEPS * runs);
-    let building = Building::default();
-    Box::new(move |event| match event {
-        Event::Started(what) => progress.show_activity(what.to_owned()),
-        Event::Advanced(steps) => progress.advance(steps),
-        Event::Building(now) => building.show(now),
-        Event::Retrying(reason) => print_error!("repeated, because {reason}"),
-        _ => {}
-    })
-}
-
-/// Returns a token that SIGINT or SIGTERM cancels; a second signal ends the program at once.
-pub(crate) fn interruption() -> anyhow::Result<Cancellation> {
-    let interrupted = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        let code = i32::from(Code::Interrupted.number());
-        signal_hook::flag::register_conditional_shutdown(signal, code, Arc::clone(&interrupted))?;
-        signal_hook::flag::register(signal, Arc::clone(&interrupted))?;
-    }
-    Ok(interrupted.into())
 }

@@ -1,6 +1,7 @@
 //! Summaries as tables for the terminal.
 
-use comfy_table::{Cell, CellAlignment, Table, presets};
+use comfy_table::Table;
+use headway_program::table::table;
 use headway_record::{Spread, Summary};
 use headway_worlds::rows::{
     COMPLETION_COLUMNS, FLOW_COLUMNS, LINK_COLUMNS, MEASURE_COLUMNS, PROGRAM_COLUMNS, TRAFFIC_COLUMNS,
@@ -8,25 +9,8 @@ use headway_worlds::rows::{
     traffic_rows, wire_rows,
 };
 
-/// Formats a table; the first column holds text, the others numbers.
-pub(crate) fn table(
-    header: impl IntoIterator<Item: Into<Cell>>,
-    rows: impl IntoIterator<Item: IntoIterator<Item = String>>,
-) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::UTF8_HORIZONTAL_ONLY);
-    table.set_header(header);
-    for row in rows {
-        table.add_row(row.into_iter().enumerate().map(|(column, text)| {
-            let side = if column == 0 { CellAlignment::Left } else { CellAlignment::Right };
-            Cell::new(text).set_alignment(side)
-        }));
-    }
-    table
-}
-
 /// Formats the summary of a run.
-pub(crate) fn summary(summary: &Summary) -> String {
+pub(super) fn summary(summary: &Summary) -> String {
     let seconds = summary.measured_ns as f64 / 1e9;
     let mut text =
         format!("{} on {}, seed {}, {seconds:.1} s counted\n", summary.scenario, summary.world, summary.seed);
@@ -55,7 +39,7 @@ pub(crate) fn summary(summary: &Summary) -> String {
 }
 
 /// Formats the main metrics over several seeds.
-pub(crate) fn spread(spreads: &[Spread]) -> Table {
+pub(super) fn spread(spreads: &[Spread]) -> Table {
     let number = |value: f64| if value.abs() < 10.0 { format!("{value:.4}") } else { format!("{value:.0}") };
     let rows = spreads
         .iter()

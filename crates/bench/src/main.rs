@@ -1,0 +1,58 @@
+//! The `headway-bench` program, for developers and readers of the papers: only argument parsing and printing.
+
+// These macros panic when standard output is closed; `headway_program::out` has replacements.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
+mod accuracy;
+mod calc;
+mod compare;
+mod repro;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use headway_program::build::BUILD;
+use headway_program::exit::{self, Failed};
+use headway_program::helper;
+
+/// Judges Headway: its accuracy, published experiments beside their numbers, and its worlds beside each other.
+#[derive(Debug, Parser)]
+#[command(name = "headway-bench", version = BUILD)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+    /// Print JSON instead of text, with the units in the keys, and errors too.
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Accuracy(accuracy::AccuracyArgs),
+    Compare(compare::CompareArgs),
+    Repro(repro::ReproArgs),
+    Calc(calc::CalcArgs),
+}
+
+fn main() -> ExitCode {
+    if let Some(code) = helper::run() {
+        return code;
+    }
+    match exit::parse::<Cli>("headway-bench") {
+        Ok(cli) => exit::end("headway-bench", cli.json, run(&cli.command, cli.json)),
+        Err(code) => code,
+    }
+}
+
+fn run(command: &Command, json: bool) -> Result<ExitCode, Failed> {
+    if json && matches!(command, Command::Accuracy(args) if !args.has_json()) {
+        return Err(Failed::no_json());
+    }
+    match command {
+        Command::Accuracy(args) => return accuracy::run(args, json),
+        Command::Compare(args) => return compare::run(args, json),
+        Command::Repro(args) => repro::run(args, json)?,
+        Command::Calc(args) => calc::run(args, json)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
