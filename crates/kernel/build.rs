@@ -10,8 +10,8 @@ const SOURCES: [&str; 8] = [
     "bpf/ls_dctcp",
     "bpf/hw_reno",
     "bpf/hw_dctcp",
-    "bpf/hw_xcp",
-    "bpf/hw_rcp",
+    "bpf/xcp",
+    "bpf/rcp",
     "tests/bpf/link",
     "tests/bpf/zero",
 ];

@@ -51,7 +51,7 @@ fn guests_that_panic_hang_or_run_out_of_memory_are_ended_with_their_last_words()
     for (body, words) in trials {
         let run = Try::new(MIXED);
         let folder = module(&run, body);
-        let output = run.run("out", &["--patience", "5 s", "--module", folder.to_str().unwrap()]);
+        let output = run.run("out", &["--stall-timeout", "5 s", "--module", folder.to_str().unwrap()]);
         let errors = String::from_utf8_lossy(&output.stderr);
         assert!(!output.status.success() && errors.contains(words), "{body}: {errors}");
     }

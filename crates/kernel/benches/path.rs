@@ -70,7 +70,7 @@ fn ends(path: &Path) {
             times.push(with_headers(path, controller));
         }
     }
-    let names = ["reno", "reno in single segments", "hw_xcp", "hw_rcp"];
+    let names = ["reno", "reno in single segments", "xcp", "rcp"];
     let single = median(times[1].clone());
     for (name, mut times) in names.into_iter().zip(times) {
         times.sort_by(f64::total_cmp);

@@ -45,8 +45,8 @@ impl Controller {
             Controller::LsDctcp => "ls_dctcp",
             Controller::HwReno => "hw_reno",
             Controller::HwDctcp => "hw_dctcp",
-            Controller::Xcp => "hw_xcp",
-            Controller::Rcp => "hw_rcp",
+            Controller::Xcp => "xcp",
+            Controller::Rcp => "rcp",
         }
     }
 
@@ -84,8 +84,8 @@ impl Controller {
             Controller::LsDctcp => include_bytes!(concat!(env!("OUT_DIR"), "/ls_dctcp.bpf.o")),
             Controller::HwReno => include_bytes!(concat!(env!("OUT_DIR"), "/hw_reno.bpf.o")),
             Controller::HwDctcp => include_bytes!(concat!(env!("OUT_DIR"), "/hw_dctcp.bpf.o")),
-            Controller::Xcp => include_bytes!(concat!(env!("OUT_DIR"), "/hw_xcp.bpf.o")),
-            Controller::Rcp => include_bytes!(concat!(env!("OUT_DIR"), "/hw_rcp.bpf.o")),
+            Controller::Xcp => include_bytes!(concat!(env!("OUT_DIR"), "/xcp.bpf.o")),
+            Controller::Rcp => include_bytes!(concat!(env!("OUT_DIR"), "/rcp.bpf.o")),
         }
     }
 }
@@ -168,6 +168,18 @@ impl Default for EndOptions {
             yields: false,
             carrier: Carrier::Protocol,
             kind: 253,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_controller_is_registered_under_the_name_of_its_command() {
+        for controller in Controller::ALL {
+            assert_eq!(controller.name(), controller.command().replace('-', "_"));
         }
     }
 }

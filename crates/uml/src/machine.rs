@@ -96,7 +96,7 @@ pub struct Machine {
     /// Seed of the kernel's random numbers.
     pub seed: u64,
     /// How long virtual time may stand still before the guest counts as hung, in real time.
-    pub patience: Span,
+    pub stall_timeout: Span,
     /// Whether the kernel checks itself; a finding then ends the run.
     pub checks: bool,
 }
@@ -144,9 +144,13 @@ impl Machine {
             if found || interrupted.load(Ordering::Relaxed) {
                 break None;
             }
-            if last.1.elapsed() > self.patience {
+            if last.1.elapsed() > self.stall_timeout {
                 let tail = guest.end();
-                return Err(GuestError::Hung { at: last.0.unwrap_or_default(), waited: self.patience, tail });
+                return Err(GuestError::Hung {
+                    at: last.0.unwrap_or_default(),
+                    waited: self.stall_timeout,
+                    tail,
+                });
             }
             thread::sleep(TICK);
         };
@@ -311,7 +315,7 @@ mod tests {
             arguments: Vec::new(),
             memory: Bytes::new(1 << 28),
             seed: 1,
-            patience: Span::from_millis(300),
+            stall_timeout: Span::from_millis(300),
             checks,
         };
         let plan = Plan {

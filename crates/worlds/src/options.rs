@@ -94,15 +94,20 @@ pub struct UmlOptions {
     pub debug: bool,
     /// Offloads and captures.
     pub run: RunOptions,
-    /// Timeout, in real time, for virtual time to advance.
-    pub patience: Span,
+    /// How long virtual time may stand still, in real time, before the run is aborted.
+    pub stall_timeout: Span,
 }
 
-/// Default timeout, in real time, for virtual time to advance.
-const HANG_TIMEOUT: Span = Span::from_secs(120);
+/// Default of [`UmlOptions::stall_timeout`].
+const STALL_TIMEOUT: Span = Span::from_secs(120);
 
 impl Default for UmlOptions {
     fn default() -> UmlOptions {
-        UmlOptions { modules: Vec::new(), debug: false, run: RunOptions::default(), patience: HANG_TIMEOUT }
+        UmlOptions {
+            modules: Vec::new(),
+            debug: false,
+            run: RunOptions::default(),
+            stall_timeout: STALL_TIMEOUT,
+        }
     }
 }

@@ -84,8 +84,8 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     debug: bool,
     /// With --on uml: abort if virtual time stands still for this long in real time [default: 2 min].
-    #[arg(long, value_name = "TIME")]
-    patience: Option<Duration>,
+    #[arg(long, alias = "patience", value_name = "TIME")]
+    stall_timeout: Option<Duration>,
     /// Use this congestion controller for all flows, and set their ECN mode to match.
     #[arg(long, value_name = "NAME", long_help = controllers())]
     controller: Option<String>,
@@ -104,7 +104,7 @@ impl RunArgs {
             modules: self.module.clone(),
             debug: self.debug,
             run: RunOptions { offloads: self.offloads, capture: self.pcap },
-            patience: self.patience.map_or(default.patience, Duration::to_std),
+            stall_timeout: self.stall_timeout.map_or(default.stall_timeout, Duration::to_std),
         }
     }
 
@@ -190,4 +190,26 @@ fn print(args: &RunArgs, json: bool, outcomes: &[Outcome], path: &Path) -> anyho
     }
     print_line!("results: {}", path.display());
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Alone {
+        #[command(flatten)]
+        args: RunArgs,
+    }
+
+    #[test]
+    fn the_stall_timeout_has_its_earlier_spelling_too() {
+        for spelling in ["--stall-timeout", "--patience"] {
+            let words = ["run", "x.toml", "--on", "uml", spelling, "5 s"];
+            let parsed = Alone::try_parse_from(words).map(|alone| alone.args.uml().stall_timeout.as_secs());
+            assert_eq!(parsed.ok(), Some(5), "{spelling}");
+        }
+    }
 }

@@ -117,7 +117,7 @@ impl<'a> Prepared<'a> {
             arguments: vec![GUEST.to_owned()],
             memory: network::memory(self.scenario),
             seed,
-            patience: self.options.uml.patience,
+            stall_timeout: self.options.uml.stall_timeout,
             checks: self.options.uml.debug,
         };
         let report = machine.run(&plan, self.options.cancellation.flag(), |at| {

@@ -6,4 +6,4 @@
 #include "end_option.bpf.h"
 #include "end_control.bpf.h"
 
-END_CONTROLLER(hw_xcp);
+END_CONTROLLER(xcp);
