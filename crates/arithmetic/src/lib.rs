@@ -2,6 +2,26 @@
 //!
 //! The headers compile as BPF, in a kernel module and here, and use no kernel types. Windows in bytes are in Q9,
 //! that is with nine fraction bits.
+//!
+//! # What the headers are
+//!
+//! Code that has to run in a kernel is C. The headers in `arithmetic/c` use no kernel types, only loops with constant
+//! bounds, and no signed 64-bit division. Clang compiles them to BPF (`kernel/bpf`), the kernel's build into the module
+//! `headway_ls` and others, and the C compiler into the simulator, so all three run the same code. State and ACK are
+//! plain structures. Sequence numbers may count bytes or segments, so none of the three callers converts anything. Only
+//! the tests of the headers use double precision.
+//!
+//! `ls_aimd.h` is LS-AIMD. `rapid.h` is the sender of TCP Rapid; its denoising and its estimates equal those of `core`
+//! to the bit (`core/tests/rapid.rs`). Both exist because the streams of measurements may be longer than the 192
+//! packets of `rapid.h`, and `core` also shows what each pass does.
+//!
+//! `explicit_end.h` is what XCP senders and RCP write into the header and what becomes of their window, for BPF, the
+//! module `headway_end` and the simulator; for the first two also the window in whole segments, the pace, the RTT and
+//! the restart after an idle period. `explicit_wire.h` finds the header in packets, for modules; its tests feed it
+//! random bytes. `explicit.h` is a queue of an explicit router: XCP, RCP and their variants. It holds no packets and
+//! has no clock: its owner reports arrivals and departures and runs what is due. Its rates and queues have 16 fraction
+//! bits and products 128 bits (`wide.h`), because at 10 Gb/s the time between packets has only nine bits in the header.
+//! `arithmetic/tests/explicit` holds it against double precision.
 
 pub mod explicit;
 mod ls_aimd;

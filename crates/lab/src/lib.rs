@@ -12,6 +12,40 @@
 //!
 //! Nodes with several links are routers: their kernels forward packets, count down hop limits and answer those that
 //! expire.
+//!
+//! # How it works
+//!
+//! - **A link is arithmetic.** Asked about a packet when it arrives, it returns the departure time and whether the
+//!   packet is marked. Only disciplines that judge departures (CoDel, explicit routers, classes) make packets wait for
+//!   their turn; the emulator wakes up for that, and for the end of jitter, as it does for releases. It does not wake
+//!   up for cross traffic alone: whatever happens next judges those that fell due, with their own times.
+//! - **Routers on real packets are queues as in the simulator.** A link direction looks for a congestion header only if
+//!   its queue reads one. The link passes it to the discipline, on arrival and at the packet's turn, and returns what
+//!   to write into the frame. A queue that becomes another router keeps the control block, so a switch of the protocol
+//!   is one change of parameters. Packets that wait have the number of their frame, because classes do not send them in
+//!   order of arrival. Only where a router checks flows, the link direction numbers them, by a hash of addresses and
+//!   ports whose key is secret.
+//! - **Offloads are restored by a child process** of `headway router`, which waits for the end of a pipe: so they are
+//!   restored even after `kill -9`. The kernel itself ends the rest with the socket.
+//! - **One thread serves all links.** A link is two link directions between two ports. With several links, epoll tells
+//!   which ports have frames, and a table of times which link direction is due next. Frames of all link directions
+//!   leave in order of time.
+//! - **Routers are kernels.** A node with several links forwards packets in its namespace, and its kernel counts down
+//!   hop limits and sends ICMP errors. A frame that the emulator hands to a router reaches the next port within the
+//!   same system call.
+//! - **Flows have addresses of their own** in a lab of several links. Routing tables only know destinations; a pair of
+//!   addresses per group of flows sends each group along the path of the scenario.
+//! - **Jitter comes before the queue,** which is right for jitter of hosts, that is of any link without a rate. On the
+//!   path of ACKs, where nothing queues, the position does not matter. Jitter of a link with a rate is refused.
+//! - **Time dilation changes the scenario** (`Scenario::dilated`), not the emulator, so every world runs the same slow
+//!   network.
+//! - **The ends of flows are processes.** They open their connections, report that they are ready, and are told when to
+//!   begin, so a busy machine delays a run but does not falsify it.
+//! - **Controllers that the kernel lacks are loaded for one run,** under a name of its own, and removed with it.
+//!
+//! The worlds are verified by closed forms (M/D/1, M/M/1, square-root laws, marking curves), by packet accounting in
+//! random networks, by snapshots of short runs, and by comparison with Linux: with this host's TCP in real time, and
+//! with the stack of Linux 6.12 in virtual time.
 
 pub mod congestion_header;
 pub mod cross;

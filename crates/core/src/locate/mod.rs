@@ -10,6 +10,19 @@
 //! tight      loads whose hidden packets die at some hop, if wanted: at which hop does the path have least to spare?
 //! recheck    a short survey: is it still the same path?
 //! ```
+//!
+//! # How it works
+//!
+//! [`Locator`] is a state machine like that of [`crate::measure`], for `headway path`. It composes the estimators of
+//! pairs (`estimate/ppdd`) and of trains (`estimate/hire`), and adds what a path needs: the number of hops, times
+//! between trains, a budget, and the rules by which it refuses. Its streams are `TrainSchedule`s: packets without gaps
+//! between them, which `net` hands to the kernel in one `sendmmsg` call, each with the TTL it needs as a control
+//! message. The announcement of a stream tells the receiver which packets are hidden, so that they do not count as
+//! lost; hidden packets that arrive are reported apart and show the number of hops. Routers' Time Exceeded messages are
+//! read from the socket's error queue, which needs no privileges, and are believed only if they quote the session's
+//! random number. Servers send no hidden packets. Trains to the server can be carried by ICMP Echo Replies instead of
+//! UDP (`net::protocol::echo`): a raw socket takes the place of the UDP socket at both ends, and `net::envelope` knows
+//! how the two differ.
 
 mod answer;
 mod phases;

@@ -10,6 +10,41 @@
 //! measure      streams near the available bandwidth, until certain, out of budget or out of time
 //! policer      a long train at the end, and further ones once loss sets in after a burst (default method only)
 //! ```
+//!
+//! # How it is divided
+//!
+//! ```text
+//! start-up  ->  capacity  ->  response          (default: two posteriors over single-rate streams, mixed)
+//!                         ->  shaped            (the same behind a token bucket, which every stream exhausts first)
+//!                         ->  policed           (pulses, each of which exhausts the token bucket of a policer)
+//!                         ->  track             (multi-rate methods: p-streams or chirps around the latest estimate)
+//!                         ->  search            (single-rate methods: binary search)
+//! ```
+//!
+//! The modules of `measure/` each answer one question:
+//!
+//! - `phase.rs`: the phases and the transitions between them;
+//! - `jitter.rs`: how much delays vary without queueing. Start-up streams measure it, and every later phase then
+//!   requests longer streams;
+//! - `queue_limit.rs`: how long the path's queue can become, and how much of it a stream may fill;
+//! - `mixture.rs`: two readings of one queue (`estimate/response.rs`: while it was busy, and over whole streams) and
+//!   that of several (`estimate/belief.rs`), mixed by their probabilities. Equal queues in series have no closed form:
+//!   `estimate/series.rs` reads tables that `examples/series_table.rs` computes;
+//! - `busy.rs`: how long streams met a queue, and how much cross traffic they may have missed in that time;
+//! - `change.rs`: whether the available bandwidth changed during the measurement;
+//! - `series.rs`: when the measurements of a series start, and how long each may take;
+//! - `pairs.rs`: where few gaps of the capacity trains are alike, the default method sends packet pairs, which tell the
+//!   capacity instead, if they agree;
+//! - `shaper_search.rs`: where the capacity trains fit into a token bucket, or no start-up stream met a queue, it sends
+//!   longer trains before the method begins or before the answer is "at least";
+//! - `policer_search.rs`: whether loss that sets in after a burst is that of a policer (`estimate/onset.rs` finds the
+//!   packet); `policer_phase.rs` sends the last, long train of every measurement, `policed.rs` measures behind a
+//!   policer. The same train shows shapers with a peak rate (`estimate/bend.rs`);
+//! - `bucket.rs`: the size and fill level of a token bucket, which acts as a queue whose first bytes cause no delay.
+//!   `estimate/knee.rs` finds the packet at which a train exhausts it.
+//!
+//! A `StreamRecord` holds the actual send and receive time of every packet. `net` fills it from kernel timestamps; all
+//! estimators read it. A stream that cannot be used is reported with a `Refusal`, which is counted and shown.
 
 mod answer;
 mod bucket;
