@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * A queue of a router that tells senders their rate: XCP, XCP-b, self-tuning kappa, ErrorS and RCP (J. T. Araujo, Explicit
+ * A queue of an explicit router: XCP, XCP-b, self-tuning kappa, ErrorS and RCP (J. T. Araujo, Explicit
  * congestion control, Porto, 2008).
  *
  * In a nutshell:

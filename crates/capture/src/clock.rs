@@ -3,7 +3,7 @@
 use headway_core::Instant;
 
 /// Largest backward difference that counts as packets out of order and not as a clock step, ns: several queues of a
-/// card are read one after the other, and capture programs write the packets of several interfaces in turns.
+/// NIC are read one after the other, and capture programs write the packets of several interfaces in turns.
 const DISORDER: i64 = 1_000_000_000;
 /// Largest pause after which a time stamp is believed at once, ns; after a longer one the packets behind it decide.
 const PAUSE: i64 = 100_000_000;

@@ -66,13 +66,13 @@ Scenario file; optional keys show their defaults:
   reordering = false       # whether jitter may let packets overtake each other
   buffer = \"1.25 MB\"       # 100 ms at the rate, at least 64 kB; in wire bytes
   queue = { kind = \"step\", threshold = \"30 kB\" }   # drop-tail; red, ramp, step, codel, pie as in docs/simulate.md;
-                           # xcp, rcp and other routers that tell senders their rate as in docs/explicit.md
+                           # xcp, rcp and other explicit routers as in docs/explicit.md
   police = { rate = \"50 Mb/s\", burst = \"30 kB\" }   # none; a policer before the queue, which drops the excess
   loss = 0.0               # probability per packet
   duplicate = 0.0          # probability that a packet arrives twice
   corrupt = 0.0            # probability that a bit is flipped, so that the receiver's checksum is wrong
   ecn = \"keep\"            # or clear: packets arrive without ECN, marks are lost
-  coalesce = \"120 us\"      # none; least time between interrupts of the receiver's card
+  coalesce = \"120 us\"      # none; least time between interrupts of the receiver's NIC
 
   [reverse]                # server -> client: as forward; rate and delay of forward when absent
 

@@ -20,7 +20,7 @@ use support::{PROGRAM, TIMEOUT, text};
 
 const MEGABYTE: usize = 1 << 20;
 
-/// A sender, a kernel router that translates its address, a router that tells senders their rate, and a receiver.
+/// A sender, a kernel router that translates its address, an explicit router, and a receiver.
 const PATH: &str = r#"
 [[link]]
 from = "h1"

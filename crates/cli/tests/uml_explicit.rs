@@ -1,4 +1,4 @@
-//! Routers that tell senders their rate, with the Linux stack at the ends and in the simulator.
+//! Explicit routers, with the Linux stack at the ends and in the simulator.
 //!
 //! Where no kernel has been built, which takes minutes, these tests say so and pass.
 #![allow(clippy::unwrap_used, reason = "a failed assumption is a failed test, also in helpers")]

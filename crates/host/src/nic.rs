@@ -1,4 +1,4 @@
-//! The receiving network card (NIC): interrupt coalescing and the drain of its ring (rapid 2.15).
+//! The receiving NIC: interrupt coalescing and the drain of its ring (rapid 2.15).
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -17,12 +17,12 @@ const REACTION: Duration = Duration::from_us(1);
 const DRAIN: (f64, f64) = (600.0, 1_000.0);
 /// Resolution of the driver's timestamps in nanoseconds (rapid 2.6).
 const RESOLUTION: u64 = 1_000;
-/// Longest interval that an adaptive card respects; above it the card counts frames instead (rapid 2.15, L1811).
+/// Longest interval that an adaptive NIC respects; above it the NIC counts frames instead (rapid 2.15).
 const ADAPTIVE_THRESHOLD: Duration = Duration::from_us(12);
-/// Range of an adaptive card's batch sizes, as a share of its number of frames. The publication only calls the batches
+/// Range of an adaptive NIC's batch sizes, as a share of its number of frames. The publication only calls the batches
 /// irregular, so the range is our choice.
 const ADAPTIVE_BATCH: (f64, f64) = (0.5, 1.5);
-/// After this time an adaptive card interrupts even for fewer frames: the 82599's class for bulk traffic makes 8000
+/// After this time an adaptive NIC interrupts even for fewer frames: the 82599's class for bulk traffic makes 8000
 /// interrupts per second.
 const ADAPTIVE_TIMEOUT: Duration = Duration::from_us(125);
 
@@ -100,7 +100,7 @@ impl<'de> Visitor<'de> for Form {
     }
 }
 
-/// Largest interval between interrupts; real cards allow microseconds up to a few milliseconds.
+/// Largest interval between interrupts; real NICs allow microseconds up to a few milliseconds.
 const MAX_INTERVAL: Duration = Duration::from_ms(1_000);
 
 impl Coalescing {
@@ -131,7 +131,7 @@ fn jitter() -> f64 {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stamp {
-    /// In the card, on arrival: exact.
+    /// In the NIC, on arrival: exact.
     Nic,
     /// When the driver takes the packet out of the ring, in whole microseconds (rapid 2.6).
     Driver,
@@ -147,7 +147,7 @@ pub enum AckStamp {
     /// When the driver hands the segment up, in microseconds (rapid 2.6).
     #[default]
     Driver,
-    /// When the ACK is sent, after the card's whole batch, in microseconds (the variant V3 of rapid 2.25).
+    /// When the ACK is sent, after the NIC's whole batch, in microseconds (the variant V3 of rapid 2.25).
     Ack,
     /// When the ACK is sent, in milliseconds: plain TCP timestamps (V2).
     Ms,
@@ -162,7 +162,7 @@ impl AckStamp {
     }
 }
 
-/// A receiving card and its driver.
+/// A receiving NIC and its driver.
 ///
 /// The caller reports every arrival in order, and calls [`Nic::poll`] at [`Nic::next_event`]. If both happen at the
 /// same time, the arrival comes first.
@@ -187,7 +187,7 @@ enum State {
 }
 
 impl<T> Nic<T> {
-    /// Creates an idle card.
+    /// Creates an idle NIC.
     pub fn new(coalescing: Coalescing, rng: Pcg64Mcg) -> Nic<T> {
         Nic { coalescing, ring: VecDeque::new(), earliest: Instant::ZERO, state: State::Idle, rng }
     }

@@ -18,7 +18,7 @@ const PROGRAMS: [(&str, libbpf_sys::bpf_attach_type); 2] =
 /// An interface whose packets carry the congestion header, until this is dropped.
 ///
 /// The kernel detaches the programs however the process ends. Meanwhile TCP hands the interface single segments, as a buffer
-/// of several would need a header for each, and with complete checksums if its card would not find them.
+/// of several would need a header for each, and with complete checksums if its NIC would not find them.
 #[derive(Debug)]
 pub struct Attached {
     /// As it was before.

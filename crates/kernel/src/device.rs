@@ -19,7 +19,7 @@ pub struct Interface {
     pub index: u32,
     /// The most segments that the kernel hands to it at once (`gso_max_segs`).
     pub segments: u32,
-    /// The features by which its card computes checksums for packets whose IP header announces TCP only; they are off while
+    /// The features by which its NIC computes checksums for packets whose IP header announces TCP only; they are off while
     /// packets carry the congestion header. Named as the kernel names them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checksums: Vec<String>,
@@ -58,7 +58,7 @@ impl Interface {
     }
 
     /// Prepares the interface, which is in this thread's network namespace, for packets with the congestion header: single
-    /// segments, with checksums that the kernel computes unless the card finds them there.
+    /// segments, with checksums that the kernel computes unless the NIC finds them there.
     #[cfg(feature = "bpf")]
     pub(crate) fn change(&self) -> Result<(), Error> {
         set_segments(&self.name, 1)?;

@@ -14,10 +14,10 @@ const FEATURES: u32 = 4;
 const NAME_WORDS: usize = 8;
 /// Transmit checksums at any place in a packet, which the congestion header does not disturb.
 const ANY_CHECKSUM: &str = "tx-checksum-ip-generic";
-/// Those for which the card itself looks for TCP or UDP behind the IP header.
+/// Those for which the NIC itself looks for TCP or UDP behind the IP header.
 const TCP_CHECKSUMS: [&str; 2] = ["tx-checksum-ipv4", "tx-checksum-ipv6"];
 
-/// Returns the features of `active` with which a card would send wrong checksums behind a congestion header: it expects
+/// Returns the features of `active` with which a NIC would send wrong checksums behind a congestion header: it expects
 /// TCP where the header is, but the kernel leaves the checksum to it because it is TCP's.
 pub(crate) fn disturbed(active: &[String]) -> Vec<String> {
     if active.iter().any(|name| name == ANY_CHECKSUM) {
@@ -162,7 +162,7 @@ mod tests {
     /// Set in a copy of this test that changes an interface and is killed: the copy's interface.
     const KILLED: &str = "HEADWAY_TEST_KILLED";
 
-    /// Notes an interface, changes it as an end does at a card that finds TCP only behind IP, and waits to be killed.
+    /// Notes an interface, changes it as an end does at a NIC that finds TCP only behind IP, and waits to be killed.
     fn change_until_killed(name: &str) {
         let interface = Interface { checksums: named(&[ANY_CHECKSUM]), ..Interface::here(name).unwrap() };
         let changed = Changed { interface, by: "killed".to_owned() };
@@ -174,7 +174,7 @@ mod tests {
         }
     }
 
-    /// No virtual interface has these checksums without the general one, so the test stands in for the card, and turns off
+    /// No virtual interface has these checksums without the general one, so the test stands in for the NIC, and turns off
     /// what a virtual interface has.
     #[test]
     fn what_a_killed_program_turned_off_is_restored_from_its_note() {

@@ -83,7 +83,7 @@ pub struct LinkStatus {
     pub reverse_router: Option<RouterStatus>,
 }
 
-/// What a router that tells senders their rate did.
+/// What an explicit router did.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RouterStatus {
     /// The packets since the link came up, by their headers.

@@ -16,7 +16,7 @@ pub enum Service {
     Constant(Rate),
     /// A rate of wire bytes that changes at given times of the run.
     Steps(RateSteps),
-    /// A token bucket: long-run rate, bucket size in wire bytes (wan-measurements 2.6).
+    /// A token bucket: long-run rate, bucket size in wire bytes (wan 2.6).
     TokenBucket {
         /// Rate at which tokens arrive.
         rate: Rate,

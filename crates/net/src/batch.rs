@@ -37,7 +37,7 @@ pub(crate) struct Batch {
 pub(crate) struct Stamps {
     /// Software timestamp on CLOCK_REALTIME.
     pub kernel: Option<Instant>,
-    /// Raw timestamp of the network card, on its own clock.
+    /// Raw timestamp of the NIC, on its own clock.
     pub hardware: Option<Instant>,
     /// For a transmit timestamp: the number of the packet since timestamping was switched on.
     pub transmit: Option<u32>,

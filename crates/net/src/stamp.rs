@@ -49,7 +49,7 @@ pub(crate) fn transmit_times(socket: &ProbeSocket, count: usize) -> Option<Vec<I
 /// All timestamps of one arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ArrivalStamps {
-    /// From the network card.
+    /// From the NIC.
     pub hardware: Option<Instant>,
     /// From the kernel.
     pub kernel: Option<Instant>,

@@ -1,4 +1,4 @@
-//! What routers that tell senders their rate did in each control interval.
+//! What explicit routers did in each control interval.
 
 use headway_core::explicit::{FRACTION_BITS, Record};
 use serde::{Deserialize, Serialize};

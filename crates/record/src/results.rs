@@ -22,6 +22,6 @@ pub struct Results {
     pub delays: Vec<Histogram>,
     /// Names and completion times, after warm-up, of the groups whose flows come and go.
     pub completion_times: Vec<(String, Histogram)>,
-    /// Control intervals of routers that tell senders their rate, router by router and in order of time.
+    /// Control intervals of explicit routers, router by router and in order of time.
     pub control: Vec<ControlInterval>,
 }

@@ -19,7 +19,7 @@ use crate::kept::Key;
 pub(crate) use statistics::{Statistics, Web, statistics};
 pub(crate) use tracking::{Tracking, tracking};
 
-/// Rate of the bottleneck, and of the hosts' cards.
+/// Rate of the bottleneck, and of the hosts' NICs.
 pub(crate) const CAPACITY: Rate = Rate::from_bps(10_000_000_000);
 /// IP bytes of the test flow's packets.
 pub(crate) const MTU: u32 = 9000;

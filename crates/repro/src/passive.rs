@@ -27,7 +27,7 @@ const FIRST: u32 = u32::MAX - 1_000_000;
 pub enum End {
     /// At the sending host, where software stamps ACKs.
     Sender,
-    /// At the sending host, where its network card stamps ACKs.
+    /// At the sending host, where its NIC stamps ACKs.
     SenderCard,
     /// At the receiving host.
     Receiver,
@@ -48,7 +48,7 @@ pub struct Dumbbell {
     pub sources: u32,
     /// The TCP flows, which all take the same path.
     pub flows: Vec<Flow>,
-    /// The card of the sending host, which coalesces the interrupts of ACKs.
+    /// The NIC of the sending host, which coalesces the interrupts of ACKs.
     pub coalescing: Option<Coalescing>,
     /// The end of the run, at the latest.
     pub end: Instant,

@@ -186,7 +186,7 @@ impl Bench {
         let link = LinkConfig::new(Service::Steps(capacity.clone()), RTT / 4, queue);
         let narrow = network.add_link(&LinkConfig { loss: variant.loss, ..link });
         network.keep_records(narrow);
-        // A card that segments would repeat one congestion header in all segments.
+        // A NIC that segments would repeat one congestion header in all segments.
         let is_explicit = variant.controller.is_explicit();
         let (mss, burst) = if is_explicit { (EXPLICIT_MSS, Burst::Single) } else { (MSS, Burst::Host) };
         let config = TcpConfig::new(variant.controller, vec![first, narrow], vec![back]);

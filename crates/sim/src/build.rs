@@ -196,7 +196,7 @@ fn tcp_config(
         ecn: ecn(spec.ecn),
         ect1: spec.ecn == EcnMode::Ect1,
         pacing: spec.pacing,
-        // A card that segments would repeat one congestion header in all segments.
+        // A NIC that segments would repeat one congestion header in all segments.
         burst: if spec.offload && !controller.is_explicit() { Burst::Host } else { Burst::Single },
         linux_rounding: true,
         card: ends.card,
@@ -262,7 +262,7 @@ impl Builder {
         Ok(())
     }
 
-    /// Adds the cards of all hosts that have one, and returns them by node.
+    /// Adds the NICs of all hosts that have one, and returns them by node.
     fn add_cards<'a>(
         &mut self,
         scenario: &'a Scenario,

@@ -26,7 +26,7 @@ pub struct GroupId(pub u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SourceId(pub u32);
 
-/// Number of a receiving network card in its network, in the order in which cards were added.
+/// Number of a receiving NIC in its network, in the order in which NICs were added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CardId(pub u32);
 
@@ -45,9 +45,9 @@ pub struct TapId(pub u32);
 /// Where on the path of a flow a tap sees its segments and ACKs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TapPlace {
-    /// At the sending host, behind the driver of its network card: ACKs are seen when the card's driver hands them up.
+    /// At the sending host, behind the driver of its NIC: ACKs are seen when the NIC's driver hands them up.
     Sender,
-    /// At the sending host, in its network card: ACKs are seen when they arrive, as by hardware stamps.
+    /// At the sending host, in its NIC: ACKs are seen when they arrive, as by hardware stamps.
     SenderCard,
     /// At the receiving host: segments are seen when they arrive, ACKs when they are sent. Such a flow opens with all
     /// three packets of a handshake, of which others omit some or all.
@@ -228,9 +228,9 @@ pub struct TcpConfig {
     /// Whether DCTCP reduces its window to whole segments and keeps its estimate in ten bits, as in Linux; closed
     /// forms assume neither.
     pub linux_rounding: bool,
-    /// The receiving host's network card, which coalesces interrupts; if `None`, every segment is passed up at once.
+    /// The receiving host's NIC, which coalesces interrupts; if `None`, every segment is passed up at once.
     pub card: Option<CardId>,
-    /// The sending host's network card, which coalesces the interrupts of ACKs; if `None`, every ACK is passed up at
+    /// The sending host's NIC, which coalesces the interrupts of ACKs; if `None`, every ACK is passed up at
     /// once.
     pub ack_card: Option<CardId>,
     /// The taps that see packets of this flow.

@@ -37,7 +37,7 @@ pub struct MeasurementConfig {
     pub line: Rate,
     /// How the sender creates gaps.
     pub mechanism: Mechanism,
-    /// Interrupt coalescing of the receiver's network card; if `None`, packets are stamped on arrival.
+    /// Interrupt coalescing of the receiver's NIC; if `None`, packets are stamped on arrival.
     pub coalescing: Option<Coalescing>,
     /// Where the receiver takes its timestamps.
     pub stamp: Stamp,

@@ -38,7 +38,7 @@ pub enum EventKind {
     Source,
     /// The next packet of a prober is due.
     Probe,
-    /// A network card raises an interrupt or passes a packet up.
+    /// A NIC raises an interrupt or passes a packet up.
     Card,
 }
 

@@ -11,7 +11,7 @@ use headway_sim::Run;
 /// The memory that a run may use.
 const LIMIT: Bytes = Bytes::new(1 << 30);
 
-/// Runs a flow over a link of 10 Gb/s with an RTT of 5 ms to a card that coalesces for 120 us; `more` follows in the
+/// Runs a flow over a link of 10 Gb/s with an RTT of 5 ms to a NIC that coalesces for 120 us; `more` follows in the
 /// description of the flow.
 fn results(controller: &str, more: &str, changes: &[&str]) -> Results {
     let text = format!(

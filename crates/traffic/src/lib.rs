@@ -54,9 +54,9 @@ fn spread() -> f64 {
     SPREAD
 }
 
-/// Default number of sources of Pareto traffic (wan-measurements 4.7).
+/// Default number of sources of Pareto traffic (wan 4.7).
 pub const PARETO_SOURCES: u32 = 16;
-/// Default shape of its gaps (wan-measurements 4.7).
+/// Default shape of its gaps (wan 4.7).
 pub const PARETO_SHAPE: f64 = 1.9;
 
 fn sources() -> u32 {
@@ -134,7 +134,7 @@ pub enum Traffic {
         #[serde(default = "full_packet")]
         size: Bytes,
     },
-    /// Sources with Pareto gaps between their packets (wan-measurements 4.7), which may all fall silent regularly.
+    /// Sources with Pareto gaps between their packets (wan 4.7), which may all fall silent regularly.
     Pareto {
         /// Mean rate of all sources together, silent times included; zero sends nothing.
         rate: Rate,

@@ -128,7 +128,7 @@ pub(crate) fn install_for_acks(
     Ok(())
 }
 
-/// Returns the link with its router, if the discipline is one that tells senders their rate.
+/// Returns the link with its router, if the discipline is an explicit router.
 fn router(index: usize, queue: &QueueSpec, rate: Rate, device: &str) -> Option<PlannedRouter> {
     let (law, config) = queue.explicit()?;
     let (limit, packets) = queue.limits();
@@ -171,7 +171,7 @@ fn check(number: usize, spec: &LinkSpec) -> Result<(), Mistake> {
         (
             "burst",
             explicit.is_some() && spec.burst.is_some(),
-            "a router that tells senders their rate sends no bursts in the kernel; use `--on sim`",
+            "an explicit router sends no bursts in the kernel; use `--on sim`",
         ),
         (
             "queue.adaptation",

@@ -20,8 +20,8 @@ impl Module {
     }
 }
 
-/// The modules that every guest loads: link records, the controller with constant window or rate, LS-AIMD, and routers
-/// that tell senders their rate with the ends of their connections.
+/// The modules that every guest loads: link records, the controller with constant window or rate, LS-AIMD, and explicit
+/// routers with the ends of their connections.
 pub const OWN_MODULES: [Module; 5] = [
     Module { name: "headway_record", text: include_str!("../linux/modules/headway_record.c"), headers: &[] },
     Module { name: "headway_fixed", text: include_str!("../linux/modules/headway_fixed.c"), headers: &[] },

@@ -51,7 +51,7 @@ pub struct PlannedNode {
     pub tc: Vec<String>,
     /// RED disciplines, for which `tc` does not suffice.
     pub red: Vec<PlannedRed>,
-    /// Links with a router that tells senders their rate.
+    /// Links with an explicit router.
     pub routers: Vec<PlannedRouter>,
     /// Network devices.
     pub devices: Vec<String>,
@@ -84,7 +84,7 @@ pub struct PlannedRed {
     pub ecn: bool,
 }
 
-/// A link with a router that tells senders their rate: the module `headway_router`, below a root discipline.
+/// A link with an explicit router: the module `headway_router`, below a root discipline.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PlannedRouter {
     /// The device.

@@ -97,7 +97,7 @@ pub struct ProgramEnd {
     pub stopped: bool,
 }
 
-/// A control interval of a router that tells senders their rate.
+/// A control interval of an explicit router.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Control {
     /// Number of the direction.

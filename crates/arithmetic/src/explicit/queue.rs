@@ -96,7 +96,7 @@ unsafe extern "C" {
     ) -> u32;
 }
 
-/// A queue that tells senders their rate; it holds no packets.
+/// The queue of an explicit router; it holds no packets.
 ///
 /// Before every arrival and departure, and whenever [`due`](ExplicitQueue::due) has come, its owner calls
 /// [`run_timer`](ExplicitQueue::run_timer) until that returns `None`.

@@ -12,9 +12,9 @@ use serde::Serialize;
 
 use super::cells::{self, Runs, Watch, coverage, median, reached};
 
-/// Coalescing interval of the paper's first network card (rapid 2.15).
+/// Coalescing interval of the paper's first NIC (rapid 2.15).
 const COALESCING: Duration = Duration::from_us(120);
-/// Capacity of the path with such a card: 120 us are 5 packets there.
+/// Capacity of the path with such a NIC: 120 us are 5 packets there.
 const COALESCED: Rate = Rate::from_bps(500_000_000);
 /// Methods that are compared behind it.
 const CONTRASTED: [&str; 4] = ["response", "bass", "excursion", "null"];

@@ -145,7 +145,7 @@ impl Live {
         self.drops
     }
 
-    /// Returns the rate of the network card, of all of them that of the fastest; `None` if it does not tell.
+    /// Returns the rate of the NIC, of all of them that of the fastest; `None` if it does not tell.
     pub fn speed(&self) -> Option<Rate> {
         match self.name.as_str() {
             ANY => interfaces().iter().filter_map(|name| self.speed_of(name)).max(),

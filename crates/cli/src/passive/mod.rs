@@ -49,7 +49,7 @@ pub(crate) struct PassiveArgs {
     /// Which transfers share a path: those with peers in the same network, or with the same peer.
     #[arg(long, value_enum, default_value_t, value_name = "BY")]
     group: Group,
-    /// Rate of the network card where the capture was taken [default: what the interface says, or 1 Gb/s].
+    /// Rate of the NIC where the capture was taken [default: what the interface says, or 1 Gb/s].
     #[arg(long, value_name = "RATE", value_parser = some_rate)]
     nic: Option<Rate>,
     /// Length of the intervals of the live table, of CSV rows and of the report.

@@ -266,7 +266,7 @@ mod tests {
     const PACKET: Bytes = Bytes::new(9038);
 
     /// A stream over a link of 10 Gb/s of which `available` (Mb/s) are left: gaps grow where it sends faster. With
-    /// `event` above 1, the card holds so many packets back and delivers them together.
+    /// `event` above 1, the NIC holds so many packets back and delivers them together.
     fn stream(average: f64, available: f64, event: usize) -> TableStream {
         let shape = Shape { rates: 4, packets_per_rate: 16, step: 1.15 };
         let Schedule { packet, gaps, average } = Schedule::p_stream(shape, Rate::from_mbps(average), PACKET);

@@ -1,4 +1,4 @@
-//! Routers that tell senders their rate: XCP, XCP-b, self-tuning kappa, ErrorS and RCP (xcp-rcp 2).
+//! Explicit routers: XCP, XCP-b, self-tuning kappa, ErrorS and RCP (xcp-rcp 2).
 
 use headway_arithmetic::explicit::{self, Config, ExplicitQueue, Fault, Format, Law, ONE, Record, flags};
 use serde::{Deserialize, Serialize};

@@ -70,7 +70,7 @@ pub(super) fn require(holds: bool, key: &'static str, reason: &'static str) -> R
     if holds { Ok(()) } else { Err(QueueSpecError { key: key.into(), reason }) }
 }
 
-/// The pattern of all routers that tell senders their rate.
+/// The pattern of all explicit routers.
 macro_rules! any_explicit {
     ($config:pat) => {
         QueueSpec::Xcp($config)

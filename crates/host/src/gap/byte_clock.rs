@@ -8,7 +8,7 @@ use headway_core::{Bytes, Duration, Instant, Rate};
 /// Size of the smallest PAUSE frame on the wire (rapid 2.3, MIN_PAUSE).
 pub const MIN_PAUSE: Bytes = Bytes::new(88);
 
-/// A frame that the scheduler hands to the network card; frames are sent back to back.
+/// A frame that the scheduler hands to the NIC; frames are sent back to back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Frame {
     /// A PAUSE frame, which the first switch drops.

@@ -160,7 +160,7 @@ pub struct Announce {
 /// The source of timestamps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum StampSource {
-    /// The network card, on its own clock.
+    /// The NIC, on its own clock.
     Hardware,
     /// The kernel, on CLOCK_REALTIME.
     Kernel,

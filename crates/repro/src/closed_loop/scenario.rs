@@ -7,7 +7,7 @@ use headway_worlds::World;
 
 use super::{CAPACITY, Cross, Flow, MTU, Setup};
 
-/// Minimum time between interrupts of a receiving card, before a jitter of 20 % (rapid 2.15).
+/// Minimum time between interrupts of a receiving NIC, before a jitter of 20 % (rapid 2.15).
 const COALESCING: Duration = Duration::from_us(120);
 /// Pairs of hosts that carry web traffic, each over a link of 1 Gb/s (rapid 4.0).
 const WEB_HOSTS: i64 = 9;
@@ -17,7 +17,7 @@ const WEB_RTT: Duration = Duration::from_ms(10);
 const WEB_MTU: u32 = 1500;
 
 impl Setup<'_> {
-    /// Returns the scenario for a world. Network cards that coalesce interrupts exist in the simulator only.
+    /// Returns the scenario for a world. NICs that coalesce interrupts exist in the simulator only.
     pub(crate) fn scenario(&self, world: World) -> String {
         let rate = CAPACITY.bps();
         let mut text = format!(

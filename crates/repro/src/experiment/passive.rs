@@ -27,17 +27,17 @@ pub struct Passive {
 }
 
 /// Parameters of [`Study::AckStamps`](super::Study::AckStamps): ACKs of one flow over 1 Gb/s, stamped in and behind the
-/// network card.
+/// NIC.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AckStamps {
-    /// Coalescing of the card.
+    /// Coalescing of the NIC.
     pub cards: Vec<Card>,
     /// Milliseconds per run.
     pub milliseconds: Count,
 }
 
-/// A network card.
+/// A NIC.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Card {

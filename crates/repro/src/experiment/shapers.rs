@@ -16,7 +16,7 @@ pub struct Shapers {
     /// Whether the flow also runs without a shaper.
     #[serde(default)]
     pub unshaped: bool,
-    /// Rate of the sender's card, which is that of its bursts.
+    /// Rate of the sender's NIC, which is that of its bursts.
     pub line: Rate,
     /// Rate of the bottleneck behind the shaper.
     pub bottleneck: Rate,

@@ -60,7 +60,7 @@ pub enum Study {
     Groups(Groups),
     /// Passive estimates of the available bandwidth.
     Passive(Passive),
-    /// Rates of consecutive ACKs by stamps in and behind a network card.
+    /// Rates of consecutive ACKs by stamps in and behind a NIC.
     AckStamps(AckStamps),
     /// Errors of capacities from packet pairs.
     Capacities(Capacities),

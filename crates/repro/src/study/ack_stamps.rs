@@ -1,4 +1,4 @@
-//! Rates of consecutive ACKs with stamps taken in the network card and behind its driver (wan 4.4).
+//! Rates of consecutive ACKs with stamps taken in the NIC and behind its driver (wan 4.4).
 
 use headway_core::control::Kind;
 use headway_core::estimate::sabes::{Segment, Settings, Transfer, Way, Windows};

@@ -259,7 +259,7 @@ impl Network {
         self.arrive_at_station(hop, &packet);
     }
 
-    /// Handles a packet at the end of its route, or at a tap, a card or a bundle on the way.
+    /// Handles a packet at the end of its route, or at a tap, a NIC or a bundle on the way.
     #[inline]
     fn arrive_at_station(&mut self, hop: u32, packet: &Packet) {
         if hop == DESTINATION { self.deliver(packet) } else { self.pass_station(hop, packet) }
@@ -298,7 +298,7 @@ impl Network {
         }
     }
 
-    /// Passes a segment to the network card of its receiver.
+    /// Passes a segment to the NIC of its receiver.
     pub(super) fn receive_at_card(&mut self, card: usize, packet: &Packet) {
         self.cards[card].nic.arrive(Instant::from_ns(self.queues.now), *packet);
         self.arm_card(card);
@@ -312,7 +312,7 @@ impl Network {
         }
     }
 
-    /// The card raises an interrupt, or its driver passes a segment up.
+    /// The NIC raises an interrupt, or its driver passes a segment up.
     fn on_card(&mut self, index: usize) {
         self.queues.queue().remove_first();
         if self.cards[index].event != self.queues.now {
@@ -328,7 +328,7 @@ impl Network {
         self.arm_card(index);
     }
 
-    /// The driver of a card hands a packet up.
+    /// The driver of a NIC hands a packet up.
     fn pass_up(&mut self, index: usize, packet: &Packet) {
         if packet.kind != Kind::Segment {
             return self.forward(packet);

@@ -36,25 +36,25 @@ use crate::transport::sender::Sender;
 
 /// Marks the end of a route.
 const DESTINATION: u32 = u32::MAX;
-/// Hops from here on are no links: taps, cards that hold ACKs, bundles of links, and the end of the route.
+/// Hops from here on are no links: taps, NICs that hold ACKs, bundles of links, and the end of the route.
 const FIRST_STATION: u32 = 1 << 30;
-/// Hops from here on are cards.
+/// Hops from here on are NICs.
 const FIRST_CARD: u32 = 1 << 31;
 /// Hops from here on are bundles, each by the number of its first link.
 const FIRST_BUNDLE: u32 = 3 << 30;
 const _: () = assert!(MAX_COMPONENTS < FIRST_STATION as usize);
-/// In place of the number of a card: the receiver has none.
+/// In place of the number of a NIC: the receiver has none.
 const NO_CARD: u32 = u32::MAX;
 /// In place of the number of a line: packets leave when they are due.
 const NO_LINE: u32 = u32::MAX;
 
-/// A network card that coalesces interrupts.
+/// A NIC that coalesces interrupts.
 #[derive(Debug)]
 struct Card {
     nic: Nic<Packet>,
     /// Time of the pending event (ns); `u64::MAX` when there is none.
     event: u64,
-    /// One of the links that deliver to the card.
+    /// One of the links that deliver to the NIC.
     link: Option<LinkId>,
     /// Segments that are stamped and passed up at the end of their batch.
     held: Vec<Packet>,
@@ -134,7 +134,7 @@ impl Network {
         LinkId(id)
     }
 
-    /// Adds a receiving network card.
+    /// Adds a receiving NIC.
     pub fn add_card(&mut self, coalescing: Coalescing) -> CardId {
         let id = number(self.cards.len());
         let rng = random::generator(self.seed, "card", id.into());
@@ -229,7 +229,7 @@ impl Network {
         self.links[link.0 as usize].discipline().take_records()
     }
 
-    /// Returns the number of segments that a network card holds.
+    /// Returns the number of segments that a NIC holds.
     pub fn held(&self, card: CardId) -> u64 {
         self.cards[card.0 as usize].nic.held() as u64
     }

@@ -57,7 +57,7 @@ impl Constraints {
         self.pairs.push((LinkEnd::Egress(one.0 as usize), LinkEnd::Egress(other.0 as usize)));
     }
 
-    /// Two links deliver to the same network card.
+    /// Two links deliver to the same NIC.
     pub(super) fn card(&mut self, one: LinkId, other: LinkId) {
         self.pairs.push((LinkEnd::Egress(one.0 as usize), LinkEnd::Egress(other.0 as usize)));
     }

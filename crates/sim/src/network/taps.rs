@@ -1,6 +1,6 @@
 //! Taps, which record the segments and ACKs that pass a place on the path of a flow.
 //!
-//! A tap is a hop of the routes of its flows, and so is a card that holds ACKs: a *station*. Packets of other flows
+//! A tap is a hop of the routes of its flows, and so is a NIC that holds ACKs: a *station*. Packets of other flows
 //! never meet one, so a network without taps does nothing for them.
 
 use headway_core::{Bytes, Instant};
@@ -84,7 +84,7 @@ pub(super) fn stations(config: &TcpConfig) -> Stations {
         let list = if *place == TapPlace::Sender { &mut behind_card } else { &mut stations.reverse };
         list.push((reverse, station));
     }
-    // The sort is stable: of stations at one node, the card comes behind the taps in it.
+    // The sort is stable: of stations at one node, the NIC comes behind the taps in it.
     stations.reverse.extend(config.ack_card.map(|card| (back, FIRST_CARD + card.0)));
     stations.reverse.append(&mut behind_card);
     stations.forward.sort_by_key(|station| station.0);

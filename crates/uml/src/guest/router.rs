@@ -1,4 +1,4 @@
-//! Links with routers that tell senders their rate: installs the discipline `headway_router`, and reads its records.
+//! Links with explicit routers: installs the discipline `headway_router`, and reads its records.
 
 use super::netlink::{self, attribute};
 use super::{Failure, system};

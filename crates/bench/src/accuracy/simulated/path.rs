@@ -49,7 +49,7 @@ pub(super) struct Path {
     pub(super) flows: Vec<String>,
     /// Keys of datagram sources that cross all links on the way back.
     pub(super) back: Vec<String>,
-    /// The table of interrupt coalescing of the receiver's network card.
+    /// The table of interrupt coalescing of the receiver's NIC.
     pub(super) coalescing: Option<String>,
 }
 

@@ -15,7 +15,7 @@ use headway_core::{Bytes, Duration, Rate};
 
 use super::{rate, time};
 
-/// Calculates for routers that tell senders their rate: the limits and queues of RCP while the number of flows grows,
+/// Calculates for explicit routers: the limits and queues of RCP while the number of flows grows,
 /// and the queue of XCP with a wrong capacity.
 ///
 /// Growth is the relative increase of the number of flows per round-trip time without queue: 0.05 makes 105 flows of

@@ -100,7 +100,7 @@ const LEFT_OUT: [(&str, u32); 5] = [
 ];
 /// The names of the passes with their thresholds.
 const PASSES: [&str; 3] = ["coarse", "medium", "fine"];
-/// Largest interrupt delay; real cards allow microseconds up to a few milliseconds.
+/// Largest interrupt delay; real NICs allow microseconds up to a few milliseconds.
 const MOST_COALESCING: Duration = Duration::from_ms(1_000);
 /// Largest tau (arithmetic's limit is 34 s).
 const MOST_TAU: Duration = Duration::from_ms(30_000);

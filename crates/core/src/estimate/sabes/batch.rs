@@ -1,6 +1,6 @@
 //! Stamps of ACKs that come in batches: buffering events instead of single ACKs (rapid 2.9).
 //!
-//! A card that coalesces interrupts hands several ACKs up at once. The gaps within a batch say nothing, but their sum
+//! A NIC that coalesces interrupts hands several ACKs up at once. The gaps within a batch say nothing, but their sum
 //! over a whole batch is right, so the ACKs of one or a few events that BASS finds become one sample.
 
 use super::sample::Step;
@@ -14,10 +14,10 @@ const MOST: usize = 128;
 const FEWEST: usize = 10;
 /// Samples over which impossible ones are counted.
 const MEMORY: u32 = 128;
-/// Share of samples faster than the card from which stamps count as batched, and below which no longer.
+/// Share of samples faster than the NIC from which stamps count as batched, and below which no longer.
 const BATCHED: f64 = 0.1;
 const SINGLE: f64 = 0.02;
-/// How much faster than the card a sample must be; real clocks differ by less.
+/// How much faster than the NIC a sample must be; real clocks differ by less.
 const IMPOSSIBLE: f64 = 1.1;
 /// Packet time for which the thresholds of BASS are meant, seconds (rapid 2.10).
 const USUAL_PACKET: f64 = 7.23e-6;

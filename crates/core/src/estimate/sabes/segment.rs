@@ -46,7 +46,7 @@ pub struct Segment {
     /// The acknowledgement number; `None` without the ACK flag.
     pub acknowledgement: Option<u32>,
     /// Bytes of TCP payload. More than the MSS if the packet was captured before segmentation or after reassembly by a
-    /// network card.
+    /// NIC.
     pub payload: u32,
     /// Bytes of IP and TCP headers of this packet, with extension headers and options.
     pub headers: u32,

@@ -37,7 +37,7 @@ pub enum Form {
 pub struct Settings {
     /// Where the tap is.
     pub side: Side,
-    /// The rate of the network card at the tap; samples above it are artefacts of their stamps.
+    /// The rate of the NIC at the tap; samples above it are artefacts of their stamps.
     pub nic: Rate,
     /// Which samples an estimate is made of.
     pub windows: Windows,
@@ -50,7 +50,7 @@ pub struct Settings {
 }
 
 impl Default for Settings {
-    /// Returns settings for a tap near the sender behind a card of 1 Gb/s: guarded, tumbling windows of 200 ms.
+    /// Returns settings for a tap near the sender behind a NIC of 1 Gb/s: guarded, tumbling windows of 200 ms.
     fn default() -> Settings {
         Settings {
             side: Side::Sender,

@@ -154,7 +154,7 @@ impl Receiver {
         }
     }
 
-    /// Whether stamps are taken after the card's whole batch.
+    /// Whether stamps are taken after the NIC's whole batch.
     pub(crate) fn stamps_acks(&self) -> bool {
         matches!(self.stamp, AckStamp::Ack | AckStamp::Ms)
     }

@@ -1,6 +1,6 @@
 //! Bursts: how many segments leave back to back.
 //!
-//! A host that leaves segmentation to its network card, or to the last step of its stack, sends large packets;
+//! A host that leaves segmentation to its NIC, or to the last step of its stack, sends large packets;
 //! Linux does so with and without pacing. Their size follows the rate: about a millisecond of it. A sender that
 //! could send only a small part of its window defers if an ACK that allows a larger burst is likely to arrive
 //! soon. So bursts form even where ACKs are evenly spaced.
