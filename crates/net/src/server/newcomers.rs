@@ -1,4 +1,9 @@
 //! Limits on how often strangers may connect.
+//!
+//! One network may connect 2 times per second after a burst of 32, all together 50 times per second after a burst of
+//! 100 of those that did not connect during the last minute, and as often all others. A connection whose client proves
+//! its address counts only one tenth, so a network can open 20 sessions per second, and for an hour its network does
+//! not count towards the common limits.
 
 use super::network::Network;
 use std::collections::HashMap;

@@ -1,4 +1,11 @@
 //! A limited number of places for connections, shared fairly among networks.
+//!
+//! Connections that have not proved token and address have 64 places, 8 per network; sessions have 32, 4 per network,
+//! which such connections cannot take. When all are taken, a newcomer displaces a connection that does nothing, of a
+//! network with more places than its own: of the network that has the most, the one that has been idle for longest.
+//! Each packet of a stream that arrives or is sent keeps a session active for 0.2 s, up to 30 s in advance, and each
+//! step of the handshake a connection for 1 s. If none is idle, a newcomer displaces one of the network that has the
+//! most, if that network has more places than the newcomer's (for sessions: two more).
 
 use super::network::Network;
 use std::cmp::Reverse;
