@@ -21,8 +21,8 @@ fn root() -> PathBuf {
 
 /// Adds all text files below `path`, without those of builds.
 fn collect(path: &Path, files: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(path).unwrap() {
-        let path = entry.unwrap().path();
+    for entry in fs::read_dir(path).expect("folders can be read") {
+        let path = entry.expect("folders can be read").path();
         let ending = path.extension().and_then(|ending| ending.to_str());
         if path.is_dir() && !path.ends_with("target") {
             collect(&path, files);
@@ -50,7 +50,7 @@ fn citable(paper: &str) -> BTreeSet<String> {
     let folder = root().join("papers").join(paper);
     let mut names = BTreeSet::new();
     let mut code = false;
-    for line in fs::read_to_string(folder.join("spec.md")).unwrap().lines() {
+    for line in fs::read_to_string(folder.join("spec.md")).expect("every paper has a specification").lines() {
         code ^= line.starts_with("```");
         if let Some(row) = line.strip_prefix("| ") {
             names.extend(row.split(' ').next().map(str::to_owned));
@@ -58,8 +58,9 @@ fn citable(paper: &str) -> BTreeSet<String> {
             names.extend(line.trim_start_matches('#').split_whitespace().next().map(str::to_owned));
         }
     }
-    for entry in fs::read_dir(&folder).unwrap() {
-        names.insert(entry.unwrap().file_name().into_string().unwrap());
+    for entry in fs::read_dir(&folder).expect("folders can be read") {
+        let name = entry.expect("folders can be read").file_name();
+        names.insert(name.into_string().expect("names are text"));
     }
     names
 }
@@ -136,7 +137,7 @@ fn bare(text: &str) -> Vec<String> {
 
 /// Returns what a file cites. In a C header whose first comment cites a paper, items in parentheses are of that paper.
 fn cited(path: &Path) -> Vec<(&'static str, String)> {
-    let text = fs::read_to_string(path).unwrap();
+    let text = fs::read_to_string(path).expect("sources are text");
     let mut found = citations(&text);
     let first = text.split("*/").find_map(|comment| citations(comment).first().map(|(paper, _)| *paper));
     if let (true, Some(paper)) = (path.extension().is_some_and(|ending| ending == "h"), first) {
@@ -155,7 +156,10 @@ fn every_cited_section_exists() {
         for (paper, item) in cited(&path) {
             count += 1;
             if !papers[paper].contains(&item) {
-                missing.push(format!("{}: {paper} {item}", path.strip_prefix(root()).unwrap().display()));
+                missing.push(format!(
+                    "{}: {paper} {item}",
+                    path.strip_prefix(root()).unwrap_or(&path).display()
+                ));
             }
         }
     }

@@ -11,7 +11,7 @@ const LENGTH: usize = 4;
 
 /// Returns the bytes of a message without their length.
 fn body(message: &Message) -> Vec<u8> {
-    encode(message).unwrap().split_off(LENGTH)
+    encode(message).expect("a message fits into a frame").split_off(LENGTH)
 }
 
 fn announce(direction: Direction, carrier: Carrier) -> Message {
