@@ -38,8 +38,8 @@ help:
 
 demo:
 	$(NEED) rust ip
-	$(CARGO) build --release --locked --no-default-features --bin headway
-	target/release/headway demo --output $(REPORT)
+	$(CARGO) build --profile demo --locked --no-default-features -p headway --bin headway
+	target/demo/headway demo --output $(REPORT)
 
 # The tests are compiled first, and the program with them: by itself it would be compiled with other features of its
 # dependencies, and so twice. The kernel is built while the lints run. The tests then run alone, because some of them
