@@ -19,7 +19,8 @@ use headway_lab::{Direction, PathSpec, Spec, Status, Truths, state::State};
 use headway_net::protocol::preamble::PREAMBLE_LEN;
 use headway_net::protocol::probe::{HEADER_LEN, cookie};
 use headway_net::protocol::{Decoder, Header, MAX_STREAM_PACKETS, Message, Preamble, encode};
-use headway_scenario::{Buffer, BufferSize, Change, FlowController, KernelQueue, Scenario, Trace};
+use headway_scenario::{Buffer, BufferSize, Change, FlowController, KernelQueue, Scenario};
+use headway_traffic::channel::CapacityTrace;
 use headway_traffic::channel::DelayTrace;
 use headway_traffic::pcap::Capture;
 use headway_uml::plan::Plan;
@@ -229,7 +230,7 @@ pub fn scenario(bytes: &[u8]) {
 /// Traces of capacity and of delay, and the log of a lab.
 pub fn traces(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
-    match Trace::parse(text, Path::new(FILE)) {
+    match CapacityTrace::parse(text, Path::new(FILE)) {
         Ok(trace) => drop(trace.mean_rate()),
         Err(error) => drop(error.to_string()),
     }

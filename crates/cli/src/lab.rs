@@ -45,34 +45,36 @@ const RUN_EXAMPLES: &str = "Examples:\n  \
 
 /// The keys of a scenario file, for the help text.
 const SCENARIO: &str = "\
-Scenario file; optional keys show their defaults:
+Scenario file, the same as for `headway run`; optional keys show their defaults, docs/simulate.md has more:
   name = \"...\"             # the file's name
-  seed = 1                 # of everything random: the same seed gives the same cross traffic
+  seed = 1                 # of everything random: the same seed gives the same traffic
   mtu = 1500               # 1280 to 9000
   interval = \"10 ms\"       # of the truth log
   delays = false           # whether it includes a histogram of queueing delays, 1 us bins
-  header-protocol = 253    # of the congestion headers that such routers rewrite
+  header-protocol = 253    # of the congestion headers that explicit routers rewrite
   header-port = 4000       # none; a port of UDP whose packets have such headers, too
   header-option = 253      # kind of TCP options that are such headers; 253 or 254
 
   [forward]                # client -> server
-  rate = \"100 Mb/s\"        # required; on the wire, where a packet takes its IP length + 38 bytes
+  rate = \"100 Mb/s\"        # on the wire, where a packet takes its IP length + 38 bytes
   rates = [[\"0 s\", \"50 Mb/s\"], [\"5 s\", \"10 Mb/s\"]]   # none; instead of `rate`; times since the lab came up
+  burst = \"30 kB\"          # none; makes `rate` that of a token bucket; `peak-rate` limits its bursts
+  trace = \"FILE\"           # none; instead of `rate`: one line per packet of 1500 bytes, its time in ms
+  outages = [[\"10 s\", \"200 ms\"]]   # none; the link sends nothing, packets wait
   delay = \"0 ms\"           # after the last bit has left
   delay-trace = \"FILE\"     # none; instead of `delay`; one line per change: time and new delay, in milliseconds,
                            # or a list such as [[\"0 s\", \"10 ms\"], [\"5 s\", \"30 ms\"]]
-  jitter = \"0 ms\"          # of hosts: per packet, uniform from zero to this, before the queue; or a distribution such
-                           # as { kind = \"normal\", mean = \"2 ms\", deviation = \"500 us\", correlation = 0.3 }
+  jitter = \"0 ms\"          # additional delay of each packet, uniform from zero to this; or a distribution such as
+                           # { kind = \"normal\", mean = \"2 ms\", deviation = \"500 us\", correlation = 0.3 }
   reordering = false       # whether jitter may let packets overtake each other
-  buffer = \"1.25 MB\"       # 100 ms at the rate, at least 64 kB; in wire bytes
-  queue = { kind = \"step\", threshold = \"30 kB\" }   # drop-tail; red, ramp, step, codel, pie as in docs/simulate.md;
+  buffer = \"1.25 MB\"       # 100 ms at the rate, at least 64 kB; in wire bytes, packets, or time at the rate
+  queue = { kind = \"step\", threshold = \"30 kB\" }   # drop-tail; red, ramp, step, codel, pie, dualpi2, fq-codel;
                            # xcp, rcp and other explicit routers as in docs/explicit.md
   police = { rate = \"50 Mb/s\", burst = \"30 kB\" }   # none; a policer before the queue, which drops the excess
-  loss = 0.0               # probability per packet
+  loss = 0.0               # probability per packet; `loss-bursts` for losses in bursts
   duplicate = 0.0          # probability that a packet arrives twice
   corrupt = 0.0            # probability that a bit is flipped, so that the receiver's checksum is wrong
   ecn = \"keep\"            # or clear: packets arrive without ECN, marks are lost
-  coalesce = \"120 us\"      # none; least time between interrupts of the receiver's NIC
 
   [reverse]                # server -> client: as forward; rate and delay of forward when absent
 
@@ -83,27 +85,29 @@ Scenario file; optional keys show their defaults:
   forward = { rate = \"50 Mb/s\", delay = \"2 ms\" }   # FROM -> TO, with the keys above; also as [link.forward]
   reverse = { ... }        # TO -> FROM: rate and delay of forward
 
-  [[cross]]                # any number
-  link = \"h1-r1\"           # required with several links
-  direction = \"forward\"
-  model = \"poisson\"        # cbr: equal gaps; poisson: random gaps; bursty: random batches
+  [[traffic]]              # any number; over one link with a rate
+  from = \"client\"
+  to = \"server\"
+  model = \"poisson\"        # cbr: equal gaps; poisson: random gaps; bursty: random batches; web, pcap and others
   rate = \"40 Mb/s\"         # mean, on the wire
-  size = \"1500 B\"          # IP length of its packets
-  batch = 12.4             # bursty: mean packets per batch
+  size = \"1538 B\"          # of its packets, on the wire
   start = \"0 s\"            # since the lab came up
-  stop = \"30 s\"            # never";
+  stop = \"30 s\"            # never
+
+  [host.server]
+  coalescing = \"120 us\"    # none; least time between interrupts of its NIC, or a table";
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Starts a lab described by a scenario file, of a lab or of `headway run`.
+    /// Starts a lab described by a scenario file.
     ///
-    /// Of a scenario of `headway run`, the lab has the nodes, links and traffic; its flows are left out.
+    /// The lab has its nodes, links and traffic. Flows, measurements, programs and changes are for `headway run`.
     ///
     /// The lab stays up until `headway lab down`, even after this shell exits. With --foreground it lasts as
     /// long as the command; Ctrl-C takes it down.
     #[command(after_long_help = SCENARIO)]
     Up {
-        /// Scenario file (TOML): [forward] and optional [reverse], or any number of [[link]]; any number of [[cross]].
+        /// Scenario file (TOML): [forward] and optional [reverse], or any number of [[link]]; any number of [[traffic]].
         file: PathBuf,
         /// Name of the lab [default: `name` in the file, or else the file's name].
         #[arg(long)]
@@ -213,22 +217,11 @@ fn up(file: &std::path::Path, name: Option<String>, foreground: bool) -> Result<
     Ok(ExitCode::SUCCESS)
 }
 
-/// Keys that only scenarios of `headway run` have.
-const OF_RUN: [&str; 7] = ["duration", "nodes", "flow", "traffic", "measure", "program", "host"];
-
-/// Reads a scenario file of a lab or of `headway run`, and prints warnings about it.
-fn load(file: &std::path::Path) -> Result<Spec> {
-    let text = headway_input::text(file, headway_input::SCENARIO)
-        .with_context(|| format!("cannot read {}", file.display()))?;
-    let table: Option<toml::Table> = toml::from_str(&text).ok();
-    let of_run = |table: toml::Table| OF_RUN.iter().any(|key| table.contains_key(*key));
-    let spec = if table.is_some_and(of_run) {
-        let runs = || format!("this is a scenario of `headway run {} --on sim`", file.display());
-        headway_worlds::lab_network(&Scenario::parse(&text, file, &[])?).with_context(runs)?
-    } else {
-        Spec::load(file)?
-    };
-    for warning in spec.warnings() {
+/// Reads the network of a scenario file, and prints warnings about it.
+pub(crate) fn load(file: &std::path::Path) -> Result<Spec> {
+    let scenario = Scenario::load_network(file)?;
+    let spec = Spec::from_scenario(&scenario)?;
+    for warning in scenario.warnings.iter().chain(&spec.warnings()) {
         print_error!("headway: warning: {warning}");
     }
     Ok(spec)

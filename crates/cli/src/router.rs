@@ -6,11 +6,11 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Result;
-use headway_lab::{Direction, LinkStatus, Router, Spec};
+use headway_lab::{Direction, LinkStatus, Router};
 use serde_json::json;
 
-use crate::lab::{describe_link, lanes, signals};
-use headway_program::{out, print_error, print_line};
+use crate::lab::{describe_link, lanes, load, signals};
+use headway_program::{out, print_line};
 
 /// How often the state is printed.
 const EVERY: Duration = Duration::from_secs(1);
@@ -50,10 +50,7 @@ pub(crate) struct RouterArgs {
 /// When the interfaces or the file cannot be used.
 pub(crate) fn run(args: &RouterArgs, json: bool) -> Result<ExitCode> {
     tracing_subscriber::fmt().with_ansi(false).with_target(false).with_writer(std::io::stderr).init();
-    let spec = Spec::load(&args.file)?;
-    for warning in spec.warnings() {
-        print_error!("headway: warning: {warning}");
-    }
+    let spec = load(&args.file)?;
     let mut router = Router::start([&args.first, &args.second], &spec, args.records.as_deref())?;
     let mut ended = signals()?;
     ended.set_read_timeout(Some(EVERY))?;

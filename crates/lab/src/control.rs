@@ -16,7 +16,7 @@ use crate::emulator::Command;
 use crate::error::Error;
 use crate::graph::Edge;
 use crate::header_counts::HeaderCounts;
-use crate::spec::{Cross, PathSpec, Spec};
+use crate::spec::{Cross, PathSpec, Spec, load_captures};
 use crate::state::CONTROL;
 use crate::truth::Interval;
 
@@ -148,7 +148,8 @@ impl Control {
 
     fn answer(&self, request: Request) -> Result<Answer, String> {
         match request {
-            Request::SetCross(cross) => {
+            Request::SetCross(mut cross) => {
+                load_captures(&mut cross).map_err(|e| e.to_string())?;
                 self.spec.check_cross(&cross).map_err(|e| e.to_string())?;
                 let since = self.send(ANSWER_TIMEOUT, |answer| Command::Cross(cross.clone(), answer))?;
                 self.update(|status| status.cross = cross);

@@ -23,7 +23,7 @@ use crate::namespace::{self, Holder};
 use crate::netns_processes::{processes_in, sweep};
 use crate::port::Port;
 use crate::process::{Process, boot, close_all_but};
-use crate::spec::Spec;
+use crate::spec::{Spec, load_captures};
 use crate::start::{READY, STAY, Start};
 use crate::state::{CONTROL, Interface, State};
 use crate::writer::Writer;
@@ -69,7 +69,9 @@ struct Daemon {
 
 impl Daemon {
     fn set_up(start: &Start) -> Result<Daemon, Error> {
-        let spec = &start.spec;
+        let mut spec = start.spec.clone();
+        load_captures(&mut spec.cross)?;
+        let spec = &spec;
         let gone = || Error::NotUp(start.name.clone());
         let folder = Base::open()?.ok_or_else(gone)?.find(&start.name)?.ok_or_else(gone)?;
         let lock = inherited(start.lock, &folder)?;

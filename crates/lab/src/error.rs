@@ -10,6 +10,9 @@ pub enum Error {
     /// The scenario is not valid.
     #[error(transparent)]
     Spec(#[from] headway_core::Mistake),
+    /// The scenario file is not valid.
+    #[error(transparent)]
+    Scenario(#[from] headway_scenario::Error),
     /// A file or directory operation failed.
     #[error("cannot {action} {}: {reason}", path.display())]
     File {

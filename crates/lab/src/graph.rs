@@ -1,14 +1,11 @@
-//! The links of a lab, and the form in which a scenario file describes them.
+//! The links of a lab.
 
+use headway_core::Mistake;
 use headway_core::mistake::check;
-use headway_core::{Duration, Mistake};
 use serde::{Deserialize, Serialize};
 
 use crate::base::check_name;
-use crate::spec::{
-    Cross, Direction, LinkSpec, PathSpec, Spec, check_link, default_header_option, default_header_protocol,
-    default_interval, default_mtu, default_seed,
-};
+use crate::spec::{Cross, Direction, LinkSpec, PathSpec, Spec, check_link};
 
 /// The nodes of a lab with one link that its file does not name.
 pub(crate) const PAIR: [&str; 2] = ["client", "server"];
@@ -16,7 +13,7 @@ pub(crate) const PAIR: [&str; 2] = ["client", "server"];
 const MAX_LINKS: usize = 200;
 
 /// A link between two nodes: one queue, one wire and one log per direction.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Edge {
     /// Name, unique in the lab.
     pub name: String,
@@ -41,156 +38,7 @@ impl Edge {
     }
 }
 
-/// A scenario as its file has it: `forward` and `reverse` of a single link, or a list of links.
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Written {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    name: Option<String>,
-    #[serde(default = "default_seed")]
-    seed: u64,
-    #[serde(default = "default_mtu")]
-    mtu: u32,
-    #[serde(default = "default_interval")]
-    interval: Duration,
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    delays: bool,
-    #[serde(default = "default_header_protocol", rename = "header-protocol")]
-    header_protocol: u8,
-    #[serde(default, rename = "header-port", skip_serializing_if = "Option::is_none")]
-    header_port: Option<u16>,
-    #[serde(default = "default_header_option", rename = "header-option")]
-    header_option: u8,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    forward: Option<LinkSpec>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    reverse: Option<LinkSpec>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    link: Vec<WrittenLink>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    cross: Vec<Cross>,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct WrittenLink {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    name: Option<String>,
-    from: String,
-    to: String,
-    forward: LinkSpec,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    reverse: Option<LinkSpec>,
-}
-
-impl WrittenLink {
-    fn edge(self) -> Edge {
-        let WrittenLink { name, from, to, forward, reverse } = self;
-        let mut edge = Edge::new(&from, &to, forward);
-        edge.name = name.unwrap_or(edge.name);
-        edge.path.reverse = reverse.unwrap_or(edge.path.reverse);
-        edge
-    }
-}
-
-impl TryFrom<Written> for Spec {
-    type Error = Mistake;
-
-    fn try_from(written: Written) -> Result<Spec, Mistake> {
-        let Written {
-            name,
-            seed,
-            mtu,
-            interval,
-            delays,
-            header_protocol,
-            header_port,
-            header_option,
-            forward,
-            reverse,
-            link,
-            cross,
-        } = written;
-        let links = match forward {
-            Some(forward) => {
-                check("link[0]", link.is_empty(), "cannot be combined with `forward`")?;
-                let [from, to] = PAIR.map(str::to_owned);
-                vec![WrittenLink { name: None, from, to, forward, reverse }.edge()]
-            }
-            None => {
-                check("reverse", reverse.is_none(), "needs `forward`")?;
-                check("forward", !link.is_empty(), "missing field `forward`, or a list of `[[link]]`")?;
-                link.into_iter().map(WrittenLink::edge).collect()
-            }
-        };
-        Ok(Spec {
-            name,
-            seed,
-            mtu,
-            interval,
-            delays,
-            header_protocol,
-            header_port,
-            header_option,
-            links,
-            cross,
-        })
-    }
-}
-
-impl From<Spec> for Written {
-    fn from(spec: Spec) -> Written {
-        let pair = spec.is_pair();
-        let Spec {
-            name,
-            seed,
-            mtu,
-            interval,
-            delays,
-            header_protocol,
-            header_port,
-            header_option,
-            mut links,
-            cross,
-        } = spec;
-        let (forward, reverse) = match pair.then(|| links.pop()).flatten() {
-            Some(Edge { path, .. }) => (Some(path.forward), Some(path.reverse)),
-            None => (None, None),
-        };
-        let written = |Edge { name, from, to, path }| {
-            let PathSpec { forward, reverse } = path;
-            WrittenLink { name: Some(name), from, to, forward, reverse: Some(reverse) }
-        };
-        let link = links.into_iter().map(written).collect();
-        Written {
-            name,
-            seed,
-            mtu,
-            interval,
-            delays,
-            header_protocol,
-            header_port,
-            header_option,
-            forward,
-            reverse,
-            link,
-            cross,
-        }
-    }
-}
-
 impl Spec {
-    /// Whether this is a lab as `forward` and `reverse` describe it.
-    fn is_pair(&self) -> bool {
-        matches!(&self.links[..], [Edge { name, from, to, .. }]
-            if [from, to] == PAIR && *name == PAIR.join("-"))
-    }
-
-    /// Returns the key of a link's direction in the file.
-    pub(crate) fn key(&self, link: usize, direction: Direction) -> String {
-        if self.is_pair() { direction.to_string() } else { format!("link[{link}].{direction}") }
-    }
-
     /// Returns the number of the link with this name; `None` stands for the only link.
     ///
     /// # Errors
@@ -250,8 +98,9 @@ impl Spec {
             let unique = self.links[..index].iter().all(|other| other.name != link.name);
             let rule = format!("another link is called `{}`; give this one a `name`", link.name);
             check(&format!("link[{index}].name"), unique, &rule)?;
-            check_link(&self.key(index, Direction::Forward), &link.path.forward, self.mtu)?;
-            check_link(&self.key(index, Direction::Reverse), &link.path.reverse, self.mtu)?;
+            let key = |direction| format!("link[{index}].{direction}");
+            check_link(&key(Direction::Forward), &link.path.forward, self.mtu)?;
+            check_link(&key(Direction::Reverse), &link.path.reverse, self.mtu)?;
         }
         Ok(())
     }
@@ -260,6 +109,8 @@ impl Spec {
 #[cfg(test)]
 mod tests {
     use std::path::Path;
+
+    use headway_core::Duration;
 
     use super::*;
 
@@ -302,17 +153,22 @@ rate = "6 Mb/s"
     #[test]
     fn mistakes_name_the_link_and_its_key() {
         let cases = [
-            ("30 Mb/s", "0 Mb/s", "x.toml, line 10: `link[1].forward.rate`: must lie between"),
-            ("\"50 Mb/s\"", "\"0 Mb/s\"", "x.toml, line 5: `link[0].forward.rate`: must lie between"),
+            ("30 Mb/s", "0 Mb/s", "x.toml, line 10: `link[1].forward.rate`: must be more than 0"),
+            (
+                "\"50 Mb/s\"",
+                "\"0 Mb/s\"",
+                "x.toml, line 5, column 13: `link[0].forward.rate`: must be more than 0",
+            ),
             ("\"r1-h2\"", "\"r1-h3\"", "x.toml, line 14: `cross[0].link`: `r1-h3` is not a link"),
             ("link = \"r1-h2\"", "", "x.toml, line 13: `cross[0].link`: the lab has several links"),
             (
-                "from = \"r1\"\nto = \"h2\"",
-                "from = \"h1\"\nto = \"r1\"",
-                "x.toml, line 6: `link[1].name`: another",
+                "from = \"r1\"
+to = \"h2\"",
+                "from = \"h1\"
+to = \"r1\"
+name = \"h1-r1\"",
+                "x.toml, line 15: `cross[0].link`: `r1-h2` is not a link",
             ),
-            ("to = \"h2\"", "to = \"r1\"", "x.toml, line 8: `link[1].to`: must be another node"),
-            ("\"h1\"", "\"h 1\"", "x.toml, line 3: `link[0].from`: must be 1 to 32"),
             (
                 "[[link]]",
                 "[forward]\nrate = \"1 Mb/s\"\n[[link]]",

@@ -1,7 +1,6 @@
 //! One direction of a link with its frames.
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::VecDeque;
 use std::hash::{BuildHasher as _, RandomState};
 
 use headway_core::explicit::{Format, Header};
@@ -25,7 +24,7 @@ use crate::spec::{Direction, LinkSpec, Spec};
 use crate::wire::Wire;
 
 /// A frame in the buffer pool.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Frame {
     pub(crate) number: u32,
     /// Length with the Ethernet header.
@@ -47,15 +46,12 @@ const NO_VERSION: u8 = 0;
 /// One direction of a link: frames come in at one port and leave at the other.
 pub(crate) struct Lane {
     pub(crate) link: Link,
-    /// Random delays before the queue, if there are any.
+    /// Random delays on the wire, if there are any.
     jitter: Option<JitterDraws>,
     reordering: bool,
-    /// When the latest frame with jitter arrives at the queue.
+    /// When the latest frame arrives at the end of the wire.
     last: Instant,
     rng: Pcg64Mcg,
-    /// Frames that jitter delays before the queue, ordered by arrival there and then by the order of the draws.
-    arriving: BinaryHeap<Reverse<(Instant, u64, Frame)>>,
-    drawn: u64,
     /// Frames that the link has not told what becomes of them, by number.
     inside: Vec<Option<Frame>>,
     /// The receiver's NIC, if it coalesces interrupts, and the seed of the next one.
@@ -63,6 +59,9 @@ pub(crate) struct Lane {
     nic_seed: u64,
     /// How long before it is due the NIC hands up a frame at the latest: no later frame can arrive before that.
     ahead: Duration,
+    /// Frames on the wire in order of arrival; without an NIC, the frames to deliver.
+    flight: VecDeque<Held>,
+    /// Frames that the NIC has handed up.
     held: VecDeque<Held>,
     /// What happens to frames behind the queue, if anything does.
     wire: Option<Wire>,
@@ -90,13 +89,12 @@ impl Lane {
             reordering: link.reordering,
             last: Instant::ZERO,
             rng: Pcg64Mcg::seed_from_u64(seed.wrapping_add(way)),
-            arriving: BinaryHeap::new(),
-            drawn: 0,
             inside: Vec::new(),
             nic: None,
             nic_seed: seed.wrapping_add(way),
             ahead: Duration::ZERO,
-            held: VecDeque::with_capacity(1024),
+            flight: VecDeque::with_capacity(1024),
+            held: VecDeque::new(),
             wire: Wire::new(link, seed.wrapping_add(way)),
             carrier: spec.carrier(),
             headers: HeaderCounts::default(),
@@ -121,6 +119,7 @@ impl Lane {
 
     /// Replaces the NIC, which first hands up what it holds.
     fn set_nic(&mut self, spec: &LinkSpec) {
+        // The old one hands up what it holds, and frames on the wire arrive at the new one.
         self.hand_up(Instant::from_ns(u64::MAX));
         let seed = self.nic_seed;
         self.nic_seed = seed.wrapping_add(1);
@@ -131,27 +130,13 @@ impl Lane {
     /// Takes a frame that has arrived at port `from`.
     pub(crate) fn receive(&mut self, received: Received, frames: &mut FramePool) {
         let Received { frame: number, len, stamp } = received;
-        let frame = Frame { number, len, header: None };
-        let Some(jitter) = &mut self.jitter else { return self.offer(stamp, frame, frames) };
-        let mut at = stamp + jitter.draw(&mut self.rng);
-        if !self.reordering {
-            at = at.max(self.last);
-        }
-        self.last = at;
-        self.drawn += 1;
-        self.arriving.push(Reverse((at, self.drawn, frame)));
+        self.offer(stamp, Frame { number, len, header: None }, frames);
     }
 
-    /// Handles everything due by `now`: frames that reach the queue and frames whose departure must be judged.
+    /// Handles everything due by `now`: frames whose departure must be judged, and frames that reach the NIC.
     pub(crate) fn settle(&mut self, now: Instant, frames: &mut FramePool) {
-        while let Some(&Reverse((at, _, frame))) = self.arriving.peek()
-            && at <= now
-        {
-            self.arriving.pop();
-            self.offer(at, frame, frames);
-        }
         self.place_decided(now, frames);
-        self.hand_up(now + self.ahead);
+        self.reach_nic(now + self.ahead);
     }
 
     /// Returns how many frames were dropped since the last call because they are larger than the MTU.
@@ -166,12 +151,19 @@ impl Lane {
 
     /// Returns the next frame to deliver.
     pub(crate) fn first(&self) -> Option<Held> {
-        self.held.front().copied()
+        self.ready().front().copied()
+    }
+
+    /// The frames to deliver.
+    fn ready(&self) -> &VecDeque<Held> {
+        if self.nic.is_some() || !self.held.is_empty() { &self.held } else { &self.flight }
     }
 
     /// Removes the first held frame, which was sent at `now`.
     pub(crate) fn released(&mut self, now: Instant, frames: &mut FramePool) {
-        if let Some(held) = self.held.pop_front() {
+        let from_wire = self.nic.is_none() && self.held.is_empty();
+        let ready = if from_wire { &mut self.flight } else { &mut self.held };
+        if let Some(held) = ready.pop_front() {
             self.link.released(held.release, now - held.release);
             frames.free(held.frame.number);
         }
@@ -179,17 +171,16 @@ impl Lane {
 
     /// Returns when [`Lane::settle`] next has something to do.
     pub(crate) fn next_event(&self) -> Option<Instant> {
-        let arrival = self.arriving.peek().map(|Reverse((at, ..))| *at);
-        let nic = self.nic.as_ref().and_then(Nic::next_event).map(|event| event - self.ahead);
-        [arrival, self.link.next_event(), nic].into_iter().flatten().min()
+        let arrival = self.flight.front().map(|held| held.release);
+        let nic = self.nic.as_ref().and_then(|nic| nic.next_event().into_iter().chain(arrival).min());
+        self.link.next_event().into_iter().chain(nic.map(|event| event - self.ahead)).min()
     }
 
     /// Discards all frames and returns their buffers to the pool.
     pub(crate) fn clear(&mut self, frames: &mut FramePool) {
-        self.hand_up(Instant::from_ns(u64::MAX));
-        let arriving = self.arriving.drain().map(|Reverse((_, _, frame))| frame);
-        let held = self.held.drain(..).map(|held| held.frame);
-        for frame in arriving.chain(self.inside.drain(..).flatten()).chain(held) {
+        self.reach_nic(Instant::from_ns(u64::MAX));
+        let held = self.held.drain(..).chain(self.flight.drain(..)).map(|held| held.frame);
+        for frame in self.inside.drain(..).flatten().chain(held) {
             frames.free(frame.number);
         }
     }
@@ -261,14 +252,34 @@ impl Lane {
         }
     }
 
-    /// Takes a frame that arrives at the receiver at `at`.
+    /// Puts a frame on the wire, which would arrive at `at` without jitter.
     fn arrive(&mut self, at: Instant, frame: Frame) {
-        // If both happen at the same time, the arrival comes first.
-        self.hand_up(Instant::from_ns(at.ns().saturating_sub(1)));
-        match &mut self.nic {
-            None => self.held.push_back(Held { frame, release: at }),
-            Some(nic) => nic.arrive(at, frame),
+        let mut release = at;
+        if let Some(jitter) = &mut self.jitter {
+            release += jitter.draw(&mut self.rng);
         }
+        if !self.reordering {
+            release = release.max(self.last);
+        }
+        self.last = self.last.max(release);
+        // Most frames are the last ones.
+        let place =
+            self.flight.iter().rposition(|held| held.release <= release).map_or(0, |before| before + 1);
+        self.flight.insert(place, Held { frame, release });
+    }
+
+    /// Passes the frames that arrive by `time` to the NIC, and releases what it hands up by then.
+    fn reach_nic(&mut self, time: Instant) {
+        while self.nic.is_some()
+            && let Some(Held { frame, release }) = self.flight.pop_front_if(|held| held.release <= time)
+        {
+            // If both happen at the same time, the arrival comes first.
+            self.hand_up(Instant::from_ns(release.ns().saturating_sub(1)));
+            if let Some(nic) = &mut self.nic {
+                nic.arrive(release, frame);
+            }
+        }
+        self.hand_up(time);
     }
 
     /// Releases what the NIC hands up by `time`.

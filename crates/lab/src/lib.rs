@@ -79,6 +79,7 @@ mod life;
 mod log_file;
 mod namespace;
 mod netns_processes;
+pub mod of_scenario;
 mod packet;
 mod port;
 mod ports;

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use crate::base::check_name;
 use crate::congestion_header::Carrier;
 use crate::error::Error;
-use crate::graph::{Edge, PAIR, Written};
+use crate::graph::{Edge, PAIR};
 use crate::queue::wire_size;
 
 /// A direction of a link.
@@ -58,7 +58,6 @@ impl FromStr for Direction {
 
 /// A whole scenario.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "Written", into = "Written")]
 pub struct Spec {
     /// Name of the lab; the stem of the file when absent.
     pub name: Option<String>,
@@ -324,6 +323,16 @@ impl Cross {
     }
 }
 
+/// Reads the captures that sources replay; only their absolute paths come with a request.
+pub(crate) fn load_captures(sources: &mut [Cross]) -> Result<(), Error> {
+    for source in sources {
+        if let Traffic::Pcap { file, .. } = &mut source.traffic {
+            file.load(Path::new("/")).map_err(|error| Error::Daemon(error.to_string()))?;
+        }
+    }
+    Ok(())
+}
+
 impl PathSpec {
     /// Checks all values; `mtu` is the largest IP packet in bytes.
     ///
@@ -373,50 +382,6 @@ impl Spec {
         }
     }
 
-    /// Reads a scenario file.
-    ///
-    /// # Errors
-    /// Errors name the file, and the line and key at fault if there are any.
-    pub fn load(path: &Path) -> Result<Spec, Error> {
-        let text =
-            headway_input::text(path, headway_input::SCENARIO).map_err(|e| Error::file("read", path, e))?;
-        let mut spec = Spec::parse(&text, path)?;
-        if spec.name.is_none() {
-            spec.name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
-        }
-        Ok(spec)
-    }
-
-    /// Parses a scenario. `path` is named in errors, and its directory is where delay traces are looked up.
-    ///
-    /// # Errors
-    /// Errors name the file, and the line and key at fault if there are any.
-    pub fn parse(text: &str, path: &Path) -> Result<Spec, Error> {
-        let written: Written =
-            toml::from_str(text).map_err(|e| Mistake::at(text, path, e.span(), e.message()))?;
-        let mut spec = Spec::try_from(written).map_err(|e| e.located(text, path))?;
-        let folder = path.parent().unwrap_or(Path::new(""));
-        spec.load_traces(folder).map_err(|e| e.located(text, path))?;
-        spec.check().map_err(|e| e.located(text, path))?;
-        Ok(spec)
-    }
-
-    fn load_traces(&mut self, folder: &Path) -> Result<(), Mistake> {
-        for index in 0..self.links.len() {
-            let keys = Direction::BOTH.map(|direction| self.key(index, direction) + ".delay-trace");
-            let path = &mut self.links[index].path;
-            for (link, key) in [&mut path.forward, &mut path.reverse].into_iter().zip(keys) {
-                if let Some(trace) = &mut link.trace {
-                    trace.load(folder, &key.replace(".delay-trace", ".trace"))?;
-                }
-                if let Some(trace) = &mut link.delay_trace {
-                    trace.load(folder, &key)?;
-                }
-            }
-        }
-        Ok(())
-    }
-
     /// Checks all values.
     ///
     /// # Errors
@@ -446,7 +411,7 @@ impl Spec {
         warnings
     }
 
-    fn check(&self) -> Result<(), Mistake> {
+    pub(crate) fn check(&self) -> Result<(), Mistake> {
         let named = self.name.as_deref().is_none_or(|name| check_name(name).is_ok());
         check("name", named, "must be 1 to 32 letters, digits, `-`, `_` or `.`, not starting with a dot")?;
         check("mtu", (1280..=9000).contains(&self.mtu), "must lie between 1280 and 9000 bytes")?;
@@ -469,10 +434,10 @@ impl Spec {
         Carrier { protocol: self.header_protocol, port: self.header_port, option: self.header_option }
     }
 
-    /// Checks a list of cross sources for these links; errors name them `cross[0]` and so on.
+    /// Checks a list of cross sources for these links; errors name them `traffic[0]` and so on.
     pub(crate) fn check_cross(&self, sources: &[Cross]) -> Result<(), Mistake> {
         for (index, cross) in sources.iter().enumerate() {
-            let table = format!("cross[{index}]");
+            let table = format!("traffic[{index}]");
             let link = self.link_number(cross.link.as_deref());
             link.map_err(|reason| Mistake::new(&format!("{table}.link"), &reason))?;
             check_traffic(&table, &cross.traffic, self.mtu)?;

@@ -10,6 +10,12 @@ pub struct Ring<T> {
     tail: u64,
 }
 
+impl<T: Copy + Default> Default for Ring<T> {
+    fn default() -> Ring<T> {
+        Ring::new()
+    }
+}
+
 impl<T: Copy + Default> Ring<T> {
     /// Returns an empty queue.
     pub fn new() -> Ring<T> {
@@ -103,6 +109,12 @@ impl<T: Copy + Default> Ring<T> {
     #[inline]
     pub fn tail(&self) -> u64 {
         self.tail
+    }
+
+    /// Whether there are no items.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.head == self.tail
     }
 
     /// Returns the number of items.

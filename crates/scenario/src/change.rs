@@ -1,7 +1,6 @@
 //! Overrides of scenario keys from the command line: `link.0.rate=50 Mb/s`.
 
 use std::fmt;
-use std::path::Path;
 use std::str::FromStr;
 
 use headway_core::Mistake;
@@ -10,6 +9,7 @@ use serde::de::DeserializeOwned;
 use toml::{Table, Value};
 
 use crate::error::Error;
+use crate::file::File;
 
 /// Sets one key of a scenario to another value.
 #[derive(Clone, Debug, PartialEq)]
@@ -100,6 +100,16 @@ impl Change {
 /// # Errors
 /// If a change names no key, or a value does not fit.
 pub fn apply<T: DeserializeOwned>(text: &str, changes: &[Change]) -> Result<T, Error> {
+    let read = |text: &str| toml::from_str(text).map_err(|error| Mistake::new("", error.message()));
+    apply_with(text, changes, read)
+}
+
+/// As [`apply`], for what `read` reads.
+pub(crate) fn apply_with<T>(
+    text: &str,
+    changes: &[Change],
+    read: impl Fn(&str) -> Result<T, Mistake>,
+) -> Result<T, Error> {
     let mut table: Table = toml::from_str(text).map_err(|e| Mistake::new("", e.message()))?;
     let mut result = None;
     for change in changes {
@@ -107,13 +117,13 @@ pub fn apply<T: DeserializeOwned>(text: &str, changes: &[Change]) -> Result<T, E
         for value in change.values() {
             let mut changed = table.clone();
             change.set(&mut changed, value)?;
-            match changed.clone().try_into::<T>() {
+            match read(&toml::to_string(&changed).unwrap_or_default()) {
                 Ok(read) => {
                     (table, result, reason) = (changed, Some(read), None);
                     break;
                 }
                 // The reason for the plain text, tried last, wins: it is the one that users understand.
-                Err(error) => reason = Some(with_nearest(error.message().trim())),
+                Err(mistake) => reason = Some(with_nearest(mistake.message().trim())),
             }
         }
         if let Some(reason) = reason {
@@ -124,10 +134,10 @@ pub fn apply<T: DeserializeOwned>(text: &str, changes: &[Change]) -> Result<T, E
 }
 
 /// Attributes a mistake to the change that caused it, or else to the line of the file.
-pub(crate) fn attribute(mistake: Mistake, changes: &[Change], text: &str, path: &Path) -> Error {
+pub(crate) fn attribute(mistake: Mistake, changes: &[Change], file: &File<'_>) -> Error {
     let by = |change: &&Change| mistake.key() == Some(change.key().as_str());
     match changes.iter().rev().find(by) {
         Some(change) => change.refused(mistake.message()),
-        None => mistake.located(text, path).into(),
+        None => file.locate(mistake).into(),
     }
 }

@@ -37,13 +37,18 @@ impl Scenario {
     /// Names the offending key.
     pub(crate) fn check(&self) -> Result<(), Mistake> {
         check("name", !self.name.contains('/'), "must not contain `/`: it is part of the name of a folder")?;
-        self.check_names()?;
         self.check_times()?;
-        check("mtu", (576..=9000).contains(&self.mtu), "must lie between 576 and 9000 bytes")?;
-        check("link", !self.link.is_empty(), "a network needs at least one [[link]]")?;
         let silent = self.flow.is_empty() && self.traffic.is_empty();
         let nothing = silent && self.measure.is_empty() && self.program.is_empty();
         check("flow", !nothing, "needs at least one [[flow]], [[traffic]], [[measure]] or [[program]]")?;
+        self.check_network()
+    }
+
+    /// Checks all but the times of a run.
+    pub(crate) fn check_network(&self) -> Result<(), Mistake> {
+        self.check_names()?;
+        check("mtu", (576..=9000).contains(&self.mtu), "must lie between 576 and 9000 bytes")?;
+        check("link", !self.link.is_empty(), "a network needs at least one [[link]]")?;
         self.check_count()?;
         self.check_nodes()?;
         for (index, link) in self.link.iter().enumerate() {
@@ -96,7 +101,7 @@ impl Scenario {
     }
 
     fn check_times(&self) -> Result<(), Mistake> {
-        check("duration", self.duration > Duration::ZERO, "must be more than 0")?;
+        check("duration", self.duration > Duration::ZERO, "must be more than 0, and a run needs it")?;
         check("duration", self.duration <= Duration::from_ms(100_000_000), "must be at most 100000 s")?;
         check("warmup", self.warmup < self.duration, "must be shorter than `duration`")?;
         check("interval", self.interval >= Duration::from_us(1), "must be at least 1 us")?;

@@ -10,6 +10,7 @@ mod check_traffic;
 mod controller;
 mod dilate;
 mod error;
+mod file;
 mod kernel_queue;
 mod model;
 mod read;

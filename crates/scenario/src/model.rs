@@ -32,7 +32,8 @@ pub struct Scenario {
     /// Seed of all random numbers; default 1.
     #[serde(default = "default_seed")]
     pub seed: u64,
-    /// Duration of the run.
+    /// Duration of the run; a network alone needs none.
+    #[serde(default)]
     pub duration: Duration,
     /// Time at the start that the summary excludes; default 0.
     #[serde(default)]
@@ -67,6 +68,26 @@ pub struct Scenario {
     /// Host properties, by node.
     #[serde(default)]
     pub host: BTreeMap<String, HostSpec>,
+    /// Whether the truth log of a lab contains every packet's queueing delay, in microseconds; default no.
+    #[serde(default)]
+    pub delays: bool,
+    /// The number, as an IP protocol, of the congestion headers that routers of a lab rewrite; default 253.
+    #[serde(default = "default_header_protocol")]
+    pub header_protocol: u8,
+    /// A port of UDP, source or destination, whose packets have such a header in a lab, too; default none.
+    pub header_port: Option<u16>,
+    /// The kind of TCP options that are congestion headers in a lab, 253 or 254; default 253.
+    #[serde(default = "default_header_option")]
+    pub header_option: u8,
+    /// Lines in older forms, with what to write instead.
+    #[serde(skip)]
+    pub warnings: Vec<String>,
+    /// The text of the file, in which [`Scenario::locate`] finds keys.
+    #[serde(skip)]
+    pub text: String,
+    /// The file.
+    #[serde(skip)]
+    pub path: PathBuf,
     /// The folder against which file names in the scenario are resolved.
     #[serde(skip)]
     pub folder: PathBuf,
@@ -76,6 +97,8 @@ pub struct Scenario {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct LinkSpec {
+    /// The name of the link in labs; default `FROM-TO`.
+    pub name: Option<String>,
     /// The node at the sending end.
     pub from: String,
     /// The node at the receiving end.
@@ -359,6 +382,14 @@ pub struct HostSpec {
     pub coalescing: Option<Coalescing>,
     /// The same for the ACKs of the flows that it sends; default none.
     pub ack_coalescing: Option<Coalescing>,
+}
+
+fn default_header_protocol() -> u8 {
+    headway_core::explicit::PROTOCOL
+}
+
+fn default_header_option() -> u8 {
+    headway_core::explicit::OPTION_KIND
 }
 
 fn default_seed() -> u64 {

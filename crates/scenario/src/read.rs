@@ -2,24 +2,18 @@
 
 use std::path::Path;
 
-use headway_core::Mistake;
+use headway_core::{Duration, Mistake};
 use headway_traffic::Traffic;
 
 use crate::change::{self, Change};
 use crate::error::Error;
+use crate::file::File;
 use crate::model::Scenario;
 
-const OF_LAB: &str = "is a file of a lab: `headway lab up` and `headway lab run` take it. A scenario of `headway run` has a \
-                      `duration`, `[[link]]`s and `[[flow]]`s or `[[traffic]]`";
-
-/// Whether this text, which is no scenario, describes a lab.
-fn is_of_lab(text: &str) -> bool {
-    let Ok(table) = toml::from_str::<toml::Table>(text) else { return false };
-    let links = table.get("link").and_then(toml::Value::as_array);
-    let has_sides = |link: &toml::Value| link.get("forward").is_some();
-    let keys = ["forward", "reverse", "cross"].iter().any(|key| table.contains_key(*key));
-    !table.contains_key("duration") && (keys || links.is_some_and(|links| links.iter().any(has_sides)))
-}
+/// The time for which random rates of a network without a run are drawn; the last one stays.
+const DAY: Duration = Duration::from_ms(86_400_000);
+/// Interval of the truth of a network without a run, unless its file gives one.
+const INTERVAL: Duration = Duration::from_ms(10);
 
 impl Scenario {
     /// Reads a scenario file, applies the changes and checks everything that can be checked before a run.
@@ -27,9 +21,7 @@ impl Scenario {
     /// # Errors
     /// Names the file with line and key, or the offending change.
     pub fn load(path: &Path, changes: &[Change]) -> Result<Scenario, Error> {
-        let text =
-            headway_input::text(path, headway_input::SCENARIO).map_err(|e| Error::file("read", path, e))?;
-        Scenario::parse(&text, path, changes)
+        Scenario::parse(&text_of(path)?, path, changes)
     }
 
     /// Parses a scenario from text; resolves the files it names against the folder of `path`.
@@ -37,23 +29,70 @@ impl Scenario {
     /// # Errors
     /// As for [`Scenario::load`].
     pub fn parse(text: &str, path: &Path, changes: &[Change]) -> Result<Scenario, Error> {
-        let mut scenario: Scenario = toml::from_str(text).map_err(|e| match is_of_lab(text) {
-            true => Mistake::at(text, path, None, OF_LAB),
-            false => Mistake::at(text, path, e.span(), e.message()),
-        })?;
+        let file = File::parse(text, path)?;
+        let mut scenario = file.read()?;
         if !changes.is_empty() {
-            scenario = change::apply(text, changes)?;
+            let read = |text: &str| File::parse(text, path)?.read();
+            scenario = change::apply_with(text, changes, read)?;
         }
-        scenario.folder = path.parent().map(Path::to_owned).unwrap_or_default();
-        if scenario.name.is_empty() {
-            scenario.name =
-                path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
-        }
-        scenario.load_traces().map_err(|mistake| change::attribute(mistake, changes, text, path))?;
-        scenario.load_captures().map_err(|mistake| change::attribute(mistake, changes, text, path))?;
-        scenario.check().map_err(|mistake| change::attribute(mistake, changes, text, path))?;
-        scenario.load_capacities().map_err(|mistake| change::attribute(mistake, changes, text, path))?;
+        scenario.finish(&file, changes, Scenario::check)?;
         Ok(scenario)
+    }
+
+    /// Reads the network of a scenario file, whether anything is to run on it or not.
+    ///
+    /// # Errors
+    /// As for [`Scenario::load`].
+    pub fn load_network(path: &Path) -> Result<Scenario, Error> {
+        Scenario::parse_network(&text_of(path)?, path)
+    }
+
+    /// Parses a network from text, as [`Scenario::load_network`] does.
+    ///
+    /// # Errors
+    /// As for [`Scenario::load`].
+    pub fn parse_network(text: &str, path: &Path) -> Result<Scenario, Error> {
+        let file = File::parse(text, path)?;
+        let mut scenario = file.read()?;
+        scenario.flow.clear();
+        scenario.measure.clear();
+        scenario.program.clear();
+        scenario.change.clear();
+        if !file.has("interval") {
+            scenario.interval = INTERVAL;
+        }
+        if scenario.duration == Duration::ZERO {
+            scenario.duration = DAY;
+        }
+        scenario.finish(&file, &[], Scenario::check_network)?;
+        Ok(scenario)
+    }
+
+    /// Returns a mistake in a value of this scenario, which names a key, with its place in the file.
+    pub fn locate(&self, mistake: Mistake) -> Mistake {
+        match File::parse(&self.text, &self.path) {
+            Ok(file) => file.locate(mistake),
+            Err(_) => mistake,
+        }
+    }
+
+    /// Reads the files that the scenario names, and checks it.
+    fn finish(
+        &mut self,
+        file: &File<'_>,
+        changes: &[Change],
+        check: impl FnOnce(&Scenario) -> Result<(), Mistake>,
+    ) -> Result<(), Error> {
+        let path = file.path;
+        (self.text, self.path) = (file.text.to_owned(), path.to_owned());
+        self.warnings.clone_from(&file.warnings);
+        self.folder = path.parent().map(Path::to_owned).unwrap_or_default();
+        if self.name.is_empty() {
+            self.name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+        }
+        let checked = self.load_traces().and_then(|()| self.load_captures()).and_then(|()| check(self));
+        let loaded = checked.and_then(|()| self.load_capacities());
+        loaded.map_err(|mistake| change::attribute(mistake, changes, file))
     }
 
     fn load_traces(&mut self) -> Result<(), Mistake> {
@@ -89,4 +128,8 @@ impl Scenario {
         }
         Ok(())
     }
+}
+
+fn text_of(path: &Path) -> Result<String, Error> {
+    headway_input::text(path, headway_input::SCENARIO).map_err(|error| Error::file("read", path, error))
 }

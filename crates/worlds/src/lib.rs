@@ -48,7 +48,7 @@ pub use endpoint::Demand;
 pub use error::Error;
 pub use folder::{Folder, Manifest};
 pub use helper::{endpoint, guest, run_helper};
-pub use lab::{Background, TcpFlows, disturbed, network as lab_network, transfer};
+pub use lab::{Background, TcpFlows, disturbed, transfer};
 pub use memory::available as available_memory;
 pub use options::{Event, Options, Report, UmlOptions};
 pub use outcome::{Outcome, RunFiles};

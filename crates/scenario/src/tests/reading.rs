@@ -82,7 +82,7 @@ fn mistakes_name_file_line_and_key() {
         (
             "police",
             "queue = { kind = \"best\" } #",
-            "x.toml, line 15: `link[1].queue`: unknown variant `best`",
+            "x.toml, line 15: `link[1].queue.kind`: unknown variant `best`",
         ),
         (
             "police",
@@ -100,16 +100,16 @@ fn mistakes_name_file_line_and_key() {
             "\"unc1\"\nscale = 0.0 #",
             "x.toml, line 33: `traffic[0].scale`: must be more than 0",
         ),
-        ("model = \"cbr\"", "model = \"cbs\"", "x.toml, line 29: `traffic[0]`: unknown variant `cbs`"),
+        ("model = \"cbr\"", "model = \"cbs\"", "x.toml, line 32: `traffic[0].model`: unknown variant `cbs`"),
         (
             "model = \"cbr\"",
             "model = \"cbr\"\nspeed = 1",
-            "x.toml, line 29: `traffic[0]`: unknown field `speed`",
+            "x.toml, line 33: `traffic[0].speed`: unknown field `speed`",
         ),
         ("[[traffic]]", "[host.z]\n[[traffic]]", "x.toml, line 29: `host.z`: is not one of the nodes"),
     ];
     for (from, to, expected) in cases {
-        let found = error(from, to);
+        let found = without_column(&error(from, to));
         assert!(found.starts_with(expected), "found    {found}\nexpected {expected}");
     }
 }
@@ -228,21 +228,75 @@ fn values_that_no_run_would_survive_are_refused() {
         ),
     ];
     for (link, rest, expected) in cases {
-        let found = read(&one_link(&link, &rest), &[]).unwrap_err().to_string();
+        let found = without_column(&read(&one_link(&link, &rest), &[]).unwrap_err().to_string());
         assert!(found.starts_with(&format!("x.toml, {expected}")), "found    {found}\nexpected {expected}");
     }
     let found = read(&one_link(rate, FLOW), &["name=../x"]).unwrap_err().to_string();
     assert!(found.starts_with("`name=../x`: must not contain `/`"), "{found}");
 }
 
+/// Returns a message without the column of its key.
+fn without_column(found: &str) -> String {
+    let (before, after) = found.split_once(", column ").unwrap_or((found, ":"));
+    let after = after.trim_start_matches(|digit: char| digit.is_ascii_digit());
+    if after == ":" { before.to_owned() } else { format!("{before}{after}") }
+}
+
 #[test]
-fn a_file_of_a_lab_is_told_from_a_mistake() {
-    let lab = "[forward]\nrate = \"10 Mb/s\"\n";
-    let several = "[[link]]\nfrom = \"a\"\nto = \"b\"\nforward = { rate = \"10 Mb/s\" }\n";
-    for text in [lab, several] {
-        let found = read(text, &[]).unwrap_err().to_string();
-        assert!(found.starts_with("x.toml: is a file of a lab: `headway lab up` and"), "{found}");
+fn a_mistake_in_an_inline_table_has_a_column() {
+    let text = one_link("rate = \"1 Mb/s\"\nqueue = { kind = \"codel\", target = \"x\" }", FLOW);
+    let found = read(&text, &[]).unwrap_err().to_string();
+    assert!(
+        found.starts_with("x.toml, line 6, column 27: `link[0].queue.target`: `x` is not a time"),
+        "{found}"
+    );
+}
+
+#[test]
+fn short_forms_of_links_and_traffic_mean_the_same_as_long_ones() {
+    let short = "[forward]\nrate = \"10 Mb/s\"\ndelay = \"2 ms\"\nloss = 0.1\ncoalesce = \"120 us\"\n\
+                 [[cross]]\ndirection = \"reverse\"\nmodel = \"bursty\"\nrate = \"1 Mb/s\"\nsize = \"1000 B\"\n";
+    let long = "[[link]]\nfrom = \"client\"\nto = \"server\"\nduplex = false\nrate = \"10 Mb/s\"\ndelay = \"2 ms\"\nloss = 0.1\n\
+                [[link]]\nfrom = \"server\"\nto = \"client\"\nduplex = false\nrate = \"10 Mb/s\"\ndelay = \"2 ms\"\n\
+                [[traffic]]\nfrom = \"server\"\nto = \"client\"\nmodel = \"batches\"\nrate = \"1 Mb/s\"\nsize = \"1038 B\"\n\
+                [host.server]\ncoalescing = \"120 us\"\nack-coalescing = \"120 us\"\n";
+    let network = |text: &str| Scenario::parse_network(text, Path::new("x.toml")).unwrap();
+    let shown =
+        |scenario: &Scenario| format!("{:?} {:?} {:?}", scenario.link, scenario.traffic, scenario.host);
+    assert_eq!(shown(&network(short)), shown(&network(long)));
+    // What an older file has, and what to write instead.
+    let warnings = network(short).warnings;
+    assert!(
+        warnings[0].starts_with("x.toml, line 5: `forward.coalesce` is an older form; write `[host.server]`")
+    );
+    assert!(
+        warnings[1].starts_with("x.toml, line 6: `cross[0]` is an older form; write `[[traffic]]`"),
+        "{warnings:?}"
+    );
+    assert!(network(long).warnings.is_empty());
+    // The same files run, with a duration.
+    assert!(read(&format!("duration = \"1 s\"\n{short}"), &[]).is_ok());
+    let found = read(short, &[]).unwrap_err().to_string();
+    assert!(found.starts_with("x.toml: `duration`: must be more than 0"), "{found}");
+}
+
+#[test]
+fn mistakes_in_short_forms_name_the_key_of_the_file() {
+    let text = "[forward]\nrate = \"10 Mb/s\"\nqueue = { kind = \"red\", min = \"2 kB\", max = \"1 kB\" }\n\
+                [[cross]]\ndirection = \"forward\"\nmodel = \"cbr\"\nrate = \"1 Mb/s\"\n";
+    for (from, to, expected) in [
+        ("", "", "x.toml, line 3, column 39: `forward.queue.max`: must be above `min`"),
+        ("red", "codel", "x.toml, line 3, column 27: `forward.queue.min`: unknown field `min`"),
+        ("rate = \"10 Mb/s\"", "rate = 10", "x.toml, line 2: `forward.rate`: invalid type: integer `10`"),
+        ("\"forward\"", "\"back\"", "x.toml, line 4: `cross[0].direction`: must be `forward` or `reverse`"),
+        ("\"cbr\"", "\"cbs\"", "x.toml, line 6: `cross[0].model`: unknown variant `cbs`"),
+        ("rate = \"1 Mb/s\"", "rate = \"1\"", "x.toml, line 7: `cross[0].rate`: `1` is not a rate"),
+        ("[[cross]]", "[[cross]]\nlink = \"x\"", "x.toml, line 5: `cross[0].link`: `x` is not a link"),
+    ] {
+        let text = text
+            .replacen(from, to, 1)
+            .replace("max = \"1 kB\"", if from.is_empty() { "max = \"1 kB\"" } else { "max = \"3 kB\"" });
+        let found = Scenario::parse_network(&text, Path::new("x.toml")).unwrap_err().to_string();
+        assert!(found.starts_with(expected), "found    {found}\nexpected {expected}");
     }
-    let found = read(&format!("duration = \"1 s\"\n{lab}"), &[]).unwrap_err().to_string();
-    assert!(found.starts_with("x.toml, line 2: `forward`: unknown field"), "{found}");
 }

@@ -84,12 +84,17 @@ impl Capture {
         Ok(Capture { path: path.to_owned(), packets: packets.into() })
     }
 
-    /// Reads the file named in the description; a relative path is relative to `folder`.
+    /// Reads the file named in the description, unless it has been read; a relative path is relative to `folder`, and becomes
+    /// absolute.
     ///
     /// # Errors
     /// As [`Capture::read`].
     pub fn load(&mut self, folder: &Path) -> Result<(), CaptureError> {
-        self.packets = Capture::read(&folder.join(&self.path))?.packets;
+        if self.packets.is_empty() {
+            let path = folder.join(&self.path);
+            self.packets = Capture::read(&path)?.packets;
+            self.path = std::path::absolute(&path).unwrap_or(path);
+        }
         Ok(())
     }
 

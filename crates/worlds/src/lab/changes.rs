@@ -9,9 +9,10 @@ use headway_scenario::{Changed, Scenario, Topology};
 
 use super::Endpoint;
 use super::controllers::{self, Controllers};
-use super::translate::{Lane, bottleneck, has_queue};
+use super::translate::Lane;
 use crate::endpoint::Switch;
 use crate::error::{Context as _, Error, bail};
+use headway_lab::of_scenario::{has_queue, side as side_of};
 
 /// Everything that changes at one time.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -55,7 +56,7 @@ pub(super) fn steps(
                     Direction::Forward => &mut edge.path.forward,
                     Direction::Reverse => &mut edge.path.reverse,
                 };
-                let LabLink { queue, buffer, .. } = bottleneck(scenario, &link, &link.wire(false));
+                let LabLink { queue, buffer, .. } = side_of(scenario, &link, &link.wire(false));
                 // A link that is set to what it is would begin anew if it varies with time.
                 if (&side.queue, side.buffer) != (&queue, buffer) {
                     (side.queue, side.buffer) = (queue, buffer);

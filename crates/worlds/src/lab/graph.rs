@@ -7,7 +7,9 @@ use crate::error::{Error, bail};
 use headway_lab::{Direction, Edge, Lab, LinkSpec as LabLink, PathSpec};
 use headway_scenario::{Scenario, Topology};
 
-use super::translate::{Lane, Network, bottleneck, cross, is_classic, is_limited, nic};
+use headway_lab::of_scenario::{cross_of, is_limited, nic, places, side};
+
+use super::translate::{Lane, Network, is_classic};
 
 /// The paths of a group of flows there and back, with its addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,7 +42,7 @@ pub(super) fn network(scenario: &Scenario, topology: &Topology) -> Result<Networ
         let (link, direction) = places[index];
         let spec = &scenario.link[end.link];
         let coalesce = nic(scenario, topology.names()[end.to]);
-        let side = bottleneck(scenario, spec, &spec.wire(end.back));
+        let side = side(scenario, spec, &spec.wire(end.back));
         let side = LabLink { delay: spec.delay, coalesce, ..side };
         match direction {
             Direction::Forward => links.push(Edge {
@@ -62,7 +64,7 @@ pub(super) fn network(scenario: &Scenario, topology: &Topology) -> Result<Networ
                  and its path has none or several"
             );
         };
-        sources.push(cross(traffic, lane.direction).on(&lane.link));
+        sources.push(cross_of(traffic, lane.direction).on(&lane.link));
     }
     let hop = |index: usize| {
         let end = &topology.directions()[index];
@@ -87,32 +89,6 @@ pub(super) fn network(scenario: &Scenario, topology: &Topology) -> Result<Networ
         hosts: names.map(|(number, name)| (name.to_owned(), node_name(number))).collect(),
         routes,
     })
-}
-
-/// Returns the link of the lab and its direction for every direction of the topology. Two links of the scenario that
-/// lead in opposite ways only become one link of the lab.
-fn places(scenario: &Scenario, topology: &Topology) -> Result<Vec<(usize, Direction)>, Error> {
-    let directions = topology.directions();
-    let mut places: Vec<Option<(usize, Direction)>> = vec![None; directions.len()];
-    let mut links = 0;
-    for (index, there) in directions.iter().enumerate() {
-        if places[index].is_some() {
-            continue;
-        }
-        let duplex = scenario.link[there.link].duplex;
-        let back = (index + 1..directions.len()).find(|&other| {
-            let back = &directions[other];
-            let is_free = places[other].is_none() && duplex == scenario.link[back.link].duplex;
-            is_free && (back.from, back.to) == (there.to, there.from) && (!duplex || back.link == there.link)
-        });
-        let Some(back) = back else {
-            bail!("the lab does not support `link[{}].duplex`: no link leads back", there.link);
-        };
-        places[index] = Some((links, Direction::Forward));
-        places[back] = Some((links, Direction::Reverse));
-        links += 1;
-    }
-    Ok(places.into_iter().flatten().collect())
 }
 
 /// The nodes of a scenario may have names that a lab does not allow.

@@ -31,7 +31,6 @@ use programs::Programs;
 pub use background::{Background, TcpFlows};
 pub use transfer::transfer;
 use translate::Translated;
-pub use translate::network;
 
 use crate::endpoint::{COMMAND, Demand, Plan, PlannedFlow, READY, Role, Sample, now};
 use crate::options::{Event, Options};

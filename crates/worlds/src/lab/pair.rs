@@ -5,7 +5,9 @@ use crate::error::Error;
 use headway_lab::{Direction, Edge, LinkSpec as LabLink, PathSpec};
 use headway_scenario::{LinkSpec, Scenario, Topology, Wire};
 
-use super::translate::{Lane, Network, bottleneck, cross, is_classic, is_limited, nic};
+use headway_lab::of_scenario::{cross_of, is_limited, nic, side};
+
+use super::translate::{Lane, Network, is_classic};
 
 /// The nodes of the lab.
 const NODES: [&str; 2] = ["client", "server"];
@@ -34,7 +36,7 @@ pub(super) fn network(scenario: &Scenario, topology: &Topology) -> Result<Option
             (false, true) => Direction::Reverse,
             _ => return Ok(None),
         };
-        sources.push(cross(traffic, direction));
+        sources.push(cross_of(traffic, direction));
     }
     let [from, to] = NODES;
     let lane = |direction, way: &Way| Lane {
@@ -100,7 +102,7 @@ fn way(scenario: &Scenario, topology: &Topology, path: &[usize]) -> Option<Way> 
     }
     let delay = links.iter().map(|(_, link, _)| link.delay).sum();
     let delivered: f64 = links.iter().map(|(_, _, wire)| 1.0 - wire.loss).product();
-    let link = bottleneck(scenario, narrow, wire);
+    let link = side(scenario, narrow, wire);
     let delay_trace = link.delay_trace.map(|trace| trace.plus(delay));
     let link = LabLink { delay, delay_trace, jitter, reordering, loss: 1.0 - delivered, ..link };
     Some(Way { link, bottleneck: *bottleneck_index })

@@ -2,9 +2,10 @@
 //! its nodes and links.
 
 use crate::error::{Context as _, Error, bail};
-use headway_core::{Bytes, Duration, Rate};
-use headway_lab::{Coalescing, Cross, Direction, Lab, LinkSpec as LabLink, PathSpec, Spec};
-use headway_scenario::{EcnMode, FlowSpec, HostSpec, LinkSpec, Scenario, Topology, TrafficSpec, Wire};
+use headway_core::{Bytes, Duration};
+use headway_lab::of_scenario::check_written;
+use headway_lab::{Cross, Direction, Lab, PathSpec, Spec};
+use headway_scenario::{EcnMode, FlowSpec, HostSpec, Scenario, Topology};
 
 use super::changes;
 use super::controllers;
@@ -13,8 +14,6 @@ use super::pair;
 
 /// Flow limit: beyond it the machine, not the path, would limit the flows.
 const MAX_FLOWS: u64 = 100;
-/// Rate of a direction without a bottleneck: the emulator's maximum.
-pub(super) const UNLIMITED: Rate = Rate::from_bps(10_000_000_000);
 /// Interval of the truth log, and so the largest error of the end of warm-up.
 const INTERVAL: Duration = Duration::from_ms(1);
 
@@ -74,7 +73,7 @@ impl Translated {
             check_flow(index, flow)?;
         }
         for (index, link) in scenario.link.iter().enumerate() {
-            check_link(index, link)?;
+            check_written(index, link)?;
         }
         let topology = Topology::new(scenario);
         let network = match pair::network(scenario, &topology)? {
@@ -136,46 +135,6 @@ impl Translated {
     }
 }
 
-/// Converts the nodes, links and traffic of a scenario to a lab, without its flows, programs and changes. Nodes keep their
-/// names where the lab allows these, and links are named after them.
-///
-/// # Errors
-/// Names the key that the lab does not support.
-pub fn network(scenario: &Scenario) -> Result<Spec, Error> {
-    let bare = Scenario {
-        flow: Vec::new(),
-        program: Vec::new(),
-        measure: Vec::new(),
-        change: Vec::new(),
-        ..scenario.clone()
-    };
-    let Translated { mut spec, mut cross, hosts, .. } = Translated::new(&bare)?;
-    for link in &mut spec.links {
-        for node in [&mut link.from, &mut link.to] {
-            let host = hosts.iter().find(|(_, number)| number == node);
-            if let Some((host, _)) = host.filter(|(host, _)| headway_lab::is_name(host)) {
-                node.clone_from(host);
-            }
-        }
-    }
-    for index in 0..spec.links.len() {
-        let ends = |link: &headway_lab::Edge| (link.from.clone(), link.to.clone());
-        let (from, to) = ends(&spec.links[index]);
-        if spec.links.iter().filter(|link| ends(link) == (from.clone(), to.clone())).count() > 1 {
-            continue;
-        }
-        let before = std::mem::replace(&mut spec.links[index].name, format!("{from}-{to}"));
-        for source in cross.iter_mut().filter(|source| source.link.as_deref() == Some(&before)) {
-            source.link = Some(spec.links[index].name.clone());
-        }
-    }
-    let interval = scenario.interval.min(Duration::from_ms(100));
-    let name = Some(scenario.name.clone()).filter(|name| headway_lab::is_name(name));
-    let spec = Spec { name, seed: scenario.seed, interval, delays: false, cross, ..spec };
-    spec.validate().context("the lab cannot emulate this network")?;
-    Ok(spec)
-}
-
 /// Rejects a host whose NIC holds up only a part of what arrives there.
 fn check_host(scenario: &Scenario, name: &str) -> Result<(), Error> {
     let HostSpec { coalescing, ack_coalescing } = scenario.host[name];
@@ -190,12 +149,6 @@ fn check_host(scenario: &Scenario, name: &str) -> Result<(), Error> {
     bail!(
         "the lab does not support `host.{name}.{key}` without the same `{other}`: the NIC there holds up all packets"
     );
-}
-
-/// Returns the interrupt coalescing of a host's NIC.
-pub(super) fn nic(scenario: &Scenario, host: &str) -> Option<Coalescing> {
-    let host = scenario.host.get(host)?;
-    host.coalescing.or(host.ack_coalescing)
 }
 
 fn check_flow(index: usize, flow: &FlowSpec) -> Result<(), Error> {
@@ -219,29 +172,6 @@ fn check_flow(index: usize, flow: &FlowSpec) -> Result<(), Error> {
     refuse(&format!("flow[{index}]"), &keys)
 }
 
-fn check_link(index: usize, link: &LinkSpec) -> Result<(), Error> {
-    if let Some(queue) = &link.kernel_queue {
-        bail!("the lab does not support `link[{index}].kernel-queue`: it has no `{queue}`; `--on uml` has");
-    }
-    let keys = [
-        // The lab applies jitter before its queue; a link with a rate has it behind the queue.
-        ("jitter", link.jitter.is_none() || !has_queue(link)),
-        (
-            "reverse.jitter",
-            link.reverse.as_ref().is_none_or(|wire| wire.jitter.is_none()) || !has_queue(link),
-        ),
-        ("loss-bursts", !loses_in_bursts(link) || has_queue(link)),
-        ("ack-filter", !link.ack_filter),
-        // The kernels of the lab's nodes send all packets of a connection over one link.
-        ("spray", !link.spray),
-    ];
-    refuse(&format!("link[{index}]"), &keys)
-}
-
-fn loses_in_bursts(link: &LinkSpec) -> bool {
-    link.loss_bursts.is_some() || link.reverse.as_ref().is_some_and(|wire| wire.loss_bursts.is_some())
-}
-
 /// Rejects the first unsupported key.
 pub(super) fn refuse(table: &str, keys: &[(&str, bool)]) -> Result<(), Error> {
     match keys.iter().find(|(_, right)| !right) {
@@ -253,39 +183,6 @@ pub(super) fn refuse(table: &str, keys: &[(&str, bool)]) -> Result<(), Error> {
 /// Whether a flow requests ECN as in RFC 3168. The echo of DCTCP belongs to the controller.
 pub(super) fn is_classic(flow: &FlowSpec) -> bool {
     flow.ecn == EcnMode::Classic
-}
-
-/// Whether packets may have to wait for a link.
-pub(super) fn has_queue(link: &LinkSpec) -> bool {
-    link.highest_rate().is_some() || link.trace.is_some()
-}
-
-/// Whether something limits the rate of a link.
-pub(super) fn is_limited(link: &LinkSpec) -> bool {
-    has_queue(link) || link.police.is_some()
-}
-
-/// Converts one direction of a link, without its constant delay; without a rate nothing ever waits.
-pub(super) fn bottleneck(scenario: &Scenario, link: &LinkSpec, wire: &Wire) -> LabLink {
-    let Wire { loss, loss_bursts, duplicate, corrupt, ecn, jitter, reordering, .. } = *wire;
-    let delay_trace = wire.delay_trace.clone();
-    let plain = LabLink { police: link.police, ..LabLink::new(UNLIMITED, Duration::ZERO) };
-    let side =
-        LabLink { delay_trace, jitter, reordering, loss, loss_bursts, duplicate, corrupt, ecn, ..plain };
-    let traced = link.trace.as_ref().map(|trace| trace.mean_rate());
-    let Some(highest) = link.highest_rate().or(traced) else { return side };
-    let queue = Some(link.queue_spec(Some(highest)));
-    let buffer = Some(link.buffer_at(highest).bytes(scenario.mtu));
-    let LinkSpec { rates, outages, trace, burst, peak_rate, .. } = link.clone();
-    // A rate that is redrawn is the highest of those drawn.
-    let rate = if rates.is_some() { Rate::ZERO } else { link.rate.unwrap_or_default() };
-    LabLink { rate, buffer, queue, rates, outages, trace, burst, peak_rate, ..side }
-}
-
-/// Converts a source of traffic that occupies one queue.
-pub(super) fn cross(traffic: &TrafficSpec, direction: Direction) -> Cross {
-    let TrafficSpec { start, stop, ref traffic, .. } = *traffic;
-    Cross { start, stop, ..Cross::new(direction, traffic.clone()) }
 }
 
 #[cfg(test)]

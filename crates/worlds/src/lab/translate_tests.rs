@@ -1,6 +1,7 @@
 use std::path::Path;
 
-use headway_core::Instant;
+use headway_core::{Instant, Rate};
+use headway_lab::Coalescing;
 use headway_traffic::channel::EcnField;
 
 use super::*;
@@ -163,7 +164,9 @@ fn links_that_lead_one_way_are_paired() {
         (Rate::from_mbps(10.0), Rate::from_mbps(20.0))
     );
     let alone = "[[link]]\nfrom = \"b\"\nto = \"c\"\nduplex = false\n";
-    assert!(one_way(alone, "").unwrap_err().contains("`link[2].duplex`: no link leads back"));
+    assert!(
+        one_way(alone, "").unwrap_err().contains("`link[2].duplex`: the lab needs a link that leads back")
+    );
 }
 
 #[test]
@@ -245,10 +248,10 @@ fn links_with_token_buckets_and_traces_go_to_the_lab() {
     };
     let bucket = forward("rate = \"10 Mb/s\"\nburst = \"30 kB\"\npeak-rate = \"50 Mb/s\"");
     assert_eq!((bucket.burst, bucket.peak_rate), (Some(Bytes::new(30_000)), Some(Rate::from_mbps(50.0))));
-    let traced = forward("trace = \"x.trace\"\nbuffer = \"100 ms\"");
+    let traced = forward("trace = \"x.trace\"\nbuffer = \"150 kB\"");
     // Three packets of 1538 bytes in 4 ms.
     assert_eq!((traced.rate, traced.highest_rate()), (Rate::ZERO, Rate::from_bps(9_228_000)));
-    assert_eq!(traced.buffer, Some(Bytes::new(115_350)));
+    assert_eq!(traced.buffer, Some(Bytes::new(150_000)));
 }
 
 #[test]
@@ -277,7 +280,7 @@ fn routers_that_tell_senders_their_rate_go_to_the_lab() {
 
 #[test]
 fn the_network_of_a_scenario_becomes_a_lab_of_its_own() {
-    let spec = network(&load("dsl.toml")).unwrap();
+    let spec = Spec::from_scenario(&load("dsl.toml")).unwrap();
     let [link] = &spec.links[..] else { panic!("one link: {:?}", spec.links) };
     assert_eq!((&*link.name, &*link.from, &*link.to), ("client-server", "client", "server"));
     let sides = [&link.path.forward, &link.path.reverse];
@@ -286,7 +289,7 @@ fn the_network_of_a_scenario_becomes_a_lab_of_its_own() {
     assert_eq!(sides.map(|side| side.buffer), [75_000, 750_000].map(|bytes| Some(Bytes::new(bytes))));
     assert_eq!((spec.name.as_deref(), spec.cross.len()), (Some("dsl"), 0));
     // Nodes and links with names of their own, and traffic on one of them.
-    let spec = network(&load("parking-lot.toml")).unwrap();
+    let spec = Spec::from_scenario(&load("parking-lot.toml")).unwrap();
     assert!(
         spec.links.iter().all(|link| link.name == format!("{}-{}", link.from, link.to)),
         "{:?}",
@@ -304,6 +307,6 @@ fn thinned_acks_and_sprayed_packets_are_refused_by_their_key() {
         );
         let scenario = Scenario::parse(&text, Path::new("x.toml"), &[]).unwrap();
         let found = Translated::new(&scenario).unwrap_err().to_string();
-        assert_eq!(found, format!("the lab does not support this value of `link[0].{key}`; use --on sim"));
+        assert_eq!(found, format!("`link[0].{key}`: is not in the lab; use --on sim"));
     }
 }
