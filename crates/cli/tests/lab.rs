@@ -269,6 +269,34 @@ fn traffic_and_path_change_under_way() {
     lab.down().unwrap();
 }
 
+/// A capture of 50 packets of 1500 bytes of IP, a millisecond apart.
+fn capture() -> Vec<u8> {
+    let mut bytes = Vec::new();
+    // The header of a pcap file: microseconds, version 2.4, Ethernet.
+    [0xa1b2_c3d4_u32, 2 | 4 << 16, 0, 0, 65_535, 1].iter().for_each(|word| bytes.extend(word.to_le_bytes()));
+    for packet in 0..50_u32 {
+        [1, packet * 1_000, 14, 1_514].iter().for_each(|word| bytes.extend(word.to_le_bytes()));
+        bytes.extend([0; 14]);
+    }
+    bytes
+}
+
+#[test]
+fn a_capture_and_a_token_bucket_leave_what_arithmetic_says() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("x.pcap"), capture()).unwrap();
+    let text = "[forward]\nrate = \"50 Mb/s\"\nburst = \"30 kB\"\nbuffer = \"50 ms\"\n\
+                [[traffic]]\nfrom = \"client\"\nto = \"server\"\nmodel = \"pcap\"\nfile = \"x.pcap\"\nrepeat = true\n";
+    let spec = Spec::parse(text, &folder.path().join("x.toml")).unwrap();
+    let Some(lab) = up(&spec, &name("pcap"), Life::Owned) else { return };
+    let start = now();
+    let (from, to) = (start + Duration::from_ms(100), start + Duration::from_ms(590));
+    let truth = lab.truth_until(to).unwrap();
+    let free = truth.free_between(Direction::Forward, from, to).unwrap().mbps();
+    // 50 packets of 12 304 bits in each 49 ms.
+    assert!((free - (50.0 - 12.555)).abs() < 0.3, "{free}");
+}
+
 #[test]
 fn times_far_ahead_are_refused() {
     let Some(lab) = up(&Spec::new(link(10.0)), &name("ahead"), Life::Owned) else { return };

@@ -1,7 +1,7 @@
 //! The links of a lab.
 
-use headway_core::Mistake;
-use headway_core::mistake::check;
+use headway_core::ConfigError;
+use headway_core::config_error::check;
 use serde::{Deserialize, Serialize};
 
 use crate::base::check_name;
@@ -82,7 +82,7 @@ impl Spec {
     }
 
     /// Checks nodes, names and directions of all links.
-    pub(crate) fn check_links(&self) -> Result<(), Mistake> {
+    pub(crate) fn check_links(&self) -> Result<(), ConfigError> {
         check("link", !self.links.is_empty(), "must not be empty")?;
         check("link", self.links.len() <= MAX_LINKS, "must have at most 200 entries")?;
         for (index, link) in self.links.iter().enumerate() {

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use headway_core::mistake::check;
-use headway_core::{Duration, Mistake, Rate};
+use headway_core::config_error::check;
+use headway_core::{ConfigError, Duration, Rate};
 use headway_host::nic::Coalescing;
 use headway_scenario::{LinkSpec as Written, Scenario, Topology, TrafficSpec, Wire};
 
@@ -42,7 +42,7 @@ impl Spec {
         Spec::convert(&scenario.drawn(scenario.seed)).map_err(|mistake| scenario.locate(mistake).into())
     }
 
-    fn convert(scenario: &Scenario) -> Result<Spec, Mistake> {
+    fn convert(scenario: &Scenario) -> Result<Spec, ConfigError> {
         let topology = Topology::new(scenario);
         let places = places(scenario, &topology)?;
         let names = topology.names();
@@ -75,11 +75,11 @@ impl Spec {
         for (index, traffic) in scenario.traffic.iter().enumerate() {
             let key = |key: &str| format!("traffic[{index}].{key}");
             let path = topology.route(&traffic.from, &traffic.to, &traffic.via);
-            let path = path.map_err(|reason| Mistake::new(&key("to"), &reason.to_string()))?;
+            let path = path.map_err(|reason| ConfigError::new(&key("to"), &reason.to_string()))?;
             let limited = |index: &usize| has_queue(&scenario.link[topology.directions()[*index].link]);
             let mut limited = path.into_iter().filter(limited);
             let (Some(lane), None) = (limited.next(), limited.next()) else {
-                return Err(Mistake::new(
+                return Err(ConfigError::new(
                     &key("to"),
                     "the path needs one link with a rate in a lab, and not several",
                 ));
@@ -112,7 +112,7 @@ impl Spec {
 ///
 /// # Errors
 /// Names a link that none leads back from.
-pub fn places(scenario: &Scenario, topology: &Topology) -> Result<Vec<(usize, Direction)>, Mistake> {
+pub fn places(scenario: &Scenario, topology: &Topology) -> Result<Vec<(usize, Direction)>, ConfigError> {
     let directions = topology.directions();
     let mut places: Vec<Option<(usize, Direction)>> = vec![None; directions.len()];
     let mut links = 0;
@@ -128,7 +128,7 @@ pub fn places(scenario: &Scenario, topology: &Topology) -> Result<Vec<(usize, Di
         });
         let Some(back) = back else {
             let key = format!("link[{}].duplex", there.link);
-            return Err(Mistake::new(&key, "the lab needs a link that leads back"));
+            return Err(ConfigError::new(&key, "the lab needs a link that leads back"));
         };
         places[index] = Some((links, Direction::Forward));
         places[back] = Some((links, Direction::Reverse));
@@ -180,7 +180,7 @@ pub fn cross_of(traffic: &TrafficSpec, direction: Direction) -> Cross {
 ///
 /// # Errors
 /// Names the key.
-pub fn check_written(index: usize, link: &Written) -> Result<(), Mistake> {
+pub fn check_written(index: usize, link: &Written) -> Result<(), ConfigError> {
     let check = |key: &str, right: bool, rule: &str| check(&format!("link[{index}].{key}"), right, rule);
     check("kernel-queue", link.kernel_queue.is_none(), "is not in the lab; `--on uml` has it")?;
     check("ack-filter", !link.ack_filter, "is not in the lab; use --on sim")?;

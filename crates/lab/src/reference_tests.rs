@@ -43,7 +43,7 @@ proptest! {
     #[test]
     fn packets_fare_as_on_the_reference(
         spec in cases::disciplines(),
-        rate in 1_000_000_u64..1_000_000_000,
+        rate in cases::rates(),
         policed in cases::policers(),
         packets in cases::packets(),
     ) {

@@ -4,10 +4,10 @@ use std::fmt;
 use std::path::Path;
 use std::str::FromStr;
 
+use headway_core::config_error::check;
 use headway_core::explicit::{OPTION_KIND, PROTOCOL};
-use headway_core::mistake::check;
 use headway_core::queue::{DropTailConfig, Policer, QueueSpec};
-use headway_core::{Bytes, Duration, Instant, Mistake, Rate, RateSteps};
+use headway_core::{Bytes, ConfigError, Duration, Instant, Rate, RateSteps};
 use headway_host::nic::Coalescing;
 use headway_link::Service;
 use headway_scenario::check_traffic;
@@ -411,7 +411,7 @@ impl Spec {
         warnings
     }
 
-    pub(crate) fn check(&self) -> Result<(), Mistake> {
+    pub(crate) fn check(&self) -> Result<(), ConfigError> {
         let named = self.name.as_deref().is_none_or(|name| check_name(name).is_ok());
         check("name", named, "must be 1 to 32 letters, digits, `-`, `_` or `.`, not starting with a dot")?;
         check("mtu", (1280..=9000).contains(&self.mtu), "must lie between 1280 and 9000 bytes")?;
@@ -435,11 +435,11 @@ impl Spec {
     }
 
     /// Checks a list of cross sources for these links; errors name them `traffic[0]` and so on.
-    pub(crate) fn check_cross(&self, sources: &[Cross]) -> Result<(), Mistake> {
+    pub(crate) fn check_cross(&self, sources: &[Cross]) -> Result<(), ConfigError> {
         for (index, cross) in sources.iter().enumerate() {
             let table = format!("traffic[{index}]");
             let link = self.link_number(cross.link.as_deref());
-            link.map_err(|reason| Mistake::new(&format!("{table}.link"), &reason))?;
+            link.map_err(|reason| ConfigError::new(&format!("{table}.link"), &reason))?;
             check_traffic(&table, &cross.traffic, self.mtu)?;
             let rate = cross.traffic.mean_rate().is_none_or(|rate| (MIN_RATE..=MAX_RATE).contains(&rate));
             check(&format!("{table}.rate"), rate, RATE_RULE)?;
@@ -464,7 +464,7 @@ const MAX_BURST: Bytes = Bytes::new(2_000_000_000);
 const BURST_RULE: &str = "must hold one packet of the MTU (plus 38 bytes) and be at most 2 GB";
 pub(crate) const RATE_RULE: &str = "must lie between 1 kb/s and 10 Gb/s";
 
-pub(crate) fn check_link(table: &str, link: &LinkSpec, mtu: u32) -> Result<(), Mistake> {
+pub(crate) fn check_link(table: &str, link: &LinkSpec, mtu: u32) -> Result<(), ConfigError> {
     let check = |key: &str, right: bool, rule: &str| check(&format!("{table}.{key}"), right, rule);
     let allowed = MIN_RATE..=MAX_RATE;
     let (has_rate, has_rates) = (link.rate > Rate::ZERO, link.rates.is_some());
@@ -486,14 +486,14 @@ pub(crate) fn check_link(table: &str, link: &LinkSpec, mtu: u32) -> Result<(), M
     let above = |peak| link.rate < peak && peak <= MAX_RATE;
     check("peak-rate", link.peak_rate.is_none_or(above), "must be above `rate` and at most 10 Gb/s")?;
     if let Some((key, rule)) = link.outages.as_ref().and_then(Outages::mistake) {
-        return Err(Mistake::new(&format!("{table}.outages{key}"), rule));
+        return Err(ConfigError::new(&format!("{table}.outages{key}"), rule));
     }
     if let Some((key, rule)) = link.loss_bursts.and_then(|bursts| bursts.mistake()) {
-        return Err(Mistake::new(&format!("{table}.loss-bursts.{key}"), rule));
+        return Err(ConfigError::new(&format!("{table}.loss-bursts.{key}"), rule));
     }
     check("delay", link.delay <= Duration::from_ms(10_000), "must be at most 10 s")?;
     if let Some((key, rule)) = link.jitter.mistake(Duration::from_ms(1_000)) {
-        return Err(Mistake::new(&format!("{table}.jitter{key}"), rule));
+        return Err(ConfigError::new(&format!("{table}.jitter{key}"), rule));
     }
     if let Some(trace) = &link.delay_trace {
         trace.check(&format!("{table}.delay-trace"))?;
@@ -501,7 +501,7 @@ pub(crate) fn check_link(table: &str, link: &LinkSpec, mtu: u32) -> Result<(), M
     if let Some(queue) = &link.queue {
         queue
             .validate()
-            .map_err(|error| Mistake::new(&format!("{table}.queue.{}", error.key), error.reason))?;
+            .map_err(|error| ConfigError::new(&format!("{table}.queue.{}", error.key), error.reason))?;
     }
     if let Some(policer) = link.police {
         check("police.rate", allowed.contains(&policer.rate), RATE_RULE)?;
@@ -514,7 +514,7 @@ pub(crate) fn check_link(table: &str, link: &LinkSpec, mtu: u32) -> Result<(), M
         check(key, (0.0..1.0).contains(&share), "must be at least 0 and less than 1")?;
     }
     if let Some(rule) = link.coalesce.and_then(|coalescing| coalescing.mistake()) {
-        return Err(Mistake::new(&format!("{table}.coalesce"), rule));
+        return Err(ConfigError::new(&format!("{table}.coalesce"), rule));
     }
     let buffer = link.buffer_size();
     check("buffer", buffer >= wire_size(u64::from(mtu)), "must hold one packet of the MTU (plus 38 bytes)")?;

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use headway_core::Mistake;
-use headway_core::mistake::with_nearest;
+use headway_core::ConfigError;
+use headway_core::config_error::with_nearest;
 use serde::de::DeserializeOwned;
 use toml::{Table, Value};
 
@@ -52,7 +52,7 @@ impl Change {
         }
     }
 
-    /// Returns the key in the notation of [`Mistake`]: `link[0].rate`.
+    /// Returns the key in the notation of [`ConfigError`]: `link[0].rate`.
     fn key(&self) -> String {
         let mut key = String::new();
         for part in &self.path {
@@ -100,7 +100,7 @@ impl Change {
 /// # Errors
 /// If a change names no key, or a value does not fit.
 pub fn apply<T: DeserializeOwned>(text: &str, changes: &[Change]) -> Result<T, Error> {
-    let read = |text: &str| toml::from_str(text).map_err(|error| Mistake::new("", error.message()));
+    let read = |text: &str| toml::from_str(text).map_err(|error| ConfigError::new("", error.message()));
     apply_with(text, changes, read)
 }
 
@@ -108,9 +108,9 @@ pub fn apply<T: DeserializeOwned>(text: &str, changes: &[Change]) -> Result<T, E
 pub(crate) fn apply_with<T>(
     text: &str,
     changes: &[Change],
-    read: impl Fn(&str) -> Result<T, Mistake>,
+    read: impl Fn(&str) -> Result<T, ConfigError>,
 ) -> Result<T, Error> {
-    let mut table: Table = toml::from_str(text).map_err(|e| Mistake::new("", e.message()))?;
+    let mut table: Table = toml::from_str(text).map_err(|e| ConfigError::new("", e.message()))?;
     let mut result = None;
     for change in changes {
         let mut reason = None;
@@ -130,11 +130,11 @@ pub(crate) fn apply_with<T>(
             return Err(change.refused(reason));
         }
     }
-    result.ok_or_else(|| Mistake::new("", "no change was given").into())
+    result.ok_or_else(|| ConfigError::new("", "no change was given").into())
 }
 
 /// Attributes a mistake to the change that caused it, or else to the line of the file.
-pub(crate) fn attribute(mistake: Mistake, changes: &[Change], file: &File<'_>) -> Error {
+pub(crate) fn attribute(mistake: ConfigError, changes: &[Change], file: &File<'_>) -> Error {
     let by = |change: &&Change| mistake.key() == Some(change.key().as_str());
     match changes.iter().rev().find(by) {
         Some(change) => change.refused(mistake.message()),

@@ -1,9 +1,9 @@
 //! Changes during a run: of the queue of a link, or of the controller of flows.
 
+use headway_core::config_error::check;
 use headway_core::control::Kind;
-use headway_core::mistake::check;
 use headway_core::queue::QueueSpec;
-use headway_core::{Duration, Mistake};
+use headway_core::{ConfigError, Duration};
 use serde::Deserialize;
 
 use crate::controller::FlowController;
@@ -104,7 +104,7 @@ impl Scenario {
     }
 
     /// Checks the changes during the run.
-    pub(crate) fn check_changes(&self, topology: &Topology) -> Result<(), Mistake> {
+    pub(crate) fn check_changes(&self, topology: &Topology) -> Result<(), ConfigError> {
         for (number, change) in self.change.iter().enumerate() {
             let table = format!("change[{number}]");
             check(
@@ -113,7 +113,8 @@ impl Scenario {
                 "must be earlier than the end of the run",
             )?;
             let changed = change.resolve(self, topology);
-            let changed = changed.map_err(|(key, what)| Mistake::new(&format!("{table}.{key}"), &what))?;
+            let changed =
+                changed.map_err(|(key, what)| ConfigError::new(&format!("{table}.{key}"), &what))?;
             if let Changed::Queue { link, .. } = changed {
                 self.check_queue(&table, &link)?;
             }

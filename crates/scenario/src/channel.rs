@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use headway_core::mistake::check;
-use headway_core::{Duration, Mistake, RateSteps};
+use headway_core::config_error::check;
+use headway_core::{ConfigError, Duration, RateSteps};
 
 use crate::model::{LinkSpec, Scenario};
 
@@ -36,7 +36,7 @@ impl LinkSpec {
 }
 
 /// Checks the keys of a link that varies, in a run of this duration.
-pub(crate) fn check_channel(table: &str, link: &LinkSpec, duration: Duration) -> Result<(), Mistake> {
+pub(crate) fn check_channel(table: &str, link: &LinkSpec, duration: Duration) -> Result<(), ConfigError> {
     let changes = [("redrawn", link.redrawn.is_some()), ("outages", link.outages.is_some())];
     let others = [
         ("trace", link.trace.is_some()),
@@ -46,7 +46,7 @@ pub(crate) fn check_channel(table: &str, link: &LinkSpec, duration: Duration) ->
     for (key, _) in changes.into_iter().filter(|(_, given)| *given) {
         let key = format!("{table}.{key}");
         if let Some((other, _)) = others.into_iter().find(|(_, given)| *given) {
-            return Err(Mistake::new(&key, &format!("cannot be combined with `{other}`")));
+            return Err(ConfigError::new(&key, &format!("cannot be combined with `{other}`")));
         }
     }
     let key = format!("{table}.redrawn");
@@ -54,10 +54,10 @@ pub(crate) fn check_channel(table: &str, link: &LinkSpec, duration: Duration) ->
     let timed = link.rate.is_some() || link.rates.is_some();
     check(&format!("{table}.outages"), link.outages.is_none() || timed, "needs a `rate` or `rates`")?;
     if let Some((key, rule)) = link.redrawn.and_then(|redrawn| redrawn.mistake(duration)) {
-        return Err(Mistake::new(&format!("{table}.redrawn.{key}"), rule));
+        return Err(ConfigError::new(&format!("{table}.redrawn.{key}"), rule));
     }
     if let Some((key, rule)) = link.outages.as_ref().and_then(|outages| outages.mistake()) {
-        return Err(Mistake::new(&format!("{table}.outages{key}"), rule));
+        return Err(ConfigError::new(&format!("{table}.outages{key}"), rule));
     }
     Ok(())
 }

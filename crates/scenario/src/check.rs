@@ -2,11 +2,11 @@
 
 use std::collections::HashSet;
 
+use headway_core::config_error::check;
 use headway_core::control::Kind;
-use headway_core::mistake::check;
 use headway_core::queue::QueueSpec;
 use headway_core::units::WIRE_OVERHEAD;
-use headway_core::{Bytes, Duration, Mistake, Rate};
+use headway_core::{Bytes, ConfigError, Duration, Rate};
 
 use crate::channel::check_channel;
 use crate::check_arrivals::check_arrivals;
@@ -35,7 +35,7 @@ impl Scenario {
     ///
     /// # Errors
     /// Names the offending key.
-    pub(crate) fn check(&self) -> Result<(), Mistake> {
+    pub(crate) fn check(&self) -> Result<(), ConfigError> {
         check("name", !self.name.contains('/'), "must not contain `/`: it is part of the name of a folder")?;
         self.check_times()?;
         let silent = self.flow.is_empty() && self.traffic.is_empty();
@@ -45,7 +45,7 @@ impl Scenario {
     }
 
     /// Checks all but the times of a run.
-    pub(crate) fn check_network(&self) -> Result<(), Mistake> {
+    pub(crate) fn check_network(&self) -> Result<(), ConfigError> {
         self.check_names()?;
         check("mtu", (576..=9000).contains(&self.mtu), "must lie between 576 and 9000 bytes")?;
         check("link", !self.link.is_empty(), "a network needs at least one [[link]]")?;
@@ -84,7 +84,7 @@ impl Scenario {
     }
 
     /// Names are printed, also on terminals, and become parts of file names.
-    fn check_names(&self) -> Result<(), Mistake> {
+    fn check_names(&self) -> Result<(), ConfigError> {
         let printable = |key: &str, name: &str| {
             let rule = "must not contain control characters, such as ends of lines";
             check(key, !name.contains(char::is_control), rule)
@@ -100,8 +100,12 @@ impl Scenario {
         named.into_iter().try_for_each(|(index, name)| printable(&format!("flow[{index}].name"), name))
     }
 
-    fn check_times(&self) -> Result<(), Mistake> {
-        check("duration", self.duration > Duration::ZERO, "must be more than 0, and a run needs it")?;
+    fn check_times(&self) -> Result<(), ConfigError> {
+        check(
+            "duration",
+            self.duration > Duration::ZERO,
+            "must be more than 0; networks without one are for `headway lab`",
+        )?;
         check("duration", self.duration <= Duration::from_ms(100_000_000), "must be at most 100000 s")?;
         check("warmup", self.warmup < self.duration, "must be shorter than `duration`")?;
         check("interval", self.interval >= Duration::from_us(1), "must be at least 1 us")?;
@@ -113,7 +117,7 @@ impl Scenario {
         )
     }
 
-    fn check_count(&self) -> Result<(), Mistake> {
+    fn check_count(&self) -> Result<(), ConfigError> {
         let mut all = 0u64;
         for (index, flow) in self.flow.iter().enumerate() {
             all = all.saturating_add(flow.count);
@@ -123,7 +127,7 @@ impl Scenario {
         Ok(())
     }
 
-    fn check_nodes(&self) -> Result<(), Mistake> {
+    fn check_nodes(&self) -> Result<(), ConfigError> {
         let known: HashSet<&str> = self.nodes.iter().map(String::as_str).collect();
         check("nodes", known.len() == self.nodes.len(), "names a node twice")?;
         for (index, link) in self.link.iter().enumerate() {
@@ -136,7 +140,7 @@ impl Scenario {
         Ok(())
     }
 
-    fn check_link(&self, table: &str, link: &LinkSpec) -> Result<(), Mistake> {
+    fn check_link(&self, table: &str, link: &LinkSpec) -> Result<(), ConfigError> {
         let check = |key: &str, right: bool, rule: &str| check(&format!("{table}.{key}"), right, rule);
         check("rate", link.rate.is_none_or(in_range), RATE_RULE)?;
         check_rates(table, link)?;
@@ -164,7 +168,7 @@ impl Scenario {
     }
 
     /// Checks the discipline of a link and its limits.
-    pub(crate) fn check_queue(&self, table: &str, link: &LinkSpec) -> Result<(), Mistake> {
+    pub(crate) fn check_queue(&self, table: &str, link: &LinkSpec) -> Result<(), ConfigError> {
         if let Some(Err(error)) = link.queue.as_ref().map(QueueSpec::validate) {
             check(&format!("{table}.queue.{}", error.key), false, error.reason)?;
         }
@@ -177,7 +181,7 @@ impl Scenario {
         self.check_buffer(table, link)
     }
 
-    fn check_bursts(&self, table: &str, link: &LinkSpec) -> Result<(), Mistake> {
+    fn check_bursts(&self, table: &str, link: &LinkSpec) -> Result<(), ConfigError> {
         let rule = "must hold one packet of the MTU (plus 38 bytes) and be at most 2 GB";
         let right = |burst: Bytes| self.holds_packet(burst) && burst <= MAX_BURST;
         check(&format!("{table}.burst"), link.burst.is_none_or(right), rule)?;
@@ -188,7 +192,7 @@ impl Scenario {
         Ok(())
     }
 
-    fn check_buffer(&self, table: &str, link: &LinkSpec) -> Result<(), Mistake> {
+    fn check_buffer(&self, table: &str, link: &LinkSpec) -> Result<(), ConfigError> {
         let (bytes, packets) = link.queue.as_ref().map(QueueSpec::limits).unwrap_or_default();
         let twice = link.buffer.is_some() && (bytes.is_some() || packets.is_some());
         check(&format!("{table}.buffer"), !twice, "is also given as a limit of `queue`: give one of them")?;
@@ -227,7 +231,12 @@ impl Scenario {
         Bytes::new(u64::from(self.mtu)) + WIRE_OVERHEAD
     }
 
-    fn check_measure(&self, topology: &Topology, table: &str, measure: &MeasureSpec) -> Result<(), Mistake> {
+    fn check_measure(
+        &self,
+        topology: &Topology,
+        table: &str,
+        measure: &MeasureSpec,
+    ) -> Result<(), ConfigError> {
         check_path(topology, table, &measure.from, &measure.to, &measure.via)?;
         let check = |key: &str, right: bool, rule: &str| check(&format!("{table}.{key}"), right, rule);
         check("start", measure.start < self.duration, "must be earlier than the end of the run")?;
@@ -258,7 +267,7 @@ impl Scenario {
         check("to", !traced, "the path has a link with a `trace`; measurements need a `rate` as ground truth")
     }
 
-    fn check_flow(&self, topology: &Topology, table: &str, flow: &FlowSpec) -> Result<(), Mistake> {
+    fn check_flow(&self, topology: &Topology, table: &str, flow: &FlowSpec) -> Result<(), ConfigError> {
         check_path(topology, table, &flow.from, &flow.to, &flow.via)?;
         let check = |key: &str, right: bool, rule: &str| check(&format!("{table}.{key}"), right, rule);
         if let Some(arrivals) = &flow.arrivals {
@@ -361,7 +370,7 @@ fn can_filter_acks(queue: &QueueSpec) -> bool {
 }
 
 /// Checks rates that change, which replace everything else that says how fast a link is.
-fn check_rates(table: &str, link: &LinkSpec) -> Result<(), Mistake> {
+fn check_rates(table: &str, link: &LinkSpec) -> Result<(), ConfigError> {
     let Some(rates) = &link.rates else { return Ok(()) };
     let others = [
         ("rate", link.rate.is_some()),
@@ -371,22 +380,22 @@ fn check_rates(table: &str, link: &LinkSpec) -> Result<(), Mistake> {
     ];
     let key = format!("{table}.rates");
     if let Some((other, _)) = others.iter().find(|(_, given)| *given) {
-        return Err(Mistake::new(&key, &format!("cannot be combined with `{other}`")));
+        return Err(ConfigError::new(&key, &format!("cannot be combined with `{other}`")));
     }
     check(&key, rates.highest() <= MAX_RATE, "must have rates of at most 10 Tb/s")
 }
 
 /// Checks what happens on the wire of one direction.
-fn check_wire(table: &str, wire: &Wire) -> Result<(), Mistake> {
+fn check_wire(table: &str, wire: &Wire) -> Result<(), ConfigError> {
     let key = |key: &str| format!("{table}.{key}");
     for (name, share) in [("loss", wire.loss), ("duplicate", wire.duplicate), ("corrupt", wire.corrupt)] {
         check(&key(name), (0.0..1.0).contains(&share), "must be at least 0 and less than 1")?;
     }
     if let Some((part, rule)) = wire.loss_bursts.and_then(|bursts| bursts.mistake()) {
-        return Err(Mistake::new(&key(&format!("loss-bursts.{part}")), rule));
+        return Err(ConfigError::new(&key(&format!("loss-bursts.{part}")), rule));
     }
     if let Some((part, rule)) = wire.jitter.mistake(MAX_DELAY) {
-        return Err(Mistake::new(&key(&format!("jitter{part}")), rule));
+        return Err(ConfigError::new(&key(&format!("jitter{part}")), rule));
     }
     check(&key("reordering"), !wire.reordering || !wire.jitter.is_none(), "needs `jitter`")?;
     wire.delay_trace.as_ref().map_or(Ok(()), |trace| trace.check(&key("delay-trace")))
@@ -402,7 +411,13 @@ fn in_range(rate: Rate) -> bool {
     Rate::ZERO < rate && rate <= MAX_RATE
 }
 
-fn check_path(topology: &Topology, table: &str, from: &str, to: &str, via: &[String]) -> Result<(), Mistake> {
+fn check_path(
+    topology: &Topology,
+    table: &str,
+    from: &str,
+    to: &str,
+    via: &[String],
+) -> Result<(), ConfigError> {
     let known = |node: &str| topology.has(node);
     for (key, node) in [("from", from), ("to", to)] {
         check(&format!("{table}.{key}"), known(node), &format!("`{node}` is not one of the nodes"))?;
@@ -414,6 +429,6 @@ fn check_path(topology: &Topology, table: &str, from: &str, to: &str, via: &[Str
     let key = if via.is_empty() { "to" } else { "via" };
     match topology.route(from, to, via) {
         Ok(_) => Ok(()),
-        Err(reason) => Err(Mistake::new(&format!("{table}.{key}"), &reason)),
+        Err(reason) => Err(ConfigError::new(&format!("{table}.{key}"), &reason)),
     }
 }

@@ -1,7 +1,7 @@
 //! Checks of groups whose flows come and go.
 
-use headway_core::mistake::check;
-use headway_core::{Bytes, Duration, Mistake};
+use headway_core::config_error::check;
+use headway_core::{Bytes, ConfigError, Duration};
 use headway_traffic::{ArrivalSpec, MIN_THINK, SizeDistribution};
 
 use crate::check_traffic::MAX_RATE;
@@ -19,7 +19,7 @@ pub(crate) fn check_arrivals(
     flow: &FlowSpec,
     arrivals: &ArrivalSpec,
     duration: Duration,
-) -> Result<(), Mistake> {
+) -> Result<(), ConfigError> {
     let in_flow = |key: &str, right: bool, rule: &str| check(&format!("{table}.{key}"), right, rule);
     in_flow("count", flow.count == 1, "cannot be combined with `arrivals`, which have `flows`")?;
     in_flow("stagger", flow.stagger == Duration::ZERO, "cannot be combined with `arrivals`")?;

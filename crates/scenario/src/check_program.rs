@@ -2,9 +2,9 @@
 
 use std::collections::HashSet;
 
+use headway_core::config_error::check;
 use headway_core::control::Kind;
-use headway_core::mistake::check;
-use headway_core::{Duration, Mistake};
+use headway_core::{ConfigError, Duration};
 
 use crate::model::{ProgramSpec, Scenario};
 use crate::route::Topology;
@@ -17,7 +17,7 @@ const MAX_NODES: usize = 256;
 const MAX_NAME_LENGTH: usize = 63;
 
 /// Checks all programs, and that nodes can serve as their hosts.
-pub(crate) fn check_programs(topology: &Topology, scenario: &Scenario) -> Result<(), Mistake> {
+pub(crate) fn check_programs(topology: &Topology, scenario: &Scenario) -> Result<(), ConfigError> {
     if scenario.program.is_empty() {
         return Ok(());
     }
@@ -43,7 +43,7 @@ pub(crate) fn check_programs(topology: &Topology, scenario: &Scenario) -> Result
 }
 
 /// Programs address nodes by name, so the names must be valid host names.
-fn check_names(scenario: &Scenario) -> Result<(), Mistake> {
+fn check_names(scenario: &Scenario) -> Result<(), ConfigError> {
     let ends = scenario.link.iter().flat_map(|link| [&link.from, &link.to]);
     let names: HashSet<&String> = scenario.nodes.iter().chain(ends).collect();
     let mut names: Vec<&String> = names.into_iter().collect();
@@ -71,7 +71,7 @@ fn check_program(
     scenario: &Scenario,
     table: &str,
     program: &ProgramSpec,
-) -> Result<(), Mistake> {
+) -> Result<(), ConfigError> {
     let check = |key: &str, right: bool, rule: &str| check(&format!("{table}.{key}"), right, rule);
     check("at", topology.has(&program.at), &format!("`{}` is not one of the nodes", program.at))?;
     check("command", !program.command.trim().is_empty(), "must not be empty")?;

@@ -1,8 +1,8 @@
 //! Validates the traffic models of a scenario before a run.
 
-use headway_core::mistake::check;
+use headway_core::config_error::check;
 use headway_core::units::WIRE_OVERHEAD;
-use headway_core::{Bytes, Duration, Mistake, Rate};
+use headway_core::{Bytes, ConfigError, Duration, Rate};
 
 use headway_traffic::Traffic;
 
@@ -14,7 +14,7 @@ const RATE_RULE: &str = "must be at most 10 Tb/s";
 ///
 /// # Errors
 /// Names the key that is wrong.
-pub fn check_traffic(table: &str, traffic: &Traffic, mtu: u32) -> Result<(), Mistake> {
+pub fn check_traffic(table: &str, traffic: &Traffic, mtu: u32) -> Result<(), ConfigError> {
     let check = |key: &str, right: bool, rule: &str| check(&format!("{table}.{key}"), right, rule);
     let sized = |key: &str, size: Bytes| {
         let most = Bytes::new(u64::from(mtu)) + WIRE_OVERHEAD;

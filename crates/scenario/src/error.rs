@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use headway_core::{Bytes, Mistake};
+use headway_core::{Bytes, ConfigError};
 
 /// Reasons why a scenario cannot run.
 #[derive(Debug, thiserror::Error)]
@@ -11,7 +11,7 @@ use headway_core::{Bytes, Mistake};
 pub enum Error {
     /// The file contains an invalid value.
     #[error(transparent)]
-    Mistake(#[from] Mistake),
+    Config(#[from] ConfigError),
     /// A change cannot be applied to the scenario.
     #[error("`{change}`: {reason}")]
     Change {

@@ -4,9 +4,9 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::path::Path;
 
-use headway_core::mistake::with_nearest;
+use headway_core::config_error::with_nearest;
 use headway_core::units::WIRE_OVERHEAD;
-use headway_core::{Bytes, Mistake};
+use headway_core::{Bytes, ConfigError};
 use serde::Deserialize as _;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, Deserializer};
@@ -32,9 +32,9 @@ pub(crate) struct File<'a> {
 
 impl<'a> File<'a> {
     /// Parses a text; `path` is named in errors.
-    pub(crate) fn parse(text: &'a str, path: &'a Path) -> Result<File<'a>, Mistake> {
+    pub(crate) fn parse(text: &'a str, path: &'a Path) -> Result<File<'a>, ConfigError> {
         let full = DeTable::parse(text);
-        let full = full.map_err(|error| Mistake::at(text, path, error.span(), error.message()))?;
+        let full = full.map_err(|error| ConfigError::at(text, path, error.span(), error.message()))?;
         let written = full.get_ref().clone();
         let mut file = File { text, path, written, full, warnings: Vec::new() };
         file.expand().map_err(|mistake| file.locate(mistake))?;
@@ -47,18 +47,20 @@ impl<'a> File<'a> {
     }
 
     /// Reads the scenario.
-    pub(crate) fn read(&self) -> Result<Scenario, Mistake> {
+    pub(crate) fn read(&self) -> Result<Scenario, ConfigError> {
         let read = Scenario::deserialize(Deserializer::from(self.full.clone()));
         read.map_err(|error| {
             let message = with_nearest(error.message().trim());
-            let Some(span) = error.span() else { return Mistake::new("", &message).in_file(self.path, None) };
+            let Some(span) = error.span() else {
+                return ConfigError::new("", &message).in_file(self.path, None);
+            };
             let (key, at) = self.refine(span.start, &message);
-            Mistake::new(&key, &message).in_file(self.path, Some(self.place(at)))
+            ConfigError::new(&key, &message).in_file(self.path, Some(self.place(at)))
         })
     }
 
     /// Returns a mistake, which names a key of the full form, with the key and the place in the file.
-    pub(crate) fn locate(&self, mistake: Mistake) -> Mistake {
+    pub(crate) fn locate(&self, mistake: ConfigError) -> ConfigError {
         let Some(key) = mistake.key().map(str::to_owned) else { return mistake.in_file(self.path, None) };
         let (found, rest) = find(self.full.get_ref(), &key);
         let Some(at) = found else { return mistake.in_file(self.path, None) };
@@ -67,7 +69,7 @@ impl<'a> File<'a> {
             named += if named.is_empty() { rest } else { "." };
             named += if named.ends_with('.') { rest } else { "" };
         }
-        Mistake::new(&named, mistake.message()).in_file(self.path, Some(self.place(at.start)))
+        ConfigError::new(&named, mistake.message()).in_file(self.path, Some(self.place(at.start)))
     }
 
     /// Returns the key at a place, or the one of the table there whose name or value a message quotes first; and its place.
@@ -86,20 +88,20 @@ impl<'a> File<'a> {
     }
 
     /// Returns line and column of a byte, from 1; the column only where a line has several keys.
-    fn place(&self, at: usize) -> (usize, Option<usize>) {
+    fn place(&self, at: usize) -> (u32, Option<u32>) {
         let before = &self.text[..at.min(self.text.len())];
         let line = before.rsplit('\n').next().unwrap_or_default();
         // An inline table has several keys in a line.
-        let column = line.contains('{').then(|| line.chars().count() + 1);
-        (before.matches('\n').count() + 1, column)
+        let column = line.contains('{').then(|| line.chars().count() as u32 + 1);
+        (before.matches('\n').count() as u32 + 1, column)
     }
 
     /// Replaces the short forms.
-    fn expand(&mut self) -> Result<(), Mistake> {
+    fn expand(&mut self) -> Result<(), ConfigError> {
         let top = self.full.get_mut();
         if let Some(forward) = take(top, "forward") {
             if top.contains_key("link") {
-                return Err(Mistake::new("link[0]", "cannot be combined with `forward`"));
+                return Err(ConfigError::new("link[0]", "cannot be combined with `forward`"));
             }
             let span = forward.span();
             let mut link = DeTable::new();
@@ -113,7 +115,7 @@ impl<'a> File<'a> {
                 DeValue::Array([Spanned::new(span.clone(), DeValue::Table(link))].into_iter().collect());
             top.insert(Spanned::new(span.clone(), "link".into()), Spanned::new(span, links));
         } else if top.contains_key("reverse") {
-            return Err(Mistake::new("reverse", "needs `forward`"));
+            return Err(ConfigError::new("reverse", "needs `forward`"));
         }
         let (links, nics) = self.expand_links()?;
         for (host, nic) in nics {
@@ -124,7 +126,7 @@ impl<'a> File<'a> {
 
     /// Replaces links with two directions, and returns the ends of all links, and the NICs at their ends.
     #[allow(clippy::type_complexity)]
-    fn expand_links(&mut self) -> Result<(Vec<Ends>, Vec<(String, Spanned<DeValue<'a>>)>), Mistake> {
+    fn expand_links(&mut self) -> Result<(Vec<Ends>, Vec<(String, Spanned<DeValue<'a>>)>), ConfigError> {
         let (mut ends, mut nics, mut expanded) = (Vec::new(), Vec::new(), Vec::new());
         let Some(DeValue::Array(links)) = self.full.get_mut().get_mut("link").map(Spanned::get_mut) else {
             return Ok((ends, nics));
@@ -184,7 +186,7 @@ impl<'a> File<'a> {
     }
 
     /// Replaces cross traffic of links by traffic between their ends.
-    fn expand_cross(&mut self, links: &[Ends]) -> Result<(), Mistake> {
+    fn expand_cross(&mut self, links: &[Ends]) -> Result<(), ConfigError> {
         let Some(DeValue::Array(cross)) = self.full.get_ref().get("cross").map(Spanned::get_ref) else {
             return Ok(());
         };
@@ -198,20 +200,23 @@ impl<'a> File<'a> {
             let link = match (named, links) {
                 (None, [only]) => only,
                 (None, _) => {
-                    return Err(Mistake::new(
+                    return Err(ConfigError::new(
                         &at("link"),
                         &format!("the lab has several links; name one of {}", names(links)),
                     ));
                 }
                 (Some(name), _) => links.iter().find(|link| link.name == name).ok_or_else(|| {
-                    Mistake::new(&at("link"), &format!("`{name}` is not a link; there are {}", names(links)))
+                    ConfigError::new(
+                        &at("link"),
+                        &format!("`{name}` is not a link; there are {}", names(links)),
+                    )
                 })?,
             };
             let direction = take(&mut table, "direction");
             let (from, to) = match direction.as_ref().and_then(|direction| direction.get_ref().as_str()) {
                 Some("forward") => (&link.from, &link.to),
                 Some("reverse") => (&link.to, &link.from),
-                _ => return Err(Mistake::new(&at("direction"), "must be `forward` or `reverse`")),
+                _ => return Err(ConfigError::new(&at("direction"), "must be `forward` or `reverse`")),
             };
             set(&mut table, "from", from, &span);
             set(&mut table, "to", to, &span);
@@ -258,8 +263,8 @@ fn names(links: &[Ends]) -> String {
     links.iter().map(|link| link.name.as_str()).collect::<Vec<_>>().join(", ")
 }
 
-fn not_a_table(key: &str) -> Mistake {
-    Mistake::new(key.trim_end_matches('.'), "must be a table")
+fn not_a_table(key: &str) -> ConfigError {
+    ConfigError::new(key.trim_end_matches('.'), "must be a table")
 }
 
 fn key<'a>(name: &str, span: &Range<usize>) -> Spanned<Cow<'a, str>> {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use headway_core::{Duration, Mistake};
+use headway_core::{ConfigError, Duration};
 use headway_traffic::Traffic;
 
 use crate::change::{self, Change};
@@ -69,7 +69,7 @@ impl Scenario {
     }
 
     /// Returns a mistake in a value of this scenario, which names a key, with its place in the file.
-    pub fn locate(&self, mistake: Mistake) -> Mistake {
+    pub fn locate(&self, mistake: ConfigError) -> ConfigError {
         match File::parse(&self.text, &self.path) {
             Ok(file) => file.locate(mistake),
             Err(_) => mistake,
@@ -81,7 +81,7 @@ impl Scenario {
         &mut self,
         file: &File<'_>,
         changes: &[Change],
-        check: impl FnOnce(&Scenario) -> Result<(), Mistake>,
+        check: impl FnOnce(&Scenario) -> Result<(), ConfigError>,
     ) -> Result<(), Error> {
         let path = file.path;
         (self.text, self.path) = (file.text.to_owned(), path.to_owned());
@@ -95,7 +95,7 @@ impl Scenario {
         loaded.map_err(|mistake| change::attribute(mistake, changes, file))
     }
 
-    fn load_traces(&mut self) -> Result<(), Mistake> {
+    fn load_traces(&mut self) -> Result<(), ConfigError> {
         for (index, link) in self.link.iter_mut().enumerate() {
             let traces = [
                 (format!("link[{index}].delay-trace"), link.delay_trace.as_mut()),
@@ -111,7 +111,7 @@ impl Scenario {
         Ok(())
     }
 
-    fn load_capacities(&mut self) -> Result<(), Mistake> {
+    fn load_capacities(&mut self) -> Result<(), ConfigError> {
         let links = self.link.iter_mut().enumerate();
         let traces = links.filter_map(|(index, link)| Some((index, link.trace.as_mut()?)));
         traces
@@ -119,11 +119,11 @@ impl Scenario {
             .try_for_each(|(index, trace)| trace.load(&self.folder, &format!("link[{index}].trace")))
     }
 
-    fn load_captures(&mut self) -> Result<(), Mistake> {
+    fn load_captures(&mut self) -> Result<(), ConfigError> {
         for (index, spec) in self.traffic.iter_mut().enumerate() {
             if let Traffic::Pcap { file, .. } = &mut spec.traffic {
                 let key = format!("traffic[{index}].file");
-                file.load(&self.folder).map_err(|error| Mistake::new(&key, &error.to_string()))?;
+                file.load(&self.folder).map_err(|error| ConfigError::new(&key, &error.to_string()))?;
             }
         }
         Ok(())

@@ -2,8 +2,8 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use headway_core::Mistake;
-use headway_core::mistake::check;
+use headway_core::ConfigError;
+use headway_core::config_error::check;
 
 use crate::model::Scenario;
 
@@ -70,7 +70,7 @@ impl Topology {
     }
 
     /// Checks that packets can take turns wherever they are to.
-    pub(crate) fn check_spraying(&self) -> Result<(), Mistake> {
+    pub(crate) fn check_spraying(&self) -> Result<(), ConfigError> {
         for direction in self.directions.iter().filter(|direction| direction.sprays) {
             let all: Vec<usize> = self.between(direction.from, direction.to).collect();
             let rule = "needs another link between the same nodes, and `spray` at all of them";

@@ -8,7 +8,7 @@ use headway_core::explicit::HEADER_BYTES;
 use headway_core::measure::Config;
 use headway_core::queue::Queue;
 use headway_core::units::WIRE_OVERHEAD;
-use headway_core::{Bytes, Duration, Instant, Mistake, Rate};
+use headway_core::{Bytes, ConfigError, Duration, Instant, Rate};
 use headway_host::gap::Mechanism;
 use headway_host::nic::Coalescing;
 
@@ -99,7 +99,9 @@ impl Built {
             return Err(Error::Memory { needed, limit });
         }
         if !scenario.program.is_empty() {
-            return Err(Mistake::new("program[0]", "the simulator runs no programs; `--on uml` does").into());
+            return Err(
+                ConfigError::new("program[0]", "the simulator runs no programs; `--on uml` does").into()
+            );
         }
         let scenario = &*scenario.drawn(seed);
         let mut builder =
@@ -221,8 +223,8 @@ fn ecn(mode: EcnMode) -> Ecn {
 }
 
 /// The error for a feature that only a kernel has.
-fn missing(key: &str, what: &dyn Display) -> Mistake {
-    Mistake::new(key, &format!("the simulator has no `{what}`; `--on uml` has"))
+fn missing(key: &str, what: &dyn Display) -> ConfigError {
+    ConfigError::new(key, &format!("the simulator has no `{what}`; `--on uml` has"))
 }
 
 /// What the packets of a flow meet in its hosts.
@@ -378,7 +380,7 @@ impl Builder {
         let slowest =
             forward.iter().filter_map(|hop| Some((rate_of(hop, LinkSpec::lowest_rate)?, *hop))).min();
         let (lowest, slowest) =
-            slowest.ok_or_else(|| Mistake::new("to", "is reached over links without a rate"))?;
+            slowest.ok_or_else(|| ConfigError::new("to", "is reached over links without a rate"))?;
         let highest = rate_of(&slowest, LinkSpec::highest_rate).unwrap_or(lowest);
         let police = |link: &LinkSpec| Some(link.police?.rate);
         let policed = forward.iter().filter_map(|hop| Some((rate_of(hop, police)?, *hop))).min();
@@ -416,7 +418,8 @@ impl Builder {
     ) -> Result<VecDeque<BuiltChange>, Error> {
         let mut changes = Vec::new();
         for (number, spec) in scenario.change.iter().enumerate() {
-            let wrong = |(key, what): (&str, String)| Mistake::new(&format!("change[{number}].{key}"), &what);
+            let wrong =
+                |(key, what): (&str, String)| ConfigError::new(&format!("change[{number}].{key}"), &what);
             let mut add = |what| changes.push(BuiltChange { at: Instant::ZERO + spec.at, what });
             match spec.resolve(scenario, &self.topology).map_err(wrong)? {
                 Changed::Queue { direction, link } => {
@@ -442,7 +445,7 @@ impl Builder {
 
     /// Returns the indices of the directions of links on a path.
     fn route(&self, from: &str, to: &str, via: &[String]) -> Result<Vec<usize>, Error> {
-        Ok(self.topology.route(from, to, via).map_err(|reason| Mistake::new("via", &reason))?)
+        Ok(self.topology.route(from, to, via).map_err(|reason| ConfigError::new("via", &reason))?)
     }
 
     fn path(&self, from: &str, to: &str, via: &[String]) -> Result<Vec<LinkId>, Error> {

@@ -87,8 +87,9 @@ fn what_only_a_kernel_has_is_refused() {
 
 #[test]
 fn a_trace_that_is_not_there_is_named() {
-    let found = error("rate = \"100 Mb/s\"", "trace = \"no.trace\"");
-    assert!(found.starts_with("cannot read no.trace: No such file"), "{found}");
+    let text = GOOD.replacen("rate = \"100 Mb/s\"", "trace = \"no.trace\"", 1);
+    let found = Scenario::parse(&text, Path::new("x.toml"), &[]).unwrap_err().to_string();
+    assert!(found.contains("`link[1].trace`: no.trace: No such file"), "{found}");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use headway_core::queue::{
     ADAPTATION, CodelConfig, FqCodelConfig, PieConfig, QueueSpec, RampConfig, RedConfig, StepConfig,
 };
 use headway_core::units::WIRE_OVERHEAD;
-use headway_core::{Bytes, Duration, Mistake, Rate};
+use headway_core::{Bytes, ConfigError, Duration, Rate};
 use headway_scenario::{Buffer, LinkSpec};
 use headway_traffic::channel::EcnField;
 
@@ -36,7 +36,7 @@ pub(crate) fn install(
     fixed: Duration,
     full: Bytes,
     node: &mut PlannedNode,
-) -> Result<(), Mistake> {
+) -> Result<(), ConfigError> {
     check(number, spec)?;
     let delay = |fixed| delay(device, fixed);
     let Some(rate) = spec.rate else {
@@ -122,7 +122,7 @@ pub(crate) fn install_for_acks(
     device: &str,
     rate: Rate,
     node: &mut PlannedNode,
-) -> Result<(), Mistake> {
+) -> Result<(), ConfigError> {
     check(number, spec)?;
     node.tc.push(delay(device, spec.delay) + &format!(" rate {}bit", rate.bps()));
     Ok(())
@@ -146,7 +146,7 @@ const WIRE: &str = "`--on uml` does not support this; use `--on sim` or `--on la
 const VARIES: &str = "`--on uml` does not support links that vary with time; use `--on sim` or `--on lab`";
 
 /// Rejects what the kernel cannot do; errors name the key.
-fn check(number: usize, spec: &LinkSpec) -> Result<(), Mistake> {
+fn check(number: usize, spec: &LinkSpec) -> Result<(), ConfigError> {
     let red = |queue: &QueueSpec| match queue {
         QueueSpec::Red(config) => config.adaptive && config.adaptation != ADAPTATION,
         _ => false,
@@ -210,7 +210,7 @@ fn check(number: usize, spec: &LinkSpec) -> Result<(), Mistake> {
         ),
     ];
     match rules.iter().find(|(_, wanted, _)| *wanted) {
-        Some((key, _, what)) => Err(Mistake::new(&format!("link[{number}].{key}"), what)),
+        Some((key, _, what)) => Err(ConfigError::new(&format!("link[{number}].{key}"), what)),
         None => Ok(()),
     }
 }

@@ -17,7 +17,7 @@ use std::net::Ipv4Addr;
 use std::path::Path;
 
 use headway_core::units::WIRE_OVERHEAD;
-use headway_core::{Bytes, Duration, Mistake};
+use headway_core::{Bytes, ConfigError, Duration};
 use headway_scenario::{EcnMode, FlowSpec, LinkSpec, Scenario, Topology};
 
 use crate::discipline;
@@ -57,7 +57,12 @@ pub struct RunOptions {
 ///
 /// # Errors
 /// Errors name a key that the kernel cannot do.
-pub fn plan(scenario: &Scenario, seed: u64, folder: &Path, options: &RunOptions) -> Result<Plan, Mistake> {
+pub fn plan(
+    scenario: &Scenario,
+    seed: u64,
+    folder: &Path,
+    options: &RunOptions,
+) -> Result<Plan, ConfigError> {
     check::check(scenario)?;
     let mut network = Network::new(scenario, folder, options);
     network.find_loads()?;
@@ -162,7 +167,7 @@ impl<'a> Network<'a> {
     }
 
     /// Finds what travels in each direction.
-    fn find_loads(&mut self) -> Result<(), Mistake> {
+    fn find_loads(&mut self) -> Result<(), ConfigError> {
         for flow in &self.scenario.flow {
             let there = self.route(&flow.from, &flow.to, &flow.via)?;
             for acks in self.way_back(flow)? {
@@ -201,13 +206,13 @@ impl<'a> Network<'a> {
     }
 
     /// The path of a flow's ACKs.
-    fn way_back(&self, flow: &FlowSpec) -> Result<Vec<usize>, Mistake> {
+    fn way_back(&self, flow: &FlowSpec) -> Result<Vec<usize>, ConfigError> {
         let via: Vec<String> = flow.via.iter().rev().cloned().collect();
         self.route(&flow.to, &flow.from, &via)
     }
 
-    fn route(&self, from: &str, to: &str, via: &[String]) -> Result<Vec<usize>, Mistake> {
-        self.topology.route(from, to, via).map_err(|reason| Mistake::new("via", &reason))
+    fn route(&self, from: &str, to: &str, via: &[String]) -> Result<Vec<usize>, ConfigError> {
+        self.topology.route(from, to, via).map_err(|reason| ConfigError::new("via", &reason))
     }
 
     /// Builds a link: one veth pair, or a chain of pairs if its stages need several devices. Namespaces between two
@@ -304,7 +309,7 @@ impl<'a> Network<'a> {
     }
 
     /// Installs delay, rate and discipline on the queue device of every direction.
-    fn add_directions(&mut self, options: &RunOptions) -> Result<(), Mistake> {
+    fn add_directions(&mut self, options: &RunOptions) -> Result<(), ConfigError> {
         for (index, direction) in self.topology.directions().iter().enumerate() {
             let spec = &self.scenario.link[direction.link];
             let (node, device) = self.queues[index].clone();
@@ -343,7 +348,7 @@ impl<'a> Network<'a> {
     }
 
     /// Gives a group of flows its own addresses at both ends, so that it can take its own path.
-    fn add_flows(&mut self, group: usize) -> Result<(), Mistake> {
+    fn add_flows(&mut self, group: usize) -> Result<(), ConfigError> {
         let spec = &self.scenario.flow[group];
         let [from, to] = [&spec.from, &spec.to].map(|name| self.topology.number(name).unwrap_or_default());
         let [source, destination] = [address(16, group), address(17, group)];
@@ -400,7 +405,7 @@ impl<'a> Network<'a> {
     }
 
     /// Gives a source a namespace that releases its packets, and a device at the other end that discards them.
-    fn add_source(&mut self, number: usize, seed: u64) -> Result<(), Mistake> {
+    fn add_source(&mut self, number: usize, seed: u64) -> Result<(), ConfigError> {
         let spec = &self.scenario.traffic[number];
         let [from, to] = [&spec.from, &spec.to].map(|name| self.topology.number(name).unwrap_or_default());
         let own = self.plan.nodes.len();

@@ -47,7 +47,7 @@ pub(super) fn html(
         &mut body,
         "Why gaps must be denoised",
         "The path is now 500&nbsp;Mb/s with 200&nbsp;Mb/s of cross traffic, and the receiver's interrupts are held \
-         back for 120&nbsp;us, as network cards do. Above, the gaps of one stream as they arrived: nothing of the rising \
+         back for 120&nbsp;us, as NICs do. Above, the gaps of one stream as they arrived: nothing of the rising \
          send rate is left, and a search on them answers the highest rate probed. Below, what BASS recovers.",
         &figures.coalescing,
         contrasted,

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::record::{Arrival, StreamRecord};
-use crate::mistake::Mistake;
+use crate::config_error::ConfigError;
 use crate::units::{Bytes, Duration, Instant, Rate};
 
 /// A stream from a table, with the truth if the table has it.
@@ -44,7 +44,7 @@ const FREE: usize = 7;
 ///
 /// # Errors
 /// Errors name the line at fault.
-pub fn parse_table(text: &str, path: &Path, packet: Option<Bytes>) -> Result<Vec<TableStream>, Mistake> {
+pub fn parse_table(text: &str, path: &Path, packet: Option<Bytes>) -> Result<Vec<TableStream>, ConfigError> {
     let mut lines = Lines { text, path, start: 0 };
     let (header, columns) = lines.header()?;
     if columns[PACKET].is_none() && packet.is_none() {
@@ -78,12 +78,12 @@ impl<'a> Lines<'a> {
         Some((start, line.trim_end_matches(['\n', '\r'])))
     }
 
-    fn wrong(&self, start: usize, reason: &str) -> Mistake {
-        Mistake::at(self.text, self.path, Some(start..start), reason)
+    fn wrong(&self, start: usize, reason: &str) -> ConfigError {
+        ConfigError::at(self.text, self.path, Some(start..start), reason)
     }
 
     /// Reads the first line; returns where it starts and the position of every column.
-    fn header(&mut self) -> Result<(usize, [Option<usize>; COLUMNS.len()]), Mistake> {
+    fn header(&mut self) -> Result<(usize, [Option<usize>; COLUMNS.len()]), ConfigError> {
         let (start, line) = self.next_line().unwrap_or((0, ""));
         let mut columns = [None; COLUMNS.len()];
         for (position, name) in line.split(',').map(str::trim).enumerate() {

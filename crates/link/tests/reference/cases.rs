@@ -37,6 +37,11 @@ pub(crate) fn packets() -> impl Strategy<Value = Vec<Offered>> {
     })
 }
 
+/// Rates of 1 Mb/s to 1 Gb/s, slow ones as often as fast ones: CoDel marks where packets have waited for 100 ms.
+pub(crate) fn rates() -> impl Strategy<Value = u64> {
+    (0_u32..10, 1_000_000_u64..2_000_000).prop_map(|(shift, rate)| rate << shift)
+}
+
 /// The rate and the burst of a policer, if there is one.
 pub(crate) fn policers() -> impl Strategy<Value = Option<(u64, u64)>> {
     prop::option::of((1_000_000_u64..1_000_000_000, 9_038_u64..60_000))

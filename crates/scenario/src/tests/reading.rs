@@ -286,9 +286,9 @@ fn mistakes_in_short_forms_name_the_key_of_the_file() {
                 [[cross]]\ndirection = \"forward\"\nmodel = \"cbr\"\nrate = \"1 Mb/s\"\n";
     for (from, to, expected) in [
         ("", "", "x.toml, line 3, column 39: `forward.queue.max`: must be above `min`"),
-        ("red", "codel", "x.toml, line 3, column 27: `forward.queue.min`: unknown field `min`"),
+        ("red", "codel", "x.toml, line 3, column 41: `forward.queue.max`: unknown field `max`"),
         ("rate = \"10 Mb/s\"", "rate = 10", "x.toml, line 2: `forward.rate`: invalid type: integer `10`"),
-        ("\"forward\"", "\"back\"", "x.toml, line 4: `cross[0].direction`: must be `forward` or `reverse`"),
+        ("\"forward\"", "\"back\"", "x.toml, line 5: `cross[0].direction`: must be `forward` or `reverse`"),
         ("\"cbr\"", "\"cbs\"", "x.toml, line 6: `cross[0].model`: unknown variant `cbs`"),
         ("rate = \"1 Mb/s\"", "rate = \"1\"", "x.toml, line 7: `cross[0].rate`: `1` is not a rate"),
         ("[[cross]]", "[[cross]]\nlink = \"x\"", "x.toml, line 5: `cross[0].link`: `x` is not a link"),

@@ -257,7 +257,7 @@ impl Link {
         self.free = self.server.finish(start, packet.size);
         let at = self.free + self.delay;
         let lost = if self.loses(self.free) { LOST } else { 0 };
-        let first = self.flight.len() == 0;
+        let first = self.flight.is_empty();
         self.flight.push(Packet {
             at,
             joined: now,
@@ -404,7 +404,7 @@ impl Link {
             }
             return (packet, next);
         }
-        let packet = (self.flight.len() > 0).then(|| self.take(now, reports));
+        let packet = (!self.flight.is_empty()).then(|| self.take(now, reports));
         let next = self.next_arrival(now);
         (packet, next.map_or(NextEvent::None, |(at, since)| NextEvent::Arrival { at, since }))
     }

@@ -74,7 +74,7 @@ proptest! {
     #[test]
     fn packets_fare_as_on_the_reference(
         spec in cases::disciplines(),
-        rate in 1_000_000_u64..1_000_000_000,
+        rate in cases::rates(),
         policed in cases::policers(),
         is_staged in any::<bool>(),
         packets in cases::packets(),

@@ -193,7 +193,7 @@ impl Link {
         }
         packet.at = packet.at.max(staged.last);
         staged.last = packet.at;
-        let first = self.flight.len() == 0;
+        let first = self.flight.is_empty();
         self.flight.push(packet);
         if first { self.first_arrival(now, packet.at) } else { NextEvent::None }
     }

@@ -35,7 +35,7 @@ impl Link {
         let bytes = count * u64::from(packet.size);
         self.totals.accepted.add_all(count, bytes);
         let at = served.first + self.delay;
-        let first = self.flight.len() == 0;
+        let first = self.flight.is_empty();
         self.flight.push(Packet {
             at,
             kind: Kind::Train,

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use headway_core::{Bytes, Duration, Mistake, Rate};
+use headway_core::{Bytes, ConfigError, Duration, Rate};
 use serde::{Deserialize, Serialize};
 
 /// Wire bytes that one opportunity can carry: a packet of 1500 IP bytes.
@@ -53,10 +53,10 @@ impl CapacityTrace {
     ///
     /// # Errors
     /// Names the file with the line, or `key` if it cannot be read.
-    pub fn load(&mut self, folder: &Path, key: &str) -> Result<(), Mistake> {
+    pub fn load(&mut self, folder: &Path, key: &str) -> Result<(), ConfigError> {
         let Some(file) = self.file.take() else { return Ok(()) };
         let path = folder.join(&file);
-        let wrong = |why: std::io::Error| Mistake::new(key, &format!("{}: {why}", path.display()));
+        let wrong = |why: std::io::Error| ConfigError::new(key, &format!("{}: {why}", path.display()));
         let text = headway_input::text(&path, headway_input::TRACE).map_err(wrong)?;
         *self = CapacityTrace::parse(&text, &path)?;
         Ok(())
@@ -66,11 +66,11 @@ impl CapacityTrace {
     ///
     /// # Errors
     /// When a line is not a time or is earlier than the line before.
-    pub fn parse(text: &str, path: &Path) -> Result<CapacityTrace, Mistake> {
+    pub fn parse(text: &str, path: &Path) -> Result<CapacityTrace, ConfigError> {
         let mut opportunities: Vec<Duration> = Vec::new();
         let mut start = 0;
         for line in text.split_inclusive('\n') {
-            let wrong = |what: &str| Mistake::at(text, path, Some(start..start), what);
+            let wrong = |what: &str| ConfigError::at(text, path, Some(start..start), what);
             let word = line.split('#').next().unwrap_or_default().trim();
             if !word.is_empty() {
                 let ms: u32 = word.parse().map_err(|_| wrong("must be a whole number of milliseconds"))?;
@@ -85,7 +85,7 @@ impl CapacityTrace {
         let trace = CapacityTrace { file: None, opportunities };
         match trace.period() > Duration::ZERO {
             true => Ok(trace),
-            false => Err(Mistake::at(text, path, None, "must have an opportunity after 0 ms")),
+            false => Err(ConfigError::at(text, path, None, "must have an opportunity after 0 ms")),
         }
     }
 
@@ -109,7 +109,7 @@ impl CapacityTrace {
 mod tests {
     use super::*;
 
-    fn parse(text: &str) -> Result<CapacityTrace, Mistake> {
+    fn parse(text: &str) -> Result<CapacityTrace, ConfigError> {
         CapacityTrace::parse(text, Path::new("x.trace"))
     }
 

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use headway_core::mistake::check;
-use headway_core::{Duration, Mistake};
+use headway_core::config_error::check;
+use headway_core::{ConfigError, Duration};
 use serde::{Deserialize, Serialize};
 
 /// Delays and the times from which they apply, counted from when the link came up; the last delay stays.
@@ -46,10 +46,10 @@ impl DelayTrace {
     ///
     /// # Errors
     /// Names `key` and the file if that cannot be read or understood.
-    pub fn load(&mut self, folder: &Path, key: &str) -> Result<(), Mistake> {
+    pub fn load(&mut self, folder: &Path, key: &str) -> Result<(), ConfigError> {
         let Some(file) = self.file.take() else { return Ok(()) };
         let path = folder.join(&file);
-        let wrong = |why: String| Mistake::new(key, &format!("{}: {why}", path.display()));
+        let wrong = |why: String| ConfigError::new(key, &format!("{}: {why}", path.display()));
         let text =
             headway_input::text(&path, headway_input::TRACE).map_err(|error| wrong(error.to_string()))?;
         self.points = DelayTrace::parse(&text)
@@ -77,7 +77,7 @@ impl DelayTrace {
     ///
     /// # Errors
     /// Names `key` if there are none, if times do not ascend, or if values are out of range.
-    pub fn check(&self, key: &str) -> Result<(), Mistake> {
+    pub fn check(&self, key: &str) -> Result<(), ConfigError> {
         check(key, !self.points.is_empty(), "has no points")?;
         let ascending = self.points.windows(2).all(|pair| pair[0].0 < pair[1].0);
         check(key, ascending, "must have ascending times")?;

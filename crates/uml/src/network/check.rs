@@ -1,6 +1,6 @@
 //! Rejects scenarios that the kernel cannot run.
 
-use headway_core::Mistake;
+use headway_core::ConfigError;
 use headway_core::control::Kind;
 use headway_scenario::{EcnMode, Scenario};
 
@@ -12,8 +12,8 @@ const MAX_LINKS: usize = 1 << 14;
 const MAX_FLOWS: u64 = 10_000;
 
 /// Rejects what the kernel cannot do; errors name the key.
-pub(super) fn check(scenario: &Scenario) -> Result<(), Mistake> {
-    let refuse = |key: &str, what: &str| Err(Mistake::new(key, &format!("{what}; use `--on sim`")));
+pub(super) fn check(scenario: &Scenario) -> Result<(), ConfigError> {
+    let refuse = |key: &str, what: &str| Err(ConfigError::new(key, &format!("{what}; use `--on sim`")));
     if !scenario.change.is_empty() {
         return refuse("change[0]", "`--on uml` does not support changes during a run; use `--on sim`");
     }
@@ -21,7 +21,7 @@ pub(super) fn check(scenario: &Scenario) -> Result<(), Mistake> {
         return refuse("measure[0]", "`--on uml` does not support measurements of available bandwidth");
     }
     if let Some(host) = scenario.host.keys().next() {
-        return refuse(&format!("host.{host}"), "`--on uml` does not support network cards");
+        return refuse(&format!("host.{host}"), "`--on uml` does not support the NICs of hosts");
     }
     if scenario.flow_count() > MAX_FLOWS {
         return refuse("flow", &format!("`--on uml` supports at most {MAX_FLOWS} flows"));

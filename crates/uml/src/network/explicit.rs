@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use headway_core::control::{Kind, RcpParameters, XcpParameters};
 use headway_core::explicit::HEADER_BYTES;
-use headway_core::{Bytes, Mistake, Rate};
+use headway_core::{Bytes, ConfigError, Rate};
 use headway_scenario::{FlowSpec, Scenario};
 
 use super::Network;
@@ -18,23 +18,23 @@ pub(super) fn is_explicit(spec: &FlowSpec) -> bool {
 }
 
 /// Rejects senders that the module does not have; `key` is that of the controller.
-pub(super) fn check(key: &str, kind: Kind) -> Result<(), Mistake> {
+pub(super) fn check(key: &str, kind: Kind) -> Result<(), ConfigError> {
     let (honest, published) = match kind {
         Kind::Xcp(parameters) => (parameters.is_honest(), parameters.is_published()),
         Kind::Rcp(parameters) => (parameters.is_honest(), parameters.is_published()),
         _ => (true, false),
     };
     if !honest {
-        return Err(Mistake::new(
+        return Err(ConfigError::new(
             key,
             "the kernel's senders say what is so and do as they are told; use `--on sim`",
         ));
     }
     if published {
-        return Err(Mistake::new(key, "the kernel has no `published` senders; use `--on sim`"));
+        return Err(ConfigError::new(key, "the kernel has no `published` senders; use `--on sim`"));
     }
     if matches!(kind, Kind::Xcp(parameters) if parameters.yields()) {
-        return Err(Mistake::new(key, "the kernel's senders of XCP do not become Reno; use `--on sim`"));
+        return Err(ConfigError::new(key, "the kernel's senders of XCP do not become Reno; use `--on sim`"));
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 use super::*;
 
 /// Plans a path over one router; `link` and `flow` are keys of its second link and of its flow.
-fn planned(link: &str, flow: &str) -> Result<Plan, Mistake> {
+fn planned(link: &str, flow: &str) -> Result<Plan, ConfigError> {
     let text = format!(
         "duration = \"1 s\"\n[[link]]\nfrom = \"a\"\nto = \"r\"\n[[link]]\nfrom = \"r\"\nto = \"b\"\n\
          rate = \"8 Mb/s\"\n{link}\n[[flow]]\nfrom = \"a\"\nto = \"b\"\n{flow}\n"

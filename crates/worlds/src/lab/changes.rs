@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use headway_core::{Duration, Mistake};
+use headway_core::{ConfigError, Duration};
 use headway_kernel::Attached;
 use headway_lab::{Direction, Lab, LinkSpec as LabLink, PathSpec, Spec};
 use headway_scenario::{Changed, Scenario, Topology};
@@ -42,7 +42,7 @@ pub(super) fn steps(
             steps.push(Step { at: change.at, ..Step::default() });
         }
         let Some(step) = steps.last_mut() else { continue };
-        let wrong = |(key, what): (&str, String)| Mistake::new(&format!("change[{number}].{key}"), &what);
+        let wrong = |(key, what): (&str, String)| ConfigError::new(&format!("change[{number}].{key}"), &what);
         match change.resolve(scenario, topology).map_err(wrong)? {
             Changed::Controller { groups, .. } => step.controllers.push((number, groups)),
             Changed::Queue { direction, link } => {

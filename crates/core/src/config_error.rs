@@ -8,17 +8,17 @@ use crate::nearest;
 
 /// An error in a TOML file, with its location.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mistake {
+pub struct ConfigError {
     path: Option<PathBuf>,
-    line: Option<usize>,
-    column: Option<usize>,
+    line: Option<u32>,
+    column: Option<u32>,
     key: Option<String>,
     message: String,
 }
 
-impl std::error::Error for Mistake {}
+impl std::error::Error for ConfigError {}
 
-impl fmt::Display for Mistake {
+impl fmt::Display for ConfigError {
     /// Prints `FILE, line N, column N: KEY: message`, leaving out the parts that are not known.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(path) = &self.path {
@@ -36,10 +36,10 @@ impl fmt::Display for Mistake {
     }
 }
 
-impl Mistake {
+impl ConfigError {
     /// Creates an error about the value of `key`, written like `forward.rate` or `cross[1].model`.
-    pub fn new(key: &str, message: &str) -> Mistake {
-        Mistake {
+    pub fn new(key: &str, message: &str) -> ConfigError {
+        ConfigError {
             path: None,
             line: None,
             column: None,
@@ -49,17 +49,17 @@ impl Mistake {
     }
 
     /// Creates an error at a span of `text`.
-    pub fn at(text: &str, path: &Path, span: Option<Range<usize>>, message: &str) -> Mistake {
-        let line = span.map(|span| text[..span.start.min(text.len())].matches('\n').count() + 1);
+    pub fn at(text: &str, path: &Path, span: Option<Range<usize>>, message: &str) -> ConfigError {
+        let line = span.map(|span| text[..span.start.min(text.len())].matches('\n').count() as u32 + 1);
         let message = with_nearest(message.trim());
-        Mistake { path: Some(path.to_owned()), line, column: None, key: None, message }
+        ConfigError { path: Some(path.to_owned()), line, column: None, key: None, message }
     }
 
     /// Returns the error with its file, and the line and column if they are known.
-    pub fn in_file(self, path: &Path, place: Option<(usize, Option<usize>)>) -> Mistake {
+    pub fn in_file(self, path: &Path, place: Option<(u32, Option<u32>)>) -> ConfigError {
         let (line, column) = place.unzip();
         let key = self.key.filter(|key| !key.is_empty());
-        Mistake { path: Some(path.to_owned()), line, column: column.flatten(), key, ..self }
+        ConfigError { path: Some(path.to_owned()), line, column: column.flatten(), key, ..self }
     }
 
     /// Returns the key at fault.
@@ -86,9 +86,9 @@ pub fn with_nearest(message: &str) -> String {
 /// Returns `Ok` when `right` holds.
 ///
 /// # Errors
-/// Otherwise returns a [`Mistake`] with `key` and `rule`.
-pub fn check(key: &str, right: bool, rule: &str) -> Result<(), Mistake> {
-    if right { Ok(()) } else { Err(Mistake::new(key, rule)) }
+/// Otherwise returns a [`ConfigError`] with `key` and `rule`.
+pub fn check(key: &str, right: bool, rule: &str) -> Result<(), ConfigError> {
+    if right { Ok(()) } else { Err(ConfigError::new(key, rule)) }
 }
 
 #[cfg(test)]
@@ -108,9 +108,9 @@ mod tests {
     fn a_mistake_says_where_it_is() {
         let (text, path) = ("seed = 1\nrate = 4\n", Path::new("x.toml"));
         let place = text.find("4").unwrap();
-        let mistake = Mistake::at(text, path, Some(place..place), "is not a rate\n");
+        let mistake = ConfigError::at(text, path, Some(place..place), "is not a rate\n");
         assert_eq!(mistake.to_string(), "x.toml, line 2: is not a rate");
-        let mistake = Mistake::new("link[1].rate", "must be positive").in_file(path, Some((5, Some(12))));
+        let mistake = ConfigError::new("link[1].rate", "must be positive").in_file(path, Some((5, Some(12))));
         assert_eq!(mistake.to_string(), "x.toml, line 5, column 12: `link[1].rate`: must be positive");
     }
 }
