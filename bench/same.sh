@@ -12,9 +12,9 @@ same=0 other=0
 for file in "$@"; do
     "$old" run "$file" --on sim --json >"$folder/old" 2>/dev/null || continue
     "$new" run "$file" --on sim --json >"$folder/new" 2>/dev/null || true
-    # How long a run took differs each time.
-    if diff <(sed -E 's/"(wall|speed)[a-z_]*":[^,}]*//g' "$folder/old") \
-        <(sed -E 's/"(wall|speed)[a-z_]*":[^,}]*//g' "$folder/new") >"$folder/diff"; then
+    # How long a run took differs each time, and builds have names.
+    other_each_time='s/"(wall|speed)[a-z_]*": *[^,}]*|"build": *"[^"]*"//g'
+    if diff <(sed -E "$other_each_time" "$folder/old") <(sed -E "$other_each_time" "$folder/new") >"$folder/diff"; then
         same=$((same + 1))
     else
         other=$((other + 1))
