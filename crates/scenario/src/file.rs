@@ -99,7 +99,7 @@ impl<'a> File<'a> {
     /// Replaces the short forms.
     fn expand(&mut self) -> Result<(), ConfigError> {
         let top = self.full.get_mut();
-        if let Some(forward) = take(top, "forward") {
+        if let Some(forward) = top.remove("forward") {
             if top.contains_key("link") {
                 return Err(ConfigError::new("link[0]", "cannot be combined with `forward`"));
             }
@@ -137,14 +137,14 @@ impl<'a> File<'a> {
                 return Err(not_a_table(&format!("link[{index}]")));
             };
             ends.push(Ends::of(table));
-            let Some(forward) = take(table, "forward") else {
+            let Some(forward) = table.remove("forward") else {
                 expanded.push(link);
                 continue;
             };
             let DeValue::Table(mut there) = forward.into_inner() else {
                 return Err(not_a_table(&format!("link[{index}].forward")));
             };
-            let mut back = match take(table, "reverse").map(Spanned::into_inner) {
+            let mut back = match table.remove("reverse").map(Spanned::into_inner) {
                 Some(DeValue::Table(back)) => back,
                 Some(_) => return Err(not_a_table(&format!("link[{index}].reverse"))),
                 None => {
@@ -154,7 +154,7 @@ impl<'a> File<'a> {
             };
             let Ends { from, to, .. } = &ends[index];
             for (side, from, to) in [(&mut there, from, to), (&mut back, to, from)] {
-                nics.extend(take(side, "coalesce").map(|nic| (to.clone(), nic)));
+                nics.extend(side.remove("coalesce").map(|nic| (to.clone(), nic)));
                 set(side, "from", from, &span);
                 set(side, "to", to, &span);
                 side.insert(key("duplex", &span), Spanned::new(span.clone(), DeValue::Boolean(false)));
@@ -195,7 +195,7 @@ impl<'a> File<'a> {
             let at = |key: &str| format!("cross[{index}].{key}");
             let span = source.span();
             let DeValue::Table(mut table) = source.into_inner() else { return Err(not_a_table(&at(""))) };
-            let name = take(&mut table, "link");
+            let name = table.remove("link");
             let named = name.as_ref().and_then(|name| name.get_ref().as_str());
             let link = match (named, links) {
                 (None, [only]) => only,
@@ -212,7 +212,7 @@ impl<'a> File<'a> {
                     )
                 })?,
             };
-            let direction = take(&mut table, "direction");
+            let direction = table.remove("direction");
             let (from, to) = match direction.as_ref().and_then(|direction| direction.get_ref().as_str()) {
                 Some("forward") => (&link.from, &link.to),
                 Some("reverse") => (&link.to, &link.from),
@@ -273,11 +273,6 @@ fn key<'a>(name: &str, span: &Range<usize>) -> Spanned<Cow<'a, str>> {
 
 fn set(table: &mut DeTable<'_>, name: &str, text: &str, span: &Range<usize>) {
     table.insert(key(name, span), Spanned::new(span.clone(), DeValue::String(Cow::Owned(text.to_owned()))));
-}
-
-/// Removes a value from a table.
-fn take<'a>(table: &mut DeTable<'a>, name: &str) -> Option<Spanned<DeValue<'a>>> {
-    table.remove(name)
 }
 
 /// Adds what the wire adds to a size in bytes of IP; returns whether there is one.
