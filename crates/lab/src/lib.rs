@@ -17,7 +17,7 @@
 //!
 //! - **A link is arithmetic.** Asked about a packet when it arrives, it returns the departure time and whether the
 //!   packet is marked. Only disciplines that judge departures (CoDel, explicit routers, classes) make packets wait for
-//!   their turn; the emulator wakes up for that, and for the end of jitter, as it does for releases. It does not wake
+//!   their turn; the emulator wakes up for that as it does for releases. It does not wake
 //!   up for cross traffic alone: whatever happens next judges those that fell due, with their own times.
 //! - **Routers on real packets are queues as in the simulator.** A link direction looks for a congestion header only if
 //!   its queue reads one. The link passes it to the discipline, on arrival and at the packet's turn, and returns what
@@ -35,8 +35,7 @@
 //!   same system call.
 //! - **Flows have addresses of their own** in a lab of several links. Routing tables only know destinations; a pair of
 //!   addresses per group of flows sends each group along the path of the scenario.
-//! - **Jitter comes before the queue,** which is right for jitter of hosts, that is of any link without a rate. On the
-//!   path of ACKs, where nothing queues, the position does not matter. Jitter of a link with a rate is refused.
+//! - **Jitter comes behind the queue,** as in the simulator, and before the receiver's NIC.
 //! - **Time dilation changes the scenario** (`Scenario::dilated`), not the emulator, so every world runs the same slow
 //!   network.
 //! - **The ends of flows are processes.** They open their connections, report that they are ready, and are told when to

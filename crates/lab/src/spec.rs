@@ -110,7 +110,7 @@ pub struct LinkSpec {
     /// A delay that changes over time, instead of `delay`; default none.
     #[serde(default, rename = "delay-trace", skip_serializing_if = "Option::is_none")]
     pub delay_trace: Option<DelayTrace>,
-    /// Random delay of a host packet before the queue; default none.
+    /// Random delay of a host packet on the wire; default none.
     #[serde(default)]
     pub jitter: Jitter,
     /// Whether jitter may reorder packets; default no.

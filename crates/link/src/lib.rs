@@ -3,7 +3,7 @@
 //!
 //! Disciplines are those of `headway_core::queue`, and NICs those of `headway_host`. The simulator's link
 //! (`headway_sim::Link`) and the emulator's (`headway_lab::link::Link`) differ in what they keep of a packet and in when
-//! they are asked. `tests/reference.rs` of both crates holds them against one link of a hundred lines.
+//! they are asked. `tests/reference` is a link as simple as possible, against which the tests of both crates hold them.
 
 mod constant;
 mod losses;

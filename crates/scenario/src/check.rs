@@ -8,13 +8,12 @@ use headway_core::queue::QueueSpec;
 use headway_core::units::WIRE_OVERHEAD;
 use headway_core::{Bytes, ConfigError, Duration, Rate};
 
+use crate::buffer::{Buffer, BufferSize};
 use crate::channel::check_channel;
 use crate::check_arrivals::check_arrivals;
 use crate::check_program::check_programs;
 use crate::check_traffic::{MAX_RATE, check_traffic};
-use crate::model::{
-    Buffer, BufferSize, DEFAULT_RECEIVE_BUFFER, FlowSpec, LinkSpec, MeasureSpec, Scenario, Wire,
-};
+use crate::model::{DEFAULT_RECEIVE_BUFFER, FlowSpec, LinkSpec, MeasureSpec, Scenario, Wire};
 use crate::route::Topology;
 
 /// More flows than this are a typo, or a job for a fluid model.

@@ -3,9 +3,10 @@
 use headway_core::queue::QueueSpec;
 use headway_core::{Duration, Rate};
 
+use crate::buffer::BufferSize;
 use crate::controller::FlowController;
 use crate::error::Error;
-use crate::model::{BufferSize, FlowSpec, LinkSpec, Scenario, TrafficSpec};
+use crate::model::{FlowSpec, LinkSpec, Scenario, TrafficSpec};
 use headway_traffic::channel::{DelayTrace, Jitter, LossBursts};
 use headway_traffic::{ArrivalSpec, Traffic};
 

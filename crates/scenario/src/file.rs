@@ -18,6 +18,9 @@ const PAIR: [&str; 2] = ["client", "server"];
 /// What the way back has in common with `forward` if a file does not describe it.
 const SHARED: [&str; 6] = ["rate", "rates", "trace", "burst", "peak-rate", "delay"];
 
+/// Hosts, and the interrupt coalescing that short forms give their NICs.
+type Nics<'a> = Vec<(String, Spanned<DeValue<'a>>)>;
+
 /// A file that is TOML.
 pub(crate) struct File<'a> {
     pub(crate) text: &'a str,
@@ -125,8 +128,7 @@ impl<'a> File<'a> {
     }
 
     /// Replaces links with two directions, and returns the ends of all links, and the NICs at their ends.
-    #[allow(clippy::type_complexity)]
-    fn expand_links(&mut self) -> Result<(Vec<Ends>, Vec<(String, Spanned<DeValue<'a>>)>), ConfigError> {
+    fn expand_links(&mut self) -> Result<(Vec<Ends>, Nics<'a>), ConfigError> {
         let (mut ends, mut nics, mut expanded) = (Vec::new(), Vec::new(), Vec::new());
         let Some(DeValue::Array(links)) = self.full.get_mut().get_mut("link").map(Spanned::get_mut) else {
             return Ok((ends, nics));

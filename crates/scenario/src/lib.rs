@@ -1,5 +1,6 @@
 //! Scenarios: a network, its flows and its traffic, read from one TOML file that every world can run.
 
+mod buffer;
 mod change;
 mod change_spec;
 mod channel;
@@ -16,6 +17,7 @@ mod model;
 mod read;
 mod route;
 
+pub use buffer::{Buffer, BufferSize};
 pub use change::{Change, apply};
 pub use change_spec::{ChangeSpec, Changed};
 pub use check_traffic::check_traffic;
@@ -24,8 +26,7 @@ pub use dilate::MAX_DILATION;
 pub use error::Error;
 pub use kernel_queue::KernelQueue;
 pub use model::{
-    Buffer, BufferSize, EcnMode, FlowSpec, HostSpec, LinkSpec, MeasureSpec, ProgramSpec, Scenario,
-    TrafficSpec, Wire,
+    EcnMode, FlowSpec, HostSpec, LinkSpec, MeasureSpec, ProgramSpec, Scenario, TrafficSpec, Wire,
 };
 pub use route::{Direction, Topology};
 

@@ -76,7 +76,7 @@ pub(crate) struct Packet {
     pub kind: Kind,
     pub flags: u8,
     /// On a link: when it joined (ns). A train joins when it is sent, so this field holds the remainder from rounding
-    /// its times instead, in the units of [`crate::service::Spacing`].
+    /// its times instead, in the units of [`headway_link::Spacing`].
     pub joined: u64,
 }
 
