@@ -19,7 +19,7 @@ QUICK_COMPARISON = target/debug/headway-bench compare scenarios/compare.toml --o
 
 # The macro with the table of controllers declares their modules, which `cargo fmt` does not find; the targets of `make fuzz`
 # are no part of the workspace.
-UNDECLARED = crates/core/src/control/*.rs crates/core/src/control/*/mod.rs fuzz/fuzz_targets/*.rs
+UNDECLARED = crates/control/src/*.rs crates/control/src/*/mod.rs fuzz/fuzz_targets/*.rs
 
 .PHONY: help demo test test-kernel test-lint format lint bench accuracy compare repro hostile fuzz uml install deb deb-test clean setup
 
@@ -72,15 +72,15 @@ lint: format
 
 bench:
 	$(NEED) rust ip bpf
-	$(CARGO) bench --locked -p headway-core --bench estimate
-	$(CARGO) bench --locked -p headway-core --bench explicit
+	$(CARGO) bench --locked -p headway-estimate --bench estimate
+	$(CARGO) bench --locked -p headway-queue --bench explicit
 	$(CARGO) bench --locked -p headway-lab --bench link
 	$(CARGO) build --release --locked --bin headway --bin headway-bench
 	target/release/headway-bench accuracy idle
 	$(CARGO) bench --locked -p headway-sim --bench scheduler
 	$(CARGO) bench --locked -p headway-sim --bench packets
 	$(CARGO) bench --locked -p headway-kernel
-	$(CARGO) bench --locked -p headway-capture --bench passive
+	$(CARGO) bench --locked -p headway-passive --bench passive
 	@if python3 -m venv $(NS3_VENV) \
 	&& $(NS3_VENV)/bin/pip install --quiet --prefer-binary ns3==$(NS3_VERSION); \
 	then $(NS3_VENV)/bin/python bench/ns3_dumbbell.py; \

@@ -45,7 +45,7 @@ python3 - "$stage/root/usr/share/doc/headway/headway.cdx.json" <<'END' || fail '
 import json, sys
 bom = json.load(open(sys.argv[1]))
 components = {component["name"]: component for component in bom["components"]}
-for name in ("serde_json", "rustls", "libc", "headway-core"):
+for name in ("serde_json", "rustls", "libc", "headway-units"):
     component = components[name]
     print(name, component["version"], json.dumps(component["licenses"]))
 assert bom["bomFormat"] == "CycloneDX" and not {"criterion", "windows-sys"} & components.keys()

@@ -6,25 +6,27 @@
 use std::io::Read as _;
 use std::path::Path;
 
-use headway_capture::{Filter, Link, Next, Options, Packet, Reader, Skipped, Tracker, Unpacked, headers};
-use headway_core::control::Kind;
-use headway_core::estimate::Settings;
-use headway_core::estimate::offline::{Bench, Denoising, Estimator};
-use headway_core::measure::Method;
-use headway_core::queue::{Level, QueueSpec};
-use headway_core::stream::parse_table;
-use headway_core::{Bytes, Duration, Instant, Rate, RateSteps, explicit};
+use headway_capture::{Link, Next, Packet, Reader, Unpacked};
+use headway_control::Kind;
+use headway_estimate::Settings;
+use headway_estimate::measure::Method;
+use headway_estimate::offline::{Bench, Denoising, Estimator};
+use headway_estimate::stream::parse_table;
 use headway_lab::congestion_header::{Carrier, find, rewrite};
 use headway_lab::{Direction, PathSpec, Spec, Status, Truths, state::State};
 use headway_net::protocol::preamble::PREAMBLE_LEN;
 use headway_net::protocol::probe::{HEADER_LEN, cookie};
 use headway_net::protocol::{Decoder, Header, MAX_STREAM_PACKETS, Message, Preamble, encode};
+use headway_passive::{Filter, Options, Skipped, Tracker, headers};
+use headway_queue::explicit;
+use headway_queue::{Level, QueueSpec};
 use headway_scenario::{Buffer, BufferSize, Change, FlowController, KernelQueue, Scenario};
 use headway_traffic::channel::CapacityTrace;
 use headway_traffic::channel::DelayTrace;
 use headway_traffic::pcap::Capture;
 use headway_uml::plan::Plan;
 use headway_uml::report::Line;
+use headway_units::{Bytes, Duration, Instant, Rate, RateSteps};
 
 use crate::host::Host;
 use crate::token;

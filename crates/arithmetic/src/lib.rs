@@ -11,9 +11,9 @@
 //! plain structures. Sequence numbers may count bytes or segments, so none of the three callers converts anything. Only
 //! the tests of the headers use double precision.
 //!
-//! `ls_aimd.h` is LS-AIMD. `rapid.h` is the sender of TCP Rapid; its denoising and its estimates equal those of `core`
-//! to the bit (`core/tests/rapid.rs`). Both exist because the streams of measurements may be longer than the 192
-//! packets of `rapid.h`, and `core` also shows what each pass does.
+//! `ls_aimd.h` is LS-AIMD. `rapid.h` is the sender of TCP Rapid; its denoising and its estimates equal those of `estimate`
+//! to the bit (`estimate/tests/rapid.rs`). Both exist because the streams of measurements may be longer than the 192
+//! packets of `rapid.h`, and `estimate` also shows what each pass does.
 //!
 //! `explicit_end.h` is what XCP senders and RCP write into the header and what becomes of their window, for BPF, the
 //! module `headway_end` and the simulator; for the first two also the window in whole segments, the pace, the RTT and

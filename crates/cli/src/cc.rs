@@ -9,8 +9,8 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
-use headway_core::Rate;
 use headway_kernel::{Carrier, Controller, EndOptions, LsOptions, Namespace};
+use headway_units::Rate;
 
 /// Runs congestion controllers on this kernel; when the program ends, the kernel is as before.
 ///

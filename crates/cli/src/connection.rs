@@ -5,8 +5,8 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, LazyLock};
 
 use clap::Args;
-use headway_core::Duration;
 use headway_net::{ConnectOptions, FamilyChoice, NetError, TlsClient};
+use headway_units::Duration;
 
 use crate::host::Host;
 use crate::token;

@@ -268,7 +268,7 @@ pub(crate) fn describe_link(link: &LinkSpec) -> String {
     };
     let mut text = format!("{rates}, delay {delay}, buffer {}", link.buffer_size());
     match link.jitter.distribution {
-        Delays::Uniform { max } if max > headway_core::Duration::ZERO => {
+        Delays::Uniform { max } if max > headway_units::Duration::ZERO => {
             text += &format!(", jitter up to {max}");
         }
         Delays::Uniform { .. } => {}
@@ -481,7 +481,7 @@ fn with_text_times(mut value: serde_json::Value) -> serde_json::Value {
             let is_interval = object.contains_key("capacity") && object.contains_key("host_bits");
             let start = object.get("start").and_then(serde_json::Value::as_u64).filter(|_| is_interval);
             if let Some(start) = start {
-                let text = headway_program::time::rfc3339(headway_core::Instant::from_ns(start));
+                let text = headway_program::time::rfc3339(headway_units::Instant::from_ns(start));
                 object.insert("start_rfc3339".to_owned(), text.into());
             }
         }

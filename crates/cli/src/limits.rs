@@ -1,6 +1,6 @@
 //! Limits of what a measurement may cost, below which no path gives an answer.
 
-use headway_core::{Bytes, Duration};
+use headway_units::{Bytes, Duration};
 
 use headway_program::exit::{Code, Failed};
 

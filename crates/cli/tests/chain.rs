@@ -12,8 +12,8 @@ use std::path::Path;
 use std::process::ChildStdout;
 use std::time::{Duration as Time, Instant as Clock};
 
-use headway_core::{Duration, Instant, Rate};
 use headway_lab::{Direction, Edge, Lab, LinkSpec, Spec};
+use headway_units::{Duration, Instant, Rate};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, setsockopt, sockopt};
 use support::labs::{ROLE, bring_up, name, play};

@@ -13,9 +13,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration as Time, Instant as Clock};
 
-use headway_core::{Duration, Instant, Rate};
 use headway_lab::{Cross, Direction, Lab, Life, LinkSpec, PathSpec, Process, Spec};
 use headway_traffic::Traffic;
+use headway_units::{Duration, Instant, Rate};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, setsockopt, sockopt};
 use nix::unistd::Pid;

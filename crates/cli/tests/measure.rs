@@ -12,9 +12,9 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant as Clock;
 
-use headway_core::{Duration, Instant, Rate};
 use headway_lab::{Direction, Lab, Life, LinkSpec, Spec};
 use headway_net::protocol::{Preamble, VERSION};
+use headway_units::{Duration, Instant, Rate};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
@@ -225,7 +225,7 @@ fn wrong_arguments_end_with_code_2() {
 #[test]
 fn help_lists_every_method_and_every_exit_code() {
     let help = String::from_utf8(measure(&["--help"]).stdout).unwrap();
-    for method in headway_core::measure::Method::all() {
+    for method in headway_estimate::measure::Method::all() {
         assert!(help.contains(method.name()), "{method}");
     }
     for code in ["  0 ", "  2 ", "  3 ", "  4 ", "  5 ", "  6 ", "  130 "] {

@@ -11,9 +11,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration as Time, Instant as Clock};
 
-use headway_core::{Duration, Rate};
 use headway_lab::{Cross, Direction, Lab, Life, LinkSpec, Spec};
 use headway_traffic::Traffic;
+use headway_units::{Duration, Rate};
 use serde_json::Value;
 use support::labs::{ROLE, play};
 use support::{PROGRAM, headway, output, text, write};

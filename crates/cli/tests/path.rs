@@ -14,10 +14,10 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration as Time, Instant as Clock};
 
-use headway_core::{Duration, Instant, Rate};
 use headway_lab::{Cross, Direction, Edge, Lab, LinkSpec, Spec};
 use headway_net::protocol::{DEFAULT_PORT, Header, Kind, Role};
 use headway_traffic::Traffic;
+use headway_units::{Duration, Instant, Rate};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{MsgFlags, recv, setsockopt, sockopt};
 use nix::sys::time::TimeVal;

@@ -11,10 +11,10 @@ use std::os::fd::AsRawFd;
 use std::process::{Child, ChildStdout, Stdio};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use headway_core::explicit::{Format, HEADER_BYTES, Header, VERSION_RCP, VERSION_XCP, decode, encode};
-use headway_core::{Duration, Instant};
 use headway_lab::{Lab, LinkSpec, PathSpec, Process};
+use headway_queue::explicit::{Format, HEADER_BYTES, Header, VERSION_RCP, VERSION_XCP, decode, encode};
 use headway_record::ControlInterval;
+use headway_units::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;

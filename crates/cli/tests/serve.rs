@@ -11,9 +11,9 @@ use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use headway_core::Rate;
 use headway_net::protocol::{Message, Preamble, encode};
 use headway_net::{Limits, Server, ServerConfig};
+use headway_units::Rate;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;

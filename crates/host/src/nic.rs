@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 
-use headway_core::{Duration, Instant};
+use headway_units::{Duration, Instant};
 use rand_pcg::Pcg64Mcg;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{self, MapAccess, Visitor};

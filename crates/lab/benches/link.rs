@@ -3,15 +3,15 @@
 use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use headway_core::explicit::{
-    Format, Header, OPTION_KIND, PROTOCOL, VERSION_RCP, VERSION_XCP, encode, encode_option,
-};
-use headway_core::queue::QueueSpec;
-use headway_core::{Duration, Instant, Rate};
 use headway_lab::congestion_header::{Carrier, find, is_tcp, rewrite};
 use headway_lab::link::Link;
 use headway_lab::queue::{HostFrame, Packet, wire_size};
 use headway_lab::{Direction, LinkSpec};
+use headway_queue::QueueSpec;
+use headway_queue::explicit::{
+    Format, Header, OPTION_KIND, PROTOCOL, VERSION_RCP, VERSION_XCP, encode, encode_option,
+};
+use headway_units::{Duration, Instant, Rate};
 
 /// Packets in one iteration: two milliseconds at 10 Gb/s.
 const PACKETS: u64 = 1_000;

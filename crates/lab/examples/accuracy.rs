@@ -14,10 +14,10 @@ use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::Duration as Pause;
 
-use headway_core::explicit::{ANY_RATE, Format, HEADER_BYTES, Header, VERSION_RCP, encode};
-use headway_core::{Bytes, Duration, Instant, Rate};
 use headway_lab::{Cross, Direction, Lab, Life, LinkSpec, PathSpec, Spec};
+use headway_queue::explicit::{ANY_RATE, Format, HEADER_BYTES, Header, VERSION_RCP, encode};
 use headway_traffic::Traffic;
+use headway_units::{Bytes, Duration, Instant, Rate};
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, setsockopt, sockopt};
 
 type Outcome<T> = Result<T, Box<dyn Error>>;

@@ -1,6 +1,6 @@
 //! The emulator's clock.
 
-use headway_core::{Duration, Instant};
+use headway_units::{Duration, Instant};
 
 /// Returns the time on `CLOCK_REALTIME`, the clock of the kernel's receive timestamps.
 pub(crate) fn now() -> Instant {

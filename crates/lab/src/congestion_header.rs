@@ -1,6 +1,6 @@
 //! Where the congestion header lies in an Ethernet frame, and how it is rewritten there.
 
-use headway_core::explicit::{
+use headway_queue::explicit::{
     FEEDBACK, Format, HEADER_BYTES, Header, HeaderError, OPTION_FEEDBACK, OptionError, decode, decode_option,
 };
 

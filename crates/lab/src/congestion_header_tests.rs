@@ -1,4 +1,4 @@
-use headway_core::explicit::{
+use headway_queue::explicit::{
     Format, HEADER_BYTES, OPTION_BYTES, OPTION_KIND, VERSION_RCP, VERSION_XCP, encode, encode_option,
 };
 use rand::{RngExt, SeedableRng};

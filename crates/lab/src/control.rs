@@ -7,8 +7,8 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use headway_core::Instant;
 use headway_record::ControlInterval;
+use headway_units::Instant;
 use serde::{Deserialize, Serialize};
 
 use crate::clock;
@@ -168,7 +168,7 @@ impl Control {
             Request::Sync(until) => {
                 let now = clock::now();
                 // Compared as times, because the difference to one from a forged request need not fit.
-                if until > now + headway_core::Duration::from(MAX_SYNC) {
+                if until > now + headway_units::Duration::from(MAX_SYNC) {
                     return Err("the requested time is more than a minute ahead".to_owned());
                 }
                 let ahead = (until - now).to_std();
@@ -240,7 +240,7 @@ pub(crate) fn ask(folder: &Path, request: &Request) -> Result<Answer, Error> {
 mod tests {
     use std::thread;
 
-    use headway_core::Rate;
+    use headway_units::Rate;
 
     use super::*;
     use crate::spec::LinkSpec;
@@ -248,7 +248,7 @@ mod tests {
     /// Serves a connection without an emulator behind it; returns the other end.
     fn served() -> UnixStream {
         let (ours, theirs) = UnixStream::pair().unwrap();
-        let spec = Spec::new(LinkSpec::new(Rate::from_bps(1_000_000), headway_core::Duration::ZERO));
+        let spec = Spec::new(LinkSpec::new(Rate::from_bps(1_000_000), headway_units::Duration::ZERO));
         let control = Control {
             status: Arc::new(Mutex::new(Status::new(&spec))),
             commands: Mutex::new(channel().0),

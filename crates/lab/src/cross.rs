@@ -1,7 +1,7 @@
 //! Cross traffic: packets of other senders that share the queue.
 
-use headway_core::{Bytes, Instant};
 use headway_traffic::{Emission, Generator};
+use headway_units::{Bytes, Instant};
 
 use crate::spec::Cross;
 
@@ -57,8 +57,8 @@ impl Source {
 
 #[cfg(test)]
 mod tests {
-    use headway_core::{Duration, Rate};
     use headway_traffic::Traffic;
+    use headway_units::{Duration, Rate};
 
     use super::*;
     use crate::spec::Direction;

@@ -6,8 +6,8 @@ use std::mem::size_of;
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{Receiver, Sender};
 
-use headway_core::explicit::Record;
-use headway_core::{Duration, Instant};
+use headway_queue::explicit::Record;
+use headway_units::{Duration, Instant};
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 pub enum Error {
     /// The scenario is not valid.
     #[error(transparent)]
-    Spec(#[from] headway_core::ConfigError),
+    Spec(#[from] headway_units::ConfigError),
     /// The scenario file is not valid.
     #[error(transparent)]
     Scenario(#[from] headway_scenario::Error),

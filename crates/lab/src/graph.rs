@@ -1,7 +1,7 @@
 //! The links of a lab.
 
-use headway_core::ConfigError;
-use headway_core::config_error::check;
+use headway_units::ConfigError;
+use headway_units::config_error::check;
 use serde::{Deserialize, Serialize};
 
 use crate::base::check_name;
@@ -110,7 +110,7 @@ impl Spec {
 mod tests {
     use std::path::Path;
 
-    use headway_core::Duration;
+    use headway_units::Duration;
 
     use super::*;
 

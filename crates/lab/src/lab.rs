@@ -7,8 +7,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use std::{fs, io};
 
-use headway_core::Instant;
 use headway_record::ControlInterval;
+use headway_units::Instant;
 use nix::fcntl::{Flock, FlockArg};
 
 use crate::base::{Base, Folder, check_name};

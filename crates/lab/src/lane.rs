@@ -3,12 +3,12 @@
 use std::collections::VecDeque;
 use std::hash::{BuildHasher as _, RandomState};
 
-use headway_core::explicit::{Format, Header};
-use headway_core::queue::Label;
-use headway_core::{Duration, Instant};
 use headway_host::nic::Nic;
+use headway_queue::Label;
+use headway_queue::explicit::{Format, Header};
 use headway_traffic::channel::{Jitter, JitterDraws};
 use headway_traffic::random;
+use headway_units::{Duration, Instant};
 use rand::{Rng as _, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 

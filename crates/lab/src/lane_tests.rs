@@ -1,5 +1,5 @@
-use headway_core::explicit::{VERSION_RCP, VERSION_XCP, decode};
-use headway_core::{Duration, Rate};
+use headway_queue::explicit::{VERSION_RCP, VERSION_XCP, decode};
+use headway_units::{Duration, Rate};
 
 use super::*;
 use crate::packet;

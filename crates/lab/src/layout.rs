@@ -155,7 +155,7 @@ impl Place {
 
 #[cfg(test)]
 mod tests {
-    use headway_core::{Duration, Rate};
+    use headway_units::{Duration, Rate};
 
     use super::*;
     use crate::spec::LinkSpec;

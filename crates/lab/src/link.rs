@@ -2,10 +2,10 @@
 
 use std::collections::VecDeque;
 
-use headway_core::explicit::Record;
-use headway_core::{Duration, Instant};
 use headway_link::RandomLosses;
+use headway_queue::explicit::Record;
 use headway_traffic::channel::DelayTrace;
+use headway_units::{Duration, Instant};
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 

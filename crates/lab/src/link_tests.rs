@@ -1,10 +1,10 @@
 use super::*;
 use crate::packet::HostFrame;
 use crate::queue::wire_size;
-use headway_core::queue::{CodelConfig, Policer, QueueSpec, StepConfig};
-use headway_core::{Bytes, Rate};
+use headway_queue::{CodelConfig, Policer, QueueSpec, StepConfig};
 use headway_traffic::Traffic;
 use headway_traffic::channel::{LossBursts, Outages};
+use headway_units::{Bytes, Rate};
 
 const START: Instant = Instant::from_ns(1_000_000_000);
 const MS10: Duration = Duration::from_ms(10);

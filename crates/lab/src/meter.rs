@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
-use headway_core::{Bytes, Duration, Instant, Rate};
 use headway_link::Server;
+use headway_units::{Bytes, Duration, Instant, Rate};
 
 use crate::queue::{HostFrame, Transmission};
 use crate::truth::Interval;
@@ -232,8 +232,8 @@ fn bins(mut values: Vec<u32>) -> Vec<(u32, u32)> {
 
 #[cfg(test)]
 mod tests {
-    use headway_core::RateSteps;
     use headway_link::Service;
+    use headway_units::RateSteps;
 
     use super::*;
 

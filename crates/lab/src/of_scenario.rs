@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use headway_core::config_error::check;
-use headway_core::{ConfigError, Duration, Rate};
 use headway_host::nic::Coalescing;
 use headway_scenario::{LinkSpec as Written, Scenario, Topology, TrafficSpec, Wire};
+use headway_units::config_error::check;
+use headway_units::{ConfigError, Duration, Rate};
 
 use crate::base::check_name;
 use crate::error::Error;

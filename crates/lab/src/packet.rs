@@ -1,9 +1,9 @@
 //! A packet as the queue of an emulated link knows it.
 
-use headway_core::explicit::Header;
-use headway_core::queue::{self, Label};
-use headway_core::{Bytes, Instant};
 use headway_link::Waits;
+use headway_queue::explicit::Header;
+use headway_queue::{self, Label};
+use headway_units::{Bytes, Instant};
 
 /// A frame of a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,9 +42,9 @@ impl Packet {
 
     /// Returns what a discipline sees of an arriving packet.
     #[inline]
-    pub(crate) fn seen(&mut self) -> queue::Packet<'_> {
+    pub(crate) fn seen(&mut self) -> headway_queue::Packet<'_> {
         let flow = self.header.is_some().then_some(self.label.flow);
-        queue::Packet { size: self.size, ect: self.ect, header: self.header.as_mut(), flow }
+        headway_queue::Packet { size: self.size, ect: self.ect, header: self.header.as_mut(), flow }
     }
 }
 

@@ -4,7 +4,7 @@ use std::io;
 use std::mem::{size_of, zeroed};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
-use headway_core::Instant;
+use headway_units::Instant;
 
 use crate::clock;
 use crate::frame_pool::FramePool;

@@ -4,7 +4,7 @@ use std::io::{self, Read};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 
-use headway_core::Duration;
+use headway_units::Duration;
 
 use crate::port::Port;
 

@@ -2,11 +2,11 @@
 
 use std::collections::VecDeque;
 
-use headway_core::explicit::Record;
-use headway_core::queue::{self, Backlog, Discipline, Policer, QueueSpec, TokenBucket, Verdict};
-use headway_core::units::WIRE_OVERHEAD;
-use headway_core::{Bytes, Duration, Instant};
 use headway_link::{Server, Waiting};
+use headway_queue::explicit::Record;
+use headway_queue::{self, Backlog, Discipline, Policer, QueueSpec, TokenBucket, Verdict};
+use headway_units::WIRE_OVERHEAD;
+use headway_units::{Bytes, Duration, Instant};
 
 pub use crate::packet::{HostFrame, Packet};
 use crate::spec::Rates;
@@ -45,7 +45,7 @@ pub struct Queue {
     server: Server,
     /// When the transmission of the last packet ends.
     free: Instant,
-    discipline: queue::Queue,
+    discipline: headway_queue::Queue,
     /// What the discipline was built from.
     spec: QueueSpec,
     /// Packets that have a time of departure: when their transmission ends, and their size. Past ones are removed at the
@@ -120,7 +120,9 @@ impl Queue {
         // A router that stays one keeps its records.
         self.records = self.take_records();
         let ip = self.waiting_bytes - u64::from(self.waiting_packets) * WIRE_OVERHEAD.get();
-        let kinds = |queue: &queue::Queue| (queue.queues(), matches!(queue, queue::Queue::Classes(_)));
+        let kinds = |queue: &headway_queue::Queue| {
+            (queue.queues(), matches!(queue, headway_queue::Queue::Classes(_)))
+        };
         let before = kinds(&self.discipline);
         self.discipline.adopt(now, spec, Some(self.rates.known), (ip, self.waiting_packets), seed);
         self.discipline = prepared(self.discipline.clone(), &self.rates);
@@ -332,7 +334,7 @@ impl Queue {
 }
 
 /// Makes a discipline count on rates that change, and keep a record of every control interval if it has such.
-fn prepared(discipline: queue::Queue, rates: &Rates) -> queue::Queue {
+fn prepared(discipline: headway_queue::Queue, rates: &Rates) -> headway_queue::Queue {
     let mut discipline = match &rates.service {
         headway_link::Service::Steps(steps) => discipline.with_rates(steps.clone()),
         _ => discipline,
@@ -343,9 +345,9 @@ fn prepared(discipline: queue::Queue, rates: &Rates) -> queue::Queue {
 
 #[cfg(test)]
 mod tests {
-    use headway_core::queue::{CodelConfig, DropTailConfig};
-    use headway_core::{Rate, RateSteps};
     use headway_link::Service;
+    use headway_queue::{CodelConfig, DropTailConfig};
+    use headway_units::{Rate, RateSteps};
 
     use super::*;
 

@@ -1,8 +1,8 @@
 //! The queue of an emulated link, held against the reference link.
 
-use headway_core::queue::{Label, Policer};
-use headway_core::{Bytes, Instant, Rate};
 use headway_link::Service;
+use headway_queue::{Label, Policer};
+use headway_units::{Bytes, Instant, Rate};
 use proptest::prelude::*;
 
 use self::reference::{Fate, Offered, Reference};

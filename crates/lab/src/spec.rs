@@ -4,15 +4,15 @@ use std::fmt;
 use std::path::Path;
 use std::str::FromStr;
 
-use headway_core::config_error::check;
-use headway_core::explicit::{OPTION_KIND, PROTOCOL};
-use headway_core::queue::{DropTailConfig, Policer, QueueSpec};
-use headway_core::{Bytes, ConfigError, Duration, Instant, Rate, RateSteps};
 use headway_host::nic::Coalescing;
 use headway_link::Service;
+use headway_queue::explicit::{OPTION_KIND, PROTOCOL};
+use headway_queue::{DropTailConfig, Policer, QueueSpec};
 use headway_scenario::check_traffic;
 use headway_traffic::Traffic;
 use headway_traffic::channel::{CapacityTrace, DelayTrace, EcnField, Jitter, LossBursts, Outages};
+use headway_units::config_error::check;
+use headway_units::{Bytes, ConfigError, Duration, Instant, Rate, RateSteps};
 use serde::{Deserialize, Serialize};
 
 use crate::base::check_name;
@@ -128,16 +128,16 @@ pub struct LinkSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub police: Option<Policer>,
     /// Probability that a host packet is lost on the wire, at least 0 and less than 1; default 0.
-    #[serde(default, deserialize_with = "headway_core::units::share::deserialize")]
+    #[serde(default, deserialize_with = "headway_units::share::deserialize")]
     pub loss: f64,
     /// Losses of host packets in bursts, besides `loss`; default none.
     #[serde(default, rename = "loss-bursts", skip_serializing_if = "Option::is_none")]
     pub loss_bursts: Option<LossBursts>,
     /// Probability that a host packet arrives twice, at least 0 and less than 1; default 0.
-    #[serde(default, deserialize_with = "headway_core::units::share::deserialize")]
+    #[serde(default, deserialize_with = "headway_units::share::deserialize")]
     pub duplicate: f64,
     /// Probability that a bit of a host packet behind its IP header is flipped, at least 0 and less than 1; default 0.
-    #[serde(default, deserialize_with = "headway_core::units::share::deserialize")]
+    #[serde(default, deserialize_with = "headway_units::share::deserialize")]
     pub corrupt: f64,
     /// What becomes of the ECN field of host packets behind the queue; default: it stays.
     #[serde(default)]

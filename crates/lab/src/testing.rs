@@ -1,6 +1,6 @@
 //! Frames with congestion headers, for tests.
 
-use headway_core::explicit::{Format, Header, OPTION_KIND, encode, encode_option};
+use headway_queue::explicit::{Format, Header, OPTION_KIND, encode, encode_option};
 
 use crate::ecn::ETHERNET;
 
@@ -155,7 +155,7 @@ fn segment(padding: usize, header: &Header) -> Vec<u8> {
 
 /// The header of a sender with an RTT of 100 ms that sends 10 packets in it and asks for all it can get.
 pub(crate) fn header(version: u8) -> Header {
-    let feedback = if version == headway_core::explicit::VERSION_RCP { u32::MAX } else { 0x7fff_ffff };
+    let feedback = if version == headway_queue::explicit::VERSION_RCP { u32::MAX } else { 0x7fff_ffff };
     Header { rtt: 26_843_546, x: 2_684_355, feedback, ..Header::new(version, Format::Standard) }
 }
 

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use headway_core::{Bytes, Duration, Instant, Rate};
+use headway_units::{Bytes, Duration, Instant, Rate};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;

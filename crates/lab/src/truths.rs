@@ -4,7 +4,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use headway_core::Instant;
+use headway_units::Instant;
 
 use crate::error::Error;
 use crate::spec::Direction;
@@ -156,7 +156,7 @@ fn begins_before(body: &str, time: Instant, lanes: usize) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use headway_core::{Duration, Rate};
+    use headway_units::{Duration, Rate};
 
     use super::*;
     use crate::truth::HEADER;

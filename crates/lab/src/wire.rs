@@ -71,7 +71,7 @@ fn behind_ip(frame: &[u8]) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use headway_core::{Duration, Rate};
+    use headway_units::{Duration, Rate};
 
     use super::*;
 

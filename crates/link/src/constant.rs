@@ -1,6 +1,6 @@
 //! A server of constant rate.
 
-use headway_core::Rate;
+use headway_units::Rate;
 
 /// A constant rate. The remainder of rounding down to nanoseconds is carried, so that the long-run rate is exact.
 #[derive(Clone, Debug)]

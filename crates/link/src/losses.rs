@@ -1,7 +1,7 @@
 //! Packets that are lost behind the queue.
 
-use headway_core::Instant;
 use headway_traffic::channel::{LossBursts, Losses};
+use headway_units::Instant;
 use rand::Rng;
 
 /// Losses of single packets, and those in bursts.

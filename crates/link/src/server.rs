@@ -1,7 +1,7 @@
 //! Servers: how fast a link serves its queue.
 
-use headway_core::queue::Shaper;
-use headway_core::{Bytes, Duration, Instant, Rate, RateSteps};
+use headway_queue::Shaper;
+use headway_units::{Bytes, Duration, Instant, Rate, RateSteps};
 
 use crate::constant::{Constant, Spacing};
 use crate::steps::SteppedServer;

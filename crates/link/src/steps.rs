@@ -1,7 +1,7 @@
 //! A server whose rate changes at given times.
 
-use headway_core::RateSteps;
-use headway_core::units::WORK_PER_BYTE;
+use headway_units::RateSteps;
+use headway_units::WORK_PER_BYTE;
 
 /// A server whose rate changes at given times, in exact integer arithmetic.
 ///
@@ -45,7 +45,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use headway_core::{Duration, Instant, Rate};
+    use headway_units::{Duration, Instant, Rate};
 
     fn rates(list: &[(i64, u64)]) -> RateSteps {
         let list: Vec<_> =

@@ -1,6 +1,6 @@
 //! A server that follows a capacity trace.
 
-use headway_core::{Bytes, Duration, Instant};
+use headway_units::{Bytes, Duration, Instant};
 
 /// Wire bytes of one opportunity: a packet of 1500 bytes of IP.
 const PACKET: u64 = 1538;

@@ -1,7 +1,7 @@
 //! Packets that wait for a server, in as many queues as the discipline has.
 
-use headway_core::queue::{Label, Queue};
-use headway_core::{Bytes, Instant};
+use headway_queue::{Label, Queue};
+use headway_units::{Bytes, Instant};
 
 use crate::ring::Ring;
 

@@ -2,9 +2,9 @@
 
 mod reference;
 
-use headway_core::queue::{DropTailConfig, QueueSpec};
-use headway_core::{Bytes, Duration, Instant, Rate, RateSteps};
 use headway_link::{Server, Service};
+use headway_queue::{DropTailConfig, QueueSpec};
+use headway_units::{Bytes, Duration, Instant, Rate, RateSteps};
 use proptest::prelude::*;
 use reference::{Offered, Reference};
 

@@ -2,8 +2,9 @@
 //!
 //! Server and client run in this process over loopback: `cargo run --release --example loopback`.
 
-use headway_core::{Bytes, Duration, Rate, Schedule};
+use headway_estimate::Schedule;
 use headway_net::{ConnectOptions, NetError, Server, ServerConfig, Session, StreamOutcome};
+use headway_units::{Bytes, Duration, Rate};
 use nix::time::{ClockId, clock_gettime};
 use std::net::{IpAddr, Ipv4Addr};
 

@@ -3,7 +3,7 @@
 //! The wrapper in `nix` reuses the control buffer length of the previous call, so one datagram without a timestamp
 //! would lose those of later datagrams. Hence the raw system call.
 
-use headway_core::Instant;
+use headway_units::Instant;
 use std::io;
 use std::mem::{size_of, zeroed};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

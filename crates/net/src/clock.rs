@@ -1,6 +1,6 @@
 //! The kernel's clocks, and detection of wall clock steps.
 
-use headway_core::{Duration, Instant};
+use headway_units::{Duration, Instant};
 use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, clock_gettime};
 

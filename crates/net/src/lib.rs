@@ -2,7 +2,7 @@
 //!
 //! A [`client::Session`] sends requests to a [`server::Server`]. The two negotiate over a control connection (TCP)
 //! and exchange probe streams (UDP, or ICMP Echo Replies to the server) in either direction; each stream yields a
-//! [`headway_core::StreamRecord`]. Their messages are defined in [`protocol`], which does no I/O.
+//! [`headway_estimate::StreamRecord`]. Their messages are defined in [`protocol`], which does no I/O.
 
 mod auth;
 mod batch;

@@ -2,7 +2,7 @@
 
 use crate::pacing::SPIN_BELOW;
 use crate::protocol::{MAX_STREAM_PACKETS, PacketSize, RefusedBy};
-use headway_core::{Bytes, Duration, Rate};
+use headway_units::{Bytes, Duration, Rate};
 use std::time::Duration as Span;
 
 /// The limits of a server; the defaults suit one that faces the Internet.

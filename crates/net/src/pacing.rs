@@ -10,7 +10,7 @@
 //! the probing rates, are as intended, and the estimator sees the one long gap in the departure times.
 
 use crate::clock::monotonic;
-use headway_core::{Duration, Instant};
+use headway_units::{Duration, Instant};
 use nix::time::{ClockId, ClockNanosleepFlags, clock_nanosleep};
 
 /// The thread sleeps for waits longer than this; for shorter ones the wake-up margin leaves too little to sleep.

@@ -11,7 +11,7 @@ use crate::clock::{self, Watch};
 use crate::protocol::{Header, Kind, Message, PacketSize, Role};
 use crate::socket::{ProbeSocket, STOP_CHECK, readable};
 use crate::stamp::ArrivalStamps;
-use headway_core::Duration;
+use headway_units::Duration;
 use std::os::fd::AsFd;
 use std::time::{Duration as Span, Instant};
 
@@ -114,7 +114,7 @@ impl<'a> Sorter<'a> {
     }
 
     /// Processes one datagram.
-    pub(crate) fn take(&mut self, datagram: &Datagram<'_>, now: headway_core::Instant) {
+    pub(crate) fn take(&mut self, datagram: &Datagram<'_>, now: headway_units::Instant) {
         let irregular = &mut self.received.irregular;
         let Ok(header) = Header::parse(datagram.start) else {
             irregular.malformed += 1;

@@ -3,7 +3,7 @@
 //! The packets of a train must leave at once: between two system calls another program may run.
 
 use crate::protocol::Family;
-use headway_core::Train;
+use headway_estimate::Train;
 use std::io;
 use std::mem::{size_of, zeroed};
 use std::os::fd::{AsRawFd, BorrowedFd};

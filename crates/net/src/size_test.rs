@@ -4,7 +4,7 @@ use crate::batch::{Batch, Datagram, Queue};
 use crate::protocol::probe::{HEADER_LEN, fill_padding};
 use crate::protocol::{Header, Kind, PacketSize, Role};
 use crate::socket::{ProbeSocket, STOP_CHECK, readable};
-use headway_core::{Bytes, Instant};
+use headway_units::{Bytes, Instant};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant as Deadline};

@@ -3,7 +3,7 @@
 use crate::batch::{Batch, Queue};
 use crate::protocol::StampSource;
 use crate::socket::ProbeSocket;
-use headway_core::Instant;
+use headway_units::Instant;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant as Deadline};
 

@@ -8,7 +8,8 @@ use crate::protocol::probe::{HEADER_LEN, fill_padding};
 use crate::protocol::{Header, Kind, PacketSize, Role};
 use crate::send_batch::{MAX_TRAIN, send_batch};
 use crate::socket::ProbeSocket;
-use headway_core::{Duration, Instant, Train, TrainSchedule};
+use headway_estimate::{Train, TrainSchedule};
+use headway_units::{Duration, Instant};
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::AsFd;
@@ -242,7 +243,7 @@ fn quoted_hops(quote: &[u8], identity: Identity, hops: &[u8]) -> Option<u8> {
 mod tests {
     use super::*;
     use crate::protocol::{Carrier, Family};
-    use headway_core::Bytes;
+    use headway_units::Bytes;
 
     const TRAIN: Train = Train { hidden: 2, hops: 3 };
 

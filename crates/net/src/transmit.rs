@@ -6,7 +6,7 @@ use crate::protocol::probe::{HEADER_LEN, fill_padding};
 use crate::protocol::{Header, Kind, PacketSize, Role, StampSource};
 use crate::socket::ProbeSocket;
 use crate::stamp::transmit_times;
-use headway_core::{Duration, Instant};
+use headway_units::{Duration, Instant};
 use std::io;
 
 /// Number of different paddings prepared for a stream and used in turn.

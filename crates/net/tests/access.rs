@@ -5,12 +5,12 @@ mod common;
 use common::certificate::Certificate;
 use common::raw::Raw;
 use common::{Running, config, steady};
-use headway_core::{Bytes, Rate};
 use headway_net::protocol::preamble::PREAMBLE_LEN;
 use headway_net::protocol::{Message, Preamble, RefusedBy, VERSION, encode};
 use headway_net::{
     ConnectOptions, FamilyChoice, Limits, NetError, ServerConfig, Session, TlsClient, TlsServer, Token,
 };
+use headway_units::{Bytes, Rate};
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, TcpListener};
 use std::time::{Duration, Instant};

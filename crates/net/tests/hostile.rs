@@ -6,10 +6,10 @@ use common::certificate::Certificate;
 use common::raw::{Raw, connection};
 use common::relay::{Fate, Relay};
 use common::{Running, config, steady};
-use headway_core::Instant;
 use headway_net::protocol::probe::hello;
 use headway_net::protocol::{Header, Kind, Message, Preamble, RefusedBy, Role, VERSION};
 use headway_net::{ConnectOptions, Limits, ServerConfig, Session, TlsClient, Token};
+use headway_units::Instant;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use std::io::{Read, Write};
@@ -162,7 +162,7 @@ fn sessions_without_a_proof_get_few_answers_and_no_more_bytes_than_they_send() {
 
 #[test]
 fn size_tests_count_and_end_in_a_flood() {
-    let limits = Limits { session_bytes: headway_core::Bytes::new(30_000), ..Limits::default() };
+    let limits = Limits { session_bytes: headway_units::Bytes::new(30_000), ..Limits::default() };
     let server = Running::start(ServerConfig { limits, ..config() });
     let mut raw = Raw::open(server.port);
     for sizes in [vec![], vec![1500, 1500], (1000..1009).collect(), vec![20]] {

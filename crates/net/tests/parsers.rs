@@ -1,6 +1,5 @@
 //! All parsers, with a million inputs in total: random bytes, and valid messages with a few bytes changed.
 
-use headway_core::{Duration, Instant};
 use headway_net::protocol::frame::{MAX_FRAME, parse};
 use headway_net::protocol::preamble::PREAMBLE_LEN;
 use headway_net::protocol::probe::{HEADER_LEN, cookie};
@@ -8,6 +7,7 @@ use headway_net::protocol::{
     Announce, Carrier, Decoder, Direction, GapRuns, Header, HopRuns, Kind, MAX_HOPS, MAX_STREAM_PACKETS,
     Message, PacketSize, Preamble, RefusedBy, Report, Role, SentReport, StampSource, TimeList, encode,
 };
+use headway_units::{Duration, Instant};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;

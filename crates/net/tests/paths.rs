@@ -4,9 +4,10 @@ mod common;
 
 use common::relay::{Fate, Relay, Way};
 use common::{Running, config, steady};
-use headway_core::{Bytes, Duration, Instant, Refusal};
+use headway_estimate::Refusal;
 use headway_net::protocol::{Header, Kind, RefusedBy};
 use headway_net::{ConnectOptions, NetError, Session, StreamOutcome};
+use headway_units::{Bytes, Duration, Instant};
 
 fn through(relay: &Relay) -> ConnectOptions {
     ConnectOptions { port: relay.port, ..ConnectOptions::new("127.0.0.1") }

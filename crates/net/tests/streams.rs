@@ -3,8 +3,8 @@
 mod common;
 
 use common::{Running, config, has_v6, steady};
-use headway_core::{Bytes, Duration};
 use headway_net::{NetError, Session, StampSource, StreamOutcome};
+use headway_units::{Bytes, Duration};
 
 /// Checks everything that must hold for a stream over loopback, however busy the machine is.
 fn check(outcome: &StreamOutcome, packets: usize) {

@@ -7,7 +7,7 @@ mod common;
 use common::raw::{Raw, stream_of_200};
 use common::relay::{Fate, Relay};
 use common::{Running, config, has_v6};
-use headway_core::{Bytes, Duration, Train, TrainSchedule};
+use headway_estimate::{Train, TrainSchedule};
 use headway_net::protocol::echo::{ECHO_HEADER_LEN, write_echo_header};
 use headway_net::protocol::probe::HEADER_LEN;
 use headway_net::protocol::{
@@ -15,6 +15,7 @@ use headway_net::protocol::{
     RefusedBy, Role,
 };
 use headway_net::{ConnectOptions, Counts, NetError, Session, StampSource};
+use headway_units::{Bytes, Duration};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::net::{Ipv4Addr, SocketAddr};
 

@@ -4,8 +4,8 @@ mod common;
 
 use common::raw::Raw;
 use common::{Running, config, measure_undisturbed};
-use headway_core::Duration;
 use headway_net::protocol::{Message, RefusedBy};
+use headway_units::Duration;
 use std::net::{Ipv4Addr, Shutdown};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

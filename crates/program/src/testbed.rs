@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context as _, bail};
-use headway_core::{Bytes, Duration, Instant, Rate};
 use headway_lab::{Coalescing, Cross, Direction, Lab, Life, LinkSpec, PathSpec, Spec, Truth};
 use headway_traffic::Traffic;
+use headway_units::{Bytes, Duration, Instant, Rate};
 use headway_worlds::process::{die_with_parent, prioritise};
 use headway_worlds::{Background, TcpFlows, disturbed};
 use serde::Serialize;

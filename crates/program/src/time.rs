@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use headway_core::Instant;
+use headway_units::Instant;
 
 /// Reads `CLOCK_REALTIME`, for comparison with the emulator's log and the logs of other hosts.
 pub fn now() -> Instant {

@@ -1,6 +1,6 @@
 //! Running totals of flows that come and go.
 
-use headway_core::{Bytes, Duration};
+use headway_units::{Bytes, Duration};
 
 use crate::completions::Completions;
 use crate::histogram::Histogram;

@@ -1,6 +1,6 @@
 //! What explicit routers did in each control interval.
 
-use headway_core::explicit::{FRACTION_BITS, Record};
+use headway_queue::explicit::{FRACTION_BITS, Record};
 use serde::{Deserialize, Serialize};
 
 /// One control interval of one router. Rates are in b/s and count bytes on the wire.
@@ -118,7 +118,7 @@ pub fn json_lines(intervals: &[ControlInterval]) -> Result<String, serde_json::E
 
 #[cfg(test)]
 mod tests {
-    use headway_core::queue::QueueSpec;
+    use headway_queue::QueueSpec;
 
     use super::*;
 

@@ -1,6 +1,6 @@
 //! The time that a summary counts, and the rates of flows in it.
 
-use headway_core::{Bytes, Duration, Rate};
+use headway_units::{Bytes, Duration, Rate};
 
 use crate::completions::Completions;
 use crate::summary::FlowResult;

@@ -2,7 +2,7 @@
 
 use std::fmt::{Display, Write as _};
 
-use headway_core::{Duration, Rate};
+use headway_units::{Duration, Rate};
 
 use crate::results::Results;
 use crate::series::TcpInterval;

@@ -1,6 +1,6 @@
 //! A fixed histogram of durations.
 
-use headway_core::Duration;
+use headway_units::Duration;
 
 /// Log2 of the bins per factor of two: quantiles are accurate to 1.6 %.
 const BINS_PER_OCTAVE_LOG2: u32 = 5;

@@ -1,6 +1,6 @@
 //! Time series.
 
-use headway_core::{Bytes, Duration, Instant, Rate};
+use headway_units::{Bytes, Duration, Instant, Rate};
 
 /// The ground truth for one link and interval, in wire bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! The ground truth during a probe stream.
 
-use headway_core::{Duration, Instant, Rate};
+use headway_units::{Duration, Instant, Rate};
 
 /// A probe stream, and the available bandwidth while it was in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,6 @@
 //! The summary of a run: statistics after warm-up, with units in the field names.
 
-use headway_core::Rate;
-use headway_core::measure::Claim;
+use headway_units::Rate;
 use serde::{Deserialize, Serialize};
 
 use crate::completions::Completions;
@@ -313,13 +312,6 @@ impl MeasureResult {
     /// Returns the relative error of the estimate; `None` without an estimate or ground truth.
     pub fn error(&self) -> Option<f64> {
         Some(self.available_bps? as f64 / self.free_bps.filter(|free| *free > 0)? as f64 - 1.0)
-    }
-}
-
-impl From<&Claim> for ClaimResult {
-    fn from(claim: &Claim) -> ClaimResult {
-        let (low, high) = (claim.low.bps(), claim.high.map(Rate::bps));
-        ClaimResult { percent: claim.percent, low_bps: low, high_bps: high }
     }
 }
 

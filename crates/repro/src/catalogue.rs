@@ -1,6 +1,6 @@
 //! The catalogue of all experiments, built into the program.
 
-use headway_core::nearest;
+use headway_units::nearest;
 
 use crate::experiment::Experiment;
 

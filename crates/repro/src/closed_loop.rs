@@ -6,9 +6,9 @@ mod tracking;
 
 use std::path::Path;
 
-use headway_core::{Bytes, Duration, Rate};
 use headway_record::{Results, Summary};
 use headway_scenario::{FlowController, Scenario};
+use headway_units::{Bytes, Duration, Rate};
 use headway_worlds::{Options, World};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};

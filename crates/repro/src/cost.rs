@@ -1,6 +1,6 @@
 //! The cost of an experiment, in probe packets.
 
-use headway_core::{Duration, Rate};
+use headway_units::{Duration, Rate};
 
 use crate::closed_loop;
 use crate::context::Size;

@@ -1,14 +1,14 @@
 //! A dumbbell with taps at both ends of its flows, for passive estimation (wan 4.5).
 
-use headway_core::control::Kind;
-use headway_core::estimate::sabes::Segment;
-use headway_core::queue::{DropTailConfig, QueueSpec};
-use headway_core::{Bytes, Duration, Instant, Rate};
+use headway_control::Kind;
+use headway_estimate::sabes::Segment;
 use headway_host::nic::Coalescing;
+use headway_queue::{DropTailConfig, QueueSpec};
 use headway_sim::config::{Burst, Service};
 use headway_sim::tap::Conversion;
 use headway_sim::{LinkConfig, LinkId, Network, SourceConfig, TapId, TapPlace, TcpConfig};
 use headway_traffic::Traffic;
+use headway_units::{Bytes, Duration, Instant, Rate};
 
 /// Wire bytes of a packet of cross traffic.
 const PACKET: Bytes = Bytes::new(1538);

@@ -9,13 +9,13 @@ mod scenario;
 #[cfg(test)]
 mod tests;
 
-use headway_core::queue::{DropTailConfig, QueueSpec};
-use headway_core::units::WIRE_OVERHEAD;
-use headway_core::{Bytes, Duration, Instant, Rate, RateSteps};
+use headway_queue::{DropTailConfig, QueueSpec};
 use headway_record::ControlInterval;
 use headway_sim::config::{AckPolicy, Burst, Service};
 use headway_sim::{FlowId, LinkConfig, LinkId, Network, TcpConfig};
 use headway_traffic::random;
+use headway_units::WIRE_OVERHEAD;
+use headway_units::{Bytes, Duration, Instant, Rate, RateSteps};
 use rand::RngExt as _;
 use serde::{Deserialize, Serialize};
 

@@ -4,12 +4,12 @@ mod in_world;
 
 pub(crate) use in_world::{scenario, statistics};
 
-use headway_core::control::Kind;
-use headway_core::queue::{ADAPTATION, DropTailConfig, QueueSpec, RampConfig, RedConfig, StepConfig};
-use headway_core::{Bytes, Duration, Instant, Rate};
+use headway_control::Kind;
+use headway_queue::{ADAPTATION, DropTailConfig, QueueSpec, RampConfig, RedConfig, StepConfig};
 use headway_sim::config::{AckPolicy, Burst, Ecn, Service};
 use headway_sim::{FlowId, LinkConfig, LinkId, Network, TcpConfig};
 use headway_traffic::random;
+use headway_units::{Bytes, Duration, Instant, Rate};
 use rand::RngExt as _;
 
 use crate::statistics::{deviation, mean};

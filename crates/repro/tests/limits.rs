@@ -1,11 +1,11 @@
 //! What limits a transfer, from what a tap at the sender sees, against flows whose limit is known.
 
-use headway_core::control::Kind;
-use headway_core::estimate::sabes::{Limit, Settings, Transfer};
-use headway_core::{Bytes, Duration, Instant, Rate};
+use headway_control::Kind;
+use headway_estimate::sabes::{Limit, Settings, Transfer};
 use headway_repro::passive::{Dumbbell, End, Flow};
 use headway_sim::config::Burst;
 use headway_traffic::random;
+use headway_units::{Bytes, Duration, Instant, Rate};
 use rand::{Rng, RngExt as _};
 
 const START: Instant = Instant::from_ns(2_000_000_000);

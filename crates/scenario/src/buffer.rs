@@ -3,8 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use headway_core::units::WIRE_OVERHEAD;
-use headway_core::{Bytes, Duration};
+use headway_units::WIRE_OVERHEAD;
+use headway_units::{Bytes, Duration};
 use serde::{Deserialize, Deserializer};
 
 /// The limit of a queue.

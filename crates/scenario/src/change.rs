@@ -3,8 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use headway_core::ConfigError;
-use headway_core::config_error::with_nearest;
+use headway_units::ConfigError;
+use headway_units::config_error::with_nearest;
 use serde::de::DeserializeOwned;
 use toml::{Table, Value};
 

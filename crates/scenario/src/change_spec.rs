@@ -1,9 +1,9 @@
 //! Changes during a run: of the queue of a link, or of the controller of flows.
 
-use headway_core::config_error::check;
-use headway_core::control::Kind;
-use headway_core::queue::QueueSpec;
-use headway_core::{ConfigError, Duration};
+use headway_control::Kind;
+use headway_queue::QueueSpec;
+use headway_units::config_error::check;
+use headway_units::{ConfigError, Duration};
 use serde::Deserialize;
 
 use crate::controller::FlowController;

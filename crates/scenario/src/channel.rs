@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use headway_core::config_error::check;
-use headway_core::{ConfigError, Duration, RateSteps};
+use headway_units::config_error::check;
+use headway_units::{ConfigError, Duration, RateSteps};
 
 use crate::model::{LinkSpec, Scenario};
 

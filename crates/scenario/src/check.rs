@@ -2,11 +2,11 @@
 
 use std::collections::HashSet;
 
-use headway_core::config_error::check;
-use headway_core::control::Kind;
-use headway_core::queue::QueueSpec;
-use headway_core::units::WIRE_OVERHEAD;
-use headway_core::{Bytes, ConfigError, Duration, Rate};
+use headway_control::Kind;
+use headway_queue::QueueSpec;
+use headway_units::WIRE_OVERHEAD;
+use headway_units::config_error::check;
+use headway_units::{Bytes, ConfigError, Duration, Rate};
 
 use crate::buffer::{Buffer, BufferSize};
 use crate::channel::check_channel;

@@ -1,8 +1,8 @@
 //! Checks of groups whose flows come and go.
 
-use headway_core::config_error::check;
-use headway_core::{Bytes, ConfigError, Duration};
 use headway_traffic::{ArrivalSpec, MIN_THINK, SizeDistribution};
+use headway_units::config_error::check;
+use headway_units::{Bytes, ConfigError, Duration};
 
 use crate::check_traffic::MAX_RATE;
 use crate::model::FlowSpec;

@@ -2,9 +2,9 @@
 
 use std::collections::HashSet;
 
-use headway_core::config_error::check;
-use headway_core::control::Kind;
-use headway_core::{ConfigError, Duration};
+use headway_control::Kind;
+use headway_units::config_error::check;
+use headway_units::{ConfigError, Duration};
 
 use crate::model::{ProgramSpec, Scenario};
 use crate::route::Topology;

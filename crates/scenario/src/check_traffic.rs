@@ -1,8 +1,8 @@
 //! Validates the traffic models of a scenario before a run.
 
-use headway_core::config_error::check;
-use headway_core::units::WIRE_OVERHEAD;
-use headway_core::{Bytes, ConfigError, Duration, Rate};
+use headway_units::WIRE_OVERHEAD;
+use headway_units::config_error::check;
+use headway_units::{Bytes, ConfigError, Duration, Rate};
 
 use headway_traffic::Traffic;
 

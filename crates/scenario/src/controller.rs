@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use headway_core::control::{Kind, ParseKindError};
+use headway_control::{Kind, ParseKindError};
 use serde::{Deserialize, Deserializer};
 
 /// Prefix of the name of a kernel controller.

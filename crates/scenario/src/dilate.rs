@@ -1,7 +1,7 @@
 //! Time dilation: the same scenario, slowed down (ls-aimd 4.8).
 
-use headway_core::queue::QueueSpec;
-use headway_core::{Duration, Rate};
+use headway_queue::QueueSpec;
+use headway_units::{Duration, Rate};
 
 use crate::buffer::BufferSize;
 use crate::controller::FlowController;

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use headway_core::{Bytes, ConfigError};
+use headway_units::{Bytes, ConfigError};
 
 /// Reasons why a scenario cannot run.
 #[derive(Debug, thiserror::Error)]

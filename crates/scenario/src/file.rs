@@ -4,9 +4,9 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::path::Path;
 
-use headway_core::config_error::with_nearest;
-use headway_core::units::WIRE_OVERHEAD;
-use headway_core::{Bytes, ConfigError};
+use headway_units::WIRE_OVERHEAD;
+use headway_units::config_error::with_nearest;
+use headway_units::{Bytes, ConfigError};
 use serde::Deserialize as _;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, Deserializer};

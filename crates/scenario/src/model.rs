@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use headway_core::measure::Method;
-use headway_core::queue::{DropTailConfig, Policer, QueueSpec};
-use headway_core::{Bytes, Duration, Instant, Rate, RateSteps};
-use serde::{Deserialize, Deserializer};
+use headway_queue::{DropTailConfig, Policer, QueueSpec};
+use headway_units::{Bytes, Duration, Instant, Rate, RateSteps};
+use serde::Deserialize;
 
 use crate::buffer::{Buffer, BufferSize};
 use crate::change_spec::ChangeSpec;
@@ -121,15 +120,15 @@ pub struct LinkSpec {
     /// A queue discipline that only a kernel has, instead of `queue` and `buffer`; default none.
     pub kernel_queue: Option<KernelQueue>,
     /// Probability that a packet is lost after it left the queue; default 0.
-    #[serde(default, deserialize_with = "headway_core::units::share::deserialize")]
+    #[serde(default, deserialize_with = "headway_units::share::deserialize")]
     pub loss: f64,
     /// Losses in bursts, besides `loss`; default none.
     pub loss_bursts: Option<LossBursts>,
     /// Probability that a packet arrives twice; default 0.
-    #[serde(default, deserialize_with = "headway_core::units::share::deserialize")]
+    #[serde(default, deserialize_with = "headway_units::share::deserialize")]
     pub duplicate: f64,
     /// Probability that a packet is damaged, so that the checksum of its receiver drops it; default 0.
-    #[serde(default, deserialize_with = "headway_core::units::share::deserialize")]
+    #[serde(default, deserialize_with = "headway_units::share::deserialize")]
     pub corrupt: f64,
     /// What becomes of the ECN field of packets that have left the queue; default: it stays.
     #[serde(default)]
@@ -174,15 +173,15 @@ pub struct Wire {
     /// A delay that changes with time, instead of `delay`.
     pub delay_trace: Option<DelayTrace>,
     /// Probability that a packet is lost.
-    #[serde(deserialize_with = "headway_core::units::share::deserialize")]
+    #[serde(deserialize_with = "headway_units::share::deserialize")]
     pub loss: f64,
     /// Losses in bursts, besides `loss`.
     pub loss_bursts: Option<LossBursts>,
     /// Probability that a packet arrives twice.
-    #[serde(deserialize_with = "headway_core::units::share::deserialize")]
+    #[serde(deserialize_with = "headway_units::share::deserialize")]
     pub duplicate: f64,
     /// Probability that a packet is damaged.
-    #[serde(deserialize_with = "headway_core::units::share::deserialize")]
+    #[serde(deserialize_with = "headway_units::share::deserialize")]
     pub corrupt: f64,
     /// What becomes of its ECN field.
     pub ecn: EcnField,
@@ -311,9 +310,8 @@ pub struct MeasureSpec {
     /// Nodes to pass in this order; default: the path with the fewest links.
     #[serde(default)]
     pub via: Vec<String>,
-    /// The estimator; default `response`.
-    #[serde(default, deserialize_with = "method")]
-    pub method: Method,
+    /// The name of the estimator, as `headway measure --method` takes it; default `response`.
+    pub method: Option<String>,
     /// Start time of the first measurement; default 0.
     #[serde(default)]
     pub start: Duration,
@@ -364,11 +362,11 @@ pub struct HostSpec {
 }
 
 fn default_header_protocol() -> u8 {
-    headway_core::explicit::PROTOCOL
+    headway_queue::explicit::PROTOCOL
 }
 
 fn default_header_option() -> u8 {
-    headway_core::explicit::OPTION_KIND
+    headway_queue::explicit::OPTION_KIND
 }
 
 fn default_seed() -> u64 {
@@ -410,10 +408,6 @@ fn exact() -> Mechanism {
 
 fn driver() -> Stamp {
     Stamp::Driver
-}
-
-fn method<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Method, D::Error> {
-    String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
 }
 
 fn one() -> u64 {

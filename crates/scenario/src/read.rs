@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use headway_core::{ConfigError, Duration};
 use headway_traffic::Traffic;
+use headway_units::{ConfigError, Duration};
 
 use crate::change::{self, Change};
 use crate::error::Error;

@@ -2,8 +2,8 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use headway_core::ConfigError;
-use headway_core::config_error::check;
+use headway_units::ConfigError;
+use headway_units::config_error::check;
 
 use crate::model::Scenario;
 

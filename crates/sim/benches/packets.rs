@@ -8,12 +8,12 @@
 
 use std::path::Path;
 
-use headway_core::control::{FixedWindow, Kind};
-use headway_core::queue::{DropTailConfig, QueueSpec};
-use headway_core::{Bytes, Duration, Instant, Rate};
+use headway_control::{FixedWindow, Kind};
+use headway_queue::{DropTailConfig, QueueSpec};
 use headway_sim::config::{AckPolicy, Burst, Service};
 use headway_sim::{FlowId, LinkConfig, LinkId, Network, SourceConfig, TcpConfig};
 use headway_traffic::Traffic;
+use headway_units::{Bytes, Duration, Instant, Rate};
 use nix::time::{ClockId, clock_gettime};
 use serde_json::json;
 

@@ -3,11 +3,11 @@
 //! `cargo run --release -p headway-sim --example my_controller` runs both over one bottleneck and prints their
 //! goodput.
 
-use headway_core::control::{Ack, Congestion, Controller, Factory, Kind, Start};
-use headway_core::queue::{DropTailConfig, QueueSpec};
-use headway_core::{Bytes, Duration, Instant, Rate};
+use headway_control::{Ack, Congestion, Controller, Factory, Kind, Start};
+use headway_queue::{DropTailConfig, QueueSpec};
 use headway_sim::config::Service;
 use headway_sim::{LinkConfig, Network, TcpConfig};
+use headway_units::{Bytes, Duration, Instant, Rate};
 
 /// Scalable TCP (Kelly, 2003): adds 0.01 segments per segment acknowledged, and reduces the window by an eighth.
 #[derive(Debug)]

@@ -10,11 +10,11 @@ use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use headway_core::Bytes;
 use headway_record::Results;
 use headway_scenario::Scenario;
 use headway_sim::Run;
 use headway_traffic::random::generator;
+use headway_units::Bytes;
 use rand::RngExt as _;
 
 /// Bytes that a link adds to an IP packet.

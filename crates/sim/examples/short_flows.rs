@@ -1,10 +1,10 @@
 //! A million flows of 30 kB over 10 Gb/s: `cargo run --release -p headway-sim --example short_flows [FLOWS]`.
 
-use headway_core::control::Kind;
-use headway_core::queue::{DropTailConfig, QueueSpec};
-use headway_core::{Bytes, Duration, Instant, Rate};
+use headway_control::Kind;
+use headway_queue::{DropTailConfig, QueueSpec};
 use headway_sim::config::Service;
 use headway_sim::{LinkConfig, Network, TcpConfig};
+use headway_units::{Bytes, Duration, Instant, Rate};
 
 /// Time between the starts of two flows; at this rate they fill nine tenths of the link.
 const GAP_NS: u64 = 28_000;

@@ -1,9 +1,9 @@
 //! Groups of a scenario whose flows arrive and leave.
 
-use headway_core::{Duration, Instant};
 use headway_record::{Completed, CompletionTally, Group, Histogram};
 use headway_scenario::Scenario;
 use headway_traffic::{Arrival, Arrivals, Sessions};
+use headway_units::{Duration, Instant};
 
 use crate::config::GroupId;
 use crate::network::{Completion, Network};

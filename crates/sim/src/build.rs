@@ -3,14 +3,14 @@
 use std::collections::{HashMap, VecDeque};
 use std::fmt::Display;
 
-use headway_core::control::Kind;
-use headway_core::explicit::HEADER_BYTES;
-use headway_core::measure::Config;
-use headway_core::queue::Queue;
-use headway_core::units::WIRE_OVERHEAD;
-use headway_core::{Bytes, ConfigError, Duration, Instant, Rate};
+use headway_control::Kind;
+use headway_estimate::measure::{Config, Method, UnknownMethod};
 use headway_host::gap::Mechanism;
 use headway_host::nic::Coalescing;
+use headway_queue::Queue;
+use headway_queue::explicit::HEADER_BYTES;
+use headway_units::WIRE_OVERHEAD;
+use headway_units::{Bytes, ConfigError, Duration, Instant, Rate};
 
 use headway_scenario::{
     Changed, EcnMode, Error, FlowSpec, HostSpec, LinkSpec, MeasureSpec, Scenario, Topology,
@@ -223,6 +223,14 @@ fn ecn(mode: EcnMode) -> Ecn {
 }
 
 /// The error for a feature that only a kernel has.
+/// Reads the name of the estimator of a measurement.
+pub(crate) fn method(spec: &MeasureSpec) -> Result<Method, ConfigError> {
+    let named = spec.method.as_deref().map(str::parse).transpose();
+    named
+        .map(Option::unwrap_or_default)
+        .map_err(|error: UnknownMethod| ConfigError::new("method", &error.to_string()))
+}
+
 fn missing(key: &str, what: &dyn Display) -> ConfigError {
     ConfigError::new(key, &format!("the simulator has no `{what}`; `--on uml` has"))
 }
@@ -393,7 +401,7 @@ impl Builder {
             start: Instant::ZERO + spec.start,
             every: spec.every,
             measure: Config {
-                method: spec.method,
+                method: method(spec)?,
                 packet: spec.packet.unwrap_or_else(|| scenario.full_packet()),
                 budget: spec.budget,
                 gentle: spec.gentle,

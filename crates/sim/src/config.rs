@@ -1,10 +1,10 @@
 //! Configuration of a network: links, flows, sources.
 
-use headway_core::control::Factory;
-use headway_core::explicit::HEADER_BYTES;
-use headway_core::queue::{Queue, QueueSpec};
-use headway_core::{Bytes, Duration, Instant, Rate, RateSteps};
+use headway_control::Factory;
 use headway_host::nic::AckStamp;
+use headway_queue::explicit::HEADER_BYTES;
+use headway_queue::{Queue, QueueSpec};
+use headway_units::{Bytes, Duration, Instant, Rate, RateSteps};
 
 pub use headway_link::Service;
 use headway_traffic::Traffic;
@@ -193,7 +193,7 @@ pub struct TcpConfig {
     pub forward: Vec<LinkId>,
     /// Links from receiver to sender.
     pub reverse: Vec<LinkId>,
-    /// The factory of the congestion controller, such as a [`Kind`](headway_core::control::Kind).
+    /// The factory of the congestion controller, such as a [`Kind`](headway_control::Kind).
     pub controller: Factory,
     /// When the first segment is sent.
     pub start: Instant,

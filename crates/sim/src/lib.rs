@@ -7,7 +7,7 @@
 //!
 //! A run is a pure function of scenario and seed: times are integer nanoseconds, every component has its own random
 //! generator, and the network uses only floating-point operations that give the same bits on every machine. The
-//! estimators of `core`, which `[[measure]]` and the reproductions run, use the logarithms and powers of the platform:
+//! estimators of `estimate`, which `[[measure]]` and the reproductions run, use the logarithms and powers of the platform:
 //! their last digits may differ between C libraries.
 //!
 //! - **A link keeps its packets in one ring and has one pending event.** Most disciplines judge a packet on arrival;
@@ -55,7 +55,7 @@
 //!   links over which packets take turns (`network/bundles.rs`). Only the flows that meet one have such hops, so others
 //!   do not check for them. Where hops are compared with the end of a route anyway, the comparison is with the first
 //!   number that is no link.
-//! - **A discipline decides but holds no packets.** So the same `core::queue` serves the simulator, the emulator and
+//! - **A discipline decides but holds no packets.** So the same `queue` serves the simulator, the emulator and
 //!   tests. `Classes`, `DualPi2` and `FqCodel` also say in which of their queues a packet waits, and which sends next.
 //! - **What varies with time is a function of seed and time** (`traffic::channel`). Outages and redrawn capacities
 //!   become steps of `RateSteps`, which both worlds serve exactly; a loss in a burst depends on when a packet leaves,

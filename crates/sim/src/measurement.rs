@@ -1,8 +1,9 @@
 //! Measurements of available bandwidth over a simulated network, by the same state machine that measures live paths.
 
-use headway_core::measure::{Answer, Config, Measurement, Step, wait_for_late};
-use headway_core::stream::Arrival;
-use headway_core::{Bytes, Duration, Instant, Rate, Schedule, StreamRecord};
+use headway_estimate::measure::{Answer, Config, Measurement, Method, Step, wait_for_late};
+use headway_estimate::stream::Arrival;
+use headway_estimate::{Schedule, StreamRecord};
+use headway_units::{Bytes, Duration, Instant, Rate};
 
 use crate::config::{LinkId, ProberId};
 use crate::network::Network;
@@ -123,6 +124,11 @@ struct Counted {
 }
 
 impl Measurements {
+    /// Returns the method that they use.
+    pub fn method(&self) -> Method {
+        self.config.measure.method
+    }
+
     /// Adds measurements to a network; `seed` and `id` determine the random numbers of their hosts.
     pub fn new(network: &mut Network, config: MeasurementConfig, seed: u64, id: u64) -> Measurements {
         // What one of several links that take turns saw of a stream does not tell what was free.

@@ -1,9 +1,9 @@
 //! The packet, which is copied from ring to ring, and the reports that only some carry: SACK blocks, stamps and
 //! congestion headers.
 
-use headway_core::Bytes;
-use headway_core::explicit::Header;
-use headway_core::queue::{Label, Packet as Seen};
+use headway_queue::explicit::Header;
+use headway_queue::{Label, Packet as Seen};
+use headway_units::Bytes;
 
 /// The kind of a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use headway_core::{Bytes, Duration, Instant};
+use headway_units::{Bytes, Duration, Instant};
 
 use crate::link::Link;
 use crate::packet::{Kind, Packet};

@@ -1,6 +1,6 @@
 //! Counters of a flow over an interval.
 
-use headway_core::Bytes;
+use headway_units::Bytes;
 
 use headway_record::TcpInterval;
 

@@ -2,13 +2,13 @@
 
 use std::collections::HashSet;
 
-use headway_core::{Bytes, Duration, Instant, Rate};
+use headway_units::{Bytes, Duration, Instant, Rate};
 
-use headway_core::explicit::Record;
-use headway_core::measure::Method;
+use headway_estimate::measure::{Claim, Method};
+use headway_queue::explicit::Record;
 use headway_record::{
-    ControlInterval, Counted, FlowResult, Group, Interval, LinkResult, MeasureResult, Results, Series,
-    SourceResult, StreamTruth, Summary, Total,
+    ClaimResult, ControlInterval, Counted, FlowResult, Group, Interval, LinkResult, MeasureResult, Results,
+    Series, SourceResult, StreamTruth, Summary, Total,
 };
 use headway_scenario::{Error, FlowSpec, Scenario};
 use headway_traffic::MIN_THINK;
@@ -400,11 +400,11 @@ impl<'a> Run<'a> {
 impl Run<'_> {
     /// Returns the measurements so far, including the one in progress.
     pub fn measurements(&self) -> Vec<MeasureResult> {
-        let specs = self.built.measurements.iter().zip(&self.scenario.measure).enumerate();
-        specs
-            .flat_map(|(index, (measurements, spec))| {
+        let measurements = self.built.measurements.iter().enumerate();
+        measurements
+            .flat_map(|(index, measurements)| {
                 let result = move |measured: &_| {
-                    measure_result(index, spec.method, measured, |link| self.link_name(link))
+                    measure_result(index, measurements.method(), measured, |link| self.link_name(link))
                 };
                 let unfinished = measurements.unfinished(&self.built.network);
                 let unfinished = unfinished.map(|measured| result(&measured).truncated());
@@ -437,6 +437,11 @@ impl Run<'_> {
     }
 }
 
+fn claim_result(claim: &Claim) -> ClaimResult {
+    let (low, high) = (claim.low.bps(), claim.high.map(Rate::bps));
+    ClaimResult { percent: claim.percent, low_bps: low, high_bps: high }
+}
+
 /// Converts a measurement to a record; `name` returns the name of a link.
 fn measure_result(
     measure: usize,
@@ -455,7 +460,7 @@ fn measure_result(
         available_bps: interval.map(|interval| interval.rate.bps()),
         low_bps: interval.map(|interval| interval.low.bps()),
         high_bps: interval.and_then(|interval| interval.high).map(Rate::bps),
-        claims: answer.claims.iter().map(Into::into).collect(),
+        claims: answer.claims.iter().map(claim_result).collect(),
         changed: answer.change.is_some(),
         before_bps: answer.change.map(|change| change.before.bps()),
         after_bps: answer.change.map(|change| change.after.bps()),

@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
-use headway_core::queue::{Backlog, Discipline, Queue, TokenBucket, Verdict};
-use headway_core::{Bytes, Duration, Instant};
+use headway_queue::{Backlog, Discipline, Queue, TokenBucket, Verdict};
+use headway_units::{Bytes, Duration, Instant};
 
 use crate::config::QueueChange;
 use crate::packet::Packet;

@@ -1,6 +1,6 @@
 //! Counters of flows and sources.
 
-use headway_core::{Bytes, Duration, Instant, Rate};
+use headway_units::{Bytes, Duration, Instant, Rate};
 
 use crate::link::Count;
 

@@ -6,8 +6,8 @@
 
 use std::collections::VecDeque;
 
-use headway_core::{Bytes, Duration, Instant, Rate};
 use headway_traffic::{Generator, Traffic};
+use headway_units::{Bytes, Duration, Instant, Rate};
 
 use crate::config::Service;
 use headway_link::Server;

@@ -1,6 +1,6 @@
 //! The records of a tap as TCP segments with bytes and wrapping sequence numbers, as a capture has them.
 
-use headway_core::estimate::sabes::{Flags, Segment, Way};
+use headway_estimate::sabes::{Flags, Segment, Way};
 
 use crate::config::TcpConfig;
 use crate::network::{TapEvent, TapRecord};

@@ -1,9 +1,10 @@
 //! The testbed of the Rapid and BASS papers: a 10 Gb/s bottleneck with cross traffic, a sender that creates gaps and
 //! a receiver that coalesces interrupts (rapid 4.0).
 
-use headway_core::queue::{DropTailConfig, QueueSpec};
-use headway_core::stream::Arrival;
-use headway_core::{Bytes, Duration, Instant, Rate, Schedule, StreamRecord};
+use headway_estimate::stream::Arrival;
+use headway_estimate::{Schedule, StreamRecord};
+use headway_queue::{DropTailConfig, QueueSpec};
+use headway_units::{Bytes, Duration, Instant, Rate};
 
 use crate::config::{LinkConfig, LinkId, ProberId, Service, SourceConfig};
 use crate::network::Network;
@@ -213,7 +214,7 @@ fn microseconds(time: Instant) -> Instant {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use headway_core::Shape;
+    use headway_estimate::Shape;
 
     const CAPACITY: Rate = Rate::from_bps(10_000_000_000);
     const PACKET: Bytes = Bytes::new(9038);

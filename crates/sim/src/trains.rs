@@ -1,8 +1,9 @@
 //! Packet pairs, and trains with packets that expire on the way, over a chain of links.
 
-use headway_core::{Arrival, Bytes, Duration, Instant, Rate, StreamRecord};
+use headway_estimate::{Arrival, StreamRecord};
 use headway_traffic::distribution::exponential;
 use headway_traffic::random::generator;
+use headway_units::{Bytes, Duration, Instant, Rate};
 
 use crate::sweep::{ChainLink, Probe, sweep};
 

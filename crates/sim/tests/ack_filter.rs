@@ -3,10 +3,10 @@
 
 use std::path::Path;
 
-use headway_core::Bytes;
 use headway_record::Results;
 use headway_scenario::Scenario;
 use headway_sim::Run;
+use headway_units::Bytes;
 
 /// Runs a download of 10 s over a line with 50 Mb/s down and 500 kb/s up, with these keys of the way up.
 fn download(controller: &str, up: &str) -> Results {

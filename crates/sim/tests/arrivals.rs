@@ -4,10 +4,10 @@
 
 use std::path::Path;
 
-use headway_core::Bytes;
 use headway_record::Results;
 use headway_scenario::Scenario;
 use headway_sim::Run;
+use headway_units::Bytes;
 
 fn run(text: &str) -> Results {
     let scenario = Scenario::parse(text, Path::new("x.toml"), &[]).unwrap();

@@ -4,9 +4,9 @@
 
 use std::path::Path;
 
-use headway_core::{Bytes, Duration, Instant};
 use headway_scenario::{Change, Scenario};
 use headway_sim::{Built, Run};
+use headway_units::{Bytes, Duration, Instant};
 
 const LIMIT: Bytes = Bytes::new(1 << 30);
 

@@ -1,11 +1,11 @@
 //! Sweeps over chains of links, compared with the event simulator.
 
-use headway_core::queue::{DropTailConfig, QueueSpec};
-use headway_core::{Bytes, Duration, Instant, Rate};
+use headway_queue::{DropTailConfig, QueueSpec};
 use headway_sim::config::Service;
 use headway_sim::sweep::{ChainLink, Probe, sweep};
 use headway_sim::{LinkConfig, LinkId, Network, ProberId, SourceConfig};
 use headway_traffic::Traffic;
+use headway_units::{Bytes, Duration, Instant, Rate};
 
 /// A chain of three links with cross traffic of mixed sizes.
 fn chain(buffer: Option<Bytes>) -> Vec<ChainLink> {

@@ -5,15 +5,15 @@ mod support;
 
 use std::path::Path;
 
-use headway_core::control::Kind;
-use headway_core::queue::{CodelConfig, QueueSpec};
-use headway_core::{Bytes, Duration, Instant};
+use headway_control::Kind;
+use headway_queue::{CodelConfig, QueueSpec};
 use headway_record::Results;
 use headway_scenario::Scenario;
 use headway_sim::config::Service;
 use headway_sim::{LinkConfig, Network, Run, TcpConfig};
 use headway_traffic::Traffic;
 use headway_traffic::channel::LossBursts;
+use headway_units::{Bytes, Duration, Instant};
 use support::*;
 
 const MS: fn(i64) -> Duration = Duration::from_ms;

@@ -2,12 +2,12 @@
 
 mod support;
 
-use headway_core::control::{FixedWindow, Kind};
-use headway_core::queue::{ADAPTATION, DropTailConfig, QueueSpec, RampConfig, RedConfig};
-use headway_core::{Bytes, Duration, Instant, Rate};
+use headway_control::{FixedWindow, Kind};
+use headway_queue::{ADAPTATION, DropTailConfig, QueueSpec, RampConfig, RedConfig};
 use headway_sim::config::{Ecn, Service};
 use headway_sim::{FlowId, FlowStatistics, LinkConfig, LinkId, Network, TcpConfig};
 use headway_traffic::Traffic;
+use headway_units::{Bytes, Duration, Instant, Rate};
 use support::*;
 
 const MS: fn(i64) -> Duration = Duration::from_ms;

@@ -2,19 +2,19 @@
 
 mod support;
 
-use headway_core::control::{FixedRate, FixedWindow, Kind};
-use headway_core::queue::{
+use headway_control::{FixedRate, FixedWindow, Kind};
+use headway_host::nic::Coalescing;
+use headway_queue::{
     ADAPTATION, ClassesConfig, CodelConfig, DropTailConfig, DualPi2Config, ExplicitConfig, FqCodelConfig,
     PieConfig, QueueSpec, RedConfig, StepConfig,
 };
-use headway_core::{Bytes, Duration, Rate};
-use headway_host::nic::Coalescing;
 use headway_sim::config::{AckPolicy, Ecn, Service};
 use headway_sim::{
     CardId, FlowId, Link, LinkConfig, LinkId, Network, QueueChange, SourceConfig, SourceId, TcpConfig,
 };
 use headway_traffic::Traffic;
 use headway_traffic::channel::{DelayTrace, EcnField, LossBursts};
+use headway_units::{Bytes, Duration, Rate};
 use proptest::prelude::*;
 use support::*;
 

@@ -2,14 +2,14 @@
 
 mod support;
 
-use headway_core::control::Kind;
-use headway_core::queue::{CodelConfig, DropTailConfig, QueueSpec};
-use headway_core::{Bytes, Duration};
+use headway_control::Kind;
 use headway_host::nic::Coalescing;
+use headway_queue::{CodelConfig, DropTailConfig, QueueSpec};
 use headway_sim::config::{AckPolicy, Ecn, Service};
 use headway_sim::{FlowId, LinkConfig, LinkId, Network, SourceConfig, SourceId, TcpConfig};
 use headway_traffic::Traffic;
 use headway_traffic::channel::{Delays, Jitter};
+use headway_units::{Bytes, Duration};
 use support::*;
 
 const MS: fn(i64) -> Duration = Duration::from_ms;

@@ -3,14 +3,14 @@
 
 use std::path::Path;
 
-use headway_core::control::Kind;
-use headway_core::explicit::{FRACTION_BITS, Record};
-use headway_core::queue::QueueSpec;
-use headway_core::{Bytes, Duration, Instant, Rate};
+use headway_control::Kind;
+use headway_queue::QueueSpec;
+use headway_queue::explicit::{FRACTION_BITS, Record};
 use headway_record::Results;
 use headway_scenario::Scenario;
 use headway_sim::config::Service;
 use headway_sim::{FlowId, LinkConfig, LinkId, Network, Run, TcpConfig};
+use headway_units::{Bytes, Duration, Instant, Rate};
 
 const CAPACITY: Rate = Rate::from_bps(1_500_000);
 const ACCESS: Rate = Rate::from_bps(100_000_000);

@@ -3,10 +3,10 @@
 
 use std::path::Path;
 
-use headway_core::Bytes;
 use headway_record::Results;
 use headway_scenario::Scenario;
 use headway_sim::Run;
+use headway_units::Bytes;
 
 /// The memory that a run may use.
 const LIMIT: Bytes = Bytes::new(1 << 30);

@@ -1,10 +1,10 @@
 //! Explicit routers at 100 Gb/s with RTTs of microseconds.
 
-use headway_core::control::Kind;
-use headway_core::queue::QueueSpec;
-use headway_core::{Duration, Instant, Rate};
+use headway_control::Kind;
+use headway_queue::QueueSpec;
 use headway_sim::config::Service;
 use headway_sim::{FlowId, LinkConfig, Network, TcpConfig};
+use headway_units::{Duration, Instant, Rate};
 
 const RATE: Rate = Rate::from_bps(100_000_000_000);
 

@@ -1,11 +1,12 @@
 //! Rapid's study of gap creation (rapid 4.1) on the models: verifies the byte clock, and checks the calibration of the
 //! other mechanisms' models.
 
-use headway_core::estimate::Excursion;
-use headway_core::stream::LineClock;
-use headway_core::{Bytes, Duration, Gaps, Instant, Rate, Schedule, Shape};
+use headway_estimate::Excursion;
+use headway_estimate::{Gaps, Schedule, Shape};
+use headway_host::LineClock;
 use headway_host::gap::Mechanism;
 use headway_traffic::random::generator;
+use headway_units::{Bytes, Duration, Instant, Rate};
 use proptest::prelude::*;
 use rand::RngExt;
 

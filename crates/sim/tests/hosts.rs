@@ -2,10 +2,10 @@
 
 mod support;
 
-use headway_core::control::{FixedRate, FixedWindow, Kind};
-use headway_core::{Bytes, Duration};
+use headway_control::{FixedRate, FixedWindow, Kind};
 use headway_sim::config::Burst;
 use headway_sim::{Network, TcpConfig};
+use headway_units::{Bytes, Duration};
 use support::*;
 
 const MS: fn(i64) -> Duration = Duration::from_ms;

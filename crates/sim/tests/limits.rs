@@ -2,12 +2,12 @@
 
 mod support;
 
-use headway_core::control::Kind;
-use headway_core::estimate::sabes::{Limit, Settings, Side, Transfer};
-use headway_core::{Bytes, Duration};
+use headway_control::Kind;
+use headway_estimate::sabes::{Limit, Settings, Side, Transfer};
 use headway_sim::config::AckPolicy;
 use headway_sim::tap::Conversion;
 use headway_sim::{Network, TapPlace, TcpConfig};
+use headway_units::{Bytes, Duration};
 use support::*;
 
 /// A path, and what limits the flow over it.

@@ -1,16 +1,17 @@
-//! Narrow and tight links of random paths: `core::locate` over simulated chains.
+//! Narrow and tight links of random paths: `estimate::locate` over simulated chains.
 //!
 //! `HEADWAY_LOCATE_PATHS=400 cargo test -p headway-sim --test locate -- --nocapture` prints how often it is right.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use headway_core::estimate::hire::Rule;
-use headway_core::locate::{Answer, Config, Locator, Step};
-use headway_core::{Bytes, Duration, Instant, Rate, TrainRecord, TrainSchedule};
+use headway_estimate::hire::Rule;
+use headway_estimate::locate::{Answer, Config, Locator, Step};
+use headway_estimate::{TrainRecord, TrainSchedule};
 use headway_sim::sweep::{ChainLink, Probe, sweep};
 use headway_traffic::Traffic;
 use headway_traffic::random::generator;
+use headway_units::{Bytes, Duration, Instant, Rate};
 use rand::Rng;
 
 const PACKET: Bytes = Bytes::new(1_538);

@@ -2,11 +2,11 @@
 
 mod support;
 
-use headway_core::control::Kind;
-use headway_core::queue::{QueueSpec, StepConfig};
-use headway_core::{Bytes, Duration, Instant, Rate};
+use headway_control::Kind;
+use headway_queue::{QueueSpec, StepConfig};
 use headway_sim::config::{AckPolicy, Burst, Ecn};
 use headway_sim::{FlowId, LinkId, Network, TcpConfig};
+use headway_units::{Bytes, Duration, Instant, Rate};
 use support::*;
 
 const MS: fn(i64) -> Duration = Duration::from_ms;

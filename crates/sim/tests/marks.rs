@@ -2,10 +2,10 @@
 
 mod support;
 
-use headway_core::Duration;
-use headway_core::control::Kind;
+use headway_control::Kind;
 use headway_sim::config::{AckPolicy, Ecn};
 use headway_sim::{Network, TcpConfig};
+use headway_units::Duration;
 use support::*;
 
 const MS: fn(i64) -> Duration = Duration::from_ms;

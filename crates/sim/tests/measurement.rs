@@ -1,14 +1,14 @@
 //! The live measurement, run over simulated paths that two cores could not emulate.
 
-use headway_core::measure::{Answer, Config, Method};
-use headway_core::queue::{DropTailConfig, QueueSpec};
-use headway_core::{Bytes, Duration, Instant, Rate};
+use headway_estimate::measure::{Answer, Config, Method};
 use headway_host::gap::Mechanism;
 use headway_host::nic::{Coalescing, Stamp};
+use headway_queue::{DropTailConfig, QueueSpec};
 use headway_sim::config::Service;
 use headway_sim::measurement::{MeasurementConfig, Measurements};
 use headway_sim::{LinkConfig, Network, SourceConfig};
 use headway_traffic::Traffic;
+use headway_units::{Bytes, Duration, Instant, Rate};
 
 /// Measures a path with cross traffic, if any, and a round trip of 20 ms.
 fn measure(

@@ -1,13 +1,14 @@
 //! Packet pairs and trains with hidden packets over loaded chains of links (wan 4.7).
 
-use headway_core::estimate::hire::{self, Search, Settings, Step};
-use headway_core::estimate::ppdd::{self, Pairs};
-use headway_core::estimate::slcs;
-use headway_core::estimate::tight::{Loaded, growth, locate};
-use headway_core::{Arrival, Bytes, Duration, Instant, Rate, StreamRecord};
+use headway_estimate::hire::{self, Search, Settings, Step};
+use headway_estimate::ppdd::{self, Pairs};
+use headway_estimate::slcs;
+use headway_estimate::tight::{Loaded, growth, locate};
+use headway_estimate::{Arrival, StreamRecord};
 use headway_sim::sweep::{ChainLink, Probe, sweep};
 use headway_sim::trains::Trains;
 use headway_traffic::Traffic;
+use headway_units::{Bytes, Duration, Instant, Rate};
 
 const PACKET: Bytes = Bytes::new(1_500);
 /// The path of the thesis, in Mb/s.

@@ -2,8 +2,8 @@
 
 mod support;
 
-use headway_core::Duration;
-use headway_core::control::Kind;
+use headway_control::Kind;
+use headway_units::Duration;
 use support::*;
 
 const MS: fn(i64) -> Duration = Duration::from_ms;

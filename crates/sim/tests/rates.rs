@@ -5,14 +5,14 @@ mod support;
 
 use std::path::Path;
 
-use headway_core::control::Kind;
-use headway_core::queue::{CodelConfig, QueueSpec};
-use headway_core::{Bytes, Duration, Rate, RateSteps};
+use headway_control::Kind;
+use headway_queue::{CodelConfig, QueueSpec};
 use headway_record::Results;
 use headway_scenario::{Change, Scenario};
 use headway_sim::config::Service;
 use headway_sim::{LinkConfig, Network, Run, TcpConfig};
 use headway_traffic::Traffic;
+use headway_units::{Bytes, Duration, Rate, RateSteps};
 use support::*;
 
 const MS: fn(i64) -> Duration = Duration::from_ms;
@@ -23,7 +23,7 @@ fn rates(list: &[(i64, f64)]) -> RateSteps {
     list.try_into().unwrap()
 }
 
-fn changing(list: &[(i64, f64)], queue: headway_core::queue::Queue) -> LinkConfig {
+fn changing(list: &[(i64, f64)], queue: headway_queue::Queue) -> LinkConfig {
     LinkConfig::new(Service::Steps(rates(list)), MS(5), queue)
 }
 
@@ -193,7 +193,7 @@ fn measurements_know_the_mean_of_the_rates_while_they_last() {
     let results =
         run(&scenario(&text, &["link.0.rates=[[\"0 s\", \"100 Mb/s\"], [\"1700 ms\", \"60 Mb/s\"]]"]));
     let measured = &results.summary.measurements[0];
-    let instant = headway_core::Instant::from_ns;
+    let instant = headway_units::Instant::from_ns;
     assert!(measured.begin_ns < 1_700_000_000 && measured.end_ns > 1_700_000_000, "{measured:?}");
     let mean = list.mean(instant(measured.sampled_from_ns), instant(measured.end_ns));
     let narrow = Rate::from_bps(measured.narrow_bps.unwrap());

@@ -2,11 +2,11 @@
 
 mod support;
 
-use headway_core::control::Kind;
-use headway_core::queue::{DropTailConfig, QueueSpec};
-use headway_core::{Bytes, Duration, Rate};
+use headway_control::Kind;
+use headway_queue::{DropTailConfig, QueueSpec};
 use headway_sim::config::{AckPolicy, Service};
 use headway_sim::{FlowStatistics, LinkConfig, LinkId, Network, TcpConfig};
+use headway_units::{Bytes, Duration, Rate};
 use support::*;
 
 const MS: fn(i64) -> Duration = Duration::from_ms;

@@ -3,10 +3,10 @@
 
 use std::path::{Path, PathBuf};
 
-use headway_core::Bytes;
 use headway_record::{Interval, Results};
 use headway_scenario::{Change, Scenario};
 use headway_sim::{Built, Run};
+use headway_units::Bytes;
 
 const LIMIT: Bytes = Bytes::new(1_000_000_000);
 

@@ -2,12 +2,12 @@
 
 mod support;
 
-use headway_core::control::Kind;
-use headway_core::queue::{CodelConfig, DualPi2Config, FqCodelConfig, QueueSpec};
-use headway_core::{Bytes, Duration};
+use headway_control::Kind;
+use headway_queue::{CodelConfig, DualPi2Config, FqCodelConfig, QueueSpec};
 use headway_sim::config::Ecn;
 use headway_sim::{FlowId, Network, SourceConfig, TcpConfig};
 use headway_traffic::Traffic;
+use headway_units::{Bytes, Duration};
 use support::*;
 
 const MS: fn(i64) -> Duration = Duration::from_ms;

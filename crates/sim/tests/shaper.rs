@@ -2,12 +2,12 @@
 
 mod support;
 
-use headway_core::measure::{Answer, PathKind};
-use headway_core::{Bytes, Duration, Rate};
+use headway_estimate::measure::{Answer, PathKind};
 use headway_sim::LinkConfig;
 use headway_sim::config::Service;
 use headway_sim::measurement::Measured;
 use headway_traffic::Traffic;
+use headway_units::{Bytes, Duration, Rate};
 use support::*;
 
 const PACKET: u64 = 1538;

@@ -4,9 +4,9 @@ mod support;
 
 use std::collections::HashMap;
 
-use headway_core::control::Kind;
-use headway_core::{Bytes, Duration, Instant};
+use headway_control::Kind;
 use headway_sim::{Completion, GroupId, LinkConfig, Network, TcpConfig};
+use headway_units::{Bytes, Duration, Instant};
 use support::{drop_tail, link, mbps, segments, us};
 
 /// A network with one link in either direction, and a group of hosts' flows over it.

@@ -4,11 +4,11 @@ mod support;
 
 use std::fmt::Write;
 
-use headway_core::control::{FixedWindow, Kind};
-use headway_core::queue::{CodelConfig, DropTailConfig, QueueSpec, StepConfig};
-use headway_core::{Bytes, Duration};
+use headway_control::{FixedWindow, Kind};
+use headway_queue::{CodelConfig, DropTailConfig, QueueSpec, StepConfig};
 use headway_sim::config::{Ecn, Service};
 use headway_sim::{LinkConfig, TcpConfig};
+use headway_units::{Bytes, Duration};
 use support::*;
 
 const MS: fn(i64) -> Duration = Duration::from_ms;

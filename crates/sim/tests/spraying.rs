@@ -5,12 +5,12 @@ mod support;
 
 use std::path::Path;
 
-use headway_core::control::Kind;
-use headway_core::{Bytes, Duration};
+use headway_control::Kind;
 use headway_record::Results;
 use headway_scenario::Scenario;
 use headway_sim::config::Burst;
 use headway_sim::{Network, Run, TapEvent, TapPlace, TcpConfig};
+use headway_units::{Bytes, Duration};
 use support::*;
 
 const MS: fn(i64) -> Duration = Duration::from_ms;

@@ -2,14 +2,14 @@
 
 mod support;
 
-use headway_core::control::Kind;
-use headway_core::estimate::sabes::{Settings, Transfer, Way};
-use headway_core::{Bytes, Duration, Instant};
+use headway_control::Kind;
+use headway_estimate::sabes::{Settings, Transfer, Way};
 use headway_host::nic::Coalescing;
 use headway_sim::config::Burst;
 use headway_sim::tap::Conversion;
 use headway_sim::{FlowStatistics, Network, TapEvent, TapPlace, TapRecord, TcpConfig};
 use headway_traffic::Traffic;
+use headway_units::{Bytes, Duration, Instant};
 use support::*;
 
 /// A flow that begins after its handshake, over 50 Mb/s and an RTT of 20 ms.

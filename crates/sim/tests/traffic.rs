@@ -1,8 +1,8 @@
 //! The traffic models compared with their parameters and with published figures.
 
-use headway_core::{Bytes, Duration, Rate};
 use headway_traffic::Traffic;
 use headway_traffic::percentiles::Percentiles;
+use headway_units::{Bytes, Duration, Rate};
 
 const PACKET: Bytes = Bytes::new(1538);
 

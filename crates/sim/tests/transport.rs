@@ -2,12 +2,12 @@
 
 mod support;
 
-use headway_core::control::{FixedRate, Kind};
-use headway_core::{Bytes, Duration, Rate};
+use headway_control::{FixedRate, Kind};
 use headway_host::nic::Coalescing;
 use headway_sim::config::{AckPolicy, Burst};
 use headway_sim::{Network, TcpConfig};
 use headway_traffic::Traffic;
+use headway_units::{Bytes, Duration, Rate};
 use support::*;
 
 const MS: fn(i64) -> Duration = Duration::from_ms;

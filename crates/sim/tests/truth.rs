@@ -2,12 +2,12 @@
 
 mod support;
 
-use headway_core::control::Kind;
-use headway_core::measure::PathKind;
-use headway_core::{Bytes, Duration, Instant, Rate};
+use headway_control::Kind;
+use headway_estimate::measure::PathKind;
 use headway_sim::measurement::{Measured, Truth};
 use headway_sim::{LinkConfig, LinkId, Network, SourceConfig, TcpConfig};
 use headway_traffic::Traffic;
+use headway_units::{Bytes, Duration, Instant, Rate};
 use support::*;
 
 const MS: fn(i64) -> Duration = Duration::from_ms;

@@ -5,14 +5,14 @@ mod support;
 
 use std::path::Path;
 
-use headway_core::control::Kind;
-use headway_core::{Bytes, Duration, Instant};
+use headway_control::Kind;
 use headway_record::Results;
 use headway_scenario::Scenario;
 use headway_sim::config::Ecn;
 use headway_sim::{LinkConfig, Network, Run};
 use headway_traffic::Traffic;
 use headway_traffic::channel::{DelayTrace, Delays, EcnField, Jitter};
+use headway_units::{Bytes, Duration, Instant};
 use support::*;
 
 const MS: fn(i64) -> Duration = Duration::from_ms;

@@ -1,6 +1,6 @@
 //! When the flows of a group arrive, and how much each has to send.
 
-use headway_core::{Bytes, Duration, Rate};
+use headway_units::{Bytes, Duration, Rate};
 use rand_pcg::Pcg64Mcg;
 use serde::Deserialize;
 

@@ -1,6 +1,6 @@
 //! Batches of packets at the instants of a Poisson process.
 
-use headway_core::{Bytes, Duration, Rate};
+use headway_units::{Bytes, Duration, Rate};
 use rand_pcg::Pcg64Mcg;
 
 use super::Emission;

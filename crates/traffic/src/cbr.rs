@@ -1,6 +1,6 @@
 //! Packets at equal intervals.
 
-use headway_core::{Bytes, Duration, Rate};
+use headway_units::{Bytes, Duration, Rate};
 use rand_pcg::Pcg64Mcg;
 
 use super::Emission;

@@ -1,7 +1,7 @@
 //! Crowds: flows whose number grows as a distribution says (xcp-rcp 2.13, 4.6, 4.7, F52).
 
-use headway_core::Duration;
-use headway_core::calculate::explicit::{Arrivals as Distribution, MAX_SHAPE};
+use headway_formulas::explicit::{Arrivals as Distribution, MAX_SHAPE};
+use headway_units::Duration;
 use rand_pcg::Pcg64Mcg;
 use serde::Deserialize;
 
@@ -157,7 +157,7 @@ fn within(
 
 #[cfg(test)]
 mod tests {
-    use headway_core::calculate::explicit::Crowd as ClosedForm;
+    use headway_formulas::explicit::Crowd as ClosedForm;
 
     use super::*;
     use crate::random;

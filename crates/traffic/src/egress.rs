@@ -1,6 +1,6 @@
 //! The egress of a sending host: a token bucket and a line.
 
-use headway_core::{Bytes, Duration, Rate};
+use headway_units::{Bytes, Duration, Rate};
 
 use super::Emission;
 

@@ -16,7 +16,7 @@ pub mod random;
 mod sessions;
 mod web;
 
-use headway_core::{Bytes, Duration, Rate};
+use headway_units::{Bytes, Duration, Rate};
 use serde::{Deserialize, Serialize};
 
 pub use self::arrivals::{Arrival, ArrivalSpec, Arrivals, SizeDistribution};

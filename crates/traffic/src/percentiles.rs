@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use headway_core::{Duration, Rate};
+use headway_units::{Duration, Rate};
 
 use crate::Traffic;
 

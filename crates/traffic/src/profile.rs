@@ -6,7 +6,7 @@
 //! with the table. Files last from milliseconds to seconds, so larger time scales are bursty too. Nothing reacts to the
 //! network.
 
-use headway_core::{Bytes, Duration, Rate};
+use headway_units::{Bytes, Duration, Rate};
 use rand_pcg::Pcg64Mcg;
 
 use super::batches::Batches;

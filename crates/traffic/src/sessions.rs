@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use headway_core::Duration;
+use headway_units::Duration;
 use rand_pcg::Pcg64Mcg;
 
 use crate::arrivals::{Arrival, SizeDistribution};

@@ -1,12 +1,12 @@
 //! Translates delays, rates and queue disciplines into `tc` commands.
 
-use headway_core::queue::{
+use headway_queue::{
     ADAPTATION, CodelConfig, FqCodelConfig, PieConfig, QueueSpec, RampConfig, RedConfig, StepConfig,
 };
-use headway_core::units::WIRE_OVERHEAD;
-use headway_core::{Bytes, ConfigError, Duration, Rate};
 use headway_scenario::{Buffer, LinkSpec};
 use headway_traffic::channel::EcnField;
+use headway_units::WIRE_OVERHEAD;
+use headway_units::{Bytes, ConfigError, Duration, Rate};
 
 use crate::plan::{PlannedNode, PlannedRed, PlannedRouter};
 

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration as Span, Instant as Clock};
 
-use headway_core::{Bytes, Duration};
+use headway_units::{Bytes, Duration};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 

@@ -16,9 +16,9 @@ mod programs;
 use std::net::Ipv4Addr;
 use std::path::Path;
 
-use headway_core::units::WIRE_OVERHEAD;
-use headway_core::{Bytes, ConfigError, Duration};
 use headway_scenario::{EcnMode, FlowSpec, LinkSpec, Scenario, Topology};
+use headway_units::WIRE_OVERHEAD;
+use headway_units::{Bytes, ConfigError, Duration};
 
 use crate::discipline;
 use crate::plan::{Plan, PlannedDirection, PlannedFlow, PlannedNode, PlannedSource};

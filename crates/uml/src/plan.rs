@@ -3,8 +3,8 @@
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
-use headway_core::{Bytes, Duration, Rate};
 use headway_traffic::Traffic;
+use headway_units::{Bytes, Duration, Rate};
 use serde::{Deserialize, Serialize};
 
 /// A run in the guest. Times count from time zero of the scenario.

@@ -1,7 +1,7 @@
 //! The report of a guest: one line of JSON per snapshot of the counters.
 
-use headway_core::explicit::Record;
-use headway_core::{Duration, Rate};
+use headway_queue::explicit::Record;
+use headway_units::{Duration, Rate};
 use serde::{Deserialize, Serialize};
 
 /// All counters at one time, counted since the start of the run.

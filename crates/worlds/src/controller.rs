@@ -1,7 +1,7 @@
 //! `--controller`: runs all flows of a scenario with another controller.
 
 use crate::error::{Context as _, Error, bail};
-use headway_core::control::Kind;
+use headway_control::Kind;
 use headway_scenario::{Change, EcnMode, FlowController, FlowSpec, Scenario};
 
 use crate::world::World;

@@ -12,10 +12,10 @@ use std::thread;
 use std::time::{Duration as Span, SystemTime, UNIX_EPOCH};
 
 use crate::error::{Context as _, Error};
-use headway_core::{Bytes, Duration, Instant};
 use headway_traffic::distribution::{Lognormal, exponential};
 use headway_traffic::random;
 use headway_uml::tcp_info::TcpInfo;
+use headway_units::{Bytes, Duration, Instant};
 use nix::sys::socket::{setsockopt, sockopt};
 use serde::{Deserialize, Serialize};
 use socket2::{Domain, Socket, Type};

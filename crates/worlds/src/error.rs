@@ -73,7 +73,7 @@ from!(
     std::io::Error,
     serde_json::Error,
     nix::errno::Errno,
-    headway_core::ConfigError,
+    headway_units::ConfigError,
     headway_figures::CannotDraw,
     headway_uml::machine::GuestError,
     std::ffi::NulError,

@@ -1,6 +1,6 @@
 //! Memory available to runs.
 
-use headway_core::Bytes;
+use headway_units::Bytes;
 
 use crate::error::{Context as _, Error};
 

@@ -4,9 +4,9 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration as Span;
 
-use headway_core::Bytes;
 use headway_uml::kernel::Progress as BuildProgress;
 use headway_uml::network::RunOptions;
+use headway_units::Bytes;
 
 use crate::cancel::Cancellation;
 use crate::error::{Context as _, Error};

@@ -1,8 +1,8 @@
 //! Pacing rates as kernels report them.
 
-use headway_core::units::WIRE_OVERHEAD;
-use headway_core::{Bytes, Rate};
 use headway_scenario::Scenario;
+use headway_units::WIRE_OVERHEAD;
+use headway_units::{Bytes, Rate};
 
 /// Converts a kernel's pacing rate to a rate on the wire; `None` before there is one.
 pub(super) fn pacing(reported: Rate, scenario: &Scenario) -> Option<Rate> {

@@ -1,7 +1,7 @@
 //! The HTML report of a run.
 
-use headway_core::{Bytes, Instant, Rate};
 use headway_record::{Results, Series, Summary, TcpInterval};
+use headway_units::{Bytes, Instant, Rate};
 
 use crate::rows::{
     COMPLETION_COLUMNS, FLOW_COLUMNS, LINK_COLUMNS, MEASURE_COLUMNS, PROGRAM_COLUMNS, TRAFFIC_COLUMNS,

@@ -1,7 +1,7 @@
 //! Summaries as table rows, for terminals and reports.
 
-use headway_core::{Duration, Rate};
 use headway_record::{Group, LinkResult, MeasureResult, ProgramResult, SourceResult, Summary, Total};
+use headway_units::{Duration, Rate};
 
 /// Columns of [`flow_rows`].
 pub const FLOW_COLUMNS: [&str; 8] =

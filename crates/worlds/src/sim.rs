@@ -2,9 +2,9 @@
 
 use std::time::Instant as Clock;
 
-use headway_core::{Bytes, Instant};
 use headway_scenario::Scenario;
 use headway_sim::Run;
+use headway_units::{Bytes, Instant};
 
 use crate::error::{Context as _, Error};
 use crate::memory;

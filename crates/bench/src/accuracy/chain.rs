@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 use comfy_table::Table;
-use headway_core::{Duration, Rate};
 use headway_lab::{Cross, Direction, Edge, LinkSpec, Spec};
 use headway_traffic::Traffic;
+use headway_units::{Duration, Rate};
 use serde::Serialize;
 
 use super::cells::{self, Watch, median};

@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use clap::Args;
 use comfy_table::Table;
-use headway_core::measure::Method;
-use headway_core::{Duration, Rate};
+use headway_estimate::measure::Method;
 use headway_program::exit::Failed;
 use headway_program::testbed::{self, Model, Scored, Testbed};
+use headway_units::{Duration, Rate};
 use serde::Serialize;
 
 use super::cells::{self, Runs, Watch, coverage, median, reached};

@@ -4,8 +4,8 @@ use std::io::Read as _;
 use std::process::{Child, Stdio};
 
 use anyhow::{Context as _, bail};
-use headway_core::{Duration, Instant};
 use headway_lab::{Direction, Truth};
+use headway_units::{Duration, Instant};
 use headway_worlds::{disturbed, transfer};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;

@@ -1,8 +1,8 @@
 //! `headway-bench calc tbf`: what a token-bucket shaper can do.
 
 use clap::Args;
-use headway_core::calculate::{TokenBucketShaper, highest_rate, least_burst};
-use headway_core::{Bytes, Duration, Rate};
+use headway_formulas::{TokenBucketShaper, highest_rate, least_burst};
+use headway_units::{Bytes, Duration, Rate};
 use serde::Serialize;
 
 use super::{exact, line, print_json, rate, time, within};

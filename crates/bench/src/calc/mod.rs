@@ -5,8 +5,8 @@ mod explicit;
 mod window;
 
 use clap::{Args, Subcommand};
-use headway_core::calculate::{FRAME_OVERHEAD, SEGMENT_OVERHEAD};
-use headway_core::{Bytes, Duration, Rate};
+use headway_formulas::{FRAME_OVERHEAD, SEGMENT_OVERHEAD};
+use headway_units::{Bytes, Duration, Rate};
 
 use headway_program::print_line;
 

@@ -1,8 +1,8 @@
 //! `headway-bench calc window`: the fair window, and the queue of senders that cannot use a window that small.
 
 use clap::Args;
-use headway_core::calculate::{CutOrder, DELTA, Increase, SharedLink, growth_exponent};
-use headway_core::{Bytes, Duration, Rate};
+use headway_formulas::{CutOrder, DELTA, Increase, SharedLink, growth_exponent};
+use headway_units::{Bytes, Duration, Rate};
 use serde::Serialize;
 
 use super::{Size, digits, exact, flows, line, print_json, rate, scale, share_of_one, time};

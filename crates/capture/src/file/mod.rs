@@ -11,7 +11,7 @@ mod unpack;
 
 use std::io::{self, Read};
 
-use headway_core::Instant;
+use headway_units::Instant;
 
 use crate::Link;
 use buffer::Buffer;

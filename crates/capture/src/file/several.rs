@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Seek as _};
 use std::path::{Path, PathBuf};
 
-use headway_core::Instant;
+use headway_units::Instant;
 
 use super::{Ahead, Found, Next, ReadError, Reader, Unpacked};
 

@@ -9,7 +9,7 @@ use std::mem::{size_of, zeroed};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
-use headway_core::{Instant, Rate};
+use headway_units::{Instant, Rate};
 
 use crate::{Link, Packet};
 use ring::Ring;

@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::Args;
-use headway_core::measure::Method;
-use headway_core::{Duration, Instant, Rate};
+use headway_estimate::measure::Method;
 use headway_figures::{GapSeries, Mark, Points, Row, methods, truth_and_estimates};
 use headway_lab::{Direction, Truth};
+use headway_units::{Duration, Instant, Rate};
 
 use crate::measure::streams::StreamFile;
 use headway_program::exit::Failed;

@@ -6,10 +6,10 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
 use clap::{Args, ValueEnum};
-use headway_core::estimate::offline::{Answer, Bench, Denoising, Estimator, Score};
-use headway_core::estimate::{MultiRate, Settings};
-use headway_core::stream::{TableStream, parse_table};
-use headway_core::{Bytes, Rate};
+use headway_estimate::offline::{Answer, Bench, Denoising, Estimator, Score};
+use headway_estimate::stream::{TableStream, parse_table};
+use headway_estimate::{MultiRate, Settings};
+use headway_units::{Bytes, Rate};
 
 use headway_program::print_line;
 

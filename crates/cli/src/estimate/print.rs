@@ -1,8 +1,8 @@
 //! The answers of estimators as tables and as JSON.
 
-use headway_core::estimate::offline::{Answer, Answers, QUANTILES, null_verdicts, quantile};
-use headway_core::estimate::{Bound, Decision};
-use headway_core::stream::TableStream;
+use headway_estimate::offline::{Answer, Answers, QUANTILES, null_verdicts, quantile};
+use headway_estimate::stream::TableStream;
+use headway_estimate::{Bound, Decision};
 use serde_json::{Map, Value, json};
 
 use super::Scored;

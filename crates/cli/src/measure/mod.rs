@@ -8,10 +8,10 @@ mod watch;
 use std::path::PathBuf;
 
 use clap::Args;
-use headway_core::measure::{Config, Method};
-use headway_core::{Bytes, Duration, Rate};
+use headway_estimate::measure::{Config, Method};
 use headway_net::Session;
 use headway_program::lines::Direction;
+use headway_units::{Bytes, Duration, Rate};
 
 use crate::connection::ConnectionArgs;
 use crate::host::Host;

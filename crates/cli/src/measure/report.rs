@@ -2,11 +2,11 @@
 
 use std::fmt::Write as _;
 
-use headway_core::measure::{Answer, Method, PathKind};
-use headway_core::{Bytes, Duration, Instant};
+use headway_estimate::measure::{Answer, Method, PathKind};
 use headway_program::lines::{Direction, MeasureLine as Line};
 use headway_program::time::rfc3339;
 use headway_record::quoted;
+use headway_units::{Bytes, Duration, Instant};
 
 /// Everything known about a measurement except its answer.
 #[derive(Clone, Debug)]

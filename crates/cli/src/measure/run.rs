@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration as Span;
 
-use headway_core::measure::{Answer, Failure, MAX_STREAM_PACKETS, Measurement, SLOWEST, Series, Step};
-use headway_core::{Bytes, Duration, Instant, Schedule};
+use headway_estimate::Schedule;
+use headway_estimate::measure::{Answer, Failure, MAX_STREAM_PACKETS, Measurement, SLOWEST, Series, Step};
 use headway_net::{ConnectOptions, LONGEST_REVERSE_STREAM, NetError, Session, StampSource, StreamOutcome};
 use headway_program::lines::Direction;
+use headway_units::{Bytes, Duration, Instant};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::MeasureArgs;

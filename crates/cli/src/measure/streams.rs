@@ -5,9 +5,10 @@ use std::io::{BufWriter, Write as _};
 use std::path::Path;
 
 use anyhow::Context as _;
-use headway_core::measure::settings;
-use headway_core::stream::parse_table;
-use headway_core::{Duration, Gaps, Rate, StreamRecord};
+use headway_estimate::measure::settings;
+use headway_estimate::stream::parse_table;
+use headway_estimate::{Gaps, StreamRecord};
+use headway_units::{Duration, Rate};
 
 const HEADER: &str = "stream,index,packet_wire_bytes,average_bps,sent_ns,received_ns";
 

@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 
 use console::Term;
-use headway_core::measure::Answer;
-use headway_core::{Instant, Rate};
+use headway_estimate::measure::Answer;
+use headway_units::{Instant, Rate};
 
 use super::report::Context;
 use headway_program::lines::Direction;
@@ -113,7 +113,7 @@ impl Side {
         let average = self.spent as f64 * 8.0 / seconds.max(1.0);
         lines.push(format!(
             "{} of probes so far, {} on average",
-            headway_core::Bytes::new(self.spent),
+            headway_units::Bytes::new(self.spent),
             Rate::from_bps_f64(average)
         ));
         lines

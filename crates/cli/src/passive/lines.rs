@@ -1,9 +1,9 @@
 //! Results as JSON and CSV.
 
-use headway_capture::{Free, PathRow, RoundTrips, Skipped, Sums, Tracker};
-use headway_core::estimate::sabes::{Anomalies, Limit, WindowRefusal};
-use headway_core::{Duration, Instant, Rate};
+use headway_estimate::sabes::{Anomalies, Limit, WindowRefusal};
+use headway_passive::{Free, PathRow, RoundTrips, Skipped, Sums, Tracker};
 use headway_record::quoted;
+use headway_units::{Duration, Instant, Rate};
 use serde_json::{Map, Value, json};
 
 use super::names::Names;
@@ -56,7 +56,7 @@ pub(super) fn interval(at: Instant, rows: &[PathRow], drops: u64, names: &mut Na
 pub(super) fn result(
     tracker: &Tracker,
     paths: &[PathRow],
-    flows: Option<&[headway_capture::FlowRow]>,
+    flows: Option<&[headway_passive::FlowRow]>,
     drops: u64,
     notes: &[String],
     names: &mut Names,
@@ -110,7 +110,7 @@ fn path(row: &PathRow, names: &mut Names) -> Value {
     value
 }
 
-fn flow(row: &headway_capture::FlowRow, names: &mut Names) -> Value {
+fn flow(row: &headway_passive::FlowRow, names: &mut Names) -> Value {
     let mut value = json!({
         "near": names.endpoint(row.near),
         "far": names.endpoint(row.far),

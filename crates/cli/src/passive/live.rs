@@ -1,7 +1,7 @@
 //! The live table: a line per path, made to fit the terminal, and redrawn in place.
 
 use console::{Term, measure_text_width, pad_str, truncate_str};
-use headway_capture::{PathRow, Tracker};
+use headway_passive::{PathRow, Tracker};
 
 use super::names::Names;
 use super::table::{COLUMNS, path_cells, summary};

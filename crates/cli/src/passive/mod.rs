@@ -12,9 +12,9 @@ mod table;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use headway_capture::{Filter, Grouping, Options};
-use headway_core::estimate::sabes::{self, Settings};
-use headway_core::{Duration, Rate};
+use headway_estimate::sabes::{self, Settings};
+use headway_passive::{Filter, Grouping, Options};
+use headway_units::{Duration, Rate};
 
 pub(crate) use run::run;
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 
-use headway_capture::{Direction, Endpoint, PathKey, Peer};
+use headway_passive::{Direction, Endpoint, PathKey, Peer};
 
 /// Gives names, the same ones in all outputs of a run; runs over the same file with the same options agree.
 #[derive(Debug)]

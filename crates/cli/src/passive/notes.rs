@@ -1,6 +1,7 @@
 //! Sentences about what was not used, and why.
 
-use headway_capture::{ClockCounts, ReadError, Skipped, Tracker, Unread};
+use headway_capture::ReadError;
+use headway_passive::{ClockCounts, Skipped, Tracker, Unread};
 
 use super::PassiveArgs;
 use super::source::Failure;

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
-use headway_capture::{FlowRow, PathKey, PathRow, Tracker};
 use headway_figures::{Curve, Figure, Panel, page};
+use headway_passive::{FlowRow, PathKey, PathRow, Tracker};
 
 use super::names::Names;
 use super::table::{COLUMNS, FLOW_COLUMNS, MORE_COLUMNS, flow_cells, more_cells, path_cells, summary};

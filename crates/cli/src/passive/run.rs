@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant as Clock;
 
 use anyhow::Context as _;
-use headway_capture::{ReadError, Skipped, Tracker};
+use headway_capture::ReadError;
+use headway_passive::{Skipped, Tracker};
 
 use super::live::{self, Screen};
 use super::names::Names;

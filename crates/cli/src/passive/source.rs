@@ -7,8 +7,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
-use headway_capture::{FileError, Live, Next, ReadError, Reader, Several, Tracker, Unpacked};
-use headway_core::{Duration as Span, Rate};
+use headway_capture::{FileError, Live, Next, ReadError, Reader, Several, Unpacked};
+use headway_passive::Tracker;
+use headway_units::{Duration as Span, Rate};
 
 use super::PassiveArgs;
 use headway_program::exit::Failed;

@@ -1,8 +1,8 @@
 //! Results as tables.
 
-use headway_capture::{FlowRow, Free, PathRow, RoundTrips, Sums, Tracker};
-use headway_core::estimate::sabes::Anomalies;
-use headway_core::{Bytes, Duration, Rate};
+use headway_estimate::sabes::Anomalies;
+use headway_passive::{FlowRow, Free, PathRow, RoundTrips, Sums, Tracker};
+use headway_units::{Bytes, Duration, Rate};
 
 use super::names::Names;
 use headway_program::table::table;
@@ -42,8 +42,8 @@ pub(super) fn path_cells(row: &PathRow, names: &mut Names) -> Vec<String> {
 pub(super) fn flow_cells(row: &FlowRow, names: &mut Names) -> Vec<String> {
     let [near, far] = [names.endpoint(row.near), names.endpoint(row.far)];
     let [from, to] = match row.direction {
-        headway_capture::Direction::To => [near, far],
-        headway_capture::Direction::From => [far, near],
+        headway_passive::Direction::To => [near, far],
+        headway_passive::Direction::From => [far, near],
     };
     vec![
         from,

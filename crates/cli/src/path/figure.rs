@@ -1,9 +1,9 @@
 //! The picture of the evidence: delays of pairs over their rates, and rates of trains over hops.
 
-use headway_core::estimate::ppdd::Capacity;
-use headway_core::locate::{Answer, Locator};
-use headway_core::{Duration, Rate};
+use headway_estimate::locate::{Answer, Locator};
+use headway_estimate::ppdd::Capacity;
 use headway_figures::{Curve, Figure, Panel};
+use headway_units::{Duration, Rate};
 
 use super::report::Context;
 
@@ -49,7 +49,7 @@ fn pairs(context: &Context, locator: &Locator, answer: &Answer) -> Option<Panel>
 fn trains(context: &Context, answer: &Answer) -> Option<Panel> {
     let groups = &answer.groups;
     let (first, last) = (groups.last()?, groups.first()?);
-    let points = |rate: fn(&headway_core::locate::Group) -> f64| -> Vec<(f64, f64)> {
+    let points = |rate: fn(&headway_estimate::locate::Group) -> f64| -> Vec<(f64, f64)> {
         groups.iter().map(|group| (f64::from(group.hop), rate(group))).collect()
     };
     let errors = groups.iter().map(|group| {

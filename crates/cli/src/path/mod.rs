@@ -8,9 +8,9 @@ mod run;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use headway_core::estimate::hire::Rule;
-use headway_core::{Bytes, Duration};
+use headway_estimate::hire::Rule;
 use headway_net::Carrier;
+use headway_units::{Bytes, Duration};
 
 use crate::connection::ConnectionArgs;
 use crate::host::Host;

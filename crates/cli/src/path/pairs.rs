@@ -5,8 +5,8 @@ use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
-use headway_core::{Bytes, Instant};
 use headway_net::TrainOutcome;
+use headway_units::{Bytes, Instant};
 use serde::Serialize;
 
 use crate::output_file;

@@ -4,12 +4,12 @@ use std::fmt::Write as _;
 use std::net::IpAddr;
 
 use comfy_table::{Cell, CellAlignment, Table, presets};
-use headway_core::estimate::Bound;
-use headway_core::estimate::ppdd::Capacity;
-use headway_core::locate::{Answer, MOST_HOPS, Node, Refused};
-use headway_core::{Bytes, Duration};
+use headway_estimate::Bound;
+use headway_estimate::locate::{Answer, MOST_HOPS, Node, Refused};
+use headway_estimate::ppdd::Capacity;
 use headway_net::Carrier;
 use headway_program::lines::{GroupLine, HopLine, MemberLine, PathLine};
+use headway_units::{Bytes, Duration};
 
 /// Everything known about a measurement except its answer.
 #[derive(Clone, Debug)]

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use headway_core::locate::{Config, Locator, Phase, Step};
-use headway_core::{Bytes, Duration, Instant, Refusal};
+use headway_estimate::Refusal;
+use headway_estimate::locate::{Config, Locator, Phase, Step};
 use headway_net::{ConnectOptions, NetError, Session, StampSource, TrainOutcome};
+use headway_units::{Bytes, Duration, Instant};
 
 use super::pairs::PairWriter;
 use super::report::{Context, human, line, why};

@@ -7,11 +7,11 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::Args;
-use headway_core::control::Kind;
-use headway_core::{Bytes, Duration};
+use headway_control::Kind;
 use headway_record::spread;
 use headway_scenario::{Change, MAX_DILATION, Scenario};
 use headway_uml::network::RunOptions;
+use headway_units::{Bytes, Duration};
 use headway_worlds::{Folder, Manifest, Options, Outcome, UmlOptions, World};
 
 use headway_program::build::{BUILD, stamped};

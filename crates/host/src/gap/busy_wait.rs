@@ -1,6 +1,6 @@
 //! A user-space process that spins on a microsecond clock (rapid 2.4.1). The model is calibrated on rapid G1 and G6.
 
-use headway_core::{Duration, Instant};
+use headway_units::{Duration, Instant};
 use rand_pcg::Pcg64Mcg;
 
 use headway_traffic::distribution::{between, uniform};

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use headway_core::{Bytes, Duration, Instant, Rate};
+use headway_units::{Bytes, Duration, Instant, Rate};
 
 /// Size of the smallest PAUSE frame on the wire (rapid 2.3, MIN_PAUSE).
 pub const MIN_PAUSE: Bytes = Bytes::new(88);

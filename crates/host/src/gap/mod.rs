@@ -10,13 +10,13 @@ mod timer;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use headway_core::stream::LineClock;
-use headway_core::{Bytes, Instant, Rate};
+use headway_units::{Bytes, Instant, Rate};
 use serde::{Deserialize, Serialize};
 
 use self::busy_wait::BusyWait;
 pub use self::byte_clock::{ByteClock, Frame, MIN_PAUSE};
 use self::timer::Timer;
+use crate::LineClock;
 use headway_traffic::random::generator;
 
 /// A mechanism to create gaps.

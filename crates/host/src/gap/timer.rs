@@ -1,6 +1,6 @@
 //! A kernel timer (hrtimer) that wakes the qdisc (rapid 2.4.2). The model is calibrated on rapid G1, G2 and G4.
 
-use headway_core::{Duration, Instant};
+use headway_units::{Duration, Instant};
 use rand_pcg::Pcg64Mcg;
 
 use headway_traffic::distribution::exponential;

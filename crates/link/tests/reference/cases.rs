@@ -1,6 +1,6 @@
 //! Random cases for links of a constant rate.
 
-use headway_core::queue::QueueSpec;
+use headway_queue::QueueSpec;
 use proptest::prelude::*;
 use serde_json::json;
 

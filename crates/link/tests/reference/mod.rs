@@ -6,9 +6,9 @@
 
 use std::collections::VecDeque;
 
-use headway_core::queue::{Backlog, Discipline, Label, Packet, Queue, Verdict};
-use headway_core::{Bytes, Duration, Instant};
 use headway_link::Service;
+use headway_queue::{Backlog, Discipline, Label, Packet, Queue, Verdict};
+use headway_units::{Bytes, Duration, Instant};
 
 /// Nanoseconds in a second.
 const SECOND: u128 = 1_000_000_000;

@@ -2,8 +2,8 @@
 
 use super::Failure;
 use super::raw::{Raw, client_hello, connection, signature};
-use headway_core::Duration as Gap;
 use headway_net::protocol::{Message, Preamble, encode};
+use headway_units::Duration as Gap;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpStream, UdpSocket};
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -2,8 +2,8 @@
 
 use super::raw::Raw;
 use super::{Failure, path};
-use headway_core::Duration as Gap;
 use headway_net::protocol::Message;
+use headway_units::Duration as Gap;
 use std::io::{Read as _, Write as _};
 use std::net::Ipv4Addr;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -7,7 +7,7 @@ use crate::error::NetError;
 use crate::protocol::probe::{cookie, hello};
 use crate::protocol::{COOKIE_LEN, Carrier, Header, Kind, Message, PacketSize};
 use crate::socket::{ProbeSocket, STOP_CHECK, readable, wait};
-use headway_core::Bytes;
+use headway_units::Bytes;
 use nix::poll::PollFlags;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::io;

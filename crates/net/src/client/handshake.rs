@@ -8,7 +8,7 @@ use crate::protocol::message::HELLO_PADDING;
 use crate::protocol::preamble::PREAMBLE_LEN;
 use crate::protocol::{Message, NONCE_LEN, Preamble, PreambleError};
 use crate::transport::{DeadlineStream, Transport};
-use headway_core::Rate;
+use headway_units::Rate;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;

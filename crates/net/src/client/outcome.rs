@@ -1,7 +1,8 @@
 //! What became of a stream, from what both ends tell of it.
 
 use crate::protocol::{Report, StampSource};
-use headway_core::{Arrival, Instant, Refusal, Schedule, StreamRecord};
+use headway_estimate::{Arrival, Refusal, Schedule, StreamRecord};
+use headway_units::Instant;
 use std::time::Duration as Span;
 
 /// The result of one stream.

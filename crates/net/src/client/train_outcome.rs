@@ -2,7 +2,8 @@
 
 use crate::protocol::{Report, StampSource};
 use crate::trains::{HopReply, Identity, SentTrains};
-use headway_core::{Instant, Refusal, TrainRecord, TrainSchedule};
+use headway_estimate::{Refusal, TrainRecord, TrainSchedule};
+use headway_units::Instant;
 
 /// The result of one stream of trains.
 #[derive(Clone, Debug, PartialEq)]

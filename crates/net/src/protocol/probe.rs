@@ -15,7 +15,7 @@
 //! padding, which links with compression cannot shorten.
 
 use super::{COOKIE_LEN, VERSION};
-use headway_core::Instant;
+use headway_units::Instant;
 
 /// Length of the header in bytes.
 pub const HEADER_LEN: usize = 36;

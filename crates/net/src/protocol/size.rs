@@ -1,7 +1,7 @@
 //! The size of a probe, counted at each layer.
 
-use headway_core::Bytes;
-use headway_core::units::WIRE_OVERHEAD;
+use headway_units::Bytes;
+use headway_units::WIRE_OVERHEAD;
 use std::net::IpAddr;
 
 /// The IP version of a session.

@@ -1,6 +1,6 @@
 //! Compact encodings of many times: the gaps of a schedule and the timestamps of a stream.
 
-use headway_core::{Duration, Instant};
+use headway_units::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 /// Run-length encoded gaps: a p-stream has few different gaps.

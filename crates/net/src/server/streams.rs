@@ -13,7 +13,7 @@ use crate::size_test::{checked, cost, receive_sizes, send_sizes};
 use crate::socket::ProbeSocket;
 use crate::stamp::arrival_times;
 use crate::transmit::{Plan, send_stream};
-use headway_core::{Bytes, Duration};
+use headway_units::{Bytes, Duration};
 use std::net::SocketAddr;
 use std::time::{Duration as Span, Instant};
 use tracing::debug;

@@ -5,12 +5,13 @@ pub(crate) mod certificate;
 pub(crate) mod raw;
 pub(crate) mod relay;
 
-use headway_core::measure::{Answer, Config, Failure, Measurement, Method, Step};
-use headway_core::{Bytes, Duration, Instant, Rate, Schedule};
+use headway_estimate::Schedule;
+use headway_estimate::measure::{Answer, Config, Failure, Measurement, Method, Step};
 use headway_net::{
     ConnectOptions, Counts, LONGEST_REVERSE_STREAM, Limits, NetError, Server, ServerConfig, ServerHandle,
     Session,
 };
+use headway_units::{Bytes, Duration, Instant, Rate};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::thread::JoinHandle;
 

@@ -1,12 +1,12 @@
 //! A client made of bare sockets, which can violate the protocol at will.
 
-use headway_core::{Duration, Instant};
 use headway_net::protocol::preamble::PREAMBLE_LEN;
 use headway_net::protocol::probe::{HEADER_LEN, HELLO_LEN, cookie, hello};
 use headway_net::protocol::{
     Announce, Carrier, Decoder, Direction, GapRuns, Header, HopRuns, Kind, Message, PacketSize, Preamble,
     Role, encode,
 };
+use headway_units::{Duration, Instant};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, RootCertStore};
 use socket2::{Domain, Socket, Type};

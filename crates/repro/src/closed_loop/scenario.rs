@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use headway_core::Duration;
+use headway_units::Duration;
 use headway_worlds::World;
 
 use super::{CAPACITY, Cross, Flow, MTU, Setup};
@@ -96,10 +96,10 @@ fn add_web(text: &mut String, buffer: u64) {
 mod tests {
     use std::path::Path;
 
-    use headway_core::{Bytes, Rate};
     use headway_host::nic::Coalescing;
     use headway_scenario::{Buffer, BufferSize, Scenario};
     use headway_traffic::Traffic;
+    use headway_units::{Bytes, Rate};
 
     use super::super::BOTTLENECK;
     use super::*;

@@ -1,7 +1,7 @@
 //! How closely the throughput of a run follows the capacity that cross traffic leaves.
 
-use headway_core::{Bytes, Duration, Instant};
 use headway_record::Series;
+use headway_units::{Bytes, Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use super::{BOTTLENECK, Setup};

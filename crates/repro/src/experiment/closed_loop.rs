@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use headway_core::{Bytes, Duration};
 use headway_scenario::FlowController;
+use headway_units::{Bytes, Duration};
 use serde::Deserialize;
 
 use super::amount::Count;

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use headway_core::Bytes;
 use headway_traffic::ArrivalSpec;
+use headway_units::Bytes;
 use serde::Deserialize;
 
 use super::amount::Count;

@@ -1,6 +1,6 @@
 //! What a study of errors compares: estimators with their settings, and the streams they read.
 
-use headway_core::Duration;
+use headway_units::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::amount::{Count, Sweep};

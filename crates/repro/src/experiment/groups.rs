@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use headway_core::control::Kind;
-use headway_core::{Duration, Rate};
+use headway_control::Kind;
+use headway_units::{Duration, Rate};
 use serde::Deserialize;
 
 use super::amount::Count;

@@ -75,7 +75,7 @@ pub struct NarrowLinks {
     pub runs: Count,
 }
 
-/// Rules of [`headway_core::estimate::hire::Rule`] with the published threshold.
+/// Rules of [`headway_estimate::hire::Rule`] with the published threshold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum StepRule {

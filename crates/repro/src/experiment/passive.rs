@@ -1,7 +1,7 @@
 //! Parameters of the studies of passive estimation.
 
-use headway_core::{Bytes, Duration};
 use headway_host::nic::Coalescing;
+use headway_units::{Bytes, Duration};
 use serde::Deserialize;
 
 use super::amount::Count;

@@ -1,6 +1,6 @@
 //! The path of an experiment: bottleneck, cross traffic, and what hosts do to gaps.
 
-use headway_core::{Bytes, Duration, Rate};
+use headway_units::{Bytes, Duration, Rate};
 use serde::{Deserialize, Serialize};
 
 /// The path of the streams.

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use headway_core::Rate;
-use headway_core::control::Kind;
-use headway_core::queue::QueueSpec;
+use headway_control::Kind;
+use headway_queue::QueueSpec;
 use headway_traffic::channel::{Outages, Redrawn};
+use headway_units::Rate;
 use serde::Deserialize;
 
 use super::amount::Count;

@@ -1,6 +1,6 @@
 //! Explicit congestion control beside other systems: what runs.
 
-use headway_core::Rate;
+use headway_units::Rate;
 use serde::Deserialize;
 
 use super::amount::Count;

@@ -1,6 +1,6 @@
 //! Parameters of studies of token-bucket shapers.
 
-use headway_core::{Bytes, Duration, Rate};
+use headway_units::{Bytes, Duration, Rate};
 use serde::Deserialize;
 
 use super::amount::Count;

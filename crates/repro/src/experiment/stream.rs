@@ -1,6 +1,7 @@
 //! The streams of an experiment: how their rates lie.
 
-use headway_core::{Bytes, Rate, Schedule, Shape};
+use headway_estimate::{Schedule, Shape};
+use headway_units::{Bytes, Rate};
 use serde::Deserialize;
 
 /// The rates of a multi-rate stream.

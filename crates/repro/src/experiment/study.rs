@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use headway_core::control::Kind;
-use headway_core::{Bytes, Duration};
+use headway_control::Kind;
+use headway_units::{Bytes, Duration};
 use serde::Deserialize;
 
 use super::amount::{Count, Sweep};
@@ -181,7 +181,7 @@ pub struct Lengths {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Decisions {
-    /// Names of the methods ([`headway_core::estimate::SingleRate`]). With ` @exit`, a method sees the gaps right
+    /// Names of the methods ([`headway_estimate::SingleRate`]). With ` @exit`, a method sees the gaps right
     /// behind the bottleneck; with ` @busy`, those of a NIC that another packet woke up less than one interval
     /// before.
     pub methods: Vec<String>,

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use headway_core::units::WIRE_OVERHEAD;
 use headway_record::ControlInterval;
+use headway_units::WIRE_OVERHEAD;
 
 use super::{CAPACITY, FLOWS, Interval, LAST, PER_SECOND, RTT, Trace};
 use crate::outcome::Measures;

@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 
-use headway_core::units::WIRE_OVERHEAD;
-use headway_core::{Duration, Instant};
 use headway_record::{Interval as Seen, Results, TcpInterval};
 use headway_traffic::channel::Redrawn;
+use headway_units::WIRE_OVERHEAD;
+use headway_units::{Duration, Instant};
 use toml::Value;
 
 use super::{CAPACITY, END, FLOWS, Interval, LAST, PER_SECOND, RTT, Trace, mbps, times};

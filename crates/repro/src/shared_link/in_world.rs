@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-use headway_core::control::Kind;
-use headway_core::{Bytes, Duration, Instant};
+use headway_control::Kind;
 use headway_record::Results;
+use headway_units::{Bytes, Duration, Instant};
 
 use super::{Marking, QUANTILES, SAMPLE_INTERVAL, SEND_JITTER, Setting, Statistics};
 use crate::statistics::{deviation, mean, smallest};

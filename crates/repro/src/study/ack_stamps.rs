@@ -1,9 +1,9 @@
 //! Rates of consecutive ACKs with stamps taken in the NIC and behind its driver (wan 4.4).
 
-use headway_core::control::Kind;
-use headway_core::estimate::sabes::{Segment, Settings, Transfer, Way, Windows};
-use headway_core::{Duration, Instant, Rate};
+use headway_control::Kind;
+use headway_estimate::sabes::{Segment, Settings, Transfer, Way, Windows};
 use headway_sim::config::Burst;
+use headway_units::{Duration, Instant, Rate};
 
 use crate::context::{Context, Error};
 use crate::experiment::{AckStamps, Card, Experiment};

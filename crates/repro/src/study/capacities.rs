@@ -1,9 +1,9 @@
 //! Errors of capacities from packet pairs, over load and number of pairs (wan E10, E21, E22).
 
-use headway_core::Rate;
-use headway_core::estimate::ppdd::{Pairs, Settings, first_mode_above};
+use headway_estimate::ppdd::{Pairs, Settings, first_mode_above};
 use headway_figures::{Curve, Figure, Panel};
 use headway_sim::sweep::ChainLink;
+use headway_units::Rate;
 
 use super::chain::{PACKET, chain, narrow, pairs, trains};
 use crate::context::{Context, Error};
@@ -100,7 +100,7 @@ fn estimate(chain: &[ChainLink], count: usize, seed: u64) -> Run {
 fn dispersion_rate(chain: &[ChainLink], seed: u64) -> Rate {
     let (count, gaps) = DISPERSION;
     let links = chain.len() as u32;
-    let spaced = vec![headway_core::Duration::from_us(12); gaps];
+    let spaced = vec![headway_units::Duration::from_us(12); gaps];
     let sent = trains(spaced, links, count).send(chain, seed);
     let mut whole = Pairs::of_trains(PACKET, gaps as u32 - 1, Settings::default());
     whole.add_stream(&sent.record);

@@ -1,9 +1,9 @@
 //! Chains of links with Pareto traffic on every link (wan 4.7).
 
-use headway_core::{Bytes, Duration, Instant, Rate};
 use headway_sim::sweep::ChainLink;
 use headway_sim::trains::Trains;
 use headway_traffic::Traffic;
+use headway_units::{Bytes, Duration, Instant, Rate};
 
 use crate::experiment::Sizes;
 

@@ -1,8 +1,8 @@
 //! Throughput and losses of a flow beside cross traffic (rapid 4.4).
 
-use headway_core::Duration;
 use headway_figures::{Curve, Figure, Panel};
 use headway_scenario::FlowController;
+use headway_units::Duration;
 
 use crate::closed_loop::{Cross, Flow, Place, Setup, Statistics, Tracking, Web, statistics, tracking};
 use crate::context::{Context, Error, Size};

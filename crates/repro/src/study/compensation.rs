@@ -1,7 +1,7 @@
 //! Queues at which RCP absorbs a growing number of flows, and the limits of growth, by formula (xcp-rcp 2.13).
 
-use headway_core::calculate::explicit::{Surge, queue_bytes};
 use headway_figures::{Curve, Figure, Panel};
+use headway_formulas::explicit::{Surge, queue_bytes};
 
 use super::crowds::{CAPACITY, RTT};
 use crate::experiment::Compensation;

@@ -1,15 +1,15 @@
 //! The queue of an RCP router while a crowd of paced flows arrives (xcp-rcp 4.6, 4.7).
 
-use headway_core::calculate::explicit::{self, Flows, Fluid, STEPS, Surge, queue_bytes};
-use headway_core::control::Kind;
-use headway_core::explicit::{HEADER_BYTES, Record};
-use headway_core::queue::{DropTailConfig, ExplicitConfig, QueueSpec};
-use headway_core::units::WIRE_OVERHEAD;
-use headway_core::{Duration, Instant, Rate};
+use headway_control::Kind;
 use headway_figures::{Curve, Figure, Panel};
+use headway_formulas::explicit::{self, Flows, Fluid, STEPS, Surge, queue_bytes};
+use headway_queue::explicit::{HEADER_BYTES, Record};
+use headway_queue::{DropTailConfig, ExplicitConfig, QueueSpec};
 use headway_sim::config::{AckPolicy, Burst, Service};
 use headway_sim::{LinkConfig, LinkId, Network, TcpConfig};
 use headway_traffic::{Crowd as Arrivals, random};
+use headway_units::WIRE_OVERHEAD;
+use headway_units::{Duration, Instant, Rate};
 
 use crate::context::{Context, Error, Size};
 use crate::experiment::{Crowd, Crowds, Experiment};

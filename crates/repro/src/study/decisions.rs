@@ -1,7 +1,8 @@
 //! Decisions on single-rate streams (rapid B2, B3, B5, A1; bass P1 to P4).
 
-use headway_core::estimate::{Decision, Scratch, Settings, SingleRate};
-use headway_core::{Duration, Instant, Schedule, StreamRecord};
+use headway_estimate::{Decision, Scratch, Settings, SingleRate};
+use headway_estimate::{Schedule, StreamRecord};
+use headway_units::{Duration, Instant};
 
 use headway_host::nic::{Stamp, stamps};
 use headway_traffic::random;

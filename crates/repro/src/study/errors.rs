@@ -1,11 +1,12 @@
 //! Error of estimates from multi-rate streams (rapid B7 to B13, R1; bass P6 to P10).
 
-use headway_core::denoise::{Denoise, SpikeThresholds, bass_pass};
-use headway_core::estimate::{Excursion, prc_mt};
-use headway_core::stream::{Arrival, DelayedAcks};
-use headway_core::{Bytes, Duration, Gaps, Rate, Refusal, Schedule, StreamRecord};
+use headway_estimate::denoise::{Denoise, SpikeThresholds, bass_pass};
+use headway_estimate::stream::{Arrival, DelayedAcks};
+use headway_estimate::{Excursion, prc_mt};
+use headway_estimate::{Gaps, Refusal, Schedule, StreamRecord};
 use headway_sim::testbed::Observed;
 use headway_traffic::random;
+use headway_units::{Bytes, Duration, Rate};
 use rand::RngExt as _;
 
 use super::path::gbps;
@@ -299,7 +300,7 @@ fn mark(name: &str, scores: &Distribution, null: bool) -> BoxMark {
 
 #[cfg(test)]
 mod tests {
-    use headway_core::Instant;
+    use headway_units::Instant;
 
     use super::*;
     use crate::catalogue;

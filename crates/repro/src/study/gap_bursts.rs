@@ -1,6 +1,6 @@
 //! Variation of the rate of a paced sender (rapid A2).
 
-use headway_core::Duration;
+use headway_units::Duration;
 
 use super::path::gbps;
 use super::sender::Sender;

@@ -1,6 +1,6 @@
 //! Error of the gaps that a sender creates, over the rate (rapid G1, G3).
 
-use headway_core::{Bytes, Duration, Rate};
+use headway_units::{Bytes, Duration, Rate};
 
 use super::path::gbps;
 use super::sender::{Sender, errors_us};

@@ -1,7 +1,8 @@
 //! Estimates of an excursion search on streams from different senders (rapid G4).
 
-use headway_core::estimate::Excursion;
-use headway_core::{Gaps, Rate};
+use headway_estimate::Excursion;
+use headway_estimate::Gaps;
+use headway_units::Rate;
 
 use super::path::gbps;
 use crate::context::{Context, Error};

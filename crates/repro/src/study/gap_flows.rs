@@ -1,7 +1,7 @@
 //! Error of the gaps when many flows share a sender (rapid G6).
 
-use headway_core::{Duration, Instant};
 use headway_traffic::random;
+use headway_units::{Duration, Instant};
 use rand::RngExt as _;
 
 use super::path::gbps;

@@ -1,6 +1,6 @@
 //! The sequence of gaps that a sender creates (rapid G2).
 
-use headway_core::Duration;
+use headway_units::Duration;
 
 use super::path::gbps;
 use super::sender::Sender;

@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 
-use headway_core::Duration;
-use headway_core::units::WIRE_OVERHEAD;
 use headway_figures::{Curve, Figure, Panel};
 use headway_record::Results;
+use headway_units::Duration;
+use headway_units::WIRE_OVERHEAD;
 use serde::{Deserialize, Serialize};
 
 use crate::closed_loop::{Place, segments_per_ack};

@@ -1,8 +1,9 @@
 //! The stream length that PRC-MT converges to (rapid B1).
 
-use headway_core::estimate::LengthTuning;
-use headway_core::{Rate, Schedule};
+use headway_estimate::LengthTuning;
+use headway_estimate::Schedule;
 use headway_sim::testbed::{Observed, Testbed};
+use headway_units::Rate;
 
 use crate::context::{Context, Error};
 use crate::experiment::{Experiment, Lengths};

@@ -36,7 +36,7 @@ pub(crate) use crowds::packets as packets_of_crowds;
 pub(crate) use groups::packets as packets_of_groups;
 pub(crate) use rivals::packets as packets_of_rivals;
 
-use headway_core::Duration;
+use headway_units::Duration;
 use headway_worlds::{Options, World};
 
 use crate::closed_loop::Place;

@@ -1,6 +1,6 @@
 //! How often trains with hidden packets find the narrow link (wan E24).
 
-use headway_core::estimate::hire::{Location, Rule, Search, Settings, Step, Unlocated};
+use headway_estimate::hire::{Location, Rule, Search, Settings, Step, Unlocated};
 use headway_figures::{Curve, Figure, Panel};
 use headway_sim::sweep::ChainLink;
 use headway_traffic::random::generator;

@@ -1,6 +1,6 @@
 //! One-way delays of packet pairs over the rates between them (wan E23).
 
-use headway_core::estimate::ppdd::{Pairs, Settings, Triplet};
+use headway_estimate::ppdd::{Pairs, Settings, Triplet};
 use headway_figures::{Curve, Figure, Panel};
 
 use super::chain::{PACKET, chain, narrow, pairs};

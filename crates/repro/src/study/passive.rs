@@ -1,7 +1,7 @@
 //! Passive estimates of the available bandwidth of a path, against the truth (wan 4.5).
 
-use headway_core::estimate::sabes::{Estimate, Form, Path, Segment, Settings, Side, Transfer, Windows};
-use headway_core::{Duration, Instant, Rate};
+use headway_estimate::sabes::{Estimate, Form, Path, Segment, Settings, Side, Transfer, Windows};
+use headway_units::{Duration, Instant, Rate};
 
 use crate::context::{Context, Error};
 use crate::experiment::{Experiment, Passive};

@@ -1,10 +1,10 @@
 //! The testbed for the path of an experiment.
 
-use headway_core::{Bytes, Duration, Rate};
 use headway_host::gap::Mechanism;
 use headway_host::nic::Coalescing;
 use headway_sim::testbed::{Testbed, TestbedConfig};
 use headway_traffic::Traffic;
+use headway_units::{Bytes, Duration, Rate};
 
 use crate::experiment::{Cross, GapMechanism, Path};
 

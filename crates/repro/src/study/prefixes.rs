@@ -1,9 +1,10 @@
 //! Capacities of the links before the narrow one, from trains with hidden packets (wan E25).
 
-use headway_core::estimate::hire::{prefix_capacity, train};
-use headway_core::estimate::ppdd::{Pairs, Settings};
-use headway_core::{Rate, StreamRecord};
+use headway_estimate::StreamRecord;
+use headway_estimate::hire::{prefix_capacity, train};
+use headway_estimate::ppdd::{Pairs, Settings};
 use headway_figures::{Curve, Figure, Panel};
+use headway_units::Rate;
 
 use super::chain::{PACKET, chain, narrow, trains};
 use crate::context::{Context, Error};

@@ -3,10 +3,10 @@
 
 use std::fmt::Write as _;
 
-use headway_core::{Duration, Rate};
 use headway_figures::{Curve, Figure, Panel};
 use headway_record::{Histogram, Results};
 use headway_traffic::random;
+use headway_units::{Duration, Rate};
 use serde::{Deserialize, Serialize};
 
 use super::sharing;

@@ -1,7 +1,7 @@
 //! The gaps that a sender creates, without a path.
 
-use headway_core::{Bytes, Duration, Instant, Rate};
 use headway_host::gap::GapSender;
+use headway_units::{Bytes, Duration, Instant, Rate};
 
 use crate::experiment::GapMechanism;
 

@@ -1,9 +1,10 @@
 //! The gaps of one stream at each stage of the estimator (rapid B6, bass P5).
 
-use headway_core::denoise::{Denoise, centred_mean};
-use headway_core::estimate::Excursion;
-use headway_core::{Duration, Gaps, Rate};
+use headway_estimate::Excursion;
+use headway_estimate::Gaps;
+use headway_estimate::denoise::{Denoise, centred_mean};
 use headway_sim::testbed::Observed;
+use headway_units::{Duration, Rate};
 
 use super::path::gbps;
 use crate::context::{Context, Error};

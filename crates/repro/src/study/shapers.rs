@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 
-use headway_core::units::WIRE_OVERHEAD;
-use headway_core::{Bytes, Duration, Instant, Rate};
 use headway_figures::{Curve, Figure, Panel};
 use headway_record::Results;
+use headway_units::WIRE_OVERHEAD;
+use headway_units::{Bytes, Duration, Instant, Rate};
 use serde::{Deserialize, Serialize};
 
 use crate::closed_loop::Place;

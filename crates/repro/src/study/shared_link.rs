@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use headway_core::Duration;
-use headway_core::control::Kind;
+use headway_control::Kind;
+use headway_units::Duration;
 
 use crate::closed_loop::Place;
 use crate::context::{Context, Error};

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use headway_core::{Bytes, Duration, Instant};
 use headway_figures::{Curve, Figure, Panel};
 use headway_record::Results;
 use headway_scenario::FlowController;
+use headway_units::{Bytes, Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use crate::closed_loop::{Cross, Flow, Place, Setup};

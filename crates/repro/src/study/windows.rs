@@ -1,8 +1,9 @@
 //! The mean of the first receive gaps after an interrupt, over their number (rapid B4).
 
-use headway_core::denoise::SpikeThresholds;
-use headway_core::{Duration, Gaps, Schedule};
+use headway_estimate::denoise::SpikeThresholds;
+use headway_estimate::{Gaps, Schedule};
 use headway_sim::testbed::Observed;
+use headway_units::Duration;
 
 use super::path::gbps;
 use crate::context::{Context, Error};

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use headway_core::queue::{Level, QueueSpec};
-use headway_core::{Bytes, Duration, Instant, Rate};
+use headway_queue::{Level, QueueSpec};
+use headway_units::{Bytes, Duration, Instant, Rate};
 
 use super::*;
 

@@ -1,8 +1,8 @@
 //! An ACK filter: ACKs that wait in a queue make room for newer ones that say more, as in CAKE's `ack-filter` and in cable
 //! modems.
 
-use headway_core::Bytes;
-use headway_core::queue::Queue;
+use headway_queue::Queue;
+use headway_units::Bytes;
 
 use super::Link;
 use crate::packet::{DUPLICATE, ECE, Kind, Packet, REPORT};

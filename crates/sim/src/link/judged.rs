@@ -4,8 +4,8 @@
 //! the next arrival, before the packet leaves the wire, and before the run pauses, always with the time and the queue of
 //! its turn. Packets that join in the nanosecond of a departure count as behind it only if they were there before.
 
-use headway_core::queue::{Backlog, Discipline, Verdict};
-use headway_core::{Bytes, Duration, Instant};
+use headway_queue::{Backlog, Discipline, Verdict};
+use headway_units::{Bytes, Duration, Instant};
 
 use super::Link;
 use crate::packet::{Packet, Reports};
@@ -83,9 +83,9 @@ impl Link {
 mod tests {
     use std::collections::BTreeSet;
 
-    use headway_core::Rate;
-    use headway_core::explicit::{Format, Header, VERSION_RCP, VERSION_XCP};
-    use headway_core::queue::QueueSpec;
+    use headway_queue::QueueSpec;
+    use headway_queue::explicit::{Format, Header, VERSION_RCP, VERSION_XCP};
+    use headway_units::Rate;
     use proptest::prelude::*;
 
     use super::*;

@@ -18,8 +18,8 @@ mod wire;
 
 use std::collections::BTreeMap;
 
-use headway_core::queue::{Backlog, Discipline, Queue, TokenBucket, Verdict};
-use headway_core::{Bytes, Duration, Instant, Rate};
+use headway_queue::{Backlog, Discipline, Queue, TokenBucket, Verdict};
+use headway_units::{Bytes, Duration, Instant, Rate};
 
 use self::staged::Staged;
 use self::statistics::Totals;
@@ -494,7 +494,7 @@ impl Link {
 mod tests {
     use super::*;
     use crate::config::Service;
-    use headway_core::queue::{DropTailConfig, QueueSpec};
+    use headway_queue::{DropTailConfig, QueueSpec};
 
     #[test]
     fn a_limit_in_bytes_counts_the_whole_packet_being_sent() {

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use headway_core::{Bytes, Duration, Rate};
 use headway_link::Service;
+use headway_units::{Bytes, Duration, Rate};
 use proptest::prelude::*;
 
 use self::reference::{Fate, Offered, Reference};

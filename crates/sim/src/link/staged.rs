@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use headway_core::queue::{Label, Queue, Verdict};
-use headway_core::units::WIRE_OVERHEAD;
-use headway_core::{Bytes, Instant};
+use headway_queue::{Label, Queue, Verdict};
+use headway_units::WIRE_OVERHEAD;
+use headway_units::{Bytes, Instant};
 
 use super::wire::Wire;
 use super::{Link, NextEvent};

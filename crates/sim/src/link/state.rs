@@ -1,6 +1,6 @@
 //! What others ask a link: its queue, capacity, latencies, the truth about probes, and memory.
 
-use headway_core::{Bytes, Instant};
+use headway_units::{Bytes, Instant};
 
 use super::{Count, Link};
 use headway_link::Server;

@@ -1,7 +1,7 @@
 //! Counters of a link.
 
-use headway_core::Bytes;
 use headway_record::Histogram;
+use headway_units::Bytes;
 
 use crate::packet::Kind;
 

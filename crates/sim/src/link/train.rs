@@ -103,8 +103,8 @@ impl Link {
 
 #[cfg(test)]
 mod tests {
-    use headway_core::queue::{DropTailConfig, QueueSpec};
-    use headway_core::{Bytes, Duration, Rate};
+    use headway_queue::{DropTailConfig, QueueSpec};
+    use headway_units::{Bytes, Duration, Rate};
     use proptest::prelude::*;
 
     use super::*;

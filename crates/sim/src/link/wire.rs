@@ -1,8 +1,8 @@
 //! What happens on the wire of a link that serves its queue packet by packet, apart from losses.
 
-use headway_core::{Duration, Instant};
 use headway_traffic::channel::{DelayTrace, EcnField, JitterDraws};
 use headway_traffic::random::{self, Pcg64Mcg};
+use headway_units::{Duration, Instant};
 use rand::Rng as _;
 
 use super::statistics::Totals;

@@ -1,7 +1,7 @@
 //! The event loop of a network: dispatch and handlers of events, and forwarding from link to link.
 
-use headway_core::explicit::Header;
-use headway_core::{Bytes, Instant};
+use headway_queue::explicit::Header;
+use headway_units::{Bytes, Instant};
 
 use super::event_queues::EventQueues;
 use super::partitions::Partitions;

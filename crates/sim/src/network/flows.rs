@@ -7,8 +7,8 @@
 
 use std::collections::VecDeque;
 
-use headway_core::{Bytes, Duration, Instant};
 use headway_traffic::random;
+use headway_units::{Bytes, Duration, Instant};
 use rand::Rng;
 
 use super::partitions::Partitions;

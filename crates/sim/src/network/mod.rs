@@ -10,11 +10,11 @@ mod taps;
 
 use std::collections::HashMap;
 
-use headway_core::explicit::Record;
-use headway_core::{Bytes, Instant, Rate};
 use headway_host::gap::{GapSender, Mechanism};
 use headway_host::nic::{Coalescing, Nic};
+use headway_queue::explicit::Record;
 use headway_traffic::random;
+use headway_units::{Bytes, Instant, Rate};
 use rand::Rng;
 
 use self::bundles::{Bundle, first_of};

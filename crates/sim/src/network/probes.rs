@@ -1,6 +1,6 @@
 //! Sending and logging of probe packets, and their effect on other traffic.
 
-use headway_core::{Bytes, Duration, Instant};
+use headway_units::{Bytes, Duration, Instant};
 
 use super::{Network, first_link, number};
 use crate::config::{LinkId, ProberId};

@@ -3,7 +3,7 @@
 //! A tap is a hop of the routes of its flows, and so is a NIC that holds ACKs: a *station*. Packets of other flows
 //! never meet one, so a network without taps does nothing for them.
 
-use headway_core::{Bytes, Instant};
+use headway_units::{Bytes, Instant};
 
 use super::{FIRST_BUNDLE, FIRST_CARD, FIRST_STATION, Network, number};
 use crate::config::{FlowId, TapId, TapPlace, TcpConfig};

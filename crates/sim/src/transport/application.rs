@@ -129,8 +129,8 @@ impl Application {
 
 #[cfg(test)]
 mod tests {
-    use headway_core::Rate;
-    use headway_core::control::Kind;
+    use headway_control::Kind;
+    use headway_units::Rate;
 
     use super::*;
 

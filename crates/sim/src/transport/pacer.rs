@@ -1,6 +1,6 @@
 //! Spreads segments over time, one by one or in bursts.
 
-use headway_core::Rate;
+use headway_units::Rate;
 
 /// Ratio of the pacing rate to cwnd per RTT, in slow start and afterwards (Linux's defaults).
 const SLOW_START_GAIN: f64 = 2.0;

@@ -7,8 +7,8 @@
 
 use std::collections::VecDeque;
 
-use headway_core::control::RateSample;
-use headway_core::{Duration, Instant};
+use headway_control::RateSample;
+use headway_units::{Duration, Instant};
 
 /// State recorded when a segment is sent; times in ns.
 #[derive(Clone, Copy, Debug)]

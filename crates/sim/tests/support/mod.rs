@@ -3,16 +3,16 @@
 // Each test file uses a different part of this module.
 #![allow(dead_code, unreachable_pub)]
 
-use headway_core::control::{FixedWindow, Kind};
-use headway_core::measure::{Config, Method};
-use headway_core::queue::{DropTailConfig, Queue, QueueSpec, StepConfig};
-use headway_core::{Bytes, Duration, Instant, Rate};
+use headway_control::{FixedWindow, Kind};
+use headway_estimate::measure::{Config, Method};
 use headway_host::gap::Mechanism;
 use headway_host::nic::Stamp;
+use headway_queue::{DropTailConfig, Queue, QueueSpec, StepConfig};
 use headway_sim::config::{AckPolicy, Burst, Service};
 use headway_sim::measurement::{Measured, MeasurementConfig, Measurements};
 use headway_sim::{FlowId, LinkConfig, LinkId, Network, SourceConfig, TcpConfig};
 use headway_traffic::Traffic;
+use headway_units::{Bytes, Duration, Instant, Rate};
 
 /// Wire bytes of a segment with 1448 bytes of payload.
 pub const SEGMENT: u64 = 1538;

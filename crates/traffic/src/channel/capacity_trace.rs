@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use headway_core::{Bytes, ConfigError, Duration, Rate};
+use headway_units::{Bytes, ConfigError, Duration, Rate};
 use serde::{Deserialize, Serialize};
 
 /// Wire bytes that one opportunity can carry: a packet of 1500 IP bytes.

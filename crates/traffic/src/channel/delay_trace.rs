@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use headway_core::config_error::check;
-use headway_core::{ConfigError, Duration};
+use headway_units::config_error::check;
+use headway_units::{ConfigError, Duration};
 use serde::{Deserialize, Serialize};
 
 /// Delays and the times from which they apply, counted from when the link came up; the last delay stays.

@@ -1,6 +1,6 @@
 //! Random delays of packets: their distribution, and how much consecutive ones have in common.
 
-use headway_core::Duration;
+use headway_units::Duration;
 use rand::Rng as _;
 use serde::{Deserialize, Serialize};
 

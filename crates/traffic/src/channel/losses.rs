@@ -1,6 +1,6 @@
 //! Losses that come in bursts: the model of Gilbert and Elliott.
 
-use headway_core::{Duration, Instant};
+use headway_units::{Duration, Instant};
 use rand::RngExt as _;
 use rand_pcg::Pcg64Mcg;
 use serde::{Deserialize, Serialize};
@@ -19,7 +19,7 @@ pub struct LossBursts {
     /// Mean time in the bad state.
     pub bad: Duration,
     /// Probability that a packet is lost in the bad state; default 1.
-    #[serde(default = "all", deserialize_with = "headway_core::units::share::deserialize")]
+    #[serde(default = "all", deserialize_with = "headway_units::share::deserialize")]
     pub loss: f64,
 }
 

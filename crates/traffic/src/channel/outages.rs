@@ -1,6 +1,6 @@
 //! Times in which a link transmits nothing.
 
-use headway_core::{Duration, RateSteps};
+use headway_units::{Duration, RateSteps};
 use serde::{Deserialize, Serialize};
 
 use super::OutOfRange;
@@ -92,7 +92,7 @@ impl Outages {
 
 #[cfg(test)]
 mod tests {
-    use headway_core::Rate;
+    use headway_units::Rate;
 
     use super::*;
 

@@ -1,6 +1,6 @@
 //! A capacity that is drawn anew every so often.
 
-use headway_core::{Duration, Rate, RateSteps};
+use headway_units::{Duration, Rate, RateSteps};
 use rand::RngExt as _;
 use serde::Deserialize;
 

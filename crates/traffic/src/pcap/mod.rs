@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use headway_capture::file::{CONVERT, REPAIR};
 use headway_capture::{Next, Packet, ReadError, Reader};
-use headway_core::{Bytes, Duration};
+use headway_units::{Bytes, Duration};
 use serde::{Deserialize, Serialize};
 
 use super::Emission;

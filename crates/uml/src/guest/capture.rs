@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use headway_core::Duration;
+use headway_units::Duration;
 
 use super::{Failure, option, system};
 use crate::plan::PlannedDirection;

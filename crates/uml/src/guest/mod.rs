@@ -20,7 +20,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write as _};
 use std::path::Path;
 
-use headway_core::Duration;
+use headway_units::Duration;
 
 use crate::plan::{Plan, PlannedProgram};
 use crate::report::{End, Line, Snapshot};

@@ -5,7 +5,7 @@ use std::io::{BufRead, Read};
 use std::sync::Mutex;
 use std::time::Instant as Clock;
 
-use headway_core::Duration;
+use headway_units::Duration;
 
 use crate::guest::PROGRESS;
 

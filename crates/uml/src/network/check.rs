@@ -1,8 +1,8 @@
 //! Rejects scenarios that the kernel cannot run.
 
-use headway_core::ConfigError;
-use headway_core::control::Kind;
+use headway_control::Kind;
 use headway_scenario::{EcnMode, Scenario};
+use headway_units::ConfigError;
 
 use super::explicit;
 

@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use headway_core::control::{Kind, LsParameters};
-use headway_core::units::WIRE_OVERHEAD;
+use headway_control::{Kind, LsParameters};
 use headway_scenario::{FlowController, FlowSpec, Scenario};
+use headway_units::WIRE_OVERHEAD;
 
 use super::explicit;
 

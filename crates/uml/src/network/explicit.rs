@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use headway_core::control::{Kind, RcpParameters, XcpParameters};
-use headway_core::explicit::HEADER_BYTES;
-use headway_core::{Bytes, ConfigError, Rate};
+use headway_control::{Kind, RcpParameters, XcpParameters};
+use headway_queue::explicit::HEADER_BYTES;
 use headway_scenario::{FlowSpec, Scenario};
+use headway_units::{Bytes, ConfigError, Rate};
 
 use super::Network;
 

@@ -1,9 +1,9 @@
 //! The calibration matrix: 288 cells with one bottleneck, for worlds in virtual time.
 
 use crate::error::Error;
-use headway_core::units::WIRE_OVERHEAD;
-use headway_core::{Bytes, Duration, Rate};
 use headway_scenario::Change;
+use headway_units::WIRE_OVERHEAD;
+use headway_units::{Bytes, Duration, Rate};
 
 use super::cell::{Cell, flows, parsed};
 

@@ -1,7 +1,7 @@
 //! The metrics by which worlds are compared.
 
-use headway_core::{Duration, Rate};
 use headway_record::{LinkResult, Results, Total};
+use headway_units::{Duration, Rate};
 use serde::Serialize;
 
 use crate::rows::percent;

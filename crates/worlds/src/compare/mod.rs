@@ -16,8 +16,8 @@ mod wide;
 
 use std::path::Path;
 
-use headway_core::Bytes;
 use headway_scenario::{Change, Scenario};
+use headway_units::Bytes;
 use serde_json::{Value, json};
 
 use crate::error::{Context as _, Error, bail};

@@ -1,8 +1,8 @@
 //! HTML reports of comparisons.
 
-use headway_core::Rate;
 use headway_record::Series;
 use headway_scenario::Scenario;
+use headway_units::Rate;
 
 use super::comparison::Comparison;
 use super::verdict::Tally;

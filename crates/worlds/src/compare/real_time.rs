@@ -1,8 +1,8 @@
 //! The matrix for this host's TCP in real time.
 
 use crate::error::Error;
-use headway_core::Rate;
 use headway_scenario::{Change, Scenario};
+use headway_units::Rate;
 
 use super::cell::{Cell, flows};
 

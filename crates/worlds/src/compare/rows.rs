@@ -1,6 +1,6 @@
 //! Comparisons as table rows and sentences, for terminals and reports.
 
-use headway_core::Duration;
+use headway_units::Duration;
 
 use super::comparison::{Comparison, Cost};
 use super::metrics::{

@@ -1,7 +1,7 @@
 //! TCP flows between nodes of a lab that is already up, as long as something else is measured there.
 
-use headway_core::Duration;
 use headway_lab::Lab;
+use headway_units::Duration;
 
 use super::{Endpoint, START_DELAY};
 use crate::endpoint::{Demand, Plan, PlannedFlow, Role, now};

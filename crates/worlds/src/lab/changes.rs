@@ -2,10 +2,10 @@
 
 use std::collections::VecDeque;
 
-use headway_core::{ConfigError, Duration};
 use headway_kernel::Attached;
 use headway_lab::{Direction, Lab, LinkSpec as LabLink, PathSpec, Spec};
 use headway_scenario::{Changed, Scenario, Topology};
+use headway_units::{ConfigError, Duration};
 
 use super::Endpoint;
 use super::controllers::{self, Controllers};

@@ -2,11 +2,11 @@
 //! the run.
 
 use crate::error::{Context as _, Error, bail};
-use headway_core::Rate;
-use headway_core::control::{Kind, LsParameters};
+use headway_control::{Kind, LsParameters};
 use headway_kernel::{Attached, Controller, EndOptions, Loaded, Loader, LsOptions, available};
 use headway_lab::Lab;
 use headway_scenario::{EcnMode, FlowController, FlowSpec, Scenario};
+use headway_units::Rate;
 
 use super::changes::Step;
 

@@ -17,9 +17,9 @@ use std::thread;
 use std::time::{Duration as Span, Instant as Clock};
 
 use crate::error::{Context as _, Error, bail};
-use headway_core::{Duration, Instant};
 use headway_lab::{Lab, Lateness, Life};
 use headway_scenario::{EcnMode, FlowSpec, Scenario};
+use headway_units::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde::Serialize;

@@ -11,11 +11,11 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration as Span, Instant as Clock};
 
 use crate::error::{Context as _, Error, bail};
-use headway_core::Duration;
 use headway_lab::Lab;
 use headway_record::ProgramResult;
 use headway_scenario::{ProgramSpec, Scenario};
 use headway_uml::run_dir::{self, RunDir};
+use headway_units::Duration;
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::signal::{Signal, killpg};

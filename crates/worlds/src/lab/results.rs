@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use headway_core::{Bytes, Duration, Instant, Rate};
 use headway_lab::{Interval as Logged, Lateness, Truths};
 use headway_record::{
     ControlInterval, Counted, FlowResult, Group, Interval, LinkResult, Results, Series, Summary, TcpInterval,
     Total,
 };
 use headway_scenario::Scenario;
+use headway_units::{Bytes, Duration, Instant, Rate};
 
 use super::translate::{Lane, Translated};
 use crate::endpoint::{Counters, Sample};

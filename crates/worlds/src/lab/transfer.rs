@@ -2,8 +2,8 @@
 
 use std::thread;
 
-use headway_core::Duration;
 use headway_lab::Lab;
+use headway_units::Duration;
 
 use super::{Endpoint, START_DELAY};
 use crate::endpoint::{Demand, Plan, PlannedFlow, Role, now};

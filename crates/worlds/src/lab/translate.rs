@@ -2,10 +2,10 @@
 //! its nodes and links.
 
 use crate::error::{Context as _, Error, bail};
-use headway_core::{Bytes, Duration};
 use headway_lab::of_scenario::check_written;
 use headway_lab::{Cross, Direction, Lab, PathSpec, Spec};
 use headway_scenario::{EcnMode, FlowSpec, HostSpec, Scenario, Topology};
+use headway_units::{Bytes, Duration};
 
 use super::changes;
 use super::controllers;

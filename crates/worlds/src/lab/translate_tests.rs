@@ -1,8 +1,8 @@
 use std::path::Path;
 
-use headway_core::{Instant, Rate};
 use headway_lab::Coalescing;
 use headway_traffic::channel::EcnField;
+use headway_units::{Instant, Rate};
 
 use super::*;
 

@@ -1,6 +1,5 @@
 //! Converts a guest's report to results in the shape of the simulator's.
 
-use headway_core::{Bytes, Duration, Instant, Rate};
 use headway_record::{
     ControlInterval, Counted, FlowResult, Group, Histogram, Interval, LinkResult, ProgramResult, Results,
     Series, SourceResult, Summary, TcpInterval, Total,
@@ -9,6 +8,7 @@ use headway_scenario::{FlowSpec, Scenario, Topology};
 use headway_traffic::percentiles::Percentiles;
 use headway_uml::machine::Report;
 use headway_uml::report::{Control, DirectionCounters, FlowCounters, Snapshot};
+use headway_units::{Bytes, Duration, Instant, Rate};
 
 use crate::pacing::pacing;
 

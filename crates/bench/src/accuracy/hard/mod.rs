@@ -8,7 +8,7 @@ use std::time::Duration as Span;
 
 use clap::Args;
 use comfy_table::Table;
-use headway_core::measure::Method;
+use headway_estimate::measure::Method;
 use serde::Serialize;
 
 use self::path::{BETWEEN, Class, PATHS, Path};

@@ -1,8 +1,8 @@
 //! The hard paths: loaded links in a row, TCP as cross traffic, managed queues and a policer.
 
-use headway_core::queue::{CodelConfig, PieConfig, Policer, QueueSpec, RedConfig};
-use headway_core::{Bytes, Duration, Rate};
 use headway_lab::{Cross, Direction, Edge, LinkSpec, Spec};
+use headway_queue::{CodelConfig, PieConfig, Policer, QueueSpec, RedConfig};
+use headway_units::{Bytes, Duration, Rate};
 use headway_worlds::{Demand, TcpFlows};
 
 use headway_program::testbed::Model;

@@ -22,12 +22,12 @@ use std::thread;
 use anyhow::Context as _;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use headway_core::measure::Method;
-use headway_core::{Bytes, Instant};
+use headway_estimate::measure::Method;
 use headway_program::runs::interruption;
 use headway_record::MeasureResult;
 use headway_scenario::{Change, Scenario};
 use headway_sim::Run;
+use headway_units::{Bytes, Instant};
 
 use headway_program::exit::{Code, Failed};
 use headway_program::print_line;
@@ -155,7 +155,7 @@ fn one(
 ) -> anyhow::Result<Option<Vec<Scored>>> {
     let mut scenario = task.subject.repeated();
     if let Some(method) = task.method {
-        scenario.measure.iter_mut().for_each(|measure| measure.method = method);
+        scenario.measure.iter_mut().for_each(|measure| measure.method = Some(method.to_string()));
     }
     let mut run = Run::new(&scenario, scenario.seed, memory)?;
     while run.measured() < answers && run.step()? {

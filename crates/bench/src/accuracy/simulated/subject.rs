@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail, ensure};
-use headway_core::queue::QueueSpec;
-use headway_core::{Bytes, Duration};
+use headway_queue::QueueSpec;
 use headway_scenario::{Change, LinkSpec, Scenario};
+use headway_units::{Bytes, Duration};
 
 use super::SimulatedArgs;
 use super::class::{CLASSES, Class};
@@ -43,7 +43,7 @@ pub(super) fn subjects(args: &SimulatedArgs) -> anyhow::Result<Vec<Subject>> {
         }
     }
     // Answers of the same method must be adjacent.
-    subjects.sort_by_key(|subject| subject.scenario.measure[0].method.name());
+    subjects.sort_by_key(|subject| subject.scenario.measure[0].method.clone());
     Ok(subjects)
 }
 
@@ -138,7 +138,7 @@ impl Subject {
     /// Returns the size of the smallest buffer on the path, in full-size packets.
     pub(super) fn least_buffer(&self) -> u64 {
         let scenario = &self.scenario;
-        let packet = Bytes::new(u64::from(scenario.mtu)) + headway_core::units::WIRE_OVERHEAD;
+        let packet = Bytes::new(u64::from(scenario.mtu)) + headway_units::WIRE_OVERHEAD;
         let room = |link: &LinkSpec| {
             Some(link.buffer_at(link.highest_rate()?).bytes(scenario.mtu).get() / packet.get())
         };

@@ -1,8 +1,8 @@
 //! Crowds of flows on the command line: `--arrivals laplace:peak=20s,b=1s --flows 5000`.
 
 use clap::Args;
-use headway_core::Duration;
-use headway_core::calculate::explicit::{Arrivals, Crowd, MAX_SHAPE};
+use headway_formulas::explicit::{Arrivals, Crowd, MAX_SHAPE};
+use headway_units::Duration;
 
 use super::super::time;
 use super::number;

@@ -1,8 +1,8 @@
 //! `headway-bench calc explicit capacity`: XCP with a wrong capacity.
 
 use clap::Args;
-use headway_core::calculate::explicit::CapacityError;
-use headway_core::{Bytes, Duration, Rate};
+use headway_formulas::explicit::CapacityError;
+use headway_units::{Bytes, Duration, Rate};
 use serde::Serialize;
 
 use super::super::{print_json, rate, time};

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use clap::Args;
-use headway_core::Duration;
-use headway_core::calculate::explicit::{Crowd, Surge};
+use headway_formulas::explicit::{Crowd, Surge};
+use headway_units::Duration;
 use serde::Serialize;
 
 use super::super::{digits, exact, line, print_json, time};

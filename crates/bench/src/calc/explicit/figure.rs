@@ -1,7 +1,7 @@
 //! The figure of the fluid: queue, rate and growth over time.
 
-use headway_core::calculate::explicit::{Flows, Fluid, Point, Surge, Trajectory};
 use headway_figures::{Curve, Figure, Panel};
+use headway_formulas::explicit::{Flows, Fluid, Point, Surge, Trajectory};
 
 use super::Link;
 

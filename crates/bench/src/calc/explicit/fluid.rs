@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use anyhow::bail;
 use clap::Args;
-use headway_core::calculate::explicit::{Flows, Fluid, STEPS, Surge, Trajectory};
-use headway_core::{Bytes, Duration};
+use headway_formulas::explicit::{Flows, Fluid, STEPS, Surge, Trajectory};
+use headway_units::{Bytes, Duration};
 use serde::Serialize;
 
 use super::super::{digits, line, print_json, time};

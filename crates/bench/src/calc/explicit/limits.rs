@@ -1,7 +1,7 @@
 //! `headway-bench calc explicit limits`: how fast the number of flows may grow.
 
 use clap::Args;
-use headway_core::calculate::explicit::Surge;
+use headway_formulas::explicit::Surge;
 use serde::Serialize;
 
 use super::super::{digits, print_json};

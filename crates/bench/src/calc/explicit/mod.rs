@@ -10,8 +10,8 @@ mod queue;
 mod recovery;
 
 use clap::{Args, Subcommand};
-use headway_core::calculate::explicit::queue_bytes;
-use headway_core::{Bytes, Duration, Rate};
+use headway_formulas::explicit::queue_bytes;
+use headway_units::{Bytes, Duration, Rate};
 
 use super::{rate, time};
 

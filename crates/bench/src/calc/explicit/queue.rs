@@ -1,7 +1,7 @@
 //! `headway-bench calc explicit queue`: the queue that growth of the number of flows needs.
 
 use clap::Args;
-use headway_core::calculate::explicit::Surge;
+use headway_formulas::explicit::Surge;
 use serde::Serialize;
 
 use super::super::print_json;

@@ -1,8 +1,8 @@
 //! `headway-bench calc explicit recovery`: how far growth must fall before a long queue becomes shorter.
 
 use clap::Args;
-use headway_core::Bytes;
-use headway_core::calculate::explicit::Surge;
+use headway_formulas::explicit::Surge;
+use headway_units::Bytes;
 use serde::Serialize;
 
 use super::super::{digits, line, print_json};

@@ -4,7 +4,7 @@
 //! the memory that is left, and unread segments take little of it, because they are merged: so a host holds nearly twice
 //! its receive buffer. Nothing is offered below a sixteenth of the window, so a closed window opens by many segments.
 
-use headway_core::Rate;
+use headway_units::Rate;
 
 use crate::transport::ticks::TICK;
 

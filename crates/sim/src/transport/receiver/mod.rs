@@ -6,8 +6,8 @@ mod reader;
 #[cfg(test)]
 mod tests;
 
-use headway_core::explicit::{Echo, Format, HEADER_BYTES, Header};
 use headway_host::nic::AckStamp;
+use headway_queue::explicit::{Echo, Format, HEADER_BYTES, Header};
 
 use self::compression::{COMPRESSION_SLACK, Compression};
 use self::host_reader::HostReader;

@@ -1,6 +1,6 @@
 //! The application that reads.
 
-use headway_core::Rate;
+use headway_units::Rate;
 
 /// An application that reads at a limited rate.
 #[derive(Clone, Debug)]

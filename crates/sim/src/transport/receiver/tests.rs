@@ -1,4 +1,4 @@
-use headway_core::control::Kind as Controller;
+use headway_control::Kind as Controller;
 
 use crate::config::Burst;
 
@@ -87,7 +87,7 @@ fn segments_with_congestion_headers_are_acknowledged_at_once_at_the_start_too() 
 fn a_small_window_is_acknowledged_at_once_for_half_of_it() {
     // Linux's tcp_incr_quickack: the window by two segments, 16 at most, and 2 if that is 0. A textbook's window stays.
     for (segments, at_once) in [(1, 2), (2, 1), (3, 1), (8, 4), (31, 15), (32, 16), (1_000, 16)] {
-        let receive_buffer = headway_core::Bytes::new(segments * 1448);
+        let receive_buffer = headway_units::Bytes::new(segments * 1448);
         let config = TcpConfig::new(Controller::Reno, Vec::new(), Vec::new());
         let config = TcpConfig { receive_buffer, burst: Burst::Single, ..config };
         let mut receiver = Receiver::new(&config, 0, 0, 10_000_000);
@@ -126,7 +126,7 @@ fn after_a_silence_every_segment_is_acknowledged() {
 fn a_window_grows_by_what_headers_take_less_than_was_thought() {
     let windows = |bytes| {
         let config = TcpConfig::new(Controller::Reno, Vec::new(), Vec::new());
-        let config = TcpConfig { receive_buffer: headway_core::Bytes::new(bytes), ..config };
+        let config = TcpConfig { receive_buffer: headway_units::Bytes::new(bytes), ..config };
         let ReceiveWindow { initial, max, .. } = ReceiveWindow::new(&config);
         (initial, max)
     };

@@ -20,10 +20,10 @@ mod tlp;
 mod transmit;
 mod undo;
 
-use headway_core::control::{
+use headway_control::{
     Ack, AnyController, Arrival, Congestion, Controller, Delivery, Feedback, RecoveryState, Start,
 };
-use headway_core::{Duration, Instant, Rate};
+use headway_units::{Duration, Instant, Rate};
 
 use self::burst::{Bursts, CwndUsage};
 use self::departures::Departures;

@@ -1,7 +1,7 @@
 //! Departures of a flow whose controller schedules each of them.
 
-use headway_core::control::Departure;
-use headway_core::explicit::Header;
+use headway_control::Departure;
+use headway_queue::explicit::Header;
 
 use super::*;
 

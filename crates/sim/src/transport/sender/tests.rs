@@ -1,5 +1,5 @@
-use headway_core::Bytes;
-use headway_core::control::{FixedWindow, Kind as Controlled};
+use headway_control::{FixedWindow, Kind as Controlled};
+use headway_units::Bytes;
 use proptest::prelude::*;
 
 use super::*;
@@ -209,7 +209,7 @@ fn a_timeout_during_a_reduction_after_a_mark_does_not_reduce_again() {
 
 #[test]
 fn after_the_wait_for_overtaken_segments_a_window_that_the_controller_owns_is_cut_at_once() {
-    let parameters = headway_core::control::LsParameters::default();
+    let parameters = headway_control::LsParameters::default();
     let config = TcpConfig::new(Controlled::LsReno(parameters), Vec::new(), Vec::new());
     let mut sender = Sender::new(&config, (0, 0), 1, 1_000_000, 0);
     while sender.poll(0).is_some() {}
@@ -311,7 +311,7 @@ fn a_probe_of_the_tail_leaves_two_round_trips_and_two_ticks_after_the_last_segme
 
 #[test]
 fn a_connection_that_has_to_ask_twice_has_no_ecn() {
-    let start = headway_core::Instant::from_ns(1_000_000_000);
+    let start = headway_units::Instant::from_ns(1_000_000_000);
     let config = TcpConfig {
         ecn: Ecn::Dctcp,
         burst: Burst::Host,

@@ -6,9 +6,9 @@ mod tests;
 
 use std::path::Path;
 
-use headway_core::Bytes;
 use headway_record::{LinkResult, Results, Total};
 use headway_scenario::{Change, Scenario};
+use headway_units::Bytes;
 use serde::Serialize;
 
 use super::comparison::bottleneck;

@@ -1,8 +1,8 @@
 //! The report of a comparison of controllers.
 
-use headway_core::{Bytes, Duration, Instant, Rate};
 use headway_figures::{CannotDraw, Curve, Figure, Panel, Points, page};
 use headway_record::{Interval, Results};
+use headway_units::{Bytes, Duration, Instant, Rate};
 
 use super::{ControllerComparison, Entry};
 use crate::page::curve;

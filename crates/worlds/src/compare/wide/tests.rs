@@ -70,7 +70,7 @@ fn a_cell_with_several_flows_is_run_with_several_staggers() {
 fn a_cell_is_at_most_a_few_seconds_of_work_of_a_real_stack() {
     for cell in cells(SEED, false, &[]).unwrap() {
         let packets = |scenario: &Scenario| -> f64 {
-            let bits = |rate: headway_core::Rate| rate.bps_f64() * scenario.duration.secs_f64();
+            let bits = |rate: headway_units::Rate| rate.bps_f64() * scenario.duration.secs_f64();
             scenario.link.iter().filter_map(|link| link.rate).map(bits).sum::<f64>() / (1538.0 * 8.0)
         };
         let all: f64 = scenarios(&cell).iter().map(packets).sum();

@@ -1,9 +1,0 @@
-//! The estimator that ignores its input: a baseline for the value of the others (rapid 2.16).
-
-use super::{Bound, StreamEstimate};
-use crate::units::Rate;
-
-/// Returns the average rate at which the stream was sent.
-pub fn estimate(average: Rate) -> StreamEstimate {
-    StreamEstimate { rate: average, bound: Bound::Within }
-}

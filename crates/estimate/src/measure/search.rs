@@ -1,0 +1,131 @@
+//! Methods with single-rate streams: a binary search over the verdicts above, not above and ambiguous.
+
+use crate::stream::{Refusal, Schedule, StreamRecord};
+use crate::{Decision, RateSearch, Scratch, Settings, SingleRate};
+use headway_units::{Bytes, Rate};
+
+use super::answer::Interval;
+use super::probe;
+
+/// The search starts with a bracket of this factor below and above the start-up result.
+const BRACKET: f64 = 3.0;
+/// Upper limit of the bracket as a multiple of the capacity.
+const CAPACITY_MULTIPLE: f64 = 1.1;
+/// The search ends when the bracket is narrower than this share of the start-up result.
+const RESOLUTION: f64 = 0.05;
+/// Lower limit of the bracket.
+const LOWEST: Rate = Rate::from_bps(500_000);
+/// Streams at each rate, of which the majority decides.
+const FLEET: usize = 3;
+
+/// Returns the number of gaps in a stream of each method: 100 packets as in Pathload, a multiple of eight for the
+/// wavelet, and 320 for PRC-MT unless BASS removes the truncated events (rapid 2.17, 2.18).
+const fn stream_gaps(method: SingleRate) -> usize {
+    match method {
+        SingleRate::Pathload | SingleRate::ImrAvg | SingleRate::BassImrAvg => 100,
+        SingleRate::ImrWavelet => 128,
+        // After the removal of cut-off events, 64 must remain.
+        SingleRate::BassImrWavelet => 192,
+        SingleRate::PrcMt => 320,
+        SingleRate::BassPrcMt => 64,
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Search {
+    method: SingleRate,
+    settings: Settings,
+    packet: Bytes,
+    search: RateSearch,
+    highest: Rate,
+    seen_below: bool,
+    seen_above: bool,
+    rate: Option<Rate>,
+    fleet: Vec<Decision>,
+    scratch: Scratch,
+}
+
+impl Search {
+    pub(super) fn new(method: SingleRate, packet: Bytes, start: Rate, capacity: Rate) -> Search {
+        let highest = capacity.scale(CAPACITY_MULTIPLE);
+        let (low, high) = (start.scale(1.0 / BRACKET), start.scale(BRACKET).min(highest));
+        let search = RateSearch::new(low, high, start.scale(RESOLUTION));
+        let rate = search.next_rate();
+        Search {
+            method,
+            settings: probe::settings(packet, capacity),
+            packet,
+            search,
+            highest,
+            seen_below: false,
+            seen_above: false,
+            rate,
+            fleet: Vec::new(),
+            scratch: Scratch::default(),
+        }
+    }
+
+    pub(super) fn schedule(&self) -> Schedule {
+        let rate = self.rate.unwrap_or(Rate::ZERO);
+        Schedule::single_rate(rate, stream_gaps(self.method), self.packet)
+    }
+
+    pub(super) fn observe(&mut self, record: &StreamRecord) -> Result<(), Refusal> {
+        let decision = self.method.decide(record, &self.settings, &mut self.scratch)?;
+        self.decided(decision);
+        Ok(())
+    }
+
+    /// Counts a stream that lost packets as above: it overflowed the queue.
+    pub(super) fn refused(&mut self, refusal: Refusal) {
+        if refusal == Refusal::Lost {
+            self.decided(Decision::Above);
+        }
+    }
+
+    fn decided(&mut self, decision: Decision) {
+        self.fleet.push(decision);
+        let votes = |wanted| self.fleet.iter().filter(|decision| **decision == wanted).count();
+        let majority = FLEET / 2 + 1;
+        let verdict = if votes(Decision::Above) >= majority {
+            Decision::Above
+        } else if votes(Decision::NotAbove) >= majority {
+            Decision::NotAbove
+        } else if self.fleet.len() >= FLEET {
+            Decision::Ambiguous
+        } else {
+            return;
+        };
+        self.fleet.clear();
+        self.seen_above |= verdict == Decision::Above;
+        self.seen_below |= verdict == Decision::NotAbove;
+        self.search.observe(verdict);
+        self.rate = self.search.next_rate();
+        if self.rate.is_none() {
+            self.widen();
+        }
+    }
+
+    /// Moves a bracket that proved not to contain the answer.
+    fn widen(&mut self) {
+        let (low, high) = self.search.range();
+        let moved = match (self.seen_below, self.seen_above) {
+            (true, false) if high < self.highest => (high, high.scale(BRACKET).min(self.highest)),
+            (false, true) if low > LOWEST => (low.scale(1.0 / BRACKET), low),
+            _ => return,
+        };
+        self.search = RateSearch::new(moved.0, moved.1, moved.0.scale(RESOLUTION));
+        self.rate = self.search.next_rate();
+    }
+
+    pub(super) fn is_done(&self) -> bool {
+        self.rate.is_none()
+    }
+
+    /// Returns the middle of the bracket, with the bracket as the interval; `None` before the first verdict.
+    pub(super) fn interval(&self) -> Option<Interval> {
+        let begun = self.seen_above || self.seen_below || self.search.grey_region().is_some();
+        let (low, high) = self.search.range();
+        begun.then(|| Interval { rate: self.search.middle(), low, high: Some(high) })
+    }
+}

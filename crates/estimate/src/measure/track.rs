@@ -1,0 +1,150 @@
+//! Methods with multi-rate streams: each stream gives an estimate, around which the next ones are sent.
+
+use crate::stream::{Refusal, Schedule, Shape, StreamRecord};
+use crate::vhf::VerticalHorizontal;
+use crate::{MultiRate, Scratch, Settings};
+use headway_units::{Bytes, Rate};
+
+use super::answer::Interval;
+use super::probe;
+
+/// Rates, packets per rate and step of Rapid's p-streams (rapid 1.6).
+const SHAPE: Shape = Shape { rates: 4, packets_per_rate: 16, step: 1.15 };
+/// Gaps of a chirp and their spread factor: 48 gaps that shrink by 5 % each span a factor of ten.
+const CHIRP_GAPS: usize = 48;
+const CHIRP_SPREAD: f64 = 1.05;
+/// The lowest rate of a chirp as a share of the current estimate, which puts the estimate in the middle of the rates.
+const CHIRP_BOTTOM: f64 = 0.32;
+/// The reach of a reflected chirp as a share of the current estimate, its gaps on either side and the factor between
+/// its steps: as wide as a chirp, with the last steps around the estimate 2 % wide.
+const REFLECTED_REACH: f64 = 0.68;
+const REFLECTED_HALF: usize = CHIRP_GAPS / 2;
+const REFLECTED_SPREAD: f64 = 1.166;
+/// Once settled, the average rate follows the estimates once per this many p-streams (rapid 2.12: gamma),
+/// sent as one stream.
+const GAMMA: usize = 3;
+/// An additional p-stream precedes them and does not count: a stream that starts with an empty queue spends part of
+/// its packets filling it, and its estimate is up to 9 % low.
+const LEAD: usize = 1;
+/// Maximum number of streams before the rate has settled. Until then, it jumps to every estimate. Behind a coalescing
+/// receiver each estimate raises it by only 3 to 7 %, regardless of the available bandwidth (rapid B.2), so doubling
+/// it takes this many streams.
+const MAX_SETTLING: u32 = 20;
+/// The rate has settled when an estimate exceeds it by no more than this.
+const ARRIVED: f64 = 1.02;
+/// Number of streams used at which the method stops.
+const ENOUGH_STREAMS: usize = 24;
+/// 95 % quantile of the normal distribution, for a two-sided 90 % interval.
+const Z90: f64 = 1.645;
+
+#[derive(Clone, Debug)]
+pub(super) struct Track {
+    method: MultiRate,
+    settings: Settings,
+    packet: Bytes,
+    capacity: Rate,
+    average: Rate,
+    settling: u32,
+    estimates: Vec<Rate>,
+    /// Smooths the estimates from reflected chirps.
+    filter: VerticalHorizontal,
+    filtered: Option<Rate>,
+    scratch: Scratch,
+}
+
+impl Track {
+    pub(super) fn new(method: MultiRate, packet: Bytes, start: Rate, capacity: Rate) -> Track {
+        Track {
+            method,
+            settings: probe::settings(packet, capacity),
+            packet,
+            capacity,
+            average: start.min(capacity),
+            settling: MAX_SETTLING,
+            estimates: Vec::new(),
+            filter: VerticalHorizontal::default(),
+            filtered: None,
+            scratch: Scratch::default(),
+        }
+    }
+
+    pub(super) fn schedule(&self) -> Schedule {
+        match self.method {
+            MultiRate::PathChirp => {
+                let bottom = self.average.scale(CHIRP_BOTTOM);
+                return Schedule::chirp(bottom, CHIRP_SPREAD, CHIRP_GAPS, self.packet);
+            }
+            MultiRate::ReflectedChirp => {
+                let reach = self.average.scale(REFLECTED_REACH);
+                return Schedule::reflected_chirp(
+                    self.average,
+                    reach,
+                    REFLECTED_SPREAD,
+                    REFLECTED_HALF,
+                    self.packet,
+                );
+            }
+            _ => {}
+        }
+        let p_stream = Schedule::p_stream(SHAPE, self.average, self.packet);
+        if self.settling > 0 { p_stream } else { p_stream.repeated(LEAD + GAMMA) }
+    }
+
+    pub(super) fn observe(&mut self, record: &StreamRecord) -> Result<(), Refusal> {
+        if self.settling > 0 {
+            let estimate = self.estimate(record)?;
+            self.settling = if estimate > self.average.scale(ARRIVED) { self.settling - 1 } else { 0 };
+            self.average = estimate.min(self.capacity);
+            return Ok(());
+        }
+        let before = self.estimates.len();
+        let mut refusal = None;
+        if let MultiRate::PathChirp | MultiRate::ReflectedChirp = self.method {
+            let estimate = self.estimate(record)?;
+            self.estimates.push(estimate);
+            if self.method == MultiRate::ReflectedChirp {
+                self.filtered = Some(self.filter.add(estimate));
+            }
+        } else {
+            for p_stream in record.split(SHAPE.gaps()).skip(LEAD) {
+                match self.estimate(&p_stream) {
+                    Ok(estimate) => self.estimates.push(estimate),
+                    Err(reason) => refusal = Some(reason),
+                }
+            }
+        }
+        match (&self.estimates[before..], refusal) {
+            ([], Some(refusal)) => return Err(refusal),
+            ([], None) => return Err(Refusal::TooShort),
+            (new, _) => self.average = self.filtered.unwrap_or_else(|| mean(new)).min(self.capacity),
+        }
+        Ok(())
+    }
+
+    fn estimate(&mut self, p_stream: &StreamRecord) -> Result<Rate, Refusal> {
+        Ok(self.method.estimate(p_stream, &self.settings, &mut self.scratch)?.rate)
+    }
+
+    pub(super) fn is_done(&self) -> bool {
+        self.estimates.len() >= ENOUGH_STREAMS
+    }
+
+    /// Returns the mean over the settled streams, or the smoothed estimate of reflected chirps, with a 90 % interval;
+    /// assumes that streams are independent.
+    pub(super) fn interval(&self) -> Option<Interval> {
+        let settled = &self.estimates;
+        if settled.len() < 2 {
+            return None;
+        }
+        let mean = mean(settled);
+        let squares: f64 = settled.iter().map(|e| (e.bps_f64() - mean.bps_f64()).powi(2)).sum();
+        let rate = self.filtered.unwrap_or(mean);
+        let count = settled.len() as f64;
+        let half = Rate::from_bps_f64(Z90 * (squares / (count - 1.0) / count).sqrt());
+        Some(Interval { rate, low: rate.saturating_sub(half), high: Some(rate + half) })
+    }
+}
+
+fn mean(rates: &[Rate]) -> Rate {
+    Rate::from_bps_f64(rates.iter().map(|rate| rate.bps_f64()).sum::<f64>() / rates.len() as f64)
+}

@@ -1,0 +1,295 @@
+//! The available estimators as two enums, so that a caller can select one by name.
+
+use super::{Decision, Excursion, PathChirp, StreamEstimate, Trend, imr, null, pathload, prc_mt};
+use crate::denoise::{Denoise, Wavelet};
+use crate::stream::{Gaps, Refusal, StreamRecord};
+use headway_units::{Bytes, Duration, Rate};
+
+/// Settings of all estimators; the default is for 10 Gb/s and packets of 9038 B.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Settings {
+    /// Denoising by BASS.
+    pub denoise: Denoise,
+    /// The excursion search of Rapid.
+    pub excursion: Excursion,
+    /// Segmentation of chirps.
+    pub path_chirp: PathChirp,
+    /// Pathload's trend tests.
+    pub trend: Trend,
+    /// PRC-MT: the fraction by which the received rate must fall below the sent rate to count as congestion.
+    pub tolerance: f64,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings::scaled(1.0)
+    }
+}
+
+/// The packet time for which the published thresholds were chosen: 9038 B at 10 Gb/s, in nanoseconds.
+const USUAL_PACKET_NS: f64 = 7_230.0;
+
+impl Settings {
+    /// Returns the default with all time thresholds multiplied by `kappa` (rapid 2.10).
+    pub fn scaled(kappa: f64) -> Settings {
+        Settings {
+            denoise: Denoise::scaled(kappa),
+            excursion: Excursion::scaled(kappa),
+            path_chirp: PathChirp::default(),
+            trend: Trend::default(),
+            tolerance: prc_mt::TOLERANCE,
+        }
+    }
+
+    /// Returns the default scaled to the time of a `packet` on a link of `capacity`.
+    ///
+    /// The thresholds are never scaled down (rapid 2.10): faster links do not have more frequent interrupts
+    /// for BASS to undo.
+    pub fn for_link(packet: Bytes, capacity: Rate) -> Settings {
+        Settings::scaled((capacity.time_for(packet).ns() as f64 / USUAL_PACKET_NS).max(1.0))
+    }
+}
+
+/// Scratch memory of the estimators, kept between streams so that steady-state work does not allocate.
+#[derive(Clone, Debug, Default)]
+pub struct Scratch {
+    gaps: Gaps,
+    means: Vec<Duration>,
+    delays: Vec<f64>,
+    wavelet: Wavelet,
+}
+
+/// Estimators that derive the available bandwidth from one multi-rate stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum MultiRate {
+    /// The average rate of the stream, regardless of what was observed.
+    Null,
+    /// Excursion search on the raw gaps.
+    Excursion,
+    /// Excursion search on gaps denoised by multi-pass BASS.
+    Bass,
+    /// pathChirp's segmentation of delays.
+    PathChirp,
+    /// The same on chirps that are reflected at their centre, smoothed as in ASSOLO.
+    ReflectedChirp,
+    /// PRC-MT for each rate: the last rate before the first one judged above.
+    PrcMtDp1,
+    /// PRC-MT for each rate: the last rate judged not above.
+    PrcMtDp2,
+}
+
+impl MultiRate {
+    /// All multi-rate estimators.
+    pub const ALL: [MultiRate; 7] = [
+        MultiRate::Null,
+        MultiRate::Excursion,
+        MultiRate::Bass,
+        MultiRate::PathChirp,
+        MultiRate::ReflectedChirp,
+        MultiRate::PrcMtDp1,
+        MultiRate::PrcMtDp2,
+    ];
+
+    /// Returns the name for command lines and reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            MultiRate::Null => "null",
+            MultiRate::Excursion => "excursion",
+            MultiRate::Bass => "bass",
+            MultiRate::PathChirp => "pathchirp",
+            MultiRate::ReflectedChirp => "reflected-chirp",
+            MultiRate::PrcMtDp1 => "prc-mt-dp1",
+            MultiRate::PrcMtDp2 => "prc-mt-dp2",
+        }
+    }
+
+    /// Estimates the available bandwidth from one stream.
+    ///
+    /// # Errors
+    /// Returns a [`Refusal`] when packets are missing or out of order, or when too few samples remain; the null
+    /// estimator never refuses.
+    pub fn estimate(
+        self,
+        stream: &StreamRecord,
+        settings: &Settings,
+        scratch: &mut Scratch,
+    ) -> Result<StreamEstimate, Refusal> {
+        if self == MultiRate::Null {
+            return Ok(null::estimate(stream.average));
+        }
+        let Scratch { gaps, means, delays, .. } = scratch;
+        stream.gaps(gaps)?;
+        let pick = |by| prc_mt::pick(by, stream.packet, &stream.intended, gaps, settings.tolerance);
+        match self {
+            MultiRate::Null | MultiRate::Excursion => settings.excursion.estimate(stream.packet, gaps),
+            MultiRate::Bass => {
+                settings.denoise.apply(gaps, means)?;
+                settings.excursion.estimate(stream.packet, gaps)
+            }
+            MultiRate::PathChirp | MultiRate::ReflectedChirp => {
+                imr::delays_from_gaps(gaps, delays);
+                settings.path_chirp.estimate(stream.packet, gaps, delays)
+            }
+            MultiRate::PrcMtDp1 => pick(prc_mt::Pick::BeforeFirstAbove),
+            MultiRate::PrcMtDp2 => pick(prc_mt::Pick::LastNotAbove),
+        }
+    }
+}
+
+/// Estimators that decide whether the rate of a single-rate stream is above the available bandwidth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SingleRate {
+    /// Pathload's trend tests on the medians of groups of delays.
+    Pathload,
+    /// Trend tests on the means of ten groups of delays.
+    ImrAvg,
+    /// Trend tests after three levels of wavelet approximation.
+    ImrWavelet,
+    /// BASS, then IMR-avg.
+    BassImrAvg,
+    /// BASS, then IMR-wavelet.
+    BassImrWavelet,
+    /// Received rate against sent rate.
+    PrcMt,
+    /// BASS, then received rate against sent rate over the complete events.
+    BassPrcMt,
+}
+
+impl SingleRate {
+    /// All single-rate estimators.
+    pub const ALL: [SingleRate; 7] = [
+        SingleRate::Pathload,
+        SingleRate::ImrAvg,
+        SingleRate::ImrWavelet,
+        SingleRate::BassImrAvg,
+        SingleRate::BassImrWavelet,
+        SingleRate::PrcMt,
+        SingleRate::BassPrcMt,
+    ];
+
+    /// Returns the name for command lines and reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            SingleRate::Pathload => "pathload",
+            SingleRate::ImrAvg => "imr-avg",
+            SingleRate::ImrWavelet => "imr-wavelet",
+            SingleRate::BassImrAvg => "bass-imr-avg",
+            SingleRate::BassImrWavelet => "bass-imr-wavelet",
+            SingleRate::PrcMt => "prc-mt",
+            SingleRate::BassPrcMt => "bass-prc-mt",
+        }
+    }
+
+    /// Judges the rate of one stream.
+    ///
+    /// # Errors
+    /// Returns a [`Refusal`] when packets are missing or out of order, or when too few samples remain.
+    pub fn decide(
+        self,
+        stream: &StreamRecord,
+        settings: &Settings,
+        scratch: &mut Scratch,
+    ) -> Result<Decision, Refusal> {
+        let Scratch { gaps, delays, wavelet, .. } = scratch;
+        stream.gaps(gaps)?;
+        match self {
+            // Averaging within events preserves the sums, so more passes would change nothing.
+            SingleRate::BassPrcMt => {
+                settings.denoise.first_pass(gaps)?;
+            }
+            // Delays need the second pass against bursty cross traffic; further passes would turn a trend
+            // into a few steps.
+            SingleRate::BassImrAvg | SingleRate::BassImrWavelet => {
+                settings.denoise.two_passes(gaps)?;
+            }
+            _ => {}
+        }
+        match self {
+            SingleRate::PrcMt | SingleRate::BassPrcMt => {
+                prc_mt::decide(&gaps.send, &gaps.receive, settings.tolerance)
+            }
+            SingleRate::Pathload => {
+                imr::delays_from_gaps(gaps, delays);
+                Ok(pathload::decide(delays, &settings.trend))
+            }
+            SingleRate::ImrAvg | SingleRate::BassImrAvg => {
+                imr::delays_from_gaps(gaps, delays);
+                imr::average(delays, &settings.trend)
+            }
+            SingleRate::ImrWavelet | SingleRate::BassImrWavelet => {
+                imr::delays_from_gaps(gaps, delays);
+                imr::wavelet(delays, &settings.trend, wavelet)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Bound;
+    use crate::stream::{Arrival, Schedule, Shape};
+    use headway_units::Instant;
+
+    /// Returns the record of a stream whose packets all arrive 1 ms after they were sent.
+    fn undisturbed(schedule: Schedule) -> StreamRecord {
+        let mut sent = Instant::from_ns(1_000_000);
+        let mut arrivals = Vec::new();
+        for index in 0..schedule.packets() {
+            let received = Some(sent + Duration::from_ms(1));
+            arrivals.push(Arrival { index: index as u32, size: schedule.packet, sent, received });
+            sent += schedule.gaps.get(index).copied().unwrap_or_default();
+        }
+        let Schedule { packet, gaps, average } = schedule;
+        StreamRecord { id: 0, packet, average, intended: gaps, arrivals }
+    }
+
+    const PACKET: Bytes = Bytes::new(9038);
+
+    #[test]
+    fn every_estimator_answers_an_undisturbed_stream() {
+        let shape = Shape { rates: 4, packets_per_rate: 16, step: 1.15 };
+        let stream = undisturbed(Schedule::p_stream(shape, Rate::from_mbps(5_000.0), PACKET));
+        let mut scratch = Scratch::default();
+        for method in MultiRate::ALL {
+            let estimate = method.estimate(&stream, &Settings::default(), &mut scratch).expect("64 samples");
+            match method {
+                MultiRate::Null => assert_eq!(estimate.rate, stream.average),
+                _ => assert_eq!(estimate.bound, Bound::AtLeast, "{}", method.name()),
+            }
+        }
+        let stream = undisturbed(Schedule::single_rate(Rate::from_mbps(5_000.0), 64, PACKET));
+        for method in SingleRate::ALL {
+            let decision = method.decide(&stream, &Settings::default(), &mut scratch);
+            assert_eq!(decision, Ok(Decision::NotAbove), "{}", method.name());
+        }
+    }
+
+    #[test]
+    fn a_lost_packet_is_refused_by_all_but_the_null_estimator() {
+        let mut stream = undisturbed(Schedule::single_rate(Rate::from_mbps(5_000.0), 64, PACKET));
+        stream.arrivals[30].received = None;
+        let mut scratch = Scratch::default();
+        for method in MultiRate::ALL.into_iter().skip(1) {
+            assert_eq!(method.estimate(&stream, &Settings::default(), &mut scratch), Err(Refusal::Lost));
+        }
+        for method in SingleRate::ALL {
+            assert_eq!(method.decide(&stream, &Settings::default(), &mut scratch), Err(Refusal::Lost));
+        }
+    }
+
+    #[test]
+    fn names_are_unique() {
+        let mut names: Vec<&str> = MultiRate::ALL.map(MultiRate::name).to_vec();
+        names.extend(SingleRate::ALL.map(SingleRate::name));
+        names.sort_unstable();
+        assert!(names.windows(2).all(|pair| pair[0] != pair[1]));
+    }
+
+    #[test]
+    fn thresholds_follow_the_packet_time_of_the_link() {
+        let settings = Settings::for_link(Bytes::new(1538), Rate::from_mbps(1_000.0));
+        assert!((settings.excursion.margin.ns() - 170).abs() <= 1);
+        assert_eq!(Settings::for_link(PACKET, Rate::from_mbps(10_000.0)), Settings::default());
+    }
+}

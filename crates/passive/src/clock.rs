@@ -1,0 +1,355 @@
+//! Time stamps that never run backwards, and those that are wrong.
+
+use headway_units::Instant;
+
+/// Largest backward difference that counts as packets out of order and not as a clock step, ns: several queues of a
+/// NIC are read one after the other, and capture programs write the packets of several interfaces in turns.
+const DISORDER: i64 = 1_000_000_000;
+/// Largest pause after which a time stamp is believed at once, ns; after a longer one the packets behind it decide.
+const PAUSE: i64 = 100_000_000;
+/// Longest pause, ns, after which two packets are enough to decide.
+const SHORT: i64 = 10_000_000_000;
+/// Longest pause, ns, that is believed at the end of a capture, where nothing follows: a day.
+const DAY: i64 = 86_400_000_000_000;
+/// Longest pause of a capture, ns: a year. A larger difference that stays is a clock that was set.
+const YEAR: i64 = 366 * DAY;
+/// Largest time stamp, ns: 140 years after 1970. Later ones are errors; with twice as many years, differences would
+/// overflow.
+const LATEST: i64 = 140 * 365 * DAY;
+/// Packets that decide whether one before them has a wrong time stamp; a run of fewer wrong ones is recognised.
+const VOTES: usize = 4;
+/// Most interfaces with a clock of their own; later ones share the last.
+const CLOCKS: usize = 64;
+
+/// The number of time stamps that a clock had to change.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ClockCounts {
+    /// Packets slightly older than the one before, which got its time.
+    pub disordered: u64,
+    /// Times the clock was set: back by more than a second, or ahead by more than a year. What follows is moved so that
+    /// no time passed.
+    pub steps: u64,
+}
+
+/// The clock of an interface.
+#[derive(Clone, Copy, Debug)]
+struct Clock {
+    interface: u32,
+    /// The time of the latest packet, ns; `None` before the first.
+    latest: Option<i64>,
+    /// What earlier steps took back, ns; negative for steps ahead.
+    shift: i64,
+}
+
+impl Clock {
+    fn time(&self, stamp: Instant) -> i64 {
+        (stamp.ns().min(LATEST as u64) as i64 + self.shift).max(0)
+    }
+}
+
+/// A time stamp as an interface wrote it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stamp {
+    pub(crate) interface: u32,
+    pub(crate) at: Instant,
+}
+
+/// How a time stamp follows the ones before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fit {
+    /// Soon after, or slightly before.
+    Follows,
+    /// The first one of a clock.
+    First,
+    /// After a pause of this many ns.
+    Ahead(i64),
+    /// Too early.
+    Behind,
+}
+
+/// What becomes of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// It has this time.
+    At(Instant),
+    /// Its time stamp is wrong.
+    Wrong,
+}
+
+/// The clocks of all interfaces.
+#[derive(Debug)]
+pub(crate) struct Clocks {
+    clocks: Vec<Clock>,
+    /// The clock of the last packet.
+    current: usize,
+    /// The latest time of all clocks, ns.
+    now: Option<i64>,
+    pub(crate) counts: ClockCounts,
+}
+
+impl Clocks {
+    pub(crate) fn new() -> Clocks {
+        Clocks { clocks: Vec::new(), current: 0, now: None, counts: ClockCounts::default() }
+    }
+
+    /// Returns the time of the next packet; `None` if only later packets can tell whether its stamp is right.
+    #[inline]
+    pub(crate) fn next(&mut self, stamp: Stamp) -> Option<Instant> {
+        let place = self.of(stamp.interface);
+        let clock = &mut self.clocks[place];
+        let time = clock.time(stamp.at);
+        // Nearly every packet.
+        if let (Some(latest), Some(now)) = (clock.latest, self.now)
+            && (latest..=now + PAUSE).contains(&time)
+        {
+            (clock.latest, self.now) = (Some(time), Some(now.max(time)));
+            return Some(Instant::from_ns(time as u64));
+        }
+        (self.fit(place, stamp.at) == Fit::Follows).then(|| self.accept(place, stamp.at))
+    }
+
+    /// Judges a packet by those behind it; `None` if there are too few of them and `last` is false.
+    pub(crate) fn judge(
+        &mut self,
+        stamp: Stamp,
+        behind: impl Iterator<Item = Stamp>,
+        last: bool,
+    ) -> Option<Verdict> {
+        let clock = self.of(stamp.interface);
+        let fit = self.fit(clock, stamp.at);
+        let needed = match fit {
+            Fit::Follows => return Some(Verdict::At(self.accept(clock, stamp.at))),
+            Fit::Ahead(pause) if pause <= SHORT => VOTES / 2,
+            _ => VOTES,
+        };
+        let [mut agree, mut disagree] = [0, 0];
+        for other in behind {
+            match self.vote(clock, stamp, fit, other) {
+                Some(true) => agree += 1,
+                Some(false) => disagree += 1,
+                None => {}
+            }
+            if agree >= needed || disagree >= needed {
+                break;
+            }
+        }
+        if agree < needed && disagree < needed && !last {
+            return None;
+        }
+        let undecided = match fit {
+            Fit::Ahead(pause) => pause <= DAY,
+            Fit::Behind => false,
+            Fit::First | Fit::Follows => true,
+        };
+        let right = agree > disagree || agree == disagree && undecided;
+        Some(if right { Verdict::At(self.accept(clock, stamp.at)) } else { Verdict::Wrong })
+    }
+
+    /// Returns the place of an interface's clock; a new one is set as the last one used.
+    fn of(&mut self, interface: u32) -> usize {
+        if self.clocks.get(self.current).is_some_and(|clock| clock.interface == interface) {
+            return self.current;
+        }
+        self.current = match self.clocks.iter().position(|clock| clock.interface == interface) {
+            Some(place) => place,
+            None if self.clocks.len() == CLOCKS => CLOCKS - 1,
+            None => {
+                let shift = self.clocks.get(self.current).map_or(0, |clock| clock.shift);
+                self.clocks.push(Clock { interface, latest: None, shift });
+                self.clocks.len() - 1
+            }
+        };
+        self.current
+    }
+
+    fn fit(&self, clock: usize, stamp: Instant) -> Fit {
+        let clock = &self.clocks[clock];
+        let time = clock.time(stamp);
+        // Other interfaces are witnesses: usually they share one clock.
+        let now = self.now.unwrap_or(i64::MIN);
+        let Some(latest) = clock.latest else {
+            return if self.now.is_some_and(|now| (time - now).abs() <= DISORDER) {
+                Fit::Follows
+            } else {
+                Fit::First
+            };
+        };
+        if time < latest - DISORDER {
+            return Fit::Behind;
+        }
+        if time <= latest.max(now) + PAUSE { Fit::Follows } else { Fit::Ahead(time - latest) }
+    }
+
+    /// Whether a later packet confirms or contradicts a stamp; `None` if it does not tell.
+    fn vote(&self, clock: usize, stamp: Stamp, fit: Fit, other: Stamp) -> Option<bool> {
+        let own = other.interface == self.clocks[clock].interface;
+        let clock = &self.clocks[clock];
+        let (time, later) = (clock.time(stamp.at), clock.time(other.at));
+        if !own {
+            // It may have another clock.
+            return ((later - time).abs() <= DISORDER && fit != Fit::Behind).then_some(true);
+        }
+        let latest = clock.latest.unwrap_or(0);
+        match fit {
+            Fit::Ahead(_) if later >= time - PAUSE / 2 => Some(true),
+            Fit::Ahead(_) => (later >= latest - DISORDER).then_some(false),
+            Fit::Behind if later > latest + YEAR => None,
+            Fit::Behind => Some(later < latest - DISORDER),
+            Fit::First | Fit::Follows => Some((-PAUSE / 2..=YEAR).contains(&(later - time))),
+        }
+    }
+
+    /// Takes the stamp of a packet, and returns its time: as stamped, or that of the packet before if it is earlier.
+    fn accept(&mut self, clock: usize, stamp: Instant) -> Instant {
+        let mut time = self.clocks[clock].time(stamp);
+        if let Some(latest) = self.clocks[clock].latest {
+            if time < latest - DISORDER || time > latest + YEAR {
+                time = self.step(clock, stamp, latest);
+            } else if time < latest {
+                self.counts.disordered += 1;
+                time = latest;
+            }
+        }
+        self.clocks[clock].latest = Some(time);
+        self.now = Some(self.now.map_or(time, |now| now.max(time)));
+        Instant::from_ns(time as u64)
+    }
+
+    /// Sets a clock so that no time passed since its latest packet; the interfaces of a host are set together.
+    fn step(&mut self, clock: usize, stamp: Instant, latest: i64) -> i64 {
+        self.counts.steps += 1;
+        let with = |shift: i64| Clock { shift, ..self.clocks[clock] }.time(stamp);
+        let follows = |shift: &i64| (latest..=latest + PAUSE).contains(&with(*shift));
+        let alone = latest - (stamp.ns().min(LATEST as u64)) as i64;
+        let shift = self.clocks.iter().map(|clock| clock.shift).find(follows).unwrap_or(alone);
+        let time = with(shift).max(latest);
+        self.clocks[clock].shift = shift.clamp(-LATEST, LATEST);
+        time
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+    /// In September 2020, ms.
+    const START: u64 = 1_600_000_000_000;
+
+    /// Plays stamps in ms of one interface, or of several; returns the times of those that are right.
+    fn play(stamps: &[(u32, u64)]) -> (Vec<u64>, ClockCounts) {
+        let mut clocks = Clocks::new();
+        let stamps: Vec<Stamp> = stamps
+            .iter()
+            .map(|(interface, ms)| Stamp {
+                interface: *interface,
+                at: Instant::from_ns(ms.saturating_mul(MS)),
+            })
+            .collect();
+        let (mut first, mut times) = (0, Vec::new());
+        for end in 1..=stamps.len() {
+            while first < end {
+                let behind = stamps[first + 1..end].iter().copied();
+                match clocks.judge(stamps[first], behind, end == stamps.len()) {
+                    Some(Verdict::At(at)) => times.push(at.ns() / MS),
+                    Some(Verdict::Wrong) => {}
+                    None => break,
+                }
+                first += 1;
+            }
+        }
+        assert_eq!(first, stamps.len());
+        (times, clocks.counts)
+    }
+
+    fn times(stamps: &[u64]) -> (Vec<u64>, ClockCounts) {
+        play(&stamps.iter().map(|ms| (0, *ms)).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn time_never_runs_backwards() {
+        assert_eq!(times(&[5_000, 5_010, 5_005, 5_020]).0, [5_000, 5_010, 5_010, 5_020]);
+        let (after, counts) = times(&[8_000, 8_010, 8_020, 9_000, 9_010, 2_000, 2_010, 1_990, 2_020]);
+        let moved = [8_000, 8_010, 8_020, 9_000, 9_010, 9_010, 9_020, 9_020, 9_030];
+        assert_eq!(after, moved, "the step back takes no time");
+        assert_eq!(counts, ClockCounts { disordered: 1, steps: 1 });
+    }
+
+    #[test]
+    fn a_stamp_that_the_others_contradict_is_left_out_wherever_it_is() {
+        let year = 365 * 86_400_000;
+        let good: Vec<u64> = (0..12).map(|k| START + 20 * k).collect();
+        for wrong in [
+            0,
+            START - 2 * year,
+            START - 3_000,
+            START + 1_000,
+            START + 60_000,
+            START + 10 * year,
+            u64::MAX / MS,
+        ] {
+            for at in 0..=good.len() {
+                for count in 1..=3 {
+                    let left = good.len() - at;
+                    let pause = at == 0 && (START - year..START).contains(&wrong)
+                        || left == 0 && (START..START + year).contains(&wrong);
+                    let short = count > 1 && (left < 4 || (START..START + 10_000).contains(&wrong));
+                    // Before the first and after the last packet it may be right, and several in a row, too.
+                    if pause || short {
+                        continue;
+                    }
+                    let mut stamps = good.clone();
+                    stamps.splice(at..at, (0..count as u64).map(|k| wrong.saturating_add(k)));
+                    let (after, counts) = times(&stamps);
+                    assert_eq!(after, good, "{count} of {wrong} at {at}");
+                    assert_eq!(counts, ClockCounts::default(), "{count} of {wrong} at {at}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn scattered_wrong_stamps_are_left_out() {
+        let mut stamps: Vec<u64> = (0..40).map(|k| START + 20 * k).collect();
+        for (at, wrong) in [(3, 0), (9, START + 4_000), (10, 7), (20, u64::MAX / MS), (30, START - 5_000)] {
+            stamps[at] = wrong;
+        }
+        let good: Vec<u64> =
+            (0..40).filter(|k| ![3, 9, 10, 20, 30].contains(k)).map(|k| START + 20 * k).collect();
+        assert_eq!(times(&stamps), (good, ClockCounts::default()));
+    }
+
+    #[test]
+    fn pauses_stay_and_a_clock_that_is_set_by_years_takes_no_time() {
+        let pauses = [START, START + 5_000, START + 3_600_000, START + 3_600_001, START + 90_000_000];
+        assert_eq!(times(&pauses), (pauses.to_vec(), ClockCounts::default()));
+        // A host without a battery starts in 1970.
+        let stamps = [[7_000, 7_010, 7_020, 7_030, 7_040], [0, 10, 20, 30, 40].map(|ms| START + ms)].concat();
+        let (after, counts) = times(&stamps);
+        assert_eq!(after, [7_000, 7_010, 7_020, 7_030, 7_040, 7_040, 7_050, 7_060, 7_070, 7_080]);
+        assert_eq!(counts, ClockCounts { disordered: 0, steps: 1 });
+    }
+
+    #[test]
+    fn interfaces_are_witnesses_for_each_other_and_are_set_together() {
+        // The second interface is idle, and its first packet needs no packets behind it.
+        let mut stamps: Vec<(u32, u64)> = (0..10).map(|k| (0, START + 20 * k)).collect();
+        stamps.push((1, START + 190));
+        assert_eq!(play(&stamps).0.last(), Some(&(START + 190)));
+        // Both go back by 100 s; the packets of the second stay between those of the first.
+        let mut stamps: Vec<(u32, u64)> = (0..30).map(|k| ((k % 2) as u32, START + 20 * k)).collect();
+        let good: Vec<u64> = stamps.iter().map(|(_, ms)| *ms).collect();
+        stamps[15..].iter_mut().for_each(|(_, ms)| *ms -= 100_000);
+        let (after, counts) = play(&stamps);
+        assert_eq!(counts.steps, 2);
+        let gaps =
+            |times: &[u64]| times.windows(2).map(|pair| pair[1].wrapping_sub(pair[0])).collect::<Vec<_>>();
+        assert_eq!(gaps(&after)[16..], gaps(&good)[16..], "{after:?}");
+    }
+
+    #[test]
+    fn the_largest_stamps_do_not_overflow() {
+        let (_, counts) = times(&[u64::MAX / MS, 0, u64::MAX / MS, 1, u64::MAX / MS, 0, 0, 0, 0, 0, 0]);
+        assert!(counts.steps <= 1);
+    }
+}

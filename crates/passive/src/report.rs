@@ -1,0 +1,263 @@
+//! What a tracker knows: a row for every path, and for every transfer.
+
+use std::collections::HashMap;
+
+use headway_estimate::sabes::Limit;
+use headway_units::{Duration, Instant, Rate};
+
+use crate::connection::{Evidence, Followed, Half, Key};
+use crate::headers::Endpoint;
+use crate::path::{Direction, Free, Path, PathKey, Peer, RoundTrips, Sums, Volume};
+use crate::tracker::{Tracker, rate};
+
+/// A path, over the whole capture or an interval of it.
+#[derive(Clone, Copy, Debug)]
+pub struct PathRow {
+    /// The peers and the direction of the data.
+    pub key: PathKey,
+    /// Transfers with data: of the whole capture, or in the interval.
+    pub transfers: u64,
+    /// Data on the wire.
+    pub volume: Volume,
+    /// Mean rate of that data over the time in which it was seen.
+    pub rate: Rate,
+    /// RTT of the transfer with the most data.
+    pub rtt: Option<Duration>,
+    /// Capacity of the narrow link, the largest that a transfer found.
+    pub capacity: Option<Rate>,
+    /// The available bandwidth.
+    pub free: Option<Free>,
+    /// Times between segments and their ACKs at the tap.
+    pub round_trips: Option<RoundTrips>,
+    /// Windows, limits and anomalies.
+    pub sums: Sums,
+}
+
+/// A transfer in the table of connections.
+#[derive(Clone, Copy, Debug)]
+pub struct FlowRow {
+    /// The end near the tap.
+    pub near: Endpoint,
+    /// The other end.
+    pub far: Endpoint,
+    /// Where the data goes.
+    pub direction: Direction,
+    /// How the near end is known.
+    pub evidence: Evidence,
+    /// Time from its first to its last packet.
+    pub duration: Duration,
+    /// Data on the wire.
+    pub volume: Volume,
+    /// Mean rate of that data.
+    pub rate: Rate,
+    /// Smoothed RTT, or that of the handshake near the receiver.
+    pub rtt: Option<Duration>,
+    /// RTT of the handshake.
+    pub handshake: Option<Duration>,
+    /// Capacity of the narrow link.
+    pub capacity: Option<Rate>,
+    /// The available bandwidth: means over its windows.
+    pub free: Option<Free>,
+    /// Times between segments and their ACKs at the tap.
+    pub round_trips: Option<RoundTrips>,
+    /// Windows, limits and anomalies.
+    pub sums: Sums,
+}
+
+/// A capacity is that of the link if the rate is lower by more than this share where something else limits the transfer, and
+/// is an error of measurement if the rate is higher by less than that where it is the link.
+const SLOWER: f64 = 0.2;
+const FASTER: f64 = 0.1;
+
+/// Returns capacity, what is free, and sums that do not contradict each other and the rate, which lasted for `time`.
+///
+/// In the long run nothing is faster than the capacity. Where receiver or application limits the transfers and the
+/// capacity found is about their rate, whole flights were taken for trains of packets, and the capacity is not known.
+fn agree(
+    (rate, time): (Rate, Duration),
+    rtt: Option<Duration>,
+    capacity: Option<Rate>,
+    free: Option<Free>,
+    mut sums: Sums,
+) -> (Option<Rate>, Option<Free>, Sums) {
+    let free = free.filter(|free| free.windows > 0);
+    sums.used = sums.used.max(free.map_or(0, |free| free.windows));
+    let lasts = rtt.is_none_or(|rtt| time >= rtt);
+    let elsewhere = matches!(sums.main_limit(), Some(Limit::ReceiveWindow | Limit::Application));
+    let too_slow = if elsewhere { 1.0 + SLOWER } else { 1.0 - FASTER };
+    let capacity = capacity
+        .filter(|capacity| !lasts || *capacity >= rate.scale(too_slow))
+        .map(|capacity| if lasts { capacity.max(rate) } else { capacity })
+        // What passes while the link is busy, its capacity lets pass.
+        .map(|capacity| free.map_or(capacity, |free| capacity.max(free.rate)));
+    let most = |rate: Rate| capacity.map_or(rate, |capacity| capacity.min(rate));
+    let free = free.map(|free| Free { low: most(free.low), high: most(free.high), ..free });
+    (capacity, free, sums)
+}
+
+/// The transfers of a path that are in the table.
+#[derive(Default)]
+struct Live {
+    transfers: u64,
+    /// Bytes and RTT of the transfer with the most data.
+    largest: (u64, Option<Duration>),
+}
+
+impl Tracker {
+    /// Returns the paths with data over the whole capture, those with the most data first.
+    pub fn paths(&mut self) -> Vec<PathRow> {
+        self.update_paths(Instant::ZERO);
+        let paths = self.paths.places().filter(|(_, _, path)| path.transfers > 0);
+        let mut rows: Vec<PathRow> = paths.map(|(_, key, path)| path_row(key, path)).collect();
+        sort(&mut rows);
+        rows
+    }
+
+    /// Ends an interval at the time of the latest packet; returns the paths with data or estimates in it.
+    pub fn end_interval(&mut self) -> Vec<PathRow> {
+        let begin = std::mem::replace(&mut self.interval, self.now);
+        let length = self.now - begin;
+        let mut live = self.update_paths(begin);
+        let mut rows = Vec::new();
+        self.paths.visit_places(|place, key, path| {
+            if path.last >= begin {
+                let transfers = live.remove(&place).unwrap_or_default().transfers;
+                rows.extend(interval_row(key, path, transfers, length));
+            }
+        });
+        sort(&mut rows);
+        rows
+    }
+
+    /// Adds what is new of the connections with packets since `begin` to their paths.
+    fn update_paths(&mut self, begin: Instant) -> HashMap<u32, Live> {
+        let mut all: HashMap<u32, Live> = HashMap::new();
+        let paths = &mut self.paths;
+        self.connections.visit(|_, connection| {
+            for Half { followed, volume, .. } in &mut connection.halves {
+                let Some(followed) = followed else { continue };
+                let Some(path) = paths.value(followed.path) else { continue };
+                followed.add_to(path);
+                let live = all.entry(followed.path).or_default();
+                live.transfers += 1;
+                let rtt = followed.transfer.rtt();
+                if rtt.is_some() && volume.wire >= live.largest.0 {
+                    live.largest = (volume.wire, rtt);
+                    path.rtt = rtt;
+                }
+            }
+            connection.last >= begin
+        });
+        all
+    }
+
+    /// Returns the transfers in the table, those with the most data first.
+    pub fn flows(&self) -> Vec<FlowRow> {
+        let mut rows = Vec::new();
+        for (key, connection) in self.connections.iter() {
+            let Some((near, evidence)) = connection.near else { continue };
+            for (of, half) in connection.halves.iter().enumerate() {
+                rows.extend(flow(key, near, of, half, evidence, connection.last - connection.first));
+            }
+        }
+        rows.sort_by_key(|row| (std::cmp::Reverse(row.volume.wire), row.near, row.far));
+        rows
+    }
+
+    /// Returns the number of connections in the table of which only packets of one end were captured, and of those that
+    /// have left it.
+    pub fn one_way(&self) -> u64 {
+        let live = self.connections.iter().filter(|(_, connection)| connection.is_one_way()).count();
+        self.counts.one_way + live as u64
+    }
+
+    /// Returns the number of transfers in the table whose near end is assumed.
+    pub fn assumed(&self) -> usize {
+        let connections = self.connections.iter().map(|(_, connection)| connection);
+        connections
+            .filter(|connection| connection.near.is_some_and(|(_, by)| by == Evidence::Assumed))
+            .count()
+    }
+}
+
+fn path_row(key: &PathKey, path: &Path) -> PathRow {
+    let time = path.last - path.first;
+    let rate = rate(path.volume.wire, time);
+    let (capacity, free, sums) =
+        agree((rate, time), path.rtt, path.capacity, path.estimates.free(), path.sums);
+    let mut round_trips = path.round_trips.clone();
+    round_trips.merge(&path.recent_round_trips);
+    PathRow {
+        key: *key,
+        transfers: path.transfers,
+        volume: path.volume,
+        rate,
+        rtt: path.rtt,
+        capacity,
+        free,
+        round_trips: RoundTrips::of(&round_trips),
+        sums,
+    }
+}
+
+fn interval_row(key: &PathKey, path: &mut Path, transfers: u64, length: Duration) -> Option<PathRow> {
+    let before = std::mem::replace(&mut path.volume_before, path.volume);
+    let volume =
+        Volume { packets: path.volume.packets - before.packets, wire: path.volume.wire - before.wire };
+    let sums = path.sums.since(&std::mem::replace(&mut path.sums_before, path.sums));
+    let free = std::mem::take(&mut path.recent).free();
+    let round_trips = path.end_round_trips();
+    let rate = rate(volume.wire, length);
+    let (capacity, free, sums) = agree((rate, length), path.rtt, path.capacity, free, sums);
+    let row =
+        PathRow { key: *key, transfers, volume, rate, rtt: path.rtt, capacity, free, round_trips, sums };
+    (volume.wire > 0 || free.is_some()).then_some(row)
+}
+
+fn flow(
+    key: &Key,
+    near: usize,
+    of: usize,
+    half: &Half,
+    evidence: Evidence,
+    duration: Duration,
+) -> Option<FlowRow> {
+    let Followed { transfer, estimates, .. } = &**half.followed.as_ref()?;
+    let means = estimates.means();
+    let free = means.map(|[rate, low, high]| Free { rate, low, high, windows: estimates.count.into() });
+    let rate = rate(half.volume.wire, duration);
+    let (capacity, free, sums) =
+        agree((rate, duration), transfer.rtt(), transfer.capacity(), free, Sums::of(transfer));
+    Some(FlowRow {
+        near: key.0[near],
+        far: key.0[1 - near],
+        direction: if near == of { Direction::To } else { Direction::From },
+        evidence,
+        duration,
+        volume: half.volume,
+        rate,
+        rtt: transfer.rtt(),
+        handshake: transfer.handshake_rtt(),
+        capacity,
+        free,
+        round_trips: RoundTrips::of(transfer.round_trips()),
+        sums,
+    })
+}
+
+/// Sorts paths by their data, largest first.
+fn sort(rows: &mut [PathRow]) {
+    rows.sort_by_key(|row| (std::cmp::Reverse(row.volume.wire), row.key));
+}
+
+impl PathRow {
+    /// Whether the row is of peers that did not fit the table.
+    pub fn is_others(&self) -> bool {
+        self.key.peer == Peer::Others
+    }
+
+    /// Returns the limit under which most data passed.
+    pub fn limit(&self) -> Option<Limit> {
+        self.sums.main_limit()
+    }
+}

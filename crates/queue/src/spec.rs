@@ -1,0 +1,493 @@
+//! The disciplines as specified in a scenario file.
+
+use std::borrow::Cow;
+
+use headway_arithmetic::explicit::Law;
+use serde::{Deserialize, Serialize};
+
+use super::{Backlog, Discipline, Label, Packet, Verdict};
+use super::{CLASSES, Classes, ClassesConfig};
+use super::{Codel, CodelConfig, DropTail, DropTailConfig, Pie, PieConfig};
+use super::{DualPi2, DualPi2Config, FqCodel, FqCodelConfig};
+use super::{Explicit, ExplicitConfig, Ramp, RampConfig, Red, RedConfig, Step, StepConfig};
+use crate::explicit::{Header, Record, VERSION_RCP, VERSION_XCP};
+use headway_units::{Bytes, Duration, Instant, Rate, RateSteps};
+
+/// A discipline and its parameters, such as `{ kind = "step", threshold = "12.5 kB", limit = "5 MB" }`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum QueueSpec {
+    /// [`DropTail`].
+    DropTail(DropTailConfig),
+    /// [`Step`].
+    Step(StepConfig),
+    /// [`Red`].
+    Red(RedConfig),
+    /// [`Ramp`].
+    Ramp(RampConfig),
+    /// [`Codel`].
+    Codel(CodelConfig),
+    /// [`Pie`].
+    Pie(PieConfig),
+    /// A router of XCP (xcp-rcp 2.6).
+    Xcp(ExplicitConfig),
+    /// XCP-b, which knows no capacity (xcp-rcp 2.8).
+    XcpB(ExplicitConfig),
+    /// XCP-b whose kappa tunes itself (xcp-rcp 2.9).
+    XcpKappa(ExplicitConfig),
+    /// ErrorS: XCP less the error of its capacity (xcp-rcp 2.10).
+    Errors(ExplicitConfig),
+    /// A router of RCP (xcp-rcp 2.12).
+    Rcp(ExplicitConfig),
+    /// RCP that knows no capacity, with the feedback of XCP-b (xcp-rcp F56).
+    RcpB(ExplicitConfig),
+    /// RCP with the feedback of XCP-b whose kappa tunes itself (xcp-rcp F56).
+    RcpKappa(ExplicitConfig),
+    /// RCP with the feedback of ErrorS (xcp-rcp F56).
+    RcpErrors(ExplicitConfig),
+    /// [`Classes`].
+    Classes(ClassesConfig),
+    /// [`DualPi2`].
+    #[serde(rename = "dualpi2")]
+    DualPi2(DualPi2Config),
+    /// [`FqCodel`].
+    #[serde(alias = "fq_codel")]
+    FqCodel(FqCodelConfig),
+}
+
+/// The error returned for unusable parameters of a discipline.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{key}` {reason}")]
+pub struct QueueSpecError {
+    /// The key with the invalid value.
+    pub key: Cow<'static, str>,
+    /// The requirement that the value violates.
+    pub reason: &'static str,
+}
+
+/// Returns an error for `key` unless `holds`.
+pub(super) fn require(holds: bool, key: &'static str, reason: &'static str) -> Result<(), QueueSpecError> {
+    if holds { Ok(()) } else { Err(QueueSpecError { key: key.into(), reason }) }
+}
+
+/// The pattern of all explicit routers.
+macro_rules! any_explicit {
+    ($config:pat) => {
+        QueueSpec::Xcp($config)
+            | QueueSpec::XcpB($config)
+            | QueueSpec::XcpKappa($config)
+            | QueueSpec::Errors($config)
+            | QueueSpec::Rcp($config)
+            | QueueSpec::RcpB($config)
+            | QueueSpec::RcpKappa($config)
+            | QueueSpec::RcpErrors($config)
+    };
+}
+
+impl QueueSpec {
+    /// Returns the law and the parameters of an explicit router; `None` for other disciplines.
+    pub fn explicit(&self) -> Option<(Law, &ExplicitConfig)> {
+        match self {
+            QueueSpec::Xcp(config) => Some((Law::Xcp, config)),
+            QueueSpec::XcpB(config) => Some((Law::Blind, config)),
+            QueueSpec::XcpKappa(config) => Some((Law::Kappa, config)),
+            QueueSpec::Errors(config) => Some((Law::Errors, config)),
+            QueueSpec::Rcp(config) => Some((Law::Rcp, config)),
+            QueueSpec::RcpB(config) => Some((Law::RcpBlind, config)),
+            QueueSpec::RcpKappa(config) => Some((Law::RcpKappa, config)),
+            QueueSpec::RcpErrors(config) => Some((Law::RcpErrors, config)),
+            _ => None,
+        }
+    }
+
+    /// Whether it reads congestion headers.
+    pub fn reads_headers(&self) -> bool {
+        self.explicit().is_some() || matches!(self, QueueSpec::Classes(_))
+    }
+
+    /// Whether packets wait in several queues.
+    pub fn has_several_queues(&self) -> bool {
+        matches!(self, QueueSpec::Classes(_)) || self.sorts_by_label()
+    }
+
+    /// Whether the [`Label`] of a packet says in which queue it waits.
+    pub fn sorts_by_label(&self) -> bool {
+        matches!(self, QueueSpec::DualPi2(_) | QueueSpec::FqCodel(_))
+    }
+
+    /// Whether it checks what flows say and send.
+    pub fn polices(&self) -> bool {
+        if let QueueSpec::Classes(classes) = self {
+            return [&classes.xcp, &classes.rcp].into_iter().flatten().any(|router| router.polices());
+        }
+        self.explicit().is_some_and(|(_, router)| router.police.is_some())
+    }
+
+    /// Checks the parameters; [`QueueSpec::build`] expects them to be valid.
+    pub fn validate(&self) -> Result<(), QueueSpecError> {
+        let (limit, packets) = self.limits();
+        require(limit != Some(Bytes::ZERO), "limit", "must be above zero")?;
+        require(packets != Some(0), "packets", "must be above zero")?;
+        match self {
+            QueueSpec::DropTail(_) | QueueSpec::Step(_) => Ok(()),
+            QueueSpec::Red(config) => config.validate(),
+            QueueSpec::Ramp(config) => config.validate(),
+            QueueSpec::Codel(config) => config.validate(),
+            QueueSpec::Pie(config) => config.validate(),
+            QueueSpec::Classes(config) => config.validate(),
+            QueueSpec::DualPi2(config) => config.validate(),
+            QueueSpec::FqCodel(config) => config.validate(),
+            any_explicit!(_) => self.explicit().map_or(Ok(()), |(law, config)| config.validate(law)),
+        }
+    }
+
+    /// Returns the limits in wire bytes and in packets, where specified.
+    pub fn limits(&self) -> (Option<Bytes>, Option<u32>) {
+        match self {
+            QueueSpec::DropTail(config) => (config.limit, config.packets),
+            QueueSpec::Step(config) => (config.limit, config.packets),
+            QueueSpec::Red(config) => (config.limit, config.packets),
+            QueueSpec::Ramp(config) => (config.limit, config.packets),
+            QueueSpec::Codel(config) => (config.limit, config.packets),
+            QueueSpec::Pie(config) => (config.limit, config.packets),
+            QueueSpec::Classes(config) => (config.limit, config.packets),
+            QueueSpec::DualPi2(config) => (config.limit, config.packets),
+            QueueSpec::FqCodel(config) => (config.limit, config.packets),
+            any_explicit!(config) => (config.limit, config.packets),
+        }
+    }
+
+    /// Applies these limits unless the discipline specifies some itself.
+    pub fn with_default_limits(mut self, limit: Option<Bytes>, packets: Option<u32>) -> QueueSpec {
+        if self.limits() == (None, None) {
+            let room = match &mut self {
+                QueueSpec::DropTail(config) => (&mut config.limit, &mut config.packets),
+                QueueSpec::Step(config) => (&mut config.limit, &mut config.packets),
+                QueueSpec::Red(config) => (&mut config.limit, &mut config.packets),
+                QueueSpec::Ramp(config) => (&mut config.limit, &mut config.packets),
+                QueueSpec::Codel(config) => (&mut config.limit, &mut config.packets),
+                QueueSpec::Pie(config) => (&mut config.limit, &mut config.packets),
+                QueueSpec::Classes(config) => (&mut config.limit, &mut config.packets),
+                QueueSpec::DualPi2(config) => (&mut config.limit, &mut config.packets),
+                QueueSpec::FqCodel(config) => (&mut config.limit, &mut config.packets),
+                any_explicit!(config) => (&mut config.limit, &mut config.packets),
+            };
+            (*room.0, *room.1) = (limit, packets);
+        }
+        self
+    }
+
+    /// Builds the discipline of a queue served at `rate`, or `None` if transmission takes no time; `seed` determines
+    /// its random choices.
+    pub fn build(&self, rate: Option<Rate>, seed: u64) -> Queue {
+        self.build_at(Instant::ZERO, rate, seed)
+    }
+
+    /// As [`QueueSpec::build`], for a queue that begins at `start`.
+    pub fn build_at(&self, start: Instant, rate: Option<Rate>, seed: u64) -> Queue {
+        match self {
+            QueueSpec::DropTail(config) => Queue::DropTail(DropTail::new(config)),
+            QueueSpec::Step(config) => Queue::Step(Step::new(config)),
+            QueueSpec::Red(config) => Queue::Red(Red::new(config, rate, seed)),
+            QueueSpec::Ramp(config) => Queue::Ramp(Ramp::new(config, seed)),
+            QueueSpec::Codel(config) => Queue::Codel(Codel::new(config)),
+            QueueSpec::Pie(config) => Queue::Pie(Pie::new(config, seed)),
+            QueueSpec::Classes(config) => Queue::Classes(Box::new(Classes::new(config, start, rate, seed))),
+            QueueSpec::DualPi2(config) => Queue::DualPi2(Box::new(DualPi2::new(config))),
+            QueueSpec::FqCodel(config) => Queue::FqCodel(Box::new(FqCodel::new(config, seed))),
+            any_explicit!(config) => {
+                let law = self.explicit().map_or(Law::Xcp, |(law, _)| law);
+                Queue::Explicit(Box::new(Explicit::new(config, law, rate, seed, start)))
+            }
+        }
+    }
+}
+
+/// A discipline of any kind, with static dispatch.
+#[derive(Clone, Debug)]
+pub enum Queue {
+    /// Drops packets that do not fit.
+    DropTail(DropTail),
+    /// Marks above a threshold.
+    Step(Step),
+    /// Marks by the average queue.
+    Red(Red),
+    /// Marks by the instantaneous queue.
+    Ramp(Ramp),
+    /// Marks or drops packets that have waited too long.
+    Codel(Codel),
+    /// Marks or drops to maintain a target delay.
+    Pie(Pie),
+    /// Tells senders their rate.
+    Explicit(Box<Explicit>),
+    /// Keeps a queue for each class of packets.
+    Classes(Box<Classes>),
+    /// Keeps a queue with low latency beside a classic one.
+    DualPi2(Box<DualPi2>),
+    /// Keeps queues for many groups of flows.
+    FqCodel(Box<FqCodel>),
+}
+
+/// Calls the same method on whichever discipline the queue has.
+macro_rules! dispatch {
+    ($queue:expr, $discipline:ident => $call:expr) => {
+        match $queue {
+            Queue::DropTail($discipline) => $call,
+            Queue::Step($discipline) => $call,
+            Queue::Red($discipline) => $call,
+            Queue::Ramp($discipline) => $call,
+            Queue::Codel($discipline) => $call,
+            Queue::Pie($discipline) => $call,
+            Queue::Explicit($discipline) => $call,
+            Queue::Classes($discipline) => $call,
+            Queue::DualPi2($discipline) => $call,
+            Queue::FqCodel($discipline) => $call,
+        }
+    };
+}
+
+impl Queue {
+    /// Makes the discipline the one of `spec` at `now`, on a link that now has `rate` and where `waiting` bytes of IP
+    /// packets, and as many packets, wait for their departure to be judged.
+    ///
+    /// Only explicit routers keep their state, and only if the new discipline is one, too; among classes, each for itself.
+    /// [`Classes`] that replace another discipline must be told every packet that waits. The specification must be valid.
+    pub fn adopt(
+        &mut self,
+        now: Instant,
+        spec: &QueueSpec,
+        rate: Option<Rate>,
+        waiting: (u64, u32),
+        seed: u64,
+    ) {
+        if let (Queue::Classes(classes), QueueSpec::Classes(config)) = (&mut *self, spec) {
+            return classes.adopt(config, now, rate, seed);
+        }
+        match (&mut *self, spec.explicit()) {
+            (Queue::Explicit(router), Some((law, config))) => router.adopt(config, law, rate, now),
+            _ => {
+                *self = match spec.build_at(now, rate, seed) {
+                    Queue::Explicit(router) => {
+                        Queue::Explicit(Box::new(router.with_waiting(waiting.0, waiting.1)))
+                    }
+                    other => other,
+                }
+            }
+        }
+    }
+
+    /// Returns the number of queues in which packets wait.
+    pub fn queues(&self) -> usize {
+        match self {
+            Queue::Classes(_) => CLASSES,
+            Queue::DualPi2(_) => super::dual_pi2::QUEUES,
+            Queue::FqCodel(fq) => fq.queues(),
+            _ => 1,
+        }
+    }
+
+    /// Whether the [`Label`] of a packet says in which queue it waits. [`Queue::sort`] must then come before its arrival
+    /// and before its departure is judged.
+    #[inline]
+    pub fn sorts_by_label(&self) -> bool {
+        matches!(self, Queue::DualPi2(_) | Queue::FqCodel(_))
+    }
+
+    /// Returns the number of the queue in which the packet waits that is judged next.
+    #[inline]
+    pub fn sort(&mut self, header: Option<&Header>, label: Label) -> usize {
+        match self {
+            Queue::Classes(classes) => classes.class(header),
+            Queue::DualPi2(dual) => dual.label(label),
+            Queue::FqCodel(fq) => fq.label(label),
+            _ => 0,
+        }
+    }
+
+    /// Returns the queue that sends next, where `first` returns the size of the first packet of a queue; the packet must
+    /// then be judged. `None` if all are empty.
+    #[inline]
+    pub fn next_queue(&mut self, first: impl Fn(usize) -> Option<Bytes>) -> Option<usize> {
+        match self {
+            Queue::Classes(classes) => classes.next_class(std::array::from_fn(first)),
+            Queue::DualPi2(dual) => dual.next_queue(std::array::from_fn(first)),
+            Queue::FqCodel(fq) => fq.next_queue(),
+            _ => first(0).map(|_| 0),
+        }
+    }
+
+    /// Takes over a packet that already waits, of `size` on the wire, after [`Queue::sort`]; only where there are several
+    /// queues.
+    pub fn take_over(&mut self, header: Option<&Header>, arrived: Instant, size: Bytes) {
+        match self {
+            Queue::Classes(classes) => classes.take_over(header, size),
+            Queue::DualPi2(dual) => dual.take_over(arrived),
+            Queue::FqCodel(fq) => fq.take_over(size),
+            _ => {}
+        }
+    }
+
+    /// Returns the versions of the congestion headers that the discipline serves; none if it reads no headers.
+    pub fn versions(&self) -> &'static [u8] {
+        match self {
+            Queue::Explicit(router) if router.version() == VERSION_RCP => &[VERSION_RCP],
+            Queue::Explicit(_) => &[VERSION_XCP],
+            Queue::Classes(_) => &[VERSION_XCP, VERSION_RCP],
+            _ => &[],
+        }
+    }
+
+    /// Makes routers keep a record of every control interval from now on.
+    pub fn keep_records(&mut self) {
+        match self {
+            Queue::Explicit(router) => router.keep_records(),
+            Queue::Classes(classes) => classes.keep_records(),
+            _ => {}
+        }
+    }
+
+    /// Returns the records of the control intervals that ended since the last call; none of other disciplines.
+    pub fn take_records(&mut self) -> Vec<Record> {
+        match self {
+            Queue::Explicit(router) => router.take_records(),
+            Queue::Classes(classes) => classes.take_records(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Makes the discipline count on rates that change, instead of the constant one it was built with: the one at time
+    /// zero.
+    pub fn with_rates(self, rates: RateSteps) -> Queue {
+        match self {
+            Queue::Red(red) => Queue::Red(red.with_rates(rates)),
+            // Explicit routers keep the capacity that they were built with; the others see the queue only in bytes,
+            // packets and the waiting time of each packet.
+            other => other,
+        }
+    }
+}
+
+impl Discipline for Queue {
+    // A function of its own would cost every packet of a busy queue 1 % of all its instructions.
+    #[inline(always)]
+    fn on_arrival(&mut self, now: Instant, backlog: &Backlog, packet: &Packet<'_>) -> Verdict {
+        dispatch!(self, discipline => discipline.on_arrival(now, backlog, packet))
+    }
+
+    #[inline]
+    fn on_departure(
+        &mut self,
+        now: Instant,
+        backlog: &Backlog,
+        waited: Duration,
+        packet: &mut Packet<'_>,
+    ) -> Verdict {
+        dispatch!(self, discipline => discipline.on_departure(now, backlog, waited, packet))
+    }
+
+    #[inline]
+    fn judges_departures(&self) -> bool {
+        dispatch!(self, discipline => discipline.judges_departures())
+    }
+
+    fn delays_departures(&self) -> bool {
+        dispatch!(self, discipline => discipline.delays_departures())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn read(value: serde_json::Value) -> Result<QueueSpec, serde_json::Error> {
+        serde_json::from_value(value)
+    }
+
+    #[test]
+    fn specifications_read_back_as_they_are_written() {
+        let texts = [
+            json!({ "kind": "drop-tail", "limit": "250 kB" }),
+            json!({ "kind": "step", "threshold": "12.5 kB", "packets": 100 }),
+            json!({ "kind": "red", "limit": "5 MB", "min": "12.5 kB", "max": "37.5 kB", "adaptive": true }),
+            json!({ "kind": "ramp", "min": "12.5 kB", "max": "25 kB", "probability": 0.5 }),
+            json!({ "kind": "codel", "target": "1 ms" }),
+            json!({ "kind": "pie", "ecn-threshold": 0.2 }),
+            json!({ "kind": "xcp", "unit": "bytes", "raise-beta": false, "admission": false, "capacity": "1.5 Mb/s" }),
+            json!({ "kind": "errors", "capacity": "0 b/s", "q-max": "20 kB", "n": 6 }),
+            json!({ "kind": "rcp-kappa", "kappa": "9 kB", "detector": "empty-for-n" }),
+            json!({ "kind": "classes", "limit": "75 kB" }),
+            json!({ "kind": "dualpi2", "coupling": 1.5, "ramp": "1 ms" }),
+            json!({ "kind": "fq-codel", "flows": 64, "packets": 1000 }),
+            json!({ "kind": "classes", "xcp": { "kind": "xcp-b", "unit": "bytes", "raise-beta": false, "admission": false } }),
+        ];
+        for text in texts {
+            let spec = read(text).unwrap();
+            assert_eq!(spec.validate(), Ok(()));
+            assert_eq!(read(serde_json::to_value(&spec).unwrap()).unwrap(), spec);
+            let queue = spec.build(Some(Rate::from_bps(200_000_000)), 1);
+            assert_eq!(
+                queue.judges_departures(),
+                matches!(spec, QueueSpec::Codel(_)) || spec.reads_headers() || spec.sorts_by_label()
+            );
+            assert_eq!(
+                queue.delays_departures(),
+                matches!(spec, QueueSpec::Codel(_)) || spec.has_several_queues()
+            );
+        }
+    }
+
+    #[test]
+    fn unknown_keys_and_kinds_are_refused_by_name() {
+        let error = read(json!({ "kind": "codel", "quantum": 3 })).unwrap_err();
+        assert!(error.to_string().contains("quantum"), "{error}");
+        assert!(read(json!({ "kind": "fq" })).is_err());
+    }
+
+    #[test]
+    fn wrong_values_are_refused_by_the_name_of_their_key() {
+        let range = |kind, probability, max| json!({ "kind": kind, "min": "10 kB", "max": max, "probability": probability });
+        let cases = [
+            (json!({ "kind": "drop-tail", "limit": "0 B" }), "limit"),
+            (json!({ "kind": "pie", "packets": 0 }), "packets"),
+            (range("red", 0.1, "10 kB"), "max"),
+            (range("ramp", 0.1, "9 kB"), "max"),
+            (range("red", 0.0, "30 kB"), "probability"),
+            (range("ramp", 1.1, "30 kB"), "probability"),
+            (json!({ "kind": "red", "min": "10 kB", "max": "30 kB", "burst": 3 }), "burst"),
+            (json!({ "kind": "red", "min": "10 kB", "max": "30 kB", "packet": "0 B" }), "packet"),
+            (json!({ "kind": "red", "min": "1 kB", "max": "30 kB" }), "min"),
+            (json!({ "kind": "codel", "target": "0 ms" }), "target"),
+            (json!({ "kind": "codel", "interval": "0 ms" }), "interval"),
+            (json!({ "kind": "pie", "target": "0 ms" }), "target"),
+            (json!({ "kind": "pie", "update": "0 ms" }), "update"),
+            (json!({ "kind": "pie", "ecn-threshold": 2.0 }), "ecn-threshold"),
+            (json!({ "kind": "xcp", "capacity": "0 b/s" }), "capacity"),
+            (json!({ "kind": "rcp", "capacity": "0 b/s" }), "capacity"),
+            (json!({ "kind": "xcp-kappa", "kappa": "30 kB", "q-max": "20 kB" }), "kappa"),
+            (json!({ "kind": "xcp-b", "q-max": "0 B" }), "q-max"),
+            (json!({ "kind": "xcp-b", "chi": 0.9 }), "chi"),
+            (json!({ "kind": "xcp-b", "n": 65 }), "n"),
+            (json!({ "kind": "xcp", "alpha": 0.0 }), "alpha"),
+            (json!({ "kind": "xcp", "raise-beta": true }), "raise-beta"),
+            (json!({ "kind": "rcp", "interval-min": "0.9 us" }), "interval-min"),
+            (json!({ "kind": "classes", "limit": "0 B" }), "limit"),
+            (json!({ "kind": "classes", "xcp": { "kind": "rcp" } }), "xcp.kind"),
+            (json!({ "kind": "classes", "rcp": { "kind": "drop-tail" } }), "rcp.kind"),
+            (json!({ "kind": "classes", "other": { "kind": "xcp" } }), "other.kind"),
+            (json!({ "kind": "classes", "other": { "kind": "classes" } }), "other.kind"),
+            (json!({ "kind": "classes", "other": { "kind": "fq_codel" } }), "other.kind"),
+            (json!({ "kind": "dualpi2", "coupling": 0.5 }), "coupling"),
+            (json!({ "kind": "dualpi2", "classic-share": 1.0 }), "classic-share"),
+            (json!({ "kind": "fq-codel", "flows": 0 }), "flows"),
+            (json!({ "kind": "fq-codel", "quantum": "0 B" }), "quantum"),
+            (json!({ "kind": "classes", "rcp": { "kind": "rcp", "alpha": 2.0 } }), "rcp.alpha"),
+        ];
+        for (text, key) in cases {
+            let error = read(text).unwrap().validate().unwrap_err();
+            assert_eq!(error.key, key);
+            assert!(error.to_string().starts_with(&format!("`{key}` ")));
+        }
+    }
+}
