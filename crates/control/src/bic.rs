@@ -118,7 +118,7 @@ impl Bic {
 }
 
 impl Controller for Bic {
-    delegate!(window: on_undo, on_idle, window, ssthresh);
+    delegate!(window: on_undo, on_idle, metrics);
 
     fn on_ack(&mut self, ack: &Ack) {
         let acked = self.acknowledged.advance(ack);

@@ -79,7 +79,7 @@ impl Compound {
 }
 
 impl Controller for Compound {
-    delegate!(window: on_idle, window, ssthresh);
+    delegate!(window: on_idle, metrics);
 
     fn on_ack(&mut self, ack: &Ack) {
         if let Some(rtt) = ack.rtt {

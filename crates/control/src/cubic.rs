@@ -186,7 +186,7 @@ impl Cubic {
 }
 
 impl Controller for Cubic {
-    delegate!(window: on_undo, window, ssthresh);
+    delegate!(window: on_undo, metrics);
 
     #[inline]
     fn on_ack(&mut self, ack: &Ack) {

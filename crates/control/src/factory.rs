@@ -25,9 +25,9 @@ impl Factory {
         Factory::Other(Arc::new(move |start| Box::new(build(start))))
     }
 
-    /// Whether routers tell the controller its rate, as [`Kind::is_explicit`]; never so with one that is not in the table.
+    /// Whether routers tell the controller its rate: whether it [needs a header](super::Needs::header).
     pub fn is_explicit(&self) -> bool {
-        matches!(self, Factory::Kind(kind) if kind.is_explicit())
+        self.build(&Start::EXAMPLE).needs().header
     }
 
     /// Builds the controller of a flow.

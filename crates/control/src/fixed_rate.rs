@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::{Ack, Argument, Congestion, Controller, Parameters, Start};
+use super::{Ack, Argument, Congestion, Controller, Metrics, Needs, Parameters, Start};
 use headway_units::{Instant, Rate};
 
 /// More segments than any path holds: 2^24 full segments take 20 s at 10 Gb/s, so only the rate limits the sender.
@@ -62,23 +62,12 @@ impl Controller for FixedRate {
 
     fn on_timeout(&mut self, _now: Instant, _in_flight: u32, _already_reduced: bool) {}
 
-    #[inline]
-    fn window(&self) -> f64 {
-        WINDOW
+    /// The threshold is the window itself: this controller is never in slow start.
+    fn metrics(&self) -> Metrics {
+        Metrics { pacing_rate: Some(self.rate), ..Metrics::new(WINDOW, WINDOW) }
     }
 
-    /// The window itself: this controller is never in slow start.
-    #[inline]
-    fn ssthresh(&self) -> f64 {
-        WINDOW
-    }
-
-    #[inline]
-    fn pacing_rate(&self) -> Option<Rate> {
-        Some(self.rate)
-    }
-
-    fn uses_prr(&self) -> bool {
-        false
+    fn needs(&self) -> Needs {
+        Needs { prr: false, ..Needs::default() }
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::{Ack, Argument, Congestion, Controller, Parameters, Start};
+use super::{Ack, Argument, Congestion, Controller, Metrics, Needs, Parameters, Start};
 use headway_units::Instant;
 
 /// Keeps its window whatever happens, also after a timeout; it has no state besides its parameter.
@@ -54,18 +54,13 @@ impl Controller for FixedWindow {
 
     fn on_timeout(&mut self, _now: Instant, _in_flight: u32, _already_reduced: bool) {}
 
-    #[inline]
-    fn window(&self) -> f64 {
-        f64::from(self.segments)
+    /// The threshold is the window itself: this controller is never in slow start.
+    fn metrics(&self) -> Metrics {
+        let window = f64::from(self.segments);
+        Metrics::new(window, window)
     }
 
-    /// The window itself: this controller is never in slow start.
-    #[inline]
-    fn ssthresh(&self) -> f64 {
-        f64::from(self.segments)
-    }
-
-    fn uses_prr(&self) -> bool {
-        false
+    fn needs(&self) -> Needs {
+        Needs { prr: false, ..Needs::default() }
     }
 }

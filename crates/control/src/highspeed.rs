@@ -124,7 +124,7 @@ impl HighSpeed {
 }
 
 impl Controller for HighSpeed {
-    delegate!(window: on_undo, on_idle, window, ssthresh);
+    delegate!(window: on_undo, on_idle, metrics);
 
     fn on_ack(&mut self, ack: &Ack) {
         if ack.reducing || !ack.window_limited {

@@ -195,7 +195,7 @@ impl HTcp {
 }
 
 impl Controller for HTcp {
-    delegate!(window: on_idle, window, ssthresh);
+    delegate!(window: on_idle, metrics);
 
     fn on_open(&mut self, now: Instant, _rtt: Duration) {
         self.last = ticks::tick(now);

@@ -101,7 +101,7 @@ impl Hybla {
 }
 
 impl Controller for Hybla {
-    delegate!(window: on_undo, on_idle, window, ssthresh);
+    delegate!(window: on_undo, on_idle, metrics);
 
     fn on_open(&mut self, _now: Instant, rtt: Duration) {
         self.update_rho(rtt);

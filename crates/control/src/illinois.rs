@@ -141,7 +141,7 @@ fn beta_for(mean: u64, longest: u64) -> u64 {
 }
 
 impl Controller for Illinois {
-    delegate!(window: on_undo, on_idle, window, ssthresh);
+    delegate!(window: on_undo, on_idle, metrics);
 
     fn on_ack(&mut self, ack: &Ack) {
         self.acked = self.acknowledged.advance(ack);

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::Kind;
+use super::{Controller, Kind, Start};
 
 /// A line of the table of controllers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -155,6 +155,13 @@ impl FromStr for Kind {
     }
 }
 
+impl Kind {
+    /// Whether the controller [needs a congestion header](super::Needs::header).
+    pub fn is_explicit(&self) -> bool {
+        self.build(&Start::EXAMPLE).needs().header
+    }
+}
+
 impl TryFrom<String> for Kind {
     type Error = ParseKindError;
 
@@ -180,86 +187,75 @@ pub(super) trait LimitAfter: super::Controller {
 
 impl<C: super::Controller + ?Sized> LimitAfter for C {}
 
-/// Declares the files of all controllers, and makes [`Kind`] and [`AnyController`](super::AnyController) of the
+/// Makes [`Kind`] and [`AnyController`](super::AnyController) of the
 /// table in `lib.rs`.
 macro_rules! controllers {
-    ($($module:ident: $(
+    ($(
         $(#[doc = $about:literal])+
         $name:literal $variant:ident $(($field:ident: $parameters:ty))? => $new:path as $controller:ty, $where:ident
-        $(+ $gaps:ident)?
-    ),+;)+) => {
-        $(
-            mod $module;
-            pub use $module::*;
-        )+
-
+        $(+ $gaps:ident)?;
+    )+) => {
         /// A congestion controller by name; text such as `cubic`, `ls-dctcp:c=1/8`, `fixed-window:100` or
         /// `fixed-rate:10 Mb/s`.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
         #[serde(try_from = "String", into = "String")]
         pub enum Kind {
-            $($(
+            $(
                 $(#[doc = $about])+
                 $variant $(($parameters))?,
-            )+)+
+            )+
         }
 
         impl Kind {
             /// All controllers that have a name, in the order in which messages list them.
             pub const TABLE: &[Entry] = &[
-                $($(
+                $(
                     Entry {
                         name: $name,
                         argument: controllers!(@argument $($parameters)?),
                         about: concat!($($about),+).trim_ascii(),
                         on_linux: controllers!(@on_linux $where),
                     },
-                )+)+
+                )+
             ];
 
             /// Builds the controller of a flow.
             pub fn build(&self, start: &Start) -> AnyController {
                 match *self {
-                    $($(
+                    $(
                         Kind::$variant $(($field))? => AnyController::$variant($new($($field,)? start).into()),
-                    )+)+
+                    )+
                 }
             }
 
             /// The controller in a network whose times are `factor` times as long and whose rates are as much lower.
             pub fn dilated(self, factor: u32) -> Kind {
                 match self {
-                    $($(
+                    $(
                         Kind::$variant $(($field))? => controllers!(@dilated $variant, factor $(, $field: $parameters)?),
-                    )+)+
+                    )+
                 }
-            }
-
-            /// Whether the controller sets its window or rate from the feedback of routers, so that every segment has a
-            /// congestion header. Such a flow sends no bursts, and begins with one segment.
-            pub fn is_explicit(&self) -> bool {
-                matches!(self, Kind::Xcp(_) | Kind::Rcp(_))
             }
 
             /// Whether Linux has this controller, by itself or as a module or program of ours; proposals to compare with are
             /// simulated only.
             pub fn is_on_linux(&self) -> bool {
                 match self {
-                    $($(Kind::$variant { .. } => controllers!(@on_linux $where),)+)+
+                    $(Kind::$variant { .. } => controllers!(@on_linux $where),)+
                 }
             }
 
             /// What is wrong with the parameters of a controller, if it can say so.
             fn mistake(name: &str, argument: Option<&str>) -> Option<String> {
                 match name {
-                    $($($name => controllers!(@mistake argument $(, $parameters)?),)+)+
+                    $($name => controllers!(@mistake argument $(, $parameters)?),)+
                     _ => None,
                 }
             }
 
             fn with_argument(name: &str, argument: Option<&str>) -> Option<Kind> {
                 match name {
-                    $($($name => controllers!(@read argument, $variant $(, $parameters)?),)+)+
+                    $($name => controllers!(@read argument, $variant $(, $parameters)?),)+
                     _ => None,
                 }
             }
@@ -269,7 +265,7 @@ macro_rules! controllers {
             /// Prints the text that reads back as the same kind.
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 match self {
-                    $($(Kind::$variant $(($field))? => kind::print(f, $name, controllers!(@text $($field)?)),)+)+
+                    $(Kind::$variant $(($field))? => kind::print(f, $name, controllers!(@text $($field)?)),)+
                 }
             }
         }
@@ -279,10 +275,10 @@ macro_rules! controllers {
         /// The large ones are boxed, because their state is larger than that of all others together.
         #[derive(Debug)]
         pub enum AnyController {
-            $($(
+            $(
                 $(#[doc = $about])+
                 $variant($controller),
-            )+)+
+            )+
             /// One that is not in the table.
             Other(Box<dyn Controller + Send>),
         }
@@ -292,7 +288,7 @@ macro_rules! controllers {
             #[inline(always)]
             pub fn has_gaps(&self) -> bool {
                 match self {
-                    $($(AnyController::$variant(_) => controllers!(@has_gaps $($gaps)?),)+)+
+                    $(AnyController::$variant(_) => controllers!(@has_gaps $($gaps)?),)+
                     AnyController::Other(_) => true,
                 }
             }
@@ -301,21 +297,21 @@ macro_rules! controllers {
             #[inline]
             pub fn limit_after(&mut self, ack: &Ack) -> u32 {
                 use kind::LimitAfter;
-                controllers!(@dispatch self, ($($($variant)+)+), limit_after(ack))
+                controllers!(@dispatch self, ($($variant)+), limit_after(ack))
             }
 
             #[inline(never)]
             fn own_gap(&self, next: u64) -> Option<Duration> {
-                controllers!(@dispatch self, ($($($variant)+)+), gap(next))
+                controllers!(@dispatch self, ($($variant)+), gap(next))
             }
 
             #[inline(never)]
             fn own_flight_limit(&self) -> u32 {
-                controllers!(@dispatch self, ($($($variant)+)+), flight_limit())
+                controllers!(@dispatch self, ($($variant)+), flight_limit())
             }
         }
 
-        controllers!(@forward ($($($variant)+)+)
+        controllers!(@forward ($($variant)+)
             mut {
                 on_open(now: Instant, rtt: Duration);
                 on_ack(ack: &Ack);
@@ -331,16 +327,9 @@ macro_rules! controllers {
                 header() -> Option<Header>;
             }
             ref {
-                window() -> f64;
-                ssthresh() -> f64;
-                pacing_rate() -> Option<Rate>;
-                min_burst() -> Option<u32>;
-                uses_prr() -> bool;
-                wants_delivery_rate() -> bool;
-                schedules() -> bool;
-                wants_stamps() -> bool;
+                metrics() -> Metrics;
+                needs() -> Needs;
                 memory() -> usize;
-                is_limiting_rate() -> bool;
             }
         );
     };

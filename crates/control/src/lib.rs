@@ -15,112 +15,136 @@ use self::kind::controllers;
 use headway_queue::explicit::Header;
 use headway_units::{Duration, Instant, Rate};
 
+mod bbr;
+mod bic;
 mod claims;
+mod compound;
+mod cubic;
+mod dctcp;
 mod factory;
+mod fast;
+mod fixed_rate;
+mod fixed_window;
+mod highspeed;
+mod htcp;
+mod hybla;
 mod hystart;
+mod illinois;
 mod kind;
+mod lp;
+mod ls_aimd;
+mod nice;
 mod parts;
 #[cfg(test)]
 mod properties;
+mod rapid;
+mod rcp;
+mod reno;
+mod rfc3168;
 mod round_trip;
+mod scalable;
+mod sdc;
+mod subtcp;
 mod ticks;
+mod vegas;
+mod veno;
+mod westwood;
 mod window;
+mod xcp;
+mod yeah;
 
+pub use bbr::Bbr;
+pub use bic::Bic;
+pub use compound::Compound;
+pub use cubic::Cubic;
+pub use dctcp::Dctcp;
 pub use factory::{Build, Factory};
+pub use fast::{Fast, FastParameters};
+pub use fixed_rate::FixedRate;
+pub use fixed_window::FixedWindow;
 pub use headway_arithmetic::Algorithm;
+pub use highspeed::HighSpeed;
+pub use htcp::HTcp;
+pub use hybla::Hybla;
+pub use illinois::Illinois;
 pub use kind::{Argument, Entry, Parameters, ParseKindError};
+pub use lp::Lp;
+pub use ls_aimd::{LsAimd, LsParameters};
+pub use nice::Nice;
+pub use rapid::{Rapid, RapidParameters};
+pub use rcp::{Rcp, RcpParameters};
+pub use reno::Reno;
+pub use rfc3168::Rfc3168;
+pub use scalable::Scalable;
+pub use sdc::Sdc;
+pub use subtcp::Subtcp;
+pub use vegas::Vegas;
+pub use veno::Veno;
+pub use westwood::Westwood;
+pub use xcp::{LossPolicy, Xcp, XcpParameters};
+pub use yeah::Yeah;
 
-// A line is `file: /// description "name" Variant(parameters: Type) => constructor as type, where;`. The macro
-// declares the file as a module and exports what is public in it. The constructor takes the parameters, if there
-// are any, and a `&Start`. `linux` means that Linux has the controller too, by itself or as a module or program of ours; all
-// others are `simulated`. `+ gaps` marks those that override `gap` or `flight_limit`; all others are asked for neither.
-//
-// `cargo fmt` does not find modules that a macro declares: format them with `rustfmt --edition 2024`, as `make
-// lint` checks them.
+// A line is `/// description "name" Variant(parameters: Type) => constructor as type, where;`. The constructor takes the
+// parameters, if there are any, and a `&Start`. `linux` means that Linux has the controller too, by itself or as a module
+// or program of ours; all others are `simulated`. `+ gaps` marks those that override `gap` or `flight_limit`; all others
+// are asked for neither.
 controllers! {
-    reno:
-        /// Reno: one segment more per round trip, half the window at a loss (RFC 5681)
-        "reno" Reno => Reno::new as Reno, linux;
-    cubic:
-        /// CUBIC with HyStart: grows along a cubic function of the time since the last reduction (RFC 9438)
-        "cubic" Cubic => Cubic::new as Cubic, linux;
-    dctcp:
-        /// DCTCP: reduces in proportion to the fraction of marked segments (RFC 8257)
-        "dctcp" Dctcp => Dctcp::new as Dctcp, linux;
-    bbr:
-        /// BBR, version 1: paces at the bottleneck bandwidth with about two bandwidth-delay products in flight
-        "bbr" Bbr => Bbr::new as Box<Bbr>, linux;
-    ls_aimd:
-        /// LS-AIMD that halves at a mark or loss; works below two segments per round trip
-        "ls-reno" LsReno(parameters: LsParameters) => LsAimd::reno as Box<LsAimd>, linux + gaps,
-        /// LS-AIMD that reduces by half the fraction of marked segments; works below two segments per round trip
-        "ls-dctcp" LsDctcp(parameters: LsParameters) => LsAimd::dctcp as Box<LsAimd>, linux + gaps;
-    rfc3168:
-        /// Reno that waits for its retransmission timer when it is marked at one segment (RFC 3168)
-        "rfc3168" Rfc3168 => Rfc3168::new as Rfc3168, simulated + gaps;
-    sdc:
-        /// Sender delay control: delays segments in place of windows below eight
-        "sdc" Sdc => Sdc::new as Sdc, simulated + gaps;
-    subtcp:
-        /// SUBTCP: grows by 5 % of its window per round trip, and spaces segments out below a window of one
-        "subtcp" Subtcp => Subtcp::new as Subtcp, simulated + gaps;
-    nice:
-        /// TCP Nice: Vegas for background transfers, with windows down to 1/48 of a segment
-        "nice" Nice => Nice::new as Box<Nice>, simulated + gaps;
-    scalable:
-        /// Scalable TCP: 1 % more per round trip, an eighth less at a loss (Kelly 2003)
-        "scalable" Scalable => Scalable::new as Scalable, linux;
-    highspeed:
-        /// HighSpeed TCP: grows by more and reduces by less the larger its window is (RFC 3649)
-        "highspeed" HighSpeed => HighSpeed::new as HighSpeed, linux;
-    bic:
-        /// BIC: searches for the window of the last loss in halves (Xu, Harfoush and Rhee 2004)
-        "bic" Bic => Bic::new as Bic, linux;
-    westwood:
-        /// Westwood+: reduces the window to the measured rate times the minimum RTT (Grieco and Mascolo 2004)
-        "westwood" Westwood => Westwood::new as Westwood, linux;
-    veno:
-        /// Veno: Reno that takes losses for random where the queue is short (Fu and Liew 2003)
-        "veno" Veno => Veno::new as Veno, linux;
-    vegas:
-        /// Vegas: keeps two to four segments in the queue (Brakmo, O'Malley and Peterson 1994)
-        "vegas" Vegas => Vegas::new as Vegas, linux;
-    hybla:
-        /// Hybla: gives flows with long RTTs the growth of one with 25 ms (Caini and Firrincieli 2004)
-        "hybla" Hybla => Hybla::new as Hybla, linux;
-    htcp:
-        /// H-TCP: grows by more the longer the last loss is past (Leith and Shorten 2004)
-        "htcp" HTcp => HTcp::new as HTcp, linux;
-    illinois:
-        /// Illinois: queueing delay sets the growth and the size of reductions (Liu, Basar and Srikant 2006)
-        "illinois" Illinois => Illinois::new as Illinois, linux;
-    yeah:
-        /// YeAH: Scalable TCP while the queue is short, Reno where it is not (Baiocchi, Castellani and Vacirca 2007)
-        "yeah" Yeah => Yeah::new as Yeah, linux;
-    lp:
-        /// TCP-LP: Reno that yields when the one-way delay grows (Kuzmanovic and Knightly 2003)
-        "lp" Lp => Lp::new as Lp, linux;
-    fast:
-        /// FAST: moves its window towards 200 segments in the queue (Wei, Jin, Low and Hegde 2006)
-        "fast" Fast(parameters: FastParameters) => Fast::new as Box<Fast>, simulated;
-    compound:
-        /// Compound: Reno's window and one more, which grows while the queue is short (Tan et al. 2006)
-        "compound" Compound => Compound::new as Compound, simulated;
-    rapid:
-        /// TCP Rapid: every packet probes; sends at the estimated available bandwidth (Yin 2017)
-        "rapid" Rapid(parameters: RapidParameters) => Rapid::new as Box<Rapid>, simulated;
-    xcp:
-        /// XCP: routers say how much faster to become (Katabi, Handley and Rohrs 2002)
-        "xcp" Xcp(parameters: XcpParameters) => Xcp::new as Box<Xcp>, linux;
-    rcp:
-        /// RCP: routers say how fast to send (Dukkipati, Kobayashi, Zhang-Shen and McKeown 2005)
-        "rcp" Rcp(parameters: RcpParameters) => Rcp::new as Box<Rcp>, linux + gaps;
-    fixed_window:
-        /// A window that never changes
-        "fixed-window" FixedWindow(fixed: FixedWindow) => FixedWindow::start as FixedWindow, linux;
-    fixed_rate:
-        /// A pacing rate that never changes, counting wire bytes
-        "fixed-rate" FixedRate(fixed: FixedRate) => FixedRate::start as FixedRate, linux;
+    /// Reno: one segment more per round trip, half the window at a loss (RFC 5681)
+    "reno" Reno => Reno::new as Reno, linux;
+    /// CUBIC with HyStart: grows along a cubic function of the time since the last reduction (RFC 9438)
+    "cubic" Cubic => Cubic::new as Cubic, linux;
+    /// DCTCP: reduces in proportion to the fraction of marked segments (RFC 8257)
+    "dctcp" Dctcp => Dctcp::new as Dctcp, linux;
+    /// BBR, version 1: paces at the bottleneck bandwidth with about two bandwidth-delay products in flight
+    "bbr" Bbr => Bbr::new as Box<Bbr>, linux;
+    /// LS-AIMD that halves at a mark or loss; works below two segments per round trip
+    "ls-reno" LsReno(parameters: LsParameters) => LsAimd::reno as Box<LsAimd>, linux + gaps;
+    /// LS-AIMD that reduces by half the fraction of marked segments; works below two segments per round trip
+    "ls-dctcp" LsDctcp(parameters: LsParameters) => LsAimd::dctcp as Box<LsAimd>, linux + gaps;
+    /// Reno that waits for its retransmission timer when it is marked at one segment (RFC 3168)
+    "rfc3168" Rfc3168 => Rfc3168::new as Rfc3168, simulated + gaps;
+    /// Sender delay control: delays segments in place of windows below eight
+    "sdc" Sdc => Sdc::new as Sdc, simulated + gaps;
+    /// SUBTCP: grows by 5 % of its window per round trip, and spaces segments out below a window of one
+    "subtcp" Subtcp => Subtcp::new as Subtcp, simulated + gaps;
+    /// TCP Nice: Vegas for background transfers, with windows down to 1/48 of a segment
+    "nice" Nice => Nice::new as Box<Nice>, simulated + gaps;
+    /// Scalable TCP: 1 % more per round trip, an eighth less at a loss (Kelly 2003)
+    "scalable" Scalable => Scalable::new as Scalable, linux;
+    /// HighSpeed TCP: grows by more and reduces by less the larger its window is (RFC 3649)
+    "highspeed" HighSpeed => HighSpeed::new as HighSpeed, linux;
+    /// BIC: searches for the window of the last loss in halves (Xu, Harfoush and Rhee 2004)
+    "bic" Bic => Bic::new as Bic, linux;
+    /// Westwood+: reduces the window to the measured rate times the minimum RTT (Grieco and Mascolo 2004)
+    "westwood" Westwood => Westwood::new as Westwood, linux;
+    /// Veno: Reno that takes losses for random where the queue is short (Fu and Liew 2003)
+    "veno" Veno => Veno::new as Veno, linux;
+    /// Vegas: keeps two to four segments in the queue (Brakmo, O'Malley and Peterson 1994)
+    "vegas" Vegas => Vegas::new as Vegas, linux;
+    /// Hybla: gives flows with long RTTs the growth of one with 25 ms (Caini and Firrincieli 2004)
+    "hybla" Hybla => Hybla::new as Hybla, linux;
+    /// H-TCP: grows by more the longer the last loss is past (Leith and Shorten 2004)
+    "htcp" HTcp => HTcp::new as HTcp, linux;
+    /// Illinois: queueing delay sets the growth and the size of reductions (Liu, Basar and Srikant 2006)
+    "illinois" Illinois => Illinois::new as Illinois, linux;
+    /// YeAH: Scalable TCP while the queue is short, Reno where it is not (Baiocchi, Castellani and Vacirca 2007)
+    "yeah" Yeah => Yeah::new as Yeah, linux;
+    /// TCP-LP: Reno that yields when the one-way delay grows (Kuzmanovic and Knightly 2003)
+    "lp" Lp => Lp::new as Lp, linux;
+    /// FAST: moves its window towards 200 segments in the queue (Wei, Jin, Low and Hegde 2006)
+    "fast" Fast(parameters: FastParameters) => Fast::new as Box<Fast>, simulated;
+    /// Compound: Reno's window and one more, which grows while the queue is short (Tan et al. 2006)
+    "compound" Compound => Compound::new as Compound, simulated;
+    /// TCP Rapid: every packet probes; sends at the estimated available bandwidth (Yin 2017)
+    "rapid" Rapid(parameters: RapidParameters) => Rapid::new as Box<Rapid>, simulated;
+    /// XCP: routers say how much faster to become (Katabi, Handley and Rohrs 2002)
+    "xcp" Xcp(parameters: XcpParameters) => Xcp::new as Box<Xcp>, linux;
+    /// RCP: routers say how fast to send (Dukkipati, Kobayashi, Zhang-Shen and McKeown 2005)
+    "rcp" Rcp(parameters: RcpParameters) => Rcp::new as Box<Rcp>, linux + gaps;
+    /// A window that never changes
+    "fixed-window" FixedWindow(fixed: FixedWindow) => FixedWindow::start as FixedWindow, linux;
+    /// A pacing rate that never changes, counting wire bytes
+    "fixed-rate" FixedRate(fixed: FixedRate) => FixedRate::start as FixedRate, linux;
 }
 
 /// The information carried by one acknowledgement. Counts are in segments.
@@ -156,7 +180,7 @@ pub struct Ack {
     /// One-way delay of the segment that triggered it, from the timestamps of both ends: clocks differ by an unknown
     /// constant, so it may be negative. `None` if unknown, as in the simulator so far.
     pub one_way_delay: Option<Duration>,
-    /// The segment that caused it, for controllers that [want stamps](Controller::wants_stamps). `None` if that was a
+    /// The segment that caused it, for controllers that [need stamps](Needs::stamps). `None` if that was a
     /// retransmission or a duplicate, or if the acknowledgement reports nothing new.
     pub arrival: Option<Arrival>,
     /// What routers granted and the receiver returned; `None` without a congestion header.
@@ -218,6 +242,20 @@ pub struct Start {
     pub stamp_unit: Duration,
 }
 
+impl Start {
+    /// An ordinary start: ten full segments of an MTU of 1500.
+    pub const EXAMPLE: Start = Start {
+        window: 10,
+        mss: 1448,
+        wire: 1538,
+        paced: false,
+        linux_rounding: false,
+        seed: 1,
+        line: None,
+        stamp_unit: Duration::from_us(1),
+    };
+}
+
 /// The recovery state of a flow: Linux's `TCP_CA_Open`, `TCP_CA_Disorder`, `TCP_CA_CWR`, `TCP_CA_Recovery` and
 /// `TCP_CA_Loss`, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -277,11 +315,60 @@ pub enum Congestion {
     Mark,
 }
 
+/// The state of a controller as far as the transport needs it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Metrics {
+    /// The congestion window in segments, possibly less than one.
+    pub window: f64,
+    /// The slow-start threshold in segments; infinite before the first reduction.
+    pub ssthresh: f64,
+    /// The pacing rate, counting wire bytes; `None` leaves it to the transport.
+    pub pacing_rate: Option<Rate>,
+    /// The fewest segments in a burst when the transport sends bursts, as hosts with segmentation offload do (Linux's
+    /// `min_tso_segs`); `None` for the transport's own minimum.
+    pub min_burst: Option<u32>,
+    /// Whether the controller keeps the flow below the rate of the path; delivery-rate samples of what it sends now are
+    /// then app-limited.
+    pub is_limiting_rate: bool,
+}
+
+impl Metrics {
+    /// A window and a threshold in segments, and all else left to the transport.
+    #[inline]
+    pub const fn new(window: f64, ssthresh: f64) -> Metrics {
+        Metrics { window, ssthresh, pacing_rate: None, min_burst: None, is_limiting_rate: false }
+    }
+}
+
+/// What a controller needs of the transport.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Needs {
+    /// The transport reduces the window by PRR (RFC 6937); without it the controller's window applies at once, in
+    /// recovery too. The only one that a controller has by default.
+    pub prr: bool,
+    /// Delivery-rate samples: the transport calls [`Controller::on_delivery`] and [`Controller::on_resume`].
+    pub delivery_rate: bool,
+    /// The controller decides when each packet leaves, in [`Controller::schedule`]. Such a flow has neither bursts nor
+    /// other pacing.
+    pub departures: bool,
+    /// When the receiver saw each packet ([`Ack::arrival`]).
+    pub stamps: bool,
+    /// A congestion header on every segment ([`Controller::header`]), because the window or rate comes from the feedback of
+    /// routers. Such a flow sends no bursts, and begins with one segment.
+    pub header: bool,
+}
+
+impl Default for Needs {
+    fn default() -> Needs {
+        Needs { prr: true, delivery_rate: false, departures: false, stamps: false, header: false }
+    }
+}
+
 /// Decides how much a sender may send, and when.
 ///
 /// Windows are in segments and may have a fraction. After each callback, or after the last of those that one ACK
 /// causes, the transport reads [`Controller::flight_limit`]; it reads [`Controller::gap`] and
-/// [`Controller::pacing_rate`] before every departure.
+/// [`Metrics::pacing_rate`] before every departure.
 ///
 /// # Order of callbacks
 ///
@@ -291,12 +378,12 @@ pub enum Congestion {
 ///    - [`on_ack`](Controller::on_ack), unless the ACK says nothing new;
 ///    - [`on_congestion`](Controller::on_congestion) if a reduction begins with it, or
 ///      [`on_further_losses`](Controller::on_further_losses) if losses show in a reduction that marks began;
-///    - [`on_delivery`](Controller::on_delivery) after every `on_ack`, if the controller [wants
-///      it](Controller::wants_delivery_rate).
+///    - [`on_delivery`](Controller::on_delivery) after every `on_ack`, if the controller [needs
+///      it](Needs::delivery_rate).
 /// 3. Without an ACK: `on_congestion` or `on_further_losses` when the reordering timer declares segments lost;
 ///    [`on_timeout`](Controller::on_timeout) when the RTO expires, and on a later ACK `on_undo` if it was spurious.
 ///    If an ACK shows that a tail loss probe repaired a loss, `on_congestion` comes before all of its callbacks.
-/// 4. For controllers that [schedule departures](Controller::schedules): [`schedule`](Controller::schedule) whenever
+/// 4. For controllers that [schedule departures](Needs::departures): [`schedule`](Controller::schedule) whenever
 ///    the sender has something to send, and [`on_departure`](Controller::on_departure) when it has left.
 /// 5. Before a segment is sent: [`on_idle`](Controller::on_idle) after an idle time longer than an RTO, then
 ///    [`on_resume`](Controller::on_resume) if the flow was app-limited and nothing is in flight; the latter only
@@ -308,7 +395,7 @@ pub trait Controller: fmt::Debug {
     /// An ACK arrived.
     fn on_ack(&mut self, ack: &Ack);
 
-    /// A reduction begins, at most one per round trip; afterwards [`Controller::window`] is where it ends.
+    /// A reduction begins, at most one per round trip; afterwards [`Metrics::window`] is where it ends.
     fn on_congestion(&mut self, now: Instant, in_flight: u32, cause: Congestion);
 
     /// Losses show during a reduction that marks began, which has brought the window to `window` segments so far.
@@ -332,7 +419,7 @@ pub trait Controller: fmt::Debug {
     fn on_resume(&mut self, _now: Instant) {}
 
     /// Returns when the next packet is due; not called unless the controller [schedules
-    /// departures](Controller::schedules).
+    /// departures](Needs::departures).
     ///
     /// The transport asks while it has something to send, after every event and perhaps several times for one packet;
     /// the last answer before the departure counts. Times may lie in the past: late packets follow back to back. `idle`
@@ -341,14 +428,34 @@ pub trait Controller: fmt::Debug {
         now
     }
 
-    /// A packet left; not called unless the controller [schedules departures](Controller::schedules).
+    /// A packet left; not called unless the controller [schedules departures](Needs::departures).
     fn on_departure(&mut self, _departure: &Departure) {}
 
-    /// The congestion window in segments, possibly less than one.
-    fn window(&self) -> f64;
+    /// What the transport needs to know of the controller's state.
+    fn metrics(&self) -> Metrics;
 
-    /// The slow-start threshold in segments; infinite before the first reduction.
-    fn ssthresh(&self) -> f64;
+    /// What the controller needs of the transport; it must not change.
+    fn needs(&self) -> Needs {
+        Needs::default()
+    }
+
+    /// Returns [`Metrics::window`].
+    #[inline]
+    fn window(&self) -> f64 {
+        self.metrics().window
+    }
+
+    /// Returns [`Metrics::ssthresh`].
+    #[inline]
+    fn ssthresh(&self) -> f64 {
+        self.metrics().ssthresh
+    }
+
+    /// Returns [`Metrics::pacing_rate`].
+    #[inline]
+    fn pacing_rate(&self) -> Option<Rate> {
+        self.metrics().pacing_rate
+    }
 
     /// The most segments that may be in flight: the window rounded down, at least one.
     #[inline]
@@ -364,51 +471,8 @@ pub trait Controller: fmt::Debug {
         None
     }
 
-    /// The pacing rate, counting wire bytes; `None` leaves it to the transport.
-    fn pacing_rate(&self) -> Option<Rate> {
-        None
-    }
-
-    /// The fewest segments in a burst when the transport sends bursts, as hosts with segmentation offload do (Linux's
-    /// `min_tso_segs`); `None` for the transport's own minimum.
-    fn min_burst(&self) -> Option<u32> {
-        None
-    }
-
-    /// Whether the transport reduces the window by PRR (RFC 6937); if not, the controller's window applies at once,
-    /// in recovery too.
-    ///
-    /// It must not change.
-    fn uses_prr(&self) -> bool {
-        true
-    }
-
-    /// Whether the transport takes delivery-rate samples and calls [`Controller::on_delivery`] and
-    /// [`Controller::on_resume`].
-    ///
-    /// It must not change.
-    fn wants_delivery_rate(&self) -> bool {
-        false
-    }
-
-    /// Whether the controller decides when each packet leaves, in [`Controller::schedule`]. Such a flow has neither
-    /// bursts nor other pacing.
-    ///
-    /// It must not change.
-    fn schedules(&self) -> bool {
-        false
-    }
-
-    /// Whether the controller wants to know when the receiver saw each packet ([`Ack::arrival`]); by default if it
-    /// schedules departures.
-    ///
-    /// It must not change.
-    fn wants_stamps(&self) -> bool {
-        self.schedules()
-    }
-
-    /// Returns the congestion header of the segment that leaves next; not called unless the controller [is
-    /// explicit](Kind::is_explicit).
+    /// Returns the congestion header of the segment that leaves next; not called unless the controller [needs
+    /// one](Needs::header).
     fn header(&mut self) -> Option<Header> {
         None
     }
@@ -417,29 +481,13 @@ pub trait Controller: fmt::Debug {
     fn memory(&self) -> usize {
         0
     }
-
-    /// Whether the controller keeps the flow below the rate of the path; delivery-rate samples of what it sends now
-    /// are then app-limited.
-    fn is_limiting_rate(&self) -> bool {
-        false
-    }
 }
 
 #[cfg(test)]
 mod testing {
     use super::*;
 
-    /// Ten full segments of an MTU of 1500.
-    pub(super) const START: Start = Start {
-        window: 10,
-        mss: 1448,
-        wire: 1538,
-        paced: false,
-        linux_rounding: false,
-        seed: 1,
-        line: None,
-        stamp_unit: Duration::from_us(1),
-    };
+    pub(super) const START: Start = Start::EXAMPLE;
 
     /// A start with an initial window of `window` segments.
     pub(super) fn start(window: u32) -> Start {

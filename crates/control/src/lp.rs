@@ -82,7 +82,7 @@ impl Lp {
 }
 
 impl Controller for Lp {
-    delegate!(window: on_undo, on_idle, window, ssthresh);
+    delegate!(window: on_undo, on_idle, metrics);
 
     fn on_ack(&mut self, ack: &Ack) {
         let rests = self.resting_until.is_some_and(|until| ack.now < until);

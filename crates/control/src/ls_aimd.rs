@@ -5,7 +5,9 @@ use std::str::FromStr;
 
 use headway_arithmetic::{self as arithmetic, Algorithm, Config, Q9, SCALE_ONE, UNLIMITED};
 
-use super::{Ack, Argument, Congestion, Controller, Delivery, Parameters, RecoveryState, Start};
+use super::{
+    Ack, Argument, Congestion, Controller, Delivery, Metrics, Needs, Parameters, RecoveryState, Start,
+};
 use headway_units::{Duration, Instant};
 
 /// Minimum window in bytes (ls-aimd 2.10).
@@ -181,35 +183,28 @@ impl Controller for LsAimd {
         });
     }
 
-    /// Windows are cut at once, and grow in marked rounds, too (ls-aimd 2.12).
-    fn uses_prr(&self) -> bool {
-        false
-    }
-
-    /// The arithmetic takes an ACK after the losses that it shows, and therefore with [`Controller::on_delivery`].
-    fn wants_delivery_rate(&self) -> bool {
-        true
-    }
-
-    #[inline]
-    fn window(&self) -> f64 {
-        self.segments(self.ls.window())
-    }
-
     #[inline]
     fn flight_limit(&self) -> u32 {
         self.ls.cwnd()
     }
 
-    fn ssthresh(&self) -> f64 {
-        match self.ls.ssthresh() {
-            UNLIMITED => f64::INFINITY,
-            bytes => self.segments(bytes).max(f64::from(self.delta)),
-        }
-    }
-
     fn gap(&self, _next: u64) -> Option<Duration> {
         self.ls.is_clocked().then(|| Duration::from_ns(self.ls.gap(self.ls.mss()) as i64))
+    }
+
+    #[inline]
+    fn metrics(&self) -> Metrics {
+        let ssthresh = match self.ls.ssthresh() {
+            UNLIMITED => f64::INFINITY,
+            bytes => self.segments(bytes).max(f64::from(self.delta)),
+        };
+        Metrics::new(self.segments(self.ls.window()), ssthresh)
+    }
+
+    /// Windows are cut at once, and grow in marked rounds, too (ls-aimd 2.12). The arithmetic takes an ACK after the losses
+    /// that it shows, and therefore with [`Controller::on_delivery`].
+    fn needs(&self) -> Needs {
+        Needs { prr: false, delivery_rate: true, ..Needs::default() }
     }
 }
 

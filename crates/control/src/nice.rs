@@ -1,7 +1,7 @@
 //! TCP Nice: Vegas for background transfers, with windows down to 1/48 of a segment (Venkataramani et al.; ls-aimd 3).
 
 use super::window::{Window, delegate};
-use super::{Ack, Congestion, Controller, Start};
+use super::{Ack, Congestion, Controller, Needs, Start};
 use headway_units::{Duration, Instant};
 
 /// A segment counts as congested if its RTT is above this fraction of the way from the minimum to the maximum RTT.
@@ -97,7 +97,7 @@ impl Nice {
 }
 
 impl Controller for Nice {
-    delegate!(window: on_undo, window, ssthresh);
+    delegate!(window: on_undo, metrics);
 
     fn on_ack(&mut self, ack: &Ack) {
         self.smoothed = ack.smoothed;
@@ -125,11 +125,6 @@ impl Controller for Nice {
         self.resize(self.window.size.min(2.0) / 2.0);
     }
 
-    /// PRR cannot reach a window below two segments.
-    fn uses_prr(&self) -> bool {
-        false
-    }
-
     #[inline]
     fn flight_limit(&self) -> u32 {
         self.window.size.max(PAIR) as u32
@@ -142,6 +137,11 @@ impl Controller for Nice {
         }
         // The timer counts whole round trips.
         Some(smoothed * (PAIR / self.window.size).round() as i64)
+    }
+
+    /// PRR cannot reach a window below two segments.
+    fn needs(&self) -> Needs {
+        Needs { prr: false, ..Needs::default() }
     }
 }
 

@@ -83,7 +83,7 @@ impl Sender {
     fn apply(&mut self, controller: &mut AnyController, event: &Event) {
         if let Some(ack) = self.ack(controller, event) {
             controller.on_ack(&ack);
-            if controller.wants_delivery_rate() {
+            if controller.needs().delivery_rate {
                 self.delivered += u64::from(ack.delivered);
                 let delivery = Delivery {
                     delivered: self.delivered,

@@ -7,11 +7,11 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::parts::{self, Parts};
-use super::{Ack, Argument, Congestion, Controller, Parameters, Start};
+use super::{Ack, Argument, Congestion, Controller, Metrics, Needs, Parameters, Start};
 use crate::claims::{Claims, Factor, read_factor, scale};
 use headway_queue::explicit::{
-    ANY_RATE, Format, Header, LARGEST_WINDOW, PACED_WINDOW, VERSION_RCP, Window,
-    spacing_at_rate, throughput, to_header_time,
+    ANY_RATE, Format, Header, LARGEST_WINDOW, PACED_WINDOW, VERSION_RCP, Window, spacing_at_rate, throughput,
+    to_header_time,
 };
 use headway_units::{Bytes, Duration, Instant, Rate};
 
@@ -170,26 +170,8 @@ impl Controller for Rcp {
         }
     }
 
-    fn window(&self) -> f64 {
-        let bytes = match (self.is_paced(), self.parameters.published) {
-            (true, true) => LARGEST_WINDOW,
-            (true, false) => Bytes::new(self.window.bytes().get() * PACED_WINDOW),
-            (false, _) => self.window.bytes(),
-        };
-        bytes.get() as f64 / self.wire.get() as f64
-    }
-
-    /// The window itself: there is no slow start.
-    fn ssthresh(&self) -> f64 {
-        self.window()
-    }
-
     fn gap(&self, _next: u64) -> Option<Duration> {
         self.is_paced().then(|| self.paced_rate().time_for(self.wire))
-    }
-
-    fn uses_prr(&self) -> bool {
-        false
     }
 
     fn header(&mut self) -> Option<Header> {
@@ -204,6 +186,21 @@ impl Controller for Rcp {
             self.parameters.claims.apply(&mut header);
         }
         Some(header)
+    }
+
+    /// The threshold is the window itself: there is no slow start.
+    fn metrics(&self) -> Metrics {
+        let bytes = match (self.is_paced(), self.parameters.published) {
+            (true, true) => LARGEST_WINDOW,
+            (true, false) => Bytes::new(self.window.bytes().get() * PACED_WINDOW),
+            (false, _) => self.window.bytes(),
+        };
+        let window = bytes.get() as f64 / self.wire.get() as f64;
+        Metrics::new(window, window)
+    }
+
+    fn needs(&self) -> Needs {
+        Needs { prr: false, header: true, ..Needs::default() }
     }
 }
 

@@ -23,7 +23,7 @@ fn half(window: f64) -> f64 {
 }
 
 impl Controller for Reno {
-    delegate!(window: on_undo, on_idle, window, ssthresh);
+    delegate!(window: on_undo, on_idle, metrics);
 
     #[inline]
     fn on_ack(&mut self, ack: &Ack) {

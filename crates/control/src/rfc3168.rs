@@ -45,7 +45,7 @@ impl Rfc3168 {
 }
 
 impl Controller for Rfc3168 {
-    delegate!(window: on_undo, on_idle, window, ssthresh);
+    delegate!(window: on_undo, on_idle, metrics);
 
     #[inline]
     fn on_ack(&mut self, ack: &Ack) {

@@ -35,7 +35,7 @@ impl Scalable {
 }
 
 impl Controller for Scalable {
-    delegate!(window: on_undo, on_idle, window, ssthresh);
+    delegate!(window: on_undo, on_idle, metrics);
 
     fn on_ack(&mut self, ack: &Ack) {
         self.window.grow_with(ack, |size| size.min(COUNT));

@@ -1,7 +1,7 @@
 //! SDC: the sender delays segments instead of using windows below eight (Hsiao et al.; ls-aimd 3).
 
 use super::window::{MIN_WINDOW, Window, delegate};
-use super::{Ack, Congestion, Controller, Start};
+use super::{Ack, Congestion, Controller, Needs, Start};
 use headway_units::{Duration, Instant};
 
 /// The minimum flight in segments, enough for three duplicate ACKs and some losses (ls-aimd 3).
@@ -40,7 +40,7 @@ impl Sdc {
 }
 
 impl Controller for Sdc {
-    delegate!(window: on_undo, window, ssthresh);
+    delegate!(window: on_undo, metrics);
 
     fn on_ack(&mut self, ack: &Ack) {
         self.rtt = ack.smoothed;
@@ -64,11 +64,6 @@ impl Controller for Sdc {
         }
     }
 
-    /// Delays bring the rate down, not a smaller flight.
-    fn uses_prr(&self) -> bool {
-        false
-    }
-
     #[inline]
     fn flight_limit(&self) -> u32 {
         self.window.size.max(MIN_FLIGHT) as u32
@@ -77,6 +72,11 @@ impl Controller for Sdc {
     fn gap(&self, _next: u64) -> Option<Duration> {
         let rtt = self.rtt.filter(|_| self.delays())?;
         Some(rtt.scale(1.0 / self.window.size))
+    }
+
+    /// Delays bring the rate down, not a smaller flight.
+    fn needs(&self) -> Needs {
+        Needs { prr: false, ..Needs::default() }
     }
 }
 

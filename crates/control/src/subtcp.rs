@@ -1,7 +1,7 @@
 //! SUBTCP: grows in proportion to its rate, and spaces segments out below a window of one (Feng et al.; ls-aimd 3).
 
 use super::window::{MIN_SSTHRESH, MIN_WINDOW};
-use super::{Ack, Congestion, Controller, Start};
+use super::{Ack, Congestion, Controller, Metrics, Needs, Start};
 use headway_units::{Duration, Instant};
 
 /// Growth per round trip, as a fraction of the window. The source says only "a percentage"; with 5 % the window
@@ -62,23 +62,19 @@ impl Controller for Subtcp {
         self.ssthresh = self.ssthresh.max(ssthresh);
     }
 
-    /// PRR cannot reach a window below one segment.
-    fn uses_prr(&self) -> bool {
-        false
-    }
-
-    #[inline]
-    fn window(&self) -> f64 {
-        self.size
-    }
-
     fn gap(&self, _next: u64) -> Option<Duration> {
         let rtt = self.rtt.filter(|_| self.size < 1.0)?;
         Some(rtt.scale(1.0 / self.size))
     }
 
-    fn ssthresh(&self) -> f64 {
-        self.ssthresh
+    #[inline]
+    fn metrics(&self) -> Metrics {
+        Metrics::new(self.size, self.ssthresh)
+    }
+
+    /// PRR cannot reach a window below one segment.
+    fn needs(&self) -> Needs {
+        Needs { prr: false, ..Needs::default() }
     }
 }
 

@@ -87,7 +87,7 @@ impl Vegas {
 }
 
 impl Controller for Vegas {
-    delegate!(window: on_undo, on_idle, window, ssthresh);
+    delegate!(window: on_undo, on_idle, metrics);
 
     fn on_ack(&mut self, ack: &Ack) {
         self.round.take(ack);

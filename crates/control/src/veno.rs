@@ -98,7 +98,7 @@ impl Veno {
 }
 
 impl Controller for Veno {
-    delegate!(window: on_undo, on_idle, window, ssthresh);
+    delegate!(window: on_undo, on_idle, metrics);
 
     fn on_ack(&mut self, ack: &Ack) {
         self.samples = (self.samples + u32::from(ack.rtt.is_some())).min(FEW_SAMPLES + 1);

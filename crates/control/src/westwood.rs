@@ -117,7 +117,7 @@ impl Westwood {
 }
 
 impl Controller for Westwood {
-    delegate!(window: on_undo, on_idle, window, ssthresh);
+    delegate!(window: on_undo, on_idle, metrics);
 
     fn on_ack(&mut self, ack: &Ack) {
         if let Some(rtt) = ack.rtt.filter(|rtt| *rtt > Duration::ZERO) {

@@ -139,16 +139,10 @@ macro_rules! delegate {
             self.$window.after_idle(idle, timeout);
         }
     };
-    (@window $window:ident) => {
+    (@metrics $window:ident) => {
         #[inline]
-        fn window(&self) -> f64 {
-            self.$window.size
-        }
-    };
-    (@ssthresh $window:ident) => {
-        #[inline]
-        fn ssthresh(&self) -> f64 {
-            self.$window.ssthresh
+        fn metrics(&self) -> super::Metrics {
+            super::Metrics::new(self.$window.size, self.$window.ssthresh)
         }
     };
 }

@@ -8,11 +8,10 @@ use std::str::FromStr;
 
 use super::parts::{self, Parts};
 use super::reno::Reno;
-use super::{Ack, Argument, Congestion, Controller, Parameters, Start};
+use super::{Ack, Argument, Congestion, Controller, Metrics, Needs, Parameters, Start};
 use crate::claims::Claims;
 use headway_queue::explicit::{
-    Format, Header, Request, Share, VERSION_XCP, Window, share, spacing_at_rate, throughput,
-    to_header_time,
+    Format, Header, Request, Share, VERSION_XCP, Window, share, spacing_at_rate, throughput, to_header_time,
 };
 use headway_units::{Bytes, Duration, Instant, Rate};
 
@@ -255,20 +254,6 @@ impl Controller for Xcp {
         }
     }
 
-    fn window(&self) -> f64 {
-        self.reno.as_ref().map_or_else(|| self.segments(), Controller::window)
-    }
-
-    /// The window itself: there is no slow start, unless losses made it Reno.
-    fn ssthresh(&self) -> f64 {
-        self.reno.as_ref().map_or_else(|| self.segments(), Controller::ssthresh)
-    }
-
-    /// The window applies at once, because routers have taken it into account.
-    fn uses_prr(&self) -> bool {
-        false
-    }
-
     fn header(&mut self) -> Option<Header> {
         let mut header = Header::new(VERSION_XCP, Format::Standard);
         if self.srtt > Duration::ZERO {
@@ -279,6 +264,16 @@ impl Controller for Xcp {
             self.parameters.claims.apply(&mut header);
         }
         Some(header)
+    }
+
+    /// The threshold is the window itself: there is no slow start, unless losses made it Reno.
+    fn metrics(&self) -> Metrics {
+        self.reno.as_ref().map_or_else(|| Metrics::new(self.segments(), self.segments()), Controller::metrics)
+    }
+
+    /// The window applies at once, because routers have taken it into account.
+    fn needs(&self) -> Needs {
+        Needs { prr: false, header: true, ..Needs::default() }
     }
 }
 

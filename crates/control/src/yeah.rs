@@ -96,7 +96,7 @@ impl Yeah {
 }
 
 impl Controller for Yeah {
-    delegate!(window: on_undo, on_idle, window, ssthresh);
+    delegate!(window: on_undo, on_idle, metrics);
 
     fn on_ack(&mut self, ack: &Ack) {
         self.round.take(ack);

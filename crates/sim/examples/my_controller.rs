@@ -3,7 +3,7 @@
 //! `cargo run --release -p headway-sim --example my_controller` runs both over one bottleneck and prints their
 //! goodput.
 
-use headway_control::{Ack, Congestion, Controller, Factory, Kind, Start};
+use headway_control::{Ack, Congestion, Controller, Factory, Kind, Metrics, Start};
 use headway_queue::{DropTailConfig, QueueSpec};
 use headway_sim::config::Service;
 use headway_sim::{LinkConfig, Network, TcpConfig};
@@ -50,12 +50,8 @@ impl Controller for Scalable {
         self.ssthresh = self.ssthresh.max(ssthresh);
     }
 
-    fn window(&self) -> f64 {
-        self.window
-    }
-
-    fn ssthresh(&self) -> f64 {
-        self.ssthresh
+    fn metrics(&self) -> Metrics {
+        Metrics::new(self.window, self.ssthresh)
     }
 }
 

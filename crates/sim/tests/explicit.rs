@@ -3,9 +3,11 @@
 
 use std::path::Path;
 
-use headway_control::Kind;
+use headway_control::{Ack, Congestion, Controller, Factory, Kind, Metrics, Needs, Start};
 use headway_queue::QueueSpec;
-use headway_queue::explicit::{FRACTION_BITS, Record};
+use headway_queue::explicit::{
+    FRACTION_BITS, Format, Header, Record, VERSION_XCP, spacing_at_rate, to_header_time,
+};
 use headway_record::Results;
 use headway_scenario::Scenario;
 use headway_sim::config::Service;
@@ -197,8 +199,16 @@ fn the_same_seed_gives_the_same_records() {
     assert_eq!(run(), run());
 }
 
+fn kind(controller: &str) -> Kind {
+    controller.parse().expect("a controller")
+}
+
 /// One flow over links with these queues in a row.
-fn one_flow(queues: &[(Rate, &str)], controller: &str, loss: f64) -> (Network, FlowId, Vec<LinkId>) {
+fn one_flow(
+    queues: &[(Rate, &str)],
+    controller: impl Into<Factory>,
+    loss: f64,
+) -> (Network, FlowId, Vec<LinkId>) {
     let mut network = Network::new(1);
     let links: Vec<LinkId> = queues
         .iter()
@@ -211,8 +221,7 @@ fn one_flow(queues: &[(Rate, &str)], controller: &str, loss: f64) -> (Network, F
     let back = queue(r#"{"kind":"xcp"}"#).build(Some(ACCESS), 1);
     let delay = Duration::from_ms(10);
     let back = network.add_link(&LinkConfig::new(Service::Constant(ACCESS), delay, back));
-    let kind: Kind = controller.parse().expect("a controller");
-    let config = TcpConfig::new(kind, links.clone(), vec![back]);
+    let config = TcpConfig::new(controller, links.clone(), vec![back]);
     let flow = network.add_tcp(&TcpConfig { mss: 1428, ..config });
     (network, flow, links)
 }
@@ -224,7 +233,7 @@ fn the_tighter_of_two_routers_decides() {
         [(wide, r#"{"kind":"xcp"}"#), (narrow, r#"{"kind":"xcp"}"#)],
         [(narrow, r#"{"kind":"xcp"}"#), (wide, r#"{"kind":"xcp"}"#)],
     ] {
-        let (mut network, flow, links) = one_flow(&queues, "xcp", 0.0);
+        let (mut network, flow, links) = one_flow(&queues, kind("xcp"), 0.0);
         network.run_until(Instant::from_ns(30_000_000_000));
         let goodput = network.flow(flow).goodput.get() as f64 * 8e-6 / 30.0;
         assert!((0.85..0.95).contains(&goodput), "{goodput}");
@@ -233,10 +242,68 @@ fn the_tighter_of_two_routers_decides() {
     }
 }
 
+/// A sender of XCP as short as it can be: it asks for as much as the header can say, and takes whatever is granted.
+#[derive(Debug)]
+struct Greedy {
+    wire: Bytes,
+    /// In bytes.
+    window: f64,
+    srtt: Duration,
+}
+
+impl Greedy {
+    fn new(start: &Start) -> Greedy {
+        let wire = Bytes::new(start.wire.into());
+        Greedy { wire, window: wire.get() as f64, srtt: Duration::ZERO }
+    }
+}
+
+impl Controller for Greedy {
+    fn on_ack(&mut self, ack: &Ack) {
+        self.srtt = ack.smoothed.unwrap_or(self.srtt);
+        let granted = ack.feedback.map_or(0, |feedback| feedback.value.cast_signed());
+        let change = f64::from(granted) * self.srtt.ns() as f64 / 1e9;
+        self.window = (self.window + change).max(self.wire.get() as f64);
+    }
+
+    fn on_congestion(&mut self, _now: Instant, _in_flight: u32, _cause: Congestion) {}
+
+    fn on_timeout(&mut self, _now: Instant, _in_flight: u32, _already_reduced: bool) {}
+
+    fn metrics(&self) -> Metrics {
+        let window = self.window / self.wire.get() as f64;
+        Metrics::new(window, window)
+    }
+
+    fn needs(&self) -> Needs {
+        Needs { prr: false, header: true, ..Needs::default() }
+    }
+
+    fn header(&mut self) -> Option<Header> {
+        let mut header = Header::new(VERSION_XCP, Format::Standard);
+        if let Some(rate) = Rate::of(Bytes::new(self.window as u64), self.srtt) {
+            header.rtt = to_header_time(self.srtt);
+            header.x = to_header_time(spacing_at_rate(self.wire, rate));
+            header.feedback = i32::MAX.cast_unsigned();
+        }
+        Some(header)
+    }
+}
+
+#[test]
+fn an_explicit_controller_that_is_not_in_the_table_fills_the_link() {
+    let rate = Rate::from_mbps(10.0);
+    let (mut network, flow, links) = one_flow(&[(rate, r#"{"kind":"xcp"}"#)], Factory::new(Greedy::new), 0.0);
+    network.run_until(Instant::from_ns(30_000_000_000));
+    let goodput = network.flow(flow).goodput.get() as f64 * 8e-6 / 30.0;
+    assert!((8.5..9.5).contains(&goodput), "{goodput}");
+    assert_eq!(network.link(links[0]).statistics().dropped.packets, 0);
+}
+
 #[test]
 fn a_router_drops_headers_of_a_version_that_it_does_not_serve() {
     // ACKs of this flow are of RCP's version, too, and cross a router of XCP on the way back.
-    let (mut network, flow, links) = one_flow(&[(ACCESS, r#"{"kind":"xcp"}"#)], "rcp", 0.0);
+    let (mut network, flow, links) = one_flow(&[(ACCESS, r#"{"kind":"xcp"}"#)], kind("rcp"), 0.0);
     network.run_until(Instant::from_ns(5_000_000_000));
     assert_eq!(network.flow(flow).delivered, 0);
     let dropped = network.link(links[0]).statistics().dropped.packets;
@@ -246,7 +313,7 @@ fn a_router_drops_headers_of_a_version_that_it_does_not_serve() {
 #[test]
 fn losses_are_repaired_and_lost_headers_take_no_memory() {
     for controller in ["xcp", "xcp:loss=reno"] {
-        let (mut network, flow, _) = one_flow(&[(ACCESS, r#"{"kind":"xcp"}"#)], controller, 0.01);
+        let (mut network, flow, _) = one_flow(&[(ACCESS, r#"{"kind":"xcp"}"#)], kind(controller), 0.01);
         network.run_until(Instant::from_ns(20_000_000_000));
         let before = network.memory();
         network.run_until(Instant::from_ns(120_000_000_000));
@@ -259,7 +326,7 @@ fn losses_are_repaired_and_lost_headers_take_no_memory() {
 
 #[test]
 fn packets_without_a_header_count_as_input_and_pass() {
-    let (mut network, flow, links) = one_flow(&[(ACCESS, r#"{"kind":"xcp"}"#)], "cubic", 0.0);
+    let (mut network, flow, links) = one_flow(&[(ACCESS, r#"{"kind":"xcp"}"#)], kind("cubic"), 0.0);
     network.keep_records(links[0]);
     network.run_until(Instant::from_ns(5_000_000_000));
     assert!(network.flow(flow).delivered > 1_000);

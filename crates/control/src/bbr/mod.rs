@@ -36,7 +36,7 @@ use self::aggregation::Aggregation;
 use self::filter::MaxFilter;
 use self::long_term::LongTerm;
 use self::model::payload_rate;
-use super::{Ack, Congestion, Controller, Delivery, RecoveryState, Start};
+use super::{Ack, Congestion, Controller, Delivery, Metrics, Needs, RecoveryState, Start};
 use headway_units::{Duration, Instant, Rate};
 
 /// Bandwidths are in segments per microsecond times 2 to this, that is, from 0.06 segments per second up. They are
@@ -344,35 +344,19 @@ impl Controller for Bbr {
         }
     }
 
-    fn uses_prr(&self) -> bool {
-        false
-    }
-
-    fn wants_delivery_rate(&self) -> bool {
-        true
-    }
-
-    fn is_limiting_rate(&self) -> bool {
-        self.limiting_rate
-    }
-
+    /// The threshold is the target of DRAIN; infinite before.
     #[inline]
-    fn window(&self) -> f64 {
-        f64::from(self.window)
+    fn metrics(&self) -> Metrics {
+        Metrics {
+            window: f64::from(self.window),
+            ssthresh: self.ssthresh,
+            pacing_rate: Some(Rate::from_bps(self.pacing_rate * 8 * self.wire / self.mss)),
+            min_burst: Some(self.fewest()),
+            is_limiting_rate: self.limiting_rate,
+        }
     }
 
-    /// The target of DRAIN; infinite before.
-    #[inline]
-    fn ssthresh(&self) -> f64 {
-        self.ssthresh
-    }
-
-    #[inline]
-    fn pacing_rate(&self) -> Option<Rate> {
-        Some(Rate::from_bps(self.pacing_rate * 8 * self.wire / self.mss))
-    }
-
-    fn min_burst(&self) -> Option<u32> {
-        Some(self.fewest())
+    fn needs(&self) -> Needs {
+        Needs { prr: false, delivery_rate: true, ..Needs::default() }
     }
 }

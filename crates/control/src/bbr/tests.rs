@@ -130,7 +130,7 @@ fn after_ten_seconds_without_a_smaller_round_trip_it_looks_with_four_segments() 
     }
     assert_eq!(path.bbr.mode, Mode::ProbeRtt);
     assert!((path.now / MS).abs_diff(10_041) <= 1, "{}", path.now);
-    assert!(path.bbr.window == 4 && path.bbr.is_limiting_rate());
+    assert!(path.bbr.window == 4 && path.bbr.metrics().is_limiting_rate);
     let start = path.now;
     while path.bbr.mode == Mode::ProbeRtt {
         // The transport marks the samples as app-limited.

@@ -83,7 +83,7 @@ impl Delay {
     }
 
     /// Whether the receiver's stamps count.
-    pub(super) fn wants_stamps(&self) -> bool {
+    pub(super) fn needs_stamps(&self) -> bool {
         self.reading == Reading::OneWay
     }
 

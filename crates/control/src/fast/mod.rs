@@ -18,7 +18,7 @@ mod parameters;
 use self::delay::Delay;
 pub use self::parameters::FastParameters;
 use super::window::{Window, delegate};
-use super::{Ack, Congestion, Controller, Start};
+use super::{Ack, Congestion, Controller, Needs, Start};
 use headway_units::{Duration, Instant};
 
 /// The part of the distance to its target that the window covers at each update, 0 to 1 (paper).
@@ -72,7 +72,7 @@ impl Fast {
 }
 
 impl Controller for Fast {
-    delegate!(window: on_undo, on_idle, window, ssthresh);
+    delegate!(window: on_undo, on_idle, metrics);
 
     fn on_ack(&mut self, ack: &Ack) {
         self.delay.take(ack, self.window.size);
@@ -97,8 +97,8 @@ impl Controller for Fast {
         self.window.restart(self.window.size / 2.0, already_reduced);
     }
 
-    fn wants_stamps(&self) -> bool {
-        self.delay.wants_stamps()
+    fn needs(&self) -> Needs {
+        Needs { stamps: self.delay.needs_stamps(), ..Needs::default() }
     }
 }
 
@@ -254,7 +254,7 @@ mod tests {
 
     #[test]
     fn only_one_way_delays_want_stamps() {
-        assert_eq!(ALL.map(|text| fast(text, 10).wants_stamps()), [false, false, false, true]);
+        assert_eq!(ALL.map(|text| fast(text, 10).needs().stamps), [false, false, false, true]);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use headway_arithmetic::rapid::{self, Stream};
 
 use self::flight::{Flight, Sent};
 pub use self::parameters::RapidParameters;
-use super::{Ack, Congestion, Controller, Departure, RecoveryState, Start};
+use super::{Ack, Congestion, Controller, Departure, Metrics, Needs, RecoveryState, Start};
 use headway_units::{Duration, Instant, Rate};
 
 /// The line rate that is assumed where the host's is unknown: the testbed's (rapid 4.0).
@@ -159,28 +159,16 @@ impl Controller for Rapid {
         self.index += 1;
     }
 
-    #[inline]
-    fn window(&self) -> f64 {
-        self.window
-    }
-
-    fn ssthresh(&self) -> f64 {
-        f64::INFINITY
-    }
-
-    fn pacing_rate(&self) -> Option<Rate> {
-        Some(Rate::from_bps(self.rapid.rate()))
-    }
-
-    fn uses_prr(&self) -> bool {
-        false
-    }
-
     fn memory(&self) -> usize {
         self.flight.memory()
     }
 
-    fn schedules(&self) -> bool {
-        true
+    fn metrics(&self) -> Metrics {
+        let pacing_rate = Some(Rate::from_bps(self.rapid.rate()));
+        Metrics { pacing_rate, ..Metrics::new(self.window, f64::INFINITY) }
+    }
+
+    fn needs(&self) -> Needs {
+        Needs { prr: false, departures: true, stamps: true, ..Needs::default() }
     }
 }

@@ -243,7 +243,7 @@ impl Sender {
     #[inline]
     fn max_burst(&mut self) -> u64 {
         let mss = u64::from(self.size).saturating_sub(SEGMENT_OVERHEAD.into()).max(1);
-        let fewest = u64::from(self.controller.min_burst().unwrap_or(MIN_TSO_SEGMENTS));
+        let fewest = u64::from(self.controller.metrics().min_burst.unwrap_or(MIN_TSO_SEGMENTS));
         if let Some(rate) = self.controller.pacing_rate() {
             let bytes_per_second = rate.bps() / 8 * mss / u64::from(self.size);
             return autosize(bytes_per_second, self.rtt.min(), mss).max(fewest);

@@ -67,7 +67,7 @@ impl Sender {
             sample,
         };
         self.controller.on_delivery(news, &delivery);
-        if self.controller.is_limiting_rate() {
+        if self.controller.metrics().is_limiting_rate {
             rates.set_app_limited(news.in_flight.into());
         }
     }

@@ -152,9 +152,8 @@ impl Sender {
         // time zero.
         let opens = config.burst == Burst::Host || config.is_tapped_at_receiver();
         let late = opening > now && opens && round_trip > 0 && config.ecn != Ecn::Classic;
-        let slot = controller.schedules().then(Box::default);
-        let wants_stamps = controller.wants_stamps();
-        let is_explicit = config.controller.is_explicit();
+        let needs = controller.needs();
+        let slot = needs.departures.then(Box::default);
         let paced = slot.is_none() && (config.pacing || controller.pacing_rate().is_some());
         let mut sender = Sender {
             una: 0,
@@ -175,8 +174,8 @@ impl Sender {
             last_sent: 0,
             rtt: Rtt::new(),
             sets_gaps: controller.has_gaps() || slot.is_some(),
-            uses_prr: controller.uses_prr(),
-            rates: controller.wants_delivery_rate().then(|| Box::new(Rates::new())),
+            uses_prr: needs.prr,
+            rates: needs.delivery_rate.then(|| Box::new(Rates::new())),
             controller,
             departures: Departures::new(),
             scoreboard: Scoreboard::default(),
@@ -185,15 +184,15 @@ impl Sender {
             tlp: Tlp::new(),
             undo: Undo::default(),
             bursts: Bursts::new(
-                if is_explicit { Burst::Single } else { config.burst },
+                if needs.header { Burst::Single } else { config.burst },
                 config.initial_window,
             ),
             usage: CwndUsage::default(),
             pacer: paced.then(Box::default),
-            one_by_one: slot.is_some() || is_explicit,
+            one_by_one: slot.is_some() || needs.header,
             slot,
-            wants_stamps,
-            is_explicit,
+            wants_stamps: needs.stamps,
+            is_explicit: needs.header,
             application: Application::new(config),
             handshake: late.then(|| Box::new(Handshake::new(opening))),
             counters: Counters::default(),
