@@ -17,9 +17,8 @@ CARGO_CYCLONEDX = target/tools/bin/cargo-cyclonedx
 # Compares the simulator with the Linux stack in virtual time in some cells of the matrix; fails if too few agree.
 QUICK_COMPARISON = target/debug/headway-bench compare scenarios/compare.toml --on sim,uml --quick --check
 
-# The macro with the table of controllers declares their modules, which `cargo fmt` does not find; the targets of `make fuzz`
-# are no part of the workspace.
-UNDECLARED = crates/control/src/*.rs crates/control/src/*/mod.rs fuzz/fuzz_targets/*.rs
+# The targets of `make fuzz` are no part of the workspace, so `cargo fmt` does not find them.
+UNDECLARED = fuzz/fuzz_targets/*.rs
 
 .PHONY: help demo test test-kernel test-lint format lint bench accuracy compare repro hostile fuzz uml install deb deb-test clean setup
 
