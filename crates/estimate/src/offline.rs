@@ -250,18 +250,13 @@ pub fn covers(stream: &StreamRecord, rate: Rate) -> bool {
         && fastest.is_none_or(|fastest| rate <= fastest)
 }
 
-/// Returns the quantile `percent` of ascending values; `None` without values.
-pub fn quantile(sorted: &[f64], percent: u32) -> Option<f64> {
-    let last = sorted.len().checked_sub(1)?;
-    sorted.get((last as f64 * f64::from(percent) / 100.0).round() as usize).copied()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::Bound;
     use crate::stream::{Schedule, Shape};
     use headway_units::Bytes;
+    use headway_units::statistics::closest;
 
     const PACKET: Bytes = Bytes::new(9038);
 
@@ -355,7 +350,7 @@ mod tests {
         let (excursion, null) = (errors("excursion"), errors("null"));
         // Rates from 0.82 to 1.25 times the average: averages from 5.1 to 7.2 Gb/s.
         assert_eq!((excursion.len(), null.len()), (8, 8));
-        let spread = |errors: &[f64]| quantile(errors, 95).unwrap() - quantile(errors, 5).unwrap();
+        let spread = |errors: &[f64]| closest(errors, 0.95).unwrap() - closest(errors, 0.05).unwrap();
         assert!(spread(&excursion) < spread(&null), "{excursion:?} {null:?}");
         assert!((null[0] - (5_100.0 / 6_000.0 - 1.0)).abs() < 1e-6, "{null:?}");
     }

@@ -1,5 +1,6 @@
 //! The spread of results over several seeds.
 
+use headway_units::statistics::{median, sorted};
 use serde::Serialize;
 
 use crate::summary::Summary;
@@ -22,10 +23,10 @@ pub fn spread(runs: &[Summary]) -> Vec<Spread> {
     let Some(first) = runs.first() else { return Vec::new() };
     let mut spreads = Vec::new();
     let mut add = |metric: String, value: &dyn Fn(&Summary) -> Option<f64>| {
-        let mut values: Vec<f64> = runs.iter().filter_map(value).collect();
-        values.sort_by(f64::total_cmp);
-        if let (Some(&min), Some(&max)) = (values.first(), values.last()) {
-            let median = (values[(values.len() - 1) / 2] + values[values.len() / 2]) / 2.0;
+        let values = sorted(runs.iter().filter_map(value).collect());
+        if let (Some(&min), Some(&max), Some(median)) =
+            (values.first(), values.last(), median(values.clone()))
+        {
             spreads.push(Spread { metric, median, min, max });
         }
     };

@@ -15,6 +15,7 @@ use headway_scenario::Scenario;
 use headway_sim::Run;
 use headway_traffic::random::generator;
 use headway_units::Bytes;
+use headway_units::statistics::{closest, sorted};
 use rand::RngExt as _;
 
 /// Bytes that a link adds to an IP packet.
@@ -373,9 +374,8 @@ fn run_all(seed: u64, cases: u64, law: &Law) -> Result<Vec<Numbers>, String> {
 }
 
 fn quantiles(all: &[Numbers], value: fn(&Numbers) -> f64, parts: [f64; 2]) -> [f64; 2] {
-    let mut values: Vec<f64> = all.iter().map(value).filter(|value| !value.is_nan()).collect();
-    values.sort_by(f64::total_cmp);
-    parts.map(|part| values[(part * (values.len() - 1) as f64).round() as usize])
+    let values = sorted(all.iter().map(value).filter(|value| !value.is_nan()).collect());
+    parts.map(|part| closest(&values, part).unwrap_or(f64::NAN))
 }
 
 fn report(seed: u64, law: &Law, all: &mut [Numbers], worst: bool) {

@@ -1,5 +1,5 @@
-//! Rates, sizes and times as types, so that no bare number crosses a public boundary; and what a user is told about
-//! mistakes in files and names.
+//! Rates, sizes and times as types, so that no bare number crosses a public boundary; what a user is told about
+//! mistakes in files and names; and [`statistics`] of samples.
 
 mod bytes;
 pub mod config_error;
@@ -7,6 +7,7 @@ mod nearest;
 mod rate;
 mod rate_steps;
 pub mod share;
+pub mod statistics;
 mod text;
 mod time;
 

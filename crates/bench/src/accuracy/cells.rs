@@ -10,6 +10,7 @@ use serde::Serialize;
 use headway_program::progress::Progress;
 use headway_program::testbed::{self, Scored, Testbed};
 use headway_program::{print_error, print_line};
+use headway_units::statistics::median;
 
 /// Attempts per cell and requested run before the machine counts as too busy.
 const TRIES_PER_RUN: u32 = 3;
@@ -220,14 +221,4 @@ pub(super) fn table<'a>(
         table.add_row(row.into_iter().map(|text| Cell::new(text).set_alignment(CellAlignment::Right)));
     }
     table
-}
-
-/// Returns the median; `None` of nothing.
-pub(super) fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    if values.len() % 2 == 1 {
-        return values.get(middle).copied();
-    }
-    Some((values.get(middle.checked_sub(1)?)? + values.get(middle)?) / 2.0)
 }

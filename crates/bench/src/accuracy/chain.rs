@@ -9,10 +9,11 @@ use headway_traffic::Traffic;
 use headway_units::{Duration, Rate};
 use serde::Serialize;
 
-use super::cells::{self, Watch, median};
+use super::cells::{self, Watch};
 use headway_program::exit::Failed;
 use headway_program::lines::PathLine;
 use headway_program::testbed::Testbed;
+use headway_units::statistics::median;
 
 /// Capacities of the reference path in Mb/s, a tenth of those of the paper; the narrow link is the fifth.
 const REFERENCE: [f64; 7] = [50.0, 50.0, 40.0, 60.0, 30.0, 80.0, 60.0];

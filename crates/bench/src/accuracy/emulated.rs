@@ -10,7 +10,8 @@ use headway_program::testbed::{self, Model, Scored, Testbed};
 use headway_units::{Duration, Rate};
 use serde::Serialize;
 
-use super::cells::{self, Runs, Watch, coverage, median, reached};
+use super::cells::{self, Runs, Watch, coverage, reached};
+use headway_units::statistics::median;
 
 /// Coalescing interval of the paper's first NIC (rapid 2.15).
 const COALESCING: Duration = Duration::from_us(120);

@@ -1,8 +1,9 @@
 //! The answers of estimators as tables and as JSON.
 
-use headway_estimate::offline::{Answer, Answers, QUANTILES, null_verdicts, quantile};
+use headway_estimate::offline::{Answer, Answers, QUANTILES, null_verdicts};
 use headway_estimate::stream::TableStream;
 use headway_estimate::{Bound, Decision};
+use headway_units::statistics::closest;
 use serde_json::{Map, Value, json};
 
 use super::Scored;
@@ -38,7 +39,8 @@ fn rates(scored: &[Scored], known: usize) -> Option<String> {
         if known > 0 {
             row.push(errors.len().to_string());
             row.extend(QUANTILES.map(|percent| {
-                quantile(errors, percent).map(|error| format!("{:+.1}", error * 100.0)).unwrap_or_default()
+                let error = closest(errors, f64::from(percent) / 100.0);
+                error.map(|error| format!("{:+.1}", error * 100.0)).unwrap_or_default()
             }));
         }
         Some(row)
@@ -151,7 +153,9 @@ fn method_value(streams: &[TableStream], one: &Scored) -> Value {
     });
     let more = match &one.score.answers {
         Answers::Rates { median, errors } => {
-            let at = |percent: u32| Some((format!("p{percent}"), json!(quantile(errors, percent)?)));
+            let at = |percent: u32| {
+                Some((format!("p{percent}"), json!(closest(errors, f64::from(percent) / 100.0)?)))
+            };
             let quantiles: Option<Map<String, Value>> = QUANTILES.into_iter().map(at).collect();
             json!({
                 "median_bps": median.map(|rate| rate.bps()),

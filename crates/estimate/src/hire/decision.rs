@@ -1,5 +1,6 @@
 //! From the rates of groups of trains to the hop of the narrow link.
 
+use headway_units::statistics::{deviation, mean};
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 
@@ -90,15 +91,6 @@ pub(super) fn decide(rates: &[f64], last: u32, rule: Rule) -> Decision {
         None if rates.len() as u32 >= last => Decision::Hop(1),
         None => Decision::Needs(ttl(rates.len())),
     }
-}
-
-fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / values.len() as f64
-}
-
-fn deviation(values: &[f64]) -> f64 {
-    let mean = mean(values);
-    (values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / values.len() as f64).sqrt()
 }
 
 /// Returns the mean rate between the survivors of trains, in Mb/s.

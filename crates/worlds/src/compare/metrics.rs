@@ -1,7 +1,7 @@
 //! The metrics by which worlds are compared.
 
 use headway_record::{LinkResult, Results, Total};
-use headway_units::{Duration, Rate};
+use headway_units::{Duration, Rate, statistics};
 use serde::Serialize;
 
 use crate::rows::percent;
@@ -143,10 +143,7 @@ fn slowest_share(total: &Total) -> Option<f64> {
 /// Returns the median, for an even number of runs the mean of the middle two; `None` unless every run has a
 /// value.
 pub(super) fn median(values: &[Option<f64>]) -> Option<f64> {
-    let mut values: Vec<f64> = values.iter().copied().collect::<Option<_>>()?;
-    values.sort_by(f64::total_cmp);
-    let middle = values.len().checked_sub(1)? / 2;
-    Some(f64::midpoint(values[middle], values[values.len() / 2]))
+    statistics::median(values.iter().copied().collect::<Option<_>>()?)
 }
 
 /// Returns the given quantile of the completion times (ns) of flows with a size; `None` without such flows. A

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use headway_units::statistics;
 use serde::Serialize;
 
 use super::reliability::{Reliability, reliability};
@@ -123,13 +124,8 @@ pub(super) fn tallies(scored: &[Scored]) -> (Vec<Tally>, Tally) {
     (names.iter().map(class).collect(), Tally::new("all", &scored.iter().collect::<Vec<_>>()))
 }
 
-/// Returns the quantile `share`, interpolated; `None` if there are no values.
-fn quantile(mut values: Vec<f64>, share: f64) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    let last = values.len().checked_sub(1)?;
-    let place = share * last as f64;
-    let (below, part) = (place.floor() as usize, place.fract());
-    Some(values[below] + part * (values[(below + 1).min(last)] - values[below]))
+fn quantile(values: Vec<f64>, share: f64) -> Option<f64> {
+    statistics::quantile(&statistics::sorted(values), share)
 }
 
 #[cfg(test)]
