@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use headway_host::nic::Coalescing;
-use headway_scenario::{LinkSpec as Written, Scenario, Topology, TrafficSpec, Wire};
+use headway_scenario::{LinkSpec as Written, Scenario, Topology, TrafficSpec, Wire, World};
 use headway_units::config_error::check;
 use headway_units::{ConfigError, Duration, Rate};
 
@@ -50,43 +50,11 @@ impl Spec {
             Ok(()) => names[number].to_owned(),
             Err(_) => format!("n{number}"),
         };
-        let mut links: Vec<Edge> = Vec::new();
-        for (index, end) in topology.directions().iter().enumerate() {
-            let written = &scenario.link[end.link];
-            let side = LinkSpec { delay: written.delay, ..side(scenario, written, &written.wire(end.back)) };
-            let side = LinkSpec { coalesce: nic(scenario, names[end.to]), ..side };
-            check_written(end.link, written)?;
-            check_link(&format!("link[{}]", end.link), &side, scenario.mtu)?;
-            let (number, direction) = places[index];
-            match direction {
-                Direction::Forward => {
-                    let (from, to) = (node(end.from), node(end.to));
-                    let name = written.name.clone().unwrap_or_else(|| format!("{from}-{to}"));
-                    let is_taken = links.iter().any(|link| link.name == name);
-                    let rule = format!("another link is called `{name}`; give this one a `name`");
-                    check(&format!("link[{}].name", end.link), !is_taken, &rule)?;
-                    let path = PathSpec { forward: side.clone(), reverse: side };
-                    links.push(Edge { name, from, to, path });
-                }
-                Direction::Reverse => links[number].path.reverse = side,
-            }
-        }
-        let mut cross = Vec::new();
-        for (index, traffic) in scenario.traffic.iter().enumerate() {
-            let key = |key: &str| format!("traffic[{index}].{key}");
-            let path = topology.route(&traffic.from, &traffic.to, &traffic.via);
-            let path = path.map_err(|reason| ConfigError::new(&key("to"), &reason.to_string()))?;
-            let limited = |index: &usize| has_queue(&scenario.link[topology.directions()[*index].link]);
-            let mut limited = path.into_iter().filter(limited);
-            let (Some(lane), None) = (limited.next(), limited.next()) else {
-                return Err(ConfigError::new(
-                    &key("to"),
-                    "the path needs one link with a rate in a lab, and not several",
-                ));
-            };
-            let (link, direction) = places[lane];
-            cross.push(cross_of(traffic, direction).on(&links[link].name));
-        }
+        let name = |_, written: &Written, ends: [&str; 2]| {
+            written.name.clone().unwrap_or_else(|| format!("{}-{}", ends[0], ends[1]))
+        };
+        let links = edges(scenario, &topology, &places, node, name)?;
+        let cross = crosses(scenario, &topology, |lane| (&links[places[lane].0].name, places[lane].1))?;
         let name = Some(scenario.name.clone()).filter(|name| check_name(name).is_ok());
         let Scenario { seed, mtu, delays, header_protocol, header_port, header_option, .. } = *scenario;
         let interval = scenario.interval.min(MAX_INTERVAL);
@@ -105,6 +73,66 @@ impl Spec {
         spec.check()?;
         Ok(spec)
     }
+}
+
+/// Converts all links; `places` are those of [`places`], `node` and `name` name nodes and links, the latter by its number in
+/// the lab, its description and its ends.
+///
+/// # Errors
+/// Names the key that the lab does not support, or of a second link with the same name.
+pub fn edges(
+    scenario: &Scenario,
+    topology: &Topology,
+    places: &[(usize, Direction)],
+    node: impl Fn(usize) -> String,
+    name: impl Fn(usize, &Written, [&str; 2]) -> String,
+) -> Result<Vec<Edge>, ConfigError> {
+    let names = topology.names();
+    let mut links: Vec<Edge> = Vec::new();
+    for (end, &(number, direction)) in topology.directions().iter().zip(places) {
+        let written = &scenario.link[end.link];
+        World::Lab.check_link(end.link, written)?;
+        let side = side(scenario, written, &written.wire(end.back));
+        let side = LinkSpec { delay: written.delay, coalesce: nic(scenario, names[end.to])?, ..side };
+        check_link(&format!("link[{}]", end.link), &side, scenario.mtu)?;
+        match direction {
+            Direction::Forward => {
+                let (from, to) = (node(end.from), node(end.to));
+                let name = name(number, written, [&from, &to]);
+                let is_taken = links.iter().any(|link| link.name == name);
+                let rule = format!("another link is called `{name}`; give this one a `name`");
+                check(&format!("link[{}].name", end.link), !is_taken, &rule)?;
+                links.push(Edge { name, from, to, path: PathSpec { forward: side.clone(), reverse: side } });
+            }
+            Direction::Reverse => links[number].path.reverse = side,
+        }
+    }
+    Ok(links)
+}
+
+/// Converts all sources of traffic; `place` tells the link's name and direction of a direction of the topology.
+///
+/// # Errors
+/// Names a source whose path has no link with a rate, or several.
+pub fn crosses<N: AsRef<str>>(
+    scenario: &Scenario,
+    topology: &Topology,
+    place: impl Fn(usize) -> (N, Direction),
+) -> Result<Vec<Cross>, ConfigError> {
+    let of = |(index, traffic): (usize, &TrafficSpec)| {
+        let wrong = |reason: &str| ConfigError::new(&format!("traffic[{index}].to"), reason);
+        let path = topology.route(&traffic.from, &traffic.to, &traffic.via);
+        let path = path.map_err(|reason| wrong(&reason.to_string()))?;
+        let limited = |lane: &usize| is_limited(&scenario.link[topology.directions()[*lane].link]);
+        let mut limited = path.into_iter().filter(limited);
+        let (Some(lane), None) = (limited.next(), limited.next()) else {
+            let rule = "traffic of a lab occupies the queue of one link with a rate, and its path has none or several";
+            return Err(wrong(rule));
+        };
+        let (link, direction) = place(lane);
+        Ok(cross_of(traffic, direction).on(link.as_ref()))
+    };
+    scenario.traffic.iter().enumerate().map(of).collect()
 }
 
 /// Returns the link of the lab and its direction for every direction of the topology. Two links of the scenario that
@@ -137,10 +165,16 @@ pub fn places(scenario: &Scenario, topology: &Topology) -> Result<Vec<(usize, Di
     Ok(places.into_iter().flatten().collect())
 }
 
-/// Returns the interrupt coalescing of a host's NIC.
-pub fn nic(scenario: &Scenario, host: &str) -> Option<Coalescing> {
-    let host = scenario.host.get(host)?;
-    host.coalescing.or(host.ack_coalescing)
+/// Returns the interrupt coalescing of a host's NIC, which in a lab holds up all packets that arrive.
+///
+/// # Errors
+/// If ACKs are to be held up otherwise than other packets.
+pub fn nic(scenario: &Scenario, host: &str) -> Result<Option<Coalescing>, ConfigError> {
+    let Some(spec) = scenario.host.get(host) else { return Ok(None) };
+    let alike = spec.ack_coalescing.is_none_or(|acks| spec.coalescing.is_none_or(|all| all == acks));
+    let rule = "must be like `coalescing` in a lab: the NIC there holds up all packets";
+    check(&format!("host.{host}.ack-coalescing"), alike, rule)?;
+    Ok(spec.coalescing.or(spec.ack_coalescing))
 }
 
 /// Whether packets may have to wait for a link.
@@ -174,16 +208,4 @@ pub fn side(scenario: &Scenario, link: &Written, wire: &Wire) -> LinkSpec {
 pub fn cross_of(traffic: &TrafficSpec, direction: Direction) -> Cross {
     let TrafficSpec { start, stop, ref traffic, .. } = *traffic;
     Cross { start, stop, ..Cross::new(direction, traffic.clone()) }
-}
-
-/// Rejects what a lab cannot do.
-///
-/// # Errors
-/// Names the key.
-pub fn check_written(index: usize, link: &Written) -> Result<(), ConfigError> {
-    let check = |key: &str, right: bool, rule: &str| check(&format!("link[{index}].{key}"), right, rule);
-    check("kernel-queue", link.kernel_queue.is_none(), "is not in the lab; `--on uml` has it")?;
-    check("ack-filter", !link.ack_filter, "is not in the lab; use --on sim")?;
-    // The kernels of the lab's nodes send all packets of a connection over one link.
-    check("spray", !link.spray, "is not in the lab; use --on sim")
 }

@@ -118,3 +118,17 @@ fn a_crowded_link_is_warned_about() {
     assert_eq!(spec.warnings().len(), 1);
     assert!(spec.warnings()[0].starts_with("forward: cross traffic of"));
 }
+
+#[test]
+fn acks_that_the_nic_holds_up_otherwise_than_other_packets_are_refused() {
+    let spec = |acks: &str| {
+        let text = format!(
+            "[forward]\nrate = \"10 Mb/s\"\n[host.server]\ncoalescing = {{ kind = \"fixed\", interval = \"1 ms\" }}\n\
+             ack-coalescing = {{ kind = \"fixed\", interval = \"{acks}\" }}\n"
+        );
+        Spec::parse(&text, Path::new("x.toml"))
+    };
+    assert!(spec("1 ms").is_ok());
+    let error = spec("2 ms").unwrap_err().to_string();
+    assert!(error.contains("`host.server.ack-coalescing`: must be like `coalescing` in a lab"), "{error}");
+}

@@ -16,6 +16,7 @@ mod kernel_queue;
 mod model;
 mod read;
 mod route;
+mod world;
 
 pub use buffer::{Buffer, BufferSize};
 pub use change::{Change, apply};
@@ -29,6 +30,7 @@ pub use model::{
     EcnMode, FlowSpec, HostSpec, LinkSpec, MeasureSpec, ProgramSpec, Scenario, TrafficSpec, Wire,
 };
 pub use route::{Direction, Topology};
+pub use world::{UnknownWorld, World};
 
 #[cfg(test)]
 mod tests;

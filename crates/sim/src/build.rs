@@ -13,7 +13,7 @@ use headway_units::WIRE_OVERHEAD;
 use headway_units::{Bytes, ConfigError, Duration, Instant, Rate};
 
 use headway_scenario::{
-    Changed, EcnMode, Error, FlowSpec, HostSpec, LinkSpec, MeasureSpec, Scenario, Topology,
+    Changed, EcnMode, Error, FlowSpec, HostSpec, LinkSpec, MeasureSpec, Scenario, Topology, World,
 };
 use headway_traffic::random;
 use rand::Rng;
@@ -98,11 +98,7 @@ impl Built {
         if needed > limit {
             return Err(Error::Memory { needed, limit });
         }
-        if !scenario.program.is_empty() {
-            return Err(
-                ConfigError::new("program[0]", "the simulator runs no programs; `--on uml` does").into()
-            );
-        }
+        scenario.check_world(World::Sim)?;
         let scenario = &*scenario.drawn(seed);
         let mut builder =
             Builder { topology: Topology::new(scenario), network: Network::new(seed), links: Vec::new() };
@@ -222,7 +218,6 @@ fn ecn(mode: EcnMode) -> Ecn {
     }
 }
 
-/// The error for a feature that only a kernel has.
 /// Reads the name of the estimator of a measurement.
 pub(crate) fn method(spec: &MeasureSpec) -> Result<Method, ConfigError> {
     let named = spec.method.as_deref().map(str::parse).transpose();
@@ -255,9 +250,6 @@ impl Builder {
         for (number, direction) in self.topology.directions().iter().enumerate() {
             let spec = &scenario.link[direction.link];
             let queue_seed = random::generator(seed, "queue", number as u64).next_u64();
-            if let Some(queue) = &spec.kernel_queue {
-                return Err(missing(&format!("link[{}].kernel-queue", direction.link), queue).into());
-            }
             let changes = scenario.change.iter().any(|change| change.link.as_ref() == Some(&direction.name));
             let config = LinkConfig { changes, ..link_config(scenario, spec, direction.back, queue_seed) };
             self.links.push((self.network.add_link(&config), direction.name.clone()));

@@ -77,11 +77,11 @@ fn what_only_a_kernel_has_is_refused() {
     );
     assert_eq!(
         error("buffer = \"100 packets\"", "kernel-queue = \"fq_codel limit 1000 target 5.5ms\""),
-        "`link[1].kernel-queue`: the simulator has no `fq_codel limit 1000 target 5.5ms`; `--on uml` has"
+        "`link[1].kernel-queue`: is not in the simulator; `--on uml` has it"
     );
     assert_eq!(
         error("[[flow]]", "[[program]]\nat = \"a\"\ncommand = \"true\"\n[[flow]]"),
-        "`program[0]`: the simulator runs no programs; `--on uml` does"
+        "`program[0]`: is not in the simulator; `--on uml` and `--on lab` have it"
     );
 }
 

@@ -4,7 +4,6 @@ use headway_queue::{
     ADAPTATION, CodelConfig, FqCodelConfig, PieConfig, QueueSpec, RampConfig, RedConfig, StepConfig,
 };
 use headway_scenario::{Buffer, LinkSpec};
-use headway_traffic::channel::EcnField;
 use headway_units::WIRE_OVERHEAD;
 use headway_units::{Bytes, ConfigError, Duration, Rate};
 
@@ -142,9 +141,6 @@ fn router(index: usize, queue: &QueueSpec, rate: Rate, device: &str) -> Option<P
     })
 }
 
-const WIRE: &str = "`--on uml` does not support this; use `--on sim` or `--on lab`";
-const VARIES: &str = "`--on uml` does not support links that vary with time; use `--on sim` or `--on lab`";
-
 /// Rejects what the kernel cannot do; errors name the key.
 fn check(number: usize, spec: &LinkSpec) -> Result<(), ConfigError> {
     let red = |queue: &QueueSpec| match queue {
@@ -179,34 +175,9 @@ fn check(number: usize, spec: &LinkSpec) -> Result<(), ConfigError> {
             "the kernel adapts RED every 500 ms only; use `--on sim` for other intervals",
         ),
         (
-            "rates",
-            spec.rates.is_some(),
-            "`--on uml` does not support rates that change; use `--on sim` or `--on lab`",
-        ),
-        ("redrawn", spec.redrawn.is_some(), VARIES),
-        ("outages", spec.outages.is_some(), VARIES),
-        ("loss-bursts", spec.loss_bursts.is_some(), VARIES),
-        ("delay-trace", spec.delay_trace.is_some(), VARIES),
-        ("jitter", spec.jitter.as_uniform().is_none(), WIRE),
-        ("duplicate", spec.duplicate > 0.0, WIRE),
-        ("corrupt", spec.corrupt > 0.0, WIRE),
-        ("ecn", spec.ecn != EcnField::Keep, WIRE),
-        ("reverse", spec.reverse.is_some(), WIRE),
-        ("spray", spec.spray, "kernels send all packets of a connection over one link; use `--on sim`"),
-        (
-            "ack-filter",
-            spec.ack_filter,
-            "in the kernel it is a setting of a queue: `kernel-queue = \"cake unlimited ack-filter\"`",
-        ),
-        (
-            "trace",
-            spec.trace.is_some(),
-            "`--on uml` does not support links that follow a trace; use `--on sim`",
-        ),
-        (
-            "police",
-            spec.police.is_some(),
-            "`--on uml` does not support a policer before a queue; use `--on sim`",
+            "jitter",
+            spec.jitter.as_uniform().is_none(),
+            "`--on uml` has uniform jitter only; use `--on sim` or `--on lab`",
         ),
     ];
     match rules.iter().find(|(_, wanted, _)| *wanted) {

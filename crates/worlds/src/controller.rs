@@ -4,7 +4,7 @@ use crate::error::{Context as _, Error, bail};
 use headway_control::Kind;
 use headway_scenario::{Change, EcnMode, FlowController, FlowSpec, Scenario};
 
-use crate::world::World;
+use headway_scenario::World;
 
 /// Returns the overrides, as for `--set`, that give all flows of `scenario` the named controller.
 ///

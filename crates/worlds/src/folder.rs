@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::outcome::{Outcome, RunFiles};
 use crate::output::Output;
 use crate::page;
-use crate::world::World;
+use headway_scenario::World;
 
 /// The file that identifies a folder of results.
 const MANIFEST: &str = "manifest.json";

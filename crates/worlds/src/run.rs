@@ -6,8 +6,8 @@ use headway_scenario::Scenario;
 use crate::error::Error;
 use crate::options::Options;
 use crate::outcome::Outcome;
-use crate::world::World;
 use crate::{lab, sim, uml};
+use headway_scenario::World;
 
 /// Runs a scenario with its own seed.
 ///

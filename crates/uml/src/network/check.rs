@@ -1,7 +1,7 @@
 //! Rejects scenarios that the kernel cannot run.
 
 use headway_control::Kind;
-use headway_scenario::{EcnMode, Scenario};
+use headway_scenario::{EcnMode, Scenario, World};
 use headway_units::ConfigError;
 
 use super::explicit;
@@ -14,15 +14,7 @@ const MAX_FLOWS: u64 = 10_000;
 /// Rejects what the kernel cannot do; errors name the key.
 pub(super) fn check(scenario: &Scenario) -> Result<(), ConfigError> {
     let refuse = |key: &str, what: &str| Err(ConfigError::new(key, &format!("{what}; use `--on sim`")));
-    if !scenario.change.is_empty() {
-        return refuse("change[0]", "`--on uml` does not support changes during a run; use `--on sim`");
-    }
-    if !scenario.measure.is_empty() {
-        return refuse("measure[0]", "`--on uml` does not support measurements of available bandwidth");
-    }
-    if let Some(host) = scenario.host.keys().next() {
-        return refuse(&format!("host.{host}"), "`--on uml` does not support the NICs of hosts");
-    }
+    scenario.check_world(World::Uml)?;
     if scenario.flow_count() > MAX_FLOWS {
         return refuse("flow", &format!("`--on uml` supports at most {MAX_FLOWS} flows"));
     }
@@ -41,20 +33,9 @@ pub(super) fn check(scenario: &Scenario) -> Result<(), ConfigError> {
                 return refuse(&key, "the kernel's LS-AIMD has no `linear`; use `--on sim`");
             }
         }
-        let rules = [
-            ("ecn", flow.ecn != EcnMode::Ect1, "the kernel sends ECT(0)"),
-            (
-                "ecn",
-                dctcp == (flow.ecn == EcnMode::Dctcp),
-                "the kernel uses DCTCP's ECN echo only with `dctcp` and `ls-dctcp`",
-            ),
-            ("mtu", flow.mtu.is_none(), "the kernel's world has one MTU for all flows"),
-            ("chunk", flow.chunk.is_none(), "the kernel's world has no applications that pause"),
-            ("arrivals", flow.arrivals.is_none(), "the kernel's world has no flows that come and go"),
-            ("ack-every", flow.ack_every <= 2, "the kernel acknowledges every second segment, or every one"),
-        ];
-        if let Some((key, _, what)) = rules.iter().find(|(_, right, _)| !right) {
-            return refuse(&format!("flow[{index}].{key}"), what);
+        if dctcp != (flow.ecn == EcnMode::Dctcp) {
+            let key = format!("flow[{index}].ecn");
+            return refuse(&key, "the kernel uses DCTCP's ECN echo only with `dctcp` and `ls-dctcp`");
         }
     }
     Ok(())

@@ -160,7 +160,10 @@ fn rates_that_change_are_refused() {
     let scenario = Scenario::parse(text, Path::new("x.toml"), &[]).unwrap();
     let mistake = plan(&scenario, 1, Path::new(""), &RunOptions::default()).unwrap_err();
     assert_eq!(mistake.key(), Some("link[0].rates"));
-    assert!(mistake.to_string().contains("`--on uml` does not support rates that change"), "{mistake}");
+    assert!(
+        mistake.to_string().contains("is not in `--on uml`; `--on sim` and `--on lab` have it"),
+        "{mistake}"
+    );
 }
 
 #[test]

@@ -9,7 +9,7 @@ use super::cell::Cell;
 use super::metrics::{Metric, metrics};
 use super::verdict::{Group, Verdict, is_self_consistent, judge};
 use crate::outcome::Outcome;
-use crate::world::World;
+use headway_scenario::World;
 
 /// The object of a comparison.
 #[derive(Clone, Debug)]

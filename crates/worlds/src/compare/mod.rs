@@ -25,10 +25,10 @@ use crate::memory;
 use crate::options::{Event, Options};
 use crate::outcome::Outcome;
 use crate::pool::{self, Done};
-use crate::world::World;
 pub use cell::Cell;
 use comparison::Subject;
 pub use comparison::{Comparison, Cost};
+use headway_scenario::World;
 pub use metrics::Metric;
 pub use verdict::{Tally, Verdict};
 

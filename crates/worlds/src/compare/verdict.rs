@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::metrics::{
     COMPLETION, FAIRNESS, GOODPUT, MEAN_DELAY, Metric, RETRANSMITTED, SLOWEST_SHARE, TIMEOUTS, median,
 };
-use crate::world::World;
+use headway_scenario::World;
 
 /// A group of cells judged by the same bands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

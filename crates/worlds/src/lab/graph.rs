@@ -3,11 +3,11 @@
 
 use std::net::Ipv4Addr;
 
-use crate::error::{Error, bail};
-use headway_lab::{Direction, Edge, Lab, LinkSpec as LabLink, PathSpec};
+use crate::error::Error;
+use headway_lab::Lab;
 use headway_scenario::{Scenario, Topology};
 
-use headway_lab::of_scenario::{cross_of, is_limited, nic, places, side};
+use headway_lab::of_scenario::{crosses, edges, is_limited, places};
 
 use super::translate::{Lane, Network, is_classic};
 
@@ -37,35 +37,8 @@ pub(super) fn network(scenario: &Scenario, topology: &Topology) -> Result<Networ
         let limited = is_limited(&scenario.link[topology.directions()[index].link]);
         Lane { link: link_name(link), direction, name, limited }
     };
-    let mut links: Vec<Edge> = Vec::new();
-    for (index, end) in topology.directions().iter().enumerate() {
-        let (link, direction) = places[index];
-        let spec = &scenario.link[end.link];
-        let coalesce = nic(scenario, topology.names()[end.to]);
-        let side = side(scenario, spec, &spec.wire(end.back));
-        let side = LabLink { delay: spec.delay, coalesce, ..side };
-        match direction {
-            Direction::Forward => links.push(Edge {
-                name: link_name(link),
-                from: node_name(end.from),
-                to: node_name(end.to),
-                path: PathSpec { forward: side.clone(), reverse: side },
-            }),
-            Direction::Reverse => links[link].path.reverse = side,
-        }
-    }
-    let mut sources = Vec::new();
-    for (index, traffic) in scenario.traffic.iter().enumerate() {
-        let path = topology.route(&traffic.from, &traffic.to, &traffic.via).map_err(Error::other)?;
-        let mut limited = path.into_iter().map(&lanes).filter(|lane| lane.limited);
-        let (Some(lane), None) = (limited.next(), limited.next()) else {
-            bail!(
-                "the lab does not support `traffic[{index}]`: traffic occupies the queue of one link with a rate, \
-                 and its path has none or several"
-            );
-        };
-        sources.push(cross_of(traffic, lane.direction).on(&lane.link));
-    }
+    let links = edges(scenario, topology, &places, node_name, |number, _, _| link_name(number))?;
+    let cross = crosses(scenario, topology, |lane| (link_name(places[lane].0), places[lane].1))?;
     let hop = |index: usize| {
         let end = &topology.directions()[index];
         Hop { from: node_name(end.from), to: node_name(end.to), link: link_name(places[index].0) }
@@ -84,7 +57,7 @@ pub(super) fn network(scenario: &Scenario, topology: &Topology) -> Result<Networ
     let names = topology.names().into_iter().enumerate();
     Ok(Network {
         links,
-        cross: sources,
+        cross,
         lanes: (0..topology.directions().len()).map(lanes).collect(),
         hosts: names.map(|(number, name)| (name.to_owned(), node_name(number))).collect(),
         routes,

@@ -46,8 +46,10 @@ pub(super) fn network(scenario: &Scenario, topology: &Topology) -> Result<Option
         limited: true,
     };
     let lanes = vec![lane(Direction::Forward, &forward), lane(Direction::Reverse, &reverse)];
-    let ends_at = |host: &str, way: Way| LabLink { coalesce: nic(scenario, host), ..way.link };
-    let path = PathSpec { forward: ends_at(server, forward), reverse: ends_at(client, reverse) };
+    let path = PathSpec {
+        forward: LabLink { coalesce: nic(scenario, server)?, ..forward.link },
+        reverse: LabLink { coalesce: nic(scenario, client)?, ..reverse.link },
+    };
     Ok(Some(Network {
         links: vec![Edge { path: path.clone(), ..Edge::new(from, to, path.forward) }],
         cross: sources,

@@ -2,10 +2,9 @@
 //! its nodes and links.
 
 use crate::error::{Context as _, Error, bail};
-use headway_lab::of_scenario::check_written;
 use headway_lab::{Cross, Direction, Lab, PathSpec, Spec};
-use headway_scenario::{EcnMode, FlowSpec, HostSpec, Scenario, Topology};
-use headway_units::{Bytes, Duration};
+use headway_scenario::{EcnMode, FlowSpec, HostSpec, Scenario, Topology, World};
+use headway_units::Duration;
 
 use super::changes;
 use super::controllers;
@@ -60,20 +59,15 @@ impl Translated {
         if scenario.flow_count() > MAX_FLOWS {
             bail!("the lab runs at most {MAX_FLOWS} flows; this scenario has {}", scenario.flow_count());
         }
+        scenario.check_world(World::Lab)?;
         for name in scenario.host.keys() {
             check_host(scenario, name)?;
-        }
-        if !scenario.measure.is_empty() {
-            bail!("the lab does not support `measure[0]`; `headway measure` measures emulated paths");
         }
         if scenario.interval < Duration::from_ms(10) {
             bail!("the lab does not support `interval` below 10 ms");
         }
         for (index, flow) in scenario.flow.iter().enumerate() {
-            check_flow(index, flow)?;
-        }
-        for (index, link) in scenario.link.iter().enumerate() {
-            check_written(index, link)?;
+            controllers::check(index, flow)?;
         }
         let topology = Topology::new(scenario);
         let network = match pair::network(scenario, &topology)? {
@@ -149,35 +143,6 @@ fn check_host(scenario: &Scenario, name: &str) -> Result<(), Error> {
     bail!(
         "the lab does not support `host.{name}.{key}` without the same `{other}`: the NIC there holds up all packets"
     );
-}
-
-fn check_flow(index: usize, flow: &FlowSpec) -> Result<(), Error> {
-    if flow.ecn == EcnMode::Ect1 {
-        bail!(
-            "the lab does not support this value of `flow[{index}].ecn`: kernels send ECT(0); use --on sim"
-        );
-    }
-    controllers::check(index, flow)?;
-    let keys = [
-        ("application-rate", flow.application_rate.is_none()),
-        ("read-rate", flow.read_rate.is_none()),
-        ("initial-window", flow.initial_window == 10),
-        ("receive-buffer", flow.receive_buffer >= Bytes::new(64_000_000)),
-        ("mtu", flow.mtu.is_none()),
-        ("ack-every", flow.ack_every <= 2),
-        ("ack-timeout", flow.ack_timeout == Duration::from_ms(40)),
-        ("pacing", !flow.pacing),
-        ("arrivals", flow.arrivals.is_none()),
-    ];
-    refuse(&format!("flow[{index}]"), &keys)
-}
-
-/// Rejects the first unsupported key.
-pub(super) fn refuse(table: &str, keys: &[(&str, bool)]) -> Result<(), Error> {
-    match keys.iter().find(|(_, right)| !right) {
-        None => Ok(()),
-        Some((key, _)) => bail!("the lab does not support this value of `{table}.{key}`; use --on sim"),
-    }
 }
 
 /// Whether a flow requests ECN as in RFC 3168. The echo of DCTCP belongs to the controller.

@@ -2,7 +2,7 @@ use std::path::Path;
 
 use headway_lab::Coalescing;
 use headway_traffic::channel::EcnField;
-use headway_units::{Instant, Rate};
+use headway_units::{Bytes, Instant, Rate};
 
 use super::*;
 
@@ -259,7 +259,7 @@ fn traffic_through_several_queues_is_refused() {
     let further = "[[link]]\nfrom = \"b\"\nto = \"c\"\nrate = \"5 Mb/s\"\n";
     let traffic = "[[traffic]]\nfrom = \"a\"\nto = \"c\"\nmodel = \"cbr\"\nrate = \"1 Mb/s\"\n";
     let error = one_way(further, traffic).unwrap_err();
-    assert!(error.starts_with("the lab does not support `traffic[0]`"), "{error}");
+    assert!(error.starts_with("`traffic[0].to`: traffic of a lab occupies the queue"), "{error}");
     assert!(one_way(further, &traffic.replace("\"c\"", "\"b\"")).is_ok());
 }
 
@@ -307,6 +307,6 @@ fn thinned_acks_and_sprayed_packets_are_refused_by_their_key() {
         );
         let scenario = Scenario::parse(&text, Path::new("x.toml"), &[]).unwrap();
         let found = Translated::new(&scenario).unwrap_err().to_string();
-        assert_eq!(found, format!("`link[0].{key}`: is not in the lab; use --on sim"));
+        assert_eq!(found, format!("`link[0].{key}`: is not in the lab; `--on sim` has it"));
     }
 }

@@ -20,7 +20,7 @@ use crate::memory;
 use crate::options::Options;
 use crate::outcome::Outcome;
 use crate::pool;
-use crate::world::World;
+use headway_scenario::World;
 
 /// The largest number of controllers: the colours of a figure.
 pub const MAX_CONTROLLERS: usize = headway_figures::MAX_CURVES;

@@ -1,0 +1,266 @@
+//! The worlds in which a scenario can run, and what each of them has: the one table from which refusals come, and the table
+//! in `docs/simulate.md`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use headway_traffic::channel::EcnField;
+use headway_units::{Bytes, ConfigError, Duration};
+
+use crate::model::{EcnMode, FlowSpec, LinkSpec, Scenario};
+
+/// A world in which a scenario can run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum World {
+    /// The simulator.
+    Sim,
+    /// The TCP stack of Linux in virtual time.
+    Uml,
+    /// This host's TCP over an emulated path, in real time.
+    Lab,
+}
+
+impl World {
+    /// All worlds.
+    pub const ALL: [World; 3] = [World::Sim, World::Uml, World::Lab];
+
+    /// Returns the name on the command line and in results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            World::Sim => "sim",
+            World::Uml => "uml",
+            World::Lab => "lab",
+        }
+    }
+
+    const fn place(self) -> &'static str {
+        match self {
+            World::Sim => "the simulator",
+            World::Uml => "`--on uml`",
+            World::Lab => "the lab",
+        }
+    }
+
+    /// Rejects a link that this world cannot have; `index` is its place in the file.
+    ///
+    /// # Errors
+    /// Names the key, and the worlds that have it.
+    pub fn check_link(self, index: usize, link: &LinkSpec) -> Result<(), ConfigError> {
+        self.check(&format!("link[{index}]."), LINK, link)
+    }
+
+    /// Rejects what this world does not have; `of` is the table in the file.
+    fn check<T>(self, of: &str, rows: &[Row<T>], used: &T) -> Result<(), ConfigError> {
+        rows.iter().filter(|row| !row.is_in(self)).try_for_each(|row| match (row.used)(used) {
+            None => Ok(()),
+            Some(key) => Err(ConfigError::new(&format!("{of}{key}"), &row.refusal(self))),
+        })
+    }
+}
+
+impl fmt::Display for World {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// The error of a text that names no world.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not `sim`, `uml` or `lab`")]
+pub struct UnknownWorld(String);
+
+impl FromStr for World {
+    type Err = UnknownWorld;
+
+    fn from_str(text: &str) -> Result<World, UnknownWorld> {
+        let world = World::ALL.into_iter().find(|world| world.name().eq_ignore_ascii_case(text.trim()));
+        world.ok_or_else(|| UnknownWorld(text.to_owned()))
+    }
+}
+
+impl Scenario {
+    /// Rejects what a world does not have. What it has in part is left to that world.
+    ///
+    /// # Errors
+    /// Names the key, and the worlds that have it.
+    pub fn check_world(&self, world: World) -> Result<(), ConfigError> {
+        world.check("", WHOLE, self)?;
+        self.link.iter().enumerate().try_for_each(|(index, link)| world.check_link(index, link))?;
+        let mut flows = self.flow.iter().enumerate();
+        flows.try_for_each(|(index, flow)| world.check(&format!("flow[{index}]."), FLOW, flow))
+    }
+}
+
+/// Keys, and which worlds have them.
+struct Row<T> {
+    /// The keys, as the documentation writes them.
+    #[cfg_attr(not(test), allow(dead_code, reason = "a test compares it with the documentation"))]
+    keys: &'static str,
+    /// What the simulator, the lab and the kernel's world have; a text that begins with "no" means that the world refuses
+    /// the keys.
+    has: [&'static str; 3],
+    /// Returns the first of the keys that is in use.
+    used: fn(&T) -> Option<&'static str>,
+}
+
+impl<T> Row<T> {
+    fn is_in(&self, world: World) -> bool {
+        let [sim, lab, uml] = self.has;
+        let has = match world {
+            World::Sim => sim,
+            World::Lab => lab,
+            World::Uml => uml,
+        };
+        !has.starts_with("no")
+    }
+
+    fn refusal(&self, world: World) -> String {
+        let others = World::ALL.into_iter().filter(|other| self.is_in(*other));
+        let others: Vec<String> = others.map(|other| format!("`--on {other}`")).collect();
+        let verb = if others.len() == 1 { "has" } else { "have" };
+        format!("is not in {}; {} {verb} it", world.place(), others.join(" and "))
+    }
+}
+
+/// Returns the first key of which the second part is true.
+fn first(keys: &[(&'static str, bool)]) -> Option<&'static str> {
+    keys.iter().find(|(_, used)| *used).map(|(key, _)| *key)
+}
+
+const LINK: &[Row<LinkSpec>] = &[
+    Row { keys: "`rate`, `delay`, `buffer`, `loss`", has: ["yes", "yes", "yes"], used: |_| None },
+    Row {
+        keys: "`burst`, `peak-rate`",
+        has: ["yes", "yes", "yes, not before an explicit router"],
+        used: |_| None,
+    },
+    Row {
+        keys: "`rates`, `redrawn`, `trace`, `outages`, `loss-bursts`, `delay-trace`, `police`",
+        has: ["yes", "yes", "no"],
+        used: |link| {
+            first(&[
+                ("rates", link.rates.is_some()),
+                ("redrawn", link.redrawn.is_some()),
+                ("trace", link.trace.is_some()),
+                ("outages", link.outages.is_some()),
+                ("loss-bursts", link.loss_bursts.is_some()),
+                ("delay-trace", link.delay_trace.is_some()),
+                ("police", link.police.is_some()),
+            ])
+        },
+    },
+    Row {
+        keys: "`duplicate`, `corrupt`, `ecn` of a link, `reverse`",
+        has: ["yes", "yes", "no"],
+        used: |link| {
+            first(&[
+                ("duplicate", link.duplicate > 0.0),
+                ("corrupt", link.corrupt > 0.0),
+                ("ecn", link.ecn != EcnField::Keep),
+                ("reverse", link.reverse.is_some()),
+            ])
+        },
+    },
+    Row { keys: "`jitter`, `reordering`", has: ["yes", "yes", "uniform jitter"], used: |_| None },
+    Row { keys: "`queue`", has: ["all", "all", "see [uml.md](uml.md)"], used: |_| None },
+    Row {
+        keys: "`kernel-queue`",
+        has: ["no", "no", "yes"],
+        used: |link| first(&[("kernel-queue", link.kernel_queue.is_some())]),
+    },
+    Row {
+        keys: "`ack-filter`, `spray`",
+        has: ["yes", "no", "no"],
+        used: |link| first(&[("ack-filter", link.ack_filter), ("spray", link.spray)]),
+    },
+];
+
+const FLOW: &[Row<FlowSpec>] = &[
+    Row {
+        keys: "`[[flow]]`: `mtu`, `arrivals`, `ecn = \"ect1\"`, `ack-every` above 2",
+        has: ["yes", "no", "no"],
+        used: |flow| {
+            first(&[
+                ("mtu", flow.mtu.is_some()),
+                ("arrivals", flow.arrivals.is_some()),
+                ("ecn", flow.ecn == EcnMode::Ect1),
+                ("ack-every", flow.ack_every > 2),
+            ])
+        },
+    },
+    Row {
+        keys: "`[[flow]]`: `chunk` with `pause`",
+        has: ["yes", "yes", "no"],
+        used: |flow| first(&[("chunk", flow.chunk.is_some())]),
+    },
+    Row {
+        keys: "`[[flow]]`: `application-rate`, `read-rate`, `initial-window`, `ack-timeout`, `pacing`, a `receive-buffer` \
+               below 64 MB",
+        has: ["yes", "no", "yes"],
+        used: |flow| {
+            first(&[
+                ("application-rate", flow.application_rate.is_some()),
+                ("read-rate", flow.read_rate.is_some()),
+                ("initial-window", flow.initial_window != 10),
+                ("ack-timeout", flow.ack_timeout != Duration::from_ms(40)),
+                ("pacing", flow.pacing),
+                ("receive-buffer", flow.receive_buffer < Bytes::new(64_000_000)),
+            ])
+        },
+    },
+];
+
+const WHOLE: &[Row<Scenario>] = &[
+    Row {
+        keys: "`[[traffic]]`",
+        has: ["all models", "all models, over one link with a rate", "all models"],
+        used: |_| None,
+    },
+    Row {
+        keys: "`[[measure]]`",
+        has: ["yes", "no: `headway measure` measures there", "no"],
+        used: |scenario| first(&[("measure[0]", !scenario.measure.is_empty())]),
+    },
+    Row {
+        keys: "`[[program]]`",
+        has: ["no", "yes", "yes"],
+        used: |scenario| first(&[("program[0]", !scenario.program.is_empty())]),
+    },
+    Row {
+        keys: "`[[change]]`",
+        has: ["yes", "yes", "no"],
+        used: |scenario| first(&[("change[0]", !scenario.change.is_empty())]),
+    },
+    Row {
+        keys: "`[host]`",
+        has: ["yes", "where the NIC holds up all that arrives", "no"],
+        used: |scenario| first(&[("host", !scenario.host.is_empty())]),
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows<T>(rows: &[Row<T>]) -> impl Iterator<Item = String> {
+        rows.iter().map(|row| format!("| {} | {} |", row.keys, row.has.join(" | ")))
+    }
+
+    #[test]
+    fn the_table_stands_in_the_documentation() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/simulate.md");
+        let text = std::fs::read_to_string(path).expect("the documentation of scenarios");
+        for row in rows(LINK).chain(rows(FLOW)).chain(rows(WHOLE)) {
+            assert!(text.contains(&row), "docs/simulate.md lacks this line:\n{row}");
+        }
+    }
+
+    #[test]
+    fn every_refusal_names_a_world_that_has_the_keys() {
+        let somewhere = |is_in: &dyn Fn(World) -> bool| World::ALL.into_iter().any(is_in);
+        assert!(LINK.iter().all(|row| somewhere(&|world| row.is_in(world))));
+        assert!(FLOW.iter().all(|row| somewhere(&|world| row.is_in(world))));
+        assert!(WHOLE.iter().all(|row| somewhere(&|world| row.is_in(world))));
+        assert_eq!(LINK[2].refusal(World::Uml), "is not in `--on uml`; `--on sim` and `--on lab` have it");
+    }
+}
