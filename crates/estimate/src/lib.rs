@@ -4,6 +4,9 @@
 //! to them, and there is a file or folder for each estimator. [`measure`] and [`locate`] are complete measurements,
 //! sans-IO. Nothing here reads a clock, opens a socket or keeps global state: time and random numbers are arguments.
 //!
+//! To add an estimator, write its file and add it to [`MultiRate`] (one estimate per stream) or [`SingleRate`] (one verdict
+//! per stream).
+//!
 //! References such as `rapid 2.9` name the section of `papers/rapid/spec.md` that a rule or constant comes from.
 
 pub(crate) mod agreement;
@@ -17,7 +20,6 @@ pub mod kde;
 pub(crate) mod knee;
 pub mod locate;
 pub mod measure;
-mod method;
 mod normal;
 pub mod null;
 pub mod offline;
@@ -30,6 +32,7 @@ pub(crate) mod reflected;
 pub mod response;
 pub mod sabes;
 pub mod series;
+mod settings;
 pub mod skew;
 pub mod slcs;
 pub mod stream;
@@ -38,14 +41,16 @@ pub mod trend;
 pub mod vhf;
 
 pub use excursion::Excursion;
-pub use method::{MultiRate, Scratch, Settings, SingleRate};
 pub use pathchirp::PathChirp;
 pub use pathload::RateSearch;
 pub use prc_mt::LengthTuning;
+pub use settings::{Scratch, Settings};
 pub use stream::{Arrival, Gaps, Refusal, Schedule, Shape, StreamRecord, Train, TrainRecord, TrainSchedule};
 pub use trend::Trend;
 
 use headway_units::Rate;
+#[cfg(test)]
+use headway_units::{Bytes, Duration};
 
 /// The relation between a stream's estimate and the rates that the stream probed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -76,4 +81,263 @@ pub enum Decision {
     NotAbove,
     /// The stream is inconclusive.
     Ambiguous,
+}
+
+/// Estimators that derive the available bandwidth from one multi-rate stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum MultiRate {
+    /// The average rate of the stream, regardless of what was observed.
+    Null,
+    /// Excursion search on the raw gaps.
+    Excursion,
+    /// Excursion search on gaps denoised by multi-pass BASS.
+    Bass,
+    /// pathChirp's segmentation of delays.
+    PathChirp,
+    /// The same on chirps that are reflected at their centre, smoothed as in ASSOLO.
+    ReflectedChirp,
+    /// PRC-MT for each rate: the last rate before the first one judged above.
+    PrcMtDp1,
+    /// PRC-MT for each rate: the last rate judged not above.
+    PrcMtDp2,
+}
+
+impl MultiRate {
+    /// All multi-rate estimators.
+    pub const ALL: [MultiRate; 7] = [
+        MultiRate::Null,
+        MultiRate::Excursion,
+        MultiRate::Bass,
+        MultiRate::PathChirp,
+        MultiRate::ReflectedChirp,
+        MultiRate::PrcMtDp1,
+        MultiRate::PrcMtDp2,
+    ];
+
+    /// Returns the name for command lines and reports.
+    pub const fn name(self) -> &'static str {
+        self.described().0
+    }
+
+    /// Returns one line for help texts.
+    pub const fn summary(self) -> &'static str {
+        self.described().1
+    }
+
+    const fn described(self) -> (&'static str, &'static str) {
+        match self {
+            MultiRate::Null => ("null", "returns the send rate; a baseline for the others"),
+            MultiRate::Excursion => ("excursion", "p-streams, excursion search on raw gaps"),
+            MultiRate::Bass => ("bass", "p-streams, multi-pass BASS, excursion search"),
+            MultiRate::PathChirp => ("pathchirp", "chirps, excursions of queueing delay"),
+            MultiRate::ReflectedChirp => {
+                ("reflected-chirp", "chirps densest around the estimate, excursions, smoothed as in ASSOLO")
+            }
+            MultiRate::PrcMtDp1 => {
+                ("prc-mt-dp1", "p-streams, PRC-MT per rate: last rate before the first above")
+            }
+            MultiRate::PrcMtDp2 => ("prc-mt-dp2", "p-streams, PRC-MT per rate: last rate judged not above"),
+        }
+    }
+
+    /// Estimates the available bandwidth from one stream.
+    ///
+    /// # Errors
+    /// Returns a [`Refusal`] when packets are missing or out of order, or when too few samples remain; the null
+    /// estimator never refuses.
+    pub fn estimate(
+        self,
+        stream: &StreamRecord,
+        settings: &Settings,
+        scratch: &mut Scratch,
+    ) -> Result<StreamEstimate, Refusal> {
+        if self == MultiRate::Null {
+            return Ok(null::estimate(stream.average));
+        }
+        let Scratch { gaps, means, delays, .. } = scratch;
+        stream.gaps(gaps)?;
+        let pick = |by| prc_mt::pick(by, stream.packet, &stream.intended, gaps, settings.tolerance);
+        match self {
+            MultiRate::Null | MultiRate::Excursion => settings.excursion.estimate(stream.packet, gaps),
+            MultiRate::Bass => {
+                settings.denoise.apply(gaps, means)?;
+                settings.excursion.estimate(stream.packet, gaps)
+            }
+            MultiRate::PathChirp | MultiRate::ReflectedChirp => {
+                imr::delays_from_gaps(gaps, delays);
+                settings.path_chirp.estimate(stream.packet, gaps, delays)
+            }
+            MultiRate::PrcMtDp1 => pick(prc_mt::Pick::BeforeFirstAbove),
+            MultiRate::PrcMtDp2 => pick(prc_mt::Pick::LastNotAbove),
+        }
+    }
+}
+
+/// Estimators that decide whether the rate of a single-rate stream is above the available bandwidth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SingleRate {
+    /// Pathload's trend tests on the medians of groups of delays.
+    Pathload,
+    /// Trend tests on the means of ten groups of delays.
+    ImrAvg,
+    /// Trend tests after three levels of wavelet approximation.
+    ImrWavelet,
+    /// BASS, then IMR-avg.
+    BassImrAvg,
+    /// BASS, then IMR-wavelet.
+    BassImrWavelet,
+    /// Received rate against sent rate.
+    PrcMt,
+    /// BASS, then received rate against sent rate over the complete events.
+    BassPrcMt,
+}
+
+impl SingleRate {
+    /// All single-rate estimators.
+    pub const ALL: [SingleRate; 7] = [
+        SingleRate::Pathload,
+        SingleRate::ImrAvg,
+        SingleRate::ImrWavelet,
+        SingleRate::BassImrAvg,
+        SingleRate::BassImrWavelet,
+        SingleRate::PrcMt,
+        SingleRate::BassPrcMt,
+    ];
+
+    /// Returns the name for command lines and reports.
+    pub const fn name(self) -> &'static str {
+        self.described().0
+    }
+
+    /// Returns one line for help texts.
+    pub const fn summary(self) -> &'static str {
+        self.described().1
+    }
+
+    const fn described(self) -> (&'static str, &'static str) {
+        match self {
+            SingleRate::Pathload => ("pathload", "binary search, PCT and PDT trend tests of Pathload"),
+            SingleRate::ImrAvg => ("imr-avg", "binary search, trend tests on averaged delays"),
+            SingleRate::ImrWavelet => {
+                ("imr-wavelet", "binary search, trend tests on wavelet-denoised delays")
+            }
+            SingleRate::BassImrAvg => ("bass-imr-avg", "BASS before imr-avg"),
+            SingleRate::BassImrWavelet => ("bass-imr-wavelet", "BASS before imr-wavelet"),
+            SingleRate::PrcMt => ("prc-mt", "binary search, receive rate against send rate"),
+            SingleRate::BassPrcMt => ("bass-prc-mt", "BASS before prc-mt"),
+        }
+    }
+
+    /// Judges the rate of one stream.
+    ///
+    /// # Errors
+    /// Returns a [`Refusal`] when packets are missing or out of order, or when too few samples remain.
+    pub fn decide(
+        self,
+        stream: &StreamRecord,
+        settings: &Settings,
+        scratch: &mut Scratch,
+    ) -> Result<Decision, Refusal> {
+        let Scratch { gaps, delays, wavelet, .. } = scratch;
+        stream.gaps(gaps)?;
+        match self {
+            // Averaging within events preserves the sums, so more passes would change nothing.
+            SingleRate::BassPrcMt => {
+                settings.denoise.first_pass(gaps)?;
+            }
+            // Delays need the second pass against bursty cross traffic; further passes would turn a trend
+            // into a few steps.
+            SingleRate::BassImrAvg | SingleRate::BassImrWavelet => {
+                settings.denoise.two_passes(gaps)?;
+            }
+            _ => {}
+        }
+        match self {
+            SingleRate::PrcMt | SingleRate::BassPrcMt => {
+                prc_mt::decide(&gaps.send, &gaps.receive, settings.tolerance)
+            }
+            SingleRate::Pathload => {
+                imr::delays_from_gaps(gaps, delays);
+                Ok(pathload::decide(delays, &settings.trend))
+            }
+            SingleRate::ImrAvg | SingleRate::BassImrAvg => {
+                imr::delays_from_gaps(gaps, delays);
+                imr::average(delays, &settings.trend)
+            }
+            SingleRate::ImrWavelet | SingleRate::BassImrWavelet => {
+                imr::delays_from_gaps(gaps, delays);
+                imr::wavelet(delays, &settings.trend, wavelet)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Bound;
+    use crate::stream::{Arrival, Schedule, Shape};
+    use headway_units::Instant;
+
+    /// Returns the record of a stream whose packets all arrive 1 ms after they were sent.
+    fn undisturbed(schedule: Schedule) -> StreamRecord {
+        let mut sent = Instant::from_ns(1_000_000);
+        let mut arrivals = Vec::new();
+        for index in 0..schedule.packets() {
+            let received = Some(sent + Duration::from_ms(1));
+            arrivals.push(Arrival { index: index as u32, size: schedule.packet, sent, received });
+            sent += schedule.gaps.get(index).copied().unwrap_or_default();
+        }
+        let Schedule { packet, gaps, average } = schedule;
+        StreamRecord { id: 0, packet, average, intended: gaps, arrivals }
+    }
+
+    const PACKET: Bytes = Bytes::new(9038);
+
+    #[test]
+    fn every_estimator_answers_an_undisturbed_stream() {
+        let shape = Shape { rates: 4, packets_per_rate: 16, step: 1.15 };
+        let stream = undisturbed(Schedule::p_stream(shape, Rate::from_mbps(5_000.0), PACKET));
+        let mut scratch = Scratch::default();
+        for method in MultiRate::ALL {
+            let estimate = method.estimate(&stream, &Settings::default(), &mut scratch).expect("64 samples");
+            match method {
+                MultiRate::Null => assert_eq!(estimate.rate, stream.average),
+                _ => assert_eq!(estimate.bound, Bound::AtLeast, "{}", method.name()),
+            }
+        }
+        let stream = undisturbed(Schedule::single_rate(Rate::from_mbps(5_000.0), 64, PACKET));
+        for method in SingleRate::ALL {
+            let decision = method.decide(&stream, &Settings::default(), &mut scratch);
+            assert_eq!(decision, Ok(Decision::NotAbove), "{}", method.name());
+        }
+    }
+
+    #[test]
+    fn a_lost_packet_is_refused_by_all_but_the_null_estimator() {
+        let mut stream = undisturbed(Schedule::single_rate(Rate::from_mbps(5_000.0), 64, PACKET));
+        stream.arrivals[30].received = None;
+        let mut scratch = Scratch::default();
+        for method in MultiRate::ALL.into_iter().skip(1) {
+            assert_eq!(method.estimate(&stream, &Settings::default(), &mut scratch), Err(Refusal::Lost));
+        }
+        for method in SingleRate::ALL {
+            assert_eq!(method.decide(&stream, &Settings::default(), &mut scratch), Err(Refusal::Lost));
+        }
+    }
+
+    #[test]
+    fn names_are_unique() {
+        let mut names: Vec<&str> = MultiRate::ALL.map(MultiRate::name).to_vec();
+        names.extend(SingleRate::ALL.map(SingleRate::name));
+        names.sort_unstable();
+        assert!(names.windows(2).all(|pair| pair[0] != pair[1]));
+    }
+
+    #[test]
+    fn thresholds_follow_the_packet_time_of_the_link() {
+        let settings = Settings::for_link(Bytes::new(1538), Rate::from_mbps(1_000.0));
+        assert!((settings.excursion.margin.ns() - 170).abs() <= 1);
+        assert_eq!(Settings::for_link(PACKET, Rate::from_mbps(10_000.0)), Settings::default());
+    }
 }

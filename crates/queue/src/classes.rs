@@ -7,10 +7,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::spec::{Queue, QueueSpec, QueueSpecError};
 use super::waiting::Waiting;
 use super::{Backlog, Discipline, DropTailConfig, Explicit, ExplicitConfig, Packet, Verdict};
 use crate::explicit::{Header, Record, VERSION_RCP};
+use crate::{Queue, QueueSpec, QueueSpecError};
 use headway_units::{Bytes, Duration, Instant, Rate, WIRE_OVERHEAD};
 
 /// Number of classes.

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::limit::Limit;
-use super::spec::{QueueSpecError, require};
 use super::{Backlog, Discipline, Packet, Verdict};
+use crate::{QueueSpecError, require};
 use headway_units::{Bytes, Duration, Instant};
 
 /// After this many intervals without a drop, the next dropping state starts afresh (RFC 8289 5.5).

@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use super::limit::Limit;
 use super::pi::Pi;
-use super::spec::{QueueSpecError, require};
 use super::{Backlog, Discipline, Label, Packet, Verdict};
+use crate::{QueueSpecError, require};
 use headway_units::{Bytes, Duration, Instant};
 
 /// Numbers of the two queues.

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use super::limit::Limit;
 use super::police::Police;
 use super::published::Published;
-use super::spec::QueueSpecError;
 use super::{Backlog, Discipline, Packet, Verdict};
+use crate::QueueSpecError;
 use crate::explicit::{Header, VERSION_RCP, VERSION_XCP};
 use headway_units::{Bytes, Duration, Instant, Rate, WIRE_OVERHEAD};
 
@@ -129,13 +129,13 @@ impl ExplicitConfig {
             ("chi", self.chi),
             ("rho", self.rho),
         ] {
-            super::spec::require(
+            crate::require(
                 share.is_none_or(|share| (0.0..=1.0).contains(&share)),
                 key,
                 "must be from 0 to 1",
             )?;
         }
-        super::spec::require(
+        crate::require(
             self.police.is_none_or(|slots| (1..=MOST_SLOTS).contains(&slots)),
             "police",
             "must be from 1 to 65536",

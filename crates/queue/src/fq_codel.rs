@@ -5,9 +5,9 @@ use std::collections::VecDeque;
 use serde::{Deserialize, Serialize};
 
 use super::limit::Limit;
-use super::spec::{QueueSpecError, require};
 use super::waiting::Waiting;
 use super::{Backlog, Codel, CodelConfig, Discipline, Label, Packet, Verdict};
+use crate::{QueueSpecError, require};
 use headway_units::{Bytes, Duration, Instant};
 
 /// Most queues; more would take megabytes for each link.

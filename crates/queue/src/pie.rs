@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use super::limit::Limit;
 use super::pi::Pi;
-use super::spec::{QueueSpecError, require};
 use super::{Backlog, Discipline, Packet, Verdict};
+use crate::{QueueSpecError, require};
 use headway_units::{Bytes, Duration, Instant};
 
 /// Weight of the deviation from the target, per second (RFC 8033 4.2).

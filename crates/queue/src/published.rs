@@ -3,7 +3,7 @@
 use headway_arithmetic::explicit::{Law, flags};
 use serde::{Deserialize, Serialize};
 
-use super::spec::{QueueSpecError, require};
+use crate::{QueueSpecError, require};
 
 /// A part of a law that this project repaired, by what the published one does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

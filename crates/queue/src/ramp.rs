@@ -5,8 +5,8 @@ use rand_pcg::Pcg64Mcg;
 use serde::{Deserialize, Serialize};
 
 use super::limit::Limit;
-use super::spec::{QueueSpecError, require};
 use super::{Backlog, Discipline, Packet, Verdict};
+use crate::{QueueSpecError, require};
 use headway_units::{Bytes, Instant};
 
 /// Parameters of the ramp. Sizes are wire bytes in the queue before the packet.

@@ -5,8 +5,8 @@ use rand_pcg::Pcg64Mcg;
 use serde::{Deserialize, Serialize};
 
 use super::limit::Limit;
-use super::spec::{QueueSpecError, require};
 use super::{Backlog, Discipline, Packet, Verdict};
+use crate::{QueueSpecError, require};
 use headway_units::{Bytes, Duration, Instant, Rate, RateSteps};
 
 /// Default interval between adaptations of adaptive RED (Linux, after Floyd, Gummadi and Shenker, Adaptive RED).

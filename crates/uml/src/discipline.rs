@@ -141,6 +141,21 @@ fn router(index: usize, queue: &QueueSpec, rate: Rate, device: &str) -> Option<P
     })
 }
 
+/// Whether the kernel, or a module of ours, has this discipline.
+fn is_in_linux(queue: &QueueSpec) -> bool {
+    let simple = matches!(
+        queue,
+        QueueSpec::DropTail(_)
+            | QueueSpec::Red(_)
+            | QueueSpec::Codel(_)
+            | QueueSpec::Pie(_)
+            | QueueSpec::FqCodel(_)
+            | QueueSpec::Step(_)
+            | QueueSpec::Ramp(_)
+    );
+    simple || queue.explicit().is_some()
+}
+
 /// Rejects what the kernel cannot do; errors name the key.
 fn check(number: usize, spec: &LinkSpec) -> Result<(), ConfigError> {
     let red = |queue: &QueueSpec| match queue {
@@ -156,8 +171,8 @@ fn check(number: usize, spec: &LinkSpec) -> Result<(), ConfigError> {
         ),
         (
             "queue.kind",
-            matches!(spec.queue, Some(QueueSpec::DualPi2(_))),
-            "Linux 6.12 has no DualPI2; use `--on sim`",
+            spec.queue.as_ref().is_some_and(|queue| !is_in_linux(queue)),
+            "Linux 6.12 has no such queue; use `--on sim`",
         ),
         (
             "queue.police",

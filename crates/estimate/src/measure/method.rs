@@ -19,28 +19,6 @@ pub enum Method {
     SingleRate(SingleRate),
 }
 
-/// All methods with a one-line description, the default first.
-const METHODS: [(Method, &str); 15] = [
-    (Method::Response, "growth of one-way delay, Bayesian estimate over streams (default)"),
-    (Method::MultiRate(MultiRate::Bass), "p-streams, multi-pass BASS, excursion search"),
-    (Method::MultiRate(MultiRate::Excursion), "p-streams, excursion search on raw gaps"),
-    (Method::MultiRate(MultiRate::PathChirp), "chirps, excursions of queueing delay"),
-    (
-        Method::MultiRate(MultiRate::ReflectedChirp),
-        "chirps densest around the estimate, excursions, smoothed as in ASSOLO",
-    ),
-    (Method::MultiRate(MultiRate::PrcMtDp1), "p-streams, PRC-MT per rate: last rate before the first above"),
-    (Method::MultiRate(MultiRate::PrcMtDp2), "p-streams, PRC-MT per rate: last rate judged not above"),
-    (Method::SingleRate(SingleRate::Pathload), "binary search, PCT and PDT trend tests of Pathload"),
-    (Method::SingleRate(SingleRate::ImrAvg), "binary search, trend tests on averaged delays"),
-    (Method::SingleRate(SingleRate::ImrWavelet), "binary search, trend tests on wavelet-denoised delays"),
-    (Method::SingleRate(SingleRate::BassImrAvg), "BASS before imr-avg"),
-    (Method::SingleRate(SingleRate::BassImrWavelet), "BASS before imr-wavelet"),
-    (Method::SingleRate(SingleRate::PrcMt), "binary search, receive rate against send rate"),
-    (Method::SingleRate(SingleRate::BassPrcMt), "BASS before prc-mt"),
-    (Method::MultiRate(MultiRate::Null), "returns the send rate; a baseline for the others"),
-];
-
 /// Capacity up to which a method keeps to [`SMALL_BUDGET`].
 const SLOW: Rate = Rate::from_bps(200_000_000);
 /// Packets that the default method may send on slow paths: 2 MB at 1538 B.
@@ -53,9 +31,12 @@ const LARGE_BUDGET: u64 = 3_900;
 const SEARCH_FACTOR: u64 = 4;
 
 impl Method {
-    /// Yields all methods in the order of their help text, the default first.
+    /// Yields all methods in the order of their help text: the default first, the baseline last.
     pub fn all() -> impl Iterator<Item = Method> {
-        METHODS.iter().map(|(method, _)| *method)
+        let estimators = MultiRate::ALL.into_iter().filter(|method| *method != MultiRate::Null);
+        let searches = SingleRate::ALL.into_iter().map(Method::SingleRate);
+        let methods = estimators.map(Method::MultiRate).chain(searches);
+        [Method::Response].into_iter().chain(methods).chain([Method::MultiRate(MultiRate::Null)])
     }
 
     /// Returns the name on the command line.
@@ -68,8 +49,12 @@ impl Method {
     }
 
     /// Returns a one-line description of the method.
-    pub fn summary(self) -> &'static str {
-        METHODS.iter().find(|(method, _)| *method == self).map_or("", |(_, summary)| summary)
+    pub const fn summary(self) -> &'static str {
+        match self {
+            Method::Response => "growth of one-way delay, Bayesian estimate over streams (default)",
+            Method::MultiRate(method) => method.summary(),
+            Method::SingleRate(method) => method.summary(),
+        }
     }
 
     /// Returns the default budget of the method for a path whose capacity may be known.
