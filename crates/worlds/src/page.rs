@@ -8,65 +8,93 @@ use crate::rows::{
     TRAFFIC_NOTE, WIRE_COLUMNS, completion_rows, flow_rows, link_rows, measure_rows, program_rows,
     traffic_rows, wire_rows,
 };
-use headway_figures::{CannotDraw, page};
-use headway_figures::{MAX_CURVES, Mark, Points};
+use headway_figures::{CannotDraw, MAX_CURVES, Mark, Points, page};
+use maud::{Markup, html};
 
 /// Points per curve; more would not be visible.
 const POINTS: usize = 1_000;
 
 /// Returns the report of a run.
 pub(crate) fn page(results: &Results) -> Result<String, CannotDraw> {
-    let summary = &results.summary;
-    let mut body = introduction(summary);
-    if summary.total.flows > 0 {
-        body += "<h2>Flows</h2>\n";
-        body += &page::table(FLOW_COLUMNS, &flow_rows(summary));
-        body += "<p class=\"note\">Goodput counts payload that arrived in order.</p>\n";
-        let completions = completion_rows(summary);
-        if !completions.is_empty() {
-            body += &page::table(COMPLETION_COLUMNS, &completions);
-            body += "<p class=\"note\">Completion times run from the arrival of a flow to the acknowledgement of its last \
-                     byte. The goodput of such groups is the payload of completed flows.</p>\n";
-        }
-        if !results.series.goodput.is_empty() {
-            body += &figure(&goodput(&results.series), "goodput, Mb/s")?;
-        }
-        body += &senders(&results.series)?;
-    }
-    body += "<h2>Links</h2>\n";
-    body += &page::table(LINK_COLUMNS, &link_rows(summary));
-    body += "<p class=\"note\">Rates count every byte on the wire. Delay is the time from arrival to the start of transmission.</p>\n";
+    let Results { summary, series, .. } = results;
     let wires = wire_rows(summary);
-    if !wires.is_empty() {
-        body += &page::table(WIRE_COLUMNS, &wires);
+    let body = html! {
+        (introduction(summary))
+        @if summary.total.flows > 0 { (flows(summary, series)?) }
+        h2 { "Links" }
+        (page::table(LINK_COLUMNS, &link_rows(summary)))
+        p.note { "Rates count every byte on the wire. Delay is the time from arrival to the start of transmission." }
+        @if !wires.is_empty() { (page::table(WIRE_COLUMNS, &wires)) }
+        (figure(&queues(summary, series), "queue, kB")?)
+        @if !summary.traffic.is_empty() {
+            h2 { "Other traffic" }
+            (page::table(TRAFFIC_COLUMNS, &traffic_rows(summary)))
+            p.note { (TRAFFIC_NOTE) }
+        }
+        @if !summary.measurements.is_empty() { (measurements(summary, series)?) }
+        @if !summary.programs.is_empty() {
+            h2 { "Programs" }
+            (page::table(PROGRAM_COLUMNS, &program_rows(summary)))
+        }
+        @if let Some((name, curves)) = truth(summary, series) {
+            h2 { "Available bandwidth of " (name) }
+            (figure(&curves, "rate on the wire, Mb/s")?)
+        }
+    };
+    Ok(page::document(&format!("{} on {}", summary.scenario, summary.world), body).into_string())
+}
+
+fn introduction(summary: &Summary) -> Markup {
+    let (warmup, measured) = (summary.warmup_ns as f64 / 1e9, summary.measured_ns as f64 / 1e9);
+    html! {
+        p {
+            (format!("Seed {}. Tables count {measured:.1} s after a warm-up of {warmup:.1} s.", summary.seed))
+            @if summary.partial { " The run was interrupted." }
+            @if !summary.valid { " " strong { "The machine disturbed this run: it does not count." } }
+        }
     }
-    body += &figure(&queues(summary, &results.series), "queue, kB")?;
-    if !summary.traffic.is_empty() {
-        body += "<h2>Other traffic</h2>\n";
-        body += &page::table(TRAFFIC_COLUMNS, &traffic_rows(summary));
-        body += &format!("<p class=\"note\">{TRAFFIC_NOTE}</p>\n");
-    }
-    body += &measurements(results)?;
-    if !summary.programs.is_empty() {
-        body += "<h2>Programs</h2>\n";
-        body += &page::table(PROGRAM_COLUMNS, &program_rows(summary));
-    }
-    if let Some((name, curves)) = truth(summary, &results.series) {
-        body += &format!("<h2>Available bandwidth of {}</h2>\n", page::escaped(&name));
-        body += &figure(&curves, "rate on the wire, Mb/s")?;
-    }
-    Ok(page::document(&format!("{} on {}", summary.scenario, summary.world), &body))
+}
+
+fn flows(summary: &Summary, series: &Series) -> Result<Markup, CannotDraw> {
+    let completions = completion_rows(summary);
+    Ok(html! {
+        h2 { "Flows" }
+        (page::table(FLOW_COLUMNS, &flow_rows(summary)))
+        p.note { "Goodput counts payload that arrived in order." }
+        @if !completions.is_empty() {
+            (page::table(COMPLETION_COLUMNS, &completions))
+            p.note {
+                "Completion times run from the arrival of a flow to the acknowledgement of its last byte. The goodput of \
+                 such groups is the payload of completed flows."
+            }
+        }
+        @if !series.goodput.is_empty() { (figure(&goodput(series), "goodput, Mb/s")?) }
+        @if !series.tcp.is_empty() {
+            (figure(&each_sender(series, window), "window, segments")?)
+            (figure(&each_sender(series, srtt), "smoothed RTT, ms")?)
+            p.note {
+                "Congestion window and smoothed round-trip time of flows that have begun, at the end of every interval."
+            }
+        }
+    })
 }
 
 /// Returns the measurements as a table, and as a figure with the truth.
-fn measurements(results: &Results) -> Result<String, CannotDraw> {
-    let summary = &results.summary;
-    if summary.measurements.is_empty() {
-        return Ok(String::new());
-    }
-    let mut body = "<h2>Measurements</h2>\n".to_owned();
-    let table = page::table(MEASURE_COLUMNS, &measure_rows(summary));
-    body += &format!("<div class=\"wide\">{table}</div>\n");
+fn measurements(summary: &Summary, series: &Series) -> Result<Markup, CannotDraw> {
+    Ok(html! {
+        h2 { "Measurements" }
+        div.wide { (page::table(MEASURE_COLUMNS, &measure_rows(summary))) }
+        @if let Some(link) = tightest(summary) {
+            (page::figure(&estimates(summary, series, link)?))
+            p.note {
+                "Truth is what all other traffic, TCP included, left of " (summary.links[link].link) ", the tight link."
+            }
+        }
+    })
+}
+
+/// Draws the estimates beside what is free on a link.
+fn estimates(summary: &Summary, series: &Series, link: usize) -> Result<String, CannotDraw> {
     let mbps = |bps: u64| Rate::from_bps(bps).mbps();
     let marks: Vec<Mark> = summary
         .measurements
@@ -83,24 +111,16 @@ fn measurements(results: &Results) -> Result<String, CannotDraw> {
             })
         })
         .collect();
-    if let Some(link) = tightest(summary) {
-        let values = &results.series.links[link];
-        let free = curve(&results.series, |i, begin, end| {
-            Rate::of(values[i].free_of_others().unwrap_or_default(), end - begin).unwrap_or_default().mbps()
-        });
-        let mean = summary.links[link].capacity_bps.map_or(1.0, mbps);
-        let capacity = curve(&results.series, |i, begin, end| {
-            Rate::of(values[i].capacity.unwrap_or_default(), end - begin).unwrap_or_default().mbps()
-        });
-        let highest = capacity.iter().map(|point| point.1).fold(mean, f64::max);
-        let drawn = headway_figures::truth_and_estimates(&free, &marks, highest)?;
-        body += &format!("<figure>{drawn}</figure>\n");
-        let name = page::escaped(&summary.links[link].link);
-        body += &format!(
-            "<p class=\"note\">Truth is what all other traffic, TCP included, left of {name}, the tight link.</p>\n"
-        );
-    }
-    Ok(body)
+    let values = &series.links[link];
+    let free = curve(series, |i, begin, end| {
+        Rate::of(values[i].free_of_others().unwrap_or_default(), end - begin).unwrap_or_default().mbps()
+    });
+    let mean = summary.links[link].capacity_bps.map_or(1.0, mbps);
+    let capacity = curve(series, |i, begin, end| {
+        Rate::of(values[i].capacity.unwrap_or_default(), end - begin).unwrap_or_default().mbps()
+    });
+    let highest = capacity.iter().map(|point| point.1).fold(mean, f64::max);
+    headway_figures::truth_and_estimates(&free, &marks, highest)
 }
 
 /// Returns the link that was the tight link in most measurements; among equals, the first in the file.
@@ -112,22 +132,9 @@ fn tightest(summary: &Summary) -> Option<usize> {
     (0..summary.links.len()).rev().filter(|index| times(index) > 0).max_by_key(times)
 }
 
-fn introduction(summary: &Summary) -> String {
-    let (warmup, measured) = (summary.warmup_ns as f64 / 1e9, summary.measured_ns as f64 / 1e9);
-    let mut text =
-        format!("<p>Seed {}. Tables count {measured:.1} s after a warm-up of {warmup:.1} s.", summary.seed);
-    if summary.partial {
-        text += " The run was interrupted.";
-    }
-    if !summary.valid {
-        text += " <strong>The machine disturbed this run: it does not count.</strong>";
-    }
-    text + "</p>\n"
-}
-
-fn figure(curves: &[(String, Points)], y: &str) -> Result<String, CannotDraw> {
-    let drawn = headway_figures::steps(curves, y)?;
-    Ok(format!("<figure>{drawn}</figure>\n"))
+/// Draws curves over time.
+pub(crate) fn figure(curves: &[(String, Points)], y: &str) -> Result<Markup, CannotDraw> {
+    Ok(page::figure(&headway_figures::steps(curves, y)?))
 }
 
 /// Returns the goodput of every flow, or the sum when there are too many curves.
@@ -145,17 +152,6 @@ fn goodput(series: &Series) -> Vec<(String, Points)> {
     let sum = |i: usize| series.goodput.iter().map(|values| values[i]).sum();
     let name = format!("sum of {} flows", series.goodput.len());
     vec![(name, curve(series, |i, begin, end| rate(sum(i), begin, end)))]
-}
-
-/// Draws the state of TCP senders; empty if the world does not report it.
-fn senders(series: &Series) -> Result<String, CannotDraw> {
-    if series.tcp.is_empty() {
-        return Ok(String::new());
-    }
-    let window = figure(&each_sender(series, window), "window, segments")?;
-    let srtt = figure(&each_sender(series, srtt), "smoothed RTT, ms")?;
-    let note = "Congestion window and smoothed round-trip time of flows that have begun, at the end of every interval.";
-    Ok(format!("{window}{srtt}<p class=\"note\">{note}</p>\n"))
 }
 
 /// Returns a value of every sender, or the mean when there are too many curves.

@@ -12,6 +12,7 @@ use headway_estimate::measure::Method;
 use headway_figures::{GapSeries, Mark, Points, Row, methods, truth_and_estimates};
 use headway_lab::{Direction, Truth};
 use headway_units::{Duration, Instant, Rate};
+use maud::html;
 
 use crate::measure::streams::StreamFile;
 use headway_program::exit::Failed;
@@ -194,7 +195,8 @@ fn methods_figure(scored: &[Scored]) -> anyhow::Result<String> {
 fn gaps_figure(streams: &Path) -> anyhow::Result<String> {
     let file = StreamFile::read(streams)?;
     let Some(gaps) = file.clearest(P_STREAM_GAPS, COALESCED.0) else {
-        return Ok("<p>No stream of the BASS run was complete: the machine was too busy.</p>".to_owned());
+        let words = html! { p { "No stream of the BASS run was complete: the machine was too busy." } };
+        return Ok(words.into_string());
     };
     Ok(headway_figures::gaps(&GapSeries {
         send: gaps.raw.send.iter().map(|gap| gap.us()).collect(),

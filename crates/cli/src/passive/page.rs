@@ -1,10 +1,10 @@
 //! The HTML report.
 
 use std::collections::HashMap;
-use std::fmt::Write as _;
 
 use headway_figures::{Curve, Figure, Panel, page};
 use headway_passive::{FlowRow, PathKey, PathRow, Tracker};
+use maud::html;
 
 use super::names::Names;
 use super::table::{COLUMNS, FLOW_COLUMNS, MORE_COLUMNS, flow_cells, more_cells, path_cells, summary};
@@ -75,45 +75,39 @@ pub(super) fn html(
     notes: &[String],
     names: &mut Names,
 ) -> String {
-    let mut body = format!("<p>{}</p>\n", page::escaped(&summary(tracker)));
-    body += "<p>What is free is the capacity of the tight link less the traffic that is not in the capture, as the \
-             median of the windows that allowed an estimate, with the median interval. Rates count every byte on the \
-             wire.</p>\n";
     let all = |cells: Vec<String>, more: Vec<String>| [cells, more].concat();
-    let rows: Vec<Vec<String>> =
+    let path_rows: Vec<Vec<String>> =
         paths.iter().map(|row| all(path_cells(row, names), more_cells(row.round_trips, &row.sums))).collect();
-    let columns = page::table([COLUMNS.as_slice(), &MORE_COLUMNS].concat(), &rows);
-    let _ = writeln!(body, "<div class=\"wide\">{columns}</div>");
-    for row in paths.iter().take(FIGURES) {
-        if let Some(figure) = history.paths.get(&row.key).and_then(|points| figure(points)) {
-            let _ = writeln!(
-                body,
-                "<h2>{}</h2>\n<figure>{figure}</figure>",
-                page::escaped(&names.path(&row.key))
-            );
+    let flow_rows: Vec<Vec<String>> = flows
+        .iter()
+        .take(FLOWS)
+        .map(|row| all(flow_cells(row, names), more_cells(row.round_trips, &row.sums)))
+        .collect();
+    let body = html! {
+        p { (summary(tracker)) }
+        p {
+            "What is free is the capacity of the tight link less the traffic that is not in the capture, as the \
+             median of the windows that allowed an estimate, with the median interval. Rates count every byte on the \
+             wire."
         }
-    }
-    if !flows.is_empty() {
-        let rows: Vec<Vec<String>> = flows
-            .iter()
-            .take(FLOWS)
-            .map(|row| all(flow_cells(row, names), more_cells(row.round_trips, &row.sums)))
-            .collect();
-        let _ = writeln!(
-            body,
-            "<h2>Transfers</h2>\n<div class=\"wide\">{}</div>",
-            page::table([FLOW_COLUMNS.as_slice(), &MORE_COLUMNS].concat(), &rows)
-        );
-    }
-    if !notes.is_empty() {
-        body += "<h2>What was not used</h2>\n<ul>\n";
-        for note in notes {
-            let _ = writeln!(body, "<li>{}</li>", page::escaped(note));
+        div.wide { (page::table([COLUMNS.as_slice(), &MORE_COLUMNS].concat(), &path_rows)) }
+        @for row in paths.iter().take(FIGURES) {
+            @if let Some(figure) = history.paths.get(&row.key).and_then(|points| figure(points)) {
+                h2 { (names.path(&row.key)) }
+                (page::figure(&figure))
+            }
         }
-        body += "</ul>\n";
-    }
-    let from = if names.hidden() { "a capture".to_owned() } else { name.to_owned() };
-    page::document(&format!("Headway: what is free on the paths in {from}"), &body)
+        @if !flows.is_empty() {
+            h2 { "Transfers" }
+            div.wide { (page::table([FLOW_COLUMNS.as_slice(), &MORE_COLUMNS].concat(), &flow_rows)) }
+        }
+        @if !notes.is_empty() {
+            h2 { "What was not used" }
+            ul { @for note in notes { li { (note) } } }
+        }
+    };
+    let from = if names.hidden() { "a capture" } else { name };
+    page::document(&format!("Headway: what is free on the paths in {from}"), body).into_string()
 }
 
 /// Draws rate, capacity and estimates over time; `None` if there is nothing to draw.

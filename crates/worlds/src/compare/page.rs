@@ -2,15 +2,16 @@
 
 use headway_record::Series;
 use headway_scenario::Scenario;
-use headway_units::Rate;
+use headway_units::{Duration, Rate};
+use maud::{Markup, html};
 
 use super::comparison::Comparison;
+use super::figure::differences;
+use super::rows;
 use super::verdict::Tally;
-use super::{figure, rows};
 use crate::outcome::Outcome;
-use crate::page::{curve, mean_window};
-use headway_figures::Points;
-use headway_figures::{CannotDraw, page};
+use crate::page::{curve, figure, mean_window};
+use headway_figures::{CannotDraw, Points, page};
 
 /// Explains the figure of a matrix.
 const FIGURE_NOTE: &str = "Every dot is a cell. Grey is the relative part of the bands, where a band binds any of the group. \
@@ -22,40 +23,34 @@ pub fn comparison(
     comparison: &Comparison,
     outcomes: &[Outcome],
 ) -> Result<String, CannotDraw> {
-    let mut body = format!(
-        "<p>Seed {}. The table counts {} after a warm-up of {}.",
-        scenario.seed,
-        scenario.duration - scenario.warmup,
-        scenario.warmup
-    );
-    if !comparison.set.is_empty() {
-        body += &format!(" Changed: <code>{}</code>.", page::escaped(&comparison.set.join("; ")));
-    }
-    body += "</p>\n";
-    body += &page::table(rows::metric_columns(comparison), &rows::metric_rows(comparison));
-    for line in rows::remarks(comparison) {
-        body += &format!("<p class=\"note\">{}</p>\n", page::escaped(&line));
-    }
-    body += "<h2>Goodput over time</h2>\n";
-    body += &over_time(&curves(comparison, outcomes, |series| Some(goodput(series))), "goodput, Mb/s")?;
-    body += "<p class=\"note\">All flows together, warm-up included.</p>\n";
-    body += &windows(comparison, outcomes)?;
-    body += &format!("<h2>Queue of {} over time</h2>\n", page::escaped(&comparison.link));
-    body += &over_time(&curves(comparison, outcomes, |series| queue(series, &comparison.link)), "queue, kB")?;
-    body += "<p class=\"note\">In the lab the longest queue of every interval, elsewhere the queue at its end.</p>\n";
-    let title = format!("{} on {}", scenario.name, comparison.worlds.join(", "));
-    Ok(page::document(&title, &body))
+    let windows = curves(comparison, outcomes, mean_window);
+    let body = html! {
+        p {
+            "Seed " (scenario.seed) ". " (counted(scenario.duration - scenario.warmup, scenario.warmup, &comparison.set))
+        }
+        (page::table(rows::metric_columns(comparison), &rows::metric_rows(comparison)))
+        @for line in rows::remarks(comparison) { p.note { (line) } }
+        h2 { "Goodput over time" }
+        (figure(&curves(comparison, outcomes, |series| Some(goodput(series))), "goodput, Mb/s")?)
+        p.note { "All flows together, warm-up included." }
+        @if !windows.is_empty() {
+            h2 { "Congestion window over time" }
+            (figure(&windows, "window, segments")?)
+            p.note { "The mean over the flows that have begun, at the end of every interval." }
+        }
+        h2 { "Queue of " (comparison.link) " over time" }
+        (figure(&curves(comparison, outcomes, |series| queue(series, &comparison.link)), "queue, kB")?)
+        p.note { "In the lab the longest queue of every interval, elsewhere the queue at its end." }
+    };
+    Ok(page::document(&format!("{} on {}", scenario.name, comparison.worlds.join(", ")), body).into_string())
 }
 
-/// Draws cwnd over time; empty if no world reports it.
-fn windows(comparison: &Comparison, outcomes: &[Outcome]) -> Result<String, CannotDraw> {
-    let curves = curves(comparison, outcomes, mean_window);
-    if curves.is_empty() {
-        return Ok(String::new());
+/// Says what a table counts, and which values of the scenario were changed.
+pub(super) fn counted(measured: Duration, warmup: Duration, set: &[String]) -> Markup {
+    html! {
+        "The table counts " (measured) " after a warm-up of " (warmup) "."
+        @if !set.is_empty() { " Changed: " code { (set.join("; ")) } "." }
     }
-    let figure = over_time(&curves, "window, segments")?;
-    let note = "The mean over the flows that have begun, at the end of every interval.";
-    Ok(format!("<h2>Congestion window over time</h2>\n{figure}<p class=\"note\">{note}</p>\n"))
 }
 
 /// Returns a curve for every world that reports it.
@@ -83,30 +78,21 @@ fn queue(series: &Series, link: &str) -> Option<Points> {
     Some(curve(series, |index, _, _| values[index].queue.get() as f64 / 1e3))
 }
 
-fn over_time(curves: &[(String, Points)], y: &str) -> Result<String, CannotDraw> {
-    let drawn = headway_figures::steps(curves, y)?;
-    Ok(format!("<figure>{drawn}</figure>\n"))
-}
-
 /// Returns the report of a matrix.
 pub fn matrix(cells: &[Comparison], tallies: &[Tally], all: usize) -> Result<String, CannotDraw> {
-    let mut body = format!("<p>{}</p>\n", rows::verdict(tallies));
-    if cells.len() < all {
-        body += &format!("<p><strong>Interrupted: {} of {all} cells.</strong></p>\n", cells.len());
-    }
-    body += &page::table(rows::TALLY_COLUMNS, &rows::tally_rows(tallies));
-    if let Some(line) = rows::total_cost(cells) {
-        body += &format!("<p class=\"note\">{}</p>\n", page::escaped(&line));
-    }
-    for world in cells.first().map(Comparison::others).into_iter().flatten() {
-        let (one, reference) = (&cells[0].worlds[world], &cells[0].worlds[cells[0].reference]);
-        body += &format!("<h2>Differences of {one} from {reference}</h2>\n");
-        body += &format!("<figure>{}</figure>\n", figure::differences(cells, world)?);
-        body += &format!("<p class=\"note\">{FIGURE_NOTE}</p>\n");
-    }
-    body += "<h2>Every cell</h2>\n";
-    let table = page::table(rows::cell_columns(), &rows::cell_rows(cells));
-    body += &format!("<div class=\"wide\">{table}</div>\n");
+    let body = html! {
+        p { (rows::verdict(tallies)) }
+        @if cells.len() < all { p { strong { "Interrupted: " (cells.len()) " of " (all) " cells." } } }
+        (page::table(rows::TALLY_COLUMNS, &rows::tally_rows(tallies)))
+        @if let Some(line) = rows::total_cost(cells) { p.note { (line) } }
+        @for world in cells.first().map(Comparison::others).into_iter().flatten() {
+            h2 { "Differences of " (cells[0].worlds[world]) " from " (cells[0].worlds[cells[0].reference]) }
+            (page::figure(&differences(cells, world)?))
+            p.note { (FIGURE_NOTE) }
+        }
+        h2 { "Every cell" }
+        div.wide { (page::table(rows::cell_columns(), &rows::cell_rows(cells))) }
+    };
     let worlds = cells.first().map(|cell| cell.worlds.join(", ")).unwrap_or_default();
-    Ok(page::document(&format!("Matrix on {worlds}"), &body))
+    Ok(page::document(&format!("Matrix on {worlds}"), body).into_string())
 }

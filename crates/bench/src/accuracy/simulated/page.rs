@@ -1,8 +1,8 @@
 //! The HTML page and the figure of a report.
 
 use super::report::{COLUMNS, LEGEND, Report};
-use headway_figures::page;
-use headway_figures::{Line, diagram};
+use headway_figures::{Line, diagram, page};
+use maud::{Markup, html};
 
 /// Plots actual against claimed coverage: one line per method or, for a single method, its classes in the background.
 pub(super) fn figure(reports: &[Report<'_>]) -> anyhow::Result<String> {
@@ -21,34 +21,30 @@ fn line(name: &str, levels: &[super::reliability::Reliability]) -> Line {
 
 /// Returns the whole page, including the figure.
 pub(super) fn page(reports: &[Report<'_>], figure: &str, partial: bool) -> String {
-    let mut body = String::new();
-    if partial {
-        body += "<p><strong>Interrupted: only the paths that were done count.</strong></p>\n";
-    }
-    body += "<h2>Reliability</h2>\n<p>How often intervals of 50, 80, 90 and 95 % contained the available bandwidth. On the diagonal, actual coverage equals \
-             claimed coverage; below it, the intervals are too narrow.</p>\n";
-    body += &format!("<figure>{figure}</figure>\n");
-    for report in reports {
-        body += &format!("<h2>Method {}</h2>\n", page::escaped(report.method));
-        body += &format!("<div class=\"wide\">{}</div>\n", page::table(COLUMNS, &report.rows()));
-        body += &format!("<p class=\"note\">{}</p>\n", page::escaped(LEGEND));
-        let goals: Vec<[String; 3]> = report
-            .goals
-            .iter()
-            .map(|goal| {
-                let reached = if goal.reached { "reached" } else { "NOT reached" };
-                [goal.goal.clone(), goal.found.clone(), reached.to_owned()]
-            })
-            .collect();
-        body += &page::table(["goal", "found", ""], &goals);
-        let refusals: Vec<[String; 2]> = report
-            .refusals()
-            .into_iter()
-            .map(|(count, reason)| [reason.to_owned(), count.to_string()])
-            .collect();
-        if !refusals.is_empty() {
-            body += &page::table(["without an answer, because", "measurements"], &refusals);
+    let body = html! {
+        @if partial { p { strong { "Interrupted: only the paths that were done count." } } }
+        h2 { "Reliability" }
+        p {
+            "How often intervals of 50, 80, 90 and 95 % contained the available bandwidth. On the diagonal, actual \
+             coverage equals claimed coverage; below it, the intervals are too narrow."
         }
+        (page::figure(figure))
+        @for report in reports { (section(report)) }
+    };
+    page::document("How honest the answers are on simulated paths", body).into_string()
+}
+
+fn section(report: &Report<'_>) -> Markup {
+    let reached = |reached| if reached { "reached" } else { "NOT reached" }.to_owned();
+    let goals =
+        report.goals.iter().map(|goal| [goal.goal.clone(), goal.found.clone(), reached(goal.reached)]);
+    let refusals: Vec<[String; 2]> =
+        report.refusals().into_iter().map(|(count, reason)| [reason.to_owned(), count.to_string()]).collect();
+    html! {
+        h2 { "Method " (report.method) }
+        div.wide { (page::table(COLUMNS, &report.rows())) }
+        p.note { (LEGEND) }
+        (page::table(["goal", "found", ""], &goals.collect::<Vec<_>>()))
+        @if !refusals.is_empty() { (page::table(["without an answer, because", "measurements"], &refusals)) }
     }
-    page::document("How honest the answers are on simulated paths", &body)
 }

@@ -3,7 +3,9 @@
 use headway_figures::{CannotDraw, Curve, Figure, Panel, Points, page};
 use headway_record::{Interval, Results};
 use headway_units::{Bytes, Duration, Instant, Rate};
+use maud::html;
 
+use super::super::page::counted;
 use super::{ControllerComparison, Entry};
 use crate::page::curve;
 
@@ -38,30 +40,22 @@ pub fn picture(comparison: &ControllerComparison) -> Result<String, CannotDraw> 
 /// # Errors
 /// When the picture cannot be drawn.
 pub fn report(comparison: &ControllerComparison) -> Result<String, CannotDraw> {
-    let time = Duration::from_ns;
-    let mut body = format!(
-        "<p>The table counts {} after a warm-up of {}.",
-        time(comparison.measured_ns),
-        time(comparison.warmup_ns)
-    );
-    if !comparison.set.is_empty() {
-        body += &format!(" Changed: <code>{}</code>.", page::escaped(&comparison.set.join("; ")));
-    }
-    body += "</p>\n";
-    body += &page::table(comparison.columns(), &comparison.rows());
-    for line in comparison.remarks() {
-        body += &format!("<p class=\"note\">{}</p>\n", page::escaped(&line));
-    }
-    body += "<h2>Over time</h2>\n";
-    body += &format!("<figure>{}</figure>\n", picture(comparison)?);
-    let seed = comparison.seeds.first().copied().unwrap_or_default();
+    let [measured, warmup] = [comparison.measured_ns, comparison.warmup_ns].map(Duration::from_ns);
     let queue = if comparison.world == "lab" { "the longest queue of" } else { "the queue at the end of" };
-    body += &format!(
-        "<p class=\"note\">Seed {seed}, warm-up included. Capacity counts bytes on the wire, goodput payload that arrived in order. Queueing delay is the time \
-         that {queue} every interval takes at the rate of that time.</p>\n"
-    );
-    let title = format!("{} on {}: controllers", comparison.scenario, comparison.world);
-    Ok(page::document(&title, &body))
+    let body = html! {
+        p { (counted(measured, warmup, &comparison.set)) }
+        (page::table(comparison.columns(), &comparison.rows()))
+        @for line in comparison.remarks() { p.note { (line) } }
+        h2 { "Over time" }
+        (page::figure(&picture(comparison)?))
+        p.note {
+            "Seed " (comparison.seeds.first().copied().unwrap_or_default()) ", warm-up included. Capacity counts bytes on \
+             the wire, goodput payload that arrived in order. Queueing delay is the time that " (queue) " every interval \
+             takes at the rate of that time."
+        }
+    };
+    Ok(page::document(&format!("{} on {}: controllers", comparison.scenario, comparison.world), body)
+        .into_string())
 }
 
 /// Whether only some flows have the controllers, and the time series of all runs include them.
