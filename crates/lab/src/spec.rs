@@ -1,8 +1,6 @@
 //! The scenario: links and their cross traffic, as read from TOML.
 
-use std::fmt;
 use std::path::Path;
-use std::str::FromStr;
 
 use headway_host::nic::Coalescing;
 use headway_link::Service;
@@ -11,6 +9,7 @@ use headway_queue::{DropTailConfig, Policer, QueueSpec};
 use headway_scenario::check_traffic;
 use headway_traffic::Traffic;
 use headway_traffic::channel::{CapacityTrace, DelayTrace, EcnField, Jitter, LossBursts, Outages};
+pub use headway_units::Direction;
 use headway_units::config_error::check;
 use headway_units::{Bytes, ConfigError, Duration, Instant, Rate, RateSteps};
 use serde::{Deserialize, Serialize};
@@ -20,41 +19,6 @@ use crate::congestion_header::Carrier;
 use crate::error::Error;
 use crate::graph::{Edge, PAIR};
 use crate::queue::wire_size;
-
-/// A direction of a link.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Direction {
-    /// From the link's first node to its second, such as from client to server.
-    Forward,
-    /// Back.
-    Reverse,
-}
-
-impl Direction {
-    /// Both directions.
-    pub const BOTH: [Direction; 2] = [Direction::Forward, Direction::Reverse];
-}
-
-impl fmt::Display for Direction {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Direction::Forward => "forward",
-            Direction::Reverse => "reverse",
-        })
-    }
-}
-
-impl FromStr for Direction {
-    type Err = String;
-    fn from_str(text: &str) -> Result<Direction, String> {
-        match text {
-            "forward" => Ok(Direction::Forward),
-            "reverse" => Ok(Direction::Reverse),
-            other => Err(format!("`{other}` is not `forward` or `reverse`")),
-        }
-    }
-}
 
 /// A whole scenario.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -3,6 +3,7 @@
 
 mod bytes;
 pub mod config_error;
+mod direction;
 mod nearest;
 mod rate;
 mod rate_steps;
@@ -13,6 +14,7 @@ mod time;
 
 pub use bytes::{Bytes, WIRE_OVERHEAD};
 pub use config_error::ConfigError;
+pub use direction::Direction;
 pub use nearest::nearest;
 pub use rate::Rate;
 pub use rate_steps::WORK_PER_BYTE;

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use headway_estimate::measure::{Answer, Method, PathKind};
-use headway_program::lines::{Direction, MeasureLine as Line};
+use headway_program::lines::{Direction, MeasureLine as Line, direction_words};
 use headway_program::time::rfc3339;
 use headway_record::quoted;
 use headway_units::{Bytes, Duration, Instant};
@@ -131,7 +131,7 @@ pub(crate) fn human(context: &Context, answer: &Answer) -> String {
         text,
         "{}, {} (method {}{partial})",
         context.host,
-        context.direction.words(),
+        direction_words(context.direction),
         context.method
     );
     match &answer.available {

@@ -7,7 +7,7 @@ use headway_estimate::measure::Answer;
 use headway_units::{Instant, Rate};
 
 use super::report::Context;
-use headway_program::lines::Direction;
+use headway_program::lines::{Direction, direction_words};
 
 /// Number of answers in the chart, one per column.
 const COLUMNS: usize = 60;
@@ -61,7 +61,7 @@ impl Watch {
         let mut lines = Vec::new();
         for (direction, side) in [Direction::Forward, Direction::Reverse].iter().zip(&self.sides) {
             if side.latest.is_some() {
-                lines.push(format!("{}, available bandwidth {}", self.host, direction.words()));
+                lines.push(format!("{}, available bandwidth {}", self.host, direction_words(*direction)));
                 lines.extend(side.lines());
             }
         }

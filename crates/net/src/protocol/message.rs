@@ -21,6 +21,7 @@
 //! only a few messages, and none whose answer would make it send more bytes than it has received.
 
 use super::{COOKIE_LEN, GapRuns, HopRuns, NONCE_LEN, TimeList};
+pub use headway_units::Direction;
 use serde::{Deserialize, Serialize};
 
 /// A message on the control connection.
@@ -120,15 +121,6 @@ pub enum Message {
 
 /// Bytes of padding in a [`Message::ClientHello`], which make it longer than the answer.
 pub const HELLO_PADDING: usize = 64;
-
-/// The direction of a stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum Direction {
-    /// From the client to the server.
-    Forward,
-    /// From the server to the client.
-    Reverse,
-}
 
 /// The packets that carry the probes of a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]

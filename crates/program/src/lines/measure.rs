@@ -2,25 +2,14 @@
 
 use std::collections::BTreeMap;
 
+pub use headway_units::Direction;
 use serde::{Deserialize, Serialize};
 
-/// The direction of the probes, as seen from the host that runs `headway measure`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Direction {
-    /// From here to the server.
-    Forward,
-    /// From the server to here.
-    Reverse,
-}
-
-impl Direction {
-    /// Returns the direction in words.
-    pub fn words(self) -> &'static str {
-        match self {
-            Direction::Forward => "from here to the server",
-            Direction::Reverse => "from the server to here",
-        }
+/// Returns the direction of the probes in words, as seen from the host that runs `headway measure`.
+pub fn direction_words(direction: Direction) -> &'static str {
+    match direction {
+        Direction::Forward => "from here to the server",
+        Direction::Reverse => "from the server to here",
     }
 }
 

@@ -3,5 +3,5 @@
 mod measure;
 mod path;
 
-pub use measure::{Direction, MeasureLine};
+pub use measure::{Direction, MeasureLine, direction_words};
 pub use path::{GroupLine, HopLine, MemberLine, PathLine};
