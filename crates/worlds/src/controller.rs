@@ -1,6 +1,7 @@
 //! `--controller`: runs all flows of a scenario with another controller.
 
-use crate::error::{Context as _, Error, bail};
+use crate::error::{Error, bail};
+use anyhow::Context as _;
 use headway_control::Kind;
 use headway_scenario::{Change, EcnMode, FlowController, FlowSpec, Scenario};
 
@@ -11,7 +12,7 @@ use headway_scenario::World;
 /// # Errors
 /// When no such controller exists, or the scenario has no flows.
 pub fn changes(name: &str, world: World, scenario: &Scenario) -> Result<Vec<Change>, Error> {
-    changes_of(name, world, scenario, &[]).context("--controller")
+    Ok(changes_of(name, world, scenario, &[]).context("--controller")?)
 }
 
 /// Returns the overrides that give the named controller to the `[[flow]]` tables with these indices, or to all of

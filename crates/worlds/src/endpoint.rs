@@ -11,7 +11,8 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration as Span, SystemTime, UNIX_EPOCH};
 
-use crate::error::{Context as _, Error};
+use crate::error::Error;
+use anyhow::Context as _;
 use headway_traffic::distribution::{Lognormal, exponential};
 use headway_traffic::random;
 use headway_uml::tcp_info::TcpInfo;
@@ -280,8 +281,8 @@ fn socket(controller: &str) -> Result<Socket, Error> {
 
 /// Chooses the congestion controller of a socket.
 fn choose(socket: &impl AsFd, controller: &str) -> Result<(), Error> {
-    setsockopt(socket, sockopt::TcpCongestion, &OsString::from(controller))
-        .with_context(|| format!("this kernel does not have the congestion controller `{controller}`"))
+    Ok(setsockopt(socket, sockopt::TcpCongestion, &OsString::from(controller))
+        .with_context(|| format!("this kernel does not have the congestion controller `{controller}`"))?)
 }
 
 /// Reads until the sender closes; the first four bytes hold the index of the flow.
@@ -401,7 +402,7 @@ fn connect_all(plan: &Plan) -> Result<Vec<Option<TcpStream>>, Error> {
                 (plan.has(flow) && stays).then(|| scope.spawn(move || connect(plan, index, flow)))
             })
             .collect();
-        let failed = |_| Error::Unsupported("a thread failed".to_owned());
+        let failed = |_| anyhow::anyhow!("a thread failed");
         let join = |thread: thread::ScopedJoinHandle<'_, _>| thread.join().map_err(failed)?;
         threads.into_iter().map(|thread| thread.map(join).transpose()).collect()
     })

@@ -3,7 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::error::{Context as _, Error, bail};
+use crate::error::{Error, bail};
+use anyhow::Context as _;
 use headway_record::{Results, json_lines, spread};
 use headway_scenario::Change;
 use serde_json::{Value, json};

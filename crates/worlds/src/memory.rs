@@ -2,7 +2,8 @@
 
 use headway_units::Bytes;
 
-use crate::error::{Context as _, Error};
+use crate::error::Error;
+use anyhow::Context as _;
 
 /// Returns three quarters of the memory that the system can provide without swapping.
 ///

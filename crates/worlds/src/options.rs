@@ -9,7 +9,8 @@ use headway_uml::network::RunOptions;
 use headway_units::Bytes;
 
 use crate::cancel::Cancellation;
-use crate::error::{Context as _, Error};
+use crate::error::Error;
+use anyhow::Context as _;
 
 /// How to run. By default: one job at a time, no progress reports, no cancellation.
 #[derive(Clone)]
@@ -58,7 +59,7 @@ impl Options<'_> {
     /// Returns the helper program.
     pub(crate) fn program(&self) -> Result<PathBuf, Error> {
         let own = || std::env::current_exe().context("cannot find this program's own file");
-        self.helper.clone().map_or_else(own, Ok)
+        Ok(self.helper.clone().map_or_else(own, Ok)?)
     }
 
     pub(crate) fn report_event(&self, event: Event<'_>) {

@@ -8,7 +8,8 @@ use std::io::{self, Write as _};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Component, Path, PathBuf};
 
-use crate::error::{Context as _, Error, bail};
+use crate::error::{Error, bail};
+use anyhow::Context as _;
 use nix::errno::Errno;
 use nix::fcntl::{OFlag, open, openat};
 use nix::sys::stat::{Mode, mkdirat};
@@ -41,7 +42,7 @@ impl Output {
     /// When that fails, or a symbolic link is in the way.
     pub fn write(&self, file: impl AsRef<Path>, text: &str) -> Result<(), Error> {
         let file = file.as_ref();
-        self.create(file)?.write_all(text.as_bytes()).with_context(|| self.failed("write", file))
+        Ok(self.create(file)?.write_all(text.as_bytes()).with_context(|| self.failed("write", file))?)
     }
 
     /// Copies a file into the folder.
@@ -66,7 +67,7 @@ impl Output {
         let (folder, name) = self.folder(file, true)?;
         match unlinkat(&folder, name, UnlinkatFlags::NoRemoveDir) {
             Ok(()) | Err(Errno::ENOENT) => {}
-            Err(reason) => return Err(reason).with_context(|| self.failed("replace", file)),
+            Err(reason) => Err(reason).with_context(|| self.failed("replace", file))?,
         }
         let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
         let mode = Mode::from_bits_truncate(0o666);
@@ -84,7 +85,7 @@ impl Output {
                 && let Err(reason) = mkdirat(&fd, part, Mode::from_bits_truncate(0o777))
                 && reason != Errno::EEXIST
             {
-                return Err(reason).with_context(|| self.failed("make the folder of", file));
+                Err(reason).with_context(|| self.failed("make the folder of", file))?;
             }
             fd = match openat(&fd, part, FOLDER | OFlag::O_NOFOLLOW, Mode::empty()) {
                 Err(Errno::ELOOP | Errno::ENOTDIR) => {

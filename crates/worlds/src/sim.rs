@@ -6,11 +6,12 @@ use headway_scenario::Scenario;
 use headway_sim::Run;
 use headway_units::{Bytes, Instant};
 
-use crate::error::{Context as _, Error};
+use crate::error::Error;
 use crate::memory;
 use crate::options::{Event, Options};
 use crate::outcome::Outcome;
 use crate::pool::each_seed;
+use anyhow::Context as _;
 
 /// Number of progress steps per run.
 pub const STEPS: u64 = 1000;

@@ -1,6 +1,7 @@
 //! The comparison of one scenario across several worlds.
 
-use crate::error::{Context as _, Error};
+use crate::error::Error;
+use anyhow::Context as _;
 use headway_record::Results;
 use headway_scenario::{Change, Scenario};
 use serde::Serialize;

@@ -20,11 +20,12 @@ use headway_scenario::{Change, Scenario};
 use headway_units::Bytes;
 use serde_json::{Value, json};
 
-use crate::error::{Context as _, Error, bail};
+use crate::error::{Error, bail};
 use crate::memory;
 use crate::options::{Event, Options};
 use crate::outcome::Outcome;
 use crate::pool::{self, Done};
+use anyhow::Context as _;
 pub use cell::Cell;
 use comparison::Subject;
 pub use comparison::{Comparison, Cost};

@@ -11,7 +11,8 @@ use super::Endpoint;
 use super::controllers::{self, Controllers};
 use super::translate::Lane;
 use crate::endpoint::Switch;
-use crate::error::{Context as _, Error, bail};
+use crate::error::{Error, bail};
+use anyhow::Context as _;
 use headway_lab::of_scenario::{has_queue, side as side_of};
 
 /// Everything that changes at one time.

@@ -1,7 +1,8 @@
 //! The congestion controllers of a run in the lab: the kernel's own, and BPF programs loaded for the duration of
 //! the run.
 
-use crate::error::{Context as _, Error, bail};
+use crate::error::{Error, bail};
+use anyhow::Context as _;
 use headway_control::{Kind, LsParameters};
 use headway_kernel::{Attached, Controller, EndOptions, Loaded, Loader, LsOptions, available};
 use headway_lab::Lab;

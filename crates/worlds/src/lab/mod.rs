@@ -16,7 +16,8 @@ use std::process::{Child, ChildStdout, Stdio};
 use std::thread;
 use std::time::{Duration as Span, Instant as Clock};
 
-use crate::error::{Context as _, Error, bail};
+use crate::error::{Error, bail};
+use anyhow::Context as _;
 use headway_lab::{Lab, Lateness, Life};
 use headway_scenario::{EcnMode, FlowSpec, Scenario};
 use headway_units::{Duration, Instant};

@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration as Span, Instant as Clock};
 
-use crate::error::{Context as _, Error, bail};
+use crate::error::{Error, bail};
+use anyhow::Context as _;
 use headway_lab::Lab;
 use headway_record::ProgramResult;
 use headway_scenario::{ProgramSpec, Scenario};

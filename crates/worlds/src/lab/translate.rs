@@ -1,7 +1,8 @@
 //! Converts a scenario to an emulated network: two hosts if it has at most one bottleneck in each direction, else all of
 //! its nodes and links.
 
-use crate::error::{Context as _, Error, bail};
+use crate::error::{Error, bail};
+use anyhow::Context as _;
 use headway_lab::{Cross, Direction, Lab, PathSpec, Spec};
 use headway_scenario::{EcnMode, FlowSpec, HostSpec, Scenario, Topology, World};
 use headway_units::Duration;

@@ -5,7 +5,8 @@ mod results;
 use std::path::{Path, PathBuf};
 use std::time::Instant as Clock;
 
-use crate::error::{Context as _, Error};
+use crate::error::Error;
+use anyhow::Context as _;
 use headway_scenario::{Scenario, Topology};
 use headway_uml::kernel::{self, Kernel, Options as BuildOptions};
 use headway_uml::machine::{Machine, Report};
@@ -27,8 +28,8 @@ pub(crate) const GUEST: &str = "guest";
 /// # Errors
 /// When there is no home folder.
 pub fn cache() -> Result<PathBuf, Error> {
-    kernel::default_cache()
-        .context("there is no home folder to keep kernels in; set HEADWAY_CACHE to a folder")
+    Ok(kernel::default_cache()
+        .context("there is no home folder to keep kernels in; set HEADWAY_CACHE to a folder")?)
 }
 
 /// Returns the kernel, building it if necessary.

@@ -15,11 +15,12 @@ use super::comparison::bottleneck;
 use super::metrics::{Unit, median};
 use super::run_once;
 use crate::controller;
-use crate::error::{Context as _, Error, bail};
+use crate::error::{Error, bail};
 use crate::memory;
 use crate::options::Options;
 use crate::outcome::Outcome;
 use crate::pool;
+use anyhow::Context as _;
 use headway_scenario::World;
 
 /// The largest number of controllers: the colours of a figure.
