@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn an_adaptive_card_respects_short_intervals_and_counts_frames_above() {
+    fn an_adaptive_nic_respects_short_intervals_and_counts_frames_above() {
         let sizes = |us, frames| {
             let coalescing = Coalescing::Adaptive { interval: Duration::from_us(us), frames };
             batches(&stamps(coalescing, Stamp::Driver, &every(7_230, 20_000), generator(2, "nic", 0)))

@@ -70,7 +70,7 @@ impl Interface {
             Some(feature) => Err(error(
                 &self.name,
                 &format!(
-                    "its card can checksum TCP only behind the IP header, and {feature} stays on; try `ethtool -K {} tx \
+                    "its NIC can checksum TCP only behind the IP header, and {feature} stays on; try `ethtool -K {} tx \
                      off`, or take another interface",
                     self.name
                 ),

@@ -128,16 +128,13 @@ impl Dumbbell {
     pub fn run(&self, seed: u64) -> (Vec<Seen>, Truth) {
         let mut network = Network::new(seed);
         let (there, bottleneck, back) = self.links(&mut network);
-        let card = self.coalescing.map(|coalescing| network.add_card(coalescing));
+        let nic = self.coalescing.map(|coalescing| network.add_nic(coalescing));
         let mut flows = Vec::new();
         for flow in &self.flows {
             let taps: Vec<(TapId, TapPlace)> =
                 flow.taps.iter().map(|end| (network.add_tap(), end.place())).collect();
-            let config = TcpConfig {
-                ack_card: card,
-                taps: taps.clone(),
-                ..flow.config(there.to_vec(), back.to_vec())
-            };
+            let config =
+                TcpConfig { ack_nic: nic, taps: taps.clone(), ..flow.config(there.to_vec(), back.to_vec()) };
             flows.push((network.add_tcp(&config), Conversion::new(&config, FIRST), taps));
         }
         let mut truth = Truth { capacity: self.capacity, left: vec![0] };
@@ -200,7 +197,7 @@ impl End {
     fn place(self) -> TapPlace {
         match self {
             End::Sender => TapPlace::Sender,
-            End::SenderCard => TapPlace::SenderCard,
+            End::SenderCard => TapPlace::SenderNic,
             End::Receiver => TapPlace::Receiver,
         }
     }

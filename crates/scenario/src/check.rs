@@ -73,8 +73,8 @@ impl Scenario {
         for (name, host) in &self.host {
             let table = format!("host.{name}");
             check(&table, topology.has(name), "is not one of the nodes")?;
-            let cards = [("coalescing", host.coalescing), ("ack-coalescing", host.ack_coalescing)];
-            for (key, coalescing) in cards {
+            let nics = [("coalescing", host.coalescing), ("ack-coalescing", host.ack_coalescing)];
+            for (key, coalescing) in nics {
                 let mistake = coalescing.and_then(|coalescing| coalescing.mistake());
                 check(&format!("{table}.{key}"), mistake.is_none(), mistake.unwrap_or_default())?;
             }

@@ -20,7 +20,7 @@ use rand::Rng;
 
 use crate::arrivals::{ArrivingGroup, Starts};
 use crate::config::{
-    AckPolicy, Burst, CardId, Ecn, FlowId, Line, LinkConfig, LinkId, QueueChange, Service, SourceConfig,
+    AckPolicy, Burst, Ecn, FlowId, Line, LinkConfig, LinkId, NicId, QueueChange, Service, SourceConfig,
     SourceId, TcpConfig,
 };
 use crate::measurement::{MeasurementConfig, Measurements};
@@ -197,8 +197,8 @@ fn tcp_config(
         // A NIC that segments would repeat one congestion header in all segments.
         burst: if spec.offload && !controller.is_explicit() { Burst::Host } else { Burst::Single },
         linux_rounding: true,
-        card: ends.card,
-        ack_card: ends.ack_card,
+        nic: ends.nic,
+        ack_nic: ends.ack_nic,
         taps: Vec::new(),
         line: ends.line,
         stamp: spec.stamp,
@@ -234,8 +234,8 @@ fn missing(key: &str, what: &dyn Display) -> ConfigError {
 #[derive(Clone, Copy)]
 struct Ends {
     line: Option<Line>,
-    card: Option<CardId>,
-    ack_card: Option<CardId>,
+    nic: Option<NicId>,
+    ack_nic: Option<NicId>,
 }
 
 /// A network under construction.
@@ -265,13 +265,13 @@ impl Builder {
     }
 
     /// Adds the NICs of all hosts that have one, and returns them by node.
-    fn add_cards<'a>(
+    fn add_nics<'a>(
         &mut self,
         scenario: &'a Scenario,
         of: fn(&HostSpec) -> Option<Coalescing>,
-    ) -> HashMap<&'a str, CardId> {
-        let cards = scenario.host.iter().filter_map(|(node, host)| Some((node.as_str(), of(host)?)));
-        cards.map(|(node, coalescing)| (node, self.network.add_card(coalescing))).collect()
+    ) -> HashMap<&'a str, NicId> {
+        let nics = scenario.host.iter().filter_map(|(node, host)| Some((node.as_str(), of(host)?)));
+        nics.map(|(node, coalescing)| (node, self.network.add_nic(coalescing))).collect()
     }
 
     fn add_flows(
@@ -280,8 +280,8 @@ impl Builder {
         seed: u64,
     ) -> Result<(Vec<BuiltFlow>, Vec<ArrivingGroup>), Error> {
         let mut lines = HashMap::new();
-        let cards = self.add_cards(scenario, |host| host.coalescing);
-        let ack_cards = self.add_cards(scenario, |host| host.ack_coalescing);
+        let nics = self.add_nics(scenario, |host| host.coalescing);
+        let ack_nics = self.add_nics(scenario, |host| host.ack_coalescing);
         let (mut flows, mut arriving) = (Vec::new(), Vec::new());
         for (group, spec) in scenario.flow.iter().enumerate() {
             let back: Vec<String> = spec.via.iter().rev().cloned().collect();
@@ -289,8 +289,8 @@ impl Builder {
             let reverse = self.path(&spec.to, &spec.from, &back)?;
             let ends = Ends {
                 line: self.line_of(scenario, spec, &mut lines)?,
-                card: cards.get(spec.to.as_str()).copied(),
-                ack_card: ack_cards.get(spec.from.as_str()).copied(),
+                nic: nics.get(spec.to.as_str()).copied(),
+                ack_nic: ack_nics.get(spec.from.as_str()).copied(),
             };
             let controller = spec
                 .controller
@@ -429,7 +429,7 @@ impl Builder {
                 }
                 Changed::Controller { groups, kind } => {
                     for group in groups {
-                        let ends = Ends { line: None, card: None, ack_card: None };
+                        let ends = Ends { line: None, nic: None, ack_nic: None };
                         let paths: (&[LinkId], &[LinkId]) = (&[], &[]);
                         let config =
                             tcp_config(scenario, &scenario.flow[group], kind, Instant::ZERO, paths, ends);

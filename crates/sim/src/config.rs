@@ -28,7 +28,7 @@ pub struct SourceId(pub u32);
 
 /// Number of a receiving NIC in its network, in the order in which NICs were added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct CardId(pub u32);
+pub struct NicId(pub u32);
 
 /// Number of a sending host's line in its network, in the order in which lines were added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -48,7 +48,7 @@ pub enum TapPlace {
     /// At the sending host, behind the driver of its NIC: ACKs are seen when the NIC's driver hands them up.
     Sender,
     /// At the sending host, in its NIC: ACKs are seen when they arrive, as by hardware stamps.
-    SenderCard,
+    SenderNic,
     /// At the receiving host: segments are seen when they arrive, ACKs when they are sent. Such a flow opens with all
     /// three packets of a handshake, of which others omit some or all.
     Receiver,
@@ -229,10 +229,10 @@ pub struct TcpConfig {
     /// forms assume neither.
     pub linux_rounding: bool,
     /// The receiving host's NIC, which coalesces interrupts; if `None`, every segment is passed up at once.
-    pub card: Option<CardId>,
+    pub nic: Option<NicId>,
     /// The sending host's NIC, which coalesces the interrupts of ACKs; if `None`, every ACK is passed up at
     /// once.
-    pub ack_card: Option<CardId>,
+    pub ack_nic: Option<NicId>,
     /// The taps that see packets of this flow.
     pub taps: Vec<(TapId, TapPlace)>,
     /// The line of the sending host, for controllers that schedule departures; if `None`, packets leave when they are
@@ -266,8 +266,8 @@ impl TcpConfig {
             pacing: false,
             burst: Burst::Host,
             linux_rounding: true,
-            card: None,
-            ack_card: None,
+            nic: None,
+            ack_nic: None,
             taps: Vec::new(),
             line: None,
             stamp: AckStamp::default(),

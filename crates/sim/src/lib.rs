@@ -94,7 +94,7 @@ mod transport;
 pub use arrivals::ArrivingGroup;
 pub use build::{Built, BuiltChange, BuiltFlow, What, memory};
 pub use config::{
-    CardId, FlowId, GroupId, LinkConfig, LinkId, ProberId, QueueChange, SourceConfig, SourceId, TapId,
+    FlowId, GroupId, LinkConfig, LinkId, NicId, ProberId, QueueChange, SourceConfig, SourceId, TapId,
     TapPlace, TcpConfig,
 };
 pub use link::{Count, Link, LinkStatistics};

@@ -39,7 +39,7 @@ pub enum EventKind {
     /// The next packet of a prober is due.
     Probe,
     /// A NIC raises an interrupt or passes a packet up.
-    Card,
+    Nic,
 }
 
 const EVENT_KINDS: [EventKind; 8] = [
@@ -50,7 +50,7 @@ const EVENT_KINDS: [EventKind; 8] = [
     EventKind::Acknowledge,
     EventKind::Source,
     EventKind::Probe,
-    EventKind::Card,
+    EventKind::Nic,
 ];
 
 /// Bits for the number of a component.
@@ -324,8 +324,8 @@ mod tests {
     #[test]
     fn an_event_keeps_topic_and_component() {
         let mut schedule = Schedule::default();
-        schedule.insert(0, 7, EventKind::Card, MAX_COMPONENTS - 1);
+        schedule.insert(0, 7, EventKind::Nic, MAX_COMPONENTS - 1);
         let event = schedule.peek().expect("one event");
-        assert_eq!((event.time(), event.kind(), event.index()), (7, EventKind::Card, MAX_COMPONENTS - 1));
+        assert_eq!((event.time(), event.kind(), event.index()), (7, EventKind::Nic, MAX_COMPONENTS - 1));
     }
 }

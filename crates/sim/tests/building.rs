@@ -56,7 +56,7 @@ fn a_network_has_the_links_and_flows_of_its_file() {
 }
 
 #[test]
-fn the_card_of_a_sender_holds_its_acks_and_nothing_else() {
+fn the_nic_of_a_sender_holds_its_acks_and_nothing_else() {
     let after = |host: &str, key: &str| {
         let text = format!("{GOOD}[host.{host}]\n{key} = {{ kind = \"fixed\", interval = \"20 ms\" }}\n");
         let mut built = Built::new(&read(&text, &[]), 1, LIMIT).unwrap();

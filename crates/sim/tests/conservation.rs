@@ -10,7 +10,7 @@ use headway_queue::{
 };
 use headway_sim::config::{AckPolicy, Ecn, Service};
 use headway_sim::{
-    CardId, FlowId, Link, LinkConfig, LinkId, Network, QueueChange, SourceConfig, SourceId, TcpConfig,
+    FlowId, Link, LinkConfig, LinkId, Network, NicId, QueueChange, SourceConfig, SourceId, TcpConfig,
 };
 use headway_traffic::Traffic;
 use headway_traffic::channel::{DelayTrace, EcnField, LossBursts};
@@ -148,7 +148,7 @@ fn flows(kinds: impl Strategy<Value = Kind>) -> impl Strategy<Value = (TcpConfig
     let rates = || prop::option::weighted(0.3, (0.5..20.0f64).prop_map(mbps));
     let size = prop::option::of((1..500_000u64).prop_map(Bytes::new));
     (kinds, ecn, rates(), rates(), size, 1..6u32, any::<bool>(), any::<bool>()).prop_map(
-        |(kind, ecn, application_rate, read_rate, size, every, pacing, card)| {
+        |(kind, ecn, application_rate, read_rate, size, every, pacing, nic)| {
             let config = TcpConfig {
                 ecn,
                 ect1: ecn == Ecn::Dctcp && pacing,
@@ -160,7 +160,7 @@ fn flows(kinds: impl Strategy<Value = Kind>) -> impl Strategy<Value = (TcpConfig
                 receive_buffer: Bytes::new(100_000),
                 ..flow(kind, LinkId(0), LinkId(0))
             };
-            (config, card)
+            (config, nic)
         },
     )
 }
@@ -182,7 +182,7 @@ struct World {
     back: Vec<LinkId>,
     flows: Vec<FlowId>,
     sources: Vec<SourceId>,
-    card: CardId,
+    nic: NicId,
     /// Links whose queue may change.
     changing: Vec<LinkId>,
 }
@@ -211,7 +211,7 @@ fn worlds() -> impl Strategy<Value = World> {
             // Damaged segments are counted where they are dropped, and ACKs must not count there.
             let whole = back.iter().map(|link| LinkConfig { corrupt: 0.0, ..link.clone() });
             let back: Vec<LinkId> = whole.map(|link| network.add_link(&link)).collect();
-            let card = network.add_card(Coalescing::Fixed {
+            let nic = network.add_nic(Coalescing::Fixed {
                 interval: Duration::from_us(250),
                 jitter: 0.2,
                 frames: Some(16),
@@ -222,7 +222,7 @@ fn worlds() -> impl Strategy<Value = World> {
                     network.add_tcp(&TcpConfig {
                         forward: stretch(&there, part),
                         reverse: back.clone(),
-                        card: coalesced.then_some(card),
+                        nic: coalesced.then_some(nic),
                         ..config
                     })
                 })
@@ -234,7 +234,7 @@ fn worlds() -> impl Strategy<Value = World> {
                     network.add_source(&SourceConfig { path, ..source(LinkId(0), traffic) })
                 })
                 .collect();
-            World { network, there, back, flows, sources, card, changing }
+            World { network, there, back, flows, sources, nic, changing }
         })
 }
 
@@ -282,7 +282,7 @@ fn check(world: &World) -> Result<(), TestCaseError> {
     let delivered = sources().map(|s| s.delivered.packets).sum::<u64>();
     let copies: u64 = world.there.iter().map(|id| network.link(*id).statistics().copies.packets).sum();
     let arrived = received + delivered + network.discarded();
-    prop_assert_eq!(sent + copies, arrived + there + network.held(world.card));
+    prop_assert_eq!(sent + copies, arrived + there + network.held(world.nic));
     for flow in flows() {
         prop_assert!(flow.delivered <= flow.received && flow.retransmitted <= flow.sent);
         prop_assert!(flow.goodput.get() <= flow.delivered * 1448);

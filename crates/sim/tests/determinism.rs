@@ -32,8 +32,8 @@ fn network(seed: u64) -> Network {
     back.loss = 0.01;
     let there = [network.add_link(&first), network.add_link(&second)];
     let back = network.add_link(&back);
-    let card =
-        network.add_card(Coalescing::Fixed { interval: Duration::from_us(100), jitter: 0.2, frames: None });
+    let nic =
+        network.add_nic(Coalescing::Fixed { interval: Duration::from_us(100), jitter: 0.2, frames: None });
     for (controller, ecn) in [(Kind::Reno, Ecn::Off), (Kind::Cubic, Ecn::Classic), (Kind::Dctcp, Ecn::Dctcp)]
     {
         network.add_tcp(&TcpConfig {
@@ -41,7 +41,7 @@ fn network(seed: u64) -> Network {
             ecn,
             ack: AckPolicy { every: 2, timeout: MS(40) },
             pacing: ecn == Ecn::Classic,
-            card: (ecn == Ecn::Dctcp).then_some(card),
+            nic: (ecn == Ecn::Dctcp).then_some(nic),
             ..flow(controller, there[0], back)
         });
     }
@@ -115,7 +115,7 @@ fn components_elsewhere_change_nothing() {
     let (there, back) = (more.add_link(&elsewhere), more.add_link(&elsewhere));
     let flow = more.add_tcp(&flow(Kind::Cubic, there, back));
     more.add_source(&source(there, Traffic::Poisson { rate: mbps(3.0), size: Bytes::new(700) }));
-    more.add_card(Coalescing::Adaptive { interval: MS(1), frames: 8 });
+    more.add_nic(Coalescing::Adaptive { interval: MS(1), frames: 8 });
     let more = run(more);
     assert_eq!(text(&alone), text(&more));
     assert!(more.flow(flow).delivered > 100 && more.events() > alone.events());

@@ -178,7 +178,7 @@ fn worse_stamps_and_gaps_never_stop_the_flow() {
 }
 
 #[test]
-fn without_a_card_and_with_every_ack_it_works_as_well() {
+fn without_a_nic_and_with_every_ack_it_works_as_well() {
     let results = results(
         "rapid:published,coalescing=0ms",
         "ack-every = 1\n",

@@ -21,7 +21,7 @@ fn tapped(taps: &[TapPlace], coalescing: Option<Coalescing>) -> (Network, TcpCon
     let mut config = TcpConfig::new(Kind::Reno, vec![forward], vec![reverse]);
     config.start = at(0.1);
     config.size = Some(Bytes::new(5_000_000));
-    config.ack_card = coalescing.map(|coalescing| network.add_card(coalescing));
+    config.ack_nic = coalescing.map(|coalescing| network.add_nic(coalescing));
     config.taps = taps.iter().map(|place| (network.add_tap(), *place)).collect();
     let flow = network.add_tcp(&config);
     network.run_until(at(3.0));
@@ -40,7 +40,7 @@ fn a_tap_changes_nothing_but_the_number_of_events() {
     let bare = tapped(&[], None).2;
     assert!(bare.finished.is_some() && bare.retransmitted > 0, "{bare:?}");
     let middle = TapPlace::Node { forward: 1, reverse: 0 };
-    assert_eq!(tapped(&[TapPlace::Sender, TapPlace::SenderCard, middle], None).2, bare);
+    assert_eq!(tapped(&[TapPlace::Sender, TapPlace::SenderNic, middle], None).2, bare);
 }
 
 #[test]
@@ -66,9 +66,9 @@ fn taps_at_both_ends_see_the_same_packets_a_delay_apart() {
 }
 
 #[test]
-fn a_card_holds_acks_and_a_tap_in_it_does_not() {
+fn a_nic_holds_acks_and_a_tap_in_it_does_not() {
     let coalescing = Coalescing::Fixed { interval: Duration::from_ms(1), jitter: 0.0, frames: None };
-    let (mut network, config, _) = tapped(&[TapPlace::SenderCard, TapPlace::Sender], Some(coalescing));
+    let (mut network, config, _) = tapped(&[TapPlace::SenderNic, TapPlace::Sender], Some(coalescing));
     let gaps = |records: &[TapRecord]| {
         let acks: Vec<Instant> = records
             .iter()

@@ -191,12 +191,9 @@ fn coalescing_delays_segments_and_loses_none() {
         let mut network = Network::new(1);
         let forward = network.add_link(&link(mbps(1_000.0), MS(1), drop_tail(Some(200 * SEGMENT))));
         let reverse = network.add_link(&wire(MS(1)));
-        let card = network.add_card(coalescing);
-        let config = TcpConfig {
-            card: Some(card),
-            size: Some(segments(50_000)),
-            ..flow(Kind::Reno, forward, reverse)
-        };
+        let nic = network.add_nic(coalescing);
+        let config =
+            TcpConfig { nic: Some(nic), size: Some(segments(50_000)), ..flow(Kind::Reno, forward, reverse) };
         let ids: Vec<_> = (0..3).map(|_| network.add_tcp(&config)).collect();
         network.run_until(at(20.0));
         for id in ids {
@@ -206,7 +203,7 @@ fn coalescing_delays_segments_and_loses_none() {
             // Timestamps that measure retransmissions have a resolution of a millisecond.
             assert!(flow.min_rtt.expect("measured") >= MS(2), "{flow:?}");
         }
-        assert_eq!(network.held(card), 0);
+        assert_eq!(network.held(nic), 0);
     }
 }
 

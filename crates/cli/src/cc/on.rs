@@ -137,7 +137,7 @@ pub(super) fn report_on(note: &Note, json: bool) {
         print_line(format_args!("  {}{segments}", describe_carrier(ends)));
         for interface in ends.interfaces.iter().filter(|interface| !interface.checksums.is_empty()) {
             print_line(format_args!(
-                "  checksums:  of {} by the kernel, because its card expects TCP behind the IP header ({} off)",
+                "  checksums:  of {} by the kernel, because its NIC expects TCP behind the IP header ({} off)",
                 interface.name,
                 interface.checksums.join(", ")
             ));

@@ -372,7 +372,7 @@ fn elapsed(since: std::time::Instant) -> Instant {
 
 fn stamp_source(source: Option<StampSource>) -> String {
     match source {
-        Some(StampSource::Hardware) => "network card",
+        Some(StampSource::Hardware) => "NIC",
         Some(StampSource::Kernel) => "kernel",
         Some(StampSource::Program) => "program",
         None => "none",

@@ -47,7 +47,7 @@ pub(super) fn all(tracker: &Tracker, drops: u64, failures: &[Failure], args: &Pa
         oversized,
         format!(
             "{oversized} packets are larger than the MSS: captured before segmentation or after reassembly by the \
-             card. Their ACKs are used; gaps between such packets are not those on the wire."
+             NIC. Their ACKs are used; gaps between such packets are not those on the wire."
         ),
     );
     let one_way = tracker.one_way();

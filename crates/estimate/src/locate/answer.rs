@@ -150,7 +150,7 @@ pub enum Refused {
     },
     /// Pairs arrive closer together than they were sent: something on the way or the receiver holds packets back.
     #[error(
-        "{close} of {pairs} pairs arrived closer together than they were sent: the receiver's card or a shaper sends packets on in groups, which destroys the gaps; turn off GRO, LRO and interrupt coalescing at the receiver (ethtool -K, ethtool -C)"
+        "{close} of {pairs} pairs arrived closer together than they were sent: the receiver's NIC or a shaper sends packets on in groups, which destroys the gaps; turn off GRO, LRO and interrupt coalescing at the receiver (ethtool -K, ethtool -C)"
     )]
     Grouped {
         /// Pairs closer together than sent.

@@ -5,7 +5,7 @@ use headway_units::{Bytes, Instant};
 
 use super::event_queues::EventQueues;
 use super::partitions::Partitions;
-use super::{DESTINATION, FIRST_STATION, NO_CARD, NO_LINE, Network, first_link};
+use super::{DESTINATION, FIRST_STATION, NO_LINE, NO_NIC, Network, first_link};
 use crate::link::Link;
 use crate::packet::{Kind, LOST, Packet, REPORT, Report};
 use crate::schedule::{Event, EventKind};
@@ -63,7 +63,7 @@ impl Network {
                 EventKind::Acknowledge => self.on_acknowledge(event.index()),
                 EventKind::Source => self.on_source(event.index()),
                 EventKind::Probe => self.on_probe(event.index()),
-                EventKind::Card => self.on_card(event.index()),
+                EventKind::Nic => self.on_nic(event.index()),
             }
         }
         true
@@ -92,7 +92,7 @@ impl Network {
             EventKind::Acknowledge => self.flows[index].receiver_partition.into(),
             EventKind::Source => first(self.sources[index].route()),
             EventKind::Probe => first(self.probers[index].route()),
-            EventKind::Card => self.cards[index].link.map_or(0, |link| partitions.egress(link.0)),
+            EventKind::Nic => self.nics[index].link.map_or(0, |link| partitions.egress(link.0)),
         }
     }
 
@@ -135,7 +135,7 @@ impl Network {
         let flow = train.owner as usize;
         // Nothing that the receiver does affects this link, so the train is shortened once at the end.
         let is_direct = self.routes[train.route as usize] == DESTINATION
-            && self.flows[flow].card == NO_CARD
+            && self.flows[flow].nic == NO_NIC
             && self.is_current(&train)
             && first_link(&self.routes, self.receivers[flow].route()) != index as u32;
         let mut segment = Packet { kind: Kind::Segment, extra: 0, ..train };
@@ -191,7 +191,7 @@ impl Network {
         match packet.kind {
             Kind::Segment | Kind::Ack | Kind::Datagram if hop < FIRST_STATION => self.join(hop, packet),
             _ if hop != DESTINATION => self.forward(&packet),
-            Kind::Segment if self.is_current(&packet) && self.flows[owner].card == NO_CARD => {
+            Kind::Segment if self.is_current(&packet) && self.flows[owner].nic == NO_NIC => {
                 self.segment(owner, &packet);
             }
             Kind::Ack if self.is_current(&packet) => self.acknowledge(owner, &packet),
@@ -276,9 +276,9 @@ impl Network {
                 self.discard_late(packet);
             }
             _ if !self.is_current(packet) => self.discard_late(packet),
-            Kind::Segment | Kind::Train => match self.flows[owner].card {
-                NO_CARD => self.segment(owner, packet),
-                card => self.receive_at_card(card as usize, packet),
+            Kind::Segment | Kind::Train => match self.flows[owner].nic {
+                NO_NIC => self.segment(owner, packet),
+                nic => self.receive_at_nic(nic as usize, packet),
             },
             Kind::Ack => self.acknowledge(owner, packet),
             Kind::Syn => {
@@ -299,33 +299,33 @@ impl Network {
     }
 
     /// Passes a segment to the NIC of its receiver.
-    pub(super) fn receive_at_card(&mut self, card: usize, packet: &Packet) {
-        self.cards[card].nic.arrive(Instant::from_ns(self.queues.now), *packet);
-        self.arm_card(card);
+    pub(super) fn receive_at_nic(&mut self, nic: usize, packet: &Packet) {
+        self.nics[nic].model.arrive(Instant::from_ns(self.queues.now), *packet);
+        self.arm_nic(nic);
     }
 
-    fn arm_card(&mut self, index: usize) {
-        let card = &mut self.cards[index];
-        if let Some(event) = card.nic.next_event().filter(|event| event.ns() < card.event) {
-            card.event = event.ns();
-            self.queues.add(card.event, EventKind::Card, index);
+    fn arm_nic(&mut self, index: usize) {
+        let nic = &mut self.nics[index];
+        if let Some(event) = nic.model.next_event().filter(|event| event.ns() < nic.event) {
+            nic.event = event.ns();
+            self.queues.add(nic.event, EventKind::Nic, index);
         }
     }
 
     /// The NIC raises an interrupt, or its driver passes a segment up.
-    fn on_card(&mut self, index: usize) {
+    fn on_nic(&mut self, index: usize) {
         self.queues.queue().remove_first();
-        if self.cards[index].event != self.queues.now {
+        if self.nics[index].event != self.queues.now {
             return;
         }
-        self.cards[index].event = u64::MAX;
-        if let Some((packet, _)) = self.cards[index].nic.poll(Instant::from_ns(self.queues.now)) {
+        self.nics[index].event = u64::MAX;
+        if let Some((packet, _)) = self.nics[index].model.poll(Instant::from_ns(self.queues.now)) {
             self.pass_up(index, &packet);
         }
-        if self.cards[index].nic.is_batch_over() {
+        if self.nics[index].model.is_batch_over() {
             self.pass_up_held(index);
         }
-        self.arm_card(index);
+        self.arm_nic(index);
     }
 
     /// The driver of a NIC hands a packet up.
@@ -336,7 +336,7 @@ impl Network {
         if !self.is_current(packet) {
             self.discard_late(packet);
         } else if self.receivers[packet.owner as usize].stamps_acks() {
-            self.cards[index].held.push(*packet);
+            self.nics[index].held.push(*packet);
         } else {
             self.segment(packet.owner as usize, packet);
         }
@@ -344,7 +344,7 @@ impl Network {
 
     /// Passes up the segments that waited for the end of their batch.
     fn pass_up_held(&mut self, index: usize) {
-        let mut held = std::mem::take(&mut self.cards[index].held);
+        let mut held = std::mem::take(&mut self.nics[index].held);
         for packet in held.drain(..) {
             if self.is_current(&packet) {
                 self.segment(packet.owner as usize, &packet);
@@ -352,7 +352,7 @@ impl Network {
                 self.discard_late(&packet);
             }
         }
-        self.cards[index].held = held;
+        self.nics[index].held = held;
     }
 
     /// Passes a segment to its receiver, and sends the ACKs that are due.

@@ -13,7 +13,7 @@ use rand::Rng;
 
 use super::partitions::Partitions;
 use super::taps;
-use super::{NO_CARD, NO_LINE, Network, first_link, number};
+use super::{NO_LINE, NO_NIC, Network, first_link, number};
 use crate::config::{Burst, FlowId, GroupId, LinkId, TcpConfig};
 use crate::packet::{Packet, REPORT};
 use crate::schedule::{EventKind, MAX_COMPONENTS};
@@ -32,7 +32,7 @@ pub(super) struct Flow {
     pub(super) acknowledge_event: u64,
     /// When the flow was added (ns); `u64::MAX` after it has left.
     pub(super) added_at: u64,
-    pub(super) card: u32,
+    pub(super) nic: u32,
     pub(super) line: u32,
     /// The flow belongs to a group and frees its slot when all its data have been acknowledged.
     pub(super) is_temporary: bool,
@@ -178,10 +178,10 @@ impl Network {
         if config.burst == Burst::Host {
             config.forward.iter().for_each(|link| self.links[link.0 as usize].expect_host());
         }
-        for (card, last) in [(config.card, config.forward.last()), (config.ack_card, config.reverse.last())] {
-            if let (Some(card), Some(last)) = (card, last) {
-                let card = &mut self.cards[card.0 as usize];
-                self.constraints.card(*card.link.get_or_insert(*last), *last);
+        for (nic, last) in [(config.nic, config.forward.last()), (config.ack_nic, config.reverse.last())] {
+            if let (Some(nic), Some(last)) = (nic, last) {
+                let nic = &mut self.nics[nic.0 as usize];
+                self.constraints.nic(*nic.link.get_or_insert(*last), *last);
             }
         }
         self.topology_changed = true;
@@ -213,7 +213,7 @@ impl Network {
         let begin = sender.begin_at().max(self.queues.now);
         let flow = Flow {
             mss: config.mss,
-            card: config.card.map_or(NO_CARD, |card| card.0),
+            nic: config.nic.map_or(NO_NIC, |nic| nic.0),
             line: config.line.map_or(NO_LINE, |line| line.id.0),
             base_received: 0,
             base_delivered: 0,

@@ -24,7 +24,7 @@ use self::flows::{Flow, Groups};
 use self::partitions::Constraints;
 use self::taps::Tap;
 pub use self::taps::{TapEvent, TapRecord};
-use crate::config::{CardId, Line, LineId, LinkConfig, LinkId, QueueChange, SourceConfig, SourceId};
+use crate::config::{Line, LineId, LinkConfig, LinkId, NicId, QueueChange, SourceConfig, SourceId};
 use crate::link::Link;
 use crate::packet::{Packet, Reports};
 use crate::probe::Prober;
@@ -39,19 +39,19 @@ const DESTINATION: u32 = u32::MAX;
 /// Hops from here on are no links: taps, NICs that hold ACKs, bundles of links, and the end of the route.
 const FIRST_STATION: u32 = 1 << 30;
 /// Hops from here on are NICs.
-const FIRST_CARD: u32 = 1 << 31;
+const FIRST_NIC: u32 = 1 << 31;
 /// Hops from here on are bundles, each by the number of its first link.
 const FIRST_BUNDLE: u32 = 3 << 30;
 const _: () = assert!(MAX_COMPONENTS < FIRST_STATION as usize);
 /// In place of the number of a NIC: the receiver has none.
-const NO_CARD: u32 = u32::MAX;
+const NO_NIC: u32 = u32::MAX;
 /// In place of the number of a line: packets leave when they are due.
 const NO_LINE: u32 = u32::MAX;
 
 /// A NIC that coalesces interrupts.
 #[derive(Debug)]
-struct Card {
-    nic: Nic<Packet>,
+struct HostNic {
+    model: Nic<Packet>,
     /// Time of the pending event (ns); `u64::MAX` when there is none.
     event: u64,
     /// One of the links that deliver to the NIC.
@@ -60,9 +60,9 @@ struct Card {
     held: Vec<Packet>,
 }
 
-impl Card {
+impl HostNic {
     fn memory(&self) -> usize {
-        self.nic.memory() + self.held.capacity() * size_of::<Packet>()
+        self.model.memory() + self.held.capacity() * size_of::<Packet>()
     }
 }
 
@@ -93,7 +93,7 @@ pub struct Network {
     groups: Groups,
     sources: Vec<Source>,
     probers: Vec<Prober>,
-    cards: Vec<Card>,
+    nics: Vec<HostNic>,
     taps: Vec<Tap>,
     lines: Vec<GapSender>,
     reports: Reports,
@@ -119,7 +119,7 @@ impl Network {
             groups: Groups::default(),
             sources: Vec::new(),
             probers: Vec::new(),
-            cards: Vec::new(),
+            nics: Vec::new(),
             taps: Vec::new(),
             lines: Vec::new(),
             reports: Reports::default(),
@@ -135,16 +135,16 @@ impl Network {
     }
 
     /// Adds a receiving NIC.
-    pub fn add_card(&mut self, coalescing: Coalescing) -> CardId {
-        let id = number(self.cards.len());
+    pub fn add_nic(&mut self, coalescing: Coalescing) -> NicId {
+        let id = number(self.nics.len());
         let rng = random::generator(self.seed, "card", id.into());
-        self.cards.push(Card {
-            nic: Nic::new(coalescing, rng),
+        self.nics.push(HostNic {
+            model: Nic::new(coalescing, rng),
             event: u64::MAX,
             link: None,
             held: Vec::new(),
         });
-        CardId(id)
+        NicId(id)
     }
 
     /// Adds a line of a sending host, which all its flows share; its largest packet has `packet` bytes.
@@ -230,8 +230,8 @@ impl Network {
     }
 
     /// Returns the number of segments that a NIC holds.
-    pub fn held(&self, card: CardId) -> u64 {
-        self.cards[card.0 as usize].nic.held() as u64
+    pub fn held(&self, nic: NicId) -> u64 {
+        self.nics[nic.0 as usize].model.held() as u64
     }
 
     /// Returns the counters of a source.
@@ -256,7 +256,7 @@ impl Network {
         let senders: usize = self.senders.iter().map(Sender::memory).sum();
         let receivers: usize = self.receivers.iter().map(Receiver::memory).sum();
         let probers: usize = self.probers.iter().map(Prober::memory).sum();
-        let cards: usize = self.cards.iter().map(Card::memory).sum();
+        let nics: usize = self.nics.iter().map(HostNic::memory).sum();
         let taps: usize = self.taps.iter().map(Tap::memory).sum();
         let lines = self.lines.capacity() * size_of::<GapSender>();
         let rest = self.flows.len() * size_of::<Flow>() + self.sources.len() * size_of::<Source>();
@@ -265,7 +265,7 @@ impl Network {
                 + senders
                 + receivers
                 + probers
-                + cards
+                + nics
                 + taps
                 + lines
                 + rest

@@ -58,7 +58,7 @@ impl Constraints {
     }
 
     /// Two links deliver to the same NIC.
-    pub(super) fn card(&mut self, one: LinkId, other: LinkId) {
+    pub(super) fn nic(&mut self, one: LinkId, other: LinkId) {
         self.pairs.push((LinkEnd::Egress(one.0 as usize), LinkEnd::Egress(other.0 as usize)));
     }
 }

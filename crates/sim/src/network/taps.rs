@@ -5,7 +5,7 @@
 
 use headway_units::{Bytes, Instant};
 
-use super::{FIRST_BUNDLE, FIRST_CARD, FIRST_STATION, Network, number};
+use super::{FIRST_BUNDLE, FIRST_NIC, FIRST_STATION, Network, number};
 use crate::config::{FlowId, TapId, TapPlace, TcpConfig};
 use crate::packet::{Kind, Packet, REPORT, RETRANSMITTED, WINDOW_PROBE};
 
@@ -72,21 +72,21 @@ pub(super) struct Stations {
 pub(super) fn stations(config: &TcpConfig) -> Stations {
     let mut stations = Stations::default();
     let (there, back) = (config.forward.len(), config.reverse.len());
-    let mut behind_card = Vec::new();
+    let mut behind_nic = Vec::new();
     for (tap, place) in &config.taps {
         let station = FIRST_STATION + tap.0;
         let (forward, reverse) = match *place {
-            TapPlace::Sender | TapPlace::SenderCard => (0, back),
+            TapPlace::Sender | TapPlace::SenderNic => (0, back),
             TapPlace::Receiver => (there, 0),
             TapPlace::Node { forward, reverse } => (forward.min(there), reverse.min(back)),
         };
         stations.forward.push((forward, station));
-        let list = if *place == TapPlace::Sender { &mut behind_card } else { &mut stations.reverse };
+        let list = if *place == TapPlace::Sender { &mut behind_nic } else { &mut stations.reverse };
         list.push((reverse, station));
     }
     // The sort is stable: of stations at one node, the NIC comes behind the taps in it.
-    stations.reverse.extend(config.ack_card.map(|card| (back, FIRST_CARD + card.0)));
-    stations.reverse.append(&mut behind_card);
+    stations.reverse.extend(config.ack_nic.map(|nic| (back, FIRST_NIC + nic.0)));
+    stations.reverse.append(&mut behind_nic);
     stations.forward.sort_by_key(|station| station.0);
     stations.reverse.sort_by_key(|station| station.0);
     stations
@@ -115,8 +115,8 @@ impl Network {
             return self.send_in_turn(station, packet);
         }
         let packet = Packet { route: packet.route + 1, ..*packet };
-        if station >= FIRST_CARD {
-            return self.receive_at_card((station - FIRST_CARD) as usize, &packet);
+        if station >= FIRST_NIC {
+            return self.receive_at_nic((station - FIRST_NIC) as usize, &packet);
         }
         self.record(station - FIRST_STATION, &packet);
         self.forward(&packet);
