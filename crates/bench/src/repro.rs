@@ -2,11 +2,13 @@
 
 mod identity;
 mod table;
+mod took;
 mod totals;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
@@ -19,6 +21,8 @@ use headway_program::progress::Progress;
 use headway_program::runs::Building;
 use headway_program::{print_error, print_line};
 use headway_worlds::{Cancellation, Event, Options, Output, World};
+
+use took::Took;
 
 /// Reproduces the experiments of the papers in simulated testbeds or on the Linux stack, and prints the
 /// published numbers next to the measured ones.
@@ -43,7 +47,8 @@ pub(crate) struct ReproArgs {
     /// `uml`; only `xcp-rcp/E1`, `E2`, `E6` and `E12` to `E16` in `lab`.
     #[arg(long, value_enum, value_delimiter = ',', default_value = "sim", value_name = "WORLD")]
     on: Vec<Testbed>,
-    /// List the experiments instead, with name, title, cost and published result.
+    /// List the experiments instead, with name, title and published result, and with --output what the last run that
+    /// wrote into this folder took.
     #[arg(long)]
     list: bool,
     /// Send just enough streams to judge every claim; the default.
@@ -58,8 +63,8 @@ pub(crate) struct ReproArgs {
     /// Number of threads [default: one per processor].
     #[arg(long, value_name = "N")]
     jobs: Option<std::num::NonZeroUsize>,
-    /// Write index.html with all figures, and results.json, table.csv and figure.svg of every experiment, into
-    /// this folder.
+    /// Write index.html with all figures, and results.json, table.csv, figure.svg and took.json of every experiment,
+    /// into this folder.
     #[arg(long, value_name = "DIR")]
     output: Option<PathBuf>,
     /// Keep the result of every run of `rapid/R3`, `R5`, `R8` and `R9`, and of `xcp-rcp` in the lab, in this folder, and
@@ -125,11 +130,12 @@ pub(crate) fn run(args: &ReproArgs, json: bool) -> Result<(), Failed> {
     let stop = Cancellation::from(stop);
     let kept = args.keep.as_deref().map(keep).transpose()?;
     let context = Context { kept: kept.as_ref(), ..Context::new(size, args.seed, jobs, &stop) };
-    let outcomes = run_experiments(args, &experiments, &context)?;
+    let (outcomes, times): (Vec<_>, Vec<_>) =
+        run_experiments(args, &experiments, &context)?.into_iter().unzip();
     over.store(true, Ordering::Relaxed);
     print(&outcomes, json)?;
     if let Some(folder) = &args.output {
-        write(folder, &outcomes, &context)?;
+        write(folder, &outcomes, &times, &context)?;
         if !json {
             print_line!("Figures: {}", folder.join("index.html").display());
         }
@@ -153,12 +159,12 @@ fn keep(folder: &Path) -> anyhow::Result<Kept> {
     Ok(Kept::open(folder, identity::identity()?, report)?)
 }
 
-/// Carries out the experiments in turn, until interrupted.
+/// Carries out the experiments in turn, until interrupted; returns their outcomes and the time that each took.
 fn run_experiments(
     args: &ReproArgs,
     experiments: &[Experiment],
     context: &Context<'_>,
-) -> Result<Vec<Outcome>, Failed> {
+) -> Result<Vec<(Outcome, Duration)>, Failed> {
     let progress = Progress::new(experiments.len() as u64);
     let reach = |done: usize, all: usize| progress.reach(done as u64, all as u64);
     let context = Context { progress: Some(&reach), ..*context };
@@ -168,12 +174,13 @@ fn run_experiments(
             let what =
                 format!("[{} of {}] {}: {}", index + 1, experiments.len(), experiment.id, experiment.title);
             progress.begin(&what, 1);
+            let begin = Instant::now();
             let outcome = match testbed {
                 Testbed::Sim => in_simulator(experiment, &context)?,
                 Testbed::Uml | Testbed::Lab => on_linux(testbed.world(), experiment, &context, &progress)?,
             };
             let Some(outcome) = outcome else { return Ok(outcomes) };
-            outcomes.push(outcome);
+            outcomes.push((outcome, begin.elapsed()));
         }
     }
     Ok(outcomes)
@@ -245,15 +252,21 @@ fn print(outcomes: &[Outcome], json: bool) -> Result<(), Failed> {
     Ok(())
 }
 
-fn write(folder: &Path, outcomes: &[Outcome], context: &Context<'_>) -> anyhow::Result<()> {
+fn write(
+    folder: &Path,
+    outcomes: &[Outcome],
+    times: &[Duration],
+    context: &Context<'_>,
+) -> anyhow::Result<()> {
     let output = Output::make(folder)?;
-    for outcome in outcomes {
+    for (outcome, time) in outcomes.iter().zip(times) {
         let figure = outcome.figure.svg().with_context(|| outcome.name())?;
         let folder = PathBuf::from(outcome.name());
         output.write(folder.join("figure.svg"), &figure)?;
         output
             .write(folder.join("results.json"), &serde_json::to_string_pretty(&build::stamped(outcome))?)?;
         output.write(folder.join("table.csv"), &outcome.table.csv())?;
+        Took::new(*time, context).write(&output, &folder)?;
     }
     let has = |world: World| outcomes.iter().any(|outcome| outcome.world == world.name());
     let uml = if has(World::Uml) { ", on the stack of Linux in virtual time (@uml)" } else { "" };
@@ -291,12 +304,13 @@ const LIST_WIDTH: u16 = 120;
 fn list(args: &ReproArgs, json: bool) -> Result<(), Failed> {
     let names = if args.names.is_empty() { vec!["all".to_owned()] } else { args.names.clone() };
     let experiments = catalogue::select(&names)?;
+    let last_run = |experiment: &Experiment| Took::read(args.output.as_deref()?, &experiment.id);
     if json {
         let entry = |e: &Experiment| {
             serde_json::json!({
                 "id": e.id, "title": e.title, "source": e.source, "published": e.published,
                 "evidence": e.evidence, "claims": e.claims,
-                "packets": { "quick": e.packets(Size::Quick), "full": e.packets(Size::Full) },
+                "last_run": last_run(e),
             })
         };
         print_line!("{}", serde_json::to_string_pretty(&experiments.iter().map(entry).collect::<Vec<_>>())?);
@@ -309,16 +323,14 @@ fn list(args: &ReproArgs, json: bool) -> Result<(), Failed> {
         // Without a terminal, still wrap to a readable width.
         table.set_width(LIST_WIDTH);
     }
-    table.set_header(["name", "title", "claims", "evidence", "probe packets, quick and full", "published"]);
-    let millions = |packets: u64| format!("{:.2} M", packets as f64 / 1e6);
+    table.set_header(["name", "title", "claims", "evidence", "last run", "published"]);
     for experiment in &experiments {
-        let cost = [Size::Quick, Size::Full].map(|size| millions(experiment.packets(size)));
         table.add_row([
             Cell::new(&experiment.id),
             Cell::new(&experiment.title),
             Cell::new(experiment.claims.len()),
             Cell::new(experiment.evidence.label()),
-            Cell::new(cost.join(", ")),
+            Cell::new(last_run(experiment).map_or(String::new(), |took| took.to_string())),
             Cell::new(&experiment.published),
         ]);
     }

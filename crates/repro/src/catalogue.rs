@@ -109,6 +109,17 @@ pub fn select(names: &[String]) -> Result<Vec<Experiment>, UnknownExperiment> {
     Ok(all.into_iter().filter(|e| names.iter().any(|name| means(name, &e.id))).collect())
 }
 
+/// Returns the studies of one kind with the names of their experiments.
+#[cfg(test)]
+pub(crate) fn studies<S: serde::de::DeserializeOwned>(kind: &str) -> Vec<(&'static str, S)> {
+    let study = |(id, text): &(&'static str, &str)| {
+        let mut file: toml::Table = toml::from_str(text).expect("well-formed");
+        let parameters = file["study"].as_table_mut()?.remove(kind)?;
+        Some((*id, parameters.try_into().expect("as before")))
+    };
+    FILES.iter().filter_map(study).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use headway_worlds::Cancellation;

@@ -2,41 +2,21 @@
 
 mod amount;
 mod claim;
-mod closed_loop;
-mod crowds;
-mod errors;
-mod groups;
-mod pairs;
-mod passive;
 mod path;
-mod procedure;
-mod rivals;
-mod shapers;
 mod stream;
-mod study;
 
 use serde::{Deserialize, Serialize};
 
 pub use amount::{Count, Sweep};
 pub use claim::{Claim, Note};
-pub use closed_loop::{Cells, ClosedLoop, Published, Staggered};
-pub use crowds::{Compensation, Crowd, Crowds};
-pub use errors::{Denoising, Errors, Estimator, Read, Variant};
-pub use groups::{Groups, Members, Mix};
-pub use pairs::{Capacities, NarrowLinks, PairDelays, Prefixes, Sizes, StepRule};
-pub use passive::{AckStamps, Card, Passive};
-pub use path::{Cross, GapMechanism, Path};
-pub use procedure::{Drawn, Procedure, Router};
-pub use rivals::Rivals;
-pub use shapers::Shapers;
-pub use stream::{Spread, StreamShape};
-pub use study::{
-    Decisions, GapBursts, GapErrors, GapEstimates, GapFlows, GapSeries, Lengths, Series, SharedLink, Study,
-    Windows,
-};
+pub use path::Path;
+pub(crate) use path::{Cross, GapMechanism, gbps};
+pub(crate) use stream::StreamShape;
+
+use crate::study::{self, Study};
 
 /// One experiment of a paper: the streams, the path, and the published results.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Experiment {
     /// Paper and number, for example `rapid/B7`; the folder of its file.
@@ -58,7 +38,8 @@ pub struct Experiment {
     #[serde(default)]
     pub path: Path,
     /// The study to carry out.
-    pub study: Study,
+    #[serde(deserialize_with = "study::read")]
+    pub(crate) study: Box<dyn Study>,
     /// Measured numbers that explain others but were not published.
     #[serde(rename = "note", default)]
     pub notes: Vec<Note>,

@@ -7,8 +7,8 @@
 pub mod catalogue;
 pub mod closed_loop;
 mod context;
-mod cost;
 pub mod experiment;
+mod job;
 mod kept;
 pub mod number;
 mod outcome;

@@ -9,6 +9,7 @@ use serde::Serialize;
 use crate::context::{Context, Size};
 use crate::experiment::{Claim, Evidence, Experiment};
 use crate::number;
+use crate::statistics::{quantile, sorted};
 
 /// Name of the simulator in results.
 pub const SIMULATOR: &str = "sim";
@@ -31,6 +32,37 @@ pub(crate) struct Findings {
 }
 
 impl Findings {
+    /// Creates findings with a table that has these headings, separated by commas, and no rows.
+    pub(crate) fn with_table(headings: &str) -> Findings {
+        Findings { table: Table::new(headings), ..Findings::default() }
+    }
+
+    /// Adds measured numbers as `who/what`, or as `what` if nobody is named.
+    pub(crate) fn add<W: AsRef<str>>(&mut self, who: &str, numbers: impl IntoIterator<Item = (W, f64)>) {
+        let name = |what: &str| if who.is_empty() { what.to_owned() } else { format!("{who}/{what}") };
+        self.measures.extend(numbers.into_iter().map(|(what, value)| (name(what.as_ref()), value)));
+    }
+
+    /// Adds the median of a number over runs as `who/what`, and its extremes as `who/what/least` and `/most`; in the table,
+    /// the quantiles `parts` of it, of which the middle one is the median.
+    pub(crate) fn add_spread(
+        &mut self,
+        who: &str,
+        what: &str,
+        values: Vec<f64>,
+        parts: &[f64],
+        digits: usize,
+    ) {
+        let values = sorted(values.into_iter().filter(|value| !value.is_nan()).collect());
+        let [least, median, most] = [0.0, 0.5, 1.0].map(|part| quantile(&values, part));
+        self.add(&format!("{who}/{what}"), [("least", least), ("most", most)]);
+        self.add(who, [(what, median)]);
+        if !values.is_empty() {
+            let cells = parts.iter().map(|part| format!("{:.digits$}", quantile(&values, *part)));
+            self.table.rows.push([who, what].map(str::to_owned).into_iter().chain(cells).collect());
+        }
+    }
+
     /// Returns the number that a claim is about: `NAME`, `null of NAME`, `NAME minus NAME` or `NAME over NAME`.
     pub(crate) fn value(&self, measure: &str) -> Option<f64> {
         let one = |name: &str| match name.strip_prefix("null of ") {
@@ -57,9 +89,9 @@ pub struct Table {
 }
 
 impl Table {
-    /// Creates a table without rows.
-    pub(crate) fn new<const N: usize>(columns: [&str; N]) -> Table {
-        Table { columns: columns.map(str::to_owned).to_vec(), rows: Vec::new() }
+    /// Creates a table without rows; `headings` are separated by commas.
+    pub(crate) fn new(headings: &str) -> Table {
+        Table { columns: headings.split(',').map(str::to_owned).collect(), rows: Vec::new() }
     }
 
     /// Formats the table as CSV with a header; cells contain neither commas nor quotes.

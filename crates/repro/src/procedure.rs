@@ -20,7 +20,7 @@ use rand::RngExt as _;
 use serde::{Deserialize, Serialize};
 
 use crate::closed_loop::segments_per_ack;
-use crate::experiment::Router;
+use crate::study::Router;
 
 pub(crate) use scenario::run_in;
 

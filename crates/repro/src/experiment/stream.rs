@@ -7,22 +7,22 @@ use serde::Deserialize;
 /// The rates of a multi-rate stream.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct StreamShape {
+pub(crate) struct StreamShape {
     /// Number of rates.
-    pub rates: u32,
+    pub(crate) rates: u32,
     /// Packets per rate.
-    pub packets: u32,
+    pub(crate) packets: u32,
     /// Difference between the highest and the lowest rate, as a fraction.
-    pub range: f64,
+    pub(crate) range: f64,
     /// Spacing of the rates between the two ends.
     #[serde(default)]
-    pub spread: Spread,
+    pub(crate) spread: Spread,
 }
 
 /// The spacing of the rates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Spread {
+pub(crate) enum Spread {
     /// Equal ratios (rapid 2.2).
     #[default]
     Geometric,
@@ -32,7 +32,7 @@ pub enum Spread {
 
 impl StreamShape {
     /// Returns the schedule of a stream of this shape.
-    pub fn schedule(&self, average: Rate, packet: Bytes) -> Schedule {
+    pub(crate) fn schedule(&self, average: Rate, packet: Bytes) -> Schedule {
         match self.spread {
             Spread::Geometric => {
                 Schedule::p_stream(Shape::with_range(self.rates, self.packets, self.range), average, packet)
@@ -49,10 +49,5 @@ impl StreamShape {
             .flat_map(|i| std::iter::repeat_n(rate(i).time_for(packet), self.packets as usize))
             .collect();
         Schedule { packet, gaps, average }
-    }
-
-    /// Returns the number of packets in a stream.
-    pub fn length(&self) -> usize {
-        self.rates as usize * self.packets as usize
     }
 }

@@ -4,14 +4,14 @@ use std::fmt::Write as _;
 
 use headway_record::{Interval as Seen, Results, TcpInterval};
 use headway_traffic::channel::Redrawn;
-use headway_units::WIRE_OVERHEAD;
-use headway_units::{Duration, Instant};
+use headway_units::{Duration, Instant, WIRE_OVERHEAD};
 use toml::Value;
 
 use super::{CAPACITY, END, FLOWS, Interval, LAST, PER_SECOND, RTT, Trace, mbps, times};
-use crate::closed_loop::{Place, segments_per_ack};
-use crate::context::{Context, Error};
-use crate::experiment::Router;
+use crate::closed_loop::segments_per_ack;
+use crate::context::Error;
+use crate::job::Job;
+use crate::study::Router;
 
 /// How often queue and windows are looked at: the shortest interval of the lab, a little longer than a packet takes.
 const STEP: Duration = Duration::from_ms(10);
@@ -23,16 +23,11 @@ const NARROW: &str = "router->receivers";
 const WIRE: u64 = 1500 + WIRE_OVERHEAD.get();
 const IP: u64 = 1500;
 
-/// Runs a variant as a scenario in a world, unless the context has kept the run; `name` describes it.
-pub(crate) fn run_in(
-    place: Place<'_>,
-    variant: &Router,
-    name: &str,
-    seed: u64,
-    context: &Context<'_>,
-) -> Result<Trace, Error> {
+/// Runs a variant as a scenario in a world, unless the context has kept the run; `name` is that of the variant.
+pub(crate) fn run_in(job: &Job<'_>, variant: &Router, name: &str, run: usize) -> Result<Trace, Error> {
+    let seed = job.seed(run);
     let evaluate = |results: &Results| trace(variant, seed, results);
-    Ok(place.run_scenario(text(variant, seed), name, seed, context, evaluate)?.with_law(variant))
+    Ok(job.run_scenario(text(variant, seed), name, run, evaluate)?.with_law(variant))
 }
 
 /// Returns the scenario file of a variant.

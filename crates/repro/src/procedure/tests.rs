@@ -84,17 +84,18 @@ fn the_queue_waits_and_the_packet_in_transmission_does_not() {
 
 #[test]
 fn the_scenario_of_a_variant_behaves_as_the_testbed_does() {
-    use crate::closed_loop::Place;
     use headway_worlds::{Cancellation, Options, World};
 
-    use crate::{Context, Kept, Size};
+    use crate::job::Job;
+    use crate::{Context, Kept, Size, catalogue};
 
     let options = Options::default();
     let folder = tempfile::tempdir().expect("a folder");
     let kept = Kept::open(folder.path(), "one".to_owned(), |_| {}).expect("writable");
     let stop = Cancellation::default();
     let context = Context { kept: Some(&kept), ..Context::new(Size::Quick, 1, 1, &stop) };
-    let place = Place { world: World::Sim, options: &options };
+    let experiment = &catalogue::select(&["xcp-rcp/E1".to_owned()]).expect("it exists")[0];
+    let job = Job { experiment, context: &context, world: World::Sim, as_scenarios: true, options: &options };
     let variants = [
         "controller = \"xcp\"\nqueue = { kind = \"xcp-b\", limit = \"76900 B\", kappa = \"6000 B\" }",
         "controller = \"rcp\"\nqueue = { kind = \"rcp\", limit = \"76900 B\" }",
@@ -104,11 +105,11 @@ fn the_scenario_of_a_variant_behaves_as_the_testbed_does() {
     ];
     for text in variants {
         let router: Router = toml::from_str(text).expect("a router");
-        let again = || run_in(place, &router, "test", 1, &context).expect("a run");
-        let traces = [run(&router, 1), again()];
+        let again = || run_in(&job, &router, "test", 0).expect("a run");
+        let traces = [run(&router, job.seed(0)), again()];
         // The second time it is read from its file, where numbers lose a last bit.
         let (first, second) = (traces[1].numbers(), again().numbers());
-        assert!(folder.path().join("sim/test.json").exists() && first.len() == second.len());
+        assert!(folder.path().join("sim/xcp-rcp/E1/test/1.json").exists() && first.len() == second.len());
         for (what, value) in &first {
             let other = second[what];
             let is_same = (value - other).abs() <= 1e-9 * value.abs() || value.is_nan() && other.is_nan();

@@ -2,15 +2,39 @@
 
 use headway_control::Kind;
 use headway_estimate::sabes::{Segment, Settings, Transfer, Way, Windows};
+use headway_figures::{Curve, Figure, Panel};
+use headway_host::nic::Coalescing;
 use headway_sim::config::Burst;
 use headway_units::{Duration, Instant, Rate};
+use serde::Deserialize;
 
-use crate::context::{Context, Error};
-use crate::experiment::{AckStamps, Card, Experiment};
-use crate::outcome::{Findings, Table};
+use super::Study;
+use crate::context::Error;
+use crate::experiment::Count;
+use crate::job::Job;
+use crate::outcome::Findings;
 use crate::passive::{Dumbbell, End, Flow};
 use crate::statistics::{percent, quantile, sorted};
-use headway_figures::{Curve, Figure, Panel};
+
+/// Rates of consecutive ACKs by stamps in and behind a NIC: ACKs of one flow over 1 Gb/s, stamped in and behind the NIC.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct AckStamps {
+    /// Coalescing of the NIC.
+    cards: Vec<Card>,
+    /// Milliseconds per run.
+    milliseconds: Count,
+}
+
+/// A NIC.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Card {
+    /// The name with which its measures begin.
+    name: String,
+    /// How it coalesces interrupts.
+    coalescing: Coalescing,
+}
 
 /// Rate of the path, Mb/s.
 const LINE: f64 = 1000.0;
@@ -28,45 +52,41 @@ struct Rates {
     grouped: Vec<f64>,
 }
 
-pub(super) fn run(
-    study: &AckStamps,
-    experiment: &Experiment,
-    context: &Context<'_>,
-) -> Result<Findings, Error> {
-    let time = Duration::from_ms(context.size.of(study.milliseconds) as i64);
-    let found = context
-        .map(&study.cards, |index, card| Ok(measure(card, time, context.seed_of(&experiment.id, index))))?;
-    let columns =
-        ["card", "stamps", "samples", "median Mb/s", "above line rate %", "within 5 %", "within 10 %"];
-    let mut findings = Findings { table: Table::new(columns), ..Findings::default() };
-    let mut panels = Vec::new();
-    for (card, rates) in study.cards.iter().zip(&found) {
-        let kinds =
-            [("hardware", &rates.hardware), ("software", &rates.software), ("grouped", &rates.grouped)];
-        let mut panel = Panel::new(&card.name, "Mb/s", "share of samples").with_y_range(0.0, 1.0);
-        for (kind, rates) in kinds {
-            let rates = sorted(rates.clone());
-            let within = |part: f64| percent(&rates, |rate| (rate - LINE).abs() <= part * LINE);
-            let numbers = [
-                ("impossible", percent(&rates, |rate| rate > LINE * 1.001)),
-                ("within-5", within(0.05)),
-                ("within-10", within(0.1)),
-            ];
-            for (what, value) in numbers {
-                findings.measures.insert(format!("{}/{kind}/{what}", card.name), value);
+impl Study for AckStamps {
+    fn run(&self, job: &Job<'_>) -> Result<Findings, Error> {
+        let time = job.time(self.milliseconds);
+        let found = job.map(&self.cards, |index, card| Ok(measure(card, time, job.seed(index))))?;
+        let columns = "card,stamps,samples,median Mb/s,above line rate %,within 5 %,within 10 %";
+        let mut findings = Findings::with_table(columns);
+        let mut panels = Vec::new();
+        for (card, rates) in self.cards.iter().zip(&found) {
+            let kinds =
+                [("hardware", &rates.hardware), ("software", &rates.software), ("grouped", &rates.grouped)];
+            let mut panel = Panel::new(&card.name, "Mb/s", "share of samples").with_y_range(0.0, 1.0);
+            for (kind, rates) in kinds {
+                let rates = sorted(rates.clone());
+                let within = |part: f64| percent(&rates, |rate| (rate - LINE).abs() <= part * LINE);
+                let numbers = [
+                    ("impossible", percent(&rates, |rate| rate > LINE * 1.001)),
+                    ("within-5", within(0.05)),
+                    ("within-10", within(0.1)),
+                ];
+                for (what, value) in numbers {
+                    findings.measures.insert(format!("{}/{kind}/{what}", card.name), value);
+                }
+                let mut row = vec![card.name.clone(), kind.to_owned(), rates.len().to_string()];
+                row.push(format!("{:.1}", quantile(&rates, 0.5)));
+                row.extend(numbers.map(|(_, value)| format!("{value:.1}")));
+                findings.table.rows.push(row);
+                let shares = (1..100).map(|k| f64::from(k) / 100.0);
+                let points = shares.map(|share| (quantile(&rates, share).min(3.0 * LINE), share)).collect();
+                panel = panel.with(Curve::line(kind, points));
             }
-            let mut row = vec![card.name.clone(), kind.to_owned(), rates.len().to_string()];
-            row.push(format!("{:.1}", quantile(&rates, 0.5)));
-            row.extend(numbers.map(|(_, value)| format!("{value:.1}")));
-            findings.table.rows.push(row);
-            let shares = (1..100).map(|k| f64::from(k) / 100.0);
-            let points = shares.map(|share| (quantile(&rates, share).min(3.0 * LINE), share)).collect();
-            panel = panel.with(Curve::line(kind, points));
+            panels.push(panel);
         }
-        panels.push(panel);
+        findings.figure = Figure::curves(panels);
+        Ok(findings)
     }
-    findings.figure = Figure::curves(panels);
-    Ok(findings)
 }
 
 fn measure(card: &Card, time: Duration, seed: u64) -> Rates {

@@ -4,12 +4,38 @@ use headway_estimate::ppdd::{Pairs, Settings, first_mode_above};
 use headway_figures::{Curve, Figure, Panel};
 use headway_sim::sweep::ChainLink;
 use headway_units::Rate;
+use serde::Deserialize;
 
-use super::chain::{PACKET, chain, narrow, pairs, trains};
-use crate::context::{Context, Error};
-use crate::experiment::{Capacities, Experiment, Sizes};
-use crate::outcome::{Findings, Table};
+use super::Study;
+use super::chain::{PACKET, Sizes, chain, narrow, pairs, trains};
+use crate::context::Error;
+use crate::experiment::Count;
+use crate::job::Job;
+use crate::outcome::Findings;
 use crate::statistics::{mean, percent, quantile, sorted};
+
+fn never() -> Vec<u32> {
+    vec![0]
+}
+
+/// Errors of capacities from packet pairs.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct Capacities {
+    /// Capacities of the links in Mb/s.
+    links: Vec<u64>,
+    /// Kinds of cross traffic.
+    sizes: Vec<Sizes>,
+    /// Loads of every link in per cent.
+    loads: Vec<u32>,
+    /// Numbers of pairs.
+    pairs: Vec<usize>,
+    /// Shares of time in which no link has cross traffic, in per cent; at the start of every 200 ms.
+    #[serde(default = "never")]
+    silent: Vec<u32>,
+    /// Runs with different seeds.
+    runs: Count,
+}
 
 /// The estimators in the order of the columns. The first weighs pairs by delay, the next two are the filter of the thesis
 /// with delays at or below, and strictly below the quantiles; the fourth is what `headway path` uses.
@@ -45,27 +71,21 @@ struct Run {
     clean: f64,
 }
 
-pub(super) fn run(
-    study: &Capacities,
-    experiment: &Experiment,
-    context: &Context<'_>,
-) -> Result<Findings, Error> {
-    let mut cells = Vec::new();
-    for (sizes, silent) in kinds(study) {
-        for load in &study.loads {
-            let cell = |pairs: &usize| Cell { sizes, silent, load: *load, pairs: *pairs };
-            cells.extend(study.pairs.iter().map(cell));
+impl Study for Capacities {
+    fn run(&self, job: &Job<'_>) -> Result<Findings, Error> {
+        let mut cells = Vec::new();
+        for (sizes, silent) in kinds(self) {
+            for load in &self.loads {
+                let cell = |pairs: &usize| Cell { sizes, silent, load: *load, pairs: *pairs };
+                cells.extend(self.pairs.iter().map(cell));
+            }
         }
+        let done = job.each_run(&cells, job.of(self.runs), |cell, run| {
+            let chain = chain(&self.links, cell.load, cell.sizes, cell.silent);
+            Ok(estimate(&chain, cell.pairs, job.seed(run)))
+        })?;
+        Ok(findings(self, &cells, &done))
     }
-    let runs = context.size.of(study.runs);
-    let parts: Vec<(usize, usize)> =
-        (0..cells.len()).flat_map(|cell| (0..runs).map(move |run| (cell, run))).collect();
-    let done = context.map(&parts, |_, &(cell, run)| {
-        let Cell { sizes, silent, load, pairs: count } = cells[cell];
-        let chain = chain(&study.links, load, sizes, silent);
-        Ok(estimate(&chain, count, context.seed_of(&experiment.id, run)))
-    })?;
-    Ok(findings(study, &cells, &done, runs))
 }
 
 fn estimate(chain: &[ChainLink], count: usize, seed: u64) -> Run {
@@ -113,22 +133,12 @@ fn dispersion_rate(chain: &[ChainLink], seed: u64) -> Rate {
     Rate::from_bps_f64(mean(&rates))
 }
 
-fn findings(study: &Capacities, cells: &[Cell], done: &[Run], runs: usize) -> Findings {
+fn findings(study: &Capacities, cells: &[Cell], done: &[Vec<Run>]) -> Findings {
     let truth = narrow(&study.links).mbps();
-    let columns = [
-        "traffic",
-        "load %",
-        "pairs",
-        "estimator",
-        "within 1 %",
-        "within 6 %",
-        "p10 Mb/s",
-        "median Mb/s",
-        "p90 Mb/s",
-        "clean %",
-    ];
-    let mut findings = Findings { table: Table::new(columns), ..Findings::default() };
-    for (cell, runs) in cells.iter().zip(done.chunks(runs)) {
+    let columns =
+        "traffic,load %,pairs,estimator,within 1 %,within 6 %,p10 Mb/s,median Mb/s,p90 Mb/s,clean %";
+    let mut findings = Findings::with_table(columns);
+    for (cell, runs) in cells.iter().zip(done) {
         let key = format!("{}/{}/{}", cell.traffic(), cell.load, cell.pairs);
         let error = |run: &Run, estimator: usize| {
             let error = (run.estimates[estimator] / truth - 1.0).abs();
@@ -146,14 +156,15 @@ fn findings(study: &Capacities, cells: &[Cell], done: &[Run], runs: usize) -> Fi
                 runs.iter().map(|run| run.estimates[index]).filter(|e| !e.is_nan()).collect();
             let estimates = sorted(estimates);
             let [low, median, high] = [0.1, 0.5, 0.9].map(|part| quantile(&estimates, part));
-            for (what, value) in [
-                ("within-1", within(0.01)),
-                ("within-6", within(0.06)),
-                ("better-than-mode", 100.0 * better as f64 / runs.len() as f64),
-                ("median", median),
-            ] {
-                findings.measures.insert(format!("{name}/{key}/{what}"), value);
-            }
+            findings.add(
+                &format!("{name}/{key}"),
+                [
+                    ("within-1", within(0.01)),
+                    ("within-6", within(0.06)),
+                    ("better-than-mode", 100.0 * better as f64 / runs.len() as f64),
+                    ("median", median),
+                ],
+            );
             let numbers = [within(0.01), within(0.06)].map(|value| format!("{value:.0}"));
             let rates = [low, median, high].map(|value| format!("{value:.2}"));
             let mut row =

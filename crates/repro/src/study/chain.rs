@@ -4,8 +4,27 @@ use headway_sim::sweep::ChainLink;
 use headway_sim::trains::Trains;
 use headway_traffic::Traffic;
 use headway_units::{Bytes, Duration, Instant, Rate};
+use serde::Deserialize;
 
-use crate::experiment::Sizes;
+/// Packet sizes of the cross traffic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Sizes {
+    /// All of 1500 bytes.
+    Fixed,
+    /// Uniform between 40 and 1500 bytes.
+    Random,
+}
+
+impl Sizes {
+    /// Returns the name in tables and keys.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Sizes::Fixed => "fixed",
+            Sizes::Random => "random",
+        }
+    }
+}
 
 /// Size of probes and of the largest cross packet.
 pub(super) const PACKET: Bytes = Bytes::new(1_500);

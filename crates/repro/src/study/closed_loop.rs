@@ -1,15 +1,72 @@
 //! Throughput and losses of a flow beside cross traffic (rapid 4.4).
 
+use std::collections::BTreeMap;
+
 use headway_figures::{Curve, Figure, Panel};
 use headway_scenario::FlowController;
-use headway_units::Duration;
+use headway_units::{Bytes, Duration};
+use headway_worlds::World;
+use serde::Deserialize;
 
-use crate::closed_loop::{Cross, Flow, Place, Setup, Statistics, Tracking, Web, statistics, tracking};
-use crate::context::{Context, Error, Size};
-use crate::experiment::{ClosedLoop, Count, Experiment};
+use super::Study;
+use crate::closed_loop::{Cross, Flow, Published, Setup, Statistics, Tracking, Web, statistics, tracking};
+use crate::context::{Error, Size};
+use crate::experiment::Count;
+use crate::job::Job;
 use crate::number::number;
 use crate::outcome::{Findings, Measures, Table};
 use crate::statistics::{kendall, quantile, sorted};
+
+/// Throughput and losses of a flow beside cross traffic.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ClosedLoop {
+    /// Buffer of the bottleneck, the same in all cells.
+    buffer: Bytes,
+    /// Controllers of the test flow, by the name with which their measures begin.
+    controllers: BTreeMap<String, FlowController>,
+    /// Further keys of the test flow by the name of its controller, as a scenario file has them: `stamp = "ack"`.
+    #[serde(default)]
+    keys: BTreeMap<String, String>,
+    /// The cells to run.
+    cells: Vec<Cells>,
+    /// Runs per cell, with different seeds; the median is reported.
+    runs: Count,
+    /// Measured time.
+    milliseconds: Count,
+    /// Time before it.
+    warmup: Count,
+    /// Interval in which the throughput is compared with the free capacity; absent where it is not.
+    interval: Option<Duration>,
+    /// The measured time on the Linux stack; absent where that has no such traffic.
+    kernel_milliseconds: Option<Count>,
+    /// The published table, for comparison.
+    #[serde(default)]
+    published: Published,
+}
+
+/// All combinations of some controllers, kinds of cross traffic, RTTs and loss ratios.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Cells {
+    /// Whether only the full size includes them.
+    #[serde(default)]
+    only_full: bool,
+    /// Names of controllers; by default all.
+    #[serde(default)]
+    controllers: Vec<String>,
+    /// Kinds of cross traffic.
+    traffics: Vec<Cross>,
+    /// RTTs without queueing.
+    rtts: Vec<Duration>,
+    /// Ratios of independent losses; by default zero only.
+    #[serde(default = "lossless")]
+    losses: Vec<f64>,
+}
+
+fn lossless() -> Vec<f64> {
+    vec![0.0]
+}
 
 /// Name of the cell without a test flow.
 const ALONE: &str = "none";
@@ -87,47 +144,32 @@ impl Done<'_> {
     }
 }
 
-/// Runs all cells; `time` is the measured time.
-pub(super) fn run(
-    place: Place<'_>,
-    study: &ClosedLoop,
-    time: Count,
-    experiment: &Experiment,
-    context: &Context<'_>,
-) -> Result<Findings, Error> {
-    let cells = cells(study, context.size);
-    let (cells, missing): (Vec<_>, Vec<_>) =
-        cells.into_iter().partition(|cell| cell.controller.is_none_or(|(_, kind)| place.has(kind)));
-    let runs = context.size.of(study.runs);
-    let parts: Vec<(&Cell<'_>, usize)> =
-        cells.iter().flat_map(|cell| (0..runs).map(move |run| (cell, run))).collect();
-    let stats = context.map(&parts, |_, (cell, run)| {
+impl Study for ClosedLoop {
+    fn run(&self, job: &Job<'_>) -> Result<Findings, Error> {
+        let time = job.time(job.choose(self.milliseconds, self.kernel_milliseconds));
+        let (cells, missing): (Vec<_>, Vec<_>) = cells(self, job.context.size)
+            .into_iter()
+            .partition(|cell| cell.controller.is_none_or(|(_, kind)| job.has(kind)));
         // The seed does not depend on the cell, so that all controllers meet the same cross traffic.
-        let seed = context.seed_of(&experiment.id, *run);
-        let name = format!("{}/{}/{}", experiment.id, cell.name().replace('/', "-"), run + 1);
-        let setup = setup(study, cell, time, context);
-        place.run(&setup, &name, seed, context, |results| Statistics {
-            tracking: study.interval.map(|_| tracking(&results.series, &setup)),
-            ..statistics(results)
-        })
-    })?;
-    let done: Vec<Done<'_>> = cells
-        .iter()
-        .zip(stats.chunks(runs))
-        .map(|(cell, stats)| Done { cell: cell.clone(), runs: stats.to_vec() })
-        .collect();
-    let mut findings = evaluate(study, &done);
-    let mut missing: Vec<&str> = missing.iter().map(Cell::who).collect();
-    missing.dedup();
-    if !missing.is_empty() {
-        findings.remarks.push(format!("Not in {}, so not run: {}.", place.world, missing.join(", ")));
+        let results = job.each_run(&cells, job.of(self.runs), |cell, run| {
+            let setup = setup(self, cell, time, job);
+            job.run_scenario(setup.scenario(job.world), &cell.name(), run, |results| Statistics {
+                tracking: self.interval.map(|_| tracking(&results.series, &setup)),
+                ..statistics(results)
+            })
+        })?;
+        let done: Vec<Done<'_>> =
+            cells.into_iter().zip(results).map(|(cell, runs)| Done { cell, runs }).collect();
+        let mut findings = evaluate(self, &done);
+        let mut missing: Vec<&str> = missing.iter().map(Cell::who).collect();
+        missing.dedup();
+        findings.remarks.extend(job.not_run(&missing));
+        Ok(findings)
     }
-    Ok(findings)
-}
 
-/// Returns the number of cells of this size.
-pub(crate) fn count(study: &ClosedLoop, size: Size) -> usize {
-    cells(study, size).len()
+    fn other_worlds(&self) -> &'static [World] {
+        if self.kernel_milliseconds.is_some() { &[World::Uml] } else { &[] }
+    }
 }
 
 /// Lists the cells of this size, each once.
@@ -156,8 +198,7 @@ fn cells(study: &ClosedLoop, size: Size) -> Vec<Cell<'_>> {
     all
 }
 
-fn setup<'a>(study: &'a ClosedLoop, cell: &Cell<'a>, time: Count, context: &Context<'_>) -> Setup<'a> {
-    let of = |count| Duration::from_ms(context.size.of(count) as i64);
+fn setup<'a>(study: &'a ClosedLoop, cell: &Cell<'a>, time: Duration, job: &Job<'_>) -> Setup<'a> {
     let keys = |name: &str| study.keys.get(name).map_or("", String::as_str);
     let test = |(name, controller)| Flow { controller, keys: keys(name), start: Duration::ZERO, stop: None };
     Setup {
@@ -166,8 +207,8 @@ fn setup<'a>(study: &'a ClosedLoop, cell: &Cell<'a>, time: Count, context: &Cont
         rtt: cell.rtt,
         loss: cell.loss,
         buffer: study.buffer,
-        warmup: of(study.warmup),
-        measured: of(time),
+        warmup: job.time(study.warmup),
+        measured: time,
         interval: study.interval.unwrap_or(INTERVAL),
     }
 }
@@ -267,24 +308,9 @@ fn tracking_measures(study: &ClosedLoop) -> &'static [TrackingMeasure] {
 }
 
 fn table(study: &ClosedLoop, done: &[Done<'_>]) -> Table {
-    let mut table = Table::new([
-        "controller",
-        "traffic",
-        "RTT ms",
-        "loss ratio",
-        "goodput Gb/s",
-        "lowest",
-        "highest",
-        "published",
-        "loss %",
-        "published",
-        "mean queueing delay us",
-        "utilisation",
-        "web median ms",
-        "web p95 ms",
-        "web p99 ms",
-        "web mean ms",
-    ]);
+    let mut table = Table::new(
+        "controller,traffic,RTT ms,loss ratio,goodput Gb/s,lowest,highest,published,loss %,published,mean queueing delay us,utilisation,web median ms,web p95 ms,web p99 ms,web mean ms",
+    );
     table.columns.extend(tracking_measures(study).iter().map(|(name, _)| (*name).to_owned()));
     let has_web_medians = !study.published.web_median.is_empty();
     if has_web_medians {
@@ -350,7 +376,6 @@ fn figure(study: &ClosedLoop, done: &[Done<'_>]) -> Figure {
 mod tests {
     use super::*;
     use crate::catalogue;
-    use crate::experiment::Study;
 
     const FILE: &str = r#"
 buffer = "1 MB"
@@ -414,7 +439,7 @@ goodput = { cubic = [5.5, 2.5], reno = [5.0, 1.4], slow = [1.0, 0.5] }
             _ => vec![run(5.0, 0.0)],
         };
         let done = |cell: Cell<'static>| Done { runs: runs(&cell.name()), cell };
-        let cells = cells(Box::leak(Box::new(study.clone())), Size::Quick);
+        let cells = cells(Box::leak(Box::new(self::study())), Size::Quick);
         let mut done: Vec<_> = cells.into_iter().map(done).collect();
         let found = evaluate(&study, &done);
         assert_eq!(found.measures["reno/bct/30/goodput"], 1.2);
@@ -453,14 +478,13 @@ goodput = { cubic = [5.5, 2.5], reno = [5.0, 1.4], slow = [1.0, 0.5] }
 
     #[test]
     fn cells_name_controllers_of_their_file_and_rows_fit_the_columns() {
-        for experiment in catalogue::all().expect("all files read") {
-            let Study::ClosedLoop(study) = &experiment.study else { continue };
+        for (id, study) in catalogue::studies::<ClosedLoop>("closed-loop") {
             let mut named = study.cells.iter().flat_map(|group| &group.controllers);
-            assert!(named.all(|name| study.controllers.contains_key(name)), "{}", experiment.id);
+            assert!(named.all(|name| study.controllers.contains_key(name)), "{id}");
             let print = &study.published;
             let mut rows =
                 [&print.goodput, &print.loss, &print.web_median].into_iter().flat_map(|rows| rows.values());
-            assert!(rows.all(|row| row.len() == print.columns.len()), "{}", experiment.id);
+            assert!(rows.all(|row| row.len() == print.columns.len()), "{id}");
         }
     }
 }

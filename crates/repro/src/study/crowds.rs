@@ -1,5 +1,7 @@
 //! The queue of an RCP router while a crowd of paced flows arrives (xcp-rcp 4.6, 4.7).
 
+use std::collections::BTreeMap;
+
 use headway_control::Kind;
 use headway_figures::{Curve, Figure, Panel};
 use headway_formulas::explicit::{self, Flows, Fluid, STEPS, Surge, queue_bytes};
@@ -7,14 +9,64 @@ use headway_queue::explicit::{HEADER_BYTES, Record};
 use headway_queue::{DropTailConfig, ExplicitConfig, QueueSpec};
 use headway_sim::config::{AckPolicy, Burst, Service};
 use headway_sim::{LinkConfig, LinkId, Network, TcpConfig};
+use headway_traffic::ArrivalSpec;
 use headway_traffic::{Crowd as Arrivals, random};
-use headway_units::WIRE_OVERHEAD;
-use headway_units::{Duration, Instant, Rate};
+use headway_units::{Bytes, Duration, Instant, Rate, WIRE_OVERHEAD};
+use serde::Deserialize;
 
-use crate::context::{Context, Error, Size};
-use crate::experiment::{Crowd, Crowds, Experiment};
-use crate::outcome::{Findings, Table};
+use super::Study;
+use crate::context::Error;
+use crate::experiment::Count;
+use crate::job::Job;
+use crate::outcome::Findings;
 use crate::statistics::{largest, quantile, smallest, sorted};
+
+/// The queue of an RCP router while a crowd arrives: paced RCP flows with small packets at 100 Mb/s and an RTT of 100 ms.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Crowds {
+    /// IP size of packets.
+    packet: Bytes,
+    /// The crowds, by name.
+    crowds: BTreeMap<String, Crowd>,
+    /// Time in ms before time zero. Flows of a crowd that its distribution places earlier arrive at once.
+    warmup: Count,
+    /// Runs per crowd, with different seeds; the median is reported.
+    runs: Count,
+}
+
+/// One crowd and its router.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct Crowd {
+    /// When its flows arrive; time zero is the end of the warm-up, and flows with times below zero arrive before.
+    arrivals: ArrivalSpec,
+    /// Flows that are there before, and whose start-up queue has drained.
+    seeds: u64,
+    /// Weight of the spare capacity in the control law.
+    #[serde(default = "alpha")]
+    alpha: f64,
+    /// Weight of the queue.
+    #[serde(default = "beta")]
+    beta: f64,
+    /// Whether the router raises beta while the number of flows grows fast.
+    #[serde(default)]
+    raise_beta: bool,
+    /// Whether it grants new flows the smallest rate meanwhile.
+    #[serde(default)]
+    admission: bool,
+    /// Time that the crowd is followed, in ms.
+    milliseconds: Count,
+}
+
+/// The published weights (xcp-rcp 1.7).
+fn alpha() -> f64 {
+    0.4
+}
+
+fn beta() -> f64 {
+    0.226
+}
 
 /// Rate of the bottleneck.
 pub(super) const CAPACITY: Rate = Rate::from_bps(100_000_000);
@@ -45,65 +97,40 @@ struct Run {
     arrivals: Vec<f64>,
 }
 
-pub(super) fn run(study: &Crowds, experiment: &Experiment, context: &Context<'_>) -> Result<Findings, Error> {
-    let runs = context.size.of(study.runs);
-    let parts: Vec<(&String, &Crowd)> =
-        study.crowds.iter().flat_map(|part| std::iter::repeat_n(part, runs)).collect();
-    let done = context.map(&parts, |index, (name, crowd)| {
-        let seed = context.seed_of(&format!("{}/{name}", experiment.id), index % runs);
-        simulate(study, crowd, seed, context)
-    })?;
-    let mut findings = Findings {
-        table: Table::new([
-            "crowd",
-            "beta",
-            "flows before",
-            "largest L0",
-            "queue before packets",
-            "mean queue of the last third kB",
-            "its spread over seeds kB",
-            "theory kB",
-            "largest queue of 32 flows or more MB",
-            "its spread over seeds MB",
-            "largest queue MB",
-        ]),
-        ..Findings::default()
-    };
-    let mut queues = Panel::new("", "time, s", "persistent queue, MB");
-    let mut growths = Panel::new("", "time, s", "growth L0 per 100 ms");
-    for ((name, crowd), runs) in study.crowds.iter().zip(done.chunks(runs)) {
-        let end = seconds(context, crowd);
-        evaluate(name, crowd, runs, end, &mut findings);
-        let first = &runs[0];
-        let points = first.queue.iter().map(|(at, queue)| (*at, queue / 1e6)).collect();
-        queues = queues.with(Curve::line(name, points));
-        if let Some(points) = theory(crowd, end) {
-            queues = queues.with(Curve::reference(&format!("{name}, theory"), points));
+impl Study for Crowds {
+    fn run(&self, job: &Job<'_>) -> Result<Findings, Error> {
+        let crowds: Vec<(&String, &Crowd)> = self.crowds.iter().collect();
+        let done = job.each_run(&crowds, job.of(self.runs), |(name, crowd), run| {
+            let seed = job.context.seed_of(&format!("{}/{name}", job.experiment.id), run);
+            simulate(self, crowd, seed, job)
+        })?;
+        let mut findings = Findings::with_table(
+            "crowd,beta,flows before,largest L0,queue before packets,mean queue of the last third kB,its spread over seeds kB,theory kB,largest queue of 32 flows or more MB,its spread over seeds MB,largest queue MB",
+        );
+        let mut queues = Panel::new("", "time, s", "persistent queue, MB");
+        let mut growths = Panel::new("", "time, s", "growth L0 per 100 ms");
+        for ((name, crowd), runs) in self.crowds.iter().zip(&done) {
+            let end = seconds(job, crowd);
+            evaluate(name, crowd, runs, end, &mut findings);
+            let first = &runs[0];
+            let points = first.queue.iter().map(|(at, queue)| (*at, queue / 1e6)).collect();
+            queues = queues.with(Curve::line(name, points));
+            if let Some(points) = theory(crowd, end) {
+                queues = queues.with(Curve::reference(&format!("{name}, theory"), points));
+            }
+            let times = || (0..(end * 5.0) as u32).map(|index| f64::from(index) / 5.0);
+            let grown = times().map(|at| (at, first.growth(crowd.seeds, at))).collect();
+            growths = growths.with(Curve::line(name, grown));
+            let closed = times().map(|at| (at, growth(crowd, at))).collect();
+            growths = growths.with(Curve::reference(&format!("{name}, theory"), closed));
         }
-        let times = || (0..(end * 5.0) as u32).map(|index| f64::from(index) / 5.0);
-        let grown = times().map(|at| (at, first.growth(crowd.seeds, at))).collect();
-        growths = growths.with(Curve::line(name, grown));
-        let closed = times().map(|at| (at, growth(crowd, at))).collect();
-        growths = growths.with(Curve::reference(&format!("{name}, theory"), closed));
+        findings.figure = Figure::curves([queues, growths]);
+        Ok(findings)
     }
-    findings.figure = Figure::curves([queues, growths]);
-    Ok(findings)
 }
 
-fn seconds(context: &Context<'_>, crowd: &Crowd) -> f64 {
-    context.size.of(crowd.milliseconds) as f64 / 1e3
-}
-
-/// Returns the time before time zero.
-fn warmup(study: &Crowds, size: Size) -> Duration {
-    Duration::from_ms(size.of(study.warmup) as i64)
-}
-
-/// Returns the packets of all runs, if the link is never idle.
-pub(crate) fn packets(study: &Crowds, size: Size) -> usize {
-    let time = |crowd: &Crowd| warmup(study, size) + Duration::from_ms(size.of(crowd.milliseconds) as i64);
-    let bytes: u64 = study.crowds.values().map(|crowd| CAPACITY.bytes_in(time(crowd)).get()).sum();
-    (bytes / (study.packet + WIRE_OVERHEAD).get()) as usize * size.of(study.runs)
+fn seconds(job: &Job<'_>, crowd: &Crowd) -> f64 {
+    job.of(crowd.milliseconds) as f64 / 1e3
 }
 
 impl Run {
@@ -151,11 +178,11 @@ impl Run {
 }
 
 /// Simulates a crowd.
-fn simulate(study: &Crowds, crowd: &Crowd, seed: u64, context: &Context<'_>) -> Result<Run, Error> {
+fn simulate(study: &Crowds, crowd: &Crowd, seed: u64, job: &Job<'_>) -> Result<Run, Error> {
     let mut network = Network::new(seed);
     let (narrow, config) = path(&mut network, study, crowd, seed);
     network.keep_records(narrow);
-    let warmup = warmup(study, context.size);
+    let warmup = job.time(study.warmup);
     for number in 0..crowd.seeds {
         let start = Instant::ZERO + warmup.scale(STARTING * number as f64 / crowd.seeds as f64);
         network.add_tcp(&TcpConfig { start, ..config.clone() });
@@ -168,20 +195,20 @@ fn simulate(study: &Crowds, crowd: &Crowd, seed: u64, context: &Context<'_>) -> 
     // A crowd whose first flows come before time zero does not wait for anything.
     if arrivals.first().is_some_and(|first| *first >= Duration::ZERO) {
         let last = zero + warmup;
-        run_until(&mut network, zero, context)?;
+        run_until(&mut network, zero, job)?;
         records.extend(network.take_records(narrow));
         let is_drained = |record: &Record| (record.queue_bytes as f64 * wire) < packet;
         while zero < last && !records.last().is_some_and(is_drained) {
             zero += LOOK;
-            run_until(&mut network, zero, context)?;
+            run_until(&mut network, zero, job)?;
             records.extend(network.take_records(narrow));
         }
     }
-    let end = zero + Duration::from_ms(context.size.of(crowd.milliseconds) as i64);
+    let end = zero + job.time(crowd.milliseconds);
     for start in arrivals.iter().map(|at| zero + *at).take_while(|start| *start < end) {
         network.add_tcp(&TcpConfig { start: start.max(Instant::ZERO), ..config.clone() });
     }
-    run_until(&mut network, end, context)?;
+    run_until(&mut network, end, job)?;
     records.extend(network.take_records(narrow));
     let at = |record: &Record| (Instant::from_ns(record.time) - zero).secs_f64();
     let queue = |record: &Record| (at(record), record.queue_bytes as f64 * wire);
@@ -194,9 +221,9 @@ fn simulate(study: &Crowds, crowd: &Crowd, seed: u64, context: &Context<'_>) -> 
 }
 
 /// Advances in steps after which the work may be cancelled.
-fn run_until(network: &mut Network, end: Instant, context: &Context<'_>) -> Result<(), Error> {
+fn run_until(network: &mut Network, end: Instant, job: &Job<'_>) -> Result<(), Error> {
     while network.now() < end {
-        context.check()?;
+        job.check()?;
         let next = (network.now() + SLICE).min(end);
         network.run_until(next);
     }

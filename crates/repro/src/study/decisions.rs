@@ -1,19 +1,35 @@
 //! Decisions on single-rate streams (rapid B2, B3, B5, A1; bass P1 to P4).
 
-use headway_estimate::{Decision, Scratch, Settings, SingleRate};
-use headway_estimate::{Schedule, StreamRecord};
-use headway_units::{Duration, Instant};
-
+use headway_estimate::{Decision, Schedule, Scratch, Settings, SingleRate, StreamRecord};
+use headway_figures::{Figure, Stack, StackPanel};
 use headway_host::nic::{Stamp, stamps};
 use headway_traffic::random;
+use headway_units::{Duration, Instant};
 use rand::{Rng, RngExt as _};
+use serde::Deserialize;
 
-use super::path::gbps;
-use crate::context::{Context, Error};
-use crate::experiment::{Decisions, Experiment, Path};
+use super::Study;
+use crate::context::Error;
+use crate::experiment::{Count, Path, Sweep, gbps};
+use crate::job::Job;
 use crate::outcome::{Findings, Measures, Table};
 use crate::statistics::{largest, mean, smallest};
-use headway_figures::{Figure, Stack, StackPanel};
+
+/// Accuracy of the decisions on single-rate streams.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Decisions {
+    /// Names of the methods ([`headway_estimate::SingleRate`]). With ` @exit`, a method sees the gaps right
+    /// behind the bottleneck; with ` @busy`, those of a NIC that another packet woke up less than one interval
+    /// before.
+    methods: Vec<String>,
+    /// Stream lengths in packets.
+    lengths: Vec<usize>,
+    /// Rates in Gb/s.
+    rates: Sweep,
+    /// Streams per rate.
+    streams: Count,
+}
 
 /// Streams sent by one testbed, as one part of the work.
 const STREAMS_AT_ONCE: usize = 250;
@@ -80,80 +96,68 @@ struct Statistics {
     available: f64,
 }
 
-pub(super) fn run(
-    study: &Decisions,
-    experiment: &Experiment,
-    context: &Context<'_>,
-) -> Result<Findings, Error> {
-    let judges: Vec<Judge> = study.methods.iter().filter_map(|name| Judge::named(name)).collect();
-    let rates = study.rates.values();
-    let mut parts = Vec::new();
-    for length in &study.lengths {
-        for rate in &rates {
-            let mut left = context.size.of(study.streams);
-            while left > 0 {
-                let streams = left.min(STREAMS_AT_ONCE);
-                parts.push(Part { length: *length, rate: *rate, streams });
-                left -= streams;
+impl Study for Decisions {
+    fn run(&self, job: &Job<'_>) -> Result<Findings, Error> {
+        let judges: Vec<Judge> = self.methods.iter().filter_map(|name| Judge::named(name)).collect();
+        let rates = self.rates.values();
+        let mut parts = Vec::new();
+        for length in &self.lengths {
+            for rate in &rates {
+                let mut left = job.of(self.streams);
+                while left > 0 {
+                    let streams = left.min(STREAMS_AT_ONCE);
+                    parts.push(Part { length: *length, rate: *rate, streams });
+                    left -= streams;
+                }
             }
         }
-    }
-    let stats = context.map(&parts, |index, part| {
-        let seed = context.seed_of(&experiment.id, index);
-        judge_streams(part, &judges, experiment, context, seed)
-    })?;
-    let mut findings = Findings {
-        table: Table::new([
-            "method",
-            "packets",
-            "rate Gb/s",
-            "right %",
-            "wrong %",
-            "ambiguous %",
-            "refused %",
-        ]),
-        ..Findings::default()
-    };
-    let mut panels = Vec::new();
-    let available = mean(&stats.iter().map(|stats| stats.available).collect::<Vec<_>>());
-    for length in &study.lengths {
-        let cell = |rate: &f64| {
-            let here = parts.iter().zip(&stats).filter(|(p, _)| p.length == *length && p.rate == *rate);
-            here.map(|(_, stats)| stats).collect::<Vec<_>>()
-        };
-        let cells: Vec<Vec<&Statistics>> = rates.iter().map(cell).collect();
-        let null: Vec<Tally> = cells.iter().map(|cell| constant(cell)).collect();
-        let mut rows: Vec<(&str, Vec<Tally>)> = Vec::new();
-        for (number, judge) in judges.iter().enumerate() {
-            let total = |cell: &Vec<&Statistics>| {
-                let mut total = Tally::default();
-                cell.iter().for_each(|stats| total.add(stats.tallies[number]));
-                total
+        let stats = job.map(&parts, |index, part| {
+            let seed = job.seed(index);
+            judge_streams(part, &judges, job, seed)
+        })?;
+        let mut findings =
+            Findings::with_table("method,packets,rate Gb/s,right %,wrong %,ambiguous %,refused %");
+        let mut panels = Vec::new();
+        let available = mean(&stats.iter().map(|stats| stats.available).collect::<Vec<_>>());
+        for length in &self.lengths {
+            let cell = |rate: &f64| {
+                let here = parts.iter().zip(&stats).filter(|(p, _)| p.length == *length && p.rate == *rate);
+                here.map(|(_, stats)| stats).collect::<Vec<_>>()
             };
-            rows.push((&judge.name, cells.iter().map(total).collect()));
+            let cells: Vec<Vec<&Statistics>> = rates.iter().map(cell).collect();
+            let null: Vec<Tally> = cells.iter().map(|cell| constant(cell)).collect();
+            let mut rows: Vec<(&str, Vec<Tally>)> = Vec::new();
+            for (number, judge) in judges.iter().enumerate() {
+                let total = |cell: &Vec<&Statistics>| {
+                    let mut total = Tally::default();
+                    cell.iter().for_each(|stats| total.add(stats.tallies[number]));
+                    total
+                };
+                rows.push((&judge.name, cells.iter().map(total).collect()));
+            }
+            for (name, _) in &rows {
+                measure(&mut findings.nulls, name, *length, &rates, &null, available);
+            }
+            rows.push(("null", null));
+            for (name, tallies) in rows {
+                measure(&mut findings.measures, name, *length, &rates, &tallies, available);
+                tabulate(&mut findings.table, name, *length, &rates, &tallies);
+                panels.push(panel(name, *length, &rates, &tallies));
+            }
         }
-        for (name, _) in &rows {
-            measure(&mut findings.nulls, name, *length, &rates, &null, available);
-        }
-        rows.push(("null", null));
-        for (name, tallies) in rows {
-            measure(&mut findings.measures, name, *length, &rates, &tallies, available);
-            tabulate(&mut findings.table, name, *length, &rates, &tallies);
-            panels.push(panel(name, *length, &rates, &tallies));
-        }
-    }
-    findings.measures.insert("path/available".to_owned(), available);
-    findings.remarks.push(format!(
+        findings.measures.insert("path/available".to_owned(), available);
+        findings.remarks.push(format!(
         "{available:.2} Gb/s were available on average. The null estimator gives the more frequent answer of each rate \
          regardless of the stream."
     ));
-    findings.figure = Figure::Stacks {
-        panels,
-        columns: judges.len() + 1,
-        names: ["right", "wrong", "ambiguous", "refused"],
-        axis: "rate sent, Gb/s",
-    };
-    Ok(findings)
+        findings.figure = Figure::Stacks {
+            panels,
+            columns: judges.len() + 1,
+            names: ["right", "wrong", "ambiguous", "refused"],
+            axis: "rate sent, Gb/s",
+        };
+        Ok(findings)
+    }
 }
 
 impl Judge {
@@ -169,14 +173,8 @@ impl Judge {
     }
 }
 
-fn judge_streams(
-    part: &Part,
-    judges: &[Judge],
-    experiment: &Experiment,
-    context: &Context<'_>,
-    seed: u64,
-) -> Result<Statistics, Error> {
-    let path = &experiment.path;
+fn judge_streams(part: &Part, judges: &[Judge], job: &Job<'_>, seed: u64) -> Result<Statistics, Error> {
+    let path = &job.experiment.path;
     let mut testbed = path.testbed(None, seed);
     let schedule = Schedule::single_rate(gbps(part.rate), part.length, path.packet);
     let (settings, mut scratch) = (Settings::default(), Scratch::default());
@@ -185,7 +183,7 @@ fn judge_streams(
     let mut rng = random::generator(seed, "busy card", 0);
     let busy = judges.iter().any(|judge| judge.sees == Sees::Busy);
     for _ in 0..part.streams {
-        context.check()?;
+        job.check()?;
         let observed = testbed.send(&schedule, path.silence);
         if !observed.complete {
             continue;

@@ -2,20 +2,149 @@
 
 use headway_estimate::denoise::{Denoise, SpikeThresholds, bass_pass};
 use headway_estimate::stream::{Arrival, DelayedAcks};
-use headway_estimate::{Excursion, prc_mt};
-use headway_estimate::{Gaps, Refusal, Schedule, StreamRecord};
+use headway_estimate::{Excursion, Gaps, Refusal, Schedule, StreamRecord, prc_mt};
+use headway_figures::{BoxMark, Figure};
 use headway_sim::testbed::Observed;
 use headway_traffic::random;
 use headway_units::{Bytes, Duration, Rate};
 use rand::RngExt as _;
+use serde::{Deserialize, Serialize};
 
-use super::path::gbps;
+use super::Study;
 use super::scores::{Distribution, Scores};
-use crate::context::{Context, Error};
-use crate::experiment::{Denoising, Errors, Estimator, Experiment, Read, Variant};
-use crate::outcome::{Findings, Measures, Table};
+use crate::context::Error;
+use crate::experiment::{Count, Cross, StreamShape, Sweep, gbps};
+use crate::job::Job;
+use crate::outcome::{Findings, Measures};
 use crate::statistics::{mean, percent, quantile};
-use headway_figures::{BoxMark, Figure};
+
+/// Error of estimates from multi-rate streams.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Errors {
+    /// Average rates of the streams in Gb/s.
+    averages: Sweep,
+    /// Streams per average rate, or groups of streams with the same truth.
+    streams: Count,
+    /// The estimators, each with its input streams.
+    #[serde(rename = "variant")]
+    variants: Vec<Variant>,
+}
+
+impl Errors {
+    /// Returns the distinct sets of streams that the variants read: each combination of shape, streams per truth,
+    /// cross traffic and averages once.
+    pub(crate) fn streams_read(&self) -> Vec<Read> {
+        let mut all = Vec::new();
+        for variant in &self.variants {
+            let read = self.read_by(variant);
+            if !all.contains(&read) {
+                all.push(read);
+            }
+        }
+        all
+    }
+
+    /// Returns the streams that a variant reads.
+    pub(crate) fn read_by(&self, variant: &Variant) -> Read {
+        Read {
+            shape: variant.shape,
+            together: variant.streams_per_truth,
+            cross: variant.cross,
+            averages: variant.averages.unwrap_or(self.averages),
+        }
+    }
+}
+
+/// A set of streams that variants read.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Read {
+    /// Shape of the streams.
+    shape: StreamShape,
+    /// Consecutive streams at the same average rate.
+    together: usize,
+    /// Cross traffic, if it differs from that of the path.
+    cross: Option<Cross>,
+    /// Average rates in Gb/s.
+    averages: Sweep,
+}
+
+/// An estimator with its settings and input streams.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Variant {
+    /// Name in tables and in the keys of claims.
+    name: String,
+    /// Shape of the streams; variants with the same shape read the same streams.
+    shape: StreamShape,
+    /// Consecutive streams at the same average rate; the truth is the available bandwidth during all of them.
+    #[serde(default = "one")]
+    streams_per_truth: usize,
+    /// Streams whose estimates are averaged before they are compared with the truth (rapid 2.12).
+    #[serde(default = "one")]
+    gamma: usize,
+    /// Cross traffic, if it differs from that of the path.
+    cross: Option<Cross>,
+    /// Average rates in Gb/s, if they differ from those of the study.
+    averages: Option<Sweep>,
+    /// Denoising method.
+    #[serde(default)]
+    denoise: Denoising,
+    /// The estimator.
+    #[serde(default)]
+    estimator: Estimator,
+    /// Window of the final mean, in gaps.
+    #[serde(default = "usual_window")]
+    window: usize,
+    /// Smallest excess of a receive gap that counts as congestion.
+    #[serde(default = "usual_margin")]
+    margin: Duration,
+    /// Packets per timestamp; 2 with delayed ACKs.
+    #[serde(default = "one")]
+    packets_per_stamp: usize,
+}
+
+fn usual_window() -> usize {
+    16
+}
+
+fn usual_margin() -> Duration {
+    Duration::from_ns(100)
+}
+
+fn one() -> usize {
+    1
+}
+
+/// The denoising applied to gaps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+enum Denoising {
+    /// No denoising.
+    None,
+    /// One pass of BASS, and removal of truncated events (rapid 2.9).
+    SinglePass,
+    /// One pass of BASS as printed, including the events truncated by the ends of the stream.
+    SinglePassWithEnds,
+    /// All passes of BASS, and the final mean (rapid 2.10).
+    #[default]
+    MultiPass,
+}
+
+/// The method that turns gaps into an estimate.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+enum Estimator {
+    /// The excursion search of Rapid (rapid 2.11).
+    #[default]
+    Excursion,
+    /// The rate before the last excursion if that lasts to the end of the stream, otherwise the highest rate.
+    LastExcursion,
+    /// PRC-MT at each rate; the last rate before the first that is judged above (bass P10).
+    Dp1,
+    /// PRC-MT at each rate; the last rate that is judged not above (bass P10).
+    Dp2,
+}
 
 /// Streams of one shape with one kind of cross traffic, and the variants that read them.
 struct Group<'a> {
@@ -36,62 +165,57 @@ struct Statistics {
     available: Vec<f64>,
 }
 
-pub(super) fn run(study: &Errors, experiment: &Experiment, context: &Context<'_>) -> Result<Findings, Error> {
-    let groups = groups(study);
-    let parts: Vec<(usize, usize)> =
-        (0..groups.len()).flat_map(|group| (0..PARTS).map(move |part| (group, part))).collect();
-    let stats = context.map(&parts, |_, (group, part)| {
-        // Groups with the same stream length meet the same traffic, so that they can be compared.
-        let seed = context.seed_of(&experiment.id, *part);
-        send_streams(&groups[*group], *part, study, experiment, context, seed)
-    })?;
-    let mut findings = Findings {
-        table: Table::new([
-            "variant",
-            "streams",
-            "refused",
-            "p5 %",
-            "p25 %",
-            "median %",
-            "p75 %",
-            "p95 %",
-            "within 10 %",
-            "within 15 %",
-        ]),
-        ..Findings::default()
-    };
-    let mut marks = Vec::new();
-    for (number, group) in groups.iter().enumerate() {
-        let here: Vec<&Statistics> =
-            parts.iter().zip(&stats).filter(|(part, _)| part.0 == number).map(|(_, stats)| stats).collect();
-        let null = Distribution::of(here.iter().map(|stats| &stats.null));
-        for (index, variant) in group.variants.iter().enumerate() {
-            let scores = Distribution::of(here.iter().map(|stats| &stats.variants[index]));
-            measure(&mut findings.nulls, &variant.name, &null);
-            measure(&mut findings.measures, &variant.name, &scores);
-            findings.measures.insert(format!("{}/scatter", variant.name), scores.scatter());
-            findings.table.rows.push(row(&variant.name, &scores));
-            marks.push(mark(&variant.name, &scores, false));
+impl Study for Errors {
+    fn run(&self, job: &Job<'_>) -> Result<Findings, Error> {
+        let groups = groups(self);
+        let parts: Vec<(usize, usize)> =
+            (0..groups.len()).flat_map(|group| (0..PARTS).map(move |part| (group, part))).collect();
+        let stats = job.map(&parts, |_, (group, part)| {
+            // Groups with the same stream length meet the same traffic, so that they can be compared.
+            let seed = job.seed(*part);
+            send_streams(&groups[*group], *part, self, job, seed)
+        })?;
+        let mut findings = Findings::with_table(
+            "variant,streams,refused,p5 %,p25 %,median %,p75 %,p95 %,within 10 %,within 15 %",
+        );
+        let mut marks = Vec::new();
+        for (number, group) in groups.iter().enumerate() {
+            let here: Vec<&Statistics> = parts
+                .iter()
+                .zip(&stats)
+                .filter(|(part, _)| part.0 == number)
+                .map(|(_, stats)| stats)
+                .collect();
+            let null = Distribution::of(here.iter().map(|stats| &stats.null));
+            for (index, variant) in group.variants.iter().enumerate() {
+                let scores = Distribution::of(here.iter().map(|stats| &stats.variants[index]));
+                measure(&mut findings.nulls, &variant.name, &null);
+                measure(&mut findings.measures, &variant.name, &scores);
+                findings.measures.insert(format!("{}/scatter", variant.name), scores.scatter());
+                findings.table.rows.push(row(&variant.name, &scores));
+                marks.push(mark(&variant.name, &scores, false));
+            }
+            let name = if groups.len() == 1 {
+                "null".to_owned()
+            } else {
+                format!("null of {}", group.variants.first().map_or("", |variant| &variant.name))
+            };
+            findings.table.rows.push(row(&name, &null));
+            marks.push(mark(&name, &null, true));
+            if number == 0 {
+                let available: Vec<f64> =
+                    here.iter().flat_map(|stats| stats.available.iter().copied()).collect();
+                findings.measures.insert("path/available".to_owned(), mean(&available));
+            }
         }
-        let name = if groups.len() == 1 {
-            "null".to_owned()
-        } else {
-            format!("null of {}", group.variants.first().map_or("", |variant| &variant.name))
-        };
-        findings.table.rows.push(row(&name, &null));
-        marks.push(mark(&name, &null, true));
-        if number == 0 {
-            let available: Vec<f64> = here.iter().flat_map(|stats| stats.available.iter().copied()).collect();
-            findings.measures.insert("path/available".to_owned(), mean(&available));
-        }
-    }
-    findings.remarks.push(
+        findings.remarks.push(
         "Only streams count whose rates lie on both sides of what was available. The null estimator answers the average rate of \
          the stream."
             .to_owned(),
     );
-    findings.figure = Figure::Boxes { axis: "relative error of the estimate, %".to_owned(), marks };
-    Ok(findings)
+        findings.figure = Figure::Boxes { axis: "relative error of the estimate, %".to_owned(), marks };
+        Ok(findings)
+    }
 }
 
 fn groups(study: &Errors) -> Vec<Group<'_>> {
@@ -106,11 +230,10 @@ fn send_streams(
     group: &Group<'_>,
     part: usize,
     study: &Errors,
-    experiment: &Experiment,
-    context: &Context<'_>,
+    job: &Job<'_>,
     seed: u64,
 ) -> Result<Statistics, Error> {
-    let path = &experiment.path;
+    let path = &job.experiment.path;
     let mut testbed = path.testbed(group.read.cross, seed);
     let mut stats = Statistics {
         variants: vec![Scores::default(); group.variants.len()],
@@ -118,8 +241,8 @@ fn send_streams(
         available: Vec::new(),
     };
     let mut memory = Memory::default();
-    for train in trains(group, part, study, experiment, context, seed) {
-        context.check()?;
+    for train in trains(group, part, study, job, seed) {
+        job.check()?;
         // Only the first stream of a train meets an empty queue and an idle NIC.
         for streams in testbed.send_train(&train, path.silence)[1..].chunks(group.read.together) {
             let available = available(streams);
@@ -133,23 +256,16 @@ fn send_streams(
 }
 
 /// Returns the streams of a part in random order, in trains that begin with a stream that is not evaluated.
-fn trains(
-    group: &Group<'_>,
-    part: usize,
-    study: &Errors,
-    experiment: &Experiment,
-    context: &Context<'_>,
-    seed: u64,
-) -> Vec<Vec<Schedule>> {
+fn trains(group: &Group<'_>, part: usize, study: &Errors, job: &Job<'_>, seed: u64) -> Vec<Vec<Schedule>> {
     let averages = group.read.averages.values().into_iter().skip(part).step_by(PARTS);
-    let count = context.size.of(study.streams);
+    let count = job.of(study.streams);
     let mut averages: Vec<f64> = averages.flat_map(|average| std::iter::repeat_n(average, count)).collect();
     let mut rng = random::generator(seed, "order", 0);
     for last in (1..averages.len()).rev() {
         averages.swap(last, rng.random_range(0..=last));
     }
     let Read { shape, together, .. } = group.read;
-    let schedule = |average: &f64| shape.schedule(gbps(*average), experiment.path.packet);
+    let schedule = |average: &f64| shape.schedule(gbps(*average), job.experiment.path.packet);
     let train = |averages: &[f64]| {
         let repeated = averages.iter().flat_map(|average| std::iter::repeat_n(average, together));
         averages[..1].iter().chain(repeated).map(schedule).collect()
@@ -304,7 +420,6 @@ mod tests {
 
     use super::*;
     use crate::catalogue;
-    use crate::experiment::Study;
 
     /// Returns a stream of two packets that leave the bottleneck at these times.
     fn stream(available: f64, exits: [i64; 2]) -> Observed {
@@ -334,16 +449,9 @@ mod tests {
 
     #[test]
     fn every_truth_belongs_to_whole_means() {
-        for experiment in catalogue::all().expect("all files read") {
-            let Study::Errors(study) = &experiment.study else { continue };
+        for (id, study) in catalogue::studies::<Errors>("errors") {
             for variant in &study.variants {
-                assert_eq!(
-                    variant.streams_per_truth % variant.gamma,
-                    0,
-                    "{}: {}",
-                    experiment.id,
-                    variant.name
-                );
+                assert_eq!(variant.streams_per_truth % variant.gamma, 0, "{id}: {}", variant.name);
             }
         }
     }

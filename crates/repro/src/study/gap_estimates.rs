@@ -1,14 +1,31 @@
 //! Estimates of an excursion search on streams from different senders (rapid G4).
 
-use headway_estimate::Excursion;
-use headway_estimate::Gaps;
-use headway_units::Rate;
-
-use super::path::gbps;
-use crate::context::{Context, Error};
-use crate::experiment::{Experiment, GapEstimates, GapMechanism, Path};
-use crate::outcome::{Findings, Table};
+use headway_estimate::{Excursion, Gaps};
 use headway_figures::{Figure, Stack, StackPanel};
+use headway_units::Rate;
+use serde::Deserialize;
+
+use super::Study;
+use crate::context::Error;
+use crate::experiment::{Count, GapMechanism, Path, StreamShape, gbps};
+use crate::job::Job;
+use crate::outcome::{Findings, Table};
+
+/// Estimates of an excursion search on streams from different senders.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct GapEstimates {
+    /// Gap mechanisms.
+    mechanisms: Vec<GapMechanism>,
+    /// Shape of the streams.
+    shape: StreamShape,
+    /// Average rate of the streams in Gb/s.
+    average: f64,
+    /// Number of the probing rate, from 1, that is the correct estimate.
+    right: usize,
+    /// Streams per mechanism.
+    streams: Count,
+}
 
 /// Streams sent by one testbed, as one part of the work.
 const STREAMS_AT_ONCE: usize = 250;
@@ -16,59 +33,53 @@ const STREAMS_AT_ONCE: usize = 250;
 /// Relative tolerance of a correct estimate, well below half a step of 15 %.
 const EXACT: f64 = 0.02;
 
-pub(super) fn run(
-    study: &GapEstimates,
-    experiment: &Experiment,
-    context: &Context<'_>,
-) -> Result<Findings, Error> {
-    let count = context.size.of(study.streams).div_ceil(STREAMS_AT_ONCE);
-    let parts: Vec<(GapMechanism, usize)> = study
-        .mechanisms
-        .iter()
-        .flat_map(|mechanism| (0..count).map(move |part| (*mechanism, part)))
-        .collect();
-    let found = context.map(&parts, |index, (mechanism, _)| {
-        estimates(study, experiment, *mechanism, context, context.seed_of(&experiment.id, index))
-    })?;
-    let mut findings =
-        Findings { table: Table::new(["mechanism", "estimate Gb/s", "streams"]), ..Findings::default() };
-    let right = right_rate(study, experiment);
-    let mut stacks = Vec::new();
-    for (parts, found) in parts.chunks(count).zip(found.chunks(count)) {
-        let name = parts[0].0.name();
-        let estimates: Vec<f64> = found.iter().flatten().copied().collect();
-        let share = |has: &dyn Fn(f64) -> bool| {
-            100.0 * estimates.iter().filter(|estimate| has(**estimate)).count() as f64
-                / estimates.len().max(1) as f64
-        };
-        let shares = [
-            share(&|e| (e / right - 1.0).abs() <= EXACT),
-            share(&|e| e / right - 1.0 > EXACT),
-            share(&|e| e / right - 1.0 < -EXACT),
-        ];
-        for (what, value) in ["right", "over", "under"].into_iter().zip(shares) {
-            findings.measures.insert(format!("{name}/{what}"), value);
+impl Study for GapEstimates {
+    fn run(&self, job: &Job<'_>) -> Result<Findings, Error> {
+        let count = job.of(self.streams).div_ceil(STREAMS_AT_ONCE);
+        let parts: Vec<(GapMechanism, usize)> = self
+            .mechanisms
+            .iter()
+            .flat_map(|mechanism| (0..count).map(move |part| (*mechanism, part)))
+            .collect();
+        let found =
+            job.map(&parts, |index, (mechanism, _)| estimates(self, *mechanism, job, job.seed(index)))?;
+        let mut findings = Findings::with_table("mechanism,estimate Gb/s,streams");
+        let right = right_rate(self, job);
+        let mut stacks = Vec::new();
+        for (parts, found) in parts.chunks(count).zip(found.chunks(count)) {
+            let name = parts[0].0.name();
+            let estimates: Vec<f64> = found.iter().flatten().copied().collect();
+            let share = |has: &dyn Fn(f64) -> bool| {
+                100.0 * estimates.iter().filter(|estimate| has(**estimate)).count() as f64
+                    / estimates.len().max(1) as f64
+            };
+            let shares = [
+                share(&|e| (e / right - 1.0).abs() <= EXACT),
+                share(&|e| e / right - 1.0 > EXACT),
+                share(&|e| e / right - 1.0 < -EXACT),
+            ];
+            findings.add(name, ["right", "over", "under"].into_iter().zip(shares));
+            tabulate(&mut findings.table, name, &estimates);
+            stacks.push(Stack { label: name.to_owned(), parts: [shares[0], shares[1], shares[2], 0.0] });
         }
-        tabulate(&mut findings.table, name, &estimates);
-        stacks.push(Stack { label: name.to_owned(), parts: [shares[0], shares[1], shares[2], 0.0] });
-    }
-    findings.remarks.push(format!(
+        findings.remarks.push(format!(
         "Right is {right:.2} Gb/s within {} %. The gaps are those right behind the bottleneck, as they were captured.",
         100.0 * EXACT
     ));
-    let panel = StackPanel { title: "estimates".to_owned(), stacks };
-    findings.figure = Figure::Stacks {
-        panels: vec![panel],
-        columns: 1,
-        names: ["right", "over", "under", ""],
-        axis: "sender",
-    };
-    Ok(findings)
+        let panel = StackPanel { title: "estimates".to_owned(), stacks };
+        findings.figure = Figure::Stacks {
+            panels: vec![panel],
+            columns: 1,
+            names: ["right", "over", "under", ""],
+            axis: "sender",
+        };
+        Ok(findings)
+    }
 }
 
 /// Returns the probing rate that is the correct estimate, in Gb/s.
-fn right_rate(study: &GapEstimates, experiment: &Experiment) -> f64 {
-    let schedule = study.shape.schedule(gbps(study.average), experiment.path.packet);
+fn right_rate(study: &GapEstimates, job: &Job<'_>) -> f64 {
+    let schedule = study.shape.schedule(gbps(study.average), job.experiment.path.packet);
     let gap = schedule.gaps.get((study.right - 1) * study.shape.packets as usize).copied();
     gap.and_then(|gap| Rate::of(schedule.packet, gap)).map_or(f64::NAN, |rate| rate.mbps() / 1e3)
 }
@@ -76,17 +87,16 @@ fn right_rate(study: &GapEstimates, experiment: &Experiment) -> f64 {
 /// Returns the estimates in Gb/s.
 fn estimates(
     study: &GapEstimates,
-    experiment: &Experiment,
     mechanism: GapMechanism,
-    context: &Context<'_>,
+    job: &Job<'_>,
     seed: u64,
 ) -> Result<Vec<f64>, Error> {
-    let path = Path { gaps: mechanism, ..experiment.path.clone() };
+    let path = Path { gaps: mechanism, ..job.experiment.path.clone() };
     let mut testbed = path.testbed(None, seed);
     let schedule = study.shape.schedule(gbps(study.average), path.packet);
-    let train = vec![schedule; STREAMS_AT_ONCE.min(context.size.of(study.streams)) + 1];
+    let train = vec![schedule; STREAMS_AT_ONCE.min(job.of(study.streams)) + 1];
     let (mut gaps, mut estimates) = (Gaps::default(), Vec::new());
-    context.check()?;
+    job.check()?;
     // Only the first stream meets an empty queue.
     for observed in testbed.send_train(&train, path.silence).iter().skip(1) {
         if !observed.complete || observed.exits.gaps(&mut gaps).is_err() {

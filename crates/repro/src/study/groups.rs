@@ -1,18 +1,61 @@
 //! Groups of flows that differ, at one explicit router: shares, fairness, queue and losses of each.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use headway_control::Kind;
 use headway_figures::{Curve, Figure, Panel};
 use headway_record::Results;
-use headway_units::Duration;
-use headway_units::WIRE_OVERHEAD;
+use headway_units::{Duration, Rate, WIRE_OVERHEAD};
 use serde::{Deserialize, Serialize};
 
-use crate::closed_loop::{Place, segments_per_ack};
-use crate::context::{Context, Error, Size};
-use crate::experiment::{Experiment, Groups, Members, Mix};
-use crate::outcome::{Findings, Table};
-use crate::statistics::{jain, quantile, sorted};
+use super::Study;
+use crate::closed_loop::segments_per_ack;
+use crate::context::Error;
+use crate::experiment::Count;
+use crate::job::Job;
+use crate::outcome::Findings;
+use crate::statistics::jain;
+
+/// Groups of flows that differ, at one explicit router.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Groups {
+    /// Rate of the shared link. Its buffer holds it for as long as the longest RTT without queue.
+    rate: Rate,
+    /// What runs, by the name with which its measures begin.
+    variants: BTreeMap<String, Mix>,
+    /// Runs of each variant, with different seeds; the median is reported.
+    runs: Count,
+    /// Time before the measured time; flows start one after the other during half of it.
+    warmup: Count,
+    /// Measured time.
+    milliseconds: Count,
+}
+
+/// A queue and its flows.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Mix {
+    /// The queue of the shared link, as a table of a scenario file; drop-tail if absent.
+    queue: Option<String>,
+    /// The groups, by name.
+    flows: BTreeMap<String, Members>,
+}
+
+/// Flows that do not differ.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Members {
+    /// The controller.
+    controller: Kind,
+    /// How many.
+    count: u64,
+    /// RTT without queue.
+    rtt: Duration,
+    /// End, after the beginning of the measured time; absent if they stay.
+    stop: Option<Duration>,
+}
 
 /// Bytes of a full packet on the wire, and of its payload.
 const PACKET: u64 = 1500 + WIRE_OVERHEAD.get();
@@ -38,37 +81,20 @@ struct Numbers {
     groups: Vec<(String, f64, f64)>,
 }
 
-pub(super) fn run(
-    place: Place<'_>,
-    study: &Groups,
-    experiment: &Experiment,
-    context: &Context<'_>,
-) -> Result<Findings, Error> {
-    let runs = context.size.of(study.runs);
-    let parts: Vec<(&String, &Mix, usize)> = study
-        .variants
-        .iter()
-        .flat_map(|(name, variant)| (0..runs).map(move |run| (name, variant, run)))
-        .collect();
-    let done = context.map(&parts, |_, (name, variant, run)| {
-        let text = scenario(study, variant, context.size);
-        let name = format!("{}/{name}-{run}", experiment.id);
-        let seed = context.seed_of(&experiment.id, *run);
-        place.run_scenario(text, &name, seed, context, |results| numbers(results, study, variant))
-    })?;
-    Ok(evaluate(study, &done, runs))
-}
-
-/// Estimates the packets of a run of this size.
-pub(crate) fn packets(study: &Groups, size: Size) -> usize {
-    let time = Duration::from_ms((size.of(study.warmup) + size.of(study.milliseconds)) as i64);
-    (study.rate.bytes_in(time).get() / PACKET) as usize * study.variants.len() * size.of(study.runs)
+impl Study for Groups {
+    fn run(&self, job: &Job<'_>) -> Result<Findings, Error> {
+        let variants: Vec<(&String, &Mix)> = self.variants.iter().collect();
+        let done = job.each_run(&variants, job.of(self.runs), |(name, variant), run| {
+            let text = scenario(self, variant, job);
+            job.run_scenario(text, name, run, |results| numbers(results, self, variant))
+        })?;
+        Ok(evaluate(self, &done))
+    }
 }
 
 /// Each group has a node of its own, whose links make up its RTT.
-fn scenario(study: &Groups, variant: &Mix, size: Size) -> String {
-    let of = |count| Duration::from_ms(size.of(count) as i64);
-    let (warmup, measured) = (of(study.warmup), of(study.milliseconds));
+fn scenario(study: &Groups, variant: &Mix, job: &Job<'_>) -> String {
+    let (warmup, measured) = (job.time(study.warmup), job.time(study.milliseconds));
     let longest = variant.flows.values().map(|flows| flows.rtt).max().unwrap_or_default();
     let queue = variant.queue.as_ref().map_or(String::new(), |queue| format!("queue = {queue}\n"));
     let mut text = format!(
@@ -128,34 +154,24 @@ fn numbers(results: &Results, study: &Groups, variant: &Mix) -> Numbers {
     }
 }
 
-fn evaluate(study: &Groups, done: &[Numbers], runs: usize) -> Findings {
-    let mut findings = Findings {
-        table: Table::new(["variant", "number", "lowest", "median", "highest"]),
-        ..Findings::default()
-    };
+fn evaluate(study: &Groups, done: &[Vec<Numbers>]) -> Findings {
+    let mut findings = Findings::with_table("variant,number,lowest,median,highest");
     let mut panel = Panel::new("", "p95 of the queue, ms", "fairness (Jain)");
-    for ((name, variant), runs) in study.variants.iter().zip(done.chunks(runs)) {
+    for ((name, variant), runs) in study.variants.iter().zip(done) {
         let mut report = |what: &str, value: &dyn Fn(&Numbers) -> f64| {
-            let values = sorted(runs.iter().map(value).collect());
-            let spread = [0.0, 0.5, 1.0].map(|part| quantile(&values, part));
-            for (suffix, value) in [("/least", spread[0]), ("", spread[1]), ("/most", spread[2])] {
-                findings.measures.insert(format!("{name}/{what}{suffix}"), value);
-            }
-            let mut row = vec![name.clone(), what.to_owned()];
-            row.extend(spread.map(|value| format!("{value:.3}")));
-            findings.table.rows.push(row);
-            spread[1]
+            findings.add_spread(name, what, runs.iter().map(value).collect(), &[0.0, 0.5, 1.0], 3);
         };
         report("utilisation", &|n| n.utilisation);
-        let jain = report("jain", &|n| n.jain);
-        let queue = report("queue-p95", &|n| n.queue_p95);
+        report("jain", &|n| n.jain);
+        report("queue-p95", &|n| n.queue_p95);
         report("queue-max", &|n| n.queue_max);
         report("dropped", &|n| n.dropped);
         for (index, group) in variant.flows.keys().enumerate() {
             report(&format!("{group}/share"), &|n| n.groups[index].1);
             report(&format!("{group}/retransmitted"), &|n| n.groups[index].2);
         }
-        panel = panel.with(Curve::dots(name, vec![(queue, jain)]));
+        let point = ["queue-p95", "jain"].map(|what| findings.measures[&format!("{name}/{what}")]);
+        panel = panel.with(Curve::dots(name, vec![point.into()]));
     }
     findings.figure = Figure::curves([panel]);
     findings

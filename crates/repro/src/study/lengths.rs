@@ -1,43 +1,56 @@
 //! The stream length that PRC-MT converges to (rapid B1).
 
-use headway_estimate::LengthTuning;
-use headway_estimate::Schedule;
+use headway_estimate::{LengthTuning, Schedule};
+use headway_figures::{Curve, Figure, Panel};
 use headway_sim::testbed::{Observed, Testbed};
 use headway_units::Rate;
+use serde::Deserialize;
 
-use crate::context::{Context, Error};
-use crate::experiment::{Experiment, Lengths};
-use crate::outcome::{Findings, Table};
+use super::Study;
+use crate::context::Error;
+use crate::experiment::Count;
+use crate::job::Job;
+use crate::outcome::Findings;
 use crate::statistics::{quantile, sorted};
-use headway_figures::{Curve, Figure, Panel};
 
-pub(super) fn run(
-    study: &Lengths,
-    experiment: &Experiment,
-    context: &Context<'_>,
-) -> Result<Findings, Error> {
-    let runs: Vec<usize> = (0..context.size.of(study.runs)).collect();
-    let lengths = context.map(&runs, |index, _| {
-        let testbed = experiment.path.testbed(None, context.seed_of(&experiment.id, index));
-        Ok(f64::from(tune(study, experiment, testbed)))
-    })?;
-    let lengths = sorted(lengths);
-    let mut findings = Findings { table: Table::new(["run", "length"]), ..Findings::default() };
-    for (what, part) in [("p25", 0.25), ("median", 0.5), ("p75", 0.75)] {
-        findings.measures.insert(format!("length/{what}"), quantile(&lengths, part));
+/// The stream length that PRC-MT converges to.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Lengths {
+    /// Packets in the initial train at line rate.
+    train: usize,
+    /// Number of tunings.
+    runs: Count,
+}
+
+impl Study for Lengths {
+    fn run(&self, job: &Job<'_>) -> Result<Findings, Error> {
+        let runs: Vec<usize> = (0..job.of(self.runs)).collect();
+        let lengths = job.map(&runs, |index, _| {
+            let testbed = job.experiment.path.testbed(None, job.seed(index));
+            Ok(f64::from(tune(self, job, testbed)))
+        })?;
+        let lengths = sorted(lengths);
+        let mut findings = Findings::with_table("run,length");
+        for (what, part) in [("p25", 0.25), ("median", 0.5), ("p75", 0.75)] {
+            findings.measures.insert(format!("length/{what}"), quantile(&lengths, part));
+        }
+        findings.table.rows = lengths
+            .iter()
+            .enumerate()
+            .map(|(run, length)| vec![run.to_string(), length.to_string()])
+            .collect();
+        let share = |index: usize| 100.0 * (index + 1) as f64 / lengths.len() as f64;
+        let points = lengths.iter().enumerate().map(|(index, length)| (*length, share(index))).collect();
+        let panel = Panel::new("", "length that PRC-MT settles on, packets", "runs, %");
+        findings.figure = Figure::curves([panel.with(Curve::line("runs with at most this length", points))]);
+        Ok(findings)
     }
-    findings.table.rows =
-        lengths.iter().enumerate().map(|(run, length)| vec![run.to_string(), length.to_string()]).collect();
-    let share = |index: usize| 100.0 * (index + 1) as f64 / lengths.len() as f64;
-    let points = lengths.iter().enumerate().map(|(index, length)| (*length, share(index))).collect();
-    let panel = Panel::new("", "length that PRC-MT settles on, packets", "runs, %");
-    findings.figure = Figure::curves([panel.with(Curve::line("runs with at most this length", points))]);
-    Ok(findings)
 }
 
 /// Runs one tuning, from the train at line rate to the last pair of streams.
-fn tune(study: &Lengths, experiment: &Experiment, mut testbed: Testbed) -> u32 {
-    let path = &experiment.path;
+fn tune(study: &Lengths, job: &Job<'_>, mut testbed: Testbed) -> u32 {
+    let path = &job.experiment.path;
     let mut received = |rate: Rate, length: usize| {
         let schedule = Schedule::single_rate(rate, length, path.packet);
         arrival_rate(&testbed.send(&schedule, path.silence)).unwrap_or(rate)

@@ -1,4 +1,4 @@
-//! The kinds of studies, one file each.
+//! The kinds of studies, one file each: what its experiments say, and how it is carried out.
 
 mod ack_stamps;
 mod capacities;
@@ -8,22 +8,17 @@ mod compensation;
 mod crowds;
 mod decisions;
 mod errors;
-mod gap_bursts;
-mod gap_errors;
 mod gap_estimates;
-mod gap_flows;
-mod gap_series;
+mod gaps;
 mod groups;
 mod lengths;
 mod narrow_links;
 mod pair_delays;
 mod passive;
-mod path;
 mod prefixes;
 mod procedure;
 mod rivals;
 mod scores;
-mod sender;
 mod series;
 mod shapers;
 mod shared_link;
@@ -31,18 +26,77 @@ mod sharing;
 mod staggered;
 mod windows;
 
-pub(crate) use closed_loop::count as cells_of;
-pub(crate) use crowds::packets as packets_of_crowds;
-pub(crate) use groups::packets as packets_of_groups;
-pub(crate) use rivals::packets as packets_of_rivals;
+use std::fmt;
 
-use headway_units::Duration;
 use headway_worlds::{Options, World};
+use serde::{Deserialize, Deserializer};
 
-use crate::closed_loop::Place;
 use crate::context::{Context, Error};
-use crate::experiment::{Count, Evidence, Experiment, Study};
-use crate::outcome::{Outcome, SCENARIO, SIMULATOR};
+use crate::experiment::{Evidence, Experiment};
+use crate::job::Job;
+use crate::outcome::{Findings, Outcome, SCENARIO, SIMULATOR};
+
+pub(crate) use procedure::Router;
+
+/// A kind of study with its parameters. Rates in experiment files are in Gb/s on the wire.
+pub(crate) trait Study: fmt::Debug + Send + Sync {
+    /// Carries the study out.
+    fn run(&self, job: &Job<'_>) -> Result<Findings, Error>;
+
+    /// Returns the worlds besides the simulator in which it runs, as scenarios.
+    fn other_worlds(&self) -> &'static [World] {
+        &[]
+    }
+}
+
+/// Declares the kinds of studies. An experiment file names one in kebab case: `[study.closed-loop]`.
+macro_rules! studies {
+    ($($kind:ident in $file:ident,)*) => {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "kebab-case")]
+        enum Kind {
+            $($kind($file::$kind)),*
+        }
+
+        impl From<Kind> for Box<dyn Study> {
+            fn from(kind: Kind) -> Box<dyn Study> {
+                match kind {
+                    $(Kind::$kind(study) => Box::new(study)),*
+                }
+            }
+        }
+    };
+}
+
+studies! {
+    AckStamps in ack_stamps,
+    Capacities in capacities,
+    ClosedLoop in closed_loop,
+    Compensation in compensation,
+    Crowds in crowds,
+    Decisions in decisions,
+    Errors in errors,
+    GapEstimates in gap_estimates,
+    Gaps in gaps,
+    Groups in groups,
+    Lengths in lengths,
+    NarrowLinks in narrow_links,
+    PairDelays in pair_delays,
+    Passive in passive,
+    Prefixes in prefixes,
+    Procedure in procedure,
+    Rivals in rivals,
+    Series in series,
+    Shapers in shapers,
+    SharedLink in shared_link,
+    Staggered in staggered,
+    Windows in windows,
+}
+
+/// Reads the study of an experiment file.
+pub(crate) fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Box<dyn Study>, D::Error> {
+    Kind::deserialize(deserializer).map(Box::from)
+}
 
 /// Carries out an experiment in the simulator and checks the published claims against it.
 ///
@@ -50,55 +104,13 @@ use crate::outcome::{Outcome, SCENARIO, SIMULATOR};
 /// [`Error::Interrupted`] when the context is cancelled, and [`Error::World`] when a run fails.
 pub fn run(experiment: &Experiment, context: &Context<'_>) -> Result<Outcome, Error> {
     let options = Options { cancellation: context.stop.clone(), ..Options::default() };
-    let here = Place { world: World::Sim, options: &options };
-    let findings = match &experiment.study {
-        Study::ClosedLoop(study) => closed_loop::run(here, study, study.milliseconds, experiment, context),
-        Study::Staggered(study) => staggered::run(here, study, study.milliseconds, experiment, context),
-        Study::Shapers(study) => shapers::run(here, study, study.milliseconds, experiment, context),
-        Study::GapErrors(study) => gap_errors::run(study, experiment, context),
-        Study::GapSeries(study) => gap_series::run(study, experiment, context),
-        Study::GapEstimates(study) => gap_estimates::run(study, experiment, context),
-        Study::GapBursts(study) => gap_bursts::run(study, experiment, context),
-        Study::Lengths(study) => lengths::run(study, experiment, context),
-        Study::Decisions(study) => decisions::run(study, experiment, context),
-        Study::Errors(study) => errors::run(study, experiment, context),
-        Study::Series(study) => series::run(study, experiment, context),
-        Study::Windows(study) => windows::run(study, experiment, context),
-        Study::SharedLink(study) => shared_link::run(study, experiment, context),
-        Study::GapFlows(study) => gap_flows::run(study, experiment, context),
-        Study::Procedure(study) => procedure::run(study, experiment, context),
-        Study::Rivals(study) => rivals::run(here, study, experiment, context),
-        Study::Groups(study) => groups::run(here, study, experiment, context),
-        Study::Passive(study) => passive::run(study, experiment, context),
-        Study::AckStamps(study) => ack_stamps::run(study, experiment, context),
-        Study::Capacities(study) => capacities::run(study, experiment, context),
-        Study::PairDelays(study) => pair_delays::run(study, experiment, context),
-        Study::NarrowLinks(study) => narrow_links::run(study, experiment, context),
-        Study::Prefixes(study) => prefixes::run(study, experiment, context),
-        Study::Compensation(study) => Ok(compensation::run(study)),
-        Study::Crowds(study) => crowds::run(study, experiment, context),
-    }?;
-    Ok(Outcome::new(experiment, context, SIMULATOR, findings))
-}
-
-/// Returns the time scale of an experiment on the Linux stack in virtual time; `None` if it does not run there.
-fn kernel_time(study: &Study) -> Option<Count> {
-    match study {
-        Study::SharedLink(study) => study.kernel_milliseconds,
-        Study::ClosedLoop(study) => study.kernel_milliseconds,
-        Study::Staggered(study) => study.kernel_milliseconds,
-        Study::Shapers(study) => study.kernel_milliseconds,
-        _ => None,
-    }
+    let job = Job { experiment, context, world: World::Sim, as_scenarios: false, options: &options };
+    Ok(Outcome::new(experiment, context, SIMULATOR, experiment.study.run(&job)?))
 }
 
 /// Whether an experiment runs in a world.
 pub fn runs_in(experiment: &Experiment, world: World) -> bool {
-    match world {
-        World::Sim => true,
-        World::Uml => kernel_time(&experiment.study).is_some(),
-        World::Lab => matches!(&experiment.study, Study::Procedure(study) if study.lab_runs.is_some()),
-    }
+    world == World::Sim || experiment.study.other_worlds().contains(&world)
 }
 
 /// Carries out an experiment as a scenario in a world, and judges the claims about numbers measured there; `None`
@@ -112,21 +124,11 @@ pub fn run_in(
     experiment: &Experiment,
     context: &Context<'_>,
 ) -> Result<Option<Outcome>, Error> {
-    let there = Place { world, options };
-    let findings = match (&experiment.study, kernel_time(&experiment.study)) {
-        (Study::Procedure(study), _) => {
-            let Some(runs) = study.lab_runs else { return Ok(None) };
-            procedure::run_in(there, study, runs, experiment, context)?
-        }
-        (Study::ClosedLoop(study), Some(time)) => closed_loop::run(there, study, time, experiment, context)?,
-        (Study::Staggered(study), Some(time)) => staggered::run(there, study, time, experiment, context)?,
-        (Study::Shapers(study), Some(time)) => shapers::run(there, study, time, experiment, context)?,
-        (Study::SharedLink(study), Some(time)) => {
-            let second = Duration::from_ms(context.size.of(time) as i64);
-            shared_link::run_in(there, study, second, experiment, context)?
-        }
-        _ => return Ok(None),
-    };
+    if experiment.study.other_worlds().is_empty() || !runs_in(experiment, world) {
+        return Ok(None);
+    }
+    let job = Job { experiment, context, world, as_scenarios: true, options };
+    let findings = experiment.study.run(&job)?;
     let evidence = match world {
         World::Sim => return Ok(Some(Outcome::new(experiment, context, SCENARIO, findings))),
         World::Uml => Evidence::Kernel,

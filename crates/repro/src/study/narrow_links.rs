@@ -5,12 +5,54 @@ use headway_figures::{Curve, Figure, Panel};
 use headway_sim::sweep::ChainLink;
 use headway_traffic::random::generator;
 use rand::RngExt as _;
+use serde::Deserialize;
 
-use super::chain::{PACKET, chain, narrow, trains};
-use crate::context::{Context, Error};
-use crate::experiment::{Experiment, NarrowLinks, Sizes, StepRule};
-use crate::outcome::{Findings, Table};
+use super::Study;
+use super::chain::{PACKET, Sizes, chain, narrow, trains};
+use crate::context::Error;
+use crate::experiment::Count;
+use crate::job::Job;
+use crate::outcome::Findings;
 use crate::statistics::mean;
+
+/// Searches for the narrow link with hidden packets.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NarrowLinks {
+    /// Capacities of the links in Mb/s; the first link with the smallest is the narrow one.
+    paths: Vec<Vec<u64>>,
+    /// Rules by which a step is recognised: `step`, `ratio` or `deviation`.
+    rules: Vec<StepRule>,
+    /// Kinds of cross traffic.
+    sizes: Vec<Sizes>,
+    /// Loads of every link in per cent.
+    loads: Vec<u32>,
+    /// Searches per path.
+    runs: Count,
+}
+
+/// Rules of [`headway_estimate::hire::Rule`] with the published threshold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum StepRule {
+    /// In comparison with the two previous groups.
+    Step,
+    /// In comparison with the mean of all previous groups; at most the published number of trains.
+    Ratio,
+    /// By the growth of the standard deviation in Mb/s, as printed.
+    Deviation,
+}
+
+impl StepRule {
+    /// Returns the name in tables and keys.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            StepRule::Step => "step",
+            StepRule::Ratio => "ratio",
+            StepRule::Deviation => "deviation",
+        }
+    }
+}
 
 /// The published threshold.
 const GAMMA: f64 = 0.2;
@@ -36,29 +78,23 @@ struct Found {
     trains: usize,
 }
 
-pub(super) fn run(
-    study: &NarrowLinks,
-    experiment: &Experiment,
-    context: &Context<'_>,
-) -> Result<Findings, Error> {
-    let mut cells = Vec::new();
-    for rule in &study.rules {
-        for sizes in &study.sizes {
-            cells.extend(study.loads.iter().map(|load| Cell { rule: *rule, sizes: *sizes, load: *load }));
+impl Study for NarrowLinks {
+    fn run(&self, job: &Job<'_>) -> Result<Findings, Error> {
+        let mut cells = Vec::new();
+        for rule in &self.rules {
+            for sizes in &self.sizes {
+                cells.extend(self.loads.iter().map(|load| Cell { rule: *rule, sizes: *sizes, load: *load }));
+            }
         }
+        let paths = self.paths.len();
+        let found = job.each_run(&cells, job.of(self.runs) * paths, |cell, run| {
+            let path = run % paths;
+            let chain = chain(&self.paths[path], cell.load, cell.sizes, 0);
+            let (answer, trains) = search(cell.rule, &self.paths[path], &chain, job.seed(run));
+            Ok(Found { path, answer, trains })
+        })?;
+        Ok(findings(self, &cells, &found))
     }
-    let runs = context.size.of(study.runs);
-    let paths = study.paths.len();
-    let parts: Vec<(usize, usize)> =
-        (0..cells.len()).flat_map(|cell| (0..runs * paths).map(move |run| (cell, run))).collect();
-    let found = context.map(&parts, |_, &(cell, run)| {
-        let Cell { rule, sizes, load } = cells[cell];
-        let links = &study.paths[run % paths];
-        let (answer, trains) =
-            search(rule, links, &chain(links, load, sizes, 0), context.seed_of(&experiment.id, run));
-        Ok(Found { path: run % paths, answer, trains })
-    })?;
-    Ok(findings(study, &cells, &found, runs * paths))
 }
 
 fn settings(rule: StepRule, hops: u32) -> Settings {
@@ -92,11 +128,11 @@ fn search(
     }
 }
 
-fn findings(study: &NarrowLinks, cells: &[Cell], found: &[Found], each: usize) -> Findings {
-    let columns = ["rule", "sizes", "load %", "narrow hop", "right", "wrong", "refused", "trains"];
-    let mut findings = Findings { table: Table::new(columns), ..Findings::default() };
+fn findings(study: &NarrowLinks, cells: &[Cell], found: &[Vec<Found>]) -> Findings {
+    let columns = "rule,sizes,load %,narrow hop,right,wrong,refused,trains";
+    let mut findings = Findings::with_table(columns);
     let hops: Vec<u32> = study.paths.iter().map(|links| narrow_hop(links)).collect();
-    for (cell, found) in cells.iter().zip(found.chunks(each)) {
+    for (cell, found) in cells.iter().zip(found) {
         let key = cell.name();
         let mut least = f64::INFINITY;
         for (path, hop) in hops.iter().enumerate() {
@@ -104,10 +140,7 @@ fn findings(study: &NarrowLinks, cells: &[Cell], found: &[Found], each: usize) -
             let [right, wrong, refused] = shares(&here, &hops);
             let sent = mean(&here.iter().map(|found| found.trains as f64).collect::<Vec<_>>());
             let name = format!("{key}/path-{}", path + 1);
-            for (what, value) in [("right", right), ("wrong", wrong), ("refused", refused), ("trains", sent)]
-            {
-                findings.measures.insert(format!("{name}/{what}"), value);
-            }
+            findings.add(&name, [("right", right), ("wrong", wrong), ("refused", refused), ("trains", sent)]);
             let mut row = vec![
                 cell.rule.name().to_owned(),
                 cell.sizes.name().to_owned(),
@@ -125,24 +158,25 @@ fn findings(study: &NarrowLinks, cells: &[Cell], found: &[Found], each: usize) -
             .filter_map(|found| found.answer.ok())
             .map(|answer| 100.0 * answer.confidence)
             .collect();
-        for (what, value) in [
-            ("right", right),
-            ("right-least", least),
-            ("wrong", wrong),
-            ("refused", refused),
-            ("confidence", mean(&sure)),
-            ("right-of-answers", 100.0 * right / (right + wrong)),
-        ] {
-            findings.measures.insert(format!("{key}/{what}"), value);
-        }
+        findings.add(
+            &key,
+            [
+                ("right", right),
+                ("right-least", least),
+                ("wrong", wrong),
+                ("refused", refused),
+                ("confidence", mean(&sure)),
+                ("right-of-answers", 100.0 * right / (right + wrong)),
+            ],
+        );
     }
     findings.remarks.push("Right, wrong and refused are shares of the searches in per cent. `step` compares neighbouring groups, asks for up to 60 trains a group and refuses answers that fewer than 95 % of resampled trains give; `ratio` and `deviation` always answer from 20 trains a group.".to_owned());
-    findings.figure = figure(study, cells, found, each, &hops);
+    findings.figure = figure(study, cells, found, &hops);
     findings
 }
 
 /// Draws a panel for every load with a curve for every rule, over all packet sizes and paths with the same narrow hop.
-fn figure(study: &NarrowLinks, cells: &[Cell], found: &[Found], each: usize, hops: &[u32]) -> Figure {
+fn figure(study: &NarrowLinks, cells: &[Cell], found: &[Vec<Found>], hops: &[u32]) -> Figure {
     let mut positions = hops.to_vec();
     positions.sort_unstable();
     positions.dedup();
@@ -151,7 +185,7 @@ fn figure(study: &NarrowLinks, cells: &[Cell], found: &[Found], each: usize, hop
         let panel = Panel::new(&title, "hop of the narrow link", "right, %").with_y_range(0.0, 100.0);
         study.rules.iter().fold(panel, |panel, rule| {
             let point = |hop: &u32| {
-                let runs = cells.iter().zip(found.chunks(each));
+                let runs = cells.iter().zip(found);
                 let of_rule = runs.filter(|(cell, _)| cell.rule == *rule && cell.load == *load);
                 let here: Vec<&Found> =
                     of_rule.flat_map(|(_, found)| found).filter(|found| hops[found.path] == *hop).collect();

@@ -1,14 +1,37 @@
 //! Passive estimates of the available bandwidth of a path, against the truth (wan 4.5).
 
 use headway_estimate::sabes::{Estimate, Form, Path, Segment, Settings, Side, Transfer, Windows};
-use headway_units::{Duration, Instant, Rate};
+use headway_figures::{Curve, Figure, Panel};
+use headway_units::{Bytes, Duration, Instant, Rate};
+use serde::Deserialize;
 
-use crate::context::{Context, Error};
-use crate::experiment::{Experiment, Passive};
-use crate::outcome::{Findings, Table};
+use super::Study;
+use crate::context::Error;
+use crate::experiment::Count;
+use crate::job::Job;
+use crate::outcome::Findings;
 use crate::passive::{Dumbbell, End, Flow, Truth};
 use crate::statistics::{largest, mean, quantile, smallest, sorted};
-use headway_figures::{Curve, Figure, Panel};
+
+/// Passive estimates of the available bandwidth: TCP flows and cross traffic through a dumbbell.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Passive {
+    /// RTTs without queues.
+    rtts: Vec<Duration>,
+    /// Mean cross traffic, as shares of the capacity of 100 Mb/s.
+    loads: Vec<f64>,
+    /// On-off sources that make up the cross traffic.
+    sources: u32,
+    /// TCP flows.
+    flows: usize,
+    /// Payload of each flow.
+    size: Bytes,
+    /// The end of a run, at the latest.
+    end: Duration,
+    /// Runs with different seeds.
+    runs: Count,
+}
 
 /// Capacity of the bottleneck, Mb/s.
 const CAPACITY: f64 = 100.0;
@@ -84,38 +107,27 @@ struct Run {
     shared: f64,
 }
 
-pub(super) fn run(
-    study: &Passive,
-    experiment: &Experiment,
-    context: &Context<'_>,
-) -> Result<Findings, Error> {
-    let cells: Vec<Cell> = study
-        .loads
-        .iter()
-        .flat_map(|load| study.rtts.iter().map(|rtt| Cell { load: *load, rtt: *rtt }))
-        .collect();
-    let runs = context.size.of(study.runs);
-    let parts: Vec<(usize, &Cell)> =
-        (0..runs).flat_map(|run| cells.iter().map(move |cell| (run, cell))).collect();
-    let found = context
-        .map(&parts, |index, (_, cell)| Ok(observe(study, cell, context.seed_of(&experiment.id, index))))?;
-    let columns = [
-        "load/RTT",
-        "reader",
-        "MAE Mb/s",
-        "10 % of runs",
-        "90 % of runs",
-        "in the interval %",
-        "windows used %",
-    ];
-    let mut findings = Findings { table: Table::new(columns), ..Findings::default() };
-    for (index, cell) in cells.iter().enumerate() {
-        let here: Vec<&Run> = found.iter().skip(index).step_by(cells.len()).collect();
-        report(&mut findings, cell, &here);
+impl Study for Passive {
+    fn run(&self, job: &Job<'_>) -> Result<Findings, Error> {
+        let cells: Vec<Cell> = self
+            .loads
+            .iter()
+            .flat_map(|load| self.rtts.iter().map(|rtt| Cell { load: *load, rtt: *rtt }))
+            .collect();
+        let runs = job.of(self.runs);
+        let parts: Vec<(usize, &Cell)> =
+            (0..runs).flat_map(|run| cells.iter().map(move |cell| (run, cell))).collect();
+        let found = job.map(&parts, |index, (_, cell)| Ok(observe(self, cell, job.seed(index))))?;
+        let columns = "load/RTT,reader,MAE Mb/s,10 % of runs,90 % of runs,in the interval %,windows used %";
+        let mut findings = Findings::with_table(columns);
+        for (index, cell) in cells.iter().enumerate() {
+            let here: Vec<&Run> = found.iter().skip(index).step_by(cells.len()).collect();
+            report(&mut findings, cell, &here);
+        }
+        summarise(&mut findings, self, &cells);
+        findings.figure = figure(&findings, self);
+        Ok(findings)
     }
-    summarise(&mut findings, study, &cells);
-    findings.figure = figure(&findings, study);
-    Ok(findings)
 }
 
 /// Adds the numbers of a cell.
@@ -173,15 +185,16 @@ fn summarise(findings: &mut Findings, study: &Passive, cells: &[Cell]) {
     let literal = smallest(all("literal/coverage", findings));
     let sides = largest(all("sides", findings));
     let shared = smallest(all("capacity/shared", findings));
-    for (name, value) in [
-        ("guarded/worst-mae", worst),
-        ("guarded/coverage", covered),
-        ("literal/coverage", literal),
-        ("sides", sides),
-        ("capacity/shared", shared),
-    ] {
-        findings.measures.insert(name.to_owned(), value);
-    }
+    findings.add(
+        "",
+        [
+            ("guarded/worst-mae", worst),
+            ("guarded/coverage", covered),
+            ("literal/coverage", literal),
+            ("sides", sides),
+            ("capacity/shared", shared),
+        ],
+    );
     for load in &study.loads {
         let here: Vec<f64> = cells
             .iter()

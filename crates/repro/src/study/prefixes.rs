@@ -5,74 +5,82 @@ use headway_estimate::hire::{prefix_capacity, train};
 use headway_estimate::ppdd::{Pairs, Settings};
 use headway_figures::{Curve, Figure, Panel};
 use headway_units::Rate;
+use serde::Deserialize;
 
-use super::chain::{PACKET, chain, narrow, trains};
-use crate::context::{Context, Error};
-use crate::experiment::{Experiment, Prefixes, Sizes};
-use crate::outcome::{Findings, Table};
+use super::Study;
+use super::chain::{PACKET, Sizes, chain, narrow, trains};
+use crate::context::Error;
+use crate::experiment::Count;
+use crate::job::Job;
+use crate::outcome::Findings;
 use crate::statistics::{largest, mean, quantile, sorted};
+
+/// Capacities of the links before the narrow one.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Prefixes {
+    /// Capacities of the links in Mb/s.
+    links: Vec<u64>,
+    /// Kinds of cross traffic.
+    sizes: Vec<Sizes>,
+    /// Load of every link in per cent.
+    load: u32,
+    /// Numbers of links that hidden packets cross.
+    prefixes: Vec<u32>,
+    /// Hidden packets per train.
+    hidden: u32,
+    /// Trains per prefix.
+    trains: usize,
+    /// Runs with different seeds.
+    runs: Count,
+}
 
 /// The estimators in the order of the columns.
 const ESTIMATORS: [&str; 4] = ["ppdd", "quantiles", "mode", "mean"];
 
-pub(super) fn run(
-    study: &Prefixes,
-    experiment: &Experiment,
-    context: &Context<'_>,
-) -> Result<Findings, Error> {
-    let mut cells: Vec<(Sizes, u32)> = Vec::new();
-    for sizes in &study.sizes {
-        cells.extend(study.prefixes.iter().map(|prefix| (*sizes, *prefix)));
-    }
-    let runs = context.size.of(study.runs);
-    let parts: Vec<((Sizes, u32), usize)> =
-        cells.iter().flat_map(|cell| (0..runs).map(|run| (*cell, run))).collect();
-    let narrow = narrow(&study.links);
-    let done = context.map(&parts, |_, &((sizes, prefix), run)| {
-        let chain = chain(&study.links, study.load, sizes, 0);
-        let gaps = train(PACKET, narrow, study.hidden).gaps;
-        let sent = trains(gaps, prefix, study.trains).send(&chain, context.seed_of(&experiment.id, run));
-        Ok(estimates(&sent.record, study.hidden, narrow))
-    })?;
-    let mut findings = Findings {
-        table: Table::new([
-            "sizes",
-            "hops",
-            "estimator",
-            "p10 Mb/s",
-            "median Mb/s",
-            "p90 Mb/s",
-            "largest error %",
-        ]),
-        ..Findings::default()
-    };
-    let mut curves: Vec<Vec<(f64, f64)>> = vec![Vec::new(); ESTIMATORS.len()];
-    for (&(sizes, prefix), runs) in cells.iter().zip(done.chunks(runs)) {
-        let truth = study.links[..prefix as usize].iter().min().copied().unwrap_or_default() as f64;
-        for (index, name) in ESTIMATORS.iter().enumerate() {
-            let estimates: Vec<f64> = runs.iter().map(|run| run[index]).collect();
-            let error = largest(estimates.iter().map(|estimate| {
-                let error = (estimate / truth - 1.0).abs();
-                if error.is_nan() { f64::INFINITY } else { 100.0 * error }
-            }));
-            let estimates = sorted(estimates.into_iter().filter(|estimate| !estimate.is_nan()).collect());
-            let [low, median, high] = [0.1, 0.5, 0.9].map(|part| quantile(&estimates, part));
-            let key = format!("{name}/{}/{prefix}", sizes.name());
-            findings.measures.insert(format!("{key}/median"), median);
-            findings.measures.insert(format!("{key}/error-most"), error);
-            let mut row = vec![sizes.name().to_owned(), prefix.to_string(), (*name).to_owned()];
-            row.extend([low, median, high, error].map(|value| format!("{value:.2}")));
-            findings.table.rows.push(row);
-            curves[index].push((f64::from(prefix), median));
+impl Study for Prefixes {
+    fn run(&self, job: &Job<'_>) -> Result<Findings, Error> {
+        let mut cells: Vec<(Sizes, u32)> = Vec::new();
+        for sizes in &self.sizes {
+            cells.extend(self.prefixes.iter().map(|prefix| (*sizes, *prefix)));
         }
+        let narrow = narrow(&self.links);
+        let done = job.each_run(&cells, job.of(self.runs), |&(sizes, prefix), run| {
+            let chain = chain(&self.links, self.load, sizes, 0);
+            let gaps = train(PACKET, narrow, self.hidden).gaps;
+            let sent = trains(gaps, prefix, self.trains).send(&chain, job.seed(run));
+            Ok(estimates(&sent.record, self.hidden, narrow))
+        })?;
+        let mut findings =
+            Findings::with_table("sizes,hops,estimator,p10 Mb/s,median Mb/s,p90 Mb/s,largest error %");
+        let mut curves: Vec<Vec<(f64, f64)>> = vec![Vec::new(); ESTIMATORS.len()];
+        for (&(sizes, prefix), runs) in cells.iter().zip(&done) {
+            let truth = self.links[..prefix as usize].iter().min().copied().unwrap_or_default() as f64;
+            for (index, name) in ESTIMATORS.iter().enumerate() {
+                let estimates: Vec<f64> = runs.iter().map(|run| run[index]).collect();
+                let error = largest(estimates.iter().map(|estimate| {
+                    let error = (estimate / truth - 1.0).abs();
+                    if error.is_nan() { f64::INFINITY } else { 100.0 * error }
+                }));
+                let estimates = sorted(estimates.into_iter().filter(|estimate| !estimate.is_nan()).collect());
+                let [low, median, high] = [0.1, 0.5, 0.9].map(|part| quantile(&estimates, part));
+                let key = format!("{name}/{}/{prefix}", sizes.name());
+                findings.measures.insert(format!("{key}/median"), median);
+                findings.measures.insert(format!("{key}/error-most"), error);
+                let mut row = vec![sizes.name().to_owned(), prefix.to_string(), (*name).to_owned()];
+                row.extend([low, median, high, error].map(|value| format!("{value:.2}")));
+                findings.table.rows.push(row);
+                curves[index].push((f64::from(prefix), median));
+            }
+        }
+        let panel = Panel::new("", "links that hidden packets cross", "median estimate, Mb/s");
+        let panel = ESTIMATORS
+            .iter()
+            .zip(curves)
+            .fold(panel, |panel, (name, points)| panel.with(Curve::dots(name, points)));
+        findings.figure = Figure::curves([panel]);
+        Ok(findings)
     }
-    let panel = Panel::new("", "links that hidden packets cross", "median estimate, Mb/s");
-    let panel = ESTIMATORS
-        .iter()
-        .zip(curves)
-        .fold(panel, |panel, (name, points)| panel.with(Curve::dots(name, points)));
-    findings.figure = Figure::curves([panel]);
-    Ok(findings)
 }
 
 /// Returns the estimates of one run in Mb/s, NaN for none.

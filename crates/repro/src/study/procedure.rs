@@ -1,13 +1,85 @@
 //! Four flows that share a narrow link with explicit congestion control (xcp-rcp 4).
 
-use headway_figures::{Curve, Figure, Panel};
+use std::collections::BTreeMap;
 
-use crate::closed_loop::Place;
-use crate::context::{Context, Error};
-use crate::experiment::{Count, Drawn, Experiment, Procedure, Router};
-use crate::outcome::{Findings, Measures, Table};
+use headway_control::Kind;
+use headway_figures::{Curve, Figure, Panel};
+use headway_queue::QueueSpec;
+use headway_traffic::channel::{Outages, Redrawn};
+use headway_units::Rate;
+use headway_worlds::World;
+use serde::Deserialize;
+
+use super::Study;
+use crate::context::Error;
+use crate::experiment::Count;
+use crate::job::Job;
+use crate::outcome::{Findings, Measures};
 use crate::procedure::{self, Trace};
-use crate::statistics::{quantile, sorted};
+
+/// Four flows that share a narrow link with explicit congestion control.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Procedure {
+    /// What runs, by the name with which its measures begin.
+    variants: BTreeMap<String, Router>,
+    /// Runs of each variant, with different seeds; the median is reported.
+    runs: Count,
+    /// Runs in real time, in the lab; absent where the experiment runs in the simulator only.
+    lab_runs: Option<Count>,
+    /// Comparisons of variants run by run, in the syntax of a claim; the seed gives both the same capacities. Their
+    /// measures begin with `paired`.
+    #[serde(default)]
+    paired: BTreeMap<String, String>,
+    /// The time that the figure shows, in seconds.
+    window: (f64, f64),
+    /// What the figure shows, from top to bottom.
+    draw: Vec<Drawn>,
+}
+
+/// A router with its senders and its link.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Router {
+    /// The queue of the narrow link.
+    pub(crate) queue: QueueSpec,
+    /// The controller of all senders.
+    pub(crate) controller: Kind,
+    /// The rate of the interface that the router knows, if not that of the link.
+    pub(crate) line: Option<Rate>,
+    /// The rate at which the application of the first flow writes, if not at once.
+    pub(crate) application: Option<Rate>,
+    /// How the capacity changes; absent where it does not.
+    pub(crate) redrawn: Option<Redrawn>,
+    /// When the narrow link transmits nothing; absent where it always does.
+    pub(crate) outages: Option<Outages>,
+    /// Share of the packets that the narrow link loses.
+    #[serde(default)]
+    pub(crate) loss: f64,
+}
+
+/// What a figure can show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Drawn {
+    /// Window over RTT of every flow, a panel for each variant.
+    Rates,
+    /// Queue, its average and its target, a panel for each variant.
+    Queue,
+    /// The queue, all variants together.
+    Queues,
+    /// The rate that RCP's router announces, all variants together.
+    Announced,
+    /// The error of the capacity that ErrorS found, all variants together.
+    Error,
+    /// Jain's index, all variants together.
+    Fairness,
+    /// What the third flow has delivered, all variants together.
+    Delivered,
+}
+
+/// Quantiles in the table.
+const SPREAD: [f64; 5] = [0.0, 0.1, 0.5, 0.9, 1.0];
 
 /// A variant and its runs.
 struct Done<'a> {
@@ -17,72 +89,44 @@ struct Done<'a> {
     numbers: Vec<Measures>,
 }
 
-pub(super) fn run(
-    study: &Procedure,
-    experiment: &Experiment,
-    context: &Context<'_>,
-) -> Result<Findings, Error> {
-    run_variants(study, study.runs, context, |_, variant, run| {
-        Ok(procedure::run(variant, context.seed_of(&experiment.id, run)))
-    })
-}
-
-/// Runs the study as scenarios in another world, `runs` times.
-pub(super) fn run_in(
-    place: Place<'_>,
-    study: &Procedure,
-    runs: Count,
-    experiment: &Experiment,
-    context: &Context<'_>,
-) -> Result<Findings, Error> {
-    run_variants(study, runs, context, |name, variant, run| {
-        let description = format!("{}/{name}/{}", experiment.id, run + 1);
-        procedure::run_in(place, variant, &description, context.seed_of(&experiment.id, run), context)
-    })
-}
-
-fn run_variants(
-    study: &Procedure,
-    runs: Count,
-    context: &Context<'_>,
-    work: impl Fn(&str, &Router, usize) -> Result<Trace, Error> + Sync,
-) -> Result<Findings, Error> {
-    let runs = context.size.of(runs);
-    let parts: Vec<_> =
-        study.variants.iter().flat_map(|variant| (0..runs).map(move |run| (variant, run))).collect();
-    let traces = context.map(&parts, |_, ((name, variant), run)| {
-        let trace = work(name, variant, *run)?;
-        // Only the first run of a variant is drawn.
-        Ok((trace.numbers(), (*run == 0).then_some(trace)))
-    })?;
-    let mut traces = traces.into_iter();
-    let done: Vec<Done<'_>> = study
-        .variants
-        .keys()
-        .map(|name| {
-            let (numbers, mut drawn): (Vec<_>, Vec<_>) = traces.by_ref().take(runs).unzip();
+impl Study for Procedure {
+    fn run(&self, job: &Job<'_>) -> Result<Findings, Error> {
+        let variants: Vec<(&String, &Router)> = self.variants.iter().collect();
+        let runs = job.of(job.choose(self.runs, self.lab_runs));
+        let traces = job.each_run(&variants, runs, |(name, variant), run| {
+            let trace = if job.as_scenarios {
+                procedure::run_in(job, variant, name, run)?
+            } else {
+                procedure::run(variant, job.seed(run))
+            };
+            // Only the first run of a variant is drawn.
+            Ok((trace.numbers(), (run == 0).then_some(trace)))
+        })?;
+        let done = variants.iter().zip(traces).map(|((name, _), runs)| {
+            let (numbers, mut drawn): (Vec<_>, Vec<_>) = runs.into_iter().unzip();
             Done { name, first: drawn.swap_remove(0), numbers }
-        })
-        .collect();
-    Ok(evaluate(study, &done))
+        });
+        Ok(evaluate(self, &done.collect::<Vec<Done<'_>>>()))
+    }
+
+    fn other_worlds(&self) -> &'static [World] {
+        if self.lab_runs.is_some() { &[World::Lab] } else { &[] }
+    }
 }
 
 /// Reports every number of every variant, and every comparison.
 fn evaluate(study: &Procedure, done: &[Done<'_>]) -> Findings {
-    let mut findings = Findings {
-        table: Table::new(["variant", "number", "lowest", "p10", "median", "p90", "highest"]),
-        ..Findings::default()
-    };
+    let mut findings = Findings::with_table("variant,number,lowest,p10,median,p90,highest");
     for variant in done {
         for what in variant.numbers[0].keys() {
             let values = variant.numbers.iter().map(|numbers| numbers[what]);
-            report(&mut findings, variant.name, what, values.collect());
+            findings.add_spread(variant.name, what, values.collect(), &SPREAD, 4);
         }
     }
     let runs: Vec<Findings> = (0..done[0].numbers.len()).map(|run| together(done, run)).collect();
     for (name, comparison) in &study.paired {
         let values = runs.iter().map(|run| run.value(comparison).unwrap_or(f64::NAN));
-        report(&mut findings, "paired", name, values.collect());
+        findings.add_spread("paired", name, values.collect(), &SPREAD, 4);
     }
     findings.figure = figure(study, done);
     findings
@@ -97,20 +141,6 @@ fn together(done: &[Done<'_>], run: usize) -> Findings {
             .collect()
     };
     Findings { measures: done.iter().flat_map(numbers).collect(), ..Findings::default() }
-}
-
-/// Reports the median of a number over the runs under its own name, and its extremes.
-fn report(findings: &mut Findings, who: &str, what: &str, values: Vec<f64>) {
-    let values = sorted(values.into_iter().filter(|value| !value.is_nan()).collect());
-    let spread = [0.0, 0.1, 0.5, 0.9, 1.0].map(|part| quantile(&values, part));
-    for (suffix, value) in [("", spread[2]), ("/least", spread[0]), ("/most", spread[4])] {
-        findings.measures.insert(format!("{who}/{what}{suffix}"), value);
-    }
-    if !values.is_empty() {
-        let mut row = vec![who.to_owned(), what.to_owned()];
-        row.extend(spread.map(|value| format!("{value:.4}")));
-        findings.table.rows.push(row);
-    }
 }
 
 fn figure(study: &Procedure, done: &[Done<'_>]) -> Figure {

@@ -7,14 +7,41 @@ use headway_figures::{Curve, Figure, Panel};
 use headway_record::{Histogram, Results};
 use headway_traffic::random;
 use headway_units::{Duration, Rate};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
+use super::Study;
 use super::sharing;
-use crate::closed_loop::{Place, segments_per_ack};
-use crate::context::{Context, Error, Size};
-use crate::experiment::{Experiment, Rivals};
-use crate::outcome::{Findings, Table};
+use crate::closed_loop::segments_per_ack;
+use crate::context::Error;
+use crate::experiment::Count;
+use crate::job::Job;
+use crate::outcome::{Findings, Measures};
 use crate::statistics::{quantile, sorted};
+
+/// Explicit congestion control beside other systems.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Rivals {
+    /// The systems that run; absent for all.
+    systems: Option<Vec<String>>,
+    /// Whether the explicit ones also run as published, without what this project repaired.
+    #[serde(default)]
+    published: bool,
+    /// Rates of the shared link.
+    rates: Vec<Rate>,
+    /// Numbers of flows that stay.
+    flows: Vec<u64>,
+    /// The largest rate and the largest number of the quick size.
+    largest_quick: (Rate, u64),
+    /// Load of flows that come and go, as a share of the rate; absent without them.
+    load: Option<f64>,
+    /// Runs of each cell, with different seeds; the median is reported.
+    runs: Count,
+    /// Time before the measured time.
+    warmup: Count,
+    /// Measured time.
+    milliseconds: Count,
+}
 
 /// A full packet on the wire, bytes.
 const PACKET: u64 = 1538;
@@ -142,75 +169,48 @@ impl Cell {
     }
 }
 
-/// The numbers of a run.
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
-struct Numbers {
-    /// Share of the link in use, %.
-    utilisation: f64,
-    /// Quantiles of the queueing delay, ms.
-    queue_median: f64,
-    queue_p95: f64,
-    /// Jain's index of the goodputs; absent for flows that come and go.
-    jain: Option<f64>,
-    /// Completion times from the opening of the connection, ms; absent for flows that stay.
-    completion_median: Option<f64>,
-    completion_p99: Option<f64>,
-    /// Medians of the completion times of each size, ms.
-    completion_100: Option<f64>,
-    completion_300: Option<f64>,
-    completion_1000: Option<f64>,
-    /// Packets that the queue dropped, % of those that arrived.
-    dropped: f64,
-}
-
-/// The name of a number, and the number.
-type Named = (&'static str, fn(&Numbers) -> Option<f64>);
-
-const NUMBERS: [Named; 10] = [
-    ("utilisation", |n| Some(n.utilisation)),
-    ("queue-median", |n| Some(n.queue_median)),
-    ("queue-p95", |n| Some(n.queue_p95)),
-    ("jain", |n| n.jain),
-    ("completion-median", |n| n.completion_median),
-    ("completion-p99", |n| n.completion_p99),
-    ("completion-100", |n| n.completion_100),
-    ("completion-300", |n| n.completion_300),
-    ("completion-1000", |n| n.completion_1000),
-    ("dropped", |n| Some(n.dropped)),
+/// The numbers of a run, in the order of the table: the share of the link in use in %; quantiles of the queueing delay in
+/// ms; Jain's index of the goodputs of flows that stay; of those that come and go, completion times from the opening of the
+/// connection in ms, of all and of each size in kB; and packets that the queue dropped, in % of those that arrived.
+const NUMBERS: [&str; 10] = [
+    "utilisation",
+    "queue-median",
+    "queue-p95",
+    "jain",
+    "completion-median",
+    "completion-p99",
+    "completion-100",
+    "completion-300",
+    "completion-1000",
+    "dropped",
 ];
 
-pub(super) fn run(
-    place: Place<'_>,
-    study: &Rivals,
-    experiment: &Experiment,
-    context: &Context<'_>,
-) -> Result<Findings, Error> {
-    let (cells, variants) = (cells(study, context.size), variants(study));
-    let runs = context.size.of(study.runs);
-    let mut parts = Vec::new();
-    for cell in &cells {
-        parts.extend(variants.iter().flat_map(|variant| (0..runs).map(move |run| (*cell, *variant, run))));
-    }
-    let numbers = context.map(&parts, |_, (cell, variant, run)| {
-        let name = format!("{}/{}-{}-{run}", experiment.id, variant.name(), cell.name().replace('/', "-"));
-        let seed = context.seed_of(&experiment.id, *run);
-        let opening = if variant.system.is_explicit() { Duration::ZERO } else { RTT };
-        let text = scenario(study, *cell, *variant, context.size);
-        place.run_scenario(text, &name, seed, context, |results| numbers(results, opening))
-    })?;
-    let mut findings = evaluate(&cells, &variants, &numbers, runs);
-    for cell in &cells {
-        if let Load::Come(load) = cell.load {
-            add_ideal(&mut findings, *cell, load, context.seed_of(&experiment.id, 0));
+impl Study for Rivals {
+    fn run(&self, job: &Job<'_>) -> Result<Findings, Error> {
+        let (cells, variants) = (cells(self, job), variants(self));
+        let pairs: Vec<(Cell, Variant)> =
+            cells.iter().flat_map(|cell| variants.iter().map(|variant| (*cell, *variant))).collect();
+        let done = job.each_run(&pairs, job.of(self.runs), |(cell, variant), run| {
+            let opening = if variant.system.is_explicit() { Duration::ZERO } else { RTT };
+            let name = format!("{}/{}", variant.name(), cell.name());
+            let text = scenario(self, *cell, *variant, job);
+            job.run_scenario(text, &name, run, |results| numbers(results, opening))
+        })?;
+        let mut findings = evaluate(&pairs, &done);
+        for cell in &cells {
+            if let Load::Come(load) = cell.load {
+                add_ideal(&mut findings, *cell, load, job.seed(0));
+            }
         }
+        findings.figure = figure(&findings, &cells, &variants);
+        Ok(findings)
     }
-    Ok(findings)
 }
 
 /// Returns the cells of a size.
-fn cells(study: &Rivals, size: Size) -> Vec<Cell> {
+fn cells(study: &Rivals, job: &Job<'_>) -> Vec<Cell> {
     let (rate, flows) = study.largest_quick;
-    let all = size == Size::Full;
+    let all = job.is_full();
     let mut cells = Vec::new();
     for &link in study.rates.iter().filter(|link| all || **link <= rate) {
         let counts = study.flows.iter().filter(|count| all || **count <= flows);
@@ -221,28 +221,17 @@ fn cells(study: &Rivals, size: Size) -> Vec<Cell> {
     cells
 }
 
-/// Estimates the packets of a run of this size.
-pub(crate) fn packets(study: &Rivals, size: Size) -> usize {
-    let bytes = |cell: &Cell| {
-        let (warmup, measured) = times(study, *cell, size);
-        cell.rate.bytes_in(warmup + measured).get()
-    };
-    let bytes: u64 = cells(study, size).iter().map(bytes).sum();
-    (bytes / PACKET) as usize * variants(study).len() * size.of(study.runs)
-}
-
 /// Returns the time before the measured time in a cell, and the measured time.
-fn times(study: &Rivals, cell: Cell, size: Size) -> (Duration, Duration) {
-    let [warmup, measured] =
-        [study.warmup, study.milliseconds].map(|count| Duration::from_ms(size.of(count) as i64));
+fn times(study: &Rivals, cell: Cell, job: &Job<'_>) -> (Duration, Duration) {
+    let [warmup, measured] = [study.warmup, study.milliseconds].map(|count| job.time(count));
     let packets = cell.rate.bytes_in(warmup + measured).get() as f64 / PACKET as f64;
     let share = (MOST_PACKETS / packets).min(1.0);
     (warmup.scale(share), measured.scale(share))
 }
 
-fn scenario(study: &Rivals, cell: Cell, variant: Variant, size: Size) -> String {
+fn scenario(study: &Rivals, cell: Cell, variant: Variant, job: &Job<'_>) -> String {
     let system = variant.system;
-    let (warmup, measured) = times(study, cell, size);
+    let (warmup, measured) = times(study, cell, job);
     let (rtt, least) = match cell.load {
         Load::Fading => (FADING_RTT, FADING_BUFFER),
         _ => (RTT, LEAST_BUFFER),
@@ -344,64 +333,48 @@ fn fading(length: Duration) -> String {
 /// Extracts the numbers of a run whose flows take this much longer with the opening of their connections. Simulated
 /// connections are open, but the first round trip of an explicit flow brings its rate and carries one segment: in a
 /// connection that has to be opened the SYN would, and the data come a round trip later for all systems.
-fn numbers(results: &Results, opening: Duration) -> Numbers {
+fn numbers(results: &Results, opening: Duration) -> Measures {
     let link = &results.summary.links[0];
-    let of = |size: &u64| {
-        let group = results.completion_times.iter().find(|(name, _)| *name == size.to_string());
-        group.map(|(_, times)| times).filter(|times| times.count() > 0)
-    };
-    let median = |size| of(&size).map(|times| (times.quantile(0.5) + opening).ms());
-    let mut times = Histogram::default();
-    REPORTED.iter().filter_map(of).for_each(|group| times.merge(group));
+    let mut numbers = Measures::from([
+        ("utilisation".to_owned(), 100.0 * link.utilisation.unwrap_or_default()),
+        ("queue-median".to_owned(), results.delays[0].quantile(0.5).ms()),
+        ("queue-p95".to_owned(), results.delays[0].quantile(0.95).ms()),
+        ("dropped".to_owned(), 100.0 * link.dropped as f64 / link.arrived.max(1) as f64),
+    ]);
     let stay = results.summary.groups.iter().find(|group| group.name == "stay");
-    let completion = |part| (times.count() > 0).then(|| (times.quantile(part) + opening).ms());
-    Numbers {
-        utilisation: 100.0 * link.utilisation.unwrap_or_default(),
-        queue_median: results.delays[0].quantile(0.5).ms(),
-        queue_p95: results.delays[0].quantile(0.95).ms(),
-        jain: stay.map(|group| group.total.fairness),
-        completion_median: completion(0.5),
-        completion_p99: completion(0.99),
-        completion_100: median(REPORTED[0]),
-        completion_300: median(REPORTED[1]),
-        completion_1000: median(REPORTED[2]),
-        dropped: 100.0 * link.dropped as f64 / link.arrived.max(1) as f64,
-    }
-}
-
-fn evaluate(cells: &[Cell], variants: &[Variant], numbers: &[Numbers], runs: usize) -> Findings {
-    let columns = [
-        "link Mb/s and load",
-        "system",
-        "utilisation %",
-        "median queue ms",
-        "p95 queue ms",
-        "fairness",
-        "median completion ms",
-        "p99 completion ms",
-        "median of 100 kB ms",
-        "median of 300 kB ms",
-        "median of 1 MB ms",
-        "dropped %",
-    ];
-    let mut findings = Findings { table: Table::new(columns), ..Findings::default() };
-    let mut chunks = numbers.chunks(runs);
-    for cell in cells {
-        for (variant, runs) in variants.iter().zip(&mut chunks) {
-            let mut row = vec![cell.name(), variant.name()];
-            for (what, number) in NUMBERS {
-                let values = sorted(runs.iter().filter_map(number).filter(|n| !n.is_nan()).collect());
-                let median = quantile(&values, 0.5);
-                row.push(if median.is_nan() { String::new() } else { format!("{median:.3}") });
-                let name = format!("{}/{}/{what}", variant.name(), cell.name());
-                findings.measures.insert(format!("{name}/least"), quantile(&values, 0.0));
-                findings.measures.insert(format!("{name}/most"), quantile(&values, 1.0));
-                findings.measures.insert(name, median);
-            }
-            findings.table.rows.push(row);
+    numbers.extend(stay.map(|group| ("jain".to_owned(), group.total.fairness)));
+    let mut all = Histogram::default();
+    for size in REPORTED.map(|size| size.to_string()) {
+        let group = results.completion_times.iter().find(|(name, _)| *name == size);
+        if let Some((_, times)) = group.filter(|(_, times)| times.count() > 0) {
+            numbers.insert(format!("completion-{size}"), (times.quantile(0.5) + opening).ms());
+            all.merge(times);
         }
     }
-    findings.figure = figure(&findings, cells, variants);
+    if all.count() > 0 {
+        numbers.insert("completion-median".to_owned(), (all.quantile(0.5) + opening).ms());
+        numbers.insert("completion-p99".to_owned(), (all.quantile(0.99) + opening).ms());
+    }
+    numbers
+}
+
+fn evaluate(pairs: &[(Cell, Variant)], done: &[Vec<Measures>]) -> Findings {
+    let columns = "link Mb/s and load,system,utilisation %,median queue ms,p95 queue ms,fairness,median completion ms,p99 completion ms,median of 100 kB ms,median of 300 kB ms,median of 1 MB ms,dropped %";
+    let mut findings = Findings::with_table(columns);
+    for ((cell, variant), runs) in pairs.iter().zip(done) {
+        let mut row = vec![cell.name(), variant.name()];
+        for what in NUMBERS {
+            let values = sorted(
+                runs.iter().filter_map(|run| run.get(what).copied()).filter(|n| !n.is_nan()).collect(),
+            );
+            let [least, median, most] = [0.0, 0.5, 1.0].map(|part| quantile(&values, part));
+            row.push(if median.is_nan() { String::new() } else { format!("{median:.3}") });
+            let name = format!("{}/{}/{what}", variant.name(), cell.name());
+            findings.add(&name, [("least", least), ("most", most)]);
+            findings.measures.insert(name, median);
+        }
+        findings.table.rows.push(row);
+    }
     findings
 }
 
@@ -425,7 +398,7 @@ fn add_ideal(findings: &mut Findings, cell: Cell, load: f64, seed: u64) {
         ("completion-1000", large),
     ];
     let mut row = vec![cell.name(), "equal parts".to_owned()];
-    for (what, _) in NUMBERS {
+    for what in NUMBERS {
         let value = values.iter().find(|(name, _)| *name == what).map(|(_, value)| *value);
         row.push(value.map_or(String::new(), |value| format!("{value:.3}")));
         findings.measures.extend(value.map(|value| (format!("ideal/{}/{what}", cell.name()), value)));

@@ -1,17 +1,34 @@
 //! The gaps of one stream at each stage of the estimator (rapid B6, bass P5).
 
-use headway_estimate::Excursion;
-use headway_estimate::Gaps;
 use headway_estimate::denoise::{Denoise, centred_mean};
+use headway_estimate::{Excursion, Gaps};
+use headway_figures::{Curve, Figure, Panel};
 use headway_sim::testbed::Observed;
 use headway_units::{Duration, Rate};
+use serde::Deserialize;
 
-use super::path::gbps;
-use crate::context::{Context, Error};
-use crate::experiment::{Experiment, Series};
+use super::Study;
+use crate::context::Error;
+use crate::experiment::{Count, StreamShape, gbps};
+use crate::job::Job;
 use crate::outcome::{Findings, Table};
 use crate::statistics::{mean, percent, quantile, sorted};
-use headway_figures::{Curve, Figure, Panel};
+
+/// The gaps of one stream at each stage of the estimator.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Series {
+    /// Shape of the streams.
+    shape: StreamShape,
+    /// Average rate of the streams in Gb/s.
+    average: f64,
+    /// Available bandwidth during the published stream, in Gb/s.
+    available: f64,
+    /// Largest relative deviation from this for a stream to qualify as an example.
+    within: f64,
+    /// Streams to search for examples.
+    streams: Count,
+}
 
 /// Number of parts into which the streams are divided, each with its own testbed.
 const PARTS: usize = 8;
@@ -41,56 +58,54 @@ struct Example {
     raw_distance: f64,
 }
 
-pub(super) fn run(study: &Series, experiment: &Experiment, context: &Context<'_>) -> Result<Findings, Error> {
-    let parts: Vec<usize> = (0..PARTS).collect();
-    let found = context
-        .map(&parts, |index, _| search(study, experiment, context, context.seed_of(&experiment.id, index)))?;
-    let found: Vec<Example> = found.into_iter().flatten().collect();
-    let mut findings = Findings::default();
-    let median = |value: &dyn Fn(&Example) -> f64| quantile(&sorted(found.iter().map(value).collect()), 0.5);
-    let crossings: Vec<f64> =
-        found.iter().filter_map(|example| example.crossing).map(|index| index as f64).collect();
-    let third = study.shape.packets as f64;
-    for (what, value) in [
-        ("bass/estimate", median(&|example| example.estimate)),
-        ("raw/estimate", median(&|example| example.raw)),
-        ("bass/crossing", quantile(&sorted(crossings.clone()), 0.5)),
-        ("bass/crossing-in-third-rate", percent(&crossings, |i| i >= 2.0 * third && i < 3.0 * third)),
-        ("bass/distance", mean(&found.iter().map(|example| example.distance).collect::<Vec<_>>())),
-        ("raw/distance", mean(&found.iter().map(|example| example.raw_distance).collect::<Vec<_>>())),
-        ("path/examples", found.len() as f64),
-    ] {
-        findings.measures.insert(what.to_owned(), value);
-    }
-    findings.nulls.insert("bass/estimate".to_owned(), study.average);
-    let top = study.shape.schedule(gbps(study.average), experiment.path.packet).top_rate();
-    findings.measures.insert("raw/of-top-rate".to_owned(), median(&|e| e.raw) / (top.mbps() / 1e3));
-    findings.remarks.push(format!(
+impl Study for Series {
+    fn run(&self, job: &Job<'_>) -> Result<Findings, Error> {
+        let parts: Vec<usize> = (0..PARTS).collect();
+        let found = job.map(&parts, |index, _| search(self, job, job.seed(index)))?;
+        let found: Vec<Example> = found.into_iter().flatten().collect();
+        let mut findings = Findings::default();
+        let median =
+            |value: &dyn Fn(&Example) -> f64| quantile(&sorted(found.iter().map(value).collect()), 0.5);
+        let crossings: Vec<f64> =
+            found.iter().filter_map(|example| example.crossing).map(|index| index as f64).collect();
+        let third = self.shape.packets as f64;
+        findings.add(
+            "",
+            [
+                ("bass/estimate", median(&|example| example.estimate)),
+                ("raw/estimate", median(&|example| example.raw)),
+                ("bass/crossing", quantile(&sorted(crossings.clone()), 0.5)),
+                ("bass/crossing-in-third-rate", percent(&crossings, |i| i >= 2.0 * third && i < 3.0 * third)),
+                ("bass/distance", mean(&found.iter().map(|example| example.distance).collect::<Vec<_>>())),
+                ("raw/distance", mean(&found.iter().map(|example| example.raw_distance).collect::<Vec<_>>())),
+                ("path/examples", found.len() as f64),
+            ],
+        );
+        findings.nulls.insert("bass/estimate".to_owned(), self.average);
+        let top = self.shape.schedule(gbps(self.average), job.experiment.path.packet).top_rate();
+        findings.measures.insert("raw/of-top-rate".to_owned(), median(&|e| e.raw) / (top.mbps() / 1e3));
+        findings.remarks.push(format!(
         "Medians over the {} streams during which {} Gb/s were available within {} %. The figure shows the first of them; neither \
          choice looks at the estimate.",
         found.len(),
-        study.available,
-        100.0 * study.within
+        self.available,
+        100.0 * self.within
     ));
-    if let Some(example) = found.first() {
-        (findings.table, findings.figure) = show(example);
+        if let Some(example) = found.first() {
+            (findings.table, findings.figure) = show(example);
+        }
+        Ok(findings)
     }
-    Ok(findings)
 }
 
 /// Returns all streams of one testbed with about the same available bandwidth as in the publication.
-fn search(
-    study: &Series,
-    experiment: &Experiment,
-    context: &Context<'_>,
-    seed: u64,
-) -> Result<Vec<Example>, Error> {
-    let path = &experiment.path;
+fn search(study: &Series, job: &Job<'_>, seed: u64) -> Result<Vec<Example>, Error> {
+    let path = &job.experiment.path;
     let mut testbed = path.testbed(None, seed);
     let train = vec![study.shape.schedule(gbps(study.average), path.packet); TRAIN];
     let mut found = Vec::new();
-    for _ in 0..context.size.of(study.streams).div_ceil(PARTS * TRAIN) {
-        context.check()?;
+    for _ in 0..job.of(study.streams).div_ceil(PARTS * TRAIN) {
+        job.check()?;
         // Only the first stream of a train meets an empty queue and an idle NIC.
         for observed in testbed.send_train(&train, path.silence).iter().skip(1) {
             let off = observed.available.bps_f64() / gbps(study.available).bps_f64() - 1.0;
@@ -142,14 +157,8 @@ fn microseconds(gaps: &[Duration]) -> Vec<f64> {
 }
 
 fn show(example: &Example) -> (Table, Figure) {
-    let mut table = Table::new([
-        "index",
-        "send us",
-        "behind the bottleneck us",
-        "receive us",
-        "denoised send us",
-        "denoised receive us",
-    ]);
+    let mut table =
+        Table::new("index,send us,behind the bottleneck us,receive us,denoised send us,denoised receive us");
     let text = |value: Option<&f64>| value.map_or(String::new(), |value| format!("{value:.3}"));
     for i in 0..example.sent.len() {
         let kept = |values: &[f64]| text(i.checked_sub(example.first).and_then(|i| values.get(i)));

@@ -4,15 +4,43 @@ use std::fmt::Write as _;
 
 use headway_figures::{Curve, Figure, Panel};
 use headway_record::Results;
-use headway_units::WIRE_OVERHEAD;
-use headway_units::{Bytes, Duration, Instant, Rate};
+use headway_units::{Bytes, Duration, Instant, Rate, WIRE_OVERHEAD};
+use headway_worlds::World;
 use serde::{Deserialize, Serialize};
 
-use crate::closed_loop::Place;
-use crate::context::{Context, Error};
-use crate::experiment::{Count, Experiment, Shapers};
-use crate::outcome::{Findings, Table};
+use super::Study;
+use crate::context::Error;
+use crate::experiment::Count;
+use crate::job::Job;
+use crate::outcome::Findings;
 use crate::statistics::{largest, smallest};
+
+/// Throughput and bursts of a flow behind token-bucket shapers: one flow passes a shaper and then a bottleneck.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Shapers {
+    /// Rates of the shaper, counting wire bytes.
+    rates: Vec<Rate>,
+    /// Sizes of its bucket, in wire bytes.
+    buckets: Vec<Bytes>,
+    /// Whether the flow also runs without a shaper.
+    #[serde(default)]
+    unshaped: bool,
+    /// Rate of the sender's NIC, which is that of its bursts.
+    line: Rate,
+    /// Rate of the bottleneck behind the shaper.
+    bottleneck: Rate,
+    /// RTT without queueing.
+    rtt: Duration,
+    /// Longest wait in the queue of the shaper and in that of the bottleneck.
+    latency: Duration,
+    /// Time before the measured time.
+    warmup: Count,
+    /// Measured time, in ms.
+    milliseconds: Count,
+    /// The same on the Linux stack.
+    kernel_milliseconds: Option<Count>,
+}
 
 /// Interval in which bursts are counted.
 const INTERVAL: Duration = Duration::from_ms(1);
@@ -51,25 +79,23 @@ struct Statistics {
     shaper_wait: f64,
 }
 
-pub(super) fn run(
-    place: Place<'_>,
-    study: &Shapers,
-    time: Count,
-    experiment: &Experiment,
-    context: &Context<'_>,
-) -> Result<Findings, Error> {
-    let cells = cells(study);
-    let stats = context.map(&cells, |index, cell| {
-        let name = format!("{}/{}", experiment.id, cell.name().replace('/', "-"));
-        let seed = context.seed_of(&experiment.id, index);
-        let scenario = scenario(study, cell, time, context);
-        place.run_scenario(scenario, &name, seed, context, |results| {
-            let largest = study.buckets.iter().copied().max().unwrap_or_default();
-            statistics(results, cell.shaper.unwrap_or((study.bottleneck, largest)))
-        })
-    })?;
-    let done: Vec<(Cell, Statistics)> = cells.into_iter().zip(stats).collect();
-    Ok(evaluate(study, &done))
+impl Study for Shapers {
+    fn run(&self, job: &Job<'_>) -> Result<Findings, Error> {
+        let time = job.time(job.choose(self.milliseconds, self.kernel_milliseconds));
+        let cells = cells(self);
+        let largest = self.buckets.iter().copied().max().unwrap_or_default();
+        let stats = job.map(&cells, |index, cell| {
+            job.run_scenario(scenario(self, cell, time, job), &cell.name(), index, |results| {
+                statistics(results, cell.shaper.unwrap_or((self.bottleneck, largest)))
+            })
+        })?;
+        let done: Vec<(Cell, Statistics)> = cells.into_iter().zip(stats).collect();
+        Ok(evaluate(self, &done))
+    }
+
+    fn other_worlds(&self) -> &'static [World] {
+        if self.kernel_milliseconds.is_some() { &[World::Uml] } else { &[] }
+    }
 }
 
 fn cells(study: &Shapers) -> Vec<Cell> {
@@ -79,9 +105,8 @@ fn cells(study: &Shapers) -> Vec<Cell> {
 }
 
 /// Returns the path as a scenario file. Shaper and bottleneck have the same longest wait.
-fn scenario(study: &Shapers, cell: &Cell, time: Count, context: &Context<'_>) -> String {
-    let of = |count| Duration::from_ms(context.size.of(count) as i64);
-    let warmup = of(study.warmup);
+fn scenario(study: &Shapers, cell: &Cell, time: Duration, job: &Job<'_>) -> String {
+    let warmup = job.time(study.warmup);
     let half = Duration::from_ns(study.rtt.ns() / 2);
     let latency = study.latency.ns();
     let mut text = format!(
@@ -92,7 +117,7 @@ fn scenario(study: &Shapers, cell: &Cell, time: Count, context: &Context<'_>) ->
          [[flow]]\nfrom = \"sender\"\nto = \"receiver\"\ncontroller = \"cubic\"\n\
          [[link]]\nfrom = \"core\"\nto = \"edge\"\nduplex = false\n\
          [[link]]\nfrom = \"edge\"\nto = \"core\"\nduplex = false\n",
-        (warmup + of(time)).ns(),
+        (warmup + time).ns(),
         warmup.ns(),
         INTERVAL.ns(),
         MTU.get(),
@@ -139,19 +164,9 @@ fn statistics(results: &Results, (rate, burst): (Rate, Bytes)) -> Statistics {
 }
 
 fn evaluate(study: &Shapers, done: &[(Cell, Statistics)]) -> Findings {
-    let mut findings = Findings {
-        table: Table::new([
-            "shaper Mb/s",
-            "bucket B",
-            "rate Mb/s",
-            "part of the shaper's rate",
-            "1 ms intervals above",
-            "largest 1 ms rate Mb/s",
-            "wait in the shaper ms",
-            "wait at the bottleneck ms",
-        ]),
-        ..Findings::default()
-    };
+    let mut findings = Findings::with_table(
+        "shaper Mb/s,bucket B,rate Mb/s,part of the shaper's rate,1 ms intervals above,largest 1 ms rate Mb/s,wait in the shaper ms,wait at the bottleneck ms",
+    );
     let part =
         |cell: &Cell, stats: &Statistics| cell.shaper.map_or(f64::NAN, |(rate, _)| stats.rate / rate.mbps());
     for (cell, stats) in done {
@@ -169,15 +184,16 @@ fn evaluate(study: &Shapers, done: &[(Cell, Statistics)]) -> Findings {
             format!("{:.2}", stats.shaper_wait),
             format!("{:.2}", stats.bottleneck_wait),
         ]);
-        for (what, value) in [
-            ("part", part),
-            ("above", stats.above),
-            ("above-packet", stats.above_packet),
-            ("peak", stats.peak),
-            ("bottleneck-wait", stats.bottleneck_wait),
-        ] {
-            findings.measures.insert(format!("{}/{what}", cell.name()), value);
-        }
+        findings.add(
+            &format!("{}", cell.name()),
+            [
+                ("part", part),
+                ("above", stats.above),
+                ("above-packet", stats.above_packet),
+                ("peak", stats.peak),
+                ("bottleneck-wait", stats.bottleneck_wait),
+            ],
+        );
     }
     let of_bucket = |burst: Bytes| {
         done.iter()

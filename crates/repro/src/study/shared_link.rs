@@ -1,17 +1,41 @@
 //! Queues of links shared by long flows with a short RTT (ls-aimd 4.2, 4.7).
 
+use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 
 use headway_control::Kind;
+use headway_figures::{BoxMark, Curve, Figure, Panel};
 use headway_units::Duration;
+use headway_worlds::World;
+use serde::Deserialize;
 
-use crate::closed_loop::Place;
-use crate::context::{Context, Error};
-use crate::experiment::{Experiment, SharedLink};
+use super::Study;
+use crate::context::Error;
+use crate::experiment::Count;
+use crate::job::Job;
 use crate::outcome::{Findings, Measures, Table};
+use crate::shared_link::Marking;
 use crate::shared_link::{self as link, SETTINGS, Setting, Statistics};
 use crate::statistics::{largest, quantile, smallest, sorted};
-use headway_figures::{BoxMark, Curve, Figure, Panel};
+
+/// The queue of a link shared by long flows with a short RTT.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SharedLink {
+    /// Marking scheme of the link.
+    marking: Marking,
+    /// Controllers, by the name with which their measures begin.
+    variants: BTreeMap<String, Kind>,
+    /// Experiments of the thesis, `1` to `4H`, in which all variants run.
+    settings: Vec<String>,
+    /// Runs per variant and setting, with different seeds; the median is reported.
+    runs: Count,
+    /// Simulated duration of what lasts one second in the thesis.
+    milliseconds: Count,
+    /// The same duration on the Linux stack, where packets take ten times as long to compute; absent when no
+    /// kernel has the controllers.
+    kernel_milliseconds: Option<Count>,
+}
 
 /// One run of a controller in a setting.
 struct Part<'a> {
@@ -64,70 +88,62 @@ const MEASURES: [(&str, Number); 12] = [
     ("correlation", |stats| stats.correlation),
 ];
 
-pub(super) fn run(
-    study: &SharedLink,
-    experiment: &Experiment,
-    context: &Context<'_>,
-) -> Result<Findings, Error> {
-    let second = Duration::from_ms(context.size.of(study.milliseconds) as i64);
-    run_parts(study, experiment, context, |_, part, seed| {
-        Ok(link::run(part.setting, study.marking, part.controller, seed, second))
-    })
-}
-
-/// Runs the study in another world, where one second of the thesis lasts for `second`.
-pub(super) fn run_in(
-    place: Place<'_>,
-    study: &SharedLink,
-    second: Duration,
-    experiment: &Experiment,
-    context: &Context<'_>,
-) -> Result<Findings, Error> {
-    let all = parts(study, context.size.of(study.runs)).len();
-    let mut findings = run_parts(study, experiment, context, |index, part, seed| {
-        let Part { variant, setting, .. } = part;
-        let run =
-            format!("{} on Linux, {variant} in {}, {} of {all}", experiment.id, setting.name, index + 1);
-        let text = link::scenario(setting, study.marking, part.controller, second);
-        let results = place.results(&text, &run, seed)?;
-        Ok(link::statistics(setting, second, &results))
-    })?;
-    // Numbers missing from the world's results are not measured there.
-    findings.measures.retain(|_, value| !value.is_nan());
-    let shorter = format!("One second of the thesis is scaled to {:.0} ms on the Linux stack.", second.ms());
-    findings.remarks.push(shorter);
-    Ok(findings)
-}
-
-fn run_parts(
-    study: &SharedLink,
-    experiment: &Experiment,
-    context: &Context<'_>,
-    work: impl Fn(usize, &Part<'_>, u64) -> Result<Statistics, Error> + Sync,
-) -> Result<Findings, Error> {
-    let runs = context.size.of(study.runs);
-    let parts = parts(study, runs);
-    let stats =
-        context.map(&parts, |index, part| work(index, part, context.seed_of(&experiment.id, index)))?;
-    let cells: Vec<Cell<'_>> = parts
-        .chunks(runs)
-        .zip(stats.chunks(runs))
-        .map(|(parts, stats)| Cell {
+impl Study for SharedLink {
+    fn run(&self, job: &Job<'_>) -> Result<Findings, Error> {
+        let second = job.time(job.choose(self.milliseconds, self.kernel_milliseconds));
+        let runs = job.of(self.runs);
+        let parts = parts(self, runs);
+        let stats = job.map(&parts, |index, part| self.run_part(part, index, second, job))?;
+        let cells = parts.chunks(runs).zip(stats.chunks(runs)).map(|(parts, stats)| Cell {
             variant: parts[0].variant,
             setting: parts[0].setting,
             runs: stats.to_vec(),
-        })
-        .collect();
-    let mut measures = Measures::new();
-    for cell in &cells {
-        for (name, what) in MEASURES {
-            measures.insert(format!("{}/{}/{name}", cell.variant, cell.setting.name), cell.median(what));
+        });
+        let mut findings = evaluate(&cells.collect::<Vec<Cell<'_>>>());
+        if job.as_scenarios {
+            // Numbers missing from the world's results are not measured there.
+            findings.measures.retain(|_, value| !value.is_nan());
+            let ms = second.ms();
+            findings
+                .remarks
+                .push(format!("One second of the thesis is scaled to {ms:.0} ms on the Linux stack."));
         }
+        Ok(findings)
+    }
+
+    fn other_worlds(&self) -> &'static [World] {
+        if self.kernel_milliseconds.is_some() { &[World::Uml] } else { &[] }
+    }
+}
+
+impl SharedLink {
+    fn run_part(
+        &self,
+        part: &Part<'_>,
+        index: usize,
+        second: Duration,
+        job: &Job<'_>,
+    ) -> Result<Statistics, Error> {
+        let (Part { variant, controller, setting }, seed) = (part, job.seed(index));
+        if !job.as_scenarios {
+            return Ok(link::run(setting, self.marking, *controller, seed, second));
+        }
+        let run = format!("{}, {variant} in {}, run {index}", job.experiment.id, setting.name);
+        let results = job.results(&link::scenario(setting, self.marking, *controller, second), &run, seed)?;
+        Ok(link::statistics(setting, second, &results))
+    }
+}
+
+fn evaluate(cells: &[Cell<'_>]) -> Findings {
+    let mut findings = Findings { table: table(cells), figure: figure(cells), ..Findings::default() };
+    for cell in cells {
+        let name = format!("{}/{}", cell.variant, cell.setting.name);
+        findings.add(&name, MEASURES.map(|(what, number)| (what, cell.median(number))));
     }
     let losses: u64 = cells.iter().flat_map(|cell| &cell.runs).map(|stats| stats.losses).sum();
-    measures.insert("losses".to_owned(), losses as f64);
-    derive(&mut measures, &cells);
-    Ok(Findings { measures, table: table(&cells), figure: figure(&cells), ..Findings::default() })
+    findings.add("", [("losses", losses as f64)]);
+    derive(&mut findings.measures, cells);
+    findings
 }
 
 /// Lists every variant in every setting, once per run.
@@ -192,21 +208,9 @@ fn variants<'a>(cells: &[Cell<'a>]) -> BTreeSet<&'a str> {
 }
 
 fn table(cells: &[Cell<'_>]) -> Table {
-    let mut table = Table::new([
-        "variant",
-        "setting",
-        "mean us",
-        "lowest mean",
-        "highest mean",
-        "deviation us",
-        "p95 us",
-        "p99 us",
-        "max us",
-        "utilisation",
-        "least of 10 ms",
-        "marked",
-        "spread of throughputs",
-    ]);
+    let mut table = Table::new(
+        "variant,setting,mean us,lowest mean,highest mean,deviation us,p95 us,p99 us,max us,utilisation,least of 10 ms,marked,spread of throughputs",
+    );
     for cell in cells {
         let means = cell.values(|stats| stats.mean);
         let mut row = vec![cell.variant.to_owned(), cell.setting.name.to_owned()];

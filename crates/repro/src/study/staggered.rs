@@ -6,13 +6,40 @@ use headway_figures::{Curve, Figure, Panel};
 use headway_record::Results;
 use headway_scenario::FlowController;
 use headway_units::{Bytes, Duration, Instant};
+use headway_worlds::World;
 use serde::{Deserialize, Serialize};
 
-use crate::closed_loop::{Cross, Flow, Place, Setup};
-use crate::context::{Context, Error, Size};
-use crate::experiment::{Count, Experiment, Staggered};
+use super::Study;
+use crate::closed_loop::{Cross, Flow, Setup};
+use crate::context::Error;
+use crate::experiment::Count;
+use crate::job::Job;
 use crate::outcome::{Findings, Measures, Table};
 use crate::statistics::{jain, quantile, sorted};
+
+/// Shares of flows that start and end one after the other.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Staggered {
+    /// Buffer of the bottleneck.
+    buffer: Bytes,
+    /// RTT of all flows without queueing.
+    rtt: Duration,
+    /// Start and end of each flow, in seconds of the thesis.
+    flows: Vec<(f64, f64)>,
+    /// Times between which shares are measured, in seconds of the thesis, by the name of their measures.
+    phases: BTreeMap<String, (f64, f64)>,
+    /// Controllers of all flows, by the name with which their measures begin.
+    controllers: BTreeMap<String, FlowController>,
+    /// The controllers in the quick size.
+    quick_controllers: Vec<String>,
+    /// Runs per controller, with different seeds; the median is reported.
+    runs: Count,
+    /// Simulated duration of what lasts one second in the thesis.
+    milliseconds: Count,
+    /// The same duration on the Linux stack.
+    kernel_milliseconds: Option<Count>,
+}
 
 /// Intervals of the time series in what lasts one second in the thesis.
 const INTERVALS: i64 = 2;
@@ -38,37 +65,30 @@ impl Shares {
     }
 }
 
-/// Runs all controllers; `time` is the duration of what lasts one second in the thesis.
-pub(super) fn run(
-    place: Place<'_>,
-    study: &Staggered,
-    time: Count,
-    experiment: &Experiment,
-    context: &Context<'_>,
-) -> Result<Findings, Error> {
-    let second = Duration::from_ms(context.size.of(time) as i64);
-    let wanted = |name: &String| context.size == Size::Full || study.quick_controllers.contains(name);
-    let (here, missing): (Vec<_>, Vec<_>) =
-        study.controllers.iter().filter(|(name, _)| wanted(name)).partition(|(_, kind)| place.has(kind));
-    let runs = context.size.of(study.runs);
-    let parts: Vec<(&str, &FlowController, usize)> =
-        here.iter().flat_map(|(name, kind)| (0..runs).map(move |run| (name.as_str(), *kind, run))).collect();
-    let shares = context.map(&parts, |_, (name, kind, run)| {
-        let seed = context.seed_of(&experiment.id, *run);
-        let name = format!("{}/{name}/{}", experiment.id, run + 1);
-        place.run(&setup(study, kind, second), &name, seed, context, |results| shares(results, second))
-    })?;
-    let done: Vec<(&str, &[Shares])> =
-        here.iter().map(|(name, _)| name.as_str()).zip(shares.chunks(runs)).collect();
-    let mut findings = evaluate(study, &done);
-    if !missing.is_empty() {
+impl Study for Staggered {
+    fn run(&self, job: &Job<'_>) -> Result<Findings, Error> {
+        // How long what lasts one second in the thesis lasts here.
+        let second = job.time(job.choose(self.milliseconds, self.kernel_milliseconds));
+        let wanted = |name: &String| job.is_full() || self.quick_controllers.contains(name);
+        let (here, missing): (Vec<_>, Vec<_>) =
+            self.controllers.iter().filter(|(name, _)| wanted(name)).partition(|(_, kind)| job.has(kind));
+        let runs = job.each_run(&here, job.of(self.runs), |(name, kind), run| {
+            let scenario = setup(self, kind, second).scenario(job.world);
+            job.run_scenario(scenario, name, run, |results| shares(results, second))
+        })?;
+        let done: Vec<(&str, Vec<Shares>)> = here.iter().map(|(name, _)| name.as_str()).zip(runs).collect();
+        let mut findings = evaluate(self, &done);
         let missing: Vec<&str> = missing.iter().map(|(name, _)| name.as_str()).collect();
-        findings.remarks.push(format!("Not in {}, so not run: {}.", place.world, missing.join(", ")));
+        findings.remarks.extend(job.not_run(&missing));
+        if second < Duration::from_ms(1_000) {
+            findings.remarks.push(format!("One second of the thesis is scaled to {:.0} ms.", second.ms()));
+        }
+        Ok(findings)
     }
-    if second < Duration::from_ms(1_000) {
-        findings.remarks.push(format!("One second of the thesis is scaled to {:.0} ms.", second.ms()));
+
+    fn other_worlds(&self) -> &'static [World] {
+        if self.kernel_milliseconds.is_some() { &[World::Uml] } else { &[] }
     }
-    Ok(findings)
 }
 
 fn setup<'a>(study: &Staggered, controller: &'a FlowController, second: Duration) -> Setup<'a> {
@@ -102,7 +122,7 @@ fn shares(results: &Results, second: Duration) -> Shares {
     }
 }
 
-fn evaluate(study: &Staggered, done: &[(&str, &[Shares])]) -> Findings {
+fn evaluate(study: &Staggered, done: &[(&str, Vec<Shares>)]) -> Findings {
     let mut measures = Measures::new();
     for (name, runs) in done {
         for (phase, times) in &study.phases {
@@ -112,7 +132,7 @@ fn evaluate(study: &Staggered, done: &[(&str, &[Shares])]) -> Findings {
         }
     }
     let table = table(study, done, &measures);
-    let panel = |(name, runs): &(&str, &[Shares])| {
+    let panel = |(name, runs): &(&str, Vec<Shares>)| {
         let panel = Panel::new(name, "time, s", "goodput, Gb/s").with_y_range(0.0, 10.0);
         runs.first().into_iter().flat_map(curves).fold(panel, Panel::with)
     };
@@ -147,8 +167,8 @@ fn curves(run: &Shares) -> Vec<Curve> {
     run.goodputs.iter().enumerate().map(curve).collect()
 }
 
-fn table(study: &Staggered, done: &[(&str, &[Shares])], measures: &Measures) -> Table {
-    let mut table = Table::new(["controller", "phase", "from s", "to s", "fairness", "sum Gb/s"]);
+fn table(study: &Staggered, done: &[(&str, Vec<Shares>)], measures: &Measures) -> Table {
+    let mut table = Table::new("controller,phase,from s,to s,fairness,sum Gb/s");
     table.columns.extend((1..=study.flows.len()).map(|flow| format!("flow {flow} Gb/s")));
     for (name, _) in done {
         for (phase, (from, to)) in &study.phases {
@@ -186,7 +206,7 @@ mod tests {
             ends: vec![1.0, 2.0, 3.0, 4.0],
             goodputs: vec![vec![10.0, 9.0, 7.0, 5.0], vec![0.0, 1.0, 3.0, 0.0], vec![0.0, 0.0, 0.0, 5.0]],
         };
-        let findings = evaluate(&study, &[("reno", &[run])]);
+        let findings = evaluate(&study, &[("reno", vec![run])]);
         let value = |what: &str| findings.measures[&format!("reno/two/{what}")];
         assert_eq!([value("flow-1"), value("flow-2"), value("sum")], [8.0, 2.0, 10.0]);
         assert!((value("jain") - 100.0 / (2.0 * 68.0)).abs() < 1e-12);

@@ -2,15 +2,31 @@
 
 use headway_estimate::denoise::SpikeThresholds;
 use headway_estimate::{Gaps, Schedule};
+use headway_figures::{Curve, Figure, Panel};
 use headway_sim::testbed::Observed;
 use headway_units::Duration;
+use serde::Deserialize;
 
-use super::path::gbps;
-use crate::context::{Context, Error};
-use crate::experiment::{Experiment, Windows};
+use super::Study;
+use crate::context::Error;
+use crate::experiment::{Count, gbps};
+use crate::job::Job;
 use crate::outcome::{Findings, Table};
 use crate::statistics::{mean, quantile, sorted};
-use headway_figures::{Curve, Figure, Panel};
+
+/// The mean of the first gaps after an interrupt, over their number.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Windows {
+    /// Rate of the streams in Gb/s.
+    rate: f64,
+    /// Packets per stream.
+    length: usize,
+    /// Largest number of gaps in a mean.
+    longest: usize,
+    /// Number of streams.
+    streams: Count,
+}
 
 /// An increase of the receive gap by more than this is an interrupt (rapid 2.9, pass 1).
 const SPIKE: Duration = SpikeThresholds::from_us(20, 10).up;
@@ -30,44 +46,44 @@ impl Means {
     }
 }
 
-pub(super) fn run(
-    study: &Windows,
-    experiment: &Experiment,
-    context: &Context<'_>,
-) -> Result<Findings, Error> {
-    let path = &experiment.path;
-    let mut testbed = path.testbed(None, context.seed_of(&experiment.id, 0));
-    let schedule = Schedule::single_rate(gbps(study.rate), study.length, path.packet);
-    let mut all = Vec::new();
-    for _ in 0..context.size.of(study.streams) {
-        context.check()?;
-        let observed = testbed.send(&schedule, path.silence);
-        all.extend(observed.complete.then(|| means(&observed, study.longest)).flatten());
-    }
-    let mut findings = Findings::default();
-    let (mut at_edges, mut between, mut first, mut second) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    for means in &all {
-        for window in 2..=study.longest {
-            let errors = if means.edges.contains(&window) { &mut at_edges } else { &mut between };
-            errors.push(means.error(window));
+impl Study for Windows {
+    fn run(&self, job: &Job<'_>) -> Result<Findings, Error> {
+        let path = &job.experiment.path;
+        let mut testbed = path.testbed(None, job.seed(0));
+        let schedule = Schedule::single_rate(gbps(self.rate), self.length, path.packet);
+        let mut all = Vec::new();
+        for _ in 0..job.of(self.streams) {
+            job.check()?;
+            let observed = testbed.send(&schedule, path.silence);
+            all.extend(observed.complete.then(|| means(&observed, self.longest)).flatten());
         }
-        first.extend(means.edges.first().map(|edge| *edge as f64));
-        second.extend(means.edges.get(1).map(|edge| *edge as f64));
+        let mut findings = Findings::default();
+        let (mut at_edges, mut between, mut first, mut second) =
+            (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        for means in &all {
+            for window in 2..=self.longest {
+                let errors = if means.edges.contains(&window) { &mut at_edges } else { &mut between };
+                errors.push(means.error(window));
+            }
+            first.extend(means.edges.first().map(|edge| *edge as f64));
+            second.extend(means.edges.get(1).map(|edge| *edge as f64));
+        }
+        let ratio = mean(&at_edges) / mean(&between);
+        findings.add(
+            "",
+            [
+                ("edges/error", mean(&at_edges)),
+                ("between/error", mean(&between)),
+                ("edges/error-ratio", ratio),
+                ("edges/first", quantile(&sorted(first), 0.5)),
+                ("edges/second", quantile(&sorted(second), 0.5)),
+            ],
+        );
+        if let Some(example) = all.first() {
+            (findings.table, findings.figure) = show(example);
+        }
+        Ok(findings)
     }
-    let ratio = mean(&at_edges) / mean(&between);
-    for (what, value) in [
-        ("edges/error", mean(&at_edges)),
-        ("between/error", mean(&between)),
-        ("edges/error-ratio", ratio),
-        ("edges/first", quantile(&sorted(first), 0.5)),
-        ("edges/second", quantile(&sorted(second), 0.5)),
-    ] {
-        findings.measures.insert(what.to_owned(), value);
-    }
-    if let Some(example) = all.first() {
-        (findings.table, findings.figure) = show(example);
-    }
-    Ok(findings)
 }
 
 /// Returns the means starting at the first interrupt; `None` for a stream that is too short.
@@ -94,8 +110,7 @@ fn means(observed: &Observed, longest: usize) -> Option<Means> {
 }
 
 fn show(example: &Means) -> (Table, Figure) {
-    let mut table =
-        Table::new(["window", "mean receive gap us", "mean gap behind the bottleneck us", "event edge"]);
+    let mut table = Table::new("window,mean receive gap us,mean gap behind the bottleneck us,event edge");
     for (index, (received, exited)) in example.received.iter().zip(&example.exited).enumerate() {
         let edge = example.edges.contains(&(index + 1));
         table.rows.push(vec![
