@@ -10,8 +10,8 @@ use headway_units::{Bytes, Duration, Rate};
 use serde::{Deserialize, Serialize};
 
 pub(crate) use published::Published;
-pub(crate) use statistics::{Statistics, Web, statistics};
-pub(crate) use tracking::{Tracking, tracking};
+pub(crate) use statistics::{Statistics, statistics};
+pub(crate) use tracking::add_tracking;
 
 /// Rate of the bottleneck, and of the hosts' NICs.
 pub(crate) const CAPACITY: Rate = Rate::from_bps(10_000_000_000);

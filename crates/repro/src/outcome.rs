@@ -20,6 +20,21 @@ pub(crate) const SCENARIO: &str = "sim-as-scenario";
 /// Measured numbers by name, in the form `who/what`.
 pub(crate) type Measures = BTreeMap<String, f64>;
 
+/// Returns a number of several runs in ascending order; NaN where a run does not have it.
+pub(crate) fn values(runs: &[Measures], what: &str) -> Vec<f64> {
+    sorted(runs.iter().map(|run| run.get(what).copied().unwrap_or(f64::NAN)).collect())
+}
+
+/// Returns the median of a number over several runs.
+pub(crate) fn median(runs: &[Measures], what: &str) -> f64 {
+    quantile(&values(runs, what), 0.5)
+}
+
+/// Names numbers.
+pub(crate) fn named<const N: usize>(numbers: [(&str, f64); N]) -> Measures {
+    numbers.into_iter().map(|(what, value)| (what.to_owned(), value)).collect()
+}
+
 /// The result of a study.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {

@@ -6,12 +6,14 @@ pub(crate) use in_world::{scenario, statistics};
 
 use headway_control::Kind;
 use headway_queue::{ADAPTATION, DropTailConfig, QueueSpec, RampConfig, RedConfig, StepConfig};
+use headway_record::Histogram;
 use headway_sim::config::{AckPolicy, Burst, Ecn, Service};
 use headway_sim::{FlowId, LinkConfig, LinkId, Network, TcpConfig};
 use headway_traffic::random;
 use headway_units::{Bytes, Duration, Instant, Rate};
 use rand::RngExt as _;
 
+use crate::outcome::{Measures, named};
 use crate::statistics::{deviation, mean};
 
 /// Ethernet overhead per IP packet as counted in the thesis, for rates and windows (ls-aimd 1.1).
@@ -24,7 +26,8 @@ const SEND_JITTER: Duration = Duration::from_us(20);
 /// Sampling interval for flow state and utilisation (ls-aimd 4.3).
 const SAMPLE_INTERVAL: Duration = Duration::from_ms(10);
 /// The five quantiles of a box plot.
-const QUANTILES: [f64; 5] = [0.05, 0.25, 0.5, 0.75, 0.95];
+pub(crate) const QUANTILES: [(&str, f64); 5] =
+    [("q5", 0.05), ("q25", 0.25), ("q50", 0.5), ("q75", 0.75), ("q95", 0.95)];
 /// Buffer of the bottleneck (ls-aimd 4.2).
 const BUFFER: Duration = Duration::from_ms(200);
 
@@ -144,40 +147,35 @@ impl Setting {
     }
 }
 
-/// Statistics over the time in which all flows were active. Times in us, fractions of 1.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Statistics {
-    pub(crate) mean: f64,
-    pub(crate) deviation: f64,
-    /// 5th, 25th, 50th, 75th and 95th percentiles.
-    pub(crate) quantiles: [f64; 5],
-    pub(crate) p95: f64,
-    pub(crate) p99: f64,
-    pub(crate) max: f64,
-    pub(crate) utilisation: f64,
-    /// Lowest utilisation in any 10 ms.
-    pub(crate) min_utilisation: f64,
-    pub(crate) marked: f64,
-    /// Standard deviation of the flows' throughputs, relative to their mean.
-    pub(crate) spread: f64,
-    /// The same for the throughputs of one flow over 10 ms, averaged over all flows.
-    pub(crate) unsteadiness: f64,
-    /// Fraction of samples in which a flow's cwnd was at its minimum of two segments.
-    pub(crate) at_two: f64,
-    /// Mean correlation of the windows of two flows; NaN where windows are only known in whole segments.
-    pub(crate) correlation: f64,
-    /// Packets dropped and retransmitted, and timeouts; zero in all experiments.
-    pub(crate) losses: u64,
+/// Returns the numbers of the queueing delay in us, with five quantiles for a figure.
+fn delays(waits: &Histogram) -> Measures {
+    let mut numbers = named([
+        ("mean", waits.mean().us()),
+        ("deviation", waits.deviation().us()),
+        ("p95", waits.quantile(0.95).us()),
+        ("p99", waits.quantile(0.99).us()),
+        ("max", waits.max().us()),
+    ]);
+    numbers.extend(QUANTILES.map(|(name, part)| (name.to_owned(), waits.quantile(part).us())));
+    numbers
 }
 
-/// Runs one experiment, with each of its seconds lasting `second`.
+/// Returns the deviation of values relative to their mean, which is taken to be at least `least`.
+fn spread(values: &[f64], least: f64) -> f64 {
+    deviation(values) / mean(values).max(least)
+}
+
+/// Runs one experiment, with each of its seconds lasting `second`. Returns numbers of the time in which all flows were active:
+/// of the queueing delay in us; of utilisation, also the lowest in any 10 ms, and marks, as fractions; of the flows, the
+/// `spread` of their throughputs, and `unsteadiness`, that of one flow over 10 ms; how often cwnd was at its minimum of two
+/// segments; the mean correlation of the windows of two flows; and losses with timeouts, zero in all experiments.
 pub(crate) fn run(
     setting: &Setting,
     marking: Marking,
     controller: Kind,
     seed: u64,
     second: Duration,
-) -> Statistics {
+) -> Measures {
     let mut network = Network::new(seed);
     let half = setting.half();
     let queue_seed = random::generator(seed, "queue", 0).random();
@@ -216,9 +214,9 @@ fn watch(
     bottleneck: LinkId,
     flows: &[FlowId],
     end: Instant,
-) -> Statistics {
+) -> Measures {
     let time = (end - network.now()).secs_f64();
-    let mut stats = Statistics { min_utilisation: 1.0, ..Statistics::default() };
+    let (mut least, mut at_two) = (1.0_f64, 0.0);
     let mut windows: Vec<Vec<f64>> = vec![Vec::new(); flows.len()];
     let mut goodputs: Vec<Vec<f64>> = vec![Vec::new(); flows.len()];
     let mut delivered = vec![0; flows.len()];
@@ -228,37 +226,33 @@ fn watch(
         network.run_until((from + SAMPLE_INTERVAL).min(end));
         let capacity = setting.rate().bytes_in(network.now() - from).get() as f64;
         let now = network.link(bottleneck).statistics().served_tcp.bytes.get();
-        stats.min_utilisation = stats.min_utilisation.min((now - sent) as f64 / capacity);
+        least = least.min((now - sent) as f64 / capacity);
         sent = now;
         for (index, flow) in flows.iter().enumerate() {
             let flow = network.flow(*flow);
             windows[index].push(flow.window);
             goodputs[index].push((flow.delivered - delivered[index]) as f64);
             delivered[index] = flow.delivered;
-            stats.at_two += f64::from(u32::from(flow.cwnd <= 2));
+            at_two += f64::from(u32::from(flow.cwnd <= 2));
         }
     }
     let samples = windows.iter().map(Vec::len).sum::<usize>().max(1) as f64;
-    stats.at_two /= samples;
-    stats.utilisation = sent as f64 * 8.0 / time / setting.rate().bps_f64();
     let statistics = network.link(bottleneck).statistics();
-    let delay = &statistics.delay;
-    stats.mean = delay.mean().us();
-    stats.deviation = delay.deviation().us();
-    stats.quantiles = QUANTILES.map(|share| delay.quantile(share).us());
-    stats.p95 = delay.quantile(0.95).us();
-    stats.p99 = delay.quantile(0.99).us();
-    stats.max = delay.max().us();
-    stats.marked = statistics.marked as f64 / statistics.served_tcp.packets.max(1) as f64;
     let of = |flow: &FlowId| network.flow(*flow);
     let again: u64 = flows.iter().map(|flow| of(flow).retransmitted + of(flow).timeouts).sum();
-    stats.losses = statistics.dropped.packets + again;
     let shares: Vec<f64> = flows.iter().map(|flow| of(flow).delivered as f64).collect();
-    stats.spread = deviation(&shares) / mean(&shares).max(1.0);
-    let steady: Vec<f64> = goodputs.iter().map(|flow| deviation(flow) / mean(flow).max(1e-9)).collect();
-    stats.unsteadiness = mean(&steady);
-    stats.correlation = correlation(&windows);
-    stats
+    let mut numbers = delays(&statistics.delay);
+    numbers.extend(named([
+        ("utilisation", sent as f64 * 8.0 / time / setting.rate().bps_f64()),
+        ("least-utilisation", least),
+        ("marked", statistics.marked as f64 / statistics.served_tcp.packets.max(1) as f64),
+        ("spread", spread(&shares, 1.0)),
+        ("unsteadiness", mean(&goodputs.iter().map(|flow| spread(flow, 1e-9)).collect::<Vec<f64>>())),
+        ("at-two", at_two / samples),
+        ("correlation", correlation(&windows)),
+        ("losses", (statistics.dropped.packets + again) as f64),
+    ]));
+    numbers
 }
 
 /// Returns the mean correlation over all pairs of series; zero for a single series.

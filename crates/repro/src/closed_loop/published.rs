@@ -27,25 +27,21 @@ pub(crate) struct Published {
 }
 
 impl Published {
-    /// Returns goodput in Gb/s and loss in percent of a cell; NaN where nothing was published.
-    pub(crate) fn get(&self, controller: &str, column: &str) -> (f64, f64) {
-        (self.of(&self.goodput, controller, column), self.of(&self.loss, controller, column))
-    }
-
-    /// Returns the median completion time of web flows in ms beside a controller; NaN where nothing was published.
-    pub(crate) fn web_median(&self, controller: &str, column: &str) -> f64 {
-        self.of(&self.web_median, controller, column)
-    }
-
-    fn of(&self, rows: &BTreeMap<String, Vec<f64>>, controller: &str, column: &str) -> f64 {
+    /// Returns the number of a cell in `rows`, which are of this table; NaN where nothing was published.
+    pub(crate) fn cell(&self, rows: &BTreeMap<String, Vec<f64>>, controller: &str, column: &str) -> f64 {
         let index = self.columns.iter().position(|name| name == column);
         let cell = rows.get(controller).zip(index).and_then(|(row, index)| row.get(index));
         cell.copied().unwrap_or(f64::NAN)
     }
 
+    /// Returns the goodput of a cell in Gb/s; NaN where nothing was published.
+    pub(crate) fn goodput(&self, controller: &str, column: &str) -> f64 {
+        self.cell(&self.goodput, controller, column)
+    }
+
     /// Returns whether a goodput in Gb/s is near the published one; `None` where nothing was published.
     pub(crate) fn is_near(&self, controller: &str, column: &str, goodput: f64) -> Option<bool> {
-        let (print, _) = self.get(controller, column);
+        let print = self.goodput(controller, column);
         let index = self.columns.iter().position(|name| name == column)?;
         let tolerance = self.tolerance.get(index).copied().unwrap_or(NEAR);
         (!print.is_nan()).then(|| (goodput - print).abs() <= tolerance * print)

@@ -2,9 +2,9 @@
 
 use headway_record::Series;
 use headway_units::{Bytes, Duration, Instant};
-use serde::{Deserialize, Serialize};
 
-use super::{BOTTLENECK, Setup};
+use super::{BOTTLENECK, Setup, Statistics};
+use crate::outcome::{Measures, named};
 use crate::statistics::{correlation, mean, percent, quantile, sorted};
 
 /// Length of the means whose correlation says whether a flow follows slow changes. A flow can only follow changes
@@ -13,23 +13,10 @@ const SLOW: Duration = Duration::from_ms(100);
 /// Length of the time series that is kept for a figure.
 const DRAWN: Duration = Duration::from_ms(1_000);
 
-/// Throughput of the test flow beside the free capacity, both at the exit of the bottleneck.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Tracking {
-    /// Median of throughput over free capacity.
-    pub(crate) share: f64,
-    /// Intervals in which the throughput is below half of the free capacity, in percent.
-    pub(crate) below_half: f64,
-    /// Correlation of the throughput with the free capacity one RTT earlier.
-    pub(crate) correlation: f64,
-    /// The same of means over 100 ms.
-    pub(crate) slow_correlation: f64,
-    /// The first second after warm-up: end of an interval in ms, throughput and free capacity in Gb/s.
-    pub(crate) drawn: Vec<[f64; 3]>,
-}
-
-/// Evaluates the intervals after warm-up.
-pub(crate) fn tracking(series: &Series, setup: &Setup<'_>) -> Tracking {
+/// Evaluates the intervals after warm-up, and adds throughput and free capacity at the exit of the bottleneck: the
+/// median of one over the other (`share`); intervals in percent in which less than half is used; the correlation with the
+/// free capacity one RTT earlier; and the same of means over 100 ms.
+pub(crate) fn add_tracking(statistics: &mut Statistics, series: &Series, setup: &Setup<'_>) {
     let (mut throughput, mut free, mut ends) = (Vec::new(), Vec::new(), Vec::new());
     let start = Instant::ZERO + setup.warmup;
     for (index, begin, end, length) in series.intervals().filter(|(_, begin, ..)| *begin >= start) {
@@ -41,26 +28,25 @@ pub(crate) fn tracking(series: &Series, setup: &Setup<'_>) -> Tracking {
             ends.push((end - start).ms());
         }
     }
-    let drawn =
+    statistics.drawn =
         ends.iter().zip(&throughput).zip(&free).map(|((end, used), free)| [*end, *used, *free]).collect();
     let intervals = |time: Duration| (time.ns() / setup.interval.ns()).max(1).unsigned_abs() as usize;
-    Tracking { drawn, ..follow(&throughput, &free, intervals(setup.rtt), intervals(SLOW)) }
+    statistics.numbers.extend(follow(&throughput, &free, intervals(setup.rtt), intervals(SLOW)));
 }
 
 /// Compares throughput and free capacity; `rtt` and `slow` count intervals.
-fn follow(throughput: &[f64], free: &[f64], rtt: usize, slow: usize) -> Tracking {
+fn follow(throughput: &[f64], free: &[f64], rtt: usize, slow: usize) -> Measures {
     let both = throughput.iter().zip(free).filter(|(_, free)| **free > 0.0);
     let shares: Vec<f64> = both.map(|(used, free)| used / free).collect();
     let later = throughput.get(rtt..).unwrap_or_default();
     let earlier = &free[..later.len()];
     let means = |values: &[f64]| values.chunks_exact(slow).map(mean).collect::<Vec<_>>();
-    Tracking {
-        below_half: percent(&shares, |share| share < 0.5),
-        share: quantile(&sorted(shares), 0.5),
-        correlation: correlation(later, earlier),
-        slow_correlation: correlation(&means(later), &means(earlier)),
-        drawn: Vec::new(),
-    }
+    named([
+        ("below-half", percent(&shares, |share| share < 0.5)),
+        ("share", quantile(&sorted(shares), 0.5)),
+        ("correlation", correlation(later, earlier)),
+        ("slow-correlation", correlation(&means(later), &means(earlier))),
+    ])
 }
 
 #[cfg(test)]
@@ -76,19 +62,19 @@ mod tests {
         let free: Vec<f64> = (0..48).map(|i| [4.0, 8.0, 6.0][i / 4 % 3] + (i % 2) as f64).collect();
         let delayed: Vec<f64> = (0..48).map(|i: usize| free[i.saturating_sub(3)] / 2.0).collect();
         let seen = follow(&delayed, &free, 3, 4);
-        assert!((seen.correlation - 1.0).abs() < 1e-12 && (seen.slow_correlation - 1.0).abs() < 1e-12);
+        assert!((seen["correlation"] - 1.0).abs() < 1e-12 && (seen["slow-correlation"] - 1.0).abs() < 1e-12);
         // A flow that does the opposite.
         let opposite: Vec<f64> = delayed.iter().map(|used| 5.0 - used).collect();
-        assert!((follow(&opposite, &free, 3, 4).slow_correlation + 1.0).abs() < 1e-12);
+        assert!((follow(&opposite, &free, 3, 4)["slow-correlation"] + 1.0).abs() < 1e-12);
         // A constant rate follows nothing.
-        assert!(follow(&[5.0; 48], &free, 3, 4).correlation.is_nan());
+        assert!(follow(&[5.0; 48], &free, 3, 4)["correlation"].is_nan());
     }
 
     #[test]
     fn shares_of_known_values() {
         let seen = follow(&[8.0, 2.0, 6.0, 4.0, 0.0], &[8.0, 8.0, 8.0, 4.0, 0.0], 1, 2);
         // 1, 1/4, 3/4 and 1; where nothing is free there is no share.
-        assert_eq!((seen.share, seen.below_half), (1.0, 25.0));
+        assert_eq!((seen["share"], seen["below-half"]), (1.0, 25.0));
     }
 
     #[test]
@@ -115,8 +101,10 @@ mod tests {
             measured: millisecond * 2,
             interval: millisecond,
         };
-        let seen = tracking(&series, &setup);
-        assert_eq!(seen.drawn, [[1.0, 6.0, 8.0], [2.0, 4.0, 8.0]]);
-        assert_eq!((seen.share, seen.below_half), (0.75, 0.0));
+        let mut statistics = Statistics::default();
+        add_tracking(&mut statistics, &series, &setup);
+        let seen = &statistics.numbers;
+        assert_eq!(statistics.drawn, [[1.0, 6.0, 8.0], [2.0, 4.0, 8.0]]);
+        assert_eq!((seen["share"], seen["below-half"]), (0.75, 0.0));
     }
 }

@@ -6,8 +6,9 @@ use headway_control::Kind;
 use headway_record::Results;
 use headway_units::{Bytes, Duration, Instant};
 
-use super::{Marking, QUANTILES, SAMPLE_INTERVAL, SEND_JITTER, Setting, Statistics};
-use crate::statistics::{deviation, mean, smallest};
+use super::{Marking, SAMPLE_INTERVAL, SEND_JITTER, Setting, delays, spread};
+use crate::outcome::{Measures, named};
+use crate::statistics::{mean, smallest};
 
 /// Index of the bottleneck among the links of the scenario.
 const BOTTLENECK: usize = 0;
@@ -47,9 +48,8 @@ pub(crate) fn scenario(setting: &Setting, marking: Marking, controller: Kind, se
 
 /// Evaluates the results over the measured time. They hold windows in whole segments only, so there is no
 /// correlation of windows.
-pub(crate) fn statistics(setting: &Setting, second: Duration, results: &Results) -> Statistics {
-    let Results { summary, flows, series, delays, .. } = results;
-    let waits = &delays[BOTTLENECK];
+pub(crate) fn statistics(setting: &Setting, second: Duration, results: &Results) -> Measures {
+    let Results { summary, flows, series, delays: waits, .. } = results;
     let begin = setting.begin(second);
     let counted = || (0..series.ends.len()).filter(|index| series.ends[*index] > begin);
     let link = &summary.links[BOTTLENECK];
@@ -58,8 +58,7 @@ pub(crate) fn statistics(setting: &Setting, second: Duration, results: &Results)
         interval.capacity.map(|capacity| interval.measured.get() as f64 / capacity.get() as f64)
     });
     let of_flow = |goodput: &Vec<Bytes>| {
-        let values: Vec<f64> = counted().map(|index| goodput[index].get() as f64).collect();
-        deviation(&values) / mean(&values).max(1e-9)
+        spread(&counted().map(|index| goodput[index].get() as f64).collect::<Vec<f64>>(), 1e-9)
     };
     let shares: Vec<f64> = flows.iter().map(|flow| flow.goodput_bytes as f64).collect();
     let at_two: Vec<f64> = series
@@ -68,22 +67,18 @@ pub(crate) fn statistics(setting: &Setting, second: Duration, results: &Results)
         .flat_map(|flow| counted().map(|index| f64::from(u32::from(flow[index].cwnd <= 2))))
         .collect();
     let again = flows.iter().map(|flow| flow.retransmitted + flow.timeouts.unwrap_or_default());
-    Statistics {
-        mean: waits.mean().us(),
-        deviation: waits.deviation().us(),
-        quantiles: QUANTILES.map(|share| waits.quantile(share).us()),
-        p95: waits.quantile(0.95).us(),
-        p99: waits.quantile(0.99).us(),
-        max: waits.max().us(),
-        utilisation: link.utilisation.unwrap_or(f64::NAN),
-        min_utilisation: smallest(least),
-        marked: link.marked as f64 / link.arrived.max(1) as f64,
-        spread: deviation(&shares) / mean(&shares).max(1.0),
-        unsteadiness: mean(&series.goodput.iter().map(of_flow).collect::<Vec<f64>>()),
-        at_two: mean(&at_two),
-        correlation: f64::NAN,
-        losses: link.dropped + again.sum::<u64>(),
-    }
+    let mut numbers = delays(&waits[BOTTLENECK]);
+    numbers.extend(named([
+        ("utilisation", link.utilisation.unwrap_or(f64::NAN)),
+        ("least-utilisation", smallest(least)),
+        ("marked", link.marked as f64 / link.arrived.max(1) as f64),
+        ("spread", spread(&shares, 1.0)),
+        ("unsteadiness", mean(&series.goodput.iter().map(of_flow).collect::<Vec<f64>>())),
+        ("at-two", mean(&at_two)),
+        ("correlation", f64::NAN),
+        ("losses", (link.dropped + again.sum::<u64>()) as f64),
+    ]));
+    numbers
 }
 
 #[cfg(test)]
@@ -125,12 +120,12 @@ mod tests {
         let here = run(setting, Marking::Step, "ls-dctcp".parse().expect("a controller"), 1, second);
         let near =
             |one: f64, other: f64, part: f64| assert!((one / other - 1.0).abs() < part, "{there:?} {here:?}");
-        near(there.mean, here.mean, 0.05);
-        near(there.utilisation, here.utilisation, 0.01);
-        near(there.marked, here.marked, 0.1);
-        near(there.unsteadiness, here.unsteadiness, 0.2);
-        assert!((there.at_two - here.at_two).abs() < 0.05, "{there:?} {here:?}");
-        assert_eq!((there.losses, there.correlation.is_nan()), (0, true));
+        near(there["mean"], here["mean"], 0.05);
+        near(there["utilisation"], here["utilisation"], 0.01);
+        near(there["marked"], here["marked"], 0.1);
+        near(there["unsteadiness"], here["unsteadiness"], 0.2);
+        assert!((there["at-two"] - here["at-two"]).abs() < 0.05, "{there:?} {here:?}");
+        assert_eq!((there["losses"], there["correlation"].is_nan()), (0.0, true));
     }
 
     #[test]

@@ -9,13 +9,13 @@ use headway_worlds::World;
 use serde::Deserialize;
 
 use super::Study;
-use crate::closed_loop::{Cross, Flow, Published, Setup, Statistics, Tracking, Web, statistics, tracking};
+use crate::closed_loop::{Cross, Flow, Published, Setup, add_tracking, statistics};
 use crate::context::{Error, Size};
 use crate::experiment::Count;
 use crate::job::Job;
 use crate::number::number;
-use crate::outcome::{Findings, Measures, Table};
-use crate::statistics::{kendall, quantile, sorted};
+use crate::outcome::{Findings, Measures, Table, median, values};
+use crate::statistics::{kendall, quantile};
 
 /// Throughput and losses of a flow beside cross traffic.
 #[derive(Debug, Deserialize)]
@@ -72,14 +72,10 @@ fn lossless() -> Vec<f64> {
 const ALONE: &str = "none";
 /// Interval of the time series where it is not used.
 const INTERVAL: Duration = Duration::from_ms(1_000);
-/// A measure of how a test flow follows the free capacity, with its name.
-type TrackingMeasure = (&'static str, fn(&Tracking) -> f64);
-const TRACKING: [TrackingMeasure; 4] = [
-    ("share", |seen| seen.share),
-    ("below-half", |seen| seen.below_half),
-    ("correlation", |seen| seen.correlation),
-    ("slow-correlation", |seen| seen.slow_correlation),
-];
+/// The numbers of every cell, of those with web traffic, and of test flows that follow the free capacity.
+const NUMBERS: [&str; 4] = ["goodput", "loss", "delay", "utilisation"];
+const WEB: [&str; 5] = ["web-flows", "web-median", "web-p95", "web-p99", "web-mean"];
+const TRACKING: [&str; 4] = ["share", "below-half", "correlation", "slow-correlation"];
 /// Largest number of columns of a table that a figure shows, each in a colour of its own.
 const MAX_COLUMNS: usize = 6;
 
@@ -96,7 +92,9 @@ struct Cell<'a> {
 /// A cell with the results of its runs.
 struct Done<'a> {
     cell: Cell<'a>,
-    runs: Vec<Statistics>,
+    runs: Vec<Measures>,
+    /// What a figure shows of the first run.
+    drawn: Vec<[f64; 3]>,
 }
 
 impl Cell<'_> {
@@ -121,26 +119,12 @@ impl Cell<'_> {
 }
 
 impl Done<'_> {
-    fn values(&self, what: impl Fn(&Statistics) -> f64) -> Vec<f64> {
-        sorted(self.runs.iter().map(what).collect())
-    }
-
-    fn median(&self, what: impl Fn(&Statistics) -> f64) -> f64 {
-        quantile(&self.values(what), 0.5)
-    }
-
-    /// Returns a statistic of the web traffic; NaN without web traffic.
-    fn web(&self, what: impl Fn(&Web) -> f64) -> f64 {
-        self.median(|stats| stats.web.as_ref().map_or(f64::NAN, &what))
-    }
-
-    /// Returns a statistic of how the test flow follows the free capacity; NaN where it was not asked for.
-    fn tracking(&self, what: impl Fn(&Tracking) -> f64) -> f64 {
-        self.median(|stats| stats.tracking.as_ref().map_or(f64::NAN, &what))
+    fn median(&self, what: &str) -> f64 {
+        median(&self.runs, what)
     }
 
     fn goodput(&self) -> f64 {
-        self.median(|stats| stats.goodput)
+        self.median("goodput")
     }
 }
 
@@ -153,13 +137,20 @@ impl Study for ClosedLoop {
         // The seed does not depend on the cell, so that all controllers meet the same cross traffic.
         let results = job.each_run(&cells, job.of(self.runs), |cell, run| {
             let setup = setup(self, cell, time, job);
-            job.run_scenario(setup.scenario(job.world), &cell.name(), run, |results| Statistics {
-                tracking: self.interval.map(|_| tracking(&results.series, &setup)),
-                ..statistics(results)
+            job.run_scenario(setup.scenario(job.world), &cell.name(), run, |results| {
+                let mut statistics = statistics(results);
+                if self.interval.is_some() {
+                    add_tracking(&mut statistics, &results.series, &setup);
+                }
+                statistics
             })
         })?;
-        let done: Vec<Done<'_>> =
-            cells.into_iter().zip(results).map(|(cell, runs)| Done { cell, runs }).collect();
+        let done = cells.into_iter().zip(results).map(|(cell, mut runs)| Done {
+            cell,
+            drawn: std::mem::take(&mut runs[0].drawn),
+            runs: runs.into_iter().map(|run| run.numbers).collect(),
+        });
+        let done: Vec<Done<'_>> = done.collect();
         let mut findings = evaluate(self, &done);
         let mut missing: Vec<&str> = missing.iter().map(Cell::who).collect();
         missing.dedup();
@@ -214,46 +205,28 @@ fn setup<'a>(study: &'a ClosedLoop, cell: &Cell<'a>, time: Duration, job: &Job<'
 }
 
 fn evaluate(study: &ClosedLoop, done: &[Done<'_>]) -> Findings {
-    let mut measures = Measures::new();
-    for cell in done {
-        let name = cell.cell.name();
-        let mut insert = |what: &str, value| measures.insert(format!("{name}/{what}"), value);
-        insert("goodput", cell.goodput());
-        insert("loss", cell.median(|stats| stats.loss));
-        insert("delay", cell.median(|stats| stats.delay));
-        insert("utilisation", cell.median(|stats| stats.utilisation));
-        for (what, value) in tracking_measures(study) {
-            insert(what, cell.tracking(value));
-        }
-        if cell.cell.cross == Cross::Web {
-            insert("web-flows", cell.web(|web| web.flows as f64));
-            insert("web-median", cell.web(|web| web.median));
-            insert("web-p95", cell.web(|web| web.p95));
-            insert("web-p99", cell.web(|web| web.p99));
-            insert("web-mean", cell.web(|web| web.mean));
-        }
-    }
-    let mut remarks = Vec::new();
-    for column in columns(done) {
-        let ranks: Vec<(f64, f64)> =
-            published(study, done, &column).map(|(_, ours, print)| (print, ours)).collect();
-        let (print, ours): (Vec<f64>, Vec<f64>) = ranks.into_iter().unzip();
-        let tau = kendall(&print, &ours);
-        measures.insert(format!("tau/{column}"), tau);
-        remarks.extend(beside_print(study, done, &column, tau));
-    }
-    let ran = |who: &&String| done.iter().any(|cell| cell.cell.who() == who.as_str());
-    for who in study.controllers.keys().filter(ran).map(Some).chain([None]) {
-        let near = nearness(study, done, who.map(String::as_str));
-        measures.insert(who.map_or_else(|| "near".to_owned(), |who| format!("near/{who}")), near);
-    }
-    Findings {
-        measures,
+    let mut findings = Findings {
         table: table(study, done),
         figure: if study.interval.is_some() { series(done) } else { figure(study, done) },
-        remarks,
         ..Findings::default()
+    };
+    for cell in done {
+        let web: &[&str] = if cell.cell.cross == Cross::Web { &WEB } else { &[] };
+        let names = NUMBERS.iter().chain(tracking_numbers(study)).chain(web);
+        findings.add(&cell.cell.name(), names.map(|what| (what, cell.median(what))));
     }
+    for column in columns(done) {
+        let ranks = published(study, done, &column).map(|(_, ours, print)| (print, ours));
+        let (print, ours): (Vec<f64>, Vec<f64>) = ranks.unzip();
+        let tau = kendall(&print, &ours);
+        findings.remarks.extend(beside_print(study, done, &column, tau));
+        findings.add("tau", [(column, tau)]);
+    }
+    for who in study.controllers.keys().filter(|who| done.iter().any(|cell| cell.cell.who() == *who)) {
+        findings.add("near", [(who, nearness(study, done, Some(who)))]);
+    }
+    findings.add("", [("near", nearness(study, done, None))]);
+    findings
 }
 
 /// Returns the share of the published cells of a controller, or of all, near the print; NaN without any.
@@ -285,7 +258,7 @@ fn published<'a>(
 ) -> impl Iterator<Item = (&'a str, f64, f64)> {
     let here = done.iter().filter(move |cell| cell.cell.column() == column);
     here.filter_map(|cell| {
-        let (print, _) = study.published.get(cell.cell.who(), column);
+        let print = study.published.goodput(cell.cell.who(), column);
         (!print.is_nan()).then(|| (cell.cell.who(), cell.goodput(), print))
     })
 }
@@ -302,8 +275,8 @@ fn beside_print(study: &ClosedLoop, done: &[Done<'_>], column: &str, tau: f64) -
     (!cells.is_empty()).then(|| format!("{column}, Gb/s (published): {}{order}.", cells.join(", ")))
 }
 
-/// Returns the measures of how test flows follow the free capacity; none where the study does not ask.
-fn tracking_measures(study: &ClosedLoop) -> &'static [TrackingMeasure] {
+/// Returns the numbers of how test flows follow the free capacity; none where the study does not ask.
+fn tracking_numbers(study: &ClosedLoop) -> &'static [&'static str] {
     if study.interval.is_some() { &TRACKING } else { &[] }
 }
 
@@ -311,7 +284,7 @@ fn table(study: &ClosedLoop, done: &[Done<'_>]) -> Table {
     let mut table = Table::new(
         "controller,traffic,RTT ms,loss ratio,goodput Gb/s,lowest,highest,published,loss %,published,mean queueing delay us,utilisation,web median ms,web p95 ms,web p99 ms,web mean ms",
     );
-    table.columns.extend(tracking_measures(study).iter().map(|(name, _)| (*name).to_owned()));
+    table.columns.extend(tracking_numbers(study).iter().map(|name| (*name).to_owned()));
     let has_web_medians = !study.published.web_median.is_empty();
     if has_web_medians {
         table.columns.push("published web median ms".to_owned());
@@ -320,8 +293,9 @@ fn table(study: &ClosedLoop, done: &[Done<'_>]) -> Table {
         |value: f64, digits: usize| if value.is_nan() { String::new() } else { format!("{value:.digits$}") };
     for cell in done {
         let Cell { cross, rtt, loss, .. } = cell.cell;
-        let goodputs = cell.values(|stats| stats.goodput);
-        let (print, print_loss) = study.published.get(cell.cell.who(), &cell.cell.column());
+        let goodputs = values(&cell.runs, "goodput");
+        let print = &study.published;
+        let print = |rows| print.cell(rows, cell.cell.who(), &cell.cell.column());
         let mut row = vec![
             cell.cell.who().to_owned(),
             cross.name().to_owned(),
@@ -330,19 +304,19 @@ fn table(study: &ClosedLoop, done: &[Done<'_>]) -> Table {
             known(cell.goodput(), 3),
             known(quantile(&goodputs, 0.0), 3),
             known(quantile(&goodputs, 1.0), 3),
-            known(print, 3),
-            known(cell.median(|stats| stats.loss), 4),
-            known(print_loss, 4),
-            known(cell.median(|stats| stats.delay), 1),
-            known(cell.median(|stats| stats.utilisation), 3),
-            known(cell.web(|web| web.median), 2),
-            known(cell.web(|web| web.p95), 2),
-            known(cell.web(|web| web.p99), 2),
-            known(cell.web(|web| web.mean), 2),
+            known(print(&study.published.goodput), 3),
+            known(cell.median("loss"), 4),
+            known(print(&study.published.loss), 4),
+            known(cell.median("delay"), 1),
+            known(cell.median("utilisation"), 3),
+            known(cell.median("web-median"), 2),
+            known(cell.median("web-p95"), 2),
+            known(cell.median("web-p99"), 2),
+            known(cell.median("web-mean"), 2),
         ];
-        row.extend(tracking_measures(study).iter().map(|(_, value)| known(cell.tracking(value), 3)));
+        row.extend(tracking_numbers(study).iter().map(|what| known(cell.median(what), 3)));
         if has_web_medians {
-            row.push(known(study.published.web_median(cell.cell.who(), &cell.cell.column()), 2));
+            row.push(known(print(&study.published.web_median), 2));
         }
         table.rows.push(row);
     }
@@ -352,12 +326,11 @@ fn table(study: &ClosedLoop, done: &[Done<'_>]) -> Table {
 /// Draws throughput and free capacity of the first run of each cell over time.
 fn series(done: &[Done<'_>]) -> Figure {
     let panel = |cell: &Done<'_>| {
-        let drawn = cell.runs.first()?.tracking.as_ref()?.drawn.iter();
-        let curve = |column: usize| drawn.clone().map(|values| (values[0], values[column])).collect();
+        let curve = |column: usize| cell.drawn.iter().map(|values| (values[0], values[column])).collect();
         let panel = Panel::new(&cell.cell.name(), "time, ms", "rate, Gb/s").with_y_range(0.0, 10.0);
-        Some(panel.with(Curve::line("throughput", curve(1))).with(Curve::reference("free", curve(2))))
+        panel.with(Curve::line("throughput", curve(1))).with(Curve::reference("free", curve(2)))
     };
-    Figure::curves(done.iter().filter_map(panel))
+    Figure::curves(done.iter().map(panel))
 }
 
 /// Draws our goodputs over the published ones.
@@ -376,6 +349,7 @@ fn figure(study: &ClosedLoop, done: &[Done<'_>]) -> Figure {
 mod tests {
     use super::*;
     use crate::catalogue;
+    use crate::outcome::named;
 
     const FILE: &str = r#"
 buffer = "1 MB"
@@ -429,16 +403,15 @@ goodput = { cubic = [5.5, 2.5], reno = [5.0, 1.4], slow = [1.0, 0.5] }
     #[test]
     fn results_are_medians_beside_the_print() {
         let study = study();
-        let run = |goodput, loss| Statistics { goodput, loss, ..Statistics::default() };
-        let web = Web { flows: 7, median: 2.0, p95: 9.0, ..Web::default() };
+        let run = |goodput, loss| named([("goodput", goodput), ("loss", loss)]);
         let runs = |name: &str| match name {
             "reno/bct/30" => vec![run(1.0, 0.1), run(1.5, 0.3), run(1.2, 0.2)],
             "cubic/bct/30" => vec![run(2.0, 0.1)],
             "slow/bct/30" => vec![run(1.3, 0.0)],
-            "none/web" => vec![Statistics { web: Some(web), ..Statistics::default() }],
+            "none/web" => vec![named([("web-flows", 7.0), ("web-median", 2.0), ("web-p95", 9.0)])],
             _ => vec![run(5.0, 0.0)],
         };
-        let done = |cell: Cell<'static>| Done { runs: runs(&cell.name()), cell };
+        let done = |cell: Cell<'static>| Done { runs: runs(&cell.name()), cell, drawn: Vec::new() };
         let cells = cells(Box::leak(Box::new(self::study())), Size::Quick);
         let mut done: Vec<_> = cells.into_iter().map(done).collect();
         let found = evaluate(&study, &done);
@@ -465,7 +438,7 @@ goodput = { cubic = [5.5, 2.5], reno = [5.0, 1.4], slow = [1.0, 0.5] }
     fn published_medians_of_web_flows_have_a_column() {
         let text = FILE.replace("[published]", "[published]\nweb_median = { reno = [nan, 1.75] }");
         let study: ClosedLoop = toml::from_str(&text).expect("well-formed");
-        let done = |cell| Done { runs: vec![Statistics::default()], cell };
+        let done = |cell| Done { runs: vec![Measures::new()], cell, drawn: Vec::new() };
         let done: Vec<_> = cells(&study, Size::Quick).into_iter().map(done).collect();
         let table = table(&study, &done);
         assert_eq!(table.columns.last().map(String::as_str), Some("published web median ms"));

@@ -41,15 +41,13 @@ impl Study for Compensation {
                 format!("{:.3}", 1.0 + limit.queue),
                 format!("{:.0}", bytes(limit.queue)),
             ];
-            findings.add(
-                &format!("{beta}"),
-                [
-                    ("limit-per-delay", surge.limit_per_delay()),
-                    ("limit", limit.growth),
-                    ("delay-at-limit", 1.0 + limit.queue),
-                    ("queue-at-limit", bytes(limit.queue)),
-                ],
-            );
+            let numbers = [
+                ("limit-per-delay", surge.limit_per_delay()),
+                ("limit", limit.growth),
+                ("delay-at-limit", 1.0 + limit.queue),
+                ("queue-at-limit", bytes(limit.queue)),
+            ];
+            findings.add(&beta.to_string(), numbers);
             for &growth in &self.growths {
                 let queue = surge.compensation_queue(growth).map_or(f64::INFINITY, bytes);
                 row.push(if queue.is_finite() { format!("{queue:.0}") } else { "none".to_owned() });

@@ -62,29 +62,13 @@ struct Part {
     streams: usize,
 }
 
-/// Counts of the decisions.
-#[derive(Clone, Copy, Debug, Default)]
-struct Tally {
-    right: usize,
-    wrong: usize,
-    ambiguous: usize,
-    refused: usize,
-}
+/// Numbers of right, wrong, ambiguous and refused streams.
+type Tally = [usize; 4];
 
-impl Tally {
-    fn add(&mut self, other: Tally) {
-        self.right += other.right;
-        self.wrong += other.wrong;
-        self.ambiguous += other.ambiguous;
-        self.refused += other.refused;
-    }
-
-    /// Returns right, wrong, ambiguous and refused streams in percent of all.
-    fn percent(self) -> [f64; 4] {
-        let counts = [self.right, self.wrong, self.ambiguous, self.refused];
-        let all = counts.iter().sum::<usize>().max(1);
-        counts.map(|count| 100.0 * count as f64 / all as f64)
-    }
+/// Returns a tally in percent of all streams.
+fn percent(tally: &Tally) -> [f64; 4] {
+    let all = tally.iter().sum::<usize>().max(1);
+    tally.map(|count| 100.0 * count as f64 / all as f64)
 }
 
 /// Results of one testbed: a tally per method, the number of streams above the available bandwidth, and its
@@ -128,10 +112,8 @@ impl Study for Decisions {
             let null: Vec<Tally> = cells.iter().map(|cell| constant(cell)).collect();
             let mut rows: Vec<(&str, Vec<Tally>)> = Vec::new();
             for (number, judge) in judges.iter().enumerate() {
-                let total = |cell: &Vec<&Statistics>| {
-                    let mut total = Tally::default();
-                    cell.iter().for_each(|stats| total.add(stats.tallies[number]));
-                    total
+                let total = |cell: &Vec<&Statistics>| -> Tally {
+                    std::array::from_fn(|kind| cell.iter().map(|stats| stats.tallies[number][kind]).sum())
                 };
                 rows.push((&judge.name, cells.iter().map(total).collect()));
             }
@@ -200,12 +182,12 @@ fn judge_streams(part: &Part, judges: &[Judge], job: &Job<'_>, seed: u64) -> Res
                 Sees::Busy => at_busy_card.as_ref().unwrap_or(&observed.record),
                 Sees::Exit => &observed.exits,
             };
-            match judge.method.decide(record, &settings, &mut scratch) {
-                Ok(Decision::Ambiguous) => tally.ambiguous += 1,
-                Ok(decision) if decision == truth => tally.right += 1,
-                Ok(_) => tally.wrong += 1,
-                Err(_) => tally.refused += 1,
-            }
+            let kind = match judge.method.decide(record, &settings, &mut scratch) {
+                Ok(Decision::Ambiguous) => 2,
+                Ok(decision) => usize::from(decision != truth),
+                Err(_) => 3,
+            };
+            tally[kind] += 1;
         }
     }
     stats.available /= stats.streams.max(1) as f64;
@@ -234,7 +216,7 @@ fn constant(cell: &[&Statistics]) -> Tally {
     let streams: usize = cell.iter().map(|stats| stats.streams).sum();
     let above: usize = cell.iter().map(|stats| stats.above).sum();
     let right = above.max(streams - above);
-    Tally { right, wrong: streams - right, ..Tally::default() }
+    [right, streams - right, 0, 0]
 }
 
 fn measure(
@@ -245,7 +227,7 @@ fn measure(
     tallies: &[Tally],
     available: f64,
 ) {
-    let percents: Vec<[f64; 4]> = tallies.iter().map(|tally| tally.percent()).collect();
+    let percents: Vec<[f64; 4]> = tallies.iter().map(percent).collect();
     let mut insert = |what: &str, value: f64| {
         measures.insert(format!("{name} {length}/{what}"), value);
     };
@@ -276,7 +258,7 @@ fn measure(
 fn tabulate(table: &mut Table, name: &str, length: usize, rates: &[f64], tallies: &[Tally]) {
     for (rate, tally) in rates.iter().zip(tallies) {
         let mut row = vec![name.to_owned(), length.to_string(), format!("{rate:.1}")];
-        row.extend(tally.percent().map(|percent| format!("{percent:.1}")));
+        row.extend(percent(tally).map(|percent| format!("{percent:.1}")));
         table.rows.push(row);
     }
 }
@@ -285,7 +267,7 @@ fn panel(name: &str, length: usize, rates: &[f64], tallies: &[Tally]) -> StackPa
     let stacks = rates
         .iter()
         .zip(tallies)
-        .map(|(rate, tally)| Stack { label: format!("{rate}"), parts: tally.percent() })
+        .map(|(rate, tally)| Stack { label: format!("{rate}"), parts: percent(tally) })
         .collect();
     StackPanel { title: format!("{name}, {length} packets"), stacks }
 }

@@ -31,34 +31,9 @@ pub(crate) struct Errors {
     variants: Vec<Variant>,
 }
 
-impl Errors {
-    /// Returns the distinct sets of streams that the variants read: each combination of shape, streams per truth,
-    /// cross traffic and averages once.
-    pub(crate) fn streams_read(&self) -> Vec<Read> {
-        let mut all = Vec::new();
-        for variant in &self.variants {
-            let read = self.read_by(variant);
-            if !all.contains(&read) {
-                all.push(read);
-            }
-        }
-        all
-    }
-
-    /// Returns the streams that a variant reads.
-    pub(crate) fn read_by(&self, variant: &Variant) -> Read {
-        Read {
-            shape: variant.shape,
-            together: variant.streams_per_truth,
-            cross: variant.cross,
-            averages: variant.averages.unwrap_or(self.averages),
-        }
-    }
-}
-
 /// A set of streams that variants read.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Read {
+struct Read {
     /// Shape of the streams.
     shape: StreamShape,
     /// Consecutive streams at the same average rate.
@@ -72,7 +47,7 @@ pub(crate) struct Read {
 /// An estimator with its settings and input streams.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Variant {
+struct Variant {
     /// Name in tables and in the keys of claims.
     name: String,
     /// Shape of the streams; variants with the same shape read the same streams.
@@ -218,12 +193,22 @@ impl Study for Errors {
     }
 }
 
+/// Groups the variants by the streams that they read.
 fn groups(study: &Errors) -> Vec<Group<'_>> {
-    let group = |read: Read| {
-        let reads = |variant: &&Variant| study.read_by(variant) == read;
-        Group { read, variants: study.variants.iter().filter(reads).collect() }
-    };
-    study.streams_read().into_iter().map(group).collect()
+    let mut groups: Vec<Group<'_>> = Vec::new();
+    for variant in &study.variants {
+        let read = Read {
+            shape: variant.shape,
+            together: variant.streams_per_truth,
+            cross: variant.cross,
+            averages: variant.averages.unwrap_or(study.averages),
+        };
+        match groups.iter_mut().find(|group| group.read == read) {
+            Some(group) => group.variants.push(variant),
+            None => groups.push(Group { read, variants: vec![variant] }),
+        }
+    }
+    groups
 }
 
 fn send_streams(

@@ -63,9 +63,10 @@ impl Study for GapEstimates {
             stacks.push(Stack { label: name.to_owned(), parts: [shares[0], shares[1], shares[2], 0.0] });
         }
         findings.remarks.push(format!(
-        "Right is {right:.2} Gb/s within {} %. The gaps are those right behind the bottleneck, as they were captured.",
-        100.0 * EXACT
-    ));
+            "Right is {right:.2} Gb/s within {} %. \
+             The gaps are those right behind the bottleneck, as they were captured.",
+            100.0 * EXACT
+        ));
         let panel = StackPanel { title: "estimates".to_owned(), stacks };
         findings.figure = Figure::Stacks {
             panels: vec![panel],

@@ -1,8 +1,6 @@
 //! The kinds of studies, one file each: what its experiments say, and how it is carried out.
 
 mod ack_stamps;
-mod capacities;
-mod chain;
 mod closed_loop;
 mod compensation;
 mod crowds;
@@ -12,10 +10,8 @@ mod gap_estimates;
 mod gaps;
 mod groups;
 mod lengths;
-mod narrow_links;
-mod pair_delays;
+mod pairs;
 mod passive;
-mod prefixes;
 mod procedure;
 mod rivals;
 mod scores;
@@ -70,7 +66,6 @@ macro_rules! studies {
 
 studies! {
     AckStamps in ack_stamps,
-    Capacities in capacities,
     ClosedLoop in closed_loop,
     Compensation in compensation,
     Crowds in crowds,
@@ -80,10 +75,8 @@ studies! {
     Gaps in gaps,
     Groups in groups,
     Lengths in lengths,
-    NarrowLinks in narrow_links,
-    PairDelays in pair_delays,
+    Pairs in pairs,
     Passive in passive,
-    Prefixes in prefixes,
     Procedure in procedure,
     Rivals in rivals,
     Series in series,

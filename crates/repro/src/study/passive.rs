@@ -185,16 +185,14 @@ fn summarise(findings: &mut Findings, study: &Passive, cells: &[Cell]) {
     let literal = smallest(all("literal/coverage", findings));
     let sides = largest(all("sides", findings));
     let shared = smallest(all("capacity/shared", findings));
-    findings.add(
-        "",
-        [
-            ("guarded/worst-mae", worst),
-            ("guarded/coverage", covered),
-            ("literal/coverage", literal),
-            ("sides", sides),
-            ("capacity/shared", shared),
-        ],
-    );
+    let numbers = [
+        ("guarded/worst-mae", worst),
+        ("guarded/coverage", covered),
+        ("literal/coverage", literal),
+        ("sides", sides),
+        ("capacity/shared", shared),
+    ];
+    findings.add("", numbers);
     for load in &study.loads {
         let here: Vec<f64> = cells
             .iter()

@@ -38,19 +38,16 @@ const TRAIN: usize = 50;
 
 /// A stream with about the same available bandwidth as the published example.
 struct Example {
-    /// Raw gaps, in microseconds.
-    sent: Vec<f64>,
-    received: Vec<f64>,
-    exited: Vec<f64>,
+    raw: Gaps,
+    /// Gaps right behind the bottleneck.
+    exits: Vec<Duration>,
+    denoised: Gaps,
     /// Index of the first gap kept by denoising.
     first: usize,
-    /// Gaps after denoising, in microseconds.
-    denoised_sent: Vec<f64>,
-    denoised_received: Vec<f64>,
     /// Index from which receive gaps exceed send gaps up to the end of the stream, if they do.
     crossing: Option<usize>,
     /// Estimates in Gb/s, from raw and from denoised gaps.
-    raw: f64,
+    raw_estimate: f64,
     estimate: f64,
     /// Mean distance between denoised receive gaps and the smoothed gaps right behind the bottleneck, in
     /// microseconds; and the same for raw gaps.
@@ -69,28 +66,27 @@ impl Study for Series {
         let crossings: Vec<f64> =
             found.iter().filter_map(|example| example.crossing).map(|index| index as f64).collect();
         let third = self.shape.packets as f64;
-        findings.add(
-            "",
-            [
-                ("bass/estimate", median(&|example| example.estimate)),
-                ("raw/estimate", median(&|example| example.raw)),
-                ("bass/crossing", quantile(&sorted(crossings.clone()), 0.5)),
-                ("bass/crossing-in-third-rate", percent(&crossings, |i| i >= 2.0 * third && i < 3.0 * third)),
-                ("bass/distance", mean(&found.iter().map(|example| example.distance).collect::<Vec<_>>())),
-                ("raw/distance", mean(&found.iter().map(|example| example.raw_distance).collect::<Vec<_>>())),
-                ("path/examples", found.len() as f64),
-            ],
-        );
+        let numbers = [
+            ("bass/estimate", median(&|example| example.estimate)),
+            ("raw/estimate", median(&|example| example.raw_estimate)),
+            ("bass/crossing", quantile(&sorted(crossings.clone()), 0.5)),
+            ("bass/crossing-in-third-rate", percent(&crossings, |i| i >= 2.0 * third && i < 3.0 * third)),
+            ("bass/distance", mean(&found.iter().map(|example| example.distance).collect::<Vec<_>>())),
+            ("raw/distance", mean(&found.iter().map(|example| example.raw_distance).collect::<Vec<_>>())),
+            ("path/examples", found.len() as f64),
+        ];
+        findings.add("", numbers);
         findings.nulls.insert("bass/estimate".to_owned(), self.average);
         let top = self.shape.schedule(gbps(self.average), job.experiment.path.packet).top_rate();
-        findings.measures.insert("raw/of-top-rate".to_owned(), median(&|e| e.raw) / (top.mbps() / 1e3));
+        findings
+            .measures
+            .insert("raw/of-top-rate".to_owned(), median(&|e| e.raw_estimate) / (top.mbps() / 1e3));
+        let (available, within) = (self.available, 100.0 * self.within);
         findings.remarks.push(format!(
-        "Medians over the {} streams during which {} Gb/s were available within {} %. The figure shows the first of them; neither \
-         choice looks at the estimate.",
-        found.len(),
-        self.available,
-        100.0 * self.within
-    ));
+            "Medians over the {} streams during which {available} Gb/s were available within {within} %. \
+             The figure shows the first of them; neither choice looks at the estimate.",
+            found.len()
+        ));
         if let Some(example) = found.first() {
             (findings.table, findings.figure) = show(example);
         }
@@ -134,15 +130,13 @@ fn example(observed: &Observed) -> Option<Example> {
     let in_gbps = |rate: Rate| rate.mbps() / 1e3;
     Some(Example {
         crossing: (run >= excursion.min_length).then(|| first + denoised.len() - run),
-        raw: in_gbps(excursion.estimate(packet, &raw).ok()?.rate),
+        raw_estimate: in_gbps(excursion.estimate(packet, &raw).ok()?.rate),
         estimate: in_gbps(estimate),
         distance: distance(&denoised.receive, smooth),
         raw_distance: distance(&raw.receive[first..first + denoised.len()], smooth),
-        sent: microseconds(&raw.send),
-        received: microseconds(&raw.receive),
-        exited: microseconds(&exits.receive),
-        denoised_sent: microseconds(&denoised.send),
-        denoised_received: microseconds(&denoised.receive),
+        exits: exits.receive,
+        raw,
+        denoised,
         first,
     })
 }
@@ -152,36 +146,35 @@ fn distance(a: &[Duration], b: &[Duration]) -> f64 {
     mean(&a.iter().zip(b).map(|(a, b)| (*a - *b).us().abs()).collect::<Vec<_>>())
 }
 
-fn microseconds(gaps: &[Duration]) -> Vec<f64> {
-    gaps.iter().map(|gap| gap.us()).collect()
-}
-
 fn show(example: &Example) -> (Table, Figure) {
     let mut table =
         Table::new("index,send us,behind the bottleneck us,receive us,denoised send us,denoised receive us");
-    let text = |value: Option<&f64>| value.map_or(String::new(), |value| format!("{value:.3}"));
-    for i in 0..example.sent.len() {
-        let kept = |values: &[f64]| text(i.checked_sub(example.first).and_then(|i| values.get(i)));
-        table.rows.push(vec![
-            (i + 1).to_string(),
-            text(example.sent.get(i)),
-            text(example.exited.get(i)),
-            text(example.received.get(i)),
-            kept(&example.denoised_sent),
-            kept(&example.denoised_received),
-        ]);
+    let Example { raw, exits, denoised, first, .. } = example;
+    let text = |gap: Option<&Duration>| gap.map_or(String::new(), |gap| format!("{:.3}", gap.us()));
+    for i in 0..raw.len() {
+        let kept = |gaps: &[Duration]| text(i.checked_sub(*first).and_then(|i| gaps.get(i)));
+        let mut row = vec![(i + 1).to_string()];
+        row.extend([&raw.send, exits, &raw.receive].map(|gaps| text(gaps.get(i))));
+        row.extend([&denoised.send, &denoised.receive].map(|gaps| kept(gaps)));
+        table.rows.push(row);
     }
-    let points = |values: &[f64], first: usize| {
-        values.iter().enumerate().map(|(i, value)| ((first + i + 1) as f64, *value)).collect()
+    let panel = |title: &str, name: &str, gaps: &[Duration], send: &[Duration], first: usize| {
+        let points = |gaps: &[Duration]| {
+            gaps.iter().enumerate().map(|(i, gap)| ((first + i + 1) as f64, gap.us())).collect()
+        };
+        let panel = Panel::new(title, "packet", "gap, us").with(Curve::line(name, points(gaps)));
+        panel.with(Curve::line("send gaps", points(send)))
     };
-    let raw = Panel::new("as received", "packet", "gap, us")
-        .with(Curve::line("receive gaps", points(&example.received, 0)))
-        .with(Curve::line("send gaps", points(&example.sent, 0)));
-    let behind = Panel::new("right behind the bottleneck", "packet", "gap, us")
-        .with(Curve::line("gaps behind the bottleneck", points(&example.exited, 0)))
-        .with(Curve::line("send gaps", points(&example.sent, 0)));
-    let denoised = Panel::new("after multi-pass BASS and a mean of 16", "packet", "gap, us")
-        .with(Curve::line("receive gaps", points(&example.denoised_received, example.first)))
-        .with(Curve::line("send gaps", points(&example.denoised_sent, example.first)));
-    (table, Figure::curves([raw, behind, denoised]))
+    let panels = [
+        panel("as received", "receive gaps", &raw.receive, &raw.send, 0),
+        panel("right behind the bottleneck", "gaps behind the bottleneck", exits, &raw.send, 0),
+        panel(
+            "after multi-pass BASS and a mean of 16",
+            "receive gaps",
+            &denoised.receive,
+            &denoised.send,
+            *first,
+        ),
+    ];
+    (table, Figure::curves(panels))
 }

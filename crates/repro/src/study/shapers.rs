@@ -184,16 +184,14 @@ fn evaluate(study: &Shapers, done: &[(Cell, Statistics)]) -> Findings {
             format!("{:.2}", stats.shaper_wait),
             format!("{:.2}", stats.bottleneck_wait),
         ]);
-        findings.add(
-            &format!("{}", cell.name()),
-            [
-                ("part", part),
-                ("above", stats.above),
-                ("above-packet", stats.above_packet),
-                ("peak", stats.peak),
-                ("bottleneck-wait", stats.bottleneck_wait),
-            ],
-        );
+        let numbers = [
+            ("part", part),
+            ("above", stats.above),
+            ("above-packet", stats.above_packet),
+            ("peak", stats.peak),
+            ("bottleneck-wait", stats.bottleneck_wait),
+        ];
+        findings.add(&cell.name(), numbers);
     }
     let of_bucket = |burst: Bytes| {
         done.iter()

@@ -13,10 +13,10 @@ use super::Study;
 use crate::context::Error;
 use crate::experiment::Count;
 use crate::job::Job;
-use crate::outcome::{Findings, Measures, Table};
+use crate::outcome::{Findings, Measures, Table, median, values};
 use crate::shared_link::Marking;
-use crate::shared_link::{self as link, SETTINGS, Setting, Statistics};
-use crate::statistics::{largest, quantile, smallest, sorted};
+use crate::shared_link::{self as link, QUANTILES, SETTINGS, Setting};
+use crate::statistics::{largest, smallest};
 
 /// The queue of a link shared by long flows with a short RTT.
 #[derive(Debug, Deserialize)]
@@ -48,16 +48,12 @@ struct Part<'a> {
 struct Cell<'a> {
     variant: &'a str,
     setting: &'static Setting,
-    runs: Vec<Statistics>,
+    runs: Vec<Measures>,
 }
 
 impl Cell<'_> {
-    fn values(&self, what: impl Fn(&Statistics) -> f64) -> Vec<f64> {
-        sorted(self.runs.iter().map(what).collect())
-    }
-
-    fn median(&self, what: impl Fn(&Statistics) -> f64) -> f64 {
-        quantile(&self.values(what), 0.5)
+    fn median(&self, what: &str) -> f64 {
+        median(&self.runs, what)
     }
 }
 
@@ -69,23 +65,20 @@ const MAX_DISTRIBUTIONS: usize = 2;
 /// Axes of utilisation start at this value or below.
 const MIN_UTILISATION: f64 = 0.9;
 
-/// A statistic of a run.
-type Number = fn(&Statistics) -> f64;
-
-/// The statistics of a run, by name; the table shows the first nine in this order.
-const MEASURES: [(&str, Number); 12] = [
-    ("mean", |stats| stats.mean),
-    ("deviation", |stats| stats.deviation),
-    ("p95", |stats| stats.p95),
-    ("p99", |stats| stats.p99),
-    ("max", |stats| stats.max),
-    ("utilisation", |stats| stats.utilisation),
-    ("least-utilisation", |stats| stats.min_utilisation),
-    ("marked", |stats| stats.marked),
-    ("spread", |stats| stats.spread),
-    ("unsteadiness", |stats| stats.unsteadiness),
-    ("at-two", |stats| stats.at_two),
-    ("correlation", |stats| stats.correlation),
+/// The numbers of a run; the table shows the first nine in this order.
+const NUMBERS: [&str; 12] = [
+    "mean",
+    "deviation",
+    "p95",
+    "p99",
+    "max",
+    "utilisation",
+    "least-utilisation",
+    "marked",
+    "spread",
+    "unsteadiness",
+    "at-two",
+    "correlation",
 ];
 
 impl Study for SharedLink {
@@ -123,7 +116,7 @@ impl SharedLink {
         index: usize,
         second: Duration,
         job: &Job<'_>,
-    ) -> Result<Statistics, Error> {
+    ) -> Result<Measures, Error> {
         let (Part { variant, controller, setting }, seed) = (part, job.seed(index));
         if !job.as_scenarios {
             return Ok(link::run(setting, self.marking, *controller, seed, second));
@@ -138,10 +131,10 @@ fn evaluate(cells: &[Cell<'_>]) -> Findings {
     let mut findings = Findings { table: table(cells), figure: figure(cells), ..Findings::default() };
     for cell in cells {
         let name = format!("{}/{}", cell.variant, cell.setting.name);
-        findings.add(&name, MEASURES.map(|(what, number)| (what, cell.median(number))));
+        findings.add(&name, NUMBERS.map(|what| (what, cell.median(what))));
     }
-    let losses: u64 = cells.iter().flat_map(|cell| &cell.runs).map(|stats| stats.losses).sum();
-    findings.add("", [("losses", losses as f64)]);
+    let losses = cells.iter().flat_map(|cell| &cell.runs).map(|run| run["losses"]).sum::<f64>();
+    findings.add("", [("losses", losses)]);
     derive(&mut findings.measures, cells);
     findings
 }
@@ -162,10 +155,10 @@ fn parts(study: &SharedLink, runs: usize) -> Vec<Part<'_>> {
 fn derive(measures: &mut Measures, cells: &[Cell<'_>]) {
     let mean = |variant: &str, setting: &str| {
         let cell = cells.iter().find(|cell| cell.variant == variant && cell.setting.name == setting);
-        cell.map(|cell| cell.median(|stats| stats.mean))
+        cell.map(|cell| cell.median("mean"))
     };
     for cell in cells.iter().filter(|cell| cell.variant != "aimd") {
-        let here = cell.median(|stats| stats.mean);
+        let here = cell.median("mean");
         if let Some(baseline) = mean("aimd", cell.setting.name) {
             let name = format!("{}/{}", cell.variant, cell.setting.name);
             measures.insert(format!("{name}/ratio"), baseline / here);
@@ -187,14 +180,14 @@ fn derive(measures: &mut Measures, cells: &[Cell<'_>]) {
 
 /// Inserts the extremes over the settings of one packet size.
 fn extremes(measures: &mut Measures, name: &str, cells: &[&Cell<'_>]) {
-    let all = |what: Number| cells.iter().map(move |cell| cell.median(what));
+    let all = |what: &'static str| cells.iter().map(move |cell| cell.median(what));
     let mut insert = |what: &str, value| measures.insert(format!("{name}/{what}"), value);
-    insert("mean-least", smallest(all(|stats| stats.mean)));
-    insert("mean-most", largest(all(|stats| stats.mean)));
-    insert("utilisation-least", smallest(all(|stats| stats.utilisation)));
-    insert("marked-least", smallest(all(|stats| stats.marked)));
-    insert("marked-most", largest(all(|stats| stats.marked)));
-    insert("spread-most", largest(all(|stats| stats.spread)));
+    insert("mean-least", smallest(all("mean")));
+    insert("mean-most", largest(all("mean")));
+    insert("utilisation-least", smallest(all("utilisation")));
+    insert("marked-least", smallest(all("marked")));
+    insert("marked-most", largest(all("marked")));
+    insert("spread-most", largest(all("spread")));
 }
 
 /// Whether the setting has 16 flows.
@@ -212,12 +205,12 @@ fn table(cells: &[Cell<'_>]) -> Table {
         "variant,setting,mean us,lowest mean,highest mean,deviation us,p95 us,p99 us,max us,utilisation,least of 10 ms,marked,spread of throughputs",
     );
     for cell in cells {
-        let means = cell.values(|stats| stats.mean);
+        let means = values(&cell.runs, "mean");
         let mut row = vec![cell.variant.to_owned(), cell.setting.name.to_owned()];
-        row.push(format!("{:.0}", cell.median(|stats| stats.mean)));
+        row.push(format!("{:.0}", cell.median("mean")));
         row.extend(means.first().iter().chain(&means.last()).map(|mean| format!("{mean:.0}")));
-        row.extend(MEASURES[1..5].iter().map(|(_, what)| format!("{:.0}", cell.median(what))));
-        row.extend(MEASURES[5..9].iter().map(|(_, what)| format!("{:.3}", cell.median(what))));
+        row.extend(NUMBERS[1..5].iter().map(|what| format!("{:.0}", cell.median(what))));
+        row.extend(NUMBERS[5..9].iter().map(|what| format!("{:.3}", cell.median(what))));
         table.rows.push(row);
     }
     table
@@ -256,10 +249,10 @@ fn distributions(cells: &[Cell<'_>]) -> Figure {
     let mut marks = Vec::new();
     for setting in settings(cells) {
         for cell in cells.iter().filter(|cell| cell.setting.name == setting.name) {
-            let utilisation = cell.median(|stats| stats.utilisation);
+            let utilisation = cell.median("utilisation");
             marks.push(BoxMark {
                 name: format!("{} {}, utilisation {utilisation:.3}", setting.name, cell.variant),
-                quantiles: [0, 1, 2, 3, 4].map(|index| cell.median(|stats| stats.quantiles[index])),
+                quantiles: QUANTILES.map(|(name, _)| cell.median(name)),
                 null: false,
             });
         }
@@ -269,7 +262,7 @@ fn distributions(cells: &[Cell<'_>]) -> Figure {
 
 /// Returns mean queueing delay in us, and utilisation.
 fn point(cell: &Cell<'_>) -> (f64, f64) {
-    (cell.median(|stats| stats.mean), cell.median(|stats| stats.utilisation))
+    (cell.median("mean"), cell.median("utilisation"))
 }
 
 fn over_round_trip(title: &str, cells: &[&Cell<'_>], variants: &BTreeSet<&str>) -> [Panel; 2] {
@@ -277,12 +270,12 @@ fn over_round_trip(title: &str, cells: &[&Cell<'_>], variants: &BTreeSet<&str>) 
     let mut delay = Panel::new(title, x, "mean queueing delay, us").logarithmic();
     let mut utilisation = Panel::new("", x, "utilisation").with_y_range(MIN_UTILISATION, 1.0);
     for name in variants {
-        let points = |what: Number| {
+        let points = |what: &str| {
             let of = cells.iter().filter(|cell| cell.variant == *name);
             of.map(|cell| (cell.setting.base as f64, cell.median(what))).collect()
         };
-        delay = delay.with(Curve::line(name, points(|stats| stats.mean)));
-        utilisation = utilisation.with(Curve::line(name, points(|stats| stats.utilisation)));
+        delay = delay.with(Curve::line(name, points("mean")));
+        utilisation = utilisation.with(Curve::line(name, points("utilisation")));
     }
     [delay, utilisation]
 }

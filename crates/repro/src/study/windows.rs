@@ -69,16 +69,14 @@ impl Study for Windows {
             second.extend(means.edges.get(1).map(|edge| *edge as f64));
         }
         let ratio = mean(&at_edges) / mean(&between);
-        findings.add(
-            "",
-            [
-                ("edges/error", mean(&at_edges)),
-                ("between/error", mean(&between)),
-                ("edges/error-ratio", ratio),
-                ("edges/first", quantile(&sorted(first), 0.5)),
-                ("edges/second", quantile(&sorted(second), 0.5)),
-            ],
-        );
+        let numbers = [
+            ("edges/error", mean(&at_edges)),
+            ("between/error", mean(&between)),
+            ("edges/error-ratio", ratio),
+            ("edges/first", quantile(&sorted(first), 0.5)),
+            ("edges/second", quantile(&sorted(second), 0.5)),
+        ];
+        findings.add("", numbers);
         if let Some(example) = all.first() {
             (findings.table, findings.figure) = show(example);
         }

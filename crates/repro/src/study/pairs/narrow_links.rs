@@ -7,28 +7,18 @@ use headway_traffic::random::generator;
 use rand::RngExt as _;
 use serde::Deserialize;
 
-use super::Study;
-use super::chain::{PACKET, Sizes, chain, narrow, trains};
+use super::{PACKET, Sizes, chain, narrow, trains};
 use crate::context::Error;
-use crate::experiment::Count;
 use crate::job::Job;
 use crate::outcome::Findings;
 use crate::statistics::mean;
 
-/// Searches for the narrow link with hidden packets.
+/// Rules by which searches recognise a step; the first link with the smallest capacity is the narrow one.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct NarrowLinks {
-    /// Capacities of the links in Mb/s; the first link with the smallest is the narrow one.
-    paths: Vec<Vec<u64>>,
-    /// Rules by which a step is recognised: `step`, `ratio` or `deviation`.
+pub(super) struct NarrowLinks {
+    /// The rules: `step`, `ratio` or `deviation`.
     rules: Vec<StepRule>,
-    /// Kinds of cross traffic.
-    sizes: Vec<Sizes>,
-    /// Loads of every link in per cent.
-    loads: Vec<u32>,
-    /// Searches per path.
-    runs: Count,
 }
 
 /// Rules of [`headway_estimate::hire::Rule`] with the published threshold.
@@ -78,22 +68,24 @@ struct Found {
     trains: usize,
 }
 
-impl Study for NarrowLinks {
-    fn run(&self, job: &Job<'_>) -> Result<Findings, Error> {
-        let mut cells = Vec::new();
-        for rule in &self.rules {
-            for sizes in &self.sizes {
-                cells.extend(self.loads.iter().map(|load| Cell { rule: *rule, sizes: *sizes, load: *load }));
-            }
-        }
-        let paths = self.paths.len();
-        let found = job.each_run(&cells, job.of(self.runs) * paths, |cell, run| {
+impl NarrowLinks {
+    pub(super) fn run(&self, study: &super::Pairs, job: &Job<'_>) -> Result<Findings, Error> {
+        let of_rule = |rule: &StepRule| {
+            let rule = *rule;
+            study.traffics().map(move |(sizes, load)| Cell { rule, sizes, load })
+        };
+        let cells: Vec<Cell> = self.rules.iter().flat_map(of_rule).collect();
+        let paths = study.paths.len();
+        let found = job.each_run(&cells, job.of(study.runs) * paths, |cell, run| {
             let path = run % paths;
-            let chain = chain(&self.paths[path], cell.load, cell.sizes, 0);
-            let (answer, trains) = search(cell.rule, &self.paths[path], &chain, job.seed(run));
+            let chain = chain(&study.paths[path], cell.load, cell.sizes, 0);
+            let (answer, trains) = search(cell.rule, &study.paths[path], &chain, job.seed(run));
             Ok(Found { path, answer, trains })
         })?;
-        Ok(findings(self, &cells, &found))
+        let hops: Vec<u32> = study.paths.iter().map(|links| narrow_hop(links)).collect();
+        let mut findings = findings(&hops, &cells, &found);
+        findings.figure = figure(&self.rules, &study.loads, &cells, &found, &hops);
+        Ok(findings)
     }
 }
 
@@ -128,16 +120,15 @@ fn search(
     }
 }
 
-fn findings(study: &NarrowLinks, cells: &[Cell], found: &[Vec<Found>]) -> Findings {
+fn findings(hops: &[u32], cells: &[Cell], found: &[Vec<Found>]) -> Findings {
     let columns = "rule,sizes,load %,narrow hop,right,wrong,refused,trains";
     let mut findings = Findings::with_table(columns);
-    let hops: Vec<u32> = study.paths.iter().map(|links| narrow_hop(links)).collect();
     for (cell, found) in cells.iter().zip(found) {
         let key = cell.name();
         let mut least = f64::INFINITY;
         for (path, hop) in hops.iter().enumerate() {
             let here: Vec<&Found> = found.iter().filter(|found| found.path == path).collect();
-            let [right, wrong, refused] = shares(&here, &hops);
+            let [right, wrong, refused] = shares(&here, hops);
             let sent = mean(&here.iter().map(|found| found.trains as f64).collect::<Vec<_>>());
             let name = format!("{key}/path-{}", path + 1);
             findings.add(&name, [("right", right), ("wrong", wrong), ("refused", refused), ("trains", sent)]);
@@ -152,38 +143,35 @@ fn findings(study: &NarrowLinks, cells: &[Cell], found: &[Vec<Found>]) -> Findin
             least = least.min(right);
         }
         let all: Vec<&Found> = found.iter().collect();
-        let [right, wrong, refused] = shares(&all, &hops);
+        let [right, wrong, refused] = shares(&all, hops);
         let sure: Vec<f64> = all
             .iter()
             .filter_map(|found| found.answer.ok())
             .map(|answer| 100.0 * answer.confidence)
             .collect();
-        findings.add(
-            &key,
-            [
-                ("right", right),
-                ("right-least", least),
-                ("wrong", wrong),
-                ("refused", refused),
-                ("confidence", mean(&sure)),
-                ("right-of-answers", 100.0 * right / (right + wrong)),
-            ],
-        );
+        let numbers = [
+            ("right", right),
+            ("right-least", least),
+            ("wrong", wrong),
+            ("refused", refused),
+            ("confidence", mean(&sure)),
+            ("right-of-answers", 100.0 * right / (right + wrong)),
+        ];
+        findings.add(&key, numbers);
     }
     findings.remarks.push("Right, wrong and refused are shares of the searches in per cent. `step` compares neighbouring groups, asks for up to 60 trains a group and refuses answers that fewer than 95 % of resampled trains give; `ratio` and `deviation` always answer from 20 trains a group.".to_owned());
-    findings.figure = figure(study, cells, found, &hops);
     findings
 }
 
 /// Draws a panel for every load with a curve for every rule, over all packet sizes and paths with the same narrow hop.
-fn figure(study: &NarrowLinks, cells: &[Cell], found: &[Vec<Found>], hops: &[u32]) -> Figure {
+fn figure(rules: &[StepRule], loads: &[u32], cells: &[Cell], found: &[Vec<Found>], hops: &[u32]) -> Figure {
     let mut positions = hops.to_vec();
     positions.sort_unstable();
     positions.dedup();
     let panel = |load: &u32| {
         let title = format!("{load} % load on every link");
         let panel = Panel::new(&title, "hop of the narrow link", "right, %").with_y_range(0.0, 100.0);
-        study.rules.iter().fold(panel, |panel, rule| {
+        rules.iter().fold(panel, |panel, rule| {
             let point = |hop: &u32| {
                 let runs = cells.iter().zip(found);
                 let of_rule = runs.filter(|(cell, _)| cell.rule == *rule && cell.load == *load);
@@ -194,7 +182,7 @@ fn figure(study: &NarrowLinks, cells: &[Cell], found: &[Vec<Found>], hops: &[u32
             panel.with(Curve::line(rule.name(), positions.iter().map(point).collect()))
         })
     };
-    Figure::curves(study.loads.iter().map(panel))
+    Figure::curves(loads.iter().map(panel))
 }
 
 /// Returns the position of the narrow link, from 1.

@@ -3,38 +3,28 @@
 use headway_estimate::ppdd::{Pairs, Settings, first_mode_above};
 use headway_figures::{Curve, Figure, Panel};
 use headway_sim::sweep::ChainLink;
-use headway_units::Rate;
+use headway_units::{Duration, Rate};
 use serde::Deserialize;
 
-use super::Study;
-use super::chain::{PACKET, Sizes, chain, narrow, pairs, trains};
+use super::{PACKET, Sizes, chain, error, narrow, pairs, spread, trains};
 use crate::context::Error;
-use crate::experiment::Count;
 use crate::job::Job;
 use crate::outcome::Findings;
-use crate::statistics::{mean, percent, quantile, sorted};
+use crate::statistics::{mean, percent};
 
 fn never() -> Vec<u32> {
     vec![0]
 }
 
-/// Errors of capacities from packet pairs.
+/// Numbers of pairs whose estimates are compared.
 #[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub(crate) struct Capacities {
-    /// Capacities of the links in Mb/s.
-    links: Vec<u64>,
-    /// Kinds of cross traffic.
-    sizes: Vec<Sizes>,
-    /// Loads of every link in per cent.
-    loads: Vec<u32>,
+#[serde(deny_unknown_fields)]
+pub(super) struct Capacities {
     /// Numbers of pairs.
     pairs: Vec<usize>,
     /// Shares of time in which no link has cross traffic, in per cent; at the start of every 200 ms.
     #[serde(default = "never")]
     silent: Vec<u32>,
-    /// Runs with different seeds.
-    runs: Count,
 }
 
 /// The estimators in the order of the columns. The first weighs pairs by delay, the next two are the filter of the thesis
@@ -53,13 +43,7 @@ struct Cell {
     pairs: usize,
 }
 
-impl Cell {
-    /// Returns the name of the traffic in tables and keys.
-    fn traffic(&self) -> String {
-        traffic(self.sizes, self.silent)
-    }
-}
-
+/// Returns the name of a kind of traffic in tables and keys.
 fn traffic(sizes: Sizes, silent: u32) -> String {
     if silent == 0 { sizes.name().to_owned() } else { format!("{}-silent-{silent}", sizes.name()) }
 }
@@ -71,20 +55,44 @@ struct Run {
     clean: f64,
 }
 
-impl Study for Capacities {
-    fn run(&self, job: &Job<'_>) -> Result<Findings, Error> {
+impl Capacities {
+    pub(super) fn run(&self, study: &super::Pairs, job: &Job<'_>) -> Result<Findings, Error> {
         let mut cells = Vec::new();
-        for (sizes, silent) in kinds(self) {
-            for load in &self.loads {
-                let cell = |pairs: &usize| Cell { sizes, silent, load: *load, pairs: *pairs };
-                cells.extend(self.pairs.iter().map(cell));
+        for (sizes, silent) in self.kinds(study) {
+            for &load in &study.loads {
+                cells.extend(self.pairs.iter().map(|&pairs| Cell { sizes, silent, load, pairs }));
             }
         }
-        let done = job.each_run(&cells, job.of(self.runs), |cell, run| {
-            let chain = chain(&self.links, cell.load, cell.sizes, cell.silent);
+        let done = job.each_run(&cells, job.of(study.runs), |cell, run| {
+            let chain = chain(study.links(), cell.load, cell.sizes, cell.silent);
             Ok(estimate(&chain, cell.pairs, job.seed(run)))
         })?;
-        Ok(findings(self, &cells, &done))
+        let mut findings = findings(narrow(study.links()).mbps(), &cells, &done);
+        let kinds = self.kinds(study);
+        findings.figure = Figure::curves(kinds.flat_map(|kind| self.panels(&study.loads, kind, &findings)));
+        Ok(findings)
+    }
+
+    /// Iterates over the kinds of traffic: packet sizes and share of silent time.
+    fn kinds(&self, study: &super::Pairs) -> impl Iterator<Item = (Sizes, u32)> {
+        study.sizes.iter().flat_map(|sizes| self.silent.iter().map(|silent| (*sizes, *silent)))
+    }
+
+    /// One panel for each number of pairs: the share of good estimates over the load.
+    fn panels(&self, loads: &[u32], (sizes, silent): (Sizes, u32), findings: &Findings) -> Vec<Panel> {
+        let traffic = traffic(sizes, silent);
+        let panel = |pairs: &usize| {
+            let title = format!("{traffic} packet sizes, {pairs} pairs");
+            let panel = Panel::new(&title, "load of every link, %", "estimates within 6 %, %");
+            ESTIMATORS.iter().fold(panel.with_y_range(0.0, 100.0), |panel, name| {
+                let point = |load: &u32| {
+                    let key = format!("{name}/{traffic}/{load}/{pairs}/within-6");
+                    (f64::from(*load), findings.measures.get(&key).copied().unwrap_or(f64::NAN))
+                };
+                panel.with(Curve::line(name, loads.iter().map(point).collect()))
+            })
+        };
+        self.pairs.iter().map(panel).collect()
     }
 }
 
@@ -120,7 +128,7 @@ fn estimate(chain: &[ChainLink], count: usize, seed: u64) -> Run {
 fn dispersion_rate(chain: &[ChainLink], seed: u64) -> Rate {
     let (count, gaps) = DISPERSION;
     let links = chain.len() as u32;
-    let spaced = vec![headway_units::Duration::from_us(12); gaps];
+    let spaced = vec![Duration::from_us(12); gaps];
     let sent = trains(spaced, links, count).send(chain, seed);
     let mut whole = Pairs::of_trains(PACKET, gaps as u32 - 1, Settings::default());
     whole.add_stream(&sent.record);
@@ -133,17 +141,14 @@ fn dispersion_rate(chain: &[ChainLink], seed: u64) -> Rate {
     Rate::from_bps_f64(mean(&rates))
 }
 
-fn findings(study: &Capacities, cells: &[Cell], done: &[Vec<Run>]) -> Findings {
-    let truth = narrow(&study.links).mbps();
+fn findings(truth: f64, cells: &[Cell], done: &[Vec<Run>]) -> Findings {
     let columns =
         "traffic,load %,pairs,estimator,within 1 %,within 6 %,p10 Mb/s,median Mb/s,p90 Mb/s,clean %";
     let mut findings = Findings::with_table(columns);
     for (cell, runs) in cells.iter().zip(done) {
-        let key = format!("{}/{}/{}", cell.traffic(), cell.load, cell.pairs);
-        let error = |run: &Run, estimator: usize| {
-            let error = (run.estimates[estimator] / truth - 1.0).abs();
-            if error.is_nan() { f64::INFINITY } else { error }
-        };
+        let traffic = traffic(cell.sizes, cell.silent);
+        let key = format!("{traffic}/{}/{}", cell.load, cell.pairs);
+        let error = |run: &Run, estimator: usize| error(run.estimates[estimator], truth);
         let clean = mean(&runs.iter().map(|run| run.clean).collect::<Vec<_>>());
         findings.measures.insert(format!("clean/{key}"), clean);
         let sure = mean(&runs.iter().map(|run| run.confidence).collect::<Vec<_>>());
@@ -152,52 +157,22 @@ fn findings(study: &Capacities, cells: &[Cell], done: &[Vec<Run>]) -> Findings {
             let errors: Vec<f64> = runs.iter().map(|run| error(run, index)).collect();
             let within = |most: f64| percent(&errors, |error| error <= most);
             let better = runs.iter().filter(|run| error(run, index) < error(run, MODE)).count();
-            let estimates: Vec<f64> =
-                runs.iter().map(|run| run.estimates[index]).filter(|e| !e.is_nan()).collect();
-            let estimates = sorted(estimates);
-            let [low, median, high] = [0.1, 0.5, 0.9].map(|part| quantile(&estimates, part));
-            findings.add(
-                &format!("{name}/{key}"),
-                [
-                    ("within-1", within(0.01)),
-                    ("within-6", within(0.06)),
-                    ("better-than-mode", 100.0 * better as f64 / runs.len() as f64),
-                    ("median", median),
-                ],
-            );
+            let [low, median, high] = spread(runs.iter().map(|run| run.estimates[index]));
+            let numbers = [
+                ("within-1", within(0.01)),
+                ("within-6", within(0.06)),
+                ("better-than-mode", 100.0 * better as f64 / runs.len() as f64),
+                ("median", median),
+            ];
+            findings.add(&format!("{name}/{key}"), numbers);
             let numbers = [within(0.01), within(0.06)].map(|value| format!("{value:.0}"));
             let rates = [low, median, high].map(|value| format!("{value:.2}"));
             let mut row =
-                vec![cell.traffic(), cell.load.to_string(), cell.pairs.to_string(), (*name).to_owned()];
+                vec![traffic.clone(), cell.load.to_string(), cell.pairs.to_string(), (*name).to_owned()];
             row.extend(numbers.into_iter().chain(rates).chain([format!("{clean:.2}")]));
             findings.table.rows.push(row);
         }
     }
     findings.remarks.push("`ppdd` weighs pairs by their delays; `quantiles` is the filter of the thesis with delays at or below the quantiles, `literal` strictly below, as printed; `mddif` is the mode next to the capacity that the lowest delays of first and second packets imply. `clean` counts pairs that met no other packet on any link, which only the simulator knows.".to_owned());
-    findings.figure =
-        Figure::curves(kinds(study).into_iter().flat_map(|kind| panels(study, kind, &findings)));
     findings
-}
-
-/// Returns the kinds of traffic: packet sizes and share of silent time.
-fn kinds(study: &Capacities) -> Vec<(Sizes, u32)> {
-    study.sizes.iter().flat_map(|sizes| study.silent.iter().map(move |silent| (*sizes, *silent))).collect()
-}
-
-/// One panel for each number of pairs: the share of good estimates over the load.
-fn panels(study: &Capacities, (sizes, silent): (Sizes, u32), findings: &Findings) -> Vec<Panel> {
-    let traffic = traffic(sizes, silent);
-    let panel = |pairs: &usize| {
-        let title = format!("{traffic} packet sizes, {pairs} pairs");
-        let panel =
-            Panel::new(&title, "load of every link, %", "estimates within 6 %, %").with_y_range(0.0, 100.0);
-        ESTIMATORS.iter().fold(panel, |panel, name| {
-            let point = |load: &u32| {
-                let key = format!("{name}/{traffic}/{load}/{pairs}/within-6");
-                (f64::from(*load), findings.measures.get(&key).copied().unwrap_or(f64::NAN))
-            };
-            panel.with(Curve::line(name, study.loads.iter().map(point).collect()))
-        })
-    };
-    study.pairs.iter().map(panel).collect()
 }

@@ -7,66 +7,51 @@ use headway_figures::{Curve, Figure, Panel};
 use headway_units::Rate;
 use serde::Deserialize;
 
-use super::Study;
-use super::chain::{PACKET, Sizes, chain, narrow, trains};
+use super::{PACKET, Sizes, chain, error, narrow, spread, trains};
 use crate::context::Error;
-use crate::experiment::Count;
 use crate::job::Job;
 use crate::outcome::Findings;
-use crate::statistics::{largest, mean, quantile, sorted};
+use crate::statistics::{largest, mean};
 
-/// Capacities of the links before the narrow one.
+/// Trains with hidden packets that cross the first links of a path.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Prefixes {
-    /// Capacities of the links in Mb/s.
-    links: Vec<u64>,
-    /// Kinds of cross traffic.
-    sizes: Vec<Sizes>,
-    /// Load of every link in per cent.
-    load: u32,
+pub(super) struct Prefixes {
     /// Numbers of links that hidden packets cross.
     prefixes: Vec<u32>,
     /// Hidden packets per train.
     hidden: u32,
     /// Trains per prefix.
     trains: usize,
-    /// Runs with different seeds.
-    runs: Count,
 }
 
 /// The estimators in the order of the columns.
 const ESTIMATORS: [&str; 4] = ["ppdd", "quantiles", "mode", "mean"];
 
-impl Study for Prefixes {
-    fn run(&self, job: &Job<'_>) -> Result<Findings, Error> {
-        let mut cells: Vec<(Sizes, u32)> = Vec::new();
-        for sizes in &self.sizes {
-            cells.extend(self.prefixes.iter().map(|prefix| (*sizes, *prefix)));
-        }
-        let narrow = narrow(&self.links);
-        let done = job.each_run(&cells, job.of(self.runs), |&(sizes, prefix), run| {
-            let chain = chain(&self.links, self.load, sizes, 0);
+impl Prefixes {
+    pub(super) fn run(&self, study: &super::Pairs, job: &Job<'_>) -> Result<Findings, Error> {
+        let traffics = study.traffics();
+        let cells: Vec<(Sizes, u32, u32)> = traffics
+            .flat_map(|(sizes, load)| self.prefixes.iter().map(move |prefix| (sizes, load, *prefix)))
+            .collect();
+        let narrow = narrow(study.links());
+        let done = job.each_run(&cells, job.of(study.runs), |&(sizes, load, prefix), run| {
             let gaps = train(PACKET, narrow, self.hidden).gaps;
+            let chain = chain(study.links(), load, sizes, 0);
             let sent = trains(gaps, prefix, self.trains).send(&chain, job.seed(run));
             Ok(estimates(&sent.record, self.hidden, narrow))
         })?;
         let mut findings =
             Findings::with_table("sizes,hops,estimator,p10 Mb/s,median Mb/s,p90 Mb/s,largest error %");
         let mut curves: Vec<Vec<(f64, f64)>> = vec![Vec::new(); ESTIMATORS.len()];
-        for (&(sizes, prefix), runs) in cells.iter().zip(&done) {
-            let truth = self.links[..prefix as usize].iter().min().copied().unwrap_or_default() as f64;
+        for (&(sizes, _, prefix), runs) in cells.iter().zip(&done) {
+            let truth = study.links()[..prefix as usize].iter().min().copied().unwrap_or_default() as f64;
             for (index, name) in ESTIMATORS.iter().enumerate() {
-                let estimates: Vec<f64> = runs.iter().map(|run| run[index]).collect();
-                let error = largest(estimates.iter().map(|estimate| {
-                    let error = (estimate / truth - 1.0).abs();
-                    if error.is_nan() { f64::INFINITY } else { 100.0 * error }
-                }));
-                let estimates = sorted(estimates.into_iter().filter(|estimate| !estimate.is_nan()).collect());
-                let [low, median, high] = [0.1, 0.5, 0.9].map(|part| quantile(&estimates, part));
+                let estimates = || runs.iter().map(|run| run[index]);
+                let error = 100.0 * largest(estimates().map(|estimate| error(estimate, truth)));
+                let [low, median, high] = spread(estimates());
                 let key = format!("{name}/{}/{prefix}", sizes.name());
-                findings.measures.insert(format!("{key}/median"), median);
-                findings.measures.insert(format!("{key}/error-most"), error);
+                findings.add(&key, [("median", median), ("error-most", error)]);
                 let mut row = vec![sizes.name().to_owned(), prefix.to_string(), (*name).to_owned()];
                 row.extend([low, median, high, error].map(|value| format!("{value:.2}")));
                 findings.table.rows.push(row);

@@ -4,22 +4,17 @@ use headway_estimate::ppdd::{Pairs, Settings, Triplet};
 use headway_figures::{Curve, Figure, Panel};
 use serde::Deserialize;
 
-use super::Study;
-use super::chain::{PACKET, Sizes, chain, narrow, pairs};
+use super::{PACKET, chain, narrow, pairs};
 use crate::context::Error;
 use crate::experiment::Count;
 use crate::job::Job;
 use crate::outcome::{Findings, Table};
 use crate::statistics::{largest, smallest};
 
-/// One-way delays of packet pairs.
+/// Pairs whose delays are drawn.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct PairDelays {
-    /// Capacities of the links in Mb/s.
-    links: Vec<u64>,
-    /// Load of every link in per cent.
-    load: u32,
+pub(super) struct Delays {
     /// Number of pairs.
     pairs: Count,
 }
@@ -29,10 +24,10 @@ const ON_LINE: f64 = 0.5;
 /// Width of the classes of rates in the table, in Mb/s.
 const CLASS: f64 = 50.0;
 
-impl Study for PairDelays {
-    fn run(&self, job: &Job<'_>) -> Result<Findings, Error> {
+impl Delays {
+    pub(super) fn run(&self, study: &super::Pairs, job: &Job<'_>) -> Result<Findings, Error> {
         job.check()?;
-        let chain = chain(&self.links, self.load, Sizes::Fixed, 0);
+        let chain = chain(study.links(), study.loads[0], study.sizes[0], 0);
         let sent = pairs(job.of(self.pairs)).send(&chain, job.seed(0));
         let mut pairs = Pairs::new(PACKET, Settings::default());
         pairs.add_stream(&sent.record);
@@ -47,20 +42,18 @@ impl Study for PairDelays {
             points.iter().filter(|point| point.1 <= floor + ON_LINE).map(|point| point.0).collect()
         };
         let mut findings = Findings { table: table(&first, &second, floors[0]), ..Findings::default() };
-        findings.add(
-            "",
-            [
-                ("buffering", floors[1] - floors[0]),
-                ("first-line/end", largest(on_line(&first, floors[0]))),
-                ("second-line/start", smallest(on_line(&second, floors[1]))),
-                ("identity/violations", pairs.identity_violations(2) as f64),
-                ("clean", sent.clean as f64),
-            ],
-        );
+        let numbers = [
+            ("buffering", floors[1] - floors[0]),
+            ("first-line/end", largest(on_line(&first, floors[0]))),
+            ("second-line/start", smallest(on_line(&second, floors[1]))),
+            ("identity/violations", pairs.identity_violations(2) as f64),
+            ("clean", sent.clean as f64),
+        ];
+        findings.add("", numbers);
         let above = |points: Vec<(f64, f64)>| {
             points.into_iter().map(|(rate, delay)| (rate, delay - floors[0])).collect()
         };
-        let narrow = narrow(&self.links).mbps();
+        let narrow = narrow(study.links()).mbps();
         let panel = Panel::new("", "rate of the pair, Mb/s", "delay above the lowest first packet's, us")
             .with(Curve::dots("first packets", above(first)))
             .with(Curve::dots("second packets", above(second)))
