@@ -51,3 +51,19 @@ pub fn table<H: Render>(header: impl AsRef<[H]>, rows: &[impl AsRef<[String]>]) 
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_escaped_and_figures_are_not() {
+        let body = html! { (table(["<b>"], &[["a & \"b\"".to_owned()]])) (figure("<svg></svg>")) };
+        let page = document("<i>", body).into_string();
+        for text in
+            ["<h1>&lt;i&gt;</h1>", "<th>&lt;b&gt;</th>", "<td>a &amp; &quot;b&quot;</td>", "<svg></svg>"]
+        {
+            assert!(page.contains(text), "{page}");
+        }
+    }
+}

@@ -60,7 +60,7 @@ fn section(title: &str, words: &str, figure: &str, scored: &[Scored]) -> Markup 
         table {
             tr { @for column in COLUMNS { th { (column) } } }
             @for s in scored {
-                tr.null[s.line.method == "null"] { @for text in row(s) { td { (text) } } }
+                tr class=[(s.line.method == "null").then_some("null")] { @for text in row(s) { td { (text) } } }
             }
         }
         p.note { "Rates in Mb/s." }
