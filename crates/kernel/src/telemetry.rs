@@ -4,7 +4,7 @@ use serde::Serialize;
 
 /// Telemetry of one ACK (`struct hw_record`).
 #[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Record {
     /// Monotonic time, ns.
     pub time: u64,
@@ -38,41 +38,13 @@ pub struct Record {
     pub submss: u32,
 }
 
+#[cfg(feature = "bpf")]
 impl Record {
-    /// The header line for [`Record::to_csv`].
-    pub const CSV_HEADER: &str = "time_ns,local_port,peer_port,window_bytes,ssthresh_bytes,add_bytes,scale,alpha,rtt_pace_ns,rtt_loss_ns,\
-         pacing_bytes_per_s,cwnd,acked,marked,submss";
-
-    #[cfg(feature = "bpf")]
     pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Record> {
         // SAFETY: a Record consists of integers only, so any bits are valid; the length is checked and the
         // read may be unaligned.
         (bytes.len() == size_of::<Record>())
             .then(|| unsafe { bytes.as_ptr().cast::<Record>().read_unaligned() })
-    }
-
-    /// Formats the record as a CSV line; values that do not apply are empty.
-    pub fn to_csv(&self) -> String {
-        let bytes = |q9: u64| q9 as f64 / 512.0;
-        let unless_all = |value: u64, text: String| if value == u64::MAX { String::new() } else { text };
-        format!(
-            "{},{},{},{:.3},{},{:.3},{:.6},{:.6},{},{},{},{},{},{},{}",
-            self.time,
-            self.local_port,
-            self.peer_port,
-            bytes(self.window),
-            unless_all(self.ssthresh, format!("{:.3}", bytes(self.ssthresh))),
-            bytes(self.add.into()),
-            f64::from(self.scale) / f64::from(1 << 16),
-            f64::from(self.alpha) / f64::from(1 << 20),
-            self.rtt_pace,
-            self.rtt_loss,
-            unless_all(self.pacing_rate, self.pacing_rate.to_string()),
-            self.cwnd,
-            self.acked,
-            self.marked,
-            self.submss,
-        )
     }
 }
 
@@ -183,13 +155,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_leave_out_what_does_not_apply() {
+    fn records_have_one_length() {
         let bytes = [0xff; size_of::<Record>()];
-        let record =
-            Record::from_bytes(&bytes).map(|record| Record { window: 1024, time: 7, ..record }).unwrap();
-        let line = record.to_csv();
-        assert!(line.starts_with("7,65535,65535,2.000,,"), "{line}");
-        assert_eq!(line.split(',').count(), Record::CSV_HEADER.split(',').count());
+        assert_eq!(Record::from_bytes(&bytes).unwrap().ssthresh, u64::MAX);
         assert_eq!(Record::from_bytes(&bytes[1..]), None);
     }
 }

@@ -1,8 +1,8 @@
 //! The truth about a lab, written by the emulator: what was free, carried and dropped on every link in every interval.
 
-use std::fmt::Write as _;
 use std::path::Path;
 
+use headway_record::row;
 use headway_units::{Bytes, Duration, Instant, Rate};
 use serde::{Deserialize, Serialize};
 
@@ -64,11 +64,6 @@ pub struct Interval {
     pub delays: Vec<(u32, u32)>,
 }
 
-/// The first line of a truth file.
-pub(crate) const HEADER: &str = "direction,start_ns,length_ns,capacity_bps,cross_offered_bps,cross_bits,free_bps,host_bits,\
-host_drops,host_lost,host_missed,cross_drops,cross_drops_due_to_hosts,max_queue_bytes,\
-queued,queued_ns,max_queued_ns,released,late_250us,late_1ms,max_late_ns,host_marks,host_copies,host_damaged,host_tcp_bits,delays_us";
-
 impl Interval {
     /// Returns an interval in which nothing happened.
     pub fn empty(start: Instant, length: Duration, capacity: Rate) -> Interval {
@@ -94,89 +89,81 @@ impl Interval {
         Rate::from_bps_f64(bits as f64 / self.length.secs_f64())
     }
 
-    /// Appends the line of this interval; `lane` names link and direction.
-    pub(crate) fn write_csv(&self, lane: &str, out: &mut String) {
-        // Writing to a string cannot fail.
-        let _ = write!(
-            out,
-            "{lane},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},",
-            self.start.ns(),
-            self.length.ns(),
-            self.capacity.bps(),
-            self.cross_offered().bps(),
-            self.cross_bits,
-            self.free().bps(),
-            self.host_bits,
-            self.host_drops,
-            self.host_lost,
-            self.host_missed,
-            self.cross_drops,
-            self.cross_drops_due_to_hosts,
-            self.max_queue.get(),
-            self.queued,
-            self.queued_time.ns(),
-            self.max_queued_time.ns(),
-            self.released,
-            self.late,
-            self.very_late,
-            self.max_late.ns(),
-            self.host_marks,
-            self.host_copies,
-            self.host_damaged,
-            self.host_tcp_bits,
-        );
-        for (index, (delay, packets)) in self.delays.iter().enumerate() {
-            let space = if index > 0 { " " } else { "" };
-            let _ = write!(out, "{space}{delay}:{packets}");
+    /// Returns the line of this interval; `lane` names link and direction.
+    pub(crate) fn row<'a>(&self, lane: &'a str) -> impl Serialize + use<'a> {
+        let delays = self.delays.iter().map(|(delay, packets)| format!("{delay}:{packets}"));
+        row! {
+            direction: lane,
+            start_ns: self.start,
+            length_ns: self.length.ns(),
+            capacity_bps: self.capacity.bps(),
+            cross_offered_bps: self.cross_offered().bps(),
+            cross_bits: self.cross_bits,
+            free_bps: self.free().bps(),
+            host_bits: self.host_bits,
+            host_drops: self.host_drops,
+            host_lost: self.host_lost,
+            host_missed: self.host_missed,
+            cross_drops: self.cross_drops,
+            cross_drops_due_to_hosts: self.cross_drops_due_to_hosts,
+            max_queue_bytes: self.max_queue.get(),
+            queued: self.queued,
+            queued_ns: self.queued_time.ns(),
+            max_queued_ns: self.max_queued_time.ns(),
+            released: self.released,
+            late_250us: self.late,
+            late_1ms: self.very_late,
+            max_late_ns: self.max_late.ns(),
+            host_marks: self.host_marks,
+            host_copies: self.host_copies,
+            host_damaged: self.host_damaged,
+            host_tcp_bits: self.host_tcp_bits,
+            delays_us: delays.collect::<Vec<_>>().join(" "),
         }
-        out.push('\n');
     }
 
-    /// Reads a line back as the name of the lane and the interval.
+    /// Reads the line of [`Interval::row`] back as the name of the lane and the interval.
     pub(crate) fn read_csv(line: &str) -> Option<(&str, Interval)> {
         let (lane, rest) = line.split_once(',')?;
-        let mut fields = [0u64; 24];
-        let mut values = rest.split(',');
-        for field in &mut fields {
-            *field = values.next()?.parse().ok()?;
-        }
-        let [start, length, capacity, offered, cross_bits, _free, rest @ ..] = fields;
-        let [host_bits, host_drops, host_lost, host_missed, cross_drops, due, max_queue, ..] = rest;
-        let [.., queued, queued_time, max_queued_time, released, late, very_late, max_late, _, _, _, _] =
-            rest;
-        let [.., host_marks, host_copies, host_damaged, host_tcp_bits] = rest;
-        let delays = values.next()?.split_ascii_whitespace().map(|bin| {
-            let (delay, packets) = bin.split_once(':')?;
+        let mut fields = rest.split(',');
+        let mut number = || fields.next()?.parse::<u64>().ok();
+        let bin = |text: &str| {
+            let (delay, packets) = text.split_once(':')?;
             Some((delay.parse().ok()?, packets.parse().ok()?))
-        });
-        let length = Duration::from_ns(length as i64);
-        let interval = Interval {
-            start: Instant::from_ns(start),
-            length,
-            capacity: Rate::from_bps(capacity),
-            cross_offered_bits: (offered as f64 * length.secs_f64()).round() as u64,
-            cross_bits,
-            host_bits,
-            host_tcp_bits,
-            host_drops,
-            host_marks,
-            host_lost,
-            host_copies,
-            host_damaged,
-            host_missed,
-            cross_drops,
-            cross_drops_due_to_hosts: due,
-            max_queue: Bytes::new(max_queue),
-            queued,
-            queued_time: Duration::from_ns(queued_time as i64),
-            max_queued_time: Duration::from_ns(max_queued_time as i64),
-            released,
-            late,
-            very_late,
-            max_late: Duration::from_ns(max_late as i64),
-            delays: delays.collect::<Option<_>>()?,
         };
-        values.next().is_none().then_some((lane, interval))
+        // Fields are read in the order of the line.
+        let start = Instant::from_ns(number()?);
+        let length = Duration::from_ns(number()? as i64);
+        let capacity = Rate::from_bps(number()?);
+        let cross_offered_bits = (number()? as f64 * length.secs_f64()).round() as u64;
+        let (cross_bits, _free) = (number()?, number()?);
+        let interval = Interval {
+            start,
+            length,
+            capacity,
+            cross_offered_bits,
+            cross_bits,
+            host_bits: number()?,
+            host_drops: number()?,
+            host_lost: number()?,
+            host_missed: number()?,
+            cross_drops: number()?,
+            cross_drops_due_to_hosts: number()?,
+            max_queue: Bytes::new(number()?),
+            queued: number()?,
+            queued_time: Duration::from_ns(number()? as i64),
+            max_queued_time: Duration::from_ns(number()? as i64),
+            released: number()?,
+            late: number()?,
+            very_late: number()?,
+            max_late: Duration::from_ns(number()? as i64),
+            host_marks: number()?,
+            host_copies: number()?,
+            host_damaged: number()?,
+            host_tcp_bits: number()?,
+            delays: fields.next()?.split_ascii_whitespace().map(bin).collect::<Option<_>>()?,
+        };
+        fields.next().is_none().then_some((lane, interval))
     }
 
     fn end(&self) -> Instant {
@@ -323,6 +310,8 @@ impl Truth {
 
 #[cfg(test)]
 mod tests {
+    use headway_record::csv::lines;
+
     use super::*;
 
     fn at(ms: u64) -> Instant {
@@ -367,8 +356,7 @@ mod tests {
 
     #[test]
     fn a_line_reads_back_as_written() {
-        let mut text = String::new();
-        interval(10, 600_000).write_csv("forward", &mut text);
+        let text = lines([interval(10, 600_000).row("forward")]);
         assert_eq!(Interval::read_csv(text.trim_end()), Some(("forward", interval(10, 600_000))));
         assert_eq!(Interval::read_csv("nonsense"), None);
         assert_eq!(truth().end(), Some(at(30)));

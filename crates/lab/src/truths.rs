@@ -156,10 +156,10 @@ fn begins_before(body: &str, time: Instant, lanes: usize) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use headway_record::csv::{header, lines};
     use headway_units::{Duration, Rate};
 
     use super::*;
-    use crate::truth::HEADER;
 
     fn at(ms: u64) -> Instant {
         Instant::from_ns(1_700_000_000_000_000_000 + ms * 1_000_000)
@@ -171,13 +171,8 @@ mod tests {
     }
 
     fn text(lanes: &[&str], count: u64) -> String {
-        let mut text = format!("{HEADER}\n");
-        for k in 0..count {
-            for lane in lanes {
-                interval(10 * k).write_csv(lane, &mut text);
-            }
-        }
-        text
+        let rows = (0..count).flat_map(|k| lanes.iter().map(move |lane| interval(10 * k).row(lane)));
+        header(Interval::default().row("")) + &lines(rows)
     }
 
     fn file(text: &str) -> tempfile::NamedTempFile {

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::sync::mpsc::Receiver;
 
-use headway_record::{ControlInterval, json_lines};
+use headway_record::{ControlInterval, csv, json_lines};
 
 use crate::control::{RouterStatus, Status};
 use crate::emulator::{Report, RouterReport, of_lane};
@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::log_file::LogFile;
 use crate::spec::Direction;
 use crate::state::{OLD_ROUTERS, OLD_TRUTH, ROUTERS, TRUTH};
-use crate::truth::{HEADER, Interval};
+use crate::truth::Interval;
 
 /// Writes the truth and the records of routers to files, where wanted, and the latest of both to a status.
 pub(crate) struct Writer {
@@ -27,7 +27,7 @@ impl Writer {
     pub(crate) fn create(folder: &Path, lanes: Vec<String>) -> Result<Writer, Error> {
         let file = |new, old, header: &str| LogFile::create(&folder.join(new), &folder.join(old), header);
         Ok(Writer {
-            truth: Some(file(TRUTH, OLD_TRUTH, &format!("{HEADER}\n"))?),
+            truth: Some(file(TRUTH, OLD_TRUTH, &csv::header(Interval::default().row("")))?),
             routers: Some(file(ROUTERS, OLD_ROUTERS, "")?),
             lanes,
         })
@@ -41,10 +41,9 @@ impl Writer {
 
     /// Appends the emulator's reports until the emulator ends.
     pub(crate) fn write(mut self, reports: &Receiver<Report>, status: &Mutex<Status>) {
-        let mut text = String::new();
         for report in reports {
             match report {
-                Report::Intervals(intervals) => self.intervals(intervals, &mut text, status),
+                Report::Intervals(intervals) => self.intervals(intervals, status),
                 Report::Routers(routers) => self.routers(routers, status),
                 // Sending fails only if the client has gone, which does not matter here.
                 Report::Synced(answer) => drop(answer.send(())),
@@ -53,13 +52,10 @@ impl Writer {
         }
     }
 
-    fn intervals(&mut self, intervals: Vec<(usize, Interval)>, text: &mut String, status: &Mutex<Status>) {
+    fn intervals(&mut self, intervals: Vec<(usize, Interval)>, status: &Mutex<Status>) {
         if let Some(truth) = &mut self.truth {
-            text.clear();
-            for (lane, interval) in &intervals {
-                interval.write_csv(&self.lanes[*lane], text);
-            }
-            if let Err(error) = truth.append(text) {
+            let rows = intervals.iter().map(|(lane, interval)| interval.row(&self.lanes[*lane]));
+            if let Err(error) = truth.append(&csv::lines(rows)) {
                 tracing::error!("cannot write the truth: {error}");
             }
         }

@@ -24,9 +24,10 @@ pub enum Grouping {
 }
 
 /// The direction of the data relative to the tap.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Direction {
     /// Towards the peer.
+    #[default]
     To,
     /// From the peer.
     From,
@@ -43,13 +44,14 @@ impl Direction {
 }
 
 /// The peers of a path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Peer {
     /// A host.
     Host(IpAddr),
     /// A network, by its first address: /24 of IPv4, /56 of IPv6.
     Network(IpAddr),
     /// All that did not fit the table of paths.
+    #[default]
     Others,
 }
 
@@ -73,7 +75,7 @@ impl fmt::Display for Peer {
 }
 
 /// What identifies a path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PathKey {
     /// The hosts at its other end.
     pub peer: Peer,

@@ -11,7 +11,7 @@ use crate::path::{Direction, Free, Path, PathKey, Peer, RoundTrips, Sums, Volume
 use crate::tracker::{Tracker, rate};
 
 /// A path, over the whole capture or an interval of it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct PathRow {
     /// The peers and the direction of the data.
     pub key: PathKey,

@@ -1,193 +1,214 @@
-//! Formats results as CSV.
+//! Results as CSV.
 
-use std::fmt::{Display, Write as _};
+use std::io::{self, Write};
 
-use headway_units::{Duration, Rate};
+use csv::WriterBuilder;
+use headway_units::{Bytes, Duration, Instant, Rate};
+use serde::{Serialize, Serializer};
 
 use crate::results::Results;
-use crate::series::TcpInterval;
+use crate::series::{Interval, TcpInterval};
+use crate::stream::StreamTruth;
+
 use crate::summary::{FlowResult, LinkResult};
+pub use csv::Writer;
+
+/// Makes a row of a table: the columns with their values, in one list, so that names and values cannot part.
+#[macro_export]
+macro_rules! row {
+    ($($column:ident: $value:expr),+ $(,)?) => {{
+        // Every type parameter has the name of its column.
+        #[allow(non_camel_case_types)]
+        let row = {
+            #[derive(::serde::Serialize)]
+            struct Row<$($column),+> { $($column: $column),+ }
+            Row { $($column: $value),+ }
+        };
+        row
+    }};
+}
 
 impl Results {
     /// Formats the flows, one line each.
     pub fn flows_csv(&self) -> String {
-        let mut text = "flow,group,start_ns,finished_ns,goodput_bytes,goodput_bps,sent,retransmitted,timeouts,recoveries,\
-                        marks,cwnd_segments,srtt_ns,min_rtt_ns\n"
-            .to_owned();
-        for flow in &self.flows {
-            write_flow(&mut text, flow);
-        }
-        text
+        table(&FlowResult::default(), &self.flows)
     }
 
     /// Formats the links, one line per direction.
     pub fn links_csv(&self) -> String {
-        let mut text = "link,capacity_bps,utilisation,measured_bps,cross_bps,free_bps,delay_mean_ns,delay_p50_ns,delay_p99_ns,\
-                        delay_max_ns,arrived,dropped,policed,lost,marked,loss,thinned,copies,damaged\n"
-            .to_owned();
-        for link in &self.summary.links {
-            write_link(&mut text, link);
-        }
-        text
+        table(link(&LinkResult::default()), self.summary.links.iter().map(link))
     }
 
     /// Formats goodput over time: one line per interval and flow, for flows with a time series.
     pub fn goodput_csv(&self) -> String {
-        let mut text = "begin_ns,end_ns,flow,goodput_bps\n".to_owned();
-        for (index, begin, end, length) in self.series.intervals() {
-            for (name, values) in self.series.flows.iter().zip(&self.series.goodput) {
-                let rate = Rate::of(values[index], length).unwrap_or_default();
-                // Writing to a string cannot fail, here and below.
-                let _ = writeln!(text, "{},{},{},{}", begin.ns(), end.ns(), quoted(name), rate.bps());
-            }
-        }
-        text
+        let row = |begin: Instant, end: Instant, name, bytes| {
+            let goodput = Rate::of(bytes, end - begin).unwrap_or_default().bps();
+            row! { begin_ns: begin, end_ns: end, flow: Text(name), goodput_bps: goodput }
+        };
+        let rows = self.series.intervals().flat_map(|(index, begin, end, _)| {
+            let flows = self.series.flows.iter().zip(&self.series.goodput);
+            flows.map(move |(name, values)| row(begin, end, name, values[index]))
+        });
+        table(row(Instant::ZERO, Instant::ZERO, &String::new(), Bytes::ZERO), rows)
     }
 
     /// Formats the distribution of completion times by group: how many flows, and which share of those that completed,
     /// took at most as long.
     pub fn completions_csv(&self) -> String {
-        let mut text = "group,completion_ns,flows,share\n".to_owned();
-        for (group, times) in &self.completion_times {
-            let all = times.count() as f64;
-            for (time, flows) in times.cumulative() {
-                let share = flows as f64 / all;
-                let _ = writeln!(text, "{},{},{flows},{share:.6}", quoted(group), time.ns());
-            }
-        }
-        text
+        let row = |group, time: Duration, flows: u64, all: u64| {
+            let share = Fixed::<6>(flows as f64 / all as f64);
+            row! { group: Text(group), completion_ns: time.ns(), flows: flows, share: share }
+        };
+        let rows = self.completion_times.iter().flat_map(|(group, times)| {
+            times.cumulative().map(move |(time, flows)| row(group, time, flows, times.count()))
+        });
+        table(row(&String::new(), Duration::ZERO, 0, 0), rows)
     }
 
     /// Formats the TCP state over time: one line per interval and flow, for flows with a time series.
     pub fn tcp_csv(&self) -> String {
-        let mut text = "end_ns,flow,cwnd_segments,ssthresh_segments,srtt_ns,pacing_bps,sent,retransmitted,timeouts,marks\n"
-            .to_owned();
-        for (index, end) in self.series.ends.iter().enumerate() {
-            for (name, values) in self.series.flows.iter().zip(&self.series.tcp) {
-                let _ = write!(text, "{},{},", end.ns(), quoted(name));
-                write_tcp(&mut text, &values[index]);
-            }
-        }
-        text
+        let rows = self.series.ends.iter().enumerate().flat_map(|(index, end)| {
+            let flows = self.series.flows.iter().zip(&self.series.tcp);
+            flows.map(move |(name, values)| sender(*end, name, &values[index]))
+        });
+        table(sender(Instant::ZERO, "", &TcpInterval::default()), rows)
     }
 
     /// Formats the probe streams, one line each, with the available bandwidth during the stream.
     pub fn streams_csv(&self) -> String {
-        let mut text = "measure,sent_ns,rate_bps,packets,lost,free_bps\n".to_owned();
-        for (measure, stream) in &self.streams {
-            let (packets, lost) = stream.packets;
-            let (sent, rate) = (stream.sent.ns(), stream.rate.bps());
-            let _ = writeln!(
-                text,
-                "{measure},{sent},{rate},{packets},{lost},{}",
-                or_empty(stream.free.map(Rate::bps))
-            );
-        }
-        text
+        let row = |(measure, stream): &(u64, StreamTruth)| {
+            row! {
+                measure: *measure,
+                sent_ns: stream.sent,
+                rate_bps: stream.rate.bps(),
+                packets: stream.packets.0,
+                lost: stream.packets.1,
+                free_bps: stream.free.map(Rate::bps),
+            }
+        };
+        table(row(&Default::default()), self.streams.iter().map(row))
     }
 
     /// Formats the ground truth and the queues over time: one line per interval and link.
     pub fn truth_csv(&self) -> String {
-        let mut text =
-            "begin_ns,end_ns,link,capacity_bytes,measured_bytes,cross_bytes,free_bytes,dropped_packets,queue_bytes\n"
-                .to_owned();
-        for (index, begin, end, _) in self.series.intervals() {
-            for (name, values) in self.series.names.iter().zip(&self.series.links) {
-                let interval = &values[index];
-                let _ = writeln!(
-                    text,
-                    "{},{},{},{},{},{},{},{},{}",
-                    begin.ns(),
-                    end.ns(),
-                    quoted(name),
-                    or_empty(interval.capacity.map(|bytes| bytes.get())),
-                    interval.measured.get(),
-                    interval.cross.get(),
-                    or_empty(interval.free().map(|bytes| bytes.get())),
-                    interval.dropped,
-                    interval.queue.get(),
-                );
+        let row = |begin: Instant, end: Instant, link, values: &Interval| {
+            row! {
+                begin_ns: begin,
+                end_ns: end,
+                link: Text(link),
+                capacity_bytes: values.capacity.map(Bytes::get),
+                measured_bytes: values.measured.get(),
+                cross_bytes: values.cross.get(),
+                free_bytes: values.free().map(Bytes::get),
+                dropped_packets: values.dropped,
+                queue_bytes: values.queue.get(),
             }
-        }
-        text
+        };
+        let rows = self.series.intervals().flat_map(|(index, begin, end, _)| {
+            let links = self.series.names.iter().zip(&self.series.links);
+            links.map(move |(name, values)| row(begin, end, name, &values[index]))
+        });
+        table(row(Instant::ZERO, Instant::ZERO, &String::new(), &Interval::default()), rows)
     }
 }
 
-fn write_flow(text: &mut String, flow: &FlowResult) {
-    let _ = writeln!(
-        text,
-        "{},{},{},{},{},{},{},{},{},{},{},{},{},{}",
-        flow.flow,
-        quoted(&flow.group),
-        flow.start_ns,
-        or_empty(flow.finished_ns),
-        flow.goodput_bytes,
-        flow.goodput_bps,
-        flow.sent,
-        flow.retransmitted,
-        or_empty(flow.timeouts),
-        or_empty(flow.recoveries),
-        or_empty(flow.marks),
-        flow.cwnd,
-        or_empty(flow.srtt_ns),
-        or_empty(flow.min_rtt_ns),
-    );
+fn sender(end: Instant, flow: &str, tcp: &TcpInterval) -> impl Serialize {
+    row! {
+        end_ns: end,
+        flow: Text(flow),
+        cwnd_segments: tcp.cwnd,
+        ssthresh_segments: tcp.ssthresh,
+        srtt_ns: tcp.srtt.map(Duration::ns),
+        pacing_bps: tcp.pacing.map(Rate::bps),
+        sent: tcp.sent,
+        retransmitted: tcp.retransmitted,
+        timeouts: tcp.timeouts,
+        marks: tcp.marks,
+    }
 }
 
-fn write_tcp(text: &mut String, tcp: &TcpInterval) {
-    let _ = writeln!(
-        text,
-        "{},{},{},{},{},{},{},{}",
-        tcp.cwnd,
-        or_empty(tcp.ssthresh),
-        or_empty(tcp.srtt.map(Duration::ns)),
-        or_empty(tcp.pacing.map(Rate::bps)),
-        tcp.sent,
-        tcp.retransmitted,
-        or_empty(tcp.timeouts),
-        or_empty(tcp.marks),
-    );
+fn link(link: &LinkResult) -> impl Serialize {
+    row! {
+        link: Text(&link.link),
+        capacity_bps: link.capacity_bps,
+        utilisation: link.utilisation.map(Fixed::<6>),
+        measured_bps: link.measured_bps,
+        cross_bps: link.cross_bps,
+        free_bps: link.free_bps,
+        delay_mean_ns: link.delay_mean_ns,
+        delay_p50_ns: link.delay_p50_ns,
+        delay_p99_ns: link.delay_p99_ns,
+        delay_max_ns: link.delay_max_ns,
+        arrived: link.arrived,
+        dropped: link.dropped,
+        policed: link.policed,
+        lost: link.lost,
+        marked: link.marked,
+        loss: Fixed::<9>(link.loss),
+        thinned: link.thinned,
+        copies: link.copies,
+        damaged: link.damaged,
+    }
 }
 
-fn write_link(text: &mut String, link: &LinkResult) {
-    let _ = writeln!(
-        text,
-        "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{:.9},{},{},{}",
-        quoted(&link.link),
-        or_empty(link.capacity_bps),
-        or_empty(link.utilisation.map(|share| format!("{share:.6}"))),
-        link.measured_bps,
-        link.cross_bps,
-        or_empty(link.free_bps),
-        link.delay_mean_ns,
-        link.delay_p50_ns,
-        link.delay_p99_ns,
-        link.delay_max_ns,
-        link.arrived,
-        link.dropped,
-        link.policed,
-        link.lost,
-        link.marked,
-        link.loss,
-        or_empty(link.thinned),
-        or_empty(link.copies),
-        or_empty(link.damaged),
-    );
+/// A field of text; `'` stands before text that a spreadsheet would take for a formula.
+#[derive(Clone, Copy, Debug)]
+pub struct Text<T>(pub T);
+
+impl<T: AsRef<str>> Serialize for Text<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        text(self.0.as_ref(), serializer)
+    }
 }
 
-fn or_empty(value: Option<impl Display>) -> String {
-    value.map(|value| value.to_string()).unwrap_or_default()
-}
-
-/// Quotes a text field that contains commas, quotes or line breaks (RFC 4180), and puts `'` before text that a
-/// spreadsheet would take for a formula.
-pub fn quoted(text: &str) -> String {
+/// Writes a field as [`Text`].
+pub(crate) fn text<S: Serializer>(text: &str, serializer: S) -> Result<S::Ok, S::Error> {
     let formula = if text.starts_with(['=', '+', '-', '@', '\t', '\r']) { "'" } else { "" };
-    if text.contains([',', '"', '\n', '\r']) {
-        format!("\"{formula}{}\"", text.replace('"', "\"\""))
-    } else {
-        format!("{formula}{text}")
+    serializer.collect_str(&format_args!("{formula}{text}"))
+}
+
+/// A number with this many digits after the decimal point.
+#[derive(Clone, Copy, Debug)]
+pub struct Fixed<const DIGITS: usize>(pub f64);
+
+impl<const DIGITS: usize> Serialize for Fixed<DIGITS> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&format_args!("{:.DIGITS$}", self.0))
     }
+}
+
+/// Returns the names of the columns, as in `sample`, and the rows.
+fn table(sample: impl Serialize, rows: impl IntoIterator<Item: Serialize>) -> String {
+    header(sample) + &lines(rows)
+}
+
+/// Returns the line with the names of the columns, which any row has.
+pub fn header(sample: impl Serialize) -> String {
+    let text = written(WriterBuilder::new().has_headers(true), [sample]);
+    text.split_inclusive('\n').next().unwrap_or_default().to_owned()
+}
+
+/// Returns the lines of rows, without their names.
+pub fn lines(rows: impl IntoIterator<Item: Serialize>) -> String {
+    written(WriterBuilder::new().has_headers(false).flexible(true), rows)
+}
+
+fn written(builder: &WriterBuilder, rows: impl IntoIterator<Item: Serialize>) -> String {
+    let mut writer = builder.from_writer(Vec::new());
+    for row in rows {
+        // Writing to memory cannot fail.
+        let _ = writer.serialize(row);
+    }
+    String::from_utf8(writer.into_inner().unwrap_or_default()).unwrap_or_default()
+}
+
+/// Begins a file with the names of the columns, as in `sample`, to which rows are then added.
+///
+/// # Errors
+/// If the names cannot be written.
+pub fn begin<W: Write>(mut file: W, sample: impl Serialize) -> io::Result<Writer<W>> {
+    file.write_all(header(sample).as_bytes())?;
+    Ok(WriterBuilder::new().has_headers(false).from_writer(file))
 }
 
 #[cfg(test)]
@@ -204,7 +225,14 @@ mod tests {
             ("-2", "'-2"),
             ("+x", "'+x"),
         ] {
-            assert_eq!(quoted(text), field);
+            assert_eq!(lines([(Text(text), Fixed::<2>(0.125))]), format!("{field},0.12\n"));
         }
+    }
+
+    #[test]
+    fn a_table_has_its_header_without_rows_too() {
+        let row = |time, rate: Option<u64>| row! { time_ns: time, rate_bps: rate };
+        assert_eq!(table(row(0, None), [row(1, Some(2))]), "time_ns,rate_bps\n1,2\n");
+        assert_eq!(table(row(0, None), std::iter::empty::<u8>()), "time_ns,rate_bps\n");
     }
 }

@@ -3,7 +3,7 @@
 use headway_units::{Duration, Instant, Rate};
 
 /// A probe stream, and the available bandwidth while it was in flight.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StreamTruth {
     /// Departure time of its first packet.
     pub sent: Instant,

@@ -76,12 +76,13 @@ pub struct Group {
     pub completions: Option<Completions>,
 }
 
-/// One TCP flow.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+/// One TCP flow, a line of `flows.csv`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct FlowResult {
     /// Index of the flow in the run.
     pub flow: u64,
     /// Name of its group.
+    #[serde(serialize_with = "crate::csv::text")]
     pub group: String,
     /// Start time.
     pub start_ns: u64,
@@ -102,6 +103,7 @@ pub struct FlowResult {
     /// Segments that arrived CE-marked.
     pub marks: Option<u64>,
     /// cwnd at the end, in segments.
+    #[serde(rename = "cwnd_segments")]
     pub cwnd: u32,
     /// Smoothed RTT at the end; absent before the first sample.
     pub srtt_ns: Option<u64>,

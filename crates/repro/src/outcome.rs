@@ -1,9 +1,9 @@
 //! The outcome of an experiment.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 
 use headway_figures::Figure;
+use headway_record::csv::lines;
 use serde::Serialize;
 
 use crate::context::{Context, Size};
@@ -109,14 +109,9 @@ impl Table {
         Table { columns: headings.split(',').map(str::to_owned).collect(), rows: Vec::new() }
     }
 
-    /// Formats the table as CSV with a header; cells contain neither commas nor quotes.
+    /// Formats the table as CSV with a header.
     pub fn csv(&self) -> String {
-        let mut csv = self.columns.join(",");
-        csv.push('\n');
-        for row in &self.rows {
-            let _ = writeln!(csv, "{}", row.join(","));
-        }
-        csv
+        lines([&self.columns].into_iter().chain(&self.rows))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Runs a controller until this program is told to end.
 
 use std::fs::File;
-use std::io::{BufRead as _, BufReader, BufWriter, Read as _, Write as _};
+use std::io::{self, BufRead as _, BufReader, Read as _};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
@@ -10,6 +10,9 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use headway_kernel::{Controller, Counters, Loaded, Loader, LsOptions, Note, Notes, Record, killed, running};
+use headway_record::csv::{self, Fixed};
+use headway_record::row;
+use serde::Serialize;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::PlainArgs;
@@ -70,15 +73,36 @@ pub(super) fn refuse_running(name: &str) -> Result<()> {
     }
 }
 
-fn start_log(path: &Path) -> Result<BufWriter<File>> {
+fn start_log(path: &Path) -> Result<csv::Writer<File>> {
     let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
-    let mut file = BufWriter::new(file);
-    writeln!(file, "{}", Record::CSV_HEADER)?;
-    Ok(file)
+    Ok(csv::begin(file, csv_row(&Record::default()))?)
+}
+
+/// Returns a row of the log; values that do not apply are empty.
+fn csv_row(record: &Record) -> impl Serialize + use<> {
+    let bytes = |q9: u64| Fixed::<3>(q9 as f64 / 512.0);
+    let unless_all = |value: u64| Some(value).filter(|value| *value != u64::MAX);
+    row! {
+        time_ns: record.time,
+        local_port: record.local_port,
+        peer_port: record.peer_port,
+        window_bytes: bytes(record.window),
+        ssthresh_bytes: unless_all(record.ssthresh).map(bytes),
+        add_bytes: bytes(record.add.into()),
+        scale: Fixed::<6>(f64::from(record.scale) / f64::from(1 << 16)),
+        alpha: Fixed::<6>(f64::from(record.alpha) / f64::from(1 << 20)),
+        rtt_pace_ns: record.rtt_pace,
+        rtt_loss_ns: record.rtt_loss,
+        pacing_bytes_per_s: unless_all(record.pacing_rate),
+        cwnd: record.cwnd,
+        acked: record.acked,
+        marked: record.marked,
+        submss: record.submss,
+    }
 }
 
 /// Waits for a signal to end.
-fn wait_for_signal(loaded: &Loaded, log: Option<BufWriter<File>>, end: &UnixStream) -> Result<()> {
+fn wait_for_signal(loaded: &Loaded, log: Option<csv::Writer<File>>, end: &UnixStream) -> Result<()> {
     match log {
         None => wait(end),
         Some(log) => record(loaded, log, end),
@@ -91,7 +115,7 @@ pub(super) fn wait(mut end: &UnixStream) -> Result<()> {
 }
 
 /// Writes records until a signal arrives.
-fn record(loaded: &Loaded, mut log: BufWriter<File>, end: &UnixStream) -> Result<()> {
+fn record(loaded: &Loaded, mut log: csv::Writer<File>, end: &UnixStream) -> Result<()> {
     end.set_nonblocking(true)?;
     let mut failed = None;
     let mut stopping = false;
@@ -100,8 +124,8 @@ fn record(loaded: &Loaded, mut log: BufWriter<File>, end: &UnixStream) -> Result
         stopping = (&*end).read(&mut [0]).is_ok();
         let wait = if stopping { Duration::ZERO } else { ROUND };
         loaded.poll(wait, |record| {
-            if let Err(reason) = writeln!(log, "{}", record.to_csv()) {
-                failed.get_or_insert(reason);
+            if let Err(reason) = log.serialize(csv_row(&record)) {
+                failed.get_or_insert(io::Error::from(reason));
             }
         })?;
     }
@@ -221,4 +245,17 @@ pub(super) fn background() -> Result<()> {
         print_line("  end it with: headway cc stop");
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_leave_out_what_does_not_apply() {
+        let unset = Record { ssthresh: u64::MAX, pacing_rate: u64::MAX, ..Record::default() };
+        let record = Record { time: 7, local_port: 1, peer_port: 2, window: 1024, scale: 1 << 15, ..unset };
+        let line = csv::lines([csv_row(&record)]);
+        assert_eq!(line, "7,1,2,2.000,,0.000,0.500000,0.000000,0,0,,0,0,0,0\n");
+    }
 }

@@ -5,8 +5,10 @@ use std::fmt::Write as _;
 use headway_estimate::measure::{Answer, Method, PathKind};
 use headway_program::lines::{Direction, MeasureLine as Line, direction_words};
 use headway_program::time::rfc3339;
-use headway_record::quoted;
+use headway_record::csv::{Fixed, Text};
+use headway_record::row;
 use headway_units::{Bytes, Duration, Instant};
+use serde::Serialize;
 
 /// Everything known about a measurement except its answer.
 #[derive(Clone, Debug)]
@@ -80,47 +82,35 @@ pub(super) fn line(context: &Context, answer: &Answer) -> Line {
     }
 }
 
-/// The column names of `--csv`, in the order of [`csv_row`].
-pub(crate) const CSV_HEADER: &str = "started_unix_ns,host,direction,method,available_bps,available_low_bps,\
-available_high_bps,capacity_bps,highest_rate_bps,streams_used,streams_refused,probe_bytes,control_bytes,duration_ms,\
-packets_sent,packets_lost,added_delay_median_us,added_delay_max_us,rtt_us,interrupted,changed,before_bps,after_bps,interval_ms,\
-started_rfc3339";
-
-/// Formats one line of `--csv`; unknown values are empty.
-pub(crate) fn csv_row(line: &Line) -> String {
-    let number = |value: Option<u64>| value.map_or(String::new(), |v| v.to_string());
-    let direction = match line.direction {
-        Direction::Forward => "forward",
-        Direction::Reverse => "reverse",
-    };
-    [
-        line.started_unix_ns.to_string(),
-        quoted(&line.host),
-        direction.to_owned(),
-        line.method.clone(),
-        number(line.available_bps),
-        number(line.available_low_bps),
-        number(line.available_high_bps),
-        number(line.capacity_bps),
-        line.highest_rate_bps.to_string(),
-        line.streams_used.to_string(),
-        line.streams_refused.values().sum::<u32>().to_string(),
-        line.probe_bytes.to_string(),
-        line.control_bytes.to_string(),
-        format!("{:.3}", line.duration_ms),
-        line.packets_sent.to_string(),
-        line.packets_lost.to_string(),
-        format!("{:.1}", line.added_delay_median_us),
-        format!("{:.1}", line.added_delay_max_us),
-        format!("{:.1}", line.rtt_us),
-        line.interrupted.to_string(),
-        line.changed.to_string(),
-        number(line.before_bps),
-        number(line.after_bps),
-        line.interval_ms.map_or(String::new(), |ms| format!("{ms:.0}")),
-        line.started_rfc3339.clone(),
-    ]
-    .join(",")
+/// Returns a row of `--csv`; unknown values are empty.
+pub(super) fn csv_row(line: &Line) -> impl Serialize {
+    row! {
+        started_unix_ns: line.started_unix_ns,
+        host: Text(&line.host),
+        direction: line.direction,
+        method: &line.method,
+        available_bps: line.available_bps,
+        available_low_bps: line.available_low_bps,
+        available_high_bps: line.available_high_bps,
+        capacity_bps: line.capacity_bps,
+        highest_rate_bps: line.highest_rate_bps,
+        streams_used: line.streams_used,
+        streams_refused: line.streams_refused.values().sum::<u32>(),
+        probe_bytes: line.probe_bytes,
+        control_bytes: line.control_bytes,
+        duration_ms: Fixed::<3>(line.duration_ms),
+        packets_sent: line.packets_sent,
+        packets_lost: line.packets_lost,
+        added_delay_median_us: Fixed::<1>(line.added_delay_median_us),
+        added_delay_max_us: Fixed::<1>(line.added_delay_max_us),
+        rtt_us: Fixed::<1>(line.rtt_us),
+        interrupted: line.interrupted,
+        changed: line.changed,
+        before_bps: line.before_bps,
+        after_bps: line.after_bps,
+        interval_ms: line.interval_ms.map(Fixed::<0>),
+        started_rfc3339: &line.started_rfc3339,
+    }
 }
 
 /// Formats the result as text for people.

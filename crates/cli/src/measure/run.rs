@@ -8,7 +8,8 @@ use std::time::Duration as Span;
 use headway_estimate::Schedule;
 use headway_estimate::measure::{Answer, Failure, MAX_STREAM_PACKETS, Measurement, SLOWEST, Series, Step};
 use headway_net::{ConnectOptions, LONGEST_REVERSE_STREAM, NetError, Session, StampSource, StreamOutcome};
-use headway_program::lines::Direction;
+use headway_program::lines::{Direction, MeasureLine};
+use headway_record::csv;
 use headway_units::{Bytes, Duration, Instant};
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -53,7 +54,7 @@ pub(super) fn run(args: &MeasureArgs, json: bool) -> Result<(), Failed> {
         shown: false,
     };
     if args.csv {
-        print_line(report::CSV_HEADER)?;
+        print_line(csv::header(report::csv_row(&MeasureLine::default())).trim_end())?;
     }
     runner.repeat()
 }
@@ -260,7 +261,7 @@ impl Runner<'_> {
         } else if self.json {
             print_line(&serde_json::to_string(&stamped(report::line(context, answer)))?)?;
         } else if self.args.csv {
-            print_line(&report::csv_row(&report::line(context, answer)))?;
+            print_line(csv::lines([report::csv_row(&report::line(context, answer))]).trim_end())?;
         } else {
             print_line(report::human(context, answer).trim_end())?;
         }

@@ -1,44 +1,42 @@
 //! The packets of a measurement as a CSV file, for inspection or for running estimators again.
 
 use std::fs::File;
-use std::io::{BufWriter, Write as _};
 use std::path::Path;
 
 use anyhow::Context as _;
 use headway_estimate::measure::settings;
 use headway_estimate::stream::parse_table;
-use headway_estimate::{Gaps, StreamRecord};
+use headway_estimate::{Arrival, Gaps, StreamRecord};
+use headway_record::{csv, row};
 use headway_units::{Duration, Rate};
-
-const HEADER: &str = "stream,index,packet_wire_bytes,average_bps,sent_ns,received_ns";
+use serde::Serialize;
 
 /// Writes one line per packet.
-pub(crate) struct StreamWriter(BufWriter<File>);
+pub(crate) struct StreamWriter(csv::Writer<File>);
 
 impl StreamWriter {
     pub(crate) fn create(path: &Path) -> anyhow::Result<StreamWriter> {
         let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
-        let mut writer = BufWriter::new(file);
-        writeln!(writer, "{HEADER}")?;
-        Ok(StreamWriter(writer))
+        Ok(StreamWriter(csv::begin(file, csv_row(&StreamRecord::default(), &Arrival::default()))?))
     }
 
     /// Appends a stream; a lost packet has no receive time.
     pub(crate) fn write(&mut self, record: &StreamRecord) -> anyhow::Result<()> {
         for arrival in &record.arrivals {
-            let received = arrival.received.map_or(String::new(), |at| at.ns().to_string());
-            writeln!(
-                self.0,
-                "{},{},{},{},{},{received}",
-                record.id,
-                arrival.index,
-                arrival.size.get(),
-                record.average.bps(),
-                arrival.sent.ns()
-            )?;
+            self.0.serialize(csv_row(record, arrival))?;
         }
-        self.0.flush()?;
-        Ok(())
+        Ok(self.0.flush()?)
+    }
+}
+
+fn csv_row(record: &StreamRecord, arrival: &Arrival) -> impl Serialize + use<> {
+    row! {
+        stream: record.id,
+        index: arrival.index,
+        packet_wire_bytes: arrival.size.get(),
+        average_bps: record.average.bps(),
+        sent_ns: arrival.sent,
+        received_ns: arrival.received,
     }
 }
 

@@ -1,49 +1,50 @@
 //! Results as JSON and CSV.
 
-use headway_estimate::sabes::{Anomalies, Limit, WindowRefusal};
+use headway_estimate::sabes::{Limit, WindowRefusal};
 use headway_passive::{Free, PathRow, RoundTrips, Skipped, Sums, Tracker};
-use headway_record::quoted;
+use headway_record::csv::{Fixed, Text};
+use headway_record::row;
 use headway_units::{Duration, Instant, Rate};
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::names::Names;
 use headway_program::build::BUILD;
 use headway_program::time::rfc3339;
 
-/// The column names of `--csv`, in the order of [`csv_row`].
-pub(super) const CSV_HEADER: &str = "at_unix_ns,direction,peer,flows,rate_bps,rtt_us,capacity_bps,free_bps,\
-free_low_bps,free_high_bps,windows_used,windows_refused,limited_application,limited_receive_window,limited_path,\
-limited_unknown,ack_rtt_min_us,ack_rtt_median_us,ack_rtt_p95_us,retransmissions,out_of_order,duplicate_acks,\
-zero_windows,at_rfc3339";
-
-/// Formats a row of `--csv`; unknown values are empty.
-pub(super) fn csv_row(at: Instant, row: &PathRow, names: &mut Names) -> String {
-    let rate = |rate: Option<Rate>| rate.map_or(String::new(), |rate| rate.bps().to_string());
-    let mut cells = vec![
-        at.ns().to_string(),
-        row.key.direction.name().to_owned(),
-        quoted(&names.peer(row.key.peer)),
-        row.transfers.to_string(),
-        row.rate.bps().to_string(),
-        row.rtt.map_or(String::new(), |rtt| format!("{:.1}", rtt.us())),
-        rate(row.capacity),
-        rate(row.free.map(|free| free.rate)),
-        rate(row.free.map(|free| free.low)),
-        rate(row.free.map(|free| free.high)),
-        row.sums.used.to_string(),
-        row.sums.refused.iter().sum::<u64>().to_string(),
-    ];
-    cells.extend(Limit::ALL.map(|limit| format!("{:.4}", row.sums.share(limit))));
-    let times = row.round_trips.map(|RoundTrips { least, median, p95 }| [least, median, p95]);
-    match times {
-        Some(times) => cells.extend(times.map(|time| format!("{:.1}", time.us()))),
-        None => cells.extend([const { String::new() }; 3]),
+/// Returns a row of `--csv`; unknown values are empty.
+pub(super) fn csv_row(at: Instant, row: &PathRow, names: &mut Names) -> impl Serialize + use<> {
+    let bps = |rate: Option<Rate>| rate.map(Rate::bps);
+    let times = row.round_trips;
+    let us = |time: Option<Duration>| time.map(|time| Fixed::<1>(time.us()));
+    let share = |limit| Fixed::<4>(row.sums.share(limit));
+    let anomalies = row.sums.anomalies;
+    row! {
+        at_unix_ns: at,
+        direction: row.key.direction.name(),
+        peer: Text(names.peer(row.key.peer)),
+        flows: row.transfers,
+        rate_bps: row.rate.bps(),
+        rtt_us: us(row.rtt),
+        capacity_bps: bps(row.capacity),
+        free_bps: bps(row.free.map(|free| free.rate)),
+        free_low_bps: bps(row.free.map(|free| free.low)),
+        free_high_bps: bps(row.free.map(|free| free.high)),
+        windows_used: row.sums.used,
+        windows_refused: row.sums.refused.iter().sum::<u64>(),
+        limited_application: share(Limit::Application),
+        limited_receive_window: share(Limit::ReceiveWindow),
+        limited_path: share(Limit::Path),
+        limited_unknown: share(Limit::Unknown),
+        ack_rtt_min_us: us(times.map(|times| times.least)),
+        ack_rtt_median_us: us(times.map(|times| times.median)),
+        ack_rtt_p95_us: us(times.map(|times| times.p95)),
+        retransmissions: anomalies.retransmissions,
+        out_of_order: anomalies.out_of_order,
+        duplicate_acks: anomalies.duplicate_acks,
+        zero_windows: anomalies.zero_windows,
+        at_rfc3339: rfc3339(at),
     }
-    let Anomalies { retransmissions, out_of_order, duplicate_acks, zero_windows } = row.sums.anomalies;
-    cells
-        .extend([retransmissions, out_of_order, duplicate_acks, zero_windows].map(|count| count.to_string()));
-    cells.push(rfc3339(at));
-    cells.join(",")
 }
 
 /// Formats what `--json` prints per interval when live.

@@ -1,14 +1,15 @@
 //! Reads packets, refreshes the live table, and prints the results.
 
 use std::fs::File;
-use std::io::{BufWriter, Write as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant as Clock;
 
 use anyhow::Context as _;
 use headway_capture::ReadError;
-use headway_passive::{Skipped, Tracker};
+use headway_passive::{PathRow, Skipped, Tracker};
+use headway_record::csv;
+use headway_units::Instant;
 
 use super::live::{self, Screen};
 use super::names::Names;
@@ -35,9 +36,8 @@ pub(crate) fn run(args: &PassiveArgs, json: bool) -> Result<(), Failed> {
     args.filter.iter().for_each(|filter| tracker.set_filter(filter.clone()));
     let csv = args.csv.as_deref().map(|path| {
         let file = output_file::create(path).with_context(|| format!("cannot write {}", path.display()))?;
-        let mut file = BufWriter::new(file);
-        writeln!(file, "{}", lines::CSV_HEADER)?;
-        anyhow::Ok(file)
+        let sample = lines::csv_row(Instant::ZERO, &PathRow::default(), &mut Names::new(false));
+        anyhow::Ok(csv::begin(file, sample)?)
     });
     let csv = csv.transpose()?;
     let report = args.report.as_deref().map(OutputFile::open).transpose()?;
@@ -67,7 +67,7 @@ struct Session<'a> {
     source: Source,
     tracker: Tracker,
     names: Names,
-    csv: Option<BufWriter<File>>,
+    csv: Option<csv::Writer<File>>,
     report: Option<OutputFile>,
     history: Option<History>,
     screen: Screen,
@@ -152,7 +152,7 @@ impl Session<'_> {
         let at = self.tracker.now();
         if let Some(csv) = &mut self.csv {
             for row in &rows {
-                writeln!(csv, "{}", lines::csv_row(at, row, &mut self.names))
+                csv.serialize(lines::csv_row(at, row, &mut self.names))
                     .context("cannot write the CSV file")?;
             }
             if self.source.is_live() {

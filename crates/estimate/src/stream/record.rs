@@ -3,7 +3,7 @@
 use headway_units::{Bytes, Duration, Instant, Rate};
 
 /// The fate of one probe packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Arrival {
     /// Position of the packet in its stream, from 0.
     pub index: u32,
@@ -26,7 +26,7 @@ impl Arrival {
 }
 
 /// The record of one stream after it was sent and reported.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct StreamRecord {
     /// Number of the stream within its session.
     pub id: u32,

@@ -14,7 +14,7 @@ pub fn direction_words(direction: Direction) -> &'static str {
 }
 
 /// The answer, with units in the keys. Rates count all bytes on the wire.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct MeasureLine {
     /// Always `measurement`; for errors it is `error`.
     pub r#type: String,
