@@ -49,7 +49,7 @@ pub struct Bic {
 
 impl Bic {
     /// A controller that starts with the initial window, at least one segment.
-    pub fn new(start: &Start) -> Bic {
+    pub(crate) fn new(start: &Start) -> Bic {
         Bic {
             window: Window::new(start.window),
             last_max: 0,

@@ -47,7 +47,7 @@ pub struct Compound {
 
 impl Compound {
     /// A controller that starts with the initial window, at least one segment.
-    pub fn new(start: &Start) -> Compound {
+    pub(crate) fn new(start: &Start) -> Compound {
         Compound {
             window: Window::new(start.window),
             delay: 0.0,

@@ -116,7 +116,7 @@ fn cube_root(value: f64) -> f64 {
 
 impl Cubic {
     /// A controller that starts with the initial window, at least one segment.
-    pub fn new(start: &Start) -> Cubic {
+    pub(crate) fn new(start: &Start) -> Cubic {
         Cubic {
             window: Window::new(start.window),
             hystart: HyStart::new(start.paced),

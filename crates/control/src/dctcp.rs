@@ -31,7 +31,7 @@ pub struct Dctcp {
 
 impl Dctcp {
     /// A controller that starts with the initial window, at least one segment, and expects all to be marked.
-    pub fn new(start: &Start) -> Dctcp {
+    pub(crate) fn new(start: &Start) -> Dctcp {
         Dctcp {
             window: Window::new(start.window),
             linux_rounding: start.linux_rounding,
@@ -40,11 +40,6 @@ impl Dctcp {
             marked: 0,
             end: 0,
         }
-    }
-
-    /// The estimated fraction of segments that are marked, 0 to 1.
-    pub fn alpha(&self) -> f64 {
-        self.alpha
     }
 
     /// Updates alpha with the window of data that has just been acknowledged.
@@ -142,20 +137,20 @@ mod tests {
         for marked in [0, 1, 3, 8] {
             let mut dctcp = Dctcp::new(&start(8));
             rounds(&mut dctcp, 400, marked);
-            assert!((dctcp.alpha() - f64::from(marked) / 8.0).abs() < 1e-9, "{marked}: {}", dctcp.alpha());
+            assert!((dctcp.alpha - f64::from(marked) / 8.0).abs() < 1e-9, "{marked}: {}", dctcp.alpha);
         }
     }
 
     #[test]
     fn alpha_starts_at_one_and_moves_by_a_sixteenth_a_window() {
         let mut dctcp = Dctcp::new(&start(8));
-        assert_eq!(dctcp.alpha(), 1.0);
+        assert_eq!(dctcp.alpha, 1.0);
         dctcp.end = 8;
         for segment in 0..8 {
-            assert_eq!(dctcp.alpha(), 1.0);
+            assert_eq!(dctcp.alpha, 1.0);
             dctcp.on_ack(&Ack { una: segment + 1, next: segment + 9, ..ack(1) });
         }
-        assert_eq!(dctcp.alpha(), 15.0 / 16.0);
+        assert_eq!(dctcp.alpha, 15.0 / 16.0);
     }
 
     #[test]

@@ -101,7 +101,7 @@ pub struct HighSpeed {
 
 impl HighSpeed {
     /// A controller that starts with the initial window, at least one segment.
-    pub fn new(start: &Start) -> HighSpeed {
+    pub(crate) fn new(start: &Start) -> HighSpeed {
         HighSpeed { window: Window::new(start.window), line: 0 }
     }
 

@@ -82,7 +82,7 @@ struct Rates {
 
 impl HTcp {
     /// A controller that starts with the initial window, at least one segment.
-    pub fn new(start: &Start) -> HTcp {
+    pub(crate) fn new(start: &Start) -> HTcp {
         HTcp {
             window: Window::new(start.window),
             alpha: ALPHA_BASE,

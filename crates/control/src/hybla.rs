@@ -43,7 +43,7 @@ pub struct Hybla {
 
 impl Hybla {
     /// A controller that starts with a window of one segment, until an RTT is known.
-    pub fn new(start: &Start) -> Hybla {
+    pub(crate) fn new(start: &Start) -> Hybla {
         let mut window = Window::new(start.window);
         window.size = 1.0;
         Hybla { window, rho: 1 << RHO_SHIFT, rtt: None, parts: 0 }

@@ -58,7 +58,7 @@ pub struct Illinois {
 
 impl Illinois {
     /// A controller that starts with the initial window, at least one segment.
-    pub fn new(start: &Start) -> Illinois {
+    pub(crate) fn new(start: &Start) -> Illinois {
         Illinois {
             window: Window::new(start.window),
             alpha: ALPHA_MAX,

@@ -220,7 +220,7 @@ macro_rules! controllers {
             ];
 
             /// Builds the controller of a flow.
-            pub fn build(&self, start: &Start) -> AnyController {
+            pub(crate) fn build(&self, start: &Start) -> AnyController {
                 match *self {
                     $(
                         Kind::$variant $(($field))? => AnyController::$variant($new($($field,)? start).into()),

@@ -244,7 +244,7 @@ pub struct Start {
 
 impl Start {
     /// An ordinary start: ten full segments of an MTU of 1500.
-    pub const EXAMPLE: Start = Start {
+    pub(crate) const EXAMPLE: Start = Start {
         window: 10,
         mss: 1448,
         wire: 1538,

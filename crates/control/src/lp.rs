@@ -57,7 +57,7 @@ impl Delay {
 
 impl Lp {
     /// A controller that starts with the initial window, at least one segment.
-    pub fn new(start: &Start) -> Lp {
+    pub(crate) fn new(start: &Start) -> Lp {
         Lp { window: Window::new(start.window), delay: None, resting_until: None }
     }
 

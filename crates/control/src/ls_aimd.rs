@@ -112,12 +112,12 @@ pub struct LsAimd {
 
 impl LsAimd {
     /// A controller that halves at a mark or loss.
-    pub fn reno(parameters: LsParameters, start: &Start) -> LsAimd {
+    pub(crate) fn reno(parameters: LsParameters, start: &Start) -> LsAimd {
         LsAimd::new(Algorithm::Reno, parameters, start)
     }
 
     /// A controller that reduces by half the fraction of marked segments.
-    pub fn dctcp(parameters: LsParameters, start: &Start) -> LsAimd {
+    pub(crate) fn dctcp(parameters: LsParameters, start: &Start) -> LsAimd {
         LsAimd::new(Algorithm::Dctcp, parameters, start)
     }
 

@@ -40,7 +40,7 @@ pub struct Nice {
 
 impl Nice {
     /// A controller that starts with the initial window, at least one segment.
-    pub fn new(start: &Start) -> Nice {
+    pub(crate) fn new(start: &Start) -> Nice {
         Nice {
             window: Window::new(start.window),
             smoothed: None,

@@ -132,7 +132,7 @@ pub struct Rcp {
 
 impl Rcp {
     /// Creates a sender with a window of one segment.
-    pub fn new(parameters: RcpParameters, start: &Start) -> Rcp {
+    pub(crate) fn new(parameters: RcpParameters, start: &Start) -> Rcp {
         let wire = Bytes::new(start.wire.into());
         Rcp { parameters, window: Window::new(wire, wire), wire, rate: 0, srtt: Duration::ZERO }
     }

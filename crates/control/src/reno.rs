@@ -12,7 +12,7 @@ pub struct Reno {
 
 impl Reno {
     /// A controller that starts with the initial window, at least one segment.
-    pub fn new(start: &Start) -> Reno {
+    pub(crate) fn new(start: &Start) -> Reno {
         Reno { window: Window::new(start.window) }
     }
 }

@@ -26,7 +26,7 @@ pub struct Rfc3168 {
 
 impl Rfc3168 {
     /// A controller that starts with the initial window, at least one segment.
-    pub fn new(start: &Start) -> Rfc3168 {
+    pub(crate) fn new(start: &Start) -> Rfc3168 {
         Rfc3168 {
             window: Window::new(start.window),
             wait: None,

@@ -24,7 +24,7 @@ pub struct Scalable {
 
 impl Scalable {
     /// A controller that starts with the initial window, at least one segment.
-    pub fn new(start: &Start) -> Scalable {
+    pub(crate) fn new(start: &Start) -> Scalable {
         Scalable { window: Window::new(start.window) }
     }
 

@@ -21,7 +21,7 @@ pub struct Sdc {
 
 impl Sdc {
     /// A controller that starts with the initial window, at least one segment.
-    pub fn new(start: &Start) -> Sdc {
+    pub(crate) fn new(start: &Start) -> Sdc {
         Sdc { window: Window::new(start.window), rtt: None }
     }
 

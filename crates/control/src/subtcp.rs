@@ -19,7 +19,7 @@ pub struct Subtcp {
 
 impl Subtcp {
     /// A controller that starts with the initial window, at least one segment.
-    pub fn new(start: &Start) -> Subtcp {
+    pub(crate) fn new(start: &Start) -> Subtcp {
         Subtcp { size: f64::from(start.window.max(1)), ssthresh: f64::INFINITY, rtt: None }
     }
 }

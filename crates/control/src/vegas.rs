@@ -36,7 +36,7 @@ pub struct Vegas {
 
 impl Vegas {
     /// A controller that starts with the initial window, at least one segment.
-    pub fn new(start: &Start) -> Vegas {
+    pub(crate) fn new(start: &Start) -> Vegas {
         Vegas { window: Window::new(start.window), round: RoundTrip::new() }
     }
 

@@ -35,7 +35,7 @@ pub struct Veno {
 
 impl Veno {
     /// A controller that starts with the initial window, at least one segment.
-    pub fn new(start: &Start) -> Veno {
+    pub(crate) fn new(start: &Start) -> Veno {
         Veno {
             window: Window::new(start.window),
             round: RoundTrip::new(),

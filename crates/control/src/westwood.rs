@@ -44,7 +44,7 @@ pub struct Westwood {
 
 impl Westwood {
     /// A controller that starts with the initial window, at least one segment.
-    pub fn new(start: &Start) -> Westwood {
+    pub(crate) fn new(start: &Start) -> Westwood {
         Westwood {
             window: Window::new(start.window),
             mss: start.mss.max(1).into(),

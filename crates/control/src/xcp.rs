@@ -172,7 +172,7 @@ struct Said {
 
 impl Xcp {
     /// Creates a sender with a window of one segment.
-    pub fn new(parameters: XcpParameters, start: &Start) -> Xcp {
+    pub(crate) fn new(parameters: XcpParameters, start: &Start) -> Xcp {
         let wire = Bytes::new(start.wire.into());
         Xcp {
             parameters,

@@ -49,7 +49,7 @@ pub struct Yeah {
 
 impl Yeah {
     /// A controller that starts with the initial window, at least one segment.
-    pub fn new(start: &Start) -> Yeah {
+    pub(crate) fn new(start: &Start) -> Yeah {
         Yeah {
             window: Window::new(start.window),
             round: RoundTrip::new(),

@@ -29,7 +29,7 @@ const MARGIN_DIGITS: u32 = 20;
 
 impl Excursion {
     /// Returns the default with its margin multiplied by `kappa`, the packet time on the narrow link over 7.23 us.
-    pub fn scaled(kappa: f64) -> Excursion {
+    pub(crate) fn scaled(kappa: f64) -> Excursion {
         let usual = Excursion::default();
         Excursion { margin: usual.margin.scale(kappa), ..usual }
     }

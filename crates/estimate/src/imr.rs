@@ -17,7 +17,7 @@ const MIN_POINTS: usize = 8;
 ///
 /// # Errors
 /// [`Refusal::TooShort`] with fewer than ten delays.
-pub fn average(delays: &[f64], trend: &Trend) -> Result<Decision, Refusal> {
+pub(crate) fn average(delays: &[f64], trend: &Trend) -> Result<Decision, Refusal> {
     if delays.len() < GROUPS {
         return Err(Refusal::TooShort);
     }
@@ -33,7 +33,11 @@ pub fn average(delays: &[f64], trend: &Trend) -> Result<Decision, Refusal> {
 ///
 /// # Errors
 /// [`Refusal::TooShort`] with fewer than 64 delays, which leave fewer than eight values.
-pub fn wavelet(delays: &mut Vec<f64>, trend: &Trend, wavelet: &mut Wavelet) -> Result<Decision, Refusal> {
+pub(crate) fn wavelet(
+    delays: &mut Vec<f64>,
+    trend: &Trend,
+    wavelet: &mut Wavelet,
+) -> Result<Decision, Refusal> {
     if delays.len() >> LEVELS < MIN_POINTS {
         return Err(Refusal::TooShort);
     }
@@ -42,7 +46,7 @@ pub fn wavelet(delays: &mut Vec<f64>, trend: &Trend, wavelet: &mut Wavelet) -> R
 }
 
 /// Writes the delays that the gaps imply, in nanoseconds relative to the delay of the packet before the first gap.
-pub fn delays_from_gaps(gaps: &Gaps, delays: &mut Vec<f64>) {
+pub(crate) fn delays_from_gaps(gaps: &Gaps, delays: &mut Vec<f64>) {
     delays.clear();
     delays.push(0.0);
     let mut delay = 0i64;

@@ -4,6 +4,6 @@ use super::{Bound, StreamEstimate};
 use headway_units::Rate;
 
 /// Returns the average rate at which the stream was sent.
-pub fn estimate(average: Rate) -> StreamEstimate {
+pub(crate) fn estimate(average: Rate) -> StreamEstimate {
     StreamEstimate { rate: average, bound: Bound::Within }
 }

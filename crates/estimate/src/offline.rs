@@ -235,7 +235,7 @@ const OUTER: usize = 20;
 ///
 /// Without a schedule these are the rates of the actual send gaps, less the twentieth with the longest and the one with
 /// the shortest, which may be mistakes of the sender.
-pub fn covers(stream: &StreamRecord, rate: Rate) -> bool {
+pub(crate) fn covers(stream: &StreamRecord, rate: Rate) -> bool {
     let mut gaps = stream.intended.clone();
     if gaps.is_empty() {
         gaps.extend(stream.arrivals.windows(2).map(|pair| pair[1].sent - pair[0].sent));

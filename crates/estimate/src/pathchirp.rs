@@ -43,7 +43,12 @@ impl PathChirp {
     ///
     /// # Errors [`Refusal::TooShort`] without gaps or when the number of delays does not match them,
     /// [`Refusal::SenderGaps`] when a send gap is not positive.
-    pub fn estimate(&self, packet: Bytes, gaps: &Gaps, delays: &[f64]) -> Result<StreamEstimate, Refusal> {
+    pub(crate) fn estimate(
+        &self,
+        packet: Bytes,
+        gaps: &Gaps,
+        delays: &[f64],
+    ) -> Result<StreamEstimate, Refusal> {
         let n = gaps.send.len();
         if n == 0 || delays.len() != n + 1 {
             return Err(Refusal::TooShort);

@@ -7,7 +7,7 @@ use headway_units::Rate;
 ///
 /// The grouping is Pathload's own (Jain and Dovrolis, section 5). Without it, every cross packet makes the delays of
 /// neighbouring packets jump, and the tests hardly ever see a trend. `delays` is overwritten.
-pub fn decide(delays: &mut Vec<f64>, trend: &Trend) -> Decision {
+pub(crate) fn decide(delays: &mut Vec<f64>, trend: &Trend) -> Decision {
     let groups = delays.len().isqrt();
     for group in 0..groups {
         let members = &mut delays[group * groups..(group + 1) * groups];
@@ -34,14 +34,14 @@ pub struct RateSearch {
 
 impl RateSearch {
     /// Creates a search between `low` and `high` that ends once the undecided range is narrower than `resolution`.
-    pub fn new(low: Rate, high: Rate, resolution: Rate) -> RateSearch {
+    pub(crate) fn new(low: Rate, high: Rate, resolution: Rate) -> RateSearch {
         // With a width below 2 b/s there is no integer left between the ends.
         let resolution = resolution.max(Rate::from_bps(2));
         RateSearch { low: low.min(high), high: high.max(low), grey: None, resolution }
     }
 
     /// Returns the next rate to probe, or `None` when the search has ended.
-    pub fn next_rate(&self) -> Option<Rate> {
+    pub(crate) fn next_rate(&self) -> Option<Rate> {
         let undecided = |low: Rate, high: Rate| {
             let width = high.saturating_sub(low);
             (width >= self.resolution).then(|| (width, low + Rate::from_bps(width.bps() / 2)))
@@ -56,7 +56,7 @@ impl RateSearch {
 
     /// Records the decision about the rate that [`RateSearch::next_rate`] returned; has no effect once the
     /// search has ended.
-    pub fn observe(&mut self, decision: Decision) {
+    pub(crate) fn observe(&mut self, decision: Decision) {
         let Some(rate) = self.next_rate() else { return };
         match decision {
             Decision::Above => {
@@ -76,17 +76,17 @@ impl RateSearch {
     }
 
     /// Returns the range that contains the available bandwidth as far as known.
-    pub fn range(&self) -> (Rate, Rate) {
+    pub(crate) fn range(&self) -> (Rate, Rate) {
         (self.low, self.high)
     }
 
     /// Returns the range of rates whose streams were ambiguous, if any.
-    pub fn grey_region(&self) -> Option<(Rate, Rate)> {
+    pub(crate) fn grey_region(&self) -> Option<(Rate, Rate)> {
         self.grey
     }
 
     /// Returns the middle of the range.
-    pub fn middle(&self) -> Rate {
+    pub(crate) fn middle(&self) -> Rate {
         Rate::from_bps(self.low.bps() + (self.high.bps() - self.low.bps()) / 2)
     }
 }

@@ -115,7 +115,7 @@ impl LengthTuning {
     }
 
     /// Tunes between `low` and `high` packets, starting in the middle; see [`LengthTuning::new`] for typical values.
-    pub fn between(low: u32, high: u32, sigma: f64, stop: u32) -> LengthTuning {
+    pub(crate) fn between(low: u32, high: u32, sigma: f64, stop: u32) -> LengthTuning {
         let (low, high) = (low.min(high), high.max(low));
         LengthTuning { low, high, length: low + (high - low) / 2, done: false, sigma, stop: stop.max(1) }
     }

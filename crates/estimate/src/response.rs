@@ -51,7 +51,7 @@ const BUSY_MARGIN: f64 = 0.1;
 ///
 /// `packet` is the size of all packets on the wire, `capacity` that of the link with the queue. Returns `None` when
 /// no gap qualifies, as is typical of a stream sent below the available bandwidth.
-pub fn busy_sample(packets: &[Delayed], packet: Bytes, capacity: Rate) -> Option<Sample> {
+pub(crate) fn busy_sample(packets: &[Delayed], packet: Bytes, capacity: Rate) -> Option<Sample> {
     sample_behind(packets, packet, capacity, Duration::ZERO)
 }
 
@@ -75,7 +75,7 @@ const BUSY_THROUGHOUT: f64 = 0.8;
 ///
 /// `busy` is the [`busy_sample`] of the same packets, which covers only the time in which there was a queue. Where cross traffic
 /// comes in bursts, that is the time of bursts.
-pub fn whole_sample(
+pub(crate) fn whole_sample(
     packets: &[Delayed],
     packet: Bytes,
     capacity: Rate,
@@ -112,7 +112,7 @@ fn sample_behind(packets: &[Delayed], packet: Bytes, capacity: Rate, least: Dura
 }
 
 /// Grid points for the available bandwidth, from just above zero to the capacity.
-pub const RATE_POINTS: usize = 200;
+pub(crate) const RATE_POINTS: usize = 200;
 /// Grid points for the spread of the cross traffic.
 const SPREAD_POINTS: usize = 40;
 /// Lowest and highest spread of the cross-traffic rate over [`REFERENCE`], as a fraction of capacity.
@@ -130,7 +130,7 @@ pub struct Posterior {
 
 impl Posterior {
     /// Creates the distribution before any sample, for a link of `capacity` (taken as at least 1 b/s).
-    pub fn new(capacity: Rate) -> Posterior {
+    pub(crate) fn new(capacity: Rate) -> Posterior {
         Posterior {
             capacity_bps: capacity.bps_f64().max(1.0),
             log_likelihood: vec![0.0; RATE_POINTS * SPREAD_POINTS],
@@ -138,12 +138,12 @@ impl Posterior {
     }
 
     /// Returns the distribution before any sample, for the same link.
-    pub fn emptied(&self) -> Posterior {
+    pub(crate) fn emptied(&self) -> Posterior {
         Posterior { log_likelihood: vec![0.0; self.log_likelihood.len()], ..*self }
     }
 
     /// Updates the distribution with one more sample.
-    pub fn add(&mut self, sample: &Sample) {
+    pub(crate) fn add(&mut self, sample: &Sample) {
         let seconds = sample.duration.secs_f64().max(1e-9);
         let scale = REFERENCE.secs_f64() / seconds;
         let value = sample.available_bps / self.capacity_bps;
@@ -157,7 +157,7 @@ impl Posterior {
     }
 
     /// Returns the unnormalized density at [`RATE_POINTS`] points up to the capacity.
-    pub fn density(&self) -> [f64; RATE_POINTS] {
+    pub(crate) fn density(&self) -> [f64; RATE_POINTS] {
         let top = self.log_likelihood.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let mut density = [0.0; RATE_POINTS];
         for row in self.log_likelihood.chunks_exact(RATE_POINTS) {

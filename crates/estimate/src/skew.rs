@@ -24,7 +24,7 @@ impl Skew {
     /// INFOCOM 1999). Returns a slope of zero unless the line explains the delays clearly better than equal clocks do:
     /// under load few packets meet empty queues, and an envelope through two of the others has a random slope.
     /// Delays within `quantum` of a line lie on it.
-    pub fn of(delays: &[(Instant, Duration)], quantum: Duration) -> Skew {
+    pub(crate) fn of(delays: &[(Instant, Duration)], quantum: Duration) -> Skew {
         let none = Skew { slope: 0.0, origin: delays.first().map_or(Instant::ZERO, |first| first.0) };
         if delays.len() < LEAST {
             return none;

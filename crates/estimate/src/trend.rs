@@ -27,7 +27,7 @@ impl Default for Trend {
 
 impl Trend {
     /// Judges a series of delays in any unit; returns [`Decision::Ambiguous`] for fewer than two values.
-    pub fn decide(&self, delays: &[f64]) -> Decision {
+    pub(crate) fn decide(&self, delays: &[f64]) -> Decision {
         let (Some(first), Some(last)) = (delays.first(), delays.last()) else { return Decision::Ambiguous };
         if delays.len() < 2 {
             return Decision::Ambiguous;

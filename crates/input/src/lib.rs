@@ -27,7 +27,7 @@ pub fn text(path: &Path, limit: u64) -> io::Result<String> {
 ///
 /// # Errors
 /// When the file cannot be read, is not a regular file or exceeds the limit.
-pub fn bytes(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+pub(crate) fn bytes(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     let file = open(path, limit)?;
     let mut bytes = Vec::new();
     // The metadata of files in /proc and /sys does not give their length.

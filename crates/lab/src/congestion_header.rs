@@ -100,7 +100,7 @@ enum Sum {
 
 impl Found {
     /// Whether something other than TCP follows.
-    pub fn is_other_protocol(&self) -> bool {
+    pub(crate) fn is_other_protocol(&self) -> bool {
         self.header.protocol != TCP
     }
 
@@ -163,7 +163,7 @@ pub fn is_tcp(frame: &[u8]) -> bool {
 }
 
 /// Returns the bytes of a frame without a congestion header that tell its flow from others, as [`Found::flow`] does.
-pub fn flow(frame: &[u8]) -> [&[u8]; 2] {
+pub(crate) fn flow(frame: &[u8]) -> [&[u8]; 2] {
     let Some(payload) = payload(frame) else { return [&[], &[]] };
     let (begin, end) = payload.addresses;
     let has_ports = payload.first && !payload.fragment && [TCP, UDP].contains(&payload.protocol);

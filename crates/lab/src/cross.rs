@@ -22,7 +22,7 @@ const NEVER: Instant = Instant::from_ns(u64::MAX);
 
 impl Source {
     /// Creates the packets of `cross`, whose times count from `origin`; the same seed gives the same packets.
-    pub fn new(cross: &Cross, origin: Instant, seed: u64) -> Source {
+    pub(crate) fn new(cross: &Cross, origin: Instant, seed: u64) -> Source {
         let mut source = Source {
             generator: cross.traffic.generator(seed, 0),
             origin: origin + cross.start,
@@ -35,17 +35,17 @@ impl Source {
     }
 
     /// Returns the arrival time of the next packet, or a time in the far future if there is none.
-    pub fn next(&self) -> Instant {
+    pub(crate) fn next(&self) -> Instant {
         self.next
     }
 
     /// Returns the size on the wire of the next packet.
-    pub fn size(&self) -> Bytes {
+    pub(crate) fn size(&self) -> Bytes {
         self.size
     }
 
     /// Advances by one packet.
-    pub fn step(&mut self) {
+    pub(crate) fn step(&mut self) {
         self.next = NEVER;
         let Some(Emission { at, size }) = self.generator.next() else { return };
         let next = self.origin + at;

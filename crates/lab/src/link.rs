@@ -114,12 +114,12 @@ impl Link {
     }
 
     /// Logs the queueing delay of every packet in the `delays` of the intervals.
-    pub fn log_delays(&mut self) {
+    pub(crate) fn log_delays(&mut self) {
         self.meter.log_delays();
     }
 
     /// Advances to `time` inclusive: cross traffic arrives, and waiting packets depart or are dropped.
-    pub fn advance(&mut self, time: Instant) {
+    pub(crate) fn advance(&mut self, time: Instant) {
         while let Some(source) = self.sources.iter_mut().min_by_key(|source| source.next()) {
             let (at, size) = (source.next(), source.size());
             if at > time {
@@ -142,7 +142,7 @@ impl Link {
     }
 
     /// Whether the queue must know which flow a packet belongs to.
-    pub fn needs_flows(&self) -> bool {
+    pub(crate) fn needs_flows(&self) -> bool {
         self.queue.needs_flows()
     }
 
@@ -163,7 +163,7 @@ impl Link {
     ///
     /// Nobody waits for cross traffic, and whatever happens later first judges the departures that were due before. So
     /// the result is the same, and the caller need not wake up for every packet.
-    pub fn next_event(&self) -> Option<Instant> {
+    pub(crate) fn next_event(&self) -> Option<Instant> {
         let turn = self.queue.next_turn().filter(|_| self.queue.has_host())?;
         match self.queue.first_host() {
             Some((own_turn, left)) if self.delay_trace.is_none() => {
@@ -264,7 +264,7 @@ impl Link {
 
     /// Replaces the link's parameters from `at` on, from which the times of `rates` and of a delay trace count; packets
     /// that already have a departure time keep it.
-    pub fn set_link(&mut self, at: Instant, spec: &LinkSpec) {
+    pub(crate) fn set_link(&mut self, at: Instant, spec: &LinkSpec) {
         self.advance(at);
         self.generation += 1;
         let rates = spec.served_from(at, self.mtu);
@@ -284,7 +284,7 @@ impl Link {
     }
 
     /// Replaces queue and buffer by those of `spec` from `at` on. Rates, outages, losses and delays go on as they were.
-    pub fn set_queue(&mut self, at: Instant, spec: &LinkSpec) {
+    pub(crate) fn set_queue(&mut self, at: Instant, spec: &LinkSpec) {
         self.advance(at);
         self.generation += 1;
         self.queue.change_discipline(at, &spec.discipline(), self.sub_seed(QUEUE));
@@ -292,7 +292,7 @@ impl Link {
     }
 
     /// Replaces the cross traffic from `at` on; `start` and `stop` of the sources count from `at`.
-    pub fn set_cross(&mut self, at: Instant, cross: &[Cross]) {
+    pub(crate) fn set_cross(&mut self, at: Instant, cross: &[Cross]) {
         self.generation += 1;
         self.sources.clear();
         for (index, cross) in cross.iter().enumerate() {
@@ -305,7 +305,7 @@ impl Link {
     }
 
     /// Counts a packet that was due at `due` and left `late` after it.
-    pub fn released(&mut self, due: Instant, late: Duration) {
+    pub(crate) fn released(&mut self, due: Instant, late: Duration) {
         self.meter.released(due, late);
     }
 
@@ -315,7 +315,7 @@ impl Link {
     }
 
     /// Counts packets that the emulator failed to read.
-    pub fn missed(&mut self, at: Instant, count: u64) {
+    pub(crate) fn missed(&mut self, at: Instant, count: u64) {
         self.meter.host_missed(at, count);
     }
 

@@ -10,9 +10,9 @@ use crate::truth::Interval;
 use crate::wire::Changed;
 
 /// A later release counts as late: the tail of delays that a busy machine shows (0.1 to 1 ms is sensible).
-pub const LATE: Duration = Duration::from_us(250);
+pub(crate) const LATE: Duration = Duration::from_us(250);
 /// A later release spoils a measurement (1 ms: ten packets at 100 Mb/s).
-pub const VERY_LATE: Duration = Duration::from_ms(1);
+pub(crate) const VERY_LATE: Duration = Duration::from_ms(1);
 
 /// The owner of a packet on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub enum Owner {
 
 impl Owner {
     /// Returns the owner of a host's frame.
-    pub fn of(frame: HostFrame) -> Owner {
+    pub(crate) fn of(frame: HostFrame) -> Owner {
         if frame.is_tcp { Owner::Tcp } else { Owner::Host }
     }
 }
@@ -55,20 +55,20 @@ struct Open {
 
 impl Meter {
     /// Creates a meter of a link with this server, behind a policer of the rate `policed` if there is one, whose first interval contains `start`.
-    pub fn new(start: Instant, length: Duration, server: Server, policed: Option<Rate>) -> Meter {
+    pub(crate) fn new(start: Instant, length: Duration, server: Server, policed: Option<Rate>) -> Meter {
         let length = length.ns().max(1) as u64;
         let first = start.ns() / length;
         Meter { length, server, policed, first, open: VecDeque::new(), logs_delays: false }
     }
 
     /// Turns on logging of every packet's queueing delay.
-    pub fn log_delays(&mut self) {
+    pub(crate) fn log_delays(&mut self) {
         self.logs_delays = true;
     }
 
     /// Replaces the server and the rate of the policer from `at` on. Open intervals get the mean of the capacities before and
     /// after.
-    pub fn set_capacity(&mut self, at: Instant, server: Server, policed: Option<Rate>) {
+    pub(crate) fn set_capacity(&mut self, at: Instant, server: Server, policed: Option<Rate>) {
         self.at(at);
         (self.server, self.policed) = (server, policed);
         for index in 0..self.open.len() {
@@ -89,7 +89,7 @@ impl Meter {
 
     /// Counts a packet of `size` that occupies the wire, with its bits spread over the intervals in which they are
     /// sent.
-    pub fn carried(&mut self, owner: Owner, transmission: Transmission, size: Bytes) {
+    pub(crate) fn carried(&mut self, owner: Owner, transmission: Transmission, size: Bytes) {
         let bits = size.get() * 8;
         let Transmission { start, finish } = transmission;
         let (start, finish) = (start.ns(), finish.ns().max(start.ns() + 1));
@@ -109,30 +109,30 @@ impl Meter {
     }
 
     /// Counts a cross packet that arrived at the queue, dropped or not.
-    pub fn cross_offered(&mut self, at: Instant, size: Bytes) {
+    pub(crate) fn cross_offered(&mut self, at: Instant, size: Bytes) {
         self.at(at).interval.cross_offered_bits += size.get() * 8;
     }
 
     /// Counts a cross packet that the queue dropped; `by_hosts` if the queue would have accepted it without the hosts'
     /// packets.
-    pub fn cross_dropped(&mut self, at: Instant, by_hosts: bool) {
+    pub(crate) fn cross_dropped(&mut self, at: Instant, by_hosts: bool) {
         let interval = &mut self.at(at).interval;
         interval.cross_drops += 1;
         interval.cross_drops_due_to_hosts += u64::from(by_hosts);
     }
 
     /// Counts a host packet that the queue marked.
-    pub fn host_marked(&mut self, at: Instant) {
+    pub(crate) fn host_marked(&mut self, at: Instant) {
         self.at(at).interval.host_marks += 1;
     }
 
     /// Counts a host packet that the queue dropped.
-    pub fn host_dropped(&mut self, at: Instant) {
+    pub(crate) fn host_dropped(&mut self, at: Instant) {
         self.at(at).interval.host_drops += 1;
     }
 
     /// Counts a host packet that was lost on the wire.
-    pub fn host_lost(&mut self, at: Instant) {
+    pub(crate) fn host_lost(&mut self, at: Instant) {
         self.at(at).interval.host_lost += 1;
     }
 
@@ -144,12 +144,12 @@ impl Meter {
     }
 
     /// Counts `count` host packets that never reached the queue because the emulator did not read them in time.
-    pub fn host_missed(&mut self, at: Instant, count: u64) {
+    pub(crate) fn host_missed(&mut self, at: Instant, count: u64) {
         self.at(at).interval.host_missed += count;
     }
 
     /// Counts a packet that arrived at `at` and whose transmission begins at `start`.
-    pub fn queued(&mut self, at: Instant, start: Instant) {
+    pub(crate) fn queued(&mut self, at: Instant, start: Instant) {
         let waits = start - at;
         let logs = self.logs_delays;
         let Open { interval, delays, .. } = self.at(at);
@@ -168,7 +168,7 @@ impl Meter {
     }
 
     /// Counts a host packet that was due at `due` and left `late` after it.
-    pub fn released(&mut self, due: Instant, late: Duration) {
+    pub(crate) fn released(&mut self, due: Instant, late: Duration) {
         let interval = &mut self.at(due).interval;
         interval.released += 1;
         interval.late += u64::from(late > LATE);
@@ -177,14 +177,14 @@ impl Meter {
     }
 
     /// Whether the oldest interval not yet taken ended by `time`.
-    pub fn has_finished(&self, time: Instant) -> bool {
+    pub(crate) fn has_finished(&self, time: Instant) -> bool {
         (self.first + 1) * self.length <= time.ns()
     }
 
     /// Returns the oldest interval not yet taken, if it ended by `time`.
     ///
     /// Everything that arrived before `time` must have been counted.
-    pub fn take_finished(&mut self, time: Instant) -> Option<Interval> {
+    pub(crate) fn take_finished(&mut self, time: Instant) -> Option<Interval> {
         if !self.has_finished(time) {
             return None;
         }

@@ -23,7 +23,7 @@ impl Process {
     }
 
     /// Returns this process.
-    pub fn this() -> Option<Process> {
+    pub(crate) fn this() -> Option<Process> {
         Process::of(std::process::id() as i32)
     }
 
@@ -84,7 +84,7 @@ impl Handle {
     }
 
     /// Waits until it has ended; returns false if it has not by `deadline`.
-    pub fn wait_until(&self, deadline: Instant) -> bool {
+    pub(crate) fn wait_until(&self, deadline: Instant) -> bool {
         readable(&self.fd, deadline.saturating_duration_since(Instant::now()))
     }
 }

@@ -67,7 +67,7 @@ pub struct Queue {
 
 impl Queue {
     /// Creates an empty queue that is served at `rates` from `start` on; `seed` is for random choices of the discipline.
-    pub fn new(start: Instant, rates: Rates, spec: &QueueSpec, seed: u64) -> Queue {
+    pub(crate) fn new(start: Instant, rates: Rates, spec: &QueueSpec, seed: u64) -> Queue {
         let discipline = prepared(spec.build_at(start, Some(rates.known), seed), &rates);
         Queue {
             policer: None,
@@ -89,7 +89,7 @@ impl Queue {
     }
 
     /// Replaces the policer before the queue; one that stays the same keeps its tokens, and another is full.
-    pub fn police(&mut self, policer: Option<Policer>) {
+    pub(crate) fn police(&mut self, policer: Option<Policer>) {
         if self.policer.as_ref().map(|(policer, _)| *policer) != policer {
             self.policer = policer.map(|policer| (policer, TokenBucket::new(policer.rate, policer.burst)));
         }
@@ -98,7 +98,7 @@ impl Queue {
     /// Changes rates and discipline at `now`. Packets that already have a time of departure keep it; the new discipline
     /// judges the rest. A discipline keeps its state if its parameters stay the same (but RED, whose average is one of packet
     /// times), and so does an explicit router if it stays one. A token bucket that stays the same keeps its tokens.
-    pub fn change(&mut self, now: Instant, rates: Rates, spec: &QueueSpec, seed: u64) {
+    pub(crate) fn change(&mut self, now: Instant, rates: Rates, spec: &QueueSpec, seed: u64) {
         let is_new = *spec != self.spec || matches!(spec, QueueSpec::Red(_)) || spec.reads_headers();
         if rates != self.rates {
             self.server = Server::new(&rates.service, now);
@@ -110,7 +110,7 @@ impl Queue {
     }
 
     /// Changes the discipline at `now` as [`Queue::change`] does, and leaves the rates as they are.
-    pub fn change_discipline(&mut self, now: Instant, spec: &QueueSpec, seed: u64) {
+    pub(crate) fn change_discipline(&mut self, now: Instant, spec: &QueueSpec, seed: u64) {
         if *spec != self.spec {
             self.adopt(now, spec, seed);
         }
@@ -146,17 +146,17 @@ impl Queue {
     }
 
     /// Returns the versions of the congestion headers that the discipline serves; none if it reads no headers.
-    pub fn versions(&self) -> &'static [u8] {
+    pub(crate) fn versions(&self) -> &'static [u8] {
         self.discipline.versions()
     }
 
     /// Whether the discipline must know which flow a packet belongs to.
-    pub fn needs_flows(&self) -> bool {
+    pub(crate) fn needs_flows(&self) -> bool {
         self.spec.polices() || self.spec.sorts_by_label()
     }
 
     /// Returns the records of the control intervals that ended since the last call.
-    pub fn take_records(&mut self) -> Vec<Record> {
+    pub(crate) fn take_records(&mut self) -> Vec<Record> {
         let mut records = std::mem::take(&mut self.records);
         records.append(&mut self.discipline.take_records());
         records
@@ -168,7 +168,7 @@ impl Queue {
     }
 
     /// Replaces this queue's contents by a copy of `other`'s.
-    pub fn follow(&mut self, other: &Queue) {
+    pub(crate) fn follow(&mut self, other: &Queue) {
         self.policer.clone_from(&other.policer);
         (self.server, self.free) = (other.server.clone(), other.free);
         self.leaving.clone_from(&other.leaving);
@@ -184,7 +184,7 @@ impl Queue {
     /// wire and whether it is marked, unless that is decided at its departure (see [`Queue::serve`]).
     ///
     /// Arrival times must not decrease, and all departures up to then must have been served.
-    pub fn push(&mut self, mut packet: Packet) -> Option<Option<(Transmission, bool)>> {
+    pub(crate) fn push(&mut self, mut packet: Packet) -> Option<Option<(Transmission, bool)>> {
         let now = packet.arrived;
         if let Some((_, bucket)) = &mut self.policer
             && !bucket.conforms(now, packet.size)
@@ -252,7 +252,7 @@ impl Queue {
     }
 
     /// Returns when the next waiting packet's departure is judged; `None` if none waits.
-    pub fn next_turn(&self) -> Option<Instant> {
+    pub(crate) fn next_turn(&self) -> Option<Instant> {
         (self.waiting_packets > 0).then(|| self.free.max(self.ready))
     }
 
@@ -276,13 +276,13 @@ impl Queue {
     }
 
     /// Returns when the oldest waiting packet arrived.
-    pub fn oldest(&self) -> Option<Instant> {
+    pub(crate) fn oldest(&self) -> Option<Instant> {
         self.waiting.oldest()
     }
 
     /// Judges the next waiting packet if its departure is due by `now`, or drops one because too many wait; call until
     /// `None`.
-    pub fn serve(&mut self, now: Instant) -> Option<Departure> {
+    pub(crate) fn serve(&mut self, now: Instant) -> Option<Departure> {
         if let Some(packet) = self.waiting.pop_excess(&mut self.discipline) {
             self.forget(&packet);
             return Some(Departure { packet, transmission: None });
@@ -299,7 +299,7 @@ impl Queue {
     }
 
     /// Returns the bytes of the packets whose transmission has not ended, and forgets the others.
-    pub fn backlog(&mut self, now: Instant) -> Bytes {
+    pub(crate) fn backlog(&mut self, now: Instant) -> Bytes {
         while let Some((_, size)) = self.leaving.pop_front_if(|(finish, _)| *finish <= now) {
             self.leaving_bytes -= size.get();
         }

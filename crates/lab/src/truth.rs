@@ -66,7 +66,7 @@ pub struct Interval {
 
 impl Interval {
     /// Returns an interval in which nothing happened.
-    pub fn empty(start: Instant, length: Duration, capacity: Rate) -> Interval {
+    pub(crate) fn empty(start: Instant, length: Duration, capacity: Rate) -> Interval {
         Interval { start, length, capacity, ..Interval::default() }
     }
 

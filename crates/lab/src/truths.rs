@@ -25,7 +25,7 @@ impl Truths {
     ///
     /// # Errors
     /// If the file cannot be read or has an invalid line.
-    pub fn load(path: &Path) -> Result<Truths, Error> {
+    pub(crate) fn load(path: &Path) -> Result<Truths, Error> {
         let text = std::fs::read_to_string(path).map_err(|e| Error::file("read", path, e))?;
         Truths::parse(&text).map_err(|line| Error::Truth { path: path.to_owned(), line })
     }
@@ -95,7 +95,7 @@ impl Truths {
     ///
     /// # Errors
     /// If there are several.
-    pub fn into_only(mut self) -> Result<Truth, Error> {
+    pub(crate) fn into_only(mut self) -> Result<Truth, Error> {
         match (self.links.pop(), self.links.is_empty()) {
             (last, true) => Ok(last.map(|(_, truth)| truth).unwrap_or_default()),
             _ => Err(Error::Link("this truth is about several links, so one must be named".to_owned())),

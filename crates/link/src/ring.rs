@@ -45,7 +45,7 @@ impl<T: Copy + Default> Ring<T> {
 
     /// Removes the first item.
     #[inline]
-    pub fn pop(&mut self) -> Option<T> {
+    pub(crate) fn pop(&mut self) -> Option<T> {
         if self.head == self.tail {
             return None;
         }
@@ -119,7 +119,7 @@ impl<T: Copy + Default> Ring<T> {
 
     /// Returns the number of items.
     #[inline]
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         (self.tail - self.head) as usize
     }
 

@@ -100,7 +100,7 @@ impl Server {
 
     /// Returns the bytes transmitted in `time` (ns), rounded down; zero unless the rate is constant.
     #[inline]
-    pub fn bytes_in(&self, time: u64) -> u64 {
+    pub(crate) fn bytes_in(&self, time: u64) -> u64 {
         match self {
             Server::Constant(constant) => (time as f64 * constant.bytes_per_ns) as u64,
             _ => 0,

@@ -18,19 +18,19 @@ pub struct SteppedServer {
 
 impl SteppedServer {
     /// Creates an idle server.
-    pub fn new(rates: RateSteps) -> SteppedServer {
+    pub(crate) fn new(rates: RateSteps) -> SteppedServer {
         SteppedServer { rates, free: 0, carry: 0 }
     }
 
     /// Returns the rates.
-    pub fn rates(&self) -> &RateSteps {
+    pub(crate) fn rates(&self) -> &RateSteps {
         &self.rates
     }
 
     /// Returns when the transmission of a packet of `size` wire bytes ends that begins at `start` (ns), which must not
     /// precede the end of the last one.
     #[inline]
-    pub fn finish(&mut self, start: u64, size: u16) -> u64 {
+    pub(crate) fn finish(&mut self, start: u64, size: u16) -> u64 {
         // Less than a nanosecond at one rate may be many at another.
         if start > self.free && !self.rates.is_constant_between(self.free, start) {
             self.carry = 0;

@@ -91,7 +91,7 @@ pub enum FilterError {
 
 impl Filter {
     /// Whether a segment captured at a time, in a capture that began at `first`, is used.
-    pub fn passes(&self, tcp: &Tcp, at: Instant, first: Instant) -> bool {
+    pub(crate) fn passes(&self, tcp: &Tcp, at: Instant, first: Instant) -> bool {
         self.0.holds(tcp, at, first)
     }
 }

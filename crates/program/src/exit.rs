@@ -41,12 +41,12 @@ Exit codes:
 
 impl Code {
     /// Returns the number.
-    pub fn number(self) -> u8 {
+    pub(crate) fn number(self) -> u8 {
         self as u8
     }
 
     /// Returns the name used in error objects of `--json`.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Code::Other => "other",
             Code::Arguments => "arguments",

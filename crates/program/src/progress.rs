@@ -69,7 +69,7 @@ impl Progress {
     }
 
     /// Reports `steps` more completed steps.
-    pub fn advance(&self, steps: u64) {
+    pub(crate) fn advance(&self, steps: u64) {
         self.bar.inc(steps);
     }
 }

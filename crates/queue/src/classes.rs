@@ -143,7 +143,7 @@ impl Classes {
     }
 
     /// Takes over a packet that already waits: of `size` on the wire.
-    pub fn take_over(&mut self, header: Option<&Header>, size: Bytes) {
+    pub(crate) fn take_over(&mut self, header: Option<&Header>, size: Bytes) {
         let class = &mut self.classes[class_of(header)];
         class.waiting.add(size);
         if let Queue::Explicit(router) = &mut class.queue {
@@ -152,7 +152,7 @@ impl Classes {
     }
 
     /// Returns the number of the queue, below [`CLASSES`], in which a packet waits.
-    pub fn class(&self, header: Option<&Header>) -> usize {
+    pub(crate) fn class(&self, header: Option<&Header>) -> usize {
         class_of(header)
     }
 
@@ -177,12 +177,12 @@ impl Classes {
     }
 
     /// Keeps a record of every control interval of both routers from now on.
-    pub fn keep_records(&mut self) {
+    pub(crate) fn keep_records(&mut self) {
         self.routers().for_each(Explicit::keep_records);
     }
 
     /// Returns the records of the control intervals that ended since the last call, in order of time.
-    pub fn take_records(&mut self) -> Vec<Record> {
+    pub(crate) fn take_records(&mut self) -> Vec<Record> {
         let mut records: Vec<Record> = self.routers().flat_map(Explicit::take_records).collect();
         records.sort_by_key(|record| record.time);
         records

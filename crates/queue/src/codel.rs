@@ -95,7 +95,7 @@ pub struct Codel {
 
 impl Codel {
     /// Creates a discipline with these parameters.
-    pub fn new(config: &CodelConfig) -> Codel {
+    pub(crate) fn new(config: &CodelConfig) -> Codel {
         Codel {
             limit: Limit::new(config.limit, config.packets),
             target: config.target,

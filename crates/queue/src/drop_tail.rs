@@ -26,7 +26,7 @@ pub struct DropTail {
 
 impl DropTail {
     /// Creates a discipline with these limits.
-    pub fn new(config: &DropTailConfig) -> DropTail {
+    pub(crate) fn new(config: &DropTailConfig) -> DropTail {
         DropTail { limit: Limit::new(config.limit, config.packets) }
     }
 

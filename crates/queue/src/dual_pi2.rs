@@ -162,7 +162,7 @@ pub struct DualPi2 {
 
 impl DualPi2 {
     /// Creates two empty queues.
-    pub fn new(config: &DualPi2Config) -> DualPi2 {
+    pub(crate) fn new(config: &DualPi2Config) -> DualPi2 {
         DualPi2 {
             limit: Limit::new(config.limit, config.packets),
             config: config.clone(),
@@ -178,19 +178,14 @@ impl DualPi2 {
         }
     }
 
-    /// Returns the base probability p', 0 to 1.
-    pub fn base(&self) -> f64 {
-        self.base
-    }
-
     /// The next packet to be judged has this label; returns the number of its queue.
-    pub fn label(&mut self, label: Label) -> usize {
+    pub(crate) fn label(&mut self, label: Label) -> usize {
         self.queue = if label.is_scalable { SCALABLE } else { CLASSIC };
         self.queue
     }
 
     /// Takes over a packet of the queue labelled last, which has waited since `arrived`.
-    pub fn take_over(&mut self, arrived: Instant) {
+    pub(crate) fn take_over(&mut self, arrived: Instant) {
         match self.queue {
             SCALABLE => self.scalable += 1,
             _ => self.classic.push_back(arrived),
@@ -199,7 +194,7 @@ impl DualPi2 {
 
     /// Returns the queue that sends next: the L queue, unless the C queue has got less than its share. `first` are the sizes
     /// of the first packets of both; `None` if both are empty.
-    pub fn next_queue(&mut self, first: [Option<Bytes>; QUEUES]) -> Option<usize> {
+    pub(crate) fn next_queue(&mut self, first: [Option<Bytes>; QUEUES]) -> Option<usize> {
         let share = self.config.classic_share;
         match first {
             [Some(classic), Some(_)] if self.credit > 0.0 => {
@@ -337,15 +332,15 @@ mod tests {
         // p' += alpha (q - target) + beta (q - q'), with q of 16 and 32 ms at the first two updates.
         let first = 0.16 * 0.001 + 3.2 * 0.016;
         let second = first + 0.16 * 0.017 + 3.2 * 0.016;
-        assert!((after(16).base() - first).abs() < 1e-12, "{}", after(16).base());
-        assert!((after(40).base() - second).abs() < 1e-12, "{}", after(40).base());
-        assert_eq!(after(15).base(), 0.0);
+        assert!((after(16).base - first).abs() < 1e-12, "{}", after(16).base);
+        assert!((after(40).base - second).abs() < 1e-12, "{}", after(40).base);
+        assert_eq!(after(15).base, 0.0);
         // With an empty queue it falls to zero, and updates cost nothing.
         let mut queue = after(40);
         queue.label(scalable(false));
         queue.on_departure(Instant::ZERO + MS(41), &backlog(0), MS(41), &mut Packet::new(SIZE, false));
         queue.update(Instant::ZERO + MS(1_000_000_000));
-        assert_eq!(queue.base(), 0.0);
+        assert_eq!(queue.base, 0.0);
     }
 
     #[test]

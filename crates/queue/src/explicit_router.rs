@@ -314,17 +314,17 @@ impl Explicit {
     }
 
     /// Returns the version of the headers that the router serves.
-    pub fn version(&self) -> u8 {
+    pub(crate) fn version(&self) -> u8 {
         if self.queue.config().law.is_rate() { VERSION_RCP } else { VERSION_XCP }
     }
 
     /// Keeps a record of every control interval from now on.
-    pub fn keep_records(&mut self) {
+    pub(crate) fn keep_records(&mut self) {
         self.records.get_or_insert_default();
     }
 
     /// Returns the records of the control intervals that ended since the last call.
-    pub fn take_records(&mut self) -> Vec<Record> {
+    pub(crate) fn take_records(&mut self) -> Vec<Record> {
         self.records.as_mut().map(std::mem::take).unwrap_or_default()
     }
 

@@ -121,7 +121,7 @@ pub struct FqCodel {
 
 impl FqCodel {
     /// Creates empty queues; `seed` decides which flows share one.
-    pub fn new(config: &FqCodelConfig, seed: u64) -> FqCodel {
+    pub(crate) fn new(config: &FqCodelConfig, seed: u64) -> FqCodel {
         let codel = CodelConfig {
             target: config.target,
             interval: config.interval,
@@ -143,18 +143,18 @@ impl FqCodel {
     }
 
     /// Returns the number of queues.
-    pub fn queues(&self) -> usize {
+    pub(crate) fn queues(&self) -> usize {
         self.groups.len()
     }
 
     /// The next packet to be judged has this label; returns the number of its queue.
-    pub fn label(&mut self, label: Label) -> usize {
+    pub(crate) fn label(&mut self, label: Label) -> usize {
         self.group = (mixed(self.key ^ u64::from(label.flow)) % self.groups.len() as u64) as usize;
         self.group
     }
 
     /// Takes over a packet of the queue labelled last: of `size` on the wire.
-    pub fn take_over(&mut self, size: Bytes) {
+    pub(crate) fn take_over(&mut self, size: Bytes) {
         self.waiting.add(size);
         let group = &mut self.groups[self.group];
         group.waiting.add(size);
@@ -184,7 +184,7 @@ impl FqCodel {
     }
 
     /// Returns the queue that sends next (RFC 8290 4.2); `None` if nothing waits.
-    pub fn next_queue(&mut self) -> Option<usize> {
+    pub(crate) fn next_queue(&mut self) -> Option<usize> {
         loop {
             let is_new = !self.new.is_empty();
             let list = if is_new { &mut self.new } else { &mut self.old };

@@ -20,7 +20,7 @@ pub enum Level {
 impl Level {
     /// Whether more than this is queued.
     #[inline]
-    pub fn is_exceeded(self, backlog: &Backlog) -> bool {
+    pub(crate) fn is_exceeded(self, backlog: &Backlog) -> bool {
         match self {
             Level::Bytes(bytes) => backlog.bytes > bytes,
             Level::Packets(packets) => backlog.packets > packets,

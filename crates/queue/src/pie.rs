@@ -134,7 +134,7 @@ pub struct Pie {
 
 impl Pie {
     /// Creates a discipline with these parameters.
-    pub fn new(config: &PieConfig, seed: u64) -> Pie {
+    pub(crate) fn new(config: &PieConfig, seed: u64) -> Pie {
         Pie {
             limit: Limit::new(config.limit, config.packets),
             config: config.clone(),
@@ -146,11 +146,6 @@ impl Pie {
             burst: config.burst,
             random: Pcg64Mcg::seed_from_u64(seed),
         }
-    }
-
-    /// Returns the drop probability, 0 to 1.
-    pub fn probability(&self) -> f64 {
-        self.probability
     }
 
     /// Performs the updates that have become due since the last packet.
@@ -303,7 +298,7 @@ mod tests {
             assert!((drops / expected - 1.0).abs() < 0.05, "{load}: {drops}, expected {expected}");
             assert!((state.delay.ms() / 15.0 - 1.0).abs() < 0.25, "{load}: {}", state.delay);
             // Summing probabilities spaces drops by (0.85 + 1) / p on average.
-            assert!((0.8..2.5).contains(&(pie.probability() / expected)), "{load}: {}", pie.probability());
+            assert!((0.8..2.5).contains(&(pie.probability / expected)), "{load}: {}", pie.probability);
         }
     }
 
@@ -314,7 +309,7 @@ mod tests {
         assert_eq!(Overload::run(&mut pie, 2.0, 2_400, false).drops, 0);
         let mut pie = Pie::new(&PieConfig::default(), 1);
         assert_eq!(Overload::run(&mut pie, 0.9, 100_000, false).drops, 0);
-        assert_eq!(pie.probability(), 0.0);
+        assert_eq!(pie.probability, 0.0);
     }
 
     #[test]
@@ -350,9 +345,9 @@ mod tests {
             often.update(now);
         }
         pie.update(now);
-        assert!(pie.probability() > 0.0);
+        assert!(pie.probability > 0.0);
         let later = now + pie.config.update;
-        assert_eq!((pie.probability(), pie.pi.due(later)), (often.probability(), often.pi.due(later)));
+        assert_eq!((pie.probability, pie.pi.due(later)), (often.probability, often.pi.due(later)));
         now += Duration::from_ms(86_400_000);
         pie.update(now);
         assert!(pie.is_at_rest() && pie.pi.due(now).is_none());

@@ -54,7 +54,7 @@ pub struct Ramp {
 
 impl Ramp {
     /// Creates a discipline with these parameters.
-    pub fn new(config: &RampConfig, seed: u64) -> Ramp {
+    pub(crate) fn new(config: &RampConfig, seed: u64) -> Ramp {
         Ramp {
             limit: Limit::new(config.limit, config.packets),
             min: config.min,

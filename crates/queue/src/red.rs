@@ -106,7 +106,7 @@ impl RedConfig {
     }
 
     /// Returns the burst in packets: as configured, or as the authors of RED advise, then at least `min` / `packet`.
-    pub fn burst(&self) -> f64 {
+    pub(crate) fn burst(&self) -> f64 {
         let (min, max, packet) = (self.min.get() as f64, self.max.get() as f64, self.packet.get() as f64);
         let advised = ((2.0 * min + max) / (3.0 * packet)).floor().max((min / packet).ceil());
         self.burst.map_or(advised, f64::from)
@@ -171,7 +171,7 @@ pub struct Red {
 
 impl Red {
     /// Creates a discipline for a queue served at `rate`, or `None` if transmission takes no time.
-    pub fn new(config: &RedConfig, rate: Option<Rate>, seed: u64) -> Red {
+    pub(crate) fn new(config: &RedConfig, rate: Option<Rate>, seed: u64) -> Red {
         let (min, max) = (config.min.get() as f64, config.max.get() as f64);
         let packet_time = rate.map_or(0.0, |rate| rate.time_for(config.packet).ns() as f64);
         Red {
@@ -196,21 +196,11 @@ impl Red {
     }
 
     /// Makes idle time count at the rates of its time instead of at a constant one.
-    pub fn with_rates(mut self, rates: RateSteps) -> Red {
+    pub(crate) fn with_rates(mut self, rates: RateSteps) -> Red {
         // At the first rate, of which `packets_per_ns` is the reciprocal of a packet's time.
         let first = rates.at(Instant::ZERO);
         self.average.rates = Some(Box::new((rates, self.average.packets_per_ns / first.bps_f64())));
         self
-    }
-
-    /// Returns the average queue in wire bytes.
-    pub fn average(&self) -> f64 {
-        self.average.bytes
-    }
-
-    /// Returns the marking probability just below `max`, which changes if it is adaptive.
-    pub fn probability(&self) -> f64 {
-        self.probability
     }
 
     /// Performs the adaptations that have become due since the last packet.
@@ -427,13 +417,13 @@ mod tests {
         let n = 10;
         fraction(&mut red, 16_000, n);
         let expected = 16_000.0 * (1.0 - (15.0_f64 / 16.0).powi(10));
-        assert!((red.average() - expected).abs() < 1e-6);
+        assert!((red.average.bytes - expected).abs() < 1e-6);
         // 20.5 packet times of 40 us, then the packet itself.
         let now = Instant::from_ns(60_000 * 9) + Duration::from_us(900);
         let idle = Backlog { idle: Duration::from_us(820), ..backlog(0) };
         red.on_arrival(now, &idle, &Packet::new(PACKET, true));
         let expected = expected * (15.0_f64 / 16.0).powf(21.5);
-        assert!((red.average() / expected - 1.0).abs() < 1e-3);
+        assert!((red.average.bytes / expected - 1.0).abs() < 1e-3);
     }
 
     #[test]
@@ -443,12 +433,16 @@ mod tests {
         let rates = vec![(Duration::ZERO, Rate::from_mbps(200.0)), (ms(1), Rate::from_mbps(20.0))];
         let mut changing = red(&config()).with_rates(rates.try_into().unwrap());
         fraction(&mut changing, 16_000, 10);
-        let before = changing.average();
+        let before = changing.average.bytes;
         // Idle from 0.92 to 1.8 ms: two packets before the change, two after it, and then the packet itself.
         let idle = Backlog { idle: Duration::from_us(880), ..backlog(0) };
         changing.on_arrival(Instant::from_ns(1_800_000), &idle, &Packet::new(PACKET, true));
         let expected = before * (15.0_f64 / 16.0).powf(5.0);
-        assert!((changing.average() / expected - 1.0).abs() < 1e-3, "{}", changing.average() / before);
+        assert!(
+            (changing.average.bytes / expected - 1.0).abs() < 1e-3,
+            "{}",
+            changing.average.bytes / before
+        );
     }
 
     #[test]
@@ -457,18 +451,18 @@ mod tests {
         let mut above = red(&config);
         // 1.2 s with a high average: two adaptations.
         fraction(&mut above, 35_000, 20_000);
-        assert!((above.probability() - 0.12).abs() < 1e-9, "{}", above.probability());
+        assert!((above.probability - 0.12).abs() < 1e-9, "{}", above.probability);
         fraction(&mut above, 35_000, 2_000_000);
-        assert!((0.5..=0.51).contains(&above.probability()));
+        assert!((0.5..=0.51).contains(&above.probability));
         let mut below = red(&config);
         fraction(&mut below, 14_000, 20_000);
-        assert!((below.probability() - 0.081).abs() < 1e-9, "{}", below.probability());
+        assert!((below.probability - 0.081).abs() < 1e-9, "{}", below.probability);
         let much_later = Backlog { idle: Duration::from_ms(3_600_000), ..backlog(0) };
         below.on_arrival(Instant::from_ns(3_700_000_000_000), &much_later, &Packet::new(PACKET, true));
-        assert!((0.009..0.01).contains(&below.probability()));
+        assert!((0.009..0.01).contains(&below.probability));
         let mut middle = red(&config);
         fraction(&mut middle, 25_000, 100_000);
-        assert_eq!(middle.probability(), 0.1);
+        assert_eq!(middle.probability, 0.1);
     }
 
     #[test]

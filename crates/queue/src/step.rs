@@ -29,7 +29,7 @@ pub struct Step {
 
 impl Step {
     /// Creates a discipline with these parameters.
-    pub fn new(config: &StepConfig) -> Step {
+    pub(crate) fn new(config: &StepConfig) -> Step {
         Step { threshold: config.threshold, limit: Limit::new(config.limit, config.packets) }
     }
 }

@@ -45,7 +45,7 @@ impl TokenBucket {
     /// the long-run rate holds for any packet size. At rate zero nothing leaves once the bucket is empty: the result
     /// is then the largest instant.
     #[inline]
-    pub fn departure(&mut self, earliest: Instant, size: Bytes) -> Instant {
+    pub(crate) fn departure(&mut self, earliest: Instant, size: Bytes) -> Instant {
         self.fill(earliest.max(self.updated));
         let cost = tokens(size);
         if self.tokens >= cost {

@@ -100,7 +100,7 @@ impl Topology {
     }
 
     /// Whether a node with this name exists.
-    pub fn has(&self, node: &str) -> bool {
+    pub(crate) fn has(&self, node: &str) -> bool {
         self.nodes.contains_key(node)
     }
 

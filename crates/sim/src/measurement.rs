@@ -125,7 +125,7 @@ struct Counted {
 
 impl Measurements {
     /// Returns the method that they use.
-    pub fn method(&self) -> Method {
+    pub(crate) fn method(&self) -> Method {
         self.config.measure.method
     }
 
@@ -167,7 +167,7 @@ impl Measurements {
     }
 
     /// Returns the streams sent so far.
-    pub fn streams(&self) -> &[StreamTruth] {
+    pub(crate) fn streams(&self) -> &[StreamTruth] {
         &self.streams
     }
 
@@ -226,7 +226,7 @@ impl Measurements {
     }
 
     /// Returns how many packets of other traffic the links of the path have dropped since the start of the run.
-    pub fn others_dropped(&self, network: &Network) -> u64 {
+    pub(crate) fn others_dropped(&self, network: &Network) -> u64 {
         self.links.iter().map(|(link, _)| network.others_dropped(*link)).sum()
     }
 
@@ -240,7 +240,7 @@ impl Measurements {
     }
 
     /// Returns the measurement in progress as if it ended now; `None` when there is none.
-    pub fn unfinished(&self, network: &Network) -> Option<Measured> {
+    pub(crate) fn unfinished(&self, network: &Network) -> Option<Measured> {
         let current = self.current.as_ref()?;
         let (begin, end) = (current.begin, network.now());
         let mut added: Vec<Duration> =

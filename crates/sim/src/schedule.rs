@@ -80,7 +80,7 @@ impl Event {
 
     /// Returns the kind of the event.
     #[inline]
-    pub fn kind(self) -> EventKind {
+    pub(crate) fn kind(self) -> EventKind {
         EVENT_KINDS[(self.low as usize >> INDEX_BITS) & 7]
     }
 
@@ -241,7 +241,7 @@ impl Schedule {
 
     /// Removes the first event.
     #[inline]
-    pub fn remove_first(&mut self) {
+    pub(crate) fn remove_first(&mut self) {
         match self.heap.pop() {
             Some(last) if !self.heap.is_empty() => self.sift_down(last),
             _ => self.others_from = u64::MAX,

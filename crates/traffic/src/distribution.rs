@@ -77,14 +77,14 @@ pub struct Geometric {
 
 impl Geometric {
     /// Creates a distribution with this mean; means below 1 become 1.
-    pub fn with_mean(mean: f64) -> Geometric {
+    pub(crate) fn with_mean(mean: f64) -> Geometric {
         let steps = if mean > 1.0 { -1.0 / libm::log1p(-1.0 / mean) } else { 0.0 };
         Geometric { steps }
     }
 
     /// Draws a value; a mean of 1 consumes no random number.
     #[inline]
-    pub fn sample(&self, rng: &mut Pcg64Mcg) -> u64 {
+    pub(crate) fn sample(&self, rng: &mut Pcg64Mcg) -> u64 {
         if self.steps == 0.0 { 1 } else { 1 + (self.steps * exponential(rng)) as u64 }
     }
 }
@@ -99,22 +99,22 @@ pub struct Pareto {
 
 impl Pareto {
     /// Creates a distribution with this mean; `shape` must be above 1.
-    pub fn with_mean(mean: f64, shape: f64) -> Pareto {
+    pub(crate) fn with_mean(mean: f64, shape: f64) -> Pareto {
         Pareto { least: mean * (shape - 1.0) / shape, shape }
     }
 
     /// The mean.
-    pub fn mean(&self) -> f64 {
+    pub(crate) fn mean(&self) -> f64 {
         self.least * self.shape / (self.shape - 1.0)
     }
 
     /// Draws a value.
-    pub fn sample(&self, rng: &mut Pcg64Mcg) -> f64 {
+    pub(crate) fn sample(&self, rng: &mut Pcg64Mcg) -> f64 {
         self.least * libm::pow(uniform(rng), -1.0 / self.shape)
     }
 
     /// Draws the residual life of a period whose length has this distribution, as seen by a random observer.
-    pub fn residual(&self, rng: &mut Pcg64Mcg) -> f64 {
+    pub(crate) fn residual(&self, rng: &mut Pcg64Mcg) -> f64 {
         // The density of the residual life is P(X > x) / mean: flat up to the smallest value, then a Pareto tail whose
         // shape is smaller by 1.
         if uniform(rng) <= (self.shape - 1.0) / self.shape {
@@ -146,7 +146,7 @@ impl Lognormal {
     }
 
     /// Draws the residual life of a period whose length has this distribution, as seen by a random observer.
-    pub fn residual(&self, rng: &mut Pcg64Mcg) -> f64 {
+    pub(crate) fn residual(&self, rng: &mut Pcg64Mcg) -> f64 {
         // An observer meets periods in proportion to their length, which shifts the mean of the logarithm by its
         // variance.
         let found = libm::exp(self.location + self.spread * (self.spread + normal(rng)));

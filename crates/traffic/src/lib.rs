@@ -55,9 +55,9 @@ fn spread() -> f64 {
 }
 
 /// Default number of sources of Pareto traffic (wan 4.7).
-pub const PARETO_SOURCES: u32 = 16;
+pub(crate) const PARETO_SOURCES: u32 = 16;
 /// Default shape of its gaps (wan 4.7).
-pub const PARETO_SHAPE: f64 = 1.9;
+pub(crate) const PARETO_SHAPE: f64 = 1.9;
 
 fn sources() -> u32 {
     PARETO_SOURCES

@@ -19,7 +19,7 @@ impl Cancellation {
     }
 
     /// Returns the underlying flag, for code that takes only a flag.
-    pub fn flag(&self) -> &AtomicBool {
+    pub(crate) fn flag(&self) -> &AtomicBool {
         &self.0
     }
 }

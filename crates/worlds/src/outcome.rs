@@ -29,7 +29,7 @@ pub struct RunFiles {
 
 impl RunFiles {
     /// Iterates over the files, as names and paths.
-    pub fn paths(&self) -> impl Iterator<Item = (&str, std::path::PathBuf)> {
+    pub(crate) fn paths(&self) -> impl Iterator<Item = (&str, std::path::PathBuf)> {
         self.names.iter().map(|name| (name.as_str(), self.folder.path().join(name)))
     }
 }

@@ -49,14 +49,14 @@ impl Output {
     ///
     /// # Errors
     /// As for [`Output::write`].
-    pub fn copy(&self, from: &Path, file: &Path) -> Result<(), Error> {
+    pub(crate) fn copy(&self, from: &Path, file: &Path) -> Result<(), Error> {
         let mut source = File::open(from).with_context(|| format!("cannot read {}", from.display()))?;
         io::copy(&mut source, &mut self.create(file)?).with_context(|| self.failed("write", file))?;
         Ok(())
     }
 
     /// Removes a file if it exists.
-    pub fn remove(&self, file: &Path) {
+    pub(crate) fn remove(&self, file: &Path) {
         if let Ok((folder, name)) = self.folder(file, false) {
             // A file that cannot be removed will be replaced, or will be reported as in the way.
             let _ = unlinkat(&folder, name, UnlinkatFlags::NoRemoveDir);

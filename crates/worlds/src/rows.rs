@@ -172,7 +172,7 @@ pub fn program_rows(summary: &Summary) -> Vec<[String; 4]> {
 const COMMAND: usize = 40;
 
 /// Formats a fraction as a percentage with about three digits.
-pub fn percent(share: f64) -> String {
+pub(crate) fn percent(share: f64) -> String {
     let value = share * 100.0;
     let digits = if value >= 99.95 {
         1

@@ -15,7 +15,7 @@ use crate::{Link, Packet};
 use ring::Ring;
 
 /// The name that stands for all interfaces.
-pub const ANY: &str = "any";
+pub(crate) const ANY: &str = "any";
 
 /// Why an interface cannot be captured on.
 #[derive(Debug, thiserror::Error)]

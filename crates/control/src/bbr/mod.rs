@@ -141,7 +141,7 @@ pub struct Bbr {
 
 impl Bbr {
     /// A controller in STARTUP.
-    pub fn new(start: &Start) -> Bbr {
+    pub(crate) fn new(start: &Start) -> Bbr {
         let mut bbr = Bbr {
             mss: u64::from(start.mss.max(1)),
             wire: u64::from(start.wire.max(1)),

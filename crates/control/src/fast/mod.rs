@@ -41,7 +41,7 @@ pub struct Fast {
 
 impl Fast {
     /// A controller that starts with the initial window, at least one segment.
-    pub fn new(parameters: FastParameters, start: &Start) -> Fast {
+    pub(crate) fn new(parameters: FastParameters, start: &Start) -> Fast {
         Fast {
             window: Window::new(start.window),
             delay: Delay::new(parameters.reading, start.stamp_unit),

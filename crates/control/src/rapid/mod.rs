@@ -44,7 +44,7 @@ pub struct Rapid {
 
 impl Rapid {
     /// A controller for a flow that is about to open.
-    pub fn new(parameters: RapidParameters, start: &Start) -> Rapid {
+    pub(crate) fn new(parameters: RapidParameters, start: &Start) -> Rapid {
         let line = start.line.unwrap_or(USUAL_LINE);
         let config = parameters.config(line, start.wire, start.stamp_unit);
         let rapid = rapid::Rapid::new(config, 0);

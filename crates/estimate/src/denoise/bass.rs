@@ -26,7 +26,7 @@ impl SpikeThresholds {
     }
 
     /// Multiplies both thresholds by `factor`.
-    pub fn scale(self, factor: f64) -> SpikeThresholds {
+    pub(crate) fn scale(self, factor: f64) -> SpikeThresholds {
         SpikeThresholds { up: self.up.scale(factor), down: self.down.scale(factor) }
     }
 }
@@ -170,7 +170,7 @@ pub struct DenoiseOutcome {
 
 impl Denoise {
     /// Multiplies the default thresholds by `kappa`, the packet time on the narrow link over 7.23 us (rapid 2.10).
-    pub fn scaled(kappa: f64) -> Denoise {
+    pub(crate) fn scaled(kappa: f64) -> Denoise {
         let usual = Denoise::default();
         Denoise {
             coarse: usual.coarse.scale(kappa),
@@ -210,7 +210,7 @@ impl Denoise {
     ///
     /// # Errors
     /// [`Refusal::TooShort`] when no complete event or fewer than 8 samples remain.
-    pub fn two_passes(&self, gaps: &mut Gaps) -> Result<usize, Refusal> {
+    pub(crate) fn two_passes(&self, gaps: &mut Gaps) -> Result<usize, Refusal> {
         let first = self.first_pass(gaps)?;
         bass_pass(&mut gaps.send, &mut gaps.receive, self.medium);
         Ok(first)

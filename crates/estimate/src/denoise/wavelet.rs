@@ -17,7 +17,7 @@ impl Wavelet {
     /// Applies one level: the first half of `values` becomes the approximation, the second half the detail.
     ///
     /// An odd last value is left alone, as are slices of fewer than two values.
-    pub fn forward(&mut self, values: &mut [f64]) {
+    pub(crate) fn forward(&mut self, values: &mut [f64]) {
         let n = values.len() & !1;
         let half = n / 2;
         self.scratch.clear();

@@ -85,7 +85,7 @@ impl Search {
     }
 
     /// Returns the group of trains that expire at hop `ttl`, counted from 1.
-    pub fn group(&self, ttl: u32) -> &Pairs {
+    pub(crate) fn group(&self, ttl: u32) -> &Pairs {
         &self.groups[self.index(ttl)]
     }
 

@@ -134,7 +134,7 @@ impl Pairs {
     }
 
     /// Returns whether there is no usable pair.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.triplets.is_empty()
     }
 
@@ -144,12 +144,12 @@ impl Pairs {
     }
 
     /// Returns how many pairs were not usable, by reason.
-    pub fn dropped(&self) -> Dropped {
+    pub(crate) fn dropped(&self) -> Dropped {
         self.dropped
     }
 
     /// Returns the number of hidden packets in a train; 0 for pairs.
-    pub fn hidden(&self) -> u32 {
+    pub(crate) fn hidden(&self) -> u32 {
         self.hidden
     }
 
@@ -162,7 +162,7 @@ impl Pairs {
     ///
     /// It asks for 200 first, and then for half as many again until the last quarter of the pairs no longer moves the
     /// estimate and resampled sets of pairs agree with it. The caller's budget ends this.
-    pub fn wanted(&self) -> Option<usize> {
+    pub(crate) fn wanted(&self) -> Option<usize> {
         let count = self.len();
         if count < LEAST_PAIRS {
             return Some(LEAST_PAIRS - count);

@@ -41,7 +41,7 @@ pub struct Dropped {
 
 impl Dropped {
     /// Counts a pair.
-    pub fn count(&mut self, fault: PairFault) {
+    pub(crate) fn count(&mut self, fault: PairFault) {
         match fault {
             PairFault::Lost => self.lost += 1,
             PairFault::Reordered => self.reordered += 1,
@@ -51,7 +51,7 @@ impl Dropped {
     }
 
     /// Returns the number of all pairs that were not used.
-    pub fn total(&self) -> usize {
+    pub(crate) fn total(&self) -> usize {
         self.lost + self.reordered + self.duplicated + self.late
     }
 }
@@ -91,7 +91,7 @@ impl Triplet {
     ///
     /// # Errors
     /// [`PairFault::Lost`] or [`PairFault::Reordered`].
-    pub fn of(first: &Arrival, second: &Arrival) -> Result<Triplet, PairFault> {
+    pub(crate) fn of(first: &Arrival, second: &Arrival) -> Result<Triplet, PairFault> {
         let (Some(arrived_first), Some(arrived_second)) = (first.received, second.received) else {
             return Err(PairFault::Lost);
         };
@@ -114,7 +114,7 @@ impl Pairs {
     ///
     /// # Errors
     /// Says why it cannot be used; it is then counted.
-    pub fn push(&mut self, first: &Arrival, second: &Arrival) -> Result<(), PairFault> {
+    pub(crate) fn push(&mut self, first: &Arrival, second: &Arrival) -> Result<(), PairFault> {
         let triplet = Triplet::of(first, second);
         match triplet {
             Ok(triplet) => self.triplets.push(triplet),

@@ -25,7 +25,7 @@ pub struct Opening {
 
 impl Opening {
     /// Whether an acknowledgement number acknowledges this SYN, with or without data in it.
-    pub const fn is_acknowledged_by(&self, number: u32) -> bool {
+    pub(crate) const fn is_acknowledged_by(&self, number: u32) -> bool {
         before(self.sequence, number)
     }
 }
@@ -121,7 +121,7 @@ impl Handshake {
     }
 
     /// Returns the RTT; `None` before the end of the handshake, or if it was not seen.
-    pub fn rtt(&self) -> Option<Duration> {
+    pub(crate) fn rtt(&self) -> Option<Duration> {
         let whole = match self.answered {
             [Some(there), Some(back)] => Some(there + back),
             _ => self.one_way,
@@ -136,12 +136,12 @@ impl Handshake {
     }
 
     /// Returns the time from the tap to an end and back; `None` if the handshake does not tell.
-    pub fn time_to(&self, end: usize) -> Option<Duration> {
+    pub(crate) fn time_to(&self, end: usize) -> Option<Duration> {
         self.answered[1 - end].filter(|_| self.is_over)
     }
 
     /// Returns the same handshake with `end` as the first of its ends.
-    pub fn seen_from(&self, end: usize) -> Handshake {
+    pub(crate) fn seen_from(&self, end: usize) -> Handshake {
         let mut seen = *self;
         if end == 1 {
             seen.openings.swap(0, 1);

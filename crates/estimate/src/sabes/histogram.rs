@@ -76,11 +76,6 @@ impl Histogram {
         self.least = self.least.into_iter().chain(other.least).min();
     }
 
-    /// Returns the number of times.
-    pub const fn total(&self) -> u64 {
-        self.total
-    }
-
     /// Returns the shortest time; `None` without times.
     pub const fn least(&self) -> Option<Duration> {
         self.least
@@ -116,7 +111,7 @@ mod tests {
                 part.add(Duration::from_ns(scale * k));
             }
             all.merge(&late);
-            assert_eq!((all.total(), all.least()), (1_000, Some(Duration::from_ns(scale))));
+            assert_eq!((all.total, all.least()), (1_000, Some(Duration::from_ns(scale))));
             for share in [0.05, 0.5, 0.95] {
                 let found = all.quantile(share).map_or(0.0, |time| time.ns() as f64);
                 let error = found / (scale as f64 * 1_000.0 * share) - 1.0;
@@ -132,7 +127,7 @@ mod tests {
         for time in [1, 1 << 20, 1 << 50, -5, 0] {
             times.add(Duration::from_ns(time));
         }
-        assert_eq!((times.total(), times.counts.len()), (5, 448));
+        assert_eq!((times.total, times.counts.len()), (5, 448));
         assert_eq!(times.quantile(0.0), Some(middle(0)));
     }
 }

@@ -93,11 +93,6 @@ impl Path {
         self.rtt = self.rtt.into_iter().chain(rtt).min();
     }
 
-    /// Returns the largest capacity that a transfer found.
-    pub fn capacity(&self) -> Option<Rate> {
-        self.capacity
-    }
-
     /// Returns the rate on the wire that was acknowledged in the last window; `None` before the end of the first.
     pub fn throughput(&self) -> Option<Rate> {
         self.meter.throughput()

@@ -11,15 +11,7 @@ pub enum Way {
     Acks,
 }
 
-impl Way {
-    /// Returns the opposite direction.
-    pub const fn opposite(self) -> Way {
-        match self {
-            Way::Data => Way::Acks,
-            Way::Acks => Way::Data,
-        }
-    }
-}
+impl Way {}
 
 /// The control flags of a TCP segment that matter here; the ACK flag is [`Segment::acknowledgement`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -20,7 +20,7 @@ impl Arrival {
     ///
     /// The clocks of sender and receiver need not agree: their offset shifts all delays alike and cancels in
     /// differences.
-    pub fn one_way_delay(&self) -> Option<Duration> {
+    pub(crate) fn one_way_delay(&self) -> Option<Duration> {
         Some(self.received? - self.sent)
     }
 }
@@ -102,7 +102,7 @@ impl StreamRecord {
     ///
     /// The set of arrival times stays the same and is assigned to the packets in sending order. The number of packets
     /// that had arrived at any time, which is all that a queue determines, does not change.
-    pub fn in_order(&self) -> Option<StreamRecord> {
+    pub(crate) fn in_order(&self) -> Option<StreamRecord> {
         let mut times: Vec<Instant> = self.arrivals.iter().filter_map(|arrival| arrival.received).collect();
         if times.is_sorted() {
             return None;
@@ -118,7 +118,7 @@ impl StreamRecord {
     /// than that, or `None` if no two arrived closer.
     ///
     /// Packets that arrived closer were held up after the link, for instance by a busy host.
-    pub fn with_min_spacing(&self, least: Duration) -> Option<StreamRecord> {
+    pub(crate) fn with_min_spacing(&self, least: Duration) -> Option<StreamRecord> {
         let mut spaced = self.clone();
         let mut next: Option<Instant> = None;
         let mut changed = false;
@@ -132,7 +132,7 @@ impl StreamRecord {
     }
 
     /// Returns the stream without its first `packets` packets.
-    pub fn skip_packets(&self, packets: usize) -> StreamRecord {
+    pub(crate) fn skip_packets(&self, packets: usize) -> StreamRecord {
         let lead = packets.min(self.arrivals.len());
         let mut record = self.clone();
         record.arrivals.drain(..lead);
@@ -141,7 +141,7 @@ impl StreamRecord {
     }
 
     /// Returns the packets before the first lost one.
-    pub fn before_loss(&self) -> StreamRecord {
+    pub(crate) fn before_loss(&self) -> StreamRecord {
         let whole = self.arrivals.iter().take_while(|arrival| arrival.received.is_some()).count();
         let mut record = self.clone();
         record.arrivals.truncate(whole);
@@ -180,7 +180,7 @@ impl Gaps {
     }
 
     /// Keeps the samples from `first` up to but not including `end` and moves them to the front.
-    pub fn crop(&mut self, first: usize, end: usize) {
+    pub(crate) fn crop(&mut self, first: usize, end: usize) {
         for gaps in [&mut self.send, &mut self.receive] {
             gaps.truncate(end);
             gaps.drain(..first.min(gaps.len()));
@@ -193,7 +193,7 @@ impl Gaps {
     }
 
     /// Returns whether there are no samples.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.send.is_empty()
     }
 }

@@ -71,7 +71,7 @@ impl Schedule {
     }
 
     /// Returns the beginning of the stream that takes at most this time, two packets at least.
-    pub fn shortened(self, longest: Duration) -> Schedule {
+    pub(crate) fn shortened(self, longest: Duration) -> Schedule {
         let mut time = Duration::ZERO;
         let within = |gap: &&Duration| {
             time += **gap;
@@ -127,7 +127,7 @@ impl Schedule {
     }
 
     /// Returns the total size of the stream on the wire.
-    pub fn bytes(&self) -> Bytes {
+    pub(crate) fn bytes(&self) -> Bytes {
         self.packet * self.packets() as u64
     }
 

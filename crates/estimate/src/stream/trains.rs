@@ -43,7 +43,7 @@ impl TrainSchedule {
     }
 
     /// Returns the bytes of all packets on the wire.
-    pub fn bytes(&self) -> Bytes {
+    pub(crate) fn bytes(&self) -> Bytes {
         self.packet * self.packets() as u64
     }
 

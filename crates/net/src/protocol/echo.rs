@@ -20,16 +20,16 @@ use super::Family;
 pub const ECHO_HEADER_LEN: usize = 8;
 
 /// Type and code of an Echo Reply as one number.
-pub const ECHO_REPLY: u16 = 0;
+pub(crate) const ECHO_REPLY: u16 = 0;
 
 /// Type and code of an ICMPv6 Echo Reply as one number.
-pub const ECHO_REPLY_V6: u16 = 129 << 8;
+pub(crate) const ECHO_REPLY_V6: u16 = 129 << 8;
 
 /// The checksum of every ICMP probe; any number would do.
 const CHECKSUM: u16 = 0x4864;
 
 /// Returns the identifier of all probes of a session.
-pub const fn identifier(session: u64) -> u16 {
+pub(crate) const fn identifier(session: u64) -> u16 {
     session as u16
 }
 

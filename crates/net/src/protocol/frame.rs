@@ -65,12 +65,12 @@ impl Default for Decoder {
 
 impl Decoder {
     /// Creates a decoder that refuses frame bodies longer than `limit` bytes, at most [`MAX_FRAME`].
-    pub fn with_limit(limit: usize) -> Decoder {
+    pub(crate) fn with_limit(limit: usize) -> Decoder {
         Decoder { buffer: Vec::new(), limit: limit.min(MAX_FRAME) }
     }
 
     /// Changes the longest frame body allowed from now on, at most [`MAX_FRAME`].
-    pub fn set_limit(&mut self, limit: usize) {
+    pub(crate) fn set_limit(&mut self, limit: usize) {
         self.limit = limit.min(MAX_FRAME);
     }
 

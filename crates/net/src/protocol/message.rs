@@ -120,7 +120,7 @@ pub enum Message {
 }
 
 /// Bytes of padding in a [`Message::ClientHello`], which make it longer than the answer.
-pub const HELLO_PADDING: usize = 64;
+pub(crate) const HELLO_PADDING: usize = 64;
 
 /// The packets that carry the probes of a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]

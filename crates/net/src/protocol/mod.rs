@@ -37,7 +37,7 @@ pub const DEFAULT_PORT: u16 = 8621;
 pub const MAX_STREAM_PACKETS: u32 = 16_384;
 
 /// Length of the cookie that proves an address, in bytes: too long to guess at any packet rate.
-pub const COOKIE_LEN: usize = 16;
+pub(crate) const COOKIE_LEN: usize = 16;
 
 /// Length of the nonce that each side contributes to the proofs of the token, in bytes.
-pub const NONCE_LEN: usize = 32;
+pub(crate) const NONCE_LEN: usize = 32;

@@ -173,7 +173,7 @@ pub fn cookie(datagram: &[u8]) -> Option<[u8; COOKIE_LEN]> {
 }
 
 /// Fills padding with a small generator: incompressible, cheap, and the same for the same seed.
-pub fn fill_padding(mut seed: u64, padding: &mut [u8]) {
+pub(crate) fn fill_padding(mut seed: u64, padding: &mut [u8]) {
     for chunk in padding.chunks_mut(8) {
         // The SplitMix64 generator: one addition and three mixing steps per eight bytes.
         seed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);

@@ -15,7 +15,7 @@ pub enum Family {
 
 impl Family {
     /// Returns the family of an address.
-    pub const fn of(address: IpAddr) -> Family {
+    pub(crate) const fn of(address: IpAddr) -> Family {
         match address {
             IpAddr::V4(_) => Family::V4,
             IpAddr::V6(_) => Family::V6,
@@ -23,7 +23,7 @@ impl Family {
     }
 
     /// Returns the bytes of IP and UDP headers before the payload: 20 + 8 or 40 + 8.
-    pub const fn headers(self) -> u16 {
+    pub(crate) const fn headers(self) -> u16 {
         match self {
             Family::V4 => 28,
             Family::V6 => 48,
@@ -37,15 +37,15 @@ pub struct PacketSize(u16);
 
 impl PacketSize {
     /// The smallest IP packet that holds a probe header, the same for both families, in bytes.
-    pub const MIN_IP: u16 = Family::V6.headers() + super::probe::HEADER_LEN as u16;
+    pub(crate) const MIN_IP: u16 = Family::V6.headers() + super::probe::HEADER_LEN as u16;
     /// The largest IP packet used for probes, in bytes: the usual jumbo frame.
-    pub const MAX_IP: u16 = 9000;
+    pub(crate) const MAX_IP: u16 = 9000;
 
     /// The smallest packet.
-    pub const SMALLEST: PacketSize = PacketSize(PacketSize::MIN_IP);
+    pub(crate) const SMALLEST: PacketSize = PacketSize(PacketSize::MIN_IP);
 
     /// The largest packet.
-    pub const LARGEST: PacketSize = PacketSize(PacketSize::MAX_IP);
+    pub(crate) const LARGEST: PacketSize = PacketSize(PacketSize::MAX_IP);
 
     /// Returns the size with an IP packet of `bytes` bytes; `None` outside [`PacketSize::MIN_IP`] to
     /// [`PacketSize::MAX_IP`].
@@ -57,18 +57,18 @@ impl PacketSize {
     }
 
     /// Returns the size that occupies `wire` bytes on the wire; `None` outside the allowed range.
-    pub fn from_wire(wire: Bytes) -> Option<PacketSize> {
+    pub(crate) fn from_wire(wire: Bytes) -> Option<PacketSize> {
         let ip = wire.get().checked_sub(WIRE_OVERHEAD.get())?;
         PacketSize::from_ip(u16::try_from(ip).ok()?)
     }
 
     /// Returns the length of the IP packet in bytes.
-    pub const fn ip(self) -> u16 {
+    pub(crate) const fn ip(self) -> u16 {
         self.0
     }
 
     /// Returns the bytes on the wire, including preamble and inter-packet gap.
-    pub const fn wire(self) -> Bytes {
+    pub(crate) const fn wire(self) -> Bytes {
         Bytes::new(self.0 as u64 + WIRE_OVERHEAD.get())
     }
 

@@ -38,7 +38,7 @@ impl Network {
     }
 
     /// Returns the links that packets take whose route has this link: itself, or all of its bundle.
-    pub fn parallel(&self, link: LinkId) -> Vec<LinkId> {
+    pub(crate) fn parallel(&self, link: LinkId) -> Vec<LinkId> {
         let bundle = self.bundle(link.0).map(|place| &self.bundles[place]);
         bundle.map_or(vec![link], |bundle| bundle.links.iter().map(|number| LinkId(*number)).collect())
     }

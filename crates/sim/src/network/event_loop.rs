@@ -23,7 +23,7 @@ impl Network {
 
     /// Advances to `end`, but handles at most `events` events; returns false when the event budget ran out before
     /// `end`.
-    pub fn run_some(&mut self, end: Instant, events: u64) -> bool {
+    pub(crate) fn run_some(&mut self, end: Instant, events: u64) -> bool {
         if std::mem::take(&mut self.topology_changed) {
             self.assign_partitions();
         }

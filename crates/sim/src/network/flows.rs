@@ -129,7 +129,7 @@ impl Network {
 
     /// Replaces the controller of a permanent flow with congestion headers by that of `config`, which must have them, too
     /// (xcp-rcp F42). The new one begins with a window of one segment.
-    pub fn change_controller(&mut self, flow: FlowId, config: &TcpConfig) {
+    pub(crate) fn change_controller(&mut self, flow: FlowId, config: &TcpConfig) {
         let seed = random::generator(self.seed, "controller change", flow.0.into()).next_u64();
         self.senders[flow.0 as usize].change_controller(config, seed);
     }

@@ -30,12 +30,12 @@ impl Network {
     }
 
     /// Returns how many packets of other traffic a watched link has dropped since the start of the run.
-    pub fn others_dropped(&self, link: LinkId) -> u64 {
+    pub(crate) fn others_dropped(&self, link: LinkId) -> u64 {
         self.links[link.0 as usize].others_dropped()
     }
 
     /// Returns the wire bytes of a prober's packets that `link` has accepted since the start of the run.
-    pub fn accepted_of(&self, prober: ProberId, link: LinkId) -> Bytes {
+    pub(crate) fn accepted_of(&self, prober: ProberId, link: LinkId) -> Bytes {
         Bytes::new(self.probers[prober.0 as usize].accepted_by(link.0))
     }
 
@@ -57,12 +57,12 @@ impl Network {
     }
 
     /// Whether all scheduled probe packets whose log has not been taken have arrived.
-    pub fn probes_arrived(&self, prober: ProberId) -> bool {
+    pub(crate) fn probes_arrived(&self, prober: ProberId) -> bool {
         self.probers[prober.0 as usize].all_arrived()
     }
 
     /// Returns the one-way delay of the latest packet sent that has arrived, among those whose log has not been taken.
-    pub fn latest_probe_delay(&self, prober: ProberId) -> Option<Duration> {
+    pub(crate) fn latest_probe_delay(&self, prober: ProberId) -> Option<Duration> {
         self.probers[prober.0 as usize].latest_delay()
     }
 

@@ -135,7 +135,7 @@ impl Jitter {
     pub const NONE: Jitter = Jitter::uniform(Duration::ZERO);
 
     /// Returns independent delays, uniform from zero to `max`.
-    pub const fn uniform(max: Duration) -> Jitter {
+    pub(crate) const fn uniform(max: Duration) -> Jitter {
         Jitter { distribution: Delays::Uniform { max }, correlation: 0.0 }
     }
 

@@ -60,7 +60,7 @@ impl Capture {
     /// # Errors
     /// [`CaptureError`] if the file is missing, corrupt, without packets, or of a link layer other than Ethernet, IP
     /// and Linux cooked capture.
-    pub fn read(path: &Path) -> Result<Capture, CaptureError> {
+    pub(crate) fn read(path: &Path) -> Result<Capture, CaptureError> {
         let unreadable = |source| CaptureError::Unreadable { path: path.to_owned(), source };
         let file = headway_input::open(path, headway_input::CAPTURE).map_err(unreadable)?;
         Capture::parse(path, file)

@@ -99,7 +99,7 @@ impl Kernel {
     }
 
     /// The tree against which modules are compiled: `make -C TREE ARCH=um M=FOLDER modules`.
-    pub fn tree(&self) -> PathBuf {
+    pub(crate) fn tree(&self) -> PathBuf {
         self.folder.join(cache::TREE)
     }
 

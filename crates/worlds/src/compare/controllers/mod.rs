@@ -24,7 +24,7 @@ use anyhow::Context as _;
 use headway_scenario::World;
 
 /// The largest number of controllers: the colours of a figure.
-pub const MAX_CONTROLLERS: usize = headway_figures::MAX_CURVES;
+pub(crate) const MAX_CONTROLLERS: usize = headway_figures::MAX_CURVES;
 
 /// The controllers to compare, and where.
 #[derive(Clone, Copy, Debug)]
