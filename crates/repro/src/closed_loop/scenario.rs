@@ -141,8 +141,8 @@ mod tests {
         assert_eq!(flow.receive_buffer, Bytes::new(37_500_000), "10 Gb/s for 30 ms");
         assert_eq!(scenario.flow[1].stop, Some(Duration::from_ms(2)));
         assert_eq!(scenario.traffic[0].traffic, Traffic::Bct { scale: 1.0 });
-        let card = Coalescing::Fixed { interval: Duration::from_us(120), jitter: 0.2, frames: None };
-        assert_eq!(scenario.host["receiver-1"].coalescing, Some(card));
+        let nic = Coalescing::Fixed { interval: Duration::from_us(120), jitter: 0.2, frames: None };
+        assert_eq!(scenario.host["receiver-1"].coalescing, Some(nic));
         assert!(read(Cross::Bct, World::Uml).host.is_empty());
     }
 

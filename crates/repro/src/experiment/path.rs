@@ -102,15 +102,15 @@ impl Path {
             buffer: self.buffer,
             cross: cross.unwrap_or(self.cross).traffic(),
             mechanism: self.gaps.mechanism(),
-            coalescing: self.card(),
+            coalescing: self.nic(),
         };
         Testbed::new(&config, seed)
     }
 
     /// Returns the interrupt coalescing of the receiver's NIC; `None` without coalescing.
-    pub(crate) fn card(&self) -> Option<Coalescing> {
-        let card = Coalescing::Fixed { interval: self.coalescing, jitter: JITTER, frames: None };
-        (self.coalescing > Duration::ZERO).then_some(card)
+    pub(crate) fn nic(&self) -> Option<Coalescing> {
+        let nic = Coalescing::Fixed { interval: self.coalescing, jitter: JITTER, frames: None };
+        (self.coalescing > Duration::ZERO).then_some(nic)
     }
 }
 

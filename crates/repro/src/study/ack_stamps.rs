@@ -21,7 +21,7 @@ use crate::statistics::{percent, quantile, sorted};
 #[serde(deny_unknown_fields)]
 pub(crate) struct AckStamps {
     /// Coalescing of the NIC.
-    cards: Vec<Card>,
+    nics: Vec<Nic>,
     /// Milliseconds per run.
     milliseconds: Count,
 }
@@ -29,7 +29,7 @@ pub(crate) struct AckStamps {
 /// A NIC.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Card {
+pub(crate) struct Nic {
     /// The name with which its measures begin.
     name: String,
     /// How it coalesces interrupts.
@@ -55,14 +55,14 @@ struct Rates {
 impl Study for AckStamps {
     fn run(&self, job: &Job<'_>) -> Result<Findings, Error> {
         let time = job.time(self.milliseconds);
-        let found = job.map(&self.cards, |index, card| Ok(measure(card, time, job.seed(index))))?;
+        let found = job.map(&self.nics, |index, nic| Ok(measure(nic, time, job.seed(index))))?;
         let columns = "card,stamps,samples,median Mb/s,above line rate %,within 5 %,within 10 %";
         let mut findings = Findings::with_table(columns);
         let mut panels = Vec::new();
-        for (card, rates) in self.cards.iter().zip(&found) {
+        for (nic, rates) in self.nics.iter().zip(&found) {
             let kinds =
                 [("hardware", &rates.hardware), ("software", &rates.software), ("grouped", &rates.grouped)];
-            let mut panel = Panel::new(&card.name, "Mb/s", "share of samples").with_y_range(0.0, 1.0);
+            let mut panel = Panel::new(&nic.name, "Mb/s", "share of samples").with_y_range(0.0, 1.0);
             for (kind, rates) in kinds {
                 let rates = sorted(rates.clone());
                 let within = |part: f64| percent(&rates, |rate| (rate - LINE).abs() <= part * LINE);
@@ -72,9 +72,9 @@ impl Study for AckStamps {
                     ("within-10", within(0.1)),
                 ];
                 for (what, value) in numbers {
-                    findings.measures.insert(format!("{}/{kind}/{what}", card.name), value);
+                    findings.measures.insert(format!("{}/{kind}/{what}", nic.name), value);
                 }
-                let mut row = vec![card.name.clone(), kind.to_owned(), rates.len().to_string()];
+                let mut row = vec![nic.name.clone(), kind.to_owned(), rates.len().to_string()];
                 row.push(format!("{:.1}", quantile(&rates, 0.5)));
                 row.extend(numbers.map(|(_, value)| format!("{value:.1}")));
                 findings.table.rows.push(row);
@@ -89,7 +89,7 @@ impl Study for AckStamps {
     }
 }
 
-fn measure(card: &Card, time: Duration, seed: u64) -> Rates {
+fn measure(nic: &Nic, time: Duration, seed: u64) -> Rates {
     let flow = Flow {
         controller: Kind::Cubic,
         start: START,
@@ -104,7 +104,7 @@ fn measure(card: &Card, time: Duration, seed: u64) -> Rates {
         load: 0.0,
         sources: 1,
         flows: vec![flow],
-        coalescing: Some(card.coalescing),
+        coalescing: Some(nic.coalescing),
         end: START + WARM_UP + time,
     };
     let (seen, _) = dumbbell.run(seed);

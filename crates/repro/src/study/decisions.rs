@@ -175,11 +175,11 @@ fn judge_streams(part: &Part, judges: &[Judge], job: &Job<'_>, seed: u64) -> Res
         stats.above += usize::from(above);
         stats.available += observed.available.mbps() / 1e3;
         let truth = if above { Decision::Above } else { Decision::NotAbove };
-        let at_busy_card = busy.then(|| at_busy_card(&observed.exits, path, &mut rng));
+        let at_busy_nic = busy.then(|| at_busy_nic(&observed.exits, path, &mut rng));
         for (judge, tally) in judges.iter().zip(&mut stats.tallies) {
             let record = match judge.sees {
                 Sees::Receiver => &observed.record,
-                Sees::Busy => at_busy_card.as_ref().unwrap_or(&observed.record),
+                Sees::Busy => at_busy_nic.as_ref().unwrap_or(&observed.record),
                 Sees::Exit => &observed.exits,
             };
             let kind = match judge.method.decide(record, &settings, &mut scratch) {
@@ -196,15 +196,15 @@ fn judge_streams(part: &Part, judges: &[Judge], job: &Job<'_>, seed: u64) -> Res
 
 /// Returns a complete stream as timestamped by a NIC that raised an interrupt for another packet less than one
 /// interval before the first one.
-fn at_busy_card(exits: &StreamRecord, path: &Path, rng: &mut impl Rng) -> StreamRecord {
+fn at_busy_nic(exits: &StreamRecord, path: &Path, rng: &mut impl Rng) -> StreamRecord {
     let mut record = exits.clone();
-    let Some(card) = path.card() else { return record };
+    let Some(nic) = path.nic() else { return record };
     let mut times: Vec<Instant> = exits.arrivals.iter().filter_map(|arrival| arrival.received).collect();
     if let Some(first) = times.first().copied() {
         let before = Duration::from_ns(rng.random_range(0..path.coalescing.ns()));
         times.insert(0, first - before);
     }
-    let stamps = stamps(card, Stamp::Driver, &times, random::generator(rng.random(), "nic", 0));
+    let stamps = stamps(nic, Stamp::Driver, &times, random::generator(rng.random(), "nic", 0));
     for (arrival, stamp) in record.arrivals.iter_mut().zip(stamps.into_iter().skip(1)) {
         arrival.received = Some(stamp);
     }

@@ -75,7 +75,7 @@ studies! {
     Gaps in gaps,
     Groups in groups,
     Lengths in lengths,
-    Pairs in pairs,
+    PacketPairs in pairs,
     Passive in passive,
     Procedure in procedure,
     Rivals in rivals,

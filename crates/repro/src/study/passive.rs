@@ -156,23 +156,21 @@ fn report(findings: &mut Findings, cell: &Cell, runs: &[&Run]) {
         row.push(if is_estimate { format!("{coverage:.1}") } else { String::new() });
         row.push(format!("{kept:.1}"));
         findings.table.rows.push(row);
-        findings.measures.insert(format!("{name}/{reader}/mae"), numbers[0]);
+        let reader = format!("{name}/{reader}");
+        findings.add(&reader, [("mae", numbers[0])]);
         if is_estimate {
-            findings.measures.insert(format!("{name}/{reader}/coverage"), coverage);
             let least = smallest(over(&|run| errors(run).coverage()));
-            findings.measures.insert(format!("{name}/{reader}/least-coverage"), least);
-            findings.measures.insert(format!("{name}/{reader}/kept"), kept);
+            findings.add(&reader, [("coverage", coverage), ("least-coverage", least), ("kept", kept)]);
         }
     }
-    for (what, capacity) in [
-        ("published", (|run| run.published) as fn(&Run) -> f64),
-        ("alone", |run| run.alone),
-        ("shared", |run| run.shared),
-    ] {
-        findings.measures.insert(format!("{name}/capacity/{what}"), quantile(&over(&capacity), 0.5));
-    }
-    let sides = over(&|run| (run.literal.median() - run.receiver.median()).abs());
-    findings.measures.insert(format!("{name}/sides"), quantile(&sides, 0.5));
+    let median = |number: &dyn Fn(&Run) -> f64| quantile(&over(number), 0.5);
+    let numbers = [
+        ("capacity/published", median(&|run| run.published)),
+        ("capacity/alone", median(&|run| run.alone)),
+        ("capacity/shared", median(&|run| run.shared)),
+        ("sides", median(&|run| (run.literal.median() - run.receiver.median()).abs())),
+    ];
+    findings.add(&name, numbers);
 }
 
 /// Adds what is compared between cells.
@@ -180,17 +178,12 @@ fn summarise(findings: &mut Findings, study: &Passive, cells: &[Cell]) {
     let all = |what: &str, findings: &Findings| -> Vec<f64> {
         cells.iter().map(|cell| findings.measures[&format!("{}/{what}", cell.name())]).collect()
     };
-    let worst = largest(all("guarded/mae", findings));
-    let covered = smallest(all("guarded/coverage", findings));
-    let literal = smallest(all("literal/coverage", findings));
-    let sides = largest(all("sides", findings));
-    let shared = smallest(all("capacity/shared", findings));
     let numbers = [
-        ("guarded/worst-mae", worst),
-        ("guarded/coverage", covered),
-        ("literal/coverage", literal),
-        ("sides", sides),
-        ("capacity/shared", shared),
+        ("guarded/worst-mae", largest(all("guarded/mae", findings))),
+        ("guarded/coverage", smallest(all("guarded/coverage", findings))),
+        ("literal/coverage", smallest(all("literal/coverage", findings))),
+        ("sides", largest(all("sides", findings))),
+        ("capacity/shared", smallest(all("capacity/shared", findings))),
     ];
     findings.add("", numbers);
     for load in &study.loads {

@@ -56,7 +56,7 @@ struct Run {
 }
 
 impl Capacities {
-    pub(super) fn run(&self, study: &super::Pairs, job: &Job<'_>) -> Result<Findings, Error> {
+    pub(super) fn run(&self, study: &super::PacketPairs, job: &Job<'_>) -> Result<Findings, Error> {
         let mut cells = Vec::new();
         for (sizes, silent) in self.kinds(study) {
             for &load in &study.loads {
@@ -74,7 +74,7 @@ impl Capacities {
     }
 
     /// Iterates over the kinds of traffic: packet sizes and share of silent time.
-    fn kinds(&self, study: &super::Pairs) -> impl Iterator<Item = (Sizes, u32)> {
+    fn kinds(&self, study: &super::PacketPairs) -> impl Iterator<Item = (Sizes, u32)> {
         study.sizes.iter().flat_map(|sizes| self.silent.iter().map(|silent| (*sizes, *silent)))
     }
 

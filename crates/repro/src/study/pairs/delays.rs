@@ -25,7 +25,7 @@ const ON_LINE: f64 = 0.5;
 const CLASS: f64 = 50.0;
 
 impl Delays {
-    pub(super) fn run(&self, study: &super::Pairs, job: &Job<'_>) -> Result<Findings, Error> {
+    pub(super) fn run(&self, study: &super::PacketPairs, job: &Job<'_>) -> Result<Findings, Error> {
         job.check()?;
         let chain = chain(study.links(), study.loads[0], study.sizes[0], 0);
         let sent = pairs(job.of(self.pairs)).send(&chain, job.seed(0));

@@ -21,7 +21,7 @@ use crate::statistics::{quantile, sorted};
 /// Chains of loaded links, and what is sent over them.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Pairs {
+pub(crate) struct PacketPairs {
     /// Capacities of the links in Mb/s, for each path; only searches for the narrow link use more than the first path.
     paths: Vec<Vec<u64>>,
     /// Packet sizes of the cross traffic.
@@ -77,7 +77,7 @@ const WARMUP: Instant = Instant::from_ns(100_000_000);
 /// Length of a period of which part is silent.
 const PERIOD: Duration = Duration::from_ms(200);
 
-impl Study for Pairs {
+impl Study for PacketPairs {
     fn run(&self, job: &Job<'_>) -> Result<Findings, Error> {
         match &self.view {
             View::Capacities(view) => view.run(self, job),
@@ -88,7 +88,7 @@ impl Study for Pairs {
     }
 }
 
-impl Pairs {
+impl PacketPairs {
     /// Returns the links of the first path.
     fn links(&self) -> &[u64] {
         &self.paths[0]

@@ -69,7 +69,7 @@ struct Found {
 }
 
 impl NarrowLinks {
-    pub(super) fn run(&self, study: &super::Pairs, job: &Job<'_>) -> Result<Findings, Error> {
+    pub(super) fn run(&self, study: &super::PacketPairs, job: &Job<'_>) -> Result<Findings, Error> {
         let of_rule = |rule: &StepRule| {
             let rule = *rule;
             study.traffics().map(move |(sizes, load)| Cell { rule, sizes, load })

@@ -29,7 +29,7 @@ pub(super) struct Prefixes {
 const ESTIMATORS: [&str; 4] = ["ppdd", "quantiles", "mode", "mean"];
 
 impl Prefixes {
-    pub(super) fn run(&self, study: &super::Pairs, job: &Job<'_>) -> Result<Findings, Error> {
+    pub(super) fn run(&self, study: &super::PacketPairs, job: &Job<'_>) -> Result<Findings, Error> {
         let traffics = study.traffics();
         let cells: Vec<(Sizes, u32, u32)> = traffics
             .flat_map(|(sizes, load)| self.prefixes.iter().map(move |prefix| (sizes, load, *prefix)))
