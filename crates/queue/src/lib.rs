@@ -213,6 +213,31 @@ impl QueueSpec {
         self
     }
 
+    /// Makes all times `factor` times as long, as in a slower network.
+    ///
+    /// # Errors
+    /// The key that cannot be dilated: the control intervals of explicit routers do not follow one.
+    pub fn dilate(&mut self, factor: u32) -> Result<(), &'static str> {
+        let longer = |times: &mut [&mut Duration]| {
+            times.iter_mut().for_each(|time| **time = **time * i64::from(factor));
+        };
+        match self {
+            QueueSpec::Codel(codel) => longer(&mut [&mut codel.target, &mut codel.interval]),
+            QueueSpec::Pie(pie) => longer(&mut [&mut pie.target, &mut pie.update, &mut pie.burst]),
+            QueueSpec::DualPi2(dual) => {
+                longer(&mut [&mut dual.target, &mut dual.update, &mut dual.ramp, &mut dual.range]);
+                // Frequencies.
+                dual.alpha /= f64::from(factor);
+                dual.beta /= f64::from(factor);
+            }
+            QueueSpec::FqCodel(fq) => longer(&mut [&mut fq.target, &mut fq.interval]),
+            QueueSpec::Red(red) => longer(&mut [&mut red.adaptation]),
+            QueueSpec::DropTail(_) | QueueSpec::Step(_) | QueueSpec::Ramp(_) => {}
+            QueueSpec::Classes(_) | any_explicit!(_) => return Err("queue.kind"),
+        }
+        Ok(())
+    }
+
     /// Builds the discipline of a queue served at `rate`, or `None` if transmission takes no time; `seed` determines
     /// its random choices.
     pub fn build(&self, rate: Option<Rate>, seed: u64) -> Queue {

@@ -1,6 +1,5 @@
 //! Time dilation: the same scenario, slowed down (ls-aimd 4.8).
 
-use headway_queue::QueueSpec;
 use headway_units::{Duration, Rate};
 
 use crate::buffer::BufferSize;
@@ -56,8 +55,9 @@ impl Scenario {
         }
         for (index, change) in scenario.change.iter_mut().enumerate() {
             dilation.time(&mut change.at);
-            dilation
-                .queue(&mut change.queue)
+            let queue = change.queue.as_mut();
+            queue
+                .map_or(Ok(()), |queue| queue.dilate(factor))
                 .map_err(|key| refused(&format!("`change[{index}].{key}` cannot be dilated")))?;
             if let Some(FlowController::Known(kind)) = &mut change.controller {
                 *kind = kind.dilated(factor);
@@ -122,7 +122,7 @@ impl Dilation {
         if let Some(reverse) = &mut link.reverse {
             self.wire((&mut reverse.loss_bursts, &mut reverse.jitter, &mut reverse.delay_trace));
         }
-        self.queue(&mut link.queue)
+        link.queue.as_mut().map_or(Ok(()), |queue| queue.dilate(self.factor))
     }
 
     fn wire(self, (bursts, jitter, trace): (&mut Option<LossBursts>, &mut Jitter, &mut Option<DelayTrace>)) {
@@ -134,48 +134,6 @@ impl Dilation {
         if let Some(trace) = trace {
             *trace = trace.dilated(self.factor);
         }
-    }
-
-    /// Fails with the key that cannot be dilated.
-    fn queue(self, queue: &mut Option<QueueSpec>) -> Result<(), &'static str> {
-        match queue {
-            Some(QueueSpec::Codel(codel)) => {
-                self.time(&mut codel.target);
-                self.time(&mut codel.interval);
-            }
-            Some(QueueSpec::Pie(pie)) => {
-                self.time(&mut pie.target);
-                self.time(&mut pie.update);
-                self.time(&mut pie.burst);
-            }
-            Some(QueueSpec::DualPi2(dual)) => {
-                for time in [&mut dual.target, &mut dual.update, &mut dual.ramp, &mut dual.range] {
-                    self.time(time);
-                }
-                // Frequencies.
-                dual.alpha /= f64::from(self.factor);
-                dual.beta /= f64::from(self.factor);
-            }
-            Some(QueueSpec::FqCodel(fq)) => {
-                self.time(&mut fq.target);
-                self.time(&mut fq.interval);
-            }
-            Some(QueueSpec::Red(red)) => self.time(&mut red.adaptation),
-            Some(QueueSpec::DropTail(_) | QueueSpec::Step(_) | QueueSpec::Ramp(_)) | None => {}
-            // Their control intervals do not follow a key.
-            Some(
-                QueueSpec::Xcp(_)
-                | QueueSpec::XcpB(_)
-                | QueueSpec::XcpKappa(_)
-                | QueueSpec::Errors(_)
-                | QueueSpec::Rcp(_)
-                | QueueSpec::RcpB(_)
-                | QueueSpec::RcpKappa(_)
-                | QueueSpec::RcpErrors(_)
-                | QueueSpec::Classes(_),
-            ) => return Err("queue.kind"),
-        }
-        Ok(())
     }
 
     fn flow(self, flow: &mut FlowSpec) {
