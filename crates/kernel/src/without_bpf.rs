@@ -22,37 +22,37 @@ pub struct Loader;
 
 impl Loader {
     /// A controller under its own name.
-    pub(crate) fn new(_controller: Controller) -> Loader {
+    pub fn new(_controller: Controller) -> Loader {
         Loader
     }
 
     /// Another name.
-    pub(crate) fn name(self, _name: &str) -> Loader {
+    pub fn name(self, _name: &str) -> Loader {
         self
     }
 
     /// Other options.
-    pub(crate) fn options(self, _options: LsOptions) -> Loader {
+    pub fn options(self, _options: LsOptions) -> Loader {
         self
     }
 
     /// Other options of XCP and RCP.
-    pub(crate) fn end_options(self, _options: EndOptions) -> Loader {
+    pub fn end_options(self, _options: EndOptions) -> Loader {
         self
     }
 
     /// Whether only to answer senders.
-    pub(crate) fn receives_only(self, _on: bool) -> Loader {
+    pub fn receives_only(self, _on: bool) -> Loader {
         self
     }
 
     /// Whether to record every acknowledgement.
-    pub(crate) fn telemetry(self, _on: bool) -> Loader {
+    pub fn telemetry(self, _on: bool) -> Loader {
         self
     }
 
     /// Whether programs without privileges may choose it.
-    pub(crate) fn unrestricted(self, _on: bool) -> Loader {
+    pub fn unrestricted(self, _on: bool) -> Loader {
         self
     }
 
@@ -60,7 +60,7 @@ impl Loader {
     ///
     /// # Errors
     /// Always.
-    pub(crate) fn load(&self) -> Result<Loaded, Error> {
+    pub fn load(&self) -> Result<Loaded, Error> {
         Err(Error::NotBuilt)
     }
 }
@@ -71,7 +71,7 @@ pub struct Loaded(Infallible);
 
 impl Loaded {
     /// The name to choose it by.
-    pub(crate) fn name(&self) -> &str {
+    pub fn name(&self) -> &str {
         match self.0 {}
     }
 
@@ -79,7 +79,7 @@ impl Loaded {
     ///
     /// # Errors
     /// Never, as there is none.
-    pub(crate) fn counters_map(&self) -> Result<u32, Error> {
+    pub fn counters_map(&self) -> Result<u32, Error> {
         match self.0 {}
     }
 
@@ -103,7 +103,7 @@ impl Loaded {
     ///
     /// # Errors
     /// Never, as there are none.
-    pub(crate) fn attach(&self, _interface: &str) -> Result<Attached, Error> {
+    pub fn attach(&self, _interface: &str) -> Result<Attached, Error> {
         match self.0 {}
     }
 
@@ -111,12 +111,12 @@ impl Loaded {
     ///
     /// # Errors
     /// Never, as there is none.
-    pub(crate) fn programs(&self) -> Result<Vec<u32>, Error> {
+    pub fn programs(&self) -> Result<Vec<u32>, Error> {
         match self.0 {}
     }
 
     /// Takes it off.
-    pub(crate) fn unload(self) {
+    pub fn unload(self) {
         match self.0 {}
     }
 
@@ -124,7 +124,7 @@ impl Loaded {
     ///
     /// # Errors
     /// Never, as there is none.
-    pub(crate) fn poll(&self, _timeout: Duration, _take: impl FnMut(Record)) -> Result<(), Error> {
+    pub fn poll(&self, _timeout: Duration, _take: impl FnMut(Record)) -> Result<(), Error> {
         match self.0 {}
     }
 }
@@ -138,7 +138,7 @@ impl Attached {
     ///
     /// # Errors
     /// Never, as there are none.
-    pub(crate) fn switch(&mut self, _loaded: &Loaded) -> Result<(), Error> {
+    pub fn switch(&mut self, _loaded: &Loaded) -> Result<(), Error> {
         match self.0 {}
     }
 }
