@@ -240,7 +240,9 @@ impl Link {
 
     fn decide(&mut self, packet: &Packet, fate: Fate) {
         let feedback = packet.header.map(|header| header.feedback);
-        self.decided.extend(packet.frame.map(|frame| Decided { frame: frame.number, fate, feedback }));
+        if let Some(frame) = packet.frame {
+            self.decided.push_back(Decided { frame: frame.number, fate, feedback });
+        }
     }
 
     /// Sends a host's packet over the wire.
