@@ -134,7 +134,7 @@ impl Pairs {
     }
 
     /// Returns whether there is no usable pair.
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.triplets.is_empty()
     }
 

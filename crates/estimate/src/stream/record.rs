@@ -193,7 +193,7 @@ impl Gaps {
     }
 
     /// Returns whether there are no samples.
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.send.is_empty()
     }
 }
