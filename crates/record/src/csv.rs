@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+pub use csv::Writer;
 use csv::WriterBuilder;
 use headway_units::{Bytes, Duration, Instant, Rate};
 use serde::{Serialize, Serializer};
@@ -9,9 +10,7 @@ use serde::{Serialize, Serializer};
 use crate::results::Results;
 use crate::series::{Interval, TcpInterval};
 use crate::stream::StreamTruth;
-
 use crate::summary::{FlowResult, LinkResult};
-pub use csv::Writer;
 
 /// Makes a row of a table: the columns with their values, in one list, so that names and values cannot part.
 #[macro_export]
