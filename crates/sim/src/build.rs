@@ -218,12 +218,12 @@ fn ecn(mode: EcnMode) -> Ecn {
     }
 }
 
-/// Reads the name of the estimator of a measurement.
-pub(crate) fn method(spec: &MeasureSpec) -> Result<Method, ConfigError> {
+/// Reads the name of the estimator of measurement `index`.
+fn method(index: usize, spec: &MeasureSpec) -> Result<Method, ConfigError> {
     let named = spec.method.as_deref().map(str::parse).transpose();
-    named
-        .map(Option::unwrap_or_default)
-        .map_err(|error: UnknownMethod| ConfigError::new("method", &error.to_string()))
+    named.map(Option::unwrap_or_default).map_err(|error: UnknownMethod| {
+        ConfigError::new(&format!("measure[{index}].method"), &error.to_string())
+    })
 }
 
 fn missing(key: &str, what: &dyn Display) -> ConfigError {
@@ -356,7 +356,8 @@ impl Builder {
     fn add_measurements(&mut self, scenario: &Scenario, seed: u64) -> Result<Vec<Measurements>, Error> {
         let mut measurements = Vec::new();
         for (index, spec) in scenario.measure.iter().enumerate() {
-            let config = self.measurement_config(scenario, spec)?;
+            let method = method(index, spec).map_err(|mistake| scenario.locate(mistake))?;
+            let config = self.measurement_config(scenario, spec, method)?;
             measurements.push(Measurements::new(&mut self.network, config, seed, index as u64));
         }
         Ok(measurements)
@@ -366,6 +367,7 @@ impl Builder {
         &self,
         scenario: &Scenario,
         spec: &MeasureSpec,
+        method: Method,
     ) -> Result<MeasurementConfig, Error> {
         let back: Vec<String> = spec.via.iter().rev().cloned().collect();
         let forward = self.route(&spec.from, &spec.to, &spec.via)?;
@@ -393,7 +395,7 @@ impl Builder {
             start: Instant::ZERO + spec.start,
             every: spec.every,
             measure: Config {
-                method: method(spec)?,
+                method,
                 packet: spec.packet.unwrap_or_else(|| scenario.full_packet()),
                 budget: spec.budget,
                 gentle: spec.gentle,

@@ -86,6 +86,16 @@ fn what_only_a_kernel_has_is_refused() {
 }
 
 #[test]
+fn an_unknown_method_is_named_with_its_place_and_the_nearest_one() {
+    let text = format!("{GOOD}[[measure]]\nfrom = \"a\"\nto = \"b\"\nmethod = \"bas\"\n");
+    let error = Built::new(&read(&text, &[]), 1, LIMIT).err().unwrap().to_string();
+    let line = text.lines().count();
+    let expected =
+        format!("x.toml, line {line}: `measure[0].method`: there is no method `bas`; did you mean `bass`?");
+    assert_eq!(error, expected);
+}
+
+#[test]
 fn a_trace_that_is_not_there_is_named() {
     let text = GOOD.replacen("rate = \"100 Mb/s\"", "trace = \"no.trace\"", 1);
     let found = Scenario::parse(&text, Path::new("x.toml"), &[]).unwrap_err().to_string();

@@ -1,13 +1,12 @@
 //! Runs a scenario in a world.
 
 use headway_record::Results;
-use headway_scenario::Scenario;
+use headway_scenario::{Scenario, World};
 
 use crate::error::Error;
 use crate::options::Options;
 use crate::outcome::Outcome;
 use crate::{lab, sim, uml};
-use headway_scenario::World;
 
 /// Runs a scenario with its own seed.
 ///
@@ -29,6 +28,7 @@ pub fn run_all(
     seeds: &[u64],
     options: &Options<'_>,
 ) -> Result<Vec<Outcome>, Error> {
+    scenario.check_world(world).map_err(|mistake| scenario.locate(mistake))?;
     match world {
         World::Sim => sim::run(scenario, seeds, options),
         World::Uml => uml::Prepared::new(scenario, options)?.run(seeds),
