@@ -187,8 +187,7 @@ pub(super) trait LimitAfter: super::Controller {
 
 impl<C: super::Controller + ?Sized> LimitAfter for C {}
 
-/// Makes [`Kind`] and [`AnyController`](super::AnyController) of the
-/// table in `lib.rs`.
+/// Makes [`Kind`] and [`AnyController`](super::AnyController) of the table in `lib.rs`.
 macro_rules! controllers {
     ($(
         $(#[doc = $about:literal])+

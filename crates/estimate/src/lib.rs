@@ -49,8 +49,6 @@ pub use stream::{Arrival, Gaps, Refusal, Schedule, Shape, StreamRecord, Train, T
 pub use trend::Trend;
 
 use headway_units::Rate;
-#[cfg(test)]
-use headway_units::{Bytes, Duration};
 
 /// The relation between a stream's estimate and the rates that the stream probed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -277,7 +275,7 @@ mod tests {
     use super::*;
     use crate::Bound;
     use crate::stream::{Arrival, Schedule, Shape};
-    use headway_units::Instant;
+    use headway_units::{Bytes, Duration, Instant};
 
     /// Returns the record of a stream whose packets all arrive 1 ms after they were sent.
     fn undisturbed(schedule: Schedule) -> StreamRecord {

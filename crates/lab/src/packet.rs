@@ -1,8 +1,8 @@
 //! A packet as the queue of an emulated link knows it.
 
 use headway_link::Waits;
+use headway_queue::Label;
 use headway_queue::explicit::Header;
-use headway_queue::{self, Label};
 use headway_units::{Bytes, Instant};
 
 /// A frame of a host.

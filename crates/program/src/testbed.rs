@@ -218,7 +218,7 @@ fn wait_until_listening(server: &mut Child) -> anyhow::Result<()> {
 /// any rate; at 10 Mb/s and 80 % load they alone would fill the 125 kB of a 100 ms buffer.
 const MIN_BUFFER: Bytes = Bytes::new(1_000_000);
 
-/// Returns a symmetric path with an RTT of 20 ms and a buffer of 100 ms, but at least [`MIN_BUFFER`].
+/// Returns a symmetric path with an RTT of 20 ms and a buffer of 100 ms, but at least `MIN_BUFFER`.
 pub fn symmetric(rate: Rate, coalesce: Option<Duration>) -> PathSpec {
     let delay = Duration::from_ms(10);
     let buffer = Some(rate.bytes_in(Duration::from_ms(100)).max(MIN_BUFFER));

@@ -97,28 +97,32 @@ struct Row<T> {
     #[cfg_attr(not(test), allow(dead_code, reason = "a test compares it with the documentation"))]
     keys: &'static str,
     /// What the simulator, the lab and the kernel's world have; a text that begins with "no" means that the world refuses
-    /// the keys.
+    /// the keys, and what follows "no: " is what to do there.
     has: [&'static str; 3],
     /// Returns the first of the keys that is in use.
     used: fn(&T) -> Option<&'static str>,
 }
 
 impl<T> Row<T> {
-    fn is_in(&self, world: World) -> bool {
+    fn has(&self, world: World) -> &'static str {
         let [sim, lab, uml] = self.has;
-        let has = match world {
+        match world {
             World::Sim => sim,
             World::Lab => lab,
             World::Uml => uml,
-        };
-        !has.starts_with("no")
+        }
+    }
+
+    fn is_in(&self, world: World) -> bool {
+        !self.has(world).starts_with("no")
     }
 
     fn refusal(&self, world: World) -> String {
         let others = World::ALL.into_iter().filter(|other| self.is_in(*other));
         let others: Vec<String> = others.map(|other| format!("`--on {other}`")).collect();
         let verb = if others.len() == 1 { "has" } else { "have" };
-        format!("is not in {}; {} {verb} it", world.place(), others.join(" and "))
+        let instead = self.has(world).strip_prefix("no: ").map_or(String::new(), |hint| format!("; {hint}"));
+        format!("is not in {}; {} {verb} it{instead}", world.place(), others.join(" and "))
     }
 }
 
@@ -169,10 +173,11 @@ const LINK: &[Row<LinkSpec>] = &[
         used: |link| first(&[("kernel-queue", link.kernel_queue.is_some())]),
     },
     Row {
-        keys: "`ack-filter`, `spray`",
-        has: ["yes", "no", "no"],
-        used: |link| first(&[("ack-filter", link.ack_filter), ("spray", link.spray)]),
+        keys: "`ack-filter`",
+        has: ["yes", "no", "no: `kernel-queue = \"cake unlimited ack-filter\"` does it there"],
+        used: |link| first(&[("ack-filter", link.ack_filter)]),
     },
+    Row { keys: "`spray`", has: ["yes", "no", "no"], used: |link| first(&[("spray", link.spray)]) },
 ];
 
 const FLOW: &[Row<FlowSpec>] = &[
@@ -253,6 +258,19 @@ mod tests {
         for row in rows(LINK).chain(rows(FLOW)).chain(rows(WHOLE)) {
             assert!(text.contains(&row), "docs/simulate.md lacks this line:\n{row}");
         }
+    }
+
+    #[test]
+    fn a_refusal_says_what_to_do_in_the_same_world() {
+        let text = "duration = \"1 s\"\n[[link]]\nfrom = \"a\"\nto = \"b\"\nrate = \"1 Mb/s\"\nack-filter = true\n\
+                    [[flow]]\nfrom = \"a\"\nto = \"b\"\ncontroller = \"reno\"\n";
+        let scenario = Scenario::parse(text, std::path::Path::new("x.toml"), &[]).expect("a scenario");
+        let error = scenario.check_world(World::Uml).expect_err("not in the kernel").to_string();
+        assert!(
+            error
+                .ends_with("`--on sim` has it; `kernel-queue = \"cake unlimited ack-filter\"` does it there"),
+            "{error}"
+        );
     }
 
     #[test]

@@ -28,6 +28,7 @@ pub fn run_all(
     seeds: &[u64],
     options: &Options<'_>,
 ) -> Result<Vec<Outcome>, Error> {
+    // Each world checks this, too; here the error gets its place in the file, before anything is prepared.
     scenario.check_world(world).map_err(|mistake| scenario.locate(mistake))?;
     match world {
         World::Sim => sim::run(scenario, seeds, options),
