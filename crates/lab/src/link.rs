@@ -128,9 +128,8 @@ impl Link {
             source.step();
             self.judge_departures(at);
             self.meter.cross_offered(at, size);
-            let packet = Packet::new(at, size);
-            let alone = self.shadow.push(packet).is_some();
-            self.push(packet, alone);
+            let alone = self.shadow.push(&mut Packet::new(at, size)).is_some();
+            self.push(&mut Packet::new(at, size), alone);
         }
         self.judge_departures(time);
         self.clock = self.clock.max(time);
@@ -153,10 +152,10 @@ impl Link {
 
     /// Offers a host's packet that arrives at the queue; [`Link::take`] tells what became of it. A packet reported late, after
     /// time has advanced past its arrival, counts as arriving now.
-    pub fn offer(&mut self, packet: Packet) {
-        let at = packet.arrived.max(self.clock);
-        self.advance(at);
-        self.push(Packet { arrived: at, ..packet }, false);
+    pub fn offer(&mut self, mut packet: Packet) {
+        packet.arrived = packet.arrived.max(self.clock);
+        self.advance(packet.arrived);
+        self.push(&mut packet, false);
     }
 
     /// Returns by when [`Link::take`] must be called so that no packet of a host is late; `None` if none waits.
@@ -191,16 +190,11 @@ impl Link {
     }
 
     /// Passes a packet to the queue; `alone` says whether the queue would have accepted it without the packets of hosts.
-    fn push(&mut self, packet: Packet, alone: bool) {
+    fn push(&mut self, packet: &mut Packet, alone: bool) {
         match self.queue.push(packet) {
-            Some(Some((transmission, marked))) => {
-                self.left(Departure {
-                    packet: Packet { marked, ..packet },
-                    transmission: Some(transmission),
-                });
-            }
+            Some(Some(transmission)) => self.left(packet, transmission),
             Some(None) => {}
-            None => self.dropped(&packet, alone),
+            None => self.dropped(packet, alone),
         }
         let backlog = self.queue.backlog(packet.arrived);
         self.meter.backlog(packet.arrived, backlog);
@@ -210,22 +204,22 @@ impl Link {
 
     /// Judges the departures of all waiting packets up to `time`.
     fn judge_departures(&mut self, time: Instant) {
-        while let Some(departure) = self.queue.serve(time) {
-            self.left(departure);
+        while let Some(Departure { packet, transmission }) = self.queue.serve(time) {
+            match transmission {
+                Some(transmission) => self.left(&packet, transmission),
+                // The queue accepted it on arrival, as it would have without the hosts' packets; so hosts are charged.
+                None => self.dropped(&packet, true),
+            }
         }
     }
 
     /// Counts a packet that has left the queue, and puts it on the wire.
-    fn left(&mut self, Departure { packet, transmission }: Departure) {
-        let Some(transmission) = transmission else {
-            // The queue accepted it on arrival, as it would have without the hosts' packets; so hosts are charged.
-            return self.dropped(&packet, true);
-        };
+    fn left(&mut self, packet: &Packet, transmission: Transmission) {
         self.meter.carried(packet.frame.map_or(Owner::Cross, Owner::of), transmission, packet.size);
         self.meter.queued(packet.arrived, transmission.start);
         if packet.frame.is_some() {
             let fate = self.send(transmission, packet.marked);
-            self.decide(&packet, fate);
+            self.decide(packet, fate);
         }
     }
 

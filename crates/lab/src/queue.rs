@@ -180,11 +180,11 @@ impl Queue {
         }
     }
 
-    /// Accepts a packet that arrives at `packet.arrived`; `None` if it is dropped. Otherwise returns when it occupies the
-    /// wire and whether it is marked, unless that is decided at its departure (see [`Queue::serve`]).
+    /// Accepts a packet that arrives at `packet.arrived`, and marks it where the discipline says so; `None` if it is dropped.
+    /// Otherwise returns when it occupies the wire, unless that is decided at its departure (see [`Queue::serve`]).
     ///
     /// Arrival times must not decrease, and all departures up to then must have been served.
-    pub(crate) fn push(&mut self, mut packet: Packet) -> Option<Option<(Transmission, bool)>> {
+    pub(crate) fn push(&mut self, packet: &mut Packet) -> Option<Option<Transmission>> {
         let now = packet.arrived;
         if let Some((_, bucket)) = &mut self.policer
             && !bucket.conforms(now, packet.size)
@@ -210,10 +210,10 @@ impl Queue {
                 1 => 0,
                 _ => self.discipline.sort(packet.header.as_ref(), packet.label),
             };
-            self.wait(number, packet);
+            self.wait(number, *packet);
             return Some(None);
         }
-        Some(Some((self.send(now, packet.size), packet.marked)))
+        Some(Some(self.send(now, packet.size)))
     }
 
     fn wait(&mut self, number: usize, packet: Packet) {
@@ -364,7 +364,7 @@ mod tests {
     }
 
     fn push(queue: &mut Queue, now: Instant, size: u64) -> Option<Transmission> {
-        queue.push(Packet::new(now, Bytes::new(size))).map(|accepted| accepted.unwrap().0)
+        queue.push(&mut Packet::new(now, Bytes::new(size))).map(Option::unwrap)
     }
 
     #[test]
@@ -446,7 +446,10 @@ mod tests {
         let rate = constant(Rate::from_bps(12_304_000));
         let mut queue = Queue::new(at(0), rate, &QueueSpec::Codel(CodelConfig::default()), 1);
         for _ in 0..300 {
-            assert_eq!(queue.push(Packet { ect: true, ..Packet::new(at(0), Bytes::new(1538)) }), Some(None));
+            assert_eq!(
+                queue.push(&mut Packet { ect: true, ..Packet::new(at(0), Bytes::new(1538)) }),
+                Some(None)
+            );
         }
         assert_eq!(queue.backlog(at(0)), Bytes::new(300 * 1538));
         assert_eq!((queue.next_turn(), queue.oldest()), (Some(at(0)), Some(at(0))));
@@ -474,7 +477,7 @@ mod tests {
         let codel = QueueSpec::Codel(CodelConfig::default());
         let mut queue = Queue::new(ms(0), rate(12_304_000), &codel, 1);
         for _ in 0..300 {
-            queue.push(Packet { ect: true, ..Packet::new(ms(0), Bytes::new(1538)) }).unwrap();
+            queue.push(&mut Packet { ect: true, ..Packet::new(ms(0), Bytes::new(1538)) }).unwrap();
         }
         let marked = |queue: &mut Queue, until| {
             std::iter::from_fn(|| queue.serve(until)).filter(|served| served.packet.marked).count()
@@ -490,10 +493,10 @@ mod tests {
         let rate = constant(Rate::from_mbps(10.0));
         let mut queue = Queue::new(Instant::ZERO, rate.clone(), &QueueSpec::Codel(CodelConfig::default()), 1);
         for _ in 0..2 {
-            queue.push(Packet::new(Instant::ZERO, Bytes::new(1250))).unwrap();
+            queue.push(&mut Packet::new(Instant::ZERO, Bytes::new(1250))).unwrap();
         }
         queue.change(Instant::ZERO, rate, &drop_tail(10_000), 1);
-        assert_eq!(queue.push(Packet::new(Instant::ZERO, Bytes::new(1250))), Some(None));
+        assert_eq!(queue.push(&mut Packet::new(Instant::ZERO, Bytes::new(1250))), Some(None));
         let later = Instant::from_ns(3_000_000);
         let starts: Vec<u64> = std::iter::from_fn(|| queue.serve(later))
             .map(|served| served.transmission.unwrap().start.ns())

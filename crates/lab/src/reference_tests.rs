@@ -24,14 +24,14 @@ fn fates(mut queue: Queue, packets: &[Offered]) -> Vec<Fate> {
     for packet in packets {
         let at = Instant::from_ns(packet.at);
         std::iter::from_fn(|| queue.serve(at)).for_each(&mut note);
-        let offered = Packet {
+        let mut offered = Packet {
             ect: packet.ect,
             label: Label { flow: packet.flow, is_scalable: false },
             frame: Some(HostFrame { number: packet.number as u32, is_tcp: false }),
             ..Packet::new(at, Bytes::new(packet.size))
         };
-        if let Some(Some((transmission, marked))) = queue.push(offered) {
-            note(Departure { packet: Packet { marked, ..offered }, transmission: Some(transmission) });
+        if let Some(Some(transmission)) = queue.push(&mut offered) {
+            note(Departure { packet: offered, transmission: Some(transmission) });
         }
         std::iter::from_fn(|| queue.serve(at)).for_each(&mut note);
     }
