@@ -89,24 +89,30 @@ impl Interval {
         Rate::from_bps_f64(bits as f64 / self.length.secs_f64())
     }
 
-    /// Returns the line of this interval; `lane` names link and direction.
+    /// Returns the line of this interval; `lane` names link and direction. The first columns are those of a run's
+    /// `truth.csv`, in whole bytes; what is read back is exact and stands behind them.
     pub(crate) fn row<'a>(&self, lane: &'a str) -> impl Serialize + use<'a> {
         let delays = self.delays.iter().map(|(delay, packets)| format!("{delay}:{packets}"));
+        let (capacity, cross) = (self.capacity.bytes_in(self.length).get(), self.cross_bits / 8);
         row! {
-            direction: lane,
-            start_ns: self.start,
-            length_ns: self.length.ns(),
+            begin_ns: self.start,
+            end_ns: self.end(),
+            link: lane,
+            capacity_bytes: capacity,
+            measured_bytes: self.host_bits / 8,
+            cross_bytes: cross,
+            free_bytes: capacity.saturating_sub(cross),
+            dropped_packets: self.host_drops + self.cross_drops,
+            queue_bytes: self.max_queue.get(),
             capacity_bps: self.capacity.bps(),
-            cross_offered_bps: self.cross_offered().bps(),
+            cross_offered_bits: self.cross_offered_bits,
             cross_bits: self.cross_bits,
-            free_bps: self.free().bps(),
             host_bits: self.host_bits,
             host_drops: self.host_drops,
             host_lost: self.host_lost,
             host_missed: self.host_missed,
             cross_drops: self.cross_drops,
             cross_drops_due_to_hosts: self.cross_drops_due_to_hosts,
-            max_queue_bytes: self.max_queue.get(),
             queued: self.queued,
             queued_ns: self.queued_time.ns(),
             max_queued_ns: self.max_queued_time.ns(),
@@ -124,32 +130,30 @@ impl Interval {
 
     /// Reads the line of [`Interval::row`] back as the name of the lane and the interval.
     pub(crate) fn read_csv(line: &str) -> Option<(&str, Interval)> {
-        let (lane, rest) = line.split_once(',')?;
-        let mut fields = rest.split(',');
+        let [begin, end, lane, rest] = line.splitn(4, ',').collect::<Vec<_>>().try_into().ok()?;
+        let (start, end): (u64, u64) = (begin.parse().ok()?, end.parse().ok()?);
+        (start <= end).then_some(())?;
+        // Capacity, measured, cross, free and dropped follow from other fields.
+        let mut fields = rest.split(',').skip(5);
         let mut number = || fields.next()?.parse::<u64>().ok();
         let bin = |text: &str| {
             let (delay, packets) = text.split_once(':')?;
             Some((delay.parse().ok()?, packets.parse().ok()?))
         };
         // Fields are read in the order of the line.
-        let start = Instant::from_ns(number()?);
-        let length = Duration::from_ns(number()? as i64);
-        let capacity = Rate::from_bps(number()?);
-        let cross_offered_bits = (number()? as f64 * length.secs_f64()).round() as u64;
-        let (cross_bits, _free) = (number()?, number()?);
         let interval = Interval {
-            start,
-            length,
-            capacity,
-            cross_offered_bits,
-            cross_bits,
+            start: Instant::from_ns(start),
+            length: Instant::from_ns(end) - Instant::from_ns(start),
+            max_queue: Bytes::new(number()?),
+            capacity: Rate::from_bps(number()?),
+            cross_offered_bits: number()?,
+            cross_bits: number()?,
             host_bits: number()?,
             host_drops: number()?,
             host_lost: number()?,
             host_missed: number()?,
             cross_drops: number()?,
             cross_drops_due_to_hosts: number()?,
-            max_queue: Bytes::new(number()?),
             queued: number()?,
             queued_time: Duration::from_ns(number()? as i64),
             max_queued_time: Duration::from_ns(number()? as i64),

@@ -183,13 +183,26 @@ mod tests {
 
     #[test]
     fn an_incomplete_last_line_is_ignored_and_nonsense_is_not() {
-        let file = file(&(text(&["forward", "reverse"], 3) + "forward,1700000"));
+        let file = file(&(text(&["forward", "reverse"], 3) + "1700000"));
         let truth = Truth::load(file.path()).unwrap();
         assert_eq!(truth.intervals(Direction::Forward)[1], interval(10));
         assert_eq!(truth.intervals(Direction::Reverse).len(), 3);
-        for line in ["nonsense\n", "h1-r1:sideways,1\n"] {
+        for line in ["nonsense\n", "0,10,h1-r1:sideways,1\n", "10,0,forward,1\n"] {
             assert_eq!(Truths::parse_lines(line).unwrap_err(), 1);
         }
+    }
+
+    #[test]
+    fn the_first_columns_are_those_of_the_truth_of_a_run() {
+        let (of_lab, of_run) =
+            (header(Interval::default().row("")), headway_record::Series::default().truth_csv());
+        assert!(of_lab.starts_with(of_run.trim_end()), "{of_lab}{of_run}");
+        let (begin, bits) = (at(0).ns(), 8 * 12_345 + 7);
+        let logged = Interval { cross_bits: bits, host_drops: 2, cross_drops: 3, ..interval(0) };
+        let line = lines([logged.row("forward")]);
+        let expected = format!("{begin},{},forward,125000,0,12345,112655,5,0,", begin + 10_000_000);
+        assert!(line.starts_with(&expected), "{line}");
+        assert_eq!(Interval::read_csv(line.trim_end()), Some(("forward", logged)));
     }
 
     #[test]

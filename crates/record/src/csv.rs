@@ -8,7 +8,7 @@ use headway_units::{Bytes, Duration, Instant, Rate};
 use serde::{Serialize, Serializer};
 
 use crate::results::Results;
-use crate::series::{Interval, TcpInterval};
+use crate::series::{Interval, Series, TcpInterval};
 use crate::stream::StreamTruth;
 use crate::summary::{FlowResult, LinkResult};
 
@@ -87,7 +87,9 @@ impl Results {
         };
         table(row(&Default::default()), self.streams.iter().map(row))
     }
+}
 
+impl Series {
     /// Formats the ground truth and the queues over time: one line per interval and link.
     pub fn truth_csv(&self) -> String {
         let row = |begin: Instant, end: Instant, link, values: &Interval| {
@@ -103,8 +105,8 @@ impl Results {
                 queue_bytes: values.queue.get(),
             }
         };
-        let rows = self.series.intervals().flat_map(|(index, begin, end, _)| {
-            let links = self.series.names.iter().zip(&self.series.links);
+        let rows = self.intervals().flat_map(|(index, begin, end, _)| {
+            let links = self.names.iter().zip(&self.links);
             links.map(move |(name, values)| row(begin, end, name, &values[index]))
         });
         table(row(Instant::ZERO, Instant::ZERO, &String::new(), &Interval::default()), rows)

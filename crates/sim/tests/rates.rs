@@ -43,7 +43,7 @@ fn run(scenario: &Scenario) -> Results {
 }
 
 fn text(results: &Results) -> String {
-    [results.flows_csv(), results.links_csv(), results.truth_csv(), results.tcp_csv()].join("\n")
+    [results.flows_csv(), results.links_csv(), results.series.truth_csv(), results.tcp_csv()].join("\n")
 }
 
 #[test]

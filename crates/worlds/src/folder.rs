@@ -118,7 +118,7 @@ fn contents(results: &Results, build: &str) -> Result<Vec<(&'static str, String)
         ("flows.csv", results.flows_csv()),
         ("links.csv", results.links_csv()),
         ("goodput.csv", results.goodput_csv()),
-        ("truth.csv", results.truth_csv()),
+        ("truth.csv", results.series.truth_csv()),
         ("report.html", page::page(results)?),
     ];
     if !results.series.tcp.is_empty() {
