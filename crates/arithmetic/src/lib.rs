@@ -12,7 +12,7 @@
 //! the tests of the headers use double precision.
 //!
 //! `ls_aimd.h` is LS-AIMD. `rapid.h` is the sender of TCP Rapid; its denoising and its estimates equal those of `estimate`
-//! to the bit (`estimate/tests/rapid.rs`). Both exist because the streams of measurements may be longer than the 192
+//! to the bit (`estimate/tests/estimate/rapid.rs`). Both exist because the streams of measurements may be longer than the 192
 //! packets of `rapid.h`, and `estimate` also shows what each pass does.
 //!
 //! `explicit_end.h` is what XCP senders and RCP write into the header and what becomes of their window, for BPF, the

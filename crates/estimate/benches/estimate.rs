@@ -9,7 +9,7 @@ use headway_estimate::stream::Arrival;
 use headway_estimate::{MultiRate, Scratch, Settings};
 use headway_units::Duration;
 
-#[path = "../tests/support/mod.rs"]
+#[path = "../tests/estimate/support/mod.rs"]
 mod support;
 
 use support::{Observed, Path, random_averages, send};

@@ -2,7 +2,7 @@
 //!
 //! `HEADWAY_BIG=1000` also streams a capture of so many MB, and prints packets per CPU-second and the peak of memory.
 
-#[path = "../tests/support/mod.rs"]
+#[path = "../tests/passive/support/mod.rs"]
 mod support;
 
 use std::hint::black_box;

@@ -137,6 +137,10 @@ mod tests {
                 let count = quick.as_integer().expect("a number");
                 *quick = toml::Value::Integer((count / 40).max(1));
             }
+            // Half a minute of transfers is enough.
+            if table.get("end").is_some_and(|end| end.as_str() == Some("300 s")) {
+                table.insert("end".to_owned(), "30 s".into());
+            }
             table.iter_mut().for_each(|(_, value)| shrink(value));
         }
         let tiny = |(id, text): &(&str, &str)| {

@@ -14,7 +14,7 @@
 //!   the end of its transmission and its arrival at the far end are then known at once. Only disciplines that may drop
 //!   packets as they depart (CoDel) or have classes, and jitter, need an event per transmission (`link/staged.rs`).
 //!   Explicit routers judge departures but accept all, so the link asks them later, with the time of the departure,
-//!   before anybody can see the verdict (`link/judged.rs`). `tests/determinism.rs` compares the two ways.
+//!   before anybody can see the verdict (`link/judged.rs`). `tests/sim/determinism.rs` compares the two ways.
 //! - **A burst is one record.** Segments that a sender hands down at once are admitted, timed and stored as one train
 //!   (`link/train.rs`) if the time they need shows that the queue holds them all, and reach the receiver one after the
 //!   other in a single event while no other event comes between them. Otherwise they join one by one, with the same

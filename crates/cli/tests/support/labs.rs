@@ -4,6 +4,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::panic::Location;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Output, Stdio};
 
@@ -21,10 +22,12 @@ const IMPOSSIBLE: [&str; 2] = ["this host allows neither", "install the package"
 /// Set in a child of a test: its role in its node, which its test `a_role` plays.
 pub const ROLE: &str = "HEADWAY_TEST_ROLE";
 
-/// Starts a copy of this test that plays `role` in a node, and waits until it is ready.
+/// Starts a copy of this test that plays `role` of the caller's file in a node, and waits until it is ready.
+#[track_caller]
 pub fn play(lab: &headway_lab::Lab, node: &str, role: &str) -> (Child, BufReader<ChildStdout>) {
     let me = std::env::current_exe().unwrap();
-    let mut command = lab.command(node, me, ["a_role", "--exact", "--nocapture"]).unwrap();
+    let file = Path::new(Location::caller().file()).file_stem().unwrap().to_str().unwrap();
+    let mut command = lab.command(node, me, [&format!("{file}::a_role"), "--exact", "--nocapture"]).unwrap();
     let mut child = command.env(ROLE, role).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap());
     let mut line = String::new();

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crate::stream::{Refusal, StreamRecord};
 use headway_units::{Bytes, Duration, Instant, Rate};
 
+use super::mixture::Spread;
 use super::probe;
 use super::{Change, PathKind};
 
@@ -17,6 +18,13 @@ pub struct Interval {
     pub low: Rate,
     /// Upper end of the 90 % interval; `None` when more is available than the sender can send.
     pub high: Option<Rate>,
+}
+
+impl From<Spread> for Interval {
+    fn from(spread: Spread) -> Interval {
+        let (low, high) = spread.interval_90();
+        Interval { rate: spread.median, low, high: Some(high) }
+    }
 }
 
 /// An interval that contains the true value with a given probability.

@@ -23,7 +23,7 @@
 //!
 //! The modules of `measure/` each answer one question:
 //!
-//! - `phase.rs`: the phases and the transitions between them;
+//! - `phase.rs`: the phases and the transitions between them; `evaluation.rs`: what those do that evaluate;
 //! - `jitter.rs`: how much delays vary without queueing. Start-up streams measure it, and every later phase then
 //!   requests longer streams;
 //! - `queue_limit.rs`: how long the path's queue can become, and how much of it a stream may fill;
@@ -53,6 +53,7 @@ mod capacity;
 mod change;
 mod conclude;
 mod delay;
+mod evaluation;
 mod jitter;
 mod marks;
 mod method;
@@ -89,6 +90,7 @@ use headway_units::{Bytes, Duration, Instant, Rate};
 use answer::Tally;
 use bucket::Account;
 use delay::Baseline;
+use evaluation::{Known, Received};
 use jitter::Span;
 use phase::Phase;
 use policer_search::PolicerSearch;
@@ -134,7 +136,7 @@ pub enum Step {
 }
 
 /// The state of one measurement.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Measurement {
     config: Config,
     started: Instant,
@@ -244,7 +246,7 @@ impl Measurement {
             return Step::Wait(drained_in);
         }
         self.asked = (now, schedule.duration());
-        if self.phase.samples() {
+        if let Phase::Evaluation(_) = self.phase {
             self.sampled_from.get_or_insert(now);
         }
         Step::Send(schedule)
@@ -252,29 +254,28 @@ impl Measurement {
 
     /// Returns the next stream of the present phase, unless it is complete.
     fn next_stream(&self, now: Instant) -> Option<Schedule> {
+        let sent_at = now.max(self.ready);
         // Since the last packet, including the wait for lost ones.
-        let idle = now.max(self.ready) - (self.asked.0 + self.asked.1);
-        Some(match &self.phase {
-            Phase::Startup(startup) => startup.schedule(),
-            Phase::Capacity(capacity) => capacity.schedule(),
-            Phase::Pairs(pairs) => pairs.schedule(),
-            Phase::ShaperSearch(fallback) => self.longer_train(fallback),
-            Phase::Response(response) if !response.is_done() && !self.causes_overflows() => {
-                response.schedule(&self.queue_limit, &self.baseline)
-            }
-            Phase::PolicerSearch(search) => match &search.train {
+        let since_sent = sent_at - (self.asked.0 + self.asked.1);
+        match &self.phase {
+            Phase::Startup(startup) => Some(startup.schedule()),
+            Phase::Capacity(capacity) => Some(capacity.schedule()),
+            Phase::Pairs(pairs) => Some(pairs.schedule()),
+            Phase::ShaperSearch(fallback) => Some(self.longer_train(fallback)),
+            Phase::PolicerSearch(search) => Some(match &search.train {
                 Some(train) => train.clone(),
-                None => self.no_longer(self.policer_search.schedule(self.config.packet, idle)),
-            },
-            Phase::Policed(policed) if !policed.is_done() => self.no_longer(policed.schedule(idle)),
-            Phase::Shaped(shaped) if !shaped.is_done() && !self.causes_overflows() => {
-                let idle = now.max(self.ready) - self.observed + self.config.rtt;
-                shaped.schedule(&self.account, &self.queue_limit, &self.baseline, idle)
-            }
-            Phase::Track(track) if !track.is_done() => track.schedule(),
-            Phase::Search(search) if !search.is_done() => search.schedule(),
-            _ => return None,
-        })
+                None => self.no_longer(self.policer_search.schedule(self.config.packet, since_sent)),
+            }),
+            Phase::Evaluation(phase) => phase.schedule(&Known {
+                account: &self.account,
+                queue_limit: &self.queue_limit,
+                baseline: &self.baseline,
+                overflows: self.overflows(),
+                since_sent,
+                since_report: sent_at - self.observed + self.config.rtt,
+            }),
+            Phase::AtLeast(_) => None,
+        }
     }
 
     /// Shortens a stream to the limit set by [`Measurement::brief`].
@@ -321,11 +322,8 @@ impl Measurement {
             self.baseline.restart();
             self.queue_limit.restart();
             self.account.clear();
-            match &mut self.phase {
-                Phase::Response(response) => response.restart(),
-                Phase::Shaped(shaped) => shaped.restart(),
-                Phase::Policed(policed) => policed.restart(),
-                _ => {}
+            if let Phase::Evaluation(phase) = &mut self.phase {
+                phase.restart();
             }
             self.sampled_from = None;
         }
@@ -353,26 +351,14 @@ impl Measurement {
     }
 
     /// Returns whether other traffic loses packets so often that a wider interval is preferable.
-    fn causes_overflows(&self) -> bool {
-        let answered = match self.phase.method() {
-            Phase::Response(response) => response.spread().is_some(),
-            Phase::Shaped(shaped) => shaped.spread().is_some(),
-            _ => false,
-        };
+    fn overflows(&self) -> bool {
         let bearable = if self.config.gentle { GENTLE_OVERFLOWS } else { OVERFLOWS };
-        answered && self.queue_limit.overflows(&self.baseline) > bearable
+        self.queue_limit.overflows(&self.baseline) > bearable
     }
 
     /// Returns whether there is an answer already.
     fn can_answer(&self) -> bool {
-        match self.phase.method() {
-            Phase::Response(response) => response.can_answer(),
-            Phase::Shaped(shaped) => shaped.spread().is_some(),
-            Phase::Policed(policed) => policed.spread().is_some(),
-            Phase::Track(track) => track.interval().is_some(),
-            Phase::Search(search) => search.interval().is_some(),
-            _ => false,
-        }
+        self.phase.evaluation().is_some_and(|phase| phase.can_answer())
     }
 
     /// Returns how long the queue added by a stream takes to drain, beyond the round trip that has already passed.
@@ -385,8 +371,7 @@ impl Measurement {
             return drained_in.clamp(Duration::ZERO, MAX_WAIT);
         }
         match &self.phase {
-            // A policer delays nothing.
-            Phase::Policed(_) => return Duration::ZERO,
+            phase if phase.is_policed() => return Duration::ZERO,
             Phase::PolicerSearch(_) => {
                 let queued = delay::growth(record).scale(2.0);
                 if let Some(bend) = &self.bend {
@@ -408,12 +393,7 @@ impl Measurement {
 
     /// Returns the available bandwidth as far as known.
     fn estimate(&self) -> Option<Rate> {
-        match self.phase.method() {
-            Phase::Response(response) => response.newest().or(self.available),
-            Phase::Shaped(shaped) => shaped.spread().map(|spread| spread.median).or(self.available),
-            Phase::Policed(policed) => policed.spread().map(|spread| spread.median).or(self.available),
-            _ => self.available,
-        }
+        self.phase.evaluation().and_then(|phase| phase.newest()).or(self.available)
     }
 
     /// Returns whether to sort reordered packets: the default method only needs the number of arrivals over time.
@@ -425,27 +405,14 @@ impl Measurement {
         if record.lost() == record.arrivals.len() {
             return Err(Refusal::Lost);
         }
-        match &mut self.phase {
-            Phase::Policed(policed) => {
-                policed.observe(record);
-                return Ok(());
-            }
-            // Its packets may be larger, and would start a new baseline.
-            Phase::PolicerSearch(_) => {
-                self.leave_policer_search(now, record);
-                return Ok(());
-            }
-            phase if self.config.method == Method::Response => {
-                let unqueued = matches!(phase, Phase::ShaperSearch(_));
-                let full = self.queue_limit.is_full_in(record, &self.baseline);
-                self.policer_search.notice(record, unqueued, full);
-            }
-            _ => {}
+        // Its packets may be larger, and would start a new baseline.
+        if let Phase::PolicerSearch(_) = self.phase {
+            self.leave_policer_search(now, record);
+            return Ok(());
         }
-        self.baseline.observe(record);
-        self.queue_limit.observe(record);
-        self.account.observe(record);
-        self.timestamp_resolution.observe(record);
+        if !self.phase.is_policed() {
+            self.learn_from(record);
+        }
         match &mut self.phase {
             Phase::Startup(startup) => {
                 if record.lost() == 0 {
@@ -471,21 +438,26 @@ impl Measurement {
                 self.shaper_search.observe(record, &self.baseline);
                 self.leave_shaper_search();
             }
-            Phase::Shaped(shaped) => return shaped.observe(record, &self.baseline),
-            Phase::Response(response) => {
-                return response.observe(
-                    now - self.config.rtt / 2,
-                    record,
-                    &self.baseline,
-                    &mut self.probe,
-                    overtaken,
-                );
+            Phase::Evaluation(phase) => {
+                let stream = Received { record, at: now - self.config.rtt / 2, overtaken };
+                return phase.observe(&stream, &self.baseline, &mut self.probe);
             }
-            Phase::Track(track) => return track.observe(record),
-            Phase::Search(search) => return search.observe(record),
-            Phase::AtLeast(_) | Phase::PolicerSearch(_) | Phase::Policed(_) => {}
+            Phase::AtLeast(_) | Phase::PolicerSearch(_) => {}
         }
         Ok(())
+    }
+
+    /// Takes in what a stream tells about delays, queues and buckets, whatever the phase.
+    fn learn_from(&mut self, record: &StreamRecord) {
+        if self.config.method == Method::Response {
+            let unqueued = matches!(self.phase, Phase::ShaperSearch(_));
+            let full = self.queue_limit.is_full_in(record, &self.baseline);
+            self.policer_search.notice(record, unqueued, full);
+        }
+        self.baseline.observe(record);
+        self.queue_limit.observe(record);
+        self.account.observe(record);
+        self.timestamp_resolution.observe(record);
     }
 
     fn after_refusal(&mut self, refusal: Refusal) {
@@ -508,7 +480,7 @@ impl Measurement {
                 self.leave_shaper_search();
             }
             Phase::PolicerSearch(_) => self.resume(),
-            Phase::Search(search) => search.refused(refusal),
+            Phase::Evaluation(phase) => phase.refused(refusal),
             _ => {}
         }
         if self.tally.refused_in_a_row >= MAX_REFUSED_IN_A_ROW {
@@ -519,8 +491,8 @@ impl Measurement {
     fn time_limit(&self) -> Duration {
         let slow = self.capacity.or(self.available).is_some_and(|rate| rate < SLOW);
         let usual = USUAL_TIME * if slow { 2 } else { 1 } + self.config.rtt * ROUND_TRIPS + self.searched.0;
-        let policed = matches!(self.phase, Phase::PolicerSearch(_) | Phase::Policed(_));
-        let usual = if policed { usual.max(self.before_search.0) + POLICED_TIME } else { usual };
+        let usual =
+            if self.phase.meets_policer() { usual.max(self.before_search.0) + POLICED_TIME } else { usual };
         self.config.duration.unwrap_or(usual * if self.config.gentle { GENTLE_TIME } else { 1 })
     }
 
@@ -533,12 +505,8 @@ impl Measurement {
                 (false, false) => 1.0,
             };
             let budget = Bytes::new((whole as f64 * share) as u64) + self.searched.1;
-            match &self.phase {
-                Phase::PolicerSearch(_) | Phase::Policed(_) => {
-                    self.before_search.1.max(budget) + POLICED_EXTRA
-                }
-                _ => budget,
-            }
+            let policed = self.phase.meets_policer();
+            if policed { self.before_search.1.max(budget) + POLICED_EXTRA } else { budget }
         };
         self.config.budget.unwrap_or_else(usual)
     }

@@ -6,9 +6,10 @@ use headway_units::{Bytes, Rate};
 
 use super::Measurement;
 use super::capacity::Capacity;
+use super::evaluation::Evaluation;
 use super::method::Method;
 use super::pairs::IsolatedPairs;
-use super::policed::Policed;
+use super::path_kind::PathKind;
 use super::probe;
 use super::response::Response;
 use super::search::Search;
@@ -30,7 +31,7 @@ const SENDABLE: f64 = 0.8;
 /// trains of the highest rates.
 pub(super) const CARRIED: f64 = 0.05;
 
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) enum Phase {
     Startup(Startup),
     Capacity(Capacity),
@@ -38,19 +39,16 @@ pub(super) enum Phase {
     Pairs(Box<IsolatedPairs>),
     /// Trains grow until one exhausts a token bucket, or until it is certain that there is none.
     ShaperSearch(Fallback),
-    Response(Box<Response>),
-    Shaped(Box<Shaped>),
     /// Trains that decide about a policer, and the phase before.
     PolicerSearch(Box<Interrupted>),
-    Policed(Box<Policed>),
-    Track(Track),
-    Search(Search),
+    /// Streams that sample the available bandwidth.
+    Evaluation(Box<dyn Evaluation>),
     /// The sender's limit was reached without filling the path.
     AtLeast(Rate),
 }
 
 /// A phase that continues after trains that look for a policer.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Interrupted {
     pub(super) phase: Phase,
     /// The train to send; `None` for the next one of a search.
@@ -58,19 +56,40 @@ pub(super) struct Interrupted {
 }
 
 impl Phase {
-    /// Returns whether its streams sample the available bandwidth, so that the answer is about their time.
-    pub(super) fn samples(&self) -> bool {
-        matches!(
-            self,
-            Phase::Response(_) | Phase::Shaped(_) | Phase::Policed(_) | Phase::Track(_) | Phase::Search(_)
-        )
+    /// Returns what evaluates, also while trains look for a policer.
+    pub(super) fn evaluation(&self) -> Option<&dyn Evaluation> {
+        match self {
+            Phase::Evaluation(evaluation) => Some(evaluation.as_ref()),
+            Phase::PolicerSearch(search) => search.phase.evaluation(),
+            _ => None,
+        }
     }
 
-    /// Returns the phase that answers.
-    pub(super) fn method(&self) -> &Phase {
+    /// Returns the rate that the path carried, if it is the answer so far.
+    pub(super) fn at_least(&self) -> Option<Rate> {
         match self {
-            Phase::PolicerSearch(search) => search.phase.method(),
-            phase => phase,
+            Phase::AtLeast(rate) | Phase::ShaperSearch(Fallback::AtLeast(rate)) => Some(*rate),
+            _ => None,
+        }
+    }
+
+    /// Returns whether streams are known to pass a policer, which delays nothing.
+    pub(super) fn is_policed(&self) -> bool {
+        matches!(self, Phase::Evaluation(phase) if phase.path_kind() == Some(PathKind::Policed))
+    }
+
+    /// Returns whether streams look for a policer or pass one: every one exhausts its bucket.
+    pub(super) fn meets_policer(&self) -> bool {
+        matches!(self, Phase::PolicerSearch(_)) || self.is_policed()
+    }
+
+    /// Returns whether there is an answer, or will be one, that takes no token bucket into account.
+    pub(super) fn may_hide_policer(&self) -> bool {
+        match self {
+            Phase::Evaluation(phase) => {
+                !matches!(phase.path_kind(), Some(PathKind::Shaped | PathKind::Policed))
+            }
+            phase => matches!(phase, Phase::AtLeast(_)),
         }
     }
 }
@@ -202,7 +221,7 @@ impl Measurement {
         self.capacity = Some(shaper.capacity);
         let top = self.config.top_rate.min(self.tally.highest.scale(SENDABLE));
         let packet = probe::small_enough(self.config.packet, shaper.capacity);
-        self.phase = Phase::Shaped(Box::new(Shaped::new(packet, shaper, top)));
+        self.phase = Phase::Evaluation(Box::new(Shaped::new(packet, shaper, top)));
     }
 
     fn enter_method(&mut self, trains: Capacity) {
@@ -216,25 +235,28 @@ impl Measurement {
         let capacity = self.capacity.unwrap_or(start.scale(UNKNOWN_CAPACITY));
         let capacity = self.stamp_limit.unwrap_or(capacity.max(start));
         let packet = self.config.packet;
-        self.phase = match self.config.method {
+        self.phase = Phase::Evaluation(match self.config.method {
             Method::Response if narrow => {
                 let top =
                     self.stamp_limit.map_or(self.config.top_rate, |limit| limit.min(self.config.top_rate));
                 let packet = probe::small_enough(packet, capacity);
-                Phase::Response(Box::new(Response::new(
+                Box::new(Response::new(
                     packet,
                     capacity,
                     start,
                     top,
                     self.jitter,
                     trains.coalesced(),
-                )))
+                    self.stamp_limit,
+                ))
             }
             // Without the capacity, the growth of the delay is meaningless, but it still shows which rates
             // are too high.
-            Method::Response => Phase::Track(Track::new(MultiRate::Bass, packet, start, capacity)),
-            Method::MultiRate(method) => Phase::Track(Track::new(method, packet, start, capacity)),
-            Method::SingleRate(method) => Phase::Search(Search::new(method, packet, start, capacity)),
-        };
+            Method::Response => {
+                Box::new(Track::new(MultiRate::Bass, packet, start, capacity).without_capacity())
+            }
+            Method::MultiRate(method) => Box::new(Track::new(method, packet, start, capacity)),
+            Method::SingleRate(method) => Box::new(Search::new(method, packet, start, capacity)),
+        });
     }
 }

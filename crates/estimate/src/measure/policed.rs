@@ -13,11 +13,16 @@
 
 use crate::belief::{POINTS, Summary};
 use crate::response::{Posterior, Sample};
-use crate::stream::{Schedule, StreamRecord};
+use crate::stream::{Refusal, Schedule, StreamRecord};
 use headway_units::{Bytes, Duration, Rate};
 
+use super::bucket::Account;
+use super::delay::Baseline;
+use super::evaluation::{Evaluation, Known, Received};
 use super::mixture::{LEVELS, Spread};
+use super::path_kind::PathKind;
 use super::policer_search::Policer;
+use super::probe::Probe;
 use super::response::{end_effect, uneven};
 
 /// Packets of a stream behind its first burst, and the longest time that these take.
@@ -73,11 +78,12 @@ const ENOUGH_PACKETS: usize = 5 * PACKETS;
 /// Losses after which the measurement ends with what it knows: others lose, too.
 const MAX_LOST: usize = 200;
 
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Policed {
     packet: Bytes,
     policer: Policer,
     on_link: Rate,
+    longest: Option<Duration>,
     current: Rate,
     factor: f64,
     /// Correction of the first burst.
@@ -92,12 +98,14 @@ pub(super) struct Policed {
 }
 
 impl Policed {
-    /// Creates the state behind a policer; `on_link` is the traffic of others on the link, as far as it is known.
-    pub(super) fn new(packet: Bytes, policer: Policer, on_link: Rate) -> Policed {
+    /// Creates the state behind a policer; `on_link` is the traffic of others on the link, as far as it is known, and
+    /// `longest` the limit for streams.
+    pub(super) fn new(packet: Bytes, policer: Policer, on_link: Rate, longest: Option<Duration>) -> Policed {
         Policed {
             packet,
             policer,
             on_link,
+            longest,
             current: policer.rate,
             factor: 1.0,
             correction: 1.0,
@@ -110,18 +118,8 @@ impl Policed {
         }
     }
 
-    /// Returns the policer's rate: what trains received of it, or what is free if more.
-    pub(super) fn rate(&self) -> Rate {
-        self.spread.map_or(self.policer.rate, |spread| spread.median.max(self.policer.rate))
-    }
-
-    /// Returns the size of the bucket.
-    pub(super) fn bucket(&self) -> Bytes {
-        self.policer.bytes
-    }
-
     /// Returns the next stream if it is sent `idle` after the last packet.
-    pub(super) fn schedule(&self, idle: Duration) -> Schedule {
+    fn next_stream(&self, idle: Duration) -> Schedule {
         let fast = self.policer.fast;
         let burst = (self.burst(idle) * self.correction + BEYOND).round() as usize;
         let average = self.current.scale(EXCESS * self.factor).min(fast);
@@ -131,7 +129,11 @@ impl Policed {
         let mut gaps =
             vec![fast.time_for(self.packet); burst.min(super::MAX_STREAM_PACKETS as usize - PACKETS)];
         add_pulses(&mut gaps, self.packet, &self.policer, average, wanted);
-        Schedule::with_gaps(self.packet, gaps, average)
+        let stream = Schedule::with_gaps(self.packet, gaps, average);
+        match self.longest {
+            Some(longest) => stream.shortened(longest),
+            None => stream,
+        }
     }
 
     /// Returns the packets of a burst that uses the tokens of this time, at the rate of the trains.
@@ -142,7 +144,8 @@ impl Policed {
         room / kept.max(MIN_GAIN) / self.packet.get().max(1) as f64
     }
 
-    pub(super) fn observe(&mut self, record: &StreamRecord) {
+    /// Adds a stream, or a train that looked for the policer.
+    pub(super) fn add(&mut self, record: &StreamRecord) {
         let arrivals = &record.arrivals;
         let burst = first_burst(record);
         let lost: Vec<usize> =
@@ -241,22 +244,45 @@ impl Policed {
         (self.parts.iter().map(square).sum::<f64>() / degrees).clamp(1.0, MAX_DISPERSION)
     }
 
-    /// Discards all samples but keeps the estimate that determines the next rate.
-    pub(super) fn restart(&mut self) {
+    /// Returns whether the interval is so narrow, or so much was lost, that further streams are not worth their bytes.
+    fn is_done(&self) -> bool {
+        let narrow = self.spread.is_some_and(|spread| spread.is_narrow(self.policer.rate));
+        self.packets >= ENOUGH_PACKETS && narrow || self.spread.is_some() && self.lost >= MAX_LOST
+    }
+}
+
+impl Evaluation for Policed {
+    fn schedule(&self, known: &Known<'_>) -> Option<Schedule> {
+        (!self.is_done()).then(|| self.next_stream(known.since_sent))
+    }
+
+    fn observe(&mut self, stream: &Received<'_>, _: &Baseline, _: &mut Probe) -> Result<(), Refusal> {
+        self.add(stream.record);
+        Ok(())
+    }
+
+    fn restart(&mut self) {
         self.parts.clear();
         self.bounds.clear();
         (self.streams, self.packets) = (0, 0);
         self.spread = None;
     }
 
-    /// Returns whether the interval is so narrow, or so much was lost, that further streams are not worth their bytes.
-    pub(super) fn is_done(&self) -> bool {
-        let narrow = self.spread.is_some_and(|spread| spread.is_narrow(self.policer.rate));
-        self.packets >= ENOUGH_PACKETS && narrow || self.spread.is_some() && self.lost >= MAX_LOST
+    fn spread(&self) -> Option<Spread> {
+        self.spread
     }
 
-    pub(super) fn spread(&self) -> Option<Spread> {
-        self.spread
+    fn path_kind(&self) -> Option<PathKind> {
+        Some(PathKind::Policed)
+    }
+
+    /// Returns the policer's rate: what trains received of it, or what is free if more.
+    fn capacity(&self) -> Option<Rate> {
+        Some(self.spread.map_or(self.policer.rate, |spread| spread.median.max(self.policer.rate)))
+    }
+
+    fn bucket(&self, _: &Account, _: &Baseline) -> Option<Bytes> {
+        Some(self.policer.bytes)
     }
 }
 

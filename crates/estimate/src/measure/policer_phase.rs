@@ -4,10 +4,10 @@ use crate::bend::bend;
 use crate::stream::{Schedule, StreamRecord};
 use headway_units::{Bytes, Duration, Instant, Rate};
 
+use super::evaluation::Received;
 use super::method::Method;
-use super::phase::{CARRIED, Fallback, Interrupted, Phase};
+use super::phase::{CARRIED, Interrupted, Phase};
 use super::policed::Policed;
-use super::response::STREAM_GAPS;
 use super::shaped::Shaped;
 use super::shaper_search::Shaper;
 use super::startup::Range;
@@ -30,10 +30,6 @@ const POLICED_SHARE: f64 = 0.8;
 const LARGEST: f64 = 2_000_000.0;
 const LONGEST: Duration = Duration::from_ms(1_200);
 const LONGEST_SLOW: Duration = Duration::from_ms(800);
-/// The last train counts as so many streams, so that a load that set in during it shows in more than one.
-const LAST_PARTS: usize = 4;
-/// A train at less than this share of what is available hardly meets a queue, and bursts of others decide what it samples.
-const TELLING: f64 = 0.85;
 /// The second train that is to show a bend is so many times as long as the first one before its bend.
 const BEHIND_BEND: f64 = 2.5;
 /// A sustained rate is at most this share of the peak rate: otherwise there is no shaper.
@@ -47,14 +43,8 @@ const MIN_PACKETS: u64 = 128;
 impl Measurement {
     /// Begins the trains that decide about a policer if a stream was suspicious.
     pub(super) fn check_for_policer(&mut self, now: Instant) {
-        let interruptible = matches!(
-            &self.phase,
-            Phase::Capacity(_)
-                | Phase::ShaperSearch(_)
-                | Phase::Response(_)
-                | Phase::Track(_)
-                | Phase::AtLeast(_)
-        );
+        let interruptible = matches!(self.phase, Phase::Capacity(_) | Phase::ShaperSearch(_))
+            || self.phase.may_hide_policer();
         if self.config.method == Method::Response && interruptible && self.policer_search.is_suspicious() {
             self.policer_search.begin();
             self.interrupt(now, None);
@@ -74,13 +64,9 @@ impl Measurement {
 
     /// Returns whether streams are to leave a part of the budget for that train.
     pub(super) fn last_train_is_due(&self) -> bool {
-        let precedes = match &self.phase {
-            // Jitter hides whether packets before a loss were delayed.
-            Phase::Response(response) => !response.is_jittery(),
-            phase => matches!(phase, Phase::Track(_) | Phase::AtLeast(_)),
-        };
         self.config.method == Method::Response
-            && precedes
+            && self.phase.may_hide_policer()
+            && !self.phase.evaluation().is_some_and(|phase| phase.is_jittery())
             && !self.policer_search.is_checked()
             && !self.harms()
             && !self.config.gentle
@@ -124,34 +110,13 @@ impl Measurement {
         self.phase = Phase::PolicerSearch(Box::new(Interrupted { phase, train }));
     }
 
-    /// Takes in a train as some more streams of the default method, if its packets are as large.
-    fn sample_last(&mut self, now: Instant, record: &StreamRecord) {
-        let Phase::PolicerSearch(search) = &mut self.phase else { return };
-        let Phase::Response(response) = &mut search.phase else { return };
-        let now = now - self.config.rtt / 2;
-        let near = response.newest().unwrap_or_default().scale(TELLING);
-        if record.packet == response.packet() && record.average >= near {
-            self.baseline.observe(record);
-            let gaps = record.arrivals.len().saturating_sub(1);
-            let parts = (gaps / STREAM_GAPS as usize).clamp(1, LAST_PARTS);
-            for part in record.split(gaps / parts) {
-                // How long ago a part ended follows from when its last packet was sent.
-                let ends = [&part, record].map(|record| record.arrivals.last().map(|arrival| arrival.sent));
-                let ago = ends[1].zip(ends[0]).map_or(Duration::ZERO, |(last, own)| last - own);
-                // A part that lost too many packets is left out.
-                let _ = response.observe(now - ago, &part, &self.baseline, &mut self.probe, false);
-            }
-        }
-        response.extend(now);
-    }
-
     /// Looks for a shaper with a peak rate in the last train; returns whether the train is to be repeated, or has ended the
     /// phase.
     fn check_bend(&mut self, train: &Schedule, record: &StreamRecord) -> bool {
         let Some(bend) = bend(record) else { return false };
         let Phase::PolicerSearch(search) = &mut self.phase else { return false };
-        let Phase::Response(response) = search.phase.method() else { return false };
-        let (Some(peak), Some(spread)) = (self.capacity, response.spread()) else { return false };
+        let spread = search.phase.evaluation().and_then(|phase| phase.spread());
+        let (Some(peak), Some(spread)) = (self.capacity, spread) else { return false };
         let Some(before) = self.bend.replace(bend) else {
             // A load that sets in bends a train, too, but not a second one at the same packet.
             let packets = (f64::from(bend.before) * BEHIND_BEND) as usize;
@@ -168,7 +133,7 @@ impl Measurement {
         self.capacity = Some(capacity);
         let top = spread.median.scale(FAR_BELOW);
         let shaped = Shaped::new(record.packet, Shaper { capacity, bytes }, top).with_bends(&[before, bend]);
-        self.phase = Phase::Shaped(Box::new(shaped));
+        self.phase = Phase::Evaluation(Box::new(shaped));
         self.sampled_from = None;
         true
     }
@@ -185,16 +150,8 @@ impl Measurement {
 
     /// The same where streams have filled a queue, so that no train follows.
     pub(super) fn check_for_overflow(&mut self, now: Instant) {
-        if let Some(rate) = self.at_least().filter(|_| self.harms()) {
+        if let Some(rate) = self.phase.at_least().filter(|_| self.harms()) {
             self.measure_after_all(now, rate.scale(DOUBTFUL));
-        }
-    }
-
-    /// Returns the rate that the path carried, if it is the answer so far.
-    fn at_least(&self) -> Option<Rate> {
-        match self.phase {
-            Phase::AtLeast(rate) | Phase::ShaperSearch(Fallback::AtLeast(rate)) => Some(rate),
-            _ => None,
         }
     }
 
@@ -214,7 +171,10 @@ impl Measurement {
         if let Some(train) = search.train.take() {
             self.policer_search.notice(record, true, false);
             if !self.policer_search.is_suspicious() {
-                self.sample_last(now, record);
+                if let Phase::Evaluation(phase) = &mut search.phase {
+                    let train = Received { record, at: now - self.config.rtt / 2, overtaken: false };
+                    phase.observe_last(&train, &mut self.baseline, &mut self.probe);
+                }
                 if !self.check_bend(&train, record) {
                     self.resume();
                     self.check_at_least(now, record);
@@ -226,15 +186,15 @@ impl Measurement {
             self.policer_search.observe(record);
         }
         if let Some(policer) = self.policer_search.policer() {
-            let mut policed = Policed::new(self.config.packet, policer, self.used_by_others());
-            self.policer_search.trains().iter().for_each(|train| policed.observe(train));
-            self.phase = Phase::Policed(Box::new(policed));
+            let mut policed = Policed::new(self.config.packet, policer, self.used_by_others(), self.longest);
+            self.policer_search.trains().iter().for_each(|train| policed.add(train));
+            self.phase = Phase::Evaluation(Box::new(policed));
             self.sampled_from = None;
         } else if !self.policer_search.open(self.harms()) {
             self.allow_search(now);
             self.resume();
             // Something else than a policer dropped the packets that made one likely.
-            if let Some(rate) = self.at_least() {
+            if let Some(rate) = self.phase.at_least() {
                 self.measure_after_all(now, rate.scale(DOUBTFUL));
             }
         }
@@ -242,9 +202,10 @@ impl Measurement {
 
     /// Returns the traffic of others on the narrow link, if streams have shown it.
     fn used_by_others(&self) -> Rate {
-        let Phase::Response(response) = self.phase.method() else { return Rate::ZERO };
-        let free = response.spread().map(|spread| spread.median);
-        self.capacity.zip(free).map_or(Rate::ZERO, |(capacity, free)| capacity.saturating_sub(free))
+        let spread = self.phase.evaluation().and_then(|phase| phase.spread());
+        self.capacity
+            .zip(spread)
+            .map_or(Rate::ZERO, |(capacity, spread)| capacity.saturating_sub(spread.median))
     }
 
     /// Allows as much more as a search took that found nothing, but not the bytes where others lose packets with them.

@@ -1,11 +1,13 @@
 //! Methods with single-rate streams: a binary search over the verdicts above, not above and ambiguous.
 
-use crate::stream::{Refusal, Schedule, StreamRecord};
+use crate::stream::{Refusal, Schedule};
 use crate::{Decision, RateSearch, Scratch, Settings, SingleRate};
 use headway_units::{Bytes, Rate};
 
 use super::answer::Interval;
-use super::probe;
+use super::delay::Baseline;
+use super::evaluation::{Evaluation, Known, Received};
+use super::probe::{self, Probe};
 
 /// The search starts with a bracket of this factor below and above the start-up result.
 const BRACKET: f64 = 3.0;
@@ -31,7 +33,7 @@ const fn stream_gaps(method: SingleRate) -> usize {
     }
 }
 
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Search {
     method: SingleRate,
     settings: Settings,
@@ -62,24 +64,6 @@ impl Search {
             rate,
             fleet: Vec::new(),
             scratch: Scratch::default(),
-        }
-    }
-
-    pub(super) fn schedule(&self) -> Schedule {
-        let rate = self.rate.unwrap_or(Rate::ZERO);
-        Schedule::single_rate(rate, stream_gaps(self.method), self.packet)
-    }
-
-    pub(super) fn observe(&mut self, record: &StreamRecord) -> Result<(), Refusal> {
-        let decision = self.method.decide(record, &self.settings, &mut self.scratch)?;
-        self.decided(decision);
-        Ok(())
-    }
-
-    /// Counts a stream that lost packets as above: it overflowed the queue.
-    pub(super) fn refused(&mut self, refusal: Refusal) {
-        if refusal == Refusal::Lost {
-            self.decided(Decision::Above);
         }
     }
 
@@ -117,13 +101,28 @@ impl Search {
         self.search = RateSearch::new(moved.0, moved.1, moved.0.scale(RESOLUTION));
         self.rate = self.search.next_rate();
     }
+}
 
-    pub(super) fn is_done(&self) -> bool {
-        self.rate.is_none()
+impl Evaluation for Search {
+    fn schedule(&self, _: &Known<'_>) -> Option<Schedule> {
+        Some(Schedule::single_rate(self.rate?, stream_gaps(self.method), self.packet))
+    }
+
+    fn observe(&mut self, stream: &Received<'_>, _: &Baseline, _: &mut Probe) -> Result<(), Refusal> {
+        let decision = self.method.decide(stream.record, &self.settings, &mut self.scratch)?;
+        self.decided(decision);
+        Ok(())
+    }
+
+    /// Counts a stream that lost packets as above: it overflowed the queue.
+    fn refused(&mut self, refusal: Refusal) {
+        if refusal == Refusal::Lost {
+            self.decided(Decision::Above);
+        }
     }
 
     /// Returns the middle of the bracket, with the bracket as the interval; `None` before the first verdict.
-    pub(super) fn interval(&self) -> Option<Interval> {
+    fn interval(&self) -> Option<Interval> {
         let begun = self.seen_above || self.seen_below || self.search.grey_region().is_some();
         let (low, high) = self.search.range();
         begun.then(|| Interval { rate: self.search.middle(), low, high: Some(high) })

@@ -6,12 +6,15 @@
 use crate::belief::{POINTS, Summary};
 use crate::bend::Bend;
 use crate::response::{Delayed, Posterior, Sample, backlogged_sample};
-use crate::stream::{Refusal, Schedule, StreamRecord};
+use crate::stream::{Refusal, Schedule};
 use headway_units::{Bytes, Duration, Rate};
 
 use super::bucket::{Account, DELAYED, Reading};
 use super::delay::{Baseline, delayed};
+use super::evaluation::{Evaluation, Known, Received};
 use super::mixture::Spread;
+use super::path_kind::PathKind;
+use super::probe::Probe;
 use super::queue_limit::QueueLimit;
 use super::response::{
     GAP_LIMITS, MIN_ADDED, SLOWEST_GROWTH, START_UNCERTAINTY, USUALLY_ADDED, end_effect, uneven,
@@ -65,7 +68,7 @@ const COMMON_ERROR: f64 = 0.015;
 /// Gaps required before the interval may be narrow enough: eight full-length streams.
 const ENOUGH_GAPS: usize = 8 * GAPS;
 
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Shaped {
     packet: Bytes,
     top: Rate,
@@ -141,7 +144,7 @@ impl Shaped {
     }
 
     /// Returns the size of the bucket.
-    pub(super) fn bucket(&self, account: &Account, baseline: &Baseline) -> Bytes {
+    fn size(&self, account: &Account, baseline: &Baseline) -> Bytes {
         let known = account.bucket(&self.reading(baseline));
         let bytes = known.unwrap_or(self.shaper.bytes.get() as f64);
         Bytes::new(bytes.max(0.0).round() as u64)
@@ -159,13 +162,10 @@ impl Shaped {
         }
     }
 
-    /// Returns the next stream if it is sent `idle` after the last packet.
-    pub(super) fn schedule(
+    /// Returns the next stream.
+    fn next_stream(
         &self,
-        account: &Account,
-        queue_limit: &QueueLimit,
-        baseline: &Baseline,
-        idle: Duration,
+        &Known { account, queue_limit, baseline, since_report, .. }: &Known<'_>,
     ) -> Schedule {
         let (low, high) = RATES;
         let capacity = self.shaper.capacity;
@@ -173,8 +173,8 @@ impl Shaped {
         let rate = rate.clamp(capacity.scale(low), capacity.scale(high)).min(self.top);
         let fast = capacity.scale(PRIMING).min(self.top).max(rate);
         let (gap, short) = (rate.time_for(self.packet), fast.time_for(self.packet));
-        let bucket = self.bucket(account, baseline).get() as f64;
-        let unused = account.room(&self.reading(baseline), bucket, idle) / self.packet.get() as f64;
+        let bucket = self.size(account, baseline).get() as f64;
+        let unused = account.room(&self.reading(baseline), bucket, since_report) / self.packet.get() as f64;
         // Tokens keep arriving during the burst.
         let share = 1.0 - self.current.bps_f64() / fast.bps_f64();
         let priming = ((unused + self.extra + QUEUED) / share.max(MIN_GAIN)).round().max(0.0) as usize;
@@ -202,7 +202,34 @@ impl Shaped {
         MAX_DURATION.min(allowed.scale(1.0 / growth.max(SLOWEST_GROWTH)))
     }
 
-    pub(super) fn observe(&mut self, record: &StreamRecord, baseline: &Baseline) -> Result<(), Refusal> {
+    /// Corrects the bucket size by the delay of the packet that should be the first after the bucket is exhausted.
+    fn correct(&mut self, queueing: Duration) {
+        let bucket = self.shaper.bytes.get() as f64 / self.packet.get().max(1) as f64;
+        let queued = queueing.secs_f64() / self.shaper.capacity.time_for(self.packet).secs_f64().max(1e-9);
+        let missing = if queued < DELAYED {
+            self.missed += 1;
+            QUEUED.max(MISSING * bucket) * f64::from(self.missed)
+        } else {
+            self.missed = 0;
+            GAIN * (QUEUED - queued).max(-MAX_REDUCTION)
+        };
+        self.extra = (self.extra + missing).clamp(-bucket, bucket);
+    }
+
+    /// Returns whether the interval is so narrow that further streams are not worth their bytes.
+    fn is_done(&self) -> bool {
+        self.gaps >= ENOUGH_GAPS && self.spread.is_some_and(|spread| spread.is_narrow(self.shaper.capacity))
+    }
+}
+
+impl Evaluation for Shaped {
+    fn schedule(&self, known: &Known<'_>) -> Option<Schedule> {
+        let is_over = self.is_done() || known.overflows && self.spread.is_some();
+        (!is_over).then(|| self.next_stream(known))
+    }
+
+    fn observe(&mut self, stream: &Received<'_>, baseline: &Baseline, _: &mut Probe) -> Result<(), Refusal> {
+        let record = stream.record;
         let mut packets = delayed(record, baseline);
         if let Some(whole) = overflow(&packets) {
             self.length *= SHORTER;
@@ -233,35 +260,23 @@ impl Shaped {
         Ok(())
     }
 
-    /// Corrects the bucket size by the delay of the packet that should be the first after the bucket is exhausted.
-    fn correct(&mut self, queueing: Duration) {
-        let bucket = self.shaper.bytes.get() as f64 / self.packet.get().max(1) as f64;
-        let queued = queueing.secs_f64() / self.shaper.capacity.time_for(self.packet).secs_f64().max(1e-9);
-        let missing = if queued < DELAYED {
-            self.missed += 1;
-            QUEUED.max(MISSING * bucket) * f64::from(self.missed)
-        } else {
-            self.missed = 0;
-            GAIN * (QUEUED - queued).max(-MAX_REDUCTION)
-        };
-        self.extra = (self.extra + missing).clamp(-bucket, bucket);
-    }
-
-    /// Discards all samples but keeps the estimate that determines the next rate.
-    pub(super) fn restart(&mut self) {
+    fn restart(&mut self) {
         self.posterior = Posterior::new(self.shaper.capacity);
         (self.streams, self.gaps, self.busy_streams) = (0, 0, 0);
         (self.busy, self.grown) = (Duration::ZERO, Duration::ZERO);
         self.spread = None;
     }
 
-    /// Returns whether the interval is so narrow that further streams are not worth their bytes.
-    pub(super) fn is_done(&self) -> bool {
-        self.gaps >= ENOUGH_GAPS && self.spread.is_some_and(|spread| spread.is_narrow(self.shaper.capacity))
+    fn spread(&self) -> Option<Spread> {
+        self.spread
     }
 
-    pub(super) fn spread(&self) -> Option<Spread> {
-        self.spread
+    fn path_kind(&self) -> Option<PathKind> {
+        Some(PathKind::Shaped)
+    }
+
+    fn bucket(&self, account: &Account, baseline: &Baseline) -> Option<Bytes> {
+        Some(self.size(account, baseline))
     }
 }
 

@@ -6,7 +6,9 @@ use crate::{MultiRate, Scratch, Settings};
 use headway_units::{Bytes, Rate};
 
 use super::answer::Interval;
-use super::probe;
+use super::delay::Baseline;
+use super::evaluation::{Evaluation, Known, Received};
+use super::probe::{self, Probe};
 
 /// Rates, packets per rate and step of Rapid's p-streams (rapid 1.6).
 const SHAPE: Shape = Shape { rates: 4, packets_per_rate: 16, step: 1.15 };
@@ -34,10 +36,12 @@ const MAX_SETTLING: u32 = 20;
 const ARRIVED: f64 = 1.02;
 /// Number of streams used at which the method stops.
 const ENOUGH_STREAMS: usize = 24;
+/// Error of an answer without the capacity, as a share of the answer: such paths lose packets at most rates.
+const WITHOUT_CAPACITY: f64 = 0.3;
 /// 95 % quantile of the normal distribution, for a two-sided 90 % interval.
 const Z90: f64 = 1.645;
 
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Track {
     method: MultiRate,
     settings: Settings,
@@ -50,6 +54,8 @@ pub(super) struct Track {
     filter: VerticalHorizontal,
     filtered: Option<Rate>,
     scratch: Scratch,
+    /// Error beyond that of the streams, as a share of the answer.
+    error: f64,
 }
 
 impl Track {
@@ -65,10 +71,16 @@ impl Track {
             filter: VerticalHorizontal::default(),
             filtered: None,
             scratch: Scratch::default(),
+            error: 0.0,
         }
     }
 
-    pub(super) fn schedule(&self) -> Schedule {
+    /// Takes the place of the default method where the trains show no capacity.
+    pub(super) fn without_capacity(self) -> Track {
+        Track { error: WITHOUT_CAPACITY, ..self }
+    }
+
+    fn next_stream(&self) -> Schedule {
         match self.method {
             MultiRate::PathChirp => {
                 let bottom = self.average.scale(CHIRP_BOTTOM);
@@ -90,7 +102,18 @@ impl Track {
         if self.settling > 0 { p_stream } else { p_stream.repeated(LEAD + GAMMA) }
     }
 
-    pub(super) fn observe(&mut self, record: &StreamRecord) -> Result<(), Refusal> {
+    fn estimate(&mut self, p_stream: &StreamRecord) -> Result<Rate, Refusal> {
+        Ok(self.method.estimate(p_stream, &self.settings, &mut self.scratch)?.rate)
+    }
+}
+
+impl Evaluation for Track {
+    fn schedule(&self, _: &Known<'_>) -> Option<Schedule> {
+        (self.estimates.len() < ENOUGH_STREAMS).then(|| self.next_stream())
+    }
+
+    fn observe(&mut self, stream: &Received<'_>, _: &Baseline, _: &mut Probe) -> Result<(), Refusal> {
+        let record = stream.record;
         if self.settling > 0 {
             let estimate = self.estimate(record)?;
             self.settling = if estimate > self.average.scale(ARRIVED) { self.settling - 1 } else { 0 };
@@ -121,17 +144,9 @@ impl Track {
         Ok(())
     }
 
-    fn estimate(&mut self, p_stream: &StreamRecord) -> Result<Rate, Refusal> {
-        Ok(self.method.estimate(p_stream, &self.settings, &mut self.scratch)?.rate)
-    }
-
-    pub(super) fn is_done(&self) -> bool {
-        self.estimates.len() >= ENOUGH_STREAMS
-    }
-
     /// Returns the mean over the settled streams, or the smoothed estimate of reflected chirps, with a 90 % interval;
     /// assumes that streams are independent.
-    pub(super) fn interval(&self) -> Option<Interval> {
+    fn interval(&self) -> Option<Interval> {
         let settled = &self.estimates;
         if settled.len() < 2 {
             return None;
@@ -141,8 +156,18 @@ impl Track {
         let rate = self.filtered.unwrap_or(mean);
         let count = settled.len() as f64;
         let half = Rate::from_bps_f64(Z90 * (squares / (count - 1.0) / count).sqrt());
-        Some(Interval { rate, low: rate.saturating_sub(half), high: Some(rate + half) })
+        let interval = Interval { rate, low: rate.saturating_sub(half), high: Some(rate + half) };
+        Some(if self.error > 0.0 { widened(interval, self.error) } else { interval })
     }
+}
+
+/// Widens an interval by an independent error, as a share of the rate.
+fn widened(interval: Interval, error: f64) -> Interval {
+    let apart = |end: Rate, sign: f64| {
+        let (end, rate) = (end.bps_f64(), interval.rate.bps_f64());
+        Rate::from_bps_f64((rate + sign * (end - rate).hypot(error * rate)).max(0.0))
+    };
+    Interval { low: apart(interval.low, -1.0), high: interval.high.map(|high| apart(high, 1.0)), ..interval }
 }
 
 fn mean(rates: &[Rate]) -> Rate {

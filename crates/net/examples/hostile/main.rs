@@ -11,7 +11,7 @@
 //! without attacks, and compares every answer under attack with the median of those: none may differ by more than 10 %. It
 //! needs `ip`, `tc`, `ethtool` and `openssl`.
 
-#[path = "../../tests/common/raw.rs"]
+#[path = "../../tests/net/common/raw.rs"]
 #[allow(dead_code, reason = "the tests use the rest")]
 mod raw;
 

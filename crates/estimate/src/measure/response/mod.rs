@@ -6,16 +6,17 @@ use crate::response::Sample;
 use crate::stream::{Arrival, Refusal, Schedule, StreamRecord};
 use headway_units::{Bytes, Duration, Instant, Rate};
 
+use super::answer::Interval;
 use super::change::Change;
 use super::conclude::LOW_IF_LOST;
 use super::delay::Baseline;
+use super::evaluation::{Evaluation, Known, Received};
 use super::jitter::Span;
 use super::marks::Marks;
 use super::mixture::Spread;
 use super::observation::Observation;
 use super::path_kind::PathKind;
 use super::probe::{self, Probe};
-use super::queue_limit::QueueLimit;
 
 mod evidence;
 mod pace;
@@ -47,13 +48,21 @@ const LOSS_TOLERANCE: f64 = 0.03;
 /// The fewest packets before a loss that are used. Streams that met a burst lose packets early, so leaving them out would
 /// leave out bursts.
 const FEWEST_BEFORE_LOSS: usize = 8;
+/// An interval whose upper end exceeds this share of the timestamp limit has no upper end.
+const NEAR_LIMIT: f64 = 0.9;
+/// The last train counts as so many streams, so that a load that set in during it shows in more than one.
+const LAST_PARTS: usize = 4;
+/// A train at less than this share of what is available hardly meets a queue, and bursts of others decide what it samples.
+const TELLING: f64 = 0.85;
 /// Gaps required before the interval may be narrow enough: five full-length streams.
 const ENOUGH_GAPS: u32 = 5 * STREAM_GAPS;
 
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Response {
     packet: Bytes,
     capacity: Rate,
+    /// The highest rate that the receiver's timestamps resolve, if the trains came close to it.
+    stamp_limit: Option<Rate>,
     jitter: Option<Span>,
     coalesced: bool,
     pace: Pace,
@@ -88,12 +97,14 @@ impl Response {
         top: Rate,
         jitter: Option<Span>,
         coalescing: bool,
+        stamp_limit: Option<Rate>,
     ) -> Response {
         // Variation of less than a packet time is ordinary noise.
         let jitter = jitter.filter(|jitter| jitter.most > capacity.time_for(packet));
         Response {
             packet,
             capacity,
+            stamp_limit,
             jitter,
             coalesced: false,
             pace: Pace::new(packet, capacity, start, top, jitter, coalescing),
@@ -102,63 +113,6 @@ impl Response {
             evidence: Evidence::new(packet, capacity),
             conclusion: Conclusion::default(),
         }
-    }
-
-    /// Returns the size of the packets.
-    pub(super) fn packet(&self) -> Bytes {
-        self.packet
-    }
-
-    /// Returns the next stream, which fits the queue length that the path allows.
-    pub(super) fn schedule(&self, queue_limit: &QueueLimit, baseline: &Baseline) -> Schedule {
-        let turn = self.seen.observations.len();
-        self.pace.schedule(turn, self.coalesced, &self.conclusion, queue_limit, baseline)
-    }
-
-    /// Adds a stream; `jittery` tells whether some of its packets overtook others.
-    pub(super) fn observe(
-        &mut self,
-        now: Instant,
-        record: &StreamRecord,
-        baseline: &Baseline,
-        probe: &mut Probe,
-        jittery: bool,
-    ) -> Result<(), Refusal> {
-        let before_loss;
-        let mut record = record;
-        self.seen.streams += 1;
-        if record.lost() as f64 > LOSS_TOLERANCE * record.arrivals.len() as f64 {
-            self.seen.overflowed.push(record.average);
-            // The queue overflowed. Up to that point the stream is as informative as any; refusing it would leave
-            // only calm moments.
-            before_loss = record.before_loss();
-            record = &before_loss;
-            if record.arrivals.len() < FEWEST_BEFORE_LOSS {
-                return Err(Refusal::Lost);
-            }
-        }
-        let (observation, marks) = self.read(record, probe)?;
-        let (sample, _) = observation.samples(baseline, self.packet, self.capacity);
-        self.coalesced |= matches!(observation, Observation::Events(..));
-        self.seen.jittery += u32::from(marks.jittery || jittery);
-        self.seen.observations.push((observation, marks, now - probe::sent_for(record) / 2));
-        self.seen.gaps += record.arrivals.len() as u32;
-        if self.seen.observations.len() == 1 {
-            self.time.start = now - probe::sent_for(record);
-        }
-        self.time.end = now;
-        let fell = self.seen.lowest.zip(baseline.lowest()).map(|(before, now)| before - now);
-        if fell.is_some_and(|fell| fell <= self.capacity.time_for(self.packet).scale(SAME_BASELINE)) {
-            let newest = self.seen.observations.last();
-            newest.into_iter().for_each(|newest| self.evidence.take(newest, baseline));
-        } else {
-            self.seen.lowest = baseline.lowest();
-            self.evidence.clear();
-            self.seen.observations.iter().for_each(|observed| self.evidence.take(observed, baseline));
-        }
-        self.conclude();
-        self.pace.choose_rate(record, sample, self.conclusion.newest);
-        Ok(())
     }
 
     fn conclude(&mut self) {
@@ -177,29 +131,6 @@ impl Response {
         let mut rates = self.seen.overflowed.clone();
         rates.sort_unstable();
         rates.get(rates.len() / 2).copied().filter(|_| self.seen.overflowed.len() * 2 > self.seen.streams)
-    }
-
-    /// Returns whether the delays of most streams were jittery.
-    pub(super) fn is_jittery(&self) -> bool {
-        self.jitter.is_some() || self.seen.jittery as usize * 2 > self.seen.observations.len()
-    }
-
-    /// Returns the apparent kind of path.
-    pub(super) fn path_kind(&self) -> PathKind {
-        match self.conclusion.one_queue {
-            _ if self.is_jittery() => PathKind::Jittery,
-            one_queue if one_queue < UNLIKELY => PathKind::SeveralQueues,
-            one_queue if one_queue < LIKELY => PathKind::UnknownQueues,
-            _ if self.coalesced => PathKind::Coalescing,
-            _ => PathKind::OneQueue,
-        }
-    }
-
-    /// Discards all samples but keeps the estimate that determines the next rate.
-    pub(super) fn restart(&mut self) {
-        self.seen = Seen::default();
-        self.evidence.clear();
-        self.conclusion = Conclusion { spread: None, change: None, ..self.conclusion };
     }
 
     fn read(&self, record: &StreamRecord, probe: &mut Probe) -> Result<(Observation, Marks), Refusal> {
@@ -226,39 +157,138 @@ impl Response {
         Ok((Observation::Events(sample, late_delay), Marks::of_events(record)?))
     }
 
-    /// Extends the time for which the answer holds to `now`: what came after the streams has shown no change.
-    pub(super) fn extend(&mut self, now: Instant) {
-        self.time.end = now;
+    /// Returns whether the interval is so narrow that further streams are not worth their bytes.
+    fn is_done(&self) -> bool {
+        self.seen.gaps >= ENOUGH_GAPS
+            && self.conclusion.spread.is_some_and(|spread| spread.is_narrow(self.capacity))
+    }
+}
+
+impl Evaluation for Response {
+    /// Returns the next stream, which fits the queue length that the path allows.
+    fn schedule(&self, known: &Known<'_>) -> Option<Schedule> {
+        if self.is_done() || known.overflows && self.conclusion.spread.is_some() {
+            return None;
+        }
+        let turn = self.seen.observations.len();
+        let (queue_limit, baseline) = (known.queue_limit, known.baseline);
+        Some(self.pace.schedule(turn, self.coalesced, &self.conclusion, queue_limit, baseline))
+    }
+
+    fn observe(
+        &mut self,
+        &Received { mut record, at, overtaken }: &Received<'_>,
+        baseline: &Baseline,
+        probe: &mut Probe,
+    ) -> Result<(), Refusal> {
+        let before_loss;
+        self.seen.streams += 1;
+        if record.lost() as f64 > LOSS_TOLERANCE * record.arrivals.len() as f64 {
+            self.seen.overflowed.push(record.average);
+            // The queue overflowed. Up to that point the stream is as informative as any; refusing it would leave
+            // only calm moments.
+            before_loss = record.before_loss();
+            record = &before_loss;
+            if record.arrivals.len() < FEWEST_BEFORE_LOSS {
+                return Err(Refusal::Lost);
+            }
+        }
+        let (observation, marks) = self.read(record, probe)?;
+        let (sample, _) = observation.samples(baseline, self.packet, self.capacity);
+        self.coalesced |= matches!(observation, Observation::Events(..));
+        self.seen.jittery += u32::from(marks.jittery || overtaken);
+        self.seen.observations.push((observation, marks, at - probe::sent_for(record) / 2));
+        self.seen.gaps += record.arrivals.len() as u32;
+        if self.seen.observations.len() == 1 {
+            self.time.start = at - probe::sent_for(record);
+        }
+        self.time.end = at;
+        let fell = self.seen.lowest.zip(baseline.lowest()).map(|(before, now)| before - now);
+        if fell.is_some_and(|fell| fell <= self.capacity.time_for(self.packet).scale(SAME_BASELINE)) {
+            let newest = self.seen.observations.last();
+            newest.into_iter().for_each(|newest| self.evidence.take(newest, baseline));
+        } else {
+            self.seen.lowest = baseline.lowest();
+            self.evidence.clear();
+            self.seen.observations.iter().for_each(|observed| self.evidence.take(observed, baseline));
+        }
+        self.conclude();
+        self.pace.choose_rate(record, sample, self.conclusion.newest);
+        Ok(())
+    }
+
+    /// Takes in a train as some more streams, if its packets are as large.
+    fn observe_last(&mut self, train: &Received<'_>, baseline: &mut Baseline, probe: &mut Probe) {
+        let &Received { record, at, .. } = train;
+        let near = self.newest().unwrap_or_default().scale(TELLING);
+        if record.packet == self.packet && record.average >= near {
+            baseline.observe(record);
+            let gaps = record.arrivals.len().saturating_sub(1);
+            let parts = (gaps / STREAM_GAPS as usize).clamp(1, LAST_PARTS);
+            for part in record.split(gaps / parts) {
+                // How long ago a part ended follows from when its last packet was sent.
+                let ends = [&part, record].map(|record| record.arrivals.last().map(|arrival| arrival.sent));
+                let ago = ends[1].zip(ends[0]).map_or(Duration::ZERO, |(last, own)| last - own);
+                let part = Received { record: &part, at: at - ago, overtaken: false };
+                // A part that lost too many packets is left out.
+                let _ = self.observe(&part, baseline, probe);
+            }
+        }
+        // What came after the streams has shown no change.
+        self.time.end = at;
         if self.conclusion.spread.is_some() {
             self.conclude();
         }
     }
 
-    /// Returns whether there are enough streams for an answer if time is short.
-    pub(super) fn can_answer(&self) -> bool {
-        self.seen.observations.len() >= MIN_STREAMS && self.conclusion.spread.is_some()
-    }
-
-    /// Returns whether the interval is so narrow that further streams are not worth their bytes.
-    pub(super) fn is_done(&self) -> bool {
-        self.seen.gaps >= ENOUGH_GAPS
-            && self.conclusion.spread.is_some_and(|spread| spread.is_narrow(self.capacity))
+    fn restart(&mut self) {
+        self.seen = Seen::default();
+        self.evidence.clear();
+        self.conclusion = Conclusion { spread: None, change: None, ..self.conclusion };
     }
 
     /// Returns the answer so far: no more than a rate at which streams overflow a queue.
-    pub(super) fn spread(&self) -> Option<Spread> {
+    fn spread(&self) -> Option<Spread> {
         let spread = self.conclusion.spread?;
         let capped = self.too_fast().filter(|rate| *rate < spread.median);
         Some(capped.map_or(spread, |rate| spread.capped(rate, LOW_IF_LOST)))
     }
 
-    /// Returns the latest available bandwidth, at which later streams are aimed.
-    pub(super) fn newest(&self) -> Option<Rate> {
+    fn interval(&self) -> Option<Interval> {
+        let interval = Interval::from(self.spread()?);
+        let unlimited =
+            self.stamp_limit.zip(interval.high).is_some_and(|(limit, high)| high > limit.scale(NEAR_LIMIT));
+        Some(if unlimited { Interval { rate: interval.low, high: None, ..interval } } else { interval })
+    }
+
+    fn can_answer(&self) -> bool {
+        self.seen.observations.len() >= MIN_STREAMS && self.conclusion.spread.is_some()
+    }
+
+    fn newest(&self) -> Option<Rate> {
         self.conclusion.newest
     }
 
-    /// Returns the change of the available bandwidth.
-    pub(super) fn change(&self) -> Option<Change> {
-        self.conclusion.change
+    fn path_kind(&self) -> Option<PathKind> {
+        if self.stamp_limit.is_some() {
+            return Some(PathKind::TooFast);
+        }
+        self.conclusion.spread?;
+        Some(match self.conclusion.one_queue {
+            _ if self.is_jittery() => PathKind::Jittery,
+            one_queue if one_queue < UNLIKELY => PathKind::SeveralQueues,
+            one_queue if one_queue < LIKELY => PathKind::UnknownQueues,
+            _ if self.coalesced => PathKind::Coalescing,
+            _ => PathKind::OneQueue,
+        })
+    }
+
+    fn change(&self) -> Option<Change> {
+        self.conclusion.change.filter(|_| self.stamp_limit.is_none())
+    }
+
+    /// Returns whether the delays of most streams were jittery.
+    fn is_jittery(&self) -> bool {
+        self.jitter.is_some() || self.seen.jittery as usize * 2 > self.seen.observations.len()
     }
 }

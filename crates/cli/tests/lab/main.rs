@@ -1,0 +1,16 @@
+//! Commands on emulated paths, in real time.
+
+#![allow(clippy::unwrap_used, reason = "a failed assumption is a failed test, also in helpers")]
+
+mod carriers;
+mod chain;
+mod clean_up;
+mod ends;
+mod lab;
+mod measure;
+mod passive;
+mod path;
+mod router;
+mod run;
+#[path = "../support/mod.rs"]
+mod support;

@@ -1,0 +1,14 @@
+//! The program without an emulated path.
+
+#![allow(clippy::unwrap_used, reason = "a failed assumption is a failed test, also in helpers")]
+
+mod cc;
+mod compare;
+mod estimate;
+mod outputs;
+mod passive_cases;
+mod privileges;
+mod serve;
+#[path = "../support/mod.rs"]
+mod support;
+mod untrusted;

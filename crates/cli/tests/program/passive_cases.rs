@@ -1,0 +1,149 @@
+//! Captures that are easily read wrongly, and what `headway passive` must say about them.
+use crate::support::{headway, output, text};
+use serde_json::Value;
+
+/// What a value in the result must be.
+enum Right {
+    /// This text or number.
+    Is(&'static str),
+    /// One of these texts.
+    In(&'static [&'static str]),
+    /// A number within a share of this one.
+    Near(f64, f64),
+}
+use Right::{In, Is, Near};
+
+/// Files in `tests/cases`, and for each of them places in the result with what must be there.
+///
+/// The path of most has a rate of 20 Mb/s at a token bucket, 20.3 Mb/s on an Ethernet wire, and an RTT of 20 ms.
+const CASES: &[(&str, &[(&str, Right)])] = &[
+    // A transfer of 50 segments, 81 packets; one of them has a wrong time stamp.
+    ("03a-one-stamp-zero.pcap", WRONG_STAMP),
+    ("03b-one-stamp-future.pcap", WRONG_STAMP),
+    ("03d-zero-stamp-epb.pcapng", WRONG_STAMP),
+    // 200 segments, and every packet twice.
+    ("04a-any-bridge-sll1.pcap", TWICE),
+    ("04c-span-dup-same-if.pcap", TWICE),
+    ("04e-dup-vlan-and-plain.pcap", TWICE),
+    ("06a-router-any-synthetic.pcap", TWICE),
+    ("06a-router-any-synthetic.pcap", &[("/flows/0/near_known_by", Is("handshake"))]),
+    // Three interfaces in turn, without copies.
+    ("05b-three-interfaces-tsres.pcapng", WHOLE),
+    // Formats, tags and tunnels.
+    ("09-obsolete-packet-blocks.pcapng", WHOLE),
+    ("10a-pppoe.pcap", WHOLE),
+    ("10b-mpls.pcap", WHOLE),
+    ("10d-gre.pcap", WHOLE),
+    ("10e-vxlan.pcap", WHOLE),
+    ("16b-snap60-timestamps.pcap", WHOLE),
+    // One record makes no sense, or has no time.
+    ("11a-usec-over-1e6.pcap", ODD_RECORD),
+    ("11b-zero-length-packet.pcap", ODD_RECORD),
+    ("11c-one-simple-packet-block.pcapng", ODD_RECORD),
+    // The handshake is a second, or five, before the first data.
+    ("01a-think-1s-sender-300pkts.pcap", &[("/paths/0/capacity_bps", Near(20.4e6, 0.01))]),
+    ("01b-same-data-no-think.pcap", &[("/paths/0/capacity_bps", Near(20.4e6, 0.01))]),
+    ("01d-think-5s-receiver-9pkts.pcap", &[("/paths/0/rtt_us", Near(20_050.0, 0.01))]),
+    // Bulk that fills the path, and beside it a connection that hardly sends.
+    ("02c-synthetic-receiver-bulk.pcap", &[("/paths/0/limited_by", In(&["path", "unknown"]))]),
+    ("07-idle-control-connection.pcap", &[("/paths/0/limited_by", Is("path"))]),
+    // The receive window limits flights that fit into the bucket of a shaper.
+    (
+        "14a-capacity-below-rate.pcap",
+        &[("/paths/0/capacity_bps", Is("null")), ("/paths/0/limited_by", Is("receive-window"))],
+    ),
+    // Linux on emulated paths of 10 and 20 Mb/s, captured at the sender, in the middle and at the receiver.
+    ("limits-bbr-path-sender.pcap", &[("/paths/0/limited_by", Is("path"))]),
+    (
+        "limits-bbr-path-receiver.pcap",
+        &[
+            ("/paths/0/limited_by", Is("path")),
+            // As tshark counts them.
+            ("/flows/0/retransmissions", Is("0")),
+            ("/flows/0/duplicate_acks", Is("56")),
+        ],
+    ),
+    ("limits-cubic-window-middle.pcap", &[("/paths/0/limited_by", Is("receive-window"))]),
+    ("limits-cubic-window-receiver.pcap", &[("/paths/0/limited_by", Is("receive-window"))]),
+    ("limits-bbr-application-receiver.pcap", &[("/paths/0/limited_by", Is("application"))]),
+    ("limits-cubic-application-middle.pcap", &[("/paths/0/limited_by", Is("application"))]),
+    // The handshake is out of order, or both ends send a SYN.
+    (
+        "12a-synack-before-syn.pcap",
+        &[
+            ("/connections", Is("1")),
+            ("/flows/0/near_known_by", Is("handshake")),
+            ("/flows/0/direction", Is("from")),
+            ("/flows/0/rtt_us", Near(20_100.0, 0.01)),
+        ],
+    ),
+    ("12b-simultaneous-open.pcap", &[("/connections", Is("1")), ("/flows/0/near_known_by", Is("handshake"))]),
+    // Data in the SYN (TCP Fast Open).
+    (
+        "15-tfo-side-assumed.pcap",
+        &[("/flows/0/near_known_by", Is("handshake")), ("/flows/0/direction", Is("to"))],
+    ),
+];
+
+/// 50 segments of 1538 bytes on the wire.
+const WHOLE: &[(&str, Right)] = &[
+    ("/packets_used", Is("81")),
+    ("/connections", Is("1")),
+    ("/paths/0/rate_bps", Near(6.0e6, 0.03)),
+    ("/flows/0/rtt_us", Near(20_000.0, 0.02)),
+];
+const WRONG_STAMP: &[(&str, Right)] = &[
+    ("/packets_used", Is("80")),
+    ("/packets_skipped/wrong-stamp", Is("1")),
+    ("/clock_steps", Is("0")),
+    ("/paths/0/rate_bps", Near(6.0e6, 0.03)),
+    ("/flows/0/rtt_us", Near(20_000.0, 0.02)),
+];
+const ODD_RECORD: &[(&str, Right)] = &[
+    ("/packets", Is("81")),
+    ("/packets_used", Is("80")),
+    ("/packets_skipped/odd-record", Is("1")),
+    ("/paths/0/rate_bps", Near(6.0e6, 0.03)),
+    ("/flows/0/rtt_us", Near(20_000.0, 0.02)),
+];
+const TWICE: &[(&str, Right)] = &[
+    ("/packets", Is("612")),
+    ("/packets_used", Is("306")),
+    ("/packets_skipped/copy", Is("306")),
+    ("/connections", Is("1")),
+    ("/flows/0/data_packets", Is("200")),
+    ("/paths/0/rate_bps", Near(15.0e6, 0.03)),
+    ("/flows/0/direction", Is("to")),
+];
+
+impl Right {
+    fn holds(&self, found: &Value) -> bool {
+        match self {
+            Is(expected) => found.as_str().map_or_else(|| found.to_string(), str::to_owned) == *expected,
+            In(expected) => found.as_str().is_some_and(|found| expected.contains(&found)),
+            Near(expected, share) => {
+                found.as_f64().is_some_and(|found| (found / expected - 1.0).abs() <= *share)
+            }
+        }
+    }
+}
+
+#[test]
+fn captures_that_are_easily_read_wrongly_are_read_rightly() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cases");
+    let mut wrong = Vec::new();
+    for (file, facts) in CASES {
+        let path = format!("{folder}/{file}");
+        let output = output(&mut headway(&["passive", &path, "--json", "--per-flow"]));
+        let result: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        let failed = facts.iter().filter_map(|(place, right)| {
+            let found = result.pointer(place).unwrap_or(&Value::Null);
+            (!right.holds(found)).then(|| format!("{file}: {place} is {found}"))
+        });
+        wrong.extend(failed);
+        if !output.status.success() {
+            wrong.push(format!("{file}: {}", text(&output.stderr)));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}

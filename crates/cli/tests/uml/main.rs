@@ -1,0 +1,12 @@
+//! Runs on the Linux kernel in virtual time.
+
+#![allow(clippy::unwrap_used, reason = "a failed assumption is a failed test, also in helpers")]
+
+#[path = "../support/mod.rs"]
+mod support;
+mod uml;
+mod uml_explicit;
+mod uml_guests;
+mod uml_programs;
+mod uml_queue;
+mod uml_run;

@@ -1,0 +1,80 @@
+//! Estimation does not allocate once its memory has grown to the size of a stream.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+use crate::support::{Path, random_averages, send};
+use headway_estimate::Gaps;
+use headway_estimate::stream::DelayedAcks;
+use headway_estimate::{MultiRate, Scratch, Settings, SingleRate};
+use headway_units::Duration;
+
+/// The system allocator with a count of allocations by the current thread.
+struct Counting;
+
+thread_local! {
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+// SAFETY: every call is passed on to the system allocator unchanged.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+        // SAFETY: as for this function.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: as for this function.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+        // SAFETY: as for this function.
+        unsafe { System.realloc(pointer, layout, size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Returns the number of allocations that `work` makes.
+fn allocations(mut work: impl FnMut()) -> u64 {
+    let before = ALLOCATIONS.get();
+    work();
+    ALLOCATIONS.get() - before
+}
+
+#[test]
+fn no_estimator_allocates_in_steady_state() {
+    let streams = send(Path::usual(1), &random_averages(50, 5.0, 9.0, 1), None);
+    let (settings, mut scratch) = (Settings::default(), Scratch::default());
+    let mut all = || {
+        for stream in &streams {
+            for method in MultiRate::ALL {
+                let _ = method.estimate(&stream.record, &settings, &mut scratch);
+            }
+            for method in SingleRate::ALL {
+                let _ = method.decide(&stream.record, &settings, &mut scratch);
+            }
+        }
+    };
+    assert!(allocations(&mut all) > 0, "the first round allocates its memory");
+    assert_eq!(allocations(&mut all), 0);
+}
+
+#[test]
+fn delayed_acknowledgements_do_not_allocate_in_steady_state() {
+    let (mut acks, mut gaps) = (DelayedAcks::default(), Gaps::default());
+    let mut now = 0u32;
+    let mut round = || {
+        for i in 0..6_400u32 {
+            now = now.wrapping_add(10);
+            acks.push(Duration::from_us(10), (i % 2 == 0).then_some(now));
+            acks.take(64, &mut gaps);
+        }
+    };
+    allocations(&mut round);
+    assert_eq!(allocations(&mut round), 0);
+}

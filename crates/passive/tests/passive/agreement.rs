@@ -1,0 +1,113 @@
+//! What a row says about capacity, rate and what is free does not contradict itself, whatever the transfer.
+use crate::support::{Handshake, Random, Tcp};
+use headway_capture::{Link, Packet};
+use headway_passive::{Free, Options, Sums, Tracker};
+use headway_units::{Duration, Instant, Rate};
+
+const PAYLOAD: u64 = 1_448;
+const WIRE: u64 = 1_448 + 40 + 38;
+
+/// A transfer with a window, over a link that takes `service` ns for a packet, beside traffic that lets it wait at random.
+fn packets(random: &mut Random, port: u16) -> Vec<(u64, Tcp)> {
+    let client = ("192.0.2.1", port);
+    let server = ("198.51.100.2", 443);
+    let rtt = 1_000_000 << random.below(8);
+    let near = random.chance(2);
+    let (to_client, to_server) = if near { (rtt / 50, rtt) } else { (rtt, rtt / 50) };
+    let handshake = Handshake { client, server, at: 1_000_000_000, to_client, to_server };
+    let mut packets = handshake.segments().to_vec();
+    let service = 10_000 << random.below(8);
+    let window = 2 + random.below(200);
+    // Stamps of ACKs in batches of this length.
+    let batch = [1, 1, 1_000_000, 50_000][random.below(4) as usize];
+    let noise = 1 + random.below(4) * service;
+    let pause = random.below(3) * rtt * 2;
+    let (mut link, mut acked) = (0, Vec::<u64>::new());
+    let begin = 1_000_000_000 + 2 * rtt;
+    let mut late = 0;
+    for k in 0..200 + random.below(1_500) {
+        if random.chance(40) {
+            late += pause;
+        }
+        let sent = if k < window {
+            begin + k * 1_000 + late
+        } else {
+            acked[(k - window) as usize].max(begin + late)
+        };
+        link = link.max(sent) + service + random.below(noise);
+        let ack = (link + rtt) / batch * batch;
+        let ack = acked.last().map_or(ack, |last| ack.max(*last + 500));
+        acked.push(ack);
+        let mut data = Tcp::new(client, server);
+        (data.sequence, data.acknowledgement) = (1_001u32.wrapping_add((k * PAYLOAD) as u32), Some(5_001));
+        data.payload = PAYLOAD as u32;
+        packets.push((if near { sent } else { ack - 1_000 }, data));
+        if k % 2 == 1 {
+            let mut answer = Tcp::new(server, client);
+            answer.sequence = 5_001;
+            answer.acknowledgement = Some(1_001u32.wrapping_add(((k + 1) * PAYLOAD) as u32));
+            packets.push((ack, answer));
+        }
+    }
+    packets
+}
+
+fn check(
+    rate: (Rate, Duration),
+    rtt: Option<Duration>,
+    capacity: Option<Rate>,
+    free: Option<Free>,
+    sums: &Sums,
+) {
+    let said = format!("{rate:?} {rtt:?} {capacity:?} {free:?} {sums:?}");
+    let Some(capacity) = capacity else { return };
+    if rtt.is_some_and(|rtt| rate.1 >= rtt) {
+        assert!(capacity >= rate.0, "slower than its traffic: {said}");
+    }
+    if let Some(Free { rate, low, high, .. }) = free {
+        assert!(low <= rate && rate <= high && high <= capacity, "free beyond the capacity: {said}");
+    }
+}
+
+#[test]
+fn rows_of_random_transfers_do_not_contradict_themselves() {
+    let mut random = Random(7);
+    let (mut with_capacity, mut with_free) = (0, 0);
+    for _ in 0..60 {
+        let mut all: Vec<(u64, Tcp)> =
+            (0..1 + random.below(3)).flat_map(|k| packets(&mut random, 40_000 + k as u16)).collect();
+        all.sort_by_key(|(at, _)| *at);
+        let mut tracker = Tracker::new(&Options { connections: 100, paths: 10, ..Options::default() });
+        let mut next = 1_500_000_000;
+        for (at, tcp) in &all {
+            let (data, length) = tcp.ethernet();
+            let at = Instant::from_ns(*at);
+            let link = Link::Ethernet;
+            let (interface, check_sequence, declared) = (0, false, 0);
+            tracker
+                .packet(&Packet { at, data: &data, length, interface, link, check_sequence, declared }, None);
+            if at.ns() > next {
+                next = at.ns() + 500_000_000;
+                for row in tracker.end_interval() {
+                    let free_without_window = row.free.is_some() && row.sums.used == 0;
+                    assert!(!free_without_window, "{row:?}");
+                    check((row.rate, Duration::ZERO), row.rtt, row.capacity, row.free, &row.sums);
+                }
+            }
+        }
+        tracker.finish();
+        let time = Duration::from_ns((all[all.len() - 1].0 - all[0].0) as i64);
+        for row in tracker.flows() {
+            check((row.rate, row.duration), row.rtt, row.capacity, row.free, &row.sums);
+            assert!(row.free.is_none() || row.sums.used > 0, "{row:?}");
+            assert_eq!(row.volume.wire, row.volume.packets * WIRE);
+            with_capacity += usize::from(row.capacity.is_some());
+        }
+        for row in tracker.paths() {
+            check((row.rate, time / 2), row.rtt, row.capacity, row.free, &row.sums);
+            assert!(row.free.is_none() || row.sums.used > 0, "{row:?}");
+            with_free += usize::from(row.free.is_some());
+        }
+    }
+    assert!(with_capacity > 20 && with_free > 12, "{with_capacity} {with_free}");
+}

@@ -1,0 +1,118 @@
+//! Taps: what they see, and that they change nothing.
+
+use crate::support::*;
+use headway_control::Kind;
+use headway_estimate::sabes::{Settings, Transfer, Way};
+use headway_host::nic::Coalescing;
+use headway_sim::config::Burst;
+use headway_sim::tap::Conversion;
+use headway_sim::{FlowStatistics, Network, TapEvent, TapPlace, TapRecord, TcpConfig};
+use headway_traffic::Traffic;
+use headway_units::{Bytes, Duration, Instant};
+
+/// A flow that begins after its handshake, over 50 Mb/s and an RTT of 20 ms.
+fn tapped(taps: &[TapPlace], coalescing: Option<Coalescing>) -> (Network, TcpConfig, FlowStatistics) {
+    let mut network = Network::new(1);
+    let forward = network.add_link(&link(mbps(50.0), Duration::from_ms(10), drop_tail(Some(60_000))));
+    let reverse = network.add_link(&wire(Duration::from_ms(10)));
+    network.add_source(&source(forward, Traffic::Poisson { rate: mbps(10.0), size: Bytes::new(1000) }));
+    let mut config = TcpConfig::new(Kind::Reno, vec![forward], vec![reverse]);
+    config.start = at(0.1);
+    config.size = Some(Bytes::new(5_000_000));
+    config.ack_nic = coalescing.map(|coalescing| network.add_nic(coalescing));
+    config.taps = taps.iter().map(|place| (network.add_tap(), *place)).collect();
+    let flow = network.add_tcp(&config);
+    network.run_until(at(3.0));
+    let statistics = network.flow(flow);
+    (network, config, statistics)
+}
+
+fn records(network: &mut Network, config: &TcpConfig, tap: usize) -> Vec<TapRecord> {
+    let mut records = Vec::new();
+    network.take_tap_records(config.taps[tap].0, &mut records);
+    records
+}
+
+#[test]
+fn a_tap_changes_nothing_but_the_number_of_events() {
+    let bare = tapped(&[], None).2;
+    assert!(bare.finished.is_some() && bare.retransmitted > 0, "{bare:?}");
+    let middle = TapPlace::Node { forward: 1, reverse: 0 };
+    assert_eq!(tapped(&[TapPlace::Sender, TapPlace::SenderNic, middle], None).2, bare);
+}
+
+#[test]
+fn taps_at_both_ends_see_the_same_packets_a_delay_apart() {
+    let places = [TapPlace::Sender, TapPlace::Receiver];
+    let (mut network, config, flow) = tapped(&places, None);
+    let (near, far) = (records(&mut network, &config, 0), records(&mut network, &config, 1));
+    let acks = |records: &[TapRecord]| -> Vec<TapRecord> {
+        records.iter().filter(|record| matches!(record.event, TapEvent::Ack { .. })).copied().collect()
+    };
+    let (arrived, left) = (acks(&near), acks(&far));
+    assert!(left.len() > 1000 && left.len() == arrived.len());
+    for (arrived, left) in arrived.iter().zip(&left) {
+        assert_eq!((arrived.event, arrived.at), (left.event, left.at + Duration::from_ms(10)));
+    }
+    let segments = |records: &[TapRecord]| {
+        records.iter().filter(|record| matches!(record.event, TapEvent::Segment { .. })).count() as u64
+    };
+    assert_eq!((segments(&near), segments(&far)), (flow.sent, flow.received));
+    assert!(near.is_sorted_by_key(|record| record.at) && far.is_sorted_by_key(|record| record.at));
+    let handshake: Vec<TapEvent> = far[..3].iter().map(|record| record.event).collect();
+    assert_eq!(handshake, [TapEvent::Syn, TapEvent::SynAck, TapEvent::HandshakeAck]);
+}
+
+#[test]
+fn a_nic_holds_acks_and_a_tap_in_it_does_not() {
+    let coalescing = Coalescing::Fixed { interval: Duration::from_ms(1), jitter: 0.0, frames: None };
+    let (mut network, config, _) = tapped(&[TapPlace::SenderNic, TapPlace::Sender], Some(coalescing));
+    let gaps = |records: &[TapRecord]| {
+        let acks: Vec<Instant> = records
+            .iter()
+            .filter(|record| matches!(record.event, TapEvent::Ack { .. }))
+            .map(|record| record.at)
+            .collect();
+        let short = acks.windows(2).filter(|pair| pair[1] - pair[0] < Duration::from_us(2)).count();
+        (acks.len(), short as f64 / acks.len() as f64)
+    };
+    let (hard, soft) = (records(&mut network, &config, 0), records(&mut network, &config, 1));
+    let ((arrived, tight), (passed_up, batched)) = (gaps(&hard), gaps(&soft));
+    assert_eq!(arrived, passed_up);
+    // Two segments of 50 Mb/s take half a millisecond, so that about every second ACK waits for another.
+    assert!(tight < 0.02 && batched > 0.3, "{tight} {batched}");
+}
+
+#[test]
+fn records_become_segments_that_wrap() {
+    let (mut network, config, _) = tapped(&[TapPlace::Sender], None);
+    let records = records(&mut network, &config, 0);
+    let conversion = Conversion::new(&config, u32::MAX - 100_000);
+    let mut transfer = Transfer::new(&Settings::default());
+    let mut sent = 0;
+    for record in &records {
+        let segment = conversion.segment(record);
+        let is_new = matches!(record.event, TapEvent::Segment { retransmitted: false, .. });
+        sent += if is_new && segment.way == Way::Data { u64::from(segment.payload) } else { 0 };
+        transfer.observe(&segment);
+    }
+    assert_eq!(sent, 5_000_000);
+    assert_eq!(transfer.acknowledged(), Bytes::new(5_000_000));
+}
+
+#[test]
+fn bursts_pass_a_tap_like_single_segments() {
+    for burst in [Burst::Host, Burst::Single] {
+        let run = |taps: &[TapPlace]| {
+            let config = link(mbps(50.0), Duration::from_ms(10), drop_tail(Some(60_000)));
+            let mut pipe = Pipe::new(Kind::Cubic, &config, Duration::from_ms(10), |flow| flow.burst = burst);
+            let (forward, reverse) = (pipe.forward, pipe.reverse);
+            let mut other = TcpConfig { burst, ..TcpConfig::new(Kind::Cubic, vec![forward], vec![reverse]) };
+            other.taps = taps.iter().map(|place| (pipe.network.add_tap(), *place)).collect();
+            let other = pipe.network.add_tcp(&other);
+            pipe.run(5.0);
+            (pipe.network.flow(pipe.flow), pipe.network.flow(other))
+        };
+        assert_eq!(run(&[]), run(&[TapPlace::Sender]));
+    }
+}
