@@ -45,7 +45,7 @@ pub const HEADERS: [(&str, &str); 5] = [
 
 /// The headers of explicit routers and of the ends of their connections by name, under the MIT licence or GPL-2.0, for
 /// crates that compile them elsewhere.
-pub const EXPLICIT_HEADERS: [(&str, &str); 11] = [
+pub const EXPLICIT_HEADERS: [(&str, &str); 12] = [
     ("explicit.h", include_str!("../c/explicit.h")),
     ("explicit_config.h", include_str!("../c/explicit_config.h")),
     ("explicit_end.h", include_str!("../c/explicit_end.h")),
@@ -55,6 +55,7 @@ pub const EXPLICIT_HEADERS: [(&str, &str); 11] = [
     ("explicit_state.h", include_str!("../c/explicit_state.h")),
     ("explicit_wire.h", include_str!("../c/explicit_wire.h")),
     ("fixed_log2.h", include_str!("../c/fixed_log2.h")),
+    ("ip_wire.h", include_str!("../c/ip_wire.h")),
     ("numbers.h", include_str!("../c/numbers.h")),
     ("wide.h", include_str!("../c/wide.h")),
 ];

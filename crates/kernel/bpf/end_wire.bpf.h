@@ -8,7 +8,9 @@
 #ifndef HEADWAY_END_WIRE_BPF_H
 #define HEADWAY_END_WIRE_BPF_H
 
+#include "checksum.h"
 #include "end_header.bpf.h"
+#include "tcp_options.h"
 
 #include <bpf/bpf_core_read.h>
 
@@ -24,7 +26,7 @@
 #define ETH_P_IPV6 0x86dd
 #define ETHERNET 14
 #define IPPROTO_TCP 6
-#define TCP_BYTES 20
+#define TCP_BYTES TCP_HEADER_BYTES
 /* Bytes that reordered and repeated packets may be away from the next ones. */
 #define NEAR (1U << 24)
 /* The checksum is computed later, as between virtual interfaces (linux/skbuff.h). */
@@ -32,13 +34,7 @@
 /* More fragments, or an offset. */
 #define IP_FRAGMENT 0x3fff
 
-/* TCP options (RFC 9293 3.2): the end, padding, and the largest segment. */
-#define TCPOPT_END 0
-#define TCPOPT_PADDING 1
-#define TCPOPT_MSS 2
-#define TCPOPT_MSS_BYTES 4
-/* Most bytes of options, and least bytes of a segment that the clamp leaves. */
-#define TCP_OPTION_BYTES 40
+/* Least bytes of a segment that the clamp leaves. */
 #define LEAST_MSS 88
 
 struct ipv4 {
@@ -111,12 +107,6 @@ static __always_inline int read_ip(struct __sk_buff *packet, struct ip *ip)
 	return 0;
 }
 
-static __always_inline __u16 fold(__u32 sum)
-{
-	sum = (sum & 0xffff) + (sum >> 16);
-	return (sum & 0xffff) + (sum >> 16);
-}
-
 /* Writes the IP header back with another protocol, and `bytes` more behind it. */
 static __always_inline long write_ip(struct __sk_buff *packet, struct ip *ip, __u8 protocol, int bytes)
 {
@@ -133,7 +123,7 @@ static __always_inline long write_ip(struct __sk_buff *packet, struct ip *ip, __
 	ip->v4.total = bpf_htons(ip->payload + ip->bytes + bytes);
 	ip->v4.protocol = protocol;
 	sum += ip->v4.total + bpf_htons(protocol);
-	ip->v4.check = ~fold(sum);
+	ip->v4.check = ~hw_fold(sum);
 	return bpf_skb_store_bytes(packet, ETHERNET, &ip->v4, sizeof(ip->v4), 0);
 }
 
@@ -210,7 +200,7 @@ static __always_inline int is_whole(struct __sk_buff *packet, const struct ip *i
 {
 	const struct sk_buff *kernel = bpf_cast_to_kern_ctx(packet);
 	const __u32 bytes = (__u32)(tcp->offset >> 4) * 4;
-	__be32 header[(TCP_BYTES + TCP_OPTION_BYTES) / 4] = {};
+	__be32 header[(TCP_BYTES + TCP_OPTIONS_BYTES) / 4] = {};
 	__s64 sum;
 
 	if (BPF_CORE_READ_BITFIELD(kernel, ip_summed) == CHECKSUM_PARTIAL)
@@ -223,7 +213,7 @@ static __always_inline int is_whole(struct __sk_buff *packet, const struct ip *i
 		sum = bpf_csum_diff(0, 0, (__be32 *)ip->v6.source, 2 * sizeof(ip->v6.source), sum);
 	else
 		sum = bpf_csum_diff(0, 0, (__be32 *)&ip->v4.source, 2 * sizeof(ip->v4.source), sum);
-	return fold(sum) == 0xffff;
+	return hw_fold(sum) == 0xffff;
 }
 
 /* Finds the connection of a packet and notes its header. */
@@ -312,43 +302,26 @@ static __always_inline void clamp(struct __sk_buff *packet, const struct ip *ip,
 	new = bpf_htons(limit - HEADER_BYTES);
 	if (bpf_skb_store_bytes(packet, at + 2, &new, sizeof(new), 0))
 		return;
-	/* Words of the checksum begin at even places. */
-	if (place & 1)
-		bpf_l4_csum_replace(packet, check, __builtin_bswap16(old), __builtin_bswap16(new), 2);
-	else
-		bpf_l4_csum_replace(packet, check, old, new, 2);
+	bpf_l4_csum_replace(packet, check, hw_word_at(place, old), hw_word_at(place, new), 2);
 }
 
 /* Finds the option with the peer's largest segment in a SYN. */
 static __always_inline void clamp_syn(struct __sk_buff *packet, const struct ip *ip)
 {
 	const __u32 start = ETHERNET + ip->bytes;
-	__u32 place = TCP_BYTES;
+	struct tcp_options offered = {};
 	struct tcp tcp;
-	__u32 end, k;
+	__u32 place;
 
 	if (bpf_skb_load_bytes(packet, start, &tcp, sizeof(tcp)) || !(tcp.flags & TCP_SYN))
 		return;
-	end = (__u32)(tcp.offset >> 4) * 4;
-	for (k = 0; k < TCP_OPTION_BYTES; k++) {
-		__u8 option[2];
-
-		if (place + 2 > end || bpf_skb_load_bytes(packet, start + place, option, sizeof(option)))
-			return;
-		if (option[0] == TCPOPT_END)
-			return;
-		if (option[0] == TCPOPT_PADDING) {
-			place++;
-			continue;
-		}
-		if (option[0] == TCPOPT_MSS && option[1] == TCPOPT_MSS_BYTES && place + TCPOPT_MSS_BYTES <= end) {
-			clamp(packet, ip, start + place, place);
-			return;
-		}
-		if (option[1] < 2)
-			return;
-		place += option[1];
-	}
+	offered.length = (__u32)(tcp.offset >> 4) * 4 - TCP_BYTES;
+	if (!offered.length || offered.length > TCP_OPTIONS_BYTES ||
+	    bpf_skb_load_bytes(packet, start + TCP_BYTES, offered.bytes, offered.length))
+		return;
+	place = tcp_find_option(&offered, TCP_OPTION_MSS, TCP_OPTION_MSS_BYTES);
+	if (place != TCP_NO_OPTION)
+		clamp(packet, ip, start + TCP_BYTES + place, TCP_BYTES + place);
 }
 
 SEC("tcx/ingress")

@@ -196,7 +196,7 @@ static void router_judge(struct Qdisc *sch, struct sk_buff *skb)
 
 	router->waiting -= min_t(u64, bytes, router->waiting);
 	if (explicit_depart(&router->queue, has_header ? &header : NULL, bytes, router->waiting, sch->q.qlen))
-		explicit_write_32(place + EXPLICIT_WIRE_FEEDBACK, header.feedback);
+		hw_write_32(place + EXPLICIT_WIRE_FEEDBACK, header.feedback);
 }
 
 /* The link sends `bytes` from now on. */
