@@ -7,6 +7,7 @@ fn main() {
             "c/explicit.c",
             "c/explicit_end.c",
             "c/explicit_wire.c",
+            "c/flow.c",
             "c/ls_aimd.c",
             "c/rapid.c",
             "c/wide_portable.c",

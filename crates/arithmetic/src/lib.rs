@@ -22,11 +22,17 @@
 //! has no clock: its owner reports arrivals and departures and runs what is due. Its rates and queues have 16 fraction
 //! bits and products 128 bits (`wide.h`), because at 10 Gb/s the time between packets has only nine bits in the header.
 //! `arithmetic/tests/explicit` holds it against double precision.
+//!
+//! `flow_packet.h` reads a packet of TCP, `flow_track.h` follows its handshake, `flow_class.h` finds its class, and `rwm.h`
+//! says how large a window may leave a middlebox. They have neither tables nor a clock: BPF has its maps, and the crate
+//! `edge` has tables for the simulator and tests.
 
 pub mod explicit;
+pub mod flow;
 mod ls_aimd;
 mod numbers;
 pub mod rapid;
+pub mod rwm;
 
 pub use ls_aimd::{
     Ack, Algorithm, Config, LARGEST_WINDOW, LsAimd, MAX_STRETCH, SCALE_ONE, UNLIMITED, add, automatic_scale,

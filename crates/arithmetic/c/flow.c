@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/* Exports the inline functions of the headers about connections as symbols, for callers in other languages. */
+#include "flow_class.h"
+#include "rwm.h"
+
+/* Sizes of the structures, for callers that declare them again. */
+extern const hw_u32 headway_flow_sizes[5];
+const hw_u32 headway_flow_sizes[5] = {
+	sizeof(struct flow_key), sizeof(struct flow_packet), sizeof(struct flow_half), sizeof(struct flow), sizeof(struct flow_rules),
+};
+
+hw_u32 headway_flow_read(const hw_u8 *packet, hw_u32 length, hw_u32 framing, struct flow_packet *out);
+void headway_flow_set_ends(struct flow_packet *packet, const hw_u32 *source, const hw_u32 *destination, hw_u16 source_port,
+			   hw_u16 destination_port);
+hw_u32 headway_flow_kind(const struct flow_packet *packet);
+int headway_flow_on_syn(struct flow_half *half, int known, const struct flow_packet *packet, hw_u64 now);
+int headway_flow_on_answer(struct flow_half *half, const struct flow_packet *packet, hw_u64 now);
+int headway_flow_on_third(const struct flow_half *half, const struct flow_packet *packet, hw_u64 now, hw_u64 previous,
+			  struct flow *flow);
+int headway_flow_on_segment(struct flow *flow, const struct flow_packet *packet, hw_u64 now);
+hw_u32 headway_flow_classify(const struct flow_rules *rules, const struct flow_key *key, hw_u32 client, hw_u32 dscp);
+hw_u64 headway_rwm_bytes(hw_u64 share, hw_u64 rtt);
+hw_u32 headway_rwm_field(hw_u64 bytes, hw_u32 scale, hw_u32 segment);
+hw_u32 headway_rwm_window(struct flow *flow, const struct flow_packet *packet, hw_u64 bytes, int no_shrink);
+void headway_rwm_write(hw_u8 *tcp, hw_u32 window);
+hw_u16 headway_checksum_after(hw_u16 checksum, hw_u32 place, hw_u16 old, hw_u16 word);
+
+hw_u32 headway_flow_read(const hw_u8 *packet, hw_u32 length, hw_u32 framing, struct flow_packet *out)
+{
+	return flow_read(packet, packet + length, framing, out);
+}
+
+void headway_flow_set_ends(struct flow_packet *packet, const hw_u32 *source, const hw_u32 *destination, hw_u16 source_port,
+			   hw_u16 destination_port)
+{
+	flow_set_key(packet, source, destination, source_port, destination_port);
+}
+
+hw_u32 headway_flow_kind(const struct flow_packet *packet)
+{
+	return flow_kind(packet);
+}
+
+int headway_flow_on_syn(struct flow_half *half, int known, const struct flow_packet *packet, hw_u64 now)
+{
+	return flow_on_syn(half, known, packet, now);
+}
+
+int headway_flow_on_answer(struct flow_half *half, const struct flow_packet *packet, hw_u64 now)
+{
+	return flow_on_answer(half, packet, now);
+}
+
+int headway_flow_on_third(const struct flow_half *half, const struct flow_packet *packet, hw_u64 now, hw_u64 previous,
+			  struct flow *flow)
+{
+	return flow_on_third(half, packet, now, previous, flow);
+}
+
+int headway_flow_on_segment(struct flow *flow, const struct flow_packet *packet, hw_u64 now)
+{
+	return flow_on_segment(flow, packet, now);
+}
+
+hw_u32 headway_flow_classify(const struct flow_rules *rules, const struct flow_key *key, hw_u32 client, hw_u32 dscp)
+{
+	return flow_classify(rules, key, client, dscp);
+}
+
+hw_u64 headway_rwm_bytes(hw_u64 share, hw_u64 rtt)
+{
+	return rwm_bytes(share, rtt);
+}
+
+hw_u32 headway_rwm_field(hw_u64 bytes, hw_u32 scale, hw_u32 segment)
+{
+	return rwm_field(bytes, scale, segment);
+}
+
+hw_u32 headway_rwm_window(struct flow *flow, const struct flow_packet *packet, hw_u64 bytes, int no_shrink)
+{
+	return rwm_window(flow, packet, bytes, no_shrink);
+}
+
+void headway_rwm_write(hw_u8 *tcp, hw_u32 window)
+{
+	rwm_write(tcp, window);
+}
+
+hw_u16 headway_checksum_after(hw_u16 checksum, hw_u32 place, hw_u16 old, hw_u16 word)
+{
+	return hw_checksum_after(checksum, hw_word_at(place, old), hw_word_at(place, word));
+}

@@ -1,0 +1,150 @@
+//! Handshakes and established connections.
+
+use super::{NO_SCALE, Packet};
+
+/// How long a SYN may take to be answered, in ns.
+pub const HALF_OPEN: u64 = 127_000_000_000;
+/// Largest RTT of a handshake, in ns.
+pub const LARGEST_RTT: u64 = 60_000_000_000;
+/// How far sequence numbers of resets and FINs may be from the expected ones, in bytes.
+pub const NEAR: u32 = 1 << 26;
+
+/// What to do with a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Kind {
+    /// It may begin a handshake: [`Half::begin`] or [`Half::on_syn`].
+    Ask = 0,
+    /// It may answer one: [`Half::on_answer`].
+    Answer = 1,
+    /// It may complete one, [`Half::on_third`], or is of an established connection, [`Flow::on_segment`].
+    Later = 2,
+}
+
+/// A connection in its handshake.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Half {
+    first_ask: u64,
+    last_ask: u64,
+    first_answer: u64,
+    last_answer: u64,
+    asked: u32,
+    answered: u32,
+    data: u32,
+    mss: [u16; 2],
+    scale: [u8; 2],
+    client: u8,
+    side: u8,
+    dscp: u8,
+    stage: u8,
+    unused: [u8; 6],
+}
+
+/// An established connection.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Flow {
+    rtt: u64,
+    seen: u64,
+    acknowledged: [u32; 2],
+    edge: [u32; 2],
+    /// For the owner.
+    pub class: u32,
+    mss: [u16; 2],
+    scale: [u8; 2],
+    client: u8,
+    dscp: u8,
+    closed: u8,
+    has_edge: u8,
+    ambiguous: u8,
+    unused: u8,
+}
+
+unsafe extern "C" {
+    safe fn headway_flow_on_syn(half: &mut Half, known: i32, packet: &Packet, now: u64) -> i32;
+    safe fn headway_flow_on_answer(half: &mut Half, packet: &Packet, now: u64) -> i32;
+    safe fn headway_flow_on_third(
+        half: &Half,
+        packet: &Packet,
+        now: u64,
+        previous: u64,
+        flow: &mut Flow,
+    ) -> i32;
+    safe fn headway_flow_on_segment(flow: &mut Flow, packet: &Packet, now: u64) -> i32;
+    safe fn headway_rwm_window(flow: &mut Flow, packet: &Packet, bytes: u64, no_shrink: i32) -> u32;
+}
+
+impl Half {
+    /// Begins a handshake with a SYN; none if its two ends are the same.
+    pub fn begin(packet: &Packet, now: u64) -> Option<Half> {
+        let mut half = Half::default();
+        (headway_flow_on_syn(&mut half, 0, packet, now) != 0).then_some(half)
+    }
+
+    /// Notes a SYN between ends for which there is a handshake: a repeated one, one of the other end, or one that begins
+    /// another connection.
+    pub fn on_syn(&mut self, packet: &Packet, now: u64) {
+        headway_flow_on_syn(self, 1, packet, now);
+    }
+
+    /// Notes a SYN-ACK; returns whether it answers, so that an older connection between the same ends does not exist any more.
+    pub fn on_answer(&mut self, packet: &Packet, now: u64) -> bool {
+        headway_flow_on_answer(self, packet, now) != 0
+    }
+
+    /// Returns the connection that a segment completes; `previous` is an earlier RTT between the same hosts in ns, or 0.
+    pub fn on_third(&self, packet: &Packet, now: u64, previous: u64) -> Option<Flow> {
+        let mut flow = Flow::default();
+        (headway_flow_on_third(self, packet, now, previous, &mut flow) != 0).then_some(flow)
+    }
+}
+
+impl Flow {
+    /// Notes a segment; returns whether the connection ends with it.
+    pub fn on_segment(&mut self, packet: &Packet, now: u64) -> bool {
+        headway_flow_on_segment(self, packet, now) != 0
+    }
+
+    /// Returns the window field with which a segment is to leave, with a limit in bytes. With `no_shrink`, the highest sequence
+    /// number that its end allows does not move back.
+    pub fn window(&mut self, packet: &Packet, bytes: u64, no_shrink: bool) -> u16 {
+        // The function never returns more than the window of the packet.
+        headway_rwm_window(self, packet, bytes, no_shrink.into()) as u16
+    }
+
+    /// Returns the RTT of the handshake in ns, at least 1; none if it could not be measured.
+    pub fn rtt(&self) -> Option<u64> {
+        Some(self.rtt).filter(|rtt| *rtt > 0)
+    }
+
+    /// Returns whether the RTT is one of several: a SYN or SYN-ACK was repeated.
+    pub const fn is_ambiguous(&self) -> bool {
+        self.ambiguous != 0
+    }
+
+    /// Returns the time of the latest packet in ns, which may be up to 0.1 s late.
+    pub const fn seen(&self) -> u64 {
+        self.seen
+    }
+
+    /// Returns the scale of the window of an end, 0 or 1; none for both if windows must not be changed.
+    pub fn scale(&self, end: usize) -> Option<u8> {
+        Some(self.scale[end & 1]).filter(|scale| *scale != NO_SCALE)
+    }
+
+    /// Returns the largest segment between the ends, in bytes.
+    pub fn segment(&self) -> u16 {
+        self.mss[0].min(self.mss[1])
+    }
+
+    /// Returns the end that sent the SYN, 0 or 1.
+    pub const fn client(&self) -> usize {
+        (self.client & 1) as usize
+    }
+
+    /// Returns the differentiated services code point of the SYN.
+    pub const fn dscp(&self) -> u8 {
+        self.dscp
+    }
+}

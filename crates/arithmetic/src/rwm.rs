@@ -1,0 +1,29 @@
+//! Receive window modulation (`c/rwm.h`): limits of windows (wan 2.2, 2.3), and checksums of what changes.
+
+/// Fraction bits of a share of a rate, in bytes per ns.
+pub const SHARE_BITS: u32 = 40;
+/// A limit that is none, in bytes.
+pub const UNLIMITED: u64 = u64::MAX;
+
+unsafe extern "C" {
+    safe fn headway_rwm_bytes(share: u64, rtt: u64) -> u64;
+    safe fn headway_rwm_field(bytes: u64, scale: u32, segment: u32) -> u32;
+    safe fn headway_checksum_after(checksum: u16, place: u32, old: u16, word: u16) -> u16;
+}
+
+/// Returns the limit in bytes of a connection with a share in bytes per ns, with [`SHARE_BITS`], and an RTT in ns;
+/// [`UNLIMITED`] if either is 0.
+pub fn bytes(share: u64, rtt: u64) -> u64 {
+    headway_rwm_bytes(share, rtt)
+}
+
+/// Returns the limit of a window field, 1 to 65535, of an end with this scale, 0 to 14: two segments at least.
+pub fn field(bytes: u64, scale: u8, segment: u16) -> u16 {
+    // The function never returns more than 65535.
+    headway_rwm_field(bytes, u32::from(scale.min(14)), u32::from(segment)) as u16
+}
+
+/// Returns a checksum after a word that begins at `place` of what it covers became another one (RFC 1624).
+pub fn checksum_after(checksum: u16, place: u32, old: u16, word: u16) -> u16 {
+    headway_checksum_after(checksum, place, old, word)
+}
