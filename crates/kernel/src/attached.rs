@@ -1,7 +1,7 @@
 //! The programs of XCP or RCP at an interface.
 
 use std::fs::File;
-use std::os::fd::{AsFd as _, AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::os::fd::{AsRawFd as _, OwnedFd};
 
 use libbpf_rs::Object;
 use nix::sched::{CloneFlags, setns};
@@ -10,6 +10,7 @@ use crate::default::NAMESPACE;
 use crate::device::Interface;
 use crate::error::Error;
 use crate::loader::Loaded;
+use crate::tcx::{find, link};
 
 /// The programs of `bpf/end_wire.bpf.h`, and where they are attached.
 const PROGRAMS: [(&str, libbpf_sys::bpf_attach_type); 2] =
@@ -59,13 +60,6 @@ impl Attached {
     }
 }
 
-/// Returns the descriptor of a program.
-fn find(object: &Object, name: &str) -> Result<i32, Error> {
-    let found = object.progs().find(|found| found.name() == name);
-    let found = found.ok_or_else(|| Error::Internal(format!("there is no program {name}")))?;
-    Ok(found.as_fd().as_raw_fd())
-}
-
 impl Drop for Attached {
     fn drop(&mut self) {
         self.links.clear();
@@ -80,16 +74,4 @@ impl Drop for Attached {
         };
         let _ = std::thread::spawn(restore).join();
     }
-}
-
-/// Attaches a program to an interface of this thread's network namespace.
-fn link(program: i32, interface: u32, place: libbpf_sys::bpf_attach_type) -> Result<OwnedFd, Error> {
-    // SAFETY: a system call with a valid descriptor and no options.
-    let raw = unsafe { libbpf_sys::bpf_link_create(program, interface as i32, place, std::ptr::null()) };
-    if raw < 0 {
-        let reason = libbpf_rs::Error::from_raw_os_error(-raw);
-        return Err(Error::Bpf { action: "attach a program to the interface", reason });
-    }
-    // SAFETY: `raw` is an open descriptor that nobody else owns.
-    Ok(unsafe { OwnedFd::from_raw_fd(raw) })
 }

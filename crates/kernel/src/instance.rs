@@ -1,31 +1,23 @@
 //! The instances that have a controller loaded on this host, and the leftovers of killed ones.
 //!
-//! Each instance keeps a file locked. The kernel releases the lock however the process ends, so an unlocked file
-//! belongs to a process that could not clean up. Only root may open these files: a lock held by anyone else would
-//! make a dead process look alive. The former default of a network namespace has a file of its own, which stays
-//! until that default is restored (see `notes.rs`).
+//! Each instance keeps a file locked (see `folder.rs`). The former default of a network namespace has a file of its own, which
+//! stays until that default is restored (see `notes.rs`).
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
-use std::path::{Path, PathBuf};
+use std::fs::File;
+use std::path::PathBuf;
 
-use nix::fcntl::{Flock, FlockArg};
-use serde::de::DeserializeOwned;
+use nix::fcntl::Flock;
 use serde::{Deserialize, Serialize};
 
 use crate::default::{FormerDefault, Namespace, current_default, set_default};
 use crate::device::Interface;
 use crate::error::Error;
+use crate::folder::{Folder, read, remove};
 use crate::note::Note;
 use crate::notes::{self, Store};
 
 /// Writable by root only, because only root can load controllers.
-const FOLDER: &str = "/run/headway/cc";
-/// Locked by a process while it changes notes or defaults.
-const LOCK: &str = ".lock";
-/// The temporary file that is renamed to replace another.
-const NEW: &str = ".new";
+const FOLDER: Folder = Folder::new("/run/headway/cc");
 /// The prefix of files of former defaults; the dash cannot occur in a controller's name.
 const FORMER: &str = "default-";
 /// The prefix of files of interfaces as they were.
@@ -77,16 +69,7 @@ impl Notes {
     /// # Errors
     /// When the folder cannot be created, or others than root can write to it.
     pub fn lock() -> Result<Notes, Error> {
-        let made = DirBuilder::new().recursive(true).mode(0o755).create(FOLDER);
-        made.map_err(Error::file("create", FOLDER))?;
-        check_folder(Path::new(FOLDER))?;
-        let path = Path::new(FOLDER).join(LOCK);
-        let file = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&path);
-        let file = file.map_err(Error::file("open", &path))?;
-        let lock = lock(file, &path)?;
-        // Left by a program that was killed while writing.
-        remove(&Path::new(FOLDER).join(NEW))?;
-        Ok(Notes { _lock: lock, own: None })
+        Ok(Notes { _lock: FOLDER.lock()?, own: None })
     }
 
     /// Registers this process and, with `default`, makes its controller the default of this network namespace.
@@ -133,7 +116,7 @@ impl Notes {
             let reason = format!("{} (process {}) is on there; end that first", other.name, other.pid);
             return Err(Error::Device { interface: changed.interface.name.clone(), reason });
         }
-        replace(&file_of_interface(&changed.interface), changed).map(|_| ())
+        FOLDER.replace(&file_of_interface(&changed.interface), changed).map(|_| ())
     }
 
     /// Removes the note of an interface that has been restored, or does not exist any more.
@@ -174,61 +157,18 @@ impl Notes {
     }
 }
 
-/// Checks that only root can write there; anyone else could inject other defaults or make dead processes look alive.
-fn check_folder(path: &Path) -> Result<(), Error> {
-    let is = fs::symlink_metadata(path).map_err(Error::file("inspect", path))?;
-    if is.is_dir() && is.uid() == nix::unistd::geteuid().as_raw() && is.permissions().mode() & 0o022 == 0 {
-        return Ok(());
-    }
-    Err(Error::Folder(path.to_owned()))
-}
-
-fn lock(file: File, path: &Path) -> Result<Flock<File>, Error> {
-    let locked = Flock::lock(file, FlockArg::LockExclusive);
-    locked.map_err(|(_, reason)| Error::File { action: "lock", path: path.to_owned(), reason: reason.into() })
-}
-
-fn file_of(name: &str) -> PathBuf {
-    Path::new(FOLDER).join(format!("{name}.json"))
-}
-
 fn file_of_former(namespace: Namespace) -> PathBuf {
-    file_of(&format!("{FORMER}{}", namespace.cookie))
+    FOLDER.file(&format!("{FORMER}{}", namespace.cookie))
 }
 
 fn file_of_interface(interface: &Interface) -> PathBuf {
-    file_of(&format!("{INTERFACE}{}-{}", interface.namespace.cookie, interface.index))
+    FOLDER.file(&format!("{INTERFACE}{}-{}", interface.namespace.cookie, interface.index))
 }
 
 /// Whether an instance has its programs at this interface.
 fn uses(note: &Note, interface: &Interface) -> bool {
     let is_it = |other: &Interface| file_of_interface(other) == file_of_interface(interface);
     note.ends.as_ref().is_some_and(|ends| ends.interfaces.iter().any(is_it))
-}
-
-/// Replaces a file atomically, so that readers see the old or the new content even if this process dies, and
-/// returns it locked.
-fn replace(path: &Path, value: &impl Serialize) -> Result<Flock<File>, Error> {
-    let new = Path::new(FOLDER).join(NEW);
-    let written = || {
-        let mut file =
-            OpenOptions::new().create(true).truncate(true).read(true).write(true).mode(0o600).open(&new)?;
-        file.write_all(serde_json::to_string(value)?.as_bytes())?;
-        io::Result::Ok(file)
-    };
-    let file = written().map_err(Error::file("write", &new))?;
-    let lock = lock(file, &new)?;
-    fs::rename(&new, path).map_err(Error::file("write", path))?;
-    Ok(lock)
-}
-
-fn remove(path: &Path) -> Result<(), Error> {
-    match fs::remove_file(path) {
-        Err(reason) if reason.kind() != io::ErrorKind::NotFound => {
-            Err(Error::File { action: "remove", path: path.to_owned(), reason })
-        }
-        _ => Ok(()),
-    }
 }
 
 impl Store for Notes {
@@ -254,7 +194,7 @@ impl Store for Notes {
     }
 
     fn store(&mut self, former: &FormerDefault) -> Result<(), Error> {
-        replace(&file_of_former(former.namespace), former).map(|_| ())
+        FOLDER.replace(&file_of_former(former.namespace), former).map(|_| ())
     }
 
     fn remove(&mut self, namespace: Namespace) -> Result<(), Error> {
@@ -266,12 +206,12 @@ impl Store for Notes {
     }
 
     fn announce(&mut self, note: &Note) -> Result<(), Error> {
-        self.own = Some(replace(&file_of(&note.name), note)?);
+        self.own = Some(FOLDER.replace(&FOLDER.file(&note.name), note)?);
         Ok(())
     }
 
     fn withdraw(&mut self, name: &str) -> Result<(), Error> {
-        remove(&file_of(name))
+        remove(&FOLDER.file(name))
     }
 }
 
@@ -292,27 +232,8 @@ fn instances() -> Vec<(Note, bool)> {
 
 /// Returns the files with a prefix, or those of instances, which have none, sorted.
 fn files(prefix: &str) -> Vec<PathBuf> {
-    let Ok(entries) = fs::read_dir(FOLDER) else { return Vec::new() };
-    let is_wanted = |path: &PathBuf| {
-        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    FOLDER.files(|name| {
         let own = [FORMER, INTERFACE].into_iter().find(|own| name.starts_with(own)).unwrap_or_default();
-        name.ends_with(".json") && own == prefix
-    };
-    let mut files: Vec<_> = entries.flatten().map(|entry| entry.path()).filter(is_wanted).collect();
-    files.sort();
-    files
-}
-
-/// Reads a file and whether it is locked; `None` if it is gone.
-fn read<T: DeserializeOwned>(path: &Path) -> io::Result<Option<(T, bool)>> {
-    let mut file = match OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW).open(path) {
-        Err(reason) if reason.kind() == io::ErrorKind::NotFound => return Ok(None),
-        other => other?,
-    };
-    let mut text = String::new();
-    file.read_to_string(&mut text)?;
-    let value = serde_json::from_str(&text)?;
-    // A shared lock does not disturb concurrent readers; it is released with `file`.
-    let locked = Flock::lock(file, FlockArg::LockSharedNonblock).is_err();
-    Ok(Some((value, locked)))
+        own == prefix
+    })
 }

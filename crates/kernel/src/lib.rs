@@ -41,6 +41,7 @@ mod default;
 mod device;
 mod error;
 mod features;
+mod folder;
 mod instance;
 #[cfg(feature = "bpf")]
 mod loader;
@@ -51,6 +52,8 @@ mod query;
 mod remains;
 #[cfg(feature = "bpf")]
 mod support;
+#[cfg(feature = "bpf")]
+mod tcx;
 mod telemetry;
 #[cfg(not(feature = "bpf"))]
 mod without_bpf;
