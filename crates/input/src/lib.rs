@@ -1,6 +1,8 @@
-//! Reads files that users name, up to a size limit and only regular ones.
+//! Reads files that users name, up to a size limit and only regular ones, and says where the keys of those in TOML are.
 //!
 //! A pipe may never get a writer, a device such as `/dev/zero` never ends, and a file may be larger than memory.
+
+pub mod toml_keys;
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read};

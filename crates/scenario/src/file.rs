@@ -4,9 +4,8 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::path::Path;
 
-use headway_units::WIRE_OVERHEAD;
-use headway_units::config_error::with_nearest;
-use headway_units::{Bytes, ConfigError};
+use headway_input::toml_keys::{self, find, name, place};
+use headway_units::{Bytes, ConfigError, WIRE_OVERHEAD};
 use serde::Deserialize as _;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, Deserializer};
@@ -52,14 +51,7 @@ impl<'a> File<'a> {
     /// Reads the scenario.
     pub(crate) fn read(&self) -> Result<Scenario, ConfigError> {
         let read = Scenario::deserialize(Deserializer::from(self.full.clone()));
-        read.map_err(|error| {
-            let message = with_nearest(error.message().trim());
-            let Some(span) = error.span() else {
-                return ConfigError::new("", &message).in_file(self.path, None);
-            };
-            let (key, at) = self.refine(span.start, &message);
-            ConfigError::new(&key, &message).in_file(self.path, Some(self.place(at)))
-        })
+        read.map_err(|error| toml_keys::located(&error, &self.written, self.text, self.path))
     }
 
     /// Returns a mistake, which names a key of the full form, with the key and the place in the file.
@@ -72,31 +64,7 @@ impl<'a> File<'a> {
             named += if named.is_empty() { rest } else { "." };
             named += if named.ends_with('.') { rest } else { "" };
         }
-        ConfigError::new(&named, mistake.message()).in_file(self.path, Some(self.place(at.start)))
-    }
-
-    /// Returns the key at a place, or the one of the table there whose name or value a message quotes first; and its place.
-    fn refine(&self, at: usize, message: &str) -> (String, usize) {
-        let key = name(&self.written, at).unwrap_or_default();
-        let quoted = message.split('`').nth(1).unwrap_or_default();
-        let table = find_table(&self.written, &key);
-        let inner = table.into_iter().flatten().find(|(name, value)| {
-            name.get_ref() == quoted && message.starts_with("unknown")
-                || text_of(value.get_ref()) == Some(quoted)
-        });
-        match inner {
-            Some((inner, _)) => (format!("{key}.{}", inner.get_ref()), inner.span().start),
-            None => (key, at),
-        }
-    }
-
-    /// Returns line and column of a byte, from 1; the column only where a line has several keys.
-    fn place(&self, at: usize) -> (u32, Option<u32>) {
-        let before = &self.text[..at.min(self.text.len())];
-        let line = before.rsplit('\n').next().unwrap_or_default();
-        // An inline table has several keys in a line.
-        let column = line.contains('{').then(|| line.chars().count() as u32 + 1);
-        (before.matches('\n').count() as u32 + 1, column)
+        ConfigError::new(&named, mistake.message()).in_file(self.path, Some(place(self.text, at.start)))
     }
 
     /// Replaces the short forms.
@@ -239,7 +207,7 @@ impl<'a> File<'a> {
     }
 
     fn warn(&mut self, at: usize, instead: &str) {
-        let (line, _) = self.place(at);
+        let (line, _) = place(self.text, at);
         let key = name(&self.written, at).unwrap_or_default();
         let path = self.path.display();
         self.warnings.push(format!("{path}, line {line}: `{key}` is an older form; write {instead}"));
@@ -283,77 +251,4 @@ fn count_overhead(table: &mut DeTable<'_>, name: &str) -> bool {
     let Some(size) = value.as_str().and_then(|text| text.parse::<Bytes>().ok()) else { return false };
     *value = DeValue::String(Cow::Owned(format!("{} B", (size + WIRE_OVERHEAD).get())));
     true
-}
-
-fn text_of<'v>(value: &'v DeValue<'_>) -> Option<&'v str> {
-    match value {
-        DeValue::String(text) => Some(text),
-        DeValue::Integer(number) => Some(number.as_str()),
-        DeValue::Float(number) => Some(number.as_str()),
-        _ => None,
-    }
-}
-
-/// Returns the tables of an array of tables.
-fn tables<'v, 'a>(value: &'v DeValue<'a>) -> Option<impl Iterator<Item = (Range<usize>, &'v DeTable<'a>)>> {
-    let array = value.as_array().filter(|array| array.iter().any(|item| item.get_ref().is_table()))?;
-    Some(array.iter().filter_map(|item| Some((item.span(), item.get_ref().as_table()?))))
-}
-
-/// Follows a key such as `link[1].queue.kind` as far as it exists; returns where the last part of it is, and what is left.
-fn find<'k>(table: &DeTable<'_>, key: &'k str) -> (Option<Range<usize>>, &'k str) {
-    let (mut table, mut found, mut rest) = (table, None, key);
-    loop {
-        let (part, after) = rest.split_once('.').unwrap_or((rest, ""));
-        let (name, index) = match part.split_once('[') {
-            Some((name, index)) => (name, index.trim_end_matches(']').parse().ok()),
-            None => (part, None),
-        };
-        let Some((key, value)) = table.get_key_value(name) else { return (found, rest) };
-        let inner = match index {
-            None => (Some(key.span()), value.get_ref().as_table()),
-            Some(index) => match tables(value.get_ref()).and_then(|mut tables| tables.nth(index)) {
-                Some((span, inner)) => (Some(span), Some(inner)),
-                None => (Some(key.span()), None),
-            },
-        };
-        found = inner.0;
-        rest = after;
-        match inner.1 {
-            Some(inner) if !rest.is_empty() => table = inner,
-            _ => return (found, rest),
-        }
-    }
-}
-
-/// Returns the key that is, or whose value is, at a byte of the file.
-fn name(table: &DeTable<'_>, at: usize) -> Option<String> {
-    table.iter().find_map(|(key, value)| {
-        let own = key.get_ref();
-        if let Some(tables) = tables(value.get_ref()) {
-            return tables.enumerate().find_map(|(index, (span, inner))| {
-                let deeper = name(inner, at).map(|inner| format!("{own}[{index}].{inner}"));
-                deeper.or_else(|| span.contains(&at).then(|| format!("{own}[{index}]")))
-            });
-        }
-        let deeper = value.get_ref().as_table().and_then(|inner| name(inner, at));
-        deeper
-            .map(|inner| format!("{own}.{inner}"))
-            .or_else(|| (key.span().contains(&at) || value.span().contains(&at)).then(|| own.to_string()))
-    })
-}
-
-/// Returns the table with this key.
-fn find_table<'v, 'a>(table: &'v DeTable<'a>, key: &str) -> Option<&'v DeTable<'a>> {
-    let mut table = table;
-    for part in key.split('.').filter(|part| !part.is_empty()) {
-        table = match part.split_once('[') {
-            None => table.get(part)?.get_ref().as_table()?,
-            Some((name, index)) => {
-                let index = index.trim_end_matches(']').parse().ok()?;
-                tables(table.get(name)?.get_ref())?.nth(index)?.1
-            }
-        };
-    }
-    Some(table)
 }
