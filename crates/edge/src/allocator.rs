@@ -1,0 +1,215 @@
+//! What a connection of each class may have (wan 2.2).
+
+use headway_arithmetic::rwm::SHARE_BITS;
+use headway_units::Rate;
+
+use crate::Policy;
+
+/// Bits per second in a byte per ns.
+const BYTE_PER_NS: f64 = 8e9;
+/// Most values that the literal algorithm keeps for a class. There is one for each number of connections at most, unless
+/// the link's rate changes; then the oldest connections may lose theirs, and get the next larger one.
+const MOST_LEAST: usize = 65_536;
+
+/// Which classes an event gave other shares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Changed {
+    /// None.
+    Nothing,
+    /// This one.
+    Class(u32),
+    /// Any.
+    All,
+}
+
+/// When a connection began: with the literal algorithm, what it may have is the least since then.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ticket(u64);
+
+/// The link and the connections on it, by class.
+///
+/// Each class has a fixed share of the link's rate, which its connections share equally. An event costs the same whatever
+/// their number. Shares are in bytes per ns with [`SHARE_BITS`], as [`headway_arithmetic::rwm::bytes`] takes them. They differ
+/// for the two sides of the middlebox: a window that arrives from one side limits what is sent towards it.
+#[derive(Clone, Debug)]
+pub struct Allocator {
+    delta: f64,
+    borrow_idle: bool,
+    literal: bool,
+    /// Rate of the link towards each side.
+    capacity: [Rate; 2],
+    /// What of it is free, where that is known.
+    available: [Option<Rate>; 2],
+    classes: Vec<ClassState>,
+    /// How many connections have begun.
+    begun: u64,
+}
+
+#[derive(Clone, Debug)]
+struct ClassState {
+    share: f64,
+    live: u32,
+    /// For each side, what a connection may have; 0 for any, without one.
+    current: [u64; 2],
+    /// With the literal algorithm, for each side, the least that was computed since a connection began: numbers of connections
+    /// whose beginning had it computed, and what was, both growing.
+    least: [Vec<(u64, u64)>; 2],
+}
+
+impl Allocator {
+    /// Creates an allocator for a link with these rates towards the two sides, without connections.
+    pub fn new(policy: &Policy, capacity: [Rate; 2]) -> Allocator {
+        let class = |share| ClassState { share, live: 0, current: [0; 2], least: [Vec::new(), Vec::new()] };
+        Allocator {
+            delta: policy.delta,
+            // Algorithm 1 does not lend.
+            borrow_idle: policy.borrow_idle && !policy.literal,
+            literal: policy.literal,
+            capacity,
+            available: [None; 2],
+            classes: policy.class.iter().map(|policy| class(policy.share)).collect(),
+            begun: 0,
+        }
+    }
+
+    /// A connection of a class begins.
+    pub fn begin(&mut self, class: u32) -> (Ticket, Changed) {
+        self.begun += 1;
+        let ticket = Ticket(self.begun);
+        let Some(state) = self.classes.get_mut(class as usize) else { return (ticket, Changed::Nothing) };
+        state.live = state.live.saturating_add(1);
+        let was_idle = state.live == 1;
+        if self.literal {
+            self.compute_all();
+            self.note_least();
+            return (ticket, Changed::All);
+        }
+        (ticket, self.update(class as usize, was_idle))
+    }
+
+    /// A connection of a class ends.
+    pub fn end(&mut self, class: u32) -> Changed {
+        let Some(state) = self.classes.get_mut(class as usize).filter(|state| state.live > 0) else {
+            return Changed::Nothing;
+        };
+        state.live -= 1;
+        let is_idle = state.live == 0;
+        if self.literal {
+            if is_idle {
+                state.least.iter_mut().for_each(Vec::clear);
+            }
+            return Changed::Nothing;
+        }
+        self.update(class as usize, is_idle)
+    }
+
+    /// A connection becomes one of another class.
+    pub fn change_class(&mut self, from: u32, to: u32) -> (Ticket, Changed) {
+        let ended = self.end(from);
+        let (ticket, begun) = self.begin(to);
+        let both = match (ended, begun) {
+            (Changed::Nothing, one) | (one, Changed::Nothing) => one,
+            (a, b) if a == b => a,
+            _ => Changed::All,
+        };
+        (ticket, both)
+    }
+
+    /// Sets the rate of the link towards a side, 0 or 1.
+    pub fn set_capacity(&mut self, side: usize, rate: Rate) -> Changed {
+        self.capacity[side & 1] = rate;
+        self.update_all()
+    }
+
+    /// Sets what of the link towards a side is free, or that it is not known.
+    pub fn set_available(&mut self, side: usize, rate: Option<Rate>) -> Changed {
+        self.available[side & 1] = rate;
+        self.update_all()
+    }
+
+    /// Returns what a connection of a class may have towards each side: 0 for any.
+    pub fn shares(&self, class: u32) -> [u64; 2] {
+        self.classes.get(class as usize).map_or([0; 2], |state| state.current)
+    }
+
+    /// Returns what one that began with this ticket may have, which with the literal algorithm may be less.
+    pub fn shares_since(&self, class: u32, ticket: Ticket) -> [u64; 2] {
+        let Some(state) = self.classes.get(class as usize).filter(|_| self.literal) else {
+            return self.shares(class);
+        };
+        std::array::from_fn(|side| {
+            let least = &state.least[side];
+            let since = least.partition_point(|(number, _)| *number < ticket.0);
+            least.get(since).map_or(0, |(_, least)| *least)
+        })
+    }
+
+    /// Returns how many connections of a class there are.
+    pub fn live(&self, class: u32) -> u32 {
+        self.classes.get(class as usize).map_or(0, |state| state.live)
+    }
+
+    /// Computes a class, or all if others become larger or smaller because it has connections now or has none any more.
+    fn update(&mut self, class: usize, turned: bool) -> Changed {
+        if turned && self.borrow_idle {
+            return self.update_all();
+        }
+        let computed = self.computed(class, self.lent());
+        let before = std::mem::replace(&mut self.classes[class].current, computed);
+        if computed == before { Changed::Nothing } else { Changed::Class(class as u32) }
+    }
+
+    fn update_all(&mut self) -> Changed {
+        // Algorithm 1 computes when a connection begins.
+        if self.literal {
+            return Changed::Nothing;
+        }
+        self.compute_all();
+        Changed::All
+    }
+
+    fn compute_all(&mut self) {
+        let lent = self.lent();
+        for class in 0..self.classes.len() {
+            self.classes[class].current = self.computed(class, lent);
+        }
+    }
+
+    /// Returns by how much the shares of classes with connections grow because others have none.
+    fn lent(&self) -> f64 {
+        if !self.borrow_idle {
+            return 1.0;
+        }
+        let all: f64 = self.classes.iter().map(|state| state.share).sum();
+        let used: f64 = self.classes.iter().filter(|state| state.live > 0).map(|state| state.share).sum();
+        if used > 0.0 { all / used } else { 1.0 }
+    }
+
+    fn computed(&self, class: usize, lent: f64) -> [u64; 2] {
+        let state = &self.classes[class];
+        if state.live == 0 {
+            return [0; 2];
+        }
+        std::array::from_fn(|side| {
+            let rate = self.available[side].map_or(self.capacity[side], |free| free.min(self.capacity[side]));
+            let share = self.delta * rate.bps_f64() * state.share * lent / f64::from(state.live);
+            // None at all would be no limit.
+            ((share / BYTE_PER_NS * (1_u64 << SHARE_BITS) as f64).round() as u64).max(1)
+        })
+    }
+
+    /// Notes what was just computed, which no connection that is there may exceed any more.
+    fn note_least(&mut self) {
+        for state in self.classes.iter_mut().filter(|state| state.live > 0) {
+            for (least, current) in state.least.iter_mut().zip(state.current) {
+                while least.last().is_some_and(|(_, value)| *value >= current) {
+                    least.pop();
+                }
+                if least.len() == MOST_LEAST {
+                    least.remove(0);
+                }
+                least.push((self.begun, current));
+            }
+        }
+    }
+}

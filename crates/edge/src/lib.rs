@@ -1,0 +1,22 @@
+//! Receive window modulation at the edge of a network: connections share a link without a queue, because the windows that
+//! their receivers tell pass lowered to each one's share of the bandwidth-delay product (wan 2.1 to 2.3).
+//!
+//! A [`Policy`] names classes of connections and their shares. An [`Allocator`] counts the connections of each class and says
+//! what a connection of it may have; it knows neither packets nor time. A [`Middlebox`] joins both with tables of connections,
+//! for simulators and tests: it takes packets and `now`, and returns windows. The kernel's program does the same with maps in
+//! place of tables. What both do with a packet is C in the crate `arithmetic`.
+//!
+//! Whatever arrives, memory is bounded and a connection that is in doubt passes unchanged.
+
+mod allocator;
+mod code_point;
+mod matches;
+mod middlebox;
+mod policy;
+mod table;
+
+pub use allocator::{Allocator, Changed, Ticket};
+pub use code_point::CodePoint;
+pub use matches::{Ports, Prefix};
+pub use middlebox::{Counts, Limits, Middlebox, Tracked};
+pub use policy::{Class, MOST_CLASSES, Policy};

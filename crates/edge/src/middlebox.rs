@@ -1,0 +1,258 @@
+//! A middlebox that lowers windows: tables of connections, their classes, and what they may have.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+
+use headway_arithmetic::flow::{Flow, Framing, Half, Key, Kind, NotSegment, Packet, Rules};
+use headway_arithmetic::rwm;
+use headway_units::{Duration, Instant, Rate};
+
+use crate::table::Recent;
+use crate::{Allocator, Policy, Ticket};
+
+/// How many connections there are at most, and how long they may be silent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Connections in their handshake; the oldest make room for new ones.
+    pub half_open: usize,
+    /// Established connections; while there are so many, new ones pass unchanged.
+    pub established: usize,
+    /// After so long without a packet, a connection has ended (wan 2.1).
+    pub idle: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits { half_open: 65_536, established: 65_536, idle: Duration::from_ms(300_000) }
+    }
+}
+
+/// What has passed since the beginning.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Segments of TCP.
+    pub segments: u64,
+    /// Those whose window was lowered.
+    pub lowered: u64,
+    /// Packets that are not TCP.
+    pub other: u64,
+    /// Parts of packets.
+    pub fragments: u64,
+    /// Packets within others, or encrypted.
+    pub tunnels: u64,
+    /// Packets with headers that cannot be read.
+    pub malformed: u64,
+    /// Connections that began.
+    pub begun: u64,
+    /// Connections that have ended.
+    pub ended: u64,
+    /// Connections that began without a scale of both ends, or without an RTT: they pass unchanged, but count.
+    pub unlimited: u64,
+    /// Connections that are of no class: they pass unchanged.
+    pub without_class: u64,
+    /// Connections for which the table had no room: they pass unchanged.
+    pub without_room: u64,
+    /// Handshakes that were pushed out by later ones.
+    pub pushed_out: u64,
+}
+
+/// An established connection.
+#[derive(Clone, Debug)]
+pub struct Tracked {
+    flow: Flow,
+    ticket: Ticket,
+}
+
+impl Tracked {
+    /// Returns what is known of the connection.
+    pub const fn flow(&self) -> &Flow {
+        &self.flow
+    }
+}
+
+/// The two ends of a connection without their ports.
+type Hosts = [IpAddr; 2];
+
+/// A middlebox between two sides.
+#[derive(Clone, Debug)]
+pub struct Middlebox {
+    rules: Rules,
+    no_shrink: bool,
+    allocator: Allocator,
+    limits: Limits,
+    half_open: Recent<Half>,
+    established: HashMap<Key, Tracked>,
+    /// The latest RTT between hosts whose handshake was not repeated, in ns.
+    earlier: HashMap<Hosts, u64>,
+    counts: Counts,
+}
+
+impl Middlebox {
+    /// Creates a middlebox at a link with these rates towards its two sides.
+    pub fn new(policy: &Policy, capacity: [Rate; 2], limits: Limits) -> Middlebox {
+        Middlebox {
+            rules: policy.rules(),
+            no_shrink: policy.no_shrink,
+            allocator: Allocator::new(policy, capacity),
+            limits,
+            half_open: Recent::new(limits.half_open),
+            established: HashMap::new(),
+            earlier: HashMap::new(),
+            counts: Counts::default(),
+        }
+    }
+
+    /// Lets the bytes of a packet pass that arrived on a side, 0 or 1; returns whether its window was lowered.
+    pub fn on_bytes(&mut self, bytes: &mut [u8], framing: Framing, side: u8, now: Instant) -> bool {
+        let packet = match Packet::read(bytes, framing, side) {
+            Ok(packet) => packet,
+            Err(why) => {
+                *match why {
+                    NotSegment::Other => &mut self.counts.other,
+                    NotSegment::Fragment => &mut self.counts.fragments,
+                    NotSegment::Tunnel => &mut self.counts.tunnels,
+                    NotSegment::Malformed => &mut self.counts.malformed,
+                } += 1;
+                return false;
+            }
+        };
+        let window = self.on_packet(&packet, now);
+        if window < packet.window {
+            packet.write_window(bytes, window);
+        }
+        window < packet.window
+    }
+
+    /// Lets a segment pass, and returns the window field with which it leaves.
+    pub fn on_packet(&mut self, packet: &Packet, now: Instant) -> u16 {
+        self.counts.segments += 1;
+        match packet.kind() {
+            Kind::Ask => self.on_syn(packet, now),
+            Kind::Answer => self.on_answer(packet, now),
+            Kind::Later => return self.on_later(packet, now),
+        }
+        packet.window
+    }
+
+    fn on_syn(&mut self, packet: &Packet, now: Instant) {
+        if let Some(half) = self.half_open.get_mut(packet.key()) {
+            half.on_syn(packet, now.ns());
+        } else if let Some(half) = Half::begin(packet, now.ns()) {
+            self.counts.pushed_out += u64::from(self.half_open.insert(*packet.key(), half));
+        }
+    }
+
+    fn on_answer(&mut self, packet: &Packet, now: Instant) {
+        let half = self.half_open.get_mut(packet.key());
+        if half.is_some_and(|half| half.on_answer(packet, now.ns())) {
+            self.remove(packet.key());
+        }
+    }
+
+    fn on_later(&mut self, packet: &Packet, now: Instant) -> u16 {
+        let key = *packet.key();
+        let ended = match self.established.get_mut(&key) {
+            Some(tracked) => tracked.flow.on_segment(packet, now.ns()),
+            None => {
+                self.complete(packet, now);
+                false
+            }
+        };
+        if ended {
+            self.remove(&key);
+            return packet.window;
+        }
+        let Some(tracked) = self.established.get_mut(&key) else { return packet.window };
+        let shares = self.allocator.shares_since(tracked.flow.class, tracked.ticket);
+        let bytes = rwm::bytes(shares[usize::from(packet.side & 1)], tracked.flow.rtt().unwrap_or(0));
+        let window = tracked.flow.window(packet, bytes, self.no_shrink);
+        self.counts.lowered += u64::from(window < packet.window);
+        window
+    }
+
+    /// Makes a connection of a handshake, if a segment completes one.
+    fn complete(&mut self, packet: &Packet, now: Instant) {
+        let key = packet.key();
+        let Some(half) = self.half_open.get_mut(key) else { return };
+        let hosts = [key.address(0), key.address(1)];
+        let earlier = self.earlier.get(&hosts).copied().unwrap_or(0);
+        let Some(mut flow) = half.on_third(packet, now.ns(), earlier) else { return };
+        self.half_open.remove(key);
+        if let Some(rtt) = flow.rtt().filter(|_| !flow.is_ambiguous()) {
+            // When it is full it begins anew: only repeated handshakes need it.
+            if self.earlier.len() >= self.limits.half_open {
+                self.earlier.clear();
+            }
+            self.earlier.insert(hosts, rtt);
+        }
+        if self.established.len() >= self.limits.established {
+            self.counts.without_room += 1;
+            return;
+        }
+        let class = self.rules.classify(key, flow.client(), flow.dscp());
+        flow.class = class.unwrap_or(u32::MAX);
+        let (ticket, _) = self.allocator.begin(flow.class);
+        self.counts.begun += 1;
+        self.counts.unlimited += u64::from(flow.rtt().is_none() || flow.scale(0).is_none());
+        self.counts.without_class += u64::from(class.is_none());
+        self.established.insert(*key, Tracked { flow, ticket });
+    }
+
+    fn remove(&mut self, key: &Key) {
+        if let Some(tracked) = self.established.remove(key) {
+            self.allocator.end(tracked.flow.class);
+            self.counts.ended += 1;
+        }
+    }
+
+    /// Removes the connections that were silent for too long. Looks at all of them, so call it now and then.
+    pub fn expire(&mut self, now: Instant) {
+        let (allocator, counts, idle) = (&mut self.allocator, &mut self.counts, self.limits.idle);
+        self.established.retain(|_, tracked| {
+            let stays = now - Instant::from_ns(tracked.flow.seen()) <= idle;
+            if !stays {
+                allocator.end(tracked.flow.class);
+                counts.ended += 1;
+            }
+            stays
+        });
+    }
+
+    /// Gives the connections classes and shares of another policy.
+    pub fn set_policy(&mut self, policy: &Policy, capacity: [Rate; 2]) {
+        self.rules = policy.rules();
+        self.no_shrink = policy.no_shrink;
+        self.allocator = Allocator::new(policy, capacity);
+        for (key, Tracked { flow, ticket }) in &mut self.established {
+            flow.class = self.rules.classify(key, flow.client(), flow.dscp()).unwrap_or(u32::MAX);
+            *ticket = self.allocator.begin(flow.class).0;
+        }
+    }
+
+    /// Returns what is shared and by whom, to set the link's rate or what is free of it.
+    pub const fn allocator(&mut self) -> &mut Allocator {
+        &mut self.allocator
+    }
+
+    /// Returns the established connections, in no order.
+    pub fn connections(&self) -> impl Iterator<Item = (&Key, &Tracked)> {
+        self.established.iter()
+    }
+
+    /// Returns the limit of a connection towards each side, in bytes; none where it passes unchanged.
+    pub fn limits_of(&self, tracked: &Tracked) -> [Option<u64>; 2] {
+        let shares = self.allocator.shares_since(tracked.flow.class, tracked.ticket);
+        let rtt = tracked.flow.rtt().filter(|_| tracked.flow.scale(0).is_some());
+        shares.map(|share| rtt.map(|rtt| rwm::bytes(share, rtt)).filter(|bytes| *bytes != rwm::UNLIMITED))
+    }
+
+    /// Returns how many handshakes are under way.
+    pub fn half_open(&self) -> usize {
+        self.half_open.len()
+    }
+
+    /// Returns what has passed.
+    pub const fn counts(&self) -> Counts {
+        self.counts
+    }
+}

@@ -1,0 +1,166 @@
+//! Classes of connections, their shares, and how shares become windows.
+
+use std::path::Path;
+
+use headway_arithmetic::flow::{MOST_RULES, Rule, Rules};
+use headway_input::toml_keys::Document;
+use headway_units::config_error::check;
+use headway_units::{ConfigError, share};
+use serde::{Deserialize, Serialize};
+
+use crate::{CodePoint, Ports, Prefix};
+
+/// Most classes.
+pub const MOST_CLASSES: usize = 32;
+/// How far the sum of shares may be above one, because shares such as 0.1 are no binary fractions.
+const ROUNDING: f64 = 1e-9;
+
+/// What connections share a link, and how.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct Policy {
+    /// What windows are multiplied with; the thesis has 0.9, 1 and 1.1 (wan 2.2). Above 0, at most 2.
+    pub delta: f64,
+    /// Whether classes with connections share what classes without any do not use.
+    pub borrow_idle: bool,
+    /// Whether a sequence number that an end allowed stays allowed (wan 2.3).
+    pub no_shrink: bool,
+    /// Whether windows are computed as Algorithm 1 prints it: when connections begin, not when they end, and never to
+    /// more than before (wan 2.2). For comparison only.
+    pub literal: bool,
+    /// The classes; a connection is of the first one whose conditions it meets, and of none passes unchanged.
+    pub class: Vec<Class>,
+}
+
+/// A class of connections. A connection meets its conditions if it meets one of each kind.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Class {
+    /// The name.
+    pub name: String,
+    /// Its share of the link: above 0, at most 1.
+    #[serde(deserialize_with = "share::deserialize")]
+    pub share: f64,
+    /// Ports of the end that was connected to; any if empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ports: Vec<Ports>,
+    /// Addresses of either end; any if empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub prefixes: Vec<Prefix>,
+    /// Differentiated services code points of the first packet; any if empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub dscp: Vec<CodePoint>,
+}
+
+impl Default for Policy {
+    /// Returns one class of all connections.
+    fn default() -> Policy {
+        let all = Class {
+            name: "all".to_owned(),
+            share: 1.0,
+            ports: Vec::new(),
+            prefixes: Vec::new(),
+            dscp: Vec::new(),
+        };
+        Policy { delta: 1.0, borrow_idle: false, no_shrink: false, literal: false, class: vec![all] }
+    }
+}
+
+impl Class {
+    /// Whether every connection meets its conditions.
+    fn takes_all(&self) -> bool {
+        self.ports.is_empty() && self.prefixes.is_empty() && self.dscp.is_empty()
+    }
+
+    /// Returns its rules: one for each pair of ports and prefix.
+    fn rules(&self, class: u32) -> impl Iterator<Item = Rule> {
+        let codepoints = self.dscp.iter().fold(0, |bits, point| bits | 1_u64 << point.get());
+        let any = Rule::any(class);
+        let any = if self.dscp.is_empty() { any } else { any.with_codepoints(codepoints) };
+        let ports = or_none(&self.ports);
+        ports.into_iter().flat_map(move |ports| {
+            let rule = ports.map_or(any, |ports| any.with_ports(ports.range()));
+            or_none(&self.prefixes).into_iter().map(move |prefix| {
+                prefix.map_or(rule, |prefix| rule.with_prefix(prefix.address(), prefix.bits()))
+            })
+        })
+    }
+
+    fn check(&self, index: usize, before: &[Class]) -> Result<(), ConfigError> {
+        let key = |key: &str| format!("class[{index}].{key}");
+        check(&key("name"), !self.name.trim().is_empty(), "must not be empty")?;
+        let unique = before.iter().all(|class| class.name != self.name);
+        check(&key("name"), unique, &format!("`{}` is the name of another class, too", self.name))?;
+        check(&key("share"), self.share > 0.0 && self.share <= 1.0, "must be above 0 and at most 1")?;
+        match before.iter().find(|class| class.takes_all()) {
+            Some(all) => Err(ConfigError::new(
+                &format!("class[{index}]"),
+                &format!(
+                    "no connection is left for it: `{}` before it has no conditions and takes all; put that last",
+                    all.name
+                ),
+            )),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Returns the items of a list, or that there is none.
+fn or_none<T>(list: &[T]) -> Vec<Option<&T>> {
+    if list.is_empty() { vec![None] } else { list.iter().map(Some).collect() }
+}
+
+impl Policy {
+    /// Reads a policy from TOML; `path` is named in errors.
+    ///
+    /// # Errors
+    /// Names line and key of what is unknown, missing or wrong.
+    pub fn parse(text: &str, path: &Path) -> Result<Policy, ConfigError> {
+        let document = Document::parse(text, path)?;
+        let policy: Policy = document.read()?;
+        policy.check().map_err(|mistake| document.locate(mistake))?;
+        Ok(policy)
+    }
+
+    /// Checks what the types do not say.
+    ///
+    /// # Errors
+    /// Names the key that is wrong.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        check("delta", self.delta > 0.0 && self.delta <= 2.0, "must be above 0 and at most 2")?;
+        let rule = "is no part of the algorithm as it is printed; leave out this or `literal`";
+        check("borrow-idle", !(self.literal && self.borrow_idle), rule)?;
+        let classes = self.class.len();
+        check("class", classes > 0, "there must be one at least")?;
+        check("class", classes <= MOST_CLASSES, &format!("there are {classes}, and at most {MOST_CLASSES}"))?;
+        for (index, class) in self.class.iter().enumerate() {
+            class.check(index, &self.class[..index])?;
+        }
+        let mut sum = 0.0;
+        for (index, class) in self.class.iter().enumerate() {
+            sum += class.share;
+            let rule = format!("the shares up to this one are {sum:.3} in sum, and 1 is the whole link");
+            check(&format!("class[{index}].share"), sum <= 1.0 + ROUNDING, &rule)?;
+        }
+        let mut rules = 0;
+        for (index, class) in self.class.iter().enumerate() {
+            rules += class.ports.len().max(1) * class.prefixes.len().max(1);
+            let rule = format!(
+                "with its ports times its prefixes there are {rules} conditions, and at most {MOST_RULES}; join ranges"
+            );
+            check(&format!("class[{index}]"), rules <= MOST_RULES, &rule)?;
+        }
+        Ok(())
+    }
+
+    /// Returns the rules that give a connection the index of its class. Those of a policy that was not checked may be cut off.
+    pub fn rules(&self) -> Rules {
+        let mut rules = Rules::default();
+        for (class, number) in self.class.iter().zip(0..) {
+            for rule in class.rules(number) {
+                rules.push(rule);
+            }
+        }
+        rules
+    }
+}

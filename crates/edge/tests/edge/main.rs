@@ -1,0 +1,10 @@
+//! Policies, what they allot, and a middlebox that sees to it.
+#![allow(clippy::unwrap_used, reason = "a failed assumption is a failed test, also in helpers")]
+
+mod allotments;
+mod floods;
+mod handshakes;
+mod policies;
+mod properties;
+mod support;
+mod windows;
