@@ -4,14 +4,15 @@ use std::env;
 use std::path::Path;
 use std::process::Command;
 
-/// The controllers; then, for tests and examples, a link and a controller that stalls connections.
-const SOURCES: [&str; 8] = [
+/// The controllers and the middlebox; then, for tests and examples, a link and a controller that stalls connections.
+const SOURCES: [&str; 9] = [
     "bpf/ls_reno",
     "bpf/ls_dctcp",
     "bpf/hw_reno",
     "bpf/hw_dctcp",
     "bpf/xcp",
     "bpf/rcp",
+    "bpf/edge",
     "tests/bpf/link",
     "tests/bpf/zero",
 ];
@@ -54,7 +55,7 @@ fn compile(clang: &str, source: &Path) -> Result<(), String> {
             Err(format!("`{clang}` cannot compile {}; Headway needs clang 14 or later.", source.display()))
         }
         Err(error) => Err(format!(
-            "Headway's congestion controllers are BPF programs and need clang, but `{clang}` cannot be run ({error}). \
+            "Headway's programs for the kernel are BPF and need clang, but `{clang}` cannot be run ({error}). \
              Install it with `sudo apt-get install clang` or `make setup`, name another one in the variable CLANG, \
              or build without them: `--no-default-features`."
         )),

@@ -151,18 +151,15 @@ impl Middlebox {
 
     fn on_later(&mut self, packet: &Packet, now: Instant) -> u16 {
         let key = *packet.key();
-        let ended = match self.established.get_mut(&key) {
-            Some(tracked) => tracked.flow.on_segment(packet, now.ns()),
-            None => {
-                self.complete(packet, now);
-                false
-            }
-        };
-        if ended {
+        if !self.established.contains_key(&key) {
+            self.complete(packet, now);
+        }
+        let Some(tracked) = self.established.get_mut(&key) else { return packet.window };
+        // The segment that completes the handshake may be the last one of its end, too.
+        if tracked.flow.on_segment(packet, now.ns()) {
             self.remove(&key);
             return packet.window;
         }
-        let Some(tracked) = self.established.get_mut(&key) else { return packet.window };
         let shares = self.allocator.shares_since(tracked.flow.class, tracked.ticket);
         let bytes = rwm::bytes(shares[usize::from(packet.side & 1)], tracked.flow.rtt().unwrap_or(0));
         let window = tracked.flow.window(packet, bytes, self.no_shrink);

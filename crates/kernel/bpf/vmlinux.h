@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The kernel types that the controllers use. The loader takes offsets and sizes from the running kernel
+ * The kernel types that the programs use. The loader takes offsets and sizes from the running kernel
  * (preserve_access_index), so members need not be in the kernel's order; names and types must match.
  */
 #ifndef HEADWAY_VMLINUX_H
@@ -26,6 +26,10 @@ typedef _Bool bool;
 #define TCP_INFINITE_SSTHRESH 0x7fffffff
 
 enum bpf_map_type {
+	BPF_MAP_TYPE_HASH = 1,
+	BPF_MAP_TYPE_ARRAY = 2,
+	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
+	BPF_MAP_TYPE_LRU_HASH = 9,
 	BPF_MAP_TYPE_SK_STORAGE = 24,
 	BPF_MAP_TYPE_RINGBUF = 27,
 };

@@ -3,14 +3,13 @@
 use std::io;
 use std::path::PathBuf;
 
-/// The reason why loading or inspecting a controller failed.
+/// The reason why loading or inspecting programs failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The crate was built without the feature `bpf`.
     #[error(
-        "this build of Headway has no congestion controllers for the kernel: \
-         it was made without the feature `bpf`, which `cargo build` has on by default"
+        "this build of Headway has no programs for the kernel: it was made without the feature `bpf`, which `cargo build` has on by default"
     )]
     NotBuilt,
     /// The kernel has no type information (BTF).
@@ -42,7 +41,7 @@ pub enum Error {
     NoCgroup(io::Error),
     /// Missing privileges.
     #[error(
-        "loading a congestion controller needs root (CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN on the host); run it with sudo"
+        "loading programs into the kernel needs root (CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN on the host); run it with sudo"
     )]
     Forbidden,
     /// A controller of this name is already registered.
@@ -54,6 +53,18 @@ pub enum Error {
     /// A name that the kernel does not accept.
     #[error("`{0}` cannot name a congestion controller: use 1 to 15 letters, digits or `_`")]
     BadName(String),
+    /// Another process is the middlebox of this network namespace.
+    #[error(
+        "process {pid} is the edge of this network namespace already, between {lan} and {wan}; end that first"
+    )]
+    EdgeTaken {
+        /// That process.
+        pid: u32,
+        /// Its interfaces.
+        lan: String,
+        /// The other one.
+        wan: String,
+    },
     /// The programs or notes lack a part that they always have: a bug in this crate.
     #[error("internal error: {0}")]
     Internal(String),
@@ -85,7 +96,7 @@ pub enum Error {
         /// The error from the system.
         reason: io::Error,
     },
-    /// An interface cannot be used for XCP or RCP.
+    /// An interface cannot be used.
     #[error("cannot use the interface {interface}: {reason}")]
     Device {
         /// The interface.

@@ -39,6 +39,7 @@ mod cgroup;
 mod controller;
 mod default;
 mod device;
+mod edge;
 mod error;
 mod features;
 mod folder;
@@ -63,6 +64,9 @@ pub use attached::Attached;
 pub use controller::{Carrier, Controller, EndOptions, LsOptions};
 pub use default::{FormerDefault, Namespace, available, current_default};
 pub use device::Interface;
+pub use edge::{
+    Edge, EdgeCounters, EdgeOptions, Event, Instance as EdgeInstance, MOST_CLASSES, PATIENCE, Shares, Side,
+};
 pub use error::Error;
 pub use instance::{Changed, Instance, Notes, killed, running};
 #[cfg(feature = "bpf")]

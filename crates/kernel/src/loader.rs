@@ -272,7 +272,7 @@ impl Loaded {
     }
 }
 
-fn log(_level: PrintLevel, message: String) {
+pub(crate) fn log(_level: PrintLevel, message: String) {
     tracing::debug!(target: "libbpf", "{}", message.trim_end());
 }
 

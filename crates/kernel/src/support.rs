@@ -23,6 +23,14 @@ const CAP_BPF: u32 = 39;
 /// When something is missing, as a sentence with a next step.
 pub fn check() -> Result<(), Error> {
     check_kernel()?;
+    check_privileges()
+}
+
+/// Checks that the user may load programs and attach them.
+///
+/// # Errors
+/// When a capability is missing.
+pub(crate) fn check_privileges() -> Result<(), Error> {
     if privileged(&fs::read_to_string("/proc/self/status").unwrap_or_default()) {
         Ok(())
     } else {

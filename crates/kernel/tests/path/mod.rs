@@ -1,4 +1,4 @@
-//! Two hosts on a wire, each a thread in its own network namespace.
+//! Two hosts on a wire or with a router between them, each a thread in its own network namespace.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
@@ -79,13 +79,7 @@ impl Path {
             println!("SKIPPED: {error}");
             return None;
         }
-        let (client, server) = match (Host::new(), Host::new()) {
-            (Ok(client), Ok(server)) => (client, server),
-            (Err(error), _) | (_, Err(error)) => {
-                println!("SKIPPED: this host does not allow network namespaces ({error}); run as root");
-                return None;
-            }
-        };
+        let [client, server] = hosts()?;
         client.ip(format!("link add eth0 type veth peer name eth0 netns {}", server.thread));
         for (host, last) in [(&client, 0), (&server, 1)] {
             // Without duplicate address detection, which would take a second.
@@ -105,29 +99,89 @@ impl Path {
 
     /// Connects a client with `controller` to a server with `other`.
     pub(crate) fn connect_to(&self, to: &str, controller: &str, other: &str) -> (Socket, TcpStream) {
-        let address = SocketAddr::new(to.parse::<IpAddr>().unwrap(), 0);
-        let domain = Domain::for_address(address);
-        let controller = controller.to_owned();
-        let other = other.to_owned();
-        let listener = self.server.run(move || {
-            let listener = Socket::new(domain, Type::STREAM, None).unwrap();
-            listener.set_tcp_congestion(other.as_bytes()).unwrap();
-            listener.bind(&SockAddr::from(address)).unwrap();
-            listener.listen(1).unwrap();
-            listener
-        });
-        let address = listener.local_addr().unwrap();
-        let socket = self.client.run(move || {
-            let socket = Socket::new(domain, Type::STREAM, None).unwrap();
-            socket.set_tcp_congestion(controller.as_bytes()).unwrap();
-            socket.set_write_timeout(Some(TIMEOUT)).unwrap();
-            socket.connect(&address).unwrap();
-            socket
-        });
-        let (accepted, _) = listener.accept().unwrap();
-        accepted.set_read_timeout(Some(TIMEOUT)).unwrap();
-        (socket, accepted.into())
+        connect(&self.client, &self.server, to, controller, other)
     }
+}
+
+/// Creates hosts without links; prints the reason and returns `None` if this machine allows no namespaces.
+fn hosts<const N: usize>() -> Option<[Host; N]> {
+    let hosts: Result<Vec<Host>, _> = (0..N).map(|_| Host::new()).collect();
+    match hosts {
+        Ok(hosts) => hosts.try_into().ok(),
+        Err(error) => {
+            println!("SKIPPED: this host does not allow network namespaces ({error}); run as root");
+            None
+        }
+    }
+}
+
+/// A client and a server with a router between them, whose interfaces are `lan`, to the client, and `wan`.
+pub(crate) struct Routed {
+    pub(crate) client: Host,
+    pub(crate) router: Host,
+    pub(crate) server: Host,
+}
+
+/// Of the client and the server beside a router.
+pub(crate) const ROUTED_V4: [&str; 2] = ["10.78.1.1", "10.78.2.1"];
+pub(crate) const ROUTED_V6: [&str; 2] = ["fd78:1::1", "fd78:2::1"];
+
+impl Routed {
+    /// Creates the network; prints the reason and returns `None` if this machine does not allow it.
+    pub(crate) fn new() -> Option<Routed> {
+        if nix::unistd::geteuid().as_raw() != 0 {
+            println!("SKIPPED: programs at interfaces need root");
+            return None;
+        }
+        let [client, router, server] = hosts()?;
+        for (number, (host, side)) in [(1, (&client, "lan")), (2, (&server, "wan"))] {
+            router.ip(format!("link add {side} type veth peer name eth0 netns {}", host.thread));
+            router.ip(format!("addr add 10.78.{number}.254/24 dev {side}"));
+            router.ip(format!("addr add fd78:{number}::ff/64 dev {side} nodad"));
+            router.ip(format!("link set {side} up"));
+            host.ip(format!("addr add 10.78.{number}.1/24 dev eth0"));
+            host.ip(format!("addr add fd78:{number}::1/64 dev eth0 nodad"));
+            host.ip("link set eth0 up".to_owned());
+            host.ip(format!("route add default via 10.78.{number}.254"));
+            host.ip(format!("-6 route add default via fd78:{number}::ff"));
+        }
+        router.run(|| {
+            for version in ["ipv4/ip_forward", "ipv6/conf/all/forwarding"] {
+                std::fs::write(format!("/proc/sys/net/{version}"), "1").unwrap();
+            }
+        });
+        Some(Routed { client, router, server })
+    }
+
+    /// Connects a client to a server at an address, both with CUBIC.
+    pub(crate) fn connect(&self, to: &str) -> (Socket, TcpStream) {
+        connect(&self.client, &self.server, to, "cubic", "cubic")
+    }
+}
+
+/// Connects a client with `controller` to a server with `other`.
+fn connect(client: &Host, server: &Host, to: &str, controller: &str, other: &str) -> (Socket, TcpStream) {
+    let address = SocketAddr::new(to.parse::<IpAddr>().unwrap(), 0);
+    let domain = Domain::for_address(address);
+    let (controller, other) = (controller.to_owned(), other.to_owned());
+    let listener = server.run(move || {
+        let listener = Socket::new(domain, Type::STREAM, None).unwrap();
+        listener.set_tcp_congestion(other.as_bytes()).unwrap();
+        listener.bind(&SockAddr::from(address)).unwrap();
+        listener.listen(1).unwrap();
+        listener
+    });
+    let address = listener.local_addr().unwrap();
+    let socket = client.run(move || {
+        let socket = Socket::new(domain, Type::STREAM, None).unwrap();
+        socket.set_tcp_congestion(controller.as_bytes()).unwrap();
+        socket.set_write_timeout(Some(TIMEOUT)).unwrap();
+        socket.connect(&address).unwrap();
+        socket
+    });
+    let (accepted, _) = listener.accept().unwrap();
+    accepted.set_read_timeout(Some(TIMEOUT)).unwrap();
+    (socket, accepted.into())
 }
 
 /// Sends `bytes` and waits until they have been read.
@@ -180,11 +234,16 @@ pub(crate) struct Info {
     pub(crate) segment: u32,
     pub(crate) window: u32,
     pub(crate) pacing_rate: u64,
+    pub(crate) retransmitted: u32,
+    /// The peer's receive window in bytes.
+    pub(crate) receive_window: u32,
+    /// The unit in which the peer tells it, in bytes.
+    pub(crate) receive_unit: u32,
 }
 
 impl Info {
     pub(crate) fn of(socket: &Socket) -> Info {
-        let mut bytes = [0_u8; 112];
+        let mut bytes = [0_u8; 232];
         let mut length = bytes.len() as libc::socklen_t;
         // SAFETY: the kernel writes at most `length` bytes.
         let result = unsafe {
@@ -202,7 +261,10 @@ impl Info {
         Info {
             segment: word(16),
             window: word(80),
-            pacing_rate: u64::from_ne_bytes(bytes[104..].try_into().unwrap()),
+            pacing_rate: u64::from_ne_bytes(bytes[104..112].try_into().unwrap()),
+            retransmitted: word(100),
+            receive_window: word(228),
+            receive_unit: 1 << (bytes[6] & 0xf),
         }
     }
 }

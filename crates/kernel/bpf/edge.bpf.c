@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Receive window modulation: two programs where packets arrive from the two sides of a middlebox (wan 2.1 to 2.3).
+ *
+ * Packets pass as they are but for the window of segments whose connection was seen from its beginning, and the checksum over
+ * it. The process that loaded the programs says every second that it lives, and what a connection of each class may have; when it
+ * has been silent for too long, everything passes as it is. No field of the kernel's own structures is read, so the same object
+ * loads where there is no type information.
+ */
+#include "vmlinux.h"
+#include <bpf/bpf_helpers.h>
+
+#include "flow_class.h"
+#include "rwm.h"
+
+/* Leaves the packet to the next program. */
+#define TCX_NEXT (-1)
+#define BPF_ANY 0
+#define BPF_NOEXIST 1
+
+/* The loader sets the sizes of both tables (src/edge/loader.rs). */
+#define EDGE_CONNECTIONS 65536
+/* 2700 events: those of a second at 160 000 new connections a minute. */
+#define EDGE_EVENT_BYTES (1 << 18)
+/* As many as a policy has. */
+#define EDGE_CLASSES 32
+/* Bytes in which all headers of a segment are: Ethernet with two tags, IPv6 with extension headers, and TCP with options. */
+#define EDGE_HEADERS 192
+
+/* Options, set by the loader before the programs are verified (src/edge/options.rs). */
+struct edge_options {
+	/* After so long without a word of the process, windows pass as they are, in ns. */
+	hw_u64 patience;
+	/* What packets begin with on each side: enum flow_framing. */
+	hw_u32 framing[2];
+	/* Whether a sequence number that was allowed stays allowed. */
+	hw_u32 no_shrink;
+	/* Whether only to count what would be done. */
+	hw_u32 dry_run;
+};
+
+const volatile struct edge_options options SEC(".rodata.options") = {
+	.patience = 5000000000ULL,
+	.framing = { FLOW_ETHERNET, FLOW_ETHERNET },
+};
+
+/* What the process says. */
+struct edge_control {
+	/* When it last said so, in ns since the machine was started. */
+	hw_u64 alive;
+	/* What a connection of a class may have towards each side, in bytes per ns with RWM_SHARE_BITS; 0 for any. */
+	hw_u64 shares[2][EDGE_CLASSES];
+};
+
+/* Totals since the programs were loaded (src/edge/counters.rs has the same in Rust). */
+struct edge_counters {
+	/* Packets by enum flow_found; the first are segments. */
+	hw_u64 found[FLOW_FOUND_KINDS];
+	/* Segments of connections that are held, those whose window was lowered or would be, and those it could not be. */
+	hw_u64 tracked;
+	hw_u64 lowered;
+	hw_u64 failed;
+	/* Segments that passed as they were because the process was silent. */
+	hw_u64 unattended;
+	/* Connections that began and ended, those without scales or RTT, without a class, and without room in the table. */
+	hw_u64 begun;
+	hw_u64 ended;
+	hw_u64 unlimited;
+	hw_u64 without_class;
+	hw_u64 without_room;
+	/* Events that the process did not take in time. */
+	hw_u64 missed;
+};
+
+enum edge_event_kind {
+	EDGE_BEGUN,
+	EDGE_ENDED,
+};
+
+/* A connection that began or ended. */
+struct edge_event {
+	struct flow_key key;
+	hw_u32 kind;
+	struct flow flow;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, EDGE_CONNECTIONS);
+	__type(key, struct flow_key);
+	__type(value, struct flow_half);
+} half_open SEC(".maps");
+
+/* Not one that forgets: a flood cannot push out a connection. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, EDGE_CONNECTIONS);
+	__type(key, struct flow_key);
+	__type(value, struct flow);
+} established SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, hw_u32);
+	__type(value, struct edge_control);
+} control SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, hw_u32);
+	__type(value, struct flow_rules);
+} rules SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, hw_u32);
+	__type(value, struct edge_counters);
+} counters SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, EDGE_EVENT_BYTES);
+} events SEC(".maps");
+
+static __always_inline void tell(struct edge_counters *counted, hw_u32 kind, const struct flow_key *key, const struct flow *flow)
+{
+	struct edge_event *event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
+
+	if (!event) {
+		counted->missed++;
+		return;
+	}
+	event->key = *key;
+	event->kind = kind;
+	event->flow = *flow;
+	bpf_ringbuf_submit(event, 0);
+}
+
+/* Removes a connection that is there. */
+static __always_inline void end(struct edge_counters *counted, const struct flow_key *key, const struct flow *flow)
+{
+	const struct flow copy = *flow;
+
+	/* Of two packets at once that end it, one does. */
+	if (bpf_map_delete_elem(&established, key))
+		return;
+	counted->ended++;
+	tell(counted, EDGE_ENDED, key, &copy);
+}
+
+/* Takes in a SYN or SYN-ACK. */
+static __noinline int handshake(const struct flow_packet *packet, struct edge_counters *counted, hw_u64 now)
+{
+	struct flow_half *half = bpf_map_lookup_elem(&half_open, &packet->key);
+	struct flow_half fresh;
+	struct flow *older;
+
+	if (flow_kind(packet) == FLOW_ASK) {
+		if (half)
+			flow_on_syn(half, 1, packet, now);
+		else if (flow_on_syn(&fresh, 0, packet, now))
+			bpf_map_update_elem(&half_open, &packet->key, &fresh, BPF_ANY);
+		return 0;
+	}
+	if (half && flow_on_answer(half, packet, now)) {
+		older = bpf_map_lookup_elem(&established, &packet->key);
+		if (older)
+			end(counted, &packet->key, older);
+	}
+	return 0;
+}
+
+/* Makes a connection of a handshake if a segment completes one. */
+static __noinline int complete(const struct flow_packet *packet, struct edge_counters *counted, hw_u64 now)
+{
+	struct flow_half *half = bpf_map_lookup_elem(&half_open, &packet->key);
+	const hw_u32 first = 0;
+	struct flow_rules *known;
+	struct flow flow;
+
+	if (!half || !flow_on_third(half, packet, now, 0, &flow))
+		return 0;
+	bpf_map_delete_elem(&half_open, &packet->key);
+	known = bpf_map_lookup_elem(&rules, &first);
+	flow.class = known ? flow_classify(known, &packet->key, flow.client, flow.dscp) : FLOW_NO_CLASS;
+	if (bpf_map_update_elem(&established, &packet->key, &flow, BPF_NOEXIST)) {
+		counted->without_room++;
+		return 0;
+	}
+	counted->begun++;
+	counted->unlimited += !flow.rtt || flow.scale[0] == FLOW_NO_SCALE;
+	counted->without_class += flow.class == FLOW_NO_CLASS;
+	tell(counted, EDGE_BEGUN, &packet->key, &flow);
+	return 1;
+}
+
+/* What a connection may have in bytes, as long as the process lives. */
+static __always_inline hw_u64 limit(struct edge_counters *counted, const struct flow *flow, hw_u32 side, hw_u64 now)
+{
+	const hw_u32 class = flow->class;
+	const hw_u32 first = 0;
+	struct edge_control *said = bpf_map_lookup_elem(&control, &first);
+
+	if (!said || class >= EDGE_CLASSES)
+		return RWM_UNLIMITED;
+	/* The process may have said so on another processor a moment later than this packet arrived. */
+	if ((hw_s64)(now - said->alive) > (hw_s64)options.patience) {
+		counted->unattended++;
+		return RWM_UNLIMITED;
+	}
+	return rwm_bytes(said->shares[side & 1][class], flow->rtt);
+}
+
+/* Writes a window into a packet, whose checksum may be left for a NIC to compute. */
+static __always_inline int lower(struct __sk_buff *skb, const struct flow_packet *packet, hw_u32 window)
+{
+	const __u16 old = __builtin_bswap16(packet->window);
+	const __u16 new = __builtin_bswap16((__u16)window);
+
+	if (bpf_l4_csum_replace(skb, packet->at + FLOW_TCP_CHECKSUM, old, new, sizeof(new)))
+		return 0;
+	return !bpf_skb_store_bytes(skb, packet->at + FLOW_TCP_WINDOW, &new, sizeof(new), 0);
+}
+
+static __always_inline void segment(struct __sk_buff *skb, struct edge_counters *counted, struct flow *flow,
+				    const struct flow_packet *packet, hw_u64 now)
+{
+	hw_u32 window;
+
+	counted->tracked++;
+	if (flow_on_segment(flow, packet, now)) {
+		end(counted, &packet->key, flow);
+		return;
+	}
+	window = rwm_window(flow, packet, limit(counted, flow, packet->side, now), options.no_shrink);
+	if (window >= packet->window)
+		return;
+	if (options.dry_run || lower(skb, packet, window))
+		counted->lowered++;
+	else
+		counted->failed++;
+}
+
+/*
+ * Reads a packet, of which the headers may not be at hand yet. A function of its own, so that the verifier follows the paths
+ * through headers once, and not with all that comes behind them.
+ */
+HW_FUNCTION hw_u32 edge_read(struct __sk_buff *skb, hw_u32 side, struct flow_packet *packet HW_NONNULL)
+{
+	const hw_u32 found = flow_read((void *)(long)skb->data, (void *)(long)skb->data_end, options.framing[side & 1], packet);
+
+	packet->side = side & 1;
+	return found < FLOW_FOUND_KINDS ? found : FLOW_MALFORMED;
+}
+
+/* Whether headers of a packet are elsewhere, and are at hand now. */
+static __always_inline int pull(struct __sk_buff *skb)
+{
+	const hw_u32 wanted = hw_min(skb->len, EDGE_HEADERS);
+
+	return skb->data_end - skb->data < wanted && !bpf_skb_pull_data(skb, wanted);
+}
+
+static __always_inline int pass(struct __sk_buff *skb, hw_u32 side)
+{
+	const hw_u32 first = 0;
+	struct edge_counters *counted = bpf_map_lookup_elem(&counters, &first);
+	struct flow_packet packet;
+	struct flow *flow;
+	hw_u32 found;
+	hw_u64 now;
+
+	if (!counted)
+		return TCX_NEXT;
+	found = edge_read(skb, side, &packet);
+	if (found == FLOW_MALFORMED && pull(skb))
+		found = edge_read(skb, side, &packet);
+	if (found >= FLOW_FOUND_KINDS)
+		return TCX_NEXT;
+	counted->found[found]++;
+	if (found != FLOW_SEGMENT)
+		return TCX_NEXT;
+	now = bpf_ktime_get_ns();
+	if (flow_kind(&packet) != FLOW_LATER) {
+		handshake(&packet, counted, now);
+		return TCX_NEXT;
+	}
+	flow = bpf_map_lookup_elem(&established, &packet.key);
+	if (!flow && complete(&packet, counted, now))
+		flow = bpf_map_lookup_elem(&established, &packet.key);
+	if (flow)
+		segment(skb, counted, flow, &packet, now);
+	return TCX_NEXT;
+}
+
+SEC("tcx/ingress")
+int edge_lan(struct __sk_buff *skb)
+{
+	return pass(skb, 0);
+}
+
+SEC("tcx/ingress")
+int edge_wan(struct __sk_buff *skb)
+{
+	return pass(skb, 1);
+}
+
+char gpl[] SEC("license") = "GPL";

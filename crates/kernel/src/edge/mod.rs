@@ -1,0 +1,105 @@
+//! The programs of a middlebox that holds connections at the receive window (`bpf/edge.bpf.c`, wan 2.1 to 2.3).
+//!
+//! [`Edge`] has them at the ingress of two interfaces for as long as it lives. They follow handshakes and lower windows by
+//! themselves; the process tells them what a connection of each class may have, at least once in [`PATIENCE`], and hears of
+//! connections that begin and end.
+
+mod interface;
+#[cfg(feature = "bpf")]
+mod programs;
+#[cfg(not(feature = "bpf"))]
+mod without_bpf;
+
+use serde::Serialize;
+
+use headway_arithmetic::flow::{Flow, Framing, Key};
+
+pub use interface::{Instance, Side};
+#[cfg(feature = "bpf")]
+pub use programs::Edge;
+#[cfg(not(feature = "bpf"))]
+pub use without_bpf::Edge;
+
+/// Most classes that the programs know (`EDGE_CLASSES`).
+pub const MOST_CLASSES: usize = 32;
+/// Seconds without a word of the process after which the programs let windows pass as they are: several times the second after
+/// which it is due, so that a busy machine does not count as a dead process, and short enough that nobody waits for long.
+pub const PATIENCE: u64 = 5;
+
+/// How the programs work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EdgeOptions {
+    /// Whether a sequence number that an end allowed stays allowed (wan 2.3).
+    pub no_shrink: bool,
+    /// Whether only to count what would be done.
+    pub dry_run: bool,
+    /// Most connections, and as many handshakes, 1 to 2^20: the kernel keeps 150 and 170 bytes for each.
+    pub connections: u32,
+}
+
+impl Default for EdgeOptions {
+    fn default() -> EdgeOptions {
+        EdgeOptions { no_shrink: false, dry_run: false, connections: 65_536 }
+    }
+}
+
+/// What a connection of each class may have towards each side, in bytes per ns with
+/// [`SHARE_BITS`](headway_arithmetic::rwm::SHARE_BITS); 0 for any.
+pub type Shares = [[u64; MOST_CLASSES]; 2];
+
+/// A connection that began or ended.
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// Its handshake is complete.
+    Begun(Key, Flow),
+    /// It was closed or reset, or another one between the same ends began.
+    Ended(Key, Flow),
+}
+
+/// Totals since the programs were loaded (`struct edge_counters`).
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct EdgeCounters {
+    /// Segments of TCP.
+    pub segments: u64,
+    /// Packets of something else.
+    pub other: u64,
+    /// Parts of packets.
+    pub fragments: u64,
+    /// Packets within others, or encrypted.
+    pub tunnels: u64,
+    /// Packets with headers that cannot be read.
+    pub malformed: u64,
+    /// Segments of connections that were seen from their beginning.
+    pub tracked: u64,
+    /// Segments whose window was lowered, or would have been without `dry_run`.
+    pub lowered: u64,
+    /// Segments whose window could not be lowered: the kernel had no memory.
+    pub failed: u64,
+    /// Segments that passed as they were because the process was silent.
+    pub unattended: u64,
+    /// Connections that began.
+    pub begun: u64,
+    /// Connections that ended, but for those that were silent for too long.
+    pub ended: u64,
+    /// Connections that began without a scale of both ends, or without an RTT: they pass as they are, but count.
+    pub unlimited: u64,
+    /// Connections of no class: they pass as they are.
+    pub without_class: u64,
+    /// Connections for which there was no room: they pass as they are.
+    pub without_room: u64,
+    /// Events that the process did not take in time.
+    pub missed: u64,
+}
+
+/// What packets of an interface begin with; none if it is of a kind that is not known.
+fn framing(kind: u16) -> Option<Framing> {
+    match kind {
+        libc::ARPHRD_ETHER | libc::ARPHRD_LOOPBACK => Some(Framing::Ethernet),
+        libc::ARPHRD_NONE | libc::ARPHRD_PPP | ARPHRD_RAWIP => Some(Framing::Ip),
+        _ => None,
+    }
+}
+
+/// Modems that carry IP alone (linux/if_arp.h).
+const ARPHRD_RAWIP: u16 = 519;

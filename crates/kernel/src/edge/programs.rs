@@ -1,0 +1,225 @@
+//! The programs in the kernel.
+
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use headway_arithmetic::flow::{Flow, Key, Rules};
+use libbpf_rs::{
+    Map, MapCore as _, MapFlags, Object, ObjectBuilder, OpenObject, PrintLevel, RingBufferBuilder, set_print,
+};
+
+use super::{EdgeCounters, EdgeOptions, Event, PATIENCE, Shares, Side};
+use crate::error::Error;
+use crate::query::program_ids;
+use crate::tcx::{find, link};
+
+/// The programs and the side that each is for.
+const PROGRAMS: [&str; 2] = ["edge_lan", "edge_wan"];
+/// The key of the only entry of maps that have one.
+const ONLY: [u8; 4] = [0; 4];
+/// Entries of a table that the kernel is asked for at once.
+const BATCH: u32 = 4_096;
+
+/// An event as the programs write it (`struct edge_event`).
+#[repr(C)]
+struct Written {
+    key: Key,
+    kind: u32,
+    flow: Flow,
+}
+
+/// What the process says (`struct edge_control`).
+#[repr(C)]
+struct Control {
+    alive: u64,
+    shares: Shares,
+}
+
+/// Programs at two interfaces, until this is dropped or the process ends.
+#[derive(Debug)]
+pub struct Edge {
+    // Declared before `object`, so that the programs go first.
+    _links: Vec<OwnedFd>,
+    object: Object,
+}
+
+impl Edge {
+    /// Attaches the programs to two interfaces of this thread's network namespace. Until the first [`Edge::say`], they let
+    /// windows pass as they are.
+    ///
+    /// # Errors
+    /// When the user lacks the privileges, or the kernel refuses.
+    pub fn start([lan, wan]: [&Side; 2], options: &EdgeOptions, rules: &Rules) -> Result<Edge, Error> {
+        crate::support::check_privileges()?;
+        set_print(Some((PrintLevel::Debug, crate::loader::log)));
+        let object = include_bytes!(concat!(env!("OUT_DIR"), "/edge.bpf.o"));
+        let mut open = ObjectBuilder::default().open_memory(object).map_err(refused)?;
+        configure(&mut open, [lan, wan], options).map_err(refused)?;
+        let object = open.load().map_err(refused)?;
+        let mut edge = Edge { _links: Vec::new(), object };
+        edge.set_rules(rules)?;
+        for (program, side) in PROGRAMS.into_iter().zip([lan, wan]) {
+            let program = find(&edge.object, program)?;
+            edge._links.push(link(program, side.index, libbpf_sys::BPF_TCX_INGRESS)?);
+        }
+        Ok(edge)
+    }
+
+    /// Replaces the rules that give connections their class. Those that are there keep theirs.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn set_rules(&self, rules: &Rules) -> Result<(), Error> {
+        // SAFETY: the rules consist of integers without gaps.
+        self.update("rules", unsafe { bytes_of(rules) })
+    }
+
+    /// Says that the process lives, and what a connection of each class may have.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn say(&self, shares: &Shares) -> Result<(), Error> {
+        let control = Control { alive: now()?, shares: *shares };
+        // SAFETY: it consists of integers without gaps.
+        self.update("control", unsafe { bytes_of(&control) })
+    }
+
+    fn update(&self, map: &str, value: &[u8]) -> Result<(), Error> {
+        self.map(map)?
+            .update(&ONLY, value, MapFlags::ANY)
+            .map_err(Error::bpf("tell the programs of the edge"))
+    }
+
+    /// Waits up to `timeout` and passes every event that arrives to `take`.
+    ///
+    /// # Errors
+    /// When the events cannot be read.
+    pub fn poll(&self, timeout: Duration, mut take: impl FnMut(Event)) -> Result<(), Error> {
+        let action = "read the events of the edge";
+        let events = self.map("events")?;
+        let mut builder = RingBufferBuilder::new();
+        let read = move |bytes: &[u8]| {
+            if let Some(Written { key, kind, flow }) = read::<Written>(bytes) {
+                take(if kind == 0 { Event::Begun(key, flow) } else { Event::Ended(key, flow) });
+            }
+            0
+        };
+        builder.add(&events, read).map_err(Error::bpf(action))?;
+        let ring = builder.build().map_err(Error::bpf(action))?;
+        match ring.poll(timeout) {
+            // A signal arrived: return, so that the caller can check for it.
+            Err(reason) if reason.kind() == libbpf_rs::ErrorKind::Interrupted => Ok(()),
+            result => result.map_err(Error::bpf(action)),
+        }
+    }
+
+    /// Returns the connections that are there, in no order. One that begins or ends meanwhile may be among them or not.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    pub fn connections(&self) -> Result<Vec<(Key, Flow)>, Error> {
+        let map = self.map("established")?;
+        let batch = map.lookup_batch(BATCH, MapFlags::ANY, MapFlags::ANY);
+        let entries = batch.map_err(Error::bpf("list the connections of the edge"))?;
+        Ok(entries.filter_map(|(key, flow)| Some((read(&key)?, read(&flow)?))).collect())
+    }
+
+    /// Removes a connection; returns whether it was there.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn remove(&self, key: &Key) -> Result<bool, Error> {
+        // SAFETY: a key consists of integers without gaps.
+        match self.map("established")?.delete(unsafe { bytes_of(key) }) {
+            Err(reason) if reason.kind() == libbpf_rs::ErrorKind::NotFound => Ok(false),
+            result => result.map(|()| true).map_err(Error::bpf("remove a connection of the edge")),
+        }
+    }
+
+    /// Returns what has passed since the programs were loaded.
+    ///
+    /// # Errors
+    /// When the counters cannot be read.
+    pub fn counters(&self) -> Result<EdgeCounters, Error> {
+        const FIELDS: usize = size_of::<EdgeCounters>() / 8;
+        let counters = self.map("counters")?.lookup_percpu(&ONLY, MapFlags::ANY);
+        let counters = counters.map_err(Error::bpf("read the counters of the edge"))?.unwrap_or_default();
+        let mut sum = [0_u64; FIELDS];
+        for fields in counters.iter().filter_map(|bytes| read::<[u64; FIELDS]>(bytes)) {
+            sum.iter_mut().zip(fields).for_each(|(sum, field)| *sum += field);
+        }
+        // SAFETY: counters are as many integers of this size, in any of which all bits are valid.
+        Ok(unsafe { std::mem::transmute::<[u64; FIELDS], EdgeCounters>(sum) })
+    }
+
+    /// Returns the BPF IDs of the programs, for [`cpu_time`](crate::cpu_time).
+    ///
+    /// # Errors
+    /// When the kernel does not report them.
+    pub fn programs(&self) -> Result<Vec<u32>, Error> {
+        program_ids(&self.object)
+    }
+
+    fn map(&self, name: &str) -> Result<Map<'_>, Error> {
+        let map = self.object.maps().find(|map| map.name() == name);
+        map.ok_or_else(|| Error::Internal(format!("the edge has no map {name}")))
+    }
+}
+
+fn configure(open: &mut OpenObject, sides: [&Side; 2], options: &EdgeOptions) -> libbpf_rs::Result<()> {
+    for mut map in open.maps_mut() {
+        match map.name().to_str() {
+            Some(".rodata.options") => {
+                let words = [
+                    sides[0].framing as u32,
+                    sides[1].framing as u32,
+                    options.no_shrink.into(),
+                    options.dry_run.into(),
+                ];
+                let mut value = (PATIENCE * 1_000_000_000).to_ne_bytes().to_vec();
+                value.extend(words.iter().flat_map(|word| word.to_ne_bytes()));
+                map.set_initial_value(&value)?;
+            }
+            Some("established" | "half_open") => map.set_max_entries(options.connections)?,
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn refused(reason: libbpf_rs::Error) -> Error {
+    match reason.kind() {
+        libbpf_rs::ErrorKind::PermissionDenied => Error::Forbidden,
+        _ => Error::Refused { name: "the programs of the edge".to_owned(), reason },
+    }
+}
+
+/// Returns the time since the machine was started, in ns, as programs of BPF know it.
+fn now() -> Result<u64, Error> {
+    let now = nix::time::clock_gettime(nix::time::ClockId::CLOCK_MONOTONIC);
+    let now = now.map_err(|reason| Error::Internal(format!("the machine has no clock ({reason})")))?;
+    Ok(now.tv_sec() as u64 * 1_000_000_000 + now.tv_nsec() as u64)
+}
+
+/// Returns the bytes of a value.
+///
+/// # Safety
+/// `T` must have no bytes that are not part of a field.
+unsafe fn bytes_of<T>(value: &T) -> &[u8] {
+    // SAFETY: as many bytes as the value has, all of which are set.
+    unsafe { std::slice::from_raw_parts(std::ptr::from_ref(value).cast(), size_of::<T>()) }
+}
+
+/// Reads a value of integers, in which all bits are valid, if there are as many bytes.
+fn read<T: Plain>(bytes: &[u8]) -> Option<T> {
+    // SAFETY: the length is checked, all bits are valid, and the read may be unaligned.
+    (bytes.len() == size_of::<T>()).then(|| unsafe { bytes.as_ptr().cast::<T>().read_unaligned() })
+}
+
+/// A type that consists of integers, so that all bits are valid.
+trait Plain {}
+
+impl Plain for Written {}
+impl Plain for Key {}
+impl Plain for Flow {}
+impl<const N: usize> Plain for [u64; N] {}

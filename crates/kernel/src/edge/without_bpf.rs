@@ -1,0 +1,79 @@
+//! What stands for the programs in a build without them.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use headway_arithmetic::flow::{Flow, Key, Rules};
+
+use super::{EdgeCounters, EdgeOptions, Event, Shares, Side};
+use crate::error::Error;
+
+/// Programs at two interfaces; there are none.
+#[derive(Debug)]
+pub struct Edge(Infallible);
+
+impl Edge {
+    /// Says that there are no programs.
+    ///
+    /// # Errors
+    /// Always.
+    pub fn start(_sides: [&Side; 2], _options: &EdgeOptions, _rules: &Rules) -> Result<Edge, Error> {
+        Err(Error::NotBuilt)
+    }
+
+    /// Replaces the rules.
+    ///
+    /// # Errors
+    /// Never, as there are no programs.
+    pub fn set_rules(&self, _rules: &Rules) -> Result<(), Error> {
+        match self.0 {}
+    }
+
+    /// Says that the process lives.
+    ///
+    /// # Errors
+    /// Never, as there are no programs.
+    pub fn say(&self, _shares: &Shares) -> Result<(), Error> {
+        match self.0 {}
+    }
+
+    /// Waits for events.
+    ///
+    /// # Errors
+    /// Never, as there are no programs.
+    pub fn poll(&self, _timeout: Duration, _take: impl FnMut(Event)) -> Result<(), Error> {
+        match self.0 {}
+    }
+
+    /// Returns the connections.
+    ///
+    /// # Errors
+    /// Never, as there are no programs.
+    pub fn connections(&self) -> Result<Vec<(Key, Flow)>, Error> {
+        match self.0 {}
+    }
+
+    /// Removes a connection.
+    ///
+    /// # Errors
+    /// Never, as there are no programs.
+    pub fn remove(&self, _key: &Key) -> Result<bool, Error> {
+        match self.0 {}
+    }
+
+    /// Returns what has passed.
+    ///
+    /// # Errors
+    /// Never, as there are no programs.
+    pub fn counters(&self) -> Result<EdgeCounters, Error> {
+        match self.0 {}
+    }
+
+    /// Returns the numbers of the programs.
+    ///
+    /// # Errors
+    /// Never, as there are no programs.
+    pub fn programs(&self) -> Result<Vec<u32>, Error> {
+        match self.0 {}
+    }
+}
