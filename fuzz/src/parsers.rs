@@ -6,8 +6,10 @@
 use std::io::Read as _;
 use std::path::Path;
 
+use headway_arithmetic::flow::{Framing, Packet as Segment};
 use headway_capture::{Link, Next, Packet, Reader, Unpacked};
 use headway_control::Kind;
+use headway_edge::{Limits, Middlebox, Policy};
 use headway_estimate::Settings;
 use headway_estimate::measure::Method;
 use headway_estimate::offline::{Bench, Denoising, Estimator};
@@ -35,7 +37,7 @@ use crate::token;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 12] = [
+pub const TARGETS: [Target; 14] = [
     ("capture", capture),
     ("command_line", command_line),
     ("congestion_header", congestion_header),
@@ -44,6 +46,8 @@ pub const TARGETS: [Target; 12] = [
     ("filter", filter),
     ("frames", frames),
     ("helpers", helpers),
+    ("middlebox", middlebox),
+    ("policy", policy),
     ("replay", replay),
     ("scenario", scenario),
     ("streams", streams),
@@ -52,6 +56,41 @@ pub const TARGETS: [Target; 12] = [
 
 /// A file whose folder does not exist, so that a scenario finds no other files.
 const FILE: &str = "/nonexistent/file";
+
+/// Packets that pass a middlebox. Each has before it a byte with framing, side and ms since the one before, and its length.
+pub fn middlebox(bytes: &[u8]) {
+    let limits = Limits { half_open: 4, established: 4, idle: Duration::from_ms(100) };
+    let mut middlebox = Middlebox::new(&Policy::default(), [Rate::from_mbps(1.0); 2], limits);
+    let mut now = Instant::from_ns(0);
+    let mut rest = bytes;
+    while let [head, length, after @ ..] = rest {
+        let framing = if head & 1 == 0 { Framing::Ip } else { Framing::Ethernet };
+        let side = head >> 1 & 1;
+        now = now + Duration::from_ms(i64::from(head >> 2));
+        let (packet, later) = after.split_at(after.len().min(usize::from(*length)));
+        let mut left = packet.to_vec();
+        if middlebox.on_bytes(&mut left, framing, side, now) {
+            let [before, after] =
+                [packet, &left].map(|bytes| Segment::read(bytes, framing, side).expect("a segment"));
+            assert!(after.window > 0 && after.window < before.window);
+            let at = before.at() + 14..before.at() + 18;
+            assert_eq!((&left[..at.start], &left[at.end..]), (&packet[..at.start], &packet[at.end..]));
+        } else {
+            assert_eq!(left, packet);
+        }
+        middlebox.expire(now);
+        rest = later;
+    }
+    assert!(middlebox.connections().count() <= 4 && middlebox.half_open() <= 4);
+}
+
+/// Policies of a middlebox.
+pub fn policy(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    if let Ok(policy) = Policy::parse(text, Path::new(FILE)) {
+        Middlebox::new(&policy, [Rate::from_mbps(1.0); 2], Limits::default());
+    }
+}
 
 /// Files of `headway passive`: compressed or not, framing, link layer to TCP, and what the connections say.
 pub fn capture(bytes: &[u8]) {

@@ -75,8 +75,12 @@ fn both_ends_see_windows_of_two_segments_and_then_what_their_peers_tell() {
         edge.say(&shares(HARDLY_ANY)).unwrap();
         let (socket, mut peer) = path.connect(server);
         let least = 2 * MSS - 40 * u32::from(client.contains(':'));
-        transfer(&socket, &mut peer, MEGABYTE);
-        let (up, down) = (Info::of(&socket), download(&socket, &peer, MEGABYTE));
+        // Again and again, because on a busy machine each step may take seconds.
+        edge.say(&shares(HARDLY_ANY)).unwrap();
+        transfer(&socket, &mut peer, MEGABYTE / 10);
+        let up = Info::of(&socket);
+        edge.say(&shares(HARDLY_ANY)).unwrap();
+        let down = download(&socket, &peer, MEGABYTE / 10);
         for info in [&up, &down] {
             assert_eq!(info.receive_window, least.next_multiple_of(info.receive_unit), "{info:?}");
             assert_eq!(info.retransmitted, 0, "{info:?}");
@@ -240,7 +244,7 @@ fn frame(random: &mut impl Rng) -> (Vec<u8>, u8) {
 #[test]
 fn random_and_mutated_frames_fare_as_in_the_model() {
     let Some(path) = Routed::new() else { return };
-    let edge = start(&path, SMALL);
+    let edge = start(&path, EdgeOptions::default());
     let arrivals = Arrival::of(&edge);
     // With hardly any rate all windows are two segments, so the time of a packet does not matter.
     let mut model = Middlebox::new(&Policy::default(), [Rate::from_bps(1); 2], Limits::default());
@@ -257,12 +261,12 @@ fn random_and_mutated_frames_fare_as_in_the_model() {
         assert_eq!(left, expected, "case {case}");
     }
     let (counted, modelled) = (edge.counters().unwrap(), model.counts());
-    let seen = [counted.segments, counted.other, counted.fragments, counted.tunnels, counted.malformed];
-    assert_eq!(
-        seen,
-        [modelled.segments, modelled.other, modelled.fragments, modelled.tunnels, modelled.malformed]
-    );
+    let seen = [counted.segments, counted.fragments, counted.tunnels, counted.malformed];
+    assert_eq!(seen, [modelled.segments, modelled.fragments, modelled.tunnels, modelled.malformed]);
+    // The hosts look for routers now and then.
+    assert!((modelled.other..modelled.other + 100).contains(&counted.other), "{counted:?}, {modelled:?}");
     let lives = (counted.begun, counted.ended, counted.unlimited, counted.lowered);
     assert_eq!(lives, (modelled.begun, modelled.ended, modelled.unlimited, modelled.lowered));
-    assert!(counted.begun > cases / 100 && counted.lowered > cases / 10, "{counted:?}");
+    // Simultaneous opens leave more and more of the few pairs of ends alone.
+    assert!(counted.begun > 300 && counted.lowered > 2_000, "{counted:?}");
 }
