@@ -66,7 +66,7 @@ pub fn middlebox(bytes: &[u8]) {
     while let [head, length, after @ ..] = rest {
         let framing = if head & 1 == 0 { Framing::Ip } else { Framing::Ethernet };
         let side = head >> 1 & 1;
-        now = now + Duration::from_ms(i64::from(head >> 2));
+        now += Duration::from_ms(i64::from(head >> 2));
         let (packet, later) = after.split_at(after.len().min(usize::from(*length)));
         let mut left = packet.to_vec();
         if middlebox.on_bytes(&mut left, framing, side, now) {
