@@ -46,12 +46,14 @@ HW_INLINE int flow_is_within(const struct flow_rule *rule, const hw_u32 *address
 }
 
 /* Returns the class of a connection whose end `client` sent a SYN with this code point. */
-HW_FUNCTION hw_u32 flow_classify(const struct flow_rules *rules HW_NONNULL, const struct flow_key *key HW_NONNULL, hw_u32 client,
-				 hw_u32 dscp)
+HW_FUNCTION hw_u32 flow_classify(const struct flow_rules *rules, const struct flow_key *key, hw_u32 client, hw_u32 dscp)
 {
-	const hw_u32 port = client ? key->port[0] : key->port[1];
-	hw_u32 k;
+	hw_u32 port, k;
 
+	/* They never are, but before Linux 6.8 there was no way to tell the verifier. */
+	if (!rules || !key)
+		return FLOW_NO_CLASS;
+	port = client ? key->port[0] : key->port[1];
 	for (k = 0; k < FLOW_RULES && k < rules->count; k++) {
 		const struct flow_rule *rule = &rules->rule[k];
 

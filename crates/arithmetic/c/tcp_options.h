@@ -36,12 +36,15 @@ struct tcp_options {
  * Returns the place of an option with this kind and length: of the last one, as receivers take that, and TCP_NO_OPTION
  * without one. As receivers do, it ends at an option that is shorter than its own head or longer than what is left.
  */
-HW_FUNCTION hw_u32 tcp_find_option(struct tcp_options *options HW_NONNULL, hw_u32 kind, hw_u32 bytes)
+HW_FUNCTION hw_u32 tcp_find_option(struct tcp_options *options, hw_u32 kind, hw_u32 bytes)
 {
-	const hw_u32 length = (hw_u32)hw_min(options->length, TCP_OPTIONS_BYTES);
 	hw_u32 found = TCP_NO_OPTION;
-	hw_u32 k;
+	hw_u32 length, k;
 
+	/* It never is, but before Linux 6.8 there was no way to tell the verifier. */
+	if (!options)
+		return TCP_NO_OPTION;
+	length = (hw_u32)hw_min(options->length, TCP_OPTIONS_BYTES);
 	options->at = 0;
 	for (k = 0; k < TCP_OPTIONS_BYTES; k++) {
 		const hw_u32 at = options->at;
