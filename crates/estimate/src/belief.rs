@@ -8,6 +8,7 @@
 
 use headway_units::{Bytes, Rate};
 
+use super::constants::constants;
 use super::normal::Normal;
 use super::reflected::{Reflected, Transition, ln_sum};
 use super::series::{FOUR, Series, TWO};
@@ -32,45 +33,51 @@ const HYPOTHESES: usize = TIGHT_RATIOS.len() + SERIES.len();
 const STEEPEST: f64 = TIGHT_RATIOS[1];
 /// The highest multiple, with which the delay grows slowest.
 const FLATTEST: f64 = TIGHT_RATIOS[TIGHT_RATIOS.len() - 1];
-/// Spacing of the drifts between which the likelihood is interpolated.
-const DRIFT_STEP: f64 = 0.02;
+constants! {
+    /// What is believed before the first stream, and how far streams are believed.
+    BELIEF: BeliefConstants {
+        /// Prior weight of a single queue. Several equal queues are as likely as one: streams that tell them apart are
+        /// rare, and a wrong exclusion costs a quarter of the answer.
+        one_queue_prior: f64 = 0.8, "weight, from 0";
+        /// Prior weights of two and of four equal queues in series.
+        series_priors: [f64; SERIES.len()] = [0.8, 0.4], "weights, from 0";
+        /// Prior weight of all other ratios together.
+        others_prior: f64 = 0.4, "weight, from 0";
+        /// Variance of the delay per unit of time: from smooth traffic to batches of 25 packets at full load.
+        noise_range: [f64; 2] = [0.004, 50.0], "packet times of the narrow link, from 0";
+        /// Standard deviations of the available bandwidth from stream to stream.
+        stream_variation: [f64; VARIATIONS] = [0.0, 5.0, 15.0], "hundredths of the capacity, 0 to 20";
+        /// Real queues are empty more often than reflected Brownian motion: a delay of zero counts as any delay up to
+        /// this many times the variance per unit of time.
+        empty: f64 = 1.0, "times, 0 to 4";
+        /// Below this point the prior of the available bandwidth is flat; above it the prior is flat in the logarithm.
+        flat_below: f64 = 15.0, "hundredths of the capacity, from 1";
+        /// Weight of the evidence of each stream: no model is exact.
+        temper: f64 = 0.5, "exponent, 0 to 1";
+        /// The same for the families of hypotheses.
+        family_temper: f64 = 0.85, "exponent, 0 to 1";
+        /// Share of segments whose delay has nothing to do with the queue, for instance because a host held up their
+        /// last packet.
+        stray_share: f64 = 0.01, "share, 0 to 0.1";
+        /// Range of these stray delays.
+        stray_range: f64 = 50.0, "packet times, from 1";
+        /// Segments sent faster than this are trains, which reveal nothing about the available bandwidth.
+        fastest: f64 = 3.0, "times the capacity, from 1.15";
+        /// Spacing of the drifts between which the likelihood is interpolated.
+        drift_step: f64 = 0.02, "seconds per second, 0.001 to 0.05";
+    }
+}
+
 /// Index in [`TIGHT_RATIOS`] at which the tight link is the narrow one.
 const ONE_QUEUE: usize = 0;
-/// Prior weights: of a single queue, of each number of queues in series, and of all other ratios together. Several equal
-/// queues are as likely as one: streams that tell them apart are rare, and a wrong exclusion costs a quarter of the answer.
-const ONE_QUEUE_PRIOR: f64 = 0.8;
-const SERIES_PRIORS: [f64; SERIES.len()] = [0.8, 0.4];
-const OTHERS_PRIOR: f64 = 0.4;
-/// Variance of the delay per unit of time, in packet times of the narrow link: from smooth traffic to batches of 25
-/// packets at full load.
-const NOISE_RANGE: (f64, f64) = (0.004, 50.0);
 const NOISES: usize = 9;
-/// Standard deviation of the available bandwidth from stream to stream, in grid points.
-const STREAM_VARIATION: [f64; 3] = [0.0, 5.0, 15.0];
-/// Real queues are empty more often than reflected Brownian motion: a delay of zero counts as any delay up to this
-/// many times the variance per unit of time.
-const EMPTY: f64 = 1.0;
+const VARIATIONS: usize = 3;
 /// Grid rows of [`POINTS`] each: all unknowns besides the available bandwidth.
-const ROWS: usize = STREAM_VARIATION.len() * NOISES * HYPOTHESES;
+const ROWS: usize = VARIATIONS * NOISES * HYPOTHESES;
 /// Cells of the whole grid.
 pub(crate) const CELLS: usize = ROWS * POINTS;
-/// Below this point the prior of the available bandwidth is flat; above it the prior is flat in the logarithm.
-const FLAT_BELOW: f64 = 15.0;
 /// A row with less than this mass is ignored, because its inverse would be infinite.
 const MIN_MASS: f64 = 1e-290;
-/// Weight of the evidence of each stream: no model is exact.
-const TEMPER: f64 = 0.5;
-/// The same for the families of hypotheses.
-const FAMILY_TEMPER: f64 = 0.85;
-
-/// Share of segments whose delay has nothing to do with the queue, for instance because a host held up their last
-/// packet.
-const STRAY_SHARE: f64 = 0.01;
-/// Range of these stray delays, in packet times.
-const STRAY_RANGE: f64 = 50.0;
-/// Segments sent faster than this many times the capacity are trains, which reveal nothing about the available
-/// bandwidth.
-const FASTEST: f64 = 3.0;
 
 /// A segment of a stream.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -106,7 +113,7 @@ impl Belief {
             capacity: capacity.bps_f64(),
             packet_time: capacity.time_for(packet).secs_f64().max(1e-9),
             normal: Normal::new(),
-            kernels: STREAM_VARIATION.iter().map(|sd| kernel(*sd)).collect(),
+            kernels: BELIEF.stream_variation.iter().map(|sd| kernel(*sd)).collect(),
             ln_likelihood: vec![0.0; CELLS],
             curves: Vec::new(),
             row: vec![0.0; STREAM_POINTS],
@@ -150,13 +157,13 @@ impl Belief {
         self.row.fill(0.0);
         for Segment { rate, transition } in segments {
             let rate = rate.bps_f64() / self.capacity;
-            if rate > FASTEST {
+            if rate > BELIEF.fastest {
                 continue;
             }
             let variance = variance + timestamp_variance / transition.time;
             let hidden = transition.to <= resolution;
             let (seen, unit) = if hidden {
-                let to = resolution.max(EMPTY * variance);
+                let to = resolution.max(BELIEF.empty * variance);
                 (series.at_most(Transition { to, ..*transition }, variance), 0.0)
             } else {
                 (series.exactly(*transition, variance), resolution.ln())
@@ -179,7 +186,7 @@ impl Belief {
     /// Returns the logarithm of the density of delays that have nothing to do with the queue.
     fn ln_stray(&self) -> f64 {
         // Densities are per half a packet time.
-        (STRAY_SHARE / (2.0 * STRAY_RANGE)).ln()
+        (BELIEF.stray_share / (2.0 * BELIEF.stray_range)).ln()
     }
 
     /// Computes the logarithm of each segment's likelihood as a function of the drift alone, which all tight links
@@ -188,7 +195,7 @@ impl Belief {
         let resolution = self.packet_time / 2.0;
         let capacity = self.capacity;
         let segments = segments.iter().map(|segment| (segment.rate.bps_f64() / capacity, segment.transition));
-        let telling = segments.filter(|(rate, _)| *rate <= FASTEST);
+        let telling = segments.filter(|(rate, _)| *rate <= BELIEF.fastest);
         let mut count = 0;
         let stray = self.ln_stray();
         for (rate, transition) in telling {
@@ -196,7 +203,7 @@ impl Belief {
                 self.curves.push(Curve::default());
             }
             let variance = variance + timestamp_variance / transition.time;
-            let empty = resolution.max(EMPTY * variance);
+            let empty = resolution.max(BELIEF.empty * variance);
             self.curves[count].tabulate(rate, |drift| {
                 let motion = Reflected { drift, variance };
                 let fits = if transition.to <= resolution {
@@ -234,7 +241,7 @@ impl Belief {
             let start = ((drifting * NOISES + noise) * HYPOTHESES + hypothesis) * POINTS;
             let cells = &mut self.ln_likelihood[start..start + POINTS];
             for (cell, value) in cells.iter_mut().zip(&self.part) {
-                *cell += TEMPER * (value.max(1e-30).ln() + top);
+                *cell += BELIEF.temper * (value.max(1e-30).ln() + top);
             }
         }
     }
@@ -271,7 +278,7 @@ pub(crate) fn summaries(parts: &[&[f64]], odds: f64) -> Vec<Summary> {
             for (point, (mass, value)) in mass.iter_mut().zip(&part[cells.clone()]).enumerate() {
                 // The prior is nearly flat in the logarithm. Otherwise, a tight link far above the narrow one would
                 // make rates above all those probed likely.
-                *mass = (value - top).exp() / (point as f64 + FLAT_BELOW);
+                *mass = (value - top).exp() / (point as f64 + BELIEF.flat_below);
                 sum += *mass;
             }
             all *= sum;
@@ -289,7 +296,7 @@ pub(crate) fn summaries(parts: &[&[f64]], odds: f64) -> Vec<Summary> {
         }
     }
     // No model is exact, so the weights of whole families are trusted less than those within a family.
-    let [one, series, others] = [one, series, others].map(|weight: f64| weight.powf(FAMILY_TEMPER));
+    let [one, series, others] = [one, series, others].map(|weight: f64| weight.powf(BELIEF.family_temper));
     let total = one + series + others;
     if total > 0.0 {
         for summary in &mut summaries {
@@ -302,9 +309,9 @@ pub(crate) fn summaries(parts: &[&[f64]], odds: f64) -> Vec<Summary> {
 /// Returns the prior weight of a hypothesis.
 fn prior_of(hypothesis: usize) -> f64 {
     match hypothesis.checked_sub(TIGHT_RATIOS.len()) {
-        Some(number) => SERIES_PRIORS[number],
-        None if hypothesis == ONE_QUEUE => ONE_QUEUE_PRIOR,
-        None => OTHERS_PRIOR / (TIGHT_RATIOS.len() - 1) as f64,
+        Some(number) => BELIEF.series_priors[number],
+        None if hypothesis == ONE_QUEUE => BELIEF.one_queue_prior,
+        None => BELIEF.others_prior / (TIGHT_RATIOS.len() - 1) as f64,
     }
 }
 
@@ -330,7 +337,7 @@ pub(crate) struct Summary {
 
 impl Summary {
     fn empty() -> Summary {
-        Summary { one_queue: ONE_QUEUE_PRIOR, series: 0.0, one: [0.0; POINTS], several: [0.0; POINTS] }
+        Summary { one_queue: BELIEF.one_queue_prior, series: 0.0, one: [0.0; POINTS], several: [0.0; POINTS] }
     }
 }
 
@@ -350,16 +357,16 @@ impl Curve {
         let ((a, b), (c, d)) = (drifts(available_at(STREAM_POINTS)), drifts(available_at(0)));
         let (slowest, fastest) = (a.min(b), c.max(d));
         self.rate = rate;
-        self.slowest = slowest - 2.0 * DRIFT_STEP;
-        let points = ((fastest - self.slowest) / DRIFT_STEP) as usize + 4;
+        self.slowest = slowest - 2.0 * BELIEF.drift_step;
+        let points = ((fastest - self.slowest) / BELIEF.drift_step) as usize + 4;
         self.values.clear();
-        self.values.extend((0..points).map(|point| value(self.slowest + point as f64 * DRIFT_STEP)));
+        self.values.extend((0..points).map(|point| value(self.slowest + point as f64 * BELIEF.drift_step)));
     }
 
     /// Returns the value at available bandwidth `free` when the tight link's capacity is `slope` times the
     /// narrow one's.
     fn at(&self, free: f64, slope: f64) -> f64 {
-        cubic(&self.values, ((self.rate - free) / slope - self.slowest) / DRIFT_STEP)
+        cubic(&self.values, ((self.rate - free) / slope - self.slowest) / BELIEF.drift_step)
     }
 }
 
@@ -378,7 +385,7 @@ fn cubic(values: &[f64], at: f64) -> f64 {
 
 /// Returns the noise of a grid row in packet times; rows are spaced evenly in its logarithm.
 fn noise_at(row: usize) -> f64 {
-    let (low, high) = NOISE_RANGE;
+    let [low, high] = BELIEF.noise_range;
     low * (high / low).powf(row as f64 / (NOISES - 1) as f64)
 }
 

@@ -12,6 +12,7 @@
 pub(crate) mod agreement;
 pub(crate) mod belief;
 pub(crate) mod bend;
+mod constants;
 pub mod denoise;
 pub mod excursion;
 pub mod hire;
@@ -31,6 +32,8 @@ pub mod prc_mt;
 pub(crate) mod reflected;
 pub mod response;
 pub mod sabes;
+#[cfg(any(test, feature = "sensitivity"))]
+pub mod sensitivity;
 pub mod series;
 mod settings;
 pub mod skew;

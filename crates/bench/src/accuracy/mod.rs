@@ -7,6 +7,7 @@ mod hard;
 mod idle;
 mod observed;
 mod passive;
+mod sensitivity;
 mod simulated;
 
 use std::path::PathBuf;
@@ -18,7 +19,7 @@ use headway_program::exit::Failed;
 
 /// Runs `headway` on paths whose available bandwidth is known, repeatedly, and prints error, coverage and cost.
 ///
-/// All but `simulated` send real packets through emulated paths, and need the program `headway` beside this one. Runs
+/// All but `simulated` and `sensitivity` send real packets through emulated paths, and need the program `headway` beside this one. Runs
 /// that the machine disturbed are void and repeated.
 #[derive(Args, Debug)]
 pub(crate) struct AccuracyArgs {
@@ -33,6 +34,7 @@ enum Job {
     Hard(hard::HardArgs),
     Chain(chain::ChainArgs),
     Passive(passive::PassiveArgs),
+    Sensitivity(sensitivity::SensitivityArgs),
     /// Measures the CPU usage of idle programs while a session is open.
     Idle,
 }
@@ -55,6 +57,7 @@ pub(crate) fn run(args: &AccuracyArgs, json: bool) -> Result<ExitCode, Failed> {
         Job::Hard(args) => hard::run(args, json)?,
         Job::Chain(args) => chain::run(args, json)?,
         Job::Passive(args) => passive::run(args, json)?,
+        Job::Sensitivity(args) => return sensitivity::run(args, json),
         Job::Idle => idle::run()?,
     }
     Ok(ExitCode::SUCCESS)

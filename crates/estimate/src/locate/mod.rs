@@ -36,6 +36,7 @@ pub use tight::Tight;
 
 use std::net::IpAddr;
 
+use crate::constants::constants;
 use crate::hire::{self, Location, NotMeasured, Rule, Search, Unlocated, prefix_capacity};
 use crate::ppdd::{self, Bandwidth, Capacity, Dropped, Pairs};
 use crate::stream::{Arrival, Refusal, StreamRecord, Train, TrainRecord, TrainSchedule};
@@ -46,85 +47,80 @@ use spacing::Spacing;
 use survey::{Addresses, Changed, Unknown};
 use tight::TightSearch;
 
-/// Mean time between pairs and trains (wan 2.15) ...
-const MEAN_GAP: Duration = Duration::from_ms(20);
-/// ... and between trains in multiples of the time that the narrow link needs for one, so that they do not queue behind
-/// each other; and the smallest gap in the same multiples.
-const MEAN_TRAINS: f64 = 5.0;
-const LEAST_TRAINS: f64 = 1.5;
+#[cfg(any(test, feature = "sensitivity"))]
+pub(crate) use {survey::SURVEY, tight::TIGHT};
 
-/// Times between the small packets of a survey.
-const SURVEY_LEAST: Duration = Duration::from_ms(1);
-const SURVEY_MEAN: Duration = Duration::from_ms(4);
-
-/// Surveys before the number of hops counts as unknown.
-const SURVEYS: u32 = 2;
-
-/// Pairs of the first stream, which sets the times between further ones.
-const FIRST_PAIRS: usize = 50;
-
-/// The longest stream; a path that changes should not spoil more than this.
-const STREAM_TIME: Duration = Duration::from_ms(8_000);
-
-/// Share of bytes and time that pairs may use.
-const PAIRS_SHARE: f64 = 0.35;
-
-/// Streams in a row that may fail, because the sender was interrupted or a clock stepped, before it is given up. A machine
-/// that is only busy sends one of so many well, and until then bytes and time are the limit.
-const FAILURES: u32 = 12;
-
-/// A search that ends without an answer blames this host if it spoiled at least this share of the streams, or of the pairs
-/// and trains.
-const TO_BLAME: f64 = 0.25;
-
-/// Hidden packets per train (wan 2.17): enough for links up to six times as fast as the narrow one.
-const HIDDEN: u8 = 5;
-
-/// Most and fewest trains per group; long paths have smaller groups.
-const GROUP: (usize, usize) = (20, 10);
-
-/// Standard deviation of the rates of pairs that left the narrow link back to back, as a share: hosts and routers delay
-/// packets by a few us.
-const HOST_NOISE: f64 = 0.007;
-
-/// Hosts and routers may delay packets of prefixes by this share of the usual time between the arrivals of a pair, by
-/// which delays that count as equal may differ. Fewer trains would pass the filter otherwise, and these by chance.
-const TOLERANCE: f64 = 0.04;
-
-/// A train is late if it left in more than this multiple of the usual time, and the path did not stretch it by at
-/// least this factor.
-const LATE: f64 = 2.0;
-const SPREAD: f64 = 2.0;
-
-/// Pairs or trains below which rules about shares do not apply.
-const FEW: usize = 10;
-
-/// Hidden packets may arrive against expectation in this share of trains before the path counts as changed.
-const STRAYS: f64 = 0.2;
-
-/// More than this share of pairs and trains lost, or of pairs too close together, is refused.
-const MOST_LOST: f64 = 0.4;
-const MOST_GROUPED: f64 = 0.3;
-
-/// The same for pairs in the wrong order: where so many are, the gaps of the others mean little, too.
-const MOST_REORDERED: f64 = 0.1;
-
-/// The same for packets that arrived twice: each spreads the pair or train that it is part of.
-const MOST_DUPLICATED: f64 = 0.2;
-
-/// Shares of bytes and time that are kept for the tight link, if it is wanted.
-const TIGHT_BYTES: f64 = 0.75;
-const TIGHT_TIME: f64 = 0.5;
-
-/// Groups of trains that die before the narrow link are faster than its capacity by more than this factor on average. No
-/// group that crosses it is: such trains have at most its rate, and 2 to 4 % more where later links compress them.
-const FASTER: f64 = 1.05;
-
-/// Trains per prefix when all capacities are wanted (wan 2.19).
-const PREFIX_TRAINS: usize = 1000;
-
-/// Prefixes whose capacities differ by less have the same narrow link.
-const SAME: f64 = 0.03;
+constants! {
+    /// How pairs and trains are sent, and which are believed.
+    LOCATE: LocateConstants {
+        /// Mean time between pairs and trains (wan 2.15).
+        mean_gap: Duration = Duration::from_ms(20), "time, 1 to 100 ms";
+        /// The same in multiples of the time that the narrow link needs for one train, so that they do not queue behind
+        /// each other.
+        mean_trains: f64 = 5.0, "times of a train, from 1.5";
+        /// The smallest gap.
+        least_trains: f64 = 1.5, "times of a train, from 1";
+        /// Smallest time between the small packets of a survey.
+        survey_least: Duration = Duration::from_ms(1), "time, 0 to 10 ms";
+        /// Mean time between them.
+        survey_mean: Duration = Duration::from_ms(4), "time, 1 to 40 ms";
+        /// Surveys before the number of hops counts as unknown.
+        surveys: u32 = 2, "surveys, from 1";
+        /// Pairs of the first stream, which sets the times between further ones.
+        first_pairs: usize = 50, "pairs, from 10";
+        /// The longest stream; a path that changes should not spoil more than this.
+        stream_time: Duration = Duration::from_ms(8_000), "time, 1 to 30 s";
+        /// What pairs may use of bytes and time.
+        pairs_share: f64 = 0.35, "share, 0 to 1";
+        /// Streams in a row that may fail, because the sender was interrupted or a clock stepped, before it is given up. A
+        /// machine that is only busy sends one of so many well, and until then bytes and time are the limit.
+        failures: u32 = 12, "streams, from 1";
+        /// A search that ends without an answer blames this host if it spoiled at least this share of the streams, or of
+        /// the pairs and trains.
+        to_blame: f64 = 0.25, "share, 0 to 1";
+        /// Hidden packets per train (wan 2.17): enough for links up to six times as fast as the narrow one.
+        hidden: u8 = 5, "packets, 1 to 30";
+        /// Most trains per group.
+        most_in_group: usize = 20, "trains, from 10";
+        /// Fewest trains per group; long paths have smaller groups.
+        fewest_in_group: usize = 10, "trains, from 3";
+        /// Standard deviation of the rates of pairs that left the narrow link back to back: hosts and routers delay
+        /// packets by a few us.
+        host_noise: f64 = 0.007, "share, 0 to 0.05";
+        /// Hosts and routers may delay packets of prefixes by this share of the usual time between the arrivals of a
+        /// pair, by which delays that count as equal may differ. Fewer trains would pass the filter otherwise, and these
+        /// by chance.
+        tolerance: f64 = 0.04, "share, 0 to 0.2";
+        /// A train is late if it left in more than this multiple of the usual time.
+        late: f64 = 2.0, "times, from 1";
+        /// But not if the path stretched it by at least this factor.
+        spread: f64 = 2.0, "factor, from 1";
+        /// Pairs or trains below which rules about shares do not apply.
+        few: usize = 10, "pairs or trains, from 1";
+        /// Hidden packets may arrive against expectation in this share of trains before the path counts as changed.
+        strays: f64 = 0.2, "share, 0 to 1";
+        /// More pairs and trains lost than this is refused.
+        most_lost: f64 = 0.4, "share, 0 to 1";
+        /// The same for pairs too close together.
+        most_grouped: f64 = 0.3, "share, 0 to 1";
+        /// The same for pairs in the wrong order: where so many are, the gaps of the others mean little, too.
+        most_reordered: f64 = 0.1, "share, 0 to 1";
+        /// The same for packets that arrived twice: each spreads the pair or train that it is part of.
+        most_duplicated: f64 = 0.2, "share, 0 to 1";
+        /// Bytes that are kept for the tight link, if it is wanted.
+        tight_bytes: f64 = 0.75, "share, 0 to 1";
+        /// Time that is kept for it.
+        tight_time: f64 = 0.5, "share, 0 to 1";
+        /// Groups of trains that die before the narrow link are faster than its capacity by more than this on average.
+        /// No group that crosses it is: such trains have at most its rate, and 2 to 4 % more where later links compress
+        /// them.
+        faster: f64 = 1.05, "factor, from 1";
+        /// Trains per prefix when all capacities are wanted (wan 2.19).
+        prefix_trains: usize = 1000, "trains, from 100";
+        /// Prefixes whose capacities differ by less have the same narrow link.
+        same: f64 = 0.03, "share, 0 to 0.2";
+    }
+}
 
 /// The parameters of a measurement.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -322,7 +318,7 @@ impl Locator {
                 self.unusable += 1;
                 self.failures += 1;
                 self.latest_refusal = Some(refusal);
-                if self.failures >= FAILURES {
+                if self.failures >= LOCATE.failures {
                     self.give_up(Refused::Stream(refusal));
                 }
                 return;
@@ -408,15 +404,15 @@ impl Locator {
             return Vec::new();
         }
         measured.push(Some(capacity.rate));
-        slcs::of_prefixes(&measured, SAME)
+        slcs::of_prefixes(&measured, LOCATE.same)
     }
 
     /// Returns the bytes and the time that the current phase and those before it may use together.
     fn allowed(&self) -> (Bytes, Duration) {
         let Config { budget, time, .. } = self.config;
         if self.config.tight && self.phase != Phase::Tight {
-            let bytes = (budget.get() as f64 * (1.0 - TIGHT_BYTES)) as u64;
-            (Bytes::new(bytes), time.scale(1.0 - TIGHT_TIME))
+            let bytes = (budget.get() as f64 * (1.0 - LOCATE.tight_bytes)) as u64;
+            (Bytes::new(bytes), time.scale(1.0 - LOCATE.tight_time))
         } else {
             (budget, time)
         }
@@ -447,12 +443,12 @@ impl Locator {
     /// even a few fit.
     fn equal_trains(&mut self, train: Train, wanted: usize, limits: Limits) -> Option<TrainSchedule> {
         let mean = limits.mean.max(Duration::from_us(1));
-        let in_time = limits.time.min(STREAM_TIME).ns().max(0) / mean.ns();
+        let in_time = limits.time.min(LOCATE.stream_time).ns().max(0) / mean.ns();
         let count = wanted
             .min((limits.bytes / self.train_bytes(train.hidden)) as usize)
             .min(in_time as usize)
             .min(self.config.most_packets as usize / train.packets());
-        (count >= FEW.min(wanted)).then(|| {
+        (count >= LOCATE.few.min(wanted)).then(|| {
             let packet = self.config.packet;
             self.spacing.schedule(packet, vec![train; count], limits.least, limits.mean)
         })
@@ -470,7 +466,11 @@ struct Limits {
 
 /// Returns the parameters of the capacity of the path for stamps that are off by `quantum`.
 fn pair_settings(quantum: Duration) -> ppdd::Settings {
-    ppdd::Settings { quantum, bandwidth: Bandwidth::Relative(HOST_NOISE), ..ppdd::Settings::lowest_delays() }
+    ppdd::Settings {
+        quantum,
+        bandwidth: Bandwidth::Relative(LOCATE.host_noise),
+        ..ppdd::Settings::lowest_delays()
+    }
 }
 
 /// Adds trains, except those that the sender was interrupted in, and returns the number of these.
@@ -483,8 +483,8 @@ fn add(pairs: &mut Pairs, trains: &[TrainRecord]) -> usize {
     let mut late = 0;
     for (train, ends) in trains.iter().zip(record(trains, pairs.packet()).arrivals.chunks_exact(2)) {
         let gap = train.sent_gap();
-        let spread = train.arrivals().is_none_or(|[first, last]| gap.scale(SPREAD) <= last - first);
-        if gap > usual.scale(LATE) && !spread {
+        let spread = train.arrivals().is_none_or(|[first, last]| gap.scale(LOCATE.spread) <= last - first);
+        if gap > usual.scale(LOCATE.late) && !spread {
             late += 1;
         } else {
             // A fault is counted; there are other pairs.

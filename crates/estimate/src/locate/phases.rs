@@ -5,7 +5,7 @@ use super::*;
 impl Locator {
     /// Returns a survey.
     pub(super) fn survey(&mut self) -> TrainSchedule {
-        self.spacing.schedule(self.config.small, survey::trains(), SURVEY_LEAST, SURVEY_MEAN)
+        self.spacing.schedule(self.config.small, survey::trains(), LOCATE.survey_least, LOCATE.survey_mean)
     }
 
     /// Counts the hops by a survey; asks for another one if they are unclear.
@@ -18,7 +18,7 @@ impl Locator {
                 self.prefixes = vec![None; usize::from(hops)];
                 self.phase = Phase::Pairs;
             }
-            Err(_) if self.surveys < SURVEYS => {}
+            Err(_) if self.surveys < LOCATE.surveys => {}
             Err(Unknown::NoneArrived) => self.refused = Some(Refused::NoneArrived),
             Err(Unknown::Unclear) => self.refused = Some(Refused::HopsUnclear),
         }
@@ -38,7 +38,7 @@ impl Locator {
     /// Returns a refusal if many packets arrived twice.
     fn duplicated(&self) -> Option<Refused> {
         let (duplicates, packets) = (self.duplicates, self.packets);
-        let many = packets >= FEW && duplicates as f64 > MOST_DUPLICATED * packets as f64;
+        let many = packets >= LOCATE.few && duplicates as f64 > LOCATE.most_duplicated * packets as f64;
         many.then_some(Refused::Duplicated { duplicates, packets })
     }
 
@@ -47,17 +47,17 @@ impl Locator {
         let dispersion = self.median_dispersion();
         let (bytes, time) = self.allowed();
         let limits = Limits {
-            bytes: self.bytes_left().saturating_sub((bytes.get() as f64 * (1.0 - PAIRS_SHARE)) as u64),
-            time: self.time_left(now) - time.scale(1.0 - PAIRS_SHARE),
-            least: dispersion.scale(2.0 * LEAST_TRAINS),
-            mean: MEAN_GAP.max(dispersion.scale(2.0 * MEAN_TRAINS)),
+            bytes: self.bytes_left().saturating_sub((bytes.get() as f64 * (1.0 - LOCATE.pairs_share)) as u64),
+            time: self.time_left(now) - time.scale(1.0 - LOCATE.pairs_share),
+            least: dispersion.scale(2.0 * LOCATE.least_trains),
+            mean: LOCATE.mean_gap.max(dispersion.scale(2.0 * LOCATE.mean_trains)),
         };
         if let Err(reason) = self.check_pairs() {
             // More of them would be no better.
             self.give_up(reason);
             return None;
         }
-        let wanted = if self.pairs.is_empty() { Some(FIRST_PAIRS) } else { self.pairs.wanted() };
+        let wanted = if self.pairs.is_empty() { Some(LOCATE.first_pairs) } else { self.pairs.wanted() };
         let schedule = wanted.and_then(|wanted| self.equal_trains(Train::PAIR, wanted, limits));
         if schedule.is_none()
             && let Err(reason) = self.finish_pairs()
@@ -103,7 +103,7 @@ impl Locator {
                 | Refused::Unlocated(_)
                 | Refused::TightUnsure { .. }
         );
-        let many = |part: f64, whole: f64| few && part > 0.0 && part >= TO_BLAME * whole;
+        let many = |part: f64, whole: f64| few && part > 0.0 && part >= LOCATE.to_blame * whole;
         let late = self.dropped().late;
         match self.latest_refusal {
             Some(refusal) if many(self.unusable.into(), self.streams.into()) => Refused::Stream(refusal),
@@ -137,10 +137,10 @@ impl Locator {
             return Err(Refused::CapacityUnclear(capacity));
         }
         let groups = u64::from(self.hops) + 1;
-        let affordable = self.bytes_left() / groups / self.train_bytes(HIDDEN);
+        let affordable = self.bytes_left() / groups / self.train_bytes(LOCATE.hidden);
         let settings = hire::Settings {
-            trains: (affordable as usize).clamp(GROUP.1, GROUP.0),
-            hidden: u32::from(HIDDEN),
+            trains: (affordable as usize).clamp(LOCATE.fewest_in_group, LOCATE.most_in_group),
+            hidden: u32::from(LOCATE.hidden),
             rule: self.config.rule,
             quantum: self.tolerance(),
             ..hire::Settings::for_hops(u32::from(self.hops))
@@ -154,19 +154,19 @@ impl Locator {
     fn check_pairs(&self) -> Result<(), Refused> {
         let (pairs, dropped) = (self.pairs.len(), self.pairs.dropped());
         let sent = pairs + dropped.total();
-        let many = |count: usize, share: f64| sent >= FEW && count as f64 > share * sent as f64;
-        if many(dropped.lost, MOST_LOST) {
+        let many = |count: usize, share: f64| sent >= LOCATE.few && count as f64 > share * sent as f64;
+        if many(dropped.lost, LOCATE.most_lost) {
             return Err(Refused::Lost { lost: dropped.lost, sent });
         }
         let reordered = self.observed.iter().filter(|pair| pair.is_reordered()).count();
-        if many(reordered, MOST_REORDERED) {
+        if many(reordered, LOCATE.most_reordered) {
             return Err(Refused::Reordered { reordered, sent });
         }
         // Some receivers see the packets that they read together at the same time.
         let at_once = dropped.reordered.saturating_sub(reordered);
         let closer = |pair: &&ppdd::Triplet| pair.dispersion < pair.gap;
         let close = at_once + self.pairs.triplets().iter().filter(closer).count();
-        if many(close, MOST_GROUPED) {
+        if many(close, LOCATE.most_grouped) {
             return Err(Refused::Grouped { close, pairs: sent });
         }
         self.duplicated().map_or(Ok(()), Err)
@@ -190,7 +190,7 @@ impl Locator {
         };
         let hop = u8::try_from(ttl).unwrap_or(self.hops);
         self.phase = Phase::Trains(hop);
-        let schedule = self.group(hop, HIDDEN, wanted, now);
+        let schedule = self.group(hop, LOCATE.hidden, wanted, now);
         if schedule.is_none() {
             let result = self.location_so_far();
             self.finish_search(result);
@@ -204,8 +204,8 @@ impl Locator {
         let limits = Limits {
             bytes: self.bytes_left(),
             time: self.time_left(now),
-            least: time.scale(LEAST_TRAINS),
-            mean: MEAN_GAP.max(time.scale(MEAN_TRAINS)),
+            least: time.scale(LOCATE.least_trains),
+            mean: LOCATE.mean_gap.max(time.scale(LOCATE.mean_trains)),
         };
         self.equal_trains(Train { hidden, hops: hop }, wanted, limits)
     }
@@ -226,7 +226,7 @@ impl Locator {
         *seen += trains.iter().filter(|train| train.hidden_seen > 0).count();
         *all += trains.iter().filter(|train| train.arrivals().is_some()).count();
         let strays = if hop < self.hops { *seen } else { all.saturating_sub(*seen) };
-        if *all >= FEW && strays as f64 > STRAYS * *all as f64 {
+        if *all >= LOCATE.few && strays as f64 > LOCATE.strays * *all as f64 {
             self.refused = Some(Refused::HiddenArrived { hop, arrived: hop < self.hops });
         }
     }
@@ -240,7 +240,7 @@ impl Locator {
             trains: 1,
             most_trains: 0,
             sure: 0.0,
-            hidden: u32::from(HIDDEN),
+            hidden: u32::from(LOCATE.hidden),
             rule: self.config.rule,
             quantum: self.tolerance(),
             ..hire::Settings::for_hops(u32::from(self.hops))
@@ -265,13 +265,13 @@ impl Locator {
                 }
                 self.location = Some(location);
                 if self.config.all && location.hop > 1 {
-                    self.begin_prefix(location.hop as u8 - 1, HIDDEN);
+                    self.begin_prefix(location.hop as u8 - 1, LOCATE.hidden);
                 } else {
                     self.begin_tight();
                 }
             }
             Err(Unlocated::TooFewTrains { usable: 0, .. })
-                if self.bytes_left() < self.train_bytes(HIDDEN) * 10 =>
+                if self.bytes_left() < self.train_bytes(LOCATE.hidden) * 10 =>
             {
                 self.give_up(Refused::Spent("the byte budget", "--budget"));
             }
@@ -285,7 +285,8 @@ impl Locator {
         let Rule::Step(_) = self.config.rule else { return None };
         let capacity = self.capacity?.rate;
         let groups: Vec<Group> = self.groups().filter_map(|(hop, trains)| group(hop, trains)).collect();
-        let behind = |group: &&Group| u32::from(group.hop) >= hop && group.rate > capacity.scale(FASTER);
+        let behind =
+            |group: &&Group| u32::from(group.hop) >= hop && group.rate > capacity.scale(LOCATE.faster);
         if let Some(faster) = groups.iter().find(behind) {
             return Some(Refused::FasterBehind { hop, group: faster.hop, rate: faster.rate, capacity });
         }
@@ -294,14 +295,15 @@ impl Locator {
         let sum: f64 = before.iter().map(|rate| rate.bps_f64()).sum();
         let rate = Rate::from_bps_f64(sum / before.len().max(1) as f64);
         // The first of them died just before the link in question.
-        let faster = before.first().is_none_or(|next| *next >= capacity && rate >= capacity.scale(FASTER));
+        let faster =
+            before.first().is_none_or(|next| *next >= capacity && rate >= capacity.scale(LOCATE.faster));
         let rate = before.first().map_or(rate, |next| rate.min(*next));
         (!faster).then_some(Refused::NotFaster { hop, rate, capacity })
     }
 
     /// Starts to measure the capacity of the links up to `hop`.
     fn begin_prefix(&mut self, hop: u8, hidden: u8) {
-        let quantum = self.config.quantum.max(self.median_dispersion().scale(TOLERANCE));
+        let quantum = self.config.quantum.max(self.median_dispersion().scale(LOCATE.tolerance));
         // Most trains are spread by a link behind the prefix, so only those with the lowest delays tell.
         let settings = ppdd::Settings { quantum, ..ppdd::Settings::quantiles() };
         let prefix = Pairs::of_trains(self.config.packet, u32::from(hidden), settings);
@@ -313,7 +315,8 @@ impl Locator {
     pub(super) fn more_of_prefix(&mut self, hop: u8, now: Instant) -> Option<TrainSchedule> {
         let prefix = self.prefix.as_ref()?;
         let hidden = prefix.hidden() as u8;
-        let wanted = prefix.wanted().map(|wanted| wanted.min(PREFIX_TRAINS.saturating_sub(prefix.len())));
+        let wanted =
+            prefix.wanted().map(|wanted| wanted.min(LOCATE.prefix_trains.saturating_sub(prefix.len())));
         if let Some(wanted) = wanted.filter(|wanted| *wanted > 0)
             && let Some(schedule) = self.group(hop, hidden, wanted, now)
         {
@@ -334,6 +337,6 @@ impl Locator {
             return self.begin_prefix(hop, needed as u8);
         }
         self.prefixes[usize::from(hop) - 1] = Some(measured);
-        if hop > 1 { self.begin_prefix(hop - 1, HIDDEN) } else { self.begin_tight() }
+        if hop > 1 { self.begin_prefix(hop - 1, LOCATE.hidden) } else { self.begin_tight() }
     }
 }

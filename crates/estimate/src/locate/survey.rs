@@ -1,5 +1,6 @@
 //! The number of hops and their addresses, from trains whose one hidden packet has every TTL in turn.
 
+use crate::constants::constants;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
@@ -8,16 +9,20 @@ use crate::stream::{Train, TrainRecord};
 /// The longest path looked for. Paths on the Internet have at most about 30 hops.
 pub const MOST_HOPS: u8 = 32;
 
-/// Trains for each TTL, so that a random loss does not look like a longer path.
-const COPIES: usize = 2;
-
-/// The hops are unclear if, of the TTLs above the smallest that arrived, more than this share did not.
-const MOST_HOLES: f64 = 0.25;
+constants! {
+    /// How hops are counted.
+    SURVEY: SurveyConstants {
+        /// Trains for each TTL, so that a random loss does not look like a longer path.
+        copies: usize = 2, "trains, from 1";
+        /// The hops are unclear if, of the TTLs above the smallest that arrived, more than this share did not.
+        most_holes: f64 = 0.25, "share, 0 to 1";
+    }
+}
 
 /// The trains of a survey in sending order: every TTL once, then all of them again.
 pub(super) fn trains() -> Vec<Train> {
     let once = (1..=MOST_HOPS).map(|hops| Train { hidden: 1, hops });
-    std::iter::repeat_n(once, COPIES).flatten().collect()
+    std::iter::repeat_n(once, SURVEY.copies).flatten().collect()
 }
 
 /// Returns the number of packets of a survey.
@@ -43,7 +48,7 @@ pub(super) fn hop_count(trains: &[TrainRecord]) -> Result<u8, Unknown> {
     let last = arrived.iter().find(|(_, seen)| **seen).map(|(hops, _)| *hops).ok_or(Unknown::NoneArrived)?;
     let beyond: Vec<bool> = arrived.range(last..).map(|(_, seen)| *seen).collect();
     let holes = beyond.iter().filter(|seen| !**seen).count();
-    if holes as f64 > MOST_HOLES * beyond.len() as f64 { Err(Unknown::Unclear) } else { Ok(last) }
+    if holes as f64 > SURVEY.most_holes * beyond.len() as f64 { Err(Unknown::Unclear) } else { Ok(last) }
 }
 
 /// The addresses of nodes, as far as they have answered.

@@ -5,75 +5,73 @@
 //! tight link: other links then have room for it. At this rate, the first hop up to which hidden packets must travel
 //! for delays to grow is the tight link.
 
+use std::iter::repeat_n;
+
 use super::spacing::Spacing;
-use super::{Phase, Refused, STREAM_TIME};
+use super::{LOCATE, Phase, Refused};
+use crate::constants::constants;
 use crate::stream::{Arrival, StreamRecord, Train, TrainRecord, TrainSchedule};
 use crate::tight::{Loaded, NotLocated, TightLink, growth, locate, midmean};
 use headway_units::{Bytes, Duration, Instant, Rate};
 
-/// Hidden packets per train: a quarter of the packets survive, which the links beyond must carry.
-const HIDDEN: u8 = 6;
-
-/// Trains per load. The longer a load, the more do delays grow beside the noise of cross traffic, and the more bytes
-/// does it take.
-const TRAINS: usize = 16;
-
-/// Trains of a load that must be usable.
-const LEAST_TRAINS: usize = 12;
-
-/// The time that trains of a load took to leave may differ from that intended by this share.
-const PACE: f64 = 0.1;
-
-/// Two trains belong to different loads if they left farther apart than this many trains of a load.
-const APART: f64 = 6.0;
-
-/// Loads at one rate while the rate is sought, and for each hop at first.
-const AT_A_TIME: usize = 3;
-
-/// Loads of each hop next to the answer, and with load on all links: fewest before an answer, and most.
-const FEWEST: usize = 5;
-const MOST: usize = 15;
-
-/// The rate of loads in multiples of what is free on the tight link. The more, the clearer do delays grow, and the more
-/// often other links are overloaded, too.
-const ABOVE: f64 = 1.5;
-
-/// The rate is suitable if it differs from that by up to this factor, and stays so if more loads have shown that it
-/// differs by up to the second one.
-const SUITABLE: f64 = 1.15;
-const STILL_SUITABLE: f64 = 1.25;
-
-/// Loads on all links after which the rate is checked again, and how often it may then be changed.
-const CHECKED: usize = 7;
-const CORRECTIONS: u32 = 2;
-
-/// Most rates tried.
-const RATES: usize = 7;
-
-/// The first rate as a share of the narrow link's capacity, and the lowest; the largest steps from rate to rate.
-const FIRST: f64 = 0.7;
-const LOWEST: f64 = 0.03;
-const STEPS: (f64, f64) = (1.0 / 3.0, 1.6);
-
-/// Delays that grow by less than this per time may do so by chance.
-const LEAST_GROWTH: f64 = 0.04;
-
-/// Capacities of the tight link that are considered, in multiples of the narrow link's; the likeliest one, and how much
-/// less likely others are, on the scale of squared errors.
-const CAPACITIES: [f64; 6] = [1.0, 1.4, 2.0, 2.8, 4.0, 5.6];
-const LIKELY: f64 = 1.4;
-const UNLIKELY: f64 = 0.1;
-
-/// Error of the growth in one load: this, and this share of it.
-const GROWTH_ERROR: f64 = 0.04;
-const GROWTH_ERROR_SHARE: f64 = 0.3;
-
-/// Answers with less confidence ask for more loads, and in the end are refused.
-const SURE: f64 = 0.95;
-
-/// Mean time between two loads, in multiples of a load's, and the smallest: queues must become empty.
-const REST_LEAST: f64 = 1.0;
-const REST_MEAN: f64 = 2.0;
+constants! {
+    /// How loads are sent, and which are believed.
+    TIGHT: TightConstants {
+        /// Hidden packets per train: a quarter of the packets survive, which the links beyond must carry.
+        hidden: u8 = 6, "packets, 1 to 30";
+        /// Trains per load. The longer a load, the more do delays grow beside the noise of cross traffic, and the more
+        /// bytes does it take.
+        trains: usize = 16, "trains, from 8";
+        /// Trains of a load that must be usable.
+        least_trains: usize = 12, "trains, 4 to 16";
+        /// What the time that trains of a load took to leave may differ from that intended by.
+        pace: f64 = 0.1, "share, 0 to 0.5";
+        /// Two trains belong to different loads if they left farther apart than this.
+        apart: f64 = 6.0, "gaps between trains, from 2";
+        /// Loads at one rate while the rate is sought, and for each hop at first.
+        at_a_time: usize = 3, "loads, from 1";
+        /// Fewest loads of each hop next to the answer, and with load on all links, before an answer.
+        fewest: usize = 5, "loads, from 2";
+        /// Most such loads.
+        most: usize = 15, "loads, from 5";
+        /// The rate of loads. The more, the clearer do delays grow, and the more often other links are overloaded, too.
+        above: f64 = 1.5, "times what is free on the tight link, from 1.1";
+        /// The rate is suitable if it differs from that by up to this.
+        suitable: f64 = 1.15, "factor, from 1";
+        /// It stays so if more loads have shown that it differs by up to this.
+        still_suitable: f64 = 1.25, "factor, from 1";
+        /// Loads on all links after which the rate is checked again.
+        checked: usize = 7, "loads, from 1";
+        /// How often the rate may then be changed.
+        corrections: u32 = 2, "times, from 0";
+        /// Most rates tried.
+        rates: usize = 7, "rates, from 1";
+        /// The first rate.
+        first: f64 = 0.7, "times the capacity, 0 to 1";
+        /// The lowest rate.
+        lowest: f64 = 0.03, "times the capacity, 0 to 0.2";
+        /// The largest step down and the largest step up from rate to rate.
+        steps: [f64; 2] = [1.0 / 3.0, 1.6], "factors, 0 to 3";
+        /// Delays that grow by less than this per time may do so by chance.
+        least_growth: f64 = 0.04, "seconds per second, 0 to 0.2";
+        /// Capacities of the tight link that are considered.
+        capacities: [f64; 6] = [1.0, 1.4, 2.0, 2.8, 4.0, 5.6], "times the capacity of the narrow link, from 1";
+        /// The likeliest one.
+        likely: f64 = 1.4, "times the capacity of the narrow link, from 1";
+        /// How much less likely others are.
+        unlikely: f64 = 0.1, "on the scale of squared errors, from 0";
+        /// Error of the growth in one load.
+        growth_error: f64 = 0.04, "seconds per second, from 0";
+        /// The share of the growth that adds to it.
+        growth_error_share: f64 = 0.3, "share, from 0";
+        /// Answers with less confidence ask for more loads, and in the end are refused.
+        sure: f64 = 0.95, "confidence, 0.5 to 1";
+        /// The smallest time between two loads: queues must become empty.
+        rest_least: f64 = 1.0, "times of a load, from 0";
+        /// The mean time between two loads.
+        rest_mean: f64 = 2.0, "times of a load, from 1";
+    }
+}
 
 /// The tight link of a path.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -141,7 +139,7 @@ impl TightSearch {
         TightSearch {
             packet,
             capacity,
-            rate: capacity.scale(FIRST),
+            rate: capacity.scale(TIGHT.first),
             tried: Vec::new(),
             settled: false,
             corrections: 0,
@@ -154,18 +152,18 @@ impl TightSearch {
 
     /// Returns the time from a train to the next one of its load.
     fn gap(&self) -> Duration {
-        self.rate.time_for(self.packet * TRAIN.packets() as u64)
+        self.rate.time_for(self.packet * train(0).packets() as u64)
     }
 
     /// Returns loads whose hidden packets die at these hops, one after the other.
     pub(super) fn schedule(&self, hops: &[u8], spacing: &mut Spacing) -> TrainSchedule {
-        let mut trains = Vec::with_capacity(hops.len() * TRAINS);
-        let mut gaps = Vec::with_capacity(hops.len() * TRAINS);
+        let mut trains = Vec::with_capacity(hops.len() * TIGHT.trains);
+        let mut gaps = Vec::with_capacity(hops.len() * TIGHT.trains);
         for hops in hops {
-            trains.extend([Train { hops: *hops, ..TRAIN }; TRAINS]);
-            gaps.extend([self.gap(); TRAINS - 1]);
+            trains.extend(repeat_n(train(*hops), TIGHT.trains));
+            gaps.extend(repeat_n(self.gap(), TIGHT.trains - 1));
             let time = self.load_time();
-            gaps.push(spacing.gap(time.scale(REST_LEAST), time.scale(REST_MEAN)));
+            gaps.push(spacing.gap(time.scale(TIGHT.rest_least), time.scale(TIGHT.rest_mean)));
         }
         gaps.pop();
         TrainSchedule { packet: self.packet, trains, gaps }
@@ -173,7 +171,7 @@ impl TightSearch {
 
     /// Returns the number of packets of one load.
     pub(super) fn load_packets() -> u64 {
-        (TRAIN.packets() * TRAINS) as u64
+        (train(0).packets() * TIGHT.trains) as u64
     }
 
     /// Returns the bytes of one load on the wire.
@@ -183,12 +181,12 @@ impl TightSearch {
 
     /// Returns the time from the first train of a load to the last one.
     pub(super) fn load_time(&self) -> Duration {
-        self.gap() * (TRAINS as i64 - 1)
+        self.gap() * (TIGHT.trains as i64 - 1)
     }
 
     /// Adds the loads of a step.
     pub(super) fn observe(&mut self, trains: &[TrainRecord]) {
-        let apart = self.gap().scale(APART);
+        let apart = self.gap().scale(TIGHT.apart);
         let together = |a: &TrainRecord, b: &TrainRecord| {
             a.train == b.train && (Duration::ZERO..apart).contains(&(b.sent[0] - a.sent[0]))
         };
@@ -220,7 +218,7 @@ impl TightSearch {
         let (Some(first), Some(last)) = (load.first(), load.last()) else { return Err(Unusable::Lost) };
         let expected = self.gap() * (load.len() as i64 - 1);
         let pace = (last.sent[0] - first.sent[0]).ns() as f64 / expected.ns().max(1) as f64;
-        if load.len() < LEAST_TRAINS || (pace - 1.0).abs() > PACE {
+        if load.len() < TIGHT.least_trains || (pace - 1.0).abs() > TIGHT.pace {
             return Err(Unusable::Uneven);
         }
         let arrivals: Vec<Arrival> = (0..)
@@ -235,29 +233,30 @@ impl TightSearch {
         let arrived = arrivals.iter().filter(|arrival| arrival.received.is_some()).count();
         let record =
             StreamRecord { id: 0, packet: self.packet, average: self.rate, intended: Vec::new(), arrivals };
-        if arrived < LEAST_TRAINS { Err(Unusable::Lost) } else { growth(&record).ok_or(Unusable::Lost) }
+        if arrived < TIGHT.least_trains { Err(Unusable::Lost) } else { growth(&record).ok_or(Unusable::Lost) }
     }
 
     /// Decides whether the rate is suitable, and chooses another one if not.
     fn judge_rate(&mut self) {
         let now = self.now();
-        let ratio = self.rate.bps_f64() / (ABOVE * self.free());
+        let ratio = self.rate.bps_f64() / (TIGHT.above * self.free());
         let within = |factor: f64| (1.0 / factor..=factor).contains(&ratio);
         if self.settled {
-            let checked = now.loads < CHECKED || within(STILL_SUITABLE);
-            if checked || self.corrections >= CORRECTIONS {
+            let checked = now.loads < TIGHT.checked || within(TIGHT.still_suitable);
+            if checked || self.corrections >= TIGHT.corrections {
                 return;
             }
             self.corrections += 1;
-        } else if now.loads < AT_A_TIME {
+        } else if now.loads < TIGHT.at_a_time {
             return;
         }
-        self.settled = within(SUITABLE) && now.growth >= LEAST_GROWTH || self.tried.len() + 1 >= RATES;
+        self.settled =
+            within(TIGHT.suitable) && now.growth >= TIGHT.least_growth || self.tried.len() + 1 >= TIGHT.rates;
         if !self.settled {
-            let step = (1.0 / ratio).clamp(STEPS.0, STEPS.1);
+            let step = (1.0 / ratio).clamp(TIGHT.steps[0], TIGHT.steps[1]);
             self.tried.push(now);
             self.growths.iter_mut().for_each(Vec::clear);
-            self.rate = self.rate.scale(step).max(self.capacity.scale(LOWEST));
+            self.rate = self.rate.scale(step).max(self.capacity.scale(TIGHT.lowest));
         }
     }
 
@@ -277,15 +276,15 @@ impl TightSearch {
         let mut points = self.tried.clone();
         points.extend([self.now()].into_iter().filter(|now| now.loads > 0));
         let (mut least, mut best) = (f64::INFINITY, 1.0);
-        for capacity in CAPACITIES {
+        for capacity in TIGHT.capacities {
             // In steps of 5 % from 3 % to 140 % of the narrow link's capacity.
-            for free in (0..80).map(|step| LOWEST * 1.05f64.powi(step)) {
+            for free in (0..80).map(|step| TIGHT.lowest * 1.05f64.powi(step)) {
                 let misfit = |point: &Tried| {
                     let expected = ((point.rate.bps_f64() / narrow - free) / capacity).max(0.0);
-                    let scale = GROWTH_ERROR + GROWTH_ERROR_SHARE * point.growth.max(0.0);
+                    let scale = TIGHT.growth_error + TIGHT.growth_error_share * point.growth.max(0.0);
                     point.loads as f64 * ((point.growth - expected) / scale).powi(2)
                 };
-                let unlikely = UNLIKELY * (capacity / LIKELY).ln().powi(2);
+                let unlikely = TIGHT.unlikely * (capacity / TIGHT.likely).ln().powi(2);
                 let sum = points.iter().map(misfit).sum::<f64>() + unlikely;
                 if sum < least {
                     (least, best) = (sum, free);
@@ -298,11 +297,11 @@ impl TightSearch {
     /// Returns what to send next, or the answer.
     pub(super) fn wanted(&self) -> Wanted {
         let last = self.growths.len() as u8;
-        if self.failures >= AT_A_TIME {
+        if self.failures >= TIGHT.at_a_time {
             return Wanted::Done(Err(Refused::LoadsUnusable));
         }
         if !self.settled {
-            return Wanted::Loads(vec![last; AT_A_TIME]);
+            return Wanted::Loads(vec![last; TIGHT.at_a_time]);
         }
         let found = match self.locate() {
             Ok(found) => found,
@@ -312,18 +311,18 @@ impl TightSearch {
         let hop = found.hop as u8;
         let before = (1..hop).rev().find(|hop| measured(*hop) > 0).unwrap_or(0);
         if hop - before > 1 {
-            return Wanted::Loads(vec![before + (hop - before) / 2; AT_A_TIME]);
+            return Wanted::Loads(vec![before + (hop - before) / 2; TIGHT.at_a_time]);
         }
         let mut deciding = vec![before, hop, last];
         deciding.retain(|hop| *hop > 0);
         deciding.dedup();
         let fewest = deciding.iter().map(|hop| measured(*hop)).min().unwrap_or(0);
-        if fewest >= FEWEST && found.confidence >= SURE {
+        if fewest >= TIGHT.fewest && found.confidence >= TIGHT.sure {
             let TightLink { hop, confidence } = found;
             // What is free on the tight link is free on the path, and no path has more than its narrow link carries.
             return Wanted::Done(Ok(Tight { hop, confidence, rate: self.rate.min(self.capacity) }));
         }
-        if fewest >= MOST {
+        if fewest >= TIGHT.most {
             return Wanted::Done(Err(self.unsure()));
         }
         // One after the other, so that a change of cross traffic affects all alike.
@@ -347,7 +346,9 @@ impl TightSearch {
 }
 
 /// A train of a load, without its hops.
-const TRAIN: Train = Train { hidden: HIDDEN, hops: 0 };
+fn train(hops: u8) -> Train {
+    Train { hidden: TIGHT.hidden, hops }
+}
 
 impl super::Locator {
     /// Goes on with the tight link if it is wanted, otherwise with the last survey.
@@ -366,8 +367,8 @@ impl super::Locator {
         let found = match search.wanted() {
             Wanted::Done(found) => found,
             Wanted::Loads(hops) => {
-                let time = search.load_time().scale(1.0 + REST_MEAN).ns().max(1);
-                let in_time = self.time_left(now).min(STREAM_TIME).ns().max(0) / time;
+                let time = search.load_time().scale(1.0 + TIGHT.rest_mean).ns().max(1);
+                let in_time = self.time_left(now).min(LOCATE.stream_time).ns().max(0) / time;
                 let in_bytes = self.bytes_left() / search.load_bytes().get();
                 let in_stream = u64::from(self.config.most_packets) / TightSearch::load_packets();
                 let count = in_bytes.min(in_stream).min(in_time as u64) as usize;

@@ -13,7 +13,7 @@ use crate::response::Sample;
 use headway_units::{Instant, Rate};
 
 use super::mixture::{Readings, Spread};
-use super::response::{UNLIKELY, end_bias};
+use super::response::{RESPONSE, end_bias};
 
 /// Minimum number of samples in a level.
 const MIN_SAMPLES: usize = 2;
@@ -130,7 +130,7 @@ impl Changes {
         }
         let (levels, one_queue) = self.levels(&parts, context);
         // With several queues, the samples follow the rates at which they were taken.
-        if one_queue < UNLIKELY {
+        if one_queue < RESPONSE.unlikely {
             return None;
         }
         let change = Change { before: levels.first()?.median, after: levels.last()?.median };

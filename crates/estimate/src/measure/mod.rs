@@ -83,6 +83,9 @@ pub use path_kind::PathKind;
 pub use probe::{settings, wait_for_late};
 pub use series::Series;
 
+#[cfg(any(test, feature = "sensitivity"))]
+pub(crate) use response::{EVIDENCE, PACE, RESPONSE};
+
 use crate::bend::Bend;
 use crate::stream::{Refusal, Schedule, StreamRecord};
 use headway_units::{Bytes, Duration, Instant, Rate};

@@ -16,9 +16,7 @@ use super::mixture::Spread;
 use super::path_kind::PathKind;
 use super::probe::Probe;
 use super::queue_limit::QueueLimit;
-use super::response::{
-    GAP_LIMITS, MIN_ADDED, SLOWEST_GROWTH, START_UNCERTAINTY, USUALLY_ADDED, end_effect, uneven,
-};
+use super::response::{PACE, end_effect, uneven};
 use super::shaper_search::Shaper;
 
 /// The priming burst that exhausts the bucket is sent at this multiple of the sustained rate, or at the sender's limit.
@@ -178,7 +176,7 @@ impl Shaped {
         // Tokens keep arriving during the burst.
         let share = 1.0 - self.current.bps_f64() / fast.bps_f64();
         let priming = ((unused + self.extra + QUEUED) / share.max(MIN_GAIN)).round().max(0.0) as usize;
-        let (fewest, most) = (GAP_LIMITS.0 as usize, GAP_LIMITS.1 as usize);
+        let (fewest, most) = (PACE.fewest_gaps as usize, PACE.most_gaps as usize);
         let wanted = if self.streams < FIRST_STREAMS { FIRST_GAPS } else { GAPS.max(priming) };
         let wanted = (wanted as f64 * self.length) as usize;
         let longest = self.longest(rate, queue_limit, baseline);
@@ -195,11 +193,12 @@ impl Shaped {
     /// Returns how long a stream of this rate may last without adding more delay than the path allows.
     fn longest(&self, rate: Rate, queue_limit: &QueueLimit, baseline: &Baseline) -> Duration {
         let packet_time = self.shaper.capacity.time_for(self.packet);
-        let allowed = queue_limit.allowed(baseline, packet_time * USUALLY_ADDED).max(packet_time * MIN_ADDED);
+        let allowed =
+            queue_limit.allowed(baseline, packet_time * PACE.usually_added).max(packet_time * PACE.min_added);
         let least =
-            self.spread.map_or(self.current.scale(START_UNCERTAINTY), |spread| spread.interval_90().0);
+            self.spread.map_or(self.current.scale(PACE.start_uncertainty), |spread| spread.interval_90().0);
         let growth = rate.saturating_sub(least).bps_f64() / self.shaper.capacity.bps_f64();
-        MAX_DURATION.min(allowed.scale(1.0 / growth.max(SLOWEST_GROWTH)))
+        MAX_DURATION.min(allowed.scale(1.0 / growth.max(PACE.slowest_growth)))
     }
 
     /// Corrects the bucket size by the delay of the packet that should be the first after the bucket is exhausted.

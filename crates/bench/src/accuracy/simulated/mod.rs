@@ -34,8 +34,14 @@ use headway_program::print_line;
 use headway_program::progress::Progress;
 use headway_worlds::{Cancellation, available_memory, pool};
 use report::Report;
-use scored::Scored;
 use subject::Subject;
+
+#[cfg(feature = "sensitivity")]
+pub(super) use scored::Scored;
+#[cfg(not(feature = "sensitivity"))]
+use scored::Scored;
+#[cfg(feature = "sensitivity")]
+pub(super) use subject::drawn_path;
 
 /// Measures simulated paths of many classes, drawn from a seed, in virtual time.
 ///

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 /// One answer with the truth.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Scored {
+pub(in crate::accuracy) struct Scored {
     /// The class of its path.
     pub(super) class: String,
     /// The name of its path.
@@ -27,17 +27,23 @@ const MIN_FREE: f64 = 0.25;
 const NARROW: f64 = 0.15;
 
 impl Scored {
+    /// An answer of which neither class nor losses matter.
+    #[cfg(feature = "sensitivity")]
+    pub(in crate::accuracy) fn of(result: MeasureResult) -> Scored {
+        Scored { class: String::new(), path: String::new(), least_buffer_packets: 0, lost: 0.0, result }
+    }
+
     /// Returns the reference for errors and widths, bit/s: the available bandwidth, or a quarter of the
     /// narrow link's capacity if that is more.
-    pub(super) fn scale(&self) -> f64 {
+    pub(in crate::accuracy) fn scale(&self) -> f64 {
         self.free().max(MIN_FREE * self.result.narrow_bps.unwrap_or(0) as f64).max(1.0)
     }
 
-    pub(super) fn free(&self) -> f64 {
+    pub(in crate::accuracy) fn free(&self) -> f64 {
         self.result.free_bps.unwrap_or(0) as f64
     }
 
-    pub(super) fn rate(&self) -> Option<f64> {
+    pub(in crate::accuracy) fn rate(&self) -> Option<f64> {
         self.result.available_bps.map(|bps| bps as f64)
     }
 
@@ -47,13 +53,13 @@ impl Scored {
     }
 
     /// Whether the interval contains the truth; `None` without an answer.
-    pub(super) fn covered(&self) -> Option<bool> {
+    pub(in crate::accuracy) fn covered(&self) -> Option<bool> {
         let low = self.result.low_bps? as f64;
         Some(low <= self.free() && self.result.high_bps.is_none_or(|high| self.free() <= high as f64))
     }
 
     /// Returns the relative error; `None` for bounds and without an answer.
-    pub(super) fn error(&self) -> Option<f64> {
+    pub(in crate::accuracy) fn error(&self) -> Option<f64> {
         self.rate().filter(|_| !self.is_at_least()).map(|rate| (rate - self.free()) / self.scale())
     }
 

@@ -60,19 +60,34 @@ fn draw(args: &SimulatedArgs) -> Vec<Drawn> {
     let (seed, places) = (args.seed, args.paths_per_class as usize);
     let wanted =
         |class: &Class| args.classes.is_empty() || args.classes.iter().any(|name| name == class.name);
-    let classes = CLASSES.iter().enumerate().filter(|(_, class)| wanted(class));
-    let path = |number: usize, class: &Class, place: usize| {
-        let path = (class.path)(&mut Draw::new(seed.into(), number, place, places));
-        let name = format!("{}{NUMBER}{}", class.name, place + 1);
-        // Every path has its own seed, so that no two have the same traffic.
-        let own = (u64::from(seed) << 30) + ((number as u64) << 20) + place as u64;
-        Drawn {
-            class: class.name,
-            file: format!("{}-{:02}.toml", class.name, place + 1),
-            text: path.text(&name, own, args.answers),
-        }
-    };
-    classes.flat_map(|(number, class)| (0..places).map(move |place| path(number, class, place))).collect()
+    let classes = (0..CLASSES.len()).filter(|number| wanted(&CLASSES[*number]));
+    let path = |number, place| drawn(number, seed, (place, places), args.answers);
+    classes.flat_map(|number| (0..places).map(move |place| path(number, place))).collect()
+}
+
+/// Draws path `place` of `places` of the class with this number.
+fn drawn(number: usize, seed: u32, (place, places): (usize, usize), answers: u32) -> Drawn {
+    let class = &CLASSES[number];
+    let path = (class.path)(&mut Draw::new(seed.into(), number, place, places));
+    let name = format!("{}{NUMBER}{}", class.name, place + 1);
+    // Every path has its own seed, so that no two have the same traffic.
+    let own = (u64::from(seed) << 30) + ((number as u64) << 20) + place as u64;
+    Drawn {
+        class: class.name,
+        file: format!("{}-{:02}.toml", class.name, place + 1),
+        text: path.text(&name, own, answers),
+    }
+}
+
+/// Draws a path of a class for one answer.
+///
+/// # Errors
+/// If there is no such class, and what is wrong with the path.
+#[cfg(feature = "sensitivity")]
+pub(in crate::accuracy) fn drawn_path(class: &str, seed: u32) -> anyhow::Result<Scenario> {
+    let number = CLASSES.iter().position(|known| known.name == class);
+    let number = number.with_context(|| format!("there is no class `{class}`"))?;
+    Ok(Subject::drawn(&drawn(number, seed, (0, 1), 1), &[])?.scenario)
 }
 
 /// Returns the file itself, or all scenarios in a folder.

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use crate::agreement::Agreement;
 use crate::belief::{Belief, Segment};
+use crate::constants::constants;
 use headway_units::{Bytes, Duration, Instant, Rate};
 
 use crate::measure::busy::Busy;
@@ -14,29 +15,35 @@ use crate::measure::mixture::{LEVELS, Readings, Spread};
 use crate::measure::observation::Observation;
 use crate::measure::probe::FULL_PACKET;
 
-/// Error common to all streams (capacity, unaccounted headers) as a fraction of capacity; it is the minimum half
-/// width of an interval.
-const COMMON_ERROR: f64 = 0.015;
-/// The same with a coalescing receiver, where the capacity is known from only a few events.
-const COMMON_ERROR_COALESCED: f64 = 0.03;
-/// Factors on the widths of the intervals, level by level, fitted to simulated paths. The readings allow for paths of many
-/// kinds, and most paths are simple: without the factors, intervals of 50 % held 69 % of the truths.
-const CALIBRATION: [f64; LEVELS.len()] = [0.54, 0.67, 0.8, 0.9];
-/// Factor on the width of the interval if the available bandwidth changed: when it did is not known well, and the capacity may
-/// have changed as well.
-const CHANGED: f64 = 2.0;
-/// Odds of a single queue on a path with jitter, where trains measure the capacity poorly.
-const JITTERY_ODDS: f64 = 0.1;
-/// Additional error if the tight link is not the narrow one: the delay then grows more slowly, and packets and
-/// timestamps hide more of the growth.
-const SEVERAL_ERROR: f64 = 0.03;
-/// Correction for the start of a busy period, which becomes visible only once a cross packet has arrived. A sample of
-/// regular cross traffic lacks half a packet on average, one of random traffic lacks none. The correction lies in
-/// between, in full packets, and is at most [`MAX_BIAS`] of the capacity.
-const END_BIAS: f64 = 0.25;
-const MAX_BIAS: f64 = 0.05;
-/// Share of a full packet by which the end of a busy period counts too much or too little.
-const END_SHARE: f64 = 0.5;
+constants! {
+    /// What is made of the streams.
+    EVIDENCE: EvidenceConstants {
+        /// Error common to all streams (capacity, unaccounted headers); it is the minimum half width of an interval.
+        common_error: f64 = 0.015, "share of the capacity, 0 to 0.05";
+        /// The same with a coalescing receiver, where the capacity is known from only a few events.
+        common_error_coalesced: f64 = 0.03, "share of the capacity, 0 to 0.1";
+        /// Factors on the widths of the intervals, level by level, fitted to simulated paths. The readings allow for
+        /// paths of many kinds, and most paths are simple: without the factors, intervals of 50 % held 69 % of the
+        /// truths.
+        calibration: [f64; LEVELS.len()] = [0.54, 0.67, 0.8, 0.9], "factors, 0.3 to 1";
+        /// Factor on the width of the interval if the available bandwidth changed: when it did is not known well, and
+        /// the capacity may have changed as well.
+        changed: f64 = 2.0, "factor, from 1";
+        /// Odds of a single queue on a path with jitter, where trains measure the capacity poorly.
+        jittery_odds: f64 = 0.1, "odds, 0 to 1";
+        /// Additional error if the tight link is not the narrow one: the delay then grows more slowly, and packets and
+        /// timestamps hide more of the growth.
+        several_error: f64 = 0.03, "share of the capacity, 0 to 0.1";
+        /// Correction for the start of a busy period, which becomes visible only once a cross packet has arrived. A
+        /// sample of regular cross traffic lacks half a packet on average, one of random traffic lacks none; the
+        /// correction lies in between.
+        end_bias: f64 = 0.25, "full packets, 0 to 0.5";
+        /// Its upper limit.
+        max_bias: f64 = 0.05, "share of the capacity, 0 to 0.1";
+        /// What the end of a busy period counts too much or too little.
+        end_share: f64 = 0.5, "full packets, 0 to 1";
+    }
+}
 
 /// A stream that was read: its delays, or sums over what arrived at once, and when it was under way.
 pub(super) type Observed = (Observation, Marks, Instant);
@@ -135,7 +142,7 @@ impl Evidence {
     /// Combines both readings into one answer.
     pub(super) fn conclude(&self, circumstances: &Circumstances, before: &Conclusion) -> Conclusion {
         let Circumstances { ref time, coalesced, jitter, jittery } = *circumstances;
-        let error = if coalesced { COMMON_ERROR_COALESCED } else { COMMON_ERROR };
+        let error = if coalesced { EVIDENCE.common_error_coalesced } else { EVIDENCE.common_error };
         let error = error.hypot(self.busy.end_effect(self.capacity));
         // Jitter affects which gaps look busy, which biases this reading.
         let busy = (self.sampled && !jittery).then_some(&self.readings);
@@ -143,26 +150,32 @@ impl Evidence {
         if let Some(found) = self.changes.find(&context) {
             return Conclusion {
                 one_queue: found.one_queue,
-                spread: Some(found.average.scaled([CHANGED; LEVELS.len()])),
+                spread: Some(found.average.scaled([EVIDENCE.changed; LEVELS.len()])),
                 newest: Some(found.change.after),
                 change: Some(found.change),
                 ..*before
             };
         }
-        let trusted = if jitter { JITTERY_ODDS } else { 1.0 };
+        let trusted = if jitter { EVIDENCE.jittery_odds } else { 1.0 };
         let summary = self.belief.summary(self.agreement.odds() * trusted);
         let (one_queue, series) = (summary.one_queue, summary.series);
-        let error = error.hypot(SEVERAL_ERROR * (1.0 - one_queue));
+        let error = error.hypot(EVIDENCE.several_error * (1.0 - one_queue));
         let spread = Spread::of(busy.map(Readings::density).as_ref(), &summary, self.capacity, error);
         let newest = Some(spread.median);
-        Conclusion { one_queue, series, spread: Some(spread.scaled(CALIBRATION)), newest, change: None }
+        Conclusion {
+            one_queue,
+            series,
+            spread: Some(spread.scaled(EVIDENCE.calibration)),
+            newest,
+            change: None,
+        }
     }
 }
 
 /// Returns the correction of a sample for the start of its busy periods, as a fraction of capacity.
 pub(in crate::measure) fn end_bias(capacity: Rate, busy: Duration) -> f64 {
     let full = capacity.time_for(FULL_PACKET).secs_f64() / busy.secs_f64().max(1e-9);
-    (END_BIAS * full).min(MAX_BIAS)
+    (EVIDENCE.end_bias * full).min(EVIDENCE.max_bias)
 }
 
 /// Returns the error due to the ends of streams, as a fraction of capacity.
@@ -172,5 +185,5 @@ pub(in crate::measure) fn end_bias(capacity: Rate, busy: Duration) -> f64 {
 pub(in crate::measure) fn end_effect(capacity: Rate, busy: Duration, streams: u32) -> f64 {
     let usual = busy.secs_f64() / f64::from(streams.max(1));
     let packet = capacity.time_for(FULL_PACKET).secs_f64();
-    if usual > 0.0 { (END_SHARE * packet / usual).min(0.5) } else { 0.0 }
+    if usual > 0.0 { (EVIDENCE.end_share * packet / usual).min(0.5) } else { 0.0 }
 }

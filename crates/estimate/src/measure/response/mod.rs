@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use crate::constants::constants;
 use crate::response::Sample;
 use crate::stream::{Arrival, Refusal, Schedule, StreamRecord};
 use headway_units::{Bytes, Duration, Instant, Rate};
@@ -21,41 +22,48 @@ use super::probe::{self, Probe};
 mod evidence;
 mod pace;
 
+#[cfg(any(test, feature = "sensitivity"))]
+pub(crate) use evidence::EVIDENCE;
 use evidence::{Circumstances, Conclusion, Evidence, Observed};
 pub(super) use evidence::{end_bias, end_effect};
-pub(super) use pace::{
-    GAP_LIMITS, MIN_ADDED, SLOWEST_GROWTH, START_UNCERTAINTY, STREAM_GAPS, USUALLY_ADDED, uneven,
-};
-use pace::{MIN_STREAMS, Pace};
+pub(crate) use pace::PACE;
+use pace::Pace;
+pub(super) use pace::uneven;
 
-/// A baseline that falls by less than this share of a packet time counts as unchanged.
-const SAME_BASELINE: f64 = 0.1;
-/// A probability of a single queue that excludes one, and one that excludes several.
-pub(super) const UNLIKELY: f64 = 0.2;
-const LIKELY: f64 = 0.8;
-/// The first packets of a stream find hosts asleep, which wake up about 50 us late; this delay would look like a
-/// queue that exists from the start.
-const LEAD: usize = 4;
-/// They are dropped from streams with at least this many times as many packets.
-const MIN_LEADS: usize = 10;
-/// Packets that arrive closer together than this share of their time on the narrow link were held up after it; the
-/// share allows for a measured capacity that is too low.
-const CLOSEST: f64 = 0.8;
-
-/// If more than this share of its packets is lost, the queue overflowed, and a stream is used only up to its first
-/// loss (rapid 2.13).
-const LOSS_TOLERANCE: f64 = 0.03;
-/// The fewest packets before a loss that are used. Streams that met a burst lose packets early, so leaving them out would
-/// leave out bursts.
-const FEWEST_BEFORE_LOSS: usize = 8;
-/// An interval whose upper end exceeds this share of the timestamp limit has no upper end.
-const NEAR_LIMIT: f64 = 0.9;
-/// The last train counts as so many streams, so that a load that set in during it shows in more than one.
-const LAST_PARTS: usize = 4;
-/// A train at less than this share of what is available hardly meets a queue, and bursts of others decide what it samples.
-const TELLING: f64 = 0.85;
-/// Gaps required before the interval may be narrow enough: five full-length streams.
-const ENOUGH_GAPS: u32 = 5 * STREAM_GAPS;
+constants! {
+    /// What is read from streams, and how many are enough.
+    RESPONSE: ResponseConstants {
+        /// A baseline that falls by less than this counts as unchanged.
+        same_baseline: f64 = 0.1, "packet times, 0 to 1";
+        /// A probability of a single queue that excludes one.
+        unlikely: f64 = 0.2, "probability, 0 to 0.5";
+        /// One that excludes several.
+        likely: f64 = 0.8, "probability, 0.5 to 1";
+        /// The first packets of a stream find hosts asleep, which wake up about 50 us late; this delay would look like a
+        /// queue that exists from the start.
+        lead: usize = 4, "packets, 0 to 16";
+        /// They are dropped from streams with at least this many times as many packets.
+        min_leads: usize = 10, "times, from 2";
+        /// Packets that arrive closer together than this share of their time on the narrow link were held up after it;
+        /// the share allows for a measured capacity that is too low.
+        closest: f64 = 0.8, "packet times, 0 to 1";
+        /// An interval whose upper end exceeds this share of what timestamps resolve has no upper end.
+        near_limit: f64 = 0.9, "share, 0.5 to 1";
+        /// If more than this share of its packets is lost, the queue overflowed, and a stream is used only up to its
+        /// first loss (rapid 2.13).
+        loss_tolerance: f64 = 0.03, "share, 0 to 0.2";
+        /// The fewest packets before a loss that are used. Streams that met a burst lose packets early, so leaving them
+        /// out would leave out bursts.
+        fewest_before_loss: usize = 8, "packets, from 3";
+        /// Gaps required before the interval may be narrow enough: five full-length streams.
+        enough_gaps: u32 = 480, "gaps, from 96";
+        /// The last train counts as so many streams, so that a load that set in during it shows in more than one.
+        last_parts: usize = 4, "streams, from 1";
+        /// A train at less than this share of what is available hardly meets a queue, and bursts of others decide what it
+        /// samples.
+        telling: f64 = 0.85, "times the estimate, 0 to 1";
+    }
+}
 
 #[derive(Debug)]
 pub(super) struct Response {
@@ -137,10 +145,12 @@ impl Response {
         let packet_time = self.capacity.time_for(record.packet);
         // Jitter makes packets arrive in batches, too.
         if self.jitter.is_some() || !probe.coalesced(record, packet_time)? {
-            let lead = if record.arrivals.len() >= LEAD * MIN_LEADS { LEAD } else { 0 };
+            let lead =
+                if record.arrivals.len() >= RESPONSE.lead * RESPONSE.min_leads { RESPONSE.lead } else { 0 };
             let record = &record.skip_packets(lead);
-            let spaced =
-                record.with_min_spacing(packet_time.scale(CLOSEST)).filter(|_| self.jitter.is_none());
+            let spaced = record
+                .with_min_spacing(packet_time.scale(RESPONSE.closest))
+                .filter(|_| self.jitter.is_none());
             let record = spaced.as_ref().unwrap_or(record);
             let delayed = |a: &Arrival| Some((a.index, a.sent, a.one_way_delay()?));
             let packets = record.arrivals.iter().filter_map(delayed).collect();
@@ -159,7 +169,7 @@ impl Response {
 
     /// Returns whether the interval is so narrow that further streams are not worth their bytes.
     fn is_done(&self) -> bool {
-        self.seen.gaps >= ENOUGH_GAPS
+        self.seen.gaps >= RESPONSE.enough_gaps
             && self.conclusion.spread.is_some_and(|spread| spread.is_narrow(self.capacity))
     }
 }
@@ -183,13 +193,13 @@ impl Evaluation for Response {
     ) -> Result<(), Refusal> {
         let before_loss;
         self.seen.streams += 1;
-        if record.lost() as f64 > LOSS_TOLERANCE * record.arrivals.len() as f64 {
+        if record.lost() as f64 > RESPONSE.loss_tolerance * record.arrivals.len() as f64 {
             self.seen.overflowed.push(record.average);
             // The queue overflowed. Up to that point the stream is as informative as any; refusing it would leave
             // only calm moments.
             before_loss = record.before_loss();
             record = &before_loss;
-            if record.arrivals.len() < FEWEST_BEFORE_LOSS {
+            if record.arrivals.len() < RESPONSE.fewest_before_loss {
                 return Err(Refusal::Lost);
             }
         }
@@ -204,7 +214,8 @@ impl Evaluation for Response {
         }
         self.time.end = at;
         let fell = self.seen.lowest.zip(baseline.lowest()).map(|(before, now)| before - now);
-        if fell.is_some_and(|fell| fell <= self.capacity.time_for(self.packet).scale(SAME_BASELINE)) {
+        if fell.is_some_and(|fell| fell <= self.capacity.time_for(self.packet).scale(RESPONSE.same_baseline))
+        {
             let newest = self.seen.observations.last();
             newest.into_iter().for_each(|newest| self.evidence.take(newest, baseline));
         } else {
@@ -220,11 +231,11 @@ impl Evaluation for Response {
     /// Takes in a train as some more streams, if its packets are as large.
     fn observe_last(&mut self, train: &Received<'_>, baseline: &mut Baseline, probe: &mut Probe) {
         let &Received { record, at, .. } = train;
-        let near = self.newest().unwrap_or_default().scale(TELLING);
+        let near = self.newest().unwrap_or_default().scale(RESPONSE.telling);
         if record.packet == self.packet && record.average >= near {
             baseline.observe(record);
             let gaps = record.arrivals.len().saturating_sub(1);
-            let parts = (gaps / STREAM_GAPS as usize).clamp(1, LAST_PARTS);
+            let parts = (gaps / PACE.stream_gaps as usize).clamp(1, RESPONSE.last_parts);
             for part in record.split(gaps / parts) {
                 // How long ago a part ended follows from when its last packet was sent.
                 let ends = [&part, record].map(|record| record.arrivals.last().map(|arrival| arrival.sent));
@@ -256,13 +267,15 @@ impl Evaluation for Response {
 
     fn interval(&self) -> Option<Interval> {
         let interval = Interval::from(self.spread()?);
-        let unlimited =
-            self.stamp_limit.zip(interval.high).is_some_and(|(limit, high)| high > limit.scale(NEAR_LIMIT));
+        let unlimited = self
+            .stamp_limit
+            .zip(interval.high)
+            .is_some_and(|(limit, high)| high > limit.scale(RESPONSE.near_limit));
         Some(if unlimited { Interval { rate: interval.low, high: None, ..interval } } else { interval })
     }
 
     fn can_answer(&self) -> bool {
-        self.seen.observations.len() >= MIN_STREAMS && self.conclusion.spread.is_some()
+        self.seen.observations.len() >= PACE.min_streams && self.conclusion.spread.is_some()
     }
 
     fn newest(&self) -> Option<Rate> {
@@ -276,8 +289,8 @@ impl Evaluation for Response {
         self.conclusion.spread?;
         Some(match self.conclusion.one_queue {
             _ if self.is_jittery() => PathKind::Jittery,
-            one_queue if one_queue < UNLIKELY => PathKind::SeveralQueues,
-            one_queue if one_queue < LIKELY => PathKind::UnknownQueues,
+            one_queue if one_queue < RESPONSE.unlikely => PathKind::SeveralQueues,
+            one_queue if one_queue < RESPONSE.likely => PathKind::UnknownQueues,
             _ if self.coalesced => PathKind::Coalescing,
             _ => PathKind::OneQueue,
         })
