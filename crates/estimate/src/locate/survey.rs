@@ -13,8 +13,10 @@ constants! {
     /// How hops are counted.
     SURVEY: SurveyConstants {
         /// Trains for each TTL, so that a random loss does not look like a longer path.
+        /// Half: nothing clear. Double: bytes -8 %.
         copies: usize = 2, "trains, from 1";
         /// The hops are unclear if, of the TTLs above the smallest that arrived, more than this share did not.
+        /// Half and double: no run changed.
         most_holes: f64 = 0.25, "share, 0 to 1";
     }
 }
