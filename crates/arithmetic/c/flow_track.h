@@ -73,6 +73,8 @@ struct flow {
 	/* For its owner. */
 	hw_u32 class;
 	hw_u16 mss[2];
+	/* The field of the window that each end has told last. */
+	hw_u16 told[2];
 	/* Both FLOW_NO_SCALE if the window must not be changed. */
 	hw_u8 scale[2];
 	/* The end that sent the SYN, and the code point of that. */
@@ -83,7 +85,9 @@ struct flow {
 	hw_u8 has_edge;
 	/* Whether a SYN or SYN-ACK was repeated, so that the RTT is one of several. */
 	hw_u8 ambiguous;
-	hw_u8 unused;
+	/* The side of the end that sent the SYN. */
+	hw_u8 side;
+	hw_u8 unused[4];
 };
 
 HW_INLINE hw_u32 flow_kind(const struct flow_packet *packet)
@@ -223,6 +227,7 @@ HW_INLINE int flow_on_third(const struct flow_half *half, const struct flow_pack
 		.mss = { half->mss[0], half->mss[1] },
 		.scale = { scaled ? half->scale[0] : FLOW_NO_SCALE, scaled ? half->scale[1] : FLOW_NO_SCALE },
 		.client = half->client,
+		.side = half->side,
 		.dscp = half->dscp,
 		.ambiguous = half->first_ask != half->last_ask || half->first_answer != half->last_answer,
 	};
@@ -248,8 +253,11 @@ HW_INLINE int flow_on_segment(struct flow *flow, const struct flow_packet *packe
 	/* Also if the clock has stepped back. */
 	if (now - flow->seen > FLOW_SEEN_STEP)
 		flow->seen = now;
-	if (packet->flags & FLOW_ACK && hw_before(flow->acknowledged[sender], packet->acknowledgement))
-		flow->acknowledged[sender] = packet->acknowledgement;
+	if (packet->flags & FLOW_ACK) {
+		flow->told[sender] = packet->window;
+		if (hw_before(flow->acknowledged[sender], packet->acknowledgement))
+			flow->acknowledged[sender] = packet->acknowledgement;
+	}
 	if (!(packet->flags & (FLOW_RST | FLOW_FIN)) ||
 	    packet->sequence - flow->acknowledged[1 - sender] + FLOW_NEAR > 2 * FLOW_NEAR)
 		return 0;

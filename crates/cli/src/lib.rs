@@ -9,6 +9,7 @@ mod connection;
 #[cfg(test)]
 mod corpus;
 mod demo;
+mod edge;
 mod estimate;
 mod host;
 mod lab;
@@ -20,6 +21,7 @@ mod passive;
 mod path;
 mod router;
 mod run;
+mod screen;
 mod serve;
 mod service;
 mod token;
@@ -64,6 +66,7 @@ enum Command {
     Lab(lab::Args),
     Router(router::RouterArgs),
     Cc(cc::CcArgs),
+    Edge(edge::EdgeArgs),
     Uml(uml::UmlArgs),
 }
 
@@ -112,6 +115,7 @@ fn run(Cli { command, json }: Cli) -> Result<ExitCode, Failed> {
         Command::Lab(args) => return Ok(lab::run(args, json)?),
         Command::Router(args) => return Ok(router::run(&args, json)?),
         Command::Cc(args) => cc::run(&args, json)?,
+        Command::Edge(args) => edge::run(&args, json)?,
         Command::Uml(args) => uml::run(&args, json)?,
     }
     Ok(ExitCode::SUCCESS)

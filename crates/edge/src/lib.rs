@@ -10,6 +10,7 @@
 
 mod allocator;
 mod code_point;
+mod connections;
 mod matches;
 mod middlebox;
 mod policy;
@@ -17,6 +18,7 @@ mod table;
 
 pub use allocator::{Allocator, Changed, Ticket};
 pub use code_point::CodePoint;
+pub use connections::{Connections, Shares};
 pub use matches::{Ports, Prefix};
 pub use middlebox::{Counts, Limits, Middlebox, Tracked};
 pub use policy::{Class, MOST_CLASSES, Policy};

@@ -65,7 +65,8 @@ pub use controller::{Carrier, Controller, EndOptions, LsOptions};
 pub use default::{FormerDefault, Namespace, available, current_default};
 pub use device::Interface;
 pub use edge::{
-    Edge, EdgeCounters, EdgeOptions, Event, Instance as EdgeInstance, MOST_CLASSES, PATIENCE, Shares, Side,
+    Edge, EdgeCounters, EdgeOptions, Event, Events, Instance as EdgeInstance, MOST_CLASSES, PATIENCE, Shares,
+    Side, now,
 };
 pub use error::Error;
 pub use instance::{Changed, Instance, Notes, killed, running};

@@ -112,9 +112,9 @@ fn connections_are_reported_when_they_begin_and_end() {
     assert!((1..1_000_000_000).contains(&flow.rtt().unwrap()), "{flow:?}");
     close(&socket, peer);
     drop(socket);
-    let mut events = Vec::new();
+    let (ring, mut events) = (edge.events().unwrap(), Vec::new());
     while events.len() < 2 {
-        edge.poll(Duration::from_secs(1), |event| events.push(event)).unwrap();
+        events.append(&mut ring.wait(Duration::from_secs(1)).unwrap());
     }
     assert!(
         matches!(&events[..], [Event::Begun(begun, _), Event::Ended(ended, _)] if begun == key && ended == key)
@@ -167,16 +167,20 @@ fn only_one_process_is_the_edge_of_a_namespace() {
 }
 
 /// A program of the edge that can be run on a packet as if that had arrived.
-struct Arrival(OwnedFd);
+struct Arrival {
+    program: OwnedFd,
+    /// The interface from which it comes.
+    from: u32,
+}
 
 impl Arrival {
     /// Finds the two of an edge.
-    fn of(edge: &Edge) -> [Arrival; 2] {
+    fn of(edge: &Edge, wan: u32) -> [Arrival; 2] {
         let ids = edge.programs().unwrap();
-        ["edge_lan", "edge_wan"].map(|name| {
+        ["edge_up", "edge_down"].map(|name| {
             let mut programs = ProgInfoIter::default().filter(|info| ids.contains(&info.id));
             let id = programs.find(|info| info.name == name).unwrap().id;
-            Arrival(Program::fd_from_id(id).unwrap())
+            Arrival { program: Program::fd_from_id(id).unwrap(), from: wan }
         })
     }
 
@@ -190,13 +194,22 @@ impl Arrival {
         options.data_size_in = frame.len() as u32;
         options.data_out = out.as_mut_ptr().cast();
         options.data_size_out = out.len() as u32;
-        // SAFETY: the descriptor is open, the options are valid, and both buffers outlive the call.
-        let result = unsafe { libbpf_sys::bpf_prog_test_run_opts(self.0.as_raw_fd(), &raw mut options) };
+        // Of `struct __sk_buff` all is zero but where the packet came from.
+        let mut context = [0_u32; 46];
+        context[INGRESS] = self.from;
+        options.ctx_in = context.as_ptr().cast();
+        options.ctx_size_in = size_of_val(&context) as u32;
+        // SAFETY: the descriptor is open, the options are valid, and what they point to outlives the call.
+        let result =
+            unsafe { libbpf_sys::bpf_prog_test_run_opts(self.program.as_raw_fd(), &raw mut options) };
         assert_eq!((result, options.retval), (0, u32::MAX), "{frame:02x?}");
         assert_eq!(options.data_size_out as usize, frame.len(), "{frame:02x?}");
         frame.copy_from_slice(&out[..frame.len()]);
     }
 }
+
+/// The place of `ingress_ifindex` in `struct __sk_buff`, in words.
+const INGRESS: usize = 9;
 
 /// A frame of one of a few connections, at any moment of its life, and the side where it arrives.
 fn frame(random: &mut impl Rng) -> (Vec<u8>, u8) {
@@ -245,7 +258,7 @@ fn frame(random: &mut impl Rng) -> (Vec<u8>, u8) {
 fn random_and_mutated_frames_fare_as_in_the_model() {
     let Some(path) = Routed::new() else { return };
     let edge = start(&path, EdgeOptions::default());
-    let arrivals = Arrival::of(&edge);
+    let arrivals = Arrival::of(&edge, path.router.run(|| Side::find("wan").unwrap().index));
     // With hardly any rate all windows are two segments, so the time of a packet does not matter.
     let mut model = Middlebox::new(&Policy::default(), [Rate::from_bps(1); 2], Limits::default());
     let mut random = Pcg64Mcg::seed_from_u64(7);

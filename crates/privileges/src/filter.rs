@@ -5,7 +5,10 @@
 
 use std::collections::BTreeMap;
 
-use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch};
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
+    TargetArch,
+};
 
 /// Calls that start programs, look into other processes, change namespaces, mounts, the kernel or the clock, or are known
 /// for mistakes in the kernel.
@@ -54,17 +57,28 @@ const FORBIDDEN: &[libc::c_long] = &[
     libc::SYS_keyctl,
 ];
 
-/// Installs the filter where the kernel and the machine have one; without it the process still has no privileges.
-pub(crate) fn install() {
-    if let Some(program) = program() {
+/// Commands of bpf(2) that read and write maps, which need an open descriptor of each: look up, update, delete, next key, look
+/// up many.
+const OF_MAPS: [u64; 5] = [1, 2, 3, 4, 24];
+
+/// Installs the filter where the kernel and the machine have one; without it the process still has no privileges. With `maps`,
+/// open maps of BPF can be used.
+pub(crate) fn install(maps: bool) {
+    if let Some(program) = program(maps) {
         // Fails where another filter, such as that of a container, forbids it.
         let _ = seccompiler::apply_filter(&program);
     }
 }
 
-fn program() -> Option<BpfProgram> {
+fn program(maps: bool) -> Option<BpfProgram> {
     let machine: TargetArch = std::env::consts::ARCH.try_into().ok()?;
-    let rules: BTreeMap<i64, _> = FORBIDDEN.iter().map(|call| (*call, Vec::new())).collect();
+    let mut rules: BTreeMap<i64, _> = FORBIDDEN.iter().map(|call| (*call, Vec::new())).collect();
+    if maps {
+        let is_another =
+            |command| SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, command);
+        let others = OF_MAPS.into_iter().map(is_another).collect::<Result<_, _>>().ok()?;
+        rules.insert(libc::SYS_bpf, vec![SeccompRule::new(others).ok()?]);
+    }
     let refused = SeccompAction::Errno(libc::EPERM as u32);
     SeccompFilter::new(rules, SeccompAction::Allow, refused, machine).ok()?.try_into().ok()
 }
@@ -75,6 +89,6 @@ mod tests {
 
     #[test]
     fn there_is_a_filter_for_this_machine() {
-        assert!(program().is_some());
+        assert!(program(false).is_some() && program(true).is_some());
     }
 }

@@ -38,6 +38,19 @@ fn failed<E: Into<io::Error>>(what: &'static str) -> impl FnOnce(E) -> Error {
 /// # Errors
 /// If a privilege could not be given up: the process should end then.
 pub fn drop_all_but(keep: &[Capability]) -> Result<(), Error> {
+    drop(keep, false)
+}
+
+/// Gives up everything but the use of maps of BPF that are open, as [`drop_all_but`] does. Linux lets whoever has a map open
+/// use it since 5.19.
+///
+/// # Errors
+/// If a privilege could not be given up: the process should end then.
+pub fn drop_all_but_maps() -> Result<(), Error> {
+    drop(&[], true)
+}
+
+fn drop(keep: &[Capability], maps: bool) -> Result<(), Error> {
     let had = caps::read(None, CapSet::Permitted).map_err(|e| failed("capabilities")(io::Error::other(e)))?;
     let kept: CapsHashSet = keep.iter().copied().filter(|capability| had.contains(capability)).collect();
     become_nobody(!kept.is_empty())?;
@@ -50,7 +63,7 @@ pub fn drop_all_but(keep: &[Capability]) -> Result<(), Error> {
     capabilities(CapSet::Effective, &kept)?;
     capabilities(CapSet::Permitted, &kept)?;
     nix::sys::prctl::set_no_new_privs().map_err(failed("the right to gain privileges"))?;
-    filter::install();
+    filter::install(maps);
     Ok(())
 }
 

@@ -52,13 +52,15 @@ pub struct Flow {
     /// For the owner.
     pub class: u32,
     mss: [u16; 2],
+    told: [u16; 2],
     scale: [u8; 2],
     client: u8,
     dscp: u8,
     closed: u8,
     has_edge: u8,
     ambiguous: u8,
-    unused: u8,
+    side: u8,
+    unused: [u8; 4],
 }
 
 unsafe extern "C" {
@@ -133,6 +135,23 @@ impl Flow {
         Some(self.scale[end & 1]).filter(|scale| *scale != NO_SCALE)
     }
 
+    /// Returns the window that an end, 0 or 1, has told last, in bytes; none if windows must not be changed.
+    pub fn told(&self, end: usize) -> Option<u32> {
+        self.scale(end).map(|scale| u32::from(self.told[end & 1]) << scale)
+    }
+
+    /// Returns the window of an end, 0 or 1, that passes with a limit in bytes; none if windows must not be changed.
+    pub fn let_through(&self, end: usize, bytes: u64) -> Option<u32> {
+        let scale = self.scale(end)?;
+        let field = self.told[end & 1].min(crate::rwm::field(bytes, scale, self.segment()));
+        Some(u32::from(field) << scale)
+    }
+
+    /// Returns the sequence number that an end, 0 or 1, has acknowledged last: how fast it grows is how fast that end gets data.
+    pub const fn acknowledged(&self, end: usize) -> u32 {
+        self.acknowledged[end & 1]
+    }
+
     /// Returns the largest segment between the ends, in bytes.
     pub fn segment(&self) -> u16 {
         self.mss[0].min(self.mss[1])
@@ -141,6 +160,11 @@ impl Flow {
     /// Returns the end that sent the SYN, 0 or 1.
     pub const fn client(&self) -> usize {
         (self.client & 1) as usize
+    }
+
+    /// Returns the side, 0 or 1, on which that end is.
+    pub const fn side(&self) -> usize {
+        (self.side & 1) as usize
     }
 
     /// Returns the differentiated services code point of the SYN.

@@ -1,14 +1,12 @@
 //! The live table: a line per path, made to fit the terminal, and redrawn in place.
 
-use console::{Term, measure_text_width, pad_str, truncate_str};
+use console::{measure_text_width, pad_str, truncate_str};
 use headway_passive::{PathRow, Tracker};
 
 use super::names::Names;
 use super::table::{COLUMNS, path_cells, summary};
 use headway_program::out::escape_controls;
 
-/// Size of a terminal that does not tell it.
-const SIZE: (u16, u16) = (24, 80);
 /// Lines besides those of paths: headings, how many paths are not shown, summary, lost packets, how to end, the cursor.
 const FRAME: usize = 6;
 /// Space between columns.
@@ -97,50 +95,6 @@ fn shortened(text: &str, width: usize) -> String {
     let head: String = text.chars().take(kept.div_ceil(2)).collect();
     let tail: String = text.chars().skip(length - kept / 2).collect();
     format!("{head}…{tail}")
-}
-
-/// The part of the terminal with the live table.
-pub(super) struct Screen {
-    /// `None` where there is no live table.
-    term: Option<Term>,
-    /// The widths of the lines drawn.
-    drawn: Vec<usize>,
-}
-
-impl Screen {
-    /// Creates a screen; `wanted` is whether there is a live table where standard output is a terminal that can redraw.
-    pub(super) fn new(wanted: bool) -> Screen {
-        let redraws = std::env::var_os("TERM").is_some_and(|name| name != "dumb");
-        let term = Some(Term::stdout()).filter(|term| wanted && redraws && term.is_term());
-        Screen { term, drawn: Vec::new() }
-    }
-
-    /// Returns height and width.
-    pub(super) fn size(&self) -> (usize, usize) {
-        let size = self.term.as_ref().and_then(Term::size_checked).unwrap_or(SIZE);
-        (size.0.into(), size.1.into())
-    }
-
-    /// Replaces the table.
-    pub(super) fn show(&mut self, lines: &[String]) {
-        self.clear();
-        let Some(term) = &self.term else { return };
-        for line in lines {
-            if term.write_line(line).is_ok() {
-                self.drawn.push(measure_text_width(line));
-            }
-        }
-    }
-
-    /// Removes the table. A terminal that fails shows nothing, and nothing depends on it.
-    pub(super) fn clear(&mut self) {
-        // A terminal that became narrower has wrapped the lines.
-        let (height, width) = self.size();
-        let lines = self.drawn.drain(..).map(|drawn| drawn.div_ceil(width.max(1)).max(1)).sum::<usize>();
-        if let Some(term) = &self.term {
-            let _ = term.clear_last_lines(lines.min(height.saturating_sub(1)));
-        }
-    }
 }
 
 #[cfg(test)]

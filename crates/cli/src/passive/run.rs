@@ -11,12 +11,13 @@ use headway_passive::{PathRow, Skipped, Tracker};
 use headway_record::csv;
 use headway_units::Instant;
 
-use super::live::{self, Screen};
+use super::live;
 use super::names::Names;
 use super::page::History;
 use super::source::{Failure, Source, Step, is_over};
 use super::{PassiveArgs, lines, notes, page, table};
 use crate::output_file::{self, OutputFile};
+use crate::screen::Screen;
 use headway_program::exit::{Code, Failed};
 use headway_program::progress::Progress;
 use headway_program::{out, print_error, print_line};

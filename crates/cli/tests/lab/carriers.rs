@@ -2,15 +2,12 @@
 //! protocol it does not.
 //!
 //! Where the machine does not allow namespaces, controllers or translation, the test says so and passes.
-use std::io::{BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener};
-use std::process::{Child, ChildStdout, Command, Stdio};
 
-use crate::support::labs::{ROLE, bring_up_text, line, name, play};
-use crate::support::{PROGRAM, TIMEOUT, text};
+use crate::support::labs::{On, ROLE, bring_up_text, line, name, play};
+use crate::support::{TIMEOUT, text};
 use headway_lab::Lab;
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 use serde_json::Value;
 use socket2::{Domain, Socket, Type};
 
@@ -62,36 +59,6 @@ fn sink(address: SocketAddr) {
     println!("received {bytes} from {}", peer.ip());
 }
 
-/// `headway cc` in a node, until it is asked to end.
-struct On {
-    child: Child,
-    lines: BufReader<ChildStdout>,
-}
-
-impl On {
-    /// Returns the reason if this host does not allow it.
-    fn new(lab: &Lab, node: &str, arguments: &[&str]) -> Result<On, String> {
-        let mut command: Command =
-            lab.command(node, PROGRAM, [&["cc"], arguments, &["--json"]].concat()).unwrap();
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let mut lines = BufReader::new(child.stdout.take().unwrap());
-        let on = line(&mut lines);
-        if on.contains("\"on\"") {
-            return Ok(On { child, lines });
-        }
-        child.wait().unwrap();
-        Err(on)
-    }
-
-    /// Ends it and returns its counters.
-    fn end(mut self) -> Value {
-        kill(Pid::from_raw(self.child.id() as i32), Signal::SIGINT).unwrap();
-        let off: Value = serde_json::from_str(&line(&mut self.lines)).unwrap();
-        assert!(self.child.wait().unwrap().success());
-        off["counters"].clone()
-    }
-}
-
 /// Brings the path up with translation in the middle; prints the reason and returns `None` if that is not possible.
 fn up(kind: &str, name: &str) -> Option<Lab> {
     let lab = bring_up_text(&PATH.replace("KIND", kind), name)?;
@@ -117,8 +84,8 @@ fn up(kind: &str, name: &str) -> Option<Lab> {
 /// Transfers two megabytes with a carrier; returns the controller at the end and the counters of the sender.
 fn transfer(lab: &Lab, law: &str, carrier: &str) -> Result<(String, Value), String> {
     let [sender, receiver] = ["s", "r"].map(|end| format!("t{}_{end}", std::process::id()));
-    let at_server = On::new(lab, "h2", &[law, "--receive", "--carrier", carrier, "--name", &receiver])?;
-    let at_client = On::new(lab, "h1", &[law, "--carrier", carrier, "--name", &sender])?;
+    let at_server = On::new(lab, "h2", &["cc", law, "--receive", "--carrier", carrier, "--name", &receiver])?;
+    let at_client = On::new(lab, "h1", &["cc", law, "--carrier", carrier, "--name", &sender])?;
     let address = format!("{}:5000", lab.v4("h2").unwrap());
     let (mut sink, mut heard) = play(lab, "h2", &format!("sink {address}"));
     let (mut flood, mut said) = play(lab, "h1", &format!("flood {sender} {address}"));

@@ -5,6 +5,7 @@
 mod carriers;
 mod chain;
 mod clean_up;
+mod edge;
 mod ends;
 mod lab;
 mod measure;

@@ -6,9 +6,11 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::panic::Location;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Output, Stdio};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
 
 use headway_lab::{Life, Process, Spec};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::Value;
 
 use super::{PROGRAM, headway, output, text, write};
@@ -60,6 +62,41 @@ pub fn bring_up(spec: &Spec, name: &str) -> Option<headway_lab::Lab> {
 /// Does the same with the text of a scenario.
 pub fn bring_up_text(scenario: &str, name: &str) -> Option<headway_lab::Lab> {
     bring_up(&Spec::parse(scenario, Path::new("x.toml")).unwrap(), name)
+}
+
+/// A command such as `headway cc` in a node, until it is asked to end.
+pub struct On {
+    pub child: Child,
+    pub lines: BufReader<ChildStdout>,
+}
+
+impl On {
+    /// Returns the reason if this host does not allow it.
+    pub fn new(lab: &headway_lab::Lab, node: &str, arguments: &[&str]) -> Result<On, String> {
+        let mut command: Command = lab.command(node, PROGRAM, [arguments, &["--json"]].concat()).unwrap();
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap());
+        let on = line(&mut lines);
+        if on.contains("\"on\"") {
+            return Ok(On { child, lines });
+        }
+        child.wait().unwrap();
+        Err(on)
+    }
+
+    /// Ends it and returns its counters.
+    pub fn end(mut self) -> Value {
+        kill(Pid::from_raw(self.child.id() as i32), Signal::SIGINT).unwrap();
+        // It may have said something in between.
+        let off = loop {
+            let said: Value = serde_json::from_str(&line(&mut self.lines)).unwrap();
+            if said["event"] == "off" {
+                break said;
+            }
+        };
+        assert!(self.child.wait().unwrap().success());
+        off["counters"].clone()
+    }
 }
 
 /// Reads a line without its end.

@@ -17,12 +17,13 @@ use crate::folder::{Folder, read, remove};
 /// Writable by root only, because only root can attach programs to interfaces.
 const FOLDER: Folder = Folder::new("/run/headway/edge");
 
-/// An interface of this thread's network namespace at which packets arrive from one side.
+/// An interface of this thread's network namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Side {
     /// The name of the interface.
     pub name: String,
-    pub(super) index: u32,
+    /// Its number.
+    pub index: u32,
     pub(super) framing: Framing,
 }
 
@@ -89,6 +90,12 @@ impl Instance {
         if let Ok(Some((Note { pid, lan, wan }, true))) = read(&path) {
             return Err(Error::EdgeTaken { pid, lan, wan });
         }
+        // What others left that gave up the right to remove it.
+        for left in FOLDER.files(|_| true) {
+            if !matches!(read::<Note>(&left), Ok(Some((_, true)))) {
+                remove(&left)?;
+            }
+        }
         let note = Note { pid: std::process::id(), lan: lan.name.clone(), wan: wan.name.clone() };
         Ok(Instance { _lock: FOLDER.replace(&path, &note)?, path })
     }
@@ -96,7 +103,7 @@ impl Instance {
 
 impl Drop for Instance {
     fn drop(&mut self) {
-        // What stays is not locked any more, so it hinders nobody.
+        // What stays is not locked any more, so it hinders nobody, and the next one removes it.
         let _ = remove(&self.path);
     }
 }

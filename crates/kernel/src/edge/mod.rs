@@ -1,6 +1,7 @@
 //! The programs of a middlebox that holds connections at the receive window (`bpf/edge.bpf.c`, wan 2.1 to 2.3).
 //!
-//! [`Edge`] has them at the ingress of two interfaces for as long as it lives. They follow handshakes and lower windows by
+//! [`Edge`] has them at the interface towards the hosts for as long as it lives, one for each direction. Both directions have the
+//! same addresses there, also behind a translator of addresses, which an interface towards the link has not. They follow handshakes and lower windows by
 //! themselves; the process tells them what a connection of each class may have, at least once in [`PATIENCE`], and hears of
 //! connections that begin and end.
 
@@ -14,11 +15,13 @@ use serde::Serialize;
 
 use headway_arithmetic::flow::{Flow, Framing, Key};
 
+use crate::error::Error;
+
 pub use interface::{Instance, Side};
 #[cfg(feature = "bpf")]
-pub use programs::Edge;
+pub use programs::{Edge, Events};
 #[cfg(not(feature = "bpf"))]
-pub use without_bpf::Edge;
+pub use without_bpf::{Edge, Events};
 
 /// Most classes that the programs know (`EDGE_CLASSES`).
 pub const MOST_CLASSES: usize = 32;
@@ -90,6 +93,16 @@ pub struct EdgeCounters {
     pub without_room: u64,
     /// Events that the process did not take in time.
     pub missed: u64,
+}
+
+/// Returns the time since the machine was started, in ns, as programs of BPF know it.
+///
+/// # Errors
+/// When the machine has no such clock.
+pub fn now() -> Result<u64, Error> {
+    let now = nix::time::clock_gettime(nix::time::ClockId::CLOCK_MONOTONIC);
+    let now = now.map_err(|reason| Error::Internal(format!("the machine has no clock ({reason})")))?;
+    Ok(now.tv_sec() as u64 * 1_000_000_000 + now.tv_nsec() as u64)
 }
 
 /// What packets of an interface begin with; none if it is of a kind that is not known.

@@ -1,22 +1,27 @@
 //! The programs in the kernel.
 
+use std::cell::RefCell;
 use std::os::fd::OwnedFd;
+use std::rc::Rc;
 use std::time::Duration;
 
 use headway_arithmetic::flow::{Flow, Key, Rules};
 use libbpf_rs::{
-    Map, MapCore as _, MapFlags, Object, ObjectBuilder, OpenObject, PrintLevel, RingBufferBuilder, set_print,
+    Map, MapCore as _, MapFlags, Object, ObjectBuilder, OpenObject, PrintLevel, RingBuffer,
+    RingBufferBuilder, set_print,
 };
 
-use super::{EdgeCounters, EdgeOptions, Event, PATIENCE, Shares, Side};
+use super::{EdgeCounters, EdgeOptions, Event, PATIENCE, Shares, Side, now};
 use crate::error::Error;
 use crate::query::program_ids;
 use crate::tcx::{find, link};
 
-/// The programs and the side that each is for.
-const PROGRAMS: [&str; 2] = ["edge_lan", "edge_wan"];
+/// The programs, and where they are attached.
+const PROGRAMS: [(&str, libbpf_sys::bpf_attach_type); 2] =
+    [("edge_up", libbpf_sys::BPF_TCX_INGRESS), ("edge_down", libbpf_sys::BPF_TCX_EGRESS)];
 /// The key of the only entry of maps that have one.
 const ONLY: [u8; 4] = [0; 4];
+const READ_EVENTS: &str = "read the events of the edge";
 /// Entries of a table that the kernel is asked for at once.
 const BATCH: u32 = 4_096;
 
@@ -35,7 +40,7 @@ struct Control {
     shares: Shares,
 }
 
-/// Programs at two interfaces, until this is dropped or the process ends.
+/// Programs at an interface, until this is dropped or the process ends.
 #[derive(Debug)]
 pub struct Edge {
     // Declared before `object`, so that the programs go first.
@@ -43,9 +48,31 @@ pub struct Edge {
     object: Object,
 }
 
+/// The events of programs, which may be gone.
+#[derive(Debug)]
+pub struct Events {
+    ring: RingBuffer<'static>,
+    heard: Rc<RefCell<Vec<Event>>>,
+}
+
+impl Events {
+    /// Waits up to `timeout` for an event, and returns all that there are. It needs no privileges.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    pub fn wait(&self, timeout: Duration) -> Result<Vec<Event>, Error> {
+        match self.ring.poll(timeout) {
+            // A signal arrived: return, so that the caller can check for it.
+            Err(reason) if reason.kind() == libbpf_rs::ErrorKind::Interrupted => {}
+            result => result.map_err(Error::bpf(READ_EVENTS))?,
+        }
+        Ok(self.heard.take())
+    }
+}
+
 impl Edge {
-    /// Attaches the programs to two interfaces of this thread's network namespace. Until the first [`Edge::say`], they let
-    /// windows pass as they are.
+    /// Attaches the programs to the first of two interfaces of this thread's network namespace: for connections between hosts
+    /// there and hosts beyond the second one. Until the first [`Edge::say`], they let windows pass as they are.
     ///
     /// # Errors
     /// When the user lacks the privileges, or the kernel refuses.
@@ -58,9 +85,8 @@ impl Edge {
         let object = open.load().map_err(refused)?;
         let mut edge = Edge { _links: Vec::new(), object };
         edge.set_rules(rules)?;
-        for (program, side) in PROGRAMS.into_iter().zip([lan, wan]) {
-            let program = find(&edge.object, program)?;
-            edge._links.push(link(program, side.index, libbpf_sys::BPF_TCX_INGRESS)?);
+        for (program, place) in PROGRAMS {
+            edge._links.push(link(find(&edge.object, program)?, lan.index, place)?);
         }
         Ok(edge)
     }
@@ -90,27 +116,24 @@ impl Edge {
             .map_err(Error::bpf("tell the programs of the edge"))
     }
 
-    /// Waits up to `timeout` and passes every event that arrives to `take`.
+    /// Opens the events of connections that begin and end; those of the time before are among them, as far as there was room.
     ///
     /// # Errors
-    /// When the events cannot be read.
-    pub fn poll(&self, timeout: Duration, mut take: impl FnMut(Event)) -> Result<(), Error> {
-        let action = "read the events of the edge";
-        let events = self.map("events")?;
+    /// When they cannot be read.
+    pub fn events(&self) -> Result<Events, Error> {
+        let heard = Rc::new(RefCell::new(Vec::new()));
+        let hears = heard.clone();
         let mut builder = RingBufferBuilder::new();
-        let read = move |bytes: &[u8]| {
+        let map = self.map("events")?;
+        let hear = move |bytes: &[u8]| {
             if let Some(Written { key, kind, flow }) = read::<Written>(bytes) {
-                take(if kind == 0 { Event::Begun(key, flow) } else { Event::Ended(key, flow) });
+                let event = if kind == 0 { Event::Begun(key, flow) } else { Event::Ended(key, flow) };
+                hears.borrow_mut().push(event);
             }
             0
         };
-        builder.add(&events, read).map_err(Error::bpf(action))?;
-        let ring = builder.build().map_err(Error::bpf(action))?;
-        match ring.poll(timeout) {
-            // A signal arrived: return, so that the caller can check for it.
-            Err(reason) if reason.kind() == libbpf_rs::ErrorKind::Interrupted => Ok(()),
-            result => result.map_err(Error::bpf(action)),
-        }
+        builder.add(&map, hear).map_err(Error::bpf(READ_EVENTS))?;
+        Ok(Events { ring: builder.build().map_err(Error::bpf(READ_EVENTS))?, heard })
     }
 
     /// Returns the connections that are there, in no order. One that begins or ends meanwhile may be among them or not.
@@ -172,7 +195,7 @@ fn configure(open: &mut OpenObject, sides: [&Side; 2], options: &EdgeOptions) ->
             Some(".rodata.options") => {
                 let words = [
                     sides[0].framing as u32,
-                    sides[1].framing as u32,
+                    sides[1].index,
                     options.no_shrink.into(),
                     options.dry_run.into(),
                 ];
@@ -192,13 +215,6 @@ fn refused(reason: libbpf_rs::Error) -> Error {
         libbpf_rs::ErrorKind::PermissionDenied => Error::Forbidden,
         _ => Error::Refused { name: "the programs of the edge".to_owned(), reason },
     }
-}
-
-/// Returns the time since the machine was started, in ns, as programs of BPF know it.
-fn now() -> Result<u64, Error> {
-    let now = nix::time::clock_gettime(nix::time::ClockId::CLOCK_MONOTONIC);
-    let now = now.map_err(|reason| Error::Internal(format!("the machine has no clock ({reason})")))?;
-    Ok(now.tv_sec() as u64 * 1_000_000_000 + now.tv_nsec() as u64)
 }
 
 /// Returns the bytes of a value.

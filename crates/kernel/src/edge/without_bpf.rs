@@ -8,9 +8,23 @@ use headway_arithmetic::flow::{Flow, Key, Rules};
 use super::{EdgeCounters, EdgeOptions, Event, Shares, Side};
 use crate::error::Error;
 
-/// Programs at two interfaces; there are none.
+/// Programs at an interface; there are none.
 #[derive(Debug)]
 pub struct Edge(Infallible);
+
+/// The events of programs; there are none.
+#[derive(Debug)]
+pub struct Events(Infallible);
+
+impl Events {
+    /// Waits for events.
+    ///
+    /// # Errors
+    /// Never, as there are no programs.
+    pub fn wait(&self, _timeout: Duration) -> Result<Vec<Event>, Error> {
+        match self.0 {}
+    }
+}
 
 impl Edge {
     /// Says that there are no programs.
@@ -37,11 +51,11 @@ impl Edge {
         match self.0 {}
     }
 
-    /// Waits for events.
+    /// Opens the events.
     ///
     /// # Errors
     /// Never, as there are no programs.
-    pub fn poll(&self, _timeout: Duration, _take: impl FnMut(Event)) -> Result<(), Error> {
+    pub fn events(&self) -> Result<Events, Error> {
         match self.0 {}
     }
 

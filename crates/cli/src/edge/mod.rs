@@ -1,0 +1,67 @@
+//! `headway edge`: holds downloads and uploads at the receive window.
+
+mod flows;
+mod run;
+
+use std::path::PathBuf;
+
+use headway_units::Rate;
+
+pub(crate) use run::run;
+
+/// Shares an access link among connections at their receive windows.
+///
+/// Runs on a router, whose kernel goes on forwarding. Two small programs where packets arrive lower the window in ACKs to the
+/// connection's share of the link, so that it is fast enough for the link and too slow to fill a queue: no packet is held or
+/// dropped, and no host changes. It never raises a window. Connections are recognised by their handshake: those that were there
+/// before, and what is not plain TCP (QUIC, tunnels, fragments), pass as they are.
+///
+/// Needs root, and Linux 6.8 or later. Ctrl-C ends it, and everything passes as before; so it does five seconds after the
+/// process stops working, however that happens.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    sudo headway edge --lan eth1 --wan eth0 --rate 100Mb/s --dry-run    # only counts what it would do\n  \
+    sudo headway edge --lan eth1 --wan eth0 --rate 100Mb/s --up 20Mb/s\n\n\
+Policy (TOML; docs/edge.md has all keys):\n  \
+    borrow-idle = true       # classes with connections share what the others leave\n\n  \
+    [[class]]                # a connection is of the first class that it meets\n  \
+    name = \"backup\"\n  \
+    share = 0.2\n  \
+    ports = [873, 22]        # of the end that was connected to\n\n  \
+    [[class]]\n  \
+    name = \"rest\"\n  \
+    share = 0.8")]
+pub(crate) struct EdgeArgs {
+    /// The interface towards the hosts whose link it is.
+    #[arg(long, value_name = "IF")]
+    lan: String,
+    /// The interface towards the link.
+    #[arg(long, value_name = "IF")]
+    wan: String,
+    /// The rate of the link towards the hosts, and back unless `--up` says another.
+    #[arg(long, value_name = "RATE", value_parser = some_rate)]
+    rate: Rate,
+    /// The rate of the link from the hosts.
+    #[arg(long, value_name = "RATE", value_parser = some_rate)]
+    up: Option<Rate>,
+    /// File (TOML) with classes and their shares; without one, all connections share alike.
+    #[arg(long, value_name = "FILE")]
+    policy: Option<PathBuf>,
+    /// Change nothing, and count what would be done.
+    #[arg(long)]
+    dry_run: bool,
+    /// Show the connections: class, RTT, window, rate.
+    #[arg(long)]
+    flows: bool,
+    /// Most connections that are held; further ones pass as they are.
+    #[arg(long, default_value_t = 65_536, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_048_576))]
+    connections: u32,
+}
+
+fn some_rate(text: &str) -> Result<Rate, String> {
+    match text.parse::<Rate>() {
+        Ok(rate) if rate > Rate::ZERO => Ok(rate),
+        Ok(_) => Err("a link has more than 0 b/s".to_owned()),
+        Err(error) => Err(error.to_string()),
+    }
+}

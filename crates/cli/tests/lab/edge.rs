@@ -1,0 +1,204 @@
+//! `headway edge` on a router between emulated links, with connections of Linux.
+//!
+//! Where the machine does not allow namespaces or BPF, each test says so and passes.
+
+use std::io::Write;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::AsRawFd as _;
+use std::time::{Duration as Time, Instant as Clock, SystemTime};
+
+use crate::support::labs::{On, ROLE, bring_up_text, line, name, play};
+use crate::support::{PROGRAM, TIMEOUT, text, write};
+use headway_lab::{Direction, Lab};
+use headway_units::Instant;
+use socket2::{Domain, Socket, Type};
+
+/// A server, a router at an access link of 50 Mb/s, and a host at home.
+const PATH: &str = r#"
+[[link]]
+from = "server"
+to = "router"
+forward = { rate = "50 Mb/s", delay = "10 ms", buffer = "500 ms" }
+[[link]]
+from = "router"
+to = "home"
+forward = { rate = "200 Mb/s" }
+"#;
+const CAPACITY: f64 = 50e6;
+/// Bytes on the wire for each byte of a full segment with timestamps.
+const WIRE: f64 = 1538.0 / 1448.0;
+/// Seconds that a transfer takes, and of them those in which it is counted.
+const TRANSFER: f64 = 3.0;
+const COUNTED: f64 = 1.5;
+
+#[test]
+fn a_role() {
+    let Ok(role) = std::env::var(ROLE) else { return };
+    match role.split(' ').collect::<Vec<_>>()[..] {
+        ["sink", address] => sink(address.parse().unwrap()),
+        ["source", controller, address] => source(controller, address.parse().unwrap()),
+        _ => panic!("{role}"),
+    }
+}
+
+/// Reads a connection to its end. It is the end at home that connects, as with downloads.
+fn sink(address: SocketAddr) {
+    println!("ready");
+    let mut stream = std::net::TcpStream::connect_timeout(&address, TIMEOUT).unwrap();
+    std::io::copy(&mut stream, &mut std::io::sink()).unwrap();
+}
+
+/// Sends to whoever connects, and prints the rate in bytes per second, repeated segments, and the receive window.
+fn source(controller: &str, address: SocketAddr) {
+    let listener = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    listener.set_tcp_congestion(controller.as_bytes()).unwrap();
+    listener.set_reuse_address(true).unwrap();
+    listener.bind(&address.into()).unwrap();
+    listener.listen(1).unwrap();
+    let listener = TcpListener::from(listener);
+    println!("ready");
+    let (mut stream, _) = listener.accept().unwrap();
+    stream.set_write_timeout(Some(Time::from_millis(100))).unwrap();
+    let (begun, block) = (Clock::now(), vec![0; 1 << 14]);
+    let mut first = None;
+    while begun.elapsed().as_secs_f64() < TRANSFER {
+        let _ = stream.write(&block);
+        if first.is_none() && begun.elapsed().as_secs_f64() > TRANSFER - COUNTED {
+            first = Some((Clock::now(), acknowledged(&stream)));
+        }
+    }
+    let (since, before) = first.unwrap();
+    let rate = (acknowledged(&stream) - before) as f64 / since.elapsed().as_secs_f64();
+    let info = info(&stream);
+    println!("{rate:.0} {} {}", u32::from_ne_bytes(info[100..104].try_into().unwrap()), smoothed_rtt(&info));
+}
+
+/// `struct tcp_info` of linux/tcp.h.
+fn info(stream: &impl std::os::fd::AsFd) -> [u8; 232] {
+    let mut bytes = [0_u8; 232];
+    let mut length = bytes.len() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes.
+    let result = unsafe {
+        libc::getsockopt(
+            stream.as_fd().as_raw_fd(),
+            libc::SOL_TCP,
+            libc::TCP_INFO,
+            bytes.as_mut_ptr().cast(),
+            &raw mut length,
+        )
+    };
+    assert_eq!(result, 0);
+    bytes
+}
+
+fn acknowledged(stream: &impl std::os::fd::AsFd) -> u64 {
+    u64::from_ne_bytes(info(stream)[120..128].try_into().unwrap())
+}
+
+fn smoothed_rtt(info: &[u8; 232]) -> u32 {
+    u32::from_ne_bytes(info[68..72].try_into().unwrap())
+}
+
+/// The time as the truth of a lab knows it.
+fn now() -> Instant {
+    Instant::from_ns(SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_nanos() as u64)
+}
+
+/// What a download was: bits per second on the wire, repeated segments, RTT at its end in ms.
+#[derive(Debug)]
+struct Download {
+    rate: f64,
+    repeated: u32,
+    rtt: f64,
+}
+
+/// Downloads from a port; `None` if the emulator was late, so that the numbers are not valid.
+fn download(lab: &Lab, controller: &str, port: u16) -> Option<Download> {
+    let address = SocketAddr::new(lab.v4("server").unwrap().into(), port);
+    let from = now();
+    let (mut source, mut said) = play(lab, "server", &format!("source {controller} {address}"));
+    let (mut sink, _lines) = play(lab, "home", &format!("sink {address}"));
+    let said = line(&mut said);
+    let numbers: Vec<f64> = said.split(' ').map(|number| number.parse().unwrap()).collect();
+    assert!(source.wait().unwrap().success() && sink.wait().unwrap().success());
+    let to = now();
+    let late = lab.truths_between(from, to).ok()?;
+    let late = late.iter().any(|(_, truth)| {
+        Direction::BOTH.iter().any(|way| truth.lateness_between(*way, from, to).very_late_share > 0.01)
+    });
+    if late {
+        println!("INVALID: the emulator was late");
+        return None;
+    }
+    Some(Download { rate: numbers[0] * 8.0 * WIRE, repeated: numbers[1] as u32, rtt: numbers[2] / 1e3 })
+}
+
+/// Brings up the path and starts the edge on the router with more arguments; `None` where that cannot be.
+fn up(what: &str, arguments: &[&str]) -> Option<(Lab, On)> {
+    let lab = bring_up_text(PATH, &name(what))?;
+    let [lan, wan] = interfaces(&lab);
+    let all = [&["edge", "--lan", &lan, "--wan", &wan, "--rate", "50Mb/s"], arguments].concat();
+    match On::new(&lab, "router", &all) {
+        Ok(on) => Some((lab, on)),
+        Err(reason) => {
+            assert!(reason.contains("needs root") || reason.contains("no programs"), "{reason}");
+            println!("SKIPPED: {reason}");
+            None
+        }
+    }
+}
+
+fn interfaces(lab: &Lab) -> [String; 2] {
+    ["router-home", "server-router"].map(|link| lab.interface("router", link).unwrap().name.clone())
+}
+
+/// A fifth of the link for one port, and the rest for the others.
+const POLICY: &str =
+    "[[class]]\nname = \"backup\"\nshare = 0.2\nports = [5000]\n[[class]]\nname = \"rest\"\nshare = 0.8\n";
+
+#[test]
+fn a_download_has_its_share_of_an_idle_link_whatever_its_controller() {
+    let folder = tempfile::tempdir().unwrap();
+    let policy = write(folder.path(), "policy.toml", POLICY);
+    let Some((lab, edge)) = up("edge-share", &["--policy", &policy, "--flows"]) else { return };
+    for controller in ["cubic", "reno", "bbr"] {
+        let Some(seen) = download(&lab, controller, 5000) else { continue };
+        let share = seen.rate / (0.2 * CAPACITY);
+        println!("{controller}: {seen:?}, {share:.3} of its share");
+        assert!((0.9..1.1).contains(&share), "{controller}: {seen:?}");
+        assert_eq!(seen.repeated, 0, "{controller}: {seen:?}");
+        assert!(seen.rtt < 23.0, "{controller}: {seen:?}");
+    }
+    let counted = edge.end();
+    assert_eq!(
+        (&counted["begun"], &counted["ended"], &counted["unlimited"]),
+        (&3.into(), &3.into(), &0.into())
+    );
+    assert!(counted["lowered"].as_u64().unwrap() > 300, "{counted}");
+    // Without it, the same download fills the link.
+    if let Some(seen) = download(&lab, "cubic", 5000) {
+        assert!(seen.rate > 0.7 * CAPACITY, "{seen:?}");
+    }
+    lab.down().unwrap();
+}
+
+#[test]
+fn a_dry_run_changes_nothing_and_only_one_edge_is_on() {
+    let Some((lab, edge)) = up("edge-dry", &["--dry-run"]) else { return };
+    let [lan, wan] = interfaces(&lab);
+    let refused = |arguments: &[&str], words: &str| {
+        let all = [&["edge", "--rate", "50Mb/s"], arguments].concat();
+        let output = lab.command("router", PROGRAM, all).unwrap().output().unwrap();
+        let said = text(&output.stderr);
+        assert!(!output.status.success() && said.contains(words), "{said}");
+    };
+    refused(&["--lan", &lan, "--wan", &wan], "is the edge of this network namespace already");
+    refused(&["--lan", "nothing", "--wan", &wan], "nothing");
+    refused(&["--lan", &wan, "--wan", &wan], "the same interface");
+    if let Some(seen) = download(&lab, "cubic", 5001) {
+        assert!(seen.rate > 0.7 * CAPACITY, "{seen:?}");
+    }
+    let counted = edge.end();
+    assert!(counted["lowered"].as_u64().unwrap() > 100, "{counted}");
+    lab.down().unwrap();
+}

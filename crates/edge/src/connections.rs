@@ -1,0 +1,105 @@
+//! The connections of a middlebox whose programs keep the tables.
+
+use std::collections::{HashMap, HashSet};
+
+use headway_arithmetic::flow::Key;
+use headway_units::Rate;
+
+use crate::{Allocator, MOST_CLASSES, Policy};
+
+/// What a connection of each class may have towards each side, as [`Allocator::shares`] says it; 0 for any.
+pub type Shares = [[u64; MOST_CLASSES]; 2];
+
+/// Which connections there are, by what is heard of them, and what each may have.
+///
+/// Reports may be missed or come late: now and then [`Connections::reconcile`] compares with the tables. The printed form of the
+/// algorithm, whose limits depend on when a connection began, is for [`Middlebox`](crate::Middlebox) only.
+#[derive(Clone, Debug)]
+pub struct Connections {
+    allocator: Allocator,
+    classes: HashMap<Key, u32>,
+}
+
+impl Connections {
+    /// Creates it for a link with these rates towards the two sides, without connections.
+    pub fn new(policy: &Policy, capacity: [Rate; 2]) -> Connections {
+        Connections { allocator: Allocator::new(policy, capacity), classes: HashMap::new() }
+    }
+
+    /// A connection of a class began.
+    pub fn begin(&mut self, key: Key, class: u32) {
+        if let Some(former) = self.classes.insert(key, class) {
+            self.allocator.end(former);
+        }
+        self.allocator.begin(class);
+    }
+
+    /// A connection ended.
+    pub fn end(&mut self, key: &Key) {
+        if let Some(class) = self.classes.remove(key) {
+            self.allocator.end(class);
+        }
+    }
+
+    /// These are the connections that there are, with their classes.
+    pub fn reconcile(&mut self, there: impl IntoIterator<Item = (Key, u32)>) {
+        let mut seen = HashSet::new();
+        for (key, class) in there {
+            seen.insert(key);
+            if self.classes.get(&key) != Some(&class) {
+                self.begin(key, class);
+            }
+        }
+        let gone: Vec<Key> = self.classes.keys().filter(|key| !seen.contains(key)).copied().collect();
+        gone.iter().for_each(|key| self.end(key));
+    }
+
+    /// Returns what a connection of each class may have.
+    pub fn shares(&self) -> Shares {
+        let mut shares = [[0; MOST_CLASSES]; 2];
+        for class in 0..MOST_CLASSES {
+            let [lan, wan] = self.allocator.shares(class as u32);
+            (shares[0][class], shares[1][class]) = (lan, wan);
+        }
+        shares
+    }
+
+    /// Returns how many connections of a class there are.
+    pub fn live(&self, class: u32) -> u32 {
+        self.allocator.live(class)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+
+    use headway_arithmetic::flow::Packet;
+
+    use super::*;
+
+    fn key(port: u16) -> Key {
+        let host = |last| IpAddr::from([10, 0, 0, last]);
+        *Packet::between((host(1), port), (host(2), 80)).key()
+    }
+
+    #[test]
+    fn what_was_missed_is_made_up_for() {
+        let mut connections = Connections::new(&Policy::default(), [Rate::from_mbps(80.0); 2]);
+        assert_eq!(connections.shares()[0][0], 0);
+        connections.begin(key(1), 0);
+        let whole = connections.shares()[0][0];
+        // 80 Mb/s are 0.01 bytes per ns.
+        assert_eq!(whole, ((1_u64 << 40) as f64 / 100.0).round() as u64);
+        connections.begin(key(1), 0);
+        assert_eq!((connections.live(0), connections.shares()[1][0]), (1, whole));
+        connections.begin(key(2), 0);
+        assert_eq!(connections.shares()[0][0], whole / 2);
+        connections.end(&key(9));
+        // One ended and two began meanwhile.
+        connections.reconcile([(key(2), 0), (key(3), 0), (key(4), 0)]);
+        assert_eq!((connections.live(0), connections.shares()[0][0]), (3, whole.div_ceil(3)));
+        connections.reconcile([]);
+        assert_eq!((connections.live(0), connections.shares()[0][0]), (0, 0));
+    }
+}
