@@ -61,3 +61,16 @@ pub(super) fn run(_: &SensitivityArgs, _: bool) -> Result<ExitCode, Failed> {
     )
     .into())
 }
+
+#[cfg(all(test, not(feature = "sensitivity")))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_with_fixed_constants_says_how_to_build_another() {
+        let args = SensitivityArgs { only: Vec::new(), seeds: 1, seed: 1, output: None };
+        let error = run(&args, false).unwrap_err().error.to_string();
+        let (_, command) = error.split_once("cargo ").unwrap();
+        assert_eq!(command, "build --release --bin headway-bench --features headway-bench/sensitivity");
+    }
+}

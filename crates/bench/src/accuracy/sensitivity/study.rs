@@ -10,6 +10,13 @@ pub(super) struct Constant {
     pub(super) unit: String,
 }
 
+impl Constant {
+    /// Returns the group: what is before the dot.
+    pub(super) fn group(&self) -> &str {
+        self.name.split('.').next().unwrap_or_default()
+    }
+}
+
 /// A constant, by its place among those of the study, and whether it is halved or doubled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Variant {

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-use anyhow::{Context as _, ensure};
+use anyhow::{Context as _, bail};
 use headway_program::build::BUILD;
 use headway_program::exit::{Code, Failed};
 use headway_program::progress::Progress;
@@ -68,26 +68,7 @@ pub(super) fn run(args: &SensitivityArgs, json: bool) -> Result<ExitCode, Failed
 fn all(args: &SensitivityArgs, interrupted: &Cancellation) -> anyhow::Result<Vec<Findings>> {
     let studies: [Box<dyn Study>; 3] =
         [Box::new(Paths::new(args.seed)?), Box::new(Chains::new()), Box::new(Flows::new()?)];
-    let wanted = |constant: &Constant| {
-        let group = constant.name.split('.').next().unwrap_or_default();
-        args.only.is_empty() || args.only.iter().any(|name| *name == constant.name || name == group)
-    };
-    let chosen: Vec<Vec<(usize, Constant)>> = studies
-        .iter()
-        .map(|study| {
-            study.constants().into_iter().enumerate().filter(|(_, constant)| wanted(constant)).collect()
-        })
-        .collect();
-    let unknown = args.only.iter().find(|name| {
-        let is_it =
-            |constant: &Constant| constant.name == **name || constant.name.starts_with(&format!("{name}."));
-        !chosen.iter().flatten().any(|(_, constant)| is_it(constant))
-    });
-    ensure!(
-        unknown.is_none(),
-        "there is no constant or group `{}`; groups are PACE, EVIDENCE, RESPONSE, BELIEF, LOCATE, TIGHT, SURVEY and rapid",
-        unknown.map_or("", String::as_str)
-    );
+    let chosen = chosen(&studies, &args.only)?;
     let seeds: Vec<u64> = (0..u64::from(args.seeds)).map(|seed| u64::from(args.seed) + seed).collect();
     let runs = |study: &dyn Study, chosen: usize| {
         let changes = if chosen == 0 { 0 } else { 1 + 2 * chosen };
@@ -105,6 +86,23 @@ fn all(args: &SensitivityArgs, interrupted: &Cancellation) -> anyhow::Result<Vec
         findings.extend(watch.study(study.as_ref(), chosen, &seeds)?);
     }
     Ok(findings)
+}
+
+/// Returns the constants of each study that are wanted, with their places; all if no name is given.
+fn chosen(studies: &[Box<dyn Study>], only: &[String]) -> anyhow::Result<Vec<Vec<(usize, Constant)>>> {
+    let all: Vec<Vec<Constant>> = studies.iter().map(|study| study.constants()).collect();
+    let names = |name: &str, constant: &Constant| name == constant.name || name == constant.group();
+    if let Some(unknown) =
+        only.iter().find(|name| !all.iter().flatten().any(|constant| names(name, constant)))
+    {
+        let mut groups: Vec<&str> = all.iter().flatten().map(Constant::group).collect();
+        groups.dedup();
+        bail!("there is no constant or group `{unknown}`; groups are {}", groups.join(", "));
+    }
+    let wanted = |constant: &Constant| only.is_empty() || only.iter().any(|name| names(name, constant));
+    let chosen =
+        |constants: Vec<Constant>| constants.into_iter().enumerate().filter(|(_, one)| wanted(one)).collect();
+    Ok(all.into_iter().map(chosen).collect())
 }
 
 /// What watches over the runs: progress, and whether Ctrl-C was pressed.
@@ -221,6 +219,15 @@ mod tests {
             .map(|study| study.constants().len())
             .sum();
         assert_eq!(listed, headway_estimate::sensitivity::constants().len());
+    }
+
+    #[test]
+    fn constants_are_chosen_by_name_and_by_group() {
+        let studies: [Box<dyn Study>; 1] = [Box::new(Chains::new())];
+        let count = |name: &str| chosen(&studies, &[name.to_owned()]).map(|chosen| chosen[0].len());
+        assert_eq!((count("SURVEY").unwrap(), count("TIGHT.sure").unwrap()), (2, 1));
+        let error = count("TIGHT.su").unwrap_err().to_string();
+        assert_eq!(error, "there is no constant or group `TIGHT.su`; groups are LOCATE, TIGHT, SURVEY");
     }
 
     #[test]
