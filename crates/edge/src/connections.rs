@@ -56,12 +56,7 @@ impl Connections {
 
     /// Returns what a connection of each class may have.
     pub fn shares(&self) -> Shares {
-        let mut shares = [[0; MOST_CLASSES]; 2];
-        for class in 0..MOST_CLASSES {
-            let [lan, wan] = self.allocator.shares(class as u32);
-            (shares[0][class], shares[1][class]) = (lan, wan);
-        }
-        shares
+        [0, 1].map(|side| std::array::from_fn(|class| self.allocator.shares(class as u32)[side]))
     }
 
     /// Returns how many connections of a class there are.

@@ -1,4 +1,4 @@
-//! Congestion controllers for the running kernel: BPF programs (`bpf/`) and their loader.
+//! Congestion controllers and a middlebox for the running kernel: BPF programs (`bpf/`) and their loaders.
 //!
 //! [`Loaded`] is a registered controller; when it is dropped or its process dies, the kernel removes the
 //! controller. [`Notes`] lets the processes of a host see each other's controllers and the leftovers of killed
