@@ -3,6 +3,7 @@
 //! Where the machine does not allow namespaces or BPF, each test says so and passes.
 #![allow(clippy::unwrap_used, reason = "a failed assumption is a failed test, also in helpers")]
 
+mod arrival;
 #[allow(dead_code, reason = "other tests use all of it")]
 mod path;
 #[allow(dead_code, reason = "tests of the arithmetic use all of it")]
@@ -10,16 +11,14 @@ mod path;
 mod support;
 
 use std::net::{IpAddr, TcpStream};
-use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
+use arrival::Arrival;
 use headway_arithmetic::flow::{Framing, Rule, Rules, flag};
 use headway_edge::{Limits, Middlebox, Policy};
 use headway_kernel::{Edge, EdgeOptions, Event, MOST_CLASSES, Shares, Side};
 use headway_units::{Instant, Rate};
-use libbpf_rs::Program;
-use libbpf_rs::query::ProgInfoIter;
 use path::{Info, MEGABYTE, ROUTED_V4, ROUTED_V6, Routed, close, transfer};
 use rand::{Rng, RngExt as _, SeedableRng as _};
 use rand_pcg::Pcg64Mcg;
@@ -165,51 +164,6 @@ fn only_one_process_is_the_edge_of_a_namespace() {
         assert!(unknown.contains("nothing") && unknown.contains("ip link"), "{unknown}");
     });
 }
-
-/// A program of the edge that can be run on a packet as if that had arrived.
-struct Arrival {
-    program: OwnedFd,
-    /// The interface from which it comes.
-    from: u32,
-}
-
-impl Arrival {
-    /// Finds the two of an edge.
-    fn of(edge: &Edge, wan: u32) -> [Arrival; 2] {
-        let ids = edge.programs().unwrap();
-        ["edge_up", "edge_down"].map(|name| {
-            let mut programs = ProgInfoIter::default().filter(|info| ids.contains(&info.id));
-            let id = programs.find(|info| info.name == name).unwrap().id;
-            Arrival { program: Program::fd_from_id(id).unwrap(), from: wan }
-        })
-    }
-
-    /// Lets a frame arrive.
-    fn of_frame(&self, frame: &mut [u8]) {
-        let mut out = vec![0; frame.len() + 256];
-        // SAFETY: all-zero is valid for this structure.
-        let mut options: libbpf_sys::bpf_test_run_opts = unsafe { std::mem::zeroed() };
-        options.sz = size_of_val(&options) as libbpf_sys::size_t;
-        options.data_in = frame.as_ptr().cast();
-        options.data_size_in = frame.len() as u32;
-        options.data_out = out.as_mut_ptr().cast();
-        options.data_size_out = out.len() as u32;
-        // Of `struct __sk_buff` all is zero but where the packet came from.
-        let mut context = [0_u32; 46];
-        context[INGRESS] = self.from;
-        options.ctx_in = context.as_ptr().cast();
-        options.ctx_size_in = size_of_val(&context) as u32;
-        // SAFETY: the descriptor is open, the options are valid, and what they point to outlives the call.
-        let result =
-            unsafe { libbpf_sys::bpf_prog_test_run_opts(self.program.as_raw_fd(), &raw mut options) };
-        assert_eq!((result, options.retval), (0, u32::MAX), "{frame:02x?}");
-        assert_eq!(options.data_size_out as usize, frame.len(), "{frame:02x?}");
-        frame.copy_from_slice(&out[..frame.len()]);
-    }
-}
-
-/// The place of `ingress_ifindex` in `struct __sk_buff`, in words.
-const INGRESS: usize = 9;
 
 /// A frame of one of a few connections, at any moment of its life, and the side where it arrives.
 fn frame(random: &mut impl Rng) -> (Vec<u8>, u8) {
