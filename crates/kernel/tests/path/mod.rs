@@ -234,7 +234,6 @@ pub(crate) struct Info {
     pub(crate) segment: u32,
     pub(crate) window: u32,
     pub(crate) pacing_rate: u64,
-    pub(crate) retransmitted: u32,
     /// The peer's receive window in bytes.
     pub(crate) receive_window: u32,
     /// The unit in which the peer tells it, in bytes.
@@ -262,7 +261,6 @@ impl Info {
             segment: word(16),
             window: word(80),
             pacing_rate: u64::from_ne_bytes(bytes[104..112].try_into().unwrap()),
-            retransmitted: word(100),
             receive_window: word(228),
             receive_unit: 1 << (bytes[6] & 0xf),
         }
