@@ -57,6 +57,7 @@ pub(crate) fn run(args: &EdgeArgs, json: bool) -> Result<()> {
         edge,
         events,
         flows: Flows::default(),
+        sides: [lan, wan],
         screen: Screen::new(args.flows && !json),
         shows_flows: args.flows,
         json,
@@ -86,6 +87,7 @@ fn read_policy(args: &EdgeArgs) -> Result<Policy> {
 
 /// What the command knows while it runs.
 struct Session {
+    sides: [Side; 2],
     edge: Edge,
     events: Events,
     connections: Connections,
@@ -120,8 +122,17 @@ impl Session {
                 said = if is_due { now } else { said };
             }
             if is_due {
+                self.check_sides()?;
                 self.show()?;
             }
+        }
+    }
+
+    /// The programs of an interface go with it, also if another one gets its name.
+    fn check_sides(&self) -> Result<()> {
+        match self.sides.iter().find(|side| Side::find(&side.name).ok().as_ref() != Some(side)) {
+            Some(side) => bail!("the interface {} is gone; start again when it is back", side.name),
+            None => Ok(()),
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Where the machine does not allow namespaces or BPF, each test says so and passes.
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::AsRawFd as _;
 use std::time::{Duration as Time, Instant as Clock, SystemTime};
@@ -215,5 +215,21 @@ fn a_dry_run_changes_nothing_and_only_one_edge_is_on() {
     }
     let counted = edge.end();
     assert!(counted["lowered"].as_u64().unwrap() > 100, "{counted}");
+    lab.down().unwrap();
+}
+
+#[test]
+fn an_interface_that_is_removed_ends_the_edge_with_a_sentence() {
+    let Some((lab, mut edge)) = up("edge-gone", &[]) else { return };
+    let [lan, _] = interfaces(&lab);
+    let down = lab.command("router", "ip", ["link", "set", &lan, "down"]).unwrap().status().unwrap();
+    assert!(down.success());
+    let renamed =
+        lab.command("router", "ip", ["link", "set", &lan, "name", "other"]).unwrap().status().unwrap();
+    assert!(renamed.success());
+    let mut said = String::new();
+    edge.child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    assert!(said.contains(&format!("the interface {lan} is gone")), "{said}");
+    assert!(!edge.child.wait().unwrap().success());
     lab.down().unwrap();
 }
