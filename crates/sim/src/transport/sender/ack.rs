@@ -42,7 +42,8 @@ impl Sender {
     #[inline(always)]
     fn on_expected_ack(&mut self, now: u64, ack: &Packet) {
         let delivered = ack.seq - self.una;
-        self.wnd_end = self.wnd_end.max(ack.seq + u64::from(ack.extra));
+        // As in `move_window`, for an ACK that advances.
+        self.wnd_end = ack.seq + u64::from(ack.extra);
         let rtt = self.measure_in_order(now, ack);
         self.una = ack.seq;
         self.departures.forget(ack.seq);
@@ -114,11 +115,15 @@ impl Sender {
         report.is_some_and(|report| !always || report.has_blocks())
     }
 
-    /// Moves the right edge of the receive window; returns whether it moved.
+    /// Moves the right edge of the receive window; returns whether it moved on. An ACK that advances may move it back, where a
+    /// middlebox lowers windows; one with the same number only moves it on (Linux's `tcp_may_update_window`). Linux also takes
+    /// a window of zero from the latter, but no receiver takes back what it has offered, and no middlebox closes a window.
     fn move_window(&mut self, ack: &Packet, report: Option<&Report>) -> bool {
         let edge = ack.seq + u64::from(report.map_or(ack.extra, |report| report.window));
         let moves = edge > self.wnd_end;
-        self.wnd_end = self.wnd_end.max(edge);
+        if moves || ack.seq > self.una {
+            self.wnd_end = edge;
+        }
         moves
     }
 

@@ -185,7 +185,9 @@ impl Sender {
             return 0;
         }
         // The last segment of the flow may be short.
-        let count = u64::from(self.bursts.left).min(self.application.last().saturating_sub(self.next)) as u32;
+        let count = u64::from(self.bursts.left).min(self.application.last().saturating_sub(self.next));
+        // The window may have shrunk since the burst began.
+        let count = count.min(self.wnd_end.saturating_sub(self.next)) as u32;
         self.bursts.left -= count;
         self.next += u64::from(count);
         self.counters.sent += u64::from(count);

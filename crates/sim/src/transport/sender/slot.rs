@@ -76,7 +76,7 @@ impl Sender {
         if !self.has_window() {
             return false;
         }
-        if !self.frto.sends_new_data() && self.scoreboard.next_lost().is_some() {
+        if !self.frto.sends_new_data() && self.next_retransmission().is_some() {
             return true;
         }
         if self.next == self.written {

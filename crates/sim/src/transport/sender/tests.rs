@@ -396,6 +396,52 @@ fn after_a_timeout_without_new_data_the_flight_is_sent_again_at_once() {
     assert_eq!(sent(&mut after_timeout(10), 301_000_000), [(1, true), (2, true)]);
 }
 
+/// Returns a host's sender with ten segments in flight, of which two are acknowledged with a window of `window` more.
+fn shrunk(window: u32) -> Sender {
+    let mut sender = sender(Ecn::Off);
+    sender.on_ack(1_000_000, &Packet { extra: window, ..ack(2, 0) }, None);
+    sender
+}
+
+#[test]
+fn a_window_shrinks_with_what_is_acknowledged_and_grows_with_what_is_not() {
+    let mut sender = shrunk(3);
+    assert_eq!((sender.wnd_end, sender.next), (5, 10));
+    assert!(sender.poll(1_000_000).is_none());
+    sender.on_ack(1_100_000, &Packet { extra: 2, ..ack(2, 0) }, None);
+    assert_eq!(sender.wnd_end, 5, "an ACK with the same number takes nothing back");
+    sender.on_ack(1_200_000, &Packet { extra: 9, ..ack(2, 0) }, None);
+    assert_eq!(sender.wnd_end, 11);
+    assert_eq!(sent(&mut sender, 1_200_000), [(10, false)]);
+    // In order, also while something is missing.
+    sender.on_ack(1_300_000, &ack(4, 0), Some(&Report { window: 1, ..block(2, 4) }));
+    assert_eq!(sender.wnd_end, 5);
+}
+
+#[test]
+fn what_is_lost_beyond_a_window_that_shrank_waits_for_it() {
+    for (window, again) in [(2, vec![2, 3]), (0, vec![2])] {
+        let mut sender = shrunk(window);
+        // Segments 2 to 4 are missing, and later ones have arrived.
+        sender.on_ack(1_500_000, &ack(2, 0), Some(&Report { window: 0, ..block(3, 8) }));
+        let numbers: Vec<u64> = sent(&mut sender, 1_500_000).into_iter().map(|(seq, _)| seq).collect();
+        assert_eq!(numbers, again, "window {window}");
+    }
+}
+
+#[test]
+fn a_probe_of_the_tail_beyond_a_window_that_shrank_is_left_to_the_timer() {
+    let mut sender = shrunk(3);
+    assert!(sender.poll(1_000_000).is_none());
+    let sent_before = sender.counters.sent;
+    assert!(expire(&mut sender).is_none());
+    assert_eq!((sender.counters.sent, sender.counters.timeouts), (sent_before, 0));
+    assert!(expire(&mut sender).is_none());
+    assert_eq!(sender.counters.timeouts, 1);
+    let now = 1_000_000_000;
+    assert_eq!(sender.poll(now).map(|segment| segment.seq), Some(2));
+}
+
 #[test]
 fn a_segment_that_came_twice_lets_another_leave_in_recovery() {
     let mut sender = sender(Ecn::Off);

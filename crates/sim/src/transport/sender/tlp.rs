@@ -81,7 +81,13 @@ impl Sender {
         if self.next == self.written {
             self.write(now);
         }
-        let (seq, flags) = if self.next < self.written.min(self.wnd_end) {
+        let is_new = self.next < self.written.min(self.wnd_end);
+        if !is_new && !self.may_retransmit(self.next - 1) {
+            // The window has shrunk: as Linux, wait for the RTO.
+            self.rto_timer = self.rto_from(now, self.head_sent());
+            return None;
+        }
+        let (seq, flags) = if is_new {
             self.note_sent(now, self.next, false);
             self.departures.note(self.next + 1, now);
             self.next += 1;

@@ -24,7 +24,7 @@ impl Sender {
         if in_flight >= u64::from(self.cwnd) {
             return self.pause(now, true);
         }
-        let lost = if self.frto.sends_new_data() { None } else { self.scoreboard.next_lost() };
+        let lost = if self.frto.sends_new_data() { None } else { self.next_retransmission() };
         let within = self.bursts.is_within(lost);
         if !within && self.pacer.as_ref().is_some_and(|pacer| pacer.blocked(now)) {
             self.check_app_limited(now);
@@ -62,6 +62,19 @@ impl Sender {
         self.count_in_reduction();
         let flags = if std::mem::take(&mut self.cwr) { CWR } else { 0 };
         Some(self.segment(now, seq, flags, !within))
+    }
+
+    /// The next lost segment, if it may be sent again.
+    #[inline(always)]
+    pub(super) fn next_retransmission(&self) -> Option<u64> {
+        self.scoreboard.next_lost().filter(|seq| self.may_retransmit(*seq))
+    }
+
+    /// Whether a segment may be sent again: not beyond a window that has shrunk, unless it is the first one that is not
+    /// acknowledged (Linux's `__tcp_retransmit_skb`).
+    #[inline]
+    pub(super) fn may_retransmit(&self, seq: u64) -> bool {
+        seq < self.wnd_end || seq == self.una
     }
 
     /// Retransmits a lost segment, the `first` of a burst or not.
