@@ -19,6 +19,13 @@ impl Ports {
     }
 }
 
+impl From<u16> for Ports {
+    /// Returns one port.
+    fn from(port: u16) -> Ports {
+        Ports(port..=port)
+    }
+}
+
 impl FromStr for Ports {
     type Err = String;
 

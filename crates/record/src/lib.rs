@@ -22,5 +22,6 @@ pub use series::{Interval, Series, TcpInterval};
 pub use spread::{Spread, spread};
 pub use stream::StreamTruth;
 pub use summary::{
-    ClaimResult, FlowResult, Group, LinkResult, MeasureResult, ProgramResult, SourceResult, Summary, Total,
+    ClaimResult, FlowResult, Group, LinkResult, MeasureResult, MiddleboxResult, ProgramResult, SourceResult,
+    Summary, Total,
 };

@@ -34,6 +34,9 @@ pub struct Summary {
     /// Measurements of available bandwidth.
     #[serde(default)]
     pub measurements: Vec<MeasureResult>,
+    /// Middleboxes; omitted when there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub middleboxes: Vec<MiddleboxResult>,
     /// Programs; omitted when there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub programs: Vec<ProgramResult>,
@@ -229,6 +232,19 @@ pub struct ClaimResult {
     pub low_bps: u64,
     /// Upper end; absent for "at least".
     pub high_bps: Option<u64>,
+}
+
+/// What has passed a middlebox since the beginning of the run, warm-up included.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MiddleboxResult {
+    /// Its node.
+    pub at: String,
+    /// Connections that began.
+    pub connections: u64,
+    /// ACKs.
+    pub acks: u64,
+    /// ACKs whose window was lowered.
+    pub lowered: u64,
 }
 
 /// One measurement of available bandwidth. Rates count wire bytes.

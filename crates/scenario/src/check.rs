@@ -13,6 +13,7 @@ use crate::channel::check_channel;
 use crate::check_arrivals::check_arrivals;
 use crate::check_program::check_programs;
 use crate::check_traffic::{MAX_RATE, check_traffic};
+use crate::middlebox::check_middleboxes;
 use crate::model::{DEFAULT_RECEIVE_BUFFER, FlowSpec, LinkSpec, MeasureSpec, Scenario, Wire};
 use crate::route::Topology;
 
@@ -20,7 +21,7 @@ use crate::route::Topology;
 const MAX_FLOWS: u64 = 1_000_000;
 /// Limit on the points of a time series; larger result files are of no use.
 const MAX_INTERVALS: i64 = 1_000_000;
-const RATE_RULE: &str = "must be more than 0 and at most 10 Tb/s";
+pub(crate) const RATE_RULE: &str = "must be more than 0 and at most 10 Tb/s";
 const MAX_DELAY: Duration = Duration::from_ms(100_000);
 /// A run is not longer.
 const MAX_PAUSE: Duration = Duration::from_ms(100_000_000);
@@ -70,6 +71,7 @@ impl Scenario {
         }
         self.check_changes(&topology)?;
         check_programs(&topology, self)?;
+        check_middleboxes(&topology, self)?;
         for (name, host) in &self.host {
             let table = format!("host.{name}");
             check(&table, topology.has(name), "is not one of the nodes")?;
@@ -406,7 +408,7 @@ const LEAST_EXPLICIT_MTU: u32 = 80;
 /// Probe sizes that the estimators support, in wire bytes.
 const PROBE_SIZES: std::ops::RangeInclusive<u64> = 84..=9038;
 
-fn in_range(rate: Rate) -> bool {
+pub(crate) fn in_range(rate: Rate) -> bool {
     Rate::ZERO < rate && rate <= MAX_RATE
 }
 

@@ -53,6 +53,10 @@ impl Scenario {
         for flow in &mut scenario.flow {
             dilation.flow(flow);
         }
+        for middlebox in &mut scenario.middlebox {
+            dilation.rate(&mut middlebox.rate);
+            middlebox.up.iter_mut().for_each(|rate| dilation.rate(rate));
+        }
         for (index, change) in scenario.change.iter_mut().enumerate() {
             dilation.time(&mut change.at);
             let queue = change.queue.as_mut();

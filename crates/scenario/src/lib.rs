@@ -13,6 +13,7 @@ mod dilate;
 mod error;
 mod file;
 mod kernel_queue;
+mod middlebox;
 mod model;
 mod read;
 mod route;
@@ -26,6 +27,7 @@ pub use controller::{FlowController, KernelController};
 pub use dilate::MAX_DILATION;
 pub use error::Error;
 pub use kernel_queue::KernelQueue;
+pub use middlebox::{MiddleboxClass, MiddleboxKind, MiddleboxSpec};
 pub use model::{
     EcnMode, FlowSpec, HostSpec, LinkSpec, MeasureSpec, ProgramSpec, Scenario, TrafficSpec, Wire,
 };

@@ -11,6 +11,7 @@ use crate::buffer::{Buffer, BufferSize};
 use crate::change_spec::ChangeSpec;
 use crate::controller::FlowController;
 use crate::kernel_queue::KernelQueue;
+use crate::middlebox::MiddleboxSpec;
 use headway_host::gap::Mechanism;
 use headway_host::nic::{AckStamp, Coalescing, Stamp};
 use headway_traffic::channel::{CapacityTrace, DelayTrace, EcnField, Jitter, LossBursts, Outages, Redrawn};
@@ -59,6 +60,9 @@ pub struct Scenario {
     /// Changes during the run.
     #[serde(default)]
     pub change: Vec<ChangeSpec>,
+    /// Middleboxes on the paths of flows.
+    #[serde(default)]
+    pub middlebox: Vec<MiddleboxSpec>,
     /// Host programs that run at nodes.
     #[serde(default)]
     pub program: Vec<ProgramSpec>,

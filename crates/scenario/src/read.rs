@@ -58,6 +58,8 @@ impl Scenario {
         scenario.measure.clear();
         scenario.program.clear();
         scenario.change.clear();
+        // There are no flows to be of its classes.
+        scenario.middlebox.iter_mut().for_each(|middlebox| middlebox.class.clear());
         if !file.has("interval") {
             scenario.interval = INTERVAL;
         }

@@ -80,6 +80,12 @@ impl Topology {
         Ok(())
     }
 
+    /// Whether a link leads from one node to another.
+    pub(crate) fn are_neighbours(&self, from: &str, to: &str) -> bool {
+        let ends = self.number(from).zip(self.number(to));
+        ends.is_some_and(|(from, to)| self.between(from, to).next().is_some())
+    }
+
     /// Returns the number of nodes.
     pub fn node_count(&self) -> usize {
         self.leaving.len()

@@ -237,6 +237,11 @@ const WHOLE: &[Row<Scenario>] = &[
         used: |scenario| first(&[("change[0]", !scenario.change.is_empty())]),
     },
     Row {
+        keys: "`[[middlebox]]`",
+        has: ["yes", "no", "no"],
+        used: |scenario| first(&[("middlebox[0]", !scenario.middlebox.is_empty())]),
+    },
+    Row {
         keys: "`[host]`",
         has: ["yes", "where the NIC holds up all that arrives", "no"],
         used: |scenario| first(&[("host", !scenario.host.is_empty())]),

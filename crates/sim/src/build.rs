@@ -13,18 +13,20 @@ use headway_units::WIRE_OVERHEAD;
 use headway_units::{Bytes, ConfigError, Duration, Instant, Rate};
 
 use headway_scenario::{
-    Changed, EcnMode, Error, FlowSpec, HostSpec, LinkSpec, MeasureSpec, Scenario, Topology, World,
+    Changed, EcnMode, Error, FlowSpec, HostSpec, LinkSpec, MeasureSpec, MiddleboxSpec, Scenario, Topology,
+    World,
 };
 use headway_traffic::random;
 use rand::Rng;
 
 use crate::arrivals::{ArrivingGroup, Starts};
 use crate::config::{
-    AckPolicy, Burst, Ecn, FlowId, Line, LinkConfig, LinkId, NicId, QueueChange, Service, SourceConfig,
-    SourceId, TcpConfig,
+    AckPolicy, Burst, Ecn, FlowId, Line, LinkConfig, LinkId, MiddleboxId, NicId, QueueChange, Service,
+    SourceConfig, SourceId, TcpConfig,
 };
 use crate::measurement::{MeasurementConfig, Measurements};
 use crate::network::Network;
+use crate::passages::passages;
 
 /// Minimum memory of a flow: its state, its timers and a short scoreboard.
 const FLOW_BYTES: u64 = 2_048;
@@ -53,6 +55,8 @@ pub struct Built {
     pub arriving: Vec<ArrivingGroup>,
     /// Sources of datagrams, in the order of the file.
     pub sources: Vec<SourceId>,
+    /// Middleboxes, in the order of the file.
+    pub middleboxes: Vec<MiddleboxId>,
     /// Measurements, in the order of the file.
     pub measurements: Vec<Measurements>,
     /// Changes to come, in order of time.
@@ -100,15 +104,20 @@ impl Built {
         }
         scenario.check_world(World::Sim)?;
         let scenario = &*scenario.drawn(seed);
-        let mut builder =
-            Builder { topology: Topology::new(scenario), network: Network::new(seed), links: Vec::new() };
+        let mut builder = Builder {
+            topology: Topology::new(scenario),
+            network: Network::new(seed),
+            links: Vec::new(),
+            middleboxes: Vec::new(),
+        };
         builder.add_links(scenario, seed)?;
+        builder.add_middleboxes(scenario);
         let (flows, arriving) = builder.add_flows(scenario, seed)?;
         let sources = builder.add_sources(scenario)?;
         let measurements = builder.add_measurements(scenario, seed)?;
         let changes = builder.changes(scenario, seed, &flows)?;
-        let Builder { network, links, .. } = builder;
-        Ok(Built { network, links, flows, arriving, sources, measurements, changes })
+        let Builder { network, links, middleboxes, .. } = builder;
+        Ok(Built { network, links, flows, arriving, sources, middleboxes, measurements, changes })
     }
 }
 
@@ -200,6 +209,8 @@ fn tcp_config(
         nic: ends.nic,
         ack_nic: ends.ack_nic,
         taps: Vec::new(),
+        middleboxes: Vec::new(),
+        port: 0,
         line: ends.line,
         stamp: spec.stamp,
     }
@@ -243,6 +254,7 @@ struct Builder {
     topology: Topology,
     network: Network,
     links: Vec<(LinkId, String)>,
+    middleboxes: Vec<MiddleboxId>,
 }
 
 impl Builder {
@@ -262,6 +274,13 @@ impl Builder {
             }
         }
         Ok(())
+    }
+
+    fn add_middleboxes(&mut self, scenario: &Scenario) {
+        for spec in &scenario.middlebox {
+            let id = self.network.add_middlebox(&spec.policy(scenario), spec.capacity());
+            self.middleboxes.push(id);
+        }
     }
 
     /// Adds the NICs of all hosts that have one, and returns them by node.
@@ -296,12 +315,18 @@ impl Builder {
                 .controller
                 .known()
                 .ok_or_else(|| missing(&format!("flow[{group}].controller"), &spec.controller))?;
+            let middleboxes = passages(&self.topology, scenario, spec, &self.middleboxes)?;
+            let port = MiddleboxSpec::port(group);
+            let config = |start| TcpConfig {
+                middleboxes: middleboxes.clone(),
+                port,
+                ..tcp_config(scenario, spec, controller, start, (&forward, &reverse), ends)
+            };
             if let Some((arrivals, sizes)) = spec.arrivals.as_ref().zip(spec.arrival_sizes()) {
                 let start = spec.start_of(0);
                 // No flows arrive after `stop`, but those that have arrived finish.
                 let stop = last_arrival(scenario, spec);
-                let config = tcp_config(scenario, spec, controller, start, (&forward, &reverse), ends);
-                let id = self.network.add_group(&TcpConfig { stop: None, ..config });
+                let id = self.network.add_group(&TcpConfig { stop: None, ..config(start) });
                 let starts = match arrivals.sessions(sizes, seed, group as u64) {
                     Some(sessions) => Starts::Sessions(sessions),
                     None => Starts::Process(arrivals.generator(sizes, seed, group as u64), None),
@@ -317,8 +342,7 @@ impl Builder {
                 }
             };
             for start in starts {
-                let config = tcp_config(scenario, spec, controller, start, (&forward, &reverse), ends);
-                flows.push(BuiltFlow { id: self.network.add_tcp(&config), group, start });
+                flows.push(BuiltFlow { id: self.network.add_tcp(&config(start)), group, start });
             }
         }
         Ok((flows, arriving))

@@ -42,6 +42,23 @@ pub struct ProberId(pub u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TapId(pub u32);
 
+/// Number of a middlebox in its network, in the order in which middleboxes were added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct MiddleboxId(pub u32);
+
+/// A middlebox on the path of a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Passage {
+    /// The middlebox.
+    pub middlebox: MiddleboxId,
+    /// Links of the forward path that segments have passed before it.
+    pub forward: usize,
+    /// Links of the reverse path that ACKs have passed before it.
+    pub reverse: usize,
+    /// On which of its sides the sender is, 0 or 1.
+    pub sender_side: u8,
+}
+
 /// Where on the path of a flow a tap sees its segments and ACKs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TapPlace {
@@ -235,6 +252,10 @@ pub struct TcpConfig {
     pub ack_nic: Option<NicId>,
     /// The taps that see packets of this flow.
     pub taps: Vec<(TapId, TapPlace)>,
+    /// The middleboxes that the flow passes. Such a flow opens with all three packets of a handshake.
+    pub middleboxes: Vec<Passage>,
+    /// The port to which the flow is connected, by which middleboxes know its class.
+    pub port: u16,
     /// The line of the sending host, for controllers that schedule departures; if `None`, packets leave when they are
     /// due.
     pub line: Option<Line>,
@@ -269,6 +290,8 @@ impl TcpConfig {
             nic: None,
             ack_nic: None,
             taps: Vec::new(),
+            middleboxes: Vec::new(),
+            port: 0,
             line: None,
             stamp: AckStamp::default(),
         }
@@ -285,9 +308,14 @@ impl TcpConfig {
         self.burst == Burst::Host || self.controller.is_explicit()
     }
 
-    /// Whether a tap at the receiver sees the flow.
-    pub(crate) fn is_tapped_at_receiver(&self) -> bool {
-        self.taps.iter().any(|(_, place)| *place == TapPlace::Receiver)
+    /// Whether something on the path needs to see all three packets of a handshake: a tap at the receiver, or a middlebox.
+    pub(crate) fn completes_handshake(&self) -> bool {
+        self.meets_middlebox() || self.taps.iter().any(|(_, place)| *place == TapPlace::Receiver)
+    }
+
+    /// Whether the flow passes a middlebox.
+    pub(crate) fn meets_middlebox(&self) -> bool {
+        !self.middleboxes.is_empty()
     }
 }
 

@@ -51,7 +51,7 @@
 //!   when it has something to send, and the line of the host, which its flows share, says when the packet really
 //!   leaves. The ACKs of flows whose controller wants stamps carry them in their report, so packets of other flows do
 //!   not grow.
-//! - **A tap is a hop of a route** (`network/taps.rs`), and so are a NIC that coalesces the interrupts of ACKs and
+//! - **A tap is a hop of a route** (`network/taps.rs`), and so are a middlebox (`network/middleboxes.rs`), a NIC that coalesces the interrupts of ACKs and
 //!   links over which packets take turns (`network/bundles.rs`). Only the flows that meet one have such hops, so others
 //!   do not check for them. Where hops are compared with the end of a route anyway, the comparison is with the first
 //!   number that is no link.
@@ -77,6 +77,7 @@ mod link;
 pub mod measurement;
 mod network;
 mod packet;
+mod passages;
 mod probe;
 mod progress;
 mod run;
@@ -94,11 +95,11 @@ mod transport;
 pub use arrivals::ArrivingGroup;
 pub use build::{Built, BuiltChange, BuiltFlow, What, memory};
 pub use config::{
-    FlowId, GroupId, LinkConfig, LinkId, NicId, ProberId, QueueChange, SourceConfig, SourceId, TapId,
-    TapPlace, TcpConfig,
+    FlowId, GroupId, LinkConfig, LinkId, MiddleboxId, NicId, Passage, ProberId, QueueChange, SourceConfig,
+    SourceId, TapId, TapPlace, TcpConfig,
 };
 pub use link::{Count, Link, LinkStatistics};
-pub use network::{Completion, Network, TapEvent, TapRecord};
+pub use network::{Completion, MiddleboxCounts, Network, TapEvent, TapRecord};
 pub use probe::ProbeLog;
 pub use run::Run;
 pub use statistics::{FlowStatistics, SourceStatistics};

@@ -23,7 +23,7 @@ pub(crate) enum Kind {
     /// The SYN of a TCP connection, and the SYN-ACK that answers it.
     Syn,
     SynAck,
-    /// The ACK that ends the handshake; only flows with a tap at the receiver send it.
+    /// The ACK that ends the handshake; only flows with a tap at the receiver or a middlebox send it.
     HandshakeAck,
     /// A packet of TCP with a wrong checksum, which its receiver drops.
     Damaged,
@@ -198,6 +198,11 @@ impl Reports {
     /// Returns the report of an ACK on its way.
     pub(crate) fn get(&self, number: u32) -> &Report {
         &self.reports[number as usize]
+    }
+
+    /// Returns the report of an ACK on its way, to be changed.
+    pub(crate) fn get_mut(&mut self, number: u32) -> &mut Report {
+        &mut self.reports[number as usize]
     }
 
     /// Returns the congestion header of a packet on its way.

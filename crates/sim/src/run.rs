@@ -7,17 +7,17 @@ use headway_units::{Bytes, Duration, Instant, Rate};
 use headway_estimate::measure::{Claim, Method};
 use headway_queue::explicit::Record;
 use headway_record::{
-    ClaimResult, ControlInterval, Counted, FlowResult, Group, Interval, LinkResult, MeasureResult, Results,
-    Series, SourceResult, StreamTruth, Summary, Total,
+    ClaimResult, ControlInterval, Counted, FlowResult, Group, Interval, LinkResult, MeasureResult,
+    MiddleboxResult, Results, Series, SourceResult, StreamTruth, Summary, Total,
 };
-use headway_scenario::{Error, FlowSpec, Scenario};
+use headway_scenario::{Error, FlowSpec, MiddleboxSpec, Scenario};
 use headway_traffic::MIN_THINK;
 use headway_traffic::percentiles::Percentiles;
 
 use crate::LinkStatistics;
 use crate::arrivals::ArrivingGroup;
 use crate::build::{Built, SERIES_FLOWS, What};
-use crate::config::LinkId;
+use crate::config::{LinkId, MiddleboxId};
 use crate::measurement::{Measured, Measurements};
 use crate::progress::Progress;
 
@@ -232,6 +232,7 @@ impl<'a> Run<'a> {
             links,
             traffic: (0..self.built.sources.len()).map(|index| self.source(index, counted)).collect(),
             measurements: self.measurements(),
+            middleboxes: self.middleboxes(),
             programs: Vec::new(),
         };
         let streams = self.streams();
@@ -244,6 +245,20 @@ impl<'a> Run<'a> {
             .flat_map(|((_, name), records)| records.iter().map(|record| ControlInterval::new(name, record)))
             .collect();
         Results { summary, flows, series: self.series, streams, delays, completion_times, control }
+    }
+
+    fn middleboxes(&self) -> Vec<MiddleboxResult> {
+        let middleboxes = self.scenario.middlebox.iter().zip(&self.built.middleboxes);
+        let result = |(spec, id): (&MiddleboxSpec, &MiddleboxId)| {
+            let counts = self.built.network.middlebox_counts(*id);
+            MiddleboxResult {
+                at: spec.at.clone(),
+                connections: counts.begun,
+                acks: counts.acks,
+                lowered: counts.lowered,
+            }
+        };
+        middleboxes.map(result).collect()
     }
 
     /// Collects the records of explicit routers.

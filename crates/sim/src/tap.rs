@@ -11,7 +11,23 @@ const FRAMING: u32 = 38;
 /// Bytes of a TCP header's timestamps option, which every segment but a SYN carries.
 const TIMESTAMPS: u32 = 12;
 /// The shift count that the sender's SYN offers.
-const SENDER_SCALE: u8 = 7;
+pub(crate) const SENDER_SCALE: u8 = 7;
+
+/// Returns the shift count that the receiver's SYN-ACK offers: twice the buffer fits into the field (Linux's
+/// `tcp_select_initial_window`).
+pub(crate) fn receiver_scale(config: &TcpConfig) -> u8 {
+    config.receive_buffer.get().max(1).ilog2().saturating_sub(15).min(14) as u8
+}
+
+/// Returns the largest segment that both SYNs say.
+pub(crate) fn largest_segment(mss: u32) -> u16 {
+    (mss + TIMESTAMPS) as u16
+}
+
+/// Returns the window field for so many segments, rounded up: the simulated sender uses every segment of the window.
+pub(crate) fn field(segments: u32, mss: u32, scale: u8) -> u16 {
+    (u64::from(segments) * u64::from(mss)).div_ceil(1 << scale).min(u16::MAX.into()) as u16
+}
 
 /// Converts the tap records of one flow into segments.
 #[derive(Clone, Debug)]
@@ -26,10 +42,8 @@ pub struct Conversion {
 impl Conversion {
     /// Returns the conversion for a flow with this configuration, whose data begin with the sequence number `first`.
     pub fn new(config: &TcpConfig, first: u32) -> Conversion {
-        let buffer = config.receive_buffer.get().max(1);
-        // Linux's `tcp_select_initial_window`: twice the buffer fits into the field.
-        let scale = buffer.ilog2().saturating_sub(15).min(14) as u8;
-        Conversion { mss: config.mss, size: config.size.map(|size| size.get()), first, scale }
+        let size = config.size.map(|size| size.get());
+        Conversion { mss: config.mss, size, first, scale: receiver_scale(config) }
     }
 
     /// Returns the segment of a record.
@@ -53,7 +67,7 @@ impl Conversion {
         let open = Segment {
             sequence: self.first.wrapping_sub(1),
             flags: Flags { syn: true, ..Flags::default() },
-            mss: Some((self.mss + TIMESTAMPS) as u16),
+            mss: Some(largest_segment(self.mss)),
             ..blank
         };
         match record.event {
@@ -76,10 +90,7 @@ impl Conversion {
                 way: Way::Acks,
                 sequence: 1,
                 acknowledgement: Some(self.number(number)),
-                // Rounded up: the simulated sender uses every segment of the window.
-                window: (u64::from(window) * u64::from(self.mss))
-                    .div_ceil(1 << self.scale)
-                    .min(u16::MAX.into()) as u16,
+                window: field(window, self.mss, self.scale),
                 sack,
                 ..blank
             },

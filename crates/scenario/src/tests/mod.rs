@@ -9,6 +9,7 @@ use super::*;
 
 mod flows;
 mod links;
+mod middleboxes;
 mod reading;
 
 const GOOD: &str = r#"duration = "10 s"

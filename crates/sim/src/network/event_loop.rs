@@ -201,7 +201,7 @@ impl Network {
 
     /// Whether a segment or ACK belongs to the flow that has its number now.
     #[inline(always)]
-    fn is_current(&self, packet: &Packet) -> bool {
+    pub(super) fn is_current(&self, packet: &Packet) -> bool {
         packet.sent >= self.flows[packet.owner as usize].added_at
     }
 

@@ -223,7 +223,7 @@ impl Network {
             acknowledge_event: u64::MAX,
             added_at: self.queues.now,
             is_temporary: group.is_some(),
-            ends_handshake: config.is_tapped_at_receiver(),
+            ends_handshake: config.completes_handshake(),
             group: group.map_or(0, |group| group.0),
             size: config.size.unwrap_or(Bytes::ZERO),
             path,
@@ -238,6 +238,7 @@ impl Network {
         } else {
             (self.senders[place], self.receivers[place], self.flows[place]) = (sender, receiver, flow);
         }
+        self.note_connection(slot, config);
         self.flows[place].update_partitions(&self.queues.partitions, &self.routes);
         let partition = usize::from(self.flows[place].sender_partition);
         self.queues.add_to(partition, begin, EventKind::Send, place);

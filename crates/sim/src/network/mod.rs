@@ -4,6 +4,7 @@ mod bundles;
 mod event_loop;
 mod event_queues;
 mod flows;
+mod middleboxes;
 mod partitions;
 mod probes;
 mod taps;
@@ -21,6 +22,8 @@ use self::bundles::{Bundle, first_of};
 use self::event_queues::EventQueues;
 pub use self::flows::Completion;
 use self::flows::{Flow, Groups};
+pub use self::middleboxes::MiddleboxCounts;
+use self::middleboxes::Middleboxes;
 use self::partitions::Constraints;
 use self::taps::Tap;
 pub use self::taps::{TapEvent, TapRecord};
@@ -36,13 +39,15 @@ use crate::transport::sender::Sender;
 
 /// Marks the end of a route.
 const DESTINATION: u32 = u32::MAX;
-/// Hops from here on are no links: taps, NICs that hold ACKs, bundles of links, and the end of the route.
+/// Hops from here on are no links: taps, middleboxes, NICs that hold ACKs, bundles of links, and the end of the route.
 const FIRST_STATION: u32 = 1 << 30;
+/// Hops from here on are middleboxes.
+const FIRST_MIDDLEBOX: u32 = 3 << 29;
 /// Hops from here on are NICs.
 const FIRST_NIC: u32 = 1 << 31;
 /// Hops from here on are bundles, each by the number of its first link.
 const FIRST_BUNDLE: u32 = 3 << 30;
-const _: () = assert!(MAX_COMPONENTS < FIRST_STATION as usize);
+const _: () = assert!(MAX_COMPONENTS < (FIRST_MIDDLEBOX - FIRST_STATION) as usize);
 /// In place of the number of a NIC: the receiver has none.
 const NO_NIC: u32 = u32::MAX;
 /// In place of the number of a line: packets leave when they are due.
@@ -95,6 +100,7 @@ pub struct Network {
     probers: Vec<Prober>,
     nics: Vec<HostNic>,
     taps: Vec<Tap>,
+    middleboxes: Middleboxes,
     lines: Vec<GapSender>,
     reports: Reports,
 }
@@ -121,6 +127,7 @@ impl Network {
             probers: Vec::new(),
             nics: Vec::new(),
             taps: Vec::new(),
+            middleboxes: Middleboxes::default(),
             lines: Vec::new(),
             reports: Reports::default(),
         }
@@ -258,6 +265,7 @@ impl Network {
         let probers: usize = self.probers.iter().map(Prober::memory).sum();
         let nics: usize = self.nics.iter().map(HostNic::memory).sum();
         let taps: usize = self.taps.iter().map(Tap::memory).sum();
+        let middleboxes = self.middleboxes.memory();
         let lines = self.lines.capacity() * size_of::<GapSender>();
         let rest = self.flows.len() * size_of::<Flow>() + self.sources.len() * size_of::<Source>();
         Bytes::new(
@@ -267,6 +275,7 @@ impl Network {
                 + probers
                 + nics
                 + taps
+                + middleboxes
                 + lines
                 + rest
                 + self.queues.memory()

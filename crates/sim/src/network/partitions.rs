@@ -57,6 +57,11 @@ impl Constraints {
         self.pairs.push((LinkEnd::Egress(one.0 as usize), LinkEnd::Egress(other.0 as usize)));
     }
 
+    /// Something sees packets of both directions in order of time.
+    pub(super) fn indivisible(&mut self) {
+        self.indivisible = true;
+    }
+
     /// Two links deliver to the same NIC.
     pub(super) fn nic(&mut self, one: LinkId, other: LinkId) {
         self.pairs.push((LinkEnd::Egress(one.0 as usize), LinkEnd::Egress(other.0 as usize)));

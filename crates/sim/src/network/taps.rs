@@ -1,11 +1,11 @@
 //! Taps, which record the segments and ACKs that pass a place on the path of a flow.
 //!
-//! A tap is a hop of the routes of its flows, and so is a NIC that holds ACKs: a *station*. Packets of other flows
+//! A tap is a hop of the routes of its flows, and so are middleboxes, and NICs that hold ACKs: a *station*. Packets of other flows
 //! never meet one, so a network without taps does nothing for them.
 
 use headway_units::{Bytes, Instant};
 
-use super::{FIRST_BUNDLE, FIRST_NIC, FIRST_STATION, Network, number};
+use super::{FIRST_BUNDLE, FIRST_MIDDLEBOX, FIRST_NIC, FIRST_STATION, Network, number};
 use crate::config::{FlowId, TapId, TapPlace, TcpConfig};
 use crate::packet::{Kind, Packet, REPORT, RETRANSMITTED, WINDOW_PROBE};
 
@@ -84,6 +84,11 @@ pub(super) fn stations(config: &TcpConfig) -> Stations {
         let list = if *place == TapPlace::Sender { &mut behind_nic } else { &mut stations.reverse };
         list.push((reverse, station));
     }
+    for passage in &config.middleboxes {
+        let station = FIRST_MIDDLEBOX + passage.middlebox.0;
+        stations.forward.push((passage.forward.min(there), station));
+        stations.reverse.push((passage.reverse.min(back), station));
+    }
     // The sort is stable: of stations at one node, the NIC comes behind the taps in it.
     stations.reverse.extend(config.ack_nic.map(|nic| (back, FIRST_NIC + nic.0)));
     stations.reverse.append(&mut behind_nic);
@@ -117,6 +122,9 @@ impl Network {
         let packet = Packet { route: packet.route + 1, ..*packet };
         if station >= FIRST_NIC {
             return self.receive_at_nic((station - FIRST_NIC) as usize, &packet);
+        }
+        if station >= FIRST_MIDDLEBOX {
+            return self.pass_middlebox(station - FIRST_MIDDLEBOX, packet);
         }
         self.record(station - FIRST_STATION, &packet);
         self.forward(&packet);

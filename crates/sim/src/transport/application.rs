@@ -121,6 +121,11 @@ impl Application {
         }
     }
 
+    /// Whether it writes no more.
+    pub(crate) fn has_stopped(&self, now: u64) -> bool {
+        now >= self.stop
+    }
+
     /// Whether the whole flow has been acknowledged.
     pub(crate) fn is_finished(&self, una: u64) -> bool {
         una >= self.end

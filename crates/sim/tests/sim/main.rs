@@ -21,6 +21,7 @@ mod locate;
 mod ls_aimd;
 mod marks;
 mod measurement;
+mod middlebox;
 mod pairs;
 mod pauses;
 mod policer;

@@ -39,6 +39,7 @@ fn outcome(goodput: u64, delay: u64) -> Outcome {
         links: vec![link("server->client", 0.02), link("client->server", 0.98)],
         traffic: Vec::new(),
         measurements: Vec::new(),
+        middleboxes: Vec::new(),
         programs: Vec::new(),
     };
     let results = Results {

@@ -51,6 +51,7 @@ impl Run<'_> {
             // The emulator counts all sources of a queue together; their rates are those of the links.
             traffic: Vec::new(),
             measurements: Vec::new(),
+            middleboxes: Vec::new(),
             programs: Vec::new(),
         };
         let results = Results {

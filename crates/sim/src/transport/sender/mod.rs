@@ -150,8 +150,9 @@ impl Sender {
         let opening = handshake::opening(config, round_trip);
         // Marking queues may drop the packets of a handshake, so with classic ECN connections are opened before
         // time zero.
-        let opens = config.burst == Burst::Host || config.is_tapped_at_receiver();
-        let late = opening > now && opens && round_trip > 0 && config.ecn != Ecn::Classic;
+        let opens = config.burst == Burst::Host || config.completes_handshake();
+        let early = opening > now && opens && config.ecn != Ecn::Classic;
+        let late = round_trip > 0 && (early || config.meets_middlebox());
         let needs = controller.needs();
         let slot = needs.departures.then(Box::default);
         let paced = slot.is_none() && (config.pacing || controller.pacing_rate().is_some());
@@ -194,7 +195,7 @@ impl Sender {
             wants_stamps: needs.stamps,
             is_explicit: needs.header,
             application: Application::new(config),
-            handshake: late.then(|| Box::new(Handshake::new(opening))),
+            handshake: late.then(|| Box::new(Handshake::new(opening.max(now)))),
             counters: Counters::default(),
             finished: None,
         };
@@ -263,6 +264,13 @@ impl Sender {
     /// When the whole flow was acknowledged (ns).
     pub(crate) fn finished(&self) -> Option<u64> {
         self.finished
+    }
+
+    /// Whether the first `segments` segments are the whole flow, as far as its host knows at `now` (ns).
+    pub(crate) fn is_whole(&self, now: u64, segments: u64) -> bool {
+        let stopped =
+            self.application.has_stopped(now) && self.application.written(now, self.next) == self.next;
+        self.application.is_finished(segments) || stopped && segments >= self.next
     }
 
     /// Bytes of `segments` full segments from the first on that are not payload, because the last segment is

@@ -1,0 +1,135 @@
+//! Middleboxes on the paths of flows.
+
+use headway_edge::{Class, Policy, Ports};
+use headway_units::config_error::check;
+use headway_units::{ConfigError, Rate, share};
+use serde::Deserialize;
+
+use crate::check::{RATE_RULE, in_range};
+use crate::model::Scenario;
+use crate::route::Topology;
+
+/// The port that flows of the first group are connected to, for the conditions of classes; each further group has the next one.
+const FIRST_PORT: u16 = 5001;
+
+/// A middlebox at a node, between the link to one of its neighbours and all else.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct MiddleboxSpec {
+    /// The node.
+    pub at: String,
+    /// What it does.
+    pub kind: MiddleboxKind,
+    /// The neighbour at the other end of the link that flows share.
+    pub wan: String,
+    /// The rate from there that flows share. Windows count payload, so it is that of payload, too.
+    pub rate: Rate,
+    /// The rate towards there; default `rate`.
+    pub up: Option<Rate>,
+    /// What windows are multiplied with; default 1 (wan 2.2).
+    #[serde(default = "one")]
+    pub delta: f64,
+    /// Whether classes with connections share what classes without any do not use; default no.
+    #[serde(default)]
+    pub borrow_idle: bool,
+    /// Whether a sequence number that an end allowed stays allowed; default no (wan 2.3).
+    #[serde(default)]
+    pub no_shrink: bool,
+    /// Whether windows are computed as Algorithm 1 prints it; default no (wan 2.2).
+    #[serde(default)]
+    pub literal: bool,
+    /// The classes; a connection is of the first one that has it, and of none passes unchanged. Default: one of all.
+    #[serde(default)]
+    pub class: Vec<MiddleboxClass>,
+}
+
+/// What a middlebox does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MiddleboxKind {
+    /// It lowers windows in ACKs, so that connections share a link without a queue (wan 2.1 to 2.3).
+    ReceiveWindow,
+}
+
+/// A class of connections at a middlebox.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct MiddleboxClass {
+    /// The name.
+    pub name: String,
+    /// Its share of the link: above 0, at most 1.
+    #[serde(deserialize_with = "share::deserialize")]
+    pub share: f64,
+    /// Names of groups of flows; default all.
+    #[serde(default)]
+    pub flows: Vec<String>,
+}
+
+fn one() -> f64 {
+    1.0
+}
+
+impl MiddleboxSpec {
+    /// Returns the port that flows of a group, counted from 0, are connected to, as the policy has it.
+    pub fn port(group: usize) -> u16 {
+        FIRST_PORT.saturating_add(u16::try_from(group).unwrap_or(u16::MAX))
+    }
+
+    /// Returns the policy, whose classes know groups of flows by their ports.
+    pub fn policy(&self, scenario: &Scenario) -> Policy {
+        let default = Policy::default();
+        let (delta, borrow_idle) = (self.delta, self.borrow_idle);
+        let policy =
+            Policy { delta, borrow_idle, no_shrink: self.no_shrink, literal: self.literal, ..default };
+        if self.class.is_empty() {
+            return policy;
+        }
+        let class = self.class.iter().map(|class| Class {
+            name: class.name.clone(),
+            share: class.share,
+            ports: class.ports(scenario),
+            prefixes: Vec::new(),
+            dscp: Vec::new(),
+        });
+        Policy { class: class.collect(), ..policy }
+    }
+
+    /// Returns the rates of the link towards the two sides, that of the neighbour last.
+    pub fn capacity(&self) -> [Rate; 2] {
+        [self.rate, self.up.unwrap_or(self.rate)]
+    }
+}
+
+impl MiddleboxClass {
+    fn ports(&self, scenario: &Scenario) -> Vec<Ports> {
+        let groups =
+            scenario.flow.iter().enumerate().filter(|(_, flow)| self.flows.contains(&flow.group_name()));
+        groups.map(|(group, _)| Ports::from(MiddleboxSpec::port(group))).collect()
+    }
+}
+
+/// Checks all middleboxes.
+pub(crate) fn check_middleboxes(topology: &Topology, scenario: &Scenario) -> Result<(), ConfigError> {
+    for (index, middlebox) in scenario.middlebox.iter().enumerate() {
+        let key = |key: &str| format!("middlebox[{index}].{key}");
+        let (at, wan) = (&middlebox.at, &middlebox.wan);
+        check(&key("at"), topology.has(at), &format!("`{at}` is not one of the nodes"))?;
+        let twice = scenario.middlebox[..index].iter().any(|other| other.at == *at);
+        check(&key("at"), !twice, &format!("there is one at `{at}` already"))?;
+        let rule =
+            format!("`{wan}` is no neighbour of `{at}`: name the node at the other end of the shared link");
+        check(&key("wan"), topology.are_neighbours(at, wan), &rule)?;
+        check(&key("rate"), in_range(middlebox.rate), RATE_RULE)?;
+        check(&key("up"), middlebox.up.is_none_or(in_range), RATE_RULE)?;
+        for (number, class) in middlebox.class.iter().enumerate() {
+            for name in &class.flows {
+                let known = scenario.flow.iter().any(|flow| flow.group_name() == *name);
+                check(&key(&format!("class[{number}].flows")), known, &format!("there is no flow `{name}`"))?;
+            }
+        }
+        let checked = middlebox.policy(scenario).check();
+        checked
+            .map_err(|mistake| ConfigError::new(&key(mistake.key().unwrap_or("class")), mistake.message()))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,208 @@
+//! Middleboxes, which hold flows at the receive window.
+//!
+//! Like a tap, a middlebox is a station of the routes of its flows. It sees bytes, ports and scaled windows, and the packets of
+//! both directions in order of time, so that a network with one is not divided.
+
+use std::net::{IpAddr, Ipv6Addr};
+
+use headway_arithmetic::flow::{Packet as Seen, flag};
+use headway_edge::{Limits, Middlebox, Policy};
+use headway_units::{Duration, Instant, Rate};
+
+use super::{Network, number};
+use crate::config::{MiddleboxId, Passage, TcpConfig};
+use crate::packet::{Kind, Packet, REPORT};
+use crate::tap::{SENDER_SCALE, field, largest_segment, receiver_scale};
+
+/// How often connections are looked for that were silent for too long.
+const EXPIRE_EVERY: Duration = Duration::from_ms(10_000);
+/// Sequence number of the first byte of data of both ends; those of their SYNs are one less.
+const FIRST: u32 = 1;
+
+/// What has passed a middlebox since its beginning.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MiddleboxCounts {
+    /// Connections that began.
+    pub begun: u64,
+    /// Those that have ended.
+    pub ended: u64,
+    /// ACKs.
+    pub acks: u64,
+    /// ACKs whose window was lowered.
+    pub lowered: u64,
+}
+
+#[derive(Debug)]
+struct Station {
+    middlebox: Middlebox,
+    counts: MiddleboxCounts,
+    expired: Instant,
+}
+
+/// A flow as middleboxes see it.
+#[derive(Clone, Debug)]
+struct Connection {
+    /// A segment and an ACK, as far as all are the same.
+    segment: Seen,
+    ack: Seen,
+    mss: u32,
+    /// The scale of the receiver's windows.
+    scale: u8,
+    passages: Vec<Passage>,
+}
+
+/// The middleboxes of a network, and the flows that pass one.
+#[derive(Debug, Default)]
+pub(super) struct Middleboxes {
+    stations: Vec<Station>,
+    /// By number of the flow.
+    connections: Vec<Option<Connection>>,
+    /// Connections so far.
+    begun: u64,
+}
+
+impl Middleboxes {
+    pub(super) fn memory(&self) -> usize {
+        self.stations.len() * size_of::<Station>()
+            + self.connections.capacity() * size_of::<Option<Connection>>()
+    }
+}
+
+/// Returns an address on a path, the same for all connections with these numbers.
+fn host(path: u32, number: u64) -> IpAddr {
+    IpAddr::V6(Ipv6Addr::from_bits(0xfd00 << 112 | u128::from(path) << 64 | u128::from(number)))
+}
+
+impl Connection {
+    /// Returns connection `number` of its network, whose forward route begins at `path`.
+    fn new(config: &TcpConfig, path: u32, number: u64) -> Connection {
+        // Numbers that do not fit into a port continue in the address.
+        let sender = (host(path, 2 * (number >> 16)), number as u16);
+        let receiver = (host(path, 1), config.port);
+        Connection {
+            segment: Seen::between(sender, receiver),
+            ack: Seen::between(receiver, sender),
+            mss: config.mss,
+            scale: receiver_scale(config),
+            passages: config.middleboxes.clone(),
+        }
+    }
+
+    /// Returns the sequence number of the first byte of a segment.
+    fn number(&self, segment: u64) -> u32 {
+        FIRST.wrapping_add((segment * u64::from(self.mss)) as u32)
+    }
+
+    /// Returns what a middlebox sees of a packet; none of one that is not of TCP. `window` is that of an ACK in segments, and
+    /// `ends` says whether its data are the last, or acknowledged to the last.
+    fn see(&self, packet: &Packet, window: u32, ends: bool) -> Option<Seen> {
+        let mut seen = if matches!(packet.kind, Kind::Ack | Kind::SynAck) { self.ack } else { self.segment };
+        (seen.sequence, seen.acknowledgement, seen.window) = (FIRST, FIRST, u16::MAX);
+        seen.flags = if ends { flag::ACK | flag::FIN } else { flag::ACK };
+        match packet.kind {
+            Kind::Syn | Kind::SynAck => {
+                let asks = packet.kind == Kind::Syn;
+                seen.sequence = FIRST - 1;
+                seen.flags = if asks { flag::SYN } else { flag::SYN | flag::ACK };
+                seen.mss = largest_segment(self.mss);
+                seen = seen.with_scale(Some(if asks { SENDER_SCALE } else { self.scale }));
+            }
+            Kind::HandshakeAck => seen.flags = flag::ACK,
+            Kind::Segment => (seen.sequence, seen.data) = (self.number(packet.seq), self.mss),
+            Kind::Ack => {
+                seen.acknowledgement = self.number(packet.seq);
+                seen.window = field(window, self.mss, self.scale);
+            }
+            Kind::Datagram | Kind::Probe | Kind::Train | Kind::Damaged => return None,
+        }
+        Some(seen)
+    }
+}
+
+impl Network {
+    /// Adds a middlebox that holds connections at the receive window, at a link with these rates towards its two sides;
+    /// [`TcpConfig::middleboxes`] says which flows pass it.
+    pub fn add_middlebox(&mut self, policy: &Policy, capacity: [Rate; 2]) -> MiddleboxId {
+        let id = number(self.middleboxes.stations.len());
+        self.middleboxes.stations.push(Station {
+            middlebox: Middlebox::new(policy, capacity, Limits::default()),
+            counts: MiddleboxCounts::default(),
+            expired: Instant::ZERO,
+        });
+        self.constraints.indivisible();
+        self.topology_changed = true;
+        MiddleboxId(id)
+    }
+
+    /// Returns what has passed a middlebox.
+    pub fn middlebox_counts(&self, middlebox: MiddleboxId) -> MiddleboxCounts {
+        let station = &self.middleboxes.stations[middlebox.0 as usize];
+        let counts = station.middlebox.counts();
+        MiddleboxCounts { begun: counts.begun, ended: counts.ended, ..station.counts }
+    }
+
+    /// Notes how middleboxes see the flow that has this number from now on.
+    pub(super) fn note_connection(&mut self, flow: u32, config: &TcpConfig) {
+        let place = flow as usize;
+        if !config.meets_middlebox() && place >= self.middleboxes.connections.len() {
+            return;
+        }
+        let path = self.senders[place].route();
+        let middleboxes = &mut self.middleboxes;
+        if place >= middleboxes.connections.len() {
+            middleboxes.connections.resize(place + 1, None);
+        }
+        middleboxes.connections[place] =
+            config.meets_middlebox().then(|| Connection::new(config, path, middleboxes.begun));
+        middleboxes.begun += 1;
+    }
+
+    /// Passes a packet on at a middlebox, with a lower window if it is an ACK that is to have one.
+    pub(super) fn pass_middlebox(&mut self, middlebox: u32, mut packet: Packet) {
+        if self.is_current(&packet)
+            && let Some(window) = self.window_behind(middlebox, &packet)
+        {
+            match packet.has(REPORT) {
+                true => self.reports.get_mut(packet.extra).window = window,
+                false => packet.extra = window,
+            }
+        }
+        self.forward(&packet);
+    }
+
+    /// Tells a middlebox of a packet; returns the window in segments with which it leaves, if that is lower.
+    fn window_behind(&mut self, middlebox: u32, packet: &Packet) -> Option<u32> {
+        let flow = packet.owner as usize;
+        let connection = self.middleboxes.connections.get(flow)?.as_ref()?;
+        let passage = connection.passages.iter().find(|passage| passage.middlebox.0 == middlebox)?;
+        let is_ack = packet.kind == Kind::Ack;
+        let window = match packet.has(REPORT) {
+            true => self.reports.get(packet.extra).window,
+            false => packet.extra,
+        };
+        let behind = packet.seq + u64::from(!is_ack);
+        let mut seen =
+            connection.see(packet, window, self.senders[flow].is_whole(self.queues.now, behind))?;
+        let is_from_receiver = is_ack || packet.kind == Kind::SynAck;
+        seen.side = passage.sender_side ^ u8::from(is_from_receiver);
+        let (mss, scale) = (connection.mss, connection.scale);
+        let now = Instant::from_ns(self.queues.now);
+        let Station { middlebox, counts, expired } = &mut self.middleboxes.stations[middlebox as usize];
+        if packet.kind == Kind::Syn && now - *expired > EXPIRE_EVERY {
+            middlebox.expire(now);
+            *expired = now;
+        }
+        let left = middlebox.on_packet(&seen, now);
+        if !is_ack {
+            // The windows of senders limit nothing here: receivers send no data.
+            return None;
+        }
+        counts.acks += 1;
+        // Linux sends whole segments.
+        let segments = (u64::from(left) << scale) / u64::from(mss);
+        (left < seen.window).then(|| {
+            counts.lowered += 1;
+            (segments as u32).min(window)
+        })
+    }
+}

@@ -1,0 +1,221 @@
+//! Flows held at the receive window.
+use std::path::Path;
+
+use crate::support::*;
+use headway_record::{LinkResult, Results};
+use headway_scenario::{Change, Scenario};
+use headway_sim::Run;
+use headway_units::Bytes;
+
+/// Payload bytes of a full segment.
+const MSS: f64 = 1448.0;
+
+fn finish(scenario: &Scenario, seed: u64) -> Results {
+    let mut run = Run::new(scenario, seed, Bytes::new(1 << 30)).unwrap();
+    while run.step().unwrap() {}
+    run.finish()
+}
+
+fn run(text: &str) -> Results {
+    finish(&Scenario::parse(text, Path::new("x.toml"), &[]).unwrap(), 1)
+}
+
+/// Two hosts with a router between them: a link without queueing, and one of `rate` in Mb/s with a deep buffer and `delay` in
+/// ms, which the middlebox at the router watches.
+fn path(rate: f64, delay: f64, rest: &str) -> String {
+    format!(
+        "duration = \"12 s\"\nwarmup = \"4 s\"\n\
+         [[link]]\nfrom = \"a\"\nto = \"r\"\nrate = \"{rate} Mb/s\"\ndelay = \"{delay} ms\"\nbuffer = \"2 s\"\n\
+         [[link]]\nfrom = \"r\"\nto = \"b\"\nrate = \"10 Gb/s\"\n\
+         [[middlebox]]\nat = \"r\"\nkind = \"receive-window\"\nwan = \"a\"\n{rest}\n"
+    )
+}
+
+fn flows(controller: &str, keys: &str) -> String {
+    format!("[[flow]]\nfrom = \"a\"\nto = \"b\"\ncontroller = \"{controller}\"\n{keys}\n")
+}
+
+/// Bits per second of one flow that sends all its segments one by one, held at a share of a link of `rate` in Mb/s that is `delay`
+/// in ms long: whole segments of a window in whole units, per RTT.
+fn window_per_rtt(share: f64, rate: f64, delay: f64) -> f64 {
+    let time = |bytes: u64| (bytes * 8) as f64 / (rate * 1e6);
+    // SYN and SYN-ACK have 98 bytes on the wire, and a buffer of 64 MB has a scale of 10.
+    let handshake = 2.0 * (delay / 1e3 + time(98));
+    let bytes = (share * rate * 1e6 / 8.0 * handshake / 1024.0).floor() * 1024.0;
+    let round_trip = 2.0 * delay / 1e3 + time(SEGMENT) + time(ACK);
+    (bytes / MSS).floor() * MSS * 8.0 / round_trip
+}
+
+#[test]
+fn a_single_flow_gets_a_window_per_rtt_of_an_idle_link() {
+    for (controller, rate, delay, share) in [
+        ("reno", 100.0, 10.0, 0.2),
+        ("cubic", 100.0, 10.0, 0.2),
+        ("bbr", 100.0, 10.0, 0.2),
+        ("cubic", 50.0, 30.0, 0.1),
+        ("reno", 400.0, 4.0, 0.33),
+        ("bbr", 20.0, 50.0, 0.5),
+    ] {
+        let keys = format!("rate = \"{rate} Mb/s\"\n[[middlebox.class]]\nname = \"x\"\nshare = {share}\n");
+        // One that starts at once, and one whose handshake comes before its start.
+        for start in ["0 s", "1 s"] {
+            let keys_of_flow = format!("offload = false\nack-every = 1\nstart = \"{start}\"");
+            let results = run(&(path(rate, delay, &keys) + &flows(controller, &keys_of_flow)));
+            let flow = &results.flows[0];
+            let what = format!("{controller} at {rate} Mb/s and {delay} ms from {start}");
+            let ratio = flow.goodput_bps as f64 / window_per_rtt(share, rate, delay);
+            // BBR sends at three quarters of its rate in one of eight RTTs or a little longer, and the window keeps it from
+            // making up for that.
+            let least = if controller == "bbr" { 0.95 } else { 0.98 };
+            assert!((least..1.005).contains(&ratio), "{what}: {ratio}");
+            assert_eq!((flow.retransmitted, results.summary.links[0].dropped), (0, 0), "{what}");
+            let middlebox = &results.summary.middleboxes[0];
+            assert!(middlebox.connections == 1 && middlebox.lowered > 0, "{what}: {middlebox:?}");
+        }
+    }
+}
+
+/// A host sends bursts and waits for ACKs of two segments, so that it uses a little less than its window.
+#[test]
+fn a_host_stays_within_a_tenth_of_its_share() {
+    for controller in ["reno", "cubic", "bbr"] {
+        let keys = "rate = \"100 Mb/s\"\n[[middlebox.class]]\nname = \"x\"\nshare = \"20 %\"\n";
+        let results = run(&(path(100.0, 30.0, keys) + &flows(controller, "")));
+        let goodput = results.flows[0].goodput_bps as f64;
+        assert!((18e6..=20e6).contains(&goodput), "{controller}: {goodput}");
+        assert_eq!(results.flows[0].retransmitted, 0);
+    }
+}
+
+/// Runs the scenario of four downloads for 30 s.
+fn edge(changes: &[&str]) -> Results {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/edge-rwm.toml");
+    let changes: Vec<Change> =
+        ["duration=30 s"].iter().chain(changes).map(|text| text.parse().unwrap()).collect();
+    finish(&Scenario::load(&path, &changes).unwrap(), 1)
+}
+
+fn named<'a>(results: &'a Results, name: &str) -> &'a LinkResult {
+    results.summary.links.iter().find(|link| link.link == name).unwrap()
+}
+
+#[test]
+fn downloads_share_a_link_without_a_queue() {
+    let (with, without) = (edge(&[]), edge(&["middlebox=[]"]));
+    // The empty path has 40 ms.
+    let delay = |results| {
+        named(results, "provider->home").delay_mean_ns + named(results, "home->provider").delay_mean_ns
+    };
+    assert!(delay(&with) < 4_000_000 && delay(&without) > 40_000_000);
+    assert!(named(&with, "provider->home").dropped == 0 && named(&without, "provider->home").dropped > 0);
+    assert!(with.summary.total.fairness >= 0.99 && without.summary.total.fairness < 0.95);
+    assert!(with.summary.total.goodput_bps as f64 > 0.95 * without.summary.total.goodput_bps as f64);
+    assert!(with.summary.middleboxes[0].connections == 4 && without.summary.middleboxes.is_empty());
+}
+
+#[test]
+fn flows_share_equally_whatever_their_rtt() {
+    let flow = |from: &str| {
+        format!(
+            "[[flow]]\nfrom = \"{from}\"\nto = \"b\"\ncontroller = \"cubic\"\noffload = false\nack-every = 1\n"
+        )
+    };
+    let text = "duration = \"15 s\"\nwarmup = \"5 s\"\n\
+                [[link]]\nfrom = \"near\"\nto = \"r\"\nrate = \"1 Gb/s\"\ndelay = \"4 ms\"\n\
+                [[link]]\nfrom = \"far\"\nto = \"r\"\nrate = \"1 Gb/s\"\ndelay = \"69 ms\"\n\
+                [[link]]\nfrom = \"r\"\nto = \"b\"\nrate = \"200 Mb/s\"\ndelay = \"1 ms\"\nbuffer = \"500 ms\"\n\
+                [[middlebox]]\nat = \"b\"\nkind = \"receive-window\"\nwan = \"r\"\nrate = \"176 Mb/s\"\n";
+    let results = run(&format!("{text}{}{}", flow("near"), flow("far")));
+    let [near, far] = [0, 1].map(|flow| results.flows[flow].goodput_bps as f64);
+    assert_near("near and far", near, far, 0.05);
+    assert_near("both", near + far, 176e6, 0.05);
+}
+
+#[test]
+fn classes_are_groups_of_flows_and_lend_what_they_do_not_use_if_told_to() {
+    let keys = |borrow| {
+        format!(
+            "rate = \"100 Mb/s\"\nborrow-idle = {borrow}\n\
+             [[middlebox.class]]\nname = \"less\"\nshare = 0.2\nflows = [\"one\"]\n\
+             [[middlebox.class]]\nname = \"more\"\nshare = 0.4\nflows = [\"two\", \"three\"]\n"
+        )
+    };
+    let flow =
+        |name, more| flows("reno", &format!("name = \"{name}\"\noffload = false\nack-every = 1\n{more}"));
+    // One after the other, so that no handshake waits behind the data of others.
+    let text = path(100.0, 20.0, &keys(false))
+        + &flow("one", "")
+        + &flow("two", "start = \"0.5 s\"")
+        + &flow("three", "start = \"1 s\"");
+    let results = run(&(text + &flow("none", "start = \"1.5 s\"\napplication-rate = \"30 Mb/s\"")));
+    let rates: Vec<f64> = results.flows.iter().map(|flow| flow.goodput_bps as f64 / 1e6).collect();
+    assert!(rates[..3].iter().all(|rate| (18.0..20.1).contains(rate)) && rates[3] > 29.0, "{rates:?}");
+    for (borrow, mbps) in [(false, 20.0), (true, 60.0)] {
+        let short = "size = \"1 kB\"";
+        let text = path(100.0, 20.0, &keys(borrow)) + &flow("one", "") + &flow("two", short);
+        let alone = run(&(text + &flow("three", short)));
+        let rate = alone.flows[0].goodput_bps as f64 / 1e6;
+        assert!((0.9 * mbps..1.005 * mbps).contains(&rate), "{borrow}: {rate}");
+    }
+}
+
+/// A middlebox is told when connections end: what remains gets all.
+#[test]
+fn who_stays_gets_what_others_had() {
+    let keys = "rate = \"20 Mb/s\"\n";
+    let stays = flows("cubic", "name = \"stays\"\noffload = false\nack-every = 1");
+    let goes = [
+        ("stop = \"2 s\"\ncount = 3", 3),
+        ("size = \"300 kB\"\ncount = 9", 9),
+        (
+            "stop = \"2 s\"\narrivals = { per-second = 40.0, size-distribution = { kind = \"fixed\", size = \"20 kB\" } }",
+            50,
+        ),
+    ];
+    for (keys_of_flow, least) in goes {
+        let results = run(&(path(21.5, 20.0, keys) + &stays + &flows("cubic", keys_of_flow)));
+        let goodput = results.flows[0].goodput_bps as f64;
+        assert!(goodput > 0.97 * window_per_rtt(20.0 / 21.5, 21.5, 20.0), "{keys_of_flow}: {goodput}");
+        let middlebox = &results.summary.middleboxes[0];
+        assert!(middlebox.connections > least, "{keys_of_flow}: {middlebox:?}");
+    }
+}
+
+/// A middlebox may be at the sender, on the way or at the receiver.
+#[test]
+fn it_does_not_matter_where_on_the_path_a_middlebox_is() {
+    let place = |at: &str, wan: &str, up: &str| {
+        let text = format!(
+            "duration = \"8 s\"\nwarmup = \"3 s\"\n\
+             [[link]]\nfrom = \"a\"\nto = \"r\"\nrate = \"50 Mb/s\"\ndelay = \"10 ms\"\n\
+             [[link]]\nfrom = \"r\"\nto = \"b\"\nrate = \"50 Mb/s\"\ndelay = \"10 ms\"\n\
+             [[middlebox]]\nat = \"{at}\"\nkind = \"receive-window\"\nwan = \"{wan}\"\n{up}\n"
+        );
+        let results = run(&(text + &flows("cubic", "")));
+        assert!(results.summary.middleboxes[0].lowered > 0, "{at}");
+        results.flows[0].goodput_bps as f64
+    };
+    let (down, up) = ("rate = \"20 Mb/s\"", "rate = \"1 Mb/s\"\nup = \"20 Mb/s\"");
+    let receiver = place("b", "r", down);
+    for (what, goodput) in [
+        ("sender", place("a", "r", up)),
+        ("on the way, towards b", place("r", "b", up)),
+        ("on the way, from a", place("r", "a", down)),
+    ] {
+        assert_near(what, goodput, receiver, 0.03);
+    }
+}
+
+#[test]
+fn a_seed_decides_all() {
+    let keys = "rate = \"20 Mb/s\"\n";
+    let web = "arrivals = { per-second = 30.0, size-distribution = { kind = \"lognormal\", mean = \"60 kB\", spread = 1.5 } }";
+    let text = path(21.5, 15.0, keys) + &flows("cubic", "count = 3") + &flows("bbr", web);
+    let scenario = Scenario::parse(&text, Path::new("x.toml"), &[]).unwrap();
+    let print = |seed| {
+        let results = finish(&scenario, seed);
+        (results.flows_csv(), results.links_csv(), format!("{:?}", results.summary))
+    };
+    assert_eq!(print(3), print(3));
+    assert_ne!(print(3), print(4));
+}
