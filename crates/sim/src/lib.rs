@@ -51,10 +51,10 @@
 //!   when it has something to send, and the line of the host, which its flows share, says when the packet really
 //!   leaves. The ACKs of flows whose controller wants stamps carry them in their report, so packets of other flows do
 //!   not grow.
-//! - **A tap is a hop of a route** (`network/taps.rs`), and so are a middlebox (`network/middleboxes.rs`), a NIC that coalesces the interrupts of ACKs and
-//!   links over which packets take turns (`network/bundles.rs`). Only the flows that meet one have such hops, so others
-//!   do not check for them. Where hops are compared with the end of a route anyway, the comparison is with the first
-//!   number that is no link.
+//! - **A tap is a hop of a route** (`network/taps.rs`), and so are a middlebox (`network/middleboxes.rs`), a NIC that
+//!   coalesces the interrupts of ACKs and links over which packets take turns (`network/bundles.rs`). Only the flows
+//!   that meet one have such hops, so others do not check for them. Where hops are compared with the end of a route
+//!   anyway, the comparison is with the first number that is no link.
 //! - **A discipline decides but holds no packets.** So the same `queue` serves the simulator, the emulator and
 //!   tests. `Classes`, `DualPi2` and `FqCodel` also say in which of their queues a packet waits, and which sends next.
 //! - **What varies with time is a function of seed and time** (`traffic::channel`). Outages and redrawn capacities
