@@ -3,6 +3,7 @@
 //! `HEADWAY_KILLS=40 cargo test -p headway --test kills -- --test-threads 1` kills each of them forty times, which
 //! takes some minutes. The default is twice. The moments come from fixed seeds, but what a command is doing at them
 //! varies.
+
 #![allow(clippy::unwrap_used, reason = "a failed assumption is a failed test, also in helpers")]
 
 mod support;

@@ -1,6 +1,7 @@
 //! Controllers in the running kernel: loaded, used by real connections between network namespaces, and unloaded.
 //!
 //! Where the machine does not allow namespaces or BPF controllers, each test says so and passes.
+
 #![allow(clippy::unwrap_used, reason = "a failed assumption is a failed test, also in helpers")]
 
 #[allow(dead_code, reason = "other tests use all of it")]

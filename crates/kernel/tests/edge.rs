@@ -1,6 +1,7 @@
 //! The programs of a middlebox in the running kernel, between a client and a server of Linux.
 //!
 //! Where the machine does not allow namespaces or BPF, each test says so and passes.
+
 #![allow(clippy::unwrap_used, reason = "a failed assumption is a failed test, also in helpers")]
 
 mod arrival;

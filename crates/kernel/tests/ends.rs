@@ -1,6 +1,7 @@
 //! XCP and RCP in the running kernel: connections between network namespaces whose packets carry the congestion header.
 //!
 //! Where the machine does not allow namespaces or BPF controllers, each test says so and passes.
+
 #![allow(clippy::unwrap_used, reason = "a failed assumption is a failed test, also in helpers")]
 
 #[allow(dead_code, reason = "other tests use all of it")]

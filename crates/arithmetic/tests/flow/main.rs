@@ -1,4 +1,5 @@
 //! Connections and their windows as a middlebox sees them (`c/flow_track.h`, `c/rwm.h`).
+
 #![allow(clippy::unwrap_used, reason = "a failed assumption is a failed test, also in helpers")]
 
 mod classes;

@@ -1,4 +1,5 @@
 //! `headway-bench` as users run it: real processes, nothing in real time.
+
 #![allow(clippy::unwrap_used, reason = "a failed assumption is a failed test, also in helpers")]
 
 mod calc;

@@ -2,6 +2,7 @@
 //! protocol it does not.
 //!
 //! Where the machine does not allow namespaces, controllers or translation, the test says so and passes.
+
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener};
 

@@ -1,6 +1,7 @@
 //! Labs of several links on this machine: routers, hop limits, and packets that cross more than one queue.
 //!
 //! Where the machine allows no namespaces, each test says so and passes.
+
 use std::io::{BufRead, BufReader, IoSliceMut};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;

@@ -1,6 +1,7 @@
 //! Flows of XCP and RCP in the lab, where the kernel's TCP is at the ends, beside the simulator.
 //!
 //! Where the machine does not allow namespaces or controllers, each test says so and passes.
+
 use serde_json::Value;
 
 /// Two flows of a controller at a router of this kind.

@@ -1,6 +1,7 @@
 //! Labs on this machine: real namespaces, real packets, real time.
 //!
 //! Where the machine allows no namespaces, each test says so and passes.
+
 use std::io::{BufRead, BufReader, IoSliceMut, Write};
 use std::net::UdpSocket;
 use std::os::fd::AsRawFd;

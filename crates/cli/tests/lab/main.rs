@@ -4,7 +4,6 @@
 
 mod carriers;
 mod chain;
-mod clean_up;
 mod edge;
 mod ends;
 mod lab;

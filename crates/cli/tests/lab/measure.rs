@@ -1,6 +1,7 @@
 //! `headway measure` and `headway serve` as users run them: real processes, on loopback and in real namespaces.
 //!
 //! Where the machine allows no namespaces, the tests that need them say so and pass.
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 use std::path::Path;

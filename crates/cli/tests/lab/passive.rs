@@ -1,6 +1,7 @@
 //! `headway passive`: real captures of real transfers, and the sentences about what it cannot read.
 //!
 //! Where the machine allows no namespaces, the tests that need them say so and pass.
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;

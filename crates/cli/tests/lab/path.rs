@@ -1,6 +1,7 @@
 //! `headway path` over real routers: chains of namespaces with emulated links.
 //!
 //! Where the machine allows no namespaces, each test says so and passes.
+
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::os::fd::{AsFd as _, AsRawFd, FromRawFd, OwnedFd};

@@ -1,6 +1,7 @@
 //! Routers that rewrite the congestion headers of real packets: in labs, and between interfaces that exist already.
 //!
 //! Where the machine allows no namespaces, each test says so and passes.
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsRawFd;

@@ -1,6 +1,7 @@
 //! `headway run` and `headway compare` as users run them: real processes, and real namespaces for the lab.
 //!
 //! Where the machine allows no namespaces, the tests that need them say so and pass.
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};

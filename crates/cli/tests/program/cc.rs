@@ -2,6 +2,7 @@
 //!
 //! Every test runs in its own network namespace. Where the machine does not allow namespaces or controllers,
 //! it says so and passes.
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::process::CommandExt;

@@ -1,4 +1,5 @@
 //! `headway compare` as users run it: real processes, the simulator compared with itself.
+
 use std::path::Path;
 use std::process::{Command, Output};
 

@@ -1,4 +1,5 @@
 //! `headway estimate` as users run it, on a file of streams made by hand.
+
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Output;

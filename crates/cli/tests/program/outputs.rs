@@ -1,4 +1,5 @@
 //! Outputs that cannot be written: closed pipes and full devices.
+
 use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;

@@ -1,4 +1,5 @@
 //! Captures that are easily read wrongly, and what `headway passive` must say about them.
+
 use crate::support::{headway, output, text};
 use serde_json::Value;
 

@@ -1,6 +1,7 @@
 //! What processes that were started as root may still do while they read strangers' packets, as the kernel says.
 //!
 //! Without root each test says so and passes.
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::unix::fs::MetadataExt;

@@ -1,6 +1,7 @@
 //! Files, folders and names that others may have planted: none is believed, followed or waited for.
 //!
 //! Where the machine allows no namespaces, the tests that need them say so and pass.
+
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::{OpenOptionsExt, symlink};

@@ -1,6 +1,7 @@
 //! Explicit routers, with the Linux stack at the ends and in the simulator.
 //!
 //! Where no kernel has been built, which takes minutes, these tests say so and pass.
+
 use std::process::Command;
 
 use crate::support::PROGRAM;

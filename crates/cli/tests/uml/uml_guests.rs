@@ -1,6 +1,7 @@
 //! How guests end: by themselves, by what their kernel finds, and with the program that runs them.
 //!
 //! Where no kernel has been built, which takes minutes, these tests say so and pass.
+
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};

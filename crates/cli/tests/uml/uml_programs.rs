@@ -1,6 +1,7 @@
 //! Programs of the host on networks of a kernel in virtual time.
 //!
 //! Where no kernel has been built, which takes minutes, these tests say so and pass.
+
 use std::path::Path;
 use std::process::Command;
 

@@ -1,6 +1,7 @@
 //! Queues with marking, on the Linux stack and in the simulator: the same scenario must give the same queue.
 //!
 //! Where no kernel has been built, which takes minutes, these tests say so and pass.
+
 use std::process::Command;
 
 use crate::support::PROGRAM;

@@ -1,6 +1,7 @@
 //! `headway run --on uml` as users run it: flows and traffic over real kernels in virtual time.
 //!
 //! Where no kernel has been built, which takes minutes, these tests say so and pass.
+
 use std::path::Path;
 
 use crate::support::kernels::{MIXED, Try, files, has_kernel};

@@ -1,4 +1,5 @@
 //! Policies, what they allot, and a middlebox that sees to it.
+
 #![allow(clippy::unwrap_used, reason = "a failed assumption is a failed test, also in helpers")]
 
 mod allotments;

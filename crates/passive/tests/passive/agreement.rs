@@ -1,4 +1,5 @@
 //! What a row says about capacity, rate and what is free does not contradict itself, whatever the transfer.
+
 use crate::support::{Handshake, Random, Tcp};
 use headway_capture::{Link, Packet};
 use headway_passive::{Free, Options, Sums, Tracker};

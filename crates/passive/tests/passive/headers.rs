@@ -1,4 +1,5 @@
 //! Headers of captured packets, link layer by link layer.
+
 use crate::support::SYN_OPTIONS;
 use headway_capture::{Link, Packet};
 use headway_passive::Skipped;

@@ -1,6 +1,7 @@
 //! Input that is cut, changed and forged, case by case from a seed: nothing panics, and every packet is counted.
 //!
 //! `HEADWAY_CASES=1000000` runs as many cases of each kind instead of 20 000.
+
 use crate::support::{Bulk, Pcap, Pcapng, Random, SYN_OPTIONS, Tcp};
 use headway_capture::{Link, Next, Packet, ReadError, Reader};
 use headway_passive::{Options, Skipped, Tracker, headers};

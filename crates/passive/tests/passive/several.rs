@@ -1,4 +1,5 @@
 //! Several files read as one, packed files, and filters.
+
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};

@@ -1,4 +1,5 @@
 //! Connections and paths, from packets made by hand.
+
 use crate::support::{Bulk, Handshake, Tcp};
 use headway_capture::{Link, Next, Packet, Reader};
 use headway_estimate::sabes::Side;

@@ -1,4 +1,5 @@
 //! ACKs that are thinned on a slow way back.
+
 use std::path::Path;
 
 use headway_record::Results;

@@ -1,4 +1,5 @@
 //! Links that vary with time: capacities drawn anew, outages, and bursts of losses (xcp-rcp F49).
+
 use std::path::Path;
 
 use crate::support::*;

@@ -1,4 +1,5 @@
 //! The variants of FAST in the simulator, which differ in the clock that they read (rapid 2.23).
+
 use std::path::Path;
 
 use headway_record::Results;

@@ -1,4 +1,5 @@
 //! Flows held at the receive window.
+
 use std::path::Path;
 
 use crate::support::*;

@@ -1,4 +1,5 @@
 //! TCP Rapid in the simulator: the criteria of its specification (rapid 5).
+
 use std::path::Path;
 
 use headway_record::{Results, TcpInterval};

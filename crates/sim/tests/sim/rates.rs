@@ -1,4 +1,5 @@
 //! Links whose rate changes, compared with closed forms.
+
 use std::path::Path;
 
 use crate::support::*;

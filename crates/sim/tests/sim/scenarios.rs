@@ -1,4 +1,5 @@
 //! Whole scenarios: the same seed gives the same results, and the records are consistent with each other.
+
 use std::path::{Path, PathBuf};
 
 use headway_record::{Interval, Results};

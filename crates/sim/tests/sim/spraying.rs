@@ -1,4 +1,5 @@
 //! Packets that take turns over parallel links.
+
 use std::path::Path;
 
 use crate::support::*;

@@ -1,4 +1,5 @@
 //! What happens to packets on the wire: delays that change, copies, damage, and ECN that is cleared.
+
 use std::path::Path;
 
 use crate::support::*;

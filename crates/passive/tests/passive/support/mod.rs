@@ -1,4 +1,5 @@
 //! Makes packets and capture files by hand, for tests and benchmarks.
+
 #![allow(dead_code, reason = "every test uses a part of it")]
 #![allow(clippy::unwrap_used, reason = "a failed assumption is a failed test, also in helpers")]
 

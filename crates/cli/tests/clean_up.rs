@@ -1,6 +1,12 @@
 //! The processes, labs and locks that programs leave when they are killed, raced or interrupted.
 //!
-//! Where the machine allows no namespaces, the tests that need them say so and pass.
+//! Where the machine allows no namespaces, the tests that need them say so and pass. They are a program of their own, because
+//! one of them stops a process in the moment between its beginning and its work, which takes an idle processor.
+
+#![allow(clippy::unwrap_used, reason = "a failed assumption is a failed test, also in helpers")]
+
+mod support;
+
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::os::fd::AsRawFd;
@@ -9,12 +15,12 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::support::labs::{down, find, marked, name, up};
-use crate::support::{TIMEOUT, can_load_controllers, headway, output, write};
 use headway_lab::Process;
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use support::labs::{down, find, marked, name, up};
+use support::{TIMEOUT, can_load_controllers, headway, output, write};
 
 /// Starts a program in the node `server`; also returns the process that it has started itself.
 fn program(name: &str) -> (Child, Process) {
