@@ -147,7 +147,7 @@ fn files_that_are_no_certificates_are_named() {
     let error = TlsServer::from_files(missing, missing).unwrap_err().to_string();
     assert!(error.contains("no-such-file.pem"), "{error}");
     let source = std::path::Path::new(file!()).file_name().unwrap();
-    let error = TlsClient::with_authorities(&std::path::Path::new("tests").join(source)).unwrap_err();
+    let error = TlsClient::with_authorities(&std::path::Path::new("tests/net").join(source)).unwrap_err();
     assert!(error.to_string().contains("there are none"), "{error}");
 }
 
