@@ -129,8 +129,8 @@ pub(crate) const ROUTED_V6: [&str; 2] = ["fd78:1::1", "fd78:2::1"];
 impl Routed {
     /// Creates the network; prints the reason and returns `None` if this machine does not allow it.
     pub(crate) fn new() -> Option<Routed> {
-        if nix::unistd::geteuid().as_raw() != 0 {
-            println!("SKIPPED: programs at interfaces need root");
+        if let Err(error) = headway_kernel::check() {
+            println!("SKIPPED: {error}");
             return None;
         }
         let [client, router, server] = hosts()?;
