@@ -7,10 +7,7 @@ mod chain;
 mod edge;
 mod ends;
 mod lab;
-mod measure;
 mod passive;
-mod path;
 mod router;
-mod run;
 #[path = "../support/mod.rs"]
 mod support;

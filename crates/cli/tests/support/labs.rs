@@ -28,8 +28,12 @@ pub const ROLE: &str = "HEADWAY_TEST_ROLE";
 #[track_caller]
 pub fn play(lab: &headway_lab::Lab, node: &str, role: &str) -> (Child, BufReader<ChildStdout>) {
     let me = std::env::current_exe().unwrap();
-    let file = Path::new(Location::caller().file()).file_stem().unwrap().to_str().unwrap();
-    let mut command = lab.command(node, me, [&format!("{file}::a_role"), "--exact", "--nocapture"]).unwrap();
+    let file = Path::new(Location::caller().file()).with_extension("");
+    // A file of its own is a program, and the others are modules of one.
+    let module = file.parent().unwrap().file_name().is_some_and(|folder| folder != "tests");
+    let module = module.then(|| format!("{}::", file.file_name().unwrap().to_str().unwrap()));
+    let role_of = format!("{}a_role", module.unwrap_or_default());
+    let mut command = lab.command(node, me, [&role_of, "--exact", "--nocapture"]).unwrap();
     let mut child = command.env(ROLE, role).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap());
     let mut line = String::new();

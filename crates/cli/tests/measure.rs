@@ -1,6 +1,9 @@
 //! `headway measure` and `headway serve` as users run them: real processes, on loopback and in real namespaces.
 //!
 //! Where the machine allows no namespaces, the tests that need them say so and pass.
+#![allow(clippy::unwrap_used, reason = "a failed assumption is a failed test, also in helpers")]
+
+mod support;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
@@ -9,13 +12,13 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant as Clock;
 
-use crate::support::{PROGRAM, TIMEOUT, headway, output, text};
 use headway_lab::{Direction, Lab, Life, LinkSpec, Spec};
 use headway_net::protocol::{Preamble, VERSION};
 use headway_units::{Duration, Instant, Rate};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
+use support::{PROGRAM, TIMEOUT, headway, output, text};
 
 /// A `headway serve` that ends with the test.
 struct Serve {

@@ -1,6 +1,9 @@
 //! `headway path` over real routers: chains of namespaces with emulated links.
 //!
 //! Where the machine allows no namespaces, each test says so and passes.
+#![allow(clippy::unwrap_used, reason = "a failed assumption is a failed test, also in helpers")]
+
+mod support;
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
@@ -11,8 +14,6 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration as Time, Instant as Clock};
 
-use crate::support::labs::{ROLE, bring_up, name, play};
-use crate::support::{PROGRAM, headway, output, text};
 use headway_lab::{Cross, Direction, Edge, Lab, LinkSpec, Spec};
 use headway_net::protocol::{DEFAULT_PORT, Header, Kind, Role};
 use headway_traffic::Traffic;
@@ -22,6 +23,8 @@ use nix::sys::socket::{MsgFlags, recv, setsockopt, sockopt};
 use nix::sys::time::TimeVal;
 use nix::time::{ClockId, clock_gettime};
 use serde_json::Value;
+use support::labs::{ROLE, bring_up, name, play};
+use support::{PROGRAM, headway, output, text};
 
 /// Held by the test that measures: two at a time would disturb each other on two processors.
 static ONE: Mutex<()> = Mutex::new(());

@@ -1,6 +1,9 @@
 //! `headway run` and `headway compare` as users run them: real processes, and real namespaces for the lab.
 //!
 //! Where the machine allows no namespaces, the tests that need them say so and pass.
+#![allow(clippy::unwrap_used, reason = "a failed assumption is a failed test, also in helpers")]
+
+mod support;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,10 +11,10 @@ use std::process::{Command, Output, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration as Time;
 
-use crate::support::PROGRAM;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
+use support::PROGRAM;
 use tempfile::TempDir;
 
 fn scenario(name: &str) -> PathBuf {
