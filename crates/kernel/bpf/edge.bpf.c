@@ -19,9 +19,9 @@
 #define BPF_ANY 0
 #define BPF_NOEXIST 1
 
-/* The loader sets the sizes of both tables (src/edge/loader.rs). */
+/* The loader sets the sizes of both tables (src/edge/programs.rs). */
 #define EDGE_CONNECTIONS 65536
-/* 2400 events: those of a second at 140 000 new connections a minute. */
+/* 2300 events: those of a second in which 1100 connections begin and end. */
 #define EDGE_EVENT_BYTES (1 << 18)
 /* Pairs of hosts whose RTT is known, for handshakes that are repeated: some 300 kB. */
 #define EDGE_PAIRS 4096
@@ -30,7 +30,7 @@
 /* Bytes in which all headers of a segment are: Ethernet with two tags, IPv6 with extension headers, and TCP with options. */
 #define EDGE_HEADERS 192
 
-/* Options, set by the loader before the programs are verified (src/edge/options.rs). */
+/* Options, set by the loader before the programs are verified (src/edge/programs.rs). */
 struct edge_options {
 	/* After so long without a word of the process, windows pass as they are, in ns. */
 	hw_u64 patience;
@@ -57,7 +57,7 @@ struct edge_control {
 	hw_u64 shares[2][EDGE_CLASSES];
 };
 
-/* Totals since the programs were loaded (src/edge/counters.rs has the same in Rust). */
+/* Totals since the programs were loaded (src/edge/mod.rs has the same in Rust). */
 struct edge_counters {
 	/* Packets by enum flow_found; the first are segments. */
 	hw_u64 found[FLOW_FOUND_KINDS];

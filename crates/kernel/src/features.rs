@@ -71,14 +71,20 @@ fn names(interface: &str) -> io::Result<Vec<String>> {
     Ok(words[3..].chunks(NAME_WORDS).map(text).collect())
 }
 
-/// Makes an `ethtool` request, whose answer replaces the words behind it. Without an answer they stay zero.
-fn request(interface: &str, words: &mut [u32]) -> io::Result<()> {
-    let socket = UnixDatagram::unbound()?;
+/// Returns a request about an interface, which says nothing else yet.
+pub(crate) fn about(interface: &str) -> libc::ifreq {
     // SAFETY: all-zero is a valid ifreq.
     let mut ifreq: libc::ifreq = unsafe { std::mem::zeroed() };
     for (to, from) in ifreq.ifr_name.iter_mut().zip(interface.bytes().take(libc::IFNAMSIZ - 1)) {
         *to = from as libc::c_char;
     }
+    ifreq
+}
+
+/// Makes an `ethtool` request, whose answer replaces the words behind it. Without an answer they stay zero.
+fn request(interface: &str, words: &mut [u32]) -> io::Result<()> {
+    let socket = UnixDatagram::unbound()?;
+    let mut ifreq = about(interface);
     ifreq.ifr_ifru.ifru_data = words.as_mut_ptr().cast();
     // SAFETY: the words have the sizes that they state, and outlive the call.
     let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL, &raw mut ifreq) };

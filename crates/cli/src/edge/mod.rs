@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use headway_units::Rate;
 
+use crate::passive::some_rate;
 pub(crate) use run::run;
 
 /// Shares an access link among connections at their receive windows.
@@ -50,18 +51,10 @@ pub(crate) struct EdgeArgs {
     /// Change nothing, and count what would be done.
     #[arg(long)]
     dry_run: bool,
-    /// Show the connections: class, RTT, window, rate.
+    /// Show the connections on the terminal, or with `--json`: class, RTT, window, rate.
     #[arg(long)]
     flows: bool,
     /// Most connections that are held; further ones pass as they are.
     #[arg(long, default_value_t = 65_536, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_048_576))]
     connections: u32,
-}
-
-fn some_rate(text: &str) -> Result<Rate, String> {
-    match text.parse::<Rate>() {
-        Ok(rate) if rate > Rate::ZERO => Ok(rate),
-        Ok(_) => Err("a link has more than 0 b/s".to_owned()),
-        Err(error) => Err(error.to_string()),
-    }
 }

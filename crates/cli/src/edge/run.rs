@@ -73,7 +73,8 @@ pub(crate) fn run(args: &EdgeArgs, json: bool) -> Result<()> {
 
 fn read_policy(args: &EdgeArgs) -> Result<Policy> {
     let Some(path) = &args.policy else { return Ok(Policy::default()) };
-    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let text = headway_input::text(path, headway_input::SCENARIO)
+        .with_context(|| format!("cannot read {}", path.display()))?;
     let policy = Policy::parse(&text, path)?;
     if policy.literal {
         bail!(
@@ -163,7 +164,11 @@ impl Session {
         Ok(())
     }
 
+    /// Shows what there is; without `--json` and `--flows` only the beginning and the end are told.
     fn show(&mut self) -> Result<()> {
+        if !self.json && !self.shows_flows {
+            return Ok(());
+        }
         let counted = self.edge.counters()?;
         let flows: Vec<(Key, Flow)> = if self.shows_flows { self.edge.connections()? } else { Vec::new() };
         let rows = self.flows.rows(&flows, &self.connections.shares());
@@ -176,7 +181,7 @@ impl Session {
                 line["flows"] = rows.iter().map(|row| row.json(&self.classes)).collect();
             }
             print_line!("{line}");
-        } else if self.shows_flows {
+        } else {
             self.screen.show(&lines(&rows, &self.classes, &counted, self.screen.size()));
         }
         out::check()

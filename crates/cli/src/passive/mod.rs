@@ -168,7 +168,7 @@ fn some_time(text: &str) -> Result<Duration, String> {
     if time >= Duration::from_ms(10) { Ok(time) } else { Err("it must be at least 10 ms".to_owned()) }
 }
 
-fn some_rate(text: &str) -> Result<Rate, String> {
+pub(crate) fn some_rate(text: &str) -> Result<Rate, String> {
     let rate: Rate = text.parse().map_err(|error| format!("{error}"))?;
     if rate > Rate::ZERO { Ok(rate) } else { Err("it must be more than 0".to_owned()) }
 }

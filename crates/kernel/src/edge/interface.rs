@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd as _;
 use std::os::unix::net::UnixDatagram;
+use std::path::PathBuf;
 
 use headway_arithmetic::flow::Framing;
 use nix::fcntl::Flock;
@@ -12,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::framing;
 use crate::default::Namespace;
 use crate::error::Error;
+use crate::features::about;
 use crate::folder::{Folder, read, remove};
 
 /// Writable by root only, because only root can attach programs to interfaces.
@@ -50,11 +52,7 @@ impl Side {
 /// Returns the kind of an interface of this thread's network namespace, as linux/if_arp.h numbers them.
 fn kind(name: &str) -> io::Result<u16> {
     let socket = UnixDatagram::unbound()?;
-    // SAFETY: all-zero is a valid ifreq.
-    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes().take(libc::IFNAMSIZ - 1)) {
-        *to = from as libc::c_char;
-    }
+    let mut request = about(name);
     // SAFETY: the kernel reads the name and writes an address into the union, which is as large.
     let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFHWADDR, &mut request) };
     if result < 0 {
@@ -75,7 +73,7 @@ struct Note {
 /// The only process that is a middlebox in this network namespace, until this is dropped. Two would count each connection twice.
 #[derive(Debug)]
 pub struct Instance {
-    path: std::path::PathBuf,
+    path: PathBuf,
     _lock: Flock<File>,
 }
 

@@ -44,7 +44,7 @@ struct Control {
 #[derive(Debug)]
 pub struct Edge {
     // Declared before `object`, so that the programs go first.
-    _links: Vec<OwnedFd>,
+    links: Vec<OwnedFd>,
     object: Object,
 }
 
@@ -83,10 +83,10 @@ impl Edge {
         let mut open = ObjectBuilder::default().open_memory(object).map_err(refused)?;
         configure(&mut open, [lan, wan], options).map_err(refused)?;
         let object = open.load().map_err(refused)?;
-        let mut edge = Edge { _links: Vec::new(), object };
+        let mut edge = Edge { links: Vec::new(), object };
         edge.set_rules(rules)?;
         for (program, place) in PROGRAMS {
-            edge._links.push(link(find(&edge.object, program)?, lan.index, place)?);
+            edge.links.push(link(find(&edge.object, program)?, lan.index, place)?);
         }
         Ok(edge)
     }
@@ -233,9 +233,16 @@ fn read<T: Plain>(bytes: &[u8]) -> Option<T> {
 }
 
 /// A type that consists of integers, so that all bits are valid.
-trait Plain {}
+///
+/// # Safety
+/// It must have no fields of another kind.
+unsafe trait Plain {}
 
-impl Plain for Written {}
-impl Plain for Key {}
-impl Plain for Flow {}
-impl<const N: usize> Plain for [u64; N] {}
+// SAFETY: addresses, ports and numbers.
+unsafe impl Plain for Written {}
+// SAFETY: addresses, ports and a number.
+unsafe impl Plain for Key {}
+// SAFETY: numbers.
+unsafe impl Plain for Flow {}
+// SAFETY: numbers.
+unsafe impl<const N: usize> Plain for [u64; N] {}
