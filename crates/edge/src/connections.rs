@@ -93,7 +93,7 @@ mod tests {
         connections.end(&key(9));
         // One ended and two began meanwhile.
         connections.reconcile([(key(2), 0), (key(3), 0), (key(4), 0)]);
-        assert_eq!((connections.live(0), connections.shares()[0][0]), (3, whole.div_ceil(3)));
+        assert_eq!((connections.live(0), connections.shares()[0][0]), (3, whole / 3));
         connections.reconcile([]);
         assert_eq!((connections.live(0), connections.shares()[0][0]), (0, 0));
     }
