@@ -38,4 +38,3 @@ mod own_lock;
 pub mod plan;
 pub mod report;
 pub mod run_dir;
-pub mod tcp_info;

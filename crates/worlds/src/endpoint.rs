@@ -13,9 +13,9 @@ use std::time::{Duration as Span, SystemTime, UNIX_EPOCH};
 
 use crate::error::Error;
 use anyhow::Context as _;
+use headway_telemetry::TcpInfo;
 use headway_traffic::distribution::{Lognormal, exponential};
 use headway_traffic::random;
-use headway_uml::tcp_info::TcpInfo;
 use headway_units::{Bytes, Duration, Instant};
 use nix::sys::socket::{setsockopt, sockopt};
 use serde::{Deserialize, Serialize};

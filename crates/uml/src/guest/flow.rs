@@ -6,6 +6,7 @@ use std::io::{self, Write as _};
 use std::net::{SocketAddrV4, TcpListener, TcpStream};
 use std::os::fd::{AsFd, AsRawFd as _};
 
+use headway_telemetry::TcpInfo;
 use headway_units::{Bytes, Duration, Rate};
 use nix::errno::Errno;
 use nix::sys::socket::{setsockopt, sockopt};
@@ -15,7 +16,6 @@ use super::events::{Endpoint, Event, Events};
 use super::{Failure, option, system};
 use crate::plan::PlannedFlow;
 use crate::report::FlowCounters;
-use crate::tcp_info::TcpInfo;
 
 /// Port on which flow 0 listens; the other flows use the following ports.
 const FIRST_PORT: u16 = 5001;

@@ -1,0 +1,10 @@
+//! What the running kernel says about its TCP connections.
+//!
+//! - [`TcpInfo`] is the kernel's statistics of a connection, of a socket that this process has.
+//! - [`netlink`] has messages to the kernel and its answers, without a type for each of the hundreds of messages that
+//!   there are: who sends one knows its layout.
+
+pub mod netlink;
+mod tcp_info;
+
+pub use tcp_info::TcpInfo;
