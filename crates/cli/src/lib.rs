@@ -11,6 +11,7 @@ mod corpus;
 mod demo;
 mod edge;
 mod estimate;
+mod flows;
 mod host;
 mod lab;
 mod limits;
@@ -67,6 +68,7 @@ enum Command {
     Router(router::RouterArgs),
     Cc(cc::CcArgs),
     Edge(edge::EdgeArgs),
+    Flows(flows::FlowsArgs),
     Uml(uml::UmlArgs),
 }
 
@@ -116,6 +118,7 @@ fn run(Cli { command, json }: Cli) -> Result<ExitCode, Failed> {
         Command::Router(args) => return Ok(router::run(&args, json)?),
         Command::Cc(args) => cc::run(&args, json)?,
         Command::Edge(args) => edge::run(&args, json)?,
+        Command::Flows(args) => flows::run(&args, json)?,
         Command::Uml(args) => uml::run(&args, json)?,
     }
     Ok(ExitCode::SUCCESS)

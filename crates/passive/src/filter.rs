@@ -1,6 +1,6 @@
 //! Which connections and times of a capture are used, in words like those of `tcpdump`.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 
 use headway_units::{Duration, Instant};
@@ -92,21 +92,27 @@ pub enum FilterError {
 impl Filter {
     /// Whether a segment captured at a time, in a capture that began at `first`, is used.
     pub(crate) fn passes(&self, tcp: &Tcp, at: Instant, first: Instant) -> bool {
-        self.0.holds(tcp, at, first)
+        self.0.holds([tcp.source, tcp.destination], at, first)
+    }
+
+    /// Whether a connection between two ends passes at a time, where `after` and `before` may count from `first`.
+    pub fn includes(&self, ends: [SocketAddr; 2], at: Instant, first: Instant) -> bool {
+        let ends = ends.map(|end| Endpoint { address: end.ip().to_canonical(), port: end.port() });
+        self.0.holds(ends, at, first)
     }
 }
 
 impl Condition {
-    fn holds(&self, tcp: &Tcp, at: Instant, first: Instant) -> bool {
-        let end = |is: &dyn Fn(&Endpoint) -> bool| is(&tcp.source) || is(&tcp.destination);
+    fn holds(&self, ends: [Endpoint; 2], at: Instant, first: Instant) -> bool {
+        let end = |is: &dyn Fn(&Endpoint) -> bool| ends.iter().any(is);
         match self {
             Condition::Net(net, bits) => end(&|end| contains(*net, *bits, end.address)),
             Condition::Ports(least, most) => end(&|end| (*least..=*most).contains(&end.port)),
             Condition::After(time) => at >= time.instant(first),
             Condition::Before(time) => at < time.instant(first),
-            Condition::Not(condition) => !condition.holds(tcp, at, first),
-            Condition::All(conditions) => conditions.iter().all(|condition| condition.holds(tcp, at, first)),
-            Condition::Any(conditions) => conditions.iter().any(|condition| condition.holds(tcp, at, first)),
+            Condition::Not(condition) => !condition.holds(ends, at, first),
+            Condition::All(conditions) => conditions.iter().all(|condition| condition.holds(ends, at, first)),
+            Condition::Any(conditions) => conditions.iter().any(|condition| condition.holds(ends, at, first)),
         }
     }
 }
@@ -332,6 +338,10 @@ mod tests {
             let filter: Filter = text.parse().unwrap_or_else(|error| panic!("{text}: {error}"));
             let passes = [&v4, &back, &v6].map(|tcp| filter.passes(tcp, Instant::ZERO, Instant::ZERO));
             assert_eq!(passes, expected, "{text}");
+            let ends = |tcp: &Tcp| [tcp.source, tcp.destination].map(|end| (end.address, end.port).into());
+            let includes =
+                [&v4, &back, &v6].map(|tcp| filter.includes(ends(tcp), Instant::ZERO, Instant::ZERO));
+            assert_eq!(includes, expected, "{text}");
         }
     }
 

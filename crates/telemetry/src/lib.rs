@@ -1,10 +1,13 @@
 //! What the running kernel says about its TCP connections.
 //!
 //! - [`TcpInfo`] is the kernel's statistics of a connection, of a socket that this process has.
+//! - [`Diagnosis`] lists all connections of a network namespace with their statistics and buffers.
 //! - [`netlink`] has messages to the kernel and its answers, without a type for each of the hundreds of messages that
 //!   there are: who sends one knows its layout.
 
+mod diagnosis;
 pub mod netlink;
 mod tcp_info;
 
+pub use diagnosis::{Connection, Diagnosis, Dump, Memory};
 pub use tcp_info::TcpInfo;

@@ -15,7 +15,7 @@ use serde_json::Value;
 use socket2::{Domain, Socket, Type};
 
 /// A server, a router at an access link of 50 Mb/s, and a host at home.
-const PATH: &str = r#"
+pub(crate) const PATH: &str = r#"
 [[link]]
 from = "server"
 to = "router"
@@ -135,7 +135,7 @@ fn download(lab: &Lab, controller: &str, port: u16) -> Option<Download> {
 }
 
 /// Brings up the path and starts the edge on the router with more arguments; `None` where that cannot be.
-fn up(what: &str, arguments: &[&str]) -> Option<(Lab, On)> {
+pub(crate) fn up(what: &str, arguments: &[&str]) -> Option<(Lab, On)> {
     let lab = bring_up_text(PATH, &name(what))?;
     let [lan, wan] = interfaces(&lab);
     let all = [&["edge", "--lan", &lan, "--wan", &wan, "--rate", "50Mb/s"], arguments].concat();
@@ -166,7 +166,7 @@ fn rtt_of(edge: &mut On, port: u16) -> f64 {
 }
 
 /// A fifth of the link for one port, and the rest for the others.
-const POLICY: &str = "[[class]]\nname = \"backup\"\nshare = 0.2\nports = [\"5000-5002\"]\n[[class]]\nname = \"rest\"\nshare = 0.8\n";
+pub(crate) const POLICY: &str = "[[class]]\nname = \"backup\"\nshare = 0.2\nports = [\"5000-5002\"]\n[[class]]\nname = \"rest\"\nshare = 0.8\n";
 
 #[test]
 fn a_download_has_its_share_of_an_idle_link_whatever_its_controller() {

@@ -6,6 +6,7 @@ mod carriers;
 mod chain;
 mod edge;
 mod ends;
+mod flows;
 mod lab;
 mod passive;
 mod router;

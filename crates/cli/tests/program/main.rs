@@ -5,6 +5,7 @@
 mod cc;
 mod compare;
 mod estimate;
+mod flows;
 mod outputs;
 mod passive_cases;
 mod privileges;
