@@ -147,7 +147,7 @@ impl Session<'_> {
         }
         if !self.json {
             let size = self.screen.size();
-            self.screen.show(&table::lines(self.watch.to_show(), size));
+            self.screen.show(&table::lines(self.watch.visible(), size));
         }
         Ok(())
     }

@@ -36,7 +36,7 @@ pub(super) fn lines<'a>(
     (height, width): (usize, usize),
 ) -> Vec<String> {
     let shown = height.saturating_sub(FRAME).max(1);
-    let mut rows: Vec<_> = connections.map(|it| (it.rates_to_show(), &*it)).collect();
+    let mut rows: Vec<_> = connections.map(|it| (it.fresh_rates(), &*it)).collect();
     rows.sort_by_key(|(rates, it)| (std::cmp::Reverse(rates[0] + rates[1]), it.now.cookie));
     let mut lines = vec![line(&COLUMNS.map(|(name, _)| name.to_owned()))];
     lines.extend(rows.iter().take(shown).map(|(rates, followed)| line(&cells(*rates, followed))));

@@ -107,7 +107,7 @@ impl Followed {
     }
 
     /// Returns the rates since this was called before.
-    pub(super) fn rates_to_show(&mut self) -> [Rate; 2] {
+    pub(super) fn fresh_rates(&mut self) -> [Rate; 2] {
         rates(std::mem::replace(&mut self.shown, self.last), self.last)
     }
 
@@ -218,7 +218,7 @@ impl Watch {
     }
 
     /// Returns the connections, to be shown.
-    pub(super) fn to_show(&mut self) -> impl Iterator<Item = &mut Followed> {
+    pub(super) fn visible(&mut self) -> impl Iterator<Item = &mut Followed> {
         self.live.values_mut().filter(|followed| followed.absent == 0)
     }
 
@@ -269,9 +269,9 @@ mod tests {
         assert_eq!(followed.mean_rates()[1], Rate::from_bps(240_000));
         assert_eq!((followed.looks, followed.moved()[1]), (3, Bytes::new(6000)));
         assert_eq!((followed.rtts.count(), followed.told.zeros), (3, 3));
-        let followed = watch.to_show().next().unwrap();
-        assert_eq!(followed.rates_to_show()[1], Rate::from_bps(240_000));
-        assert_eq!(followed.rates_to_show()[1], Rate::ZERO);
+        let followed = watch.visible().next().unwrap();
+        assert_eq!(followed.fresh_rates()[1], Rate::from_bps(240_000));
+        assert_eq!(followed.fresh_rates()[1], Rate::ZERO);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! `headway flows` at both ends of a path, with and without `headway edge` on it (wan F24).
+//! `headway flows` at both ends of a path, with and without `headway edge` on it.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
