@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /* Exports the inline functions of the headers about connections as symbols, for callers in other languages. */
 #include "flow_class.h"
+#include "flow_rtt.h"
 #include "rwm.h"
 
 /* Sizes of the structures, for callers that declare them again. */
@@ -18,6 +19,7 @@ int headway_flow_on_answer(struct flow_half *half, const struct flow_packet *pac
 int headway_flow_on_third(const struct flow_half *half, const struct flow_packet *packet, hw_u64 now, hw_u64 previous,
 			  struct flow *flow);
 int headway_flow_on_segment(struct flow *flow, const struct flow_packet *packet, hw_u64 now);
+void headway_flow_follow_rtt(struct flow *flow, const struct flow_packet *packet, hw_u64 now);
 hw_u32 headway_flow_classify(const struct flow_rules *rules, const struct flow_key *key, hw_u32 client, hw_u32 dscp);
 hw_u64 headway_rwm_bytes(hw_u64 share, hw_u64 rtt);
 hw_u32 headway_rwm_field(hw_u64 bytes, hw_u32 scale, hw_u32 segment);
@@ -60,6 +62,11 @@ int headway_flow_on_third(const struct flow_half *half, const struct flow_packet
 int headway_flow_on_segment(struct flow *flow, const struct flow_packet *packet, hw_u64 now)
 {
 	return flow_on_segment(flow, packet, now);
+}
+
+void headway_flow_follow_rtt(struct flow *flow, const struct flow_packet *packet, hw_u64 now)
+{
+	flow_measure(flow, packet, flow_on_stamps(flow, packet), now);
 }
 
 hw_u32 headway_flow_classify(const struct flow_rules *rules, const struct flow_key *key, hw_u32 client, hw_u32 dscp)

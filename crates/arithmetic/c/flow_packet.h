@@ -64,6 +64,9 @@ enum flow_found {
 #define FLOW_DEFAULT_MSS_V4 536
 #define FLOW_DEFAULT_MSS_V6 1220
 #define FLOW_LEAST_MSS 88
+/* Two options without meaning, and timestamps of ten bytes: what segments begin their options with (RFC 7323 A). */
+#define FLOW_STAMPS 0x0101080aU
+#define FLOW_STAMPS_BYTES 12
 
 /*
  * A connection: its two ends, in the same order whichever of them sends. Addresses are in network order, of IPv4 in the first
@@ -85,6 +88,9 @@ struct flow_packet {
 	hw_u32 data;
 	/* Offset of the header of TCP in the packet. */
 	hw_u32 at;
+	/* Timestamp and its echo (RFC 7323 3), where `stamped`. */
+	hw_u32 stamp;
+	hw_u32 echo;
 	hw_u16 window;
 	/* Largest segment and scale that a SYN says; the scale is FLOW_NO_SCALE without one, and where all headers are signed. */
 	hw_u16 mss;
@@ -96,7 +102,9 @@ struct flow_packet {
 	hw_u8 sender;
 	/* On which side of the middlebox it arrived, 0 or 1: set by the owner. */
 	hw_u8 side;
-	hw_u8 unused[3];
+	/* Whether there are timestamps: only of segments that are no SYN, and where they are the first option. */
+	hw_u8 stamped;
+	hw_u8 unused[2];
 };
 
 /* Loads four bytes as they lie. Programs of BPF run where the headers of packets are aligned or need not be. */
@@ -235,6 +243,18 @@ HW_INLINE int flow_has_sense(hw_u32 flags)
 	return (flags & (FLOW_RST | FLOW_ACK)) != 0;
 }
 
+/* Reads the timestamps of a segment, of which options begin at `at` and have `length` bytes. */
+HW_INLINE void flow_read_stamps(const hw_u8 *packet, const hw_u8 *end, hw_u32 at, hw_u32 length, struct flow_packet *out)
+{
+	const hw_u8 *view = length < FLOW_STAMPS_BYTES ? 0 : hw_view(packet, end, at, FLOW_STAMPS_BYTES);
+
+	if (!view || hw_read_32(view) != FLOW_STAMPS)
+		return;
+	out->stamp = hw_read_32(view + 4);
+	out->echo = hw_read_32(view + 8);
+	out->stamped = 1;
+}
+
 /* Reads the header of TCP behind that of IP. */
 HW_INLINE hw_u32 flow_read_tcp(const hw_u8 *packet, const hw_u8 *end, const hw_u8 *ip, const struct ip_place *place,
 			       struct flow_packet *out)
@@ -256,8 +276,9 @@ HW_INLINE hw_u32 flow_read_tcp(const hw_u8 *packet, const hw_u8 *end, const hw_u
 	out->data = place->end - place->at - bytes;
 	out->scale = FLOW_NO_SCALE;
 	out->mss = out->key.version == 4 ? FLOW_DEFAULT_MSS_V4 : FLOW_DEFAULT_MSS_V6;
-	if (out->flags & FLOW_SYN &&
-	    !flow_read_options(packet, end, place->at + TCP_HEADER_BYTES, bytes - TCP_HEADER_BYTES, out))
+	if (!(out->flags & FLOW_SYN))
+		flow_read_stamps(packet, end, place->at + TCP_HEADER_BYTES, bytes - TCP_HEADER_BYTES, out);
+	else if (!flow_read_options(packet, end, place->at + TCP_HEADER_BYTES, bytes - TCP_HEADER_BYTES, out))
 		return FLOW_MALFORMED;
 	return FLOW_SEGMENT;
 }

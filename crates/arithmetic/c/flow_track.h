@@ -19,6 +19,9 @@
 #define FLOW_SEEN_STEP 100000000ULL
 /* Sequence numbers that are so far from the expected ones do not belong to the connection. Windows are seldom so large. */
 #define FLOW_NEAR (1U << 26)
+/* RTTs of periods are kept in 256 ns, so that 32 bits hold FLOW_LARGEST_RTT many times. */
+#define FLOW_RTT_UNIT 8
+#define FLOW_NO_RTT 0xffffffffU
 
 /* What to do with a segment. */
 enum flow_kind {
@@ -60,9 +63,24 @@ struct flow_half {
 	hw_u8 unused[6];
 };
 
+/* What is known of the RTT between the middlebox and one end, from timestamps that the other end sends (flow_rtt.h). */
+struct flow_echo {
+	/* When the segment passed whose timestamp is to be echoed, in ns. */
+	hw_u64 marked;
+	/* That timestamp, and the newest one. */
+	hw_u32 mark;
+	hw_u32 newest;
+	/* The least RTT of this period and of the one before, in units of FLOW_RTT_UNIT; FLOW_NO_RTT without one. */
+	hw_u32 least[2];
+	/* Whether `mark` is to be echoed yet, and whether there is a `newest`. */
+	hw_u8 waits;
+	hw_u8 began;
+	hw_u8 unused[6];
+};
+
 /* An established connection. Arrays have an entry for each end of the key. */
 struct flow {
-	/* RTT of the handshake in ns, at least 1; 0 if it is not known. */
+	/* RTT in ns, at least 1; 0 if it is not known. That of the handshake, or the least of the last two periods (flow_rtt.h). */
 	hw_u64 rtt;
 	/* Time of its latest packet, in ns, up to FLOW_SEEN_STEP late. */
 	hw_u64 seen;
@@ -88,6 +106,10 @@ struct flow {
 	/* The side of the end that sent the SYN. */
 	hw_u8 side;
 	hw_u8 unused[4];
+	/* When the present period of RTTs began, in ns. */
+	hw_u64 period;
+	/* By the end that sends the timestamps. */
+	struct flow_echo echo[2];
 };
 
 HW_INLINE hw_u32 flow_kind(const struct flow_packet *packet)
@@ -192,15 +214,27 @@ HW_INLINE hw_u64 flow_elapsed(hw_u64 first, hw_u64 last, hw_u64 answer, hw_u64 p
 	return answer - last <= previous ? answer - last : answer - first;
 }
 
-/* The RTT of a handshake whose third segment has come; 0 if it cannot be known. */
-HW_INLINE hw_u64 flow_rtt(const struct flow_half *half, hw_u64 now, hw_u64 previous)
+/*
+ * Sets the RTT of a connection to that of its handshake, whose third segment has come, if it can be known. Its two parts are what
+ * later ones are compared with, unless a segment was repeated: then they may belong to another one.
+ */
+HW_INLINE void flow_set_rtt(struct flow *flow, const struct flow_half *half, hw_u64 now, hw_u64 previous)
 {
 	const hw_u64 far = flow_elapsed(half->first_ask, half->last_ask, half->first_answer, previous);
 	const hw_u64 near = flow_elapsed(half->first_answer, half->last_answer, now, previous);
+	const int known = far <= FLOW_LARGEST_RTT && near <= FLOW_LARGEST_RTT && far + near <= FLOW_LARGEST_RTT;
+	hw_u32 parts[2] = { FLOW_NO_RTT, FLOW_NO_RTT };
 
-	if (far > FLOW_LARGEST_RTT || near > FLOW_LARGEST_RTT || far + near > FLOW_LARGEST_RTT)
-		return 0;
-	return hw_max(far + near, 1);
+	flow->rtt = known ? hw_max(far + near, 1) : 0;
+	if (known && !flow->ambiguous) {
+		parts[0] = (hw_u32)(far >> FLOW_RTT_UNIT);
+		parts[1] = (hw_u32)(near >> FLOW_RTT_UNIT);
+	}
+	/* What the client sends is echoed by the server, which is far. */
+	flow->echo[0].least[0] = FLOW_NO_RTT;
+	flow->echo[1].least[0] = FLOW_NO_RTT;
+	flow->echo[0].least[1] = flow->client ? parts[1] : parts[0];
+	flow->echo[1].least[1] = flow->client ? parts[0] : parts[1];
 }
 
 /*
@@ -222,8 +256,8 @@ HW_INLINE int flow_on_third(const struct flow_half *half, const struct flow_pack
 	/* Only if both say a scale, windows have one (RFC 7323 2.2). */
 	scaled = half->scale[0] != FLOW_NO_SCALE && half->scale[1] != FLOW_NO_SCALE;
 	*flow = (struct flow){
-		.rtt = flow_rtt(half, now, previous),
 		.seen = now,
+		.period = now,
 		.mss = { half->mss[0], half->mss[1] },
 		.scale = { scaled ? half->scale[0] : FLOW_NO_SCALE, scaled ? half->scale[1] : FLOW_NO_SCALE },
 		.client = half->client,
@@ -231,6 +265,7 @@ HW_INLINE int flow_on_third(const struct flow_half *half, const struct flow_pack
 		.dscp = half->dscp,
 		.ambiguous = half->first_ask != half->last_ask || half->first_answer != half->last_answer,
 	};
+	flow_set_rtt(flow, half, now, previous);
 	/* Two branches rather than a variable index, for BPF's stack. */
 	if (sender) {
 		flow->acknowledged[1] = packet->acknowledgement;

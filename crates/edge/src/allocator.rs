@@ -7,6 +7,9 @@ use crate::Policy;
 
 /// Bits per second in a byte per ns.
 const BYTE_PER_NS: f64 = 8e9;
+/// What is left of every window in a drain (see [`Drain`](crate::Drain)): a queue of one's own shrinks by a quarter of what is in
+/// flight, and who has no queue loses a quarter of his rate for that time.
+const DRAINED: f64 = 0.75;
 /// Most values that the literal algorithm keeps for a class. There is one for each number of connections at most, unless
 /// the link's rate changes; then the oldest connections may lose theirs, and get the next larger one.
 const MOST_LEAST: usize = 65_536;
@@ -40,6 +43,7 @@ pub struct Allocator {
     capacity: [Rate; 2],
     /// What of it is free, where that is known.
     available: [Option<Rate>; 2],
+    is_drained: bool,
     classes: Vec<ClassState>,
     /// How many connections have begun.
     begun: u64,
@@ -67,6 +71,7 @@ impl Allocator {
             literal: policy.literal,
             capacity,
             available: [None; 2],
+            is_drained: false,
             classes: policy.class.iter().map(|policy| class(policy.share)).collect(),
             begun: 0,
         }
@@ -124,6 +129,12 @@ impl Allocator {
     /// Sets what of the link towards a side is free, or that it is not known.
     pub fn set_available(&mut self, side: usize, rate: Option<Rate>) -> Changed {
         self.available[side & 1] = rate;
+        self.update_all()
+    }
+
+    /// Lowers what every connection may have for the time of a drain, or ends that.
+    pub fn set_drained(&mut self, is_drained: bool) -> Changed {
+        self.is_drained = is_drained;
         self.update_all()
     }
 
@@ -192,7 +203,8 @@ impl Allocator {
         }
         std::array::from_fn(|side| {
             let rate = self.available[side].map_or(self.capacity[side], |free| free.min(self.capacity[side]));
-            let share = self.delta * rate.bps_f64() * state.share * lent / f64::from(state.live);
+            let drained = if self.is_drained { DRAINED } else { 1.0 };
+            let share = self.delta * drained * rate.bps_f64() * state.share * lent / f64::from(state.live);
             // None at all would be no limit.
             ((share / BYTE_PER_NS * (1_u64 << SHARE_BITS) as f64).round() as u64).max(1)
         })

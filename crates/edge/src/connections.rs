@@ -54,6 +54,11 @@ impl Connections {
         gone.iter().for_each(|key| self.end(key));
     }
 
+    /// Lowers what every connection may have for the time of a [`Drain`](crate::Drain), or ends that.
+    pub fn set_drained(&mut self, is_drained: bool) {
+        self.allocator.set_drained(is_drained);
+    }
+
     /// Returns what a connection of each class may have.
     pub fn shares(&self) -> Shares {
         [0, 1].map(|side| std::array::from_fn(|class| self.allocator.shares(class as u32)[side]))

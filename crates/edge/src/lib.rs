@@ -11,6 +11,7 @@
 mod allocator;
 mod code_point;
 mod connections;
+mod drain;
 mod matches;
 mod middlebox;
 mod policy;
@@ -19,6 +20,7 @@ mod table;
 pub use allocator::{Allocator, Changed, Ticket};
 pub use code_point::CodePoint;
 pub use connections::{Connections, Shares};
+pub use drain::{Drain, Rtts, active};
 pub use matches::{Ports, Prefix};
 pub use middlebox::{Counts, Limits, Middlebox, Tracked};
 pub use policy::{Class, MOST_CLASSES, Policy};

@@ -8,7 +8,7 @@ use headway_arithmetic::rwm;
 use headway_units::{Duration, Instant, Rate};
 
 use crate::table::Recent;
-use crate::{Allocator, Policy, Ticket};
+use crate::{Allocator, Drain, Policy, Ticket, active};
 
 /// How many connections there are at most, and how long they may be silent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +70,11 @@ impl Tracked {
     }
 }
 
+/// Returns what drains queues where a policy has RTTs followed. The algorithm as it is printed keeps those of the handshakes.
+fn drain(policy: &Policy) -> Option<Drain> {
+    policy.follows_rtt().then(|| Drain::new(Instant::ZERO))
+}
+
 /// The two ends of a connection without their ports.
 type Hosts = [IpAddr; 2];
 
@@ -78,6 +83,8 @@ type Hosts = [IpAddr; 2];
 pub struct Middlebox {
     rules: Rules,
     no_shrink: bool,
+    /// None where RTTs are not followed.
+    drain: Option<Drain>,
     allocator: Allocator,
     limits: Limits,
     half_open: Recent<Half>,
@@ -93,6 +100,7 @@ impl Middlebox {
         Middlebox {
             rules: policy.rules(),
             no_shrink: policy.no_shrink,
+            drain: drain(policy),
             allocator: Allocator::new(policy, capacity),
             limits,
             half_open: Recent::new(limits.half_open),
@@ -126,6 +134,9 @@ impl Middlebox {
     /// Lets a segment pass, and returns the window field with which it leaves.
     pub fn on_packet(&mut self, packet: &Packet, now: Instant) -> u16 {
         self.counts.segments += 1;
+        if self.drain.as_ref().is_some_and(|drain| drain.due() <= now) {
+            self.turn_drain(now);
+        }
         match packet.kind() {
             Kind::Ask => self.on_syn(packet, now),
             Kind::Answer => self.on_answer(packet, now),
@@ -160,11 +171,22 @@ impl Middlebox {
             self.remove(&key);
             return packet.window;
         }
+        if self.drain.is_some() {
+            tracked.flow.follow_rtt(packet, now.ns());
+        }
         let shares = self.allocator.shares_since(tracked.flow.class, tracked.ticket);
         let bytes = rwm::bytes(shares[usize::from(packet.side & 1)], tracked.flow.rtt().unwrap_or(0));
         let window = tracked.flow.window(packet, bytes, self.no_shrink);
         self.counts.lowered += u64::from(window < packet.window);
         window
+    }
+
+    /// Begins or ends a drain.
+    fn turn_drain(&mut self, now: Instant) {
+        let Some(drain) = &mut self.drain else { return };
+        let flows = self.established.iter().map(|(key, tracked)| (*key, &tracked.flow));
+        let is_drained = drain.turn(now, active(flows, now));
+        self.allocator.set_drained(is_drained);
     }
 
     /// Makes a connection of a handshake, if a segment completes one.
@@ -219,6 +241,7 @@ impl Middlebox {
     pub fn set_policy(&mut self, policy: &Policy, capacity: [Rate; 2]) {
         self.rules = policy.rules();
         self.no_shrink = policy.no_shrink;
+        self.drain = drain(policy);
         self.allocator = Allocator::new(policy, capacity);
         for (key, Tracked { flow, ticket }) in &mut self.established {
             flow.class = self.rules.classify(key, flow.client(), flow.dscp()).unwrap_or(u32::MAX);

@@ -25,6 +25,9 @@ pub struct Policy {
     pub borrow_idle: bool,
     /// Whether a sequence number that an end allowed stays allowed (wan 2.3).
     pub no_shrink: bool,
+    /// Whether the RTT of connections is measured again and again, by their timestamps, and not only in their handshake
+    /// (wan 2.1).
+    pub follow_rtt: bool,
     /// Whether windows are computed as Algorithm 1 prints it: when connections begin, not when they end, and never to
     /// more than before (wan 2.2). For comparison only.
     pub literal: bool,
@@ -62,7 +65,14 @@ impl Default for Policy {
             prefixes: Vec::new(),
             dscp: Vec::new(),
         };
-        Policy { delta: 1.0, borrow_idle: false, no_shrink: false, literal: false, class: vec![all] }
+        Policy {
+            delta: 1.0,
+            borrow_idle: false,
+            no_shrink: false,
+            follow_rtt: true,
+            literal: false,
+            class: vec![all],
+        }
     }
 }
 
@@ -151,6 +161,11 @@ impl Policy {
             check(&format!("class[{index}]"), rules <= MOST_RULES, &rule)?;
         }
         Ok(())
+    }
+
+    /// Whether RTTs are measured again and again. The algorithm as it is printed keeps those of the handshakes.
+    pub const fn follows_rtt(&self) -> bool {
+        self.follow_rtt && !self.literal
     }
 
     /// Returns the rules that give a connection the index of its class. Those of a policy that was not checked may be cut off.

@@ -12,6 +12,7 @@
 #include <bpf/bpf_helpers.h>
 
 #include "flow_class.h"
+#include "flow_rtt.h"
 #include "rwm.h"
 
 /* Leaves the packet to the next program. */
@@ -42,6 +43,9 @@ struct edge_options {
 	hw_u32 no_shrink;
 	/* Whether only to count what would be done. */
 	hw_u32 dry_run;
+	/* Whether to measure the RTT of connections again and again, and not only in their handshake. */
+	hw_u32 follow_rtt;
+	hw_u32 unused;
 };
 
 const volatile struct edge_options options SEC(".rodata.options") = {
@@ -143,30 +147,28 @@ struct {
 	__uint(max_entries, EDGE_EVENT_BYTES);
 } events SEC(".maps");
 
-static __always_inline void tell(struct edge_counters *counted, hw_u32 kind, const struct flow_key *key, const struct flow *flow)
-{
-	struct edge_event *event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
-
-	if (!event) {
-		counted->missed++;
-		return;
-	}
-	event->key = *key;
-	event->kind = kind;
-	event->flow = *flow;
-	bpf_ringbuf_submit(event, 0);
-}
-
 /* Removes a connection that is there. */
 static __always_inline void end(struct edge_counters *counted, const struct flow_key *key, const struct flow *flow)
 {
-	const struct flow copy = *flow;
+	struct edge_event *event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
 
+	/* Before it is removed, as its memory may become that of another one. */
+	if (event) {
+		event->key = *key;
+		event->kind = EDGE_ENDED;
+		event->flow = *flow;
+	}
 	/* Of two packets at once that end it, one does. */
-	if (bpf_map_delete_elem(&established, key))
+	if (bpf_map_delete_elem(&established, key)) {
+		if (event)
+			bpf_ringbuf_discard(event, 0);
 		return;
+	}
 	counted->ended++;
-	tell(counted, EDGE_ENDED, key, &copy);
+	if (event)
+		bpf_ringbuf_submit(event, 0);
+	else
+		counted->missed++;
 }
 
 /* Takes in a SYN or SYN-ACK. */
@@ -198,6 +200,7 @@ static __noinline int complete(const struct flow_packet *packet, struct edge_cou
 	const hw_u32 first = 0;
 	struct edge_pair pair;
 	struct flow_rules *known;
+	struct edge_event *event;
 	hw_u64 *previous;
 	struct flow flow;
 
@@ -219,7 +222,15 @@ static __noinline int complete(const struct flow_packet *packet, struct edge_cou
 	counted->begun++;
 	counted->unlimited += !flow.rtt || flow.scale[0] == FLOW_NO_SCALE;
 	counted->without_class += flow.class == FLOW_NO_CLASS;
-	tell(counted, EDGE_BEGUN, &packet->key, &flow);
+	event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
+	if (!event) {
+		counted->missed++;
+		return 1;
+	}
+	event->key = packet->key;
+	event->kind = EDGE_BEGUN;
+	event->flow = flow;
+	bpf_ringbuf_submit(event, 0);
 	return 1;
 }
 
@@ -254,13 +265,16 @@ static __always_inline int lower(struct __sk_buff *skb, const struct flow_packet
 static __always_inline void segment(struct __sk_buff *skb, struct edge_counters *counted, struct flow *flow,
 				    const struct flow_packet *packet, hw_u64 now)
 {
-	hw_u32 window;
+	hw_u32 measures, window;
 
 	counted->tracked++;
 	if (flow_on_segment(flow, packet, now)) {
 		end(counted, &packet->key, flow);
 		return;
 	}
+	measures = options.follow_rtt ? flow_on_stamps(flow, packet) : 0;
+	if (measures)
+		flow_measure(flow, packet, measures, bpf_ktime_get_ns());
 	window = rwm_window(flow, packet, limit(counted, flow, packet->side, now), options.no_shrink);
 	if (window >= packet->window)
 		return;

@@ -24,7 +24,7 @@ use path::{Info, MEGABYTE, ROUTED_V4, ROUTED_V6, Routed, close, transfer};
 use rand::{Rng, RngExt as _, SeedableRng as _};
 use rand_pcg::Pcg64Mcg;
 use socket2::Socket;
-use support::{Segment, scaled};
+use support::{Segment, scaled, stamps};
 
 /// The largest segment of a connection over IPv4, without options and with timestamps in each.
 const MSS: u32 = 1460;
@@ -43,7 +43,8 @@ fn shares(share: u64) -> Shares {
 }
 
 /// Tables that are soon made.
-const SMALL: EdgeOptions = EdgeOptions { no_shrink: false, dry_run: false, connections: 1_024 };
+const SMALL: EdgeOptions =
+    EdgeOptions { no_shrink: false, dry_run: false, follow_rtt: true, connections: 1_024 };
 
 /// So little that two segments are more.
 const HARDLY_ANY: u64 = 1;
@@ -191,6 +192,9 @@ fn frame(random: &mut impl Rng) -> (Vec<u8>, u8) {
     segment.sequence = start + u32::from(kind != syn);
     segment.acknowledgement = 6001 - start;
     segment.window = random.random();
+    if kind & flag::SYN == 0 && random.random_bool(0.5) {
+        segment.options = stamps([random.random_range(0..50), random.random_range(0..50)]);
+    }
     segment.data = vec![7; random.random_range(0..40)];
     segment.tags = vec![0x8100; usize::from(random.random_bool(0.2))];
     let mut frame = segment.ethernet();

@@ -35,6 +35,9 @@ pub struct MiddleboxSpec {
     /// Whether a sequence number that an end allowed stays allowed; default no (wan 2.3).
     #[serde(default)]
     pub no_shrink: bool,
+    /// Whether the RTT of connections is measured again and again, and not only in their handshake; default yes.
+    #[serde(default = "yes")]
+    pub follow_rtt: bool,
     /// Whether windows are computed as Algorithm 1 prints it; default no (wan 2.2).
     #[serde(default)]
     pub literal: bool,
@@ -69,6 +72,10 @@ fn one() -> f64 {
     1.0
 }
 
+fn yes() -> bool {
+    true
+}
+
 impl MiddleboxSpec {
     /// Returns the port that flows of a group, counted from 0, are connected to, as the policy has it.
     pub fn port(group: usize) -> u16 {
@@ -78,9 +85,14 @@ impl MiddleboxSpec {
     /// Returns the policy, whose classes know groups of flows by their ports.
     pub fn policy(&self, scenario: &Scenario) -> Policy {
         let default = Policy::default();
-        let (delta, borrow_idle) = (self.delta, self.borrow_idle);
-        let policy =
-            Policy { delta, borrow_idle, no_shrink: self.no_shrink, literal: self.literal, ..default };
+        let policy = Policy {
+            delta: self.delta,
+            borrow_idle: self.borrow_idle,
+            no_shrink: self.no_shrink,
+            follow_rtt: self.follow_rtt,
+            literal: self.literal,
+            ..default
+        };
         if self.class.is_empty() {
             return policy;
         }

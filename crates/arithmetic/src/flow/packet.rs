@@ -80,6 +80,8 @@ pub struct Packet {
     /// Bytes of data.
     pub data: u32,
     at: u32,
+    stamp: u32,
+    echo: u32,
     /// The field in the header, without scale.
     pub window: u16,
     /// Largest segment that a SYN says, in bytes.
@@ -92,7 +94,8 @@ pub struct Packet {
     sender: u8,
     /// On which side of the middlebox it arrived, 0 or 1.
     pub side: u8,
-    unused: [u8; 3],
+    stamped: u8,
+    unused: [u8; 2],
 }
 
 unsafe extern "C" {
@@ -127,6 +130,8 @@ impl Packet {
         acknowledgement: 0,
         data: 0,
         at: 0,
+        stamp: 0,
+        echo: 0,
         window: 0,
         mss: 0,
         scale: NO_SCALE,
@@ -134,7 +139,8 @@ impl Packet {
         dscp: 0,
         sender: 0,
         side: 0,
-        unused: [0; 3],
+        stamped: 0,
+        unused: [0; 2],
     };
 
     /// Returns an ACK from one address and port to another of the same version of IP, without bytes, for simulators.
@@ -206,6 +212,16 @@ impl Packet {
     /// Returns a SYN or SYN-ACK with another scale.
     pub fn with_scale(self, scale: Option<u8>) -> Packet {
         Packet { scale: scale.map_or(NO_SCALE, |scale| scale.min(14)), ..self }
+    }
+
+    /// Returns its timestamp and the one that it echoes, where its options begin with them.
+    pub fn timestamps(&self) -> Option<[u32; 2]> {
+        (self.stamped != 0).then_some([self.stamp, self.echo])
+    }
+
+    /// Returns a segment with another timestamp and echo.
+    pub const fn with_timestamps(self, [stamp, echo]: [u32; 2]) -> Packet {
+        Packet { stamp, echo, stamped: 1, ..self }
     }
 
     /// Returns what to do with it.

@@ -41,6 +41,19 @@ pub struct Half {
     unused: [u8; 6],
 }
 
+/// What is known of the RTT between the middlebox and one end.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+struct Echo {
+    marked: u64,
+    mark: u32,
+    newest: u32,
+    least: [u32; 2],
+    waits: u8,
+    began: u8,
+    unused: [u8; 6],
+}
+
 /// An established connection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
@@ -61,6 +74,8 @@ pub struct Flow {
     ambiguous: u8,
     side: u8,
     unused: [u8; 4],
+    period: u64,
+    echo: [Echo; 2],
 }
 
 unsafe extern "C" {
@@ -74,6 +89,7 @@ unsafe extern "C" {
         flow: &mut Flow,
     ) -> i32;
     safe fn headway_flow_on_segment(flow: &mut Flow, packet: &Packet, now: u64) -> i32;
+    safe fn headway_flow_follow_rtt(flow: &mut Flow, packet: &Packet, now: u64);
     safe fn headway_rwm_window(flow: &mut Flow, packet: &Packet, bytes: u64, no_shrink: i32) -> u32;
 }
 
@@ -108,6 +124,12 @@ impl Flow {
         headway_flow_on_segment(self, packet, now) != 0
     }
 
+    /// Measures the RTT by the timestamps of a segment that [`Flow::on_segment`] has noted: from then on it is the least of 5 to
+    /// 10 s. Connections without timestamps keep that of their handshake.
+    pub fn follow_rtt(&mut self, packet: &Packet, now: u64) {
+        headway_flow_follow_rtt(self, packet, now);
+    }
+
     /// Returns the window field with which a segment is to leave, with a limit in bytes. With `no_shrink`, the highest sequence
     /// number that its end allows does not move back.
     pub fn window(&mut self, packet: &Packet, bytes: u64, no_shrink: bool) -> u16 {
@@ -115,7 +137,8 @@ impl Flow {
         headway_rwm_window(self, packet, bytes, no_shrink.into()) as u16
     }
 
-    /// Returns the RTT of the handshake in ns, at least 1; none if it could not be measured.
+    /// Returns the RTT in ns, at least 1; none if it could not be measured. It is that of the handshake, unless
+    /// [`Flow::follow_rtt`] has measured it since.
     pub fn rtt(&self) -> Option<u64> {
         Some(self.rtt).filter(|rtt| *rtt > 0)
     }

@@ -6,5 +6,6 @@ mod classes;
 mod handshake;
 mod properties;
 mod reading;
+mod round_trips;
 mod support;
 mod windows;

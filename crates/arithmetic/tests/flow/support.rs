@@ -148,6 +148,11 @@ pub(crate) fn scaled(scale: u8) -> Vec<u8> {
     vec![2, 4, 0x05, 0xb4, 1, 3, 3, scale]
 }
 
+/// Options with a timestamp and an echo.
+pub(crate) fn stamps([stamp, echo]: [u32; 2]) -> Vec<u8> {
+    [[1, 1, 8, 10], stamp.to_be_bytes(), echo.to_be_bytes()].concat()
+}
+
 /// The three segments of a handshake.
 pub(crate) struct Handshake {
     pub(crate) syn: Segment,

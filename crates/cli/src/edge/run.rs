@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 use headway_arithmetic::flow::{Flow, Key};
-use headway_edge::{Connections, Policy};
+use headway_edge::{Connections, Drain, Policy, active};
 use headway_kernel::{Edge, EdgeCounters, EdgeInstance, EdgeOptions, Event, Events, MOST_CLASSES, Side};
 use headway_program::{out, print_line};
 use headway_units::Rate;
@@ -44,13 +44,18 @@ pub(crate) fn run(args: &EdgeArgs, json: bool) -> Result<()> {
     let end = signals()?;
     end.set_nonblocking(true)?;
     let _instance = EdgeInstance::begin(&lan, &wan)?;
-    let options =
-        EdgeOptions { no_shrink: policy.no_shrink, dry_run: args.dry_run, connections: args.connections };
+    let options = EdgeOptions {
+        no_shrink: policy.no_shrink,
+        dry_run: args.dry_run,
+        follow_rtt: policy.follows_rtt(),
+        connections: args.connections,
+    };
     let edge = Edge::start([&lan, &wan], &options, &policy.rules())?;
     let events = edge.events()?;
     headway_privileges::drop_all_but_maps()?;
     let capacity = [args.rate, args.up.unwrap_or(args.rate)];
     report_on(args, &policy, capacity, json);
+    let now = now()?;
     let mut session = Session {
         connections: Connections::new(&policy, capacity),
         classes: policy.class.iter().map(|class| class.name.clone()).collect(),
@@ -58,6 +63,7 @@ pub(crate) fn run(args: &EdgeArgs, json: bool) -> Result<()> {
         events,
         flows: Flows::default(),
         sides: [lan, wan],
+        drain: policy.follows_rtt().then(|| Drain::new(now)),
         screen: Screen::new(args.flows && !json),
         shows_flows: args.flows,
         json,
@@ -69,6 +75,11 @@ pub(crate) fn run(args: &EdgeArgs, json: bool) -> Result<()> {
     result?;
     report_off(&counted, json);
     out::check()
+}
+
+/// Returns the time since the machine was started, as programs and [`Drain`] know it.
+fn now() -> Result<headway_units::Instant> {
+    Ok(headway_units::Instant::from_ns(headway_kernel::now()?))
 }
 
 fn read_policy(args: &EdgeArgs) -> Result<Policy> {
@@ -92,6 +103,8 @@ struct Session {
     edge: Edge,
     events: Events,
     connections: Connections,
+    /// None where RTTs are not followed.
+    drain: Option<Drain>,
     classes: Vec<String>,
     flows: Flows,
     screen: Screen,
@@ -112,6 +125,7 @@ impl Session {
             }
             let before = self.connections.shares();
             self.take_events()?;
+            self.turn_drain()?;
             if reconciled.elapsed() >= RECONCILE {
                 self.reconcile()?;
                 reconciled = Instant::now();
@@ -142,13 +156,31 @@ impl Session {
         Ok(Instant::now())
     }
 
+    /// Returns how long to wait for events.
+    fn round(&self) -> Result<Duration> {
+        let Some(drain) = &self.drain else { return Ok(ROUND) };
+        // Never nothing, so that a drain that is late cannot keep the processor busy.
+        let until = (drain.due() - now()?).max(headway_units::Duration::from_ms(1));
+        Ok(until.to_std().min(ROUND))
+    }
+
     fn take_events(&mut self) -> Result<()> {
-        for event in self.events.wait(ROUND)? {
+        for event in self.events.wait(self.round()?)? {
             match event {
                 Event::Begun(key, flow) => self.connections.begin(key, flow.class),
                 Event::Ended(key, _) => self.connections.end(&key),
             }
         }
+        Ok(())
+    }
+
+    /// Begins or ends a drain that is due.
+    fn turn_drain(&mut self) -> Result<()> {
+        let now = now()?;
+        let Some(drain) = self.drain.as_mut().filter(|drain| drain.due() <= now) else { return Ok(()) };
+        let flows = self.edge.connections()?;
+        let is_drained = drain.turn(now, active(flows.iter().map(|(key, flow)| (*key, flow)), now));
+        self.connections.set_drained(is_drained);
         Ok(())
     }
 

@@ -26,7 +26,7 @@ fn policy() -> impl Strategy<Value = Policy> {
         };
         let class = shares.iter().enumerate().map(class).collect();
         let borrow_idle = borrow_idle && !literal;
-        Policy { delta: f64::from(delta) / 10.0, borrow_idle, no_shrink: false, literal, class }
+        Policy { delta: f64::from(delta) / 10.0, borrow_idle, literal, class, ..Policy::default() }
     })
 }
 

@@ -36,13 +36,15 @@ pub struct EdgeOptions {
     pub no_shrink: bool,
     /// Whether only to count what would be done.
     pub dry_run: bool,
-    /// Most connections, and as many handshakes, 1 to 2^20: the kernel keeps 150 and 170 bytes for each.
+    /// Whether to measure the RTT of connections again and again by their timestamps, and not only in their handshake.
+    pub follow_rtt: bool,
+    /// Most connections, and as many handshakes, 1 to 2^20: the kernel keeps 220 and 170 bytes for each.
     pub connections: u32,
 }
 
 impl Default for EdgeOptions {
     fn default() -> EdgeOptions {
-        EdgeOptions { no_shrink: false, dry_run: false, connections: 65_536 }
+        EdgeOptions { no_shrink: false, dry_run: false, follow_rtt: true, connections: 65_536 }
     }
 }
 

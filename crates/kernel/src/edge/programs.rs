@@ -198,6 +198,8 @@ fn configure(open: &mut OpenObject, sides: [&Side; 2], options: &EdgeOptions) ->
                     sides[1].index,
                     options.no_shrink.into(),
                     options.dry_run.into(),
+                    options.follow_rtt.into(),
+                    0,
                 ];
                 let mut value = (PATIENCE * 1_000_000_000).to_ne_bytes().to_vec();
                 value.extend(words.iter().flat_map(|word| word.to_ne_bytes()));

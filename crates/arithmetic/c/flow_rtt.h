@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/*
+ * The RTT of an established connection, from timestamps of both directions (RFC 7323).
+ *
+ * The RTT of the handshake (wan 2.1) may be that of a full queue, and paths change. An end echoes the timestamps that it gets, so
+ * the time from the first segment with a timestamp to its echo is the RTT between the middlebox and that end; both ends together
+ * are the path. The least of the last two periods counts, because ends also wait: for more data, for an application, for the
+ * timer of delayed ACKs.
+ *
+ * Segments of one direction are taken to arrive one after another. If two processors have them at once, a sample may be wrong,
+ * until two periods later.
+ */
+#ifndef HEADWAY_FLOW_RTT_H
+#define HEADWAY_FLOW_RTT_H
+
+#include "flow_track.h"
+
+/* A period in ns: several RTTs of nearly any path, and short enough that a longer path is noticed within 10 s. */
+#define FLOW_RTT_PERIOD 5000000000ULL
+
+/* What a segment is good for. */
+enum flow_measures {
+	/* It has a new timestamp, whose echo is to be waited for. */
+	FLOW_MARKS = 1,
+	/* It has the echo that is waited for. */
+	FLOW_ECHOES = 2,
+};
+
+/* Whether a segment may belong to a connection, so that who does not see the connection cannot change its RTT (RFC 5961). */
+HW_INLINE int flow_is_near(const struct flow *flow, const struct flow_packet *packet)
+{
+	return packet->sequence - flow->acknowledged[1 - (packet->sender & 1)] + FLOW_NEAR <= 2 * FLOW_NEAR;
+}
+
+/*
+ * Notes the timestamps of a segment behind flow_on_segment(). Returns bits of enum flow_measures; without any, as of most segments,
+ * nobody needs to know the exact time.
+ */
+HW_INLINE hw_u32 flow_on_stamps(struct flow *flow, const struct flow_packet *packet)
+{
+	struct flow_echo *own = &flow->echo[packet->sender & 1];
+	const struct flow_echo *other = &flow->echo[1 - (packet->sender & 1)];
+	hw_u32 measures = 0;
+
+	if (!packet->stamped)
+		return 0;
+	/* An echo of what was never sent is none. */
+	if (other->waits && packet->flags & FLOW_ACK && !hw_before(packet->echo, other->mark) &&
+	    !hw_before(other->newest, packet->echo) && flow_is_near(flow, packet))
+		measures |= FLOW_ECHOES;
+	/* Only the first segment with a timestamp: the echo may be that of any which has it. */
+	if (!own->began || hw_before(own->newest, packet->stamp)) {
+		if (!own->waits && own->began)
+			measures |= FLOW_MARKS;
+		own->newest = packet->stamp;
+		own->began = 1;
+	}
+	return measures;
+}
+
+/* Begins a period if the present one is over. Without an RTT in it, older ones stay: the connection was silent. */
+HW_INLINE void flow_end_period(struct flow *flow, hw_u64 now)
+{
+	hw_u32 k;
+
+	/* Also if the clock has stepped back. */
+	if (now - flow->period < FLOW_RTT_PERIOD)
+		return;
+	flow->period = now;
+	for (k = 0; k < 2; k++) {
+		struct flow_echo *echo = &flow->echo[k];
+
+		if (echo->least[0] == FLOW_NO_RTT)
+			continue;
+		echo->least[1] = echo->least[0];
+		echo->least[0] = FLOW_NO_RTT;
+	}
+}
+
+/* Sets the RTT to the least of both ends, where they are known. */
+HW_INLINE void flow_sum_rtt(struct flow *flow)
+{
+	const hw_u64 first = hw_min(flow->echo[0].least[0], flow->echo[0].least[1]);
+	const hw_u64 second = hw_min(flow->echo[1].least[0], flow->echo[1].least[1]);
+
+	if (first != FLOW_NO_RTT && second != FLOW_NO_RTT)
+		flow->rtt = hw_max((first + second) << FLOW_RTT_UNIT, 1);
+}
+
+/* Measures with a segment for which flow_on_stamps() returned `measures`, at the exact time in ns. */
+HW_INLINE void flow_measure(struct flow *flow, const struct flow_packet *packet, hw_u32 measures, hw_u64 now)
+{
+	struct flow_echo *own = &flow->echo[packet->sender & 1];
+	struct flow_echo *other = &flow->echo[1 - (packet->sender & 1)];
+
+	if (measures & FLOW_ECHOES) {
+		const hw_u64 elapsed = now - other->marked;
+
+		other->waits = 0;
+		flow_end_period(flow, now);
+		if (elapsed <= FLOW_LARGEST_RTT)
+			other->least[0] = (hw_u32)hw_min(other->least[0], elapsed >> FLOW_RTT_UNIT);
+		flow_sum_rtt(flow);
+	}
+	if (measures & FLOW_MARKS) {
+		own->mark = packet->stamp;
+		own->marked = now;
+		own->waits = 1;
+	}
+}
+
+#endif

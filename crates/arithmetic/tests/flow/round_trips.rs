@@ -1,0 +1,136 @@
+//! RTTs of established connections, from timestamps.
+
+use headway_arithmetic::flow::{Flow, Packet, flag};
+
+use crate::support::{CLIENT, Handshake, LAN, MS, SERVER, Segment, WAN, stamps};
+
+/// Of the end on the LAN, and of the other one.
+const LEAST: [u64; 2] = [4, 36];
+
+/// A connection whose handshake took 20 + 200 ms: at the middlebox at 1000, 1200 and 1220 ms.
+fn flow() -> Flow {
+    Handshake::new(7, 7).at([1000, 1200, 1220]).unwrap()
+}
+
+/// A segment of the client or the server with a timestamp and an echo.
+fn segment(from_client: bool, stamp: u32, echo: u32) -> Packet {
+    let (source, destination, side) = if from_client { (CLIENT, SERVER, LAN) } else { (SERVER, CLIENT, WAN) };
+    let segment = Segment::new(source, destination, flag::ACK).with_options(&stamps([stamp, echo]));
+    let (sequence, acknowledgement) = if from_client { (1001, 7001) } else { (7001, 1001) };
+    Segment { sequence, acknowledgement, ..segment }.read(side)
+}
+
+fn pass(flow: &mut Flow, packet: &Packet, ms: u64) {
+    flow.on_segment(packet, ms * MS);
+    flow.follow_rtt(packet, ms * MS);
+}
+
+/// The RTT in ms, to 256 ns for each of two parts.
+fn rtt(flow: &Flow) -> u64 {
+    (flow.rtt().unwrap() + MS / 2) / MS
+}
+
+/// Both ends answer from `begin` on for `count` rounds of 50 ms, the client after `wait[0]`, the server after `wait[1]`.
+fn converse(flow: &mut Flow, begin: u64, count: u64, wait: [u64; 2]) {
+    for now in (0..count).map(|round| begin + 50 * round) {
+        let server = now as u32;
+        pass(flow, &segment(false, server, (now - 50 + wait[0]) as u32), now);
+        let client = (now + wait[0]) as u32;
+        pass(flow, &segment(true, client, server), now + wait[0]);
+        pass(flow, &segment(false, server, client), now + wait[0] + wait[1]);
+    }
+}
+
+#[test]
+fn timestamps_are_read_where_options_begin_with_them() {
+    assert_eq!(segment(true, 7, 0xffff_fffe).timestamps(), Some([7, 0xffff_fffe]));
+    let mut other = stamps([1, 2]);
+    other.rotate_left(2);
+    let plain = Segment::new(CLIENT, SERVER, flag::ACK);
+    assert_eq!(plain.clone().with_options(&other).read(LAN).timestamps(), None);
+    assert_eq!(plain.read(LAN).timestamps(), None);
+    // Behind them there may be blocks of SACK.
+    let sack = [stamps([1, 2]), vec![1, 1, 5, 10, 0, 0, 0, 1, 0, 0, 0, 2]].concat();
+    assert_eq!(
+        Segment::new(CLIENT, SERVER, flag::ACK).with_options(&sack).read(LAN).timestamps(),
+        Some([1, 2])
+    );
+}
+
+#[test]
+fn a_handshake_in_a_full_queue_is_forgotten_when_the_queue_is_gone() {
+    let mut flow = flow();
+    assert_eq!(rtt(&flow), 220);
+    converse(&mut flow, 1300, 4, LEAST);
+    assert_eq!(rtt(&flow), LEAST[0] + LEAST[1]);
+}
+
+#[test]
+fn a_path_that_becomes_longer_is_followed_within_two_periods() {
+    let mut flow = flow();
+    converse(&mut flow, 1300, 4, LEAST);
+    converse(&mut flow, 1500, 60, [4, 45]);
+    assert_eq!(rtt(&flow), 40);
+    // 10 s after the last RTT of the short path.
+    converse(&mut flow, 4500, 200, [4, 45]);
+    assert_eq!(rtt(&flow), 49);
+}
+
+#[test]
+fn a_silent_connection_keeps_its_rtt() {
+    let mut flow = flow();
+    converse(&mut flow, 1300, 4, LEAST);
+    // A minute later the server thinks for 9 s, once.
+    pass(&mut flow, &segment(true, 61_000, 1450), 61_000);
+    pass(&mut flow, &segment(false, 70_000, 61_000), 70_000);
+    assert_eq!(rtt(&flow), 40);
+}
+
+#[test]
+fn only_the_first_segment_with_a_timestamp_is_waited_for() {
+    let mut flow = flow();
+    pass(&mut flow, &segment(false, 500, 1), 1300);
+    // The echo of the first is that of the second, too, which passed just now.
+    pass(&mut flow, &segment(false, 501, 1), 1310);
+    pass(&mut flow, &segment(false, 501, 1), 1330);
+    pass(&mut flow, &segment(true, 2, 501), 1331);
+    assert_eq!(rtt(&flow), 220);
+    pass(&mut flow, &segment(false, 502, 1), 1340);
+    pass(&mut flow, &segment(true, 3, 501), 1341);
+    pass(&mut flow, &segment(true, 3, 502), 1345);
+    assert_eq!(rtt(&flow), 205);
+}
+
+#[test]
+fn timestamps_wrap_and_echoes_of_what_was_never_sent_are_none() {
+    let mut flow = flow();
+    let near_the_end = u32::MAX - 1;
+    pass(&mut flow, &segment(false, near_the_end - 1, 1), 1290);
+    pass(&mut flow, &segment(false, near_the_end, 1), 1300);
+    pass(&mut flow, &segment(false, near_the_end.wrapping_add(3), 1), 1302);
+    // Ahead of the newest, and of one who does not know the sequence number.
+    pass(&mut flow, &segment(true, 5, near_the_end.wrapping_add(4)), 1303);
+    let mut forged = segment(true, 5, near_the_end);
+    forged.sequence = forged.sequence.wrapping_add(1 << 30);
+    pass(&mut flow, &forged, 1303);
+    assert_eq!(rtt(&flow), 220);
+    pass(&mut flow, &segment(true, 6, 1), 1307);
+    assert_eq!(rtt(&flow), 207);
+}
+
+#[test]
+fn a_repeated_handshake_gives_no_parts() {
+    let handshake = Handshake::new(7, 7);
+    let mut half = headway_arithmetic::flow::Half::begin(&handshake.syn.read(LAN), 0).unwrap();
+    half.on_syn(&handshake.syn.read(LAN), 1000 * MS);
+    half.on_answer(&handshake.answer.read(WAN), 1030 * MS);
+    let mut flow = half.on_third(&handshake.third.read(LAN), 1034 * MS, 0).unwrap();
+    assert_eq!(rtt(&flow), 1034);
+    // One end is known, then both.
+    pass(&mut flow, &segment(false, 500, 1), 1290);
+    pass(&mut flow, &segment(false, 501, 1), 1300);
+    pass(&mut flow, &segment(true, 2, 501), 1304);
+    assert_eq!(rtt(&flow), 1034);
+    converse(&mut flow, 1400, 2, LEAST);
+    assert_eq!(rtt(&flow), 40);
+}
