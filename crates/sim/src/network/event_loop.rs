@@ -215,6 +215,7 @@ impl Network {
     /// Takes an ACK of a flow, and sends what it allows to be sent.
     #[inline(always)]
     fn acknowledge(&mut self, flow: usize, ack: &Packet) {
+        self.note_ack(flow, ack);
         let report = ack.has(REPORT).then(|| self.reports.take(ack.extra));
         self.senders[flow].on_ack(self.queues.now, ack, report.as_ref());
         self.transmit_now(flow);

@@ -9,6 +9,7 @@ use headway_arithmetic::flow::{Packet as Seen, flag};
 use headway_edge::{Limits, Middlebox, Policy};
 use headway_units::{Duration, Instant, Rate};
 
+use super::echoes::Echoes;
 use super::{Network, number};
 use crate::config::{MiddleboxId, Passage, TcpConfig};
 use crate::packet::{Kind, Packet, REPORT};
@@ -49,6 +50,8 @@ struct Connection {
     /// The scale of the receiver's windows.
     scale: u8,
     passages: Vec<Passage>,
+    /// Of the middlebox of each passage.
+    echoes: Vec<Echoes>,
 }
 
 /// The middleboxes of a network, and the flows that pass one.
@@ -85,6 +88,7 @@ impl Connection {
             mss: config.mss,
             scale: receiver_scale(config),
             passages: config.middleboxes.clone(),
+            echoes: vec![Echoes::default(); config.middleboxes.len()],
         }
     }
 
@@ -157,6 +161,15 @@ impl Network {
         middleboxes.begun += 1;
     }
 
+    /// Notes that an ACK of a flow has reached its sender.
+    #[inline]
+    pub(super) fn note_ack(&mut self, flow: usize, ack: &Packet) {
+        if let Some(Some(connection)) = self.middleboxes.connections.get_mut(flow) {
+            let now = self.queues.now;
+            connection.echoes.iter_mut().for_each(|echoes| echoes.on_ack(now, ack));
+        }
+    }
+
     /// Passes a packet on at a middlebox, with a lower window if it is an ACK that is to have one.
     pub(super) fn pass_middlebox(&mut self, middlebox: u32, mut packet: Packet) {
         if self.is_current(&packet)
@@ -173,8 +186,8 @@ impl Network {
     /// Tells a middlebox of a packet; returns the window in segments with which it leaves, if that is lower.
     fn window_behind(&mut self, middlebox: u32, packet: &Packet) -> Option<u32> {
         let flow = packet.owner as usize;
-        let connection = self.middleboxes.connections.get(flow)?.as_ref()?;
-        let passage = connection.passages.iter().find(|passage| passage.middlebox.0 == middlebox)?;
+        let connection = self.middleboxes.connections.get_mut(flow)?.as_mut()?;
+        let place = connection.passages.iter().position(|passage| passage.middlebox.0 == middlebox)?;
         let is_ack = packet.kind == Kind::Ack;
         let window = match packet.has(REPORT) {
             true => self.reports.get(packet.extra).window,
@@ -184,7 +197,10 @@ impl Network {
         let mut seen =
             connection.see(packet, window, self.senders[flow].is_whole(self.queues.now, behind))?;
         let is_from_receiver = is_ack || packet.kind == Kind::SynAck;
-        seen.side = passage.sender_side ^ u8::from(is_from_receiver);
+        seen.side = connection.passages[place].sender_side ^ u8::from(is_from_receiver);
+        if let Some(stamps) = connection.echoes[place].of(self.queues.now, packet) {
+            seen = seen.with_timestamps(stamps);
+        }
         let (mss, scale) = (connection.mss, connection.scale);
         let now = Instant::from_ns(self.queues.now);
         let Station { middlebox, counts, expired } = &mut self.middleboxes.stations[middlebox as usize];

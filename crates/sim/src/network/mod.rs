@@ -1,6 +1,7 @@
 //! A network of links, flows, sources and probers in virtual time.
 
 mod bundles;
+mod echoes;
 mod event_loop;
 mod event_queues;
 mod flows;
