@@ -57,7 +57,9 @@ fn a_single_flow_gets_a_window_per_rtt_of_an_idle_link() {
         ("reno", 400.0, 4.0, 0.33),
         ("bbr", 20.0, 50.0, 0.5),
     ] {
-        let keys = format!("rate = \"{rate} Mb/s\"\nfollow-rtt = false\n[[middlebox.class]]\nname = \"x\"\nshare = {share}\n");
+        let keys = format!(
+            "rate = \"{rate} Mb/s\"\nfollow-rtt = false\n[[middlebox.class]]\nname = \"x\"\nshare = {share}\n"
+        );
         // One that starts at once, and one whose handshake comes before its start.
         for start in ["0 s", "1 s"] {
             let keys_of_flow = format!("offload = false\nack-every = 1\nstart = \"{start}\"");
