@@ -381,6 +381,49 @@ start = "100 ms"
     assert!(String::from_utf8_lossy(&output.stdout).contains("program 1 at near failed: exit status 3"));
 }
 
+/// A class with a fifth of an idle link is held there without a loss (wan F12).
+#[test]
+fn a_middlebox_holds_flows_in_the_lab_too() {
+    let _lab = LAB.lock().unwrap_or_else(PoisonError::into_inner);
+    let text = r#"
+duration = "3 s"
+warmup = "1500 ms"
+[[link]]
+from = "server"
+to = "home"
+rate = "50 Mb/s"
+delay = "10 ms"
+[[link]]
+from = "home"
+to = "laptop"
+[[flow]]
+from = "server"
+to = "laptop"
+controller = "cubic"
+[[middlebox]]
+at = "home"
+kind = "receive-window"
+wan = "server"
+rate = "50 Mb/s"
+[[middlebox.class]]
+name = "fifth"
+share = 0.2
+"#;
+    let Some((folder, output)) = run_in_lab(text) else { return };
+    let errors = String::from_utf8_lossy(&output.stderr);
+    if errors.contains("needs root") || errors.contains("feature `bpf`") {
+        println!("SKIPPED: {errors}");
+        return;
+    }
+    assert!(output.status.success(), "{errors}");
+    let summary = json(&folder.path().join("results/summary.json"));
+    assert_eq!(summary["middleboxes"][0]["connections"], 1);
+    if summary["valid"] == true {
+        let share = summary["total"]["goodput_bps"].as_f64().unwrap() / 10e6;
+        assert!((0.9..1.1).contains(&share) && summary["total"]["retransmitted"] == 0, "{summary}");
+    }
+}
+
 #[test]
 fn flows_pause_after_chunks_in_the_lab_too() {
     let _lab = LAB.lock().unwrap_or_else(PoisonError::into_inner);

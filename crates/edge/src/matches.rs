@@ -1,7 +1,7 @@
 //! Ports and prefixes as people write them.
 
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
@@ -96,6 +96,13 @@ impl Prefix {
     /// Returns the number of bits that are the same.
     pub const fn bits(&self) -> u8 {
         self.bits
+    }
+}
+
+impl From<Ipv4Addr> for Prefix {
+    /// Returns one address.
+    fn from(address: Ipv4Addr) -> Prefix {
+        Prefix { address: address.into(), bits: 32 }
     }
 }
 

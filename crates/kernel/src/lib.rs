@@ -40,6 +40,7 @@ mod controller;
 mod default;
 mod device;
 mod edge;
+mod edge_session;
 mod error;
 mod features;
 mod folder;
@@ -68,6 +69,7 @@ pub use edge::{
     Edge, EdgeCounters, EdgeOptions, Event, Events, Instance as EdgeInstance, MOST_CLASSES, PATIENCE, Shares,
     Side, now,
 };
+pub use edge_session::EdgeSession;
 pub use error::Error;
 pub use instance::{Changed, Instance, Notes, killed, running};
 #[cfg(feature = "bpf")]

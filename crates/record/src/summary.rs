@@ -241,8 +241,9 @@ pub struct MiddleboxResult {
     pub at: String,
     /// Connections that began.
     pub connections: u64,
-    /// ACKs.
-    pub acks: u64,
+    /// ACKs, where they are counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub acks: Option<u64>,
     /// ACKs whose window was lowered.
     pub lowered: u64,
 }

@@ -14,6 +14,7 @@ mod error;
 mod file;
 mod kernel_queue;
 mod middlebox;
+mod middlebox_program;
 mod model;
 mod read;
 mod route;
@@ -28,6 +29,7 @@ pub use dilate::MAX_DILATION;
 pub use error::Error;
 pub use kernel_queue::KernelQueue;
 pub use middlebox::{MiddleboxClass, MiddleboxKind, MiddleboxSpec};
+pub use middlebox_program::{MiddleboxEnd, MiddleboxPlan};
 pub use model::{
     EcnMode, FlowSpec, HostSpec, LinkSpec, MeasureSpec, ProgramSpec, Scenario, TrafficSpec, Wire,
 };

@@ -238,8 +238,15 @@ const WHOLE: &[Row<Scenario>] = &[
     },
     Row {
         keys: "`[[middlebox]]`",
+        has: ["yes", "at a router with one link to the hosts", "at a router with one link to the hosts"],
+        used: |_| None,
+    },
+    Row {
+        keys: "`[[middlebox]]`: `literal`",
         has: ["yes", "no", "no"],
-        used: |scenario| first(&[("middlebox[0]", !scenario.middlebox.is_empty())]),
+        used: |scenario| {
+            first(&[("middlebox[0].literal", scenario.middlebox.iter().any(|middlebox| middlebox.literal))])
+        },
     },
     Row {
         keys: "`[host]`",

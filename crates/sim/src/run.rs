@@ -254,7 +254,7 @@ impl<'a> Run<'a> {
             MiddleboxResult {
                 at: spec.at.clone(),
                 connections: counts.begun,
-                acks: counts.acks,
+                acks: Some(counts.acks),
                 lowered: counts.lowered,
             }
         };

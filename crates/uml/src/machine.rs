@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration as Span, Instant as Clock};
 
+use headway_scenario::MiddleboxEnd;
 use headway_units::{Bytes, Duration};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
@@ -110,6 +111,8 @@ pub struct Report {
     pub programs: Vec<ProgramEnd>,
     /// Control intervals of routers, in order for each direction; none if the run was interrupted.
     pub control: Vec<Control>,
+    /// What has passed middleboxes; none if the run was interrupted.
+    pub middleboxes: Vec<MiddleboxEnd>,
     /// The last line; `None` if the run was interrupted.
     pub end: Option<End>,
 }
@@ -280,6 +283,7 @@ fn read(path: &Path, tail: &ConsoleTail) -> Result<Report, GuestError> {
             Ok(Line::Snapshot(snapshot)) => report.snapshots.push(snapshot),
             Ok(Line::Program(end)) => report.programs.push(end),
             Ok(Line::Control(control)) => report.control.push(control),
+            Ok(Line::Middlebox(end)) => report.middleboxes.push(end),
             Ok(Line::End(end)) => report.end = Some(end),
             Ok(Line::Failed(sentence)) => return Err(GuestError::Failed(sentence)),
             Err(error) if error.is_eof() => break,
@@ -327,6 +331,8 @@ mod tests {
             flows: Vec::new(),
             sources: Vec::new(),
             programs: Vec::new(),
+            middleboxes: Vec::new(),
+            middlebox_arguments: Vec::new(),
             hosts: Vec::new(),
             send_buffer: 0,
             lead: Duration::ZERO,

@@ -11,6 +11,7 @@
 mod check;
 mod controller;
 mod explicit;
+mod middleboxes;
 mod programs;
 
 use std::net::Ipv4Addr;
@@ -77,6 +78,7 @@ pub fn plan(
         network.add_source(number, seed)?;
     }
     network.add_programs();
+    network.add_middleboxes()?;
     Ok(network.plan)
 }
 
@@ -86,7 +88,7 @@ pub fn memory(scenario: &Scenario) -> Bytes {
     BASE_MEMORY
         + held(scenario) * MEMORY_FACTOR
         + FLOW_MEMORY * scenario.flow_count()
-        + PROGRAM_MEMORY * scenario.program.len() as u64
+        + PROGRAM_MEMORY * (scenario.program.len() + scenario.middlebox.len()) as u64
 }
 
 /// Returns the bytes that queues and wires hold at once, in both directions.
@@ -124,12 +126,13 @@ enum Load {
     FewAcks,
 }
 
-/// The start of a direction: node, device, and the address of the next node.
+/// The ends of a direction: node and device where it begins, and address and device of the next node.
 #[derive(Clone, Debug)]
 struct Hop {
     node: usize,
     device: String,
     next: Ipv4Addr,
+    arrival: String,
 }
 
 impl<'a> Network<'a> {
@@ -147,6 +150,8 @@ impl<'a> Network<'a> {
             flows: Vec::new(),
             sources: Vec::new(),
             programs: Vec::new(),
+            middleboxes: Vec::new(),
+            middlebox_arguments: Vec::new(),
             hosts: Vec::new(),
             send_buffer: (held(scenario) * SEND_FACTOR).get().clamp(MIN_SEND, i32::MAX as u64),
             lead: (round_trip * LEAD_ROUND_TRIPS).max(MIN_LEAD),
@@ -154,7 +159,8 @@ impl<'a> Network<'a> {
             looks: looks(scenario),
             offloads: options.offloads,
         };
-        let nowhere = Hop { node: 0, device: String::new(), next: Ipv4Addr::UNSPECIFIED };
+        let nowhere =
+            Hop { node: 0, device: String::new(), next: Ipv4Addr::UNSPECIFIED, arrival: String::new() };
         Network {
             scenario,
             topology,
@@ -246,8 +252,12 @@ impl<'a> Network<'a> {
             (0..self.loads.len()).filter(|index| self.topology.directions()[*index].link == link).collect();
         for (end, index) in directions.into_iter().enumerate() {
             let way = &ways[end];
-            self.hops[index] =
-                Hop { node: way[0].0, device: way[0].1.clone(), next: link_address(link, 1 - end) };
+            self.hops[index] = Hop {
+                node: way[0].0,
+                device: way[0].1.clone(),
+                next: link_address(link, 1 - end),
+                arrival: ways[1 - end][0].1.clone(),
+            };
             self.queues[index] = way[ends[end]].clone();
             if let Some(stage) = &random {
                 let (node, device) = &way[ends[end] + 1];
@@ -351,7 +361,7 @@ impl<'a> Network<'a> {
     fn add_flows(&mut self, group: usize) -> Result<(), ConfigError> {
         let spec = &self.scenario.flow[group];
         let [from, to] = [&spec.from, &spec.to].map(|name| self.topology.number(name).unwrap_or_default());
-        let [source, destination] = [address(16, group), address(17, group)];
+        let [source, destination] = [address(16, group), receiver(group)];
         self.plan.nodes[from].ip.push(format!("addr add {source}/32 dev lo"));
         self.plan.nodes[to].ip.push(format!("addr add {destination}/32 dev lo"));
         let there = self.route(&spec.from, &spec.to, &spec.via)?;
@@ -459,6 +469,11 @@ fn mac(link: usize, end: usize) -> String {
 /// Returns address `number` of a kind.
 fn address(kind: u8, number: usize) -> Ipv4Addr {
     Ipv4Addr::new(172, kind, (number >> 8) as u8, number as u8)
+}
+
+/// Returns the address of the receivers of a group of flows.
+fn receiver(group: usize) -> Ipv4Addr {
+    address(17, group)
 }
 
 /// Returns all times at which counters are read.

@@ -3,6 +3,7 @@
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
+use headway_scenario::MiddleboxPlan;
 use headway_traffic::Traffic;
 use headway_units::{Bytes, Duration, Rate};
 use serde::{Deserialize, Serialize};
@@ -26,6 +27,10 @@ pub struct Plan {
     pub sources: Vec<PlannedSource>,
     /// Programs, in the order of the scenario.
     pub programs: Vec<PlannedProgram>,
+    /// Middleboxes, in the order of the scenario.
+    pub middleboxes: Vec<PlannedMiddlebox>,
+    /// Arguments with which the guest's program is a middlebox.
+    pub middlebox_arguments: Vec<String>,
     /// Addresses and names of nodes, for programs; empty if there are none.
     pub hosts: Vec<(Ipv4Addr, String)>,
     /// Send buffer of a socket, in bytes as the kernel counts them.
@@ -176,6 +181,15 @@ pub struct PlannedSource {
     pub seed: u64,
     /// Number of its random stream, as in the simulator.
     pub number: u64,
+}
+
+/// A middlebox, which is a program at a node.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PlannedMiddlebox {
+    /// Number of the node.
+    pub node: usize,
+    /// What it has to know.
+    pub plan: MiddleboxPlan,
 }
 
 /// A host program.

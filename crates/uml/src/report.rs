@@ -1,6 +1,7 @@
 //! The report of a guest: one line of JSON per snapshot of the counters.
 
 use headway_queue::explicit::Record;
+use headway_scenario::MiddleboxEnd;
 use headway_units::{Duration, Rate};
 use serde::{Deserialize, Serialize};
 
@@ -137,6 +138,8 @@ pub enum Line {
     Program(ProgramEnd),
     /// A control interval; all come at the end.
     Control(Control),
+    /// A middlebox has ended; all do at the end, in the order of the plan.
+    Middlebox(MiddleboxEnd),
     /// The run is over.
     End(End),
     /// The guest could not run its plan.

@@ -193,7 +193,7 @@ pub(crate) fn run() -> Result<(), Error> {
 }
 
 /// Returns a flag that SIGINT and SIGTERM set.
-fn termination() -> Result<Arc<AtomicBool>, Error> {
+pub(crate) fn termination() -> Result<Arc<AtomicBool>, Error> {
     let ended = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&ended))?;
@@ -202,7 +202,7 @@ fn termination() -> Result<Arc<AtomicBool>, Error> {
 }
 
 /// Prints a line on standard output and flushes it.
-fn print(line: &str) -> Result<(), Error> {
+pub(crate) fn print(line: &str) -> Result<(), Error> {
     let mut out = std::io::stdout().lock();
     writeln!(out, "{line}")?;
     Ok(out.flush()?)

@@ -56,6 +56,7 @@ from!(
     nix::errno::Errno,
     headway_units::ConfigError,
     headway_figures::CannotDraw,
+    headway_kernel::Error,
     headway_uml::machine::GuestError,
     std::ffi::NulError,
     std::num::TryFromIntError

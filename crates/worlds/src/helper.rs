@@ -1,7 +1,8 @@
-//! Helper processes of runs: the ends of flows in a lab, and the guest program inside a kernel.
+//! Helper processes of runs: the ends of flows in a lab, middleboxes, and the guest program inside a kernel.
 
 use crate::endpoint::{self, COMMAND as ENDPOINT};
 use crate::error::{Error, bail};
+use crate::middlebox::{self, COMMAND as MIDDLEBOX};
 use crate::uml::GUEST;
 
 /// In a process that a run started, does its work and exits; in any other process, returns at once.
@@ -12,6 +13,7 @@ pub fn run_helper() {
     let done = match &arguments[..] {
         [command] if command == GUEST => guest(),
         [command] if command == ENDPOINT => endpoint(),
+        [command] if command == MIDDLEBOX => middlebox::run(),
         _ => return,
     };
     if let Err(error) = &done {

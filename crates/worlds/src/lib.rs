@@ -29,6 +29,7 @@ mod folder;
 mod helper;
 mod lab;
 mod memory;
+mod middlebox;
 mod options;
 mod outcome;
 mod output;

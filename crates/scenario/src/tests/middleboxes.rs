@@ -42,7 +42,7 @@ fn wrong_middleboxes_are_refused_with_their_key() {
     }
     let twice = format!("{SHARED}[[middlebox]]\nat = \"right\"\nkind = \"receive-window\"\n{SHARED}");
     assert!(with(&twice).unwrap_err().contains("there is one at `right` already"));
-    let scenario = with(SHARED).unwrap();
+    let scenario = with(&format!("{SHARED}literal = true")).unwrap();
     let error = scenario.check_world(World::Lab).unwrap_err().to_string();
-    assert!(error.contains("is not in the lab; `--on sim` has it"), "{error}");
+    assert!(error.contains("`middlebox[0].literal`: is not in the lab; `--on sim` has it"), "{error}");
 }

@@ -7,6 +7,7 @@ mod capture;
 mod device;
 mod events;
 mod flow;
+mod middlebox;
 mod netlink;
 mod option;
 mod program;
@@ -106,6 +107,7 @@ fn run(place: &Path, report: &mut BufWriter<File>) -> Result<End, Failure> {
     }
     let nodes = system::build(&plan)?;
     let records = Records::watch(&plan.directions, &nodes)?;
+    let middleboxes = middlebox::start(&plan, place, &nodes)?;
     let mut events = Events::new(plan.lead)?;
     let mut flows = Vec::new();
     for (number, flow) in plan.flows.iter().enumerate() {
@@ -146,6 +148,9 @@ fn run(place: &Path, report: &mut BufWriter<File>) -> Result<End, Failure> {
         tell(guest.report, &Line::Control(control))?;
     }
     guest.captures.iter_mut().try_for_each(Capture::finish)?;
+    for middlebox in middleboxes {
+        tell(guest.report, &Line::Middlebox(middlebox.end()?))?;
+    }
     Ok(End { waits })
 }
 

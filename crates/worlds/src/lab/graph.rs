@@ -9,6 +9,7 @@ use headway_scenario::{Scenario, Topology};
 
 use headway_lab::of_scenario::{crosses, edges, is_limited, places};
 
+use super::middlebox::Middlebox;
 use super::translate::{Lane, Network, is_classic};
 
 /// The paths of a group of flows there and back, with its addresses.
@@ -50,9 +51,15 @@ pub(super) fn network(scenario: &Scenario, topology: &Topology) -> Result<Networ
             Ok::<_, Error>(path.into_iter().map(hop).collect::<Vec<_>>())
         };
         let back: Vec<String> = flow.via.iter().rev().cloned().collect();
-        let [source, destination] = [1, 2].map(|end| address(end, group));
+        let [source, destination] = [address(1, group), receiver(group)];
         let (there, back) = (path(&flow.from, &flow.to, &flow.via)?, path(&flow.to, &flow.from, &back)?);
         routes.push(Routes { source, destination, there, back });
+    }
+    let mut middleboxes = Vec::new();
+    for (index, spec) in scenario.middlebox.iter().enumerate() {
+        let [lan, wan] = spec.interfaces(index, scenario, topology)?.map(|way| link_name(places[way].0));
+        let node = topology.number(&spec.at).map(node_name).unwrap_or_default();
+        middleboxes.push(Middlebox { node, lan, wan });
     }
     let names = topology.names().into_iter().enumerate();
     Ok(Network {
@@ -61,6 +68,7 @@ pub(super) fn network(scenario: &Scenario, topology: &Topology) -> Result<Networ
         lanes: (0..topology.directions().len()).map(lanes).collect(),
         hosts: names.map(|(number, name)| (name.to_owned(), node_name(number))).collect(),
         routes,
+        middleboxes,
     })
 }
 
@@ -77,6 +85,11 @@ fn link_name(number: usize) -> String {
 fn address(end: u8, group: usize) -> Ipv4Addr {
     // At most 100 groups have flows.
     Ipv4Addr::new(10, 78, end, group as u8)
+}
+
+/// Returns the address of the receivers of a group of flows.
+pub(super) fn receiver(group: usize) -> Ipv4Addr {
+    address(2, group)
 }
 
 /// Gives all groups their addresses and routes.

@@ -4,6 +4,7 @@ mod background;
 mod changes;
 mod controllers;
 mod graph;
+mod middlebox;
 mod pair;
 mod programs;
 mod results;
@@ -12,18 +13,19 @@ mod translate;
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::Path;
-use std::process::{Child, ChildStdout, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::thread;
 use std::time::{Duration as Span, Instant as Clock};
 
 use crate::error::{Error, bail};
 use anyhow::Context as _;
 use headway_lab::{Lab, Lateness, Life};
-use headway_scenario::{EcnMode, FlowSpec, Scenario};
+use headway_scenario::{EcnMode, FlowSpec, MiddleboxEnd, Scenario};
 use headway_units::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use changes::Changes;
 use controllers::Controllers;
@@ -89,6 +91,7 @@ fn run_once(
     ends.sort();
     ends.dedup();
     let mut attached = controllers.attach(&lab, ends.into_iter())?;
+    let mut middleboxes = middlebox::start(scenario, translated, &lab, options)?;
     let start = |role| start_all(scenario, translated, &flows, &lab, role, options);
     // Receivers first: senders open their connections before they are ready.
     let (mut receivers, mut senders) = (start(Role::Receive)?, start(Role::Send)?);
@@ -123,6 +126,7 @@ fn run_once(
     let last = received.last().map_or(now().min(end), |sample| sample.at).max(begin + Duration::from_ms(1));
     let truths = lab.truths_between(begin, last)?;
     let control = lab.control_between(begin, last)?;
+    let passed = middleboxes.iter_mut().map(Endpoint::finish).collect::<Result<Vec<MiddleboxEnd>, _>>()?;
     drop(attached);
     lab.down()?;
     let run = results::Run {
@@ -135,6 +139,7 @@ fn run_once(
         received: &received,
         truths: &truths,
         control,
+        passed: &passed,
     };
     let (mut results, invalid_reason) = run.results();
     let (ended, files) = programs.finish();
@@ -229,7 +234,7 @@ fn samples(endpoints: &mut [Endpoint], flows: &[PlannedFlow], role: Role) -> Res
     Ok(all)
 }
 
-/// An endpoint process in a node.
+/// A helper process in a node: an end of flows, or a middlebox.
 #[derive(Debug)]
 struct Endpoint {
     node: String,
@@ -238,22 +243,28 @@ struct Endpoint {
 }
 
 impl Endpoint {
-    /// Starts the program as an endpoint; `host` is what error messages call its node.
+    /// Starts the program as an end of flows; `host` is what error messages call its node.
     fn start(lab: &Lab, host: &str, plan: Plan, program: &Path) -> Result<Endpoint, Error> {
-        let mut command = lab.command(&plan.node, program, [COMMAND])?;
+        let command = lab.command(&plan.node, program, [COMMAND])?;
+        Endpoint::of(command, &format!("the endpoint on {host}"), &plan.node, &plan)
+    }
+
+    /// Starts a command as a helper in a node, gives it its plan, and waits until it is ready; `what` is what error messages
+    /// call it.
+    fn of(mut command: Command, what: &str, node: &str, plan: &impl Serialize) -> Result<Endpoint, Error> {
         process::die_with_parent(&mut command);
         process::prioritise(&mut command);
         let mut child =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
         let output = BufReader::new(child.stdout.take().context("no output")?);
-        let mut endpoint = Endpoint { node: plan.node.clone(), child, output };
+        let mut endpoint = Endpoint { node: node.to_owned(), child, output };
         // A plan with thousands of samples is too long for an argument. An end that failed says why.
-        let _ = endpoint.tell(&plan);
+        let _ = endpoint.tell(plan);
         let mut line = String::new();
         endpoint.output.read_line(&mut line)?;
         if line.trim() != READY {
             let reason = endpoint.error_output();
-            bail!("the endpoint on {host} could not start: {reason}");
+            bail!("{what} could not start: {reason}");
         }
         Ok(endpoint)
     }
@@ -279,17 +290,28 @@ impl Endpoint {
         text.trim().trim_start_matches("headway: ").to_owned()
     }
 
-    /// Asks the endpoint to report its samples so far.
+    /// Asks it to report what it has so far.
     fn end(&mut self) {
         // It may have exited already.
         let _ = kill(Pid::from_raw(self.child.id() as i32), Signal::SIGTERM);
     }
 
     fn samples(&mut self) -> Result<Vec<Sample>, Error> {
+        self.report("a flow endpoint")
+    }
+
+    /// Ends a middlebox, and returns what has passed.
+    fn finish(&mut self) -> Result<MiddleboxEnd, Error> {
+        self.end();
+        self.report("a middlebox")
+    }
+
+    /// Waits for its report.
+    fn report<T: DeserializeOwned>(&mut self, what: &str) -> Result<T, Error> {
         let mut line = String::new();
         self.output.read_line(&mut line)?;
         if line.is_empty() {
-            bail!("a flow endpoint failed: {}", self.error_output());
+            bail!("{what} failed: {}", self.error_output());
         }
         Ok(serde_json::from_str(&line)?)
     }

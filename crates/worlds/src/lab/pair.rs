@@ -56,11 +56,15 @@ pub(super) fn network(scenario: &Scenario, topology: &Topology) -> Result<Option
         lanes,
         hosts: vec![(client.to_owned(), from.to_owned()), (server.to_owned(), to.to_owned())],
         routes: Vec::new(),
+        middleboxes: Vec::new(),
     }))
 }
 
-/// Returns the two nodes that all flows and programs use; `None` if there are others.
+/// Returns the two nodes that all flows and programs use; `None` if there are others, such as those of middleboxes.
 fn ends(scenario: &Scenario) -> Option<[&str; 2]> {
+    if !scenario.middlebox.is_empty() {
+        return None;
+    }
     if let Some(first) = scenario.flow.first() {
         // What the lab sets for a whole host must be the same for all flows.
         let alike = scenario.flow.iter().all(|flow| {

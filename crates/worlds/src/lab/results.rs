@@ -7,11 +7,12 @@ use headway_record::{
     ControlInterval, Counted, FlowResult, Group, Interval, LinkResult, Results, Series, Summary, TcpInterval,
     Total,
 };
-use headway_scenario::Scenario;
+use headway_scenario::{MiddleboxEnd, Scenario};
 use headway_units::{Bytes, Duration, Instant, Rate};
 
 use super::translate::{Lane, Translated};
 use crate::endpoint::{Counters, Sample};
+use crate::middlebox;
 use crate::pacing::pacing;
 
 /// ssthresh as the kernel reports it before the first reduction.
@@ -30,6 +31,8 @@ pub(super) struct Run<'a> {
     pub(super) truths: &'a Truths,
     /// Of all queues of the lab, with its names and times.
     pub(super) control: Vec<ControlInterval>,
+    /// What has passed middleboxes.
+    pub(super) passed: &'a [MiddleboxEnd],
 }
 
 impl Run<'_> {
@@ -51,7 +54,7 @@ impl Run<'_> {
             // The emulator counts all sources of a queue together; their rates are those of the links.
             traffic: Vec::new(),
             measurements: Vec::new(),
-            middleboxes: Vec::new(),
+            middleboxes: self.scenario.middlebox.iter().zip(self.passed).map(middlebox::result).collect(),
             programs: Vec::new(),
         };
         let results = Results {
@@ -87,9 +90,13 @@ impl Run<'_> {
         let lateness: Vec<Lateness> = self.translated.lanes.iter().filter_map(lateness).collect();
         let worst = lateness.iter().map(|lateness| lateness.very_late_share).fold(0.0, f64::max);
         let missed: u64 = lateness.iter().map(|lateness| lateness.missed).sum();
-        lateness.iter().any(super::disturbed).then(|| {
-            let percent = worst * 100.0;
-            format!("the machine was too busy ({percent:.1} % of packets over 1 ms late, {missed} not read in time)")
+        let unattended: u64 = self.passed.iter().map(|end| end.unattended).sum();
+        let (percent, late) = (worst * 100.0, lateness.iter().any(super::disturbed));
+        (late || unattended > 0).then(|| {
+            format!(
+                "the machine was too busy ({percent:.1} % of packets over 1 ms late, {missed} not read in time, \
+                 {unattended} passed a middlebox that did not answer)"
+            )
         })
     }
 

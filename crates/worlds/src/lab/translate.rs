@@ -10,6 +10,7 @@ use headway_units::Duration;
 use super::changes;
 use super::controllers;
 use super::graph;
+use super::middlebox::Middlebox;
 use super::pair;
 
 /// Flow limit: beyond it the machine, not the path, would limit the flows.
@@ -29,6 +30,8 @@ pub(crate) struct Translated {
     hosts: Vec<(String, String)>,
     /// The routes of each group of flows; empty if the lab's own are right.
     routes: Vec<graph::Routes>,
+    /// In the order of the scenario.
+    pub(crate) middleboxes: Vec<Middlebox>,
     /// What changes during the run, in order of time.
     pub(crate) steps: Vec<changes::Step>,
 }
@@ -52,6 +55,7 @@ pub(super) struct Network {
     pub(super) lanes: Vec<Lane>,
     pub(super) hosts: Vec<(String, String)>,
     pub(super) routes: Vec<graph::Routes>,
+    pub(super) middleboxes: Vec<Middlebox>,
 }
 
 impl Translated {
@@ -75,11 +79,11 @@ impl Translated {
             Some(network) => network,
             None => graph::network(scenario, &topology)?,
         };
-        let Network { links, cross, lanes, hosts, routes } = network;
+        let Network { links, cross, lanes, hosts, routes, middleboxes } = network;
         let spec = Spec { mtu: scenario.mtu, interval: INTERVAL, delays: true, ..Spec::of(links) };
         spec.validate().context("the lab cannot emulate this network")?;
         let steps = changes::steps(scenario, &topology, &spec, &lanes)?;
-        Ok(Translated { spec, cross, lanes, hosts, routes, steps })
+        Ok(Translated { spec, cross, lanes, hosts, routes, middleboxes, steps })
     }
 
     /// Returns the lab node that represents a node of the scenario.

@@ -15,6 +15,7 @@ use headway_uml::network;
 use headway_uml::plan::{Plan, PlannedProgram};
 use headway_uml::run_dir;
 
+use crate::middlebox::COMMAND as MIDDLEBOX;
 use crate::options::{Event, Options};
 use crate::outcome::{Outcome, RunFiles};
 use crate::pool::each_seed;
@@ -111,7 +112,8 @@ impl<'a> Prepared<'a> {
     fn start(&self, seed: u64, mut on_progress: impl FnMut(f64)) -> Result<Guest, Error> {
         let folder = run_dir::folder(&cache()?).context("cannot write into the cache")?;
         let plan = network::plan(self.scenario, seed, folder.path(), &self.options.uml.run)?;
-        let plan = Plan { modules: self.modules.clone(), ..plan };
+        let middlebox_arguments = vec![MIDDLEBOX.to_owned()];
+        let plan = Plan { modules: self.modules.clone(), middlebox_arguments, ..plan };
         let machine = Machine {
             kernel: self.kernel.clone(),
             program: self.program.clone(),

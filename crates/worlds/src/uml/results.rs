@@ -1,8 +1,8 @@
 //! Converts a guest's report to results in the shape of the simulator's.
 
 use headway_record::{
-    ControlInterval, Counted, FlowResult, Group, Histogram, Interval, LinkResult, ProgramResult, Results,
-    Series, SourceResult, Summary, TcpInterval, Total,
+    ControlInterval, Counted, FlowResult, Group, Histogram, Interval, LinkResult, MiddleboxResult,
+    ProgramResult, Results, Series, SourceResult, Summary, TcpInterval, Total,
 };
 use headway_scenario::{FlowSpec, Scenario, Topology};
 use headway_traffic::percentiles::Percentiles;
@@ -10,6 +10,7 @@ use headway_uml::machine::Report;
 use headway_uml::report::{Control, DirectionCounters, FlowCounters, Snapshot};
 use headway_units::{Bytes, Duration, Instant, Rate};
 
+use crate::middlebox;
 use crate::pacing::pacing;
 
 /// Number of flows with a time series of their own.
@@ -41,7 +42,7 @@ impl Run<'_> {
             links: (0..self.topology.directions().len()).map(|index| self.link(index)).collect(),
             traffic: (0..self.scenario.traffic.len()).map(|index| self.source(index)).collect(),
             measurements: Vec::new(),
-            middleboxes: Vec::new(),
+            middleboxes: self.middleboxes(),
             programs: (0..self.scenario.program.len()).map(|index| self.program(index)).collect(),
         };
         let delays = (0..self.topology.directions().len()).map(|index| self.waits(index)).collect();
@@ -196,6 +197,10 @@ impl Run<'_> {
                 self.measured_time(),
             ),
         }
+    }
+
+    fn middleboxes(&self) -> Vec<MiddleboxResult> {
+        self.scenario.middlebox.iter().zip(&self.report.middleboxes).map(middlebox::result).collect()
     }
 
     fn program(&self, index: usize) -> ProgramResult {

@@ -1,0 +1,132 @@
+//! A middlebox at work: it hears which connections there are, and says what each may have.
+
+use std::time::{Duration, Instant};
+
+use headway_arithmetic::flow::{Flow, Key};
+use headway_edge::{Connections, Policy, Shares};
+use headway_units::Rate;
+
+use crate::edge::{Edge, EdgeCounters, EdgeOptions, Event, Events, MOST_CLASSES, Side, now};
+use crate::error::Error;
+
+const _: () = assert!(headway_edge::MOST_CLASSES == MOST_CLASSES);
+
+/// Longest time of a round; events end it earlier.
+const ROUND: Duration = Duration::from_millis(100);
+/// How often the programs hear that the process lives: well within their patience.
+const EVERY: Duration = Duration::from_secs(1);
+/// How often the connections are compared with those that the programs have, and silent ones are removed.
+const RECONCILE: Duration = Duration::from_secs(10);
+/// A connection has ended after so long without a packet, in ns (wan 2.1).
+const IDLE: u64 = 300_000_000_000;
+
+/// The programs at an interface, and the connections that they hold. Until this is dropped or the process ends.
+#[derive(Debug)]
+pub struct EdgeSession {
+    sides: [Side; 2],
+    edge: Edge,
+    events: Events,
+    connections: Connections,
+    said: Instant,
+    reconciled: Instant,
+}
+
+impl EdgeSession {
+    /// Attaches the programs to the first of two interfaces, for connections between hosts there and hosts beyond the second.
+    /// `capacity` is the rate of the link towards each of the two sides. When this returns, connections that begin are held.
+    ///
+    /// # Errors
+    /// When the user lacks the privileges, or the kernel refuses.
+    pub fn start(
+        sides: [Side; 2],
+        options: &EdgeOptions,
+        policy: &Policy,
+        capacity: [Rate; 2],
+    ) -> Result<EdgeSession, Error> {
+        let [lan, wan] = &sides;
+        let edge = Edge::start([lan, wan], options, &policy.rules())?;
+        let events = edge.events()?;
+        let connections = Connections::new(policy, capacity);
+        edge.say(&connections.shares())?;
+        let now = Instant::now();
+        Ok(EdgeSession { sides, edge, events, connections, said: now, reconciled: now })
+    }
+
+    /// Works for a tenth of a second at most, or until connections begin or end; returns whether a second has passed since this
+    /// was so last. To be called again at once: after five seconds without it, the programs let everything pass.
+    ///
+    /// # Errors
+    /// When an interface is gone, with which the programs went, or the kernel refuses.
+    pub fn work(&mut self) -> Result<bool, Error> {
+        let before = self.connections.shares();
+        for event in self.events.wait(ROUND)? {
+            match event {
+                Event::Begun(key, flow) => self.connections.begin(key, flow.class),
+                Event::Ended(key, _) => self.connections.end(&key),
+            }
+        }
+        if self.reconciled.elapsed() >= RECONCILE {
+            self.reconcile()?;
+            self.reconciled = Instant::now();
+        }
+        let is_due = self.said.elapsed() >= EVERY;
+        if is_due || self.connections.shares() != before {
+            self.edge.say(&self.connections.shares())?;
+        }
+        if is_due {
+            // What changed is said at once, but the second goes on.
+            self.said = Instant::now();
+            self.check_sides()?;
+        }
+        Ok(is_due)
+    }
+
+    /// Returns the connections that there are.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    pub fn flows(&self) -> Result<Vec<(Key, Flow)>, Error> {
+        self.edge.connections()
+    }
+
+    /// Returns what a connection of each class may have.
+    pub fn shares(&self) -> Shares {
+        self.connections.shares()
+    }
+
+    /// Returns how many connections of a class there are.
+    pub fn live(&self, class: u32) -> u32 {
+        self.connections.live(class)
+    }
+
+    /// Returns what has passed since the beginning.
+    ///
+    /// # Errors
+    /// When the counters cannot be read.
+    pub fn counters(&self) -> Result<EdgeCounters, Error> {
+        self.edge.counters()
+    }
+
+    /// Removes silent connections, and makes up for events that were missed.
+    fn reconcile(&mut self) -> Result<(), Error> {
+        let now = now()?;
+        let mut there = self.edge.connections()?;
+        let silent = |flow: &Flow| now.saturating_sub(flow.seen()) > IDLE;
+        for (key, _) in there.extract_if(.., |(_, flow)| silent(flow)) {
+            self.edge.remove(&key)?;
+        }
+        self.connections.reconcile(there.into_iter().map(|(key, flow)| (key, flow.class)));
+        Ok(())
+    }
+
+    /// The programs of an interface go with it, also if another one gets its name.
+    fn check_sides(&self) -> Result<(), Error> {
+        match self.sides.iter().find(|side| Side::find(&side.name).ok().as_ref() != Some(side)) {
+            Some(side) => Err(Error::Device {
+                interface: side.name.clone(),
+                reason: "it is gone; start again when it is back".to_owned(),
+            }),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! A middlebox of a run: a hidden command that does at a node what `headway edge` does at a router.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::Context as _;
+use headway_kernel::{EdgeOptions, EdgeSession, Side};
+use headway_record::MiddleboxResult;
+use headway_scenario::{MiddleboxEnd, MiddleboxPlan, MiddleboxSpec};
+
+use crate::endpoint::{READY, print, termination};
+use crate::error::Error;
+
+/// The only argument of a helper that is a middlebox; its plan is the first line of standard input.
+pub(crate) const COMMAND: &str = "middlebox";
+
+/// Works as the plan on standard input says (JSON in one line) until a signal arrives, and prints what has passed.
+pub(crate) fn run() -> Result<(), Error> {
+    let ended: Arc<AtomicBool> = termination()?;
+    let mut line = String::new();
+    std::io::stdin().read_line(&mut line).context("cannot read the plan")?;
+    let plan: MiddleboxPlan =
+        serde_json::from_str(&line).context("this command is only for runs with a middlebox")?;
+    let sides = [Side::find(&plan.lan)?, Side::find(&plan.wan)?];
+    let options = EdgeOptions { no_shrink: plan.policy.no_shrink, ..EdgeOptions::default() };
+    let mut session = EdgeSession::start(sides, &options, &plan.policy, plan.capacity)?;
+    print(READY)?;
+    while !ended.load(Ordering::Relaxed) {
+        session.work()?;
+    }
+    let counted = session.counters()?;
+    print(&serde_json::to_string(&MiddleboxEnd {
+        connections: counted.begun,
+        lowered: counted.lowered,
+        unattended: counted.unattended,
+    })?)
+}
+
+/// Returns the result of a middlebox that has ended.
+pub(crate) fn result((spec, end): (&MiddleboxSpec, &MiddleboxEnd)) -> MiddleboxResult {
+    let MiddleboxEnd { connections, lowered, unattended: _ } = *end;
+    MiddleboxResult { at: spec.at.clone(), connections, acks: None, lowered }
+}
