@@ -40,7 +40,6 @@ mod controller;
 mod default;
 mod device;
 mod edge;
-mod edge_session;
 mod error;
 mod features;
 mod folder;
@@ -66,10 +65,9 @@ pub use controller::{Carrier, Controller, EndOptions, LsOptions};
 pub use default::{FormerDefault, Namespace, available, current_default};
 pub use device::Interface;
 pub use edge::{
-    Edge, EdgeCounters, EdgeOptions, Event, Events, Instance as EdgeInstance, MOST_CLASSES, PATIENCE, Shares,
-    Side, now,
+    Edge, EdgeCounters, EdgeOptions, Event, Events, Instance as EdgeInstance, MOST_CLASSES, PATIENCE,
+    Session as EdgeSession, Shares, Side, now,
 };
-pub use edge_session::EdgeSession;
 pub use error::Error;
 pub use instance::{Changed, Instance, Notes, killed, running};
 #[cfg(feature = "bpf")]

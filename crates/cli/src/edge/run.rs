@@ -2,12 +2,11 @@
 
 use std::io::{ErrorKind, Read as _};
 use std::os::unix::net::UnixStream;
-use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 use headway_arithmetic::flow::{Flow, Key};
-use headway_edge::{Connections, Drain, Policy, active};
-use headway_kernel::{Edge, EdgeCounters, EdgeInstance, EdgeOptions, Event, Events, MOST_CLASSES, Side};
+use headway_edge::Policy;
+use headway_kernel::{EdgeCounters, EdgeInstance, EdgeOptions, EdgeSession, Side};
 use headway_program::{out, print_line};
 use headway_units::Rate;
 use serde_json::{Value, json};
@@ -17,17 +16,6 @@ use super::flows::{Flows, lines};
 use crate::lab::signals;
 use crate::screen::Screen;
 use crate::service::start_log;
-
-const _: () = assert!(headway_edge::MOST_CLASSES == MOST_CLASSES);
-
-/// Longest time without a look at signals; events end it earlier.
-const ROUND: Duration = Duration::from_millis(100);
-/// How often the programs hear that the process lives, and what has passed is shown: well within their patience.
-const EVERY: Duration = Duration::from_secs(1);
-/// How often the connections are compared with those that the programs have, and silent ones are removed.
-const RECONCILE: Duration = Duration::from_secs(10);
-/// A connection has ended after so long without a packet, in ns (wan 2.1).
-const IDLE: u64 = 300_000_000_000;
 
 /// Runs the subcommand until a signal ends it.
 ///
@@ -50,20 +38,14 @@ pub(crate) fn run(args: &EdgeArgs, json: bool) -> Result<()> {
         follow_rtt: policy.follows_rtt(),
         connections: args.connections,
     };
-    let edge = Edge::start([&lan, &wan], &options, &policy.rules())?;
-    let events = edge.events()?;
-    headway_privileges::drop_all_but_maps()?;
     let capacity = [args.rate, args.up.unwrap_or(args.rate)];
+    let edge = EdgeSession::start([lan, wan], &options, &policy, capacity)?;
+    headway_privileges::drop_all_but_maps()?;
     report_on(args, &policy, capacity, json);
-    let now = now()?;
     let mut session = Session {
-        connections: Connections::new(&policy, capacity),
         classes: policy.class.iter().map(|class| class.name.clone()).collect(),
         edge,
-        events,
         flows: Flows::default(),
-        sides: [lan, wan],
-        drain: policy.follows_rtt().then(|| Drain::new(now)),
         screen: Screen::new(args.flows && !json),
         shows_flows: args.flows,
         json,
@@ -75,11 +57,6 @@ pub(crate) fn run(args: &EdgeArgs, json: bool) -> Result<()> {
     result?;
     report_off(&counted, json);
     out::check()
-}
-
-/// Returns the time since the machine was started, as programs and [`Drain`] know it.
-fn now() -> Result<headway_units::Instant> {
-    Ok(headway_units::Instant::from_ns(headway_kernel::now()?))
 }
 
 fn read_policy(args: &EdgeArgs) -> Result<Policy> {
@@ -99,12 +76,7 @@ fn read_policy(args: &EdgeArgs) -> Result<Policy> {
 
 /// What the command knows while it runs.
 struct Session {
-    sides: [Side; 2],
-    edge: Edge,
-    events: Events,
-    connections: Connections,
-    /// None where RTTs are not followed.
-    drain: Option<Drain>,
+    edge: EdgeSession,
     classes: Vec<String>,
     flows: Flows,
     screen: Screen,
@@ -115,85 +87,16 @@ struct Session {
 impl Session {
     /// Works until a signal arrives.
     fn work(&mut self, mut end: &UnixStream) -> Result<()> {
-        self.reconcile()?;
-        let (mut said, mut reconciled) = (self.say()?, Instant::now());
         loop {
             match end.read(&mut [0]) {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 result => return Ok(result.map(|_| ())?),
             }
-            let before = self.connections.shares();
-            self.take_events()?;
-            self.turn_drain()?;
-            if reconciled.elapsed() >= RECONCILE {
-                self.reconcile()?;
-                reconciled = Instant::now();
-            }
-            let is_due = said.elapsed() >= EVERY;
-            if is_due || self.connections.shares() != before {
-                // What changed is said at once, but the second in which all is shown goes on.
-                let now = self.say()?;
-                said = if is_due { now } else { said };
-            }
-            if is_due {
-                self.check_sides()?;
+            if self.edge.work()? {
                 self.show()?;
             }
         }
-    }
-
-    /// The programs of an interface go with it, also if another one gets its name.
-    fn check_sides(&self) -> Result<()> {
-        match self.sides.iter().find(|side| Side::find(&side.name).ok().as_ref() != Some(side)) {
-            Some(side) => bail!("the interface {} is gone; start again when it is back", side.name),
-            None => Ok(()),
-        }
-    }
-
-    fn say(&self) -> Result<Instant> {
-        self.edge.say(&self.connections.shares())?;
-        Ok(Instant::now())
-    }
-
-    /// Returns how long to wait for events.
-    fn round(&self) -> Result<Duration> {
-        let Some(drain) = &self.drain else { return Ok(ROUND) };
-        // Never nothing, so that a drain that is late cannot keep the processor busy.
-        let until = (drain.due() - now()?).max(headway_units::Duration::from_ms(1));
-        Ok(until.to_std().min(ROUND))
-    }
-
-    fn take_events(&mut self) -> Result<()> {
-        for event in self.events.wait(self.round()?)? {
-            match event {
-                Event::Begun(key, flow) => self.connections.begin(key, flow.class),
-                Event::Ended(key, _) => self.connections.end(&key),
-            }
-        }
-        Ok(())
-    }
-
-    /// Begins or ends a drain that is due.
-    fn turn_drain(&mut self) -> Result<()> {
-        let now = now()?;
-        let Some(drain) = self.drain.as_mut().filter(|drain| drain.due() <= now) else { return Ok(()) };
-        let flows = self.edge.connections()?;
-        let is_drained = drain.turn(now, active(flows.iter().map(|(key, flow)| (*key, flow)), now));
-        self.connections.set_drained(is_drained);
-        Ok(())
-    }
-
-    /// Removes silent connections, and makes up for events that were missed.
-    fn reconcile(&mut self) -> Result<()> {
-        let now = headway_kernel::now()?;
-        let mut there = self.edge.connections()?;
-        let silent = |flow: &Flow| now.saturating_sub(flow.seen()) > IDLE;
-        for (key, _) in there.extract_if(.., |(_, flow)| silent(flow)) {
-            self.edge.remove(&key)?;
-        }
-        self.connections.reconcile(there.into_iter().map(|(key, flow)| (key, flow.class)));
-        Ok(())
     }
 
     /// Shows what there is; without `--json` and `--flows` only the beginning and the end are told.
@@ -202,10 +105,10 @@ impl Session {
             return Ok(());
         }
         let counted = self.edge.counters()?;
-        let flows: Vec<(Key, Flow)> = if self.shows_flows { self.edge.connections()? } else { Vec::new() };
-        let rows = self.flows.rows(&flows, &self.connections.shares());
+        let flows: Vec<(Key, Flow)> = if self.shows_flows { self.edge.flows()? } else { Vec::new() };
+        let rows = self.flows.rows(&flows, &self.edge.shares());
         if self.json {
-            let live = (0..self.classes.len() as u32).map(|class| self.connections.live(class));
+            let live = (0..self.classes.len() as u32).map(|class| self.edge.live(class));
             let classes: serde_json::Map<String, Value> =
                 self.classes.iter().cloned().zip(live.map(Value::from)).collect();
             let mut line = json!({ "event": "state", "connections": classes, "counters": counted });

@@ -311,7 +311,7 @@ fn an_interface_that_is_removed_ends_the_edge_with_a_sentence() {
     assert!(renamed.success());
     let mut said = String::new();
     edge.child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
-    assert!(said.contains(&format!("the interface {lan} is gone")), "{said}");
+    assert!(said.contains(&format!("the interface {lan}: it is gone")), "{said}");
     assert!(!edge.child.wait().unwrap().success());
     lab.down().unwrap();
 }

@@ -3,11 +3,12 @@
 //! [`Edge`] has them at the interface towards the hosts for as long as it lives, one for each direction. Both directions have the
 //! same addresses there, also behind a translator of addresses, which an interface towards the link has not. They follow handshakes and lower windows by
 //! themselves; the process tells them what a connection of each class may have, at least once in [`PATIENCE`], and hears of
-//! connections that begin and end.
+//! connections that begin and end. [`Session`] is such a process.
 
 mod interface;
 #[cfg(feature = "bpf")]
 mod programs;
+mod session;
 #[cfg(not(feature = "bpf"))]
 mod without_bpf;
 
@@ -20,6 +21,7 @@ use crate::error::Error;
 pub use interface::{Instance, Side};
 #[cfg(feature = "bpf")]
 pub use programs::{Edge, Events};
+pub use session::Session;
 #[cfg(not(feature = "bpf"))]
 pub use without_bpf::{Edge, Events};
 

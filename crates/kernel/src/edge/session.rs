@@ -1,37 +1,39 @@
 //! A middlebox at work: it hears which connections there are, and says what each may have.
 
-use std::time::{Duration, Instant};
+use std::time::{Duration as Span, Instant as Clock};
 
 use headway_arithmetic::flow::{Flow, Key};
-use headway_edge::{Connections, Policy, Shares};
-use headway_units::Rate;
+use headway_edge::{Connections, Drain, Policy, Shares, active};
+use headway_units::{Duration, Instant, Rate};
 
-use crate::edge::{Edge, EdgeCounters, EdgeOptions, Event, Events, MOST_CLASSES, Side, now};
+use super::{Edge, EdgeCounters, EdgeOptions, Event, Events, MOST_CLASSES, Side, now};
 use crate::error::Error;
 
 const _: () = assert!(headway_edge::MOST_CLASSES == MOST_CLASSES);
 
 /// Longest time of a round; events end it earlier.
-const ROUND: Duration = Duration::from_millis(100);
+const ROUND: Span = Span::from_millis(100);
 /// How often the programs hear that the process lives: well within their patience.
-const EVERY: Duration = Duration::from_secs(1);
+const EVERY: Span = Span::from_secs(1);
 /// How often the connections are compared with those that the programs have, and silent ones are removed.
-const RECONCILE: Duration = Duration::from_secs(10);
+const RECONCILE: Span = Span::from_secs(10);
 /// A connection has ended after so long without a packet, in ns (wan 2.1).
 const IDLE: u64 = 300_000_000_000;
 
 /// The programs at an interface, and the connections that they hold. Until this is dropped or the process ends.
 #[derive(Debug)]
-pub struct EdgeSession {
+pub struct Session {
     sides: [Side; 2],
     edge: Edge,
     events: Events,
     connections: Connections,
-    said: Instant,
-    reconciled: Instant,
+    /// None where RTTs are not followed.
+    drain: Option<Drain>,
+    said: Clock,
+    reconciled: Clock,
 }
 
-impl EdgeSession {
+impl Session {
     /// Attaches the programs to the first of two interfaces, for connections between hosts there and hosts beyond the second.
     /// `capacity` is the rate of the link towards each of the two sides. When this returns, connections that begin are held.
     ///
@@ -42,14 +44,15 @@ impl EdgeSession {
         options: &EdgeOptions,
         policy: &Policy,
         capacity: [Rate; 2],
-    ) -> Result<EdgeSession, Error> {
+    ) -> Result<Session, Error> {
         let [lan, wan] = &sides;
         let edge = Edge::start([lan, wan], options, &policy.rules())?;
         let events = edge.events()?;
         let connections = Connections::new(policy, capacity);
         edge.say(&connections.shares())?;
-        let now = Instant::now();
-        Ok(EdgeSession { sides, edge, events, connections, said: now, reconciled: now })
+        let drain = options.follow_rtt.then(now_here).transpose()?.map(Drain::new);
+        let now = Clock::now();
+        Ok(Session { sides, edge, events, connections, drain, said: now, reconciled: now })
     }
 
     /// Works for a tenth of a second at most, or until connections begin or end; returns whether a second has passed since this
@@ -59,15 +62,16 @@ impl EdgeSession {
     /// When an interface is gone, with which the programs went, or the kernel refuses.
     pub fn work(&mut self) -> Result<bool, Error> {
         let before = self.connections.shares();
-        for event in self.events.wait(ROUND)? {
+        for event in self.events.wait(self.round()?)? {
             match event {
                 Event::Begun(key, flow) => self.connections.begin(key, flow.class),
                 Event::Ended(key, _) => self.connections.end(&key),
             }
         }
+        self.turn_drain()?;
         if self.reconciled.elapsed() >= RECONCILE {
             self.reconcile()?;
-            self.reconciled = Instant::now();
+            self.reconciled = Clock::now();
         }
         let is_due = self.said.elapsed() >= EVERY;
         if is_due || self.connections.shares() != before {
@@ -75,7 +79,7 @@ impl EdgeSession {
         }
         if is_due {
             // What changed is said at once, but the second goes on.
-            self.said = Instant::now();
+            self.said = Clock::now();
             self.check_sides()?;
         }
         Ok(is_due)
@@ -107,6 +111,24 @@ impl EdgeSession {
         self.edge.counters()
     }
 
+    /// Returns how long to wait for events.
+    fn round(&self) -> Result<Span, Error> {
+        let Some(drain) = &self.drain else { return Ok(ROUND) };
+        // Never nothing, so that a drain that is late cannot keep the processor busy.
+        let until = (drain.due() - now_here()?).max(Duration::from_ms(1));
+        Ok(until.to_std().min(ROUND))
+    }
+
+    /// Begins or ends a drain that is due.
+    fn turn_drain(&mut self) -> Result<(), Error> {
+        let now = now_here()?;
+        let Some(drain) = self.drain.as_mut().filter(|drain| drain.due() <= now) else { return Ok(()) };
+        let flows = self.edge.connections()?;
+        let is_drained = drain.turn(now, active(flows.iter().map(|(key, flow)| (*key, flow)), now));
+        self.connections.set_drained(is_drained);
+        Ok(())
+    }
+
     /// Removes silent connections, and makes up for events that were missed.
     fn reconcile(&mut self) -> Result<(), Error> {
         let now = now()?;
@@ -129,4 +151,9 @@ impl EdgeSession {
             None => Ok(()),
         }
     }
+}
+
+/// Returns the time since the machine was started, as programs and [`Drain`] know it.
+fn now_here() -> Result<Instant, Error> {
+    Ok(Instant::from_ns(now()?))
 }
