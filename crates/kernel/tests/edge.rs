@@ -211,7 +211,11 @@ fn frame(random: &mut impl Rng) -> (Vec<u8>, u8) {
     (frame, u8::from(back) ^ u8::from(random.random_bool(0.02)))
 }
 
-/// `HEADWAY_CASES` says how many frames there are.
+/// Returns how many cases a test has, which `HEADWAY_CASES` may say.
+fn cases(default: u64) -> u64 {
+    std::env::var("HEADWAY_CASES").map_or(default, |cases| cases.parse().unwrap())
+}
+
 #[test]
 fn random_and_mutated_frames_fare_as_in_the_model() {
     let Some(path) = Routed::new() else { return };
@@ -220,8 +224,7 @@ fn random_and_mutated_frames_fare_as_in_the_model() {
     // With hardly any rate all windows are two segments, so the time of a packet does not matter.
     let mut model = Middlebox::new(&Policy::default(), [Rate::from_bps(1); 2], Limits::default());
     let mut random = Pcg64Mcg::seed_from_u64(7);
-    let cases: u64 = std::env::var("HEADWAY_CASES").map_or(50_000, |cases| cases.parse().unwrap());
-    for case in 0..cases {
+    for case in 0..cases(50_000) {
         if case % 1_000 == 0 {
             edge.say(&shares(HARDLY_ANY)).unwrap();
         }
@@ -281,7 +284,7 @@ fn floods_take_no_limit_away_and_what_has_no_room_passes() {
     let counted = edge.counters().unwrap();
     assert_eq!((held, counted.begun, counted.without_room), (64, 64, 36), "{counted:?}");
     // SYNs of as many hosts as there are, and handshakes that nobody completes.
-    for number in 1_000..21_000 {
+    for number in 1_000..1_000 + cases(20_000) as u32 {
         let [syn, answer, _] = handshake(number);
         arrive(syn);
         if number % 2 == 0 {
