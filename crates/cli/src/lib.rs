@@ -20,6 +20,7 @@ mod measure;
 mod output_file;
 mod passive;
 mod path;
+mod proxy;
 mod router;
 mod run;
 mod screen;
@@ -69,6 +70,7 @@ enum Command {
     Cc(cc::CcArgs),
     Edge(edge::EdgeArgs),
     Flows(flows::FlowsArgs),
+    Proxy(proxy::ProxyArgs),
     Uml(uml::UmlArgs),
 }
 
@@ -119,6 +121,7 @@ fn run(Cli { command, json }: Cli) -> Result<ExitCode, Failed> {
         Command::Cc(args) => cc::run(&args, json)?,
         Command::Edge(args) => edge::run(&args, json)?,
         Command::Flows(args) => flows::run(&args, json)?,
+        Command::Proxy(args) => proxy::run(&args, json)?,
         Command::Uml(args) => uml::run(&args, json)?,
     }
     Ok(ExitCode::SUCCESS)

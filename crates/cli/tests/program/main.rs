@@ -9,6 +9,7 @@ mod flows;
 mod outputs;
 mod passive_cases;
 mod privileges;
+mod proxy;
 mod serve;
 #[path = "../support/mod.rs"]
 mod support;

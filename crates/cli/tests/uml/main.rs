@@ -9,5 +9,6 @@ mod uml_edge;
 mod uml_explicit;
 mod uml_guests;
 mod uml_programs;
+mod uml_proxy;
 mod uml_queue;
 mod uml_run;

@@ -33,7 +33,7 @@ fn program(at: &str, command: &str, keys: &str) -> String {
 }
 
 /// Returns the path of the interpreter itself: the one in PATH may be a script that needs the user's settings.
-fn python() -> String {
+pub(crate) fn python() -> String {
     let output = Command::new("python3").args(["-c", "import sys; print(sys.executable)"]).output().unwrap();
     String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
