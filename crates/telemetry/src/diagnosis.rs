@@ -23,6 +23,8 @@ const STATES: u32 = 1 << 1 | 1 << 4 | 1 << 5 | 1 << 8 | 1 << 9 | 1 << 11;
 const ENTRY: usize = 72;
 /// How often a dump is repeated that the kernel calls interrupted; one that is interrupted again is used as it is.
 const REPEATED: u32 = 3;
+/// Connections that are asked for at once: their answers, less than 1 kB each, fit the receive buffer of any system.
+const BATCH: usize = 32;
 /// The longest name of a congestion controller: `TCP_CA_NAME_MAX`.
 const NAME: usize = 16;
 
@@ -45,6 +47,21 @@ pub struct Connection {
     pub controller: String,
     /// The kernel's statistics.
     pub info: TcpInfo,
+    /// What the kernel finds it by.
+    pub key: Key,
+}
+
+/// What the kernel finds a socket by: its family and `struct inet_diag_sockid`. The default finds none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Key {
+    family: u8,
+    id: [u8; 48],
+}
+
+impl Default for Key {
+    fn default() -> Key {
+        Key { family: libc::AF_INET as u8, id: [0; 48] }
+    }
 }
 
 /// Memory of the buffers of a socket in bytes, which count the kernel's own structures too.
@@ -105,12 +122,42 @@ impl Diagnosis {
         Ok(Dump { connections: found.into_values().collect(), is_interrupted })
     }
 
+    /// Asks for connections that are known again, and returns those that are still there. That takes some us for each, and a
+    /// list of all takes ms: the kernel goes through its table of all namespaces, full or empty.
+    ///
+    /// # Errors
+    /// The system's error.
+    pub fn again<'a>(&mut self, known: impl IntoIterator<Item = &'a Connection>) -> io::Result<Dump> {
+        let mut known = known.into_iter().peekable();
+        let mut dump = Dump { connections: Vec::new(), is_interrupted: false };
+        while known.peek().is_some() {
+            self.sequence = self.sequence.wrapping_add(1);
+            let (mut asked, mut requests) = (0, Vec::new());
+            for connection in known.by_ref().take(BATCH) {
+                let request = request(&connection.key);
+                requests.extend(message(SOCK_DIAG_BY_FAMILY, REQUEST, self.sequence, &request));
+                asked += 1;
+            }
+            self.netlink.send(&requests)?;
+            while asked > 0 {
+                let answers = messages(self.netlink.receive()?).filter(|it| it.sequence == self.sequence);
+                for answer in answers {
+                    // An error says that there is no such connection.
+                    asked -= 1;
+                    dump.connections.extend(connection(&answer));
+                }
+            }
+        }
+        Ok(dump)
+    }
+
     /// Adds the connections of a family; returns whether the dump was interrupted.
     fn dump_family(&mut self, family: u8, found: &mut HashMap<u64, Connection>) -> io::Result<bool> {
         // A number for each request, because one that failed may leave answers behind.
         self.sequence = self.sequence.wrapping_add(1);
-        let request = message(SOCK_DIAG_BY_FAMILY, REQUEST | DUMP, self.sequence, &request(family));
-        self.netlink.send(&request)?;
+        // Ports, addresses and interface: any.
+        let all = Key { family, id: [0; 48] };
+        self.netlink.send(&message(SOCK_DIAG_BY_FAMILY, REQUEST | DUMP, self.sequence, &request(&all)))?;
         let mut is_interrupted = false;
         loop {
             let datagram = match self.netlink.receive() {
@@ -134,12 +181,11 @@ impl Diagnosis {
     }
 }
 
-/// `struct inet_diag_req_v2`, for connections between any addresses.
-fn request(family: u8) -> Vec<u8> {
-    let mut body = vec![family, libc::IPPROTO_TCP as u8, WANTED, 0];
+/// `struct inet_diag_req_v2`.
+fn request(key: &Key) -> Vec<u8> {
+    let mut body = vec![key.family, libc::IPPROTO_TCP as u8, WANTED, 0];
     body.extend(STATES.to_ne_bytes());
-    // Ports, addresses and interface: any. The cookie is of no use for a dump.
-    body.resize(56, 0);
+    body.extend(key.id);
     body
 }
 
@@ -160,6 +206,7 @@ fn connection(message: &Message<'_>) -> Option<Connection> {
         memory: Memory::default(),
         controller: String::new(),
         info: TcpInfo::from_bytes(&[]),
+        key: Key { family: *head.first()?, id: *head.get(4..)?.first_chunk()? },
     };
     let mut is_told = false;
     for (kind, value) in attributes(rest) {
@@ -240,6 +287,15 @@ mod tests {
             let own = TcpInfo::of(&receiver);
             assert_eq!(received.info.bytes_received(), 5000);
             assert_eq!(received.info.window_told(), own.window_told());
+            // Asked for again, each is there once, until it has ended.
+            sender.write_all(&[1; 100]).unwrap();
+            let known: Vec<Connection> = std::iter::repeat_n([sent, received], 50).flatten().collect();
+            let again = diagnosis.again(&known).unwrap().connections;
+            assert_eq!(again.len(), 100);
+            assert_eq!((again[1].cookie, again[1].unread), (known[1].cookie, 5100));
+            drop((sender, receiver));
+            assert!(diagnosis.again(&known).unwrap().connections.is_empty());
+            assert!(diagnosis.again([]).unwrap().connections.is_empty());
         }
     }
 

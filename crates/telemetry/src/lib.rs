@@ -9,5 +9,5 @@ mod diagnosis;
 pub mod netlink;
 mod tcp_info;
 
-pub use diagnosis::{Connection, Diagnosis, Dump, Memory};
+pub use diagnosis::{Connection, Diagnosis, Dump, Key, Memory};
 pub use tcp_info::TcpInfo;

@@ -217,6 +217,11 @@ impl Watch {
         self.live.values().filter(|followed| followed.absent == 0)
     }
 
+    /// Returns what was known of all that have not ended.
+    pub(super) fn known(&self) -> impl Iterator<Item = &Connection> {
+        self.live.values().map(|followed| &followed.now)
+    }
+
     /// Returns the connections, to be shown.
     pub(super) fn visible(&mut self) -> impl Iterator<Item = &mut Followed> {
         self.live.values_mut().filter(|followed| followed.absent == 0)
@@ -232,7 +237,7 @@ impl Watch {
 mod tests {
     use std::time::Duration as Span;
 
-    use headway_telemetry::{Memory, TcpInfo};
+    use headway_telemetry::{Key, Memory, TcpInfo};
 
     use super::*;
 
@@ -250,6 +255,7 @@ mod tests {
             memory: Memory::default(),
             controller: "cubic".to_owned(),
             info: TcpInfo::from_bytes(&info),
+            key: Key::default(),
         }
     }
 
