@@ -98,7 +98,7 @@ pub struct Counts {
     pub open: usize,
     /// Of those that ended, those that were complete, that broke, that did not reach the target, that were silent.
     pub ended: [u64; 4],
-    /// Bytes from clients and from the target, of connections that have ended.
+    /// Bytes from clients and from the target, of connections that have ended and of those that are open.
     pub bytes: [u64; 2],
 }
 
@@ -171,7 +171,9 @@ impl Relay {
 
     /// What it has done.
     pub fn counts(&self) -> Counts {
-        self.counts
+        let open = self.pairs.iter().flatten().map(Pair::bytes);
+        let bytes = open.fold(self.counts.bytes, |sum, bytes| [0, 1].map(|way| sum[way] + bytes[way]));
+        Counts { bytes, ..self.counts }
     }
 
     /// Serves connections until something has happened, at most for `wait`; returns those that have ended.

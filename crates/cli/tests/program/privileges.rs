@@ -155,6 +155,23 @@ fn a_capture_keeps_nothing_but_its_files() {
 }
 
 #[test]
+fn what_watches_or_splits_connections_keeps_nothing_but_the_choice_of_a_controller() {
+    if !is_root() {
+        return;
+    }
+    for (arguments, left) in [
+        (&["flows"][..], 0),
+        (&["proxy", "127.0.0.1:0", "127.0.0.1:9"], 0),
+        (&["proxy", "127.0.0.1:0", "127.0.0.1:9", "--client-controller", "reno"], 0),
+        (&["proxy", "127.0.0.1:0", "127.0.0.1:9", "--target-controller", "reno"], NET_ADMIN),
+    ] {
+        let child = headway(arguments).stdout(Stdio::null()).spawn().unwrap();
+        check(child.id(), left);
+        end(child);
+    }
+}
+
+#[test]
 fn a_router_keeps_nothing_and_the_process_that_restores_settings_little() {
     if !is_root() {
         return;
