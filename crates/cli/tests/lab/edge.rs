@@ -4,12 +4,12 @@
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener};
-use std::os::fd::AsRawFd as _;
 use std::time::{Duration as Time, Instant as Clock, SystemTime};
 
 use crate::support::labs::{On, ROLE, bring_up_text, line, name, play};
 use crate::support::{PROGRAM, TIMEOUT, text, write};
 use headway_lab::{Direction, Lab};
+use headway_telemetry::TcpInfo;
 use headway_units::Instant;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -71,39 +71,13 @@ fn source(controller: &str, address: SocketAddr, seconds: f64) {
     while begun.elapsed().as_secs_f64() < seconds {
         let _ = stream.write(&block);
         if first.is_none() && begun.elapsed().as_secs_f64() > seconds / 2.0 {
-            first = Some((Clock::now(), acknowledged(&stream)));
+            first = Some((Clock::now(), TcpInfo::of(&stream).bytes_acked()));
         }
     }
     let (since, before) = first.unwrap();
-    let rate = (acknowledged(&stream) - before) as f64 / since.elapsed().as_secs_f64();
-    let info = info(&stream);
-    println!("{rate:.0} {} {}", u32::from_ne_bytes(info[100..104].try_into().unwrap()), smoothed_rtt(&info));
-}
-
-/// `struct tcp_info` of linux/tcp.h.
-fn info(stream: &impl std::os::fd::AsFd) -> [u8; 232] {
-    let mut bytes = [0_u8; 232];
-    let mut length = bytes.len() as libc::socklen_t;
-    // SAFETY: the kernel writes at most `length` bytes.
-    let result = unsafe {
-        libc::getsockopt(
-            stream.as_fd().as_raw_fd(),
-            libc::SOL_TCP,
-            libc::TCP_INFO,
-            bytes.as_mut_ptr().cast(),
-            &raw mut length,
-        )
-    };
-    assert_eq!(result, 0);
-    bytes
-}
-
-fn acknowledged(stream: &impl std::os::fd::AsFd) -> u64 {
-    u64::from_ne_bytes(info(stream)[120..128].try_into().unwrap())
-}
-
-fn smoothed_rtt(info: &[u8; 232]) -> u32 {
-    u32::from_ne_bytes(info[68..72].try_into().unwrap())
+    let rate = (TcpInfo::of(&stream).bytes_acked() - before) as f64 / since.elapsed().as_secs_f64();
+    let info = TcpInfo::of(&stream);
+    println!("{rate:.0} {} {}", info.retransmitted(), info.rtt());
 }
 
 /// The time as the truth of a lab knows it.
