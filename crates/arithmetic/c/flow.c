@@ -19,7 +19,7 @@ int headway_flow_on_answer(struct flow_half *half, const struct flow_packet *pac
 int headway_flow_on_third(const struct flow_half *half, const struct flow_packet *packet, hw_u64 now, hw_u64 previous,
 			  struct flow *flow);
 int headway_flow_on_segment(struct flow *flow, const struct flow_packet *packet, hw_u64 now);
-void headway_flow_follow_rtt(struct flow *flow, const struct flow_packet *packet, hw_u64 now);
+void headway_flow_follow_rtt(struct flow *flow, const struct flow_packet *packet, hw_u32 period, hw_u64 now);
 hw_u32 headway_flow_classify(const struct flow_rules *rules, const struct flow_key *key, hw_u32 client, hw_u32 dscp);
 hw_u64 headway_rwm_bytes(hw_u64 share, hw_u64 rtt);
 hw_u32 headway_rwm_field(hw_u64 bytes, hw_u32 scale, hw_u32 segment);
@@ -64,9 +64,9 @@ int headway_flow_on_segment(struct flow *flow, const struct flow_packet *packet,
 	return flow_on_segment(flow, packet, now);
 }
 
-void headway_flow_follow_rtt(struct flow *flow, const struct flow_packet *packet, hw_u64 now)
+void headway_flow_follow_rtt(struct flow *flow, const struct flow_packet *packet, hw_u32 period, hw_u64 now)
 {
-	flow_measure(flow, packet, flow_on_stamps(flow, packet), now);
+	flow_measure(flow, packet, flow_on_stamps(flow, packet), period, now);
 }
 
 hw_u32 headway_flow_classify(const struct flow_rules *rules, const struct flow_key *key, hw_u32 client, hw_u32 dscp)

@@ -4,8 +4,9 @@
  *
  * The RTT of the handshake (wan 2.1) may be that of a full queue, and paths change. An end echoes the timestamps that it gets, so
  * the time from the first segment with a timestamp to its echo is the RTT between the middlebox and that end; both ends together
- * are the path. The least of the last two periods counts, because ends also wait: for more data, for an application, for the
- * timer of delayed ACKs.
+ * are the path. The least of two periods counts, because ends also wait: for more data, for an application, for the timer of
+ * delayed ACKs. The owner numbers the periods. Each should begin with a time in which queues are short: an RTT that may grow with
+ * a queue, from which windows are computed that may grow with the RTT, would have no bound otherwise.
  *
  * Segments of one direction are taken to arrive one after another. If two processors have them at once, a sample may be wrong,
  * until two periods later.
@@ -14,9 +15,6 @@
 #define HEADWAY_FLOW_RTT_H
 
 #include "flow_track.h"
-
-/* A period in ns: several RTTs of nearly any path, and short enough that a longer path is noticed within 10 s. */
-#define FLOW_RTT_PERIOD 5000000000ULL
 
 /* What a segment is good for. */
 enum flow_measures {
@@ -59,14 +57,13 @@ HW_INLINE hw_u32 flow_on_stamps(struct flow *flow, const struct flow_packet *pac
 }
 
 /* Begins a period if the present one is over. Without an RTT in it, older ones stay: the connection was silent. */
-HW_INLINE void flow_end_period(struct flow *flow, hw_u64 now)
+HW_INLINE void flow_end_period(struct flow *flow, hw_u32 period)
 {
 	hw_u32 k;
 
-	/* Also if the clock has stepped back. */
-	if (now - flow->period < FLOW_RTT_PERIOD)
+	if (period == flow->period)
 		return;
-	flow->period = now;
+	flow->period = period;
 	for (k = 0; k < 2; k++) {
 		struct flow_echo *echo = &flow->echo[k];
 
@@ -87,8 +84,8 @@ HW_INLINE void flow_sum_rtt(struct flow *flow)
 		flow->rtt = hw_max((first + second) << FLOW_RTT_UNIT, 1);
 }
 
-/* Measures with a segment for which flow_on_stamps() returned `measures`, at the exact time in ns. */
-HW_INLINE void flow_measure(struct flow *flow, const struct flow_packet *packet, hw_u32 measures, hw_u64 now)
+/* Measures in a period with a segment for which flow_on_stamps() returned `measures`, at the exact time in ns. */
+HW_INLINE void flow_measure(struct flow *flow, const struct flow_packet *packet, hw_u32 measures, hw_u32 period, hw_u64 now)
 {
 	struct flow_echo *own = &flow->echo[packet->sender & 1];
 	struct flow_echo *other = &flow->echo[1 - (packet->sender & 1)];
@@ -97,7 +94,7 @@ HW_INLINE void flow_measure(struct flow *flow, const struct flow_packet *packet,
 		const hw_u64 elapsed = now - other->marked;
 
 		other->waits = 0;
-		flow_end_period(flow, now);
+		flow_end_period(flow, period);
 		if (elapsed <= FLOW_LARGEST_RTT)
 			other->least[0] = (hw_u32)hw_min(other->least[0], elapsed >> FLOW_RTT_UNIT);
 		flow_sum_rtt(flow);

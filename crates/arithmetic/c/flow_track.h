@@ -80,7 +80,7 @@ struct flow_echo {
 
 /* An established connection. Arrays have an entry for each end of the key. */
 struct flow {
-	/* RTT in ns, at least 1; 0 if it is not known. That of the handshake, or the least of the last two periods (flow_rtt.h). */
+	/* RTT in ns, at least 1; 0 if it is not known. That of the handshake, or the least of two periods (flow_rtt.h). */
 	hw_u64 rtt;
 	/* Time of its latest packet, in ns, up to FLOW_SEEN_STEP late. */
 	hw_u64 seen;
@@ -105,9 +105,8 @@ struct flow {
 	hw_u8 ambiguous;
 	/* The side of the end that sent the SYN. */
 	hw_u8 side;
-	hw_u8 unused[4];
-	/* When the present period of RTTs began, in ns. */
-	hw_u64 period;
+	/* The number of the period of the latest RTT. */
+	hw_u32 period;
 	/* By the end that sends the timestamps. */
 	struct flow_echo echo[2];
 };
@@ -257,7 +256,6 @@ HW_INLINE int flow_on_third(const struct flow_half *half, const struct flow_pack
 	scaled = half->scale[0] != FLOW_NO_SCALE && half->scale[1] != FLOW_NO_SCALE;
 	*flow = (struct flow){
 		.seen = now,
-		.period = now,
 		.mss = { half->mss[0], half->mss[1] },
 		.scale = { scaled ? half->scale[0] : FLOW_NO_SCALE, scaled ? half->scale[1] : FLOW_NO_SCALE },
 		.client = half->client,

@@ -7,9 +7,6 @@ use crate::Policy;
 
 /// Bits per second in a byte per ns.
 const BYTE_PER_NS: f64 = 8e9;
-/// What is left of every window in a drain (see [`Drain`](crate::Drain)): a queue of one's own shrinks by a quarter of what is in
-/// flight, and who has no queue loses a quarter of his rate for that time.
-const DRAINED: f64 = 0.75;
 /// Most values that the literal algorithm keeps for a class. There is one for each number of connections at most, unless
 /// the link's rate changes; then the oldest connections may lose theirs, and get the next larger one.
 const MOST_LEAST: usize = 65_536;
@@ -43,7 +40,8 @@ pub struct Allocator {
     capacity: [Rate; 2],
     /// What of it is free, where that is known.
     available: [Option<Rate>; 2],
-    is_drained: bool,
+    /// What is left of every window, at most 1.
+    part: f64,
     classes: Vec<ClassState>,
     /// How many connections have begun.
     begun: u64,
@@ -71,7 +69,7 @@ impl Allocator {
             literal: policy.literal,
             capacity,
             available: [None; 2],
-            is_drained: false,
+            part: 1.0,
             classes: policy.class.iter().map(|policy| class(policy.share)).collect(),
             begun: 0,
         }
@@ -132,9 +130,9 @@ impl Allocator {
         self.update_all()
     }
 
-    /// Lowers what every connection may have for the time of a drain, or ends that.
-    pub fn set_drained(&mut self, is_drained: bool) -> Changed {
-        self.is_drained = is_drained;
+    /// Lowers what every connection may have to a part of it, above 0 and at most 1, as a [`Drain`](crate::Drain) says.
+    pub fn set_part(&mut self, part: f64) -> Changed {
+        self.part = part;
         self.update_all()
     }
 
@@ -203,8 +201,7 @@ impl Allocator {
         }
         std::array::from_fn(|side| {
             let rate = self.available[side].map_or(self.capacity[side], |free| free.min(self.capacity[side]));
-            let drained = if self.is_drained { DRAINED } else { 1.0 };
-            let share = self.delta * drained * rate.bps_f64() * state.share * lent / f64::from(state.live);
+            let share = self.part * self.delta * rate.bps_f64() * state.share * lent / f64::from(state.live);
             // None at all would be no limit.
             ((share / BYTE_PER_NS * (1_u64 << SHARE_BITS) as f64).round() as u64).max(1)
         })

@@ -54,9 +54,9 @@ impl Connections {
         gone.iter().for_each(|key| self.end(key));
     }
 
-    /// Lowers what every connection may have for the time of a [`Drain`](crate::Drain), or ends that.
-    pub fn set_drained(&mut self, is_drained: bool) {
-        self.allocator.set_drained(is_drained);
+    /// Lowers what every connection may have to a part of it, above 0 and at most 1, as a [`Drain`](crate::Drain) says.
+    pub fn set_part(&mut self, part: f64) {
+        self.allocator.set_part(part);
     }
 
     /// Returns what a connection of each class may have.

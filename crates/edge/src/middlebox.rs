@@ -171,8 +171,8 @@ impl Middlebox {
             self.remove(&key);
             return packet.window;
         }
-        if self.drain.is_some() {
-            tracked.flow.follow_rtt(packet, now.ns());
+        if let Some(drain) = &self.drain {
+            tracked.flow.follow_rtt(packet, drain.period(), now.ns());
         }
         let shares = self.allocator.shares_since(tracked.flow.class, tracked.ticket);
         let bytes = rwm::bytes(shares[usize::from(packet.side & 1)], tracked.flow.rtt().unwrap_or(0));
@@ -181,12 +181,12 @@ impl Middlebox {
         window
     }
 
-    /// Begins or ends a drain.
+    /// Begins or ends a step of a drain.
     fn turn_drain(&mut self, now: Instant) {
         let Some(drain) = &mut self.drain else { return };
         let flows = self.established.iter().map(|(key, tracked)| (*key, &tracked.flow));
-        let is_drained = drain.turn(now, active(flows, now));
-        self.allocator.set_drained(is_drained);
+        let part = drain.turn(now, active(flows, now));
+        self.allocator.set_part(part);
     }
 
     /// Makes a connection of a handshake, if a segment completes one.

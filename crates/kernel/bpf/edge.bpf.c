@@ -57,6 +57,9 @@ const volatile struct edge_options options SEC(".rodata.options") = {
 struct edge_control {
 	/* When it last said so, in ns since the machine was started. */
 	hw_u64 alive;
+	/* The number of the period of RTTs (flow_rtt.h). */
+	hw_u32 period;
+	hw_u32 unused;
 	/* What a connection of a class may have towards each side, in bytes per ns with RWM_SHARE_BITS; 0 for any. */
 	hw_u64 shares[2][EDGE_CLASSES];
 };
@@ -248,13 +251,12 @@ static __noinline int complete(const struct flow_packet *packet, struct edge_cou
 }
 
 /* What a connection may have in bytes, as long as the process lives. */
-static __always_inline hw_u64 limit(struct edge_counters *counted, const struct flow *flow, hw_u32 side, hw_u64 now)
+static __always_inline hw_u64 limit(struct edge_counters *counted, const struct edge_control *said, const struct flow *flow,
+				    hw_u32 side, hw_u64 now)
 {
 	const hw_u32 class = flow->class;
-	const hw_u32 first = 0;
-	struct edge_control *said = bpf_map_lookup_elem(&control, &first);
 
-	if (!said || class >= EDGE_CLASSES)
+	if (class >= EDGE_CLASSES)
 		return RWM_UNLIMITED;
 	/* The process may have said so on another processor a moment later than this packet arrived. */
 	if ((hw_s64)(now - said->alive) > (hw_s64)options.patience) {
@@ -278,8 +280,12 @@ static __always_inline int lower(struct __sk_buff *skb, const struct flow_packet
 static __always_inline void segment(struct __sk_buff *skb, struct edge_counters *counted, struct flow *flow,
 				    const struct flow_packet *packet, hw_u64 now)
 {
+	const hw_u32 first = 0;
+	const struct edge_control *said = bpf_map_lookup_elem(&control, &first);
 	hw_u32 measures, window;
 
+	if (!said)
+		return;
 	counted->tracked++;
 	if (flow_on_segment(flow, packet, now)) {
 		end(counted, &packet->key, flow);
@@ -287,8 +293,8 @@ static __always_inline void segment(struct __sk_buff *skb, struct edge_counters 
 	}
 	measures = options.follow_rtt ? flow_on_stamps(flow, packet) : 0;
 	if (measures)
-		flow_measure(flow, packet, measures, bpf_ktime_get_ns());
-	window = rwm_window(flow, packet, limit(counted, flow, packet->side, now), options.no_shrink);
+		flow_measure(flow, packet, measures, said->period, bpf_ktime_get_ns());
+	window = rwm_window(flow, packet, limit(counted, said, flow, packet->side, now), options.no_shrink);
 	if (window >= packet->window)
 		return;
 	if (options.dry_run || lower(skb, packet, window))

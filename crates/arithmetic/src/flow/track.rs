@@ -73,8 +73,7 @@ pub struct Flow {
     has_edge: u8,
     ambiguous: u8,
     side: u8,
-    unused: [u8; 4],
-    period: u64,
+    period: u32,
     echo: [Echo; 2],
 }
 
@@ -89,7 +88,7 @@ unsafe extern "C" {
         flow: &mut Flow,
     ) -> i32;
     safe fn headway_flow_on_segment(flow: &mut Flow, packet: &Packet, now: u64) -> i32;
-    safe fn headway_flow_follow_rtt(flow: &mut Flow, packet: &Packet, now: u64);
+    safe fn headway_flow_follow_rtt(flow: &mut Flow, packet: &Packet, period: u32, now: u64);
     safe fn headway_rwm_window(flow: &mut Flow, packet: &Packet, bytes: u64, no_shrink: i32) -> u32;
 }
 
@@ -124,10 +123,10 @@ impl Flow {
         headway_flow_on_segment(self, packet, now) != 0
     }
 
-    /// Measures the RTT by the timestamps of a segment that [`Flow::on_segment`] has noted: from then on it is the least of 5 to
-    /// 10 s. Connections without timestamps keep that of their handshake.
-    pub fn follow_rtt(&mut self, packet: &Packet, now: u64) {
-        headway_flow_follow_rtt(self, packet, now);
+    /// Measures the RTT by the timestamps of a segment that [`Flow::on_segment`] has noted: from then on it is the least of this
+    /// period and of the one before. Connections without timestamps keep that of their handshake.
+    pub fn follow_rtt(&mut self, packet: &Packet, period: u32, now: u64) {
+        headway_flow_follow_rtt(self, packet, period, now);
     }
 
     /// Returns the window field with which a segment is to leave, with a limit in bytes. With `no_shrink`, the highest sequence

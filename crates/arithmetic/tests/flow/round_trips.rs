@@ -20,9 +20,10 @@ fn segment(from_client: bool, stamp: u32, echo: u32) -> Packet {
     Segment { sequence, acknowledgement, ..segment }.read(side)
 }
 
+/// In periods of 5 s.
 fn pass(flow: &mut Flow, packet: &Packet, ms: u64) {
     flow.on_segment(packet, ms * MS);
-    flow.follow_rtt(packet, ms * MS);
+    flow.follow_rtt(packet, (ms / 5_000) as u32, ms * MS);
 }
 
 /// The RTT in ms, to 256 ns for each of two parts.

@@ -37,6 +37,8 @@ struct Written {
 #[repr(C)]
 struct Control {
     alive: u64,
+    period: u32,
+    unused: u32,
     shares: Shares,
 }
 
@@ -100,12 +102,12 @@ impl Edge {
         self.update("rules", unsafe { bytes_of(rules) })
     }
 
-    /// Says that the process lives, and what a connection of each class may have.
+    /// Says that the process lives, what a connection of each class may have, and the number of the period of RTTs.
     ///
     /// # Errors
     /// When the kernel refuses.
-    pub fn say(&self, shares: &Shares) -> Result<(), Error> {
-        let control = Control { alive: now()?, shares: *shares };
+    pub fn say(&self, shares: &Shares, period: u32) -> Result<(), Error> {
+        let control = Control { alive: now()?, period, unused: 0, shares: *shares };
         // SAFETY: it consists of integers without gaps.
         self.update("control", unsafe { bytes_of(&control) })
     }

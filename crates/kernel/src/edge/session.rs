@@ -49,7 +49,7 @@ impl Session {
         let edge = Edge::start([lan, wan], options, &policy.rules())?;
         let events = edge.events()?;
         let connections = Connections::new(policy, capacity);
-        edge.say(&connections.shares())?;
+        edge.say(&connections.shares(), 0)?;
         let drain = options.follow_rtt.then(now_here).transpose()?.map(Drain::new);
         let now = Clock::now();
         Ok(Session { sides, edge, events, connections, drain, said: now, reconciled: now })
@@ -75,7 +75,8 @@ impl Session {
         }
         let is_due = self.said.elapsed() >= EVERY;
         if is_due || self.connections.shares() != before {
-            self.edge.say(&self.connections.shares())?;
+            let period = self.drain.as_ref().map_or(0, Drain::period);
+            self.edge.say(&self.connections.shares(), period)?;
         }
         if is_due {
             // What changed is said at once, but the second goes on.
@@ -119,13 +120,13 @@ impl Session {
         Ok(until.to_std().min(ROUND))
     }
 
-    /// Begins or ends a drain that is due.
+    /// Begins or ends a step of a drain that is due.
     fn turn_drain(&mut self) -> Result<(), Error> {
         let now = now_here()?;
         let Some(drain) = self.drain.as_mut().filter(|drain| drain.due() <= now) else { return Ok(()) };
         let flows = self.edge.connections()?;
-        let is_drained = drain.turn(now, active(flows.iter().map(|(key, flow)| (*key, flow)), now));
-        self.connections.set_drained(is_drained);
+        let part = drain.turn(now, active(flows.iter().map(|(key, flow)| (*key, flow)), now));
+        self.connections.set_part(part);
         Ok(())
     }
 

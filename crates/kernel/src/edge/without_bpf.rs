@@ -47,7 +47,7 @@ impl Edge {
     ///
     /// # Errors
     /// Never, as there are no programs.
-    pub fn say(&self, _shares: &Shares) -> Result<(), Error> {
+    pub fn say(&self, _shares: &Shares, _period: u32) -> Result<(), Error> {
         match self.0 {}
     }
 

@@ -116,6 +116,50 @@ fn downloads_share_a_link_without_a_queue() {
     assert!(with.summary.middleboxes[0].connections == 4 && without.summary.middleboxes.is_empty());
 }
 
+/// Two flows over a link of 50 Mb/s with a buffer of 600 ms, which begin after 2 s; returns goodput in Mb/s and the mean queueing
+/// delay in ms of the last 20 s of 60.
+fn changing(link: &str, keys: &str, rest: &str) -> [f64; 2] {
+    let text = format!(
+        "duration = \"60 s\"\nwarmup = \"40 s\"\n\
+         [[link]]\nfrom = \"a\"\nto = \"r\"\nrate = \"50 Mb/s\"\nbuffer = \"600 ms\"\n{link}\n\
+         [[link]]\nfrom = \"r\"\nto = \"b\"\nrate = \"1 Gb/s\"\n\
+         [[middlebox]]\nat = \"r\"\nkind = \"receive-window\"\nwan = \"a\"\n{keys}\n{rest}\n{}",
+        flows("cubic", "count = 2\nstart = \"2 s\"\nstagger = \"50 ms\"")
+    );
+    let results = run(&text);
+    let delay = named(&results, "a->r").delay_mean_ns as f64 / 1e6;
+    [results.summary.total.goodput_bps as f64 / 1e6, delay]
+}
+
+#[test]
+fn a_queue_during_the_handshake_does_not_stay() {
+    // Until 2.5 s other traffic fills the buffer.
+    let other = "[[traffic]]\nfrom = \"a\"\nto = \"b\"\nmodel = \"poisson\"\nrate = \"60 Mb/s\"\nsize = \"1200 B\"\nstop = \"2.5 s\"";
+    let [link, rate] = ["delay = \"20 ms\"", "rate = \"47 Mb/s\""];
+    let [goodput, delay] = changing(link, rate, other);
+    assert!(goodput > 44.0 && delay < 2.0, "{goodput} Mb/s, {delay} ms");
+    // As the thesis has it, it stays for ever.
+    let [_, delay] = changing(link, &format!("{rate}\nfollow-rtt = false"), other);
+    assert!(delay > 300.0, "{delay} ms");
+}
+
+#[test]
+fn windows_grow_with_a_path_that_becomes_longer() {
+    let [link, rate] = ["delay-trace = [[\"0 s\", \"10 ms\"], [\"8 s\", \"50 ms\"]]", "rate = \"47 Mb/s\""];
+    let [goodput, delay] = changing(link, rate, "");
+    assert!(goodput > 43.0 && delay < 2.0, "{goodput} Mb/s, {delay} ms");
+    let [goodput, _] = changing(link, &format!("{rate}\nfollow-rtt = false"), "");
+    assert!(goodput < 11.0, "{goodput} Mb/s");
+}
+
+/// Windows that grow with a queue that grows with windows have no bound, unless drains show the path.
+#[test]
+fn a_rate_that_is_too_high_makes_a_queue_that_stays_the_same() {
+    let [_, delay] = changing("delay = \"20 ms\"", "rate = \"94 Mb/s\"", "");
+    // Twice the windows: as much again as the path of 40 ms is in the queue.
+    assert!((20.0..60.0).contains(&delay), "{delay} ms");
+}
+
 #[test]
 fn flows_share_equally_whatever_their_rtt() {
     let flow = |from: &str| {
