@@ -43,8 +43,8 @@ pub(crate) struct ReproArgs {
     #[arg(value_name = "NAME", required_unless_present = "list")]
     names: Vec<String>,
     /// Where to run: `sim`, `uml` (the Linux stack in virtual time), `lab` (this host's TCP over an emulated path, in
-    /// real time), or several, side by side. Only experiments of LS-AIMD, and `rapid/R3`, `R5` and `R9`, run in
-    /// `uml`; only `xcp-rcp/E1`, `E2`, `E6` and `E12` to `E16` in `lab`.
+    /// real time), or several, side by side. Only experiments of LS-AIMD, `rapid/R3`, `R5` and `R9`, and `wan/E1`, `E2`,
+    /// `T3.1`, `F3.7`, `T4.1`, `RWM` and `rivals` run in `uml`; only `xcp-rcp/E1`, `E2`, `E6` and `E12` to `E16` in `lab`.
     #[arg(long, value_enum, value_delimiter = ',', default_value = "sim", value_name = "WORLD")]
     on: Vec<Testbed>,
     /// List the experiments instead, with name, title and published result, and with --output what the last run that
@@ -67,8 +67,8 @@ pub(crate) struct ReproArgs {
     /// into this folder.
     #[arg(long, value_name = "DIR")]
     output: Option<PathBuf>,
-    /// Keep the result of every run of `rapid/R3`, `R5`, `R8` and `R9`, and of `xcp-rcp` in the lab, in this folder, and
-    /// use those that it already has: an interrupted command continues where it was. Those of another build of this program
+    /// Keep the result of every run of `rapid/R3`, `R5`, `R8` and `R9`, of downloads in `wan`, and of `xcp-rcp` in the lab, in
+    /// this folder, and use those that it already has: an interrupted command continues where it was. Those of another build of this program
     /// are computed again.
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,

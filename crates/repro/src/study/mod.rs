@@ -5,6 +5,7 @@ mod closed_loop;
 mod compensation;
 mod crowds;
 mod decisions;
+mod downloads;
 mod errors;
 mod gap_estimates;
 mod gaps;
@@ -70,6 +71,7 @@ studies! {
     Compensation in compensation,
     Crowds in crowds,
     Decisions in decisions,
+    Downloads in downloads,
     Errors in errors,
     GapEstimates in gap_estimates,
     Gaps in gaps,
