@@ -145,6 +145,14 @@ struct {
 	__type(value, struct edge_counters);
 } counters SEC(".maps");
 
+/* A connection that is made: the stack of programs that are not compiled is too small for it. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, hw_u32);
+	__type(value, struct flow);
+} made SEC(".maps");
+
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, EDGE_EVENT_BYTES);
@@ -220,24 +228,24 @@ static __noinline int complete(const struct flow_packet *packet, struct edge_cou
 	const hw_u32 first = 0;
 	struct flow_rules *known;
 	struct edge_event *event;
-	struct flow flow;
+	struct flow *flow = bpf_map_lookup_elem(&made, &first);
 
-	if (!half)
+	if (!half || !flow)
 		return 0;
-	if (!flow_on_third(half, packet, bpf_ktime_get_ns(), between(packet, 0), &flow))
+	if (!flow_on_third(half, packet, bpf_ktime_get_ns(), between(packet, 0), flow))
 		return 0;
-	if (!flow.ambiguous)
-		between(packet, flow.rtt);
+	if (!flow->ambiguous)
+		between(packet, flow->rtt);
 	bpf_map_delete_elem(&half_open, &packet->key);
 	known = bpf_map_lookup_elem(&rules, &first);
-	flow.class = known ? flow_classify(known, &packet->key, flow.client, flow.dscp) : FLOW_NO_CLASS;
-	if (bpf_map_update_elem(&established, &packet->key, &flow, BPF_NOEXIST)) {
+	flow->class = known ? flow_classify(known, &packet->key, flow->client, flow->dscp) : FLOW_NO_CLASS;
+	if (bpf_map_update_elem(&established, &packet->key, flow, BPF_NOEXIST)) {
 		counted->without_room++;
 		return 0;
 	}
 	counted->begun++;
-	counted->unlimited += !flow.rtt || flow.scale[0] == FLOW_NO_SCALE;
-	counted->without_class += flow.class == FLOW_NO_CLASS;
+	counted->unlimited += !flow->rtt || flow->scale[0] == FLOW_NO_SCALE;
+	counted->without_class += flow->class == FLOW_NO_CLASS;
 	event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
 	if (!event) {
 		counted->missed++;
@@ -245,7 +253,7 @@ static __noinline int complete(const struct flow_packet *packet, struct edge_cou
 	}
 	event->key = packet->key;
 	event->kind = EDGE_BEGUN;
-	event->flow = flow;
+	event->flow = *flow;
 	bpf_ringbuf_submit(event, 0);
 	return 1;
 }
