@@ -130,7 +130,7 @@ fn a_retransmission_after_a_timeout_that_is_lost_reduces_once_more() {
     sender.wnd_end = 11;
     // The first segment is retransmitted, and after its ACK the next two; the first of these is lost.
     assert_eq!(sender.poll(now).map(|segment| segment.seq), Some(0));
-    let answer = |seq, sent| Packet { sent, extra: 0, ..ack(seq, RETRANSMITTED) };
+    let answer = |seq, sent| Packet { sent, extra: 11 - seq as u32, ..ack(seq, RETRANSMITTED) };
     sender.on_ack(now + 1_000_000, &answer(1, now), None);
     let again: Vec<u64> =
         std::iter::from_fn(|| sender.poll(now + 1_000_000)).map(|segment| segment.seq).collect();
@@ -368,7 +368,7 @@ fn after_timeout(limit: u64) -> Sender {
     sender.tlp.end();
     assert!(expire(&mut sender).is_none() && sender.counters.timeouts == 1);
     assert!(sender.poll(300_000_000).is_some_and(|segment| segment.seq == 0 && segment.has(RETRANSMITTED)));
-    let arrived = Packet { sent: 300_000_000, extra: 0, ..ack(1, RETRANSMITTED) };
+    let arrived = Packet { sent: 300_000_000, extra: limit as u32 - 1, ..ack(1, RETRANSMITTED) };
     sender.on_ack(301_000_000, &arrived, None);
     sender
 }
