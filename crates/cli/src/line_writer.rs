@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 
-/// Largest number of queued lines. The longest has about 1 kB, so the queue takes at most about 1 MB.
+/// Largest number of queued lines of up to about 1 kB, so that the queue takes at most about 1 MB.
 const QUEUE: usize = 1024;
 
 /// How long to wait for queued lines when the program ends.
@@ -35,8 +35,16 @@ impl LineWriter {
     /// # Errors
     /// When the descriptor cannot be copied or the thread cannot be started.
     pub(crate) fn start(to: impl AsFd) -> io::Result<LineWriter> {
+        LineWriter::with_queue(to, QUEUE)
+    }
+
+    /// As [`LineWriter::start`], with a queue of so many lines.
+    ///
+    /// # Errors
+    /// When the descriptor cannot be copied or the thread cannot be started.
+    pub(crate) fn with_queue(to: impl AsFd, lines: usize) -> io::Result<LineWriter> {
         let file = File::from(to.as_fd().try_clone_to_owned()?);
-        let (queue, entries) = sync_channel(QUEUE);
+        let (queue, entries) = sync_channel(lines);
         let lost = Arc::new(AtomicU64::new(0));
         let counter = Arc::clone(&lost);
         std::thread::Builder::new()

@@ -1,12 +1,12 @@
 //! Attaches the programs, tells them what connections may have, and reports.
 
-use std::io::{ErrorKind, Read as _};
+use std::io::{ErrorKind, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 
 use anyhow::{Context as _, Result, bail};
 use headway_arithmetic::flow::{Flow, Key};
 use headway_edge::Policy;
-use headway_kernel::{EdgeCounters, EdgeInstance, EdgeOptions, EdgeSession, Side};
+use headway_kernel::{EdgeInstance, EdgeOptions, EdgeSession, Side};
 use headway_program::{out, print_line};
 use headway_units::Rate;
 use serde_json::{Value, json};
@@ -14,8 +14,12 @@ use serde_json::{Value, json};
 use super::EdgeArgs;
 use super::flows::{Flows, lines};
 use crate::lab::signals;
+use crate::line_writer::LineWriter;
 use crate::screen::Screen;
 use crate::service::start_log;
+
+/// Most lines of JSON that wait for a reader: with many connections each may have megabytes, and the newest says all.
+const LINES: usize = 4;
 
 /// Runs the subcommand until a signal ends it.
 ///
@@ -41,22 +45,44 @@ pub(crate) fn run(args: &EdgeArgs, json: bool) -> Result<()> {
     let capacity = [args.rate, args.up.unwrap_or(args.rate)];
     let edge = EdgeSession::start([lan, wan], &options, &policy, capacity)?;
     headway_privileges::drop_all_but_maps()?;
-    report_on(args, &policy, capacity, json);
+    // After the privileges are gone, which is for each thread. A reader that does not read must not keep the edge from saying that
+    // it lives.
+    let mut lines = json.then(|| LineWriter::with_queue(std::io::stdout(), LINES)).transpose()?;
+    match &mut lines {
+        Some(lines) => write_line(lines, &on(args, &policy, capacity)),
+        None => report_on(args, &policy, capacity),
+    }
     let mut session = Session {
+        json: lines.clone(),
         classes: policy.class.iter().map(|class| class.name.clone()).collect(),
         edge,
         flows: Flows::default(),
         screen: Screen::new(args.flows && !json),
         shows_flows: args.flows,
-        json,
     };
     let result = session.work(&end);
     session.screen.clear();
     let counted = session.edge.counters()?;
     drop(session);
     result?;
-    report_off(&counted, json);
-    out::check()
+    let Some(mut lines) = lines else {
+        print_line!("Everything passes as it is again. {}", super::flows::describe(&counted));
+        return out::check();
+    };
+    write_line(&mut lines, &json!({ "event": "off", "counters": counted }));
+    lines.finish();
+    if lines.lost() > 0 {
+        tracing::warn!(
+            "{} lines were not written, because nobody read them or there was no room",
+            lines.lost()
+        );
+    }
+    Ok(())
+}
+
+/// Writes a line, or loses it where nobody reads; [`LineWriter`] never fails.
+fn write_line(lines: &mut LineWriter, value: &Value) {
+    let _ = lines.write_all(format!("{value}\n").as_bytes());
 }
 
 fn read_policy(args: &EdgeArgs) -> Result<Policy> {
@@ -81,7 +107,7 @@ struct Session {
     flows: Flows,
     screen: Screen,
     shows_flows: bool,
-    json: bool,
+    json: Option<LineWriter>,
 }
 
 impl Session {
@@ -101,13 +127,13 @@ impl Session {
 
     /// Shows what there is; without `--json` and `--flows` only the beginning and the end are told.
     fn show(&mut self) -> Result<()> {
-        if !self.json && !self.shows_flows {
+        if self.json.is_none() && !self.shows_flows {
             return Ok(());
         }
         let counted = self.edge.counters()?;
         let flows: Vec<(Key, Flow)> = if self.shows_flows { self.edge.flows()? } else { Vec::new() };
         let rows = self.flows.rows(&flows, &self.edge.shares());
-        if self.json {
+        if let Some(json) = &mut self.json {
             let live = (0..self.classes.len() as u32).map(|class| self.edge.live(class));
             let classes: serde_json::Map<String, Value> =
                 self.classes.iter().cloned().zip(live.map(Value::from)).collect();
@@ -115,7 +141,7 @@ impl Session {
             if self.shows_flows {
                 line["flows"] = rows.iter().map(|row| row.json(&self.classes)).collect();
             }
-            print_line!("{line}");
+            write_line(json, &line);
         } else {
             self.screen.show(&lines(&rows, &self.classes, &counted, self.screen.size()));
         }
@@ -123,36 +149,26 @@ impl Session {
     }
 }
 
-fn report_on(args: &EdgeArgs, policy: &Policy, [down, up]: [Rate; 2], json: bool) {
-    if json {
-        let shares: serde_json::Map<String, Value> =
-            policy.class.iter().map(|class| (class.name.clone(), class.share.into())).collect();
-        print_line!(
-            "{}",
-            json!({
-                "event": "on",
-                "lan": args.lan,
-                "wan": args.wan,
-                "down_bps": down.bps(),
-                "up_bps": up.bps(),
-                "dry_run": args.dry_run,
-                "shares": shares,
-            })
-        );
-        return;
-    }
+/// The event that it is on.
+fn on(args: &EdgeArgs, policy: &Policy, [down, up]: [Rate; 2]) -> Value {
+    let shares: serde_json::Map<String, Value> =
+        policy.class.iter().map(|class| (class.name.clone(), class.share.into())).collect();
+    json!({
+        "event": "on",
+        "lan": args.lan,
+        "wan": args.wan,
+        "down_bps": down.bps(),
+        "up_bps": up.bps(),
+        "dry_run": args.dry_run,
+        "shares": shares,
+    })
+}
+
+fn report_on(args: &EdgeArgs, policy: &Policy, [down, up]: [Rate; 2]) {
     let does = if args.dry_run { "counting what it would do" } else { "holding connections" };
     print_line!("{does} between {} and {}: {down} down, {up} up", args.lan, args.wan);
     for class in &policy.class {
         print_line!("  {:<12} {:.0} %", class.name, class.share * 100.0);
     }
     print_line!("New connections are held; those that were there before pass as they are. Ctrl-C ends it.");
-}
-
-fn report_off(counted: &EdgeCounters, json: bool) {
-    if json {
-        print_line!("{}", json!({ "event": "off", "counters": counted }));
-        return;
-    }
-    print_line!("Everything passes as it is again. {}", super::flows::describe(counted));
 }
