@@ -1,5 +1,6 @@
 //! Loads a controller's programs into the kernel and registers it.
 
+use std::cell::Cell;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::time::Duration;
 
@@ -100,7 +101,7 @@ impl Loader {
                 "another program or the kernel itself".to_owned(),
             ));
         }
-        set_print(Some((PrintLevel::Debug, log)));
+        listen();
         let refused = |reason| self.refused(reason);
         let mut open = ObjectBuilder::default().open_memory(self.controller.object()).map_err(refused)?;
         self.configure(&mut open).map_err(refused)?;
@@ -167,7 +168,7 @@ impl Loader {
 
     fn refused(&self, reason: libbpf_rs::Error) -> Error {
         match reason.kind() {
-            libbpf_rs::ErrorKind::PermissionDenied => Error::Forbidden,
+            libbpf_rs::ErrorKind::PermissionDenied if !was_judged() => Error::Forbidden,
             libbpf_rs::ErrorKind::AlreadyExists => {
                 Error::NameTaken(self.name.clone(), "another program".to_owned())
             }
@@ -272,7 +273,30 @@ impl Loaded {
     }
 }
 
-pub(crate) fn log(_level: PrintLevel, message: String) {
+/// What libbpf says before the words of the verifier.
+const JUDGEMENT: &str = "BEGIN PROG LOAD LOG";
+
+thread_local! {
+    /// Whether the verifier has said something of a program that this thread loaded.
+    static JUDGED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether the verifier has refused a program that this thread loaded. It does so with the error of missing privileges.
+pub(crate) fn was_judged() -> bool {
+    JUDGED.get()
+}
+
+/// Takes the messages of libbpf from now on, as one of this thread's programs is loaded.
+pub(crate) fn listen() {
+    JUDGED.set(false);
+    set_print(Some((PrintLevel::Debug, log)));
+}
+
+/// Takes a message of libbpf, in the thread that called it.
+fn log(_level: PrintLevel, message: String) {
+    if message.contains(JUDGEMENT) {
+        JUDGED.set(true);
+    }
     tracing::debug!(target: "libbpf", "{}", message.trim_end());
 }
 

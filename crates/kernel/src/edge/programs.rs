@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use headway_arithmetic::flow::{Flow, Key, Rules};
 use libbpf_rs::{
-    Map, MapCore as _, MapFlags, Object, ObjectBuilder, OpenObject, PrintLevel, RingBuffer,
-    RingBufferBuilder, set_print,
+    Map, MapCore as _, MapFlags, Object, ObjectBuilder, OpenObject, RingBuffer, RingBufferBuilder,
 };
 
 use super::{EdgeCounters, EdgeOptions, Event, PATIENCE, Shares, Side, now};
@@ -80,7 +79,7 @@ impl Edge {
     /// When the user lacks the privileges, or the kernel refuses.
     pub fn start([lan, wan]: [&Side; 2], options: &EdgeOptions, rules: &Rules) -> Result<Edge, Error> {
         crate::support::check_privileges()?;
-        set_print(Some((PrintLevel::Debug, crate::loader::log)));
+        crate::loader::listen();
         let object = include_bytes!(concat!(env!("OUT_DIR"), "/edge.bpf.o"));
         let mut open = ObjectBuilder::default().open_memory(object).map_err(refused)?;
         configure(&mut open, [lan, wan], options).map_err(refused)?;
@@ -216,7 +215,7 @@ fn configure(open: &mut OpenObject, sides: [&Side; 2], options: &EdgeOptions) ->
 
 fn refused(reason: libbpf_rs::Error) -> Error {
     match reason.kind() {
-        libbpf_rs::ErrorKind::PermissionDenied => Error::Forbidden,
+        libbpf_rs::ErrorKind::PermissionDenied if !crate::loader::was_judged() => Error::Forbidden,
         _ => Error::Refused { name: "the programs of the edge".to_owned(), reason },
     }
 }
