@@ -40,15 +40,16 @@ fn guests_that_panic_hang_or_run_out_of_memory_are_ended_with_their_last_words()
         return;
     }
     let trials = [
-        ("panic(\"on purpose\");", "Kernel panic - not syncing: on purpose"),
-        ("*(volatile int *)8 = 1;", "ernel panic"),
-        ("for (;;) cpu_relax();", "virtual time stood"),
-        ("for (;;) if (!kmalloc(4096, GFP_KERNEL | __GFP_NOFAIL)) break;", "deadlocked on memory"),
+        ("panic(\"on purpose\");", "Kernel panic - not syncing: on purpose", "5 s"),
+        ("*(volatile int *)8 = 1;", "ernel panic", "5 s"),
+        ("for (;;) cpu_relax();", "virtual time stood", "5 s"),
+        // To fill all memory takes seconds on a busy machine.
+        ("for (;;) if (!kmalloc(4096, GFP_KERNEL | __GFP_NOFAIL)) break;", "deadlocked on memory", "60 s"),
     ];
-    for (body, words) in trials {
+    for (body, words, timeout) in trials {
         let run = Try::new(MIXED);
         let folder = module(&run, body);
-        let output = run.run("out", &["--stall-timeout", "5 s", "--module", folder.to_str().unwrap()]);
+        let output = run.run("out", &["--stall-timeout", timeout, "--module", folder.to_str().unwrap()]);
         let errors = String::from_utf8_lossy(&output.stderr);
         assert!(!output.status.success() && errors.contains(words), "{body}: {errors}");
     }
