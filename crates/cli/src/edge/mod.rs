@@ -14,8 +14,9 @@ pub(crate) use run::run;
 ///
 /// Runs on a router, whose kernel goes on forwarding. Two small programs where packets arrive lower the window in ACKs to the
 /// connection's share of the link, so that it is fast enough for the link and too slow to fill a queue: no packet is held or
-/// dropped, and no host changes. It never raises a window. Connections are recognised by their handshake: those that were there
-/// before, and what is not plain TCP (QUIC, tunnels, fragments), pass as they are.
+/// dropped, and no host changes. It never raises a window. Every 15 s it lowers all windows for four RTTs, to see the RTT without
+/// a queue. Connections are recognised by their handshake: those that were there before, and what is not plain TCP (QUIC, tunnels,
+/// fragments), pass as they are.
 ///
 /// Needs root, and Linux 6.8 or later. Ctrl-C ends it, and everything passes as before; so it does five seconds after the
 /// process stops working, however that happens.
