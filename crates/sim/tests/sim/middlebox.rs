@@ -160,6 +160,23 @@ fn a_rate_that_is_too_high_makes_a_queue_that_stays_the_same() {
     assert!((20.0..60.0).contains(&delay), "{delay} ms");
 }
 
+/// wan F77, with the rate of the wire.
+#[test]
+fn two_middleboxes_at_both_ends_of_a_link_agree() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/edge-rwm.toml");
+    let other = "\n[[middlebox]]\nat = \"provider\"\nkind = \"receive-window\"\nwan = \"home\"\nrate = \"10 Mb/s\"\nup = \"50 Mb/s\"\n";
+    let text = std::fs::read_to_string(&file).unwrap() + other;
+    let changes = ["duration=60 s", "warmup=10 s", "interval=1 s", "middlebox.0.rate=50 Mb/s"];
+    let changes: Vec<Change> = changes.iter().map(|text| text.parse().unwrap()).collect();
+    let results = finish(&Scenario::parse(&text, &file, &changes).unwrap(), 1);
+    // Of 50 Mb/s on the wire, 47 are data, and the call has half of one.
+    assert_near("goodput", results.summary.total.goodput_bps as f64, 46.5e6, 0.05);
+    assert!(results.summary.total.fairness > 0.99);
+    let queue = named(&results, "provider->home");
+    assert!(queue.dropped == 0 && queue.delay_mean_ns < 2_000_000, "{queue:?}");
+    assert!(results.summary.middleboxes.iter().all(|middlebox| middlebox.connections == 4));
+}
+
 #[test]
 fn flows_share_equally_whatever_their_rtt() {
     let flow = |from: &str| {
