@@ -266,6 +266,11 @@ impl Middlebox {
         shares.map(|share| rtt.map(|rtt| rwm::bytes(share, rtt)).filter(|bytes| *bytes != rwm::UNLIMITED))
     }
 
+    /// Returns the number of the period of RTTs, of which each drain begins one.
+    pub fn period(&self) -> u32 {
+        self.drain.as_ref().map_or(0, Drain::period)
+    }
+
     /// Returns how many handshakes are under way.
     pub fn half_open(&self) -> usize {
         self.half_open.len()

@@ -38,6 +38,9 @@ pub struct MiddleboxSpec {
     /// Whether the RTT of connections is measured again and again, and not only in their handshake; default yes.
     #[serde(default = "yes")]
     pub follow_rtt: bool,
+    /// Whether windows follow what is free on the path, where that is less than `rate`; default no (wan 2.2).
+    #[serde(default)]
+    pub follow_available: bool,
     /// Whether windows are computed as Algorithm 1 prints it; default no (wan 2.2).
     #[serde(default)]
     pub literal: bool,
@@ -142,6 +145,9 @@ pub(crate) fn check_middleboxes(topology: &Topology, scenario: &Scenario) -> Res
         let checked = middlebox.policy(scenario).check();
         checked
             .map_err(|mistake| ConfigError::new(&key(mistake.key().unwrap_or("class")), mistake.message()))?;
+        let has_rtts = !middlebox.follow_available || middlebox.policy(scenario).follows_rtt();
+        let rule = "needs RTTs that are followed; leave out `literal` and `follow-rtt = false`";
+        check(&key("follow-available"), has_rtts, rule)?;
     }
     Ok(())
 }

@@ -7,6 +7,7 @@ use std::str::FromStr;
 use headway_traffic::channel::EcnField;
 use headway_units::{Bytes, ConfigError, Duration};
 
+use crate::middlebox::MiddleboxSpec;
 use crate::model::{EcnMode, FlowSpec, LinkSpec, Scenario};
 
 /// A world in which a scenario can run.
@@ -242,10 +243,14 @@ const WHOLE: &[Row<Scenario>] = &[
         used: |_| None,
     },
     Row {
-        keys: "`[[middlebox]]`: `literal`",
+        keys: "`[[middlebox]]`: `literal`, `follow-available`",
         has: ["yes", "no", "no"],
         used: |scenario| {
-            first(&[("middlebox[0].literal", scenario.middlebox.iter().any(|middlebox| middlebox.literal))])
+            let has = |used: fn(&MiddleboxSpec) -> bool| scenario.middlebox.iter().any(used);
+            first(&[
+                ("middlebox[0].literal", has(|middlebox| middlebox.literal)),
+                ("middlebox[0].follow-available", has(|middlebox| middlebox.follow_available)),
+            ])
         },
     },
     Row {

@@ -75,6 +75,8 @@ pub(super) struct Meter {
     /// Bytes on the wire acknowledged since `begin`, and the rate of the last complete window.
     recent: f64,
     throughput: Option<Rate>,
+    /// The share of the last evaluated window during which the queue of the tight link was never empty.
+    busy: f64,
     change: Change,
     counts: WindowCounts,
 }
@@ -89,6 +91,7 @@ impl Meter {
             begin: None,
             recent: 0.0,
             throughput: None,
+            busy: 0.0,
             change: Change::default(),
             counts: WindowCounts::default(),
         }
@@ -113,6 +116,10 @@ impl Meter {
 
     pub(super) fn throughput(&self) -> Option<Rate> {
         self.throughput
+    }
+
+    pub(super) fn busy(&self) -> f64 {
+        self.busy
     }
 
     pub(super) fn rates(&self) -> impl Iterator<Item = Rate> {
@@ -241,11 +248,13 @@ impl Meter {
         window: Duration,
         known: &Known,
     ) -> Result<(Interval, u32), WindowRefusal> {
+        self.busy = 0.0;
         if self.samples.len() < FEWEST {
             return Err(self.too_few());
         }
         let busy = self.samples.busy();
         let share = busy.time / window.secs_f64();
+        self.busy = share.min(1.0);
         if busy.samples < FEWEST || share < LEAST_BUSY {
             return Err(match known.limit {
                 Limit::Application => WindowRefusal::ApplicationLimited,

@@ -98,6 +98,12 @@ impl Path {
         self.meter.throughput()
     }
 
+    /// Returns the share of the last window during which the queue of the tight link was never empty, 0 to 1; an estimate says
+    /// what was left in that time only.
+    pub fn busy(&self) -> f64 {
+        self.meter.busy()
+    }
+
     /// Returns how many windows gave an estimate, and why others did not.
     pub fn windows(&self) -> &WindowCounts {
         self.meter.counts()

@@ -34,6 +34,10 @@ fn wrong_middleboxes_are_refused_with_their_key() {
         ("wan = \"left\"".to_owned(), "rate"),
         (format!("{SHARED}delta = 3.0"), "`middlebox[0].delta`: must be above 0"),
         (format!("{SHARED}frobnicate = 1"), "frobnicate"),
+        (
+            format!("{SHARED}follow-available = true\nfollow-rtt = false"),
+            "`middlebox[0].follow-available`: needs RTTs that are followed",
+        ),
         (class("flows = [\"nobody\"]"), "`middlebox[0].class[0].flows`: there is no flow `nobody`"),
         (class("[[middlebox.class]]\nname = \"y\"\nshare = 0.9"), "`middlebox[0].class[1]`"),
     ] {
@@ -42,7 +46,10 @@ fn wrong_middleboxes_are_refused_with_their_key() {
     }
     let twice = format!("{SHARED}[[middlebox]]\nat = \"right\"\nkind = \"receive-window\"\n{SHARED}");
     assert!(with(&twice).unwrap_err().contains("there is one at `right` already"));
-    let scenario = with(&format!("{SHARED}literal = true")).unwrap();
-    let error = scenario.check_world(World::Lab).unwrap_err().to_string();
-    assert!(error.contains("`middlebox[0].literal`: is not in the lab; `--on sim` has it"), "{error}");
+    for key in ["literal", "follow-available"] {
+        let scenario = with(&format!("{SHARED}{key} = true")).unwrap();
+        let error = scenario.check_world(World::Lab).unwrap_err().to_string();
+        let wanted = format!("`middlebox[0].{key}`: is not in the lab; `--on sim` has it");
+        assert!(error.contains(&wanted), "{error}");
+    }
 }

@@ -10,6 +10,7 @@ use headway_edge::{Limits, Middlebox, Policy};
 use headway_units::{Duration, Instant, Rate};
 
 use super::echoes::Echoes;
+use super::free::{Free, Waits};
 use super::{Network, number};
 use crate::config::{MiddleboxId, Passage, TcpConfig};
 use crate::packet::{Kind, Packet, REPORT};
@@ -38,6 +39,8 @@ struct Station {
     middlebox: Middlebox,
     counts: MiddleboxCounts,
     expired: Instant,
+    /// What is free towards each side, where that is followed.
+    free: Option<[Free; 2]>,
 }
 
 /// A flow as middleboxes see it.
@@ -52,6 +55,8 @@ struct Connection {
     passages: Vec<Passage>,
     /// Of the middlebox of each passage.
     echoes: Vec<Echoes>,
+    /// How long its segments waited before each of them.
+    waits: Vec<Waits>,
 }
 
 /// The middleboxes of a network, and the flows that pass one.
@@ -66,7 +71,9 @@ pub(super) struct Middleboxes {
 
 impl Middleboxes {
     pub(super) fn memory(&self) -> usize {
+        let free = self.stations.iter().filter_map(|station| station.free.as_ref()).flatten();
         self.stations.len() * size_of::<Station>()
+            + free.map(Free::memory).sum::<usize>()
             + self.connections.capacity() * size_of::<Option<Connection>>()
     }
 }
@@ -89,6 +96,7 @@ impl Connection {
             scale: receiver_scale(config),
             passages: config.middleboxes.clone(),
             echoes: vec![Echoes::default(); config.middleboxes.len()],
+            waits: vec![Waits::default(); config.middleboxes.len()],
         }
     }
 
@@ -132,10 +140,17 @@ impl Network {
             middlebox: Middlebox::new(policy, capacity, Limits::default()),
             counts: MiddleboxCounts::default(),
             expired: Instant::ZERO,
+            free: None,
         });
         self.constraints.indivisible();
         self.topology_changed = true;
         MiddleboxId(id)
+    }
+
+    /// Lets a middlebox share what is free on the path, where it sees that this is less than `capacity`, which is that of
+    /// [`Network::add_middlebox`] (wan 2.2). All connections towards a side then count as on one path.
+    pub fn follow_available(&mut self, middlebox: MiddleboxId, capacity: [Rate; 2]) {
+        self.middleboxes.stations[middlebox.0 as usize].free = Some(capacity.map(Free::new));
     }
 
     /// Returns what has passed a middlebox.
@@ -203,7 +218,7 @@ impl Network {
         }
         let (mss, scale) = (connection.mss, connection.scale);
         let now = Instant::from_ns(self.queues.now);
-        let Station { middlebox, counts, expired } = &mut self.middleboxes.stations[middlebox as usize];
+        let Station { middlebox, counts, expired, free } = &mut self.middleboxes.stations[middlebox as usize];
         if packet.kind == Kind::Syn && now - *expired > EXPIRE_EVERY {
             middlebox.expire(now);
             *expired = now;
@@ -214,6 +229,12 @@ impl Network {
             return None;
         }
         counts.acks += 1;
+        if let Some(free) = free {
+            let waits = &mut connection.waits[place];
+            if let Some(passed) = waits.on_ack(self.queues.now, packet, mss, middlebox.period()) {
+                free[usize::from(seen.side)].set_available(middlebox, seen.side, &passed);
+            }
+        }
         // Linux sends whole segments.
         let segments = (u64::from(left) << scale) / u64::from(mss);
         (left < seen.window).then(|| {

@@ -5,6 +5,7 @@ mod echoes;
 mod event_loop;
 mod event_queues;
 mod flows;
+mod free;
 mod middleboxes;
 mod partitions;
 mod probes;

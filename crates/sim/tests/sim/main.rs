@@ -4,6 +4,7 @@
 
 mod ack_filter;
 mod arrivals;
+mod available;
 mod bbr;
 mod building;
 mod chain;
