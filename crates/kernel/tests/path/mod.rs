@@ -5,6 +5,7 @@ use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
 use std::os::fd::AsRawFd as _;
 use std::process::Command;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::thread;
 use std::time::Duration;
@@ -215,9 +216,10 @@ pub(crate) fn close(socket: &Socket, mut peer: TcpStream) {
     assert_eq!(peer.read(&mut [0]).unwrap(), 0);
 }
 
-/// Loads a controller under a name that no other test uses.
-pub(crate) fn load(loader: Loader, what: &str) -> (Loaded, String) {
-    let name = format!("t{}_{what}", std::process::id());
+/// Loads a controller under a name that nothing else uses: tests of a process run at the same time.
+pub(crate) fn load(loader: Loader) -> (Loaded, String) {
+    static LOADED: AtomicU32 = AtomicU32::new(0);
+    let name = format!("t{}_{}", std::process::id(), LOADED.fetch_add(1, Ordering::Relaxed));
     let loaded: Result<Loaded, Error> = loader.name(&name).load();
     (loaded.unwrap_or_else(|error| panic!("{error}: {error:?}")), name)
 }
