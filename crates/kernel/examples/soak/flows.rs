@@ -73,7 +73,7 @@ fn switch_on(controller: &str) -> (Box<dyn Any>, String) {
     if let Some(known) =
         Controller::ALL.into_iter().find(|known| !known.is_explicit() && known.command() == controller)
     {
-        let (loaded, name) = load(Loader::new(known), "soak");
+        let (loaded, name) = load(Loader::new(known));
         return (Box::new(loaded), name);
     }
     let object = include_bytes!(concat!(env!("OUT_DIR"), "/zero.bpf.o"));
