@@ -28,7 +28,7 @@ fn main() {
     let loaded: Vec<_> = Controller::ALL
         .into_iter()
         .filter(|controller| !controller.is_explicit())
-        .map(|controller| (controller, load(Loader::new(controller), controller.name())))
+        .map(|controller| (controller, load(Loader::new(controller))))
         .collect();
     let mut names = vec![("cubic", "cubic".to_owned())];
     names.extend(loaded.iter().map(|(controller, (_, name))| (controller.name(), name.clone())));
@@ -91,7 +91,7 @@ fn set_segments(path: &Path, segments: u32) {
 /// Returns the CPU time of a transfer per segment with the header of a controller.
 fn with_headers(path: &Path, controller: Controller) -> f64 {
     let options = EndOptions { demand: Some(PACE), ..EndOptions::default() };
-    let (loaded, name) = load(Loader::new(controller).end_options(options), controller.name());
+    let (loaded, name) = load(Loader::new(controller).end_options(options));
     let loaded = Arc::new(loaded);
     let attach = |host: &Host| {
         let loaded = Arc::clone(&loaded);
