@@ -24,12 +24,6 @@ enum flow_measures {
 	FLOW_ECHOES = 2,
 };
 
-/* Whether a segment may belong to a connection, so that who does not see the connection cannot change its RTT (RFC 5961). */
-HW_INLINE int flow_is_near(const struct flow *flow, const struct flow_packet *packet)
-{
-	return packet->sequence - flow->acknowledged[1 - (packet->sender & 1)] + FLOW_NEAR <= 2 * FLOW_NEAR;
-}
-
 /*
  * Notes the timestamps of a segment behind flow_on_segment(). Returns bits of enum flow_measures; without any, as of most segments,
  * nobody needs to know the exact time.

@@ -276,8 +276,17 @@ HW_INLINE int flow_on_third(const struct flow_half *half, const struct flow_pack
 }
 
 /*
+ * Whether a segment may belong to a connection: whoever only guesses addresses and ports does not guess the sequence number
+ * (RFC 5961).
+ */
+HW_INLINE int flow_is_near(const struct flow *flow, const struct flow_packet *packet)
+{
+	return packet->sequence - flow->acknowledged[1 - (packet->sender & 1)] + FLOW_NEAR <= 2 * FLOW_NEAR;
+}
+
+/*
  * Notes a segment of an established connection; returns whether the connection ends with it: with a reset, or because both
- * ends have sent their FIN. Whoever only guesses addresses and ports does not guess the sequence number (RFC 5961).
+ * ends have sent their FIN.
  */
 HW_INLINE int flow_on_segment(struct flow *flow, const struct flow_packet *packet, hw_u64 now)
 {
@@ -291,8 +300,7 @@ HW_INLINE int flow_on_segment(struct flow *flow, const struct flow_packet *packe
 		if (hw_before(flow->acknowledged[sender], packet->acknowledgement))
 			flow->acknowledged[sender] = packet->acknowledgement;
 	}
-	if (!(packet->flags & (FLOW_RST | FLOW_FIN)) ||
-	    packet->sequence - flow->acknowledged[1 - sender] + FLOW_NEAR > 2 * FLOW_NEAR)
+	if (!(packet->flags & (FLOW_RST | FLOW_FIN)) || !flow_is_near(flow, packet))
 		return 0;
 	if (packet->flags & FLOW_RST)
 		return 1;

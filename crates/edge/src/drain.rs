@@ -19,6 +19,8 @@ const LONGEST_RTT: Duration = Duration::from_ms(1_000);
 const STEPS: [(f64, i64); 3] = [(0.25, 2), (0.5, 1), (0.75, 1)];
 /// An RTT has become smaller if it fell by this part, more than what RTTs vary by where nothing waits.
 const FALL: u64 = 16;
+/// A connection is active if its latest packet is not older: ten times as long as that may be noted late.
+const ACTIVE: Duration = Duration::from_ms(1_000);
 
 /// The RTT of a connection in ns, by which a drain is judged.
 pub type Rtts = HashMap<Key, u64>;
@@ -44,9 +46,6 @@ pub struct Drain {
     /// How many have begun.
     begun: u32,
 }
-
-/// A connection is active if its latest packet is not older.
-const ACTIVE: Duration = Duration::from_ms(1_000);
 
 /// Returns the RTTs of the connections that are active and have one, for [`Drain::turn`].
 pub fn active<'f>(flows: impl Iterator<Item = (Key, &'f Flow)>, now: Instant) -> Rtts {

@@ -145,7 +145,7 @@ struct {
 	__type(value, struct edge_counters);
 } counters SEC(".maps");
 
-/* A connection that is made: the stack of programs that are not compiled is too small for it. */
+/* A connection that is being made. Without a JIT, the stack is too small for it. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -204,9 +204,11 @@ static __noinline int handshake(const struct flow_packet *packet, struct edge_co
 	return 0;
 }
 
-/* Returns the latest RTT between the hosts of a packet, 0 if there is none; notes one that is not 0 in its place. A function of
- * its own, so that the pair is not on the stack beside all else: three frames have 512 bytes, and without JIT each takes
- * whole multiples of 32. */
+/*
+ * Returns the latest RTT between the hosts of a packet, 0 if there is none; notes one that is not 0 in its place. A function of
+ * its own, so that the pair is not on the stack beside all else: three frames have 512 bytes, and without a JIT each takes
+ * whole multiples of 32.
+ */
 static __noinline hw_u64 between(const struct flow_packet *packet, hw_u64 rtt)
 {
 	struct edge_pair pair;

@@ -22,11 +22,7 @@ pub(crate) fn run() -> Result<(), Error> {
     let plan: MiddleboxPlan =
         serde_json::from_str(&line).context("this command is only for runs with a middlebox")?;
     let sides = [Side::find(&plan.lan)?, Side::find(&plan.wan)?];
-    let options = EdgeOptions {
-        no_shrink: plan.policy.no_shrink,
-        follow_rtt: plan.policy.follows_rtt(),
-        ..EdgeOptions::default()
-    };
+    let options = EdgeOptions::of(&plan.policy);
     let mut session = EdgeSession::start(sides, &options, &plan.policy, plan.capacity)?;
     print(READY)?;
     while !ended.load(Ordering::Relaxed) {

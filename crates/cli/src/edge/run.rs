@@ -36,12 +36,8 @@ pub(crate) fn run(args: &EdgeArgs, json: bool) -> Result<()> {
     let end = signals()?;
     end.set_nonblocking(true)?;
     let _instance = EdgeInstance::begin(&lan, &wan)?;
-    let options = EdgeOptions {
-        no_shrink: policy.no_shrink,
-        dry_run: args.dry_run,
-        follow_rtt: policy.follows_rtt(),
-        connections: args.connections,
-    };
+    let options =
+        EdgeOptions { dry_run: args.dry_run, connections: args.connections, ..EdgeOptions::of(&policy) };
     let capacity = [args.rate, args.up.unwrap_or(args.rate)];
     let edge = EdgeSession::start([lan, wan], &options, &policy, capacity)?;
     headway_privileges::drop_all_but_maps()?;

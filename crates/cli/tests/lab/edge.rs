@@ -236,7 +236,7 @@ fn connections_survive_an_edge_that_is_killed() {
         let arguments = ["edge", "--lan", &lan, "--wan", &wan, "--rate", "5Mb/s"];
         let mut edge = On::new(&lab, "router", &arguments).unwrap();
         let before = u64::from(kill) * 618 % 1000;
-        // Each is old for the next edge, which leaves it alone.
+        // A window of the edge would allow a tenth of the link.
         let seen = download_while(&lab, "cubic", 5000 + kill, 2.0, || {
             std::thread::sleep(Time::from_millis(before));
             edge.child.kill().unwrap();

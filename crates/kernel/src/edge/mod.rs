@@ -15,6 +15,7 @@ mod without_bpf;
 use serde::Serialize;
 
 use headway_arithmetic::flow::{Flow, Framing, Key};
+use headway_edge::Policy;
 
 use crate::error::Error;
 
@@ -47,6 +48,17 @@ pub struct EdgeOptions {
 impl Default for EdgeOptions {
     fn default() -> EdgeOptions {
         EdgeOptions { no_shrink: false, dry_run: false, follow_rtt: true, connections: 65_536 }
+    }
+}
+
+impl EdgeOptions {
+    /// Returns what a policy asks for, and else the default.
+    pub fn of(policy: &Policy) -> EdgeOptions {
+        EdgeOptions {
+            no_shrink: policy.no_shrink,
+            follow_rtt: policy.follows_rtt(),
+            ..EdgeOptions::default()
+        }
     }
 }
 
