@@ -18,7 +18,6 @@ mod kept;
 pub mod number;
 mod outcome;
 pub mod page;
-pub mod passive;
 mod procedure;
 pub mod shared_link;
 mod statistics;

@@ -1,8 +1,8 @@
 //! What limits a transfer, from what a tap at the sender sees, against flows whose limit is known.
 
 use headway_control::Kind;
+use headway_dataset::dumbbell::{Dumbbell, End, Flow};
 use headway_estimate::sabes::{Limit, Settings, Transfer};
-use headway_repro::passive::{Dumbbell, End, Flow};
 use headway_sim::config::Burst;
 use headway_traffic::random;
 use headway_units::{Bytes, Duration, Instant, Rate};

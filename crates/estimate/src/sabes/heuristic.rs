@@ -20,8 +20,8 @@ fn quantile(sorted: &[f32], part: f64) -> f64 {
     low + (high - low) * (place - below as f64)
 }
 
-/// Returns the ascending values without those far beyond the quartiles.
-fn without_outliers(sorted: &[f32]) -> &[f32] {
+/// Returns the ascending values without those far beyond the quartiles. There must be values.
+pub(super) fn without_outliers(sorted: &[f32]) -> &[f32] {
     let (low, high) = (quantile(sorted, 0.25), quantile(sorted, 0.75));
     let reach = OUTLIER * (high - low);
     let from = sorted.partition_point(|rate| f64::from(*rate) < low - reach);

@@ -36,6 +36,32 @@ pub struct Estimate {
     pub samples: u32,
 }
 
+/// A window that the published rules have judged.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Judgement<'a> {
+    /// The end of the window.
+    pub at: Instant,
+    /// Its length.
+    pub window: Duration,
+    /// The capacity of the narrow link as known then.
+    pub capacity: Rate,
+    /// The rates of all its samples in bits per second, ascending.
+    pub samples: &'a [f32],
+    /// The rates without outliers: at least four.
+    pub rates: &'a [f32],
+    /// Whether it gave an estimate, which is the mean of the rates (Eq. 6.5).
+    pub passed: bool,
+}
+
+/// The same without the rates, which stay with the samples.
+#[derive(Clone, Copy, Debug)]
+struct Judged {
+    at: Instant,
+    window: Duration,
+    capacity: Rate,
+    passed: bool,
+}
+
 /// What is known about the path when a window is evaluated.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Known {
@@ -79,6 +105,7 @@ pub(super) struct Meter {
     busy: f64,
     change: Change,
     counts: WindowCounts,
+    judged: Option<Judged>,
 }
 
 impl Meter {
@@ -94,6 +121,7 @@ impl Meter {
             busy: 0.0,
             change: Change::default(),
             counts: WindowCounts::default(),
+            judged: None,
         }
     }
 
@@ -234,7 +262,7 @@ impl Meter {
         let (found, samples) = if guarded && self.settings.side == Side::Sender {
             self.busy_rate(at, window, known)?
         } else {
-            self.mean(at - window, known)?
+            self.mean((at, window), known)?
         };
         let Interval { rate, low, high } = found;
         Ok(Estimate { at, window, rate, low, high, samples })
@@ -275,15 +303,30 @@ impl Meter {
         Ok((interval::of_busy_rate(&shown, capacity), busy.samples as u32))
     }
 
-    /// The mean of the samples since `from`, if their distribution is wide and symmetric.
-    fn mean(&mut self, from: Instant, known: &Known) -> Result<(Interval, u32), WindowRefusal> {
-        let capacity = known.capacity.ok_or(WindowRefusal::NoCapacity)?.bps_f64();
-        let rates = self.samples.rates(from, known.longest_gap());
+    /// The mean of the samples of a window, if their distribution is wide and symmetric.
+    fn mean(
+        &mut self,
+        (at, window): (Instant, Duration),
+        known: &Known,
+    ) -> Result<(Interval, u32), WindowRefusal> {
+        self.judged = None;
+        let capacity = known.capacity.ok_or(WindowRefusal::NoCapacity)?;
+        let rates = self.samples.rates(at - window, known.longest_gap());
         if rates.len() < FEWEST {
             return Err(self.too_few());
         }
-        let mean = heuristic::judge(rates, capacity)?;
-        Ok((interval::of_mean(mean.rate, capacity), mean.samples as u32))
+        let mean = heuristic::judge(rates, capacity.bps_f64());
+        self.judged = Some(Judged { at, window, capacity, passed: mean.is_ok() });
+        let mean = mean?;
+        Ok((interval::of_mean(mean.rate, capacity.bps_f64()), mean.samples as u32))
+    }
+
+    /// Returns the window that the published rules judged last; `None` if it had too few samples.
+    pub(super) fn judgement(&self) -> Option<Judgement<'_>> {
+        let Judged { at, window, capacity, passed } = self.judged?;
+        let samples = self.samples.sorted();
+        let rates = heuristic::without_outliers(samples);
+        (rates.len() >= FEWEST).then_some(Judgement { at, window, capacity, samples, rates, passed })
     }
 
     fn too_few(&self) -> WindowRefusal {

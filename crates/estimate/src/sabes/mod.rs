@@ -34,7 +34,7 @@ pub use anomalies::Anomalies;
 pub use handshake::{Handshake, Opening};
 pub use histogram::Histogram;
 pub use limit::{Limit, Limits};
-pub use meter::Estimate;
+pub use meter::{Estimate, Judgement};
 pub use path::{Passed, Path};
 pub use segment::{Flags, Segment, Way};
 pub use settings::{Form, Settings, Side, Windows};

@@ -119,6 +119,11 @@ impl Samples {
         &self.sorted
     }
 
+    /// Returns what [`Samples::rates`] returned last.
+    pub(super) fn sorted(&self) -> &[f32] {
+        &self.sorted
+    }
+
     /// Returns the sums over the samples during which the queue was never empty.
     pub(super) fn busy(&self) -> Busy {
         let mut blocks = [(0.0, 0.0); BLOCKS];

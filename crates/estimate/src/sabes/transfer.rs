@@ -8,7 +8,7 @@ use super::handshake::Handshake;
 use super::histogram::Histogram;
 use super::limit::{Limit, Limits};
 use super::limiter::{Basis, Limiter, Seen, Situation};
-use super::meter::{Estimate, Known, Meter};
+use super::meter::{Estimate, Judgement, Known, Meter};
 use super::on_the_way::OnTheWay;
 use super::one_way::OneWay;
 use super::path::Passed;
@@ -390,6 +390,11 @@ impl Transfer {
     /// Returns the payload acknowledged so far.
     pub fn acknowledged(&self) -> Bytes {
         Bytes::new(self.acknowledged)
+    }
+
+    /// Returns the window that the published rules judged last; `None` if it had too few samples, or other rules are in use.
+    pub fn judgement(&self) -> Option<Judgement<'_>> {
+        self.meter.judgement()
     }
 
     /// Returns how many windows gave an estimate, and why others did not.

@@ -13,8 +13,8 @@ use crate::context::Error;
 use crate::experiment::Count;
 use crate::job::Job;
 use crate::outcome::Findings;
-use crate::passive::{Dumbbell, End, Flow};
 use crate::statistics::{percent, quantile, sorted};
+use headway_dataset::dumbbell::{Dumbbell, End, Flow};
 
 /// Rates of consecutive ACKs by stamps in and behind a NIC: ACKs of one flow over 1 Gb/s, stamped in and behind the NIC.
 #[derive(Debug, Deserialize)]

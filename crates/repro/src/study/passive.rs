@@ -10,8 +10,8 @@ use crate::context::Error;
 use crate::experiment::Count;
 use crate::job::Job;
 use crate::outcome::Findings;
-use crate::passive::{Dumbbell, End, Flow, Truth};
 use crate::statistics::{largest, mean, quantile, smallest, sorted};
+use headway_dataset::dumbbell::{Dumbbell, End, Flow, Truth};
 
 /// Passive estimates of the available bandwidth: TCP flows and cross traffic through a dumbbell.
 #[derive(Debug, Deserialize)]

@@ -268,3 +268,21 @@ fn of_a_window_with_more_samples_than_memory_the_last_part_counts() {
         assert!((estimate.rate.mbps() - 100.0).abs() < 2.0 && width < 12.0, "{estimate:?}");
     }
 }
+
+#[test]
+fn what_the_published_rules_judged_can_be_seen() {
+    let settings = Settings { form: Form::Literal, ..Settings::default() };
+    let mut transfer = Transfer::new(&settings);
+    assert_eq!(transfer.judgement(), None, "no window yet");
+    let estimates = windowed(&mut transfer, 60, 123, 5_000, 4_000);
+    // Even samples have no spread: no window gives an estimate, but each is judged.
+    assert!(estimates.is_empty() && transfer.windows().total() > 0);
+    let judged = transfer.judgement().expect("a window with many samples");
+    assert!(!judged.passed && judged.window <= Duration::from_ms(200));
+    assert!(judged.rates.len() <= judged.samples.len() && judged.rates.is_sorted());
+    assert_eq!(Some(judged.capacity), transfer.capacity());
+    // The guarded rules use no such window.
+    let mut guarded = Transfer::new(&Settings::default());
+    windowed(&mut guarded, 60, 123, 5_000, 400);
+    assert_eq!(guarded.judgement(), None);
+}
