@@ -6,5 +6,18 @@
 //! Nothing here allocates once the vectors that a caller lends have grown, and nothing reads a clock or a random source: random
 //! numbers are seeded by the samples.
 
+mod check;
+mod domain;
+mod error;
+mod file;
+mod model;
+mod network;
+mod read;
 pub mod stream;
+mod trees;
 pub mod window;
+
+pub use domain::{Outside, Statistic};
+pub use error::{FileError, NoAnswer};
+pub use file::{RateUnit, Task, TimeUnit, Training};
+pub use model::{Estimate, Model, Scratch, Shape};

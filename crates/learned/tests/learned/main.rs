@@ -1,0 +1,7 @@
+//! Model files and their answers.
+
+mod allocation;
+mod answers;
+mod hostile;
+mod reference;
+mod support;
