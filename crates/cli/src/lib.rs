@@ -8,6 +8,7 @@ mod compare;
 mod connection;
 #[cfg(test)]
 mod corpus;
+mod dataset;
 mod demo;
 mod edge;
 mod estimate;
@@ -62,6 +63,7 @@ enum Command {
     Serve(serve::Args),
     Demo(demo::DemoArgs),
     Estimate(estimate::EstimateArgs),
+    Dataset(dataset::DatasetArgs),
     Passive(passive::PassiveArgs),
     Run(run::RunArgs),
     Compare(compare::CompareArgs),
@@ -113,6 +115,7 @@ fn run(Cli { command, json }: Cli) -> Result<ExitCode, Failed> {
         Command::Serve(args) => serve::run(&args, json)?,
         Command::Demo(args) => demo::run(&args)?,
         Command::Estimate(args) => estimate::run(&args, json)?,
+        Command::Dataset(args) => dataset::run(&args, json)?,
         Command::Passive(args) => passive::run(&args, json)?,
         Command::Run(args) => return run::run(&args, json),
         Command::Compare(args) => return compare::run(&args, json),

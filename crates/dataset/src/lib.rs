@@ -8,6 +8,8 @@
 pub mod dumbbell;
 mod part;
 pub mod streams;
+mod table;
 pub mod windows;
 
 pub use part::Part;
+pub use table::{StreamTable, WindowTable};

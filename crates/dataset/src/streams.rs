@@ -122,11 +122,17 @@ pub struct Stream {
 }
 
 impl Stream {
+    /// Returns the first and the last probing rate.
+    pub fn ends(&self) -> [Rate; 2] {
+        let StreamRecord { packet, intended, average, .. } = &self.record;
+        let rate = |gap: Option<&Duration>| gap.and_then(|gap| Rate::of(*packet, *gap)).unwrap_or(*average);
+        [rate(intended.first()), rate(intended.last())]
+    }
+
     /// Whether the available bandwidth lies within the range of the probing rates (rapid 2.16).
     pub fn is_covered(&self) -> bool {
-        let StreamRecord { packet, intended, .. } = &self.record;
-        let rate = |gap: Option<&Duration>| gap.and_then(|gap| Rate::of(*packet, *gap));
-        rate(intended.first()) <= Some(self.available) && Some(self.available) <= rate(intended.last())
+        let [lowest, highest] = self.ends();
+        lowest <= self.available && self.available <= highest
     }
 
     /// Whether the average rate is above what was available.

@@ -4,6 +4,7 @@
 
 mod cc;
 mod compare;
+mod dataset;
 mod estimate;
 mod flows;
 mod outputs;
