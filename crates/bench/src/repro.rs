@@ -13,14 +13,14 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use comfy_table::{Cell, ContentArrangement, Table, presets};
-use headway_repro::{Check, Context, Error, Experiment, Kept, Outcome, Size, catalogue, page};
+use headway_repro::{Check, Context, Error, Experiment, Outcome, Size, catalogue, page};
 
 use headway_program::build;
 use headway_program::exit::{Code, Failed};
 use headway_program::progress::Progress;
 use headway_program::runs::Building;
 use headway_program::{print_error, print_line};
-use headway_worlds::{Cancellation, Event, Options, Output, World};
+use headway_worlds::{Cancellation, Event, Kept, Options, Output, World};
 
 use took::Took;
 

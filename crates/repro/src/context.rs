@@ -4,12 +4,11 @@ use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use headway_traffic::random;
-use headway_worlds::Cancellation;
 use headway_worlds::pool::{self, Done};
+use headway_worlds::{Cancellation, Kept};
 use rand::RngExt as _;
 
 use crate::experiment::Count;
-use crate::kept::Kept;
 
 /// The size of a reproduction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,13 +5,12 @@ use std::path::Path;
 use headway_record::{Results, Summary};
 use headway_scenario::{FlowController, Scenario};
 use headway_units::Duration;
-use headway_worlds::{Options, World};
+use headway_worlds::{Key, Options, World};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::context::{Context, Error, Size};
 use crate::experiment::{Count, Experiment};
-use crate::kept::Key;
 
 /// Attempts of a run in real time before the machine counts as too busy.
 const TRIES: usize = 3;
@@ -93,7 +92,7 @@ impl Job<'_> {
         let name = format!("{}/{}/{}", self.experiment.id, cell.replace('/', "-"), run + 1);
         let file = format!("{}/{name}.json", self.world);
         let seed = self.seed(run);
-        let key = Key { world: self.world.name().to_owned(), scenario, seed };
+        let key = Key { world: self.world.name().to_owned(), scenario, set: Vec::new(), seed };
         if let Some(result) = self.context.kept.and_then(|kept| kept.get(&file, &key)) {
             return Ok(result);
         }

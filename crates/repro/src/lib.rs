@@ -14,7 +14,6 @@ pub mod closed_loop;
 mod context;
 pub mod experiment;
 mod job;
-mod kept;
 pub mod number;
 mod outcome;
 pub mod page;
@@ -25,6 +24,5 @@ mod study;
 
 pub use context::{Context, Error, Progress, Size};
 pub use experiment::Experiment;
-pub use kept::Kept;
 pub use outcome::{Check, Outcome, SIMULATOR, Table};
 pub use study::{run, run_in, runs_in};

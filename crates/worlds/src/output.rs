@@ -11,7 +11,7 @@ use std::path::{Component, Path, PathBuf};
 use crate::error::{Error, bail};
 use anyhow::Context as _;
 use nix::errno::Errno;
-use nix::fcntl::{OFlag, open, openat};
+use nix::fcntl::{OFlag, open, openat, renameat};
 use nix::sys::stat::{Mode, mkdirat};
 use nix::unistd::{UnlinkatFlags, unlinkat};
 
@@ -21,6 +21,9 @@ pub struct Output {
     fd: OwnedFd,
     path: PathBuf,
 }
+
+/// How names of files begin that are being written, or were when their process was killed.
+const UNFINISHED: &str = ".unfinished-";
 
 const FOLDER: OFlag = OFlag::O_DIRECTORY.union(OFlag::O_RDONLY).union(OFlag::O_CLOEXEC);
 
@@ -36,13 +39,12 @@ impl Output {
         Ok(Output { fd, path: path.to_owned() })
     }
 
-    /// Writes a file, creating its parent folders if necessary.
+    /// Writes a file, creating its parent folders if necessary. At any time the file is what it was before, or is complete.
     ///
     /// # Errors
     /// When that fails, or a symbolic link is in the way.
     pub fn write(&self, file: impl AsRef<Path>, text: &str) -> Result<(), Error> {
-        let file = file.as_ref();
-        Ok(self.create(file)?.write_all(text.as_bytes()).with_context(|| self.failed("write", file))?)
+        self.replace(file.as_ref(), |new| new.write_all(text.as_bytes()))
     }
 
     /// Copies a file into the folder.
@@ -51,8 +53,7 @@ impl Output {
     /// As for [`Output::write`].
     pub(crate) fn copy(&self, from: &Path, file: &Path) -> Result<(), Error> {
         let mut source = File::open(from).with_context(|| format!("cannot read {}", from.display()))?;
-        io::copy(&mut source, &mut self.create(file)?).with_context(|| self.failed("write", file))?;
-        Ok(())
+        self.replace(file, |new| io::copy(&mut source, new).map(drop))
     }
 
     /// Removes a file if it exists.
@@ -63,16 +64,28 @@ impl Output {
         }
     }
 
-    fn create(&self, file: &Path) -> Result<File, Error> {
+    /// Replaces a file by a new one, which `fill` writes under another name first.
+    fn replace(&self, file: &Path, fill: impl FnOnce(&mut File) -> io::Result<()>) -> Result<(), Error> {
         let (folder, name) = self.folder(file, true)?;
-        match unlinkat(&folder, name, UnlinkatFlags::NoRemoveDir) {
+        let new = unfinished(name);
+        match unlinkat(&folder, &*new, UnlinkatFlags::NoRemoveDir) {
             Ok(()) | Err(Errno::ENOENT) => {}
             Err(reason) => Err(reason).with_context(|| self.failed("replace", file))?,
         }
         let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
         let mode = Mode::from_bits_truncate(0o666);
-        let opened = openat(&folder, name, flags, mode).with_context(|| self.failed("write", file))?;
-        Ok(File::from(opened))
+        let written = openat(&folder, &*new, flags, mode)
+            .map_err(io::Error::from)
+            .and_then(|opened| fill(&mut File::from(opened)))
+            .with_context(|| self.failed("write", file));
+        let renamed = written.and_then(|()| {
+            renameat(&folder, &*new, &folder, name).with_context(|| self.failed("replace", file))
+        });
+        if renamed.is_err() {
+            // A full disk leaves a part; nothing more can be done if it stays.
+            let _ = unlinkat(&folder, &*new, UnlinkatFlags::NoRemoveDir);
+        }
+        Ok(renamed?)
     }
 
     /// Opens the parent folder of a file, and returns it with the file's name.
@@ -101,6 +114,11 @@ impl Output {
     fn failed(&self, action: &str, file: &Path) -> String {
         format!("cannot {action} {}", self.path.join(file).display())
     }
+}
+
+/// Returns the name of a file while this process writes it.
+fn unfinished(name: &Path) -> String {
+    format!("{UNFINISHED}{}-{}", std::process::id(), name.to_string_lossy())
 }
 
 #[cfg(test)]

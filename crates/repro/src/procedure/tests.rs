@@ -84,10 +84,10 @@ fn the_queue_waits_and_the_packet_in_transmission_does_not() {
 
 #[test]
 fn the_scenario_of_a_variant_behaves_as_the_testbed_does() {
-    use headway_worlds::{Cancellation, Options, World};
+    use headway_worlds::{Cancellation, Kept, Options, World};
 
     use crate::job::Job;
-    use crate::{Context, Kept, Size, catalogue};
+    use crate::{Context, Size, catalogue};
 
     let options = Options::default();
     let folder = tempfile::tempdir().expect("a folder");
@@ -107,13 +107,12 @@ fn the_scenario_of_a_variant_behaves_as_the_testbed_does() {
         let router: Router = toml::from_str(text).expect("a router");
         let again = || run_in(&job, &router, "test", 0).expect("a run");
         let traces = [run(&router, job.seed(0)), again()];
-        // The second time it is read from its file, where numbers lose a last bit.
+        // The second time it is read from its file.
         let (first, second) = (traces[1].numbers(), again().numbers());
         assert!(folder.path().join("sim/xcp-rcp/E1/test/1.json").exists() && first.len() == second.len());
         for (what, value) in &first {
             let other = second[what];
-            let is_same = (value - other).abs() <= 1e-9 * value.abs() || value.is_nan() && other.is_nan();
-            assert!(is_same, "{what}: {value} and {other}");
+            assert!(*value == other || value.is_nan() && other.is_nan(), "{what}: {value} and {other}");
         }
         // Each interval of the scenario rounds to a byte.
         let [one, other] = [0, 1].map(|run: usize| traces[run].intervals.last().expect("intervals").possible);

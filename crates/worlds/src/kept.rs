@@ -1,13 +1,15 @@
-//! Results of runs in a folder, so that an interrupted experiment can be resumed.
+//! Results of runs in a folder, so that interrupted work can be resumed.
 
 use std::collections::BTreeSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use headway_worlds::Output;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+use crate::output::Output;
 
 /// A folder with one file per run, of one build of the program.
 pub struct Kept {
@@ -30,12 +32,16 @@ impl fmt::Debug for Kept {
 
 /// What determines the result of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Key {
+pub struct Key {
     /// The world in which it ran.
-    pub(crate) world: String,
+    pub world: String,
     /// The scenario file.
-    pub(crate) scenario: String,
-    pub(crate) seed: u64,
+    pub scenario: String,
+    /// Overrides of the scenario, each as in `--set`.
+    #[serde(default)]
+    pub set: Vec<String>,
+    /// The seed of all random numbers.
+    pub seed: u64,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -57,7 +63,7 @@ impl Kept {
         folder: &Path,
         build: String,
         report: impl Fn(&str) + Send + Sync + 'static,
-    ) -> Result<Kept, headway_worlds::Error> {
+    ) -> Result<Kept, Error> {
         Ok(Kept {
             folder: folder.to_owned(),
             output: Output::make(folder)?,
@@ -69,7 +75,7 @@ impl Kept {
 
     /// Returns the result in this file, if the same build of the program computed it for the same key. Files that cannot be
     /// read count as missing.
-    pub(crate) fn get<R: DeserializeOwned>(&self, file: &str, key: &Key) -> Option<R> {
+    pub fn get<R: DeserializeOwned>(&self, file: &str, key: &Key) -> Option<R> {
         let text = std::fs::read_to_string(self.folder.join(file)).ok()?;
         let entry: Entry<serde_json::Value> = serde_json::from_str(&text).ok()?;
         if entry.key != *key {
@@ -86,13 +92,11 @@ impl Kept {
         serde_json::from_value(entry.result).ok()
     }
 
-    /// Writes a result to a file.
-    pub(crate) fn put<R: Serialize>(
-        &self,
-        file: &str,
-        key: &Key,
-        result: R,
-    ) -> Result<(), headway_worlds::Error> {
+    /// Writes a result to a file; whoever reads the file at any time finds all of it or nothing.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn put<R: Serialize>(&self, file: &str, key: &Key, result: R) -> Result<(), Error> {
         let entry = Entry { build: self.build.clone(), key: key.clone(), result };
         self.output.write(file, &serde_json::to_string_pretty(&entry)?)
     }
@@ -108,11 +112,24 @@ mod tests {
     fn a_result_is_found_by_the_key_for_which_it_was_computed() {
         let folder = tempfile::tempdir().expect("a folder");
         let kept = Kept::open(folder.path(), "one".to_owned(), |_| {}).expect("writable");
-        let key = Key { world: "sim".to_owned(), scenario: "duration".to_owned(), seed: 1 };
+        let key = Key { world: "sim".to_owned(), scenario: "duration".to_owned(), set: Vec::new(), seed: 1 };
         assert_eq!(kept.get::<f64>("rapid/R5/x.json", &key), None);
         kept.put("rapid/R5/x.json", &key, 2.5).expect("writable");
         assert_eq!(kept.get("rapid/R5/x.json", &key), Some(2.5));
-        assert_eq!(kept.get::<f64>("rapid/R5/x.json", &Key { seed: 2, ..key }), None);
+        assert_eq!(kept.get::<f64>("rapid/R5/x.json", &Key { seed: 2, ..key.clone() }), None);
+        let set = vec!["duration=2 s".to_owned()];
+        assert_eq!(kept.get::<f64>("rapid/R5/x.json", &Key { set, ..key }), None);
+    }
+
+    #[test]
+    fn a_number_is_kept_to_the_last_bit() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let kept = Kept::open(folder.path(), "one".to_owned(), |_| {}).expect("writable");
+        let key = Key { world: "sim".to_owned(), scenario: String::new(), set: Vec::new(), seed: 1 };
+        // A multiple of every magnitude: a parser that is only nearly right misses some.
+        let numbers: Vec<f64> = (1..300).map(|power| 1.1_f64.powi(power) / 3.0).collect();
+        kept.put("x.json", &key, &numbers).expect("writable");
+        assert_eq!(kept.get("x.json", &key), Some(numbers));
     }
 
     #[test]
@@ -124,7 +141,7 @@ mod tests {
             let report = move |other: &str| said.lock().expect("whole").push(other.to_owned());
             Kept::open(folder.path(), build.to_owned(), report).expect("writable")
         };
-        let key = Key { world: "sim".to_owned(), scenario: "duration".to_owned(), seed: 1 };
+        let key = Key { world: "sim".to_owned(), scenario: "duration".to_owned(), set: Vec::new(), seed: 1 };
         let old = open("0.1.0 (a)");
         ["x.json", "y.json"].iter().for_each(|file| old.put(file, &key, 2.5).expect("writable"));
         let new = open("0.1.0 (b)");
