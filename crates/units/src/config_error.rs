@@ -73,12 +73,15 @@ impl ConfigError {
     }
 }
 
-/// Adds the name that was meant to a parser's message about an unknown one: "unknown field `rat`, expected one of `rate`, ...".
+/// What stands before the name that was meant.
+const MEANT: &str = "; did you mean `";
+
+/// Adds the name that was meant, if that has not been done, to a parser's message about an unknown one: "unknown field `rat`, expected one of `rate`, ...".
 pub fn with_nearest(message: &str) -> String {
     let mut names = message.split('`').skip(1).step_by(2);
-    let wrong = names.next().filter(|_| message.starts_with("unknown "));
+    let wrong = names.next().filter(|_| message.starts_with("unknown ") && !message.contains(MEANT));
     match wrong.and_then(|wrong| nearest(wrong, names)) {
-        Some(name) => format!("{message}; did you mean `{name}`?"),
+        Some(name) => format!("{message}{MEANT}{name}`?"),
         None => message.to_owned(),
     }
 }
@@ -98,7 +101,8 @@ mod tests {
     #[test]
     fn the_name_that_was_meant_is_offered() {
         let unknown = "unknown field `rat`, expected one of `from`, `rate`, `rates`";
-        assert_eq!(with_nearest(unknown), format!("{unknown}; did you mean `rate`?"));
+        let answer = format!("{unknown}; did you mean `rate`?");
+        assert_eq!((with_nearest(unknown), with_nearest(&answer)), (answer.clone(), answer.clone()));
         for other in ["unknown field `x`, expected `from`", "missing field `rate`", "`rat` is not a `rate`"] {
             assert_eq!(with_nearest(other), other);
         }
