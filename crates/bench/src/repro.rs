@@ -1,6 +1,5 @@
 //! `headway-bench repro`: reproduces the published experiments.
 
-mod identity;
 mod table;
 mod took;
 mod totals;
@@ -17,6 +16,7 @@ use headway_repro::{Check, Context, Error, Experiment, Outcome, Size, catalogue,
 
 use headway_program::build;
 use headway_program::exit::{Code, Failed};
+use headway_program::identity::identity;
 use headway_program::progress::Progress;
 use headway_program::runs::Building;
 use headway_program::{print_error, print_line};
@@ -156,7 +156,7 @@ fn keep(folder: &Path) -> anyhow::Result<Kept> {
             "headway-bench: {name} has results of another build, {other}; they are computed again and replaced"
         );
     };
-    Ok(Kept::open(folder, identity::identity()?, report)?)
+    Ok(Kept::open(folder, identity()?, report)?)
 }
 
 /// Carries out the experiments in turn, until interrupted; returns their outcomes and the time that each took.

@@ -27,6 +27,7 @@ mod run;
 mod screen;
 mod serve;
 mod service;
+mod sweep;
 mod token;
 mod uml;
 
@@ -66,6 +67,7 @@ enum Command {
     Dataset(dataset::DatasetArgs),
     Passive(passive::PassiveArgs),
     Run(run::RunArgs),
+    Sweep(sweep::SweepArgs),
     Compare(compare::CompareArgs),
     Lab(lab::Args),
     Router(router::RouterArgs),
@@ -118,6 +120,7 @@ fn run(Cli { command, json }: Cli) -> Result<ExitCode, Failed> {
         Command::Dataset(args) => dataset::run(&args, json)?,
         Command::Passive(args) => passive::run(&args, json)?,
         Command::Run(args) => return run::run(&args, json),
+        Command::Sweep(args) => return sweep::run(&args, json),
         Command::Compare(args) => return compare::run(&args, json),
         Command::Lab(args) => return Ok(lab::run(args, json)?),
         Command::Router(args) => return Ok(router::run(&args, json)?),

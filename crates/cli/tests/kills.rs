@@ -8,6 +8,7 @@
 
 mod support;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::symlink;
@@ -400,6 +401,47 @@ fn serve() {
         assert_eq!(again, port, "round {round}");
         next.kill().unwrap();
         next.wait().unwrap();
+        trial.check_gone(round);
+    }
+}
+
+/// Returns the files of a folder, and of those in it, with what is in them.
+fn contents(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut all = BTreeMap::new();
+    for name in entries(folder) {
+        let path = folder.join(&name);
+        if path.is_dir() {
+            all.extend(contents(&path).into_iter().map(|(inner, text)| (Path::new(&name).join(inner), text)));
+        } else {
+            all.insert(PathBuf::from(name), fs::read(&path).unwrap());
+        }
+    }
+    all
+}
+
+#[test]
+fn sweep() {
+    let mut trial = Trial::new("sweep");
+    let (scenario, _) = RUN.split_once("[[program]]").unwrap();
+    trial.write("run.toml", &scenario.replace("800 ms", "150 ms"));
+    trial.write(
+        "sweep.toml",
+        "scenario = \"run.toml\"\non = \"sim\"\nseeds = \"1-25\"\n[set]\nlink.0.loss = [0.01, 0.05]\n\
+         link.0.rate = [\"1 Mb/s\", \"2 Mb/s\", \"4 Mb/s\", \"8 Mb/s\"]\n",
+    );
+    trial.printed(&["sweep", "sweep.toml", "--jobs", "1", "--output", "whole"]);
+    let whole = contents(&trial.path("whole"));
+    assert_eq!(String::from_utf8_lossy(&whole[Path::new("cells.csv")]).lines().count(), 201);
+    for round in 0..kills() {
+        let output = format!("killed-{round}");
+        let again = ["sweep", "sweep.toml", "--jobs", "2", "--output", &output];
+        for _ in 0..3 {
+            trial.killed(&again, 400);
+        }
+        trial.printed(&again);
+        let left = contents(&trial.path(&output));
+        assert_eq!(left.keys().collect::<Vec<_>>(), whole.keys().collect::<Vec<_>>(), "round {round}");
+        assert!(left == whole, "round {round}: the same files, but not the same bytes");
         trial.check_gone(round);
     }
 }

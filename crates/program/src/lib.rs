@@ -8,6 +8,7 @@ pub mod build;
 pub mod comparison;
 pub mod exit;
 pub mod helper;
+pub mod identity;
 pub mod lines;
 pub mod out;
 pub mod progress;

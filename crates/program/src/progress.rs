@@ -48,13 +48,24 @@ impl Progress {
 
     /// Reports that `done` of `steps` steps are complete.
     pub fn reach(&self, done: u64, steps: u64) {
+        self.reach_as(done, steps, || format!("{}: {done} of {steps}", self.bar.message()));
+    }
+
+    /// Reports that `done` steps are complete of `all` items with `per_item` steps each.
+    pub fn reach_items(&self, done: u64, per_item: u64, all: u64, items: &str) {
+        let text = format!("{} of {all} {items}", done / per_item);
+        self.bar.set_message(text.clone());
+        self.reach_as(done, per_item * all, || text);
+    }
+
+    fn reach_as(&self, done: u64, steps: u64, text: impl FnOnce() -> String) {
         self.bar.set_length(steps);
         self.bar.set_position(done);
         let moments = self.bar.elapsed().as_secs() / SECONDS_A_LINE;
         if self.prints_lines() && moments > self.last_line.swap(moments, Ordering::Relaxed) {
             let share = steps.saturating_sub(done) as f64 / done.max(1) as f64;
             let left = indicatif::HumanDuration(self.bar.elapsed().mul_f64(share));
-            print_error!("{}: {done} of {steps}, {left} left", self.bar.message());
+            print_error!("{}, {left} left", text());
         }
     }
 

@@ -1,6 +1,6 @@
 //! Runs of scenarios on the command line: which world, how far they are, and how they are interrupted.
 
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -25,6 +25,22 @@ pub fn reporter(runs: u64) -> Box<Report<'static>> {
         Event::Advanced(steps) => progress.advance(steps),
         Event::Building(now) => building.show(now),
         Event::Retrying(reason) => print_error!("repeated, because {reason}"),
+        _ => {}
+    })
+}
+
+/// Shows the progress of a number of runs as one task, and of the kernel's build if one is necessary; `items` is what
+/// the runs are called.
+pub fn reporter_of_many(runs: u64, items: &'static str) -> Box<Report<'static>> {
+    let progress = Progress::new(STEPS * runs);
+    let building = Building::default();
+    let done = AtomicU64::new(0);
+    Box::new(move |event| match event {
+        Event::Advanced(steps) => {
+            let done = done.fetch_add(steps, Ordering::Relaxed) + steps;
+            progress.reach_items(done, STEPS, runs, items);
+        }
+        Event::Building(now) => building.show(now),
         _ => {}
     })
 }

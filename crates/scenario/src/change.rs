@@ -53,7 +53,7 @@ impl Change {
     }
 
     /// Returns the key in the notation of [`ConfigError`]: `link[0].rate`.
-    fn key(&self) -> String {
+    pub fn key(&self) -> String {
         let mut key = String::new();
         for part in &self.path {
             match part.parse::<usize>() {

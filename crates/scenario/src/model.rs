@@ -92,6 +92,9 @@ pub struct Scenario {
     /// The folder against which file names in the scenario are resolved.
     #[serde(skip)]
     pub folder: PathBuf,
+    /// The traces and captures that the scenario names, as it names them.
+    #[serde(skip)]
+    pub files: Vec<PathBuf>,
 }
 
 /// A link between two nodes.

@@ -1,14 +1,15 @@
 //! Reads and validates scenario files.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use headway_traffic::Traffic;
+use headway_traffic::channel::{CapacityTrace, DelayTrace};
 use headway_units::{ConfigError, Duration};
 
 use crate::change::{self, Change};
 use crate::error::Error;
 use crate::file::File;
-use crate::model::Scenario;
+use crate::model::{LinkSpec, Scenario};
 
 /// The time for which random rates of a network without a run are drawn; the last one stays.
 const DAY: Duration = Duration::from_ms(86_400_000);
@@ -92,9 +93,26 @@ impl Scenario {
         if self.name.is_empty() {
             self.name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
         }
+        self.files = self.named_files();
         let checked = self.load_traces().and_then(|()| self.load_captures()).and_then(|()| check(self));
         let loaded = checked.and_then(|()| self.load_capacities());
         loaded.map_err(|mistake| change::attribute(mistake, changes, file))
+    }
+
+    /// Returns the files that are not read yet.
+    fn named_files(&self) -> Vec<PathBuf> {
+        let of_link = |link: &LinkSpec| {
+            let delays =
+                [link.delay_trace.as_ref(), link.reverse.as_ref().and_then(|wire| wire.delay_trace.as_ref())];
+            let delays = delays.into_iter().flatten().filter_map(DelayTrace::unread).map(Path::to_owned);
+            let capacities = link.trace.iter().filter_map(CapacityTrace::unread).map(Path::to_owned);
+            delays.chain(capacities).collect::<Vec<_>>()
+        };
+        let captures = self.traffic.iter().filter_map(|spec| match &spec.traffic {
+            Traffic::Pcap { file, .. } => Some(file.path().to_owned()),
+            _ => None,
+        });
+        self.link.iter().flat_map(of_link).chain(captures).collect()
     }
 
     fn load_traces(&mut self) -> Result<(), ConfigError> {

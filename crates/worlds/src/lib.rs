@@ -13,7 +13,7 @@
 //! ```
 //!
 //! All worlds return the same [`Results`](headway_record::Results). [`run_all`] repeats a scenario with several
-//! seeds and keeps the files of the runs, [`compare`] compares worlds, and [`Folder`] writes results to files.
+//! seeds and keeps the files of the runs, [`sweep`] runs a grid of overrides and seeds, [`compare`] compares worlds, and [`Folder`] writes results to files.
 //! Long operations report progress to a callback and end early when their [`Cancellation`] is triggered.
 //!
 //! The kernel in virtual time and the lab start helper processes of a program that calls [`run_helper`] first in
@@ -41,6 +41,7 @@ pub mod process;
 pub mod rows;
 mod run;
 mod sim;
+pub mod sweep;
 mod uml;
 
 pub use cancel::Cancellation;

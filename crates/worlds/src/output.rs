@@ -116,6 +116,11 @@ impl Output {
     }
 }
 
+/// Whether a file of this name is being written, or was when its process was killed.
+pub(crate) fn is_unfinished(name: &str) -> bool {
+    name.starts_with(UNFINISHED)
+}
+
 /// Returns the name of a file while this process writes it.
 fn unfinished(name: &Path) -> String {
     format!("{UNFINISHED}{}-{}", std::process::id(), name.to_string_lossy())

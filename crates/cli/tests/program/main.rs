@@ -14,4 +14,5 @@ mod proxy;
 mod serve;
 #[path = "../support/mod.rs"]
 mod support;
+mod sweep;
 mod untrusted;

@@ -49,6 +49,11 @@ impl From<CapacityTrace> for Written {
 }
 
 impl CapacityTrace {
+    /// Returns the file, as named, that has not been read yet.
+    pub fn unread(&self) -> Option<&Path> {
+        self.file.as_deref()
+    }
+
     /// Reads the file, if it has not been read, relative to `folder`.
     ///
     /// # Errors

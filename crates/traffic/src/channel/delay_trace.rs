@@ -42,6 +42,11 @@ impl From<DelayTrace> for Written {
 }
 
 impl DelayTrace {
+    /// Returns the file, as named, that has not been read yet.
+    pub fn unread(&self) -> Option<&Path> {
+        self.file.as_deref()
+    }
+
     /// Reads the file, if there is one, relative to `folder`.
     ///
     /// # Errors

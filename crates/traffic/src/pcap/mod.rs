@@ -98,6 +98,11 @@ impl Capture {
         Ok(())
     }
 
+    /// Returns the file, as named until it is read.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Returns all packets; at least one after the file has been read.
     pub fn packets(&self) -> &[Emission] {
         &self.packets

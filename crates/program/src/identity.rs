@@ -3,14 +3,15 @@
 use std::fmt::Write as _;
 
 use anyhow::{Context as _, Result};
-use headway_program::build::BUILD;
 use sha2::{Digest as _, Sha256};
+
+use crate::build::BUILD;
 
 /// Returns a text that no other build shares. Where the commit does not tell, that takes a hash of the program.
 ///
 /// # Errors
 /// If the program's own file cannot be read.
-pub(super) fn identity() -> Result<String> {
+pub fn identity() -> Result<String> {
     if is_exact(BUILD) {
         return Ok(BUILD.to_owned());
     }
