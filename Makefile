@@ -20,7 +20,7 @@ QUICK_COMPARISON = target/debug/headway-bench compare scenarios/compare.toml --o
 # The targets of `make fuzz` are no part of the workspace, so `cargo fmt` does not find them.
 UNDECLARED = fuzz/fuzz_targets/*.rs
 
-.PHONY: help demo test test-kernel test-lint format lint bench accuracy compare repro hostile fuzz uml install deb deb-test clean setup
+.PHONY: help demo test test-kernel test-lint test-python format lint bench accuracy compare repro hostile fuzz uml install deb deb-test python wheel clean setup
 
 help:
 	@echo 'make demo       measure an emulated path with every method; writes $(REPORT)/report.html'
@@ -32,6 +32,7 @@ help:
 	@echo 'make hostile    every attack on headway serve at once, beside honest clients, for MINUTES=60 (root only)'
 	@echo 'make fuzz       made-up input for everything that reads bytes from outside, MINUTES=1 for each parser (nightly Rust)'
 	@echo 'make uml        the Linux kernel for stacks in virtual time (about 5 minutes once), kept in ~/.cache/headway'
+	@echo 'make python     the Python package as a wheel in an environment of its own, with its tests; make wheel only builds it'
 	@echo 'make install    the headway binary, man pages, shell completions and systemd units, below PREFIX (/usr/local)'
 	@echo 'make deb        a Debian package with all that, and one with its debug symbols, in target/debian; make deb-test tries it'
 
@@ -49,6 +50,7 @@ test:
 	$(CARGO) test --workspace --locked --no-run
 	$(MAKE) --jobs=2 test-kernel test-lint
 	$(CARGO) test --workspace --locked
+	$(MAKE) test-python
 	@if target/debug/headway uml path >/dev/null; \
 	then $(QUICK_COMPARISON); \
 	else echo 'The simulator was not compared with the stack of Linux: there is no kernel.'; fi
@@ -56,6 +58,12 @@ test:
 # MAKEFLAGS is cleared so that neither of the two shares the job slots of this make: each uses all processors.
 test-kernel:
 	-@MAKEFLAGS= target/debug/headway uml build
+
+# With the library that was compiled with the tests.
+test-python:
+	@if packaging/python.sh environment; \
+	then packaging/python.sh place target/debug/deps/libheadway_python.so && packaging/python.sh test; \
+	else echo 'SKIPPED the Python package: Python or its registry of packages does not answer.'; fi
 
 test-lint:
 	MAKEFLAGS= $(CARGO) clippy --workspace --all-targets --locked
@@ -149,6 +157,16 @@ $(CARGO_CYCLONEDX):
 	$(NEED) rust
 	@$(CARGO) install cargo-cyclonedx --locked --version $(CARGO_CYCLONEDX_VERSION) --root target/tools \
 	|| { echo 'There is no package: cargo-cyclonedx could not be installed from the registry of crates.' >&2; exit 1; }
+
+# The wheel is for CPython 3.11 and later, on systems with this C library or a later one.
+wheel:
+	$(NEED) rust python
+	packaging/python.sh environment
+	packaging/python.sh wheel
+
+python: wheel
+	packaging/python.sh install
+	packaging/python.sh test
 
 # Needs root; runs on an overlay, so that this host is not changed.
 deb-test: deb

@@ -37,6 +37,8 @@ for purpose; do
             exit 1
         }
         command_of c++ g++ ;;
+    python) # with what makes environments
+        python3 -c 'import ensurepip, venv' >/dev/null 2>&1 || packages="$packages python3 python3-venv" ;;
     deb) # the package and its debug symbols
         command_of dpkg-shlibdeps dpkg-dev
         command_of objcopy binutils ;;

@@ -98,7 +98,7 @@ impl Histogram {
 
     /// Returns how many durations are at most as long as which: one pair per bin that is not empty, ascending. The
     /// lengths are exact to 1.6 %.
-    pub(crate) fn cumulative(&self) -> impl Iterator<Item = (Duration, u64)> {
+    pub fn cumulative(&self) -> impl Iterator<Item = (Duration, u64)> {
         let counts = self.bins.iter().enumerate().filter(|(_, count)| **count > 0);
         counts.scan(0, |seen, (bin, count)| {
             *seen += count;

@@ -1,0 +1,33 @@
+//! The native module of the Python package `headway`: estimators over numpy arrays, and runs of scenarios.
+//!
+//! The modules of the package in `python/headway` check and convert what users give, and call what is here. Arrays are
+//! read where they are. Those that come back belong to numpy from the beginning. No function holds the interpreter's
+//! lock while it works, and all of them ask now and then whether Ctrl-C was pressed.
+
+mod bass;
+mod columns;
+mod delayed_acks;
+mod errors;
+mod estimate;
+mod interrupt;
+mod parts;
+mod results;
+mod scenario;
+mod streams;
+
+/// The native part of the package `headway`, whose modules say what the functions do.
+#[pyo3::pymodule]
+mod _headway {
+    #[pymodule_export]
+    use crate::bass::bass;
+    #[pymodule_export]
+    use crate::delayed_acks::normalise;
+    #[pymodule_export]
+    use crate::errors::{HeadwayError, RunError, ScenarioError};
+    #[pymodule_export]
+    use crate::estimate::{estimate, estimators};
+    #[pymodule_export]
+    use crate::scenario::{Scenario, read_scenario};
+    #[pymodule_export]
+    use crate::streams::read_streams;
+}
