@@ -81,7 +81,7 @@ impl Excursion {
         if counted < n {
             total.add(n - counted, send[n - 1])?;
         }
-        Ok(StreamEstimate { rate: Rate::from_bps(total.sum / n as u64), bound })
+        Ok(StreamEstimate::new(Rate::from_bps(total.sum / n as u64), bound))
     }
 }
 
@@ -138,21 +138,21 @@ mod tests {
     fn separation_from_packet_33_on_gives_the_rate_of_packet_32() {
         let gaps = fluid(gbps(7.2), gbps(10.0), gbps(7.55));
         let estimate = Excursion::default().estimate(PACKET, &gaps).expect("64 samples");
-        assert_eq!(estimate, StreamEstimate { rate: rate_of(&gaps, 32), bound: Bound::Within });
+        assert_eq!(estimate, StreamEstimate::new(rate_of(&gaps, 32), Bound::Within));
     }
 
     #[test]
     fn an_uncongested_stream_gives_its_top_rate() {
         let gaps = fluid(gbps(5.0), gbps(10.0), gbps(7.55));
         let estimate = Excursion::default().estimate(PACKET, &gaps).expect("64 samples");
-        assert_eq!(estimate, StreamEstimate { rate: rate_of(&gaps, 64), bound: Bound::AtLeast });
+        assert_eq!(estimate, StreamEstimate::new(rate_of(&gaps, 64), Bound::AtLeast));
     }
 
     #[test]
     fn a_stream_overloaded_from_its_first_packet_gives_its_bottom_rate() {
         let gaps = fluid(gbps(9.9), gbps(10.0), gbps(7.55));
         let estimate = Excursion::default().estimate(PACKET, &gaps).expect("64 samples");
-        assert_eq!(estimate, StreamEstimate { rate: rate_of(&gaps, 1), bound: Bound::AtMost });
+        assert_eq!(estimate, StreamEstimate::new(rate_of(&gaps, 1), Bound::AtMost));
     }
 
     #[test]
@@ -165,7 +165,7 @@ mod tests {
         }
         let estimate = LITERAL.estimate(Bytes::new(1250), &gaps).expect("20 samples");
         // Ten samples count with 0.5 Gb/s (up to the end of the excursion), ten with 1 Gb/s.
-        assert_eq!(estimate, StreamEstimate { rate: gbps(0.75), bound: Bound::Within });
+        assert_eq!(estimate, StreamEstimate::new(gbps(0.75), Bound::Within));
     }
 
     #[test]

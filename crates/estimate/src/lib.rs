@@ -19,6 +19,7 @@ pub mod hire;
 pub mod imr;
 pub mod kde;
 pub(crate) mod knee;
+mod learned;
 pub mod locate;
 pub mod measure;
 mod normal;
@@ -71,6 +72,14 @@ pub struct StreamEstimate {
     pub rate: Rate,
     /// Whether the true value may lie beyond the rates probed.
     pub bound: Bound,
+    /// Both ends of a 90 % interval, which only trained models have.
+    pub interval: Option<(Rate, Rate)>,
+}
+
+impl StreamEstimate {
+    pub(crate) const fn new(rate: Rate, bound: Bound) -> StreamEstimate {
+        StreamEstimate { rate, bound, interval: None }
+    }
 }
 
 /// The verdict of one single-rate stream about its rate.
@@ -101,10 +110,12 @@ pub enum MultiRate {
     PrcMtDp1,
     /// PRC-MT for each rate: the last rate judged not above.
     PrcMtDp2,
+    /// A trained model, which is in the [`Scratch`].
+    Learned,
 }
 
 impl MultiRate {
-    /// All multi-rate estimators.
+    /// All multi-rate estimators that need no model.
     pub const ALL: [MultiRate; 7] = [
         MultiRate::Null,
         MultiRate::Excursion,
@@ -138,6 +149,7 @@ impl MultiRate {
                 ("prc-mt-dp1", "p-streams, PRC-MT per rate: last rate before the first above")
             }
             MultiRate::PrcMtDp2 => ("prc-mt-dp2", "p-streams, PRC-MT per rate: last rate judged not above"),
+            MultiRate::Learned => ("learned", learned::SUMMARY),
         }
     }
 
@@ -155,7 +167,7 @@ impl MultiRate {
         if self == MultiRate::Null {
             return Ok(null::estimate(stream.average));
         }
-        let Scratch { gaps, means, delays, .. } = scratch;
+        let Scratch { gaps, means, delays, learned, .. } = scratch;
         stream.gaps(gaps)?;
         let pick = |by| prc_mt::pick(by, stream.packet, &stream.intended, gaps, settings.tolerance);
         match self {
@@ -170,6 +182,7 @@ impl MultiRate {
             }
             MultiRate::PrcMtDp1 => pick(prc_mt::Pick::BeforeFirstAbove),
             MultiRate::PrcMtDp2 => pick(prc_mt::Pick::LastNotAbove),
+            MultiRate::Learned => learned.estimate(stream.packet, gaps, settings.capacity),
         }
     }
 }
@@ -191,10 +204,12 @@ pub enum SingleRate {
     PrcMt,
     /// BASS, then received rate against sent rate over the complete events.
     BassPrcMt,
+    /// A trained model, which is in the [`Scratch`].
+    Learned,
 }
 
 impl SingleRate {
-    /// All single-rate estimators.
+    /// All single-rate estimators that need no model.
     pub const ALL: [SingleRate; 7] = [
         SingleRate::Pathload,
         SingleRate::ImrAvg,
@@ -226,6 +241,7 @@ impl SingleRate {
             SingleRate::BassImrWavelet => ("bass-imr-wavelet", "BASS before imr-wavelet"),
             SingleRate::PrcMt => ("prc-mt", "binary search, receive rate against send rate"),
             SingleRate::BassPrcMt => ("bass-prc-mt", "BASS before prc-mt"),
+            SingleRate::Learned => ("learned", learned::SUMMARY),
         }
     }
 
@@ -239,7 +255,7 @@ impl SingleRate {
         settings: &Settings,
         scratch: &mut Scratch,
     ) -> Result<Decision, Refusal> {
-        let Scratch { gaps, delays, wavelet, .. } = scratch;
+        let Scratch { gaps, delays, wavelet, learned, .. } = scratch;
         stream.gaps(gaps)?;
         match self {
             // Averaging within events preserves the sums, so more passes would change nothing.
@@ -269,6 +285,7 @@ impl SingleRate {
                 imr::delays_from_gaps(gaps, delays);
                 imr::wavelet(delays, &settings.trend, wavelet)
             }
+            SingleRate::Learned => learned.decide(stream.packet, gaps, settings.capacity),
         }
     }
 }

@@ -5,5 +5,5 @@ use headway_units::Rate;
 
 /// Returns the average rate at which the stream was sent.
 pub(crate) fn estimate(average: Rate) -> StreamEstimate {
-    StreamEstimate { rate: average, bound: Bound::Within }
+    StreamEstimate::new(average, Bound::Within)
 }

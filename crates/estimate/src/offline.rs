@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use super::{Decision, MultiRate, Scratch, Settings, SingleRate, StreamEstimate};
 use crate::stream::{Arrival, Gaps, Refusal, StreamRecord, TableStream};
+use headway_learned::{Model, Outside, Task};
 use headway_units::{Duration, Instant, Rate};
 
 /// An estimator of any kind.
@@ -17,7 +19,7 @@ pub enum Estimator {
 }
 
 impl Estimator {
-    /// Iterates over all estimators.
+    /// Iterates over all estimators that need no model.
     pub fn all() -> impl Iterator<Item = Estimator> {
         let multi = MultiRate::ALL.into_iter().map(Estimator::MultiRate);
         multi.chain(SingleRate::ALL.into_iter().map(Estimator::SingleRate))
@@ -31,6 +33,20 @@ impl Estimator {
         }
     }
 
+    /// Returns the learned estimator of a model; `None` if the model reads no streams.
+    pub fn learned(model: &Model) -> Option<Estimator> {
+        match model.task() {
+            Task::MultiRate => Some(Estimator::MultiRate(MultiRate::Learned)),
+            Task::SingleRate => Some(Estimator::SingleRate(SingleRate::Learned)),
+            Task::SabesNn | Task::SabesKde => None,
+        }
+    }
+
+    /// Whether it needs a model.
+    pub const fn needs_model(self) -> bool {
+        matches!(self, Estimator::MultiRate(MultiRate::Learned) | Estimator::SingleRate(SingleRate::Learned))
+    }
+
     /// Whether it needs the scheduled gaps of a stream.
     pub const fn needs_schedule(self) -> bool {
         matches!(self, Estimator::MultiRate(MultiRate::PrcMtDp1 | MultiRate::PrcMtDp2))
@@ -41,9 +57,11 @@ impl FromStr for Estimator {
     type Err = String;
 
     fn from_str(name: &str) -> Result<Estimator, String> {
-        let names = || Estimator::all().map(Estimator::name).collect::<Vec<_>>().join(", ");
-        let found = Estimator::all().find(|one| one.name().eq_ignore_ascii_case(name.trim()));
-        found.ok_or_else(|| match headway_units::nearest(name, Estimator::all().map(Estimator::name)) {
+        // Whether a model is one of streams of several rates, it says itself.
+        let all = || Estimator::all().chain([Estimator::MultiRate(MultiRate::Learned)]);
+        let names = || all().map(Estimator::name).collect::<Vec<_>>().join(", ");
+        let found = all().find(|one| one.name().eq_ignore_ascii_case(name.trim()));
+        found.ok_or_else(|| match headway_units::nearest(name, all().map(Estimator::name)) {
             Some(nearest) => format!("there is no method `{name}`; did you mean `{nearest}`?"),
             None => format!("`{name}` is none of {}", names()),
         })
@@ -91,11 +109,22 @@ impl Bench {
         Bench { settings, denoising, scratch: Scratch::default(), gaps: Gaps::default(), means: Vec::new() }
     }
 
+    /// Gives the learned estimators a model.
+    pub fn with_model(self, model: Arc<Model>) -> Bench {
+        Bench { scratch: Scratch::with_model(model), ..self }
+    }
+
+    /// Returns why the last stream that the model was asked about is unlike those that it has seen, if it is.
+    pub fn outside(&self) -> Option<Outside> {
+        self.scratch.outside()
+    }
+
     /// Returns what an estimator answers to a stream.
     pub fn answer(&mut self, estimator: Estimator, stream: &StreamRecord) -> Answer {
         let answer = match estimator {
-            // It looks at nothing that denoising could refuse.
-            Estimator::MultiRate(MultiRate::Null) => self.run(estimator, stream),
+            // It looks at nothing that denoising could refuse, and models were trained on gaps as they are.
+            Estimator::MultiRate(MultiRate::Null | MultiRate::Learned)
+            | Estimator::SingleRate(SingleRate::Learned) => self.run(estimator, stream),
             _ => self.denoised(stream).and_then(|stream| self.run(estimator, &stream)),
         };
         answer.unwrap_or_else(Answer::Refused)

@@ -96,7 +96,7 @@ impl PathChirp {
             Some(0) => Bound::AtMost,
             Some(_) => Bound::Within,
         };
-        Ok(StreamEstimate { rate: Rate::from_bps_f64(bits / total_ns * 1e9), bound })
+        Ok(StreamEstimate::new(Rate::from_bps_f64(bits / total_ns * 1e9), bound))
     }
 
     /// Follows the excursion that begins at packet `begin`.

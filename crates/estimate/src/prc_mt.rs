@@ -86,7 +86,7 @@ pub fn pick(
         Bound::Within
     };
     let rate = picked.or(lowest).ok_or(Refusal::TooShort)?;
-    Ok(StreamEstimate { rate, bound })
+    Ok(StreamEstimate::new(rate, bound))
 }
 
 /// Finds the stream length at which two consecutive streams agree (rapid 2.18).

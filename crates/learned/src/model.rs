@@ -60,6 +60,19 @@ pub struct Scratch {
     each: Vec<(f64, f64)>,
 }
 
+impl Scratch {
+    /// Returns the bytes of memory in use.
+    pub fn memory(&self) -> usize {
+        let Scratch { stream, window, features, values, next, each } = self;
+        size_of::<Scratch>()
+            + stream.memory()
+            + window.memory()
+            + features.capacity() * size_of::<f32>()
+            + (values.capacity() + next.capacity()) * size_of::<f64>()
+            + each.capacity() * size_of::<(f64, f64)>()
+    }
+}
+
 /// A number, and the interval that holds the truth in nine of ten cases, where the model has one; the number lies in it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate<T> {

@@ -89,6 +89,13 @@ pub struct Scratch {
     work: Vec<Complex<f64>>,
 }
 
+impl Scratch {
+    pub(crate) fn memory(&self) -> usize {
+        let complex = self.spectrum.capacity() + self.work.capacity();
+        self.values.capacity() * size_of::<f64>() + complex * size_of::<Complex<f64>>()
+    }
+}
+
 /// Computes the features of streams of one length.
 #[derive(Clone)]
 pub struct Features {
@@ -173,7 +180,7 @@ impl Features {
 }
 
 /// A number that says what a stream is like.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Statistic {
     /// Decimal logarithm of the mean send gap in the unit of the model.
     LogSendGap,
@@ -222,6 +229,21 @@ impl Statistic {
             Statistic::ReceiveCorrelation => "receive-correlation",
             Statistic::SendSlope => "send-slope",
             Statistic::LongestSend => "longest-send",
+        }
+    }
+
+    /// Returns what it is about, for reasons.
+    pub const fn noun(self) -> &'static str {
+        match self {
+            Statistic::LogSendGap => "the send gaps",
+            Statistic::ReceiveOverSend => "receive gaps beside send gaps",
+            Statistic::ReceiveVariation => "the spread of the receive gaps",
+            Statistic::ShortReceiveShare => "the share of short receive gaps",
+            Statistic::LogBatchGap => "the time between batches",
+            Statistic::LogLongestGap => "the longest receive gap",
+            Statistic::ReceiveCorrelation => "the order of the receive gaps",
+            Statistic::SendSlope => "the range of rates",
+            Statistic::LongestSend => "the longest send gap",
         }
     }
 }

@@ -49,6 +49,12 @@ pub struct Scratch {
     values: Vec<f64>,
 }
 
+impl Scratch {
+    pub(crate) fn memory(&self) -> usize {
+        self.values.capacity() * size_of::<f64>()
+    }
+}
+
 /// Writes ten values drawn from the density of the samples into `out`, in ascending order (wan 2.13): a sample over `unit_bps` plus
 /// normal noise of `factor` times the standard deviation of all, clipped to 0 to 1. The same samples give the same values.
 ///

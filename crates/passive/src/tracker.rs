@@ -2,8 +2,10 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use headway_estimate::sabes::{Segment, Settings, Side, Transfer, Way};
+use headway_learned::{Model, Outside};
 use headway_units::{Duration, Instant, Rate};
 
 use crate::clock::{ClockCounts, Clocks, Stamp, Verdict};
@@ -122,6 +124,9 @@ pub struct Tracker {
     pub(crate) paths: Lru<PathKey, Path>,
     recent: Recent,
     filter: Option<Filter>,
+    /// A trained model that judges the windows of all transfers.
+    model: Option<Arc<Model>>,
+    outside: Option<Outside>,
     /// Bytes that transfers use.
     memory: usize,
     /// Addresses that are near, as other connections showed.
@@ -148,6 +153,8 @@ impl Tracker {
             paths,
             recent: Recent::new(),
             filter: None,
+            model: None,
+            outside: None,
             memory: 0,
             near: HashMap::new(),
             first: None,
@@ -159,6 +166,16 @@ impl Tracker {
     /// Uses only the segments that pass a filter.
     pub fn set_filter(&mut self, filter: Filter) {
         self.filter = Some(filter);
+    }
+
+    /// Lets a trained model judge the windows of transfers; see [`Transfer::set_model`].
+    pub fn set_model(&mut self, model: Arc<Model>) {
+        self.model = Some(model);
+    }
+
+    /// Returns in what the last window that was refused for it is unlike those that the model has seen.
+    pub fn outside(&self) -> Option<Outside> {
+        self.outside
     }
 
     /// Returns what has been counted.
@@ -295,6 +312,9 @@ impl Tracker {
                 self.counts.acks_only += u64::from(of != end);
                 self.memory +=
                     begin(connection, &key, of, &self.options, &mut self.near, &mut self.paths, at);
+                if let (Some(model), Some(followed)) = (&self.model, &mut connection.halves[of].followed) {
+                    followed.transfer.set_model(Arc::clone(model));
+                }
             }
         }
         let counted = connection.count(end, tcp, self.options.settings.framing.get());
@@ -312,7 +332,9 @@ impl Tracker {
             if let Some(time) = followed.transfer.timed() {
                 path.recent_round_trips.add(time);
             }
-            if let Some(passed) = followed.transfer.passed() {
+            self.outside = followed.transfer.outside().or(self.outside);
+            // A model knows single transfers only.
+            if let Some(passed) = followed.transfer.passed().filter(|_| self.model.is_none()) {
                 let shared = path.shared_memory();
                 path.pass(&passed, &followed.transfer);
                 self.memory = self.memory + path.shared_memory() - shared;

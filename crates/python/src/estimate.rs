@@ -80,7 +80,7 @@ struct Tally {
     free: Vec<f64>,
     /// NaN without an answer.
     available: Vec<f64>,
-    /// Numbers of [`Within`], [`Decision`] and [`Refusal`], or [`NONE`].
+    /// Numbers of [`Within`] and [`Decision`] and places in [`Refusal::ALL`], or [`NONE`].
     bound: Vec<u8>,
     verdict: Vec<u8>,
     refused: Vec<u8>,
@@ -126,7 +126,8 @@ impl Tally {
             Answer::Rate(estimate) => (available, codes[0]) = (estimate.rate.bps_f64(), estimate.bound as u8),
             Answer::Verdict(decision) => codes[1] = decision as u8,
             Answer::Refused(reason) => {
-                codes[2] = reason as u8;
+                let place = Refusal::ALL.iter().position(|one| *one == reason);
+                codes[2] = place.map_or(NONE, |place| place as u8);
                 *self.reasons.entry(reason).or_insert(0) += 1;
             }
         }
@@ -202,14 +203,13 @@ impl Tally {
                 dict.set_item("verdict", (self.verdict.into_pyarray(py), names))?;
             }
         }
-        dict.set_item("refused", (self.refused.into_pyarray(py), REFUSALS.map(|reason| reason.to_string())))?;
+        dict.set_item(
+            "refused",
+            (self.refused.into_pyarray(py), Refusal::ALL.map(|reason| reason.to_string())),
+        )?;
         Ok(dict)
     }
 }
-
-/// All reasons to refuse a stream, in the order of their numbers.
-const REFUSALS: [Refusal; 5] =
-    [Refusal::Lost, Refusal::Reordered, Refusal::SenderGaps, Refusal::TooShort, Refusal::ClockStep];
 
 fn bound_name(bound: Within) -> &'static str {
     match bound {

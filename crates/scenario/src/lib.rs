@@ -16,6 +16,7 @@ mod kernel_queue;
 mod middlebox;
 mod middlebox_program;
 mod model;
+mod model_file;
 mod read;
 mod route;
 mod world;
@@ -33,6 +34,7 @@ pub use middlebox_program::{MiddleboxEnd, MiddleboxPlan};
 pub use model::{
     EcnMode, FlowSpec, HostSpec, LinkSpec, MeasureSpec, ProgramSpec, Scenario, TrafficSpec, Wire,
 };
+pub use model_file::ModelFile;
 pub use route::{Direction, Topology};
 pub use world::{UnknownWorld, World};
 

@@ -12,6 +12,7 @@ use crate::change_spec::ChangeSpec;
 use crate::controller::FlowController;
 use crate::kernel_queue::KernelQueue;
 use crate::middlebox::MiddleboxSpec;
+use crate::model_file::ModelFile;
 use headway_host::gap::Mechanism;
 use headway_host::nic::{AckStamp, Coalescing, Stamp};
 use headway_traffic::channel::{CapacityTrace, DelayTrace, EcnField, Jitter, LossBursts, Outages, Redrawn};
@@ -319,6 +320,8 @@ pub struct MeasureSpec {
     pub via: Vec<String>,
     /// The name of the estimator, as `headway measure --method` takes it; default `response`.
     pub method: Option<String>,
+    /// The file of the trained model of the method `learned`.
+    pub model: Option<ModelFile>,
     /// Start time of the first measurement; default 0.
     #[serde(default)]
     pub start: Duration,

@@ -94,7 +94,9 @@ impl Scenario {
             self.name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
         }
         self.files = self.named_files();
-        let checked = self.load_traces().and_then(|()| self.load_captures()).and_then(|()| check(self));
+        let checked =
+            self.load_traces().and_then(|()| self.load_captures()).and_then(|()| self.load_models());
+        let checked = checked.and_then(|()| check(self));
         let loaded = checked.and_then(|()| self.load_capacities());
         loaded.map_err(|mistake| change::attribute(mistake, changes, file))
     }
@@ -112,7 +114,8 @@ impl Scenario {
             Traffic::Pcap { file, .. } => Some(file.path().to_owned()),
             _ => None,
         });
-        self.link.iter().flat_map(of_link).chain(captures).collect()
+        let models = self.measure.iter().filter_map(|spec| Some(spec.model.as_ref()?.path().to_owned()));
+        self.link.iter().flat_map(of_link).chain(captures).chain(models).collect()
     }
 
     fn load_traces(&mut self) -> Result<(), ConfigError> {
@@ -137,6 +140,15 @@ impl Scenario {
         traces
             .into_iter()
             .try_for_each(|(index, trace)| trace.load(&self.folder, &format!("link[{index}].trace")))
+    }
+
+    fn load_models(&mut self) -> Result<(), ConfigError> {
+        for (index, spec) in self.measure.iter_mut().enumerate() {
+            if let Some(model) = &mut spec.model {
+                model.load(&self.folder, &format!("measure[{index}].model"))?;
+            }
+        }
+        Ok(())
     }
 
     fn load_captures(&mut self) -> Result<(), ConfigError> {

@@ -2,19 +2,21 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt::Display;
+use std::sync::Arc;
 
 use headway_control::Kind;
 use headway_estimate::measure::{Config, Method, UnknownMethod};
 use headway_host::gap::Mechanism;
 use headway_host::nic::Coalescing;
+use headway_learned::Model;
 use headway_queue::Queue;
 use headway_queue::explicit::HEADER_BYTES;
 use headway_units::WIRE_OVERHEAD;
 use headway_units::{Bytes, ConfigError, Duration, Instant, Rate};
 
 use headway_scenario::{
-    Changed, EcnMode, Error, FlowSpec, HostSpec, LinkSpec, MeasureSpec, MiddleboxSpec, Scenario, Topology,
-    World,
+    Changed, EcnMode, Error, FlowSpec, HostSpec, LinkSpec, MeasureSpec, MiddleboxSpec, ModelFile, Scenario,
+    Topology, World,
 };
 use headway_traffic::random;
 use rand::Rng;
@@ -232,9 +234,28 @@ fn ecn(mode: EcnMode) -> Ecn {
 /// Reads the name of the estimator of measurement `index`.
 fn method(index: usize, spec: &MeasureSpec) -> Result<Method, ConfigError> {
     let named = spec.method.as_deref().map(str::parse).transpose();
-    named.map(Option::unwrap_or_default).map_err(|error: UnknownMethod| {
-        ConfigError::new(&format!("measure[{index}].method"), &error.to_string())
-    })
+    let key = |name: &str| format!("measure[{index}].{name}");
+    let named = named
+        .map(Option::unwrap_or_default)
+        .map_err(|error: UnknownMethod| ConfigError::new(&key("method"), &error.to_string()))?;
+    match model(spec) {
+        None if named == Method::LEARNED => {
+            Err(ConfigError::new(&key("method"), "needs the key `model`, the file of a trained model"))
+        }
+        None => Ok(named),
+        Some(_) if named != Method::LEARNED => {
+            Err(ConfigError::new(&key("model"), "is for `method = \"learned\"`"))
+        }
+        Some(model) => Method::of_model(model).ok_or_else(|| {
+            let task = model.task().name();
+            ConfigError::new(&key("model"), &format!("is a model of TCP samples ({task}), not of streams"))
+        }),
+    }
+}
+
+/// Returns the trained model of a measurement.
+fn model(spec: &MeasureSpec) -> Option<&Arc<Model>> {
+    spec.model.as_ref().and_then(ModelFile::model)
 }
 
 fn missing(key: &str, what: &dyn Display) -> ConfigError {
@@ -431,6 +452,7 @@ impl Builder {
                 top_rate: line,
                 train_rate: line,
             },
+            model: model(spec).cloned(),
             line,
             mechanism: spec.gaps,
             coalescing: scenario.host.get(&spec.to).and_then(|host| host.coalescing),

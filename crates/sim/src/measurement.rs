@@ -1,8 +1,11 @@
 //! Measurements of available bandwidth over a simulated network, by the same state machine that measures live paths.
 
+use std::sync::Arc;
+
 use headway_estimate::measure::{Answer, Config, Measurement, Method, Step, wait_for_late};
 use headway_estimate::stream::Arrival;
 use headway_estimate::{Schedule, StreamRecord};
+use headway_learned::Model;
 use headway_units::{Bytes, Duration, Instant, Rate};
 
 use crate::config::{LinkId, ProberId};
@@ -34,6 +37,8 @@ pub struct MeasurementConfig {
     pub every: Option<Duration>,
     /// The estimator and its budget.
     pub measure: Config,
+    /// The trained model of the learned method.
+    pub model: Option<Arc<Model>>,
     /// Line rate of the sender.
     pub line: Rate,
     /// How the sender creates gaps.
@@ -203,7 +208,8 @@ impl Measurements {
 
     fn begin(&self, network: &Network) -> Current {
         Current {
-            measurement: Measurement::new(self.config.measure, network.now()),
+            measurement: Measurement::new(self.config.measure, network.now())
+                .with_model(self.config.model.clone()),
             begin: network.now(),
             streams: self.streams.len(),
             displaced: self.displaced(network),

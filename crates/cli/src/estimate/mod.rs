@@ -3,14 +3,17 @@
 mod print;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use clap::{Args, ValueEnum};
 use headway_estimate::offline::{Answer, Bench, Denoising, Estimator, Score};
 use headway_estimate::stream::{TableStream, parse_table};
 use headway_estimate::{MultiRate, Settings};
+use headway_learned::{Model, Outside};
 use headway_units::{Bytes, Rate};
 
+use crate::model_file;
 use headway_program::print_line;
 
 /// Runs estimators over streams recorded in a CSV file, and scores their answers where the truth is known.
@@ -28,6 +31,9 @@ pub(crate) struct EstimateArgs {
     /// Methods, from the list below; may be repeated [default: all that answer with a rate].
     #[arg(long, value_delimiter = ',', value_parser = str::parse::<Estimator>, value_name = "NAME")]
     method: Vec<Estimator>,
+    /// File of the trained model that the method `learned` asks.
+    #[arg(long, value_name = "FILE")]
+    model: Option<PathBuf>,
     /// Denoise streams by BASS before the methods see them.
     #[arg(long, value_enum, default_value_t = Denoise::None)]
     denoise: Denoise,
@@ -91,6 +97,8 @@ Methods that answer with a rate:
   {}
 Methods that judge the rate of a stream:
   {}
+With --model FILE, a trained model for either:
+  learned
 
 Examples:
   headway estimate streams.csv --capacity '100 Mb/s'
@@ -102,8 +110,28 @@ Examples:
 });
 
 impl EstimateArgs {
+    /// Returns the learned method, as the task of the model makes it.
+    fn learned(&self, model: Option<&Model>) -> anyhow::Result<Option<Estimator>> {
+        let asked = self.method.iter().any(|one| one.needs_model());
+        let Some(model) = model else {
+            if asked {
+                bail!("--method learned needs --model FILE");
+            }
+            return Ok(None);
+        };
+        if !asked && !self.method.is_empty() {
+            bail!("--model is for --method learned");
+        }
+        let task = model.task().name();
+        let learned = Estimator::learned(model);
+        let learned = learned.with_context(|| {
+            format!("--model is a model of TCP samples ({task}); it is for `headway passive --model`")
+        })?;
+        Ok(Some(learned))
+    }
+
     /// Returns the methods; the null estimator is always the last of those that answer with a rate.
-    fn estimators(&self, streams: &[TableStream]) -> anyhow::Result<Vec<Estimator>> {
+    fn estimators(&self, streams: &[TableStream], model: Option<&Model>) -> anyhow::Result<Vec<Estimator>> {
         let null = Estimator::MultiRate(MultiRate::Null);
         let scheduled = streams.iter().all(|stream| !stream.record.intended.is_empty());
         if let Some(one) = self.method.iter().find(|one| one.needs_schedule() && !scheduled) {
@@ -111,8 +139,12 @@ impl EstimateArgs {
         }
         let all = MultiRate::ALL.into_iter().map(Estimator::MultiRate);
         let usable = all.filter(|one| scheduled || !one.needs_schedule());
-        let mut chosen: Vec<Estimator> =
-            if self.method.is_empty() { usable.collect() } else { self.method.clone() };
+        let mut chosen: Vec<Estimator> = match (self.method.is_empty(), self.learned(model)?) {
+            (true, learned) => usable.chain(learned).collect(),
+            (false, learned) => {
+                self.method.iter().map(|one| learned.filter(|_| one.needs_model()).unwrap_or(*one)).collect()
+            }
+        };
         chosen.retain(|one| *one != null);
         let mut known = Vec::new();
         chosen.retain(|one| {
@@ -135,6 +167,8 @@ struct Scored {
     estimator: Estimator,
     answers: Vec<Answer>,
     score: Score,
+    /// Why the last stream that a trained model refused for it is unlike those that it has seen.
+    outside: Option<Outside>,
 }
 
 pub(crate) fn run(args: &EstimateArgs, json: bool) -> anyhow::Result<()> {
@@ -152,13 +186,22 @@ pub(crate) fn run(args: &EstimateArgs, json: bool) -> anyhow::Result<()> {
     }
     let packet = streams.first().map_or(Bytes::ZERO, |stream| stream.record.packet);
     let settings = Settings::for_link(packet, args.capacity);
+    let model = args.model.as_deref().map(model_file::read).transpose()?;
     let mut scored = Vec::new();
-    for estimator in args.estimators(&streams)? {
+    for estimator in args.estimators(&streams, model.as_deref())? {
         let mut bench = Bench::new(settings, args.denoise.into());
-        let answers: Vec<Answer> =
-            streams.iter().map(|stream| bench.answer(estimator, &stream.record)).collect();
+        if let Some(model) = &model {
+            bench = bench.with_model(Arc::clone(model));
+        }
+        let mut outside = None;
+        let answer = |stream: &TableStream| {
+            let answer = bench.answer(estimator, &stream.record);
+            outside = bench.outside().or(outside);
+            answer
+        };
+        let answers: Vec<Answer> = streams.iter().map(answer).collect();
         let score = Score::new(estimator, &streams, &answers);
-        scored.push(Scored { estimator, answers, score });
+        scored.push(Scored { estimator, answers, score, outside });
     }
     if json {
         print_line!("{}", serde_json::to_string_pretty(&print::value(&streams, &scored))?);

@@ -18,6 +18,8 @@ pub(super) fn text(streams: &[TableStream], scored: &[Scored], each: bool) -> St
     let known = streams.iter().filter(|stream| stream.free.is_some()).count();
     parts.extend(rates(scored, known));
     parts.extend(verdicts(streams, scored, known));
+    let unlike = |one: &Scored| Some(format!("Refused by {}: {}.", one.estimator.name(), one.outside?));
+    parts.extend(scored.iter().filter_map(unlike));
     parts.push(match known {
         0 => format!("{} streams, without the truth (column free_bps).", streams.len()),
         known => format!("{} streams, {known} of them with the truth.", streams.len()),
@@ -110,7 +112,10 @@ fn answer_text(answer: Answer) -> String {
         Answer::Rate(estimate) => match estimate.bound {
             Bound::AtLeast => format!("at least {}", estimate.rate),
             Bound::AtMost => format!("at most {}", estimate.rate),
-            Bound::Within => estimate.rate.to_string(),
+            Bound::Within => match estimate.interval {
+                Some((low, high)) => format!("{} ({low} to {high})", estimate.rate),
+                None => estimate.rate.to_string(),
+            },
         },
         Answer::Verdict(decision) => verdict_name(decision).replace('_', " "),
         Answer::Refused(reason) => reason.to_string(),
@@ -150,6 +155,7 @@ fn method_value(streams: &[TableStream], one: &Scored) -> Value {
         "method": one.estimator.name(),
         "answered": one.score.answered,
         "refused": refused,
+        "unlike_training": one.outside.map(|outside| outside.to_string()),
     });
     let more = match &one.score.answers {
         Answers::Rates { median, errors } => {
@@ -186,7 +192,12 @@ fn answer_value(answer: Answer) -> Value {
                 Bound::Within => "within",
                 Bound::AtMost => "at_most",
             };
-            json!({ "bps": estimate.rate.bps(), "bound": bound })
+            let mut value = json!({ "bps": estimate.rate.bps(), "bound": bound });
+            if let (Value::Object(value), Some((low, high))) = (&mut value, estimate.interval) {
+                value.insert("low_bps".to_owned(), json!(low.bps()));
+                value.insert("high_bps".to_owned(), json!(high.bps()));
+            }
+            value
         }
         Answer::Verdict(decision) => json!({ "verdict": verdict_name(decision) }),
         Answer::Refused(reason) => json!({ "refused": reason.to_string() }),

@@ -6,9 +6,11 @@ pub(crate) mod streams;
 mod watch;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use clap::Args;
 use headway_estimate::measure::{Config, Method};
+use headway_learned::Model;
 use headway_net::Session;
 use headway_program::lines::Direction;
 use headway_units::{Bytes, Duration, Rate};
@@ -16,6 +18,7 @@ use headway_units::{Bytes, Duration, Rate};
 use crate::connection::ConnectionArgs;
 use crate::host::Host;
 use crate::limits::Least;
+use crate::model_file;
 
 use headway_program::exit::{Code, Failed};
 
@@ -54,6 +57,9 @@ pub(crate) struct MeasureArgs {
     /// Estimator to use; see the list below.
     #[arg(long, short, default_value_t, value_name = "NAME", hide_possible_values = true)]
     method: Method,
+    /// File of the trained model that `--method learned` asks; its streams are sent.
+    #[arg(long, value_name = "FILE")]
+    model: Option<PathBuf>,
     /// Spend at most this many bytes of probes per answer, for example `500 kB` [default: 2 MB up to 200 Mb/s and 6 MB
     /// above; four times that for methods other than the default].
     #[arg(long, short, value_name = "BYTES")]
@@ -89,7 +95,7 @@ pub(crate) struct MeasureArgs {
 /// Methods and exit codes, generated from the tables that the program itself uses.
 static AFTER_LONG_HELP: std::sync::LazyLock<String> = std::sync::LazyLock::new(|| {
     let mut text = String::from("Methods:\n");
-    for method in Method::all() {
+    for method in Method::named() {
         text.push_str(&format!("  {:17} {}\n", method.name(), method.summary()));
     }
     text.push('\n');
@@ -123,13 +129,13 @@ impl MeasureArgs {
     /// Returns the configuration of a measurement in this direction.
     ///
     /// `spent` are the bytes of probes that this answer has cost already, those that found the packet size.
-    fn config(&self, direction: Direction, session: &Session, spent: Bytes) -> Config {
+    fn config(&self, method: Method, direction: Direction, session: &Session, spent: Bytes) -> Config {
         let top_rate = match direction {
             Direction::Forward => TOP_RATE,
             Direction::Reverse => TOP_RATE.min(session.reverse_rate()),
         };
         Config {
-            method: self.method,
+            method,
             packet: session.packet_size(),
             budget: self.budget.map(|budget| Bytes::new(budget.get().saturating_sub(spent.get()))),
             gentle: self.gentle,
@@ -138,6 +144,27 @@ impl MeasureArgs {
             top_rate,
             train_rate: TOP_RATE,
         }
+    }
+
+    /// Returns the method, with the model if it is a trained one.
+    fn method(&self) -> Result<(Method, Option<Arc<Model>>), Failed> {
+        let wrong = |why: String| Failed::new(Code::Arguments, anyhow::anyhow!(why));
+        let Some(path) = &self.model else {
+            return match self.method == Method::LEARNED {
+                true => Err(wrong("--method learned needs --model FILE".to_owned())),
+                false => Ok((self.method, None)),
+            };
+        };
+        if self.method != Method::LEARNED {
+            return Err(wrong(format!("--model is for --method learned, not for {}", self.method)));
+        }
+        let model = model_file::read(path).map_err(|error| Failed::new(Code::Arguments, error))?;
+        let task = model.task().name();
+        let file = path.display();
+        let method = Method::of_model(&model).ok_or_else(|| {
+            wrong(format!("{file} is a model of TCP samples ({task}); it is for `headway passive --model`"))
+        })?;
+        Ok((method, Some(model)))
     }
 
     /// Refuses two forms of output, and limits below which no path gives an answer, before anything is sent.

@@ -6,7 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration as Span;
 
 use headway_estimate::Schedule;
-use headway_estimate::measure::{Answer, Failure, MAX_STREAM_PACKETS, Measurement, SLOWEST, Series, Step};
+use headway_estimate::measure::{
+    Answer, Failure, MAX_STREAM_PACKETS, Measurement, Method, SLOWEST, Series, Step,
+};
+use headway_learned::Model;
 use headway_net::{ConnectOptions, LONGEST_REVERSE_STREAM, NetError, Session, StampSource, StreamOutcome};
 use headway_program::lines::{Direction, MeasureLine};
 use headway_record::csv;
@@ -37,9 +40,12 @@ const RETRY: Duration = Duration::from_ms(1_000);
 pub(super) fn run(args: &MeasureArgs, json: bool) -> Result<(), Failed> {
     let interrupted = Arc::new(AtomicBool::new(false));
     crate::connection::stop_on_signals(&interrupted)?;
+    let (method, model) = args.method()?;
     let mut runner = Runner {
         args,
         json,
+        method,
+        model,
         options: ConnectOptions {
             stop: Some(Arc::clone(&interrupted)),
             ..args.connection.options(&args.host)?
@@ -76,6 +82,9 @@ struct Runner<'a> {
     args: &'a MeasureArgs,
     /// Whether answers and errors are printed as JSON.
     json: bool,
+    method: Method,
+    /// The trained model of the learned method.
+    model: Option<Arc<Model>>,
     options: ConnectOptions,
     session: Option<Session>,
     /// The part of the session's cost already reported with earlier answers.
@@ -153,10 +162,10 @@ impl Runner<'_> {
             return Err(Failed::new(Code::Refused, reason));
         }
         let spent = Bytes::new(Cost::of(session).probes - self.counted.probes);
-        let config = self.args.config(direction, session, spent);
+        let config = self.args.config(self.method, direction, session, spent);
         let started = now();
         let clock = std::time::Instant::now();
-        let mut measurement = Measurement::new(config, elapsed(clock));
+        let mut measurement = Measurement::new(config, elapsed(clock)).with_model(self.model.clone());
         if let Some(room) = room {
             measurement = measurement.within(room / left);
         }
@@ -194,7 +203,7 @@ impl Runner<'_> {
         let context = Context {
             host: self.args.host.name.clone(),
             direction,
-            method: self.args.method,
+            method: self.method,
             packet: config.packet,
             started,
             finished: started + clock.elapsed().into(),

@@ -10,11 +10,16 @@ mod source;
 mod table;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
+use anyhow::bail;
 use clap::{Args, ValueEnum};
-use headway_estimate::sabes::{self, Settings};
+use headway_estimate::sabes::{self, Form, Settings};
+use headway_learned::{Model, Task};
 use headway_passive::{Filter, Grouping, Options};
 use headway_units::{Duration, Rate};
+
+use crate::model_file;
 
 pub(crate) use run::run;
 
@@ -52,6 +57,9 @@ pub(crate) struct PassiveArgs {
     /// Rate of the NIC where the capture was taken [default: what the interface says, or 1 Gb/s].
     #[arg(long, value_name = "RATE", value_parser = some_rate)]
     nic: Option<Rate>,
+    /// File of a trained model that judges windows of samples in place of the rules, of the kind sabes-nn or sabes-kde.
+    #[arg(long, value_name = "FILE")]
+    model: Option<PathBuf>,
     /// Length of the intervals of the live table, of CSV rows and of the report.
     #[arg(long, default_value = "1 s", value_name = "TIME", value_parser = some_time)]
     interval: Duration,
@@ -146,6 +154,17 @@ Examples:
   headway passive capture.pcap --json | jq '.paths[] | {peer, free_bps}'";
 
 impl PassiveArgs {
+    /// Reads the model file.
+    fn model(&self) -> anyhow::Result<Option<Arc<Model>>> {
+        let Some(path) = &self.model else { return Ok(None) };
+        let model = model_file::read(path)?;
+        if !matches!(model.task(), Task::SabesNn | Task::SabesKde) {
+            let (file, task) = (path.display(), model.task().name());
+            bail!("{file} is a model of probe streams ({task}); it is for `--method learned --model`");
+        }
+        Ok(Some(model))
+    }
+
     /// Returns the settings of the tracker; `nic` is what the interface says.
     fn options(&self, nic: Option<Rate>) -> Options {
         let defaults = Options::default();
@@ -158,7 +177,9 @@ impl PassiveArgs {
             Group::Address => Grouping::Address,
         };
         let nic = self.nic.or(nic).unwrap_or(defaults.settings.nic);
-        let settings = Settings { nic, ..defaults.settings };
+        // Models were trained on the windows of the published rules.
+        let form = if self.model.is_some() { Form::Literal } else { defaults.settings.form };
+        let settings = Settings { nic, form, ..defaults.settings };
         Options { side, grouping, connections: self.connections as usize, settings, ..defaults }
     }
 }

@@ -72,6 +72,15 @@ pub(super) fn all(tracker: &Tracker, drops: u64, failures: &[Failure], args: &Pa
             u64::from(args.connections) * 4
         ),
     );
+    if let Some(outside) = tracker.outside() {
+        notes
+            .push(format!("Windows unlike those that the model was trained on gave no estimate: {outside}."));
+    }
+    let mut note = |count: u64, text: String| {
+        if count > 0 {
+            notes.push(text);
+        }
+    };
     let assumed = tracker.assumed() as u64;
     note(
         assumed,

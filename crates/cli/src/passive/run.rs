@@ -32,9 +32,11 @@ pub(crate) fn run(args: &PassiveArgs, json: bool) -> Result<(), Failed> {
         signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&stop))?;
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }
+    let model = args.model()?;
     let source = Source::open(args)?;
     let mut tracker = Tracker::new(&args.options(source.speed()));
     args.filter.iter().for_each(|filter| tracker.set_filter(filter.clone()));
+    model.into_iter().for_each(|model| tracker.set_model(model));
     let csv = args.csv.as_deref().map(|path| {
         let file = output_file::create(path).with_context(|| format!("cannot write {}", path.display()))?;
         let sample = lines::csv_row(Instant::ZERO, &PathRow::default(), &mut Names::new(false));

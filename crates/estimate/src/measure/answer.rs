@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::stream::{Refusal, StreamRecord};
+use headway_learned::Outside;
 use headway_units::{Bytes, Duration, Instant, Rate};
 
 use super::mixture::Spread;
@@ -81,7 +82,7 @@ pub struct Answer {
 }
 
 /// The reason why there is no answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 pub enum Failure {
     /// No probe packet arrived.
     #[error("none of the probe packets arrived; check that no firewall drops UDP in this direction")]
@@ -108,6 +109,12 @@ pub enum Failure {
          packets instead"
     )]
     TooSlow(Rate),
+    /// The streams are unlike those that the model was trained on.
+    #[error("the model has never seen such a path: {0}; take another method or another model")]
+    Unseen(Outside),
+    /// The model cannot be used for this measurement.
+    #[error("the model gives no answer: {0}")]
+    Model(Refusal),
     /// Budget or time was exhausted first.
     #[error("budget or time ran out before an estimate; allow more with --budget or --duration")]
     Unfinished,
@@ -121,6 +128,11 @@ impl From<Refusal> for Failure {
             Refusal::SenderGaps => Failure::SenderGaps,
             Refusal::ClockStep => Failure::ClockStep,
             Refusal::TooShort => Failure::Unfinished,
+            Refusal::NoModel
+            | Refusal::OtherShape
+            | Refusal::NoCapacity
+            | Refusal::Unseen(_)
+            | Refusal::NoNumber => Failure::Model(refusal),
         }
     }
 }

@@ -67,6 +67,9 @@ impl Measurement {
         };
         let interval =
             phase.evaluation().map_or_else(|| phase.at_least().map(at_least), |phase| phase.interval());
+        if let Some(outside) = phase.evaluation().and_then(|phase| phase.outside()) {
+            return Err(Failure::Unseen(outside));
+        }
         let failure = || self.given_up.map_or_else(|| self.most_frequent_failure(), Failure::from);
         interval.ok_or_else(failure)
     }

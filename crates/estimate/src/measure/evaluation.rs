@@ -4,6 +4,7 @@
 use std::fmt::Debug;
 
 use crate::stream::{Refusal, Schedule, StreamRecord};
+use headway_learned::Outside;
 use headway_units::{Bytes, Duration, Instant, Rate};
 
 use super::answer::Interval;
@@ -96,6 +97,11 @@ pub(super) trait Evaluation: Debug + Send {
 
     /// Returns the size of the token bucket that they exhaust.
     fn bucket(&self, _: &Account, _: &Baseline) -> Option<Bytes> {
+        None
+    }
+
+    /// Returns why the streams are unlike those that a trained model has seen, if too many are for an answer.
+    fn outside(&self) -> Option<Outside> {
         None
     }
 

@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::{MultiRate, SingleRate};
+use headway_learned::{Model, Task};
 use headway_units::{Bytes, Rate};
 
 /// An estimator together with the streams it needs.
@@ -31,7 +32,24 @@ const LARGE_BUDGET: u64 = 3_900;
 const SEARCH_FACTOR: u64 = 4;
 
 impl Method {
-    /// Yields all methods in the order of their help text: the default first, the baseline last.
+    /// The learned method; the model says whether it is one of streams of several rates ([`Method::of_model`]).
+    pub const LEARNED: Method = Method::MultiRate(MultiRate::Learned);
+
+    /// Returns the method of a model; `None` if the model reads no streams.
+    pub fn of_model(model: &Model) -> Option<Method> {
+        match model.task() {
+            Task::MultiRate => Some(Method::LEARNED),
+            Task::SingleRate => Some(Method::SingleRate(SingleRate::Learned)),
+            Task::SabesNn | Task::SabesKde => None,
+        }
+    }
+
+    /// Yields all methods that have a name, in the order of their help text.
+    pub fn named() -> impl Iterator<Item = Method> {
+        Method::all().chain([Method::LEARNED])
+    }
+
+    /// Yields all methods that need no model in the order of their help text: the default first, the baseline last.
     pub fn all() -> impl Iterator<Item = Method> {
         let estimators = MultiRate::ALL.into_iter().filter(|method| *method != MultiRate::Null);
         let searches = SingleRate::ALL.into_iter().map(Method::SingleRate);
@@ -83,9 +101,9 @@ pub struct UnknownMethod {
 
 /// Offers the most similar name, or all of them.
 fn advice(name: &str) -> String {
-    match headway_units::nearest(name, Method::all().map(Method::name)) {
+    match headway_units::nearest(name, Method::named().map(Method::name)) {
         Some(nearest) => format!("did you mean `{nearest}`?"),
-        None => format!("methods are {}", Method::all().map(Method::name).collect::<Vec<_>>().join(", ")),
+        None => format!("methods are {}", Method::named().map(Method::name).collect::<Vec<_>>().join(", ")),
     }
 }
 
@@ -93,7 +111,7 @@ impl FromStr for Method {
     type Err = UnknownMethod;
 
     fn from_str(name: &str) -> Result<Method, UnknownMethod> {
-        let found = Method::all().find(|method| method.name().eq_ignore_ascii_case(name.trim()));
+        let found = Method::named().find(|method| method.name().eq_ignore_ascii_case(name.trim()));
         found.ok_or_else(|| UnknownMethod { name: name.to_owned() })
     }
 }

@@ -86,8 +86,11 @@ pub use series::Series;
 #[cfg(any(test, feature = "sensitivity"))]
 pub(crate) use response::{EVIDENCE, PACE, RESPONSE};
 
+use std::sync::Arc;
+
 use crate::bend::Bend;
 use crate::stream::{Refusal, Schedule, StreamRecord};
+use headway_learned::Model;
 use headway_units::{Bytes, Duration, Instant, Rate};
 
 use answer::Tally;
@@ -142,6 +145,8 @@ pub enum Step {
 #[derive(Debug)]
 pub struct Measurement {
     config: Config,
+    /// The model of the learned method.
+    model: Option<Arc<Model>>,
     started: Instant,
     phase: Phase,
     ready: Instant,
@@ -187,6 +192,7 @@ impl Measurement {
     pub fn new(config: Config, now: Instant) -> Measurement {
         Measurement {
             config,
+            model: None,
             started: now,
             phase: Phase::Startup(Startup::new(config.packet, config.top_rate)),
             ready: now,
@@ -214,6 +220,11 @@ impl Measurement {
             asked: (now, Duration::ZERO),
             overhead: Duration::ZERO,
         }
+    }
+
+    /// Gives the learned method a model, which must be that of the method (see [`Method::of_model`]).
+    pub fn with_model(self, model: Option<Arc<Model>>) -> Measurement {
+        Measurement { model, ..self }
     }
 
     /// Limits the duration to `time`, at the cost of a wider interval if necessary.

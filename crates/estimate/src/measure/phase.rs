@@ -255,8 +255,14 @@ impl Measurement {
             Method::Response => {
                 Box::new(Track::new(MultiRate::Bass, packet, start, capacity).without_capacity())
             }
-            Method::MultiRate(method) => Box::new(Track::new(method, packet, start, capacity)),
-            Method::SingleRate(method) => Box::new(Search::new(method, packet, start, capacity)),
+            Method::MultiRate(method) => {
+                let track = Track::new(method, packet, start, capacity);
+                Box::new(track.with_model(self.model.as_ref(), self.capacity))
+            }
+            Method::SingleRate(method) => {
+                let search = Search::new(method, packet, start, capacity);
+                Box::new(search.with_model(self.model.as_ref(), self.capacity))
+            }
         });
     }
 }

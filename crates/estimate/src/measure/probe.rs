@@ -3,6 +3,7 @@
 use crate::denoise::centred_mean;
 use crate::stream::{Gaps, Refusal, StreamRecord};
 use crate::{Settings, StreamEstimate};
+use headway_learned::Model;
 use headway_units::{Bytes, Duration, Rate};
 
 /// If this share of the receive gaps is below half a packet time of the narrow link, the receiver coalesces
@@ -26,6 +27,11 @@ const PROBE_TIME: Duration = Duration::from_us(800);
 /// for too long. On faster links, large packets help to see through coalescing receivers.
 pub(super) fn small_enough(packet: Bytes, rate: Rate) -> Bytes {
     rate.bytes_in(PROBE_TIME).max(SMALLEST).min(packet)
+}
+
+/// Returns the probe size for a trained model: that of its streams where it was trained on one size and the path carries it.
+pub(super) fn packet_of(model: &Model, packet: Bytes) -> Bytes {
+    model.shape().filter(|_| model.has_fixed_packets()).map_or(packet, |shape| shape.packet.min(packet))
 }
 
 /// Wait for late packets: hosts may be descheduled for a few time slices, and one that is delayed by a second counts as lost.

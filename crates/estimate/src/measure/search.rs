@@ -1,7 +1,10 @@
 //! Methods with single-rate streams: a binary search over the verdicts above, not above and ambiguous.
 
+use std::sync::Arc;
+
 use crate::stream::{Refusal, Schedule};
 use crate::{Decision, RateSearch, Scratch, Settings, SingleRate};
+use headway_learned::{Model, Outside};
 use headway_units::{Bytes, Rate};
 
 use super::answer::Interval;
@@ -30,12 +33,15 @@ const fn stream_gaps(method: SingleRate) -> usize {
         SingleRate::BassImrWavelet => 192,
         SingleRate::PrcMt => 320,
         SingleRate::BassPrcMt => 64,
+        // Without a model, which refuses any number.
+        SingleRate::Learned => 48,
     }
 }
 
 #[derive(Debug)]
 pub(super) struct Search {
     method: SingleRate,
+    gaps: usize,
     settings: Settings,
     packet: Bytes,
     search: RateSearch,
@@ -55,6 +61,7 @@ impl Search {
         let rate = search.next_rate();
         Search {
             method,
+            gaps: stream_gaps(method),
             settings: probe::settings(packet, capacity),
             packet,
             search,
@@ -64,6 +71,18 @@ impl Search {
             rate,
             fleet: Vec::new(),
             scratch: Scratch::default(),
+        }
+    }
+
+    /// Gives a learned estimator its model, whose streams are sent, and the capacity as far as it was measured.
+    pub(super) fn with_model(self, model: Option<&Arc<Model>>, capacity: Option<Rate>) -> Search {
+        let Some((model, shape)) = model.and_then(|model| Some((model, model.shape()?))) else { return self };
+        Search {
+            gaps: shape.packets_per_rate as usize,
+            settings: Settings { capacity, ..self.settings },
+            packet: probe::packet_of(model, self.packet),
+            scratch: Scratch::with_model(Arc::clone(model)),
+            ..self
         }
     }
 
@@ -105,7 +124,7 @@ impl Search {
 
 impl Evaluation for Search {
     fn schedule(&self, _: &Known<'_>) -> Option<Schedule> {
-        Some(Schedule::single_rate(self.rate?, stream_gaps(self.method), self.packet))
+        Some(Schedule::single_rate(self.rate?, self.gaps, self.packet))
     }
 
     fn observe(&mut self, stream: &Received<'_>, _: &Baseline, _: &mut Probe) -> Result<(), Refusal> {
@@ -126,5 +145,10 @@ impl Evaluation for Search {
         let begun = self.seen_above || self.seen_below || self.search.grey_region().is_some();
         let (low, high) = self.search.range();
         begun.then(|| Interval { rate: self.search.middle(), low, high: Some(high) })
+    }
+
+    /// Returns why no stream was like those that a trained model has seen.
+    fn outside(&self) -> Option<Outside> {
+        self.scratch.outside().filter(|_| !(self.seen_above || self.seen_below))
     }
 }

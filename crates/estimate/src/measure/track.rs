@@ -1,8 +1,11 @@
 //! Methods with multi-rate streams: each stream gives an estimate, around which the next ones are sent.
 
+use std::sync::Arc;
+
 use crate::stream::{Refusal, Schedule, Shape, StreamRecord};
 use crate::vhf::VerticalHorizontal;
-use crate::{MultiRate, Scratch, Settings};
+use crate::{MultiRate, Scratch, Settings, StreamEstimate};
+use headway_learned::{Model, Outside};
 use headway_units::{Bytes, Rate};
 
 use super::answer::Interval;
@@ -44,12 +47,17 @@ const Z90: f64 = 1.645;
 #[derive(Debug)]
 pub(super) struct Track {
     method: MultiRate,
+    shape: Shape,
     settings: Settings,
     packet: Bytes,
     capacity: Rate,
     average: Rate,
     settling: u32,
     estimates: Vec<Rate>,
+    /// The intervals of these estimates, where a trained model gives them.
+    intervals: Vec<(Rate, Rate)>,
+    /// How many p-streams were unlike those that a trained model has seen, and in what the last one was.
+    unseen: (usize, Option<Outside>),
     /// Smooths the estimates from reflected chirps.
     filter: VerticalHorizontal,
     filtered: Option<Rate>,
@@ -62,12 +70,15 @@ impl Track {
     pub(super) fn new(method: MultiRate, packet: Bytes, start: Rate, capacity: Rate) -> Track {
         Track {
             method,
+            shape: SHAPE,
             settings: probe::settings(packet, capacity),
             packet,
             capacity,
             average: start.min(capacity),
             settling: MAX_SETTLING,
             estimates: Vec::new(),
+            intervals: Vec::new(),
+            unseen: (0, None),
             filter: VerticalHorizontal::default(),
             filtered: None,
             scratch: Scratch::default(),
@@ -78,6 +89,18 @@ impl Track {
     /// Takes the place of the default method where the trains show no capacity.
     pub(super) fn without_capacity(self) -> Track {
         Track { error: WITHOUT_CAPACITY, ..self }
+    }
+
+    /// Gives a learned estimator its model, whose streams are sent, and the capacity as far as it was measured.
+    pub(super) fn with_model(self, model: Option<&Arc<Model>>, capacity: Option<Rate>) -> Track {
+        let Some((model, shape)) = model.and_then(|model| Some((model, model.shape()?))) else { return self };
+        Track {
+            shape: Shape::with_range(shape.rates, shape.packets_per_rate, shape.range),
+            settings: Settings { capacity, ..self.settings },
+            packet: probe::packet_of(model, self.packet),
+            scratch: Scratch::with_model(Arc::clone(model)),
+            ..self
+        }
     }
 
     fn next_stream(&self) -> Schedule {
@@ -98,12 +121,16 @@ impl Track {
             }
             _ => {}
         }
-        let p_stream = Schedule::p_stream(SHAPE, self.average, self.packet);
+        let p_stream = Schedule::p_stream(self.shape, self.average, self.packet);
         if self.settling > 0 { p_stream } else { p_stream.repeated(LEAD + GAMMA) }
     }
 
-    fn estimate(&mut self, p_stream: &StreamRecord) -> Result<Rate, Refusal> {
-        Ok(self.method.estimate(p_stream, &self.settings, &mut self.scratch)?.rate)
+    fn estimate(&mut self, p_stream: &StreamRecord) -> Result<StreamEstimate, Refusal> {
+        let found = self.method.estimate(p_stream, &self.settings, &mut self.scratch);
+        if let Some(outside) = self.scratch.outside() {
+            self.unseen = (self.unseen.0 + 1, Some(outside));
+        }
+        found
     }
 }
 
@@ -115,7 +142,7 @@ impl Evaluation for Track {
     fn observe(&mut self, stream: &Received<'_>, _: &Baseline, _: &mut Probe) -> Result<(), Refusal> {
         let record = stream.record;
         if self.settling > 0 {
-            let estimate = self.estimate(record)?;
+            let estimate = self.estimate(record)?.rate;
             self.settling = if estimate > self.average.scale(ARRIVED) { self.settling - 1 } else { 0 };
             self.average = estimate.min(self.capacity);
             return Ok(());
@@ -123,15 +150,18 @@ impl Evaluation for Track {
         let before = self.estimates.len();
         let mut refusal = None;
         if let MultiRate::PathChirp | MultiRate::ReflectedChirp = self.method {
-            let estimate = self.estimate(record)?;
+            let estimate = self.estimate(record)?.rate;
             self.estimates.push(estimate);
             if self.method == MultiRate::ReflectedChirp {
                 self.filtered = Some(self.filter.add(estimate));
             }
         } else {
-            for p_stream in record.split(SHAPE.gaps()).skip(LEAD) {
+            for p_stream in record.split(self.shape.gaps()).skip(LEAD) {
                 match self.estimate(&p_stream) {
-                    Ok(estimate) => self.estimates.push(estimate),
+                    Ok(estimate) => {
+                        self.estimates.push(estimate.rate);
+                        self.intervals.extend(estimate.interval);
+                    }
                     Err(reason) => refusal = Some(reason),
                 }
             }
@@ -145,7 +175,8 @@ impl Evaluation for Track {
     }
 
     /// Returns the mean over the settled streams, or the smoothed estimate of reflected chirps, with a 90 % interval;
-    /// assumes that streams are independent.
+    /// assumes that streams are independent. The errors of a trained model on one path are not: the means of the ends of its
+    /// intervals are those of the interval of the mean.
     fn interval(&self) -> Option<Interval> {
         let settled = &self.estimates;
         if settled.len() < 2 {
@@ -154,10 +185,18 @@ impl Evaluation for Track {
         let mean = mean(settled);
         let squares: f64 = settled.iter().map(|e| (e.bps_f64() - mean.bps_f64()).powi(2)).sum();
         let rate = self.filtered.unwrap_or(mean);
+        if self.intervals.len() == settled.len() {
+            let (low, high): (Vec<Rate>, Vec<Rate>) = self.intervals.iter().copied().unzip();
+            return Some(Interval { rate, low: self::mean(&low), high: Some(self::mean(&high)) });
+        }
         let count = settled.len() as f64;
         let half = Rate::from_bps_f64(Z90 * (squares / (count - 1.0) / count).sqrt());
         let interval = Interval { rate, low: rate.saturating_sub(half), high: Some(rate + half) };
         Some(if self.error > 0.0 { widened(interval, self.error) } else { interval })
+    }
+
+    fn outside(&self) -> Option<Outside> {
+        self.unseen.1.filter(|_| self.unseen.0 > self.estimates.len())
     }
 }
 

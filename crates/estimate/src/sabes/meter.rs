@@ -1,13 +1,17 @@
 //! Windows of samples and the estimates that they give.
 
+use std::sync::Arc;
+
 use super::batch::Batches;
 use super::change::Change;
 use super::heuristic::{self, FEWEST};
 use super::interval::{self, Interval, Shown};
+use super::learned::Judge;
 use super::limit::Limit;
 use super::sample::{Sample, Samples, Step};
 use super::settings::{Form, Settings, Side, Windows};
 use super::window_counts::{WindowCounts, WindowRefusal};
+use headway_learned::{Model, Outside};
 use headway_units::{Bytes, Duration, Instant, Rate};
 
 /// A window is no longer than this (wan 2.10).
@@ -106,6 +110,8 @@ pub(super) struct Meter {
     change: Change,
     counts: WindowCounts,
     judged: Option<Judged>,
+    /// A trained model in place of the rules of the settings.
+    learned: Option<Box<Judge>>,
 }
 
 impl Meter {
@@ -122,7 +128,17 @@ impl Meter {
             change: Change::default(),
             counts: WindowCounts::default(),
             judged: None,
+            learned: None,
         }
+    }
+
+    /// Lets a trained model judge windows from now on.
+    pub(super) fn set_model(&mut self, model: Arc<Model>) {
+        self.learned = Some(Box::new(Judge::new(model)));
+    }
+
+    pub(super) fn outside(&self) -> Option<Outside> {
+        self.learned.as_ref().and_then(|judge| judge.outside())
     }
 
     pub(super) fn settings(&self) -> &Settings {
@@ -259,7 +275,9 @@ impl Meter {
         let guarded = self.settings.form == Form::Guarded;
         // Of a window with more samples than there is memory for, the last part is evaluated.
         let window = self.samples.begin_if_full().map_or(window, |begin| window.min(at - begin));
-        let (found, samples) = if guarded && self.settings.side == Side::Sender {
+        let (found, samples) = if self.learned.is_some() {
+            self.ask((at, window), known)?
+        } else if guarded && self.settings.side == Side::Sender {
             self.busy_rate(at, window, known)?
         } else {
             self.mean((at, window), known)?
@@ -321,6 +339,19 @@ impl Meter {
         Ok((interval::of_mean(mean.rate, capacity.bps_f64()), mean.samples as u32))
     }
 
+    /// What the model says of the samples of a window.
+    fn ask(
+        &mut self,
+        (at, window): (Instant, Duration),
+        known: &Known,
+    ) -> Result<(Interval, u32), WindowRefusal> {
+        let rates = self.samples.rates(at - window, known.longest_gap());
+        match &mut self.learned {
+            Some(judge) if rates.len() >= FEWEST => judge.judge(rates, known.capacity),
+            _ => Err(self.too_few()),
+        }
+    }
+
     /// Returns the window that the published rules judged last; `None` if it had too few samples.
     pub(super) fn judgement(&self) -> Option<Judgement<'_>> {
         let Judged { at, window, capacity, passed } = self.judged?;
@@ -334,6 +365,7 @@ impl Meter {
     }
 
     pub(super) fn memory(&self) -> usize {
-        self.batches.memory() + self.samples.memory()
+        let judge = self.learned.as_ref().map_or(0, |judge| judge.memory());
+        self.batches.memory() + self.samples.memory() + judge
     }
 }

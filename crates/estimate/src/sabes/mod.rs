@@ -16,6 +16,7 @@ mod handshake;
 mod heuristic;
 mod histogram;
 mod interval;
+mod learned;
 mod limit;
 mod limiter;
 mod meter;

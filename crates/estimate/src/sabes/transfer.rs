@@ -1,5 +1,7 @@
 //! One direction of a connection.
 
+use std::sync::Arc;
+
 use super::anomalies::{Anomalies, Kind, Watch};
 use super::capacity::{First, Phase};
 use super::chain::{Chain, Link};
@@ -18,6 +20,7 @@ use super::segment::{Segment, Way};
 use super::settings::{Settings, Side, Windows};
 use super::window_counts::WindowCounts;
 use super::wire::Wire;
+use headway_learned::{Model, Outside};
 use headway_units::{Bytes, Duration, Instant, Rate};
 
 /// One direction of a connection, observed at a tap: data one way, ACKs the other.
@@ -395,6 +398,18 @@ impl Transfer {
     /// Returns the window that the published rules judged last; `None` if it had too few samples, or other rules are in use.
     pub fn judgement(&self) -> Option<Judgement<'_>> {
         self.meter.judgement()
+    }
+
+    /// Lets a trained model judge windows from now on, in place of the rules of the settings: a classifier says which means that
+    /// pass the published rules are right (wan 2.11), a regression estimates from every window (wan 2.13). Models were trained
+    /// on windows of [`Form::Literal`](super::Form::Literal).
+    pub fn set_model(&mut self, model: Arc<Model>) {
+        self.meter.set_model(model);
+    }
+
+    /// Returns why the last window that was refused for it is unlike those that the model has seen.
+    pub fn outside(&self) -> Option<Outside> {
+        self.meter.outside()
     }
 
     /// Returns how many windows gave an estimate, and why others did not.

@@ -19,11 +19,15 @@ pub enum WindowRefusal {
     Skewed,
     /// The capacity is not known yet.
     NoCapacity,
+    /// A trained classifier says that the mean is not what is available (wan 2.11), or a model gives no number.
+    Doubtful,
+    /// The window is unlike those that a trained model has seen.
+    Unseen,
 }
 
 impl WindowRefusal {
     /// All reasons.
-    pub const ALL: [WindowRefusal; 8] = [
+    pub const ALL: [WindowRefusal; 10] = [
         WindowRefusal::TooFewAcks,
         WindowRefusal::ApplicationLimited,
         WindowRefusal::WindowLimited,
@@ -32,6 +36,8 @@ impl WindowRefusal {
         WindowRefusal::Narrow,
         WindowRefusal::Skewed,
         WindowRefusal::NoCapacity,
+        WindowRefusal::Doubtful,
+        WindowRefusal::Unseen,
     ];
 
     /// Returns the reason as a name for results, such as `too-few-acks`.
@@ -45,6 +51,8 @@ impl WindowRefusal {
             WindowRefusal::Narrow => "narrow",
             WindowRefusal::Skewed => "skewed",
             WindowRefusal::NoCapacity => "no-capacity",
+            WindowRefusal::Doubtful => "doubtful",
+            WindowRefusal::Unseen => "unseen",
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Observations of a p-stream, and the gap arrays that denoising and estimation work on.
 
+use headway_learned::stream::Statistic;
+use headway_learned::{NoAnswer, Outside};
 use headway_units::{Bytes, Duration, Instant, Rate};
 
 /// The fate of one probe packet.
@@ -58,6 +60,59 @@ pub enum Refusal {
     /// A clock was stepped during the stream.
     #[error("clock stepped")]
     ClockStep,
+    /// A learned estimator has no model, or one for another task.
+    #[error("no model for such streams")]
+    NoModel,
+    /// The stream has another number of gaps, spread of rates or packet size than those of the model.
+    #[error("not the shape of the model's streams")]
+    OtherShape,
+    /// The model counts in packet times at the capacity, which is not known.
+    #[error("capacity not known")]
+    NoCapacity,
+    /// The model has not seen anything like the stream: in what, or nothing alone but all together.
+    #[error("unlike what the model has seen: {}", .0.map_or("all in all", Statistic::noun))]
+    Unseen(Option<Statistic>),
+    /// The answer of the model is no finite number.
+    #[error("the model gave no number")]
+    NoNumber,
+}
+
+impl Refusal {
+    /// All reasons; a table of results may count in this list.
+    pub const ALL: [Refusal; 10 + Statistic::ALL.len()] = {
+        let mut all = [Refusal::Unseen(None); 10 + Statistic::ALL.len()];
+        all[0] = Refusal::Lost;
+        all[1] = Refusal::Reordered;
+        all[2] = Refusal::SenderGaps;
+        all[3] = Refusal::TooShort;
+        all[4] = Refusal::ClockStep;
+        all[5] = Refusal::NoModel;
+        all[6] = Refusal::OtherShape;
+        all[7] = Refusal::NoCapacity;
+        all[8] = Refusal::NoNumber;
+        let mut place = 0;
+        while place < Statistic::ALL.len() {
+            all[10 + place] = Refusal::Unseen(Some(Statistic::ALL[place]));
+            place += 1;
+        }
+        all
+    };
+}
+
+impl From<NoAnswer> for Refusal {
+    fn from(reason: NoAnswer) -> Refusal {
+        match reason {
+            NoAnswer::OtherTask(_) => Refusal::NoModel,
+            NoAnswer::OtherLength(..) | NoAnswer::OtherShape => Refusal::OtherShape,
+            NoAnswer::NoCapacity => Refusal::NoCapacity,
+            NoAnswer::NotFinite => Refusal::NoNumber,
+            NoAnswer::Unseen(Outside::Range {
+                statistic: headway_learned::Statistic::Stream(one, _),
+                ..
+            }) => Refusal::Unseen(Some(one)),
+            NoAnswer::Unseen(_) => Refusal::Unseen(None),
+        }
+    }
 }
 
 impl StreamRecord {

@@ -2,12 +2,16 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
+use std::sync::Arc;
 
 use crate::support::{Path, random_averages, send};
 use headway_estimate::Gaps;
 use headway_estimate::stream::DelayedAcks;
 use headway_estimate::{MultiRate, Scratch, Settings, SingleRate};
+use headway_learned::Model;
+use headway_learned::stream::Kind;
 use headway_units::Duration;
+use serde_json::json;
 
 /// The system allocator with a count of allocations by the current thread.
 struct Counting;
@@ -46,13 +50,29 @@ fn allocations(mut work: impl FnMut()) -> u64 {
     ALLOCATIONS.get() - before
 }
 
+/// A model of the streams of these tests, whose answer is the mean of their features.
+fn mean_of_features() -> Arc<Model> {
+    let features = Kind::Fft.features(64);
+    let file = json!({
+        "format": "headway-model", "version": 1, "name": "mean", "task": "multi-rate",
+        "input": {"kind": "fft", "gaps": 64, "unit": "ns"},
+        "shape": {"rates": 4, "packets-per-rate": 16, "range": 0.5, "packet-wire-bytes": 9038},
+        "scaler": null, "interval": null, "domain": null,
+        "model": {"type": "linear", "coefficients": vec![1.0 / features as f64; features], "intercept": 0},
+        "training": {"data-sha256": "", "rows": 0, "runs": 0, "seed": 0, "versions": {}, "text": "", "score": null},
+    });
+    Arc::new(Model::parse(file.to_string().as_bytes()).expect("a model"))
+}
+
 #[test]
 fn no_estimator_allocates_in_steady_state() {
     let streams = send(Path::usual(1), &random_averages(50, 5.0, 9.0, 1), None);
-    let (settings, mut scratch) = (Settings::default(), Scratch::default());
+    let (settings, mut scratch) = (Settings::default(), Scratch::with_model(mean_of_features()));
+    let learned = MultiRate::Learned.estimate(&streams[0].record, &settings, &mut scratch);
+    assert!(learned.is_ok(), "{learned:?}");
     let mut all = || {
         for stream in &streams {
-            for method in MultiRate::ALL {
+            for method in MultiRate::ALL.into_iter().chain([MultiRate::Learned]) {
                 let _ = method.estimate(&stream.record, &settings, &mut scratch);
             }
             for method in SingleRate::ALL {

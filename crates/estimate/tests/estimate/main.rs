@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a failed assumption is a failed test, also in helpers")]
 
 mod allocation;
+mod learned;
 mod measure;
 mod multi_rate;
 mod passes;

@@ -99,6 +99,7 @@ fn same_estimate(
                 rapid::Bound::AtLeast => Bound::AtLeast,
                 rapid::Bound::AtMost => Bound::AtMost,
             },
+            interval: None,
         }),
         Err(rapid::Refusal::TooShort) => Err(Refusal::TooShort),
         Err(rapid::Refusal::SenderGaps) => Err(Refusal::SenderGaps),

@@ -42,6 +42,7 @@ fn measure(
         start: Instant::from_ns(1_000_000_000),
         every: None,
         measure,
+        model: None,
         line: capacity.scale(4.0),
         mechanism: Mechanism::Exact,
         coalescing,

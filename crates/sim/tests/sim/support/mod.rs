@@ -147,6 +147,7 @@ pub(crate) fn measure_path(network: &mut Network, path: &[LinkId], line: Rate, s
             top_rate: line,
             train_rate: line,
         },
+        model: None,
         line,
         mechanism: Mechanism::Exact,
         coalescing: None,
