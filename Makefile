@@ -20,7 +20,7 @@ QUICK_COMPARISON = target/debug/headway-bench compare scenarios/compare.toml --o
 # The targets of `make fuzz` are no part of the workspace, so `cargo fmt` does not find them.
 UNDECLARED = fuzz/fuzz_targets/*.rs
 
-.PHONY: help demo test test-kernel test-lint test-python format lint bench accuracy compare repro hostile fuzz uml install deb deb-test python wheel clean setup
+.PHONY: help demo test test-kernel test-lint test-environment test-python format lint bench accuracy compare repro hostile fuzz uml install deb deb-test python wheel clean setup
 
 help:
 	@echo 'make demo       measure an emulated path with every method; writes $(REPORT)/report.html'
@@ -48,7 +48,7 @@ test:
 	$(NEED) rust ip bpf kernel
 	$(MAKE) format
 	$(CARGO) test --workspace --locked --no-run
-	$(MAKE) --jobs=2 test-kernel test-lint
+	$(MAKE) --jobs=2 test-kernel test-lint test-environment
 	$(CARGO) test --workspace --locked
 	$(MAKE) test-python
 	@if target/debug/headway uml path >/dev/null; \
@@ -58,6 +58,9 @@ test:
 # MAKEFLAGS is cleared so that neither of the two shares the job slots of this make: each uses all processors.
 test-kernel:
 	-@MAKEFLAGS= target/debug/headway uml build
+
+test-environment:
+	-@packaging/python.sh environment
 
 # With the library that was compiled with the tests.
 test-python:

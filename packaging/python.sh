@@ -18,7 +18,7 @@ environment() {
     if cmp -s $package/requirements.txt $environment/requirements.txt; then return; fi
     python3 -m venv --clear $environment
     # Without bytecode, of which the tests need only some.
-    "$bin/pip" install --quiet --disable-pip-version-check --no-compile --requirement $package/requirements.txt
+    "$bin/pip" install --quiet --disable-pip-version-check --retries 1 --no-compile --requirement $package/requirements.txt
     cp $package/requirements.txt $environment/requirements.txt
 }
 
@@ -39,14 +39,14 @@ place() {
     cp "$1" "$packages"/headway/_headway.abi3.so
 }
 
-# The program is there if the tests of the workspace were built. Nothing is written beside the sources.
+# The program is there if the tests of the workspace were built. Nothing is written outside of the environment.
 test() {
-    PATH="$PWD/target/debug:$PATH"
-    export PATH PYTHONDONTWRITEBYTECODE=1 MYPY_CACHE_DIR="$PWD/$environment/mypy"
-    cd $package
-    "$bin/python" -m mypy --package headway
-    "$bin/python" -m mypy.stubtest headway
-    "$bin/python" -m pytest
+    export PATH="$PWD/target/debug:$PATH" PYTHONPYCACHEPREFIX="$PWD/$environment/bytecode"
+    export MYPY_CACHE_DIR="$PWD/$environment/mypy" MPLCONFIGDIR="$PWD/$environment/matplotlib"
+    export IPYTHONDIR="$PWD/$environment/ipython" JUPYTER_CONFIG_DIR="$PWD/$environment/jupyter"
+    "$bin/python" -m mypy --config-file $package/pyproject.toml --package headway
+    "$bin/python" -m mypy.stubtest --mypy-config-file $package/pyproject.toml headway
+    "$bin/python" -m pytest --config-file $package/pyproject.toml $package/tests --nbmake examples/*.ipynb
 }
 
 "$@"

@@ -10,7 +10,9 @@ mod delayed_acks;
 mod errors;
 mod estimate;
 mod interrupt;
+mod pairs;
 mod parts;
+mod passive;
 mod results;
 mod scenario;
 mod streams;
@@ -26,6 +28,10 @@ mod _headway {
     use crate::errors::{HeadwayError, RunError, ScenarioError};
     #[pymodule_export]
     use crate::estimate::{estimate, estimators};
+    #[pymodule_export]
+    use crate::pairs::{hire, ppdd};
+    #[pymodule_export]
+    use crate::passive::sabes;
     #[pymodule_export]
     use crate::scenario::{Scenario, read_scenario};
     #[pymodule_export]

@@ -12,7 +12,7 @@ use crate::errors::{HeadwayError, wrong};
 use crate::parts::{Parts, same_length};
 
 /// What stands for a packet that did not arrive, and for an unknown rate.
-const NONE: i64 = -1;
+pub(crate) const LOST: i64 = -1;
 
 /// The arrays of `headway.Streams`.
 #[derive(FromPyObject)]
@@ -89,7 +89,7 @@ impl Streams<'_> {
                     format_args!("the time of packet {at} of stream {index} {reason}"),
                 ));
             }
-            if received < NONE {
+            if received < LOST {
                 return Err(wrong(
                     "received_ns",
                     format_args!("the time of packet {at} of stream {index} is negative"),
@@ -100,7 +100,7 @@ impl Streams<'_> {
                 index: at as u32,
                 size: self.packet,
                 sent: Instant::from_ns(sent as u64),
-                received: (received != NONE).then(|| Instant::from_ns(received as u64)),
+                received: (received != LOST).then(|| Instant::from_ns(received as u64)),
             });
         }
         record.intended.clear();
@@ -164,11 +164,11 @@ pub(crate) fn read_streams(
     dict.set_item("offsets", offsets.into_pyarray(py))?;
     let sent: Vec<i64> = arrivals().map(|one| one.sent.ns() as i64).collect();
     dict.set_item("sent_ns", sent.into_pyarray(py))?;
-    let received = arrivals().map(|one| one.received.map_or(NONE, |time| time.ns() as i64));
+    let received = arrivals().map(|one| one.received.map_or(LOST, |time| time.ns() as i64));
     dict.set_item("received_ns", received.collect::<Vec<i64>>().into_pyarray(py))?;
     let averages = streams.iter().map(|stream| stream.record.average.bps() as i64);
     dict.set_item("average_bps", averages.collect::<Vec<i64>>().into_pyarray(py))?;
-    let free = streams.iter().map(|stream| stream.free.map_or(NONE, |free| free.bps() as i64));
+    let free = streams.iter().map(|stream| stream.free.map_or(LOST, |free| free.bps() as i64));
     dict.set_item("free_bps", free.collect::<Vec<i64>>().into_pyarray(py))?;
     dict.set_item("gap_ns", scheduled(&streams).map(|gaps| gaps.into_pyarray(py)))?;
     Ok(dict)

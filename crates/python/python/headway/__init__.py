@@ -7,6 +7,8 @@ times are whole nanoseconds. Names say so: ``_bps``, ``_ns``, ``_us``, ``_wire_b
 from headway._denoise import Gaps, bass, normalise
 from headway._estimate import METHODS, VERDICTS, Estimates, estimate
 from headway._headway import HeadwayError, RunError, ScenarioError
+from headway._pairs import hire, ppdd
+from headway._passive import Passive, sabes
 from headway._scenario import Results, Scenario
 from headway._streams import LOST, Streams
 from headway._table import Table
@@ -18,6 +20,7 @@ __all__ = [
     "Estimates",
     "Gaps",
     "HeadwayError",
+    "Passive",
     "Results",
     "RunError",
     "Scenario",
@@ -26,5 +29,8 @@ __all__ = [
     "Table",
     "bass",
     "estimate",
+    "hire",
     "normalise",
+    "ppdd",
+    "sabes",
 ]

@@ -34,7 +34,7 @@ def integers(argument: str, values: ArrayLike, missing: int | None = None) -> In
         raise wrong(argument, f"must be an array of whole numbers (int64), not of {array.dtype}")
     elif kind == "u" and array.size and array.max() > np.iinfo(np.int64).max:
         raise wrong(argument, "has a number above 2^63 - 1")
-    return np.ascontiguousarray(array, dtype=np.int64)
+    return np.asarray(array, dtype=np.int64, order="C")
 
 
 def _nanoseconds(argument: str, array: NDArray[Any], missing: int | None) -> Integers:

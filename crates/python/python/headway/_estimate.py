@@ -36,9 +36,7 @@ class Estimates(Table):
         """The score with the keys of ``headway estimate --json``."""
 
 
-def estimate(
-    streams: Streams, method: str = "bass", *, denoise: str = "none", capacity_bps: float = 10e9
-) -> Estimates:
+def estimate(streams: Streams, method: str = "bass", *, denoise: str = "none", capacity_bps: float = 10e9) -> Estimates:
     """Return what a method answers to recorded streams.
 
     Compare every method with ``null``, which answers the average rate of a stream without looking at it.

@@ -83,7 +83,8 @@ fn run_once(
 ) -> Result<Outcome, Error> {
     let clock = Clock::now();
     let spec = translated.spec(seed);
-    let lab = Lab::up(&spec, &format!("run-{}-{seed}", std::process::id()), Life::Owned)?;
+    let name = format!("run-{}-{seed}", std::process::id());
+    let lab = Lab::up_with(&options.program()?, &spec, &name, Life::Owned)?;
     translated.prepare(scenario, &lab)?;
     let mut programs = Programs::new(scenario, translated, controllers, &lab)?;
     let flows = flows(scenario, translated, controllers, &lab)?;
