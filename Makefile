@@ -83,6 +83,7 @@ lint: format
 bench:
 	$(NEED) rust ip bpf
 	$(CARGO) bench --locked -p headway-estimate --bench estimate
+	$(CARGO) bench --locked -p headway-estimate --bench learned
 	$(CARGO) bench --locked -p headway-queue --bench explicit
 	$(CARGO) bench --locked -p headway-lab --bench link
 	$(CARGO) build --release --locked --bin headway --bin headway-bench

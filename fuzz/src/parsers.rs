@@ -16,6 +16,8 @@ use headway_estimate::offline::{Bench, Denoising, Estimator};
 use headway_estimate::stream::parse_table;
 use headway_lab::congestion_header::{Carrier, find, rewrite};
 use headway_lab::{Direction, PathSpec, Spec, Status, Truths, state::State};
+use headway_learned::Model;
+use headway_learned::stream::Gaps;
 use headway_net::protocol::preamble::PREAMBLE_LEN;
 use headway_net::protocol::probe::{HEADER_LEN, cookie};
 use headway_net::protocol::{Decoder, Header, MAX_STREAM_PACKETS, Message, Preamble, encode};
@@ -37,7 +39,7 @@ use crate::token;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 14] = [
+pub const TARGETS: [Target; 15] = [
     ("capture", capture),
     ("command_line", command_line),
     ("congestion_header", congestion_header),
@@ -47,6 +49,7 @@ pub const TARGETS: [Target; 14] = [
     ("frames", frames),
     ("helpers", helpers),
     ("middlebox", middlebox),
+    ("model", model),
     ("policy", policy),
     ("replay", replay),
     ("scenario", scenario),
@@ -317,6 +320,31 @@ pub fn streams(bytes: &[u8]) {
         }
         Err(error) => drop(error.to_string()),
     }
+}
+
+/// Files of trained models, and what the models make of features, of streams and of windows.
+pub fn model(bytes: &[u8]) {
+    let model = match Model::parse(bytes) {
+        Ok(model) => model,
+        Err(error) => return drop(error.to_string()),
+    };
+    let mut scratch = headway_learned::Scratch::default();
+    let features: Vec<f32> = (0..model.features()).map(|k| k as f32 * 1_000.0 - 5_000.0).collect();
+    if let Ok(found) = model.predict(&features, &mut scratch) {
+        assert!(found.interval.is_none_or(|(low, high)| low <= found.value && found.value <= high));
+    }
+    let path = (Bytes::new(9_038), Some(Rate::from_mbps(10_000.0)));
+    let count = model.shape().map_or(4, |shape| (shape.rates * shape.packets_per_rate) as usize);
+    let gaps: Vec<Duration> = (0..count).map(|k| Duration::from_ns(9_000 - k as i64)).collect();
+    let gaps = Gaps { send: &gaps, receive: &gaps };
+    let rates = [1e6, 2e6, 4e6, 9e9];
+    let reasons = [
+        model.rate(gaps, path, &mut scratch).err(),
+        model.above(gaps, path, &mut scratch).err(),
+        model.good(&rates, Rate::from_mbps(100.0), &mut scratch).err(),
+        model.density(&rates, None, &mut scratch).err(),
+    ];
+    reasons.into_iter().flatten().for_each(|reason| drop(reason.to_string()));
 }
 
 /// What the command line takes as text: hosts, quantities, methods, controllers, queues, tokens.

@@ -295,18 +295,19 @@ impl Model {
     /// Returns what one predictor makes of the features.
     fn number(&self, predictor: &Predictor, scratch: &mut Scratch) -> f64 {
         let Scratch { features, values, next, each, .. } = scratch;
-        let scaled = |index: usize, feature: f32| match &self.scaler {
-            Some((mean, scale)) => (f64::from(feature) - mean[index]) / scale[index],
-            None => f64::from(feature),
-        };
-        if let (Predictor::Trees(trees), None) = (predictor, &self.scaler) {
-            return trees.predict(features, each);
-        }
         values.clear();
-        values.extend(features.iter().enumerate().map(|(index, feature)| scaled(index, *feature)));
+        values.extend(features.iter().map(|feature| f64::from(*feature)));
+        if let Some((mean, scale)) = &self.scaler {
+            let by = mean.iter().zip(scale);
+            values.iter_mut().zip(by).for_each(|(value, (mean, scale))| *value = (*value - mean) / scale);
+        }
         match predictor {
             Predictor::Linear { coefficients, intercept } => intercept + dot(coefficients, values),
-            Predictor::Trees(trees) => trees.predict_scaled(values, each),
+            Predictor::Trees(trees) => {
+                // scikit-learn rounds scaled features again.
+                values.iter_mut().for_each(|value| *value = f64::from(*value as f32));
+                trees.predict(values, each)
+            }
             Predictor::Network(network) => {
                 network.predict(values, next);
                 // Of two classes, the second is the one that is asked for.

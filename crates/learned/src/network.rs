@@ -16,7 +16,7 @@ pub(crate) struct Network {
 
 #[derive(Clone, Debug)]
 struct Dense {
-    /// The weights of all inputs of the first unit, then of the second.
+    /// The weights of the first input for all units, then of the second.
     weights: Vec<f64>,
     bias: Vec<f64>,
     activation: Activation,
@@ -70,13 +70,19 @@ impl Dense {
             crate::check::length(&place, row.len(), inputs, "inputs")?;
             crate::check::finite(&place, row)?;
         }
-        Ok(Dense { weights: layer.weights.concat(), bias: layer.bias.clone(), activation: layer.activation })
+        let of_input = |input| layer.weights.iter().map(move |row: &Vec<f64>| row[input]);
+        let weights = (0..inputs).flat_map(of_input).collect();
+        Ok(Dense { weights, bias: layer.bias.clone(), activation: layer.activation })
     }
 
     fn apply(&self, values: &[f64], out: &mut Vec<f64>) {
         out.clear();
-        let rows = self.weights.chunks_exact(values.len());
-        out.extend(self.bias.iter().zip(rows).map(|(bias, row)| bias + dot(row, values)));
+        out.extend_from_slice(&self.bias);
+        let columns = self.weights.chunks_exact(self.bias.len());
+        // Half of what a layer with ReLU gives is 0.
+        for (value, column) in values.iter().zip(columns).filter(|(value, _)| **value != 0.0) {
+            out.iter_mut().zip(column).for_each(|(sum, weight)| *sum += weight * value);
+        }
         match self.activation {
             Activation::Identity => {}
             Activation::Relu => out.iter_mut().filter(|one| **one < 0.0).for_each(|one| *one = 0.0),

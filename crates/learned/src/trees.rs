@@ -5,19 +5,26 @@ use crate::file::{Combine, Link, Tree};
 
 /// The most trees of an ensemble.
 const MOST_TREES: usize = 10_000;
-/// The feature of a leaf.
-const LEAF: u32 = u32::MAX;
+/// Trees that are walked at once: the processor waits for memory in each, but for all at the same time.
+const TOGETHER: usize = 4;
 
-/// A node, or a leaf.
+/// A node, or a leaf: one whose children are itself.
 #[derive(Clone, Copy, Debug)]
 struct Node {
     /// What the feature is compared with; the value of a leaf.
     threshold: f64,
-    /// [`LEAF`] for a leaf.
     feature: u32,
-    /// Places in the array, both after the place of the node itself.
-    left: u32,
-    right: u32,
+    /// Places in the array, of inner nodes after the place of the node itself: left and right.
+    children: [u32; 2],
+}
+
+/// A tree in the array of nodes.
+#[derive(Clone, Copy, Debug)]
+struct Root {
+    at: u32,
+    /// The number of nodes on the longest way to a leaf.
+    depth: u32,
+    weight: f64,
 }
 
 /// An ensemble of trees.
@@ -27,8 +34,7 @@ pub(crate) struct Trees {
     base: f64,
     link: Link,
     nodes: Vec<Node>,
-    /// Where each tree begins, and its weight.
-    roots: Vec<(u32, f64)>,
+    roots: Vec<Root>,
     /// The sum of the weights.
     weight: f64,
 }
@@ -79,50 +85,60 @@ impl Trees {
             return Err(wrong(format!("{place}.weight"), "is negative"));
         }
         let root = self.nodes.len() as u32;
+        let mut depths = vec![0_u32; count];
         for index in 0..count {
             let node = node(place, tree, index, features)?;
-            let shifted = Node { left: node.left + root, right: node.right + root, ..node };
-            self.nodes.push(shifted);
+            // Children come after their parents, so the depth of this node is known.
+            for child in node.children.map(|child| child as usize).into_iter().filter(|child| *child > index)
+            {
+                depths[child] = depths[child].max(depths[index] + 1);
+            }
+            self.nodes.push(Node { children: node.children.map(|child| child + root), ..node });
         }
-        self.roots.push((root, tree.weight));
+        let depth = depths.into_iter().max().unwrap_or(0);
+        self.roots.push(Root { at: root, depth, weight: tree.weight });
         self.weight += tree.weight;
         Ok(())
     }
 
-    /// Returns the value of the leaf that the features lead to. Children come after their parents, so it ends.
-    fn leaf(&self, root: u32, feature: impl Fn(usize) -> f64) -> f64 {
-        let mut at = root;
-        loop {
-            let node = &self.nodes[at as usize];
-            if node.feature == LEAF {
-                return node.threshold;
+    /// Calls `take` with the value of the leaf that the features lead to and with the weight, for each tree.
+    ///
+    /// It ends: as many steps are made as the longest way has, and leaves lead to themselves.
+    fn leaves(&self, features: &[f64], mut take: impl FnMut(f64, f64)) {
+        for group in self.roots.chunks(TOGETHER) {
+            let mut at = [0_usize; TOGETHER];
+            at.iter_mut().zip(group).for_each(|(at, root)| *at = root.at as usize);
+            let depth = group.iter().map(|root| root.depth).max().unwrap_or(0);
+            for _ in 0..depth {
+                for at in &mut at[..] {
+                    let node = &self.nodes[*at];
+                    let right = usize::from(!goes_left(features[node.feature as usize], node.threshold));
+                    *at = node.children[right] as usize;
+                }
             }
-            at = if feature(node.feature as usize) <= node.threshold { node.left } else { node.right };
+            at.iter().zip(group).for_each(|(at, root)| take(self.nodes[*at].threshold, root.weight));
         }
     }
 
-    /// Returns the answer of the ensemble.
-    pub(crate) fn predict(&self, features: &[f32], values: &mut Vec<(f64, f64)>) -> f64 {
-        self.combined(|index| f64::from(features[index]), values)
-    }
-
-    /// Returns the answer to features that went through a scaler; scikit-learn rounds them again.
-    pub(crate) fn predict_scaled(&self, features: &[f64], values: &mut Vec<(f64, f64)>) -> f64 {
-        self.combined(|index| f64::from(features[index] as f32), values)
-    }
-
-    fn combined(&self, feature: impl Fn(usize) -> f64, values: &mut Vec<(f64, f64)>) -> f64 {
-        let each = self.roots.iter().map(|(root, weight)| (self.leaf(*root, &feature), *weight));
+    /// Returns the answer of the ensemble to features of single precision.
+    pub(crate) fn predict(&self, features: &[f64], values: &mut Vec<(f64, f64)>) -> f64 {
+        let mut sum = 0.0;
         let found = match self.combine {
-            Combine::Sum => self.base + each.map(|(value, weight)| weight * value).sum::<f64>(),
-            Combine::Mean => each.map(|(value, weight)| weight * value).sum::<f64>() / self.weight,
+            Combine::Sum => {
+                self.leaves(features, |value, weight| sum += weight * value);
+                self.base + sum
+            }
+            Combine::Mean => {
+                self.leaves(features, |value, weight| sum += weight * value);
+                sum / self.weight
+            }
             Combine::WeightedVote => {
-                let yes = each.filter(|(value, _)| *value > 0.5);
-                yes.map(|(_, weight)| weight).sum::<f64>() / self.weight
+                self.leaves(features, |value, weight| sum += if value > 0.5 { weight } else { 0.0 });
+                sum / self.weight
             }
             Combine::WeightedMedian => {
                 values.clear();
-                values.extend(each);
+                self.leaves(features, |value, weight| values.push((value, weight)));
                 weighted_median(values)
             }
         };
@@ -133,10 +149,15 @@ impl Trees {
     }
 }
 
+/// Whether a feature is at most the threshold; what is not a number goes right.
+fn goes_left(feature: f64, threshold: f64) -> bool {
+    feature <= threshold
+}
+
 /// Reads one node and checks its numbers.
 fn node(place: &str, tree: &Tree, index: usize, features: usize) -> Result<Node, FileError> {
     if tree.feature[index] == -1 {
-        return Ok(Node { threshold: tree.value[index], feature: LEAF, left: 0, right: 0 });
+        return Ok(Node { threshold: tree.value[index], feature: 0, children: [index as u32; 2] });
     }
     let count = tree.feature.len();
     let feature = u32::try_from(tree.feature[index]).ok().filter(|one| (*one as usize) < features);
@@ -152,8 +173,8 @@ fn node(place: &str, tree: &Tree, index: usize, features: usize) -> Result<Node,
             wrong(format!("{place}.{name}[{index}]"), problem)
         })
     };
-    let (left, right) = (child("left", tree.left[index])?, child("right", tree.right[index])?);
-    Ok(Node { threshold: tree.threshold[index], feature, left, right })
+    let children = [child("left", tree.left[index])?, child("right", tree.right[index])?];
+    Ok(Node { threshold: tree.threshold[index], feature, children })
 }
 
 /// Returns the first value, in ascending order, at which the weights reach half of all, as scikit-learn's AdaBoostRegressor.

@@ -7,6 +7,7 @@ mod compare;
 mod dataset;
 mod estimate;
 mod flows;
+mod learned;
 mod outputs;
 mod passive_cases;
 mod privileges;

@@ -125,6 +125,16 @@ impl Track {
         if self.settling > 0 { p_stream } else { p_stream.repeated(LEAD + GAMMA) }
     }
 
+    /// Returns the rate that a stream points to before the rate has settled. Far from it a stream may be unlike all that a model
+    /// has seen, although the path is not: then BASS shows the way.
+    fn towards(&mut self, record: &StreamRecord) -> Result<Rate, Refusal> {
+        let mut found = self.method.estimate(record, &self.settings, &mut self.scratch);
+        if let Err(Refusal::Unseen(_)) = found {
+            found = MultiRate::Bass.estimate(record, &self.settings, &mut self.scratch);
+        }
+        Ok(found?.rate)
+    }
+
     fn estimate(&mut self, p_stream: &StreamRecord) -> Result<StreamEstimate, Refusal> {
         let found = self.method.estimate(p_stream, &self.settings, &mut self.scratch);
         if let Some(outside) = self.scratch.outside() {
@@ -142,7 +152,7 @@ impl Evaluation for Track {
     fn observe(&mut self, stream: &Received<'_>, _: &Baseline, _: &mut Probe) -> Result<(), Refusal> {
         let record = stream.record;
         if self.settling > 0 {
-            let estimate = self.estimate(record)?.rate;
+            let estimate = self.towards(record)?;
             self.settling = if estimate > self.average.scale(ARRIVED) { self.settling - 1 } else { 0 };
             self.average = estimate.min(self.capacity);
             return Ok(());
