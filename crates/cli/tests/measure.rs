@@ -313,6 +313,32 @@ fn an_idle_path_is_measured_in_both_directions_over_ipv4_and_ipv6() {
     }
 }
 
+/// A model that takes 60 % of the capacity to be free, within a tenth of that.
+const SIXTY_PERCENT: &str = r#"{"format": "headway-model", "version": 1, "name": "sixty", "task": "multi-rate",
+"input": {"kind": "raw", "gaps": 4, "unit": "packet-times"},
+"shape": {"rates": 2, "packets-per-rate": 2, "range": 0.5, "packet-wire-bytes": 1538}, "scaler": null, "domain": null,
+"model": {"type": "linear", "coefficients": [0, 0, 0, 0, 0, 0, 0, 0], "intercept": 0.6},
+"interval": {"kind": "residual", "level": 0.9, "low": -0.1, "high": 0.1},
+"training": {"data-sha256": "", "rows": 0, "runs": 0, "seed": 0, "versions": {}, "text": "", "score": null}}"#;
+
+#[test]
+fn a_trained_model_answers_with_its_interval() {
+    let Some(stage) = Stage::up("model", 20.0) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let model = folder.path().join("model.json");
+    std::fs::write(&model, SIXTY_PERCENT).unwrap();
+    let args = [&*stage.v4(), "--json", "--method", "learned", "--model", model.to_str().unwrap()];
+    let output = stage.command(&args).output().unwrap();
+    if String::from_utf8_lossy(&output.stderr).contains("could not pace packets") {
+        return println!("INVALID: the machine is too busy to send evenly");
+    }
+    let line: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&line["method"], &line["model"]), (&Value::from("learned"), &Value::from("sixty")), "{line}");
+    let bps = |key: &str| line[key].as_f64().unwrap();
+    assert!((bps("available_bps") / bps("capacity_bps") - 0.6).abs() < 1e-6, "{line}");
+    assert!((bps("available_low_bps") / bps("available_bps") - 0.9).abs() < 1e-6, "{line}");
+}
+
 #[test]
 fn csv_has_a_header_and_as_many_fields_in_every_row() {
     let Some(stage) = Stage::up("csv", 50.0) else { return };

@@ -16,6 +16,8 @@ pub(crate) struct Context {
     pub(crate) host: String,
     pub(crate) direction: Direction,
     pub(crate) method: Method,
+    /// Name of the trained model.
+    pub(crate) model: Option<String>,
     /// Size of a probe packet on the wire.
     pub(crate) packet: Bytes,
     pub(crate) started: Instant,
@@ -47,6 +49,7 @@ pub(super) fn line(context: &Context, answer: &Answer) -> Line {
         host: context.host.clone(),
         direction: context.direction,
         method: context.method.name().to_owned(),
+        model: context.model.clone(),
         started_unix_ns: context.started.ns(),
         started_rfc3339: rfc3339(context.started),
         finished_unix_ns: context.finished.ns(),
@@ -117,9 +120,10 @@ pub(super) fn csv_row(line: &Line) -> impl Serialize {
 pub(crate) fn human(context: &Context, answer: &Answer) -> String {
     let mut text = String::new();
     let partial = if context.interrupted { ", interrupted: partial result" } else { "" };
+    let model = context.model.as_ref().map_or_else(String::new, |name| format!(", model {name}"));
     let _ = writeln!(
         text,
-        "{}, {} (method {}{partial})",
+        "{}, {} (method {}{model}{partial})",
         context.host,
         direction_words(context.direction),
         context.method

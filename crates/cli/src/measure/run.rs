@@ -204,6 +204,7 @@ impl Runner<'_> {
             host: self.args.host.name.clone(),
             direction,
             method: self.method,
+            model: self.model.as_ref().map(|model| model.name().to_owned()),
             packet: config.packet,
             started,
             finished: started + clock.elapsed().into(),

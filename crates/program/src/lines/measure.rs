@@ -24,6 +24,9 @@ pub struct MeasureLine {
     pub direction: Direction,
     /// Name of the method.
     pub method: String,
+    /// Name of the trained model, with the method `learned`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
     /// When the measurement started, nanoseconds since 1970.
     pub started_unix_ns: u64,
     /// The same as text, because many readers of JSON keep only 53 bits of a number.
