@@ -176,7 +176,14 @@ fn run_experiments(
             progress.begin(&what, 1);
             let begin = Instant::now();
             let outcome = match testbed {
-                Testbed::Sim => in_simulator(experiment, &context)?,
+                Testbed::Sim => match headway_repro::run(experiment, &context) {
+                    Err(error @ Error::NoTraining { .. }) if experiments.len() > 1 => {
+                        print_error!("SKIPPED {}: {error}", experiment.id);
+                        continue;
+                    }
+                    Err(Error::Interrupted) => None,
+                    outcome => Some(outcome?),
+                },
                 Testbed::Uml | Testbed::Lab => on_linux(testbed.world(), experiment, &context, &progress)?,
             };
             let Some(outcome) = outcome else { return Ok(outcomes) };
@@ -184,14 +191,6 @@ fn run_experiments(
         }
     }
     Ok(outcomes)
-}
-
-/// Carries out an experiment in the simulator; `None` when interrupted.
-fn in_simulator(experiment: &Experiment, context: &Context<'_>) -> anyhow::Result<Option<Outcome>> {
-    match headway_repro::run(experiment, context) {
-        Err(Error::Interrupted) => Ok(None),
-        outcome => Ok(Some(outcome?)),
-    }
 }
 
 /// Carries out an experiment on the Linux stack; `None` when interrupted.

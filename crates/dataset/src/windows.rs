@@ -1,6 +1,6 @@
 //! Windows of samples of TCP transfers through a dumbbell (wan F44).
 
-use headway_estimate::sabes::{Form, Segment, Settings, Transfer, Windows};
+use headway_estimate::sabes::{Estimate, Form, Path, Segment, Settings, Transfer, Windows};
 use headway_traffic::random;
 use headway_units::config_error::check;
 use headway_units::{Bytes, ConfigError, Duration, Instant, Rate};
@@ -216,18 +216,23 @@ impl PathPlan {
 }
 
 impl Run<'_> {
-    /// Runs the flows and reads what a tap at their sender saw.
+    /// Runs the flows, and returns the windows that a tap at their sender saw.
     pub fn observe(&self) -> Observed {
+        let watched = self.watch();
+        self.windows(&watched)
+    }
+
+    /// Runs the flows; returns what a tap at their sender saw, and the truth.
+    pub fn watch(&self) -> Watched {
         let seed = random::generator(self.plan.seed, "run", u64::from(self.number)).random();
         let (seen, truth) = self.dumbbell().run(seed);
-        let mut segments: Vec<(usize, &Segment)> = seen
-            .iter()
-            .enumerate()
-            .flat_map(|(flow, taps)| taps[0].iter().map(move |segment| (flow, segment)))
-            .collect();
+        let flows = seen.len();
+        let mut segments: Vec<(usize, Segment)> = Vec::new();
+        for (flow, taps) in seen.into_iter().enumerate() {
+            segments.extend(taps.into_iter().flatten().map(|segment| (flow, segment)));
+        }
         segments.sort_by_key(|(_, segment)| segment.at);
-        let capacity = shared_capacity(&segments, seen.len());
-        self.windows(&segments, (seen.len(), capacity), &truth)
+        Watched { segments, flows, truth }
     }
 
     /// Returns the dumbbell of the run.
@@ -249,20 +254,17 @@ impl Run<'_> {
         }
     }
 
-    fn windows(
-        &self,
-        segments: &[(usize, &Segment)],
-        (flows, capacity): (usize, Option<Rate>),
-        truth: &Truth,
-    ) -> Observed {
+    /// Returns the windows of the plan.
+    pub fn windows(&self, watched: &Watched) -> Observed {
         let settings = Settings { form: Form::Literal, windows: self.plan.division(), ..Settings::default() };
-        let mut transfers = vec![Transfer::new(&settings); flows];
+        let mut transfers = vec![Transfer::new(&settings); watched.flows];
+        let capacity = watched.capacity();
         for transfer in &mut transfers {
             capacity.into_iter().for_each(|capacity| transfer.share_capacity(capacity));
         }
         let mut windows = Vec::new();
         let mut all = 0;
-        for (flow, segment) in segments {
+        for (flow, segment) in &watched.segments {
             let transfer = &mut transfers[*flow];
             let before = transfer.windows().total();
             transfer.observe(segment);
@@ -282,20 +284,50 @@ impl Run<'_> {
                 samples: judged.samples.to_vec(),
                 rates: judged.rates.to_vec(),
                 passed: judged.passed,
-                available: truth.between(judged.at - judged.window, judged.at),
+                available: watched.truth.between(judged.at - judged.window, judged.at),
             });
         }
         Observed { windows, all: all / self.plan.keep_every }
     }
 }
 
-/// Returns the largest capacity that a flow finds by the guarded rules.
-fn shared_capacity(segments: &[(usize, &Segment)], flows: usize) -> Option<Rate> {
-    let mut transfers = vec![Transfer::new(&Settings::default()); flows];
-    for (flow, segment) in segments {
-        transfers[*flow].observe(segment);
+/// What a tap saw of all flows in a run.
+#[derive(Clone, Debug)]
+pub struct Watched {
+    /// Segments of all flows, with their numbers, in the order of time.
+    segments: Vec<(usize, Segment)>,
+    flows: usize,
+    truth: Truth,
+}
+
+impl Watched {
+    /// Returns the largest capacity that a flow finds by the guarded rules.
+    pub fn capacity(&self) -> Option<Rate> {
+        let mut transfers = vec![Transfer::new(&Settings::default()); self.flows];
+        for (flow, segment) in &self.segments {
+            transfers[*flow].observe(segment);
+        }
+        transfers.iter().filter_map(Transfer::capacity).max()
     }
-    transfers.iter().filter_map(Transfer::capacity).max()
+
+    /// Returns what the guarded rules say of the path, from all flows together in windows of `period`: the estimate and the
+    /// truth; and the number of all windows.
+    pub fn guarded(&self, period: Duration) -> (Vec<(Estimate, Rate)>, u64) {
+        let settings = Settings { windows: Windows::Tumbling(period), ..Settings::default() };
+        let mut transfers = vec![Transfer::new(&settings); self.flows];
+        let mut path = Path::new(&settings);
+        let mut estimates = Vec::new();
+        for (flow, segment) in &self.segments {
+            let transfer = &mut transfers[*flow];
+            transfer.observe(segment);
+            let Some(passed) = transfer.passed() else { continue };
+            path.learn(transfer.capacity(), transfer.rtt());
+            if let Some(estimate) = path.observe(&passed) {
+                estimates.push((estimate, self.truth.between(estimate.at - estimate.window, estimate.at)));
+            }
+        }
+        (estimates, path.windows().total())
+    }
 }
 
 #[cfg(test)]

@@ -126,6 +126,11 @@ impl Model {
         }
     }
 
+    /// Returns the same model, which answers to all that has its form, whatever it has seen.
+    pub fn without_domain(&self) -> Model {
+        Model { domain: None, ..self.clone() }
+    }
+
     /// Whether its streams have packets of one size: it counts in nanoseconds, so their size is part of what it learned.
     pub const fn has_fixed_packets(&self) -> bool {
         matches!(&self.input, Input::Stream { unit: TimeUnit::Ns, .. })

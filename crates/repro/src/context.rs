@@ -58,6 +58,19 @@ pub enum Error {
         /// Description of the run.
         run: String,
     },
+    /// There is no Python with the package that trains models.
+    #[error(
+        "{interpreter} cannot train models: {reason}; `make python` makes an environment that can, and HEADWAY_PYTHON names it"
+    )]
+    NoTraining {
+        /// The interpreter that was asked.
+        interpreter: String,
+        /// What it said.
+        reason: String,
+    },
+    /// The training of a model failed.
+    #[error("the training of a model failed: {0}")]
+    Training(String),
     /// A result cannot be kept.
     #[error("a result cannot be kept")]
     Keep(#[from] headway_worlds::Error),

@@ -21,6 +21,7 @@ mod procedure;
 pub mod shared_link;
 mod statistics;
 mod study;
+mod training;
 
 pub use context::{Context, Error, Progress, Size};
 pub use experiment::Experiment;

@@ -10,6 +10,8 @@ mod errors;
 mod gap_estimates;
 mod gaps;
 mod groups;
+mod learned_streams;
+mod learned_windows;
 mod lengths;
 mod pairs;
 mod passive;
@@ -76,6 +78,8 @@ studies! {
     GapEstimates in gap_estimates,
     Gaps in gaps,
     Groups in groups,
+    LearnedStreams in learned_streams,
+    LearnedWindows in learned_windows,
     Lengths in lengths,
     PacketPairs in pairs,
     Passive in passive,
