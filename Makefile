@@ -25,7 +25,7 @@ UNDECLARED = fuzz/fuzz_targets/*.rs
 help:
 	@echo 'make demo       measure an emulated path with every method; writes $(REPORT)/report.html'
 	@echo 'make test       formatting, lints and all tests, those in a Linux kernel included where one can be built'
-	@echo 'make bench      speed of the estimators and of the simulator, beside ns-3 where it installs; CPU use of idle programs'
+	@echo 'make bench      speed of the estimators and of the simulator, beside ns-3 where it installs, and from Python; CPU use of idle programs'
 	@echo 'make accuracy   the accuracy tables on emulated and on simulated paths (about 30 minutes)'
 	@echo 'make compare    the simulator beside the TCP of this host, 24 cells (about 15 minutes)'
 	@echo 'make repro      published experiments in a simulated testbed (a minute or two); writes $(REPORT)/repro'
@@ -92,6 +92,9 @@ bench:
 	$(CARGO) bench --locked -p headway-sim --bench packets
 	$(CARGO) bench --locked -p headway-kernel
 	$(CARGO) bench --locked -p headway-passive --bench passive
+	@if packaging/python.sh environment && packaging/python.sh wheel && packaging/python.sh install; \
+	then target/python/bin/python bench/python.py; \
+	else echo 'The Python package was not built, so its speed is unknown.'; fi
 	@if python3 -m venv $(NS3_VENV) \
 	&& $(NS3_VENV)/bin/pip install --quiet --prefer-binary ns3==$(NS3_VERSION); \
 	then $(NS3_VENV)/bin/python bench/ns3_dumbbell.py; \

@@ -45,7 +45,7 @@ test() {
     export MYPY_CACHE_DIR="$PWD/$environment/mypy" MPLCONFIGDIR="$PWD/$environment/matplotlib"
     export IPYTHONDIR="$PWD/$environment/ipython" JUPYTER_CONFIG_DIR="$PWD/$environment/jupyter"
     "$bin/python" -m mypy --config-file $package/pyproject.toml --package headway
-    "$bin/python" -m mypy.stubtest --mypy-config-file $package/pyproject.toml headway
+    "$bin/python" -m mypy.stubtest --mypy-config-file $package/pyproject.toml headway._headway
     "$bin/python" -m pytest --config-file $package/pyproject.toml $package/tests --nbmake examples/*.ipynb
 }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use headway_estimate::offline::{Answer, Answers, Bench, Denoising, Estimator, QUANTILES, Score};
 use headway_estimate::stream::{Refusal, TableStream};
 use headway_estimate::{Bound as Within, Decision, Settings, StreamRecord};
+use headway_learned::Task;
 use headway_units::Rate;
 use headway_units::statistics::closest;
 use numpy::IntoPyArray as _;
@@ -14,6 +15,7 @@ use serde_json::{Map, Value, json};
 
 use crate::errors::wrong;
 use crate::interrupt::in_steps;
+use crate::model::Model;
 use crate::streams::{StreamArrays, Streams};
 
 /// Names of ways to denoise, as on the command line.
@@ -39,15 +41,22 @@ pub(crate) fn estimators() -> (Vec<&'static str>, Vec<&'static str>) {
 
 /// Runs an estimator over streams; returns columns, and its score as JSON. See `headway.estimate`.
 #[pyfunction]
-#[pyo3(signature = (streams, method, denoise, capacity_bps))]
+#[pyo3(signature = (streams, method, denoise, capacity_bps, model))]
 pub(crate) fn estimate<'py>(
     py: Python<'py>,
     streams: StreamArrays<'py>,
     method: &str,
     denoise: &str,
     capacity_bps: f64,
+    model: Option<PyRef<'py, Model>>,
 ) -> PyResult<(Bound<'py, PyDict>, String)> {
-    let estimator: Estimator = method.parse().map_err(|reason: String| wrong("method", reason))?;
+    let named: Estimator = method.parse().map_err(|reason: String| wrong("method", reason))?;
+    let model = match (named.needs_model(), model) {
+        (true, None) => return Err(wrong("model", "the method `learned` needs one")),
+        (false, Some(_)) => return Err(wrong("model", "is for the method `learned`")),
+        (_, model) => model.map(|model| model.of(&[Task::MultiRate, Task::SingleRate])).transpose()?,
+    };
+    let estimator = model.as_deref().and_then(Estimator::learned).unwrap_or(named);
     let known = DENOISING.iter().find(|(name, _)| *name == denoise);
     let Some((_, denoising)) = known else {
         let names = DENOISING.map(|(name, _)| name).join(", ");
@@ -58,7 +67,8 @@ pub(crate) fn estimate<'py>(
         return Err(wrong("gap_ns", format_args!("{method} needs the scheduled gaps")));
     }
     let settings = Settings::for_link(streams.packet, Rate::from_bps_f64(capacity_bps));
-    let mut bench = Bench::new(settings, *denoising);
+    let bench = Bench::new(settings, *denoising);
+    let mut bench = model.into_iter().fold(bench, Bench::with_model);
     let mut tally = Tally::new(estimator, streams.parts.len());
     let parts = streams.parts;
     in_steps(
@@ -67,7 +77,9 @@ pub(crate) fn estimate<'py>(
         |part| parts.end(part),
         |step| step.into_iter().try_for_each(|index| tally.add(index, &streams, &mut bench)),
     )?;
-    let score = tally.score().to_string();
+    let mut score = tally.score();
+    score["unlike_training"] = json!(bench.outside().map(|outside| outside.to_string()));
+    let score = score.to_string();
     Ok((tally.into_dict(py)?, score))
 }
 
@@ -80,6 +92,9 @@ struct Tally {
     free: Vec<f64>,
     /// NaN without an answer.
     available: Vec<f64>,
+    /// Both ends of the interval, NaN without one.
+    low: Vec<f64>,
+    high: Vec<f64>,
     /// Numbers of [`Within`] and [`Decision`] and places in [`Refusal::ALL`], or [`NONE`].
     bound: Vec<u8>,
     verdict: Vec<u8>,
@@ -100,6 +115,8 @@ impl Tally {
             average: Vec::with_capacity(streams),
             free: Vec::with_capacity(streams),
             available: Vec::with_capacity(streams),
+            low: Vec::with_capacity(streams),
+            high: Vec::with_capacity(streams),
             bound: column(),
             verdict: column(),
             refused: column(),
@@ -121,9 +138,12 @@ impl Tally {
             self.above.0 += 1;
             self.above.1 += usize::from(record.average > *free);
         }
-        let (mut available, mut codes) = (f64::NAN, [NONE; 3]);
+        let (mut available, mut interval, mut codes) = (f64::NAN, None, [NONE; 3]);
         match answer {
-            Answer::Rate(estimate) => (available, codes[0]) = (estimate.rate.bps_f64(), estimate.bound as u8),
+            Answer::Rate(estimate) => {
+                (available, codes[0]) = (estimate.rate.bps_f64(), estimate.bound as u8);
+                interval = estimate.interval;
+            }
             Answer::Verdict(decision) => codes[1] = decision as u8,
             Answer::Refused(reason) => {
                 let place = Refusal::ALL.iter().position(|one| *one == reason);
@@ -132,6 +152,9 @@ impl Tally {
             }
         }
         self.available.push(available);
+        let (low, high) = interval.map(|(low, high)| (low.bps_f64(), high.bps_f64())).unzip();
+        self.low.push(low.unwrap_or(f64::NAN));
+        self.high.push(high.unwrap_or(f64::NAN));
         let columns = [&mut self.bound, &mut self.verdict, &mut self.refused];
         columns.into_iter().zip(codes).for_each(|(column, code)| column.push(code));
         match Score::new(self.estimator, &self.stream, &[answer]).answers {
@@ -195,6 +218,10 @@ impl Tally {
         match self.estimator {
             Estimator::MultiRate(_) => {
                 dict.set_item("available_bps", self.available.into_pyarray(py))?;
+                if self.estimator.needs_model() {
+                    dict.set_item("low_bps", self.low.into_pyarray(py))?;
+                    dict.set_item("high_bps", self.high.into_pyarray(py))?;
+                }
                 let names = [Within::AtLeast, Within::Within, Within::AtMost].map(bound_name);
                 dict.set_item("bound", (self.bound.into_pyarray(py), names))?;
             }

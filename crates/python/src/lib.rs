@@ -10,6 +10,7 @@ mod delayed_acks;
 mod errors;
 mod estimate;
 mod interrupt;
+mod model;
 mod pairs;
 mod parts;
 mod passive;
@@ -28,6 +29,8 @@ mod _headway {
     use crate::errors::{HeadwayError, RunError, ScenarioError};
     #[pymodule_export]
     use crate::estimate::{estimate, estimators};
+    #[pymodule_export]
+    use crate::model::Model;
     #[pymodule_export]
     use crate::pairs::{hire, ppdd};
     #[pymodule_export]

@@ -3,6 +3,7 @@
 use headway_estimate::sabes::{
     Estimate, Flags, Form, Limit, Segment, Settings, Side, Transfer, Way, WindowRefusal, Windows,
 };
+use headway_learned::Task;
 use headway_units::{Bytes, Duration, Instant, Rate};
 use numpy::PyReadonlyArray1;
 use pyo3::prelude::*;
@@ -11,6 +12,7 @@ use pyo3::types::PyDict;
 use crate::columns::Columns;
 use crate::errors::wrong;
 use crate::interrupt::in_steps;
+use crate::model::Model;
 use crate::parts::same_length;
 
 /// Bits of the flags of a TCP header.
@@ -141,14 +143,18 @@ impl TapSettings {
 /// Estimates what is free on the path of a TCP transfer; returns the windows, and what is known of the transfer. See
 /// `headway.sabes`.
 #[pyfunction]
-#[pyo3(signature = (segments, settings))]
+#[pyo3(signature = (segments, settings, model))]
 pub(crate) fn sabes<'py>(
     py: Python<'py>,
     segments: SegmentArrays<'py>,
     settings: TapSettings,
+    model: Option<PyRef<'py, Model>>,
 ) -> PyResult<(Bound<'py, PyDict>, Bound<'py, PyDict>)> {
     let segments = segments.segments()?;
     let mut transfer = Transfer::new(&settings.settings()?);
+    if let Some(model) = model {
+        transfer.set_model(model.of(&[Task::SabesNn, Task::SabesKde])?);
+    }
     let mut windows = Vec::new();
     in_steps(
         py,

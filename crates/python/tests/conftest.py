@@ -16,6 +16,8 @@ SCENARIOS = REPOSITORY / "scenarios"
 
 PACKET = 1538
 """The size of a packet in these tests, bytes on the wire."""
+FREE = 1.2e9
+"""What is available while their streams are sent, b/s."""
 
 
 def streams(count: int = 20, event: int = 1, **more: object) -> headway.Streams:
@@ -30,6 +32,16 @@ def streams(count: int = 20, event: int = 1, **more: object) -> headway.Streams:
     last = np.minimum((np.arange(65) // event + 1) * event - 1, 64)
     received = received[:, last] + np.arange(65) % event * 600
     return headway.Streams(sent, received, packet_wire_bytes=PACKET, gap_ns=gaps, **more)
+
+
+def write(path: Path, recorded: headway.Streams) -> Path:
+    """Write streams as a file that the command line reads."""
+    table = recorded.to_pandas()
+    table["packet_wire_bytes"] = PACKET
+    table["gap_ns"] = recorded.gap_ns
+    table["free_bps"] = int(FREE)
+    table.to_csv(path, index=False)
+    return path
 
 
 @pytest.fixture

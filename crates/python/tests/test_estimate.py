@@ -7,28 +7,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import PACKET, run, streams
+from conftest import FREE, PACKET, run, streams, write
 
 import headway
-
-FREE = 1.2e9
-
-
-def write(path: Path, recorded: headway.Streams) -> None:
-    """Write streams as a file that the command line reads."""
-    table = recorded.to_pandas()
-    table["packet_wire_bytes"] = PACKET
-    table["gap_ns"] = recorded.gap_ns
-    table["free_bps"] = int(FREE)
-    table.to_csv(path, index=False)
 
 
 @pytest.mark.parametrize("denoise", ["none", "one-pass", "two-passes", "bass"])
 def test_scores_and_answers_are_those_of_the_program(program: str, tmp_path: Path, denoise: str) -> None:
     recorded = streams(event=4, free_bps=FREE)
     recorded.received_ns[70] = headway.LOST
-    file = tmp_path / "streams.csv"
-    write(file, recorded)
+    file = write(tmp_path / "streams.csv", recorded)
     names = headway.METHODS + headway.VERDICTS
     options = ["--method", ",".join(names), "--denoise", denoise, "--capacity", "2 Gb/s", "--json"]
     theirs = json.loads(run(program, "estimate", file, *options))
@@ -53,8 +41,7 @@ def told(estimates: headway.Estimates, index: int) -> dict[str, object]:
 
 def test_streams_are_split_as_by_the_program(program: str, tmp_path: Path) -> None:
     recorded = streams(free_bps=FREE)
-    file = tmp_path / "streams.csv"
-    write(file, recorded)
+    file = write(tmp_path / "streams.csv", recorded)
     theirs = json.loads(run(program, "estimate", file, "--method", "excursion", "--split", 20, "--json"))
     parts = headway.Streams.load(file).split(20)
     assert len(parts) == 60 == theirs["streams"]

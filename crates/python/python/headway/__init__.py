@@ -7,6 +7,7 @@ times are whole nanoseconds. Names say so: ``_bps``, ``_ns``, ``_us``, ``_wire_b
 from headway._denoise import Gaps, bass, normalise
 from headway._estimate import METHODS, VERDICTS, Estimates, estimate
 from headway._headway import HeadwayError, RunError, ScenarioError
+from headway._model import Model
 from headway._pairs import hire, ppdd
 from headway._passive import Passive, sabes
 from headway._scenario import Results, Scenario
@@ -20,6 +21,7 @@ __all__ = [
     "Estimates",
     "Gaps",
     "HeadwayError",
+    "Model",
     "Passive",
     "Results",
     "RunError",

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from headway import _arrays, _headway
+from headway._model import Model, native
 from headway._table import Table, columns
 
 
@@ -47,6 +48,7 @@ def sabes(
     window_ns: int | None = 200_000_000,
     form: str = "guarded",
     framing_wire_bytes: int = 38,
+    model: Model | None = None,
 ) -> Passive:
     """Estimate what is free on the path of a TCP transfer from the segments that passed a tap (SABES).
 
@@ -71,6 +73,7 @@ def sabes(
     :param window_ns: the length of windows that do not overlap; ``None`` for the last RTT at every ACK
     :param form: ``guarded`` or, as published, ``literal``
     :param framing_wire_bytes: bytes on the wire around each IP packet
+    :param model: a trained model that judges windows in place of the rules
     """
     given: dict[str, ArrayLike] = {
         "at_ns": at_ns,
@@ -94,7 +97,7 @@ def sabes(
         "form": str(form),
         "framing_wire_bytes": _arrays.count("framing_wire_bytes", framing_wire_bytes, 0, 1000),
     }
-    found, transfer = _headway.sabes(_segments(given), settings)
+    found, transfer = _headway.sabes(_segments(given), settings, native(model))
     return Passive(columns(found), transfer)
 
 
