@@ -111,9 +111,7 @@ pub(crate) fn run(args: &SweepArgs, json: bool) -> Result<ExitCode, Failed> {
 fn list(sweep: &Sweep, json: bool) {
     for (number, cell) in sweep.cells().iter().enumerate() {
         if json {
-            let values: serde_json::Map<_, _> = values(sweep, number).collect();
-            let line = json!({ "type": "cell", "cell": number + 1, "values": values, "seed": cell.seed, "set": cell.set });
-            print_line!("{line}");
+            print_line!("{}", sweep.object(number, None));
         } else {
             print_line!("{:>6}  {}", number + 1, sweep.describe(cell));
         }
@@ -121,11 +119,6 @@ fn list(sweep: &Sweep, json: bool) {
     if !json {
         print_line!("{} cells of {} on {}", sweep.cells().len(), sweep.scenario.display(), sweep.world);
     }
-}
-
-fn values(sweep: &Sweep, number: usize) -> impl Iterator<Item = (String, Value)> {
-    let values = sweep.dimensions().zip(&sweep.cells()[number].values);
-    values.map(|(name, value)| (name.to_owned(), value.as_str().into()))
 }
 
 /// Prints what ends: with JSON every cell, in their order, otherwise those that failed.
@@ -158,23 +151,11 @@ impl<'a> Shown<'a> {
         }
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         let (lines, next) = &mut *waiting;
-        lines.insert(number, self.line(number, result));
+        lines.insert(number, self.sweep.object(number, Some(result)));
         while let Some(line) = lines.remove(next) {
             print_line!("{line}");
             *next += 1;
         }
-    }
-
-    fn line(&self, number: usize, result: &CellResult) -> Value {
-        json!({
-            "type": "cell",
-            "cell": number + 1,
-            "world": self.sweep.world.name(),
-            "values": values(self.sweep, number).collect::<serde_json::Map<_, _>>(),
-            "seed": self.sweep.cells()[number].seed,
-            "error": result.as_ref().err(),
-            "summary": result.as_ref().ok().map(|record| &record.summary),
-        })
     }
 }
 

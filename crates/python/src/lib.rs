@@ -17,6 +17,7 @@ mod passive;
 mod results;
 mod scenario;
 mod streams;
+mod sweep;
 
 /// The native part of the package `headway`, whose modules say what the functions do.
 #[pyo3::pymodule]
@@ -39,4 +40,6 @@ mod _headway {
     use crate::scenario::{Scenario, read_scenario};
     #[pymodule_export]
     use crate::streams::read_streams;
+    #[pymodule_export]
+    use crate::sweep::{PySweep, build, run_job};
 }

@@ -12,12 +12,14 @@ from headway._pairs import hire, ppdd
 from headway._passive import Passive, sabes
 from headway._scenario import Results, Scenario
 from headway._streams import LOST, Streams
+from headway._sweep import Cells, sweep
 from headway._table import Table
 
 __all__ = [
     "LOST",
     "METHODS",
     "VERDICTS",
+    "Cells",
     "Estimates",
     "Gaps",
     "HeadwayError",
@@ -35,4 +37,5 @@ __all__ = [
     "normalise",
     "ppdd",
     "sabes",
+    "sweep",
 ]

@@ -1,5 +1,6 @@
 """The native part of the package, which its modules call with checked arguments."""
 
+from collections.abc import Callable
 from os import PathLike
 from typing import Any, final
 
@@ -12,7 +13,9 @@ __all__ = [
     "RunError",
     "Scenario",
     "ScenarioError",
+    "Sweep",
     "bass",
+    "build",
     "estimate",
     "estimators",
     "hire",
@@ -20,6 +23,7 @@ __all__ = [
     "ppdd",
     "read_scenario",
     "read_streams",
+    "run_job",
     "sabes",
 ]
 
@@ -71,3 +75,28 @@ class Scenario:
     def run(
         self, world: str, seeds: list[int], jobs: int, helper: str | PathLike[str] | None
     ) -> list[dict[str, Any]]: ...
+@final
+class Sweep:
+    def __new__(
+        cls, text: str, path: str | PathLike[str], output: str | PathLike[str], module: str | PathLike[str]
+    ) -> Sweep: ...
+    @property
+    def build(self) -> str: ...
+    @property
+    def world(self) -> str: ...
+    def __len__(self) -> int: ...
+    def missing(self) -> list[int]: ...
+    def job(self, number: int) -> str: ...
+    def cell(self, number: int) -> str: ...
+    def ended(self, number: int, record: str | None, error: str | None) -> None: ...
+    def run(
+        self,
+        jobs: int,
+        memory_bytes: int | None,
+        helper: str | PathLike[str] | None,
+        on_cell: Callable[[int], object],
+    ) -> None: ...
+    def close(self) -> list[str]: ...
+
+def build(module: str | PathLike[str]) -> str: ...
+def run_job(job: str, memory_bytes: int | None, share: int, helper: str | PathLike[str] | None) -> str: ...

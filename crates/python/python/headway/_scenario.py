@@ -139,7 +139,7 @@ class Scenario:
         found = [_arrays.count("seed", seed, 0, 2**64 - 1) for seed in seeds]
         jobs = _arrays.count("jobs", jobs, 1, 1024)
         if helper is None and on != "sim":
-            helper = _program()
+            helper = program()
         return [Results(run) for run in self._native.run(on, found, jobs, helper)]
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -164,7 +164,8 @@ def _value(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def _program() -> str:
+def program() -> str:
+    """Return the program headway."""
     found = shutil.which(_PROGRAM)
     if found is None:
         raise RunError(f"the program `{_PROGRAM}` is not in the PATH; install it, or name it as helper=")

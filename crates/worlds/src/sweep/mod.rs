@@ -36,6 +36,15 @@ pub type CellResult = Result<Record, String>;
 pub type OnCell<'a> = dyn Fn(usize, &CellResult) + Sync + 'a;
 
 impl Sweep {
+    /// Returns a cell as an object for programs: its number from 1, `world`, `values` by dimension and `seed`; with a result
+    /// also `error` and `summary`, one of which is null.
+    ///
+    /// # Panics
+    /// If there is no such cell.
+    pub fn object(&self, number: usize, result: Option<&CellResult>) -> serde_json::Value {
+        table::object(self, number, result)
+    }
+
     /// Runs the cells that have no result yet, `options.jobs` at a time, and keeps each record as soon as it is there. A cell
     /// that fails does not stop the others. Cells that were not run because of a cancellation stay without a result.
     ///

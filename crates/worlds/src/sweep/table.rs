@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use headway_record::csv::{Text, lines};
 use headway_units::nearest;
 use serde::{Serialize, Serializer};
-use serde_json::{Number, Value};
+use serde_json::{Number, Value, json};
 
 use super::CellResult;
 use super::columns::{self, Name};
@@ -60,6 +60,24 @@ impl Table {
         }
         Ok(text)
     }
+}
+
+/// Returns a cell with its result as one object.
+pub(super) fn object(sweep: &Sweep, number: usize, result: Option<&CellResult>) -> Value {
+    let cell = &sweep.cells()[number];
+    let values = sweep.dimensions().zip(&cell.values).map(|(name, value)| (name.to_owned(), typed(value)));
+    let mut object = json!({
+        "type": "cell",
+        "cell": number + 1,
+        "world": sweep.world.name(),
+        "values": values.collect::<serde_json::Map<_, _>>(),
+        "seed": cell.seed,
+    });
+    if let Some(result) = result {
+        object["error"] = result.as_ref().err().map_or(Value::Null, |error| error.as_str().into());
+        object["summary"] = json!(result.as_ref().ok().map(|record| &record.summary));
+    }
+    object
 }
 
 /// Returns the values that say which cell it is, and its error.
