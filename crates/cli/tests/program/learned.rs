@@ -113,7 +113,7 @@ fn a_simulated_measurement_reads_the_model_beside_its_scenario() {
     write(folder.path(), "x.toml", scenario);
     let path = folder.path().join("x.toml");
     let output =
-        output(&mut headway(&["run", path.to_str().unwrap(), "--on", "sim", "--json"]).current_dir(&folder));
+        output(headway(&["run", path.to_str().unwrap(), "--on", "sim", "--json"]).current_dir(&folder));
     assert!(output.status.success(), "{output:?}");
     let value: Value = serde_json::from_slice(&output.stdout).unwrap();
     let measured = &value.pointer("/runs/0/measurements/0").or(value.pointer("/measurements/0")).unwrap();

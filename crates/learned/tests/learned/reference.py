@@ -114,8 +114,10 @@ def answer(model, x):
 
 def case(model, task, kind, unit, x, y, scaled):
     """Trains on the first rows and returns the file with the answers to the last."""
-    scaler = StandardScaler().fit(x[:TRAINED].astype(np.float64)) if scaled else None
-    inputs = scaler.transform(x.astype(np.float64)) if scaled else x
+    # Networks compute in the precision of their input; trees round it to single precision themselves.
+    x = x.astype(np.float64)
+    scaler = StandardScaler().fit(x[:TRAINED]) if scaled else None
+    inputs = scaler.transform(x) if scaled else x
     model.fit(inputs[:TRAINED], y[:TRAINED])
     is_stream = task in ("multi-rate", "single-rate")
     rates = 4 if task == "multi-rate" else 1

@@ -7,7 +7,7 @@ use headway_units::Duration;
 use serde_json::Value;
 
 /// The largest difference, relative to the answer where that is above 1.
-const TOLERANCE: f64 = 1e-6;
+const TOLERANCE: f64 = 1e-9;
 
 fn numbers(value: &Value) -> Vec<f64> {
     value.as_array().expect("a list").iter().map(|one| one.as_f64().expect("a number")).collect()
