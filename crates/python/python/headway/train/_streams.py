@@ -23,7 +23,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from headway.train._data import Streams
 from headway.train._export import exported
 from headway.train._features import KINDS, UNITS, features
-from headway.train._trained import Trained, answers, versions
+from headway.train._trained import Trained, versions
 from headway.train._uncertainty import FOLDS, LEVEL, domain, margin, out_of_fold, residual_interval
 
 Floats = NDArray[np.float64]
@@ -134,7 +134,7 @@ def targets(data: Streams, options: Options) -> NDArray[Any]:
     """What models learn: bits per ns, shares of the capacity, or whether the rate is above."""
     if not data.is_multi_rate:
         return data.above.astype(int)
-    return data.clipped_bps / _unit_bps(data, options)
+    return np.asarray(data.clipped_bps / _unit_bps(data, options))
 
 
 def _unit_bps(data: Streams, options: Options) -> Any:
@@ -153,7 +153,7 @@ def score(trained: Trained, data: Streams, options: Options) -> dict[str, float]
     free = data.free_bps
     error = answered * _unit_bps(data, options) / free - 1
     null = data.frame["average_bps"].to_numpy(float) / free - 1
-    numbers = {"streams": int(tests.sum())}
+    numbers: dict[str, float] = {"streams": int(tests.sum())}
     for name, values in (("", error[tests]), ("null-", null[tests])):
         numbers[name + "median"] = float(np.median(values))
         numbers[name + "within-10"] = float((np.abs(values) <= 0.1).mean())
@@ -227,5 +227,3 @@ def _described(data: Streams) -> str:
     }
     return "Simulated. " + "; ".join(f"{name}: {', '.join(some)}" for name, some in values.items()) + "."
 
-
-__all__ = ["MODELS", "answers", "streams"]

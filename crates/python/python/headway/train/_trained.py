@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,7 @@ class Trained:
 
     def scaled(self, x: Floats) -> Floats:
         """Features as the estimator takes them."""
-        return x if self.scaler is None else self.scaler.transform(x)
+        return x if self.scaler is None else np.asarray(self.scaler.transform(x))
 
     def predict(self, x: Floats) -> Floats:
         """What the model file answers to features: a number in its unit, or a probability."""
@@ -51,7 +52,7 @@ def answers(estimator: Any, x: Floats) -> Floats:
         # AdaBoost is a vote, which its probabilities hide.
         votes = np.array([one.predict(x) for one in estimator.estimators_], dtype=float)
         used = np.asarray(weights)[: len(votes)]
-        return used @ votes / used.sum()
+        return np.asarray(used @ votes / used.sum())
     return np.asarray(estimator.predict_proba(x)[:, 1])
 
 
@@ -59,9 +60,8 @@ def versions() -> dict[str, str]:
     """What took part in the training."""
     found = {"scikit-learn": sklearn.__version__, "numpy": np.__version__}
     try:
-        from importlib.metadata import version
-
         found["headway"] = version("headway")
-    except ImportError:
+    except PackageNotFoundError:
+        # A source tree that is not installed.
         pass
     return found

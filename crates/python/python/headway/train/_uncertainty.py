@@ -17,6 +17,9 @@ LEVEL = 0.9
 FOLDS = 5
 #: Beyond what was seen in training, statistics may go by this share of the range that was seen.
 MARGIN = 0.02
+#: Differences below this mean nothing: statistics are ratios and decimal logarithms, so it is 5 or 12 %. Without it, a
+#: model of one capacity would refuse the next estimate of the same.
+SLIGHT = 0.05
 #: Share of the training data that counts as too far from the rest of it.
 TOO_FAR = 0.001
 
@@ -65,12 +68,11 @@ def _quantile(ascending: Floats, part: float) -> float:
 def domain(names: list[str], values: Floats) -> dict[str, Any]:
     """What the training data are like: the range of each statistic, and how far a row is from the middle of all."""
     low, high = values.min(axis=0), values.max(axis=0)
-    room = MARGIN * (high - low)
+    room = np.maximum(MARGIN * (high - low), SLIGHT)
     mean = values.mean(axis=0)
-    # A statistic that never varies says nothing about distance; the range refuses what differs.
-    spread = np.maximum(values.std(axis=0), 1e-9)
+    spread = np.maximum(values.std(axis=0), SLIGHT)
     scaled = (values - mean) / spread
-    correlation = scaled.T @ scaled / len(scaled) + 1e-6 * np.eye(len(names))
+    correlation = scaled.T @ scaled / len(scaled) + 0.01 * np.eye(len(names))
     whiten = np.linalg.cholesky(np.linalg.inv(correlation)).T / spread
     distance = np.linalg.norm((values - mean) @ whiten.T, axis=1)
     return {

@@ -26,7 +26,7 @@ HIDDEN = (32, 32)
 #: Share of the training runs that say when to stop (wan 2.11).
 HELD_OUT = 0.15
 #: Passes over the data at most, and passes without any gain after which training ends.
-EPOCHS, PATIENCE = 80, 10
+EPOCHS, PATIENCE = 80, 15
 #: Rows of a step (wan 2.11).
 BATCH = 256
 #: An SVM needs time and memory that grow with the square of the rows.
@@ -113,16 +113,14 @@ def _network(classifies: bool, seed: int) -> Any:
 def _balanced(y: NDArray[Any], rows: NDArray[np.bool_]) -> Floats:
     """Weights with which both classes count the same."""
     share = np.clip(y[rows].mean(), 1e-6, 1 - 1e-6)
-    return np.where(y == 1, 0.5 / share, 0.5 / (1 - share))
+    return np.asarray(np.where(y == 1, 0.5 / share, 0.5 / (1 - share)))
 
 
 def _fit(estimator: Any, xyw: tuple[Floats, NDArray[Any], Floats | None], data: Windows, seed: int) -> None:
     """Trains until runs that are held out are answered no better."""
     x, y, weights = xyw
     random = np.random.default_rng(seed)
-    runs = np.unique(data.runs[data.train])
-    held = random.choice(runs, max(1, round(HELD_OUT * len(runs))), replace=False) if len(runs) > 1 else runs[:0]
-    out = data.train & np.isin(data.runs, held)
+    out = data.train & np.isin(data.runs, _held_out(data, random))
     rows = np.flatnonzero(data.train & ~out)
     classes = {"classes": [0, 1]} if hasattr(estimator, "predict_proba") else {}
     best, kept, since = np.inf, None, 0
@@ -143,6 +141,17 @@ def _fit(estimator: Any, xyw: tuple[Floats, NDArray[Any], Floats | None], data: 
         estimator.coefs_, estimator.intercepts_ = kept[:layers], kept[layers:]
 
 
+def _held_out(data: Windows, random: np.random.Generator) -> list[Any]:
+    """Runs of every path, which say when to stop: those of one path alone would say it for that path."""
+    frame = data.frame[data.train]
+    held: list[Any] = []
+    for _, group in frame.groupby(["bottleneck_bps", "rtt_ns", "load"]):
+        runs = np.sort(group["run"].unique())
+        if len(runs) > 1:
+            held.extend(random.choice(runs, max(1, round(HELD_OUT * len(runs))), replace=False))
+    return held
+
+
 def _loss(estimator: Any, x: Floats, y: NDArray[Any], weights: Floats | None) -> float:
     if not hasattr(estimator, "predict_proba"):
         return float(np.mean((estimator.predict(x) - y) ** 2))
@@ -157,16 +166,16 @@ def _tests(data: Windows) -> NDArray[np.bool_]:
 def _scores(data: Windows, answered: Floats, model: str, unit: str) -> dict[str, float]:
     """Mean absolute errors as shares of the true capacity, beside those of the published rules and of a constant."""
     tests = _tests(data)
-    away = lambda answer: np.abs(answer - data.free_bps) / data.bottleneck_bps  # noqa: E731
     kept = data.passed & (answered > 0.5) if model != "kde" else np.ones(len(data), bool)
     answer = data.mean_bps if model != "kde" else np.maximum(answered, 0) * _unit_bps(data, unit)
     constant = np.median(data.free_bps[data.train] / data.bottleneck_bps[data.train]) * data.bottleneck_bps
-    numbers = {"windows": int(tests.sum())}
+    numbers: dict[str, float] = {"windows": int(tests.sum())}
     for name, chosen, rate in (("", kept, answer), ("rules-", data.passed, data.mean_bps), ("constant-", np.ones(len(data), bool), constant)):
         rows = tests & chosen
         numbers[name + "kept"] = float(rows.sum() / tests.sum())
         if rows.any():
-            numbers[name + "mae"] = float(away(rate)[rows].mean())
+            away = np.abs(rate - data.free_bps) / data.bottleneck_bps
+            numbers[name + "mae"] = float(away[rows].mean())
     return numbers
 
 
