@@ -110,6 +110,12 @@ impl Domain {
         self.ranges.iter().any(|(statistic, ..)| !free(statistic))
     }
 
+    /// Returns the range of the logarithm of the mean send gap.
+    pub(crate) fn send_gaps(&self) -> Option<(f64, f64)> {
+        let is_send = |one: &Statistic| matches!(one, Statistic::Stream(stream::Statistic::LogSendGap, _));
+        self.ranges.iter().find(|(statistic, ..)| is_send(statistic)).map(|(.., low, high)| (*low, *high))
+    }
+
     /// Checks the statistics of a stream or of a window, `all` in their usual order; `away` is memory.
     pub(crate) fn check(&self, all: &[f64], away: &mut Vec<f64>) -> Result<(), Outside> {
         if let Some(outside) = self.farthest(all) {

@@ -136,6 +136,18 @@ impl Model {
         matches!(&self.input, Input::Stream { unit: TimeUnit::Ns, .. })
     }
 
+    /// Returns the lowest and the highest average rate of streams that it has seen, where its file says so; `packet` and `capacity`
+    /// are those of the path.
+    pub fn rates(&self, packet: Bytes, capacity: Option<Rate>) -> Option<(Rate, Rate)> {
+        let unit_ns = match self.input {
+            Input::Stream { unit: TimeUnit::PacketTimes, .. } => packet_time_ns(packet, capacity?),
+            _ => 1.0,
+        };
+        let (shortest, longest) = self.domain.as_ref()?.send_gaps()?;
+        let rate = |gap: f64| Rate::from_bps_f64(packet.get() as f64 * 8e9 / (unit_ns * 10f64.powf(gap)));
+        Some((rate(longest), rate(shortest)))
+    }
+
     /// Returns the answer to features, in the unit of the answer, without looking at the domain.
     ///
     /// # Errors

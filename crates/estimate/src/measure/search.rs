@@ -45,6 +45,9 @@ pub(super) struct Search {
     settings: Settings,
     packet: Bytes,
     search: RateSearch,
+    resolution: Rate,
+    /// The lowest rate that a trained model has seen.
+    lowest: Rate,
     highest: Rate,
     seen_below: bool,
     seen_above: bool,
@@ -57,7 +60,8 @@ impl Search {
     pub(super) fn new(method: SingleRate, packet: Bytes, start: Rate, capacity: Rate) -> Search {
         let highest = capacity.scale(CAPACITY_MULTIPLE);
         let (low, high) = (start.scale(1.0 / BRACKET), start.scale(BRACKET).min(highest));
-        let search = RateSearch::new(low, high, start.scale(RESOLUTION));
+        let resolution = start.scale(RESOLUTION);
+        let search = RateSearch::new(low, high, resolution);
         let rate = search.next_rate();
         Search {
             method,
@@ -65,6 +69,8 @@ impl Search {
             settings: probe::settings(packet, capacity),
             packet,
             search,
+            resolution,
+            lowest: Rate::ZERO,
             highest,
             seen_below: false,
             seen_above: false,
@@ -77,11 +83,22 @@ impl Search {
     /// Gives a learned estimator its model, whose streams are sent, and the capacity as far as it was measured.
     pub(super) fn with_model(self, model: Option<&Arc<Model>>, capacity: Option<Rate>) -> Search {
         let Some((model, shape)) = model.and_then(|model| Some((model, model.shape()?))) else { return self };
+        let packet = probe::packet_of(model, self.packet);
+        let (lowest, highest) = model.rates(packet, capacity).unwrap_or((Rate::ZERO, self.highest));
+        let (low, high) = self.search.range();
+        // Where nothing of the bracket has been seen, the model says so.
+        let seen = Some((low.max(lowest), high.min(highest))).filter(|(low, high)| low < high);
+        let (low, high) = seen.unwrap_or((low, high));
+        let search = RateSearch::new(low, high, self.resolution);
         Search {
             gaps: shape.packets_per_rate as usize,
             settings: Settings { capacity, ..self.settings },
-            packet: probe::packet_of(model, self.packet),
+            packet,
             scratch: Scratch::with_model(Arc::clone(model)),
+            lowest,
+            highest: highest.min(self.highest),
+            rate: search.next_rate(),
+            search,
             ..self
         }
     }
@@ -114,7 +131,9 @@ impl Search {
         let (low, high) = self.search.range();
         let moved = match (self.seen_below, self.seen_above) {
             (true, false) if high < self.highest => (high, high.scale(BRACKET).min(self.highest)),
-            (false, true) if low > LOWEST => (low.scale(1.0 / BRACKET), low),
+            (false, true) if low > self.lowest.max(LOWEST) => {
+                (low.scale(1.0 / BRACKET).max(self.lowest), low)
+            }
             _ => return,
         };
         self.search = RateSearch::new(moved.0, moved.1, moved.0.scale(RESOLUTION));

@@ -39,6 +39,8 @@ const MAX_SETTLING: u32 = 20;
 const ARRIVED: f64 = 1.02;
 /// Number of streams used at which the method stops.
 const ENOUGH_STREAMS: usize = 24;
+/// Streams keep this share away from the ends of the rates that a trained model has seen: gaps are not exactly as scheduled.
+const SEEN_MARGIN: f64 = 0.02;
 /// Error of an answer without the capacity, as a share of the answer: such paths lose packets at most rates.
 const WITHOUT_CAPACITY: f64 = 0.3;
 /// 95 % quantile of the normal distribution, for a two-sided 90 % interval.
@@ -58,6 +60,8 @@ pub(super) struct Track {
     intervals: Vec<(Rate, Rate)>,
     /// How many p-streams were unlike those that a trained model has seen, and in what the last one was.
     unseen: (usize, Option<Outside>),
+    /// The average rates that a trained model has seen.
+    seen: Option<(Rate, Rate)>,
     /// Smooths the estimates from reflected chirps.
     filter: VerticalHorizontal,
     filtered: Option<Rate>,
@@ -79,6 +83,7 @@ impl Track {
             estimates: Vec::new(),
             intervals: Vec::new(),
             unseen: (0, None),
+            seen: None,
             filter: VerticalHorizontal::default(),
             filtered: None,
             scratch: Scratch::default(),
@@ -94,13 +99,24 @@ impl Track {
     /// Gives a learned estimator its model, whose streams are sent, and the capacity as far as it was measured.
     pub(super) fn with_model(self, model: Option<&Arc<Model>>, capacity: Option<Rate>) -> Track {
         let Some((model, shape)) = model.and_then(|model| Some((model, model.shape()?))) else { return self };
-        Track {
+        let packet = probe::packet_of(model, self.packet);
+        let track = Track {
             shape: Shape::with_range(shape.rates, shape.packets_per_rate, shape.range),
             settings: Settings { capacity, ..self.settings },
-            packet: probe::packet_of(model, self.packet),
+            packet,
+            seen: model.rates(packet, capacity),
             scratch: Scratch::with_model(Arc::clone(model)),
             ..self
-        }
+        };
+        Track { average: track.within(track.average), ..track }
+    }
+
+    /// Returns the rate to probe next for an estimate: no more than the capacity, and within what a trained model has seen.
+    fn within(&self, estimate: Rate) -> Rate {
+        let seen = self.seen.map_or(estimate, |(low, high)| {
+            estimate.min(high.scale(1.0 - SEEN_MARGIN)).max(low.scale(1.0 + SEEN_MARGIN))
+        });
+        seen.min(self.capacity)
     }
 
     fn next_stream(&self) -> Schedule {
@@ -153,8 +169,11 @@ impl Evaluation for Track {
         let record = stream.record;
         if self.settling > 0 {
             let estimate = self.towards(record)?;
-            self.settling = if estimate > self.average.scale(ARRIVED) { self.settling - 1 } else { 0 };
-            self.average = estimate.min(self.capacity);
+            let next = self.within(estimate);
+            let arrived =
+                estimate <= self.average.scale(ARRIVED) || self.seen.is_some() && next == self.average;
+            self.settling = if arrived { 0 } else { self.settling - 1 };
+            self.average = next;
             return Ok(());
         }
         let before = self.estimates.len();
@@ -179,7 +198,7 @@ impl Evaluation for Track {
         match (&self.estimates[before..], refusal) {
             ([], Some(refusal)) => return Err(refusal),
             ([], None) => return Err(Refusal::TooShort),
-            (new, _) => self.average = self.filtered.unwrap_or_else(|| mean(new)).min(self.capacity),
+            (new, _) => self.average = self.within(self.filtered.unwrap_or_else(|| mean(new))),
         }
         Ok(())
     }

@@ -113,6 +113,27 @@ fn a_path_unlike_those_of_the_training_is_refused_with_the_reason() {
 }
 
 #[test]
+fn streams_stay_within_the_rates_that_a_model_has_seen() {
+    // Between 80 and 90 % of the capacity, where start-up finds less available.
+    let mut limited = file("multi-rate", 3, (0.0, 0.5));
+    let domain = json!({
+        "statistics": ["log10-send-gap"], "low": [-0.9f64.log10()], "high": [-0.8f64.log10()], "mean": [0], "whiten": [[0]],
+        "limit": 1,
+    });
+    limited["domain"] = domain.clone();
+    let (answer, last) = measure(Method::LEARNED, Some(model(&limited)));
+    let capacity = answer.capacity.expect("trains showed it").mbps();
+    assert!((0.8..0.9).contains(&(last.average.mbps() / capacity)), "{}", last.average);
+    assert!(answer.available.is_ok(), "{answer:?}");
+    let mut limited = file("single-rate", 1, (100.0, -10.0));
+    limited["domain"] = domain;
+    let method = Method::of_model(&model(&limited)).expect("a model of streams");
+    let (answer, last) = measure(method, Some(model(&limited)));
+    assert!((0.79..0.91).contains(&(last.average.mbps() / capacity)), "{}", last.average);
+    assert!(answer.available.is_ok(), "{answer:?}");
+}
+
+#[test]
 fn without_a_model_or_with_packets_of_another_size_there_is_no_answer() {
     let (answer, _) = measure(Method::LEARNED, None);
     assert_eq!(answer.available, Err(Failure::Model(Refusal::NoModel)));
