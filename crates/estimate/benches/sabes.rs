@@ -1,10 +1,13 @@
 //! The cost of passive estimation per ACK, with the segments that it acknowledges.
 
 use std::hint::black_box;
+use std::sync::Arc;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use headway_estimate::sabes::{Flags, Form, Segment, Settings, Transfer, Way, Windows};
+use headway_learned::Model;
 use headway_units::{Duration, Instant};
+use serde_json::json;
 
 const MSS: u32 = 1_448;
 /// ACKs in an iteration: a second of 100 Mb/s.
@@ -70,7 +73,40 @@ fn acks_per_second(criterion: &mut Criterion) {
             });
         });
     }
+    for (name, windows) in
+        [("trained classifier, tumbling", tumbling), ("trained classifier, sliding", Windows::Sliding)]
+    {
+        let settings = Settings { form: Form::Literal, windows, ..Settings::default() };
+        let model = classifier();
+        group.bench_function(name, |bench| {
+            bench.iter(|| {
+                let mut transfer = Transfer::new(&settings);
+                transfer.set_model(Arc::clone(&model));
+                for segment in &trace {
+                    black_box(transfer.observe(black_box(segment)));
+                }
+            });
+        });
+    }
     group.finish();
+}
+
+/// A classifier of the published size that takes every mean to be right (wan 2.11).
+fn classifier() -> Arc<Model> {
+    let layer = |inputs: usize, outputs: usize, activation: &str| {
+        let weights: Vec<Vec<f64>> = (0..outputs)
+            .map(|unit| (0..inputs).map(|k| ((unit * 7 + k * 3) % 11) as f64 - 5.0).collect())
+            .collect();
+        json!({"weights": weights, "bias": (0..outputs).map(|unit| unit as f64 * 1e6).collect::<Vec<_>>(), "activation": activation})
+    };
+    let file = json!({
+        "format": "headway-model", "version": 1, "name": "bench", "task": "sabes-nn",
+        "input": {"kind": "histogram", "bins": 10, "unit": "capacity"},
+        "shape": null, "scaler": null, "interval": null, "domain": null,
+        "model": {"type": "network", "layers": [layer(10, 32, "relu"), layer(32, 32, "relu"), layer(32, 2, "softmax")]},
+        "training": {"data-sha256": "", "rows": 0, "runs": 0, "seed": 0, "versions": {}, "text": "", "score": null},
+    });
+    Arc::new(Model::parse(file.to_string().as_bytes()).expect("a model"))
 }
 
 criterion_group!(benches, acks_per_second);
