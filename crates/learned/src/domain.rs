@@ -184,6 +184,7 @@ fn shown(statistic: Statistic, value: f64) -> String {
     let time = |unit: TimeUnit| match unit {
         TimeUnit::Ns => Duration::from_ns(10f64.powf(value).round() as i64).to_string(),
         TimeUnit::PacketTimes => format!("{:.3} packet times", 10f64.powf(value)),
+        TimeUnit::SendGaps => format!("{:.3} send gaps", 10f64.powf(value)),
     };
     match statistic {
         Statistic::Stream(S::LogSendGap | S::LogBatchGap | S::LogLongestGap, unit) => time(unit),

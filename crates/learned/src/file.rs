@@ -66,6 +66,8 @@ pub enum TimeUnit {
     Ns,
     /// The time that a packet takes at the estimated capacity.
     PacketTimes,
+    /// The mean send gap of the stream: no capacity need be known.
+    SendGaps,
 }
 
 /// What the rates of samples are counted in.

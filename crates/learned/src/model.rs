@@ -6,7 +6,7 @@ use crate::domain::Domain;
 use crate::error::NoAnswer;
 use crate::file::{RateUnit, Task, TimeUnit, Training};
 use crate::network::{Network, dot};
-use crate::stream::{Features, Gaps, packet_time_ns};
+use crate::stream::{Features, Gaps, mean_gap_ns, packet_time_ns};
 use crate::trees::Trees;
 use crate::{stream, window};
 
@@ -141,6 +141,7 @@ impl Model {
     pub fn rates(&self, packet: Bytes, capacity: Option<Rate>) -> Option<(Rate, Rate)> {
         let unit_ns = match self.input {
             Input::Stream { unit: TimeUnit::PacketTimes, .. } => packet_time_ns(packet, capacity?),
+            Input::Stream { unit: TimeUnit::SendGaps, .. } => return None,
             _ => 1.0,
         };
         let (shortest, longest) = self.domain.as_ref()?.send_gaps()?;
@@ -182,6 +183,9 @@ impl Model {
     ) -> Result<Estimate<Rate>, NoAnswer> {
         let unit_bps = match (&self.input, capacity) {
             (Input::Stream { unit: TimeUnit::PacketTimes, .. }, Some(capacity)) => capacity.bps_f64(),
+            (Input::Stream { unit: TimeUnit::SendGaps, .. }, _) => {
+                packet.get() as f64 * 8e9 / mean_gap_ns(gaps.send)
+            }
             _ => 1e9,
         };
         let found = self.of_stream(Task::MultiRate, gaps, (packet, capacity), scratch)?;
@@ -218,6 +222,7 @@ impl Model {
             TimeUnit::Ns if packet != shape.packet => return Err(NoAnswer::OtherShape),
             TimeUnit::Ns => 1.0,
             TimeUnit::PacketTimes => packet_time_ns(packet, capacity.ok_or(NoAnswer::NoCapacity)?),
+            TimeUnit::SendGaps => mean_gap_ns(gaps.send),
         };
         let Scratch { stream, features: out, .. } = scratch;
         let computed = features.compute(gaps, unit_ns, stream, out);

@@ -76,6 +76,11 @@ pub fn packet_time_ns(packet: Bytes, capacity: Rate) -> f64 {
     packet.get() as f64 * 8e9 / capacity.bps_f64().max(1.0)
 }
 
+/// Returns the mean of the send gaps in nanoseconds, at least 1: the unit `send-gaps`.
+pub fn mean_gap_ns(send: &[Duration]) -> f64 {
+    mean(send).max(1.0)
+}
+
 /// A stream has another number of gaps than the features are made for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a stream of {0} gaps where {1} are expected")]

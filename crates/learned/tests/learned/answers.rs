@@ -51,6 +51,17 @@ fn an_answer_in_packet_times_is_a_share_of_the_capacity() {
 }
 
 #[test]
+fn an_answer_in_send_gaps_is_a_share_of_the_rate_and_needs_no_capacity() {
+    let model = read(&mean_receive_gap("send-gaps", 0.0));
+    // The mean of 15, 15, 10 and 10 us is 12.5.
+    let average = Rate::from_bps(9_038 * 8 * 80_000);
+    for (receive, share) in [(10, 0.8), (25, 2.0)] {
+        let (rate, _) = ask(&model, &[receive; 4], None).expect("it needs no capacity");
+        assert!((rate.bps_f64() / average.scale(share).bps_f64() - 1.0).abs() < 1e-6, "{rate:?}");
+    }
+}
+
+#[test]
 fn streams_of_another_shape_are_refused() {
     let model = read(&mean_receive_gap("ns", 0.0));
     let mut scratch = Scratch::default();

@@ -60,7 +60,7 @@ def _parser() -> argparse.ArgumentParser:
     one = kinds.add_parser("streams", help="models of p-streams, or of streams of one rate")
     _common(one, STREAM_MODELS)
     one.add_argument("--features", choices=KINDS, default="fft", help="what is computed of the gaps [default: fft]")
-    one.add_argument("--unit", choices=TIME_UNITS, default="ns", help="unit of the gaps; packet-times for paths of any capacity [default: ns]")
+    one.add_argument("--unit", choices=TIME_UNITS, default="ns", help="unit of the gaps; for paths of any capacity send-gaps, or packet-times of the capacity [default: ns]")
     one.add_argument("--tune", choices=TUNES, default="none", help="search parameters by 5-fold cross-validation over runs [default: none]")
     one.add_argument("--interval", choices=INTERVALS, default="residual", help="how 90 %% intervals are made [default: residual]")
     other = kinds.add_parser("windows", help="models of windows of SABES")

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 KINDS = ("fft", "mag", "raw")
-UNITS = ("ns", "packet-times")
+UNITS = ("ns", "packet-times", "send-gaps")
 
 
 def features(send: NDArray[np.float64], receive: NDArray[np.float64], kind: str) -> NDArray[np.float64]:

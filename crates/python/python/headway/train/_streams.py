@@ -79,8 +79,8 @@ def streams(
     probing rates that is nearer to it, which is all that a stream can show. Streams of one rate give one that says
     whether that rate is above.
 
-    ``features`` is ``"fft"``, ``"mag"`` or ``"raw"``. ``unit`` is ``"ns"``, or ``"packet-times"`` for a model of paths of
-    any capacity. ``tune`` searches parameters: ``"none"``, ``"quick"`` or ``"full"``. ``interval`` says how 90 %
+    ``features`` is ``"fft"``, ``"mag"`` or ``"raw"``. ``unit`` is what gaps are counted in: ``"ns"``; for a model of paths
+    of any capacity ``"send-gaps"``, the mean of the stream, or ``"packet-times"`` of a capacity that must then be known. ``tune`` searches parameters: ``"none"``, ``"quick"`` or ``"full"``. ``interval`` says how 90 %
     intervals are made: ``"none"``, ``"residual"`` or ``"quantiles"`` (gradient boosting only).
     """
     for value, known, name in ((model, MODELS, "model"), (features, KINDS, "features"), (unit, UNITS, "unit"), (tune, TUNES, "tune"), (interval, INTERVALS, "interval")):
@@ -124,8 +124,8 @@ def streams(
 def inputs(data: Streams, options: Options) -> Floats:
     """The features of all streams, a row each."""
     send, receive = data.gaps
-    if options.unit == "packet-times":
-        unit = data.packet_times_ns[:, None]
+    if options.unit != "ns":
+        unit = _unit_ns(data, options.unit)[:, None]
         send, receive = send / unit, receive / unit
     return features(send, receive, options.features)
 
@@ -137,8 +137,16 @@ def targets(data: Streams, options: Options) -> NDArray[Any]:
     return np.asarray(data.clipped_bps / _unit_bps(data, options))
 
 
+def _unit_ns(data: Streams, unit: str) -> Floats:
+    """What gaps are counted in, ns."""
+    return data.packet_times_ns if unit == "packet-times" else data.gaps[0].mean(axis=1)
+
+
 def _unit_bps(data: Streams, options: Options) -> Any:
-    return data.frame["capacity_bps"].to_numpy(float) if options.unit == "packet-times" else 1e9
+    """What answers are counted in, b/s: a packet in each unit of time."""
+    if options.unit == "ns":
+        return 1e9
+    return data.frame["packet_wire_bytes"].to_numpy(float) * 8e9 / _unit_ns(data, options.unit)
 
 
 def score(trained: Trained, data: Streams, options: Options) -> dict[str, float]:
@@ -209,11 +217,11 @@ def _interval(estimator: Any, data: tuple[Floats, Floats], all_data: Streams, op
 def _statistics(data: Streams, unit: str, rows: NDArray[np.bool_]) -> tuple[list[str], Floats]:
     """Statistics in the unit of the model: their logarithms are of times."""
     names, values = data.statistics("stat")
-    if unit == "packet-times":
+    if unit != "ns":
         values = values.copy()
         for place, name in enumerate(names):
             if name.startswith("log10-"):
-                values[:, place] -= np.log10(data.packet_times_ns)
+                values[:, place] -= np.log10(_unit_ns(data, unit))
     return names, values[rows]
 
 
