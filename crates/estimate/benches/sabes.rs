@@ -33,12 +33,22 @@ fn segment(way: Way, us: u64) -> Segment {
     }
 }
 
-/// Returns the segments and ACKs of a full link, an ACK for two segments; gaps vary as with cross traffic.
-fn trace(acks: u64) -> Vec<Segment> {
+/// Gaps as with cross traffic, us.
+fn usual_gap(ack: u64) -> u64 {
+    150 + ack * 7_919 % 190
+}
+
+/// Gaps whose rates are as wide and symmetric as the published rules want them, us.
+fn wide_gap(ack: u64) -> u64 {
+    15_000 / (20 + ack * 7_919 % 80)
+}
+
+/// Returns the segments and ACKs of a full link, an ACK for two segments, with these gaps.
+fn trace(acks: u64, gap: fn(u64) -> u64) -> Vec<Segment> {
     let mut trace = Vec::new();
     let mut at = 50_000;
     for ack in 0..acks {
-        at += 150 + ack * 7_919 % 190;
+        at += gap(ack);
         for half in 0..2 {
             let number = 2 * ack + half;
             let sequence = (number * u64::from(MSS)) as u32;
@@ -53,7 +63,7 @@ fn trace(acks: u64) -> Vec<Segment> {
 }
 
 fn acks_per_second(criterion: &mut Criterion) {
-    let trace = trace(ACKS + FLIGHT);
+    let trace = trace(ACKS + FLIGHT, usual_gap);
     let mut group = criterion.benchmark_group("ACKs with two segments each");
     group.throughput(Throughput::Elements(ACKS + FLIGHT));
     let tumbling = Windows::Tumbling(Duration::from_ms(200));
@@ -73,20 +83,32 @@ fn acks_per_second(criterion: &mut Criterion) {
             });
         });
     }
+    group.finish();
+}
+
+/// The published rules alone, and with a classifier behind them, where many windows pass.
+fn with_a_classifier(criterion: &mut Criterion) {
+    let trace = trace(ACKS + FLIGHT, wide_gap);
+    let mut group = criterion.benchmark_group("ACKs whose windows pass the rules");
+    group.throughput(Throughput::Elements(ACKS + FLIGHT));
     for (name, windows) in
-        [("trained classifier, tumbling", tumbling), ("trained classifier, sliding", Windows::Sliding)]
+        [("tumbling", Windows::Tumbling(Duration::from_ms(200))), ("sliding", Windows::Sliding)]
     {
         let settings = Settings { form: Form::Literal, windows, ..Settings::default() };
-        let model = classifier();
-        group.bench_function(name, |bench| {
-            bench.iter(|| {
+        for (form, model) in [("rules", None), ("rules and network 10-32-32-2", Some(classifier()))] {
+            let run = || {
                 let mut transfer = Transfer::new(&settings);
-                transfer.set_model(Arc::clone(&model));
+                model.iter().for_each(|model| transfer.set_model(Arc::clone(model)));
                 for segment in &trace {
                     black_box(transfer.observe(black_box(segment)));
                 }
-            });
-        });
+                transfer
+            };
+            let transfer = run();
+            let (used, all) = (transfer.windows().used(), transfer.windows().total());
+            assert!(used * 4 > all, "{used} of {all} windows passed");
+            group.bench_function(format!("{name}, {form}: {used} of {all}"), |bench| bench.iter(run));
+        }
     }
     group.finish();
 }
@@ -95,9 +117,11 @@ fn acks_per_second(criterion: &mut Criterion) {
 fn classifier() -> Arc<Model> {
     let layer = |inputs: usize, outputs: usize, activation: &str| {
         let weights: Vec<Vec<f64>> = (0..outputs)
-            .map(|unit| (0..inputs).map(|k| ((unit * 7 + k * 3) % 11) as f64 - 5.0).collect())
+            .map(|unit| (0..inputs).map(|k| ((unit * 7 + k * 3) % 11) as f64 / 5.0 - 1.0).collect())
             .collect();
-        json!({"weights": weights, "bias": (0..outputs).map(|unit| unit as f64 * 1e6).collect::<Vec<_>>(), "activation": activation})
+        // The second class wins.
+        let bias = if outputs == 2 { vec![0.0, 1e6] } else { vec![0.1; outputs] };
+        json!({"weights": weights, "bias": bias, "activation": activation})
     };
     let file = json!({
         "format": "headway-model", "version": 1, "name": "bench", "task": "sabes-nn",
@@ -109,5 +133,5 @@ fn classifier() -> Arc<Model> {
     Arc::new(Model::parse(file.to_string().as_bytes()).expect("a model"))
 }
 
-criterion_group!(benches, acks_per_second);
+criterion_group!(benches, acks_per_second, with_a_classifier);
 criterion_main!(benches);
