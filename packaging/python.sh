@@ -46,7 +46,7 @@ test() {
     export IPYTHONDIR="$PWD/$environment/ipython" JUPYTER_CONFIG_DIR="$PWD/$environment/jupyter"
     "$bin/python" -m mypy --config-file $package/pyproject.toml --package headway
     "$bin/python" -m mypy.stubtest --mypy-config-file $package/pyproject.toml headway._headway
-    "$bin/python" -m pytest --config-file $package/pyproject.toml $package/tests --nbmake examples/*.ipynb
+    "$bin/python" -m pytest -rs --config-file $package/pyproject.toml $package/tests --nbmake examples/*.ipynb
 }
 
 "$@"
