@@ -34,7 +34,7 @@ const FILES: &[(&str, &str)] = files![
     "rapid/G1" "rapid/G2" "rapid/G3" "rapid/G4" "rapid/G6"
     "rapid/B1" "rapid/B2" "rapid/B3" "rapid/B4" "rapid/B5" "rapid/B6" "rapid/B7" "rapid/B8" "rapid/B9" "rapid/B10"
     "rapid/B11" "rapid/B12" "rapid/B13" "rapid/A1" "rapid/A2" "rapid/A3" "rapid/A4" "rapid/R1"
-    "rapid/M1" "rapid/M2" "rapid/M3" "rapid/M4" "rapid/M5" "rapid/M6" "rapid/M7" "rapid/M8" "rapid/M9"
+    "rapid/M1" "rapid/M2" "rapid/M3" "rapid/M4" "rapid/M5" "rapid/M6" "rapid/M7" "rapid/M8" "rapid/M9" "rapid/M10"
     "rapid/R2" "rapid/R3" "rapid/R4" "rapid/R5" "rapid/R6" "rapid/R7" "rapid/R8" "rapid/R9" "rapid/R10"
     "ls-aimd/R1" "ls-aimd/R2" "ls-aimd/R3" "ls-aimd/C1" "ls-aimd/C2" "ls-aimd/C3"
     "ls-aimd/B1" "ls-aimd/B2"

@@ -22,6 +22,7 @@ mod series;
 mod shapers;
 mod shared_link;
 mod sharing;
+mod spikes;
 mod staggered;
 mod windows;
 
@@ -88,6 +89,7 @@ studies! {
     Series in series,
     Shapers in shapers,
     SharedLink in shared_link,
+    Spikes in spikes,
     Staggered in staggered,
     Windows in windows,
 }

@@ -34,7 +34,7 @@ pub(super) fn score_others(
         let answer = MultiRate::Bass.estimate(&seen.stream.record, &others.settings, &mut others.scratch);
         answer.ok().map(|answer| error(seen, answer.rate.bps_f64()))
     };
-    add(numbers, &who("bass"), covered.iter().filter_map(bass).collect());
+    add(numbers, &who("multi-pass-bass"), covered.iter().filter_map(bass).collect());
     let null = |seen: &&Seen| error(seen, seen.stream.record.average.bps_f64());
     add(numbers, &who("null"), covered.iter().map(null).collect());
     add(numbers, &who("constant"), covered.iter().map(|seen| error(seen, usual)).collect());

@@ -50,7 +50,7 @@ pub(super) fn score_others(
             SingleRate::BassPrcMt.decide(&seen.stream.record, &others.settings, &mut others.scratch);
         decided.ok().map(|decision| decision == Decision::Above)
     });
-    add(numbers, &who("bass"), &bass);
+    add(numbers, &who("bass-prc-mt"), &bass);
     let mut above: BTreeMap<i64, (usize, usize)> = BTreeMap::new();
     let rate = |seen: &Seen| (seen.stream.record.average.mbps() / 10.0).round() as i64;
     for seen in streams {
