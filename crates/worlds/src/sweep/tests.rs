@@ -236,3 +236,31 @@ fn a_column_that_no_result_has_is_named() {
     let said = folder.write(&sweep, &results).unwrap();
     assert_eq!(said, ["no result has the column `total.godput_bps`; did you mean `total.goodput_bps`?"]);
 }
+
+#[test]
+fn whatever_a_file_says_is_read_or_refused() {
+    // Pieces of a file, and what is special in TOML, in a random order (a linear congruential generator).
+    let pieces: Vec<&str> =
+        SWEEP.split_inclusive([' ', '\n', '=', '[', ']', '{', '}', '"', '.', ',']).collect();
+    let others =
+        ["\"\"\"", "'", "\\u00e9", "ä", "-", "0-9", "[[", "1e400", "nan", "1979-05-27", "\r\n", "\0", "#"];
+    let mut state = 1_u64;
+    let mut next = |below: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize % below
+    };
+    let mut read = 0;
+    for _ in 0..20_000 {
+        let mut text = pieces.clone();
+        for _ in 0..=next(4) {
+            let at = next(text.len());
+            match next(3) {
+                0 => drop(text.remove(at)),
+                1 => text.insert(at, pieces[next(pieces.len())]),
+                _ => text[at] = others[next(others.len())],
+            }
+        }
+        read += usize::from(file::read(&text.concat(), Path::new("x.toml")).is_ok());
+    }
+    assert!((1_000..19_000).contains(&read), "{read} of 20000 were read");
+}
