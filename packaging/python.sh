@@ -44,9 +44,17 @@ test() {
     export PATH="$PWD/target/debug:$PATH" PYTHONPYCACHEPREFIX="$PWD/$environment/bytecode"
     export MYPY_CACHE_DIR="$PWD/$environment/mypy" MPLCONFIGDIR="$PWD/$environment/matplotlib"
     export IPYTHONDIR="$PWD/$environment/ipython" JUPYTER_CONFIG_DIR="$PWD/$environment/jupyter"
+    types &
+    types=$!
+    status=0
+    "$bin/python" -m pytest -rs --config-file $package/pyproject.toml $package/tests --nbmake examples/*.ipynb || status=$?
+    wait $types || status=$?
+    exit $status
+}
+
+types() {
     "$bin/python" -m mypy --config-file $package/pyproject.toml --package headway
     "$bin/python" -m mypy.stubtest --mypy-config-file $package/pyproject.toml headway._headway
-    "$bin/python" -m pytest -rs --config-file $package/pyproject.toml $package/tests --nbmake examples/*.ipynb
 }
 
 "$@"
