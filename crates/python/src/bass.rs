@@ -2,19 +2,20 @@
 
 use headway_estimate::{Gaps, Settings};
 use headway_units::{Bytes, Duration, Rate};
-use numpy::{IntoPyArray as _, PyReadonlyArray1};
+use numpy::{IntoPyArray as _, PyArray1, PyArrayMethods as _, PyReadonlyArray1};
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PySlice};
 
 use crate::errors::wrong;
 use crate::interrupt::in_steps;
 use crate::parts::{Parts, same_length};
 
 /// What is left of all streams.
-#[derive(Default)]
-struct Smoothed {
-    send: Vec<i64>,
-    receive: Vec<i64>,
+struct Smoothed<'a> {
+    /// Room for all gaps, of which `used` are.
+    send: &'a mut [i64],
+    receive: &'a mut [i64],
+    used: usize,
     offsets: Vec<i64>,
     first: Vec<i64>,
     passes: Vec<u32>,
@@ -37,7 +38,10 @@ pub(crate) fn bass<'py>(
     let parts = Parts::new(offsets.as_slice()?, send.len())?;
     let settings = Settings::for_link(Bytes::new(packet_wire_bytes), Rate::from_bps_f64(capacity_bps));
     let denoise = settings.denoise.with_window(window);
-    let mut smoothed = Smoothed::new(send.len(), parts.len());
+    // Memory from numpy, which asks for large pages: touching small ones for the first time would be a fifth of the work.
+    let rooms = [PyArray1::zeros(py, send.len(), false), PyArray1::zeros(py, send.len(), false)];
+    let [mut to_send, mut to_receive] = rooms.each_ref().map(|room| room.readwrite());
+    let mut smoothed = Smoothed::new(to_send.as_slice_mut()?, to_receive.as_slice_mut()?, parts.len());
     let (mut gaps, mut means) = (Gaps::default(), Vec::new());
     in_steps(
         py,
@@ -55,46 +59,52 @@ pub(crate) fn bass<'py>(
             Ok(())
         },
     )?;
-    smoothed.into_dict(py)
+    let used = smoothed.used;
+    let dict = smoothed.into_dict(py)?;
+    let kept = PySlice::new(py, 0, used as isize, 1);
+    for (name, room) in ["send_gap_ns", "receive_gap_ns"].into_iter().zip(&rooms) {
+        dict.set_item(name, room.get_item(&kept)?)?;
+    }
+    Ok(dict)
 }
 
 /// Copies gaps.
 fn fill(into: &mut Vec<Duration>, gaps: &[i64], argument: &str, part: usize) -> PyResult<()> {
     into.clear();
     into.extend(gaps.iter().copied().map(Duration::from_ns));
-    match gaps.iter().position(|gap| *gap < 0) {
-        Some(at) => Err(wrong(argument, format_args!("gap {at} of stream {part} is negative"))),
-        None => Ok(()),
+    // The sign of all together is known sooner than the place of a negative one.
+    if gaps.iter().fold(0, |all, gap| all | gap) >= 0 {
+        return Ok(());
     }
+    let at = gaps.iter().position(|gap| *gap < 0).unwrap_or_default();
+    Err(wrong(argument, format_args!("gap {at} of stream {part} is negative")))
 }
 
-impl Smoothed {
-    fn new(gaps: usize, streams: usize) -> Smoothed {
-        Smoothed {
-            send: Vec::with_capacity(gaps),
-            receive: Vec::with_capacity(gaps),
-            offsets: vec![0],
-            first: Vec::with_capacity(streams),
-            passes: Vec::with_capacity(streams),
-        }
+impl Smoothed<'_> {
+    fn new<'a>(send: &'a mut [i64], receive: &'a mut [i64], streams: usize) -> Smoothed<'a> {
+        let (first, passes) = (Vec::with_capacity(streams), Vec::with_capacity(streams));
+        Smoothed { send, receive, used: 0, offsets: vec![0], first, passes }
     }
 
     /// Adds a stream of which the gaps from `first` on remain after so many passes; `None` if it is refused.
     fn push(&mut self, gaps: &Gaps, kept: Option<(usize, u32)>) {
         if kept.is_some() {
-            self.send.extend(gaps.send.iter().map(|gap| gap.ns()));
-            self.receive.extend(gaps.receive.iter().map(|gap| gap.ns()));
+            let room = self.used..self.used + gaps.len();
+            let copy = |to: &mut [i64], from: &[Duration]| {
+                to.iter_mut().zip(from).for_each(|(to, from)| *to = from.ns());
+            };
+            copy(&mut self.send[room.clone()], &gaps.send);
+            copy(&mut self.receive[room.clone()], &gaps.receive);
+            self.used = room.end;
         }
         let (first, passes) = kept.unwrap_or_default();
-        self.offsets.push(self.send.len() as i64);
+        self.offsets.push(self.used as i64);
         self.first.push(first as i64);
         self.passes.push(passes);
     }
 
     fn into_dict(self, py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
         let dict = PyDict::new(py);
-        dict.set_item("send_gap_ns", self.send.into_pyarray(py))?;
-        dict.set_item("receive_gap_ns", self.receive.into_pyarray(py))?;
         dict.set_item("offsets", self.offsets.into_pyarray(py))?;
         dict.set_item("first", self.first.into_pyarray(py))?;
         dict.set_item("passes", self.passes.into_pyarray(py))?;
