@@ -82,7 +82,7 @@ def recorded(data: train.Streams, path: Path) -> None:
 @pytest.mark.parametrize("table", ["many", "one"])
 def test_the_program_answers_as_scikit_learn_does(program: str, tables: Path, tmp_path: Path, model: str, table: str) -> None:
     data = train.read_streams(tables / f"{table}.csv")
-    trained = train.streams(data, model)
+    trained = train.streams(data, model, interval="none")
     trained.document["domain"] = None
     trained.save(tmp_path / "model.json")
     recorded(data, tmp_path / "streams.csv")
@@ -180,5 +180,9 @@ def test_the_command_writes_a_file_for_each_model(tables: Path, tmp_path: Path, 
     scores = json.loads(capsys.readouterr().out)
     assert scores["elastic-net"]["streams"] > 0
     assert json.loads((tmp_path / "new" / "elastic-net.json").read_text())["training"]["runs"] == 8
+    few = ["--parameter", "n_estimators=3", "--unit", "send-gaps", "--interval", "none"]
+    assert main(["streams", table, *few, "--output", output]) == 0
+    model = json.loads((tmp_path / "new" / "gradient-boosting.json").read_text())
+    assert len(model["model"]["trees"]) == 3 and model["input"]["unit"] == "send-gaps"
     assert main(["streams", str(tmp_path / "none.csv"), "--output", output]) == 1
     assert "none.csv" in capsys.readouterr().err

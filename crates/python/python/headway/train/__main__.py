@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import ast
 import json
 import sys
 from pathlib import Path
@@ -41,7 +42,8 @@ def _train(args: argparse.Namespace) -> dict[str, Trained]:
     args.output.mkdir(parents=True, exist_ok=True)
     for model in args.model or [_first(args.data)]:
         if args.data == "streams":
-            one = streams(data, model, features=args.features, unit=args.unit, tune=args.tune, interval=args.interval, seed=args.seed)
+            chosen = {"features": args.features, "unit": args.unit, "tune": args.tune, "interval": args.interval}
+            one = streams(data, model, **chosen, parameters=dict(args.parameter), seed=args.seed)
         else:
             one = windows(data, model, input=args.input, unit=args.unit, balanced=args.balanced, seed=args.seed)
         if one.document:
@@ -63,12 +65,24 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("--unit", choices=TIME_UNITS, default="ns", help="unit of the gaps; for paths of any capacity send-gaps, or packet-times of the capacity [default: ns]")
     one.add_argument("--tune", choices=TUNES, default="none", help="search parameters by 5-fold cross-validation over runs [default: none]")
     one.add_argument("--interval", choices=INTERVALS, default="residual", help="how 90 %% intervals are made [default: residual]")
+    one.add_argument("--parameter", action="append", default=[], type=_parameter, metavar="NAME=VALUE", help="a parameter of the class of scikit-learn, such as n_estimators=200; may be repeated")
     other = kinds.add_parser("windows", help="models of windows of SABES")
     _common(other, WINDOW_MODELS)
     other.add_argument("--input", choices=INPUTS, default="draws", help="what a kde model sees of a density [default: draws]")
     other.add_argument("--unit", choices=RATE_UNITS, default="gigabit", help="unit of the samples of a kde model [default: gigabit]")
     other.add_argument("--balanced", action="store_true", help="let good and bad windows count the same when nn is trained")
     return parser
+
+
+def _parameter(text: str) -> tuple[str, Any]:
+    """A name and a number or a text."""
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise argparse.ArgumentTypeError("must be NAME=VALUE")
+    try:
+        return name, ast.literal_eval(value)
+    except (SyntaxError, ValueError):
+        return name, value
 
 
 def _common(parser: argparse.ArgumentParser, models: tuple[str, ...]) -> None:

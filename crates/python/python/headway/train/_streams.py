@@ -71,6 +71,7 @@ def streams(
     unit: str = "ns",
     tune: str = "none",
     interval: str = "residual",
+    parameters: dict[str, Any] | None = None,
     seed: int = 1,
 ) -> Trained:
     """Trains a model on the training runs of ``data``, and scores it on its tests.
@@ -81,7 +82,8 @@ def streams(
 
     ``features`` is ``"fft"``, ``"mag"`` or ``"raw"``. ``unit`` is what gaps are counted in: ``"ns"``; for a model of paths
     of any capacity ``"send-gaps"``, the mean of the stream, or ``"packet-times"`` of a capacity that must then be known. ``tune`` searches parameters: ``"none"``, ``"quick"`` or ``"full"``. ``interval`` says how 90 %
-    intervals are made: ``"none"``, ``"residual"`` or ``"quantiles"`` (gradient boosting only).
+    intervals are made: ``"none"``, ``"residual"`` or ``"quantiles"`` (gradient boosting only). ``parameters`` are those of the
+    class of scikit-learn, such as ``{"n_estimators": 200}``.
     """
     for value, known, name in ((model, MODELS, "model"), (features, KINDS, "features"), (unit, UNITS, "unit"), (tune, TUNES, "tune"), (interval, INTERVALS, "interval")):
         if value not in known:
@@ -93,7 +95,8 @@ def streams(
     train = data.train
     scaler = StandardScaler().fit(x[train]) if model == "elastic-net" else None
     scaled = x if scaler is None else scaler.transform(x)
-    estimator = _tuned(_estimator(model, data.is_multi_rate, seed), model, tune, (scaled[train], y[train], data.runs[train]))
+    plain = _estimator(model, data.is_multi_rate, seed).set_params(**(parameters or {}))
+    estimator = _tuned(plain, model, tune, (scaled[train], y[train], data.runs[train]))
     estimator.fit(scaled[train], y[train])
     document = {
         "format": "headway-model",
