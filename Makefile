@@ -8,6 +8,8 @@ NEED = @CARGO=$(CARGO) packaging/need.sh
 # The ns-3 that the benchmark installs, and where.
 NS3_VENV = target/ns3
 NS3_VERSION = 3.44.post0
+# The Python that `make python` makes.
+PYTHON = target/python/bin/python
 # cargo-deb makes Debian packages, and cargo-cyclonedx lists what is in the program; the target deb installs both below
 # target/.
 CARGO_DEB_VERSION = 3.8.0
@@ -115,11 +117,13 @@ compare:
 	$(CARGO) build --release --locked --bin headway-bench
 	target/release/headway-bench compare scenarios/compare.toml
 
-# Claims that fail are printed and explained; they do not fail the target.
+# Claims that fail are printed and explained; they do not fail the target. Studies that train models need `make python`
+# before, and are skipped otherwise.
 repro:
 	$(NEED) rust bpf
 	$(CARGO) build --release --locked --bin headway-bench
-	-target/release/headway-bench repro all --output $(REPORT)/repro
+	-HEADWAY_PYTHON=$$(test -x $(PYTHON) && echo $(PYTHON) || echo python3) \
+	target/release/headway-bench repro all --output $(REPORT)/repro
 
 uml:
 	$(NEED) rust bpf kernel

@@ -154,7 +154,8 @@ impl LearnedStreams {
 
     /// Simulates all data, trains all models and scores them.
     fn carry_out(&self, trial: &Trial, job: &Job<'_>, seed: u64) -> Result<Numbers, Error> {
-        let folder = tempfile::tempdir().map_err(|error| Error::Training(error.to_string()))?;
+        let failed = |error: &dyn std::error::Error| Error::Training(error.to_string());
+        let folder = tempfile::tempdir().map_err(|error| failed(&error))?;
         let features = Features::new(Kind::Fft, trial.length as usize);
         let features = features.ok_or_else(|| Error::Training("a stream is too long".to_owned()))?;
         let mut tests = BTreeMap::new();
@@ -162,7 +163,7 @@ impl LearnedStreams {
             job.check()?;
             let plan = self.plan(data, trial, job.of(self.streams) as u32, seed.wrapping_add(index as u64));
             let test = simulate(&plan, &features, &folder.path().join(name).with_extension("csv"));
-            tests.insert(name.as_str(), test.map_err(|error| Error::Training(error.to_string()))?);
+            tests.insert(name.as_str(), test.map_err(|error| failed(&error))?);
         }
         let mut numbers = Numbers::new();
         let mut others = Others { settings: Settings::default(), scratch: Scratch::default() };
@@ -176,8 +177,7 @@ impl LearnedStreams {
         }
         for compared in &self.compared {
             let folder = folder.path().join("models");
-            let made = std::fs::create_dir_all(&folder);
-            made.map_err(|error| Error::Training(error.to_string()))?;
+            std::fs::create_dir_all(&folder).map_err(|error| failed(&error))?;
             let trained = self.train(job, compared, &folder, trial.repeat)?;
             for (model, trained) in self.models.iter().zip(trained) {
                 let Some(found) = trained.model else { continue };

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::BufWriter;
 use std::path::Path;
 
-use headway_dataset::windows::{Observed, Plan, Run, Window};
+use headway_dataset::windows::{Observed, Plan, Run, Watched, Window};
 use headway_dataset::{Part, WindowTable};
 use headway_figures::{BoxMark, Figure};
 use headway_learned::{Model, Scratch, Task};
@@ -18,7 +18,7 @@ use crate::experiment::Count;
 use crate::job::Job;
 use crate::outcome::Findings;
 use crate::statistics::{mean, quantile, sorted};
-use crate::training;
+use crate::training::{self, Trained};
 
 /// Models of windows, beside the published rules, the guarded ones, and a constant.
 #[derive(Debug, Deserialize)]
@@ -100,59 +100,70 @@ impl Study for LearnedWindows {
 
 impl LearnedWindows {
     fn carry_out(&self, job: &Job<'_>, repeat: usize, seed: u64) -> Result<Numbers, Error> {
-        let failed = |error: &dyn std::error::Error| Error::Training(error.to_string());
         let folder = tempfile::tempdir().map_err(|error| failed(&error))?;
         let runs = job.of(self.runs) as u32;
-        let plans: BTreeMap<&str, Plan> = self
-            .data
-            .iter()
-            .enumerate()
-            .map(|(index, (name, plan))| (name.as_str(), sized(plan, runs, seed.wrapping_add(index as u64))))
-            .collect();
+        let plan = |(index, (name, plan)): (usize, (&'_ String, &'_ Plan))| {
+            (name.clone(), sized(plan, runs, seed.wrapping_add(index as u64)))
+        };
+        let plans: BTreeMap<String, Plan> = self.data.iter().enumerate().map(plan).collect();
         let (mut tests, mut numbers) = (BTreeMap::new(), Numbers::new());
         for (name, plan) in &plans {
             let (found, constant) = simulate(job, plan, &folder.path().join(name).with_extension("csv"))?;
-            add(&mut numbers, &format!("guarded on {name}"), &found.guarded);
-            add(
-                &mut numbers,
-                &format!("rules on {name}"),
-                &found.answers(|_, window| window.passed.then(|| window.mean().bps_f64())),
-            );
-            add(
-                &mut numbers,
-                &format!("constant on {name}"),
-                &found.answers(|run, _| Some(constant * run.path.capacity.bps_f64())),
-            );
-            tests.insert(*name, found);
+            score_others(&mut numbers, name, &found, constant);
+            tests.insert(name.as_str(), found);
         }
         for plan in &self.models {
-            let folder = folder.path().join(&plan.name);
-            std::fs::create_dir_all(&folder).map_err(|error| failed(&error))?;
-            let table = folder.with_file_name(&plan.train).with_extension("csv");
-            let seed = (repeat + 1).to_string();
-            let mut options: Vec<&str> = plan.options.iter().map(String::as_str).collect();
-            options.extend(["--seed", &seed]);
-            let trained = training::train(job, &folder, "windows", &[table], &[&plan.kind], &options)?;
-            let Some(trained) = trained.into_iter().next() else { continue };
+            let trained = plan.train(job, folder.path(), repeat)?;
             let Some(model) = trained.model else {
                 // Without a model file, what the training says must do.
-                for (what, name) in [("mae", "mae"), ("kept", "kept")] {
-                    let value = trained.scores[name].as_f64().unwrap_or(f64::NAN);
+                for what in ["mae", "kept"] {
+                    let value = trained.scores[what].as_f64().unwrap_or(f64::NAN);
                     numbers.insert((format!("{} on {}", plan.name, plan.train), what), 100.0 * value);
                 }
                 continue;
             };
-            for name in &plan.test {
-                let Some(test) = tests.get(name.as_str()) else { continue };
-                let who = format!("{} on {name}", plan.name);
-                add(&mut numbers, &who, &answer(test, &model, false));
-                let checked = answer(test, &model, true);
-                let refused = 100.0 - 100.0 * checked.scored.len() as f64 / checked.windows.max(1) as f64;
-                numbers.insert((who, "refused-as-unseen"), refused);
+            let chosen = plan.test.iter().filter_map(|name| Some((name, tests.get(name.as_str())?)));
+            for (name, test) in chosen {
+                score(&mut numbers, format!("{} on {name}", plan.name), test, &model);
             }
         }
         Ok(numbers)
     }
+}
+
+impl ModelPlan {
+    /// Trains the model with the table of its data in a folder.
+    fn train(&self, job: &Job<'_>, folder: &Path, repeat: usize) -> Result<Trained, Error> {
+        let table = folder.join(&self.train).with_extension("csv");
+        let output = folder.join(&self.name);
+        std::fs::create_dir_all(&output).map_err(|error| failed(&error))?;
+        let seed = (repeat + 1).to_string();
+        let mut options: Vec<&str> = self.options.iter().map(String::as_str).collect();
+        options.extend(["--seed", &seed]);
+        let trained = training::train(job, &output, "windows", &[table], &[&self.kind], &options)?;
+        trained.into_iter().next().ok_or_else(|| Error::Training("it made no model".to_owned()))
+    }
+}
+
+fn failed(error: &dyn std::error::Error) -> Error {
+    Error::Training(error.to_string())
+}
+
+/// Scores the published rules, the guarded ones and a constant.
+fn score_others(numbers: &mut Numbers, name: &str, tests: &Tests<'_>, constant: f64) {
+    add(numbers, &format!("guarded on {name}"), &tests.guarded);
+    let rules = tests.answers(|_, window| window.passed.then(|| window.mean().bps_f64()));
+    add(numbers, &format!("rules on {name}"), &rules);
+    let constant = tests.answers(|run, _| Some(constant * run.path.capacity.bps_f64()));
+    add(numbers, &format!("constant on {name}"), &constant);
+}
+
+/// Scores a model, and says how many windows its domain refuses.
+fn score(numbers: &mut Numbers, who: String, tests: &Tests<'_>, model: &Model) {
+    add(numbers, &who, &answer(tests, model, false));
+    let checked = answer(tests, model, true);
+    let refused = 100.0 - 100.0 * checked.scored.len() as f64 / checked.windows.max(1) as f64;
+    numbers.insert((who, "refused-as-unseen"), refused);
 }
 
 /// Returns the plan with as many runs for training as for tests.
@@ -167,7 +178,6 @@ fn sized(plan: &Plan, runs: u32, seed: u64) -> Plan {
 /// Makes the runs: writes those for training into a table, and returns the others, and the median share of the capacity that
 /// was available in training.
 fn simulate<'a>(job: &Job<'_>, plan: &'a Plan, table: &Path) -> Result<(Tests<'a>, f64), Error> {
-    let failed = |error: &dyn std::error::Error| Error::Training(error.to_string());
     let file = File::create(table).map_err(|error| failed(&error))?;
     let mut out = WindowTable::new(BufWriter::new(file)).map_err(|error| failed(&error))?;
     let mut tests = Tests { runs: Vec::new(), guarded: Answers::default() };
@@ -192,7 +202,7 @@ fn simulate<'a>(job: &Job<'_>, plan: &'a Plan, table: &Path) -> Result<(Tests<'a
 
 impl Tests<'_> {
     /// Adds what the guarded rules answer.
-    fn guard(&mut self, run: &Run<'_>, watched: &headway_dataset::windows::Watched) {
+    fn guard(&mut self, run: &Run<'_>, watched: &Watched) {
         let (estimates, windows) = watched.guarded(PERIOD);
         self.guarded.windows += windows;
         let capacity = run.path.capacity.bps_f64();
@@ -220,15 +230,14 @@ impl Tests<'_> {
     }
 }
 
-/// Scores a model; with `checked`, only what its domain lets it answer.
+/// Returns what a model answers; with `checked`, all that its domain lets it answer.
 fn answer(tests: &Tests<'_>, model: &Model, checked: bool) -> Answers {
     let mut scratch = Scratch::default();
     let free = if checked { model.clone() } else { model.without_domain() };
     tests.answers(|_, window| match model.task() {
         Task::SabesNn => {
             let good = free.good(&window.rates, window.capacity, &mut scratch).ok()?;
-            let kept = if checked { true } else { window.passed && good > 0.5 };
-            kept.then(|| window.mean().bps_f64())
+            (checked || window.passed && good > 0.5).then(|| window.mean().bps_f64())
         }
         _ => Some(free.density(&window.samples, Some(window.capacity), &mut scratch).ok()?.value.bps_f64()),
     })
