@@ -35,7 +35,7 @@ help:
 	@echo 'make fuzz       made-up input for everything that reads bytes from outside, MINUTES=1 for each parser (nightly Rust)'
 	@echo 'make uml        the Linux kernel for stacks in virtual time (about 5 minutes once), kept in ~/.cache/headway'
 	@echo 'make python     the Python package as a wheel in an environment of its own, with its tests; make wheel only builds it'
-	@echo 'make install    the headway binary, man pages, shell completions and systemd units, below PREFIX (/usr/local)'
+	@echo 'make install    the headway binary, man pages, shell completions, systemd units and trained models, below PREFIX (/usr/local)'
 	@echo 'make deb        a Debian package with all that, and one with its debug symbols, in target/debian; make deb-test tries it'
 
 demo:
@@ -143,6 +143,7 @@ install:
 	for unit in headway-serve.service headway-cc@.service headway-edge.service; do \
 	sed 's|@BINDIR@|$(PREFIX)/bin|' packaging/$$unit > $(DESTDIR)$(PREFIX)/lib/systemd/system/$$unit; done
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man1 $(MANUAL)/man1/*
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/headway/models models/*.json
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/bash-completion/completions $(MANUAL)/bash/headway
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/zsh/site-functions $(MANUAL)/zsh/_headway
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d $(MANUAL)/fish/headway.fish

@@ -4,4 +4,5 @@ mod allocation;
 mod answers;
 mod hostile;
 mod reference;
+mod shipped;
 mod support;
