@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use anyhow::Context as _;
 use clap::Args;
 use comfy_table::Table;
 use headway_estimate::measure::Method;
@@ -19,6 +20,8 @@ const COALESCING: Duration = Duration::from_us(120);
 const COALESCED: Rate = Rate::from_bps(500_000_000);
 /// Methods that are compared behind it.
 const CONTRASTED: [&str; 4] = ["response", "bass", "excursion", "null"];
+/// The method that needs a model.
+const LEARNED: &str = "learned";
 
 /// The runs of one cell of the table.
 #[derive(Debug, Serialize)]
@@ -48,7 +51,8 @@ struct Plan {
 #[command(after_help = "\
 Examples:
   headway-bench accuracy emulated
-  headway-bench accuracy emulated --coalesce --output report/coalescing.json")]
+  headway-bench accuracy emulated --coalesce --output report/coalescing.json
+  headway-bench accuracy emulated --methods response,bass --model models/p-streams.json --rates '100 Mb/s,500 Mb/s'")]
 pub(super) struct EmulatedArgs {
     /// Methods to compare.
     #[arg(long, value_delimiter = ',', default_value = "response", value_name = "NAME,...")]
@@ -62,6 +66,9 @@ pub(super) struct EmulatedArgs {
     /// Cross traffic as percent of the capacity.
     #[arg(long, value_delimiter = ',', default_value = "0,40,80", value_name = "PERCENT,...")]
     loads: Vec<u32>,
+    /// Also measure with this trained model, the method `learned`.
+    #[arg(long, value_name = "FILE")]
+    model: Option<PathBuf>,
     /// Emulate a receiver that coalesces interrupts for 120 us, at 500 Mb/s, and compare BASS with raw gaps.
     #[arg(long, conflicts_with_all = ["methods", "rates"])]
     coalesce: bool,
@@ -72,18 +79,21 @@ pub(super) struct EmulatedArgs {
 
 pub(super) fn run(args: &EmulatedArgs, json: bool) -> Result<(), Failed> {
     let what = |plan: &Plan| format!("{} {} {} % {}", plan.rate, plan.model.name(), plan.load, plan.method);
-    let cells = cells::all(&plans(args), args.runs, what, cell)?;
+    let cells =
+        cells::all(&plans(args), args.runs, what, |plan, index, watch| cell(args, plan, index, watch))?;
     let verdicts = verdicts(&cells, args.runs, args.coalesce);
     Ok(cells::print(&cells, json, args.output.as_deref(), &table(&cells), &verdicts)?)
 }
 
 fn plans(args: &EmulatedArgs) -> Vec<Plan> {
-    let (methods, rates, coalesce) = if args.coalesce {
+    let (mut methods, rates, coalesce): (Vec<Method>, _, _) = if args.coalesce {
         let methods = CONTRASTED.iter().filter_map(|name| name.parse().ok()).collect();
         (methods, vec![COALESCED], Some(COALESCING))
     } else {
         (args.methods.clone(), args.rates.clone(), None)
     };
+    let learned = args.model.iter().filter_map(|_| LEARNED.parse().ok());
+    methods.extend(learned.filter(|learned| !args.methods.contains(learned)));
     let mut plans = Vec::new();
     for rate in rates {
         for model in [Model::Cbr, Model::Poisson, Model::Bursty] {
@@ -97,17 +107,22 @@ fn plans(args: &EmulatedArgs) -> Vec<Plan> {
     plans
 }
 
-fn cell(plan: &Plan, index: u64, watch: &Watch) -> anyhow::Result<CellRuns> {
+fn cell(args: &EmulatedArgs, plan: &Plan, index: u64, watch: &Watch) -> anyhow::Result<CellRuns> {
     let load = plan.rate.scale(f64::from(plan.load) / 100.0);
     let path = testbed::symmetric(plan.rate, plan.coalesce);
     let spec = testbed::spec(path, testbed::cross(plan.model, load), index + 1);
     let testbed = Testbed::new(super::headway()?, &spec, "accuracy")?;
+    let file =
+        args.model.as_deref().map(|file| file.to_str().context("the model's path is no text")).transpose()?;
+    let model = file.filter(|_| plan.method.name() == LEARNED).map(|file| ["--model", file]);
+    let arguments: Vec<&str> =
+        ["--method", plan.method.name()].into_iter().chain(model.into_iter().flatten()).collect();
     Ok(CellRuns {
         capacity_mbps: plan.rate.mbps(),
         load_percent: plan.load,
         traffic: plan.model,
         method: plan.method.to_string(),
-        measured: watch.measure(&testbed, &["--method", plan.method.name()])?,
+        measured: watch.measure(&testbed, &arguments)?,
     })
 }
 
