@@ -52,6 +52,10 @@ struct ModelPlan {
 /// Windows of the guarded rules (wan 2.12).
 const PERIOD: Duration = Duration::from_ms(200);
 
+/// What is drawn of the errors.
+const QUANTILES: [(&str, f64); 5] =
+    [("p5", 0.05), ("p25", 0.25), ("median", 0.5), ("p75", 0.75), ("p95", 0.95)];
+
 /// An answer: the cell and run of its window, the flow, and the absolute error in percent of the capacity.
 struct Scored {
     cell: String,
@@ -253,6 +257,10 @@ fn add(numbers: &mut Numbers, who: &str, answers: &Answers) {
     let Answers { scored, windows } = answers;
     let errors: Vec<f64> = scored.iter().map(|one| one.error).collect();
     numbers.insert((who.to_owned(), "mae"), mean(&errors));
+    let ascending = sorted(errors);
+    for (what, part) in QUANTILES {
+        numbers.insert((who.to_owned(), what), quantile(&ascending, part));
+    }
     numbers.insert((who.to_owned(), "kept"), 100.0 * scored.len() as f64 / (*windows).max(1) as f64);
     let mut flows: BTreeMap<&str, BTreeMap<(u32, u32), Vec<f64>>> = BTreeMap::new();
     for one in scored {
@@ -264,18 +272,12 @@ fn add(numbers: &mut Numbers, who: &str, answers: &Answers) {
     }
 }
 
-/// Draws the spread of the mean errors over trainings.
+/// Draws the quantiles of the errors of all windows.
 fn figure(findings: &Findings) -> Figure {
-    let names = findings.measures.keys().filter_map(|key| key.strip_suffix("/mae"));
+    let names = findings.measures.keys().filter_map(|key| key.strip_suffix("/p5"));
     let mark = |name: &str| {
-        let number =
-            |what: &str| findings.measures.get(&format!("{name}/{what}")).copied().unwrap_or(f64::NAN);
-        let [least, median, most] = ["mae/least", "mae", "mae/most"].map(number);
-        let null = name.starts_with("constant");
-        BoxMark { name: name.to_owned(), quantiles: [least, least, median, most, most], null }
+        let quantiles = QUANTILES.map(|(what, _)| findings.measures[&format!("{name}/{what}")]);
+        BoxMark { name: name.to_owned(), quantiles, null: name.starts_with("constant") }
     };
-    Figure::Boxes {
-        axis: "mean absolute error, % of the capacity".to_owned(),
-        marks: names.map(mark).collect(),
-    }
+    Figure::Boxes { axis: "absolute error, % of the capacity".to_owned(), marks: names.map(mark).collect() }
 }
