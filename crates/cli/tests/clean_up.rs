@@ -19,7 +19,7 @@ use headway_lab::Process;
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use support::labs::{down, find, marked, name, up};
+use support::labs::{down, find, marked, marked_if, name, up};
 use support::{TIMEOUT, can_load_controllers, headway, output, write};
 
 /// Starts a program in the node `server`; also returns the process that it has started itself.
@@ -186,10 +186,12 @@ fn interrupt_start(file: &Path, name: &str, mark: &str) -> std::process::ExitSta
     // A stopped daemon stands for an arbitrarily slow one.
     let daemon = loop {
         // Only once it runs its own program: until then the process that starts it is blocked.
+        // It is soon ready. A process that it was begun by is older, and so need not be looked at.
         let is_daemon = |pid: i32| {
-            fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|words| words.ends_with(b"daemon\0"))
+            pid > own
+                && fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|words| words.ends_with(b"daemon\0"))
         };
-        if let Some(daemon) = marked(mark).into_iter().find(|process| is_daemon(process.pid)) {
+        if let Some(daemon) = marked_if(mark, is_daemon).into_iter().next() {
             break daemon.open().unwrap();
         }
         assert!(Instant::now() < deadline, "it does not begin");

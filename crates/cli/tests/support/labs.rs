@@ -150,10 +150,16 @@ pub fn down(name: &str) -> Output {
 
 /// Returns the processes that have `mark` in their environment.
 pub fn marked(mark: &str) -> Vec<Process> {
+    marked_if(mark, |_| true)
+}
+
+/// Returns those among them of which something else is true, which is asked first.
+pub fn marked_if(mark: &str, is_chosen: impl Fn(i32) -> bool) -> Vec<Process> {
     let entries = fs::read_dir("/proc").unwrap().flatten();
-    let with_mark = entries.filter(|entry| {
-        let environment = fs::read(entry.path().join("environ")).unwrap_or_default();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    let has_mark = |pid: &i32| {
+        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
         environment.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes())
-    });
-    with_mark.filter_map(|entry| Process::of(entry.file_name().to_str()?.parse().ok()?)).collect()
+    };
+    pids.filter(|pid| is_chosen(*pid)).filter(has_mark).filter_map(Process::of).collect()
 }
