@@ -41,5 +41,5 @@ mod _headway {
     #[pymodule_export]
     use crate::streams::read_streams;
     #[pymodule_export]
-    use crate::sweep::{PySweep, build, run_job};
+    use crate::sweep::{Sweep, build, run_job};
 }

@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use headway_program::identity::identity_of;
 use headway_units::Bytes;
-use headway_worlds::sweep::{CellResult, Folder, Job, Record, Sweep};
+use headway_worlds::sweep::{CellResult, Folder, Job, Record, Sweep as Plan};
 use headway_worlds::{Cancellation, Error, Options};
 use pyo3::prelude::*;
 
@@ -13,9 +13,9 @@ use crate::errors::{RunError, ScenarioError, wrong};
 use crate::interrupt::cancellable;
 
 /// A sweep and its folder of results; see `headway.sweep`.
-#[pyclass(frozen, name = "Sweep", module = "headway._headway")]
-pub(crate) struct PySweep {
-    sweep: Sweep,
+#[pyclass(frozen, module = "headway._headway")]
+pub(crate) struct Sweep {
+    sweep: Plan,
     build: String,
     /// `None` once it is closed.
     folder: Mutex<Option<Folder>>,
@@ -52,21 +52,21 @@ pub(crate) fn run_job(
 }
 
 #[pymethods]
-impl PySweep {
+impl Sweep {
     /// Reads the text of a sweep and opens the folder of its results.
     #[new]
     #[pyo3(signature = (text, path, output, module))]
-    fn new(py: Python<'_>, text: &str, path: PathBuf, output: PathBuf, module: PathBuf) -> PyResult<PySweep> {
+    fn new(py: Python<'_>, text: &str, path: PathBuf, output: PathBuf, module: PathBuf) -> PyResult<Sweep> {
         let build = build(module)?;
         let open = || {
-            let sweep = Sweep::parse(text, &path)?;
+            let sweep = Plan::parse(text, &path)?;
             let folder = Folder::open(&output, build.clone(), |_| {})?;
             folder.begin(&sweep)?;
             let results = folder.records(&sweep)?;
             Ok((sweep, folder, results))
         };
         let (sweep, folder, results) = py.detach(open).map_err(|error: Error| failed(&error))?;
-        Ok(PySweep { sweep, build, folder: Mutex::new(Some(folder)), results: Mutex::new(results) })
+        Ok(Sweep { sweep, build, folder: Mutex::new(Some(folder)), results: Mutex::new(results) })
     }
 
     /// The build whose results these are.
@@ -164,7 +164,7 @@ impl PySweep {
     }
 }
 
-impl PySweep {
+impl Sweep {
     fn check(&self, number: usize) -> PyResult<()> {
         let is_cell = number < self.sweep.cells().len();
         if is_cell { Ok(()) } else { Err(wrong("number", format_args!("{number} is no cell"))) }
