@@ -156,7 +156,15 @@ impl Track {
         if let Some(outside) = self.scratch.outside() {
             self.unseen = (self.unseen.0 + 1, Some(outside));
         }
-        found
+        // A model need not know the capacity, more than which is never free.
+        let Some(most) = self.settings.capacity.filter(|_| self.method == MultiRate::Learned) else {
+            return found;
+        };
+        found.map(|found| StreamEstimate {
+            rate: found.rate.min(most),
+            interval: found.interval.map(|(low, high)| (low.min(most), high)),
+            ..found
+        })
     }
 }
 

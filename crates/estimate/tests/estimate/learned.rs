@@ -81,6 +81,16 @@ fn a_measurement_sends_the_streams_of_its_model_and_has_its_interval() {
 }
 
 #[test]
+fn an_answer_is_not_above_the_capacity() {
+    let mut file = file("multi-rate", 3, (0.0, 1.3));
+    file["interval"] = json!({"kind": "residual", "level": 0.9, "low": -0.1, "high": 0.1});
+    let (answer, _) = measure(Method::LEARNED, Some(model(&file)));
+    let interval = answer.available.expect("an answer");
+    let capacity = answer.capacity.expect("trains showed it");
+    assert_eq!((interval.rate, interval.low), (capacity, capacity));
+}
+
+#[test]
 fn a_model_of_single_rates_drives_a_binary_search() {
     // Ten packets behind a queue that is full grow by less than this share of a packet time.
     let file = file("single-rate", 1, (100.0, -10.0));
