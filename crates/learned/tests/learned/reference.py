@@ -1,6 +1,7 @@
 """Writes reference.json: small scikit-learn models of every kind as model files, inputs, and what scikit-learn answers.
 
-Made by scikit-learn 1.9.1 and numpy 2.4: python reference.py > reference.json
+Made by scikit-learn 1.9.1 and numpy 2.4, with the package of `make python`:
+target/python/bin/python reference.py > reference.json
 """
 
 import json
@@ -20,6 +21,8 @@ from sklearn.linear_model import ElasticNet
 from sklearn.neural_network import MLPClassifier, MLPRegressor
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeRegressor
+
+from headway.train._export import exported
 
 GAPS = 8
 TRAINED, TESTED = 400, 25
@@ -42,64 +45,6 @@ def features(gaps, kind):
     if kind == "mag":
         return np.abs(spectrum).astype(np.float32)
     return np.hstack([spectrum.real, spectrum.imag]).astype(np.float32)
-
-
-def tree(estimator, weight, value=lambda node: node[0, 0]):
-    """A tree as flat arrays; the children of scikit-learn come after their parents."""
-    inner = estimator.tree_
-    leaf = inner.children_left < 0
-    return {
-        "weight": float(weight),
-        "feature": [-1 if one else int(f) for one, f in zip(leaf, inner.feature)],
-        "threshold": [0.0 if one else float(t) for one, t in zip(leaf, inner.threshold)],
-        "left": [int(child) for child in inner.children_left],
-        "right": [int(child) for child in inner.children_right],
-        "value": [float(value(node)) for node in inner.value],
-    }
-
-
-def share(node):
-    return node[0, 1] / node[0].sum()
-
-
-def trees(model):
-    """Returns an ensemble as a model file has it."""
-    kind = {"type": "trees", "base": 0.0, "link": "identity"}
-    if isinstance(model, (GradientBoostingRegressor, GradientBoostingClassifier)):
-        classifies = isinstance(model, GradientBoostingClassifier)
-        inner = model.init_
-        first = np.log(inner.class_prior_[1] / inner.class_prior_[0]) if classifies else inner.constant_[0, 0]
-        each = [tree(one, model.learning_rate) for one in model.estimators_[:, 0]]
-        return {**kind, "combine": "sum", "base": float(first), "link": "logistic" if classifies else "identity", "trees": each}
-    if isinstance(model, AdaBoostRegressor):
-        pairs = zip(model.estimators_, model.estimator_weights_)
-        return {**kind, "combine": "weighted-median", "trees": [tree(one, weight) for one, weight in pairs]}
-    if isinstance(model, AdaBoostClassifier):
-        pairs = zip(model.estimators_, model.estimator_weights_)
-        return {**kind, "combine": "weighted-vote", "trees": [tree(one, weight, share) for one, weight in pairs]}
-    value = share if isinstance(model, RandomForestClassifier) else lambda node: node[0, 0]
-    return {**kind, "combine": "mean", "trees": [tree(one, 1.0, value) for one in model.estimators_]}
-
-
-def network(model):
-    layers = []
-    for number, (weights, bias) in enumerate(zip(model.coefs_, model.intercepts_)):
-        last = number == len(model.coefs_) - 1
-        activation = model.out_activation_ if last else model.activation
-        layers.append({"weights": weights.T.tolist(), "bias": bias.tolist(), "activation": activation})
-    return {"type": "network", "layers": layers}
-
-
-def linear(model):
-    return {"type": "linear", "coefficients": model.coef_.tolist(), "intercept": float(model.intercept_)}
-
-
-def written(model):
-    if isinstance(model, ElasticNet):
-        return linear(model)
-    if isinstance(model, (MLPRegressor, MLPClassifier)):
-        return network(model)
-    return trees(model)
 
 
 def answer(model, x):
@@ -133,7 +78,7 @@ def case(model, task, kind, unit, x, y, scaled):
         "input": source,
         "shape": shape if is_stream else None,
         "scaler": {"mean": scaler.mean_.tolist(), "scale": scaler.scale_.tolist()} if scaled else None,
-        "model": written(model),
+        "model": exported(model),
         "interval": None,
         "domain": None,
         "training": {
