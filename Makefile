@@ -122,7 +122,7 @@ compare:
 repro:
 	$(NEED) rust bpf
 	$(CARGO) build --release --locked --bin headway-bench
-	-HEADWAY_PYTHON=$$(test -x $(PYTHON) && echo $(PYTHON) || echo python3) \
+	-HEADWAY_PYTHON=$${HEADWAY_PYTHON:-$$(test -x $(PYTHON) && echo $(PYTHON) || echo python3)} \
 	target/release/headway-bench repro all --output $(REPORT)/repro
 
 uml:

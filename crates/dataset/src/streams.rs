@@ -3,6 +3,7 @@
 use headway_estimate::{Schedule, Shape, StreamRecord};
 use headway_host::gap::Mechanism;
 use headway_host::nic::Coalescing;
+use headway_scenario::check_traffic;
 use headway_sim::testbed::{Observed, Testbed, TestbedConfig};
 use headway_traffic::{Traffic, random};
 use headway_units::config_error::check;
@@ -14,6 +15,9 @@ use crate::Part;
 
 /// Streams in a row. The first meets an empty queue and an idle NIC, and does not count.
 const TRAIN: u32 = 50;
+
+/// IP bytes of the largest packet of cross traffic: jumbo frames.
+const MTU: u32 = 9_000;
 
 /// What streams to send, and over which paths.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -198,6 +202,7 @@ impl PathPlan {
         for traffic in &self.traffic {
             let is_file = matches!(traffic, Traffic::Pcap { .. });
             check(&key("traffic"), !is_file, "cannot be a capture")?;
+            check_traffic(&key("traffic"), traffic, MTU)?;
         }
         for coalescing in &self.coalescing {
             check(
@@ -332,5 +337,12 @@ mod tests {
         assert_eq!(mistake(|plan| plan.averages.to = 1.5), "averages");
         assert_eq!(mistake(|plan| plan.path.clear()), "path");
         assert_eq!(mistake(|plan| plan.path[0].test_runs = 3), "path[0].test-runs");
+        let nothing = |plan: &mut Plan| plan.path[0].traffic[0] = Traffic::Bct { scale: 0.0 };
+        assert_eq!(mistake(nothing), "path[0].traffic.scale");
+        // Packets without bytes would never fill a moment.
+        let endless = |plan: &mut Plan| {
+            plan.path[0].traffic[0] = Traffic::Poisson { rate: ten_gigabits(), size: Bytes::ZERO };
+        };
+        assert_eq!(mistake(endless), "path[0].traffic.size");
     }
 }
