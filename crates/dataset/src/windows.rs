@@ -226,13 +226,7 @@ impl Run<'_> {
     pub fn watch(&self) -> Watched {
         let seed = random::generator(self.plan.seed, "run", u64::from(self.number)).random();
         let (seen, truth) = self.dumbbell().run(seed);
-        let flows = seen.len();
-        let mut segments: Vec<(usize, Segment)> = Vec::new();
-        for (flow, taps) in seen.into_iter().enumerate() {
-            segments.extend(taps.into_iter().flatten().map(|segment| (flow, segment)));
-        }
-        segments.sort_by_key(|(_, segment)| segment.at);
-        Watched { segments, flows, truth }
+        Watched::new(seen.into_iter().map(|taps| taps.into_iter().flatten().collect()), truth)
     }
 
     /// Returns the dumbbell of the run.
@@ -294,13 +288,39 @@ impl Run<'_> {
 /// What a tap saw of all flows in a run.
 #[derive(Clone, Debug)]
 pub struct Watched {
-    /// Segments of all flows, with their numbers, in the order of time.
     segments: Vec<(usize, Segment)>,
     flows: usize,
     truth: Truth,
 }
 
 impl Watched {
+    /// Joins what a tap saw of each flow.
+    pub fn new(seen: impl IntoIterator<Item = Vec<Segment>>, truth: Truth) -> Watched {
+        let mut segments: Vec<(usize, Segment)> = Vec::new();
+        let mut flows = 0;
+        for (flow, seen) in seen.into_iter().enumerate() {
+            segments.extend(seen.into_iter().map(|segment| (flow, segment)));
+            flows = flow + 1;
+        }
+        segments.sort_by_key(|(_, segment)| segment.at);
+        Watched { segments, flows, truth }
+    }
+
+    /// Returns the segments of all flows, with their numbers, in the order of time.
+    pub fn segments(&self) -> &[(usize, Segment)] {
+        &self.segments
+    }
+
+    /// Returns the number of flows.
+    pub fn flows(&self) -> usize {
+        self.flows
+    }
+
+    /// Returns the available bandwidth during the window of an estimate.
+    pub fn truth(&self, estimate: &Estimate) -> Rate {
+        self.truth.between(estimate.at - estimate.window, estimate.at)
+    }
+
     /// Returns the largest capacity that a flow finds by the guarded rules.
     pub fn capacity(&self) -> Option<Rate> {
         let mut transfers = vec![Transfer::new(&Settings::default()); self.flows];
@@ -310,21 +330,28 @@ impl Watched {
         transfers.iter().filter_map(Transfer::capacity).max()
     }
 
-    /// Returns what the guarded rules say of the path, from all flows together in windows of `period`: the estimate and the
-    /// truth; and the number of all windows.
-    pub fn guarded(&self, period: Duration) -> (Vec<(Estimate, Rate)>, u64) {
-        let settings = Settings { windows: Windows::Tumbling(period), ..Settings::default() };
-        let mut transfers = vec![Transfer::new(&settings); self.flows];
-        let mut path = Path::new(&settings);
+    /// Returns what the guarded rules say of the path, from the only flow or from all together, and the number of all windows.
+    pub fn guarded(&self, windows: Windows) -> (Vec<Estimate>, u64) {
+        let settings = Settings { windows, ..Settings::default() };
+        if self.flows == 1 { self.guarded_flow(&settings) } else { self.guarded_path(&settings) }
+    }
+
+    fn guarded_flow(&self, settings: &Settings) -> (Vec<Estimate>, u64) {
+        let mut transfer = Transfer::new(settings);
+        let estimates = self.segments.iter().filter_map(|(_, segment)| transfer.observe(segment)).collect();
+        (estimates, transfer.windows().total())
+    }
+
+    fn guarded_path(&self, settings: &Settings) -> (Vec<Estimate>, u64) {
+        let mut transfers = vec![Transfer::new(settings); self.flows];
+        let mut path = Path::new(settings);
         let mut estimates = Vec::new();
         for (flow, segment) in &self.segments {
             let transfer = &mut transfers[*flow];
             transfer.observe(segment);
             let Some(passed) = transfer.passed() else { continue };
             path.learn(transfer.capacity(), transfer.rtt());
-            if let Some(estimate) = path.observe(&passed) {
-                estimates.push((estimate, self.truth.between(estimate.at - estimate.window, estimate.at)));
-            }
+            estimates.extend(path.observe(&passed));
         }
         (estimates, path.windows().total())
     }

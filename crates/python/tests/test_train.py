@@ -153,6 +153,19 @@ def test_networks_of_windows_stay_within_the_bound_of_their_size(tables: Path) -
     assert trained.scores["kept"] == 1.0
 
 
+def test_intervals_of_windows_are_of_other_runs_than_the_tests(tables: Path) -> None:
+    frame = pd.read_csv(tables / "windows.csv")
+    one = train.windows(train.read_windows(frame), "kde")
+    assert one.document["interval"]["kind"] == "residual" and 0 < one.scores["interval-holds"] <= 1
+    frame.loc[frame["part"] == "test", "free_bps"] //= 2
+    other = train.windows(train.read_windows(frame), "kde")
+    assert one.document["interval"] == other.document["interval"]
+    assert one.scores["interval-holds"] != other.scores["interval-holds"]
+    # With a run of each path there are none that could be held out.
+    first = frame[frame["run"] == frame["run"].min()].assign(part="train")
+    assert train.windows(train.read_windows(first), "kde").document["interval"] is None
+
+
 def test_a_vector_machine_has_scores_and_no_file(tables: Path) -> None:
     trained = train.windows(train.read_windows(tables / "windows.csv"), "svm")
     assert not trained.document and "rules-mae" in trained.scores

@@ -7,6 +7,7 @@ use std::path::Path;
 
 use headway_dataset::windows::{Observed, Plan, Run, Watched, Window};
 use headway_dataset::{Part, WindowTable};
+use headway_estimate::sabes::Windows;
 use headway_figures::{BoxMark, Figure};
 use headway_learned::{Model, Scratch, Task};
 use headway_units::Duration;
@@ -207,14 +208,14 @@ fn simulate<'a>(job: &Job<'_>, plan: &'a Plan, table: &Path) -> Result<(Tests<'a
 impl Tests<'_> {
     /// Adds what the guarded rules answer.
     fn guard(&mut self, run: &Run<'_>, watched: &Watched) {
-        let (estimates, windows) = watched.guarded(PERIOD);
+        let (estimates, windows) = watched.guarded(Windows::Tumbling(PERIOD));
         self.guarded.windows += windows;
         let capacity = run.path.capacity.bps_f64();
-        self.guarded.scored.extend(estimates.iter().map(|(estimate, truth)| Scored {
+        self.guarded.scored.extend(estimates.iter().map(|estimate| Scored {
             cell: cell(run),
             run: run.number,
             flow: 0,
-            error: 100.0 * (estimate.rate.bps_f64() - truth.bps_f64()).abs() / capacity,
+            error: 100.0 * (estimate.rate.bps_f64() - watched.truth(estimate).bps_f64()).abs() / capacity,
         }));
     }
 

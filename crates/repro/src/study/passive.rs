@@ -1,6 +1,8 @@
 //! Passive estimates of the available bandwidth of a path, against the truth (wan 4.5).
 
-use headway_estimate::sabes::{Estimate, Form, Path, Segment, Settings, Side, Transfer, Windows};
+use headway_dataset::dumbbell::{Dumbbell, End, Flow};
+use headway_dataset::windows::Watched;
+use headway_estimate::sabes::{Estimate, Form, Settings, Side, Transfer, Windows};
 use headway_figures::{Curve, Figure, Panel};
 use headway_units::{Bytes, Duration, Instant, Rate};
 use serde::Deserialize;
@@ -11,7 +13,6 @@ use crate::experiment::Count;
 use crate::job::Job;
 use crate::outcome::Findings;
 use crate::statistics::{largest, mean, quantile, smallest, sorted};
-use headway_dataset::dumbbell::{Dumbbell, End, Flow, Truth};
 
 /// Passive estimates of the available bandwidth: TCP flows and cross traffic through a dumbbell.
 #[derive(Debug, Deserialize)]
@@ -40,7 +41,7 @@ const QUEUE: u64 = 300;
 /// When the flows start, and the time between their starts.
 const START: Instant = Instant::from_ns(1_000_000_000);
 const STAGGER: Duration = Duration::from_ms(10);
-/// Length of the windows of flow throughput, and of the windows of a path.
+/// Length of the windows of flow throughput and of a path: that of the default settings.
 const PERIOD: Duration = Duration::from_ms(200);
 
 /// A load and an RTT.
@@ -65,8 +66,7 @@ struct Errors {
 }
 
 impl Errors {
-    fn take(&mut self, flow: usize, estimate: &Estimate, truth: &Truth) {
-        let truth = truth.between(estimate.at - estimate.window, estimate.at);
+    fn take(&mut self, flow: usize, estimate: &Estimate, truth: Rate) {
         self.flows.resize_with(self.flows.len().max(flow + 1), Vec::new);
         self.flows[flow].push((estimate.rate.mbps() - truth.mbps()).abs());
         self.covered += usize::from(estimate.low <= truth && truth <= estimate.high);
@@ -234,39 +234,27 @@ fn observe(study: &Passive, cell: &Cell, seed: u64) -> Run {
         end: Instant::ZERO + study.end,
     };
     let (seen, truth) = dumbbell.run(seed);
-    let in_order = |tap: usize| {
-        let mut all: Vec<(usize, &Segment)> = seen
-            .iter()
-            .enumerate()
-            .flat_map(|(flow, taps)| taps[tap].iter().map(move |segment| (flow, segment)))
-            .collect();
-        all.sort_by_key(|(_, segment)| segment.at);
-        all
-    };
+    let of_tap = |tap: usize| Watched::new(seen.iter().map(|taps| taps[tap].clone()), truth.clone());
     let mut run = Run::default();
-    let (sender, receiver) = (in_order(0), in_order(1));
-    guarded(&mut run, &sender, study.flows, &truth);
+    let (sender, receiver) = (of_tap(0), of_tap(1));
+    guarded(&mut run.guarded, &sender);
+    throughput(&mut run, &sender);
     let shared = Rate::from_mbps(run.shared);
-    run.published = literal(&mut run.literal, &sender, (study.flows, Side::Sender, shared), &truth);
-    literal(&mut run.receiver, &receiver, (study.flows, Side::Receiver, shared), &truth);
+    run.published = literal(&mut run.literal, &sender, (Side::Sender, shared));
+    literal(&mut run.receiver, &receiver, (Side::Receiver, shared));
     run
 }
 
 /// Reads the segments by the published rules, with the shared capacity for phase 2; returns the smallest capacity that
 /// the published phase 1 finds.
-fn literal(
-    errors: &mut Errors,
-    segments: &[(usize, &Segment)],
-    (flows, side, capacity): (usize, Side, Rate),
-    truth: &Truth,
-) -> f64 {
+fn literal(errors: &mut Errors, watched: &Watched, (side, capacity): (Side, Rate)) -> f64 {
     let settings = Settings { form: Form::Literal, windows: Windows::Sliding, side, ..Settings::default() };
-    let mut transfers = vec![Transfer::new(&settings); flows];
+    let mut transfers = vec![Transfer::new(&settings); watched.flows()];
     let mut alone = transfers.clone();
     transfers.iter_mut().for_each(|transfer| transfer.share_capacity(capacity));
-    for (flow, segment) in segments {
+    for (flow, segment) in watched.segments() {
         if let Some(estimate) = transfers[*flow].observe(segment) {
-            errors.take(*flow, &estimate, truth);
+            errors.take(*flow, &estimate, watched.truth(&estimate));
         }
         if alone[*flow].capacity().is_none() {
             alone[*flow].observe(segment);
@@ -276,14 +264,18 @@ fn literal(
     smallest(alone.iter().filter_map(|transfer| transfer.capacity()).map(Rate::mbps))
 }
 
-/// Reads the segments by the guarded rules, and the throughput of every flow.
-fn guarded(run: &mut Run, segments: &[(usize, &Segment)], flows: usize, truth: &Truth) {
-    let tumbling = Settings { windows: Windows::Tumbling(PERIOD), ..Settings::default() };
-    let sliding = Settings { windows: Windows::Sliding, ..Settings::default() };
-    let mut transfers = vec![Transfer::new(&tumbling); flows];
-    let mut only = Transfer::new(&sliding);
-    let mut path = Path::new(&tumbling);
-    for (flow, segment) in segments {
+/// Reads the segments by the guarded rules.
+fn guarded(errors: &mut Errors, watched: &Watched) {
+    let windows = if watched.flows() == 1 { Windows::Sliding } else { Windows::Tumbling(PERIOD) };
+    let (estimates, all) = watched.guarded(windows);
+    estimates.iter().for_each(|estimate| errors.take(0, estimate, watched.truth(estimate)));
+    errors.windows = all;
+}
+
+/// Reads the throughput of every flow, and the capacities that they find by the guarded rules.
+fn throughput(run: &mut Run, watched: &Watched) {
+    let mut transfers = vec![Transfer::new(&Settings::default()); watched.flows()];
+    for (flow, segment) in watched.segments() {
         let transfer = &mut transfers[*flow];
         let windows = transfer.windows().total();
         transfer.observe(segment);
@@ -291,24 +283,10 @@ fn guarded(run: &mut Run, segments: &[(usize, &Segment)], flows: usize, truth: &
             && let Some(rate) = transfer.throughput()
         {
             let (at, window) = (segment.at, PERIOD);
-            run.throughput.take(
-                *flow,
-                &Estimate { at, window, rate, low: rate, high: rate, samples: 0 },
-                truth,
-            );
-        }
-        if flows == 1 {
-            if let Some(estimate) = only.observe(segment) {
-                run.guarded.take(0, &estimate, truth);
-            }
-        } else if let Some(passed) = transfer.passed() {
-            path.learn(transfer.capacity(), transfer.rtt());
-            if let Some(estimate) = path.observe(&passed) {
-                run.guarded.take(0, &estimate, truth);
-            }
+            let as_estimate = Estimate { at, window, rate, low: rate, high: rate, samples: 0 };
+            run.throughput.take(*flow, &as_estimate, watched.truth(&as_estimate));
         }
     }
-    run.guarded.windows = if flows == 1 { only.windows().total() } else { path.windows().total() };
     run.throughput.windows = run.throughput.used() as u64;
     let capacities = || transfers.iter().filter_map(Transfer::capacity).map(Rate::mbps);
     (run.alone, run.shared) = (smallest(capacities()), largest(capacities()));

@@ -15,6 +15,8 @@ Floats = NDArray[np.float64]
 LEVEL = 0.9
 #: Runs are dealt into so many parts; each is answered by a model that has not seen it.
 FOLDS = 5
+#: Fewer answers make no interval.
+FEWEST = 20
 #: Beyond what was seen in training, statistics may go by this share of the range that was seen.
 MARGIN = 0.02
 #: Differences below this mean nothing: statistics are ratios and decimal logarithms, so it is 5 or 12 %. Without it, a
@@ -47,8 +49,8 @@ def residual_interval(answers: Floats, truth: Floats) -> dict[str, Any]:
     """
     kept = answers > 0
     away = np.sort(truth[kept] / answers[kept] - 1.0)
-    if len(away) < 20:
-        raise ValueError("too few answers for an interval: 20 at least")
+    if len(away) < FEWEST:
+        raise ValueError(f"too few answers for an interval: {FEWEST} at least")
     return {"level": LEVEL, "kind": "residual", "low": _quantile(away, (1 - LEVEL) / 2), "high": _quantile(away, (1 + LEVEL) / 2)}
 
 

@@ -12,7 +12,7 @@ from sklearn.svm import SVC
 from headway.train._data import Windows
 from headway.train._export import exported
 from headway.train._trained import Trained, versions
-from headway.train._uncertainty import domain, residual_interval
+from headway.train._uncertainty import FEWEST, domain, residual_interval
 
 Floats = NDArray[np.float64]
 
@@ -65,10 +65,13 @@ def windows(
     y = data.good.astype(int) if classifies else data.free_bps / _unit_bps(data, unit)
     weights = _balanced(y, data.train) if classifies and balanced else None
     estimator = _network(classifies, seed)
-    _fit(estimator, (x, y, weights), data, seed)
+    held_out = _fit(estimator, (x, y, weights), data, seed)
     trained = Trained(estimator, None, {})
     answered = trained.predict(x)
+    interval = _interval(data, answered, held_out, (model, unit))
     trained.scores = _scores(data, answered, model, unit)
+    if interval is not None:
+        trained.scores |= _held(data, answered, interval, (model, unit))
     rows = int(data.train.sum())
     outputs = 2 if classifies else 1
     trained.scores["hidden"] = sum(HIDDEN)
@@ -85,7 +88,7 @@ def windows(
         "shape": None,
         "scaler": None,
         "model": exported(estimator),
-        "interval": _interval(data, answered, model, unit),
+        "interval": interval,
         "domain": domain(names, values[data.train]),
         "training": {
             "data-sha256": data.sha256,
@@ -116,8 +119,8 @@ def _balanced(y: NDArray[Any], rows: NDArray[np.bool_]) -> Floats:
     return np.asarray(np.where(y == 1, 0.5 / share, 0.5 / (1 - share)))
 
 
-def _fit(estimator: Any, xyw: tuple[Floats, NDArray[Any], Floats | None], data: Windows, seed: int) -> None:
-    """Trains until runs that are held out are answered no better."""
+def _fit(estimator: Any, xyw: tuple[Floats, NDArray[Any], Floats | None], data: Windows, seed: int) -> NDArray[np.bool_]:
+    """Trains until runs that are held out are answered no better; returns which rows are theirs."""
     x, y, weights = xyw
     random = np.random.default_rng(seed)
     out = data.train & np.isin(data.runs, _held_out(data, random))
@@ -139,6 +142,7 @@ def _fit(estimator: Any, xyw: tuple[Floats, NDArray[Any], Floats | None], data: 
     if kept is not None:
         layers = len(estimator.coefs_)
         estimator.coefs_, estimator.intercepts_ = kept[:layers], kept[layers:]
+    return out
 
 
 def _held_out(data: Windows, random: np.random.Generator) -> list[Any]:
@@ -163,11 +167,17 @@ def _tests(data: Windows) -> NDArray[np.bool_]:
     return ~data.train if (~data.train).any() else data.train
 
 
+def _answers(data: Windows, answered: Floats, model: str, unit: str) -> tuple[NDArray[np.bool_], Floats]:
+    """Which windows have an answer, and the answers in b/s."""
+    if model == "kde":
+        return np.ones(len(data), bool), np.maximum(answered, 0) * _unit_bps(data, unit)
+    return data.passed & (answered > 0.5), data.mean_bps
+
+
 def _scores(data: Windows, answered: Floats, model: str, unit: str) -> dict[str, float]:
     """Mean absolute errors as shares of the true capacity, beside those of the published rules and of a constant."""
     tests = _tests(data)
-    kept = data.passed & (answered > 0.5) if model != "kde" else np.ones(len(data), bool)
-    answer = data.mean_bps if model != "kde" else np.maximum(answered, 0) * _unit_bps(data, unit)
+    kept, answer = _answers(data, answered, model, unit)
     constant = np.median(data.free_bps[data.train] / data.bottleneck_bps[data.train]) * data.bottleneck_bps
     numbers: dict[str, float] = {"windows": int(tests.sum())}
     for name, chosen, rate in (("", kept, answer), ("rules-", data.passed, data.mean_bps), ("constant-", np.ones(len(data), bool), constant)):
@@ -179,12 +189,20 @@ def _scores(data: Windows, answered: Floats, model: str, unit: str) -> dict[str,
     return numbers
 
 
-def _interval(data: Windows, answered: Floats, model: str, unit: str) -> dict[str, Any] | None:
-    """From windows of runs that were not trained on."""
-    tests = _tests(data)
-    rows = tests & data.passed & (answered > 0.5) if model == "nn" else tests
-    answer = data.mean_bps if model == "nn" else np.maximum(answered, 0) * _unit_bps(data, unit)
-    return residual_interval(answer[rows], data.free_bps[rows]) if rows.sum() >= 20 else None
+def _interval(data: Windows, answered: Floats, held_out: NDArray[np.bool_], kind: tuple[str, str]) -> dict[str, Any] | None:
+    """From windows of the training runs that were held out: those of the tests say how good it is."""
+    kept, answer = _answers(data, answered, *kind)
+    rows = held_out & kept & (answer > 0)
+    return residual_interval(answer[rows], data.free_bps[rows]) if rows.sum() >= FEWEST else None
+
+
+def _held(data: Windows, answered: Floats, interval: dict[str, Any], kind: tuple[str, str]) -> dict[str, float]:
+    """Of how many answers to tests the interval holds the truth; empty without answers."""
+    kept, answer = _answers(data, answered, *kind)
+    rows = _tests(data) & kept
+    low, high = answer[rows] * (1 + interval["low"]), answer[rows] * (1 + interval["high"])
+    free = data.free_bps[rows]
+    return {"interval-holds": float(((low <= free) & (free <= high)).mean())} if rows.any() else {}
 
 
 def _svm(data: Windows, seed: int) -> Trained:
