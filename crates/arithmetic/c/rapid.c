@@ -31,6 +31,13 @@ void headway_rapid_on_config(struct rapid *rapid, const struct rapid_config *con
 void headway_rapid_next_stream(struct rapid *rapid, const struct rapid_config *config, struct rapid_stream *stream);
 hw_u32 headway_rapid_on_packet(struct rapid *rapid, const struct rapid_config *config, struct rapid_gaps *gaps,
 			       struct rapid_gaps *scratch, const struct rapid_packet *packet);
+hw_u32 headway_rapid_push_packet(struct rapid *rapid, const struct rapid_config *config,
+				 const struct rapid_packet *packet);
+hw_u32 headway_rapid_take_stream(struct rapid *rapid, struct rapid_gaps *gaps);
+hw_u32 headway_rapid_on_stream(struct rapid *rapid, const struct rapid_config *config, struct rapid_gaps *gaps,
+			       struct rapid_gaps *scratch);
+hw_u32 headway_rapid_on_outcome(struct rapid *rapid, const struct rapid_config *config, hw_u32 outcome,
+				struct rapid_estimate *estimate);
 hw_u32 headway_rapid_on_estimate(struct rapid *rapid, const struct rapid_config *config,
 				 const struct rapid_estimate *estimate, hw_u64 length);
 void headway_rapid_on_loss(struct rapid *rapid, const struct rapid_config *config);
@@ -127,6 +134,29 @@ hw_u32 headway_rapid_on_packet(struct rapid *rapid, const struct rapid_config *c
 			       struct rapid_gaps *scratch, const struct rapid_packet *packet)
 {
 	return rapid_on_packet(rapid, config, gaps, scratch, packet);
+}
+
+hw_u32 headway_rapid_push_packet(struct rapid *rapid, const struct rapid_config *config,
+				 const struct rapid_packet *packet)
+{
+	return rapid_push_packet(rapid, config, packet);
+}
+
+hw_u32 headway_rapid_take_stream(struct rapid *rapid, struct rapid_gaps *gaps)
+{
+	return rapid_take(&rapid->acks, gaps);
+}
+
+hw_u32 headway_rapid_on_stream(struct rapid *rapid, const struct rapid_config *config, struct rapid_gaps *gaps,
+			       struct rapid_gaps *scratch)
+{
+	return rapid_on_stream(rapid, config, gaps, scratch);
+}
+
+hw_u32 headway_rapid_on_outcome(struct rapid *rapid, const struct rapid_config *config, hw_u32 outcome,
+				struct rapid_estimate *estimate)
+{
+	return rapid_on_outcome(rapid, config, outcome, estimate);
 }
 
 hw_u32 headway_rapid_on_estimate(struct rapid *rapid, const struct rapid_config *config,

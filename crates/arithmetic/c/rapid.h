@@ -202,6 +202,27 @@ HW_INLINE int rapid_on_estimate(struct rapid *rapid, const struct rapid_config *
 	return 1;
 }
 
+/* Adapts R_avg to what became of a complete stream, one of enum rapid_outcome; returns whether it was updated. */
+HW_FUNCTION hw_u32 rapid_on_outcome(struct rapid *rapid HW_NONNULL, const struct rapid_config *config HW_NONNULL,
+				    hw_u32 outcome, struct rapid_estimate *estimate HW_NONNULL)
+{
+	if (outcome != RAPID_ESTIMATED) {
+		rapid->refused++;
+		return 0;
+	}
+	if (config->flags & RAPID_REOPEN && rapid->phase == RAPID_STEADY) {
+		const struct rapid_shape shape = rapid_shape(rapid, config);
+		const hw_u32 packets = rapid->acks.filling;
+		const hw_u64 top = rapid_top_rate(&shape, config, rapid_average(packets, config, rapid->acks.length));
+
+		/* What was cut off with the ends of the stream saw no excursion either. */
+		estimate->rate = estimate->bound == RAPID_AT_LEAST ? top : hw_min(estimate->rate, top);
+	}
+	rapid->estimated++;
+	rapid->latest = *estimate;
+	return (hw_u32)rapid_on_estimate(rapid, config, estimate, rapid->acks.length);
+}
+
 /* Estimates from a complete stream and adapts R_avg; returns whether it was updated. */
 HW_FUNCTION hw_u32 rapid_on_stream(struct rapid *rapid HW_NONNULL, const struct rapid_config *config HW_NONNULL,
 				   struct rapid_gaps *gaps HW_NONNULL, struct rapid_gaps *scratch HW_NONNULL)
@@ -216,19 +237,22 @@ HW_FUNCTION hw_u32 rapid_on_stream(struct rapid *rapid HW_NONNULL, const struct 
 		outcome = rapid_estimate_start(gaps, config, packets, &estimate);
 	else
 		outcome = rapid_estimate(gaps, scratch, config, window, &estimate);
-	if (outcome != RAPID_ESTIMATED) {
-		rapid->refused++;
-		return 0;
-	}
-	if (config->flags & RAPID_REOPEN && rapid->phase == RAPID_STEADY) {
-		const hw_u64 top = rapid_top_rate(&shape, config, rapid_average(packets, config, rapid->acks.length));
+	return rapid_on_outcome(rapid, config, outcome, &estimate);
+}
 
-		/* What was cut off with the ends of the stream saw no excursion either. */
-		estimate.rate = estimate.bound == RAPID_AT_LEAST ? top : hw_min(estimate.rate, top);
-	}
-	rapid->estimated++;
-	rapid->latest = estimate;
-	return (hw_u32)rapid_on_estimate(rapid, config, &estimate, rapid->acks.length);
+/* Handles a packet whose fate is known, in the order of sending, and leaves it to the caller to take the streams that
+ * it completes; returns whether R_avg was updated. */
+HW_INLINE hw_u32 rapid_push_packet(struct rapid *rapid, const struct rapid_config *config,
+				   const struct rapid_packet *packet)
+{
+	const struct rapid_shape shape = rapid_shape(rapid, config);
+	hw_u32 updates = 0;
+
+	rapid_delay_on_packet(&rapid->delay, packet, config->unit, config->coalescing);
+	if (config->flags & RAPID_WATCH_QUEUE)
+		updates = (hw_u32)rapid_judge(rapid, config, packet);
+	rapid_push(&rapid->acks, packet, rapid_packets(&shape), config->unit);
+	return updates;
 }
 
 /*
@@ -238,14 +262,9 @@ HW_FUNCTION hw_u32 rapid_on_stream(struct rapid *rapid HW_NONNULL, const struct 
 HW_INLINE hw_u32 rapid_on_packet(struct rapid *rapid, const struct rapid_config *config, struct rapid_gaps *gaps,
 				 struct rapid_gaps *scratch, const struct rapid_packet *packet)
 {
-	const struct rapid_shape shape = rapid_shape(rapid, config);
-	hw_u32 updates = 0;
+	hw_u32 updates = rapid_push_packet(rapid, config, packet);
 	hw_u32 k;
 
-	rapid_delay_on_packet(&rapid->delay, packet, config->unit, config->coalescing);
-	if (config->flags & RAPID_WATCH_QUEUE)
-		updates += (hw_u32)rapid_judge(rapid, config, packet);
-	rapid_push(&rapid->acks, packet, rapid_packets(&shape), config->unit);
 	/* One interval completes one stream more than it has packets at most. The end of start-up clears it. */
 	for (k = 0; k <= RAPID_MAX_PACKETS; k++) {
 		if (!rapid_take(&rapid->acks, gaps))

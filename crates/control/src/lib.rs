@@ -8,10 +8,12 @@
 //! is handed to a flow as a [`Factory`].
 
 use std::fmt;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use self::kind::controllers;
+use headway_learned::Model;
 use headway_queue::explicit::Header;
 use headway_units::{Duration, Instant, Rate};
 
@@ -221,7 +223,7 @@ pub struct Departure {
 }
 
 /// The parameters of a flow when it starts.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Start {
     /// Segments in the initial window.
     pub window: u32,
@@ -240,6 +242,8 @@ pub struct Start {
     pub line: Option<Rate>,
     /// The unit of the receiver's stamps in [`Arrival`].
     pub stamp_unit: Duration,
+    /// The trained model that estimates for a controller in place of its own estimator.
+    pub model: Option<Arc<Model>>,
 }
 
 impl Start {
@@ -253,6 +257,7 @@ impl Start {
         seed: 1,
         line: None,
         stamp_unit: Duration::from_us(1),
+        model: None,
     };
 }
 

@@ -183,7 +183,7 @@ impl Xcp {
             fills_window: true,
             said: None,
             reno: None,
-            start: *start,
+            start: start.clone(),
         }
     }
 
@@ -209,7 +209,7 @@ impl Xcp {
     fn after_loss(&mut self) -> Option<&mut Reno> {
         if self.parameters.loss == LossPolicy::Reno && self.reno.is_none() {
             let window = (self.segments() as u32).max(1);
-            self.reno = Some(Reno::new(&Start { window, ..self.start }));
+            self.reno = Some(Reno::new(&Start { window, ..self.start.clone() }));
         }
         self.reno.as_mut()
     }

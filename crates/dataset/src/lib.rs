@@ -5,6 +5,7 @@
 //! runs can be made in any order and on any number of threads. Runs, not streams or windows, are split into those for
 //! training and those for tests: neighbours in one run have nearly the same truth.
 
+mod acks;
 pub mod dumbbell;
 mod part;
 pub mod streams;

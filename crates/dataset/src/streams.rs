@@ -12,9 +12,13 @@ use rand::RngExt as _;
 use serde::Deserialize;
 
 use crate::Part;
+use crate::acks::delay_acks;
 
 /// Streams in a row. The first meets an empty queue and an idle NIC, and does not count.
 const TRAIN: u32 = 50;
+
+/// Least rate that other rates are shares of: streams must end.
+const LEAST_FREE: Rate = Rate::from_bps(10_000);
 
 /// IP bytes of the largest packet of cross traffic: jumbo frames.
 const MTU: u32 = 9_000;
@@ -35,11 +39,15 @@ pub struct Plan {
     pub range: f64,
     /// Average rates.
     pub averages: Averages,
+    /// Packets per ACK, 1 to 64. From 2 on, gaps are what a TCP sender sees: each interval between two stamps, of whole
+    /// microseconds, is spread evenly over its packets (rapid 2.8).
+    #[serde(default = "each")]
+    pub ack_every: u32,
     /// The paths.
     pub path: Vec<PathPlan>,
 }
 
-/// Average rates of streams, as shares of the capacity.
+/// Average rates of streams.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Averages {
@@ -49,6 +57,21 @@ pub struct Averages {
     pub to: f64,
     /// The difference between neighbours; without it, any rate between the two ends is as likely.
     pub step: Option<f64>,
+    /// What they are shares of.
+    #[serde(default)]
+    pub of: Base,
+}
+
+/// What average rates are shares of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Base {
+    /// The capacity of the path.
+    #[default]
+    Capacity,
+    /// What was available to the streams of the row before, in the mean: rates as a sender has that follows it. A model that
+    /// has seen streams all over the capacity expects more than is there from such a sender (rapid 2.16).
+    Free,
 }
 
 /// Paths that differ in their traffic and in the coalescing of interrupts.
@@ -81,6 +104,10 @@ pub struct PathPlan {
 }
 
 const fn one() -> u64 {
+    1
+}
+
+const fn each() -> u32 {
     1
 }
 
@@ -156,9 +183,14 @@ impl Plan {
         check("range", (0.0..=10.0).contains(&self.range), "must be 0 to 10")?;
         let is_flat = self.range == 0.0;
         check("range", is_flat == (self.rates == 1), "must be above 0 with several rates, and 0 with one")?;
-        let Averages { from, to, step } = self.averages;
-        check("averages", 0.0 < from && from <= to && to <= 1.0, "must go from above 0 to at most 1")?;
+        let Averages { from, to, step, of } = self.averages;
+        let (most, rule) = match of {
+            Base::Capacity => (1.0, "must go from above 0 to at most 1"),
+            Base::Free => (4.0, "must go from above 0 to at most 4"),
+        };
+        check("averages", 0.0 < from && from <= to && to <= most, rule)?;
         check("averages.step", step.is_none_or(|step| step > 0.0), "must be above 0")?;
+        check("ack-every", (1..=64).contains(&self.ack_every), "must be 1 to 64")?;
         check("path", !self.path.is_empty(), "there must be one at least")?;
         self.path.iter().enumerate().try_for_each(|(index, path)| path.check(index))
     }
@@ -230,20 +262,40 @@ impl Run<'_> {
         let mut testbed = Testbed::new(&self.testbed(), seed);
         let mut streams = Vec::new();
         let mut left = self.path.streams;
+        let mut base = self.base(&mut testbed);
         while left > 0 && go_on() {
             let count = left.min(TRAIN);
             left -= count;
             let row: Vec<Schedule> = (0..=count)
                 .map(|_| {
-                    let average = self.path.capacity.scale(self.plan.averages.draw(&mut averages));
+                    let average = base.scale(self.plan.averages.draw(&mut averages)).min(self.path.capacity);
                     Schedule::p_stream(self.plan.shape(), average, self.path.packet)
                 })
                 .collect();
-            let observed = testbed.send_train(&row, self.path.silence).into_iter().skip(1);
-            let complete = observed.filter(|observed| observed.complete);
+            let mut observed = testbed.send_train(&row, self.path.silence);
+            if self.plan.averages.of == Base::Free {
+                base = mean_free(&observed);
+            }
+            if self.plan.ack_every > 1 {
+                let phase = averages.random_range(0..self.plan.ack_every);
+                delay_acks(&mut observed, self.plan.ack_every, phase);
+            }
+            let complete = observed.into_iter().skip(1).filter(|observed| observed.complete);
             streams.extend(complete.map(|Observed { record, available, .. }| Stream { record, available }));
         }
         streams
+    }
+
+    /// Returns what the average rates of the first row are shares of.
+    fn base(&self, testbed: &mut Testbed) -> Rate {
+        let capacity = self.path.capacity;
+        match self.plan.averages.of {
+            Base::Capacity => capacity,
+            Base::Free => {
+                let stream = Schedule::p_stream(self.plan.shape(), capacity.scale(0.5), self.path.packet);
+                mean_free(&testbed.send_train(&vec![stream; TRAIN as usize], self.path.silence))
+            }
+        }
     }
 
     fn testbed(&self) -> TestbedConfig {
@@ -256,6 +308,12 @@ impl Run<'_> {
             coalescing: (!is_fast).then_some(self.coalescing),
         }
     }
+}
+
+/// Returns the mean of what was available to streams, of which there is one at least.
+fn mean_free(streams: &[Observed]) -> Rate {
+    let sum: f64 = streams.iter().map(|stream| stream.available.bps_f64()).sum();
+    Rate::from_bps_f64(sum / streams.len() as f64).max(LEAST_FREE)
 }
 
 impl Averages {
@@ -286,8 +344,8 @@ mod tests {
             test_runs: 1,
             streams: 60,
         };
-        let averages = Averages { from: 0.5, to: 0.9, step: Some(0.1) };
-        Plan { seed: 3, rates: 4, packets_per_rate: 12, range: 0.5, averages, path: vec![path] }
+        let averages = Averages { from: 0.5, to: 0.9, step: Some(0.1), of: Base::Capacity };
+        Plan { seed: 3, rates: 4, packets_per_rate: 12, range: 0.5, averages, ack_every: 1, path: vec![path] }
     }
 
     #[test]
@@ -327,6 +385,19 @@ mod tests {
     }
 
     #[test]
+    fn averages_around_what_is_free_follow_the_load() {
+        let mut plan = plan();
+        plan.averages = Averages { from: 0.8, to: 1.25, step: None, of: Base::Free };
+        for load in [1_000.0, 4_500.0] {
+            plan.path[0].traffic = vec![Traffic::poisson(Rate::from_mbps(load))];
+            for stream in plan.runs()[0].send(|| true) {
+                let share = stream.record.average.mbps() / (10_000.0 - load);
+                assert!((0.76..1.32).contains(&share), "{share} of what a load of {load} Mb/s leaves");
+            }
+        }
+    }
+
+    #[test]
     fn mistakes_name_their_key() {
         let mistake = |change: fn(&mut Plan)| {
             let mut plan = plan();
@@ -335,6 +406,7 @@ mod tests {
         };
         assert_eq!(mistake(|plan| plan.rates = 1), "range");
         assert_eq!(mistake(|plan| plan.averages.to = 1.5), "averages");
+        assert_eq!(mistake(|plan| plan.ack_every = 0), "ack-every");
         assert_eq!(mistake(|plan| plan.path.clear()), "path");
         assert_eq!(mistake(|plan| plan.path[0].test_runs = 3), "path[0].test-runs");
         let nothing = |plan: &mut Plan| plan.path[0].traffic[0] = Traffic::Bct { scale: 0.0 };

@@ -268,6 +268,8 @@ pub struct FlowSpec {
     /// Where the stamps in ACKs are taken, if the controller wants any; default in the driver.
     #[serde(default)]
     pub stamp: AckStamp,
+    /// The file of a trained model that estimates in place of BASS, for `rapid`. [default: none]
+    pub model: Option<ModelFile>,
     /// Flows that come and go, in place of `count` flows that stay. [default: none]
     pub arrivals: Option<ArrivalSpec>,
 }

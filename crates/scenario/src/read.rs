@@ -114,7 +114,9 @@ impl Scenario {
             Traffic::Pcap { file, .. } => Some(file.path().to_owned()),
             _ => None,
         });
-        let models = self.measure.iter().filter_map(|spec| Some(spec.model.as_ref()?.path().to_owned()));
+        let models =
+            self.measure.iter().map(|spec| &spec.model).chain(self.flow.iter().map(|spec| &spec.model));
+        let models = models.flatten().map(|model| model.path().to_owned());
         self.link.iter().flat_map(of_link).chain(captures).chain(models).collect()
     }
 
@@ -143,9 +145,14 @@ impl Scenario {
     }
 
     fn load_models(&mut self) -> Result<(), ConfigError> {
-        for (index, spec) in self.measure.iter_mut().enumerate() {
-            if let Some(model) = &mut spec.model {
-                model.load(&self.folder, &format!("measure[{index}].model"))?;
+        let measurements = self.measure.iter_mut().map(|spec| &mut spec.model);
+        let flows = self.flow.iter_mut().map(|spec| &mut spec.model);
+        let named = measurements.enumerate().map(|(index, model)| (format!("measure[{index}].model"), model));
+        let named =
+            named.chain(flows.enumerate().map(|(index, model)| (format!("flow[{index}].model"), model)));
+        for (key, model) in named {
+            if let Some(model) = model {
+                model.load(&self.folder, &key)?;
             }
         }
         Ok(())

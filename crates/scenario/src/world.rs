@@ -195,6 +195,11 @@ const FLOW: &[Row<FlowSpec>] = &[
         },
     },
     Row {
+        keys: "`[[flow]]`: `model`",
+        has: ["yes", "no", "no"],
+        used: |flow| first(&[("model", flow.model.is_some())]),
+    },
+    Row {
         keys: "`[[flow]]`: `chunk` with `pause`",
         has: ["yes", "yes", "no"],
         used: |flow| first(&[("chunk", flow.chunk.is_some())]),

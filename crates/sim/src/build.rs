@@ -29,6 +29,7 @@ use crate::config::{
 use crate::measurement::{MeasurementConfig, Measurements};
 use crate::network::Network;
 use crate::passages::passages;
+use crate::transport::sender::SEGMENT_OVERHEAD;
 
 /// Minimum memory of a flow: its state, its timers and a short scoreboard.
 const FLOW_BYTES: u64 = 2_048;
@@ -215,6 +216,7 @@ fn tcp_config(
         port: 0,
         line: ends.line,
         stamp: spec.stamp,
+        model: spec.model.as_ref().and_then(ModelFile::model).cloned(),
     }
 }
 
@@ -251,6 +253,18 @@ fn method(index: usize, spec: &MeasureSpec) -> Result<Method, ConfigError> {
             ConfigError::new(&key("model"), &format!("is a model of TCP samples ({task}), not of streams"))
         }),
     }
+}
+
+/// Checks whether the controller of a group of flows can take their trained model, if they have one.
+fn check_model(scenario: &Scenario, group: usize, controller: Kind) -> Result<(), ConfigError> {
+    let spec = &scenario.flow[group];
+    let Some(model) = spec.model.as_ref().and_then(ModelFile::model) else { return Ok(()) };
+    let wrong = |why: &str| Err(ConfigError::new(&format!("flow[{group}].model"), why));
+    let Kind::Rapid(parameters) = controller else {
+        return wrong("is for the controller `rapid`");
+    };
+    let wire = scenario.mss_of(spec) + SEGMENT_OVERHEAD;
+    parameters.check_model(model, wire).or_else(|why| wrong(&why.to_string()))
 }
 
 /// Returns the trained model of a measurement.
@@ -339,6 +353,7 @@ impl Builder {
                 .controller
                 .known()
                 .ok_or_else(|| missing(&format!("flow[{group}].controller"), &spec.controller))?;
+            check_model(scenario, group, controller)?;
             let middleboxes = passages(&self.topology, scenario, spec, &self.middleboxes)?;
             let port = MiddleboxSpec::port(group);
             let config = |start| TcpConfig {

@@ -1,7 +1,10 @@
 //! Configuration of a network: links, flows, sources.
 
+use std::sync::Arc;
+
 use headway_control::Factory;
 use headway_host::nic::AckStamp;
+use headway_learned::Model;
 use headway_queue::explicit::HEADER_BYTES;
 use headway_queue::{Queue, QueueSpec};
 use headway_units::{Bytes, Duration, Instant, Rate, RateSteps};
@@ -261,6 +264,8 @@ pub struct TcpConfig {
     pub line: Option<Line>,
     /// Where the stamps in ACKs are taken, if the controller wants any.
     pub stamp: AckStamp,
+    /// The trained model that estimates for the controller, if it can have one.
+    pub model: Option<Arc<Model>>,
 }
 
 impl TcpConfig {
@@ -294,6 +299,7 @@ impl TcpConfig {
             port: 0,
             line: None,
             stamp: AckStamp::default(),
+            model: None,
         }
     }
 

@@ -2,6 +2,9 @@
 
 use super::{Config, Estimate, Gaps, Packet, Stream, acks};
 
+/// `RAPID_ESTIMATED` of `enum rapid_outcome`.
+const ESTIMATED: u32 = 0;
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub(super) struct State {
@@ -65,6 +68,20 @@ unsafe extern "C" {
         gaps: &mut Gaps,
         scratch: &mut Gaps,
         packet: &Packet,
+    ) -> u32;
+    safe fn headway_rapid_push_packet(rapid: &mut State, config: &Config, packet: &Packet) -> u32;
+    safe fn headway_rapid_take_stream(rapid: &mut State, gaps: &mut Gaps) -> u32;
+    safe fn headway_rapid_on_stream(
+        rapid: &mut State,
+        config: &Config,
+        gaps: &mut Gaps,
+        scratch: &mut Gaps,
+    ) -> u32;
+    safe fn headway_rapid_on_outcome(
+        rapid: &mut State,
+        config: &Config,
+        outcome: u32,
+        estimate: &mut Estimate,
     ) -> u32;
     safe fn headway_rapid_on_estimate(
         rapid: &mut State,
@@ -146,6 +163,25 @@ impl Rapid {
     /// Handles a packet whose fate is known, in the order of sending; returns how many updates of the rate it caused.
     pub fn on_packet(&mut self, packet: &Packet) -> u32 {
         headway_rapid_on_packet(&mut self.state, &self.config, &mut self.gaps, &mut self.scratch, packet)
+    }
+
+    /// Handles a packet as [`on_packet`](Rapid::on_packet) does, and lets `estimate` answer for complete streams once
+    /// start-up is over. Where it returns `None`, BASS answers.
+    pub fn on_packet_with(
+        &mut self,
+        packet: &Packet,
+        mut estimate: impl FnMut(&Gaps) -> Option<Estimate>,
+    ) -> u32 {
+        let mut updates = headway_rapid_push_packet(&mut self.state, &self.config, packet);
+        while headway_rapid_take_stream(&mut self.state, &mut self.gaps) != 0 {
+            let found = if self.is_starting() { None } else { estimate(&self.gaps) };
+            let (state, config) = (&mut self.state, &self.config);
+            updates += match found {
+                Some(mut found) => headway_rapid_on_outcome(state, config, ESTIMATED, &mut found),
+                None => headway_rapid_on_stream(state, config, &mut self.gaps, &mut self.scratch),
+            };
+        }
+        updates
     }
 
     /// Handles an estimate made elsewhere, from a stream whose send gaps sum to `length` ns; returns whether the

@@ -53,7 +53,9 @@ A plan:
   rates = 4                 # 1: streams to judge
   packets-per-rate = 12
   range = 0.5               # the highest rate is 50 % above the lowest
-  averages = { from = 0.1, to = 0.9 }    # shares of the capacity; a step is optional
+  averages = { from = 0.1, to = 0.9 }    # shares of the capacity, or with of = \"free\" of what the streams before had
+                            # available; a step is optional
+  ack-every = 2             # 1; packets per ACK: gaps are then those that a TCP sender sees
   [[path]]                  # any number; 10 Gb/s and packets of 9038 B on the wire unless it says otherwise
   traffic = [{ model = \"bct\" }, { model = \"sct\" }]
   coalescing = [\"120 us\", { kind = \"adaptive\", interval = \"100 us\", frames = 10 }]

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use headway_arithmetic::rapid::{Packet, Rapid, Stream};
+use headway_arithmetic::rapid::{Packet, Stream};
 
 use super::super::{Ack, Arrival, Departure};
 use headway_units::{Duration, Instant};
@@ -84,36 +84,36 @@ impl Flight {
         self.sent.iter().filter(|packet| !packet.retransmission).map(|packet| packet.segment).collect()
     }
 
-    /// Tells `rapid` of all packets whose fate is known now: of those sent before the one that caused the
+    /// Tells `settled` of all packets whose fate is known now: of those sent before the one that caused the
     /// acknowledgement, and of those that it covers.
-    pub(super) fn on_ack(&mut self, ack: &Ack, rapid: &mut Rapid) {
+    pub(super) fn on_ack(&mut self, ack: &Ack, settled: &mut impl FnMut(&Packet)) {
         self.una = self.una.max(ack.una);
         if let Some(arrival) = ack.arrival {
             let stamp = self.stamp(ack, &arrival);
-            self.settle_until(arrival.segment, stamp, rapid);
+            self.settle_until(arrival.segment, stamp, settled);
         }
         while self.sent.front().is_some_and(|packet| packet.segment < self.una) {
-            self.settle_first(None, rapid);
+            self.settle_first(None, settled);
         }
     }
 
-    /// Tells `rapid` of the packets sent before `segment` for the first time, and of that one, which arrived with this
+    /// Tells `settled` of the packets sent before `segment` for the first time, and of that one, which arrived with this
     /// stamp.
-    fn settle_until(&mut self, segment: u64, stamp: u32, rapid: &mut Rapid) {
+    fn settle_until(&mut self, segment: u64, stamp: u32, settled: &mut impl FnMut(&Packet)) {
         while let Some(packet) = self.sent.front() {
             if packet.retransmission || packet.segment < segment {
-                self.settle_first(None, rapid);
+                self.settle_first(None, settled);
             } else {
                 if packet.segment == segment {
-                    self.settle_first(Some(stamp), rapid);
+                    self.settle_first(Some(stamp), settled);
                 }
                 return;
             }
         }
     }
 
-    /// Removes the first packet and tells `rapid` of it, with its stamp if it is the one that arrived.
-    fn settle_first(&mut self, arrived: Option<u32>, rapid: &mut Rapid) {
+    /// Removes the first packet and tells `settled` of it, with its stamp if it is the one that arrived.
+    fn settle_first(&mut self, arrived: Option<u32>, settled: &mut impl FnMut(&Packet)) {
         let Some(sent) = self.sent.pop_front() else { return };
         // Every segment above a hole is acknowledged by itself, so one that a later one overtakes is missing.
         let lost = !sent.retransmission && arrived.is_none() && sent.segment >= self.una;
@@ -121,10 +121,10 @@ impl Flight {
         let Sent { gap, stream, index, packets, .. } = sent;
         if sent.after_idle {
             // An idle time is no gap, so the next p-stream begins without the last one's arrival.
-            rapid.on_packet(&Packet { stream, index, unusable: 1, ..Packet::default() });
+            settled(&Packet { stream, index, unusable: 1, ..Packet::default() });
         }
         let (unusable, stamp) = (u32::from(!usable), arrived.unwrap_or(0));
-        rapid.on_packet(&Packet { gap, stream, index, stamp, unusable, packets, lost: lost.into() });
+        settled(&Packet { gap, stream, index, stamp, unusable, packets, lost: lost.into() });
     }
 
     /// The receiver's stamp, 0 if it has stamped others only, or when the acknowledgement arrived if it stamps nothing.

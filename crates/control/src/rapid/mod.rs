@@ -4,6 +4,7 @@
 //! which packet arrived when.
 
 mod flight;
+mod learned;
 mod parameters;
 #[cfg(test)]
 mod tests;
@@ -11,6 +12,7 @@ mod tests;
 use headway_arithmetic::rapid::{self, Stream};
 
 use self::flight::{Flight, Sent};
+use self::learned::Learned;
 pub use self::parameters::RapidParameters;
 use super::{Ack, Congestion, Controller, Departure, Metrics, Needs, RecoveryState, Start};
 use headway_units::{Duration, Instant, Rate};
@@ -37,6 +39,8 @@ pub struct Rapid {
     /// Whether the next packet is the first after an idle time.
     after_idle: bool,
     flight: Flight,
+    /// What estimates in place of BASS, if anything does.
+    learned: Option<Box<Learned>>,
     /// Packets per nanosecond of RTT in the window.
     window_rate: f64,
     window: f64,
@@ -58,6 +62,7 @@ impl Rapid {
             due: None,
             after_idle: false,
             flight: Flight::new(parameters.bridges_holes(), start.stamp_unit),
+            learned: start.model.clone().map(|model| Box::new(Learned::new(model, start.wire))),
             window_rate: WINDOW_BDPS * line.bps_f64() / (8e9 * f64::from(start.wire)),
             window,
         }
@@ -119,7 +124,13 @@ impl Controller for Rapid {
         if ack.state < RecoveryState::Reducing {
             self.rapid.on_recovered();
         }
-        self.flight.on_ack(ack, &mut self.rapid);
+        let Rapid { rapid, flight, learned, .. } = self;
+        flight.on_ack(ack, &mut |packet| {
+            match learned {
+                Some(learned) => rapid.on_packet_with(packet, |gaps| learned.estimate(gaps)),
+                None => rapid.on_packet(packet),
+            };
+        });
     }
 
     fn on_congestion(&mut self, _now: Instant, _in_flight: u32, _cause: Congestion) {
@@ -161,6 +172,7 @@ impl Controller for Rapid {
 
     fn memory(&self) -> usize {
         self.flight.memory()
+            + self.learned.as_ref().map_or(0, |learned| size_of::<Learned>() + learned.memory())
     }
 
     fn metrics(&self) -> Metrics {

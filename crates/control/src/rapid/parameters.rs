@@ -4,10 +4,11 @@ use std::fmt;
 use std::str::FromStr;
 
 use headway_arithmetic::rapid::{self, Config, Preset, Thresholds, flags};
+use headway_learned::{Model, NoAnswer, Scratch};
 
 use super::super::parts::{self, Parts};
 use super::super::{Argument, Parameters};
-use headway_units::{Duration, Rate};
+use headway_units::{Bytes, Duration, Rate};
 
 /// The parameters of Rapid; text such as `tau=10ms,kd=1/3,gamma=3,n=4x16`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,6 +81,9 @@ impl fmt::Display for Ratio {
         }
     }
 }
+
+/// The rate of a p-stream that a model is asked about before any is sent.
+const EXAMPLE_RATE: Rate = Rate::from_bps(1_000_000_000);
 
 /// The words that set a switch, with it.
 const SWITCHES: [(&str, u32); 3] = [
@@ -158,6 +162,20 @@ impl RapidParameters {
             }
         }
         config.bounded()
+    }
+
+    /// Checks whether a trained model can estimate from p-streams of these parameters, with packets of `wire` bytes.
+    ///
+    /// # Errors
+    /// The reason why it cannot.
+    pub fn check_model(&self, model: &Model, wire: u32) -> Result<(), NoAnswer> {
+        let config = self.config(EXAMPLE_RATE, wire, Duration::from_us(1));
+        let stream = rapid::Stream::new(config.shape, wire, EXAMPLE_RATE.bps());
+        let gaps: Vec<Duration> =
+            (0..config.shape.len()).map(|index| Duration::from_ns(stream.gap(index) as i64)).collect();
+        let gaps = headway_learned::stream::Gaps { send: &gaps, receive: &gaps };
+        let path = (Bytes::new(wire.into()), None);
+        model.without_domain().rate(gaps, path, &mut Scratch::default()).map(drop)
     }
 
     /// Whether a p-stream with lost packets yields an estimate.

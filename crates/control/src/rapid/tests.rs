@@ -1,3 +1,6 @@
+use std::sync::Arc;
+
+use headway_learned::{Model, NoAnswer};
 use proptest::prelude::*;
 
 use super::super::testing::{START, ack};
@@ -295,4 +298,40 @@ proptest! {
             prop_assert!(rapid.flight.originals().iter().all(|segment| *segment >= una));
         }
     }
+}
+
+/// A model that was trained on streams of the default shape.
+fn model(name: &str) -> Model {
+    let path = format!("{}/../../models/{name}.json", env!("CARGO_MANIFEST_DIR"));
+    Model::parse(&std::fs::read(path).expect("a model")).expect("a model file")
+}
+
+#[test]
+fn a_model_is_taken_for_streams_of_its_shape_only() {
+    let model = model("rapid");
+    let check =
+        |parameters: &str| parameters.parse::<RapidParameters>().expect(parameters).check_model(&model, 1538);
+    assert_eq!(check("tau=20ms,n=4x16"), Ok(()));
+    assert_eq!(check("n=4x12"), Err(NoAnswer::OtherLength(48, 64)));
+    assert_eq!(check("range=100%"), Err(NoAnswer::OtherShape));
+    let other = super::tests::model("p-streams");
+    assert_eq!(RapidParameters::default().check_model(&other, 1538), Err(NoAnswer::OtherLength(64, 48)));
+}
+
+#[test]
+fn a_model_answers_for_streams_that_it_has_seen_with_one_of_their_rates() {
+    let mut learned = Learned::new(Arc::new(model("rapid")), WIRE as u32);
+    let shape = rapid::Shape { rates: 4, packets: 16, ratio: rapid::Shape::RATIO };
+    let stream = Stream::new(shape, WIRE as u32, 5_000_000_000);
+    let send = |index| stream.gap(index);
+    let mut gaps = rapid::Gaps::default();
+    // Nothing but the stream's own packets crosses a link of 10 Gb/s: more is free than its highest rate.
+    gaps.fill((0..64).map(|index| (send(index), send(index))));
+    let free = learned.estimate(&gaps).expect("an answer");
+    assert_eq!(free.bound, rapid::Bound::AtLeast, "{free:?}");
+    // Twice the gaps: the stream finds half of what it sends.
+    gaps.fill((0..64).map(|index| (send(index), 2 * send(index))));
+    assert!(learned.estimate(&gaps).is_none_or(|full| full.rate < 4_700_000_000));
+    gaps.fill((0..60).map(|index| (send(index), send(index))));
+    assert_eq!(learned.estimate(&gaps), None, "a stream with holes is BASS's");
 }

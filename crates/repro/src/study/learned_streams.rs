@@ -148,6 +148,7 @@ impl LearnedStreams {
             packets_per_rate: trial.length / self.rates,
             range: self.range,
             averages: self.averages,
+            ack_every: 1,
             path: vec![path],
         }
     }

@@ -1,6 +1,6 @@
 //! What the coalescing of interrupts does to receive gaps (rapid M10).
 
-use headway_dataset::streams::{Averages, PathPlan, Plan};
+use headway_dataset::streams::{Averages, Base, PathPlan, Plan};
 use headway_estimate::Gaps;
 use headway_figures::{Curve, Figure, Panel};
 use headway_traffic::Traffic;
@@ -79,13 +79,14 @@ impl Spikes {
             test_runs: 0,
             streams: job.of(self.streams) as u32,
         };
-        let averages = Averages { from: self.average, to: self.average, step: Some(1.0) };
+        let averages = Averages { from: self.average, to: self.average, step: Some(1.0), of: Base::Capacity };
         let plan = Plan {
             seed,
             rates: 4,
             packets_per_rate: self.length / 4,
             range: 0.5,
             averages,
+            ack_every: 1,
             path: vec![path],
         };
         let (mut seen, mut gaps) =

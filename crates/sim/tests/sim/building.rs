@@ -54,6 +54,18 @@ fn a_network_has_the_links_and_flows_of_its_file() {
 }
 
 #[test]
+fn a_flow_takes_a_model_of_its_streams_only() {
+    let with = |controller: &str, model: &str| {
+        let model = format!("{}/../../models/{model}.json", env!("CARGO_MANIFEST_DIR"));
+        error("controller = \"reno\"", &format!("controller = \"{controller}\"\nmodel = \"{model}\""))
+    };
+    assert!(with("reno", "rapid").ends_with("`flow[0].model`: is for the controller `rapid`"));
+    let wrong = with("rapid", "p-streams");
+    assert!(wrong.ends_with("`flow[0].model`: the stream has 64 gaps, and the model is for 48"), "{wrong}");
+    assert!(with("rapid", "sabes-kde").contains("`flow[0].model`: the model is for another task"));
+}
+
+#[test]
 fn the_nic_of_a_sender_holds_its_acks_and_nothing_else() {
     let after = |host: &str, key: &str| {
         let text = format!("{GOOD}[host.{host}]\n{key} = {{ kind = \"fixed\", interval = \"20 ms\" }}\n");

@@ -66,6 +66,19 @@ fn an_idle_path_is_filled_without_a_queue_or_a_loss() {
     }
 }
 
+#[test]
+fn a_trained_model_loses_less_than_bass_behind_a_slow_card() {
+    let model = format!("model = \"{}/../../models/rapid.json\"\n", env!("CARGO_MANIFEST_DIR"));
+    let results = |more: &str| {
+        let traffic = "[[traffic]]\nfrom = \"a\"\nto = \"b\"\nmodel = \"cbr-profile\"\n";
+        results("rapid", &format!("{more}{traffic}"), &["host.b.coalescing.interval=300 us"])
+    };
+    let (bass, learned) = (results(""), results(&model));
+    assert!(bass.flows[0].retransmitted > 100, "{}", bass.flows[0].retransmitted);
+    assert!(learned.flows[0].retransmitted < 10, "{}", learned.flows[0].retransmitted);
+    assert!(goodput(&learned) > 0.95 * goodput(&bass), "{} {}", goodput(&learned), goodput(&bass));
+}
+
 /// Round trips from the first segment until the pace of a new flow is four fifths of what constant traffic leaves free.
 fn start_up(rate_mbps: u32, mtu: u32, rtt_ms: u32, constant_mbps: u32) -> f64 {
     let traffic = match constant_mbps {

@@ -132,6 +132,7 @@ fn start_of(config: &TcpConfig, seed: u64) -> Start {
         seed,
         line: config.line.map(|line| line.rate),
         stamp_unit: config.stamp.unit(),
+        model: config.model.clone(),
     }
 }
 
