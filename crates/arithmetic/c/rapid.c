@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /* Exports the inline functions of rapid.h as symbols, for callers in other languages. */
 #include "rapid.h"
+#include "rapid_departures.h"
 
 /* Sizes of the structures, for callers that declare them again. */
-extern const hw_u32 headway_rapid_sizes[8];
-const hw_u32 headway_rapid_sizes[8] = {
+extern const hw_u32 headway_rapid_sizes[11];
+const hw_u32 headway_rapid_sizes[11] = {
 	sizeof(struct rapid_config), sizeof(struct rapid_stream), sizeof(struct rapid_gaps),
 	sizeof(struct bass_pass),    sizeof(struct rapid_packet), sizeof(struct rapid_acks),
-	sizeof(struct rapid),	     sizeof(struct rapid_estimate),
+	sizeof(struct rapid),	     sizeof(struct rapid_estimate), sizeof(struct rapid_departures),
+	sizeof(struct rapid_flight), sizeof(struct rapid_sent),
 };
 
 void headway_rapid_configure(struct rapid_config *config, hw_u32 preset, hw_u64 line, hw_u32 packet, hw_u64 narrow);
@@ -46,6 +48,14 @@ hw_u32 headway_rapid_on_recovered(struct rapid *rapid, const struct rapid_config
 void headway_rapid_on_retransmission(struct rapid *rapid);
 void headway_rapid_on_undo(struct rapid *rapid);
 void headway_rapid_on_rtt(struct rapid *rapid, hw_u64 rtt);
+hw_u64 headway_rapid_due(struct rapid_departures *departures, struct rapid *rapid, const struct rapid_config *config,
+			 hw_u64 now, hw_u32 idle);
+void headway_rapid_departures_take(struct rapid_departures *departures, hw_u32 segment, hw_u8 flags, hw_u32 full,
+				   struct rapid_sent *sent);
+void headway_rapid_flight_push(struct rapid_flight *flight, struct rapid_sent *slot, hw_u32 slots,
+			       const struct rapid_sent *sent, hw_u64 now);
+void headway_rapid_flight_on_ack(struct rapid_flight *flight, const struct rapid_ack *ack, hw_u32 unit);
+hw_u32 headway_rapid_flight_take(struct rapid_flight *flight, struct rapid_sent *first, struct rapid_packet *packet);
 
 void headway_rapid_configure(struct rapid_config *config, hw_u32 preset, hw_u64 line, hw_u32 packet, hw_u64 narrow)
 {
@@ -193,4 +203,32 @@ void headway_rapid_on_undo(struct rapid *rapid)
 void headway_rapid_on_rtt(struct rapid *rapid, hw_u64 rtt)
 {
 	rapid_on_rtt(rapid, rtt);
+}
+
+hw_u64 headway_rapid_due(struct rapid_departures *departures, struct rapid *rapid, const struct rapid_config *config,
+			 hw_u64 now, hw_u32 idle)
+{
+	return rapid_due(departures, rapid, config, now, idle);
+}
+
+void headway_rapid_departures_take(struct rapid_departures *departures, hw_u32 segment, hw_u8 flags, hw_u32 full,
+				   struct rapid_sent *sent)
+{
+	*sent = rapid_departures_take(departures, segment, flags, full != 0);
+}
+
+void headway_rapid_flight_push(struct rapid_flight *flight, struct rapid_sent *slot, hw_u32 slots,
+			       const struct rapid_sent *sent, hw_u64 now)
+{
+	rapid_flight_push(flight, slot, slots, sent, now);
+}
+
+void headway_rapid_flight_on_ack(struct rapid_flight *flight, const struct rapid_ack *ack, hw_u32 unit)
+{
+	rapid_flight_on_ack(flight, ack, unit);
+}
+
+hw_u32 headway_rapid_flight_take(struct rapid_flight *flight, struct rapid_sent *first, struct rapid_packet *packet)
+{
+	return (hw_u32)rapid_flight_take(flight, first, packet);
 }

@@ -5,8 +5,8 @@
  *
  * In a nutshell:
  *   - Packets leave in p-streams of N = N_r N_p = 4 x 16 with gaps P / R_k at rates R_1 .. R_4 that rise by s = 1.15
- *     and average to R_avg (rapid_schedule.h).
- *   - ACKs carry arrival times. Those of a complete p-stream become N send gaps g_s and receive gaps g_r
+ *     and average to R_avg (rapid_schedule.h, rapid_departures.h).
+ *   - ACKs carry arrival times (rapid_flight.h). Those of a complete p-stream become N send gaps g_s and receive gaps g_r
  *     (rapid_acks.h). Tails and missing packets leave holes, and so do losses unless the caller has them bridged; a
  *     stream with a hole yields nothing.
  *   - Three kinds of smoothing passes undo interrupt coalescing and bursts of cross traffic, then a moving average over

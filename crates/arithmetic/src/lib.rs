@@ -13,7 +13,8 @@
 //!
 //! `ls_aimd.h` is LS-AIMD. `rapid.h` is the sender of TCP Rapid; its denoising and its estimates equal those of `estimate`
 //! to the bit (`estimate/tests/estimate/rapid.rs`). Both exist because the streams of measurements may be longer than the 192
-//! packets of `rapid.h`, and `estimate` also shows what each pass does.
+//! packets of `rapid.h`, and `estimate` also shows what each pass does. `rapid_departures.h` decides when the next packet is
+//! due, and `rapid_flight.h` which packets an ACK settles; its ring of packets belongs to the caller.
 //!
 //! `explicit_end.h` is what XCP senders and RCP write into the header and what becomes of their window, for BPF, the
 //! module `headway_end` and the simulator; for the first two also the window in whole segments, the pace, the RTT and

@@ -4,12 +4,16 @@
 
 mod acks;
 mod config;
+mod departures;
+mod flight;
 mod gaps;
 mod sender;
 mod stream;
 
 pub use acks::{Acks, Packet};
 pub use config::{Config, Excursion, Preset, Thresholds, flags};
+pub use departures::Departures;
+pub use flight::{Ack, Flight, Sent};
 pub use gaps::{Bound, Estimate, Gaps, Pass, Refusal};
 pub use sender::Rapid;
 pub use stream::{LineClock, Shape, Stream};
@@ -32,7 +36,7 @@ mod tests {
     use std::mem::size_of;
 
     unsafe extern "C" {
-        safe static headway_rapid_sizes: [u32; 8];
+        safe static headway_rapid_sizes: [u32; 11];
     }
 
     #[test]
@@ -46,6 +50,9 @@ mod tests {
             size_of::<super::acks::State>(),
             size_of::<super::sender::State>(),
             size_of::<super::Estimate>(),
+            size_of::<super::departures::State>(),
+            size_of::<super::flight::State>(),
+            size_of::<super::Sent>(),
         ];
         assert_eq!(headway_rapid_sizes.map(|size| size as usize), sizes);
     }

@@ -141,6 +141,11 @@ impl Rapid {
         Rapid { config, state, gaps: Box::default(), scratch: Box::default() }
     }
 
+    /// Returns what C code of other files works on.
+    pub(super) fn parts(&mut self) -> (&mut State, &Config) {
+        (&mut self.state, &self.config)
+    }
+
     /// Returns the configuration.
     pub fn config(&self) -> &Config {
         &self.config

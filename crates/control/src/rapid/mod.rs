@@ -1,17 +1,15 @@
 //! TCP Rapid: every packet is a probe, and the flow sends at the available bandwidth that it measures (rapid 2).
 //!
-//! The arithmetic is the C code of `headway_arithmetic::rapid`. This file schedules departures with it and tells it
-//! which packet arrived when.
+//! The arithmetic is the C code of `headway_arithmetic::rapid`. This file tells it what leaves, and what every
+//! acknowledgement says.
 
-mod flight;
 mod learned;
 mod parameters;
 #[cfg(test)]
 mod tests;
 
-use headway_arithmetic::rapid::{self, Stream};
+use headway_arithmetic::rapid::{self, Departures, Flight};
 
-use self::flight::{Flight, Sent};
 use self::learned::Learned;
 pub use self::parameters::RapidParameters;
 use super::{Ack, Congestion, Controller, Departure, Metrics, Needs, RecoveryState, Start};
@@ -28,16 +26,7 @@ pub struct Rapid {
     rapid: rapid::Rapid,
     /// Whether an RTT was known when `rapid` began.
     knows_rtt: bool,
-    /// The p-stream that is being sent, if there is one.
-    stream: Option<Stream>,
-    /// The index in it of the next packet.
-    index: u32,
-    /// When the last scheduled packet was due; `None` before the first.
-    last_due: Option<Instant>,
-    /// When the next packet is due, once that is decided.
-    due: Option<Instant>,
-    /// Whether the next packet is the first after an idle time.
-    after_idle: bool,
+    departures: Departures,
     flight: Flight,
     /// What estimates in place of BASS, if anything does.
     learned: Option<Box<Learned>>,
@@ -53,15 +42,12 @@ impl Rapid {
         let config = parameters.config(line, start.wire, start.stamp_unit);
         let rapid = rapid::Rapid::new(config, 0);
         let window = f64::from(2 * rapid.config().shape.len());
+        let flight = Flight::new(parameters.bridges_holes(), rapid.config().unit);
         Rapid {
             rapid,
             knows_rtt: false,
-            stream: None,
-            index: 0,
-            last_due: None,
-            due: None,
-            after_idle: false,
-            flight: Flight::new(parameters.bridges_holes(), start.stamp_unit),
+            departures: Departures::default(),
+            flight,
             learned: start.model.clone().map(|model| Box::new(Learned::new(model, start.wire))),
             window_rate: WINDOW_BDPS * line.bps_f64() / (8e9 * f64::from(start.wire)),
             window,
@@ -74,7 +60,7 @@ impl Rapid {
             self.knows_rtt = true;
             let config = *self.rapid.config();
             self.rapid = rapid::Rapid::new(config, rtt.ns().unsigned_abs());
-            (self.stream, self.due, self.last_due) = (None, None, None);
+            self.departures = Departures::default();
         }
     }
 
@@ -83,28 +69,6 @@ impl Rapid {
         self.rapid.on_rtt(rtt.ns().unsigned_abs());
         let least = f64::from(2 * self.rapid.config().shape.len());
         self.window = (self.window_rate * rtt.ns() as f64).max(least);
-    }
-
-    /// Decides when the next packet is due (rapid 2.3). A p-stream gets its rate when its first packet is next.
-    ///
-    /// Late packets follow back to back until the schedule is caught up with, but a new p-stream is at most one of its
-    /// length behind. What is left of a p-stream after an idle time is given up.
-    fn decide(&mut self, now: Instant, idle: bool) -> Instant {
-        let under_way = self.stream.as_ref().filter(|stream| self.index < stream.shape.len());
-        if let Some((stream, last)) = under_way.zip(self.last_due) {
-            let due = last + Duration::from_ns(stream.gap(self.index) as i64);
-            if !idle || due >= now {
-                return due;
-            }
-        }
-        let stream = self.rapid.next_stream();
-        let first = Duration::from_ns(stream.gap(0) as i64);
-        let length: u64 = (0..stream.shape.len()).map(|index| stream.gap(index)).sum();
-        (self.stream, self.index) = (Some(stream), 0);
-        let Some(last) = self.last_due else { return now };
-        let behind = if idle { first } else { Duration::from_ns(length as i64) };
-        self.after_idle = idle && last + first < now;
-        last.max(now - behind) + first
     }
 }
 
@@ -124,13 +88,14 @@ impl Controller for Rapid {
         if ack.state < RecoveryState::Reducing {
             self.rapid.on_recovered();
         }
-        let Rapid { rapid, flight, learned, .. } = self;
-        flight.on_ack(ack, &mut |packet| {
-            match learned {
-                Some(learned) => rapid.on_packet_with(packet, |gaps| learned.estimate(gaps)),
-                None => rapid.on_packet(packet),
+        let arrival = ack.arrival.map(|arrival| (arrival.segment as u32, arrival.stamp));
+        self.flight.on_ack(&rapid::Ack { now: ack.now.ns(), una: ack.una as u32, arrival });
+        while let Some(packet) = self.flight.take() {
+            match &mut self.learned {
+                Some(learned) => self.rapid.on_packet_with(&packet, |gaps| learned.estimate(gaps)),
+                None => self.rapid.on_packet(&packet),
             };
-        });
+        }
     }
 
     fn on_congestion(&mut self, _now: Instant, _in_flight: u32, _cause: Congestion) {
@@ -148,26 +113,16 @@ impl Controller for Rapid {
     }
 
     fn schedule(&mut self, now: Instant, idle: bool) -> Instant {
-        if let Some(due) = self.due.filter(|due| !idle || *due >= now) {
-            return due;
-        }
-        let due = self.decide(now, idle);
-        self.due = Some(due);
-        due
+        Instant::from_ns(self.departures.due(&mut self.rapid, now.ns(), idle))
     }
 
     fn on_departure(&mut self, departure: &Departure) {
         if departure.retransmission {
             self.rapid.on_retransmission();
         }
-        let Some((due, stream)) = self.due.take().zip(self.stream.as_ref()) else {
-            // The tail loss probe and probes of a closed window are not scheduled.
-            return self.flight.push(Sent::outside(departure), departure.at);
-        };
-        let after_idle = std::mem::take(&mut self.after_idle);
-        self.flight.push(Sent::in_stream(departure, stream, self.index, after_idle), departure.at);
-        self.last_due = Some(due);
-        self.index += 1;
+        let Departure { at, segment, retransmission, full } = *departure;
+        let sent = self.departures.take(segment as u32, retransmission, full);
+        self.flight.push(&sent, at.ns());
     }
 
     fn memory(&self) -> usize {

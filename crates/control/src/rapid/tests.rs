@@ -97,6 +97,11 @@ impl Path {
         });
     }
 
+    /// The p-stream that is being sent, and the index of its next packet.
+    fn place(&self) -> Option<(u32, u32)> {
+        self.rapid.departures.stream().map(|(stream, index)| (stream.id, index))
+    }
+
     fn rate(&self) -> f64 {
         self.rapid.pacing_rate().expect("always").mbps() / 1000.0
     }
@@ -166,7 +171,7 @@ fn the_window_is_two_bandwidth_delay_products_and_never_below_two_streams() {
 fn a_stream_gets_its_rate_when_its_first_packet_is_next() {
     let mut path = Path::new(rapid("published"), Rate::from_mbps(2000.0), 5_000_000);
     path.run(2_000_000_000);
-    while path.rapid.index < 64 {
+    while path.place().is_some_and(|(_, index)| index < 64) {
         path.now = path.now.max(path.rapid.schedule(at(path.now), false).ns());
         path.send();
     }
@@ -174,7 +179,7 @@ fn a_stream_gets_its_rate_when_its_first_packet_is_next() {
     path.rapid.on_congestion(at(path.now), 1, Congestion::Loss);
     path.rapid.on_ack(&ack(1));
     path.rapid.schedule(at(path.now), false);
-    let rate = path.rapid.stream.as_ref().map(|stream| Rate::from_bps(stream.rate));
+    let rate = path.rapid.departures.stream().map(|(stream, _)| Rate::from_bps(stream.rate));
     assert_eq!(rate, path.rapid.pacing_rate());
 }
 
@@ -182,12 +187,11 @@ fn a_stream_gets_its_rate_when_its_first_packet_is_next() {
 fn after_an_idle_time_the_next_packet_leaves_at_once_and_begins_a_stream() {
     let mut path = Path::new(rapid("published"), Rate::from_mbps(1000.0 * 2.0), 5_000_000);
     path.run(2_000_000_000);
-    let stream = path.rapid.stream.as_ref().map(|stream| stream.id);
+    let before = path.place().expect("has sent");
     let later = path.now + 1_000_000_000;
     let due = path.rapid.schedule(at(later), true);
     assert_eq!(due, at(later));
-    assert!(path.rapid.stream.as_ref().map(|stream| stream.id) > stream);
-    assert_eq!(path.rapid.index, 0);
+    assert_eq!(path.place(), Some((before.0 + 1, 0)));
     // Asked again it says the same.
     assert_eq!(path.rapid.schedule(at(later + 10), false), due);
 }
@@ -295,7 +299,8 @@ proptest! {
             let rate = rapid.pacing_rate().expect("always");
             prop_assert!(rate <= LINE && rate >= Rate::from_bps(100_000));
             // What is acknowledged is not kept.
-            prop_assert!(rapid.flight.originals().iter().all(|segment| *segment >= una));
+            let mut originals = rapid.flight.packets().filter(|packet| !packet.is_retransmission());
+            prop_assert!(originals.all(|packet| u64::from(packet.segment()) >= una));
         }
     }
 }
@@ -322,7 +327,7 @@ fn a_model_is_taken_for_streams_of_its_shape_only() {
 fn a_model_answers_for_streams_that_it_has_seen_with_one_of_their_rates() {
     let mut learned = Learned::new(Arc::new(model("rapid")), WIRE as u32);
     let shape = rapid::Shape { rates: 4, packets: 16, ratio: rapid::Shape::RATIO };
-    let stream = Stream::new(shape, WIRE as u32, 5_000_000_000);
+    let stream = rapid::Stream::new(shape, WIRE as u32, 5_000_000_000);
     let send = |index| stream.gap(index);
     let mut gaps = rapid::Gaps::default();
     // Nothing but the stream's own packets crosses a link of 10 Gb/s: more is free than its highest rate.

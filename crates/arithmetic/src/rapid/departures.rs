@@ -1,0 +1,79 @@
+//! When the next packet is due.
+
+use super::{Config, Rapid, Sent, Stream, sender};
+
+/// The segment had left before.
+pub(super) const RETRANSMISSION: u8 = 1;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub(super) struct State {
+    stream: Stream,
+    streaming: u32,
+    index: u32,
+    last: u64,
+    departed: u32,
+    decided: u32,
+    due: u64,
+    after_idle: u32,
+}
+
+unsafe extern "C" {
+    safe fn headway_rapid_due(
+        departures: &mut State,
+        rapid: &mut sender::State,
+        config: &Config,
+        now: u64,
+        idle: u32,
+    ) -> u64;
+    safe fn headway_rapid_departures_take(
+        departures: &mut State,
+        segment: u32,
+        flags: u8,
+        full: u32,
+        sent: &mut Sent,
+    );
+}
+
+/// The schedule of one connection (rapid 2.3). Times are in ns.
+#[derive(Clone, Debug)]
+pub struct Departures(State);
+
+impl Default for Departures {
+    fn default() -> Departures {
+        let stream = Stream::EMPTY;
+        Departures(State {
+            stream,
+            streaming: 0,
+            index: 0,
+            last: 0,
+            departed: 0,
+            decided: 0,
+            due: 0,
+            after_idle: 0,
+        })
+    }
+}
+
+impl Departures {
+    /// Returns when the next packet is due, which is decided once unless an idle time comes; `idle` says that at `now`
+    /// none waited for its time.
+    pub fn due(&mut self, rapid: &mut Rapid, now: u64, idle: bool) -> u64 {
+        let (state, config) = rapid.parts();
+        headway_rapid_due(&mut self.0, state, config, now, idle.into())
+    }
+
+    /// The packet that is due leaves; returns what to remember of it. It is no probe if it is not `full`. A packet that
+    /// was not scheduled belongs to no p-stream.
+    pub fn take(&mut self, segment: u32, retransmission: bool, full: bool) -> Sent {
+        let mut sent = Sent::default();
+        let flags = if retransmission { RETRANSMISSION } else { 0 };
+        headway_rapid_departures_take(&mut self.0, segment, flags, full.into(), &mut sent);
+        sent
+    }
+
+    /// Returns the p-stream that is being sent, with the index of its next packet.
+    pub fn stream(&self) -> Option<(&Stream, u32)> {
+        (self.0.streaming != 0).then_some((&self.0.stream, self.0.index))
+    }
+}
