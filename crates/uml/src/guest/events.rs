@@ -122,8 +122,22 @@ impl Events {
         event: Event,
         writable: bool,
     ) -> Result<(), Failure> {
+        self.modify(file, event, interest(writable))
+    }
+
+    /// Changes whether a descriptor that is watched for reading is watched at all.
+    pub(super) fn let_read(
+        &mut self,
+        file: BorrowedFd<'_>,
+        event: Event,
+        readable: bool,
+    ) -> Result<(), Failure> {
+        self.modify(file, event, if readable { interest(false) } else { EpollFlags::empty() })
+    }
+
+    fn modify(&mut self, file: BorrowedFd<'_>, event: Event, interest: EpollFlags) -> Result<(), Failure> {
         let number = self.watched.iter().position(|known| *known == event).unwrap_or_default();
-        let mut event = EpollEvent::new(interest(writable), number as u64);
+        let mut event = EpollEvent::new(interest, number as u64);
         self.epoll.modify(file, &mut event).map_err(failed)
     }
 

@@ -23,6 +23,11 @@ const FIRST_PORT: u16 = 5001;
 const CHUNK: usize = 1 << 22;
 /// Most unread bytes before the reader wakes; every wake-up costs context switches between host processes.
 const LOW: u64 = 1 << 18;
+/// Most bytes that a reader takes at the same time. A repaired loss may leave tens of megabytes, whose thousands of segments
+/// take time, since the kernel looks at its clock for each: then links stand still and ACKs are late.
+const AT_ONCE: u64 = 1 << 20;
+/// How long a reader rests before it takes more.
+const REST: Duration = Duration::from_us(1);
 /// How often a rate-limited application reads or writes.
 const TICK: Duration = Duration::from_ms(1);
 /// The kernel's value for "no slow-start threshold yet".
@@ -39,6 +44,8 @@ pub(super) struct Flow {
     /// Payload bytes written.
     written: u64,
     read: u64,
+    /// Whether the reader lets time pass before it takes more.
+    rests: bool,
     started: bool,
     closed: bool,
     finished: Option<Duration>,
@@ -74,6 +81,7 @@ impl Flow {
             receiver: None,
             written: 0,
             read: 0,
+            rests: false,
             started: false,
             closed: false,
             finished: None,
@@ -201,10 +209,11 @@ impl Flow {
     /// Reads and discards as much as is available and the application's rate allows.
     pub(super) fn read(&mut self, now: Duration, events: &mut Events) -> Result<(), Failure> {
         let Some(receiver) = &self.receiver else { return Ok(()) };
-        let due = self.plan.read_rate.map_or(u64::MAX, |rate| offered(rate, now - self.plan.start));
+        let full = self.read + AT_ONCE;
+        let due = self.plan.read_rate.map_or(full, |rate| offered(rate, now - self.plan.start));
         let mut ended = false;
         while self.read < due {
-            let most = usize::try_from(due - self.read).unwrap_or(usize::MAX).min(i32::MAX as usize);
+            let most = (due - self.read) as usize;
             match discard(receiver, most) {
                 Ok(0) => {
                     ended = true;
@@ -233,6 +242,12 @@ impl Flow {
             }
         } else if self.plan.read_rate.is_some() {
             events.at(now + TICK, Event::Tick(self.number, Endpoint::Receiver));
+        } else if self.read >= full || self.rests {
+            self.rests = self.read >= full;
+            events.let_read(receiver.as_fd(), Event::Flow(self.number, Endpoint::Receiver), !self.rests)?;
+            if self.rests {
+                events.at(now + REST, Event::Tick(self.number, Endpoint::Receiver));
+            }
         }
         Ok(())
     }
