@@ -260,8 +260,8 @@ const WHOLE: &[Row<Scenario>] = &[
     },
     Row {
         keys: "`[host]`",
-        has: ["yes", "where the NIC holds up all that arrives", "no"],
-        used: |scenario| first(&[("host", !scenario.host.is_empty())]),
+        has: ["yes", "where the NIC holds up all that arrives", "kind `fixed`"],
+        used: |_| None,
     },
 ];
 

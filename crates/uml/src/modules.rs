@@ -20,9 +20,9 @@ impl Module {
     }
 }
 
-/// The modules that every guest loads: link records, the controller with constant window or rate, LS-AIMD, and explicit
-/// routers with the ends of their connections.
-pub const OWN_MODULES: [Module; 5] = [
+/// The modules that every guest loads: link records, the controller with constant window or rate, LS-AIMD, explicit
+/// routers with the ends of their connections, and the cards of receivers.
+pub const OWN_MODULES: [Module; 6] = [
     Module { name: "headway_record", text: include_str!("../linux/modules/headway_record.c"), headers: &[] },
     Module { name: "headway_fixed", text: include_str!("../linux/modules/headway_fixed.c"), headers: &[] },
     Module { name: "headway_ls", text: include_str!("../linux/modules/headway_ls.c"), headers: &HEADERS },
@@ -36,4 +36,5 @@ pub const OWN_MODULES: [Module; 5] = [
         text: include_str!("../linux/modules/headway_end.c"),
         headers: &EXPLICIT_HEADERS,
     },
+    Module { name: "headway_card", text: include_str!("../linux/modules/headway_card.c"), headers: &[] },
 ];

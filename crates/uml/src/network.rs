@@ -8,6 +8,7 @@
 //! `netem` has the rate itself: so an ACK with SACK blocks takes longer than one without, which decides whose segment
 //! finds the last place in a full queue.
 
+mod card;
 mod check;
 mod controller;
 mod explicit;
@@ -65,7 +66,7 @@ pub fn plan(
     options: &RunOptions,
 ) -> Result<Plan, ConfigError> {
     check::check(scenario)?;
-    let mut network = Network::new(scenario, folder, options);
+    let mut network = Network::new(scenario, seed, folder, options);
     network.find_loads()?;
     for link in 0..scenario.link.len() {
         network.add_link(link);
@@ -75,7 +76,7 @@ pub fn plan(
         network.add_flows(group)?;
     }
     for number in 0..scenario.traffic.len() {
-        network.add_source(number, seed)?;
+        network.add_source(number)?;
     }
     network.add_programs();
     network.add_middleboxes()?;
@@ -103,6 +104,7 @@ fn held(scenario: &Scenario) -> Bytes {
 /// A network under construction.
 struct Network<'a> {
     scenario: &'a Scenario,
+    seed: u64,
     topology: Topology,
     plan: Plan,
     /// What travels in each direction.
@@ -136,7 +138,7 @@ struct Hop {
 }
 
 impl<'a> Network<'a> {
-    fn new(scenario: &'a Scenario, folder: &Path, options: &RunOptions) -> Network<'a> {
+    fn new(scenario: &'a Scenario, seed: u64, folder: &Path, options: &RunOptions) -> Network<'a> {
         let topology = Topology::new(scenario);
         let count = topology.directions().len();
         let nodes = (0..topology.node_count()).map(|number| node(format!("n{number}"))).collect();
@@ -163,6 +165,7 @@ impl<'a> Network<'a> {
             Hop { node: 0, device: String::new(), next: Ipv4Addr::UNSPECIFIED, arrival: String::new() };
         Network {
             scenario,
+            seed,
             topology,
             plan,
             loads: vec![Load::FewAcks; count],
@@ -228,8 +231,9 @@ impl<'a> Network<'a> {
         let [from, to] = [&spec.from, &spec.to].map(|name| self.topology.number(name).unwrap_or_default());
         let random = discipline::random_stage(spec);
         let ends = [from, to].map(|node| usize::from(self.is_sender(node) || self.is_explicit(node)));
-        let wires =
-            ends.map(|queue| queue + 1 + usize::from(random.is_some())).into_iter().max().unwrap_or(1);
+        let stages = usize::from(!is_bare(spec)) + usize::from(random.is_some());
+        let cards = [to, from].map(|node| self.cards(node));
+        let wires = (0..2).map(|end| ends[end] + (stages + cards[end].len()).max(1)).max().unwrap_or(1);
         let mut chain = vec![from];
         for index in 1..wires {
             chain.push(self.plan.nodes.len());
@@ -259,6 +263,7 @@ impl<'a> Network<'a> {
                 arrival: ways[1 - end][0].1.clone(),
             };
             self.queues[index] = way[ends[end]].clone();
+            self.add_cards(&cards[end], &way[ends[end] + stages..]);
             if let Some(stage) = &random {
                 let (node, device) = &way[ends[end] + 1];
                 self.randoms[index] = Some((*node, device.clone()));
@@ -415,7 +420,7 @@ impl<'a> Network<'a> {
     }
 
     /// Gives a source a namespace that releases its packets, and a device at the other end that discards them.
-    fn add_source(&mut self, number: usize, seed: u64) -> Result<(), ConfigError> {
+    fn add_source(&mut self, number: usize) -> Result<(), ConfigError> {
         let spec = &self.scenario.traffic[number];
         let [from, to] = [&spec.from, &spec.to].map(|name| self.topology.number(name).unwrap_or_default());
         let own = self.plan.nodes.len();
@@ -446,11 +451,16 @@ impl<'a> Network<'a> {
             start: spec.start,
             stop: spec.stop,
             traffic: spec.traffic.clone(),
-            seed,
+            seed: self.seed,
             number: number as u64,
         });
         Ok(())
     }
+}
+
+/// Whether a link takes no time.
+fn is_bare(spec: &LinkSpec) -> bool {
+    spec.rate.is_none() && spec.longest_delay() == Duration::ZERO
 }
 
 fn node(name: String) -> PlannedNode {

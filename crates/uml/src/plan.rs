@@ -56,6 +56,8 @@ pub struct PlannedNode {
     pub tc: Vec<String>,
     /// RED disciplines, for which `tc` does not suffice.
     pub red: Vec<PlannedRed>,
+    /// Cards of receivers at the other end of a device.
+    pub cards: Vec<PlannedCard>,
     /// Links with an explicit router.
     pub routers: Vec<PlannedRouter>,
     /// Network devices.
@@ -87,6 +89,23 @@ pub struct PlannedRed {
     pub adaptive: bool,
     /// Whether ECN-capable packets are marked instead of dropped.
     pub ecn: bool,
+}
+
+/// The card of a receiver: the module `headway_card`, at the end of the last wire before it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PlannedCard {
+    /// The device.
+    pub device: String,
+    /// Time between interrupts before jitter.
+    pub interval: Duration,
+    /// Share of the interval by which each interrupt is early or late, in units of 2^-16.
+    pub jitter: u32,
+    /// Frames that interrupt at once; `None` for no limit.
+    pub frames: Option<u32>,
+    /// Whether it holds ACKs, and not data.
+    pub acks: bool,
+    /// Seed of its random numbers.
+    pub seed: u64,
 }
 
 /// A link with an explicit router: the module `headway_router`, below a root discipline.

@@ -5,6 +5,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 mod uml;
+mod uml_card;
 mod uml_edge;
 mod uml_explicit;
 mod uml_guests;

@@ -4,6 +4,7 @@
 //! because context switches are slow in the guest.
 
 mod capture;
+mod card;
 mod device;
 mod events;
 mod flow;

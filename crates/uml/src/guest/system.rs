@@ -110,6 +110,9 @@ pub(super) fn build(plan: &Plan) -> Result<Vec<File>, Failure> {
         for red in &node.red {
             super::red::install(red)?;
         }
+        for card in &node.cards {
+            super::card::install(card)?;
+        }
         for router in &node.routers {
             super::router::install(router)?;
         }

@@ -4,7 +4,7 @@ use headway_control::Kind;
 use headway_scenario::{EcnMode, Scenario, World};
 use headway_units::ConfigError;
 
-use super::explicit;
+use super::{card, explicit};
 
 /// Most links and sources: the number of available addresses.
 const MAX_LINKS: usize = 1 << 14;
@@ -21,6 +21,7 @@ pub(super) fn check(scenario: &Scenario) -> Result<(), ConfigError> {
     if scenario.link.len() + scenario.traffic.len() > MAX_LINKS {
         return refuse("link", &format!("`--on uml` supports at most {MAX_LINKS} links and sources"));
     }
+    card::check(scenario)?;
     for (index, flow) in scenario.flow.iter().enumerate() {
         let dctcp = matches!(flow.controller.linux_kind(), Some(Kind::Dctcp | Kind::LsDctcp(_)));
         if let Some(kind) = flow.controller.known() {
