@@ -22,7 +22,7 @@
 
 /* The minimum over the last `time` ns to twice that: of the current window and the one before. Delays wrap. */
 struct rapid_minimum {
-	hw_u64 current;
+	hw_u64 present;
 	hw_u64 before;
 	/* When the current window began, in ns, and the number of its values. */
 	hw_u64 begin;
@@ -55,25 +55,25 @@ HW_INLINE hw_u64 rapid_shorter(hw_u64 a, hw_u64 b)
 
 HW_INLINE hw_u64 rapid_minimum(const struct rapid_minimum *minimum)
 {
-	return rapid_shorter(minimum->current, minimum->before);
+	return rapid_shorter(minimum->present, minimum->before);
 }
 
 /* Begins with one value. */
 HW_INLINE void rapid_minimum_begin(struct rapid_minimum *minimum, hw_u64 delay, hw_u64 now)
 {
-	*minimum = (struct rapid_minimum){ .current = delay, .before = delay, .begin = now, .count = 1 };
+	*minimum = (struct rapid_minimum){ .present = delay, .before = delay, .begin = now, .count = 1 };
 }
 
 /* Adds a value; the next window begins after `time` ns with at least `count` values. */
 HW_INLINE void rapid_minimum_add(struct rapid_minimum *minimum, hw_u64 delay, hw_u64 now, hw_u64 time, hw_u32 count)
 {
 	if (now - minimum->begin >= time && minimum->count >= count) {
-		minimum->before = minimum->current;
-		minimum->current = delay;
+		minimum->before = minimum->present;
+		minimum->present = delay;
 		minimum->begin = now;
 		minimum->count = 0;
 	}
-	minimum->current = rapid_shorter(minimum->current, delay);
+	minimum->present = rapid_shorter(minimum->present, delay);
 	minimum->count++;
 }
 

@@ -67,5 +67,23 @@ pub const EXPLICIT_HEADERS: [(&str, &str); 12] = [
     ("wide.h", include_str!("../c/wide.h")),
 ];
 
+/// The headers of TCP Rapid by name, under the MIT licence or GPL-2.0, for crates that compile them elsewhere.
+pub const RAPID_HEADERS: [(&str, &str); 14] = [
+    ("bass.h", include_str!("../c/bass.h")),
+    ("excursion.h", include_str!("../c/excursion.h")),
+    ("numbers.h", include_str!("../c/numbers.h")),
+    ("rapid.h", include_str!("../c/rapid.h")),
+    ("rapid_acks.h", include_str!("../c/rapid_acks.h")),
+    ("rapid_config.h", include_str!("../c/rapid_config.h")),
+    ("rapid_delay.h", include_str!("../c/rapid_delay.h")),
+    ("rapid_departures.h", include_str!("../c/rapid_departures.h")),
+    ("rapid_flight.h", include_str!("../c/rapid_flight.h")),
+    ("rapid_gaps.h", include_str!("../c/rapid_gaps.h")),
+    ("rapid_repairs.h", include_str!("../c/rapid_repairs.h")),
+    ("rapid_schedule.h", include_str!("../c/rapid_schedule.h")),
+    ("rapid_start.h", include_str!("../c/rapid_start.h")),
+    ("rapid_state.h", include_str!("../c/rapid_state.h")),
+];
+
 /// Fraction bits of a window in bytes: its smallest step is 2^-9 B (ls-aimd 2.1).
 pub const Q9: u32 = 9;

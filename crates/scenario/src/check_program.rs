@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use headway_control::Kind;
+use headway_control::{Kind, OnLinux};
 use headway_units::config_error::check;
 use headway_units::{ConfigError, Duration};
 
@@ -84,6 +84,6 @@ fn check_program(
     check("controller", !fixed, "must not be a fixed window or rate; those are for flows only")?;
     let explicit = kind.is_some_and(|kind| kind.is_explicit());
     check("controller", !explicit, "must not be `xcp` or `rcp`; those are for flows only")?;
-    let on_linux = kind.is_none_or(|kind| kind.is_on_linux());
+    let on_linux = kind.is_none_or(|kind| kind.on_linux() == OnLinux::Yes);
     check("controller", on_linux, "must be one that Linux has: programs do not run in the simulator")
 }

@@ -1,6 +1,6 @@
 //! The sources of our kernel modules.
 
-use headway_arithmetic::{EXPLICIT_HEADERS, HEADERS};
+use headway_arithmetic::{EXPLICIT_HEADERS, HEADERS, RAPID_HEADERS};
 
 /// A module of one file, plus the shared arithmetic headers if it computes the same as the simulator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,9 +20,9 @@ impl Module {
     }
 }
 
-/// The modules that every guest loads: link records, the controller with constant window or rate, LS-AIMD, explicit
-/// routers with the ends of their connections, and the cards of receivers.
-pub const OWN_MODULES: [Module; 6] = [
+/// The modules that every guest loads: link records, the controller with constant window or rate, LS-AIMD, explicit routers
+/// with the ends of their connections, Rapid, and the cards of receivers.
+pub const OWN_MODULES: [Module; 7] = [
     Module { name: "headway_record", text: include_str!("../linux/modules/headway_record.c"), headers: &[] },
     Module { name: "headway_fixed", text: include_str!("../linux/modules/headway_fixed.c"), headers: &[] },
     Module { name: "headway_ls", text: include_str!("../linux/modules/headway_ls.c"), headers: &HEADERS },
@@ -35,6 +35,11 @@ pub const OWN_MODULES: [Module; 6] = [
         name: "headway_end",
         text: include_str!("../linux/modules/headway_end.c"),
         headers: &EXPLICIT_HEADERS,
+    },
+    Module {
+        name: "headway_rapid",
+        text: include_str!("../linux/modules/headway_rapid.c"),
+        headers: &RAPID_HEADERS,
     },
     Module { name: "headway_card", text: include_str!("../linux/modules/headway_card.c"), headers: &[] },
 ];

@@ -14,6 +14,8 @@ mod controller;
 mod explicit;
 mod middleboxes;
 mod programs;
+mod rapid;
+mod routes;
 
 use std::net::Ipv4Addr;
 use std::path::Path;
@@ -23,7 +25,7 @@ use headway_units::WIRE_OVERHEAD;
 use headway_units::{Bytes, ConfigError, Duration};
 
 use crate::discipline;
-use crate::plan::{Plan, PlannedDirection, PlannedFlow, PlannedNode, PlannedSource};
+use crate::plan::{Plan, PlannedDirection, PlannedFlow, PlannedMetrics, PlannedNode, PlannedSource};
 
 /// Connections are opened this many round trips before time zero.
 const LEAD_ROUND_TRIPS: i64 = 3;
@@ -353,15 +355,6 @@ impl<'a> Network<'a> {
         Ok(())
     }
 
-    /// Routes packets to an address along a path; `metrics` belong to the route at the first node.
-    fn lead(&mut self, destination: Ipv4Addr, path: &[usize], metrics: &str) {
-        for (index, hop) in path.iter().map(|direction| &self.hops[*direction]).enumerate() {
-            let metrics = if index == 0 { metrics } else { "" };
-            let line = format!("route add {destination}/32 via {} dev {}{metrics}", hop.next, hop.device);
-            self.plan.nodes[hop.node].ip.push(line);
-        }
-    }
-
     /// Gives a group of flows its own addresses at both ends, so that it can take its own path.
     fn add_flows(&mut self, group: usize) -> Result<(), ConfigError> {
         let spec = &self.scenario.flow[group];
@@ -371,24 +364,33 @@ impl<'a> Network<'a> {
         self.plan.nodes[to].ip.push(format!("addr add {destination}/32 dev lo"));
         let there = self.route(&spec.from, &spec.to, &spec.via)?;
         let back = self.way_back(spec)?;
-        let mut metrics = format!(" initcwnd {}", spec.initial_window);
-        if spec.ecn == EcnMode::Classic {
-            metrics += " features ecn";
-        }
-        if explicit::is_explicit(spec) {
-            metrics += &explicit::metric(self.scenario);
+        let is_explicit = explicit::is_explicit(spec);
+        let microseconds = rapid::wants_microseconds(spec);
+        let metrics = PlannedMetrics {
+            initial_window: Some(spec.initial_window),
+            ecn: spec.ecn == EcnMode::Classic,
+            mtu: is_explicit.then(|| explicit::mtu(self.scenario)),
+            microseconds,
+            ..PlannedMetrics::default()
+        };
+        if is_explicit {
             self.add_headers(&there, &back);
         }
-        self.lead(destination, &there, &metrics);
-        self.lead(source, &back, if spec.ack_every == 1 { " quickack 1" } else { "" });
-        let (controller, parameters) = controller::controller(spec, self.scenario);
+        if rapid::is_rapid(spec) {
+            rapid::prepare_receiver(&mut self.plan.nodes[to]);
+        }
+        self.lead(destination, &there, metrics);
+        let quick_acks = spec.ack_every == 1;
+        self.lead(source, &back, PlannedMetrics { quick_acks, microseconds, ..PlannedMetrics::default() });
+        let line = self.line_of(spec, &there);
+        let (controller, parameters) = controller::controller(spec, self.scenario, line);
         let opening = match spec.ecn {
-            _ if explicit::is_explicit(spec) => explicit::RECEIVER,
+            _ if is_explicit => explicit::RECEIVER,
             _ if parameters.is_empty() => controller.as_str(),
             EcnMode::Dctcp | EcnMode::Ect1 => "dctcp",
             EcnMode::Off | EcnMode::Classic => "reno",
         };
-        if let Some(first) = there.first().filter(|_| !spec.offload || explicit::is_explicit(spec)) {
+        if let Some(first) = there.first().filter(|_| !spec.offload || is_explicit) {
             let hop = &self.hops[*first];
             // Makes TCP send one segment at a time.
             self.plan.nodes[hop.node].ip.push(format!("link set dev {} gso_max_segs 1", hop.device));
@@ -437,7 +439,7 @@ impl<'a> Network<'a> {
         node.ip.push(format!("route add {destination}/32 via {next} dev {device}"));
         node.tc.push(format!("qdisc add dev {device} root handle 1: {}", discipline::RELEASE));
         let path = self.route(&spec.from, &spec.to, &spec.via)?;
-        self.lead(destination, &path, "");
+        self.lead(destination, &path, PlannedMetrics::default());
         let node = &mut self.plan.nodes[to];
         node.ip.push(format!("link add {sink} mtu {} type dummy", self.scenario.mtu));
         node.ip.push(format!("link set {sink} up"));

@@ -60,6 +60,10 @@ pub struct PlannedNode {
     pub cards: Vec<PlannedCard>,
     /// Links with an explicit router.
     pub routers: Vec<PlannedRouter>,
+    /// Routes with microsecond timestamps, which `ip` cannot make.
+    pub routes: Vec<PlannedRoute>,
+    /// Settings below `/proc/sys`, as file and value.
+    pub settings: Vec<(String, String)>,
     /// Network devices.
     pub devices: Vec<String>,
     /// Default congestion control of the node's sockets; `None` for the kernel's default.
@@ -123,6 +127,34 @@ pub struct PlannedRouter {
     pub packets: Option<u32>,
     /// Law and parameters, as the C code has them.
     pub config: Vec<u8>,
+}
+
+/// A route to one address.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PlannedRoute {
+    /// The address.
+    pub destination: Ipv4Addr,
+    /// The next node.
+    pub via: Ipv4Addr,
+    /// The device.
+    pub device: String,
+    /// How TCP behaves there.
+    pub metrics: PlannedMetrics,
+}
+
+/// How TCP behaves on a route.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlannedMetrics {
+    /// Segments in the initial window; `None` for the kernel's default.
+    pub initial_window: Option<u32>,
+    /// The MTU; `None` for that of the device.
+    pub mtu: Option<u32>,
+    /// Whether every segment is acknowledged at once.
+    pub quick_acks: bool,
+    /// Whether connections negotiate ECN.
+    pub ecn: bool,
+    /// Whether timestamps are in microseconds.
+    pub microseconds: bool,
 }
 
 /// A direction of a link.

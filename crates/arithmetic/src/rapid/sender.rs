@@ -37,7 +37,7 @@ pub(super) struct State {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 struct Minimum {
-    current: u64,
+    present: u64,
     before: u64,
     begin: u64,
     count: u32,

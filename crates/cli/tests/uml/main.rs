@@ -12,4 +12,5 @@ mod uml_guests;
 mod uml_programs;
 mod uml_proxy;
 mod uml_queue;
+mod uml_rapid;
 mod uml_run;

@@ -137,7 +137,7 @@ impl Default for RapidParameters {
 impl RapidParameters {
     /// The configuration of the arithmetic for a sender with a link of rate `line`, packets of `wire` bytes on it, and
     /// stamps in units of `unit`.
-    pub(super) fn config(&self, line: Rate, wire: u32, unit: Duration) -> Config {
+    pub fn config(&self, line: Rate, wire: u32, unit: Duration) -> Config {
         let mut config = Config::new(Preset::Default, line.bps(), wire, line.bps());
         config.tau = self.tau.ns().unsigned_abs();
         config.kd = self.kd.fixed(16);
@@ -179,7 +179,7 @@ impl RapidParameters {
     }
 
     /// Whether a p-stream with lost packets yields an estimate.
-    pub(super) fn bridges_holes(&self) -> bool {
+    pub fn bridges_holes(&self) -> bool {
         !self.published
     }
 }

@@ -14,6 +14,7 @@ mod option;
 mod program;
 mod records;
 mod red;
+mod route;
 mod router;
 mod source;
 mod system;

@@ -93,6 +93,9 @@ pub(super) fn build(plan: &Plan) -> Result<Vec<File>, Failure> {
         enter(handle)?;
         settings(&NAMESPACE)?;
         settings(&[("net/ipv4/tcp_wmem", &format!("4096 65536 {}", plan.send_buffer))])?;
+        for (key, value) in &node.settings {
+            settings(&[(key, value)])?;
+        }
         if let Some(controller) = &node.controller {
             settings(&[(CONTROLLER, controller)])?;
         }
@@ -112,6 +115,9 @@ pub(super) fn build(plan: &Plan) -> Result<Vec<File>, Failure> {
         }
         for card in &node.cards {
             super::card::install(card)?;
+        }
+        for route in &node.routes {
+            super::route::add(route)?;
         }
         for router in &node.routers {
             super::router::install(router)?;

@@ -1,10 +1,10 @@
 //! Rejects scenarios that the kernel cannot run.
 
-use headway_control::Kind;
+use headway_control::{Kind, OnLinux};
 use headway_scenario::{EcnMode, Scenario, World};
 use headway_units::ConfigError;
 
-use super::{card, explicit};
+use super::{card, explicit, rapid};
 
 /// Most links and sources: the number of available addresses.
 const MAX_LINKS: usize = 1 << 14;
@@ -26,10 +26,11 @@ pub(super) fn check(scenario: &Scenario) -> Result<(), ConfigError> {
         let dctcp = matches!(flow.controller.linux_kind(), Some(Kind::Dctcp | Kind::LsDctcp(_)));
         if let Some(kind) = flow.controller.known() {
             let key = format!("flow[{index}].controller");
-            if !kind.is_on_linux() {
+            if kind.on_linux() == OnLinux::No {
                 return refuse(&key, &format!("the kernel has no `{kind}`"));
             }
             explicit::check(&key, kind)?;
+            rapid::check(index, flow)?;
             if matches!(kind, Kind::LsReno(ls) | Kind::LsDctcp(ls) if ls.linear) {
                 return refuse(&key, "the kernel's LS-AIMD has no `linear`; use `--on sim`");
             }

@@ -4,12 +4,17 @@ use std::path::{Path, PathBuf};
 
 use headway_control::{Kind, LsParameters};
 use headway_scenario::{FlowController, FlowSpec, Scenario};
-use headway_units::WIRE_OVERHEAD;
+use headway_units::{Rate, WIRE_OVERHEAD};
 
-use super::explicit;
+use super::{explicit, rapid};
 
 /// Returns the kernel's name of a flow's controller, and the module parameters to write before a connection uses it.
-pub(super) fn controller(spec: &FlowSpec, scenario: &Scenario) -> (String, Vec<(PathBuf, String)>) {
+/// `line` is the rate of the sender's own link, if it is known.
+pub(super) fn controller(
+    spec: &FlowSpec,
+    scenario: &Scenario,
+    line: Option<Rate>,
+) -> (String, Vec<(PathBuf, String)>) {
     let set = |window: u32, rate: u64| {
         let folder = Path::new("/sys/module/headway_fixed/parameters");
         vec![(folder.join("window"), window.to_string()), (folder.join("rate"), rate.to_string())]
@@ -29,6 +34,7 @@ pub(super) fn controller(spec: &FlowSpec, scenario: &Scenario) -> (String, Vec<(
         }
         FlowController::Known(Kind::Xcp(parameters)) => explicit::xcp(parameters),
         FlowController::Known(Kind::Rcp(parameters)) => explicit::rcp(parameters),
+        FlowController::Known(Kind::Rapid(parameters)) => rapid::controller(parameters, spec, scenario, line),
         FlowController::Known(kind) => (kind.to_string(), Vec::new()),
         FlowController::Kernel(controller) => (controller.name().to_owned(), Vec::new()),
     }

@@ -56,9 +56,9 @@ fn settings(demand: Option<Rate>, paced: bool) -> Vec<(PathBuf, String)> {
     vec![set("demand", demand.map_or(0, Rate::bps)), set("paced", paced.into())]
 }
 
-/// Returns the metric of a route whose packets get a header: what is left of the MTU.
-pub(super) fn metric(scenario: &Scenario) -> String {
-    format!(" mtu {}", scenario.mtu - HEADER_BYTES as u32)
+/// Returns what is left of the MTU where packets get a header.
+pub(super) fn mtu(scenario: &Scenario) -> u32 {
+    scenario.mtu - HEADER_BYTES as u32
 }
 
 impl Network<'_> {

@@ -3,7 +3,7 @@
 
 use crate::error::{Error, bail};
 use anyhow::Context as _;
-use headway_control::{Kind, LsParameters};
+use headway_control::{Kind, LsParameters, OnLinux};
 use headway_kernel::{Attached, Controller, EndOptions, Loaded, Loader, LsOptions, available};
 use headway_lab::Lab;
 use headway_scenario::{EcnMode, FlowController, FlowSpec, Scenario};
@@ -194,8 +194,16 @@ fn requirement(key: &str, controller: &FlowController, kernels: &[String]) -> Re
         }
         Kind::Rcp(parameters) => Requirement::Ends(Controller::Rcp, end_options(parameters.demand(), false)),
         Kind::FixedWindow(_) | Kind::FixedRate(_) => bail!("the lab does not support `{key}` with `{kind}`"),
-        kind if kind.is_on_linux() => own(&kind.to_string()),
-        _ => bail!("the lab does not support `{key}`: no kernel has `{kind}`; the simulator has"),
+        kind => match kind.on_linux() {
+            OnLinux::Yes => own(&kind.to_string()),
+            OnLinux::Module => bail!(
+                "the lab does not support `{key}`: only a kernel in virtual time and the simulator have `{kind}`; use \
+                 `--on uml`"
+            ),
+            OnLinux::No => {
+                bail!("the lab does not support `{key}`: no kernel has `{kind}`; the simulator has")
+            }
+        },
     })
 }
 

@@ -1,0 +1,180 @@
+//! TCP Rapid on the Linux stack and in the simulator.
+//!
+//! Where no kernel has been built, which takes minutes, these tests say so and pass.
+
+use std::process::Command;
+
+use crate::support::PROGRAM;
+use crate::support::kernels::{Try, has_debug_kernel, has_kernel};
+use serde_json::Value;
+
+/// One flow over 1 Gb/s with an RTT of 10 ms.
+const BARE: &str = r#"
+duration = "4 s"
+warmup = "1500 ms"
+mtu = 9000
+[[link]]
+from = "sender"
+to = "receiver"
+rate = "1 Gb/s"
+delay = "5 ms"
+buffer = "1 MB"
+loss = 0.001
+[[flow]]
+from = "sender"
+to = "receiver"
+controller = "rapid"
+offload = false
+receive-buffer = "20 MB"
+"#;
+/// A program that says what the module has counted.
+const COUNTS: &str = r#"
+[[program]]
+at = "sender"
+command = "sleep 3.9; grep . /sys/module/headway_rapid/parameters/*"
+"#;
+const BESIDE: &str = r#"
+[host.receiver]
+coalescing = "120 us"
+[[traffic]]
+from = "sender"
+to = "receiver"
+model = "poisson"
+rate = "250 Mb/s"
+"#;
+
+/// Packets in two p-streams, which the window never falls below (rapid F17).
+const TWO_STREAMS: u64 = 128;
+
+/// Runs in the simulator.
+fn simulated(scenario: &str, args: &[&str]) -> Value {
+    let folder = tempfile::tempdir().unwrap();
+    let [file, results] = ["x.toml", "out"].map(|name| folder.path().join(name));
+    std::fs::write(&file, scenario).unwrap();
+    let mut command = Command::new(PROGRAM);
+    command.arg("run").arg(file).args(["--on", "sim", "--output"]).arg(&results);
+    let output = command.args(args).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&std::fs::read(results.join("summary.json")).unwrap()).unwrap()
+}
+
+fn goodput(summary: &Value) -> f64 {
+    summary["total"]["goodput_bps"].as_f64().unwrap()
+}
+
+fn loss(summary: &Value) -> f64 {
+    summary["links"][0]["loss"].as_f64().unwrap()
+}
+
+/// What the module has counted below a name.
+fn counted(text: &str, name: &str) -> u64 {
+    let value = text.lines().find_map(|line| line.split_once(&format!("/{name}:")));
+    value.unwrap_or_else(|| panic!("{name} in {text}")).1.parse().unwrap()
+}
+
+/// rapid F16, F17 and F18, over random losses.
+#[test]
+fn losses_neither_shrink_the_window_nor_empty_the_queue_nor_overflow_the_ring() {
+    if !has_kernel() {
+        return;
+    }
+    let attempt = Try::new(&format!("{BARE}{COUNTS}"));
+    let summary = attempt.summary(&[]);
+    let should = goodput(&simulated(BARE, &[]));
+    assert!((goodput(&summary) / should - 1.0).abs() < 0.05, "{} and {should}", goodput(&summary));
+    let rows = std::fs::read_to_string(attempt.path("out/tcp.csv")).unwrap();
+    let windows: Vec<u64> =
+        rows.lines().skip(1).map(|line| line.split(',').nth(2).unwrap().parse().unwrap()).collect();
+    assert!(windows.len() > 30 && windows.iter().all(|window| *window >= TWO_STREAMS), "{windows:?}");
+    let program = std::fs::read_to_string(attempt.path("out/program-0.out")).unwrap();
+    assert_eq!((counted(&program, "empty"), counted(&program, "forgotten")), (0, 0), "{program}");
+    assert!(counted(&program, "estimated") > 300, "{program}");
+}
+
+/// An idle path of 10 Gb/s: nothing queues, and nothing is lost.
+#[test]
+fn an_idle_path_is_filled_without_a_queue() {
+    if !has_kernel() {
+        return;
+    }
+    let fast = [
+        "duration=1800 ms",
+        "warmup=900 ms",
+        "link.0.rate=10 Gb/s",
+        "link.0.loss=0",
+        "flow.0.receive-buffer=60 MB",
+    ];
+    let fast: Vec<&str> = fast.into_iter().flat_map(|change| ["--set", change]).collect();
+    let summary = Try::new(BARE).summary(&fast);
+    assert!(goodput(&summary) > 9.3e9, "{}", goodput(&summary));
+    assert_eq!(loss(&summary), 0.0);
+    assert!(summary["links"][0]["delay_p99_ns"].as_f64().unwrap() < 10_000.0, "{summary}");
+}
+
+/// Beside traffic, with a receiver whose card coalesces interrupts; parameters reach the module, those of the variants
+/// V4 and V5 (rapid 2.25), too.
+#[test]
+fn beside_traffic_it_takes_what_it_takes_in_the_simulator() {
+    if !has_kernel() {
+        return;
+    }
+    let text = BARE.replace("loss = 0.001", "") + BESIDE;
+    for controller in ["rapid", "rapid:denoise=window,gamma=1,n=4x48"] {
+        let set = ["--set", &format!("flow.0.controller={controller}"), "--set", "duration=3 s"];
+        let [kernel, model] = [Try::new(&text).summary(&set), simulated(&text, &set)];
+        let [found, should] = [&kernel, &model].map(goodput);
+        assert!((found / should - 1.0).abs() < 0.05, "{controller}: {found} and {should}");
+        assert!((loss(&kernel) - loss(&model)).abs() < 0.0002, "{controller}");
+    }
+}
+
+/// Stamps of milliseconds are the variant V2, and without stamps the arrival of ACKs has to do (rapid 2.25, F55).
+#[test]
+fn it_does_without_microseconds_as_in_the_simulator() {
+    if !has_kernel() {
+        return;
+    }
+    let idle = BARE.replace("loss = 0.001", "");
+    let beside = idle.clone() + BESIDE;
+    // Milliseconds hide queues and gaps, so that the rate depends on chance.
+    for (stamp, text, most) in [("none", idle, 0.05), ("ms", beside, 0.35)] {
+        let set = ["--set", &format!("flow.0.stamp={stamp}")];
+        let [found, should] =
+            [Try::new(&text).summary(&set), simulated(&text, &set)].map(|run| goodput(&run));
+        assert!((found / should - 1.0).abs() < most, "{stamp}: {found} and {should}");
+    }
+}
+
+/// rapid F15: what is shorter than a p-stream leaves at once.
+#[test]
+fn three_packets_arrive_within_two_round_trips() {
+    if !has_kernel() {
+        return;
+    }
+    let attempt = Try::new(BARE);
+    attempt.summary(&["--set", "link.0.loss=0", "--set", "flow.0.size=26844 B"]);
+    let rows = std::fs::read_to_string(attempt.path("out/flows.csv")).unwrap();
+    let finished: u64 = rows.lines().nth(1).unwrap().split(',').nth(3).unwrap().parse().unwrap();
+    assert!(finished <= 2 * 10_000_000 + 1_000_000, "{finished}");
+}
+
+/// The module with checks of memory and locks, while packets are lost.
+#[test]
+fn the_module_passes_the_checks_of_a_debug_kernel() {
+    if !has_debug_kernel() {
+        return;
+    }
+    let attempt = Try::new(BARE);
+    let few = ["link.0.rate=100 Mb/s", "link.0.loss=0.005", "duration=2 s"];
+    let few = few.into_iter().flat_map(|change| ["--set", change]).chain(["--debug"]);
+    let summary = attempt.summary(&few.collect::<Vec<_>>());
+    assert!(goodput(&summary) > 5e7, "{}", goodput(&summary));
+}
+
+#[test]
+fn what_the_kernel_cannot_do_is_refused_by_its_key() {
+    let attempt = Try::new(BARE);
+    let output = attempt.run("out", &["--set", "flow.0.gaps=timer"]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && said.contains("flow[0].gaps"), "{said}");
+}
