@@ -27,6 +27,10 @@ impl Learned {
         Learned { model: Some(model), ..Learned::default() }
     }
 
+    pub(crate) fn model(&self) -> Option<&Model> {
+        self.model.as_deref()
+    }
+
     pub(crate) const fn outside(&self) -> Option<Outside> {
         self.outside
     }

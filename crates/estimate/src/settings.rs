@@ -78,6 +78,11 @@ impl Scratch {
         Scratch { learned: Learned::new(model), ..Scratch::default() }
     }
 
+    /// Returns why a measurement cannot have this answer, if no path of the model's training had one like it.
+    pub(crate) fn unlike_training(&self, available: Rate, capacity: Option<Rate>) -> Option<Outside> {
+        self.learned.model()?.check_free(available, capacity?).err()
+    }
+
     /// Returns why the last stream that the model was asked about is unlike those that it has seen, if it is.
     pub fn outside(&self) -> Option<Outside> {
         self.learned.outside()

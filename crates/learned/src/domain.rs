@@ -40,6 +40,15 @@ pub enum Outside {
         /// The largest one that is taken.
         limit: f64,
     },
+    /// Streams are like those that the model has seen, but what they say of the path is not.
+    Free {
+        /// The available bandwidth as a share of the capacity.
+        share: f64,
+        /// The lowest one that the model has seen.
+        low: f64,
+        /// The highest one.
+        high: f64,
+    },
 }
 
 /// The statistics that are checked, in the order of the file.
@@ -51,6 +60,7 @@ pub(crate) struct Domain {
     /// A row for each direction.
     whiten: Vec<f64>,
     limit: f64,
+    free: Option<(f64, f64)>,
 }
 
 /// The kind of input that statistics are of.
@@ -100,8 +110,17 @@ impl Domain {
         if !(file.limit.is_finite() && file.limit >= 0.0) {
             return Err(wrong("domain.limit", "must be at least 0"));
         }
+        if file.free.is_some_and(|(low, high)| !(0.0 <= low && low <= high && high.is_finite())) {
+            return Err(wrong("domain.free", "must be two shares of the capacity in ascending order"));
+        }
         let ranges = (0..count).map(|number| range(file, kind, number)).collect::<Result<Vec<_>, _>>()?;
-        Ok(Domain { ranges, mean: file.mean.clone(), whiten: file.whiten.concat(), limit: file.limit })
+        Ok(Domain {
+            ranges,
+            mean: file.mean.clone(),
+            whiten: file.whiten.concat(),
+            limit: file.limit,
+            free: file.free,
+        })
     }
 
     /// Whether it has a statistic that depends on the capacity; all of a window do but their number.
@@ -114,6 +133,14 @@ impl Domain {
     pub(crate) fn send_gaps(&self) -> Option<(f64, f64)> {
         let is_send = |one: &Statistic| matches!(one, Statistic::Stream(stream::Statistic::LogSendGap, _));
         self.ranges.iter().find(|(statistic, ..)| is_send(statistic)).map(|(.., low, high)| (*low, *high))
+    }
+
+    /// Checks what a measurement of many streams found to be available, as a share of the capacity.
+    pub(crate) fn check_free(&self, share: f64) -> Result<(), Outside> {
+        match self.free {
+            Some((low, high)) if !(low..=high).contains(&share) => Err(Outside::Free { share, low, high }),
+            _ => Ok(()),
+        }
     }
 
     /// Checks the statistics of a stream or of a window, `all` in their usual order; `away` is memory.
@@ -173,6 +200,13 @@ impl fmt::Display for Outside {
                 f,
                 "what it sees is as a whole unlike what the model has seen: {distance:.1} standard deviations from it, \
                  where {limit:.1} are the most"
+            ),
+            Outside::Free { share, low, high } => write!(
+                f,
+                "{:.0} % of the capacity would be free; the model has seen {:.0} % to {:.0} %, so the true share is another one",
+                share * 100.0,
+                low * 100.0,
+                high * 100.0
             ),
         }
     }
@@ -239,6 +273,7 @@ mod tests {
             mean: vec![2.0, 4.0],
             whiten: vec![vec![1.0, 0.0], vec![0.0, 1.0]],
             limit,
+            free: Some((0.7, 0.8)),
         };
         Domain::new(&file, KIND).expect("a domain")
     }
@@ -256,6 +291,17 @@ mod tests {
         assert_eq!(reason, "packets arrive in batches every 300 us; the model has seen 2 us to 120 us");
         let found = domain(9.0).check(&statistics(100.0, f64::NAN), &mut Vec::new());
         assert!(matches!(found, Err(Outside::Range { .. })));
+    }
+
+    #[test]
+    fn a_load_that_the_model_has_not_seen_is_named() {
+        assert_eq!(domain(1.0).check_free(0.75), Ok(()));
+        let found = domain(1.0).check_free(0.57).expect_err("another load").to_string();
+        assert_eq!(
+            found,
+            "57 % of the capacity would be free; the model has seen 70 % to 80 %, so the true share is another one"
+        );
+        assert!(domain(1.0).check_free(f64::NAN).is_err());
     }
 
     #[test]

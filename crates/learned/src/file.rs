@@ -167,6 +167,8 @@ pub(crate) struct Domain {
     pub(crate) mean: Vec<f64>,
     pub(crate) whiten: Vec<Vec<f64>>,
     pub(crate) limit: f64,
+    /// What was available in runs, as shares of the capacity.
+    pub(crate) free: Option<(f64, f64)>,
 }
 
 /// What a model was trained on.

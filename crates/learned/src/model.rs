@@ -2,7 +2,7 @@
 
 use headway_units::{Bytes, Rate};
 
-use crate::domain::Domain;
+use crate::domain::{Domain, Outside};
 use crate::error::NoAnswer;
 use crate::file::{RateUnit, Task, TimeUnit, Training};
 use crate::network::{Network, dot};
@@ -147,6 +147,16 @@ impl Model {
         let (shortest, longest) = self.domain.as_ref()?.send_gaps()?;
         let rate = |gap: f64| Rate::from_bps_f64(packet.get() as f64 * 8e9 / (unit_ns * 10f64.powf(gap)));
         Some((rate(longest), rate(shortest)))
+    }
+
+    /// Checks whether the model has seen paths of which as much was free as a measurement of many streams says. A model that has
+    /// seen one load only reads nearly the same from streams beside another.
+    ///
+    /// # Errors
+    /// What it has seen.
+    pub fn check_free(&self, available: Rate, capacity: Rate) -> Result<(), Outside> {
+        let share = available.bps_f64() / capacity.bps_f64().max(1.0);
+        self.domain.as_ref().map_or(Ok(()), |domain| domain.check_free(share))
     }
 
     /// Returns the answer to features, in the unit of the answer, without looking at the domain.

@@ -130,6 +130,8 @@ def test_a_stream_unlike_all_is_far_from_the_domain(tables: Path) -> None:
     names, values = data.statistics("stat")
     assert domain["statistics"] == names
     assert (values[data.train] >= domain["low"]).all() and (values[data.train] <= domain["high"]).all()
+    shares = data.free_bps[data.train] / data.frame["capacity_bps"][data.train]
+    assert domain["free"][0] < shares.mean() < domain["free"][1]
     distance = np.linalg.norm((values - domain["mean"]) @ np.array(domain["whiten"]).T, axis=1)
     assert (distance[data.train] <= domain["limit"]).mean() >= 0.99
 

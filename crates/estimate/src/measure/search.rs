@@ -166,8 +166,11 @@ impl Evaluation for Search {
         begun.then(|| Interval { rate: self.search.middle(), low, high: Some(high) })
     }
 
-    /// Returns why no stream was like those that a trained model has seen.
+    /// Returns why no stream was like those that a trained model has seen, or why the answer is not.
     fn outside(&self) -> Option<Outside> {
-        self.scratch.outside().filter(|_| !(self.seen_above || self.seen_below))
+        if self.seen_above || self.seen_below {
+            return self.scratch.unlike_training(self.interval()?.rate, self.settings.capacity);
+        }
+        self.scratch.outside()
     }
 }

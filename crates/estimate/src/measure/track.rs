@@ -233,7 +233,8 @@ impl Evaluation for Track {
     }
 
     fn outside(&self) -> Option<Outside> {
-        self.unseen.1.filter(|_| self.unseen.0 > self.estimates.len())
+        let unseen = self.unseen.1.filter(|_| self.unseen.0 > self.estimates.len());
+        unseen.or_else(|| self.scratch.unlike_training(self.interval()?.rate, self.settings.capacity))
     }
 }
 

@@ -123,6 +123,23 @@ fn a_path_unlike_those_of_the_training_is_refused_with_the_reason() {
 }
 
 #[test]
+fn an_answer_that_no_path_of_the_training_had_is_refused() {
+    let mut file = file("multi-rate", 3, (0.0, 0.5));
+    let mut measured = |low: f64, high: f64| {
+        file["domain"] = json!({
+            "statistics": [], "low": [], "high": [], "mean": [], "whiten": [], "limit": 9.0, "free": [low, high],
+        });
+        measure(Method::LEARNED, Some(model(&file))).0.available
+    };
+    assert!(measured(0.4, 0.6).is_ok());
+    let failure = measured(0.7, 0.8).expect_err("a load of 50 %").to_string();
+    assert!(
+        failure.contains("50 % of the capacity would be free; the model has seen 70 % to 80 %"),
+        "{failure}"
+    );
+}
+
+#[test]
 fn streams_stay_within_the_rates_that_a_model_has_seen() {
     // Between 80 and 90 % of the capacity, where start-up finds less available.
     let mut limited = file("multi-rate", 3, (0.0, 0.5));

@@ -36,6 +36,8 @@ INTERVALS = ("none", "residual", "quantiles")
 
 #: Share of the features that a split of a tree may choose from: all would take three times as long and be no better.
 SOME = 0.3
+#: How far outside of what was free in the training a measurement may end, as a share of it: the error of a good one.
+FREE_ROOM = 0.1
 #: Values that are searched, by 5-fold cross-validation over runs.
 GRIDS: dict[str, dict[str, dict[str, list[Any]]]] = {
     "quick": {
@@ -108,7 +110,7 @@ def streams(
         "scaler": None if scaler is None else {"mean": scaler.mean_.tolist(), "scale": scaler.scale_.tolist()},
         "model": exported(estimator),
         "interval": _interval(estimator, (scaled[train], y[train]), data, options),
-        "domain": domain(*_statistics(data, unit, train)),
+        "domain": domain(*_statistics(data, unit, train)) | {"free": _free(data)},
     }
     trained = Trained(estimator, scaler, document)
     trained.scores = score(trained, data, options)
@@ -138,6 +140,14 @@ def targets(data: Streams, options: Options) -> NDArray[Any]:
     if not data.is_multi_rate:
         return data.above.astype(int)
     return np.asarray(data.clipped_bps / _unit_bps(data, options))
+
+
+def _free(data: Streams) -> list[float]:
+    """What was available in the runs of the training, as shares of the capacity: the lowest and the highest, with some room."""
+    train = data.train
+    shares = data.free_bps[train] / data.frame["capacity_bps"].to_numpy(float)[train]
+    means = [float(shares[data.runs[train] == run].mean()) for run in np.unique(data.runs[train])]
+    return [min(means) * (1 - FREE_ROOM), max(means) * (1 + FREE_ROOM)]
 
 
 def _unit_ns(data: Streams, unit: str) -> Floats:
