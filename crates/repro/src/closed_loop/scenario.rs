@@ -3,7 +3,6 @@
 use std::fmt::Write as _;
 
 use headway_units::Duration;
-use headway_worlds::World;
 
 use super::{CAPACITY, Cross, Flow, MTU, Setup};
 
@@ -17,8 +16,8 @@ const WEB_RTT: Duration = Duration::from_ms(10);
 const WEB_MTU: u32 = 1500;
 
 impl Setup<'_> {
-    /// Returns the scenario for a world. NICs that coalesce interrupts exist in the simulator only.
-    pub(crate) fn scenario(&self, world: World) -> String {
+    /// Returns the scenario.
+    pub(crate) fn scenario(&self) -> String {
         let rate = CAPACITY.bps();
         let mut text = format!(
             "duration = \"{} ns\"\nwarmup = \"{} ns\"\ninterval = \"{} ns\"\nmtu = {MTU}\n\
@@ -30,7 +29,7 @@ impl Setup<'_> {
             self.loss,
         );
         for number in 0..self.flows.len() {
-            self.add_flow(&mut text, number, world);
+            self.add_flow(&mut text, number);
         }
         if let Some(model) = self.cross.model() {
             let _ = write!(text, "[[traffic]]\nfrom = \"left\"\nto = \"right\"\nmodel = \"{model}\"\n");
@@ -42,7 +41,7 @@ impl Setup<'_> {
 
     /// Adds a test flow with its hosts. Its receive buffer is one bandwidth-delay product, and ACKs are delayed by
     /// the RTT (rapid 4.0). The sender's own queue holds whatever the window allows.
-    fn add_flow(&self, text: &mut String, number: usize, world: World) {
+    fn add_flow(&self, text: &mut String, number: usize) {
         let Flow { controller, keys, start, stop } = &self.flows[number];
         let window = CAPACITY.bytes_in(self.rtt);
         let _ = write!(
@@ -65,13 +64,11 @@ impl Setup<'_> {
         if let Some(stop) = stop {
             let _ = writeln!(text, "stop = \"{} ns\"", stop.ns());
         }
-        if world == World::Sim {
-            let _ = write!(
-                text,
-                "[host.receiver-{number}]\ncoalescing = {{ kind = \"fixed\", interval = \"{} ns\" }}\n",
-                COALESCING.ns()
-            );
-        }
+        let _ = write!(
+            text,
+            "[host.receiver-{number}]\ncoalescing = {{ kind = \"fixed\", interval = \"{} ns\" }}\n",
+            COALESCING.ns()
+        );
     }
 }
 
@@ -104,7 +101,7 @@ mod tests {
     use super::super::BOTTLENECK;
     use super::*;
 
-    fn read(cross: Cross, world: World) -> Scenario {
+    fn read(cross: Cross) -> Scenario {
         let controller = "cubic".parse().expect("a controller");
         let flow = |start, stop| Flow { controller: &controller, keys: "", start, stop };
         let setup = Setup {
@@ -117,12 +114,12 @@ mod tests {
             measured: Duration::from_ms(20_000),
             interval: Duration::from_ms(500),
         };
-        Scenario::parse(&setup.scenario(world), Path::new("x.toml"), &[]).expect("a scenario")
+        Scenario::parse(&setup.scenario(), Path::new("x.toml"), &[]).expect("a scenario")
     }
 
     #[test]
     fn a_cell_is_the_common_setup_of_the_thesis() {
-        let scenario = read(Cross::Bct, World::Sim);
+        let scenario = read(Cross::Bct);
         assert_eq!(
             (scenario.duration, scenario.warmup),
             (Duration::from_ms(25_000), Duration::from_ms(5_000))
@@ -143,15 +140,14 @@ mod tests {
         assert_eq!(scenario.traffic[0].traffic, Traffic::Bct { scale: 1.0 });
         let nic = Coalescing::Fixed { interval: Duration::from_us(120), jitter: 0.2, frames: None };
         assert_eq!(scenario.host["receiver-1"].coalescing, Some(nic));
-        assert!(read(Cross::Bct, World::Uml).host.is_empty());
     }
 
     #[test]
     fn every_kind_of_cross_traffic_is_a_scenario() {
         for (cross, sources) in [(Cross::Idle, 0), (Cross::Cbr, 1), (Cross::Sct, 1), (Cross::Web, 0)] {
-            assert_eq!(read(cross, World::Sim).traffic.len(), sources);
+            assert_eq!(read(cross).traffic.len(), sources);
         }
-        let web = read(Cross::Web, World::Sim);
+        let web = read(Cross::Web);
         let sessions = web.flow.iter().filter_map(|flow| flow.arrivals.as_ref()?.sessions).sum::<u64>();
         assert_eq!(sessions, 9 * 2500 * 4);
         let delays: Vec<i64> =
