@@ -209,3 +209,40 @@ fn nodes_with_programs_reach_each_other_and_have_their_controller() {
     assert_eq!(plan.nodes[0].controller, None);
     assert_eq!(plan.programs[0].stop, Duration::from_ms(1_000), "the run ends before");
 }
+
+#[test]
+fn a_flow_of_rapid_has_microseconds_both_ways_and_a_receiver_that_compresses_no_acks() {
+    let plan = planned("", "controller = \"rapid:tau=10ms\"").unwrap();
+    let routes: Vec<_> = plan.nodes.iter().flat_map(|node| &node.routes).collect();
+    assert_eq!(routes.len(), 2, "{routes:?}");
+    assert!(routes.iter().all(|route| route.metrics.microseconds));
+    let receiver = &plan.nodes[plan.flows[0].to];
+    assert!(receiver.settings.iter().any(|(key, value)| key.ends_with("tcp_comp_sack_nr") && value == "0"));
+    let parameters = &plan.flows[0].parameters;
+    let value =
+        |name: &str| parameters.iter().find(|(file, _)| file.ends_with(name)).map(|(_, value)| &**value);
+    assert_eq!(
+        (value("tau"), value("line"), value("unit")),
+        (Some("10000000"), Some("8000000"), Some("1000"))
+    );
+    // Without stamps in microseconds, the routes are ordinary ones.
+    let plan = planned("", "controller = \"rapid\"\nstamp = \"ms\"").unwrap();
+    assert!(plan.nodes.iter().all(|node| node.routes.is_empty()));
+}
+
+#[test]
+fn a_card_stands_at_the_last_device_before_its_host() {
+    for link in ["", "delay = \"5 ms\"", "delay = \"5 ms\"\nloss = 0.1"] {
+        let plan = planned(link, "controller = \"reno\"\n[host.b]\ncoalescing = \"120 us\"").unwrap();
+        let cards: Vec<_> =
+            plan.nodes.iter().flat_map(|node| node.cards.iter().map(move |card| (node, card))).collect();
+        let [(node, card)] = cards[..] else { panic!("{cards:?}") };
+        // Neither the queue nor the random losses are there.
+        assert!(
+            !node.tc.iter().any(|line| line.contains(&format!("dev {} root", card.device))),
+            "{:?}",
+            node.tc
+        );
+        assert_eq!((card.jitter, card.frames, card.acks), (13_107, None, false));
+    }
+}
