@@ -5,13 +5,14 @@ use std::path::Path;
 use std::process::Command;
 
 /// The controllers and the middlebox; then, for tests and examples, a link and a controller that stalls connections.
-const SOURCES: [&str; 9] = [
+const SOURCES: [&str; 10] = [
     "bpf/ls_reno",
     "bpf/ls_dctcp",
     "bpf/hw_reno",
     "bpf/hw_dctcp",
     "bpf/xcp",
     "bpf/rcp",
+    "bpf/rapid",
     "bpf/edge",
     "tests/bpf/link",
     "tests/bpf/zero",

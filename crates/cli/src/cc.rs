@@ -2,6 +2,7 @@
 
 mod end;
 mod on;
+mod rapid;
 mod show;
 mod stop;
 
@@ -37,6 +38,8 @@ enum What {
     Xcp(XcpArgs),
     /// RCP: routers say, in a header of the packets, how fast to send.
     Rcp(EndArgs),
+    /// TCP Rapid: sends at the available bandwidth, which every packet probes.
+    Rapid(rapid::RapidArgs),
     /// Lists the controllers that can be turned on.
     List,
     /// Shows which controllers are on, and the leftovers of killed programs.
@@ -145,8 +148,15 @@ impl CcArgs {
 }
 
 impl LsArgs {
-    fn options(&self) -> LsOptions {
-        LsOptions { delta: self.delta, scale: self.scale, floor: self.floor }
+    fn plain(&self) -> on::Plain<'_> {
+        let options = LsOptions { delta: self.delta, scale: self.scale, floor: self.floor };
+        on::Plain { options, ..self.plain.plain() }
+    }
+}
+
+impl PlainArgs {
+    fn plain(&self) -> on::Plain<'_> {
+        on::Plain { log: self.log.as_deref(), ..on::Plain::new(&self.on) }
     }
 }
 
@@ -166,12 +176,17 @@ impl EndArgs {
 pub(crate) fn run(args: &CcArgs, json: bool) -> Result<()> {
     crate::service::start_log("warn")?;
     match &args.command {
-        What::LsDctcp(args) => on::run(Controller::LsDctcp, args.options(), &args.plain, json),
-        What::LsReno(args) => on::run(Controller::LsReno, args.options(), &args.plain, json),
-        What::HwDctcp(args) => on::run(Controller::HwDctcp, LsOptions::default(), args, json),
-        What::HwReno(args) => on::run(Controller::HwReno, LsOptions::default(), args, json),
+        What::LsDctcp(args) => on::run(Controller::LsDctcp, &args.plain(), json),
+        What::LsReno(args) => on::run(Controller::LsReno, &args.plain(), json),
+        What::HwDctcp(args) => on::run(Controller::HwDctcp, &args.plain(), json),
+        What::HwReno(args) => on::run(Controller::HwReno, &args.plain(), json),
         What::Xcp(args) => end::run(Controller::Xcp, args.end.options(args.loss == "reno")?, &args.end, json),
         What::Rcp(args) => end::run(Controller::Rcp, args.options(false)?, args, json),
+        What::Rapid(args) => on::run(
+            Controller::Rapid,
+            &on::Plain { rapid: Some(args.rapid()?), ..on::Plain::new(&args.on) },
+            json,
+        ),
         What::List => show::list(json),
         What::Status => show::status(json),
         What::Stats(args) => show::stats(args.cost, json),

@@ -23,8 +23,6 @@ pub struct Entry {
 pub enum OnLinux {
     /// It does not: a proposal to compare with, which is only simulated.
     No,
-    /// As a module of ours, which a kernel in virtual time can load and this host's cannot.
-    Module,
     /// By itself, or as a module or program of ours.
     Yes,
 }
@@ -33,7 +31,6 @@ impl fmt::Display for OnLinux {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             OnLinux::No => "no",
-            OnLinux::Module => "in virtual time",
             OnLinux::Yes => "yes",
         })
     }
@@ -357,7 +354,6 @@ macro_rules! controllers {
     (@argument $parameters:ty) => { <$parameters as Parameters>::ARGUMENT };
 
     (@on_linux linux) => { kind::OnLinux::Yes };
-    (@on_linux module) => { kind::OnLinux::Module };
     (@on_linux simulated) => { kind::OnLinux::No };
 
     (@has_gaps) => { false };

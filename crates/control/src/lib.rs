@@ -88,8 +88,7 @@ pub use yeah::Yeah;
 
 // A line is `/// description "name" Variant(parameters: Type) => constructor as type, where;`. The constructor takes the
 // parameters, if there are any, and a `&Start`. `linux` means that Linux has the controller too, by itself or as a module
-// or program of ours, `module` that only a kernel in virtual time has it; all others are `simulated`. `+ gaps` marks those
-// that override `gap` or `flight_limit`; all others are asked for neither.
+// or program of ours; all others are `simulated`. `+ gaps` marks those that override `gap` or `flight_limit`; all others are asked for neither.
 controllers! {
     /// Reno: one segment more per round trip, half the window at a loss (RFC 5681)
     "reno" Reno => Reno::new as Reno, linux;
@@ -138,7 +137,7 @@ controllers! {
     /// Compound: Reno's window and one more, which grows while the queue is short (Tan et al. 2006)
     "compound" Compound => Compound::new as Compound, simulated;
     /// TCP Rapid: every packet probes; sends at the estimated available bandwidth (Yin 2017)
-    "rapid" Rapid(parameters: RapidParameters) => Rapid::new as Box<Rapid>, module;
+    "rapid" Rapid(parameters: RapidParameters) => Rapid::new as Box<Rapid>, linux;
     /// XCP: routers say how much faster to become (Katabi, Handley and Rohrs 2002)
     "xcp" Xcp(parameters: XcpParameters) => Xcp::new as Box<Xcp>, linux;
     /// RCP: routers say how fast to send (Dukkipati, Kobayashi, Zhang-Shen and McKeown 2005)

@@ -172,6 +172,7 @@ enum tcp_ca_event {
 
 /* The states passed to set_state. */
 enum tcp_ca_state {
+	TCP_CA_CWR = 2,
 	TCP_CA_Recovery = 3,
 	TCP_CA_Loss = 4,
 };
@@ -194,6 +195,7 @@ struct sock {
 	u32 sk_pacing_status;
 	unsigned long sk_pacing_rate;
 	unsigned long sk_max_pacing_rate;
+	u16 sk_gso_max_segs;
 };
 
 struct inet_sock {
@@ -214,6 +216,11 @@ struct minmax_sample {
 	u32 v;
 };
 
+struct tcp_options_received {
+	u16 saw_tstamp : 1;
+	u32 rcv_tsval;
+};
+
 struct minmax {
 	struct minmax_sample s[3];
 };
@@ -221,7 +228,14 @@ struct minmax {
 struct tcp_sock {
 	struct inet_connection_sock inet_conn;
 	u16 tcp_header_len;
+	/* When TCP last looked at the clock, and before when nothing is to leave, in ns. */
+	u64 tcp_clock_cache;
+	u64 tcp_wstamp_ns;
 	u32 data_segs_out;
+	u32 total_retrans;
+	u32 snd_wnd;
+	u32 write_seq;
+	struct tcp_options_received rx_opt;
 	u32 mss_cache;
 	u32 snd_cwnd;
 	u32 snd_cwnd_clamp;
@@ -263,7 +277,10 @@ struct bpf_sock_ops_kern {
 };
 
 struct rate_sample {
+	u64 prior_mstamp;
 	long rtt_us;
+	u32 last_end_seq;
+	bool is_retrans;
 	u32 acked_sacked;
 	u32 prior_in_flight;
 	bool is_app_limited;

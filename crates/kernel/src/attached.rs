@@ -1,4 +1,4 @@
-//! The programs of XCP or RCP at an interface.
+//! Interfaces as a controller needs them: with the programs of XCP or RCP, or, for TCP Rapid, with single segments only.
 
 use std::fs::File;
 use std::os::fd::{AsRawFd as _, OwnedFd};
@@ -16,10 +16,10 @@ use crate::tcx::{find, link};
 const PROGRAMS: [(&str, libbpf_sys::bpf_attach_type); 2] =
     [("hw_arrive", libbpf_sys::BPF_TCX_INGRESS), ("hw_leave", libbpf_sys::BPF_TCX_EGRESS)];
 
-/// An interface whose packets carry the congestion header, until this is dropped.
+/// An interface that a controller has changed, until this is dropped: TCP hands it single segments.
 ///
-/// The kernel detaches the programs however the process ends. Meanwhile TCP hands the interface single segments, as a buffer
-/// of several would need a header for each, and with complete checksums if its NIC would not find them.
+/// With XCP and RCP its packets carry the congestion header; a buffer of several segments would need a header for each. They
+/// have complete checksums if its NIC would not find them. The kernel detaches the programs however the process ends.
 #[derive(Debug)]
 pub struct Attached {
     /// As it was before.
@@ -29,6 +29,16 @@ pub struct Attached {
 }
 
 impl Attached {
+    /// Changes an interface for TCP Rapid. With longer buffers TCP would wait until a window has room for one (tcp_tso_should_defer).
+    pub(crate) fn single_segments(interface: &str) -> Result<Attached, Error> {
+        // Checksums are as always.
+        let interface = Interface { checksums: Vec::new(), ..Interface::here(interface)? };
+        let namespace = File::open(NAMESPACE).map_err(Error::file("open", NAMESPACE))?;
+        let attached = Attached { interface, namespace, links: Vec::new() };
+        attached.interface.change()?;
+        Ok(attached)
+    }
+
     pub(crate) fn new(object: &Object, interface: &str) -> Result<Attached, Error> {
         let interface = Interface::here(interface)?;
         let namespace = File::open(NAMESPACE).map_err(Error::file("open", NAMESPACE))?;

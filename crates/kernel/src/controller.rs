@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::default::Namespace;
+use headway_arithmetic::rapid::Config;
 
 /// A congestion controller of this crate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,17 +21,20 @@ pub enum Controller {
     Xcp,
     /// RCP, with a header in packets.
     Rcp,
+    /// TCP Rapid, whose every packet is a probe.
+    Rapid,
 }
 
 impl Controller {
     /// All controllers.
-    pub const ALL: [Controller; 6] = [
+    pub const ALL: [Controller; 7] = [
         Controller::LsReno,
         Controller::LsDctcp,
         Controller::HwReno,
         Controller::HwDctcp,
         Controller::Xcp,
         Controller::Rcp,
+        Controller::Rapid,
     ];
 
     /// Returns whether routers tell it how fast to send, so that it also needs programs at interfaces.
@@ -47,6 +51,7 @@ impl Controller {
             Controller::HwDctcp => "hw_dctcp",
             Controller::Xcp => "xcp",
             Controller::Rcp => "rcp",
+            Controller::Rapid => "rapid",
         }
     }
 
@@ -59,6 +64,7 @@ impl Controller {
             Controller::HwDctcp => "hw-dctcp",
             Controller::Xcp => "xcp",
             Controller::Rcp => "rcp",
+            Controller::Rapid => "rapid",
         }
     }
 
@@ -73,6 +79,7 @@ impl Controller {
             Controller::HwDctcp => "DCTCP with a floor of two segments, to compare with",
             Controller::Xcp => "XCP: routers say how much faster or slower to become",
             Controller::Rcp => "RCP: routers say how fast to send",
+            Controller::Rapid => "TCP Rapid: sends at the available bandwidth, which every packet probes",
         }
     }
 
@@ -86,6 +93,7 @@ impl Controller {
             Controller::HwDctcp => include_bytes!(concat!(env!("OUT_DIR"), "/hw_dctcp.bpf.o")),
             Controller::Xcp => include_bytes!(concat!(env!("OUT_DIR"), "/xcp.bpf.o")),
             Controller::Rcp => include_bytes!(concat!(env!("OUT_DIR"), "/rcp.bpf.o")),
+            Controller::Rapid => include_bytes!(concat!(env!("OUT_DIR"), "/rapid.bpf.o")),
         }
     }
 }
@@ -169,6 +177,24 @@ impl Default for EndOptions {
             carrier: Carrier::Protocol,
             kind: 253,
         }
+    }
+}
+
+/// The options of TCP Rapid (`struct rapid_options` in `bpf/rapid.bpf.c`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RapidOptions {
+    /// For all connections; the unit of stamps must be a microsecond.
+    pub config: Config,
+    /// Whether a p-stream with lost packets yields an estimate.
+    pub bridges_holes: bool,
+}
+
+impl RapidOptions {
+    #[cfg(feature = "bpf")]
+    pub(crate) fn to_bytes(self) -> Vec<u8> {
+        let mut bytes = self.config.to_bytes();
+        bytes.extend(u64::from(self.bridges_holes).to_ne_bytes());
+        bytes
     }
 }
 

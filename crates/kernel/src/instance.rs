@@ -23,7 +23,7 @@ const FORMER: &str = "default-";
 /// The prefix of files of interfaces as they were.
 const INTERFACE: &str = "interface-";
 
-/// An interface that an instance of XCP or RCP changed, as it was before.
+/// An interface that an instance of XCP, RCP or TCP Rapid changed, as it was before.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Changed {
     /// The interface as it was.
@@ -168,7 +168,7 @@ fn file_of_interface(interface: &Interface) -> PathBuf {
 /// Whether an instance has its programs at this interface.
 fn uses(note: &Note, interface: &Interface) -> bool {
     let is_it = |other: &Interface| file_of_interface(other) == file_of_interface(interface);
-    note.ends.as_ref().is_some_and(|ends| ends.interfaces.iter().any(is_it))
+    note.interfaces().iter().any(is_it)
 }
 
 impl Store for Notes {

@@ -29,6 +29,9 @@
 //!   (`end_option.bpf.h`, a `sock_ops` program for one network namespace) the same header comes and goes with the
 //!   socket locked, after TCP has checked the segment; the controller turns these events on for its connection, and the
 //!   first header that arrives does so for its receiver.
+//! - **TCP Rapid has a program of its own** (`rapid.bpf.c`), because it is no algorithm of windows: TCP asks `min_tso_segs`
+//!   before each attempt to send, and the pace at which a packet leaves decides when the next one does. All estimation runs
+//!   there, on 56 kB of state in the storage of the socket, so nothing depends on a process.
 //! - **In BPF, loops are separate functions** (`HW_FUNCTION`), which the verifier checks once for all arguments.
 //!   Inlined, it would follow all their paths at every call.
 
@@ -61,7 +64,7 @@ mod without_bpf;
 
 #[cfg(feature = "bpf")]
 pub use attached::Attached;
-pub use controller::{Carrier, Controller, EndOptions, LsOptions};
+pub use controller::{Carrier, Controller, EndOptions, LsOptions, RapidOptions};
 pub use default::{FormerDefault, Namespace, available, current_default};
 pub use device::Interface;
 pub use edge::{
@@ -72,16 +75,17 @@ pub use error::Error;
 pub use instance::{Changed, Instance, Notes, killed, running};
 #[cfg(feature = "bpf")]
 pub use loader::{Loaded, Loader};
-pub use note::{Ends, Note};
+pub use note::{Ends, Note, RapidNote};
 #[cfg(feature = "bpf")]
-pub use query::{counters, cpu_time, enable_timing, end_counters, is_loaded};
+pub use query::{counters, cpu_time, enable_timing, end_counters, is_loaded, rapid_counters};
 pub use remains::Remains;
 #[cfg(feature = "bpf")]
 pub use support::check;
-pub use telemetry::{Counters, CpuTime, EndCounters, Record};
+pub use telemetry::{Counters, CpuTime, EndCounters, RapidCounters, Record};
 #[cfg(not(feature = "bpf"))]
 pub use without_bpf::{
     Attached, Loaded, Loader, check, counters, cpu_time, enable_timing, end_counters, is_loaded,
+    rapid_counters,
 };
 
 /// Whether this build has the controllers: the feature `bpf`.

@@ -11,11 +11,11 @@ use libbpf_rs::{
 
 use crate::attached::Attached;
 use crate::cgroup;
-use crate::controller::{Carrier, Controller, EndOptions, LsOptions};
+use crate::controller::{Carrier, Controller, EndOptions, LsOptions, RapidOptions};
 use crate::default::available;
 use crate::error::Error;
 use crate::query::{program_ids, read_counters};
-use crate::telemetry::{Counters, EndCounters, Record};
+use crate::telemetry::{Counters, EndCounters, RapidCounters, Record};
 
 /// Longest name of a controller: the kernel has 16 bytes, including a terminating zero.
 const LONGEST_NAME: usize = 15;
@@ -33,6 +33,7 @@ pub struct Loader {
     name: String,
     options: LsOptions,
     end_options: EndOptions,
+    rapid_options: Option<RapidOptions>,
     telemetry: bool,
     unrestricted: bool,
     receives: bool,
@@ -46,6 +47,7 @@ impl Loader {
             name: controller.name().to_owned(),
             options: LsOptions::default(),
             end_options: EndOptions::default(),
+            rapid_options: None,
             telemetry: false,
             unrestricted: false,
             receives: false,
@@ -67,6 +69,12 @@ impl Loader {
     /// Sets the options of XCP and RCP; other controllers ignore them.
     pub fn end_options(mut self, options: EndOptions) -> Loader {
         self.end_options = options;
+        self
+    }
+
+    /// Sets the options of TCP Rapid; other controllers ignore them.
+    pub fn rapid_options(mut self, options: RapidOptions) -> Loader {
+        self.rapid_options = Some(options);
         self
     }
 
@@ -113,7 +121,8 @@ impl Loader {
             Some(mut ops) => Some(ops.attach_struct_ops().map_err(refused)?),
             None => return Err(Error::Internal(format!("{} has no struct_ops map", self.name))),
         };
-        Ok(Loaded { name: self.name.clone(), link, _tcp_options: tcp_options, object })
+        let controller = self.controller;
+        Ok(Loaded { controller, name: self.name.clone(), link, _tcp_options: tcp_options, object })
     }
 
     /// Attaches the program that gives connections the header as a TCP option. Without it, senders whose carrier is
@@ -138,6 +147,10 @@ impl Loader {
             match map.name().to_str() {
                 Some(".rodata.options") if self.controller.is_explicit() => {
                     map.set_initial_value(&self.end_options.to_bytes())?;
+                }
+                Some(".rodata.options") if self.controller == Controller::Rapid => {
+                    self.rapid_options
+                        .map_or(Ok(()), |options| map.set_initial_value(&options.to_bytes()))?;
                 }
                 Some(".rodata.options") => map.set_initial_value(&self.options.to_bytes())?,
                 Some(".rodata.telemetry") => {
@@ -180,6 +193,7 @@ impl Loader {
 /// A registered controller: connections can choose it until this is dropped, and those that have it keep it.
 #[derive(Debug)]
 pub struct Loaded {
+    controller: Controller,
     name: String,
     // Declared before `object`, so that dropping unregisters first.
     link: Option<Link>,
@@ -202,11 +216,19 @@ impl Loaded {
         Ok(MapInfo::new(map.as_fd()).map_err(Error::bpf("inspect a BPF map"))?.info.id)
     }
 
-    /// Returns the counters of a controller other than XCP and RCP.
+    /// Returns the counters of a controller other than XCP, RCP and TCP Rapid.
     ///
     /// # Errors
     /// When they cannot be read.
     pub fn counters(&self) -> Result<Counters, Error> {
+        read_counters(&self.map(".bss")?)
+    }
+
+    /// Returns the counters of TCP Rapid.
+    ///
+    /// # Errors
+    /// When the kernel does not show them.
+    pub fn rapid_counters(&self) -> Result<RapidCounters, Error> {
         read_counters(&self.map(".bss")?)
     }
 
@@ -218,12 +240,16 @@ impl Loaded {
         read_counters(&self.map(".bss")?)
     }
 
-    /// Attaches the programs of XCP or RCP to an interface of this thread's network namespace.
+    /// Prepares an interface of this thread's network namespace: attaches the programs of XCP or RCP, or has it take single
+    /// segments only, for TCP Rapid.
     ///
     /// # Errors
     /// When there is no such interface, it is not Ethernet, or the kernel refuses.
     pub fn attach(&self, interface: &str) -> Result<Attached, Error> {
-        Attached::new(&self.object, interface)
+        match self.controller {
+            Controller::Rapid => Attached::single_segments(interface),
+            _ => Attached::new(&self.object, interface),
+        }
     }
 
     pub(crate) fn object(&self) -> &Object {

@@ -20,12 +20,32 @@ pub struct Note {
     /// What only XCP and RCP have.
     #[serde(default)]
     pub ends: Option<Ends>,
+    /// What only TCP Rapid has.
+    #[serde(default)]
+    pub rapid: Option<RapidNote>,
     /// The former default, if the instance has changed it.
     pub default: Option<FormerDefault>,
     /// The BPF ID of the map with its counters.
     pub counters_map: u32,
     /// The BPF IDs of its programs.
     pub programs: Vec<u32>,
+}
+
+impl Note {
+    /// Returns the interfaces that the instance has changed, as they were before.
+    pub fn interfaces(&self) -> &[Interface] {
+        let of_ends = self.ends.as_ref().map(|ends| &ends.interfaces);
+        of_ends.or(self.rapid.as_ref().map(|rapid| &rapid.interfaces)).map_or(&[], Vec::as_slice)
+    }
+}
+
+/// What an instance of TCP Rapid tells other processes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RapidNote {
+    /// Its parameters and the rate of the sender's link, as text.
+    pub parameters: String,
+    /// The interfaces that get single segments, as they were before.
+    pub interfaces: Vec<Interface>,
 }
 
 /// What an instance of XCP or RCP tells other processes.

@@ -128,6 +128,7 @@ fn note(name: &str) -> Note {
         name: name.to_owned(),
         options: LsOptions::default(),
         ends: None,
+        rapid: None,
         default: None,
         counters_map: 0,
         programs: Vec::new(),

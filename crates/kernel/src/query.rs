@@ -6,7 +6,7 @@ use libbpf_rs::query::ProgInfoIter;
 use libbpf_rs::{MapCore, MapFlags, MapHandle, Object};
 
 use crate::error::Error;
-use crate::telemetry::{Counters, CpuTime, EndCounters, Totals};
+use crate::telemetry::{Counters, CpuTime, EndCounters, RapidCounters, Totals};
 
 /// Reads the counters in the map with BPF ID `map`.
 ///
@@ -22,6 +22,15 @@ pub fn counters(map: u32) -> Result<Counters, Error> {
 /// # Errors
 /// When the map is gone or the user lacks the privileges.
 pub fn end_counters(map: u32) -> Result<EndCounters, Error> {
+    let handle = MapHandle::from_map_id(map).map_err(Error::bpf("inspect the counters of a controller"))?;
+    read_counters(&handle)
+}
+
+/// Reads the counters of TCP Rapid in the map with BPF ID `map`.
+///
+/// # Errors
+/// When the map is gone or the user lacks the privileges.
+pub fn rapid_counters(map: u32) -> Result<RapidCounters, Error> {
     let handle = MapHandle::from_map_id(map).map_err(Error::bpf("inspect the counters of a controller"))?;
     read_counters(&handle)
 }

@@ -127,6 +127,47 @@ impl EndCounters {
     }
 }
 
+/// Totals over all connections since TCP Rapid was loaded (`struct rapid_counters`).
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct RapidCounters {
+    /// Connections that chose the controller.
+    pub connections: u64,
+    /// Connections closed since, or switched to Reno.
+    pub closed: u64,
+    /// Connections switched to Reno because the kernel had no memory for their state.
+    pub without_memory: u64,
+    /// Segments that left as packets of p-streams.
+    pub probes: u64,
+    /// Segments that left beside the schedule, or were no probes.
+    pub beside: u64,
+    /// P-streams that yielded an estimate.
+    pub estimated: u64,
+    /// Complete p-streams that yielded none.
+    pub refused: u64,
+    /// Loss episodes.
+    pub losses: u64,
+    /// Timeouts.
+    pub timeouts: u64,
+    /// Loss episodes and timeouts that were spurious.
+    pub undone: u64,
+    /// Departures that were due while there was nothing to send.
+    pub empty: u64,
+    /// Packets in flight for which there was no room.
+    pub forgotten: u64,
+    /// Connections whose receiver's timestamps count microseconds.
+    pub stamped: u64,
+    /// Connections that use the arrival of ACKs.
+    pub unstamped: u64,
+}
+
+impl RapidCounters {
+    /// Returns the number of connections that have the controller now.
+    pub fn open(&self) -> u64 {
+        self.connections.saturating_sub(self.closed)
+    }
+}
+
 /// Totals as the programs store them.
 ///
 /// Implemented only for structures of integers in the layout of C: the loader reads them bit by bit.
@@ -138,6 +179,9 @@ impl Totals for Counters {}
 
 #[cfg(feature = "bpf")]
 impl Totals for EndCounters {}
+
+#[cfg(feature = "bpf")]
+impl Totals for RapidCounters {}
 
 /// The CPU time of a program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

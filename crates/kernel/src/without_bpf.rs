@@ -4,9 +4,9 @@ use std::convert::Infallible;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use crate::controller::{Controller, EndOptions, LsOptions};
+use crate::controller::{Controller, EndOptions, LsOptions, RapidOptions};
 use crate::error::Error;
-use crate::telemetry::{Counters, CpuTime, EndCounters, Record};
+use crate::telemetry::{Counters, CpuTime, EndCounters, RapidCounters, Record};
 
 /// Says that no controller can be loaded.
 ///
@@ -38,6 +38,11 @@ impl Loader {
 
     /// Other options of XCP and RCP.
     pub fn end_options(self, _options: EndOptions) -> Loader {
+        self
+    }
+
+    /// Other options of TCP Rapid.
+    pub fn rapid_options(self, _options: RapidOptions) -> Loader {
         self
     }
 
@@ -91,6 +96,14 @@ impl Loaded {
         match self.0 {}
     }
 
+    /// What happened so far with TCP Rapid.
+    ///
+    /// # Errors
+    /// Never, as there is none.
+    pub fn rapid_counters(&self) -> Result<RapidCounters, Error> {
+        match self.0 {}
+    }
+
     /// What happened so far with XCP or RCP.
     ///
     /// # Errors
@@ -141,6 +154,14 @@ impl Attached {
     pub fn switch(&mut self, _loaded: &Loaded) -> Result<(), Error> {
         match self.0 {}
     }
+}
+
+/// Says that the counters of TCP Rapid cannot be read.
+///
+/// # Errors
+/// Always.
+pub fn rapid_counters(_map: u32) -> Result<RapidCounters, Error> {
+    Err(Error::NotBuilt)
 }
 
 /// Says that the counters of XCP or RCP cannot be read.

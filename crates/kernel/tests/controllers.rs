@@ -30,7 +30,8 @@ fn controller_of(socket: &Socket) -> String {
 #[test]
 fn every_controller_carries_data_over_both_protocols() {
     let Some(path) = Path::new() else { return };
-    for controller in Controller::ALL.into_iter().filter(|controller| !controller.is_explicit()) {
+    let of_engine = |controller: &Controller| !controller.is_explicit() && *controller != Controller::Rapid;
+    for controller in Controller::ALL.into_iter().filter(of_engine) {
         let (loaded, name) = load(Loader::new(controller));
         for server in [V4[1], V6[1]] {
             let (socket, mut peer) = path.connect(server, &name);
@@ -40,6 +41,28 @@ fn every_controller_carries_data_over_both_protocols() {
         }
         let counted = loaded.counters().unwrap();
         assert_eq!((counted.connections, counted.fallbacks_to_reno, counted.marked), (4, 0, 0), "{name}");
+    }
+}
+
+#[test]
+fn rapid_sends_probes_and_its_connections_outlive_it() {
+    let Some(path) = Path::new() else { return };
+    let (loaded, name) = load(Loader::new(Controller::Rapid));
+    let mut ends = [V4[1], V6[1]].map(|server| path.connect(server, &name));
+    for (socket, peer) in &mut ends {
+        transfer(socket, peer, 5 * MEGABYTE);
+        assert_eq!(controller_of(socket), name);
+    }
+    let counted = loaded.rapid_counters().unwrap();
+    assert_eq!((counted.connections, counted.without_memory, counted.forgotten), (4, 0, 0), "{counted:?}");
+    // 10 MB in segments of at most 1448 B; those that no schedule asked for are few.
+    let segments = counted.probes + counted.beside;
+    assert!(segments >= 7_000 && counted.beside * 5 < segments, "{counted:?}");
+    assert!(counted.estimated > 10, "{counted:?}");
+    loaded.unload();
+    for (socket, mut peer) in ends {
+        transfer(&socket, &mut peer, MEGABYTE);
+        close(&socket, peer);
     }
 }
 

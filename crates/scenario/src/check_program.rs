@@ -84,6 +84,8 @@ fn check_program(
     check("controller", !fixed, "must not be a fixed window or rate; those are for flows only")?;
     let explicit = kind.is_some_and(|kind| kind.is_explicit());
     check("controller", !explicit, "must not be `xcp` or `rcp`; those are for flows only")?;
+    let rapid = matches!(kind, Some(Kind::Rapid(_)));
+    check("controller", !rapid, "must not be `rapid`; that is for flows only")?;
     let on_linux = kind.is_none_or(|kind| kind.on_linux() == OnLinux::Yes);
     check("controller", on_linux, "must be one that Linux has: programs do not run in the simulator")
 }

@@ -2,10 +2,10 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use headway_units::ConfigError;
 use headway_units::config_error::check;
+use headway_units::{ConfigError, Rate};
 
-use crate::model::Scenario;
+use crate::model::{FlowSpec, Scenario};
 
 /// One direction of a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -108,6 +108,13 @@ impl Topology {
     /// Whether a node with this name exists.
     pub(crate) fn has(&self, node: &str) -> bool {
         self.nodes.contains_key(node)
+    }
+
+    /// Returns the rate of the link of a flow's sender: its `line`, or that of the first link on its path that has a rate.
+    pub fn line_of(&self, scenario: &Scenario, flow: &FlowSpec) -> Option<Rate> {
+        let path = self.route(&flow.from, &flow.to, &flow.via).unwrap_or_default();
+        let rate_of = |hop: &usize| scenario.link[self.directions()[*hop].link].highest_rate();
+        flow.line.or_else(|| path.iter().find_map(rate_of))
     }
 
     /// Returns the directions from `from` to `to` through the nodes `via`, in this order. Between two of them

@@ -395,8 +395,7 @@ impl Builder {
         lines: &mut HashMap<(usize, Rate, Mechanism), Line>,
     ) -> Result<Option<Line>, Error> {
         let route = self.route(&spec.from, &spec.to, &spec.via)?;
-        let rate_of = |hop: &usize| scenario.link[self.topology.directions()[*hop].link].highest_rate();
-        let rate = spec.line.or_else(|| route.iter().find_map(rate_of));
+        let rate = self.topology.line_of(scenario, spec);
         let (Some(first), Some(rate)) = (route.first(), rate) else { return Ok(None) };
         let packet = scenario.full_packet();
         let line = lines.entry((*first, rate, spec.gaps));

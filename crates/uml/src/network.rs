@@ -382,7 +382,7 @@ impl<'a> Network<'a> {
         self.lead(destination, &there, metrics);
         let quick_acks = spec.ack_every == 1;
         self.lead(source, &back, PlannedMetrics { quick_acks, microseconds, ..PlannedMetrics::default() });
-        let line = self.line_of(spec, &there);
+        let line = self.topology.line_of(self.scenario, spec);
         let (controller, parameters) = controller::controller(spec, self.scenario, line);
         let opening = match spec.ecn {
             _ if is_explicit => explicit::RECEIVER,

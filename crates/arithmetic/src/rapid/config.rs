@@ -120,6 +120,19 @@ impl Config {
         config
     }
 
+    /// Returns the bytes of `struct rapid_config` on this machine.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let Config {
+            line, tau, coalescing, packet, shape, gamma, kd, window, excursion, unit, flags, ..
+        } = self;
+        let thresholds = [self.coarse, self.medium, self.fine].into_iter().flat_map(|one| [one.up, one.down]);
+        let long = [*line, *tau, *coalescing].into_iter().flat_map(u64::to_ne_bytes);
+        let short = [*packet, shape.rates, shape.packets, shape.ratio, *gamma, *kd].into_iter();
+        let last =
+            [*window, excursion.margin, excursion.relative, excursion.min_length, *unit, *flags].into_iter();
+        long.chain(short.chain(thresholds).chain(last).flat_map(u32::to_ne_bytes)).collect()
+    }
+
     /// Returns the configuration with every number moved into its range.
     pub fn bounded(mut self) -> Config {
         headway_rapid_config_bound(&mut self);

@@ -45,6 +45,7 @@ pub(super) fn run(controller: Controller, options: EndOptions, args: &EndArgs, j
         controller,
         name: name.clone(),
         options: LsOptions::default(),
+        rapid: None,
         ends: Some(Ends { options, receives_only: args.receive, interfaces: interfaces.clone() }),
         default: None,
         counters_map: loaded.counters_map()?,
@@ -93,8 +94,8 @@ fn refuse_other_carrier(options: &EndOptions) -> Result<()> {
     }
 }
 
-/// Attaches the programs to interfaces, each noted before it is changed.
-fn attach(
+/// Prepares interfaces for a controller, each noted before it is changed.
+pub(super) fn attach(
     loaded: &Loaded,
     notes: &mut Notes,
     by: &str,
@@ -126,7 +127,7 @@ fn attach(
 }
 
 /// Restores what killed programs left changed in this network namespace, and forgets namespaces that are gone.
-fn restore_interfaces(notes: &mut Notes) -> Result<()> {
+pub(super) fn restore_interfaces(notes: &mut Notes) -> Result<()> {
     let here = Namespace::here()?;
     for changed in notes.interfaces_left_behind() {
         let namespace = changed.interface.namespace;
@@ -139,7 +140,7 @@ fn restore_interfaces(notes: &mut Notes) -> Result<()> {
     Ok(())
 }
 
-fn forget(interfaces: &[Interface]) -> Result<()> {
+pub(super) fn forget(interfaces: &[Interface]) -> Result<()> {
     let mut notes = Notes::lock()?;
     interfaces.iter().try_for_each(|interface| Ok(notes.forget_interface(interface)?))
 }

@@ -9,14 +9,17 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
-use headway_kernel::{Controller, Counters, Loaded, Loader, LsOptions, Note, Notes, Record, killed, running};
+use headway_kernel::{
+    Controller, Loaded, Loader, LsOptions, Note, Notes, RapidNote, RapidOptions, Record, killed, running,
+};
 use headway_record::csv::{self, Fixed};
 use headway_record::row;
 use serde::Serialize;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use super::PlainArgs;
-use super::show::{describe_carrier, describe_counters};
+use super::OnArgs;
+use super::end::{attach, forget, restore_interfaces};
+use super::show::{Totals, describe_carrier};
 use super::stop::{describe_changed, describe_killed, describe_left};
 use crate::service::print_line;
 use headway_program::print_error;
@@ -24,40 +27,89 @@ use headway_program::print_error;
 /// Interval at which a program that records checks for a signal; one that does not record is woken by it.
 const ROUND: Duration = Duration::from_millis(100);
 
-pub(super) fn run(controller: Controller, options: LsOptions, plain: &PlainArgs, json: bool) -> Result<()> {
-    let args = &plain.on;
+/// What only TCP Rapid needs.
+pub(super) struct Rapid<'a> {
+    pub(super) options: RapidOptions,
+    /// How notes describe them.
+    pub(super) described: String,
+    /// The interfaces to take single segments; all that are up if empty.
+    pub(super) interfaces: &'a [String],
+}
+
+/// How to run a controller that needs no programs at interfaces.
+pub(super) struct Plain<'a> {
+    pub(super) on: &'a OnArgs,
+    /// The file for a line for every ACK.
+    pub(super) log: Option<&'a Path>,
+    /// For LS-AIMD.
+    pub(super) options: LsOptions,
+    pub(super) rapid: Option<Rapid<'a>>,
+}
+
+impl<'a> Plain<'a> {
+    pub(super) fn new(on: &'a OnArgs) -> Plain<'a> {
+        Plain { on, log: None, options: LsOptions::default(), rapid: None }
+    }
+
+    fn loader(&self, controller: Controller, name: &str) -> Loader {
+        let loader = Loader::new(controller).name(name).options(self.options).telemetry(self.log.is_some());
+        let loader = loader.unrestricted(self.on.unrestricted || self.on.default);
+        self.rapid.iter().fold(loader, |loader, rapid| loader.rapid_options(rapid.options))
+    }
+}
+
+pub(super) fn run(controller: Controller, plain: &Plain<'_>, json: bool) -> Result<()> {
+    let args = plain.on;
     if args.background {
         return background();
     }
     // Registered before anything is changed, so that every signal leads to a cleanup.
     let end = signals()?;
     headway_kernel::check()?;
-    let log = plain.log.as_deref().map(start_log).transpose()?;
+    let log = plain.log.map(start_log).transpose()?;
     let name = args.name.clone().unwrap_or_else(|| controller.name().to_owned());
     // Held until others can see this program, so that two do not start at the same time.
-    let notes = Notes::lock()?;
+    let mut notes = Notes::lock()?;
     report_leftovers(&notes)?;
     refuse_running(&name)?;
-    let loader = Loader::new(controller).name(&name).options(options).telemetry(log.is_some());
-    let loaded = loader.unrestricted(args.unrestricted || args.default).load()?;
+    restore_interfaces(&mut notes)?;
+    let loaded = plain.loader(controller, &name).load()?;
+    let (interfaces, attached) = match &plain.rapid {
+        Some(rapid) => attach(&loaded, &mut notes, &name, rapid.interfaces)?,
+        None => Default::default(),
+    };
     let note = Note {
         pid: std::process::id(),
         controller,
         name: name.clone(),
-        options,
+        options: plain.options,
         ends: None,
+        rapid: plain
+            .rapid
+            .as_ref()
+            .map(|rapid| RapidNote { parameters: rapid.described.clone(), interfaces: interfaces.clone() }),
         default: None,
         counters_map: loaded.counters_map()?,
         programs: loaded.programs()?,
     };
-    let instance = notes.start(note, args.default)?;
+    let instance = match notes.start(note, args.default) {
+        Ok(instance) => instance,
+        Err(error) => {
+            drop(attached);
+            forget(&interfaces)?;
+            return Err(error.into());
+        }
+    };
     report_on(instance.note(), json);
     let result = wait_for_signal(&loaded, log, &end);
     // Undone in reverse order, whatever happened.
+    drop(attached);
+    let forgotten = forget(&interfaces);
     let restored = instance.end();
-    let counted = loaded.counters();
+    let counted = Totals::of_loaded(&loaded, controller);
     loaded.unload();
     result?;
+    forgotten?;
     restored.context("the former default is not restored")?;
     report_off(&name, counted.ok(), json);
     Ok(())
@@ -186,18 +238,19 @@ pub(super) fn report_on(note: &Note, json: bool) {
         Controller::Xcp | Controller::Rcp => {
             "needs a router of its kind on the path, and the header at both ends"
         }
+        Controller::Rapid => "its connections send single segments; a quiet processor keeps their gaps even",
     };
     print_line(format_args!("  {needs}\nCtrl-C unloads it."));
 }
 
-fn report_off(name: &str, counted: Option<Counters>, json: bool) {
+fn report_off(name: &str, counted: Option<Totals>, json: bool) {
     if json {
         print_line(serde_json::json!({ "event": "off", "name": name, "counters": counted }));
         return;
     }
     print_line(format_args!("{name} is off; connections that have it keep it until they end"));
     if let Some(counted) = counted {
-        print_line(describe_counters(&counted));
+        print_line(counted.describe());
     }
 }
 

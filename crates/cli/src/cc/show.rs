@@ -5,8 +5,8 @@ use std::time::Duration;
 use anyhow::Result;
 use headway_kernel::{
     Carrier, Changed, Controller, Counters, CpuTime, EndCounters, Ends, Error, FormerDefault, HAS_BPF,
-    LsOptions, Note, Notes, Remains, available, counters, cpu_time, current_default, enable_timing,
-    end_counters, killed, running,
+    Loaded, LsOptions, Note, Notes, RapidCounters, Remains, available, counters, cpu_time, current_default,
+    enable_timing, end_counters, killed, rapid_counters, running,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -126,6 +126,10 @@ fn describe(note: &Note) -> String {
         let role = if ends.receives_only { ", answers senders only" } else { "" };
         text += &format!(": {}{role}", describe_carrier(ends));
     }
+    if let Some(rapid) = &note.rapid {
+        let names: Vec<&str> = rapid.interfaces.iter().map(|interface| interface.name.as_str()).collect();
+        text += &format!(": {}; single segments at {}", rapid.parameters, names.join(", "));
+    }
     if let Some(default) = &note.default {
         text += &format!("; made the default, before it was {}", default.former);
     }
@@ -168,10 +172,7 @@ pub(super) fn stats(timed: bool, json: bool) -> Result<()> {
     }
     for (note, totals, times) in all {
         print_line(format_args!("{} (process {})", note.name, note.pid));
-        print_line(match totals {
-            Totals::Plain(counters) => describe_counters(&counters),
-            Totals::Ends(counters) => describe_end_counters(&counters),
-        });
+        print_line(totals.describe());
         for CpuTime { program, calls, nanoseconds } in times {
             print_line(format_args!("  {program:16} {calls} calls, {} ns each", nanoseconds / calls));
         }
@@ -182,23 +183,43 @@ pub(super) fn stats(timed: bool, json: bool) -> Result<()> {
 /// The counters of an instance.
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Totals {
+pub(super) enum Totals {
     Plain(Counters),
     Ends(EndCounters),
+    Rapid(RapidCounters),
 }
 
 impl Totals {
     fn of(note: &Note) -> Result<Totals, Error> {
-        Ok(match note.ends {
-            None => Totals::Plain(counters(note.counters_map)?),
-            Some(_) => Totals::Ends(end_counters(note.counters_map)?),
+        let map = note.counters_map;
+        Ok(match note.controller {
+            Controller::Rapid => Totals::Rapid(rapid_counters(map)?),
+            _ if note.ends.is_some() => Totals::Ends(end_counters(map)?),
+            _ => Totals::Plain(counters(map)?),
         })
+    }
+
+    /// Returns the counters of a controller of this process that needs no programs at interfaces.
+    pub(super) fn of_loaded(loaded: &Loaded, controller: Controller) -> Result<Totals, Error> {
+        Ok(match controller {
+            Controller::Rapid => Totals::Rapid(loaded.rapid_counters()?),
+            _ => Totals::Plain(loaded.counters()?),
+        })
+    }
+
+    pub(super) fn describe(&self) -> String {
+        match self {
+            Totals::Plain(counters) => describe_counters(counters),
+            Totals::Ends(counters) => describe_end_counters(counters),
+            Totals::Rapid(counters) => describe_rapid_counters(counters),
+        }
     }
 
     fn open(&self) -> u64 {
         match self {
             Totals::Plain(counters) => counters.open(),
             Totals::Ends(counters) => counters.open(),
+            Totals::Rapid(counters) => counters.open(),
         }
     }
 }
@@ -215,7 +236,32 @@ fn called(now: Vec<CpuTime>, before: &[CpuTime]) -> Vec<CpuTime> {
     now.into_iter().map(since).filter(|time| time.calls > 0).collect()
 }
 
-pub(super) fn describe_counters(counters: &Counters) -> String {
+fn describe_rapid_counters(counters: &RapidCounters) -> String {
+    format!(
+        "  connections      {} now, {} in all; {} for which there was no memory (switched to reno)\n  \
+           segments         {} of p-streams, {} beside\n  \
+           p-streams        {} with an estimate, {} without\n  \
+           arrivals         {} connections by microsecond timestamps, {} by ACKs\n  \
+           losses           {} episodes, {} timeouts, {} spurious\n  \
+           no data          at {} departures; {} packets in flight for which there was no room",
+        counters.open(),
+        counters.connections,
+        counters.without_memory,
+        counters.probes,
+        counters.beside,
+        counters.estimated,
+        counters.refused,
+        counters.stamped,
+        counters.unstamped,
+        counters.losses,
+        counters.timeouts,
+        counters.undone,
+        counters.empty,
+        counters.forgotten,
+    )
+}
+
+fn describe_counters(counters: &Counters) -> String {
     let mut text = format!(
         "  connections      {} now, {} in all, {} more without the ECN they need (switched to reno)\n  \
            marks            {} segments, {} reductions\n  \

@@ -2,9 +2,6 @@
 
 use std::net::Ipv4Addr;
 
-use headway_scenario::FlowSpec;
-use headway_units::Rate;
-
 use super::Network;
 use crate::plan::{PlannedMetrics, PlannedRoute};
 
@@ -22,13 +19,6 @@ impl Network<'_> {
             let metrics = words(&metrics);
             node.ip.push(format!("route add {destination}/32 via {} dev {}{metrics}", hop.next, hop.device));
         }
-    }
-
-    /// Returns the rate of a sender's own link as in the simulator: that of the first link on its path that has one, unless
-    /// the flow says otherwise.
-    pub(super) fn line_of(&self, spec: &FlowSpec, path: &[usize]) -> Option<Rate> {
-        let rate_of = |hop: &usize| self.scenario.link[self.topology.directions()[*hop].link].highest_rate();
-        spec.line.or_else(|| path.iter().find_map(rate_of))
     }
 }
 

@@ -3,13 +3,18 @@
 
 use crate::error::{Error, bail};
 use anyhow::Context as _;
-use headway_control::{Kind, LsParameters, OnLinux};
-use headway_kernel::{Attached, Controller, EndOptions, Loaded, Loader, LsOptions, available};
+use headway_control::{Kind, LsParameters, OnLinux, RapidParameters};
+use headway_host::gap::Mechanism;
+use headway_host::nic::AckStamp;
+use headway_kernel::{Attached, Controller, EndOptions, Loaded, Loader, LsOptions, RapidOptions, available};
 use headway_lab::Lab;
-use headway_scenario::{EcnMode, FlowController, FlowSpec, Scenario};
-use headway_units::Rate;
+use headway_scenario::{EcnMode, FlowController, FlowSpec, Scenario, Topology};
+use headway_units::{Duration, Rate};
 
 use super::changes::Step;
+
+/// The rate of the sender's link where no link of its path has one, as in the simulator.
+const USUAL_LINE: Rate = Rate::from_bps(10_000_000_000);
 
 /// A controller that flows or programs require.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,6 +25,8 @@ enum Requirement {
     Program(Controller, LsOptions),
     /// One whose packets carry a header for routers.
     Ends(Controller, EndOptions),
+    /// TCP Rapid.
+    Rapid(RapidOptions),
 }
 
 /// The kernel names of a scenario's controllers; dropping this unloads the loaded ones.
@@ -37,8 +44,16 @@ impl Controllers {
     pub(super) fn load(scenario: &Scenario) -> Result<Controllers, Error> {
         let kernels = available().context("cannot list this kernel's congestion controllers")?;
         let mut controllers = Controllers::default();
+        let topology = Topology::new(scenario);
         for (index, flow) in scenario.flow.iter().enumerate() {
-            let name = controllers.get(&format!("flow[{index}].controller"), &flow.controller, &kernels)?;
+            let key = format!("flow[{index}].controller");
+            let name = match flow.controller.known() {
+                Some(Kind::Rapid(parameters)) => {
+                    let line = topology.line_of(scenario, flow);
+                    controllers.require(&key, rapid(&parameters, line, scenario), &kernels)?
+                }
+                _ => controllers.get(&key, &flow.controller, &kernels)?,
+            };
             controllers.flows.push(name);
         }
         for (index, program) in scenario.program.iter().enumerate() {
@@ -59,20 +74,24 @@ impl Controllers {
         Ok(controllers)
     }
 
-    /// Makes packets at both ends of the flows carry the header that their controller needs, until the result is dropped.
+    /// Prepares the interfaces at both ends of the flows as their controller needs them, until the result is dropped: with the
+    /// header of XCP and RCP, or single segments for TCP Rapid.
     pub(super) fn attach<'a>(
         &self,
         lab: &Lab,
         nodes: impl Iterator<Item = &'a str>,
     ) -> Result<Vec<Attached>, Error> {
-        let ends = self.loaded.iter().find(|(required, _)| matches!(required, Requirement::Ends(..)));
-        let Some((_, loaded)) = ends else { return Ok(Vec::new()) };
+        let of =
+            |kind: fn(&Requirement) -> bool| self.loaded.iter().find(move |(required, _)| kind(required));
+        let ends = of(|required| matches!(required, Requirement::Ends(..)));
+        let found = ends.or_else(|| of(|required| matches!(required, Requirement::Rapid(..))));
+        let Some((_, loaded)) = found else { return Ok(Vec::new()) };
         let mut attached = Vec::new();
         for name in nodes {
             let node = lab.nodes().find(|node| node.name == name);
             for interface in node.map_or(&[][..], |node| &node.interfaces) {
                 let done = lab.inside(name, || loaded.attach(&interface.name))?;
-                attached.push(done.with_context(|| format!("cannot put headers into packets of {name}"))?);
+                attached.push(done.with_context(|| format!("cannot prepare the interfaces of {name}"))?);
             }
         }
         Ok(attached)
@@ -94,7 +113,10 @@ impl Controllers {
     }
 
     fn get(&mut self, key: &str, controller: &FlowController, kernels: &[String]) -> Result<String, Error> {
-        let required = requirement(key, controller, kernels)?;
+        self.require(key, requirement(key, controller, kernels)?, kernels)
+    }
+
+    fn require(&mut self, key: &str, required: Requirement, kernels: &[String]) -> Result<String, Error> {
         let loader = match &required {
             Requirement::Own(name) => {
                 check_available(key, name, kernels)?;
@@ -102,6 +124,7 @@ impl Controllers {
             }
             Requirement::Program(program, options) => Loader::new(*program).options(*options),
             Requirement::Ends(program, options) => Loader::new(*program).end_options(*options),
+            Requirement::Rapid(options) => Loader::new(Controller::Rapid).rapid_options(*options),
         };
         if let Some((_, same)) = self.loaded.iter().find(|(other, _)| *other == required) {
             return Ok(same.name().to_owned());
@@ -119,6 +142,9 @@ impl Controllers {
 
 /// Rejects controllers that no kernel can run.
 pub(super) fn check(index: usize, flow: &FlowSpec) -> Result<(), Error> {
+    if matches!(flow.controller.known(), Some(Kind::Rapid(_))) {
+        return check_rapid(index, flow);
+    }
     // The controllers that this kernel has are checked when the run begins.
     requirement(&format!("flow[{index}].controller"), &flow.controller, &[])?;
     let Some(kind) = flow.controller.known() else { return Ok(()) };
@@ -130,9 +156,28 @@ pub(super) fn check(index: usize, flow: &FlowSpec) -> Result<(), Error> {
     Ok(())
 }
 
+/// Rejects what this host's sender of TCP Rapid does not have.
+fn check_rapid(index: usize, flow: &FlowSpec) -> Result<(), Error> {
+    if flow.gaps != Mechanism::Exact {
+        bail!("`flow[{index}].gaps`: this host makes gaps by its own timers; use --on sim");
+    }
+    if !matches!(flow.stamp, AckStamp::Driver | AckStamp::None) {
+        bail!(
+            "`flow[{index}].stamp`: this host finds out by itself what timestamps are good for; use --on sim"
+        );
+    }
+    if flow.ecn != EcnMode::Off {
+        bail!("`flow[{index}].ecn`: TCP Rapid does not use marks");
+    }
+    Ok(())
+}
+
 /// Rejects flows of XCP and RCP with different controllers at the same time: the programs at interfaces serve one.
 pub(super) fn check_alike(scenario: &Scenario, steps: &[Step]) -> Result<(), Error> {
     let ends = |key: &str, controller: &FlowController| {
+        if matches!(controller.known(), Some(Kind::Rapid(_))) {
+            return Ok(None);
+        }
         let required = requirement(key, controller, &[])?;
         Ok::<_, Error>(Some(required).filter(|required| matches!(required, Requirement::Ends(..))))
     };
@@ -193,18 +238,22 @@ fn requirement(key: &str, controller: &FlowController, kernels: &[String]) -> Re
             Requirement::Ends(Controller::Xcp, end_options(parameters.demand(), parameters.yields()))
         }
         Kind::Rcp(parameters) => Requirement::Ends(Controller::Rcp, end_options(parameters.demand(), false)),
+        Kind::Rapid(_) => bail!("the lab does not support `{key}` with `{kind}`; flows can have it"),
         Kind::FixedWindow(_) | Kind::FixedRate(_) => bail!("the lab does not support `{key}` with `{kind}`"),
         kind => match kind.on_linux() {
             OnLinux::Yes => own(&kind.to_string()),
-            OnLinux::Module => bail!(
-                "the lab does not support `{key}`: only a kernel in virtual time and the simulator have `{kind}`; use \
-                 `--on uml`"
-            ),
             OnLinux::No => {
                 bail!("the lab does not support `{key}`: no kernel has `{kind}`; the simulator has")
             }
         },
     })
+}
+
+/// Returns what flows of TCP Rapid over a sender's link of rate `line` need.
+fn rapid(parameters: &RapidParameters, line: Option<Rate>, scenario: &Scenario) -> Requirement {
+    let wire = u32::try_from(scenario.full_packet().get()).unwrap_or(u32::MAX);
+    let config = parameters.config(line.unwrap_or(USUAL_LINE), wire, Duration::from_us(1));
+    Requirement::Rapid(RapidOptions { config, bridges_holes: parameters.bridges_holes() })
 }
 
 /// Rejects a controller that this kernel does not have, or has not loaded.

@@ -1,0 +1,137 @@
+//! `headway cc rapid`.
+
+use anyhow::{Result, anyhow};
+use clap::Args;
+use headway_control::{Parameters as _, RapidParameters};
+use headway_kernel::RapidOptions;
+use headway_units::{Duration, Rate, WIRE_OVERHEAD};
+
+use super::OnArgs;
+use super::on::Rapid;
+
+/// The unit of the timestamps that a receiver must have, if they are to be used.
+const STAMP_UNIT: Duration = Duration::from_us(1);
+
+/// What `headway cc rapid` can be told. The parameters are those of the simulator.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Connections of the controller send single segments, each at its own time, at what is free on their path. Any TCP can receive;
+where its route has microsecond timestamps, arrivals are known better.
+
+Example:
+  headway cc rapid --line \"100 Mb/s\"
+  iperf3 -C rapid -c HOST")]
+pub(super) struct RapidArgs {
+    /// Rate of the narrowest link that this host knows, at most that of its own: nothing is sent faster, and thresholds in
+    /// time scale with the time of a packet there.
+    #[arg(long, value_name = "RATE")]
+    line: Rate,
+    /// An interface of this network namespace over which connections of the controller leave; may be repeated. It takes single
+    /// segments meanwhile [default: all Ethernet interfaces that are up].
+    #[arg(long, value_name = "NAME")]
+    interface: Vec<String>,
+    /// Largest IP packet on the path, in bytes.
+    #[arg(long, value_name = "BYTES", default_value_t = 1_500, value_parser = clap::value_parser!(u32).range(576..=65_535))]
+    mtu: u32,
+    /// Time constant of the increase [default: 50ms].
+    #[arg(long, value_name = "TIME")]
+    tau: Option<String>,
+    /// Share of the excess that an update takes away [default: 1/4].
+    #[arg(long, value_name = "SHARE")]
+    kd: Option<String>,
+    /// Estimates per update, 1 to 64 [default: 3].
+    #[arg(long, value_name = "NUMBER")]
+    gamma: Option<String>,
+    /// Rates in a p-stream and packets at each, at most 192 packets [default: 4x16].
+    #[arg(long, value_name = "RATESxPACKETS")]
+    n: Option<String>,
+    /// By how much the highest rate of a p-stream exceeds the lowest [default: 1.15 from rate to rate].
+    #[arg(long, value_name = "SHARE")]
+    range: Option<String>,
+    /// Smallest excess of a receive gap that counts, as a share of the send gap [default: 2%].
+    #[arg(long, value_name = "SHARE")]
+    margin: Option<String>,
+    /// Distance of the receiver's interrupts [default: 120us].
+    #[arg(long, value_name = "TIME")]
+    coalescing: Option<String>,
+    /// The sender as published, without our repairs.
+    #[arg(long)]
+    published: bool,
+    #[command(flatten)]
+    pub(super) on: OnArgs,
+}
+
+impl RapidArgs {
+    /// Returns the parameters as scenarios write them; empty for the default.
+    fn text(&self) -> String {
+        let keys = [
+            ("tau", &self.tau),
+            ("kd", &self.kd),
+            ("gamma", &self.gamma),
+            ("n", &self.n),
+            ("range", &self.range),
+            ("margin", &self.margin),
+            ("coalescing", &self.coalescing),
+        ];
+        let given = keys.iter().filter_map(|(key, value)| Some(format!("{key}={}", value.as_ref()?)));
+        self.published.then(|| "published".to_owned()).into_iter().chain(given).collect::<Vec<_>>().join(",")
+    }
+
+    /// Returns how to run it.
+    pub(super) fn rapid(&self) -> Result<Rapid<'_>> {
+        let (options, described) = self.options()?;
+        Ok(Rapid { options, described, interfaces: &self.interface })
+    }
+
+    /// Returns the options, and how notes describe them.
+    fn options(&self) -> Result<(RapidOptions, String)> {
+        let text = self.text();
+        let parameters = if text.is_empty() {
+            RapidParameters::default()
+        } else {
+            text.parse().map_err(|()| {
+                let mistake = RapidParameters::mistake(&text);
+                anyhow!("{}", mistake.unwrap_or_else(|| format!("`{text}` are no parameters of Rapid")))
+            })?
+        };
+        let wire = self.mtu + WIRE_OVERHEAD.get() as u32;
+        let config = parameters.config(self.line, wire, STAMP_UNIT);
+        let described = [format!("line {}", self.line), parameters.to_string()];
+        let described: Vec<String> = described.into_iter().filter(|part| !part.is_empty()).collect();
+        Ok((RapidOptions { config, bridges_holes: parameters.bridges_holes() }, described.join(", ")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Whole {
+        #[command(flatten)]
+        rapid: RapidArgs,
+    }
+
+    fn options(arguments: &str) -> Result<(RapidOptions, String)> {
+        let arguments = ["rapid", "--line", "100 Mb/s"].into_iter().chain(arguments.split_whitespace());
+        Whole::try_parse_from(arguments).expect("arguments").rapid.options()
+    }
+
+    #[test]
+    fn flags_are_the_parameters_of_scenarios() {
+        let (options, text) = options("--tau 10ms --kd 1/3 --n 4x12").expect("options");
+        assert_eq!((options.config.tau, options.config.shape.packets), (10_000_000, 12));
+        assert_eq!(options.config.packet, 1538);
+        assert_eq!(text, "line 100 Mb/s, tau=10ms,kd=1/3,n=4x12");
+        assert!(options.bridges_holes);
+    }
+
+    #[test]
+    fn mistakes_name_the_flag() {
+        let mistake = |arguments| options(arguments).expect_err("a mistake").to_string();
+        assert!(mistake("--kd 2").contains("kd"), "{}", mistake("--kd 2"));
+        assert!(mistake("--n 9x100").contains("`n`"), "{}", mistake("--n 9x100"));
+    }
+}
