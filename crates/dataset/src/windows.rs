@@ -1,5 +1,6 @@
 //! Windows of samples of TCP transfers through a dumbbell (wan F44).
 
+use headway_control::Kind;
 use headway_estimate::sabes::{Estimate, Form, Path, Segment, Settings, Transfer, Windows};
 use headway_traffic::random;
 use headway_units::config_error::check;
@@ -8,7 +9,7 @@ use rand::RngExt as _;
 use serde::Deserialize;
 
 use crate::Part;
-use crate::dumbbell::{Dumbbell, Flow, Truth};
+use crate::dumbbell::{Dumbbell, Flow, Pattern, Ran, Truth};
 
 /// When the first flow starts, and the time between the starts of flows.
 const START: Instant = Instant::from_ns(1_000_000_000);
@@ -63,11 +64,17 @@ pub struct PathPlan {
     pub rtts: Vec<Duration>,
     /// Mean cross traffic as shares of the capacity, one at a time.
     pub loads: Vec<f64>,
-    /// On-off sources that make up the cross traffic.
+    /// What cross traffic is like.
+    #[serde(default)]
+    pub pattern: Pattern,
+    /// Sources that make up the cross traffic.
     pub sources: u32,
     /// Packets that the queue of the bottleneck holds.
     #[serde(default = "usual_queue")]
     pub queue: u64,
+    /// The congestion controller of the TCP flows.
+    #[serde(default = "usual_controller")]
+    pub controller: Kind,
     /// TCP flows.
     pub flows: u32,
     /// Payload of each flow.
@@ -88,6 +95,11 @@ const fn one() -> u64 {
 /// Of wan 4.5.
 const fn usual_queue() -> u64 {
     300
+}
+
+/// Of wan 4.5.
+const fn usual_controller() -> Kind {
+    Kind::Reno
 }
 
 /// One run: a path and its seed.
@@ -224,14 +236,19 @@ impl Run<'_> {
 
     /// Runs the flows; returns what a tap at their sender saw, and the truth.
     pub fn watch(&self) -> Watched {
-        let seed = random::generator(self.plan.seed, "run", u64::from(self.number)).random();
-        let (seen, truth) = self.dumbbell().run(seed);
+        let Ran { seen, truth, .. } = self.dumbbell().run(self.seed());
         Watched::new(seen.into_iter().map(|taps| taps.into_iter().flatten().collect()), truth)
+    }
+
+    /// Returns the seed of the run.
+    pub fn seed(&self) -> u64 {
+        random::generator(self.plan.seed, "run", u64::from(self.number)).random()
     }
 
     /// Returns the dumbbell of the run.
     pub fn dumbbell(&self) -> Dumbbell {
         let flow = |index: u32| Flow {
+            controller: self.path.controller,
             start: START + STAGGER * i64::from(index),
             size: Some(self.path.size),
             ..Flow::default()
@@ -241,9 +258,11 @@ impl Run<'_> {
             rtt: self.rtt,
             queue: self.path.queue,
             load: self.load,
+            pattern: self.path.pattern,
             sources: self.path.sources,
             flows: (0..self.path.flows).map(flow).collect(),
             coalescing: None,
+            probing: None,
             end: Instant::ZERO + self.path.end,
         }
     }
@@ -318,7 +337,12 @@ impl Watched {
 
     /// Returns the available bandwidth during the window of an estimate.
     pub fn truth(&self, estimate: &Estimate) -> Rate {
-        self.truth.between(estimate.at - estimate.window, estimate.at)
+        self.truth_between(estimate.at - estimate.window, estimate.at)
+    }
+
+    /// Returns the available bandwidth between two moments.
+    pub fn truth_between(&self, from: Instant, to: Instant) -> Rate {
+        self.truth.between(from, to)
     }
 
     /// Returns the largest capacity that a flow finds by the guarded rules.
@@ -366,8 +390,10 @@ mod tests {
             capacity: Rate::from_mbps(100.0),
             rtts: vec![Duration::from_ms(20)],
             loads: vec![0.5],
+            pattern: Pattern::OnOff,
             sources: 30,
             queue: usual_queue(),
+            controller: usual_controller(),
             flows: 10,
             size: Bytes::new(2_000_000),
             end: Duration::from_ms(60_000),

@@ -14,10 +14,16 @@ pub(crate) struct Network {
     layers: Vec<Dense>,
 }
 
+/// Units whose sums grow side by side: so many stay in registers, and none waits for itself.
+const BLOCK: usize = 16;
+
 #[derive(Clone, Debug)]
 struct Dense {
-    /// The weights of the first input for all units, then of the second.
-    weights: Vec<f64>,
+    inputs: usize,
+    /// For each whole block of units, the weights of the first input, then of the second.
+    blocks: Vec<[f64; BLOCK]>,
+    /// The weights of the first of the other units, then of the second.
+    rows: Vec<f64>,
     bias: Vec<f64>,
     activation: Activation,
 }
@@ -70,19 +76,25 @@ impl Dense {
             crate::check::length(&place, row.len(), inputs, "inputs")?;
             crate::check::finite(&place, row)?;
         }
-        let of_input = |input| layer.weights.iter().map(move |row: &Vec<f64>| row[input]);
-        let weights = (0..inputs).flat_map(of_input).collect();
-        Ok(Dense { weights, bias: layer.bias.clone(), activation: layer.activation })
+        let block = |rows: &[Vec<f64>], input: usize| std::array::from_fn(|unit| rows[unit][input]);
+        let whole = layer.weights.chunks_exact(BLOCK);
+        let rows = whole.remainder().concat();
+        let blocks = whole.flat_map(|rows| (0..inputs).map(move |input| block(rows, input))).collect();
+        Ok(Dense { inputs, blocks, rows, bias: layer.bias.clone(), activation: layer.activation })
     }
 
     fn apply(&self, values: &[f64], out: &mut Vec<f64>) {
         out.clear();
-        out.extend_from_slice(&self.bias);
-        let columns = self.weights.chunks_exact(self.bias.len());
-        // Half of what a layer with ReLU gives is 0.
-        for (value, column) in values.iter().zip(columns).filter(|(value, _)| **value != 0.0) {
-            out.iter_mut().zip(column).for_each(|(sum, weight)| *sum += weight * value);
+        let (biases, rest) = self.bias.as_chunks::<BLOCK>();
+        for (columns, bias) in self.blocks.chunks_exact(self.inputs.max(1)).zip(biases) {
+            let mut sums = *bias;
+            for (value, column) in values.iter().zip(columns) {
+                sums.iter_mut().zip(column).for_each(|(sum, weight)| *sum += weight * value);
+            }
+            out.extend_from_slice(&sums);
         }
+        let rows = self.rows.chunks_exact(self.inputs.max(1));
+        out.extend(rows.zip(rest).map(|(row, bias)| bias + dot(row, values)));
         match self.activation {
             Activation::Identity => {}
             Activation::Relu => out.iter_mut().filter(|one| **one < 0.0).for_each(|one| *one = 0.0),

@@ -19,14 +19,31 @@ const MOST: f64 = 1e9;
 /// Writes the shares of the samples in each tenth of the range from 0 to `capacity` into `out`; what is above it counts in the last
 /// (wan 2.11). All are 0 without samples.
 pub fn histogram(rates: &[f32], capacity_bps: f64, out: &mut Vec<f32>) {
-    let mut counts = [0_u32; VALUES];
-    for rate in rates {
-        let place = f64::from(*rate) / capacity_bps * VALUES as f64;
-        counts[(place as usize).min(VALUES - 1)] += 1;
-    }
     let all = rates.len().max(1) as f64;
+    let mut below = 0;
     out.clear();
-    out.extend(counts.iter().map(|count| (f64::from(*count) / all) as f32));
+    out.extend((1..=VALUES).map(|bin| {
+        // Counted again for every bin, without a branch or a division for each sample.
+        let end = (capacity_bps / VALUES as f64 * bin as f64) as f32;
+        let until = if bin == VALUES { rates.len() as u32 } else { number_below(rates, end) };
+        let count = until - below;
+        below = until;
+        (f64::from(count) / all) as f32
+    }));
+}
+
+fn number_below(rates: &[f32], end: f32) -> u32 {
+    rates.iter().map(|rate| u32::from(*rate < end)).sum()
+}
+
+/// Returns the sum, in parts that do not wait for each other.
+fn sum(rates: &[f32]) -> f64 {
+    let (parts, rest) = rates.as_chunks::<8>();
+    let mut sums = [0.0; 8];
+    for part in parts {
+        sums.iter_mut().zip(part).for_each(|(sum, rate)| *sum += f64::from(*rate));
+    }
+    sums.iter().sum::<f64>() + rest.iter().map(|rate| f64::from(*rate)).sum::<f64>()
 }
 
 /// Returns the bandwidth of the kernels: `factor` times the standard deviation of the samples over `unit`.
@@ -136,12 +153,11 @@ impl Statistic {
 pub fn statistics(rates: &[f32], capacity_bps: f64) -> [f64; Statistic::ALL.len()] {
     let capacity = capacity_bps.max(1.0);
     let count = rates.len().max(1) as f64;
-    let sum: f64 = rates.iter().map(|rate| f64::from(*rate)).sum();
     let above = rates.len() - rates.partition_point(|rate| f64::from(*rate) <= capacity);
     [
         (capacity / 1e9).log10(),
         count.log10(),
-        sum / count / capacity,
+        sum(rates) / count / capacity,
         (quantile(rates, 0.75) - quantile(rates, 0.25)) / capacity,
         above as f64 / count,
     ]

@@ -6,7 +6,8 @@ use etherparse::{
     Ipv4HeaderSlice, Ipv6ExtensionsSlice, Ipv6HeaderSlice, TcpOptionElement, TcpOptionReadError,
     TcpOptionsIterator, err, ip_number,
 };
-use headway_estimate::sabes::Flags;
+use headway_estimate::sabes::{Flags, Segment, Way};
+use headway_units::Instant;
 
 use crate::layers::{self, Stop, Unread};
 use headway_capture::Packet;
@@ -119,6 +120,27 @@ pub struct Tcp {
     pub identification: u16,
     /// Whether the capturing host sent (`true`) or received (`false`) the packet; `None` if the capture does not tell.
     pub outgoing: Option<bool>,
+}
+
+impl Tcp {
+    /// Returns the segment as a transfer sees it whose data go this way; it passed the tap at `at`.
+    pub fn segment(&self, at: Instant, way: Way) -> Segment {
+        Segment {
+            at,
+            way,
+            sequence: self.sequence,
+            acknowledgement: self.acknowledgement,
+            payload: self.payload,
+            headers: self.headers,
+            window: self.window,
+            flags: self.flags,
+            window_scale: self.window_scale,
+            mss: self.mss,
+            cut: self.cut,
+            sack: self.sack,
+            timestamps: self.timestamps,
+        }
+    }
 }
 
 /// A packet within a packet.

@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use headway_estimate::sabes::{Segment, Settings, Side, Transfer, Way};
+use headway_estimate::sabes::{Settings, Side, Transfer, Way};
 use headway_learned::{Model, Outside};
 use headway_units::{Duration, Instant, Rate};
 
@@ -297,7 +297,7 @@ impl Tracker {
         {
             connection.near = Some((if outgoing { end } else { 1 - end }, Evidence::Heading));
         }
-        let mut segment = segment(at, Way::Data, tcp);
+        let mut segment = tcp.segment(at, Way::Data);
         if connection.shake_hands(end, &segment) {
             self.memory = self.memory.wrapping_add_signed(change_side(
                 connection,
@@ -411,25 +411,6 @@ impl Tracker {
             self.memory = self.memory + path.shared_memory() - shared;
             followed.add_to(path);
         }
-    }
-}
-
-/// Returns a segment as transfers see it.
-fn segment(at: Instant, way: Way, tcp: &Tcp) -> Segment {
-    Segment {
-        at,
-        way,
-        sequence: tcp.sequence,
-        acknowledgement: tcp.acknowledgement,
-        payload: tcp.payload,
-        headers: tcp.headers,
-        window: tcp.window,
-        flags: tcp.flags,
-        window_scale: tcp.window_scale,
-        mss: tcp.mss,
-        cut: tcp.cut,
-        sack: tcp.sack,
-        timestamps: tcp.timestamps,
     }
 }
 

@@ -12,12 +12,14 @@
 pub mod catalogue;
 pub mod closed_loop;
 mod context;
+mod emulated;
 pub mod experiment;
 mod job;
 pub mod number;
 mod outcome;
 pub mod page;
 mod procedure;
+mod recording;
 pub mod shared_link;
 mod statistics;
 mod study;

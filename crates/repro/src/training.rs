@@ -38,7 +38,7 @@ pub(crate) fn train(
     models: &[&str],
     options: &[&str],
 ) -> Result<Vec<Trained>, Error> {
-    let interpreter = std::env::var_os(INTERPRETER).unwrap_or_else(|| OsString::from("python3"));
+    let interpreter = interpreter();
     check(&interpreter)?;
     let mut command = Command::new(&interpreter);
     command.args(["-m", "headway.train", data]).args(tables).arg("--json").arg("--output").arg(folder);
@@ -59,6 +59,18 @@ pub(crate) fn train(
     let scores = std::fs::read(&out).map_err(|error| failed(&error))?;
     let scores: Value = serde_json::from_slice(&scores).map_err(|error| failed(&error))?;
     models.iter().map(|model| read(folder, model, &scores)).collect()
+}
+
+/// Checks that models can be trained, before anything is made for it.
+///
+/// # Errors
+/// [`Error::NoTraining`].
+pub(crate) fn require() -> Result<(), Error> {
+    check(&interpreter())
+}
+
+fn interpreter() -> OsString {
+    std::env::var_os(INTERPRETER).unwrap_or_else(|| OsString::from("python3"))
 }
 
 fn read(folder: &Path, name: &str, scores: &Value) -> Result<Trained, Error> {

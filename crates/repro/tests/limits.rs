@@ -1,7 +1,7 @@
 //! What limits a transfer, from what a tap at the sender sees, against flows whose limit is known.
 
 use headway_control::Kind;
-use headway_dataset::dumbbell::{Dumbbell, End, Flow};
+use headway_dataset::dumbbell::{Dumbbell, End, Flow, Pattern, Ran};
 use headway_estimate::sabes::{Limit, Settings, Transfer};
 use headway_sim::config::Burst;
 use headway_traffic::random;
@@ -43,9 +43,11 @@ fn random_case(rng: &mut impl Rng) -> (Dumbbell, Limit, Option<Rate>) {
         rtt,
         queue: rng.random_range(100..600),
         load,
+        pattern: Pattern::OnOff,
         sources: rng.random_range(5..30),
         flows: vec![flow],
         coalescing: None,
+        probing: None,
         end: END,
     };
     (dumbbell, limit, (limit == Limit::Application).then_some(wanted))
@@ -57,7 +59,7 @@ fn judge(flows: usize, seed: u64) -> usize {
     let (mut judged, mut right) = (0, 0);
     while judged < flows {
         let (dumbbell, limit, wanted) = random_case(&mut rng);
-        let (seen, _) = dumbbell.run(seed + judged as u64);
+        let Ran { seen, .. } = dumbbell.run(seed + judged as u64);
         let mut transfer = Transfer::new(&Settings::default());
         let half = START + (END - START) / 2;
         let mut at_half = Bytes::ZERO;

@@ -87,7 +87,9 @@ A plan:
   capacity = \"100 Mb/s\"
   rtts = [\"20 ms\", \"140 ms\"]
   loads = [0.5, 0.9]        # cross traffic, as a share of the capacity
+  pattern = \"on-off\"        # the default; or \"pareto\" gaps, or \"cbr\"
   sources = 30              # that make it up
+  controller = \"reno\"       # the default
   flows = 50
   size = \"5 MB\"             # of each flow
   end = \"300 s\"

@@ -29,15 +29,15 @@ pub(super) fn without_outliers(sorted: &[f32]) -> &[f32] {
     &sorted[from..to]
 }
 
-/// The mean of a window's samples, and how many there were.
+/// The mean of a window's samples, and those that count.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Mean {
+pub(super) struct Mean<'a> {
     pub(super) rate: f64,
-    pub(super) samples: usize,
+    pub(super) kept: &'a [f32],
 }
 
 /// Applies Eq. 6.5 to the samples of a window in ascending order; `capacity` in the unit of the samples.
-pub(super) fn judge(sorted: &[f32], capacity: f64) -> Result<Mean, WindowRefusal> {
+pub(super) fn judge(sorted: &[f32], capacity: f64) -> Result<Mean<'_>, WindowRefusal> {
     if sorted.len() < FEWEST {
         return Err(WindowRefusal::TooFewAcks);
     }
@@ -54,7 +54,7 @@ pub(super) fn judge(sorted: &[f32], capacity: f64) -> Result<Mean, WindowRefusal
     if (quantile(kept, 0.5) - mean).abs() > SKEW * capacity + slack {
         return Err(WindowRefusal::Skewed);
     }
-    Ok(Mean { rate: mean, samples: kept.len() })
+    Ok(Mean { rate: mean, kept })
 }
 
 #[cfg(test)]
@@ -64,8 +64,8 @@ mod tests {
     #[test]
     fn wide_symmetric_samples_pass_and_narrow_or_skewed_ones_do_not() {
         // wan 7: omega 10 and gamma 30 at a capacity of 100.
-        let judge = |samples: &[f32]| judge(samples, 100.0);
-        assert_eq!(judge(&[20.0, 35.0, 50.0, 65.0, 80.0]), Ok(Mean { rate: 50.0, samples: 5 }));
+        let judge = |samples: &[f32]| judge(samples, 100.0).map(|mean| (mean.rate, mean.kept.len()));
+        assert_eq!(judge(&[20.0, 35.0, 50.0, 65.0, 80.0]), Ok((50.0, 5)));
         assert_eq!(judge(&[48.0, 49.0, 50.0, 51.0, 52.0]), Err(WindowRefusal::Narrow));
         assert_eq!(judge(&[10.0, 12.0, 14.0, 60.0, 95.0]), Err(WindowRefusal::Skewed));
         assert_eq!(judge(&[20.0, 50.0, 80.0]), Err(WindowRefusal::TooFewAcks));

@@ -52,12 +52,11 @@ impl Judge {
 
     fn classify(&mut self, rates: &[f32], capacity: Rate) -> Result<(Estimate<Rate>, usize), WindowRefusal> {
         let mean = heuristic::judge(rates, capacity.bps_f64())?;
-        let kept = heuristic::without_outliers(rates);
-        let good = self.model.good(kept, capacity, &mut self.scratch);
+        let good = self.model.good(mean.kept, capacity, &mut self.scratch);
         if good.map_err(|reason| self.refused(reason))? <= LIKELY {
             return Err(WindowRefusal::Doubtful);
         }
-        Ok((self.model.around(Rate::from_bps_f64(mean.rate)), mean.samples))
+        Ok((self.model.around(Rate::from_bps_f64(mean.rate)), mean.kept.len()))
     }
 
     fn refused(&mut self, reason: NoAnswer) -> WindowRefusal {

@@ -336,7 +336,7 @@ impl Meter {
         let mean = heuristic::judge(rates, capacity.bps_f64());
         self.judged = Some(Judged { at, window, capacity, passed: mean.is_ok() });
         let mean = mean?;
-        Ok((interval::of_mean(mean.rate, capacity.bps_f64()), mean.samples as u32))
+        Ok((interval::of_mean(mean.rate, capacity.bps_f64()), mean.kept.len() as u32))
     }
 
     /// What the model says of the samples of a window.

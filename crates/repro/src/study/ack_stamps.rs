@@ -14,7 +14,7 @@ use crate::experiment::Count;
 use crate::job::Job;
 use crate::outcome::Findings;
 use crate::statistics::{percent, quantile, sorted};
-use headway_dataset::dumbbell::{Dumbbell, End, Flow};
+use headway_dataset::dumbbell::{Dumbbell, End, Flow, Pattern, Ran};
 
 /// Rates of consecutive ACKs by stamps in and behind a NIC: ACKs of one flow over 1 Gb/s, stamped in and behind the NIC.
 #[derive(Debug, Deserialize)]
@@ -102,12 +102,14 @@ fn measure(nic: &Nic, time: Duration, seed: u64) -> Rates {
         rtt: Duration::from_us(200),
         queue: 300,
         load: 0.0,
+        pattern: Pattern::OnOff,
         sources: 1,
         flows: vec![flow],
         coalescing: Some(nic.coalescing),
+        probing: None,
         end: START + WARM_UP + time,
     };
-    let (seen, _) = dumbbell.run(seed);
+    let Ran { seen, .. } = dumbbell.run(seed);
     let [hardware, software] = [&seen[0][0], &seen[0][1]];
     Rates {
         hardware: consecutive(hardware),

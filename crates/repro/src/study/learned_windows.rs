@@ -1,19 +1,18 @@
-//! Models of SABES windows that scikit-learn trains (wan E15, E16, E19, E20).
+//! Models of SABES windows that scikit-learn trains (wan E15 to E20).
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::BufWriter;
 use std::path::Path;
 
-use headway_dataset::windows::{Observed, Plan, Run, Watched, Window};
-use headway_dataset::{Part, WindowTable};
-use headway_estimate::sabes::Windows;
+use headway_dataset::windows::Plan;
+use headway_estimate::measure::Method;
 use headway_figures::{BoxMark, Figure};
 use headway_learned::{Model, Scratch, Task};
-use headway_units::Duration;
-use serde::Deserialize;
+use headway_worlds::World;
+use serde::{Deserialize, Deserializer};
 
 use super::Study;
+use super::window_cost;
+use super::window_runs::{Answers, Purpose, Runs, Tests};
 use crate::context::Error;
 use crate::experiment::Count;
 use crate::job::Job;
@@ -27,13 +26,25 @@ use crate::training::{self, Trained};
 pub(crate) struct LearnedWindows {
     /// Runs for training with each RTT and load; as many others are tests.
     runs: Count,
+    /// Tests of each training with each RTT and load where they are real transfers in real time; without, there are none.
+    emulated_runs: Option<Count>,
     /// Trainings with different data.
     repeats: Count,
+    /// A method of a tool that probes the paths of simulated tests.
+    #[serde(default, deserialize_with = "method")]
+    tool: Option<Method>,
+    /// How often windows of the first test are judged with and without a model, to compare the times.
+    timed: Option<Count>,
     /// Kinds of data, by name; their numbers of runs do not count.
     data: BTreeMap<String, Plan>,
     /// The models.
     #[serde(rename = "model")]
     models: Vec<ModelPlan>,
+}
+
+fn method<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Method>, D::Error> {
+    let name = String::deserialize(deserializer)?;
+    name.parse().map(Some).map_err(serde::de::Error::custom)
 }
 
 /// A model, what it is trained with, and what it is tested on.
@@ -50,38 +61,19 @@ struct ModelPlan {
     test: Vec<String>,
 }
 
-/// Windows of the guarded rules (wan 2.12).
-const PERIOD: Duration = Duration::from_ms(200);
-
 /// What is drawn of the errors.
 const QUANTILES: [(&str, f64); 5] =
     [("p5", 0.05), ("p25", 0.25), ("median", 0.5), ("p75", 0.75), ("p95", 0.95)];
 
-/// An answer: the cell and run of its window, the flow, and the absolute error in percent of the capacity.
-struct Scored {
-    cell: String,
-    run: u32,
-    flow: u32,
-    error: f64,
-}
-
-/// Answers of one answerer, and of how many windows.
-#[derive(Default)]
-struct Answers {
-    scored: Vec<Scored>,
-    windows: u64,
-}
-
-/// The runs of one kind of data that are tests.
-struct Tests<'a> {
-    runs: Vec<(Run<'a>, Observed)>,
-    guarded: Answers,
-}
-
-type Numbers = BTreeMap<(String, &'static str), f64>;
+pub(super) type Numbers = BTreeMap<(String, &'static str), f64>;
 
 impl Study for LearnedWindows {
+    fn other_worlds(&self) -> &'static [World] {
+        if self.emulated_runs.is_some() { &[World::Lab] } else { &[] }
+    }
+
     fn run(&self, job: &Job<'_>) -> Result<Findings, Error> {
+        training::require()?;
         let repeats: Vec<usize> = (0..job.of(self.repeats)).collect();
         let found = job.map(&repeats, |index, repeat| self.carry_out(job, *repeat, job.seed(index)))?;
         let mut findings = Findings::with_table("who,what,least,median,most");
@@ -106,14 +98,12 @@ impl Study for LearnedWindows {
 impl LearnedWindows {
     fn carry_out(&self, job: &Job<'_>, repeat: usize, seed: u64) -> Result<Numbers, Error> {
         let folder = tempfile::tempdir().map_err(|error| failed(&error))?;
-        let runs = job.of(self.runs) as u32;
-        let plan = |(index, (name, plan)): (usize, (&'_ String, &'_ Plan))| {
-            (name.clone(), sized(plan, runs, seed.wrapping_add(index as u64)))
-        };
-        let plans: BTreeMap<String, Plan> = self.data.iter().enumerate().map(plan).collect();
+        let plans = self.plans(job, seed);
+        let mut runs = Runs::new(job, self.tool);
         let (mut tests, mut numbers) = (BTreeMap::new(), Numbers::new());
         for (name, plan) in &plans {
-            let (found, constant) = simulate(job, plan, &folder.path().join(name).with_extension("csv"))?;
+            let table = folder.path().join(name).with_extension("csv");
+            let (found, constant) = runs.make(plan, &table, self.purpose(name))?;
             score_others(&mut numbers, name, &found, constant);
             tests.insert(name.as_str(), found);
         }
@@ -129,10 +119,42 @@ impl LearnedWindows {
             };
             let chosen = plan.test.iter().filter_map(|name| Some((name, tests.get(name.as_str())?)));
             for (name, test) in chosen {
+                job.check()?;
                 score(&mut numbers, format!("{} on {name}", plan.name), test, &model);
+                if let (Some(times), Some(first)) = (self.timed, &test.first) {
+                    window_cost::compare(&mut numbers, &plan.name, first, &model, job.of(times));
+                }
             }
         }
+        if let Some((void, left_out)) = runs.disturbed() {
+            numbers.insert(("runs".to_owned(), "void"), void as f64);
+            numbers.insert(("runs".to_owned(), "left-out"), left_out as f64);
+        }
         Ok(numbers)
+    }
+
+    /// Returns the data of a repetition. Those of the same paths have the same runs in real time.
+    fn plans(&self, job: &Job<'_>, seed: u64) -> BTreeMap<String, Plan> {
+        let runs = job.of(self.runs) as u32;
+        let tests = match self.emulated_runs.filter(|_| job.world == World::Lab) {
+            Some(emulated) => job.of(emulated) as u32,
+            None => runs,
+        };
+        let in_real_time = job.world == World::Lab;
+        let plan = |(index, (name, plan)): (usize, (&'_ String, &'_ Plan))| {
+            let first = self.data.values().position(|other| in_real_time && other.path == plan.path);
+            let seed = seed.wrapping_add(first.unwrap_or(index) as u64);
+            (name.clone(), sized(plan, (runs, tests), seed))
+        };
+        self.data.iter().enumerate().map(plan).collect()
+    }
+
+    fn purpose(&self, name: &str) -> Purpose {
+        Purpose {
+            trains: self.models.iter().any(|model| model.train == name),
+            tests: self.models.iter().any(|model| model.test.iter().any(|test| test == name)),
+            keeps: self.timed.is_some(),
+        }
     }
 }
 
@@ -156,83 +178,39 @@ fn failed(error: &dyn std::error::Error) -> Error {
 
 /// Scores the published rules, the guarded ones and a constant.
 fn score_others(numbers: &mut Numbers, name: &str, tests: &Tests<'_>, constant: f64) {
-    add(numbers, &format!("guarded on {name}"), &tests.guarded);
+    if tests.runs.is_empty() {
+        return;
+    }
+    let each = 1.0 / tests.runs.len() as f64;
+    add(numbers, &format!("guarded on {name}"), &tests.guarded, each);
     let rules = tests.answers(|_, window| window.passed.then(|| window.mean().bps_f64()));
-    add(numbers, &format!("rules on {name}"), &rules);
-    let constant = tests.answers(|run, _| Some(constant * run.path.capacity.bps_f64()));
-    add(numbers, &format!("constant on {name}"), &constant);
+    add(numbers, &format!("rules on {name}"), &rules, tests.per_run());
+    if constant.is_finite() {
+        let answers = tests.answers(|run, _| Some(constant * run.path.capacity.bps_f64()));
+        add(numbers, &format!("constant on {name}"), &answers, tests.per_run());
+    }
+    for (who, answers) in [("tool", &tests.tool), ("tool beside flows", &tests.tool_beside_flows)] {
+        if answers.windows > 0 {
+            add(numbers, &format!("{who} on {name}"), answers, each);
+        }
+    }
 }
 
 /// Scores a model, and says how many windows its domain refuses.
 fn score(numbers: &mut Numbers, who: String, tests: &Tests<'_>, model: &Model) {
-    add(numbers, &who, &answer(tests, model, false));
+    add(numbers, &who, &answer(tests, model, false), tests.per_run());
     let checked = answer(tests, model, true);
     let refused = 100.0 - 100.0 * checked.scored.len() as f64 / checked.windows.max(1) as f64;
     numbers.insert((who, "refused-as-unseen"), refused);
 }
 
-/// Returns the plan with as many runs for training as for tests.
-fn sized(plan: &Plan, runs: u32, seed: u64) -> Plan {
+/// Returns the plan with so many runs for training and for tests.
+fn sized(plan: &Plan, (trainings, tests): (u32, u32), seed: u64) -> Plan {
     let mut plan = Plan { seed, ..plan.clone() };
     for path in &mut plan.path {
-        (path.runs, path.test_runs) = (2 * runs, runs);
+        (path.runs, path.test_runs) = (trainings + tests, tests);
     }
     plan
-}
-
-/// Makes the runs: writes those for training into a table, and returns the others, and the median share of the capacity that
-/// was available in training.
-fn simulate<'a>(job: &Job<'_>, plan: &'a Plan, table: &Path) -> Result<(Tests<'a>, f64), Error> {
-    let file = File::create(table).map_err(|error| failed(&error))?;
-    let mut out = WindowTable::new(BufWriter::new(file)).map_err(|error| failed(&error))?;
-    let mut tests = Tests { runs: Vec::new(), guarded: Answers::default() };
-    let mut shares = Vec::new();
-    for run in plan.runs() {
-        job.check()?;
-        let watched = run.watch();
-        let observed = run.windows(&watched);
-        if run.part == Part::Test {
-            tests.guard(&run, &watched);
-            tests.runs.push((run, observed));
-            continue;
-        }
-        for window in &observed.windows {
-            shares.push(window.available.bps_f64() / run.path.capacity.bps_f64());
-            out.write(&run, window).map_err(|error| failed(&error))?;
-        }
-    }
-    out.finish().map_err(|error| failed(&error))?;
-    Ok((tests, quantile(&sorted(shares), 0.5)))
-}
-
-impl Tests<'_> {
-    /// Adds what the guarded rules answer.
-    fn guard(&mut self, run: &Run<'_>, watched: &Watched) {
-        let (estimates, windows) = watched.guarded(Windows::Tumbling(PERIOD));
-        self.guarded.windows += windows;
-        let capacity = run.path.capacity.bps_f64();
-        self.guarded.scored.extend(estimates.iter().map(|estimate| Scored {
-            cell: cell(run),
-            run: run.number,
-            flow: 0,
-            error: 100.0 * (estimate.rate.bps_f64() - watched.truth(estimate).bps_f64()).abs() / capacity,
-        }));
-    }
-
-    /// Scores the answers of a function to all windows, in b/s.
-    fn answers(&self, mut answer: impl FnMut(&Run<'_>, &Window) -> Option<f64>) -> Answers {
-        let mut answers = Answers::default();
-        for (run, observed) in &self.runs {
-            answers.windows += observed.windows.len() as u64;
-            let capacity = run.path.capacity.bps_f64();
-            for window in &observed.windows {
-                let Some(rate) = answer(run, window) else { continue };
-                let error = 100.0 * (rate - window.available.bps_f64()).abs() / capacity;
-                answers.scored.push(Scored { cell: cell(run), run: run.number, flow: window.flow, error });
-            }
-        }
-        answers
-    }
 }
 
 /// Returns what a model answers; with `checked`, all that its domain lets it answer.
@@ -248,14 +226,11 @@ fn answer(tests: &Tests<'_>, model: &Model, checked: bool) -> Answers {
     })
 }
 
-/// Returns the name of a load and an RTT.
-fn cell(run: &Run<'_>) -> String {
-    format!("{:.0}/{:.0}", run.load * 100.0, run.rtt.ms())
-}
-
-/// Adds mean errors, how many windows have an answer, and for each load and RTT the median over flows of their mean error.
-fn add(numbers: &mut Numbers, who: &str, answers: &Answers) {
+/// Adds mean errors, how many windows have an answer, how many answers there are in a run where each counts `per_run`, and for
+/// each load and RTT the median over flows of their mean error, and the worst of these.
+fn add(numbers: &mut Numbers, who: &str, answers: &Answers, per_run: f64) {
     let Answers { scored, windows } = answers;
+    numbers.insert((who.to_owned(), "answers"), per_run * scored.len() as f64);
     let errors: Vec<f64> = scored.iter().map(|one| one.error).collect();
     numbers.insert((who.to_owned(), "mae"), mean(&errors));
     let ascending = sorted(errors);
@@ -267,10 +242,14 @@ fn add(numbers: &mut Numbers, who: &str, answers: &Answers) {
     for one in scored {
         flows.entry(&one.cell).or_default().entry((one.run, one.flow)).or_default().push(one.error);
     }
+    let mut worst = f64::NAN;
     for (cell, flows) in flows {
         let means = sorted(flows.values().map(|errors| mean(errors)).collect());
-        numbers.insert((format!("{who} {cell}"), "median-mae"), quantile(&means, 0.5));
+        let median = quantile(&means, 0.5);
+        worst = worst.max(median);
+        numbers.insert((format!("{who} {cell}"), "median-mae"), median);
     }
+    numbers.insert((who.to_owned(), "worst-median-mae"), worst);
 }
 
 /// Draws the quantiles of the errors of all windows.

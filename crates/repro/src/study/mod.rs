@@ -24,6 +24,8 @@ mod shared_link;
 mod sharing;
 mod spikes;
 mod staggered;
+mod window_cost;
+mod window_runs;
 mod windows;
 
 use std::fmt;

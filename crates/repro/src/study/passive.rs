@@ -1,6 +1,6 @@
 //! Passive estimates of the available bandwidth of a path, against the truth (wan 4.5).
 
-use headway_dataset::dumbbell::{Dumbbell, End, Flow};
+use headway_dataset::dumbbell::{Dumbbell, End, Flow, Pattern, Ran};
 use headway_dataset::windows::Watched;
 use headway_estimate::sabes::{Estimate, Form, Settings, Side, Transfer, Windows};
 use headway_figures::{Curve, Figure, Panel};
@@ -228,12 +228,14 @@ fn observe(study: &Passive, cell: &Cell, seed: u64) -> Run {
         rtt: cell.rtt,
         queue: QUEUE,
         load: cell.load,
+        pattern: Pattern::OnOff,
         sources: study.sources,
         flows: (0..study.flows).map(flow).collect(),
         coalescing: None,
+        probing: None,
         end: Instant::ZERO + study.end,
     };
-    let (seen, truth) = dumbbell.run(seed);
+    let Ran { seen, truth, .. } = dumbbell.run(seed);
     let of_tap = |tap: usize| Watched::new(seen.iter().map(|taps| taps[tap].clone()), truth.clone());
     let mut run = Run::default();
     let (sender, receiver) = (of_tap(0), of_tap(1));
