@@ -1,4 +1,4 @@
-//! Flows of XCP and RCP in the lab, where the kernel's TCP is at the ends, beside the simulator.
+//! Flows of XCP, RCP and TCP Rapid in the lab, where the kernel's TCP is at the ends, beside the simulator.
 //!
 //! Where the machine does not allow namespaces or controllers, each test says so and passes.
 
@@ -60,6 +60,24 @@ fn flows_of_xcp_run_in_the_lab_as_in_the_simulator() {
 fn flows_of_rcp_run_in_the_lab_as_in_the_simulator() {
     // The kernel paces RCP in any case.
     runs_as_in_the_simulator("rcp", "rcp:paced");
+}
+
+#[test]
+fn a_flow_of_rapid_fills_a_path_of_the_lab_and_no_buffer() {
+    let text = "duration = \"5 s\"\nwarmup = \"2 s\"\n[[link]]\nfrom = \"a\"\nto = \"b\"\nrate = \"20 Mb/s\"\n\
+                delay = \"10 ms\"\nbuffer = \"250 kB\"\n[[flow]]\nfrom = \"a\"\nto = \"b\"\ncontroller = \"rapid\"\n";
+    let folder = tempfile::tempdir().unwrap();
+    let file = crate::support::write(folder.path(), "rapid.toml", text);
+    let Some(lab) = summary(&file, folder.path(), "lab") else { return };
+    assert_eq!((&lab["groups"][0]["flows"], &lab["groups"][0]["timeouts"]), (&1.into(), &0.into()));
+    if lab["valid"] != true {
+        println!("INVALID: {lab}");
+        return;
+    }
+    // Other senders would have a queue of 100 ms.
+    let [utilisation, delay] =
+        ["utilisation", "delay_mean_ns"].map(|key| lab["links"][0][key].as_f64().unwrap());
+    assert!(utilisation > 0.6 && delay < 30e6, "{lab}");
 }
 
 /// Two flows and their routers change from XCP to RCP and back, and the last router its kappa and n.
