@@ -289,6 +289,19 @@ u32 BPF_PROG(hw_min_tso_segs, struct sock *sk)
 	return 1;
 }
 
+/* Copies what the loader has set. An assignment would not do: the compiler takes the values from above for it. */
+static __always_inline void read_options(struct rapid_config *config)
+{
+	const volatile hw_u64 *from = (const volatile hw_u64 *)&options.config;
+	hw_u64 *to = (hw_u64 *)config;
+	hw_u32 k;
+
+	_Static_assert(sizeof(*config) % sizeof(hw_u64) == 0, "the configuration consists of whole words");
+	for (k = 0; k < sizeof(*config) / sizeof(hw_u64); k++)
+		to[k] = from[k];
+	asm volatile("" : : : "memory");
+}
+
 static __always_inline void rapid_become_reno(struct sock *sk)
 {
 	/* The one controller that every kernel has. */
@@ -310,7 +323,7 @@ void BPF_PROG(hw_init, struct sock *sk)
 		rapid_become_reno(sk);
 		return;
 	}
-	__builtin_memcpy(&c->config, (const void *)&options.config, sizeof(c->config));
+	read_options(&c->config);
 	rapid_config_bound(&c->config);
 	c->flight.bridges_holes = options.bridges_holes;
 	c->flight.una = tp->snd_una + 1;
