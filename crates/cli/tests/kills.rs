@@ -285,13 +285,15 @@ fn cc_with_interface() {
     let segments = || headway_kernel::Interface::here("eth0").unwrap().segments;
     let before = segments();
     for round in 0..kills() {
-        let on = ["cc", "xcp", "--name", &name, "--interface", "eth0", "--default"];
-        trial.killed(&on, 300);
-        trial.killed(&on[..6], 300);
-        // There may be nothing left.
-        trial.output(&["cc", "stop", &name]);
-        check_controller(&trial, &former, round);
-        assert_eq!(segments(), before, "round {round}");
+        for controller in [&["xcp"][..], &["rapid", "--line", "100 Mb/s"]] {
+            let on = [&["cc"], controller, &["--name", &name, "--interface", "eth0"]].concat();
+            trial.killed(&[&on[..], &["--default"]].concat(), 300);
+            trial.killed(&on, 300);
+            // There may be nothing left.
+            trial.output(&["cc", "stop", &name]);
+            check_controller(&trial, &former, round);
+            assert_eq!(segments(), before, "round {round}");
+        }
     }
 }
 
