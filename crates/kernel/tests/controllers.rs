@@ -81,8 +81,18 @@ fn connections_outlive_their_controller() {
 
 #[test]
 fn a_hundred_loads_under_traffic() {
+    loads_under_traffic(Controller::LsDctcp, 100);
+}
+
+#[test]
+fn twenty_loads_of_rapid_under_traffic() {
+    loads_under_traffic(Controller::Rapid, 20);
+}
+
+/// Loads a controller again and again, each time for one connection, beside a connection of another.
+fn loads_under_traffic(controller: Controller, rounds: u32) {
     let Some(path) = Path::new() else { return };
-    let name = format!("t{}_cycles", std::process::id());
+    let name = format!("t{}_{}", std::process::id(), if controller == Controller::Rapid { "r" } else { "c" });
     let (other, other_name) = load(Loader::new(Controller::HwDctcp));
     let (steady, mut steady_peer) = path.connect(V4[1], &other_name);
     let done = AtomicBool::new(false);
@@ -92,8 +102,8 @@ fn a_hundred_loads_under_traffic() {
                 transfer(&steady, &mut steady_peer, MEGABYTE);
             }
         });
-        for round in 0..100 {
-            let loaded = Loader::new(Controller::LsDctcp).name(&name).load().unwrap();
+        for round in 0..rounds {
+            let loaded = Loader::new(controller).name(&name).load().unwrap();
             let (socket, mut peer) = path.connect(V4[1], &name);
             transfer(&socket, &mut peer, 100_000);
             // In half of the rounds the connection closes before its controller is unloaded, in half after.
