@@ -81,7 +81,7 @@ fn a_flow_of_rapid_fills_a_path_of_the_lab_and_no_buffer() {
     // Other senders would have a queue of 100 ms.
     let [utilisation, delay] =
         ["utilisation", "delay_mean_ns"].map(|key| lab["links"][0][key].as_f64().unwrap());
-    assert!(utilisation > 0.8 && delay < 30e6, "{lab}");
+    assert!(utilisation > 0.6 && delay < 30e6, "{lab}");
 }
 
 /// Two flows and their routers change from XCP to RCP and back, and the last router its kappa and n.
