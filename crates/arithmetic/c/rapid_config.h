@@ -126,6 +126,25 @@ struct rapid_config {
 	hw_u32 flags;
 };
 
+/* Initial values of programs whose loader sets others: the published settings, with all repairs, for a link of `line_`
+ * bit/s and packets of `packet_` bytes, and thresholds for the usual ones. */
+#define RAPID_INITIAL_CONFIG(line_, packet_) { \
+	.line = (line_), \
+	.tau = 50000000, \
+	.coalescing = 120000, \
+	.packet = (packet_), \
+	.shape = { .rates = 4, .packets = 16, .ratio = RAPID_RATIO }, \
+	.gamma = 3, \
+	.kd = RAPID_GAIN_ONE / 4, \
+	.coarse = { .up = 20000, .down = 10000 }, \
+	.medium = { .up = 5000, .down = 4000 }, \
+	.fine = { .up = 2000, .down = 1000 }, \
+	.window = 16, \
+	.excursion = { .margin = 100, .relative = 20972, .min_length = 4 }, \
+	.unit = 1000, \
+	.flags = RAPID_NO_CENSORED_FALL | RAPID_WATCH_QUEUE | RAPID_REOPEN | RAPID_RELATIVE | RAPID_SLOW_FALL, \
+}
+
 /* `ns`, at most 20 us, times kappa: the time of a packet of `packet` bytes at `narrow` over 7.23 us (2.10). 15 bits
  * of ns, 17 of bytes and 34 of rate: 20000 times 65573 times 10^10 is below 2^63.6. */
 HW_INLINE hw_u32 rapid_scaled(hw_u64 ns, hw_u32 packet, hw_u64 narrow)

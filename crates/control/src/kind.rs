@@ -14,26 +14,8 @@ pub struct Entry {
     pub argument: Argument,
     /// One line for help texts.
     pub about: &'static str,
-    /// Whether Linux has this controller.
-    pub on_linux: OnLinux,
-}
-
-/// Whether Linux has a controller of the table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OnLinux {
-    /// It does not: a proposal to compare with, which is only simulated.
-    No,
-    /// By itself, or as a module or program of ours.
-    Yes,
-}
-
-impl fmt::Display for OnLinux {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            OnLinux::No => "no",
-            OnLinux::Yes => "yes",
-        })
-    }
+    /// Whether Linux has this controller, by itself or as a module of ours.
+    pub on_linux: bool,
 }
 
 /// What follows the name of a controller and a colon.
@@ -254,8 +236,9 @@ macro_rules! controllers {
                 }
             }
 
-            /// Whether Linux has this controller.
-            pub fn on_linux(&self) -> OnLinux {
+            /// Whether Linux has this controller, by itself or as a module or program of ours; proposals to compare with are
+            /// simulated only.
+            pub fn is_on_linux(&self) -> bool {
                 match self {
                     $(Kind::$variant { .. } => controllers!(@on_linux $where),)+
                 }
@@ -353,8 +336,8 @@ macro_rules! controllers {
     (@argument) => { Argument::None };
     (@argument $parameters:ty) => { <$parameters as Parameters>::ARGUMENT };
 
-    (@on_linux linux) => { kind::OnLinux::Yes };
-    (@on_linux simulated) => { kind::OnLinux::No };
+    (@on_linux linux) => { true };
+    (@on_linux simulated) => { false };
 
     (@has_gaps) => { false };
     (@has_gaps gaps) => { true };
@@ -431,7 +414,7 @@ mod tests {
             let kind: Kind = entry.example().parse().expect("the example is valid");
             assert_eq!(kind.to_string().parse(), Ok(kind));
             assert!(kind.to_string().starts_with(entry.name));
-            assert_eq!(kind.on_linux(), entry.on_linux);
+            assert_eq!(kind.is_on_linux(), entry.on_linux);
             let controller = kind.build(&START);
             assert!(controller.flight_limit() >= 1 && controller.window() > 0.0, "{kind}");
             // Without an argument a name is complete unless that is required.
@@ -467,7 +450,8 @@ mod tests {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/simulate.md");
         let text = std::fs::read_to_string(path).expect("the documentation of scenarios");
         for entry in Kind::TABLE {
-            let row = format!("| `{}` | {} | {} |", entry.form(), entry.about, entry.on_linux);
+            let on_linux = if entry.on_linux { "yes" } else { "no" };
+            let row = format!("| `{}` | {} | {on_linux} |", entry.form(), entry.about);
             assert!(text.contains(&row), "docs/simulate.md lacks this line:\n{row}");
         }
     }

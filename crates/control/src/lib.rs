@@ -69,7 +69,7 @@ pub use highspeed::HighSpeed;
 pub use htcp::HTcp;
 pub use hybla::Hybla;
 pub use illinois::Illinois;
-pub use kind::{Argument, Entry, OnLinux, Parameters, ParseKindError};
+pub use kind::{Argument, Entry, Parameters, ParseKindError};
 pub use lp::Lp;
 pub use ls_aimd::{LsAimd, LsParameters};
 pub use nice::Nice;
@@ -88,7 +88,8 @@ pub use yeah::Yeah;
 
 // A line is `/// description "name" Variant(parameters: Type) => constructor as type, where;`. The constructor takes the
 // parameters, if there are any, and a `&Start`. `linux` means that Linux has the controller too, by itself or as a module
-// or program of ours; all others are `simulated`. `+ gaps` marks those that override `gap` or `flight_limit`; all others are asked for neither.
+// or program of ours; all others are `simulated`. `+ gaps` marks those that override `gap` or `flight_limit`; all others
+// are asked for neither.
 controllers! {
     /// Reno: one segment more per round trip, half the window at a loss (RFC 5681)
     "reno" Reno => Reno::new as Reno, linux;

@@ -66,7 +66,7 @@ mod tests {
 
     const GAP: Duration = Duration::from_us(10);
 
-    /// Two streams of four gaps, of which every second packet is late by 3 us.
+    /// Three streams of four gaps, of which every second packet is late by 3 us.
     fn row() -> Vec<Observed> {
         let arrival = |index: u32| {
             let sent = Instant::ZERO + GAP * i64::from(index);

@@ -50,22 +50,7 @@ struct rapid_options {
 };
 
 const volatile struct rapid_options options SEC(".rodata.options") = {
-	.config = {
-		.line = 1000000000ULL,
-		.tau = 50000000,
-		.coalescing = 120000,
-		.packet = 1538,
-		.shape = { .rates = 4, .packets = 16, .ratio = RAPID_RATIO },
-		.gamma = 3,
-		.kd = RAPID_GAIN_ONE / 4,
-		.coarse = { .up = 20000, .down = 10000 },
-		.medium = { .up = 5000, .down = 4000 },
-		.fine = { .up = 2000, .down = 1000 },
-		.window = 16,
-		.excursion = { .margin = 100, .relative = 20972, .min_length = 4 },
-		.unit = 1000,
-		.flags = RAPID_NO_CENSORED_FALL | RAPID_WATCH_QUEUE | RAPID_REOPEN | RAPID_RELATIVE | RAPID_SLOW_FALL,
-	},
+	.config = RAPID_INITIAL_CONFIG(1000000000ULL, 1538),
 	.bridges_holes = 1,
 };
 
@@ -323,6 +308,11 @@ void BPF_PROG(hw_init, struct sock *sk)
 		rapid_become_reno(sk);
 		return;
 	}
+	/* The connection may have had this controller before. */
+	__builtin_memset(&c->departures, 0, sizeof(c->departures));
+	__builtin_memset(&c->flight, 0, sizeof(c->flight));
+	c->leaving = 0;
+	c->idle = 0;
 	read_options(&c->config);
 	rapid_config_bound(&c->config);
 	c->flight.bridges_holes = options.bridges_holes;

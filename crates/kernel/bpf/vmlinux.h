@@ -217,7 +217,6 @@ struct minmax_sample {
 };
 
 struct tcp_options_received {
-	u16 saw_tstamp : 1;
 	u32 rcv_tsval;
 };
 

@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use headway_control::OnLinux;
 use headway_record::{Results, Summary};
 use headway_scenario::{FlowController, Scenario};
 use headway_units::Duration;
@@ -128,11 +127,7 @@ impl Job<'_> {
     /// Whether a controller exists in this world.
     pub(crate) fn has(&self, controller: &FlowController) -> bool {
         match controller.known() {
-            Some(kind) => match self.world {
-                World::Sim => true,
-                World::Uml => kind.on_linux() != OnLinux::No,
-                World::Lab => kind.on_linux() == OnLinux::Yes,
-            },
+            Some(kind) => self.world == World::Sim || kind.is_on_linux(),
             None => self.world != World::Sim,
         }
     }

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use headway_control::{Kind, OnLinux};
+use headway_control::Kind;
 use headway_units::config_error::check;
 use headway_units::{ConfigError, Duration};
 
@@ -86,6 +86,6 @@ fn check_program(
     check("controller", !explicit, "must not be `xcp` or `rcp`; those are for flows only")?;
     let rapid = matches!(kind, Some(Kind::Rapid(_)));
     check("controller", !rapid, "must not be `rapid`; that is for flows only")?;
-    let on_linux = kind.is_none_or(|kind| kind.on_linux() == OnLinux::Yes);
+    let on_linux = kind.is_none_or(|kind| kind.is_on_linux());
     check("controller", on_linux, "must be one that Linux has: programs do not run in the simulator")
 }

@@ -15,8 +15,6 @@ pub use self::parameters::RapidParameters;
 use super::{Ack, Congestion, Controller, Departure, Metrics, Needs, RecoveryState, Start};
 use headway_units::{Duration, Instant, Rate};
 
-/// The line rate that is assumed where the host's is unknown: the testbed's (rapid 4.0).
-const USUAL_LINE: Rate = Rate::from_bps(10_000_000_000);
 /// The window in bandwidth-delay products of the host's line, so that it never limits (rapid 2.5).
 const WINDOW_BDPS: f64 = 2.0;
 
@@ -38,7 +36,7 @@ pub struct Rapid {
 impl Rapid {
     /// A controller for a flow that is about to open.
     pub(crate) fn new(parameters: RapidParameters, start: &Start) -> Rapid {
-        let line = start.line.unwrap_or(USUAL_LINE);
+        let line = start.line.unwrap_or(RapidParameters::USUAL_LINE);
         let config = parameters.config(line, start.wire, start.stamp_unit);
         let rapid = rapid::Rapid::new(config, 0);
         let window = f64::from(2 * rapid.config().shape.len());

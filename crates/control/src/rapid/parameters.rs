@@ -135,6 +135,9 @@ impl Default for RapidParameters {
 }
 
 impl RapidParameters {
+    /// The rate of a sender's link where that is unknown: the testbed's (rapid 4.0).
+    pub const USUAL_LINE: Rate = Rate::from_bps(10_000_000_000);
+
     /// The configuration of the arithmetic for a sender with a link of rate `line`, packets of `wire` bytes on it, and
     /// stamps in units of `unit`.
     pub fn config(&self, line: Rate, wire: u32, unit: Duration) -> Config {

@@ -32,23 +32,8 @@
 /* Retransmissions that one step may add to the packets in flight; more leave at once only after a timeout. */
 #define MOST_AT_ONCE 64
 
-/* The published settings, with repairs, for 10 Gb/s and packets of 9000 bytes; ranges in rapid_config.h */
-static struct rapid_config settings = {
-	.line = 10000000000ULL,
-	.tau = 50000000,
-	.coalescing = 120000,
-	.packet = 9038,
-	.shape = { .rates = 4, .packets = 16, .ratio = RAPID_RATIO },
-	.gamma = 3,
-	.kd = RAPID_GAIN_ONE / 4,
-	.coarse = { .up = 20000, .down = 10000 },
-	.medium = { .up = 5000, .down = 4000 },
-	.fine = { .up = 2000, .down = 1000 },
-	.window = 16,
-	.excursion = { .margin = 100, .relative = 20972, .min_length = 4 },
-	.unit = 1000,
-	.flags = RAPID_NO_CENSORED_FALL | RAPID_WATCH_QUEUE | RAPID_REOPEN | RAPID_RELATIVE | RAPID_SLOW_FALL,
-};
+/* For 10 Gb/s and packets of 9000 bytes; ranges in rapid_config.h */
+static struct rapid_config settings = RAPID_INITIAL_CONFIG(RAPID_USUAL_RATE, RAPID_USUAL_PACKET);
 
 module_param_named(line, settings.line, ullong, 0644);
 MODULE_PARM_DESC(line, "rate of the sender's own link, which it does not exceed, in bit/s");

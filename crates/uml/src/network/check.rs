@@ -1,6 +1,6 @@
 //! Rejects scenarios that the kernel cannot run.
 
-use headway_control::{Kind, OnLinux};
+use headway_control::Kind;
 use headway_scenario::{EcnMode, Scenario, World};
 use headway_units::ConfigError;
 
@@ -26,7 +26,7 @@ pub(super) fn check(scenario: &Scenario) -> Result<(), ConfigError> {
         let dctcp = matches!(flow.controller.linux_kind(), Some(Kind::Dctcp | Kind::LsDctcp(_)));
         if let Some(kind) = flow.controller.known() {
             let key = format!("flow[{index}].controller");
-            if kind.on_linux() == OnLinux::No {
+            if !kind.is_on_linux() {
                 return refuse(&key, &format!("the kernel has no `{kind}`"));
             }
             explicit::check(&key, kind)?;

@@ -11,8 +11,6 @@ use headway_units::{ConfigError, Rate};
 
 use crate::plan::PlannedNode;
 
-/// The line rate where the host's is unknown, as in the simulator.
-const USUAL_LINE: Rate = Rate::from_bps(10_000_000_000);
 /// Receivers must not hold back ACKs of segments that come out of order: these carry stamps, too.
 const NO_COMPRESSION: (&str, &str) = ("net/ipv4/tcp_comp_sack_nr", "0");
 
@@ -51,7 +49,7 @@ pub(super) fn controller(
     line: Option<Rate>,
 ) -> (String, Vec<(PathBuf, String)>) {
     let wire = u32::try_from(scenario.full_packet().get()).unwrap_or(u32::MAX);
-    let config = parameters.config(line.unwrap_or(USUAL_LINE), wire, spec.stamp.unit());
+    let config = parameters.config(line.unwrap_or(RapidParameters::USUAL_LINE), wire, spec.stamp.unit());
     let values = [
         ("line", config.line),
         ("packet", config.packet.into()),

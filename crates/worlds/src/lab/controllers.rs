@@ -3,7 +3,7 @@
 
 use crate::error::{Error, bail};
 use anyhow::Context as _;
-use headway_control::{Kind, LsParameters, OnLinux, RapidParameters};
+use headway_control::{Kind, LsParameters, RapidParameters};
 use headway_host::gap::Mechanism;
 use headway_host::nic::AckStamp;
 use headway_kernel::{Attached, Controller, EndOptions, Loaded, Loader, LsOptions, RapidOptions, available};
@@ -12,9 +12,6 @@ use headway_scenario::{EcnMode, FlowController, FlowSpec, Scenario, Topology};
 use headway_units::{Duration, Rate};
 
 use super::changes::Step;
-
-/// The rate of the sender's link where no link of its path has one, as in the simulator.
-const USUAL_LINE: Rate = Rate::from_bps(10_000_000_000);
 
 /// A controller that flows or programs require.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -240,19 +237,15 @@ fn requirement(key: &str, controller: &FlowController, kernels: &[String]) -> Re
         Kind::Rcp(parameters) => Requirement::Ends(Controller::Rcp, end_options(parameters.demand(), false)),
         Kind::Rapid(_) => bail!("the lab does not support `{key}` with `{kind}`; flows can have it"),
         Kind::FixedWindow(_) | Kind::FixedRate(_) => bail!("the lab does not support `{key}` with `{kind}`"),
-        kind => match kind.on_linux() {
-            OnLinux::Yes => own(&kind.to_string()),
-            OnLinux::No => {
-                bail!("the lab does not support `{key}`: no kernel has `{kind}`; the simulator has")
-            }
-        },
+        kind if kind.is_on_linux() => own(&kind.to_string()),
+        kind => bail!("the lab does not support `{key}`: no kernel has `{kind}`; the simulator has"),
     })
 }
 
 /// Returns what flows of TCP Rapid over a sender's link of rate `line` need.
 fn rapid(parameters: &RapidParameters, line: Option<Rate>, scenario: &Scenario) -> Requirement {
     let wire = u32::try_from(scenario.full_packet().get()).unwrap_or(u32::MAX);
-    let config = parameters.config(line.unwrap_or(USUAL_LINE), wire, Duration::from_us(1));
+    let config = parameters.config(line.unwrap_or(RapidParameters::USUAL_LINE), wire, Duration::from_us(1));
     Requirement::Rapid(RapidOptions { config, bridges_holes: parameters.bridges_holes() })
 }
 
