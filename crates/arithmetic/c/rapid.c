@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /* Exports the inline functions of rapid.h as symbols, for callers in other languages. */
 #include "rapid.h"
+#include "rapid_clock.h"
 #include "rapid_departures.h"
 
 /* Sizes of the structures, for callers that declare them again. */
-extern const hw_u32 headway_rapid_sizes[11];
-const hw_u32 headway_rapid_sizes[11] = {
+extern const hw_u32 headway_rapid_sizes[12];
+const hw_u32 headway_rapid_sizes[12] = {
 	sizeof(struct rapid_config), sizeof(struct rapid_stream), sizeof(struct rapid_gaps),
 	sizeof(struct bass_pass),    sizeof(struct rapid_packet), sizeof(struct rapid_acks),
 	sizeof(struct rapid),	     sizeof(struct rapid_estimate), sizeof(struct rapid_departures),
-	sizeof(struct rapid_flight), sizeof(struct rapid_sent),
+	sizeof(struct rapid_flight), sizeof(struct rapid_sent),	    sizeof(struct rapid_clock),
 };
 
 void headway_rapid_configure(struct rapid_config *config, hw_u32 preset, hw_u64 line, hw_u32 packet, hw_u64 narrow);
@@ -56,6 +57,7 @@ void headway_rapid_flight_push(struct rapid_flight *flight, struct rapid_sent *s
 			       const struct rapid_sent *sent, hw_u64 now);
 void headway_rapid_flight_on_ack(struct rapid_flight *flight, const struct rapid_ack *ack, hw_u32 unit);
 hw_u32 headway_rapid_flight_take(struct rapid_flight *flight, struct rapid_sent *first, struct rapid_packet *packet);
+hw_u32 headway_rapid_clock_on_ack(struct rapid_clock *clock, hw_u32 stamp, hw_u64 now, hw_u64 rtt);
 
 void headway_rapid_configure(struct rapid_config *config, hw_u32 preset, hw_u64 line, hw_u32 packet, hw_u64 narrow)
 {
@@ -231,4 +233,9 @@ void headway_rapid_flight_on_ack(struct rapid_flight *flight, const struct rapid
 hw_u32 headway_rapid_flight_take(struct rapid_flight *flight, struct rapid_sent *first, struct rapid_packet *packet)
 {
 	return (hw_u32)rapid_flight_take(flight, first, packet);
+}
+
+hw_u32 headway_rapid_clock_on_ack(struct rapid_clock *clock, hw_u32 stamp, hw_u64 now, hw_u64 rtt)
+{
+	return (hw_u32)rapid_clock_on_ack(clock, stamp, now, rtt);
 }

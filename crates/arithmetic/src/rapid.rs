@@ -3,6 +3,7 @@
 //! Rates count all bytes on the wire, in bit/s, up to [`MAX_RATE`]; times are in ns.
 
 mod acks;
+mod clock;
 mod config;
 mod departures;
 mod flight;
@@ -11,6 +12,7 @@ mod sender;
 mod stream;
 
 pub use acks::{Acks, Packet};
+pub use clock::{Clock, Stamps};
 pub use config::{Config, Excursion, Preset, Thresholds, flags};
 pub use departures::Departures;
 pub use flight::{Ack, Flight, Sent};
@@ -36,7 +38,7 @@ mod tests {
     use std::mem::size_of;
 
     unsafe extern "C" {
-        safe static headway_rapid_sizes: [u32; 11];
+        safe static headway_rapid_sizes: [u32; 12];
     }
 
     #[test]
@@ -53,6 +55,7 @@ mod tests {
             size_of::<super::departures::State>(),
             size_of::<super::flight::State>(),
             size_of::<super::Sent>(),
+            size_of::<super::clock::State>(),
         ];
         assert_eq!(headway_rapid_sizes.map(|size| size as usize), sizes);
     }

@@ -22,6 +22,7 @@
 #include <bpf/bpf_tracing.h>
 #include <bpf/bpf_core_read.h>
 
+#include "rapid_clock.h"
 #include "rapid_departures.h"
 #include "socket.bpf.h"
 
@@ -38,8 +39,6 @@
 #define MOST_SETTLED 64
 /* New segments, and segments sent again, that are noted at once. */
 #define MOST_NOTED 16
-/* Time over which the clock of the receiver's timestamps is compared with ours, ns. */
-#define CLOCK_NS 50000000ULL
 
 /* Options, set by the loader before the programs are verified (src/controller.rs). */
 struct rapid_options {
@@ -74,25 +73,18 @@ struct rapid_counters {
 	hw_u64 empty;
 	/* Packets in flight for which there was no slot. */
 	hw_u64 forgotten;
-	/* Connections whose receiver stamps in microseconds, and others. */
+	/* Connections whose receiver turned out to stamp in microseconds; those for which it turned out that it does not, or
+	 * no longer. */
 	hw_u64 stamped;
 	hw_u64 unstamped;
+	/* Times that a receiver's clock was moved. */
+	hw_u64 moved;
 };
 
 struct rapid_counters counters;
 
 #define COUNT_BY(what, number) __sync_fetch_and_add(&counters.what, number)
 #define COUNT(what) COUNT_BY(what, 1)
-
-/* What the receiver's timestamps are good for. */
-enum rapid_stamps {
-	/* Not known yet. */
-	STAMPS_UNKNOWN = 0,
-	/* Microseconds. */
-	STAMPS_USEC = 1,
-	/* None, or a coarser clock: the arrival of ACKs has to do. */
-	STAMPS_NONE = 2,
-};
 
 struct rapid_connection {
 	struct rapid rapid;
@@ -107,10 +99,8 @@ struct rapid_connection {
 	hw_u32 leaving;
 	/* Whether there was nothing to send after the latest departure. */
 	hw_u32 idle;
-	/* One of enum rapid_stamps; the first timestamp that was seen, and when, in ns. */
-	hw_u32 stamps;
-	hw_u32 first_stamp;
-	hw_u64 first_at;
+	/* That of the receiver's timestamps. */
+	struct rapid_clock clock;
 	struct rapid_gaps gaps;
 	struct rapid_gaps scratch;
 	struct rapid_sent ring[SLOTS];
@@ -311,6 +301,7 @@ void BPF_PROG(hw_init, struct sock *sk)
 	/* The connection may have had this controller before. */
 	__builtin_memset(&c->departures, 0, sizeof(c->departures));
 	__builtin_memset(&c->flight, 0, sizeof(c->flight));
+	__builtin_memset(&c->clock, 0, sizeof(c->clock));
 	c->leaving = 0;
 	c->idle = 0;
 	read_options(&c->config);
@@ -336,28 +327,24 @@ void BPF_PROG(hw_release, struct sock *sk)
 	sk->sk_pacing_rate = sk->sk_max_pacing_rate;
 }
 
-/* Finds out by the first timestamps whether the receiver counts microseconds. */
-static __always_inline void rapid_learn_stamps(const struct tcp_sock *tp, struct rapid_connection *c)
+/* Finds out by a timestamp whether those of the receiver tell when segments arrived. */
+static __always_inline void rapid_judge_clock(const struct tcp_sock *tp, struct rapid_connection *c)
 {
-	const hw_u32 stamp = tp->rx_opt.rcv_tsval;
-	hw_u64 elapsed, ticks;
+	const hw_u32 before = c->clock.stamps;
+	const hw_u32 moves = c->clock.moves;
+	const int is_void =
+		rapid_clock_on_ack(&c->clock, tp->rx_opt.rcv_tsval, tp->tcp_clock_cache, c->rapid.rtt);
 
-	if (c->stamps != STAMPS_UNKNOWN)
-		return;
-	if (!c->first_at) {
-		c->first_at = tp->tcp_clock_cache;
-		c->first_stamp = stamp;
-		return;
-	}
-	elapsed = tp->tcp_clock_cache - c->first_at;
-	if (elapsed < CLOCK_NS)
-		return;
-	ticks = (hw_u64)(stamp - c->first_stamp) * NSEC_PER_USEC;
-	c->stamps = ticks > elapsed / 2 && ticks < elapsed * 2 ? STAMPS_USEC : STAMPS_NONE;
-	if (c->stamps == STAMPS_USEC)
+	COUNT_BY(moved, c->clock.moves - moves);
+	if (before != RAPID_STAMPS_USEC && c->clock.stamps == RAPID_STAMPS_USEC)
 		COUNT(stamped);
-	else
+	if (before != RAPID_STAMPS_NONE && c->clock.stamps == RAPID_STAMPS_NONE)
 		COUNT(unstamped);
+	if (!is_void)
+		return;
+	c->flight.has_stamps = 0;
+	rapid_acks_restart(&c->rapid.acks);
+	c->rapid.delay.stamped = 0;
 }
 
 /* Which segment caused an ACK, and when it arrived. */
@@ -371,8 +358,8 @@ static __always_inline void rapid_read_ack(const struct tcp_sock *tp, struct rap
 		return;
 	ack->arrived = 1;
 	ack->segment = rs->last_end_seq;
-	rapid_learn_stamps(tp, c);
-	ack->stamped = c->stamps == STAMPS_USEC;
+	rapid_judge_clock(tp, c);
+	ack->stamped = c->clock.stamps == RAPID_STAMPS_USEC;
 	/* A receiver that waits for a second segment stamps the end of its patience. */
 	if (ack->stamped && !rs->is_ack_delayed)
 		ack->stamp = tp->rx_opt.rcv_tsval;

@@ -159,6 +159,8 @@ pub struct RapidCounters {
     pub stamped: u64,
     /// Connections that use the arrival of ACKs.
     pub unstamped: u64,
+    /// Times that a receiver's clock was moved.
+    pub moved: u64,
 }
 
 impl RapidCounters {

@@ -21,6 +21,8 @@ pub const REQUEST: u16 = 0x1;
 pub const ACKNOWLEDGE: u16 = 0x4;
 /// Flag: make what is not there, and fail if it is.
 pub const CREATE_NEW: u16 = 0x400 | 0x200;
+/// Flag: replace what is there, or make it.
+pub const REPLACE: u16 = 0x400 | 0x100;
 /// Flag: answer with everything that there is.
 pub const DUMP: u16 = 0x100 | 0x200;
 /// Flag of an answer: what was asked for changed meanwhile.

@@ -2,24 +2,21 @@
 
 use std::io;
 
-use headway_telemetry::netlink::{ACKNOWLEDGE, CREATE_NEW, Netlink, REQUEST, SockProtocol, message};
+use headway_telemetry::netlink::{
+    ACKNOWLEDGE, CREATE_NEW, Netlink, REQUEST, SockProtocol, attribute, message,
+};
+use headway_telemetry::route::{
+    RTA_DST, RTA_GATEWAY, RTA_METRICS, RTA_OIF, RTAX_FEATURE_TCP_USEC_TS, RTAX_FEATURES, RTM_NEWROUTE,
+};
 
 use super::Failure;
-use super::netlink::attribute;
 use crate::plan::{PlannedMetrics, PlannedRoute};
 
-/// Message type, attributes, metrics and features of `include/uapi/linux/rtnetlink.h`.
-const RTM_NEWROUTE: u16 = 24;
-const RTA_DST: u16 = 1;
-const RTA_OIF: u16 = 4;
-const RTA_GATEWAY: u16 = 5;
-const RTA_METRICS: u16 = 8;
+/// Metrics and features of `include/uapi/linux/rtnetlink.h`.
 const RTAX_MTU: u16 = 2;
 const RTAX_INITCWND: u16 = 11;
-const RTAX_FEATURES: u16 = 12;
 const RTAX_QUICKACK: u16 = 15;
 const RTAX_FEATURE_ECN: u32 = 1 << 0;
-const RTAX_FEATURE_TCP_USEC_TS: u32 = 1 << 4;
 /// `struct rtmsg`: an IPv4 route to one address in the main table, made by the administrator, to another host.
 const HEAD: [u8; 12] = [libc::AF_INET as u8, 32, 0, 0, 254, 3, 0, 1, 0, 0, 0, 0];
 

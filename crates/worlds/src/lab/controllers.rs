@@ -3,15 +3,14 @@
 
 use crate::error::{Error, bail};
 use anyhow::Context as _;
-use headway_control::{Kind, LsParameters, RapidParameters};
-use headway_host::gap::Mechanism;
-use headway_host::nic::AckStamp;
+use headway_control::{Kind, LsParameters};
 use headway_kernel::{Attached, Controller, EndOptions, Loaded, Loader, LsOptions, RapidOptions, available};
 use headway_lab::Lab;
 use headway_scenario::{EcnMode, FlowController, FlowSpec, Scenario, Topology};
-use headway_units::{Duration, Rate};
+use headway_units::Rate;
 
 use super::changes::Step;
+use super::rapid;
 
 /// A controller that flows or programs require.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,7 +46,11 @@ impl Controllers {
             let name = match flow.controller.known() {
                 Some(Kind::Rapid(parameters)) => {
                     let line = topology.line_of(scenario, flow);
-                    controllers.require(&key, rapid(&parameters, line, scenario), &kernels)?
+                    controllers.require(
+                        &key,
+                        Requirement::Rapid(rapid::options(&parameters, line, scenario)),
+                        &kernels,
+                    )?
                 }
                 _ => controllers.get(&key, &flow.controller, &kernels)?,
             };
@@ -139,8 +142,8 @@ impl Controllers {
 
 /// Rejects controllers that no kernel can run.
 pub(super) fn check(index: usize, flow: &FlowSpec) -> Result<(), Error> {
-    if matches!(flow.controller.known(), Some(Kind::Rapid(_))) {
-        return check_rapid(index, flow);
+    if rapid::is_rapid(flow) {
+        return rapid::check(index, flow);
     }
     // The controllers that this kernel has are checked when the run begins.
     requirement(&format!("flow[{index}].controller"), &flow.controller, &[])?;
@@ -149,22 +152,6 @@ pub(super) fn check(index: usize, flow: &FlowSpec) -> Result<(), Error> {
     if of_dctcp != (flow.ecn == EcnMode::Dctcp) {
         let rule = if of_dctcp { "needs `ecn = \"dctcp\"`" } else { "does not know the echo of DCTCP" };
         bail!("`flow[{index}].ecn`: the kernel's {kind} {rule}");
-    }
-    Ok(())
-}
-
-/// Rejects what this host's sender of TCP Rapid does not have.
-fn check_rapid(index: usize, flow: &FlowSpec) -> Result<(), Error> {
-    if flow.gaps != Mechanism::Exact {
-        bail!("`flow[{index}].gaps`: this host makes gaps by its own timers; use --on sim");
-    }
-    if !matches!(flow.stamp, AckStamp::Driver | AckStamp::None) {
-        bail!(
-            "`flow[{index}].stamp`: this host finds out by itself what timestamps are good for; use --on sim"
-        );
-    }
-    if flow.ecn != EcnMode::Off {
-        bail!("`flow[{index}].ecn`: TCP Rapid does not use marks");
     }
     Ok(())
 }
@@ -240,13 +227,6 @@ fn requirement(key: &str, controller: &FlowController, kernels: &[String]) -> Re
         kind if kind.is_on_linux() => own(&kind.to_string()),
         kind => bail!("the lab does not support `{key}`: no kernel has `{kind}`; the simulator has"),
     })
-}
-
-/// Returns what flows of TCP Rapid over a sender's link of rate `line` need.
-fn rapid(parameters: &RapidParameters, line: Option<Rate>, scenario: &Scenario) -> Requirement {
-    let wire = u32::try_from(scenario.full_packet().get()).unwrap_or(u32::MAX);
-    let config = parameters.config(line.unwrap_or(RapidParameters::USUAL_LINE), wire, Duration::from_us(1));
-    Requirement::Rapid(RapidOptions { config, bridges_holes: parameters.bridges_holes() })
 }
 
 /// Rejects a controller that this kernel does not have, or has not loaded.

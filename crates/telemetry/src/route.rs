@@ -1,0 +1,253 @@
+//! Routes, and whether TCP's timestamps on them are microseconds: `ip` knows that feature of Linux 6.7 since version 6.8 only.
+
+use std::fmt::{self, Display, Formatter};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use crate::netlink::{
+    ACKNOWLEDGE, DONE, DUMP, ERROR, Netlink, REPLACE, REQUEST, SockProtocol, attribute, attributes, message,
+    messages,
+};
+
+/// Message types, attributes, metrics and features of `include/uapi/linux/rtnetlink.h`.
+pub const RTM_NEWROUTE: u16 = 24;
+const RTM_GETROUTE: u16 = 26;
+/// Destination of a route.
+pub const RTA_DST: u16 = 1;
+/// Interface of a route.
+pub const RTA_OIF: u16 = 4;
+/// Next hop of a route.
+pub const RTA_GATEWAY: u16 = 5;
+/// Metrics of a route, attributes themselves.
+pub const RTA_METRICS: u16 = 8;
+const RTA_PRIORITY: u16 = 6;
+const RTA_CACHEINFO: u16 = 12;
+const RTA_NH_ID: u16 = 30;
+/// The metric that is a set of features.
+pub const RTAX_FEATURES: u16 = 12;
+/// TCP's timestamps are microseconds (Linux 6.7).
+pub const RTAX_FEATURE_TCP_USEC_TS: u32 = 1 << 4;
+
+/// Fields of `struct rtmsg`, by their places in it, and its length.
+const FAMILY: usize = 0;
+const PREFIX: usize = 1;
+const SERVICE: usize = 3;
+const TABLE: usize = 4;
+const PROTOCOL: usize = 5;
+const KIND: usize = 7;
+const FLAGS: usize = 8;
+const HEAD: usize = 12;
+const MAIN: u8 = 254;
+const UNICAST: u8 = 1;
+/// Made by router advertisements, which renew it.
+const OF_ADVERTISEMENTS: u8 = 9;
+/// The flags that a request may have: the next hop is on the link whatever addresses say.
+const ONLINK: u32 = 4;
+/// The flag of an entry that is no route but a cached destination.
+const CLONED: u32 = 0x200;
+
+/// A route to other hosts, in the main table of a network namespace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Route {
+    head: [u8; HEAD],
+    /// All attributes but the metrics and what only the kernel says.
+    body: Vec<(u16, Vec<u8>)>,
+    metrics: Vec<(u16, Vec<u8>)>,
+}
+
+impl Route {
+    /// Returns the routes of this thread's network namespace. Left out are those that routers advertise, because messages of
+    /// the routers renew them, those through nexthop objects, whose metrics the kernel does not take away again, and those
+    /// of which there are several, because the kernel replaces any one of them.
+    ///
+    /// # Errors
+    /// The system's error.
+    pub fn all() -> io::Result<Vec<Route>> {
+        let mut netlink = Netlink::open(SockProtocol::NetlinkRoute)?;
+        let mut routes = Vec::new();
+        for family in [libc::AF_INET, libc::AF_INET6] {
+            let mut head = [0; HEAD];
+            head[FAMILY] = family as u8;
+            netlink.send(&message(RTM_GETROUTE, REQUEST | DUMP, 1, &head))?;
+            while !read(netlink.receive()?, &mut routes)? {}
+        }
+        let single = |route: &&Route| routes.iter().filter(|other| route.is_alike(other)).count() == 1;
+        Ok(routes.iter().filter(single).cloned().collect())
+    }
+
+    /// Whether the kernel takes the other route for this one.
+    fn is_alike(&self, other: &Route) -> bool {
+        self.key() == other.key()
+    }
+
+    fn key(&self) -> (u8, u8, IpAddr, u8, Option<&[u8]>) {
+        let (address, length) = self.destination();
+        let priority = self.body.iter().find(|(kind, _)| *kind == RTA_PRIORITY);
+        (self.head[FAMILY], self.head[SERVICE], address, length, priority.map(|(_, value)| value.as_slice()))
+    }
+
+    /// Reads what the kernel says of a route; `None` if it leads to no other hosts, or is in another table.
+    fn parse(body: &[u8]) -> Option<Route> {
+        let (head, rest) = body.split_first_chunk::<HEAD>()?;
+        let mut head = *head;
+        let flags = u32::from_ne_bytes([head[FLAGS], head[FLAGS + 1], head[FLAGS + 2], head[FLAGS + 3]]);
+        let ordinary = (head[TABLE], head[KIND]) == (MAIN, UNICAST) && flags & CLONED == 0;
+        head[FLAGS..].copy_from_slice(&(flags & ONLINK).to_ne_bytes());
+        let owned = |(kind, value): (u16, &[u8])| (kind, value.to_vec());
+        let all: Vec<(u16, &[u8])> = attributes(rest).collect();
+        let by_object = all.iter().any(|(kind, _)| *kind == RTA_NH_ID);
+        if !ordinary || by_object || head[PROTOCOL] == OF_ADVERTISEMENTS {
+            return None;
+        }
+        let metrics = all.iter().find(|(kind, _)| *kind == RTA_METRICS).map_or(&[][..], |(_, value)| value);
+        Some(Route {
+            head,
+            body: all
+                .iter()
+                .copied()
+                .filter(|(kind, _)| ![RTA_METRICS, RTA_CACHEINFO].contains(kind))
+                .map(owned)
+                .collect(),
+            metrics: attributes(metrics).map(owned).collect(),
+        })
+    }
+
+    fn features(&self) -> u32 {
+        let found = self.metrics.iter().find(|(kind, _)| *kind == RTAX_FEATURES);
+        found.and_then(|(_, value)| value.first_chunk()).map_or(0, |value| u32::from_ne_bytes(*value))
+    }
+
+    /// Whether new connections over the route have timestamps in microseconds.
+    pub fn has_microseconds(&self) -> bool {
+        self.features() & RTAX_FEATURE_TCP_USEC_TS != 0
+    }
+
+    /// Gives new connections over the route timestamps in microseconds, or the ordinary ones; those that there are keep theirs.
+    ///
+    /// # Errors
+    /// The system's error: without the right to change routes, on a kernel before 6.7, or if the route is gone.
+    pub fn set_microseconds(&self, on: bool) -> io::Result<()> {
+        let features = self.features() & !RTAX_FEATURE_TCP_USEC_TS;
+        let features = features | if on { RTAX_FEATURE_TCP_USEC_TS } else { 0 };
+        let others = self.metrics.iter().filter(|(kind, _)| *kind != RTAX_FEATURES);
+        let mut metrics: Vec<u8> = others.flat_map(|(kind, value)| attribute(*kind, value)).collect();
+        if features != 0 {
+            metrics.extend(attribute(RTAX_FEATURES, &features.to_ne_bytes()));
+        }
+        let mut body = self.head.to_vec();
+        body.extend(self.body.iter().flat_map(|(kind, value)| attribute(*kind, value)));
+        if !metrics.is_empty() {
+            body.extend(attribute(RTA_METRICS, &metrics));
+        }
+        let request = message(RTM_NEWROUTE, REQUEST | ACKNOWLEDGE | REPLACE, 1, &body);
+        Netlink::open(SockProtocol::NetlinkRoute)?.ask(&request)
+    }
+
+    /// Returns the address and the length of its prefix.
+    fn destination(&self) -> (IpAddr, u8) {
+        let found = self.body.iter().find(|(kind, _)| *kind == RTA_DST).map(|(_, value)| value.as_slice());
+        let bytes = found.unwrap_or_default();
+        let address = if i32::from(self.head[FAMILY]) == libc::AF_INET {
+            bytes.first_chunk::<4>().map_or(Ipv4Addr::UNSPECIFIED, |all| Ipv4Addr::from(*all)).into()
+        } else {
+            bytes.first_chunk::<16>().map_or(Ipv6Addr::UNSPECIFIED, |all| Ipv6Addr::from(*all)).into()
+        };
+        (address, self.head[PREFIX])
+    }
+}
+
+/// The prefix of the destination.
+impl Display for Route {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let (address, length) = self.destination();
+        write!(f, "{address}/{length}")
+    }
+}
+
+/// Reads a datagram of a list of routes; returns whether it was the last one.
+fn read(datagram: &[u8], routes: &mut Vec<Route>) -> io::Result<bool> {
+    for message in messages(datagram) {
+        match message.kind {
+            DONE => return message.error().map(|()| true),
+            ERROR => message.error()?,
+            RTM_NEWROUTE => routes.extend(Route::parse(message.body)),
+            _ => {}
+        }
+    }
+    Ok(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use nix::sched::{CloneFlags, unshare};
+
+    use super::*;
+
+    fn ip(arguments: &str) -> String {
+        let output = Command::new("ip").args(arguments.split(' ')).output().unwrap();
+        assert!(output.status.success(), "ip {arguments}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    fn listed() -> [String; 2] {
+        ["-4 route", "-6 route"].map(ip)
+    }
+
+    #[test]
+    fn a_route_gets_microseconds_and_is_as_before_afterwards() {
+        if unshare(CloneFlags::CLONE_NEWNET).is_err() {
+            return println!("SKIPPED: only root can make a network namespace");
+        }
+        ip("link set lo up");
+        ip("link add eth0 type veth peer name eth1");
+        ip("link set eth1 up");
+        ip("link set eth0 up");
+        ip("addr add 10.1.2.3/24 dev eth0");
+        ip("route add 10.7.0.0/16 via 10.1.2.9 dev eth0 metric 50 mtu 1400 features ecn");
+        ip("route add 10.7.0.0/16 via 10.1.2.8 dev eth0 metric 60");
+        ip("route add 10.8.0.0/16 nexthop via 10.1.2.8 dev eth0 weight 3 nexthop via 10.1.2.9 dev eth0");
+        ip("nexthop add id 7 via 10.1.2.7 dev eth0");
+        ip("route add 10.9.0.0/16 nhid 7");
+        ip("route add unreachable 10.10.0.0/16");
+        ip("-6 route add fd00:7::/64 dev eth0");
+        ip("-6 route add default via fe80::1 dev eth0");
+        let before = (listed(), Route::all().unwrap());
+        // Two, one for each interface.
+        assert!(before.0[1].matches("fe80::/64").count() == 2, "{}", before.0[1]);
+        let names: Vec<String> = before.1.iter().map(Route::to_string).collect();
+        for name in ["10.1.2.0/24", "10.7.0.0/16", "10.8.0.0/16", "fd00:7::/64", "::/0"] {
+            assert!(names.iter().any(|other| other == name), "{name} of {names:?}");
+        }
+        assert!(
+            !names.iter().any(|name| name.starts_with("10.10.") || name.starts_with("fe80")),
+            "{names:?}"
+        );
+        if before.1[0].set_microseconds(true).is_err_and(|error| error.raw_os_error() == Some(libc::EINVAL)) {
+            return println!("SKIPPED: this kernel has no microsecond timestamps");
+        }
+        assert_eq!(before.1.len(), 6, "{names:?}");
+        for route in &before.1 {
+            assert!(!route.has_microseconds(), "{route}");
+            route.set_microseconds(true).unwrap_or_else(|error| panic!("{route}: {error}"));
+        }
+        let changed = Route::all().unwrap();
+        assert_eq!(changed.len(), before.1.len());
+        let without: Vec<String> =
+            changed.iter().filter(|route| !route.has_microseconds()).map(Route::to_string).collect();
+        assert!(without.is_empty(), "{without:?}");
+        assert!(ip("-4 route").contains("mtu 1400"));
+        changed.iter().try_for_each(|route| route.set_microseconds(false)).unwrap();
+        let sorted = |mut lists: [String; 2]| {
+            lists.iter_mut().for_each(|list| {
+                let mut lines: Vec<&str> = list.lines().collect();
+                lines.sort();
+                *list = lines.join("\n");
+            });
+            lists
+        };
+        assert_eq!(sorted(listed()), sorted(before.0));
+        assert_eq!(Route::all().unwrap().len(), before.1.len());
+    }
+}

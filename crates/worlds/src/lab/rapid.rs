@@ -1,0 +1,71 @@
+//! Flows of TCP Rapid: what their senders and receivers need of this host.
+
+use std::fs;
+use std::io;
+
+use anyhow::Context as _;
+use headway_control::{Kind, RapidParameters};
+use headway_host::gap::Mechanism;
+use headway_host::nic::AckStamp;
+use headway_kernel::RapidOptions;
+use headway_lab::Lab;
+use headway_scenario::{EcnMode, FlowSpec, Scenario};
+use headway_telemetry::route::Route;
+use headway_units::{Duration, Rate};
+
+use super::translate::Translated;
+use crate::error::{Error, bail};
+
+/// ACKs that a receiver holds back while segments come out of order; of those every one tells of an arrival.
+const COMPRESSED: &str = "/proc/sys/net/ipv4/tcp_comp_sack_nr";
+
+/// Whether a flow is one of TCP Rapid.
+pub(super) fn is_rapid(flow: &FlowSpec) -> bool {
+    matches!(flow.controller.known(), Some(Kind::Rapid(_)))
+}
+
+/// Rejects what this host's sender and receiver do not have.
+pub(super) fn check(index: usize, flow: &FlowSpec) -> Result<(), Error> {
+    if flow.gaps != Mechanism::Exact {
+        bail!("`flow[{index}].gaps`: this host makes gaps by its own timers; use --on sim");
+    }
+    if flow.stamp == AckStamp::Ms {
+        bail!(
+            "`flow[{index}].stamp`: this host uses no timestamps of milliseconds, but the arrival of ACKs instead; use --on sim"
+        );
+    }
+    if flow.ecn != EcnMode::Off {
+        bail!("`flow[{index}].ecn`: TCP Rapid does not use marks");
+    }
+    Ok(())
+}
+
+/// Returns what flows over a sender's link of rate `line` need.
+pub(super) fn options(parameters: &RapidParameters, line: Option<Rate>, scenario: &Scenario) -> RapidOptions {
+    let wire = u32::try_from(scenario.full_packet().get()).unwrap_or(u32::MAX);
+    let config = parameters.config(line.unwrap_or(RapidParameters::USUAL_LINE), wire, Duration::from_us(1));
+    RapidOptions { config, bridges_holes: parameters.bridges_holes() }
+}
+
+/// Has receivers tell when segments arrived, as far as they can: by timestamps of microseconds, and with an ACK for every
+/// one that comes out of order.
+pub(super) fn prepare_receivers(
+    scenario: &Scenario,
+    translated: &Translated,
+    lab: &Lab,
+) -> Result<(), Error> {
+    for flow in scenario.flow.iter().filter(|flow| is_rapid(flow)) {
+        let stamped = flow.stamp != AckStamp::None;
+        lab.inside(translated.node(&flow.to), || prepare_receiver(stamped))?
+            .with_context(|| format!("cannot prepare the receiver at {}", flow.to))?;
+    }
+    Ok(())
+}
+
+fn prepare_receiver(stamped: bool) -> io::Result<()> {
+    fs::write(COMPRESSED, "0")?;
+    if stamped {
+        Route::all()?.iter().try_for_each(|route| route.set_microseconds(true))?;
+    }
+    Ok(())
+}
