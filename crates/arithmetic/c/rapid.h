@@ -208,6 +208,7 @@ HW_FUNCTION hw_u32 rapid_on_outcome(struct rapid *rapid HW_NONNULL, const struct
 {
 	if (outcome != RAPID_ESTIMATED) {
 		rapid->refused++;
+		rapid->crowded += outcome == RAPID_SENDER_GAPS;
 		return 0;
 	}
 	if (config->flags & RAPID_REOPEN && rapid->phase == RAPID_STEADY) {

@@ -30,9 +30,11 @@ struct rapid {
 	hw_u32 phase;
 	/* Whether a loss episode lasts. */
 	hw_u32 recovering;
-	/* Streams that yielded an estimate, and whole ones that did not; both wrap. */
+	/* Streams that yielded an estimate, whole ones that did not, and those of them that the sender sent back to back;
+	 * they wrap. */
 	hw_u32 estimated;
 	hw_u32 refused;
+	hw_u32 crowded;
 	/* The latest estimate. */
 	struct rapid_estimate latest;
 	struct rapid_acks acks;

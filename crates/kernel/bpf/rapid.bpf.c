@@ -99,6 +99,9 @@ struct rapid_connection {
 	hw_u32 leaving;
 	/* Whether there was nothing to send after the latest departure. */
 	hw_u32 idle;
+	/* Loss episodes, and timeouts. */
+	hw_u32 losses;
+	hw_u32 timeouts;
 	/* That of the receiver's timestamps. */
 	struct rapid_clock clock;
 	struct rapid_gaps gaps;
@@ -112,6 +115,8 @@ struct {
 	__type(key, int);
 	__type(value, struct rapid_connection);
 } connections SEC(".maps");
+
+#include "rapid_flows.bpf.h"
 
 static __always_inline struct rapid_connection *rapid_of(struct sock *sk)
 {
@@ -304,6 +309,8 @@ void BPF_PROG(hw_init, struct sock *sk)
 	__builtin_memset(&c->clock, 0, sizeof(c->clock));
 	c->leaving = 0;
 	c->idle = 0;
+	c->losses = 0;
+	c->timeouts = 0;
 	read_options(&c->config);
 	rapid_config_bound(&c->config);
 	c->flight.bridges_holes = options.bridges_holes;
@@ -404,9 +411,11 @@ void BPF_PROG(hw_set_state, struct sock *sk, u8 state)
 	rapid_note(tcp_sk(sk), c);
 	if (state == TCP_CA_Loss) {
 		COUNT(timeouts);
+		c->timeouts++;
 		rapid_on_timeout(&c->rapid, &c->config);
 	} else if (state >= TCP_CA_CWR) {
 		COUNT(losses);
+		c->losses++;
 		/* If one acknowledgment ends an episode and begins another, both cut. */
 		rapid_on_recovered(&c->rapid, &c->config);
 		rapid_on_loss(&c->rapid, &c->config);

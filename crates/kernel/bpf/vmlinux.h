@@ -184,7 +184,15 @@ enum sk_pacing {
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
+struct in6_addr {
+	__be32 words[4];
+};
+
 struct sock_common {
+	__be32 skc_daddr;
+	__be32 skc_rcv_saddr;
+	struct in6_addr skc_v6_daddr;
+	struct in6_addr skc_v6_rcv_saddr;
 	__be16 skc_dport;
 	__u16 skc_num;
 	unsigned short skc_family;
@@ -261,6 +269,18 @@ struct sk_buff {
 	unsigned int end;
 	unsigned char *head;
 	__u8 ip_summed : 2;
+};
+
+struct seq_file;
+
+struct bpf_iter_meta {
+	struct seq_file *seq;
+};
+
+struct bpf_iter__bpf_sk_storage_map {
+	struct bpf_iter_meta *meta;
+	struct sock *sk;
+	void *value;
 };
 
 struct skb_shared_info {

@@ -45,6 +45,7 @@ mod device;
 mod edge;
 mod error;
 mod features;
+mod flow;
 mod folder;
 mod instance;
 #[cfg(feature = "bpf")]
@@ -72,12 +73,13 @@ pub use edge::{
     Session as EdgeSession, Shares, Side, now,
 };
 pub use error::Error;
+pub use flow::{Arrivals, RapidFlow};
 pub use instance::{Changed, Instance, Notes, killed, running};
 #[cfg(feature = "bpf")]
 pub use loader::{Loaded, Loader};
 pub use note::{Ends, Note, RapidNote};
 #[cfg(feature = "bpf")]
-pub use query::{counters, cpu_time, enable_timing, end_counters, is_loaded, rapid_counters};
+pub use query::{counters, cpu_time, enable_timing, end_counters, is_loaded, rapid_counters, rapid_flows};
 pub use remains::Remains;
 #[cfg(feature = "bpf")]
 pub use support::check;
@@ -85,7 +87,7 @@ pub use telemetry::{Counters, CpuTime, EndCounters, RapidCounters, Record};
 #[cfg(not(feature = "bpf"))]
 pub use without_bpf::{
     Attached, Loaded, Loader, check, counters, cpu_time, enable_timing, end_counters, is_loaded,
-    rapid_counters,
+    rapid_counters, rapid_flows,
 };
 
 /// Whether this build has the controllers: the feature `bpf`.

@@ -1,12 +1,18 @@
 //! Questions to the kernel about loaded controllers: counters, and the CPU time of their programs.
 
-use std::os::fd::{AsFd as _, FromRawFd as _, OwnedFd};
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 
-use libbpf_rs::query::ProgInfoIter;
-use libbpf_rs::{MapCore, MapFlags, MapHandle, Object};
+use libbpf_rs::query::{ProgInfoIter, ProgInfoQueryOptions};
+use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType, Object, Program};
 
 use crate::error::Error;
+use crate::flow::RapidFlow;
 use crate::telemetry::{Counters, CpuTime, EndCounters, RapidCounters, Totals};
+
+/// The program of TCP Rapid that writes about connections.
+const READER: &str = "hw_flows";
 
 /// Reads the counters in the map with BPF ID `map`.
 ///
@@ -33,6 +39,53 @@ pub fn end_counters(map: u32) -> Result<EndCounters, Error> {
 pub fn rapid_counters(map: u32) -> Result<RapidCounters, Error> {
     let handle = MapHandle::from_map_id(map).map_err(Error::bpf("inspect the counters of a controller"))?;
     read_counters(&handle)
+}
+
+/// Returns what the connections of an instance of TCP Rapid know, whose programs have these BPF IDs; empty if it has ended.
+///
+/// # Errors
+/// When the user lacks the privileges.
+pub fn rapid_flows(programs: &[u32]) -> Result<Vec<RapidFlow>, Error> {
+    let options = ProgInfoQueryOptions::default().include_map_ids(true);
+    let all: Vec<_> =
+        ProgInfoIter::with_query_opts(options).filter(|info| programs.contains(&info.id)).collect();
+    let reader = all.iter().find(|info| info.name == READER);
+    let mut maps = all.iter().flat_map(|info| &info.map_ids).flat_map(|id| MapHandle::from_map_id(*id));
+    let (Some(reader), Some(map)) = (reader, maps.find(|map| map.map_type() == MapType::SkStorage)) else {
+        return Ok(Vec::new());
+    };
+    let bytes =
+        Program::fd_from_id(reader.id).and_then(|program| Ok(read_all(program.as_fd(), map.as_fd())?));
+    let bytes = bytes.map_err(Error::bpf("list the connections of a controller"))?;
+    Ok(bytes.as_chunks().0.iter().map(RapidFlow::from_bytes).collect())
+}
+
+/// Returns what an iterator writes about all elements of a map.
+fn read_all(program: BorrowedFd<'_>, map: BorrowedFd<'_>) -> io::Result<Vec<u8>> {
+    let descriptor = |raw: i32| {
+        if raw < 0 {
+            return Err(io::Error::from_raw_os_error(-raw));
+        }
+        // SAFETY: it is an open descriptor that nobody else owns.
+        Ok(unsafe { OwnedFd::from_raw_fd(raw) })
+    };
+    let mut of = libbpf_sys::bpf_iter_link_info::default();
+    of.map.map_fd = map.as_raw_fd() as u32;
+    let options = libbpf_sys::bpf_link_create_opts {
+        sz: size_of::<libbpf_sys::bpf_link_create_opts>() as u64,
+        iter_info: &raw mut of,
+        iter_info_len: size_of_val(&of) as u32,
+        ..Default::default()
+    };
+    // SAFETY: a system call with valid descriptors and options that outlive it.
+    let link = descriptor(unsafe {
+        libbpf_sys::bpf_link_create(program.as_raw_fd(), 0, libbpf_sys::BPF_TRACE_ITER, &raw const options)
+    })?;
+    // SAFETY: a system call with a valid descriptor.
+    let iterator = descriptor(unsafe { libbpf_sys::bpf_iter_create(link.as_raw_fd()) })?;
+    let mut bytes = Vec::new();
+    File::from(iterator).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// Whether the kernel still has the map with BPF ID `map`, and so the controller that counts in it.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::controller::{Controller, EndOptions, LsOptions, RapidOptions};
 use crate::error::Error;
+use crate::flow::RapidFlow;
 use crate::telemetry::{Counters, CpuTime, EndCounters, RapidCounters, Record};
 
 /// Says that no controller can be loaded.
@@ -161,6 +162,14 @@ impl Attached {
 /// # Errors
 /// Always.
 pub fn rapid_counters(_map: u32) -> Result<RapidCounters, Error> {
+    Err(Error::NotBuilt)
+}
+
+/// Says that connections of TCP Rapid cannot be listed.
+///
+/// # Errors
+/// Always.
+pub fn rapid_flows(_programs: &[u32]) -> Result<Vec<RapidFlow>, Error> {
     Err(Error::NotBuilt)
 }
 

@@ -15,7 +15,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use flood::{flood, treat};
-use headway_kernel::{Controller, Error, Loader, LsOptions, Record, available, counters};
+use headway_kernel::{Controller, Error, Loader, LsOptions, Record, available, counters, rapid_flows};
 use path::{Path, TIMEOUT, V4, V6, close, load, transfer};
 use socket2::Socket;
 
@@ -59,6 +59,17 @@ fn rapid_sends_probes_and_its_connections_outlive_it() {
     let segments = counted.probes + counted.beside;
     assert!(segments >= 7_000 && counted.beside * 5 < segments, "{counted:?}");
     assert!(counted.estimated > 10, "{counted:?}");
+    // Both ends of both connections have the controller.
+    let flows = rapid_flows(&loaded.programs().unwrap()).unwrap();
+    assert_eq!(flows.len(), 4, "{flows:?}");
+    for (socket, _) in &ends {
+        let address = |address: socket2::SockAddr| address.as_socket().unwrap();
+        let local = address(socket.local_addr().unwrap());
+        let remote = address(socket.peer_addr().unwrap());
+        let flow = flows.iter().find(|flow| (flow.local, flow.remote) == (local, remote)).unwrap();
+        assert!(flow.streams > flow.estimated && flow.estimated > 0 && flow.rate_bps > 0, "{flow:?}");
+        assert!(flow.estimate_bps > 0 && flow.rtt_ns > 0, "{flow:?}");
+    }
     loaded.unload();
     for (socket, mut peer) in ends {
         transfer(&socket, &mut peer, MEGABYTE);

@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use anyhow::Result;
 use headway_kernel::{
-    Carrier, Changed, Controller, Counters, CpuTime, EndCounters, Ends, Error, FormerDefault, HAS_BPF,
-    Loaded, LsOptions, Note, Notes, RapidCounters, Remains, available, counters, cpu_time, current_default,
-    enable_timing, end_counters, killed, rapid_counters, running,
+    Arrivals, Carrier, Changed, Controller, Counters, CpuTime, EndCounters, Ends, Error, FormerDefault,
+    HAS_BPF, Loaded, LsOptions, Note, Notes, RapidCounters, RapidFlow, Remains, available, counters,
+    cpu_time, current_default, enable_timing, end_counters, killed, rapid_counters, rapid_flows, running,
 };
+use headway_units::Rate;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -158,21 +159,32 @@ pub(super) fn stats(timed: bool, json: bool) -> Result<()> {
     let mut all = Vec::new();
     for (note, before) in running.iter().zip(before) {
         let times = if timed { called(cpu_time(&note.programs), &before) } else { Vec::new() };
-        all.push((note, Totals::of(note)?, times));
+        let flows = match note.controller {
+            Controller::Rapid => Some(rapid_flows(&note.programs)?),
+            _ => None,
+        };
+        all.push((note, Totals::of(note)?, flows, times));
     }
     if json {
-        print_line(Value::from_iter(all.iter().map(|(note, totals, times)| {
+        print_line(Value::from_iter(all.iter().map(|(note, totals, flows, times)| {
             let times = timed.then_some(times);
-            json!({ "name": note.name, "open": totals.open(), "counters": totals, "costs": times })
+            json!({
+                "name": note.name,
+                "open": totals.open(),
+                "counters": totals,
+                "flows": flows,
+                "costs": times,
+            })
         })));
         return Ok(());
     }
     if all.is_empty() {
         print_line("no controller of Headway is on");
     }
-    for (note, totals, times) in all {
+    for (note, totals, flows, times) in all {
         print_line(format_args!("{} (process {})", note.name, note.pid));
         print_line(totals.describe());
+        flows.iter().flatten().for_each(|flow| print_line(describe_flow(flow)));
         for CpuTime { program, calls, nanoseconds } in times {
             print_line(format_args!("  {program:16} {calls} calls, {} ns each", nanoseconds / calls));
         }
@@ -236,12 +248,40 @@ fn called(now: Vec<CpuTime>, before: &[CpuTime]) -> Vec<CpuTime> {
     now.into_iter().map(since).filter(|time| time.calls > 0).collect()
 }
 
+/// Describes a connection of TCP Rapid in one line and a second one for what went wrong.
+fn describe_flow(flow: &RapidFlow) -> String {
+    let arrivals = match flow.arrivals {
+        Arrivals::Unknown | Arrivals::Acks => "ACKs",
+        Arrivals::Timestamps => "timestamps",
+    };
+    let ms = |time: u64| time as f64 / 1e6;
+    format!(
+        "  {} > {}: R_avg {}{}, latest estimate {}, RTT {:.1} ms, queue {:.1} ms, arrivals by {arrivals}\n    \
+           p-streams: {} begun, {} with an estimate, {} too short, {} sent back to back; \
+         {} loss episodes, {} timeouts, {} segments sent again",
+        flow.local,
+        flow.remote,
+        Rate::from_bps(flow.rate_bps),
+        if flow.starts { " (start-up)" } else { "" },
+        Rate::from_bps(flow.estimate_bps),
+        ms(flow.rtt_ns),
+        ms(flow.queue_ns),
+        flow.streams,
+        flow.estimated,
+        flow.too_short,
+        flow.back_to_back,
+        flow.losses,
+        flow.timeouts,
+        flow.retransmitted,
+    )
+}
+
 fn describe_rapid_counters(counters: &RapidCounters) -> String {
     format!(
         "  connections      {} now, {} in all; {} for which there was no memory (switched to reno)\n  \
            segments         {} of p-streams, {} beside\n  \
            p-streams        {} with an estimate, {} without\n  \
-           arrivals         {} connections by microsecond timestamps, {} by ACKs\n  \
+           arrivals         {} connections by microsecond timestamps, {} by ACKs; clocks moved {} times\n  \
            losses           {} episodes, {} timeouts, {} spurious\n  \
            no data          at {} departures; {} packets in flight for which there was no room",
         counters.open(),
@@ -253,6 +293,7 @@ fn describe_rapid_counters(counters: &RapidCounters) -> String {
         counters.refused,
         counters.stamped,
         counters.unstamped,
+        counters.moved,
         counters.losses,
         counters.timeouts,
         counters.undone,
