@@ -282,17 +282,20 @@ fn cc_with_interface() {
     let former = headway_kernel::current_default().unwrap();
     let pair = ["link", "add", "eth0", "type", "veth", "peer", "name", "eth1"];
     assert!(Command::new("ip").args(pair).status().unwrap().success());
-    let segments = || headway_kernel::Interface::here("eth0").unwrap().segments;
-    let before = segments();
+    let settings = || {
+        let interface = headway_kernel::Interface::here("eth0").unwrap();
+        (interface.segments, interface.merging().unwrap())
+    };
+    let before = settings();
     for round in 0..kills() {
-        for controller in [&["xcp"][..], &["rapid", "--line", "100 Mb/s"]] {
+        for controller in [&["xcp"][..], &["rapid", "--line", "100 Mb/s", "--offloads-off"]] {
             let on = [&["cc"], controller, &["--name", &name, "--interface", "eth0"]].concat();
             trial.killed(&[&on[..], &["--default"]].concat(), 300);
             trial.killed(&on, 300);
             // There may be nothing left.
             trial.output(&["cc", "stop", &name]);
             check_controller(&trial, &former, round);
-            assert_eq!(segments(), before, "round {round}");
+            assert_eq!(settings(), before, "round {round}");
         }
     }
 }

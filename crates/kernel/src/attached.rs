@@ -30,17 +30,14 @@ pub struct Attached {
 
 impl Attached {
     /// Changes an interface for TCP Rapid. With longer buffers TCP would wait until a window has room for one (tcp_tso_should_defer).
-    pub(crate) fn single_segments(interface: &str) -> Result<Attached, Error> {
-        // Checksums are as always.
-        let interface = Interface { checksums: Vec::new(), ..Interface::here(interface)? };
+    pub(crate) fn single_segments(interface: Interface) -> Result<Attached, Error> {
         let namespace = File::open(NAMESPACE).map_err(Error::file("open", NAMESPACE))?;
         let attached = Attached { interface, namespace, links: Vec::new() };
         attached.interface.change()?;
         Ok(attached)
     }
 
-    pub(crate) fn new(object: &Object, interface: &str) -> Result<Attached, Error> {
-        let interface = Interface::here(interface)?;
+    pub(crate) fn new(object: &Object, interface: Interface) -> Result<Attached, Error> {
         let namespace = File::open(NAMESPACE).map_err(Error::file("open", NAMESPACE))?;
         let mut attached = Attached { interface, namespace, links: Vec::new() };
         let index = attached.interface.index;

@@ -1,4 +1,4 @@
-//! Network interfaces and the settings of them that XCP and RCP depend on.
+//! Network interfaces and the settings of them that XCP, RCP and TCP Rapid depend on.
 
 use std::io;
 use std::process::{Command, Output};
@@ -10,7 +10,7 @@ use crate::default::Namespace;
 use crate::error::Error;
 use crate::features;
 
-/// An Ethernet interface of a network namespace, with the settings that XCP and RCP change.
+/// An Ethernet interface of a network namespace, with the settings that XCP, RCP and TCP Rapid change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Interface {
     /// Its name.
@@ -23,6 +23,9 @@ pub struct Interface {
     /// packets carry the congestion header. Named as the kernel names them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checksums: Vec<String>,
+    /// The offloads that TCP Rapid is to do without. Named as the kernel names them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub offloads: Vec<String>,
     /// Its network namespace.
     pub namespace: Namespace,
 }
@@ -44,8 +47,19 @@ impl Interface {
             index: device.index,
             segments: device.segments,
             checksums: features::disturbed(&active),
+            offloads: Vec::new(),
             namespace: Namespace::here()?,
         })
+    }
+
+    /// Returns the offloads of the interface, which is in this thread's network namespace, that make one packet of several
+    /// segments, or several segments of one, and are on: TSO, GSO, GRO and LRO (`rapid F29`).
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    pub fn merging(&self) -> Result<Vec<String>, Error> {
+        let active = features::active(&self.name).map_err(|reason| error(&self.name, &reason.to_string()))?;
+        Ok(active.into_iter().filter(|name| features::merges(name)).collect())
     }
 
     /// Returns the names of all Ethernet interfaces of this thread's network namespace that are up.
@@ -57,15 +71,20 @@ impl Interface {
         Ok(devices.into_iter().filter(Device::is_ethernet).map(|device| device.name).collect())
     }
 
-    /// Prepares the interface, which is in this thread's network namespace, for packets with the congestion header: single
-    /// segments, with checksums that the kernel computes unless the NIC finds them there.
+    /// Prepares the interface, which is in this thread's network namespace: for packets with the congestion header single
+    /// segments, with checksums that the kernel computes unless the NIC finds them there; for TCP Rapid single segments.
     #[cfg(feature = "bpf")]
     pub(crate) fn change(&self) -> Result<(), Error> {
         set_segments(&self.name, 1)?;
-        let failed = |reason: io::Error| error(&self.name, &format!("cannot turn checksums off ({reason})"));
+        let failed = |reason: io::Error| error(&self.name, &format!("cannot turn offloads off ({reason})"));
+        features::set(&self.name, &self.offloads, false).map_err(failed)?;
         features::set(&self.name, &self.checksums, false).map_err(failed)?;
         let active = features::active(&self.name).map_err(failed)?;
-        match self.checksums.iter().find(|name| active.contains(name)) {
+        let stays_on = |features: &[String]| features.iter().find(|name| active.contains(name)).cloned();
+        if let Some(feature) = stays_on(&self.offloads) {
+            return Err(error(&self.name, &format!("{feature} stays on; the driver does not turn it off")));
+        }
+        match stays_on(&self.checksums) {
             None => Ok(()),
             Some(feature) => Err(error(
                 &self.name,
@@ -80,9 +99,10 @@ impl Interface {
 
     /// Sets the interface as it was; it is in this thread's network namespace.
     pub(crate) fn restore(&self) -> Result<(), Error> {
-        let restored = features::set(&self.name, &self.checksums, true);
+        let features = [&self.checksums[..], &self.offloads[..]].concat();
+        let restored = features::set(&self.name, &features, true);
         set_segments(&self.name, self.segments)?;
-        restored.map_err(|reason| error(&self.name, &format!("cannot turn checksums on ({reason})")))
+        restored.map_err(|reason| error(&self.name, &format!("cannot turn offloads on ({reason})")))
     }
 }
 

@@ -17,6 +17,12 @@ const ANY_CHECKSUM: &str = "tx-checksum-ip-generic";
 /// Those for which the NIC itself looks for TCP or UDP behind the IP header.
 const TCP_CHECKSUMS: [&str; 2] = ["tx-checksum-ipv4", "tx-checksum-ipv6"];
 
+/// Whether a feature makes one packet of several segments, or several segments of one.
+pub(crate) fn merges(feature: &str) -> bool {
+    matches!(feature, "tx-generic-segmentation" | "rx-gro" | "rx-lro" | "rx-gro-hw" | "rx-gro-list")
+        || feature.starts_with("tx-tcp") && feature.ends_with("segmentation")
+}
+
 /// Returns the features of `active` with which a NIC would send wrong checksums behind a congestion header: it expects
 /// TCP where the header is, but the kernel leaves the checksum to it because it is TCP's.
 pub(crate) fn disturbed(active: &[String]) -> Vec<String> {
@@ -211,6 +217,22 @@ mod tests {
             assert!(
                 notes.interfaces_left_behind().iter().all(|changed| changed.interface.namespace != namespace)
             );
+        });
+    }
+
+    #[test]
+    fn offloads_that_merge_segments_are_turned_off_and_on() {
+        with_interface(|| {
+            let interface = Interface::here("eth0").unwrap();
+            let before = interface.merging().unwrap();
+            for name in ["tx-tcp-segmentation", "tx-tcp6-segmentation", "tx-generic-segmentation"] {
+                assert!(before.contains(&name.to_owned()), "{before:?}");
+            }
+            let interface = Interface { offloads: before.clone(), ..interface };
+            interface.change().unwrap();
+            assert_eq!(interface.merging().unwrap(), [""; 0]);
+            interface.restore().unwrap();
+            assert_eq!(interface.merging().unwrap(), before);
         });
     }
 

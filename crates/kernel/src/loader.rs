@@ -13,6 +13,7 @@ use crate::attached::Attached;
 use crate::cgroup;
 use crate::controller::{Carrier, Controller, EndOptions, LsOptions, RapidOptions};
 use crate::default::available;
+use crate::device::Interface;
 use crate::error::Error;
 use crate::query::{program_ids, read_counters};
 use crate::telemetry::{Counters, EndCounters, RapidCounters, Record};
@@ -246,6 +247,27 @@ impl Loaded {
     /// # Errors
     /// When there is no such interface, it is not Ethernet, or the kernel refuses.
     pub fn attach(&self, interface: &str) -> Result<Attached, Error> {
+        self.attach_to(self.interface(interface)?)
+    }
+
+    /// Inspects an interface of this thread's network namespace: what [`Loaded::attach_to`] changes there.
+    ///
+    /// # Errors
+    /// When there is no such interface, or it is not Ethernet.
+    pub fn interface(&self, name: &str) -> Result<Interface, Error> {
+        let mut interface = Interface::here(name)?;
+        if self.controller == Controller::Rapid {
+            // Its packets have no header that disturbs them.
+            interface.checksums.clear();
+        }
+        Ok(interface)
+    }
+
+    /// Does what [`Loaded::attach`] does to an interface that was inspected before.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn attach_to(&self, interface: Interface) -> Result<Attached, Error> {
         match self.controller {
             Controller::Rapid => Attached::single_segments(interface),
             _ => Attached::new(&self.object, interface),

@@ -1,5 +1,7 @@
 //! What an instance tells other processes about itself.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::controller::{Controller, EndOptions, LsOptions};
@@ -46,6 +48,9 @@ pub struct RapidNote {
     pub parameters: String,
     /// The interfaces that get single segments, as they were before.
     pub interfaces: Vec<Interface>,
+    /// What still merges segments there, by the names of interface and offloads.
+    #[serde(default)]
+    pub merging: BTreeMap<String, Vec<String>>,
 }
 
 /// What an instance of XCP or RCP tells other processes.

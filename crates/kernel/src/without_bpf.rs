@@ -5,6 +5,7 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use crate::controller::{Controller, EndOptions, LsOptions, RapidOptions};
+use crate::device::Interface;
 use crate::error::Error;
 use crate::flow::RapidFlow;
 use crate::telemetry::{Counters, CpuTime, EndCounters, RapidCounters, Record};
@@ -118,6 +119,22 @@ impl Loaded {
     /// # Errors
     /// Never, as there are none.
     pub fn attach(&self, _interface: &str) -> Result<Attached, Error> {
+        match self.0 {}
+    }
+
+    /// Inspects an interface.
+    ///
+    /// # Errors
+    /// Never, as there is no controller that would change it.
+    pub fn interface(&self, _name: &str) -> Result<Interface, Error> {
+        match self.0 {}
+    }
+
+    /// Attaches programs to an interface.
+    ///
+    /// # Errors
+    /// Never, as there are none.
+    pub fn attach_to(&self, _interface: Interface) -> Result<Attached, Error> {
         match self.0 {}
     }
 

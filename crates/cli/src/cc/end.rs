@@ -37,7 +37,7 @@ pub(super) fn run(controller: Controller, options: EndOptions, args: &EndArgs, j
     let loader = Loader::new(controller).name(&name).end_options(options).receives_only(args.receive);
     let loaded = loader.unrestricted(args.on.unrestricted || args.on.default).load()?;
     let (interfaces, attached) = match options.carrier {
-        Carrier::Protocol => attach(&loaded, &mut notes, &name, &args.interface)?,
+        Carrier::Protocol => attach(&loaded, &mut notes, &name, &args.interface, false)?,
         Carrier::TcpOption => Default::default(),
     };
     let note = Note {
@@ -94,12 +94,14 @@ fn refuse_other_carrier(options: &EndOptions) -> Result<()> {
     }
 }
 
-/// Prepares interfaces for a controller, each noted before it is changed.
+/// Prepares interfaces for a controller, each noted before it is changed; with `offloads_off` without offloads that merge
+/// segments.
 pub(super) fn attach(
     loaded: &Loaded,
     notes: &mut Notes,
     by: &str,
     names: &[String],
+    offloads_off: bool,
 ) -> Result<(Vec<Interface>, Vec<Attached>)> {
     let names = if names.is_empty() { Interface::all()? } else { names.to_vec() };
     if names.is_empty() {
@@ -107,7 +109,10 @@ pub(super) fn attach(
     }
     let mut interfaces: Vec<Interface> = Vec::new();
     for name in names {
-        let interface = Interface::here(&name)?;
+        let mut interface = loaded.interface(&name)?;
+        if offloads_off {
+            interface.offloads = interface.merging()?;
+        }
         if !interfaces.contains(&interface) {
             interfaces.push(interface);
         }
@@ -116,7 +121,7 @@ pub(super) fn attach(
     let mut attach = |interface: &Interface| {
         notes.keep_interface(&Changed { interface: interface.clone(), by: by.to_owned() })?;
         noted += 1;
-        Ok(loaded.attach(&interface.name)?)
+        Ok(loaded.attach_to(interface.clone())?)
     };
     let attached: Result<Vec<Attached>> = interfaces.iter().map(&mut attach).collect();
     if attached.is_err() {

@@ -1,5 +1,6 @@
 //! Runs a controller until this program is told to end.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read as _};
 use std::os::unix::net::UnixStream;
@@ -10,7 +11,8 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use headway_kernel::{
-    Controller, Loaded, Loader, LsOptions, Note, Notes, RapidNote, RapidOptions, Record, killed, running,
+    Controller, Interface, Loaded, Loader, LsOptions, Note, Notes, RapidNote, RapidOptions, Record, killed,
+    running,
 };
 use headway_record::csv::{self, Fixed};
 use headway_record::row;
@@ -34,6 +36,8 @@ pub(super) struct Rapid<'a> {
     pub(super) described: String,
     /// The interfaces to take single segments; all that are up if empty.
     pub(super) interfaces: &'a [String],
+    /// Whether to turn off what merges segments there.
+    pub(super) offloads_off: bool,
 }
 
 /// How to run a controller that needs no programs at interfaces.
@@ -75,19 +79,22 @@ pub(super) fn run(controller: Controller, plain: &Plain<'_>, json: bool) -> Resu
     restore_interfaces(&mut notes)?;
     let loaded = plain.loader(controller, &name).load()?;
     let (interfaces, attached) = match &plain.rapid {
-        Some(rapid) => attach(&loaded, &mut notes, &name, rapid.interfaces)?,
+        Some(rapid) => attach(&loaded, &mut notes, &name, rapid.interfaces, rapid.offloads_off)?,
         None => Default::default(),
     };
+    let merging = interfaces.iter().map(|interface| Ok((interface.name.clone(), interface.merging()?)));
+    let merging: BTreeMap<String, Vec<String>> = merging.collect::<Result<_>>()?;
     let note = Note {
         pid: std::process::id(),
         controller,
         name: name.clone(),
         options: plain.options,
         ends: None,
-        rapid: plain
-            .rapid
-            .as_ref()
-            .map(|rapid| RapidNote { parameters: rapid.described.clone(), interfaces: interfaces.clone() }),
+        rapid: plain.rapid.as_ref().map(|rapid| RapidNote {
+            parameters: rapid.described.clone(),
+            interfaces: interfaces.clone(),
+            merging,
+        }),
         default: None,
         counters_map: loaded.counters_map()?,
         programs: loaded.programs()?,
@@ -223,6 +230,9 @@ pub(super) fn report_on(note: &Note, json: bool) {
             return;
         }
     }
+    if let Some(rapid) = &note.rapid {
+        rapid.interfaces.iter().for_each(|interface| print_line(describe_offloads(interface, rapid)));
+    }
     if let Some(default) = &note.default {
         print_line(format_args!(
             "  it is now the default of this network namespace (before: {})",
@@ -241,6 +251,34 @@ pub(super) fn report_on(note: &Note, json: bool) {
         Controller::Rapid => "its connections send single segments; a quiet processor keeps their gaps even",
     };
     print_line(format_args!("  {needs}\nCtrl-C unloads it."));
+}
+
+/// Says what merges segments at an interface of TCP Rapid, and what does not any more.
+fn describe_offloads(interface: &Interface, rapid: &RapidNote) -> String {
+    let name = &interface.name;
+    let off = usual_names(interface.offloads.iter());
+    // Those at departure find single segments, and nothing to split.
+    let merging = rapid.merging.get(name).into_iter().flatten().filter(|offload| offload.starts_with("rx-"));
+    let merging = usual_names(merging);
+    let mut text = format!("  {name}: single segments (gso_max_segs 1)");
+    if !off.is_empty() {
+        text += &format!(", {off} off");
+    }
+    if !merging.is_empty() {
+        text += &format!("; {merging} merges what arrives: `--offloads-off`, if this host also receives");
+    }
+    text
+}
+
+/// Returns the names by which everybody knows offloads that merge segments.
+fn usual_names<'a>(offloads: impl Iterator<Item = &'a String>) -> String {
+    let usual = |offload: &String| match offload.as_str() {
+        "tx-generic-segmentation" => "GSO",
+        "rx-lro" => "LRO",
+        offload if offload.starts_with("rx-") => "GRO",
+        _ => "TSO",
+    };
+    offloads.map(usual).collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join(", ")
 }
 
 fn report_off(name: &str, counted: Option<Totals>, json: bool) {

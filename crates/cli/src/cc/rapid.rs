@@ -30,6 +30,10 @@ pub(super) struct RapidArgs {
     /// segments meanwhile [default: all Ethernet interfaces that are up].
     #[arg(long, value_name = "NAME")]
     interface: Vec<String>,
+    /// Turn off TSO, GSO, GRO and LRO of the interfaces meanwhile. A sender does not need it: TCP hands over single segments, and
+    /// GRO merges no ACKs. A host that also receives does, because merged segments have one ACK.
+    #[arg(long)]
+    offloads_off: bool,
     /// Largest IP packet on the path, in bytes.
     #[arg(long, value_name = "BYTES", default_value_t = 1_500, value_parser = clap::value_parser!(u32).range(576..=65_535))]
     mtu: u32,
@@ -80,7 +84,7 @@ impl RapidArgs {
     /// Returns how to run it.
     pub(super) fn rapid(&self) -> Result<Rapid<'_>> {
         let (options, described) = self.options()?;
-        Ok(Rapid { options, described, interfaces: &self.interface })
+        Ok(Rapid { options, described, interfaces: &self.interface, offloads_off: self.offloads_off })
     }
 
     /// Returns the options, and how notes describe them.

@@ -130,8 +130,9 @@ pub(super) fn describe_changed(changed: &Changed) -> Result<String> {
     let here = interface.namespace == Namespace::here()?;
     let place = if here { "" } else { " of another network namespace" };
     let run = if here { "" } else { " run there" };
-    let without: String = interface.checksums.iter().map(|name| format!(" and without {name}")).collect();
-    let with: String = interface.checksums.iter().map(|name| format!(" and {name}")).collect();
+    let off = || interface.checksums.iter().chain(&interface.offloads);
+    let without: String = off().map(|name| format!(" and without {name}")).collect();
+    let with: String = off().map(|name| format!(" and {name}")).collect();
     Ok(format!(
         "{by} left the interface {}{place} with single segments{without}, `headway cc stop {by}`{run} restores {} at \
          once{with}",
