@@ -211,7 +211,7 @@ fn the_first_default_survives_whatever_is_started_and_killed() {
     wait_gone(&name);
     On::new(&other, &["hw-reno", "--default"]).end(Signal::SIGKILL);
     wait_gone(&other);
-    printed(&["stop", &other]);
+    printed(&["stop", &other, &name]);
     assert_eq!(default(), former);
 }
 

@@ -22,8 +22,10 @@
 #define OPTION 32
 #define OPTION_FEEDBACK 44
 #define OPTION_BYTES 20
-/* Length of a TCP option that has no identifier. */
+/* TCP options: what is no more than padding, and timestamps; and the bytes before the first one. */
 #define PADDING 1
+#define TIMESTAMP 8
+#define TCP_HEADER 20
 #define TCP 6
 /* The congestion header as an IP protocol and as a kind of TCP option; the rate in B/s that a router of RCP grants. */
 #define HEADER 253
@@ -156,6 +158,47 @@ int shorten_options(struct __sk_buff *packet)
 		return TC_ACT_OK;
 	bpf_skb_store_bytes(packet, option + 1, &length, 1, 0);
 	bpf_skb_store_bytes(packet, option + length, padding, sizeof(padding), 0);
+	return TC_ACT_OK;
+}
+
+/* Where the value of a sender's timestamp lies in a segment that has no other option before it; 0 if it does not. */
+static __always_inline u32 find_timestamp(struct __sk_buff *packet)
+{
+	struct place place = look(packet);
+	u32 at = (place.is_v6 ? TCP_V6 : TCP_V4) + TCP_HEADER;
+	u8 option[4] = {};
+
+	if (place.protocol != TCP || bpf_skb_load_bytes(packet, at, option, sizeof(option)))
+		return 0;
+	return option[0] == PADDING && option[1] == PADDING && option[2] == TIMESTAMP ? at + 4 : 0;
+}
+
+u32 frozen;
+
+/* A box that gives all segments the timestamp of the first that it sees. */
+SEC("tc")
+int freeze_timestamps(struct __sk_buff *packet)
+{
+	u32 at = find_timestamp(packet);
+
+	if (!at)
+		return TC_ACT_OK;
+	if (!frozen)
+		bpf_skb_load_bytes(packet, at, &frozen, sizeof(frozen));
+	bpf_skb_store_bytes(packet, at, &frozen, sizeof(frozen), 0);
+	return TC_ACT_OK;
+}
+
+/* A box that puts padding in place of timestamps. */
+SEC("tc")
+int strip_timestamps(struct __sk_buff *packet)
+{
+	u8 padding[10];
+	u32 at = find_timestamp(packet);
+
+	__builtin_memset(padding, PADDING, sizeof(padding));
+	if (at)
+		bpf_skb_store_bytes(packet, at - 2, padding, sizeof(padding), 0);
 	return TC_ACT_OK;
 }
 

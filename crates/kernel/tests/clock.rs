@@ -1,0 +1,185 @@
+//! TCP Rapid in the running kernel, and the clock of its receiver's timestamps (rapid F21, F22): it wraps, is moved, stands
+//! still, or is taken away on the path.
+//!
+//! Where the machine does not allow namespaces or BPF controllers, or has no microsecond timestamps, each test says so and
+//! passes.
+
+#![allow(clippy::unwrap_used, reason = "a failed assumption is a failed test, also in helpers")]
+
+#[allow(dead_code, reason = "other tests use all of it")]
+mod flood;
+#[allow(dead_code, reason = "other tests use all of it")]
+mod path;
+
+use std::io;
+use std::net::TcpStream;
+use std::os::fd::AsRawFd as _;
+
+use flood::treat;
+use headway_kernel::{Arrivals, Controller, Loaded, Loader, RapidFlow, rapid_flows};
+use headway_telemetry::route::Route;
+use path::{MEGABYTE, Path, V4, V6, close, load, transfer};
+use socket2::Socket;
+
+/// Of a second, in the receiver's timestamps.
+const SECOND: u32 = 1_000_000;
+/// What takes longer than a few windows of 50 ms in which clocks are compared, at less than a Gigabit per second.
+const LONG: usize = 25 * MEGABYTE;
+/// What lets the sender see a timestamp.
+const SHORT: usize = 10_000;
+
+/// A sender of TCP Rapid, and a receiver whose routes have microsecond timestamps.
+struct Connection {
+    path: Path,
+    loaded: Loaded,
+    socket: Socket,
+    peer: TcpStream,
+}
+
+impl Connection {
+    /// Connects to a server address; prints the reason and returns `None` if this machine does not allow it.
+    fn new(server: &str) -> Option<Connection> {
+        let path = Path::new()?;
+        let stamped =
+            path.server.run(|| Route::all()?.iter().try_for_each(|route| route.set_microseconds(true)));
+        if let Err(error) = stamped {
+            println!("SKIPPED: this kernel has no microsecond timestamps ({error})");
+            return None;
+        }
+        let (loaded, name) = load(Loader::new(Controller::Rapid));
+        let (socket, peer) = path.connect_to(server, &name, "reno");
+        Some(Connection { path, loaded, socket, peer })
+    }
+
+    fn transfer(&mut self, bytes: usize) {
+        transfer(&self.socket, &mut self.peer, bytes);
+    }
+
+    /// Returns what the sender knows.
+    fn flow(&self) -> RapidFlow {
+        let flows = rapid_flows(&self.loaded.programs().unwrap()).unwrap();
+        let [flow] = &flows[..] else { panic!("{flows:?}") };
+        flow.clone()
+    }
+
+    /// Returns how often the sender refused segments for their timestamps or checksums, since it began.
+    fn refused(&self) -> u64 {
+        let counters = || {
+            let text = |file: &str| std::fs::read_to_string(format!("/proc/thread-self/net/{file}")).unwrap();
+            [(text("netstat"), "PAWSEstab"), (text("snmp"), "InCsumErrors")]
+                .map(|(text, name)| sum(&text, name))
+        };
+        self.path.client.run(counters).iter().sum()
+    }
+
+    /// Puts the clock of the receiver's timestamps forward to `stamp`. A timestamp more than half of all numbers ahead is
+    /// one from the past, so the sender sees one in between.
+    fn move_clock(&mut self, stamp: u32) {
+        let distance = stamp.wrapping_sub(self.stamp());
+        if distance > u32::MAX / 2 - SECOND {
+            self.set_stamp(self.stamp().wrapping_add(distance / 2));
+            self.transfer(SHORT);
+        }
+        self.set_stamp(stamp);
+    }
+
+    /// The present timestamp of the receiver.
+    fn stamp(&self) -> u32 {
+        option(&self.peer, libc::TCP_TIMESTAMP)
+    }
+
+    fn set_stamp(&self, stamp: u32) {
+        // Only a connection under repair may have its clock set. The lowest bit says that it counts microseconds.
+        for (name, value) in
+            [(libc::TCP_REPAIR, REPAIR), (libc::TCP_TIMESTAMP, stamp | 1), (libc::TCP_REPAIR, REPAIRED)]
+        {
+            set_option(&self.peer, name, value);
+        }
+    }
+
+    fn close(self) {
+        close(&self.socket, self.peer);
+    }
+}
+
+/// Values of TCP_REPAIR: on, and off without a probe of the window (linux/tcp.h).
+const REPAIR: u32 = 1;
+const REPAIRED: u32 = -1_i32 as u32;
+
+fn set_option(stream: &TcpStream, name: i32, value: u32) {
+    let length = size_of_val(&value) as libc::socklen_t;
+    // SAFETY: the kernel reads one integer.
+    let result = unsafe {
+        libc::setsockopt(stream.as_raw_fd(), libc::SOL_TCP, name, (&raw const value).cast(), length)
+    };
+    assert_eq!(result, 0, "{}", io::Error::last_os_error());
+}
+
+fn option(stream: &TcpStream, name: i32) -> u32 {
+    let mut value = 0_u32;
+    let mut length = size_of_val(&value) as libc::socklen_t;
+    // SAFETY: the kernel writes one integer.
+    let result = unsafe {
+        libc::getsockopt(stream.as_raw_fd(), libc::SOL_TCP, name, (&raw mut value).cast(), &raw mut length)
+    };
+    assert_eq!(result, 0, "{}", io::Error::last_os_error());
+    value
+}
+
+/// The sum of the counters of this name in a file of pairs of lines, names and values.
+fn sum(text: &str, name: &str) -> u64 {
+    let lines: Vec<&str> = text.lines().collect();
+    let of = |pair: &[&str]| -> Option<u64> {
+        let at = pair[0].split_whitespace().position(|word| word == name)?;
+        pair[1].split_whitespace().nth(at)?.parse().ok()
+    };
+    lines.chunks(2).filter_map(of).sum()
+}
+
+#[test]
+fn microseconds_are_found_out_and_survive_a_wrap() {
+    for server in [V4[1], V6[1]] {
+        let Some(mut connection) = Connection::new(server) else { return };
+        connection.move_clock(u32::MAX - SECOND / 5);
+        connection.transfer(LONG);
+        let flow = connection.flow();
+        assert!(connection.stamp() < u32::MAX / 2, "it has not wrapped: {}", connection.stamp());
+        assert_eq!((flow.arrivals, flow.remote.ip().to_string()), (Arrivals::Timestamps, server.to_owned()));
+        assert!(flow.clock_moved <= 2 && flow.estimated > 10, "{flow:?}");
+        assert_eq!(connection.refused(), 0);
+        connection.close();
+    }
+}
+
+#[test]
+fn a_clock_that_is_moved_forward_does_not_look_like_a_queue() {
+    let Some(mut connection) = Connection::new(V4[1]) else { return };
+    connection.transfer(LONG);
+    let before = connection.flow();
+    assert_eq!((before.arrivals, before.clock_moved), (Arrivals::Timestamps, 0), "{before:?}");
+    connection.move_clock(connection.stamp().wrapping_add(5 * SECOND));
+    connection.transfer(LONG);
+    let flow = connection.flow();
+    assert_eq!((flow.arrivals, flow.clock_moved), (Arrivals::Timestamps, 1), "{flow:?}");
+    assert!(flow.queue_ns < 1_000_000_000, "{flow:?}");
+    assert_eq!(connection.refused(), 0);
+    connection.close();
+}
+
+#[test]
+fn timestamps_that_freeze_or_vanish_on_the_path_are_given_up() {
+    for how in ["freeze_timestamps", "strip_timestamps"] {
+        let Some(mut connection) = Connection::new(V4[1]) else { return };
+        connection.transfer(LONG);
+        assert_eq!(connection.flow().arrivals, Arrivals::Timestamps, "before {how}");
+        connection.path.client.run(move || treat(how));
+        connection.transfer(LONG);
+        let flow = connection.flow();
+        assert_eq!(flow.arrivals, Arrivals::Acks, "{how}: {flow:?}");
+        let estimated = flow.estimated;
+        connection.transfer(LONG);
+        assert!(connection.flow().estimated > estimated, "{how}");
+        assert_eq!(connection.refused(), 0, "{how}");
+        connection.close();
+    }
+}
