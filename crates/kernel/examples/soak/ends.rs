@@ -1,9 +1,9 @@
-//! Starts and ends the ends of XCP or RCP again and again at both sides of a router, and kills them, while data flows. Is
-//! everything as before afterwards, and does no transfer stall?
+//! Starts and ends the ends of XCP or RCP again and again at both sides of a router, or TCP Rapid at one, and kills them,
+//! while data flows. Is everything as before afterwards, and does no transfer stall?
 //!
 //! `cargo build --release`, then `sudo target/release/examples/soak ends xcp option 100 20`: the law, the carrier of the
-//! header, how often the ends are asked to end, and how often they are killed. What it runs is `headway` in the folder above
-//! its own. One transfer lasts all the time, with Reno and a fifth of the link; in every cycle there is another with the
+//! header, how often the ends are asked to end, and how often they are killed; or `soak ends rapid 100 20`. What it runs is
+//! `headway` in the folder above its own. One transfer lasts all the time, with Reno and a fifth of the link; in every cycle there is another with the
 //! controller that has just been loaded. One in four kills hits a program that is just starting.
 
 use std::collections::BTreeSet;
@@ -21,7 +21,7 @@ use serde_json::Value;
 use crate::left::{Object, Settings, describe, held, objects, traces};
 use crate::transfer::{STALL, Transfer};
 
-const PATH: &str = "[forward]\nrate = \"10 Mb/s\"\ndelay = \"5 ms\"\nqueue = { kind = \"LAW\" }\n";
+const PATH: &str = "[forward]\nrate = \"10 Mb/s\"\ndelay = \"5 ms\"\n";
 const NODES: [&str; 2] = ["client", "server"];
 /// A fifth of the link, in B/s.
 const STEADY: u64 = 250_000;
@@ -35,25 +35,67 @@ const FREED: Duration = Duration::from_secs(10);
 /// When a program that is just starting is killed, at the latest.
 const START: u64 = 400;
 
-struct Soak {
+/// What is loaded at the two hosts.
+pub(crate) enum Ends<'a> {
+    /// XCP or RCP at both, and what carries its header.
+    Explicit { law: &'a str, carrier: &'a str },
+    /// TCP Rapid at the sender.
+    Rapid,
+}
+
+impl Ends<'_> {
+    fn name(&self) -> String {
+        match self {
+            Ends::Explicit { law, carrier } => format!("{law} {carrier}"),
+            Ends::Rapid => "rapid".to_owned(),
+        }
+    }
+
+    /// The path between the hosts.
+    fn path(&self) -> String {
+        match self {
+            Ends::Explicit { law, .. } => format!("{PATH}queue = {{ kind = \"{law}\" }}\n"),
+            Ends::Rapid => PATH.to_owned(),
+        }
+    }
+
+    /// What `headway cc` is told at each host.
+    fn arguments(&self) -> Vec<Vec<&str>> {
+        match self {
+            Ends::Explicit { law, carrier } => {
+                ["--default", "--receive"].map(|role| vec!["cc", law, "--carrier", carrier, role]).to_vec()
+            }
+            Ends::Rapid => vec![vec!["cc", "rapid", "--line", "10 Mb/s", "--default", "--offloads-off"]],
+        }
+    }
+
+    /// The counter that says that the ends work.
+    fn counter(&self) -> &'static str {
+        match self {
+            Ends::Explicit { .. } => "received",
+            Ends::Rapid => "estimated",
+        }
+    }
+}
+
+struct Soak<'a> {
     program: PathBuf,
     lab: Lab,
-    law: String,
-    carrier: String,
+    ends: Ends<'a>,
     /// Of the sender and the receiver.
     names: [String; 2],
     settings: [Settings; 2],
     problems: usize,
     /// The longest silence of a transfer of a cycle.
     silence: Duration,
-    /// How many of these transfers had the controller and heard the other end.
-    explicit: usize,
+    /// How many of these transfers had the controller, and it worked.
+    working: usize,
     random: u64,
 }
 
 /// Returns whether everything was right.
-pub(crate) fn run(law: &str, carrier: &str, cycles: u32, kills: u32) -> bool {
-    let Some(mut soak) = Soak::new(law, carrier) else { return false };
+pub(crate) fn run(ends: Ends<'_>, cycles: u32, kills: u32) -> bool {
+    let Some(mut soak) = Soak::new(ends) else { return false };
     let before = objects();
     let steady = Transfer::start(&soak.lab, "reno", STEADY);
     for number in 1..=cycles {
@@ -71,19 +113,22 @@ pub(crate) fn run(law: &str, carrier: &str, cycles: u32, kills: u32) -> bool {
     let traces = traces(&soak.names);
     soak.check(traces.is_empty(), || format!("left behind: {traces:?}"));
     println!(
-        "{law} {carrier}: {cycles} cycles, {kills} kills, {} problems; {} transfers with headers from the other end; longest \
-         silence {silence:?}, of transfers of cycles {:?}",
-        soak.problems, soak.explicit, soak.silence
+        "{}: {cycles} cycles, {kills} kills, {} problems; {} transfers whose controller worked; longest silence {silence:?}, of \
+         transfers of cycles {:?}",
+        soak.ends.name(),
+        soak.problems,
+        soak.working,
+        soak.silence
     );
     soak.problems == 0
 }
 
-impl Soak {
+impl<'a> Soak<'a> {
     /// Brings the lab up; says why if that is not possible.
-    fn new(law: &str, carrier: &str) -> Option<Soak> {
+    fn new(ends: Ends<'a>) -> Option<Soak<'a>> {
         let me = std::env::current_exe().unwrap();
         let program = me.ancestors().nth(2).unwrap().join("headway");
-        let spec = Spec::parse(&PATH.replace("LAW", law), Path::new("soak.toml")).unwrap();
+        let spec = Spec::parse(&ends.path(), Path::new("soak.toml")).unwrap();
         let id = std::process::id();
         let lab = Lab::up_with(&program, &spec, &format!("soak-{id}"), Life::Owned);
         let lab = lab.inspect_err(|error| eprintln!("with {}: {error}", program.display())).ok()?;
@@ -91,13 +136,12 @@ impl Soak {
         Some(Soak {
             program,
             lab,
-            law: law.to_owned(),
-            carrier: carrier.to_owned(),
+            ends,
             names: ["s", "r"].map(|end| format!("soak{id}{end}")),
             settings,
             problems: 0,
             silence: Duration::ZERO,
-            explicit: 0,
+            working: 0,
             random: u64::from(id),
         })
     }
@@ -115,11 +159,15 @@ impl Soak {
         }
     }
 
+    /// The number of ends.
+    fn count(&self) -> usize {
+        self.ends.arguments().len()
+    }
+
     /// Starts `headway cc` at a node: 0 sends, 1 receives.
     fn start(&self, end: usize) -> On {
-        let mut arguments =
-            vec!["cc", &self.law, "--carrier", &self.carrier, "--name", &self.names[end], "--json"];
-        arguments.push(["--default", "--receive"][end]);
+        let mut arguments = self.ends.arguments().swap_remove(end);
+        arguments.extend(["--name", &self.names[end], "--json"]);
         let mut command = self.lab.command(NODES[end], &self.program, arguments).unwrap();
         let command = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().unwrap();
@@ -127,32 +175,32 @@ impl Soak {
         On { child, lines }
     }
 
-    /// Both ends, loaded, and a transfer between them.
-    fn load(&self) -> ([On; 2], Transfer) {
-        let mut ends = [self.start(0), self.start(1)];
+    /// The ends, loaded, and a transfer between them.
+    fn load(&self) -> (Vec<Option<On>>, Transfer) {
+        let mut ends: Vec<On> = (0..self.count()).map(|end| self.start(end)).collect();
         for on in &mut ends {
             let event = on.event();
             assert_eq!(event["event"], "on", "{event}");
         }
         let transfer = Transfer::start(&self.lab, &self.names[0], HALF);
-        (ends, transfer)
+        (ends.into_iter().map(Some).collect(), transfer)
     }
 
-    /// Loads and unloads both ends under a transfer.
+    /// Loads and unloads the ends under a transfer.
     fn cycle(&mut self, number: u32) {
-        let (ends, transfer) = self.load();
+        let (mut ends, transfer) = self.load();
         let began = transfer.goes_on(SOME);
         self.check(began, || format!("cycle {number}: the transfer does not begin"));
-        let is_explicit = transfer.controller() == self.names[0];
-        let mut ends = ends.map(Some);
+        let has_it = transfer.controller() == self.names[0];
         // Both orders.
         for end in [number as usize % 2, 1 - number as usize % 2] {
-            let Some(on) = ends[end].take() else { continue };
+            let Some(on) = ends.get_mut(end).and_then(Option::take) else { continue };
             let (success, event) = on.end();
             self.check(success && event["event"] == "off", || format!("cycle {number}: {event}"));
-            let heard = event["counters"]["received"].as_u64() > Some(0);
-            self.check(heard, || format!("cycle {number}: end {end} heard no header"));
-            self.explicit += usize::from(end == 0 && heard && is_explicit);
+            let counter = self.ends.counter();
+            let works = event["counters"][counter].as_u64() > Some(0);
+            self.check(works, || format!("cycle {number}: end {end} has 0 `{counter}`"));
+            self.working += usize::from(end == 0 && works && has_it);
             let goes_on = transfer.goes_on(SOME);
             self.check(goes_on, || format!("cycle {number}: the transfer stalls without end {end}"));
         }
@@ -164,19 +212,18 @@ impl Soak {
     fn kill(&mut self, number: u32) {
         let what = format!("kill {number}");
         if number.is_multiple_of(4) {
-            let mut on = self.start(number as usize / 4 % 2);
+            let mut on = self.start(number as usize / 4 % self.count());
             thread::sleep(Duration::from_millis(self.draw(START)));
             on.kill();
         } else {
-            let (ends, transfer) = self.load();
+            let (mut ends, transfer) = self.load();
             let began = transfer.goes_on(SOME);
             self.check(began, || format!("{what}: the transfer does not begin"));
             thread::sleep(Duration::from_millis(self.draw(200)));
-            let mut ends = ends.map(Some);
             // The sender is killed, the receiver, both.
-            let first = usize::from(number % 4 == 2);
+            let first = usize::from(number % 4 == 2 && self.count() == 2);
             for end in [first, 1 - first] {
-                let Some(mut on) = ends[end].take() else { continue };
+                let Some(mut on) = ends.get_mut(end).and_then(Option::take) else { continue };
                 if end == first || number % 4 == 3 {
                     on.kill();
                 } else {
@@ -202,7 +249,7 @@ impl Soak {
 
     /// Restores what killed ends have left, by asking for it or by starting them again.
     fn restore(&mut self, by_stop: bool) {
-        for (end, node) in NODES.into_iter().enumerate() {
+        for (end, node) in NODES.into_iter().take(self.count()).enumerate() {
             if by_stop {
                 let stop = ["cc", "stop", &self.names[end]];
                 // It fails if it finds nothing to do.
