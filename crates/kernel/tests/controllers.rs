@@ -15,7 +15,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use flood::{flood, treat};
-use headway_kernel::{Controller, Error, Loader, LsOptions, Record, available, counters, rapid_flows};
+use headway_kernel::{Controller, Error, Loader, LsOptions, Record, available, counters};
 use path::{Path, TIMEOUT, V4, V6, close, load, transfer};
 use socket2::Socket;
 
@@ -41,39 +41,6 @@ fn every_controller_carries_data_over_both_protocols() {
         }
         let counted = loaded.counters().unwrap();
         assert_eq!((counted.connections, counted.fallbacks_to_reno, counted.marked), (4, 0, 0), "{name}");
-    }
-}
-
-#[test]
-fn rapid_sends_probes_and_its_connections_outlive_it() {
-    let Some(path) = Path::new() else { return };
-    let (loaded, name) = load(Loader::new(Controller::Rapid));
-    let mut ends = [V4[1], V6[1]].map(|server| path.connect(server, &name));
-    for (socket, peer) in &mut ends {
-        transfer(socket, peer, 5 * MEGABYTE);
-        assert_eq!(controller_of(socket), name);
-    }
-    let counted = loaded.rapid_counters().unwrap();
-    assert_eq!((counted.connections, counted.without_memory, counted.forgotten), (4, 0, 0), "{counted:?}");
-    // 10 MB in segments of at most 1448 B; those that no schedule asked for are few.
-    let segments = counted.probes + counted.beside;
-    assert!(segments >= 7_000 && counted.beside * 5 < segments, "{counted:?}");
-    assert!(counted.estimated > 10, "{counted:?}");
-    // Both ends of both connections have the controller.
-    let flows = rapid_flows(&loaded.programs().unwrap()).unwrap();
-    assert_eq!(flows.len(), 4, "{flows:?}");
-    for (socket, _) in &ends {
-        let address = |address: socket2::SockAddr| address.as_socket().unwrap();
-        let local = address(socket.local_addr().unwrap());
-        let remote = address(socket.peer_addr().unwrap());
-        let flow = flows.iter().find(|flow| (flow.local, flow.remote) == (local, remote)).unwrap();
-        assert!(flow.streams > flow.estimated && flow.estimated > 0 && flow.rate_bps > 0, "{flow:?}");
-        assert!(flow.estimate_bps > 0 && flow.rtt_ns > 0, "{flow:?}");
-    }
-    loaded.unload();
-    for (socket, mut peer) in ends {
-        transfer(&socket, &mut peer, MEGABYTE);
-        close(&socket, peer);
     }
 }
 

@@ -40,6 +40,9 @@ pub(crate) struct ClosedLoop {
     interval: Option<Duration>,
     /// The measured time on the Linux stack; absent where that has no such traffic.
     kernel_milliseconds: Option<Count>,
+    /// Names of controllers with keys that the Linux stack does not have.
+    #[serde(default)]
+    not_on_linux: Vec<String>,
     /// The published table, for comparison.
     #[serde(default)]
     published: Published,
@@ -128,12 +131,20 @@ impl Done<'_> {
     }
 }
 
+impl ClosedLoop {
+    /// Whether the test flow of this name has keys that the world knows.
+    fn runs(&self, name: &str, job: &Job<'_>) -> bool {
+        job.world == World::Sim || !self.not_on_linux.iter().any(|other| other == name)
+    }
+}
+
 impl Study for ClosedLoop {
     fn run(&self, job: &Job<'_>) -> Result<Findings, Error> {
         let time = job.time(job.choose(self.milliseconds, self.kernel_milliseconds));
-        let (cells, missing): (Vec<_>, Vec<_>) = cells(self, job.context.size)
-            .into_iter()
-            .partition(|cell| cell.controller.is_none_or(|(_, kind)| job.has(kind)));
+        let (cells, missing): (Vec<_>, Vec<_>) =
+            cells(self, job.context.size).into_iter().partition(|cell| {
+                cell.controller.is_none_or(|(name, kind)| self.runs(name, job) && job.has(kind))
+            });
         // The seed does not depend on the cell, so that all controllers meet the same cross traffic.
         let results = job.each_run(&cells, job.of(self.runs), |cell, run| {
             let setup = setup(self, cell, time, job);

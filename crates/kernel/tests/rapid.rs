@@ -1,5 +1,5 @@
-//! TCP Rapid in the running kernel, and the clock of its receiver's timestamps (rapid F21, F22): it wraps, is moved, stands
-//! still, or is taken away on the path.
+//! TCP Rapid in the running kernel: connections to unmodified peers, its window, and the clock of a receiver's timestamps,
+//! which wraps, is moved, stands still, or is taken away on the path.
 //!
 //! Where the machine does not allow namespaces or BPF controllers, or has no microsecond timestamps, each test says so and
 //! passes.
@@ -14,13 +14,18 @@ mod path;
 use std::io;
 use std::net::TcpStream;
 use std::os::fd::AsRawFd as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 
 use flood::treat;
 use headway_kernel::{Arrivals, Controller, Loaded, Loader, RapidFlow, rapid_flows};
 use headway_telemetry::route::Route;
-use path::{MEGABYTE, Path, V4, V6, close, load, transfer};
+use path::{Info, MEGABYTE, Path, V4, V6, attach, close, controller_of, load, transfer};
 use socket2::Socket;
 
+/// Packets of a p-stream.
+const PROBES: u32 = 64;
 /// Of a second, in the receiver's timestamps.
 const SECOND: u32 = 1_000_000;
 /// What takes longer than a few windows of 50 ms in which clocks are compared, at less than a Gigabit per second.
@@ -134,6 +139,77 @@ fn sum(text: &str, name: &str) -> u64 {
         pair[1].split_whitespace().nth(at)?.parse().ok()
     };
     lines.chunks(2).filter_map(of).sum()
+}
+
+#[test]
+fn rapid_sends_probes_and_its_connections_outlive_it() {
+    let Some(path) = Path::new() else { return };
+    let (loaded, name) = load(Loader::new(Controller::Rapid));
+    let mut ends = [V4[1], V6[1]].map(|server| path.connect(server, &name));
+    for (socket, peer) in &mut ends {
+        transfer(socket, peer, 5 * MEGABYTE);
+        assert_eq!(controller_of(socket), name);
+    }
+    let counted = loaded.rapid_counters().unwrap();
+    assert_eq!((counted.connections, counted.without_memory, counted.forgotten), (4, 0, 0), "{counted:?}");
+    // 10 MB in segments of at most 1448 B; those that no schedule asked for are few.
+    let segments = counted.probes + counted.beside;
+    assert!(segments >= 7_000 && counted.beside * 5 < segments, "{counted:?}");
+    assert!(counted.estimated > 10, "{counted:?}");
+    // Both ends of both connections have the controller.
+    let flows = rapid_flows(&loaded.programs().unwrap()).unwrap();
+    assert_eq!(flows.len(), 4, "{flows:?}");
+    for (socket, _) in &ends {
+        let address = |address: socket2::SockAddr| address.as_socket().unwrap();
+        let local = address(socket.local_addr().unwrap());
+        let remote = address(socket.peer_addr().unwrap());
+        let flow = flows.iter().find(|flow| (flow.local, flow.remote) == (local, remote)).unwrap();
+        assert!(flow.streams > flow.estimated && flow.estimated > 0 && flow.rate_bps > 0, "{flow:?}");
+        assert!(flow.estimate_bps > 0 && flow.rtt_ns > 0, "{flow:?}");
+    }
+    loaded.unload();
+    for (socket, mut peer) in ends {
+        transfer(&socket, &mut peer, MEGABYTE);
+        close(&socket, peer);
+    }
+}
+
+/// rapid F17.
+#[test]
+fn losses_do_not_reduce_the_window() {
+    let Some(path) = Path::new() else { return };
+    path.server.run(|| treat("mark_then_drop"));
+    let (loaded, name) = load(Loader::new(Controller::Rapid));
+    let loaded = Arc::new(loaded);
+    let _attached = attach(&loaded, &path.client);
+    let (socket, mut peer) = path.connect_to(V4[1], &name, "reno");
+    let done = AtomicBool::new(false);
+    let least = thread::scope(|scope| {
+        let least = scope.spawn(|| {
+            let window = |_| Info::of(&socket).window;
+            std::iter::repeat(()).take_while(|()| !done.load(Ordering::Relaxed)).map(window).min()
+        });
+        transfer(&socket, &mut peer, 10 * MEGABYTE);
+        done.store(true, Ordering::Relaxed);
+        least.join().unwrap()
+    });
+    let counted = loaded.rapid_counters().unwrap();
+    assert!(counted.losses > 5, "{counted:?}");
+    assert!(least >= Some(2 * PROBES), "{least:?}");
+    close(&socket, peer);
+}
+
+/// rapid F15: less than a p-stream waits for nothing. A write that is held back would never arrive.
+#[test]
+fn small_writes_arrive_without_a_whole_stream() {
+    let Some(path) = Path::new() else { return };
+    let (loaded, name) = load(Loader::new(Controller::Rapid));
+    let (socket, mut peer) = path.connect_to(V4[1], &name, "reno");
+    for bytes in (1..100).map(|number| number * 97 % 4500 + 1) {
+        transfer(&socket, &mut peer, bytes);
+    }
+    assert_eq!(loaded.rapid_counters().unwrap().timeouts, 0);
+    close(&socket, peer);
 }
 
 #[test]
