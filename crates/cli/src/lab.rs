@@ -59,6 +59,7 @@ Scenario file, the same as for `headway run`; optional keys show their defaults,
   rate = \"100 Mb/s\"        # on the wire, where a packet takes its IP length + 38 bytes
   rates = [[\"0 s\", \"50 Mb/s\"], [\"5 s\", \"10 Mb/s\"]]   # none; instead of `rate`; times since the lab came up
   burst = \"30 kB\"          # none; makes `rate` that of a token bucket; `peak-rate` limits its bursts
+  line = \"100 Mb/s\"        # none; that of the sending node: its frames reach the queue one after the other
   trace = \"FILE\"           # none; instead of `rate`: one line per packet of 1500 bytes, its time in ms
   outages = [[\"10 s\", \"200 ms\"]]   # none; the link sends nothing, packets wait
   delay = \"0 ms\"           # after the last bit has left

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use headway_record::ControlInterval;
-use headway_units::Instant;
+use headway_units::{Direction, Instant};
 use serde::{Deserialize, Serialize};
 
 use crate::clock;
@@ -187,6 +187,10 @@ impl Control {
         let check = |(name, path): (Option<String>, PathSpec)| {
             let link = self.spec.link_number(name.as_deref())?;
             path.validate(self.spec.mtu).map_err(|e| e.to_string())?;
+            let lines = |path: &PathSpec| Direction::BOTH.map(|direction| path.side(direction).line);
+            if lines(&path) != lines(&self.spec.links[link].path) {
+                return Err("`line` cannot be changed while the lab is up".to_owned());
+            }
             Ok((link, path))
         };
         paths.into_iter().map(check).collect()

@@ -81,8 +81,8 @@ pub(crate) fn name_of(index: u32) -> io::Result<String> {
     Ok(name.to_string_lossy().into_owned())
 }
 
-/// Turns off all offloads of an interface in this process's network namespace.
-pub(crate) fn offloads_off(name: &str) {
+/// Turns off all offloads of an interface in this thread's network namespace, as far as that can be done.
+pub fn offloads_off(name: &str) {
     for (request, what) in OFFLOADS {
         if let Err(error) = ethtool(name, request, 0) {
             tracing::warn!("{name}: cannot turn {what} offload off: {error}");

@@ -16,6 +16,7 @@ use crate::congestion_header::{self, Carrier, Place};
 use crate::ecn::{self, ETHERNET};
 use crate::frame_pool::FramePool;
 use crate::header_counts::HeaderCounts;
+use crate::line::{Line, MAC_CONTROL};
 use crate::link::{Decided, Fate, LEAD, Link};
 use crate::packet::{HostFrame, Packet};
 use crate::port::Received;
@@ -40,12 +41,17 @@ pub(crate) struct Held {
     pub(crate) release: Instant,
 }
 
+/// Where the EtherType of a frame without VLAN tags begins.
+const TYPE_AT: usize = ETHERNET - 2;
+
 /// A version of congestion headers that no router serves.
 const NO_VERSION: u8 = 0;
 
 /// One direction of a link: frames come in at one port and leave at the other.
 pub(crate) struct Lane {
     pub(crate) link: Link,
+    /// The line from the node to the queue, if it has one; without, frames reach the queue at once.
+    line: Option<Line<Frame>>,
     /// Random delays on the wire, if there are any.
     jitter: Option<JitterDraws>,
     reordering: bool,
@@ -85,6 +91,7 @@ impl Lane {
         };
         let mut lane = Lane {
             link: Link::new(direction, link, &spec.cross_on(number), (seed, spec.mtu), start, spec.interval),
+            line: link.line.map(Line::new),
             jitter: draws(link.jitter),
             reordering: link.reordering,
             last: Instant::ZERO,
@@ -130,11 +137,25 @@ impl Lane {
     /// Takes a frame that has arrived at port `from`.
     pub(crate) fn receive(&mut self, received: Received, frames: &mut FramePool) {
         let Received { frame: number, len, stamp } = received;
-        self.offer(stamp, Frame { number, len, header: None }, frames);
+        let frame = Frame { number, len, header: None };
+        let ends_here = frames.get(number).get(TYPE_AT..ETHERNET) == Some(&MAC_CONTROL[..]);
+        if ends_here {
+            self.link.control_frame(stamp);
+            frames.free(number);
+        }
+        let onward = (!ends_here).then_some(frame);
+        match (&mut self.line, onward) {
+            (Some(line), onward) => line.send(stamp, wire_size(len.saturating_sub(ETHERNET) as u64), onward),
+            (None, Some(frame)) => self.offer(stamp, frame, frames),
+            (None, None) => {}
+        }
     }
 
-    /// Handles everything due by `now`: frames whose departure must be judged, and frames that reach the NIC.
+    /// Handles everything due by `now`: frames that reach the queue, whose departure must be judged, and that reach the NIC.
     pub(crate) fn settle(&mut self, now: Instant, frames: &mut FramePool) {
+        while let Some((at, frame)) = self.line.as_mut().and_then(|line| line.arrived(now)) {
+            self.offer(at, frame, frames);
+        }
         self.place_decided(now, frames);
         self.reach_nic(now + self.ahead);
     }
@@ -173,12 +194,18 @@ impl Lane {
     pub(crate) fn next_event(&self) -> Option<Instant> {
         let arrival = self.flight.front().map(|held| held.release);
         let nic = self.nic.as_ref().and_then(|nic| nic.next_event().into_iter().chain(arrival).min());
-        self.link.next_event().into_iter().chain(nic.map(|event| event - self.ahead)).min()
+        let line = self.line.as_ref().and_then(Line::next);
+        self.link.next_event().into_iter().chain(nic.map(|event| event - self.ahead)).chain(line).min()
     }
 
     /// Discards all frames and returns their buffers to the pool.
     pub(crate) fn clear(&mut self, frames: &mut FramePool) {
         self.reach_nic(Instant::from_ns(u64::MAX));
+        while let Some((_, frame)) =
+            self.line.as_mut().and_then(|line| line.arrived(Instant::from_ns(u64::MAX)))
+        {
+            frames.free(frame.number);
+        }
         let held = self.held.drain(..).chain(self.flight.drain(..)).map(|held| held.frame);
         for frame in self.inside.drain(..).flatten().chain(held) {
             frames.free(frame.number);

@@ -447,3 +447,34 @@ fn frames_are_doubled_damaged_and_lose_ecn_behind_the_queue() {
     assert_eq!(counted(|i| i.host_copies), out as u64 - 2_000);
     assert_eq!(counted(|i| i.host_damaged), 2_000 - whole as u64);
 }
+
+/// A PAUSE frame of this length with its Ethernet header.
+fn pause(len: usize) -> Vec<u8> {
+    let mut frame = vec![0x01, 0x80, 0xc2, 0, 0, 1, 2, 0, 0, 0, 0, 1, 0x88, 0x08, 0, 1];
+    frame.resize(len, 0);
+    frame
+}
+
+#[test]
+fn pause_frames_take_time_on_a_line_and_go_no_further() {
+    // rapid F8.
+    let mut frames = FramePool::new(1600);
+    let packet = Packet::v4().build(&header(VERSION_XCP));
+    for line in ["", "line = \"100 Mb/s\""] {
+        let text = format!("[forward]\nrate = \"1 Gb/s\"\n{line}");
+        let spec = Spec::parse(&text, std::path::Path::new("x.toml")).unwrap();
+        let mut lane = Lane::new(&spec, 0, Direction::Forward, START);
+        // All are handed over at once.
+        let mut out = Vec::new();
+        for frame in [&pause(1514), &packet, &pause(64), &packet] {
+            out.extend(pass(&mut lane, &mut frames, START, frame));
+        }
+        assert!(out.is_empty());
+        // Of 80 ns, 1538 bytes are 123 us, and a packet between 88 bytes of PAUSE less than 20.
+        let early = released(&mut lane, &mut frames, START + Duration::from_us(120)).len();
+        let late = released(&mut lane, &mut frames, START + Duration::from_us(170)).len();
+        assert_eq!((early, late), if line.is_empty() { (2, 0) } else { (0, 2) }, "{line}");
+        lane.link.advance(START + Duration::from_ms(20));
+        assert_eq!(lane.link.take_finished().unwrap().control_frames, 2);
+    }
+}

@@ -3,8 +3,14 @@
 use std::collections::VecDeque;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+use headway_units::Rate;
+
 use crate::graph::Edge;
 use crate::state::{Interface, Node};
+
+/// Precedes the rate of a line, in bits per second, in the alias of its interface: a veth says nothing else of it to programs
+/// that must know (`crates/net/src/frames/station.rs` reads it).
+const LINE_ALIAS: &str = "headway-line=";
 
 /// A node with what its kernel needs to know of the others.
 #[derive(Clone, Debug)]
@@ -12,6 +18,8 @@ pub(crate) struct Place {
     pub(crate) node: Node,
     /// The other end of each interface's link.
     neighbours: Vec<Interface>,
+    /// The rate of the line behind each interface, if it has one.
+    lines: Vec<Option<Rate>>,
     /// Subnets beyond the neighbours.
     routes: Vec<Route>,
 }
@@ -41,10 +49,13 @@ pub(crate) fn places(links: &[Edge]) -> Vec<Place> {
 fn place(name: &str, links: &[Edge]) -> Place {
     let mut interfaces = Vec::new();
     let mut neighbours = Vec::new();
+    let mut lines = Vec::new();
     for (number, link) in links.iter().enumerate().filter(|(_, link)| link.from == name || link.to == name) {
         let device = format!("eth{}", interfaces.len());
         let [from, to] = [0, 1].map(|end| interface(&device, number, link, end));
-        let (own, other) = if link.from == name { (from, to) } else { (to, from) };
+        let (own, other, side) =
+            if link.from == name { (from, to, &link.path.forward) } else { (to, from, &link.path.reverse) };
+        lines.push(side.line);
         interfaces.push(own);
         neighbours.push(other);
     }
@@ -52,7 +63,7 @@ fn place(name: &str, links: &[Edge]) -> Place {
     let (v4, v6, mac) = (main.v4, main.v6, main.mac.clone());
     let node = Node { name: name.to_owned(), v4, v6, mac, interfaces };
     let routes = routes(&node, links);
-    Place { node, neighbours, routes }
+    Place { node, neighbours, lines, routes }
 }
 
 fn interface(device: &str, number: usize, link: &Edge, end: u8) -> Interface {
@@ -137,6 +148,11 @@ impl Place {
                 );
             }
         }
+        for (Interface { name, .. }, line) in self.node.interfaces.iter().zip(&self.lines) {
+            if let Some(line) = line {
+                batch += &format!("link set {name} alias {LINE_ALIAS}{}\n", line.bps());
+            }
+        }
         for route in &self.routes {
             let (device, next) =
                 (&self.node.interfaces[route.interface].name, &self.neighbours[route.interface]);
@@ -182,6 +198,15 @@ mod tests {
         assert_eq!(addresses, ["10.77.0.1 fd77::1", "10.77.0.2 fd77::2"]);
         assert!(places.iter().all(|place| place.routes.is_empty() && !place.is_router()));
         assert_eq!(places[1].node.mac, "02:00:00:00:77:02");
+    }
+
+    #[test]
+    fn a_line_is_in_the_alias_of_the_interface_that_sends_into_it() {
+        let mut links = links(&[("client", "server")]);
+        links[0].path.forward.line = Some(Rate::from_mbps(100.0));
+        let [client, server] = [0, 1].map(|node| places(&links)[node].commands(1500, true));
+        assert!(client.contains("link set eth0 alias headway-line=100000000\n"), "{client}");
+        assert!(!server.contains("alias"), "{server}");
     }
 
     #[test]

@@ -35,6 +35,8 @@
 //!   same system call.
 //! - **Flows have addresses of their own** in a lab of several links. Routing tables only know destinations; a pair of
 //!   addresses per group of flows sends each group along the path of the scenario.
+//! - **A line comes before the queue,** where a link has one (`line`): a veth hands over any number of frames at once, and a sender
+//!   whose gaps are bytes on the wire needs something that takes the time of its bytes for each.
 //! - **Jitter comes behind the queue,** as in the simulator, and before the receiver's NIC.
 //! - **Time dilation changes the scenario** (`Scenario::dilated`), not the emulator, so every world runs the same slow
 //!   network.
@@ -75,6 +77,7 @@ mod interface;
 mod lane;
 mod layout;
 mod life;
+mod line;
 mod log_file;
 mod namespace;
 mod netns_processes;
@@ -98,6 +101,7 @@ pub use error::Error;
 pub use graph::Edge;
 pub use header_counts::HeaderCounts;
 pub use headway_host::nic::Coalescing;
+pub use interface::offloads_off;
 pub use lab::{Lab, Life, LinkStatus, RouterStatus, Status};
 pub use process::{Handle, Process};
 pub use router::Router;

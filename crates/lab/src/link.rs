@@ -310,6 +310,11 @@ impl Link {
         self.meter.host_changed(at, changed);
     }
 
+    /// Counts a frame for the switch at the end of a line, which goes no further.
+    pub(crate) fn control_frame(&mut self, at: Instant) {
+        self.meter.control_frame(at);
+    }
+
     /// Counts packets that the emulator failed to read.
     pub(crate) fn missed(&mut self, at: Instant, count: u64) {
         self.meter.host_missed(at, count);

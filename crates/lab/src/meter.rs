@@ -143,6 +143,11 @@ impl Meter {
         interval.host_damaged += u64::from(changed.damaged);
     }
 
+    /// Counts a frame that a host sent to the next station only.
+    pub(crate) fn control_frame(&mut self, at: Instant) {
+        self.at(at).interval.control_frames += 1;
+    }
+
     /// Counts `count` host packets that never reached the queue because the emulator did not read them in time.
     pub(crate) fn host_missed(&mut self, at: Instant, count: u64) {
         self.at(at).interval.host_missed += count;

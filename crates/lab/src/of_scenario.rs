@@ -93,7 +93,8 @@ pub fn edges(
         let written = &scenario.link[end.link];
         World::Lab.check_link(end.link, written)?;
         let side = side(scenario, written, &written.wire(end.back));
-        let side = LinkSpec { delay: written.delay, coalesce: nic(scenario, names[end.to])?, ..side };
+        let line = written.line;
+        let side = LinkSpec { delay: written.delay, line, coalesce: nic(scenario, names[end.to])?, ..side };
         check_link(&format!("link[{}]", end.link), &side, scenario.mtu)?;
         match direction {
             Direction::Forward => {

@@ -68,6 +68,10 @@ pub struct LinkSpec {
     /// Times in which the link sends nothing, counted like those of `rates`; default none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outages: Option<Outages>,
+    /// Rate of the line on which the sending node's frames reach the queue one after the other, wire bytes; default: they
+    /// reach it at once. It is the same as long as the lab is up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line: Option<Rate>,
     /// Propagation delay: from the last bit's departure to its arrival; default 0.
     #[serde(default)]
     pub delay: Duration,
@@ -179,6 +183,7 @@ impl LinkSpec {
             trace: None,
             rates: None,
             outages: None,
+            line: None,
             delay,
             delay_trace: None,
             jitter: Jitter::NONE,
@@ -455,6 +460,7 @@ pub(crate) fn check_link(table: &str, link: &LinkSpec, mtu: u32) -> Result<(), C
     if let Some((key, rule)) = link.loss_bursts.and_then(|bursts| bursts.mistake()) {
         return Err(ConfigError::new(&format!("{table}.loss-bursts.{key}"), rule));
     }
+    check("line", link.line.is_none_or(|line| allowed.contains(&line)), RATE_RULE)?;
     check("delay", link.delay <= Duration::from_ms(10_000), "must be at most 10 s")?;
     if let Some((key, rule)) = link.jitter.mistake(Duration::from_ms(1_000)) {
         return Err(ConfigError::new(&format!("{table}.jitter{key}"), rule));

@@ -37,6 +37,8 @@ pub struct Interval {
     pub host_copies: u64,
     /// Host packets damaged on the wire.
     pub host_damaged: u64,
+    /// Frames of hosts for the next station only (EtherType 0x8808, such as PAUSE), which were dropped before the queue.
+    pub control_frames: u64,
     /// Host packets that the emulator did not read in time (a fault of the machine, not of the path).
     pub host_missed: u64,
     /// Cross packets that the queue dropped.
@@ -124,6 +126,7 @@ impl Interval {
             host_copies: self.host_copies,
             host_damaged: self.host_damaged,
             host_tcp_bits: self.host_tcp_bits,
+            control_frames: self.control_frames,
             delays_us: delays.collect::<Vec<_>>().join(" "),
         }
     }
@@ -165,6 +168,7 @@ impl Interval {
             host_copies: number()?,
             host_damaged: number()?,
             host_tcp_bits: number()?,
+            control_frames: number()?,
             delays: fields.next()?.split_ascii_whitespace().map(bin).collect::<Option<_>>()?,
         };
         fields.next().is_none().then_some((lane, interval))
@@ -344,6 +348,7 @@ mod tests {
             host_marks: 8,
             host_copies: 9,
             host_damaged: 10,
+            control_frames: 11,
             delays: vec![(0, 3), (12, 4)],
             ..Interval::empty(at(ms), Duration::from_ms(10), Rate::from_mbps(100.0))
         }

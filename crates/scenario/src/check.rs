@@ -151,6 +151,7 @@ impl Scenario {
         check("peak-rate", link.peak_rate.is_none() || link.burst.is_some(), "needs a `burst`")?;
         let above = |peak| in_range(peak) && link.rate.is_none_or(|rate| rate < peak);
         check("peak-rate", link.peak_rate.is_none_or(above), "must be above `rate` and at most 10 Tb/s")?;
+        check("line", link.line.is_none_or(in_range), RATE_RULE)?;
         check("delay", link.delay <= MAX_DELAY, "must be at most 100 s")?;
         let traced = [Some(&link.delay_trace), link.reverse.as_ref().map(|wire| &wire.delay_trace)];
         let traced = traced.into_iter().flatten().any(Option::is_some);

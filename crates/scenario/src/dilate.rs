@@ -112,6 +112,9 @@ impl Dilation {
         if let Some(peak) = &mut link.peak_rate {
             self.rate(peak);
         }
+        if let Some(line) = &mut link.line {
+            self.rate(line);
+        }
         if let Some(police) = &mut link.police {
             self.rate(&mut police.rate);
         }

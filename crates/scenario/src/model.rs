@@ -116,6 +116,9 @@ pub struct LinkSpec {
     pub redrawn: Option<Redrawn>,
     /// Times in which nothing is transmitted; default none.
     pub outages: Option<Outages>,
+    /// Rate of the line from the sending node to the queue, on which frames follow one another; default: none, frames reach
+    /// the queue at once.
+    pub line: Option<Rate>,
     /// Propagation delay, from the departure of the last bit to its arrival; default 0.
     #[serde(default)]
     pub delay: Duration,

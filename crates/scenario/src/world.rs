@@ -178,6 +178,11 @@ const LINK: &[Row<LinkSpec>] = &[
         has: ["yes", "no", "no: `kernel-queue = \"cake unlimited ack-filter\"` does it there"],
         used: |link| first(&[("ack-filter", link.ack_filter)]),
     },
+    Row {
+        keys: "`line` of a link",
+        has: ["no", "yes", "no"],
+        used: |link| first(&[("line", link.line.is_some())]),
+    },
     Row { keys: "`spray`", has: ["yes", "no", "no"], used: |link| first(&[("spray", link.spray)]) },
 ];
 
