@@ -12,7 +12,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant as Clock;
 
-use headway_lab::{Direction, Lab, Life, LinkSpec, Spec};
+use headway_lab::{Direction, Interval, Lab, Life, LinkSpec, Spec};
 use headway_net::protocol::{Preamble, VERSION};
 use headway_units::{Duration, Instant, Rate};
 use nix::sys::signal::{Signal, kill};
@@ -246,8 +246,11 @@ struct Stage {
 
 impl Stage {
     fn up(what: &str, mbps: f64) -> Option<Stage> {
+        Stage::of(what, LinkSpec::new(Rate::from_mbps(mbps), Duration::from_ms(10)))
+    }
+
+    fn of(what: &str, link: LinkSpec) -> Option<Stage> {
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-        let link = LinkSpec::new(Rate::from_mbps(mbps), Duration::from_ms(10));
         let name = format!("t{}-{what}", std::process::id());
         let lab = match Lab::up_with(Path::new(PROGRAM), &Spec::new(link), &name, Life::Owned) {
             Ok(lab) => lab,
@@ -311,6 +314,55 @@ fn an_idle_path_is_measured_in_both_directions_over_ipv4_and_ipv6() {
             assert!((rate - 20e6).abs() < 2e6, "{line}");
         }
     }
+}
+
+#[test]
+fn pause_frames_fill_gaps_on_a_line_and_end_there() {
+    let link = LinkSpec::new(Rate::from_mbps(20.0), Duration::from_ms(10));
+    let link = LinkSpec { line: Some(Rate::from_mbps(100.0)), ..link };
+    let Some(stage) = Stage::of("pause", link) else { return };
+    let from = now();
+    let output = stage.command(&[&stage.v4(), "--gaps", "pause", "--json"]).output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{stderr}");
+    let line: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let truth = stage.lab.truth_between(from, now()).unwrap();
+    let sum = |direction, count: fn(&Interval) -> u64| -> u64 {
+        truth.intervals(direction).iter().map(count).sum()
+    };
+    assert!(sum(Direction::Forward, |interval| interval.control_frames) > 100);
+    assert_eq!(sum(Direction::Reverse, |interval| interval.control_frames), 0);
+    // What the link carries is probes and the connection for control: PAUSE frames end before it.
+    let carried = sum(Direction::Forward, |interval| interval.host_bits) / 8;
+    assert!(carried < line["probe_bytes"].as_u64().unwrap() + 100_000, "{line}");
+    if disturbed(&stage.lab, Direction::Forward, &line) {
+        println!("INVALID: the machine disturbed the emulator; the numbers are not judged");
+        return;
+    }
+    let rate = line["available_bps"].as_f64().unwrap();
+    assert!((rate - 20e6).abs() < 2e6, "{line}");
+}
+
+#[test]
+fn pause_frames_are_refused_where_there_is_no_line() {
+    let serve = Serve::on_loopback(None);
+    let output = measure(&["127.0.0.1", "--port", &serve.port, "--gaps", "pause", "--json"]);
+    fails(&output, 1, "other", "it is not Ethernet");
+    let output = measure(&["127.0.0.1", "--reverse", "--gaps", "pause"]);
+    assert_eq!(output.status.code(), Some(2));
+    let Some(stage) = Stage::up("no-line", 20.0) else { return };
+    let output = stage.command(&[&stage.v4(), "--gaps", "pause", "--json"]).output().unwrap();
+    fails(
+        &output,
+        1,
+        "other",
+        "it is a veth, which has no line of its own; in a lab, give the first link `line",
+    );
+}
+
+fn now() -> Instant {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    Instant::from_ns(since.as_nanos() as u64)
 }
 
 /// A model that takes 60 % of the capacity to be free, within a tenth of that.

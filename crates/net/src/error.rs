@@ -88,6 +88,14 @@ pub enum NetError {
         "this program may not open raw sockets, which ICMP needs; run it as root or with the capability CAP_NET_RAW, or use --carrier udp"
     )]
     RawSocket,
+    /// This program may not send frames.
+    #[error(
+        "this program may not send frames, which gaps by PAUSE frames need; run it as root or with the capability CAP_NET_RAW, or use --gaps spin"
+    )]
+    FrameSocket,
+    /// PAUSE frames cannot fill gaps here.
+    #[error("PAUSE frames cannot fill gaps {0}; or use --gaps spin")]
+    Frames(String),
     /// The server refused because of one of its limits.
     #[error("the server refused because {0}; ask for less, try later, or have its limits raised")]
     Refused(RefusedBy),

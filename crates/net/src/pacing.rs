@@ -1,6 +1,6 @@
 //! Sends packets at scheduled times.
 //!
-//! Every packet has an absolute target on CLOCK_MONOTONIC. The thread sleeps while more than [`SPIN_BELOW`] is
+//! Every packet has an absolute target on CLOCK_MONOTONIC. The thread sleeps while more than 200 us are
 //! left, then it spins on the clock: a sleeping thread wakes 30 to 60 us late, a spinning one is within 0.1 us.
 //!
 //! A packet that is late by less than the gap after it does not change the targets: the next gap becomes shorter by
@@ -41,19 +41,29 @@ const GAP_EXCESS_FLOOR: Duration = Duration::from_ms(1);
 /// ... or by this multiple of the gap, for slow streams.
 const GAP_EXCESS_FACTOR: i64 = 4;
 
+/// How a thread waits for the time of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// It looks at the clock all the time, from a short while before.
+    Spin,
+    /// It sleeps until a timer of the kernel wakes it.
+    Sleep,
+}
+
 /// Calls `send` for each of `gaps.len() + 1` packets at its time. Passes CLOCK_MONOTONIC to `stop` repeatedly and
 /// stops early when it returns true.
 ///
 /// Returns whether all packets were sent.
-pub(crate) fn run(
+pub fn run(
     gaps: &[Duration],
+    wait: Wait,
     mut stop: impl FnMut(Instant) -> bool,
     mut send: impl FnMut(u32),
 ) -> bool {
     // The kernel may add the thread's timer slack, 50 us by default, to every sleep.
     let slack = nix::sys::prctl::get_timerslack();
     let _ = nix::sys::prctl::set_timerslack(1);
-    let complete = send_all(gaps, &mut stop, &mut send);
+    let complete = send_all(gaps, wait, &mut stop, &mut send);
     if let Ok(slack) = slack {
         let _ = nix::sys::prctl::set_timerslack(slack as _);
     }
@@ -61,10 +71,15 @@ pub(crate) fn run(
 }
 
 /// The loop of [`run`].
-fn send_all(gaps: &[Duration], stop: &mut impl FnMut(Instant) -> bool, send: &mut impl FnMut(u32)) -> bool {
+fn send_all(
+    gaps: &[Duration],
+    wait: Wait,
+    stop: &mut impl FnMut(Instant) -> bool,
+    send: &mut impl FnMut(u32),
+) -> bool {
     let mut target = monotonic() + LEAD_IN;
     for index in 0..=gaps.len() {
-        let Some(actual) = wait_until(target, stop) else {
+        let Some(actual) = wait_until(target, wait, stop) else {
             return false;
         };
         send(index as u32);
@@ -81,7 +96,7 @@ fn next_target(target: Instant, actual: Instant, gap: Duration) -> Instant {
 }
 
 /// Returns as soon as possible after `target`, with the current time; `None` if `stop` returns true first.
-fn wait_until(target: Instant, stop: &mut impl FnMut(Instant) -> bool) -> Option<Instant> {
+fn wait_until(target: Instant, wait: Wait, stop: &mut impl FnMut(Instant) -> bool) -> Option<Instant> {
     loop {
         let now = monotonic();
         if stop(now) {
@@ -90,7 +105,9 @@ fn wait_until(target: Instant, stop: &mut impl FnMut(Instant) -> bool) -> Option
         if now >= target {
             return Some(now);
         }
-        if target - now > SPIN_BELOW {
+        if wait == Wait::Sleep {
+            sleep_until(target.min(now + STOP_CHECK));
+        } else if target - now > SPIN_BELOW {
             sleep_until((target - WAKE_MARGIN).min(now + STOP_CHECK));
         } else {
             std::hint::spin_loop();
@@ -99,7 +116,7 @@ fn wait_until(target: Instant, stop: &mut impl FnMut(Instant) -> bool) -> Option
 }
 
 /// Sleeps until an absolute time on CLOCK_MONOTONIC or a signal.
-fn sleep_until(time: Instant) {
+pub(crate) fn sleep_until(time: Instant) {
     let time = nix::sys::time::TimeSpec::from_duration(std::time::Duration::from_nanos(time.ns()));
     let _ = clock_nanosleep(ClockId::CLOCK_MONOTONIC, ClockNanosleepFlags::TIMER_ABSTIME, &time);
 }
@@ -163,18 +180,18 @@ mod tests {
     fn packets_leave_at_their_times() {
         let mut times = Vec::new();
         let gaps = [us(300), us(20), us(500)];
-        assert!(run(&gaps, |_| false, |_| times.push(monotonic())));
+        assert!(run(&gaps, Wait::Spin, |_| false, |_| times.push(monotonic())));
         assert_eq!(times.len(), 4);
         // A busy machine allows only a lower bound: the first packet may be late by up to its gap and the rest on time.
         assert!(times[3] - times[0] >= us(520));
-        assert!(!run(&gaps, |_| true, |_| times.push(monotonic())));
+        assert!(!run(&gaps, Wait::Sleep, |_| true, |_| times.push(monotonic())));
     }
 
     #[test]
     fn a_long_gap_does_not_keep_it_from_stopping() {
         let stop = Cell::new(false);
         let start = monotonic();
-        assert!(!run(&[us(30_000_000)], |_| stop.get(), |_| stop.set(true)));
+        assert!(!run(&[us(30_000_000)], Wait::Sleep, |_| stop.get(), |_| stop.set(true)));
         assert!(monotonic() - start < us(5_000_000));
     }
 }

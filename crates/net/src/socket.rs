@@ -120,6 +120,17 @@ impl ProbeSocket {
         self.peer
     }
 
+    /// Returns the address of this socket.
+    ///
+    /// # Errors
+    /// Same as `getsockname`.
+    pub(crate) fn local(&self) -> io::Result<SocketAddr> {
+        self.socket
+            .local_addr()?
+            .as_socket()
+            .ok_or_else(|| io::Error::other("the socket has no address of IP"))
+    }
+
     /// Returns the IP version of the socket.
     pub(crate) fn family(&self) -> Family {
         Family::of(self.peer.ip())

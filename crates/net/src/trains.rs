@@ -92,7 +92,7 @@ pub(crate) fn send_trains(
     clock.begin();
     let mut errors = ErrorQueue::new(identity, &hops);
     let (mut next, mut failed) = (0, false);
-    let complete = pacing::run(&schedule.gaps, stop, |number| {
+    let complete = pacing::run(&schedule.gaps, pacing::Wait::Spin, stop, |number| {
         let packets = schedule.trains[number as usize].packets();
         let train = &mut datagrams[..packets];
         write_headers(train, socket.envelope(), identity, next, hops.len());

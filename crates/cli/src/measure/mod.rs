@@ -8,10 +8,10 @@ mod watch;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use headway_estimate::measure::{Config, Method};
 use headway_learned::Model;
-use headway_net::Session;
+use headway_net::{Gaps, Session};
 use headway_program::lines::Direction;
 use headway_units::{Bytes, Duration, Rate};
 
@@ -60,6 +60,10 @@ pub(crate) struct MeasureArgs {
     /// File of the trained model that `--method learned` asks; its streams are sent.
     #[arg(long, value_name = "FILE")]
     model: Option<PathBuf>,
+    /// What makes the gaps between probes from here: `pause` sends PAUSE frames (802.3x, time 0) between them, which the first
+    /// switch drops; never without this option. It needs CAP_NET_RAW and an interface whose line has a known rate.
+    #[arg(long, value_enum, default_value_t, value_name = "KIND", conflicts_with = "reverse")]
+    gaps: GapKind,
     /// Spend at most this many bytes of probes per answer, for example `500 kB` [default: 2 MB up to 200 Mb/s and 6 MB
     /// above; four times that for methods other than the default].
     #[arg(long, short, value_name = "BYTES")]
@@ -90,6 +94,28 @@ pub(crate) struct MeasureArgs {
     streams: Option<PathBuf>,
     #[command(flatten)]
     connection: ConnectionArgs,
+}
+
+/// What makes gaps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum GapKind {
+    /// A program that looks at the clock.
+    #[default]
+    Spin,
+    /// A timer of the kernel.
+    Timer,
+    /// Bytes on the line: PAUSE frames.
+    Pause,
+}
+
+impl GapKind {
+    fn gaps(self) -> Gaps {
+        match self {
+            GapKind::Spin => Gaps::Spin,
+            GapKind::Timer => Gaps::Timer,
+            GapKind::Pause => Gaps::Pause,
+        }
+    }
 }
 
 /// Methods and exit codes, generated from the tables that the program itself uses.

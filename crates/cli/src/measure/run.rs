@@ -48,6 +48,7 @@ pub(super) fn run(args: &MeasureArgs, json: bool) -> Result<(), Failed> {
         model,
         options: ConnectOptions {
             stop: Some(Arc::clone(&interrupted)),
+            gaps: args.gaps.gaps(),
             ..args.connection.options(&args.host)?
         },
         session: None,

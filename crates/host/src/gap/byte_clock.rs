@@ -52,21 +52,21 @@ pub struct ByteClock {
 impl ByteClock {
     /// Creates a clock at zero, for a line of positive rate and frames of up to `largest` bytes on the wire, which must
     /// be at least twice [`MIN_PAUSE`].
-    pub(crate) fn new(line: Rate, largest: Bytes) -> ByteClock {
+    pub fn new(line: Rate, largest: Bytes) -> ByteClock {
         let (flows, due) = (Vec::new(), BinaryHeap::new());
         ByteClock { line, largest, emitted: 0, dry: Duration::ZERO, flows, due }
     }
 
     /// Returns the time of this clock, by which packets are scheduled: when the next frame starts if the wire never
     /// runs dry.
-    pub(crate) fn now(&self) -> Instant {
+    pub fn now(&self) -> Instant {
         // Rounded up, so that no packet starts before it is due.
         let ns = (u128::from(self.emitted) * 8_000_000_000).div_ceil(u128::from(self.line.bps()));
         Instant::from_ns(u64::try_from(ns).unwrap_or(u64::MAX))
     }
 
     /// Schedules the next packet of a flow; times of one flow must not decrease.
-    pub(crate) fn schedule(&mut self, flow: u32, at: Instant, size: Bytes) {
+    pub fn schedule(&mut self, flow: u32, at: Instant, size: Bytes) {
         if self.flows.len() <= flow as usize {
             self.flows.resize_with(flow as usize + 1, VecDeque::new);
         }
@@ -78,7 +78,7 @@ impl ByteClock {
     }
 
     /// Returns the next frame; `None` if nothing is scheduled, because PAUSE frames would then only use up the line.
-    pub(crate) fn dequeue(&mut self) -> Option<Frame> {
+    pub fn dequeue(&mut self) -> Option<Frame> {
         let Reverse((at, flow)) = *self.due.peek()?;
         let missing = self.bytes_until(at);
         if missing > 0 {

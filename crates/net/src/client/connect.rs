@@ -1,9 +1,10 @@
 //! Connecting: from a host name to an open session.
 
-use super::{ConnectOptions, FamilyChoice, Session, channel_error, handshake, unexpected};
+use super::{ConnectOptions, FamilyChoice, Gaps, Session, channel_error, handshake, unexpected};
 use crate::channel::Channel;
 use crate::clock::Watch;
 use crate::error::NetError;
+use crate::frames::FrameSender;
 use crate::protocol::probe::{cookie, hello};
 use crate::protocol::{COOKIE_LEN, Carrier, Header, Kind, Message, PacketSize};
 use crate::socket::{ProbeSocket, STOP_CHECK, readable, wait};
@@ -41,12 +42,18 @@ pub(super) fn connect(options: &ConnectOptions) -> Result<Session, NetError> {
     let mut channel = opened.channel;
     let socket = ProbeSocket::connect(local, peer)?;
     socket.grow_receive_buffer(PacketSize::LARGEST, crate::protocol::MAX_STREAM_PACKETS as usize);
+    let frames = match options.gaps {
+        Gaps::Pause => Some(FrameSender::open(socket.local()?, peer)?),
+        Gaps::Spin | Gaps::Timer => None,
+    };
     let cookie = fetch_cookie(&socket, opened.session, opened.rtt, &stop)?;
     prove_address(&mut channel, &socket, cookie, options.timeout)?;
     let mut session = Session {
         channel,
         socket,
         icmp,
+        gaps: options.gaps,
+        frames,
         id: opened.session,
         max_packets: opened.max_packets,
         reverse_rate: opened.reverse_rate,

@@ -6,14 +6,15 @@ mod options;
 mod outcome;
 mod train_outcome;
 
-pub use options::{ConnectOptions, FamilyChoice};
+pub use options::{ConnectOptions, FamilyChoice, Gaps};
 pub use outcome::StreamOutcome;
 pub use train_outcome::TrainOutcome;
 
 use crate::channel::{Channel, ChannelError};
 use crate::clock::Watch;
 use crate::error::NetError;
-use crate::pacing;
+use crate::frames::FrameSender;
+use crate::pacing::{self, Wait};
 use crate::protocol::{
     Announce, Carrier, Direction, GapRuns, HopRuns, MAX_HOPS, Message, PacketSize, Report, SentReport,
 };
@@ -22,7 +23,7 @@ use crate::size_test;
 use crate::socket::ProbeSocket;
 use crate::stamp::arrival_times;
 use crate::trains::{self, HopReply, Identity};
-use crate::transmit::{Plan, send_stream};
+use crate::transmit::{Plan, send_frames, send_stream};
 use headway_estimate::measure::wait_for_late;
 use headway_estimate::{Schedule, Train, TrainSchedule};
 use headway_units::{Bytes, Duration, Rate};
@@ -43,6 +44,9 @@ pub struct Session {
     socket: ProbeSocket,
     /// The raw socket for trains, if ICMP carries them.
     icmp: Option<ProbeSocket>,
+    gaps: Gaps,
+    /// What sends streams whose gaps PAUSE frames fill.
+    frames: Option<FrameSender>,
     id: u64,
     max_packets: u32,
     reverse_rate: Rate,
@@ -83,7 +87,12 @@ impl Session {
         let announced = self.announce(schedule, Direction::Forward)?;
         let stream = announced.stream;
         let plan = Plan { session: self.id, stream, size: announced.size, gaps: &schedule.gaps };
-        let sent = send_stream(&self.socket, &plan, |_| self.stop.load(Ordering::Relaxed), &mut self.clock)?;
+        let stop = |_| self.stop.load(Ordering::Relaxed);
+        let wait = if self.gaps == Gaps::Timer { Wait::Sleep } else { Wait::Spin };
+        let sent = match &self.frames {
+            Some(frames) => send_frames(frames, self.socket.family(), &plan, stop, &mut self.clock)?,
+            None => send_stream(&self.socket, &plan, wait, stop, &mut self.clock)?,
+        };
         self.check_stop()?;
         let report = self.end_stream(stream, self.grace_after(schedule))?;
         let received = expand(&report, schedule.packets())

@@ -19,6 +19,18 @@ pub enum FamilyChoice {
     V6,
 }
 
+/// What makes the gaps between the packets of a stream that the client sends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Gaps {
+    /// A thread that looks at the clock until it is time.
+    #[default]
+    Spin,
+    /// A timer of the kernel, which wakes a sleeping thread.
+    Timer,
+    /// PAUSE frames between the packets ([`crate::frames`]); needs `CAP_NET_RAW` and a line whose rate is known.
+    Pause,
+}
+
 /// Options for connecting to a server.
 #[derive(Clone, Debug)]
 pub struct ConnectOptions {
@@ -34,6 +46,8 @@ pub struct ConnectOptions {
     pub tls: Option<TlsClient>,
     /// What carries trains; [`Carrier::Icmp`] needs `CAP_NET_RAW` on both hosts.
     pub carrier: Carrier,
+    /// What makes the gaps between packets; trains leave at once in any case.
+    pub gaps: Gaps,
     /// Time limit for each answer of the server.
     pub timeout: Span,
     /// When set, makes every operation fail soon with [`NetError::Interrupted`](crate::NetError::Interrupted), except name resolution.
@@ -41,7 +55,7 @@ pub struct ConnectOptions {
 }
 
 impl ConnectOptions {
-    /// Returns options with the default port, any IP version, no token, no TLS, trains by UDP, a timeout of
+    /// Returns options with the default port, any IP version, no token, no TLS, trains by UDP, gaps by spinning, a timeout of
     /// ten seconds and no stop flag.
     pub fn new(host: impl Into<String>) -> ConnectOptions {
         ConnectOptions {
@@ -51,6 +65,7 @@ impl ConnectOptions {
             token: None,
             tls: None,
             carrier: Carrier::Udp,
+            gaps: Gaps::default(),
             timeout: Span::from_secs(10),
             stop: None,
         }

@@ -5,6 +5,7 @@ use crate::channel::ChannelError;
 use crate::clock::monotonic;
 use crate::counters::{add, count};
 use crate::limits::{Request, WHOLE_PROCESSOR, rate_pause};
+use crate::pacing::Wait;
 use crate::protocol::{
     Announce, Carrier, Direction, Message, PacketSize, RefusedBy, Report, SentReport, TimeList,
 };
@@ -190,7 +191,7 @@ impl Session<'_> {
             looked = now;
             shared.stopping() || channel.is_closed()
         };
-        let sent = send_stream(socket, &plan, gone, &mut self.clock)?;
+        let sent = send_stream(socket, &plan, Wait::Spin, gone, &mut self.clock)?;
         drop(turn);
         let counters = &self.shared.counters;
         count(&counters.reverse_streams);
