@@ -4,8 +4,9 @@ use std::env;
 use std::path::Path;
 use std::process::Command;
 
-/// The controllers and the middlebox; then, for tests and examples, a link and a controller that stalls connections.
-const SOURCES: [&str; 10] = [
+/// The controllers, the middlebox, and segments of a fixed gap; then, for tests and examples, a link and a controller that
+/// stalls connections.
+const SOURCES: [&str; 11] = [
     "bpf/ls_reno",
     "bpf/ls_dctcp",
     "bpf/hw_reno",
@@ -14,6 +15,7 @@ const SOURCES: [&str; 10] = [
     "bpf/rcp",
     "bpf/rapid",
     "bpf/edge",
+    "bpf/pace",
     "tests/bpf/link",
     "tests/bpf/zero",
 ];

@@ -6,6 +6,7 @@
 mod accuracy;
 mod calc;
 mod compare;
+mod gaps;
 mod repro;
 
 use std::process::ExitCode;
@@ -32,6 +33,7 @@ enum Command {
     Compare(compare::CompareArgs),
     Repro(repro::ReproArgs),
     Calc(calc::CalcArgs),
+    Gaps(gaps::GapsArgs),
 }
 
 fn main() -> ExitCode {
@@ -53,6 +55,7 @@ fn run(command: &Command, json: bool) -> Result<ExitCode, Failed> {
         Command::Compare(args) => return compare::run(args, json),
         Command::Repro(args) => repro::run(args, json)?,
         Command::Calc(args) => calc::run(args, json)?,
+        Command::Gaps(args) => gaps::run(args, json)?,
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -53,6 +53,8 @@ mod loader;
 mod note;
 mod notes;
 #[cfg(feature = "bpf")]
+mod pace;
+#[cfg(feature = "bpf")]
 mod query;
 mod remains;
 #[cfg(feature = "bpf")]
@@ -79,6 +81,8 @@ pub use instance::{Changed, Instance, Notes, killed, running};
 pub use loader::{Loaded, Loader};
 pub use note::{Ends, Note, RapidNote};
 #[cfg(feature = "bpf")]
+pub use pace::Pace;
+#[cfg(feature = "bpf")]
 pub use query::{counters, cpu_time, enable_timing, end_counters, is_loaded, rapid_counters, rapid_flows};
 pub use remains::Remains;
 #[cfg(feature = "bpf")]
@@ -86,7 +90,7 @@ pub use support::check;
 pub use telemetry::{Counters, CpuTime, EndCounters, RapidCounters, Record};
 #[cfg(not(feature = "bpf"))]
 pub use without_bpf::{
-    Attached, Loaded, Loader, check, counters, cpu_time, enable_timing, end_counters, is_loaded,
+    Attached, Loaded, Loader, Pace, check, counters, cpu_time, enable_timing, end_counters, is_loaded,
     rapid_counters, rapid_flows,
 };
 

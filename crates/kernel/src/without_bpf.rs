@@ -9,6 +9,7 @@ use crate::device::Interface;
 use crate::error::Error;
 use crate::flow::RapidFlow;
 use crate::telemetry::{Counters, CpuTime, EndCounters, RapidCounters, Record};
+use headway_units::Duration as Gap;
 
 /// Says that no controller can be loaded.
 ///
@@ -156,6 +157,25 @@ impl Loaded {
     /// # Errors
     /// Never, as there is none.
     pub fn poll(&self, _timeout: Duration, _take: impl FnMut(Record)) -> Result<(), Error> {
+        match self.0 {}
+    }
+}
+
+/// Segments of a fixed gap, which cannot be made.
+#[derive(Debug)]
+pub struct Pace(Infallible);
+
+impl Pace {
+    /// Says that it cannot be loaded.
+    ///
+    /// # Errors
+    /// Always.
+    pub fn load(_gap: Gap, _by_window: bool) -> Result<Pace, Error> {
+        Err(Error::NotBuilt)
+    }
+
+    /// The name to choose it by.
+    pub fn name(&self) -> &'static str {
         match self.0 {}
     }
 }

@@ -25,7 +25,7 @@ pub(super) struct Runs {
 }
 
 /// What watches over the cells: progress, and whether Ctrl-C was pressed.
-pub(super) struct Watch {
+pub(crate) struct Watch {
     progress: Progress,
     interrupted: Arc<AtomicBool>,
     runs: u32,
@@ -42,7 +42,7 @@ impl Watch {
     ///
     /// # Errors
     /// The first of `prepare`.
-    pub(super) fn repeat<P, T>(
+    pub(crate) fn repeat<P, T>(
         &self,
         prepare: impl Fn(u64) -> anyhow::Result<P>,
         once: impl Fn(P) -> anyhow::Result<Option<T>>,
@@ -74,7 +74,7 @@ impl Watch {
 }
 
 /// Runs the cells of `plans` one after the other, each `runs` times, until Ctrl-C; `what` says what is being done.
-pub(super) fn all<P, C>(
+pub(crate) fn all<P, C>(
     plans: &[P],
     runs: u32,
     what: impl Fn(&P) -> String,
@@ -100,7 +100,7 @@ pub(super) fn all<P, C>(
 }
 
 /// Prints the cells, as JSON or as a table with sentences below it, and writes them to a file, if one is named.
-pub(super) fn print(
+pub(crate) fn print(
     cells: &impl Serialize,
     json: bool,
     file: Option<&Path>,
@@ -205,12 +205,12 @@ pub(super) fn troubles<'a>(cells: impl Iterator<Item = &'a Runs> + Clone, wanted
     troubles
 }
 
-pub(super) fn reached(yes: bool) -> &'static str {
+pub(crate) fn reached(yes: bool) -> &'static str {
     if yes { "reached" } else { "NOT reached" }
 }
 
 /// Returns a table with these headers and right-aligned rows.
-pub(super) fn table<'a>(
+pub(crate) fn table<'a>(
     header: impl IntoIterator<Item = &'a str>,
     rows: impl IntoIterator<Item = Vec<String>>,
 ) -> Table {

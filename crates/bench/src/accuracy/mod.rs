@@ -1,6 +1,6 @@
 //! `headway-bench accuracy`: the errors of `headway` on paths whose available bandwidth is known.
 
-mod cells;
+pub(crate) mod cells;
 mod chain;
 mod emulated;
 mod hard;

@@ -1,9 +1,10 @@
-//! `headway-bench` as users run it: real processes, nothing in real time.
+//! `headway-bench` as users run it: real processes, and nothing in real time is judged.
 
 #![allow(clippy::unwrap_used, reason = "a failed assumption is a failed test, also in helpers")]
 
 mod calc;
 mod compare;
+mod gaps;
 mod json;
 mod repro;
 

@@ -1,0 +1,54 @@
+//! Segments of a fixed gap, as TCP Rapid makes its gaps: for measurements of how exact they are.
+
+use headway_units::Duration;
+use libbpf_rs::{Link, MapCore as _, MapType, Object, ObjectBuilder, OpenObject};
+
+use crate::error::Error;
+use crate::loader::listen;
+
+/// The name in `bpf/pace.bpf.c`.
+const NAME: &str = "hw_pace";
+
+/// A registered controller whose connections send a segment a fixed time after the one before; until this is dropped
+/// connections can choose it.
+#[derive(Debug)]
+pub struct Pace {
+    // Declared before `object`, so that dropping unregisters first.
+    _link: Link,
+    _object: Object,
+}
+
+impl Pace {
+    /// Registers it. With `by_window`, a window one segment above what is in flight keeps segments single; without, the
+    /// interface has to (`gso_max_segs`).
+    ///
+    /// # Errors
+    /// When the kernel does not support it, the user lacks privileges, or it is registered already.
+    pub fn load(gap: Duration, by_window: bool) -> Result<Pace, Error> {
+        crate::support::check()?;
+        listen();
+        let refused = |reason| Error::Refused { name: NAME.to_owned(), reason };
+        let object = include_bytes!(concat!(env!("OUT_DIR"), "/pace.bpf.o"));
+        let mut open = ObjectBuilder::default().open_memory(object).map_err(refused)?;
+        configure(&mut open, gap, by_window).map_err(refused)?;
+        let mut object = open.load().map_err(refused)?;
+        let ops = object.maps_mut().find(|map| map.map_type() == MapType::StructOps);
+        let Some(mut ops) = ops else {
+            return Err(Error::Internal(format!("{NAME} has no struct_ops map")));
+        };
+        Ok(Pace { _link: ops.attach_struct_ops().map_err(refused)?, _object: object })
+    }
+
+    /// Returns the name by which connections choose it.
+    pub fn name(&self) -> &'static str {
+        NAME
+    }
+}
+
+/// Sets `struct pace_options`.
+fn configure(open: &mut OpenObject, gap: Duration, by_window: bool) -> libbpf_rs::Result<()> {
+    let options = [gap.ns() as u64, u64::from(by_window)];
+    let bytes: Vec<u8> = options.iter().flat_map(|value| value.to_ne_bytes()).collect();
+    let map = open.maps_mut().find(|map| map.name() == ".rodata.options");
+    map.map_or(Ok(()), |mut map| map.set_initial_value(&bytes))
+}
