@@ -4,9 +4,9 @@ use std::env;
 use std::path::Path;
 use std::process::Command;
 
-/// The controllers, the middlebox, and segments of a fixed gap; then, for tests and examples, a link and a controller that
-/// stalls connections.
-const SOURCES: [&str; 11] = [
+/// The controllers, the receiver of TCP Rapid, the middlebox, and segments of a fixed gap; then, for tests and examples, what
+/// happens to ACKs, a link, and a controller that stalls connections.
+const SOURCES: [&str; 13] = [
     "bpf/ls_reno",
     "bpf/ls_dctcp",
     "bpf/hw_reno",
@@ -14,8 +14,10 @@ const SOURCES: [&str; 11] = [
     "bpf/xcp",
     "bpf/rcp",
     "bpf/rapid",
+    "bpf/stamps",
     "bpf/edge",
     "bpf/pace",
+    "tests/bpf/acks",
     "tests/bpf/link",
     "tests/bpf/zero",
 ];

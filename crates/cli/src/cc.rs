@@ -3,6 +3,7 @@
 mod end;
 mod on;
 mod rapid;
+mod receiver;
 mod show;
 mod stop;
 
@@ -40,6 +41,8 @@ enum What {
     Rcp(EndArgs),
     /// TCP Rapid: sends at the available bandwidth, which every packet probes.
     Rapid(rapid::RapidArgs),
+    /// A receiver for TCP Rapid: its ACKs tell the sender when segments arrived.
+    RapidReceiver(receiver::ReceiverArgs),
     /// Lists the controllers that can be turned on.
     List,
     /// Shows which controllers are on, and the leftovers of killed programs.
@@ -187,6 +190,7 @@ pub(crate) fn run(args: &CcArgs, json: bool) -> Result<()> {
             &on::Plain { rapid: Some(args.rapid()?), ..on::Plain::new(&args.on) },
             json,
         ),
+        What::RapidReceiver(args) => receiver::run(args, json),
         What::List => show::list(json),
         What::Status => show::status(json),
         What::Stats(args) => show::stats(args.cost, json),

@@ -301,6 +301,25 @@ fn cc_with_interface() {
 }
 
 #[test]
+fn cc_rapid_receiver() {
+    let Some(mut trial) = with_controller("stamps") else { return };
+    let name = trial.name.clone();
+    let former = headway_kernel::current_default().unwrap();
+    for round in 0..kills() {
+        let on = ["cc", "rapid-receiver", "--name", &name];
+        trial.killed(&on, 150);
+        trial.killed(&on, 150);
+        // A namespace has one receiver at a time: a killed one is none.
+        trial.printed(&[&on[..], &["--port", "5201", "--to", "192.0.2.0/24", "--background"]].concat());
+        let other = trial.output(&["cc", "rapid-receiver", "--name", "another"]);
+        let said = String::from_utf8(other.stderr).unwrap();
+        assert!(said.contains("is the receiver of this network namespace"), "round {round}: {said}");
+        trial.printed(&["cc", "stop", &name]);
+        check_controller(&trial, &former, round);
+    }
+}
+
+#[test]
 fn cc_stop() {
     let Some(mut trial) = with_controller("stop") else { return };
     let name = trial.name.clone();

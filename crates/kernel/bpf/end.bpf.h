@@ -25,9 +25,6 @@
 
 #define BPF_F_NO_PREALLOC 1
 #define BPF_SK_STORAGE_GET_F_CREATE 1
-/* Events that a connection may have: packets with unknown options arrive; options are written (linux/bpf.h). */
-#define EVENT_PARSE (1 << 5)
-#define EVENT_WRITE (1 << 6)
 
 /* Options, set by the loader before the programs are verified (src/controller.rs). */
 struct end_options {

@@ -6,26 +6,10 @@
 #ifndef HEADWAY_END_HEADER_BPF_H
 #define HEADWAY_END_HEADER_BPF_H
 
-#include <bpf/bpf_endian.h>
-
 #include "end.bpf.h"
+#include "sock_ops.bpf.h"
 
 #define HEADER_BYTES 20
-#define TCP_SYN 2
-
-struct tcp {
-	__be16 source;
-	__be16 destination;
-	__be32 sequence;
-	__be32 acknowledgement;
-	__u8 offset;
-	__u8 flags;
-	__be16 window;
-	__u16 check;
-	__be16 urgent;
-};
-
-void *bpf_cast_to_kern_ctx(void *context) __ksym;
 
 /* The fields of a header behind its version and format. */
 struct fields {

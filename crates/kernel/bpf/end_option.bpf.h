@@ -15,28 +15,14 @@
 #ifndef HEADWAY_END_OPTION_BPF_H
 #define HEADWAY_END_OPTION_BPF_H
 
-#include <bpf/bpf_core_read.h>
-
 #include "end_header.bpf.h"
 
 /* Identifiers of the two versions; they are not registered. */
 #define EXPERIMENT_XCP 0x4858
 #define EXPERIMENT_RCP 0x4852
-/* Bytes of an option that asks and of one that only answers, and of what options are searched by: kind to identifier. */
+/* Bytes of an option that asks and of one that only answers. */
 #define OPTION_STANDARD 20
 #define OPTION_MINIMAL 8
-#define OPTION_START 4
-
-/* Events of a connection (linux/bpf.h). */
-#define BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB 4
-#define BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB 5
-#define BPF_SOCK_OPS_PARSE_HDR_OPT_CB 13
-#define BPF_SOCK_OPS_HDR_OPT_LEN_CB 14
-#define BPF_SOCK_OPS_WRITE_HDR_OPT_CB 15
-/* No such option (asm-generic/errno.h). */
-#define ENOMSG 42
-/* The space of options is asked for to compute the largest segment. */
-#define BPF_WRITE_HDR_TCP_CURRENT_MSS 1
 
 struct option {
 	__u8 kind;
@@ -48,10 +34,6 @@ struct option {
 		__be32 answer;
 	};
 };
-
-void *bpf_rdonly_cast(const void *object, __u32 type) __ksym;
-
-#define AS(pointer, type) ((type *)bpf_rdonly_cast(pointer, bpf_core_type_id_kernel(type)))
 
 /* The packet of an event. */
 static __always_inline struct sk_buff *packet_of(struct bpf_sock_ops *event)

@@ -79,12 +79,27 @@ struct rapid_counters {
 	hw_u64 unstamped;
 	/* Times that a receiver's clock was moved. */
 	hw_u64 moved;
+	/* Connections whose receiver turned out to tell arrivals at its driver, and those whose option turned out not to. */
+	hw_u64 by_driver;
+	hw_u64 refused_options;
 };
 
 struct rapid_counters counters;
 
 #define COUNT_BY(what, number) __sync_fetch_and_add(&counters.what, number)
 #define COUNT(what) COUNT_BY(what, 1)
+
+/* The option of arrival_option.bpf.h. */
+struct rapid_option {
+	/* The clock of its arrivals. */
+	struct rapid_clock clock;
+	/* Whether it is the one that counts; ACKs without it since the last one with it. */
+	hw_u32 counts;
+	hw_u32 missed;
+	/* The arrival in the latest packet that had one, 0 if that was used; and what that packet acknowledged. */
+	hw_u32 arrival;
+	hw_u32 una;
+};
 
 struct rapid_connection {
 	struct rapid rapid;
@@ -104,6 +119,7 @@ struct rapid_connection {
 	hw_u32 timeouts;
 	/* That of the receiver's timestamps. */
 	struct rapid_clock clock;
+	struct rapid_option option;
 	struct rapid_gaps gaps;
 	struct rapid_gaps scratch;
 	struct rapid_sent ring[SLOTS];
@@ -127,6 +143,8 @@ static __always_inline hw_u32 in_flight(const struct tcp_sock *tp)
 {
 	return tp->packets_out - tp->sacked_out - tp->lost_out + tp->retrans_out;
 }
+
+#include "rapid_stamps.bpf.h"
 
 /* TCP makes the window smaller in several of its states, so it is set again in all of them (rapid 2.5). */
 static __always_inline void rapid_set_window(struct sock *sk, const struct rapid_connection *c)
@@ -307,6 +325,7 @@ void BPF_PROG(hw_init, struct sock *sk)
 	__builtin_memset(&c->departures, 0, sizeof(c->departures));
 	__builtin_memset(&c->flight, 0, sizeof(c->flight));
 	__builtin_memset(&c->clock, 0, sizeof(c->clock));
+	__builtin_memset(&c->option, 0, sizeof(c->option));
 	c->leaving = 0;
 	c->idle = 0;
 	c->losses = 0;
@@ -324,6 +343,7 @@ void BPF_PROG(hw_init, struct sock *sk)
 	/* The fq qdisc may set SK_PACING_FQ at any moment; it paces by the same rate. */
 	__sync_val_compare_and_swap(&sk->sk_pacing_status, SK_PACING_NONE, SK_PACING_NEEDED);
 	rapid_set_window(sk, c);
+	rapid_ask_for_options(sk);
 }
 
 SEC("struct_ops")
@@ -334,30 +354,12 @@ void BPF_PROG(hw_release, struct sock *sk)
 	sk->sk_pacing_rate = sk->sk_max_pacing_rate;
 }
 
-/* Finds out by a timestamp whether those of the receiver tell when segments arrived. */
-static __always_inline void rapid_judge_clock(const struct tcp_sock *tp, struct rapid_connection *c)
-{
-	const hw_u32 before = c->clock.stamps;
-	const hw_u32 moves = c->clock.moves;
-	const int is_void =
-		rapid_clock_on_ack(&c->clock, tp->rx_opt.rcv_tsval, tp->tcp_clock_cache, c->rapid.rtt);
-
-	COUNT_BY(moved, c->clock.moves - moves);
-	if (before != RAPID_STAMPS_USEC && c->clock.stamps == RAPID_STAMPS_USEC)
-		COUNT(stamped);
-	if (before != RAPID_STAMPS_NONE && c->clock.stamps == RAPID_STAMPS_NONE)
-		COUNT(unstamped);
-	if (!is_void)
-		return;
-	c->flight.has_stamps = 0;
-	rapid_acks_restart(&c->rapid.acks);
-	c->rapid.delay.stamped = 0;
-}
-
 /* Which segment caused an ACK, and when it arrived. */
 static __always_inline void rapid_read_ack(const struct tcp_sock *tp, struct rapid_connection *c,
 					   const struct rate_sample *rs, struct rapid_ack *ack)
 {
+	const hw_u32 arrival = rapid_take_arrival(tp, c);
+
 	ack->now = tp->tcp_clock_cache;
 	ack->una = tp->snd_una + 1;
 	/* Of those that it reports for the first time, the one sent last. */
@@ -365,11 +367,11 @@ static __always_inline void rapid_read_ack(const struct tcp_sock *tp, struct rap
 		return;
 	ack->arrived = 1;
 	ack->segment = rs->last_end_seq;
-	rapid_judge_clock(tp, c);
-	ack->stamped = c->clock.stamps == RAPID_STAMPS_USEC;
-	/* A receiver that waits for a second segment stamps the end of its patience. */
-	if (ack->stamped && !rs->is_ack_delayed)
-		ack->stamp = tp->rx_opt.rcv_tsval;
+	rapid_choose_clock(c, arrival);
+	if (c->option.counts)
+		rapid_stamp_by_option(tp, c, arrival, ack);
+	else
+		rapid_stamp_by_timestamp(tp, c, rs->is_ack_delayed, ack);
 }
 
 SEC("struct_ops")

@@ -9,6 +9,7 @@
 #include <bpf/bpf_helpers.h>
 
 #define AF_INET 2
+#define RAPID_FLOW_TOLD_BY_OPTION 3
 
 /* One connection (src/flows.rs has the same in Rust). */
 struct rapid_flow {
@@ -18,7 +19,8 @@ struct rapid_flow {
 	hw_u16 is_ipv6;
 	hw_u16 local_port;
 	hw_u16 remote_port;
-	/* One of enum rapid_stamps, and whether the connection is in start-up. */
+	/* One of enum rapid_stamps for TCP's timestamps, or RAPID_FLOW_TOLD_BY_OPTION; and whether the connection is in
+	 * start-up. */
 	hw_u8 stamps;
 	hw_u8 starts;
 	/* R_avg and the latest estimate, in bit/s; the RTT and the queue that the latest packets found, in ns. */
@@ -55,6 +57,13 @@ static __always_inline void rapid_describe_addresses(const struct sock *sk, stru
 	}
 }
 
+static __always_inline hw_u8 rapid_describe_stamps(const struct rapid_connection *c)
+{
+	if (!c->option.counts)
+		return (hw_u8)c->clock.stamps;
+	return c->option.clock.stamps == RAPID_STAMPS_USEC ? RAPID_FLOW_TOLD_BY_OPTION : RAPID_STAMPS_UNKNOWN;
+}
+
 SEC("iter/bpf_sk_storage_map")
 int hw_flows(struct bpf_iter__bpf_sk_storage_map *context)
 {
@@ -65,7 +74,7 @@ int hw_flows(struct bpf_iter__bpf_sk_storage_map *context)
 	if (!sk || !c)
 		return 0;
 	rapid_describe_addresses(sk, &flow);
-	flow.stamps = (hw_u8)c->clock.stamps;
+	flow.stamps = rapid_describe_stamps(c);
 	flow.starts = c->rapid.phase == RAPID_START_UP;
 	flow.rate = c->rapid.rate;
 	flow.estimate = c->rapid.latest.rate;
@@ -78,7 +87,7 @@ int hw_flows(struct bpf_iter__bpf_sk_storage_map *context)
 	flow.losses = c->losses;
 	flow.timeouts = c->timeouts;
 	flow.retransmitted = c->retransmitted;
-	flow.moved = c->clock.moves;
+	flow.moved = c->clock.moves + c->option.clock.moves;
 	bpf_seq_write(context->meta->seq, &flow, sizeof(flow));
 	return 0;
 }

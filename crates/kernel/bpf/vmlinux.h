@@ -198,6 +198,19 @@ struct sock_common {
 	unsigned short skc_family;
 };
 
+struct sk_buff {
+	char cb[48];
+	unsigned int end;
+	unsigned char *head;
+	__u8 ip_summed : 2;
+};
+
+struct rb_node;
+
+struct rb_root {
+	struct rb_node *rb_node;
+};
+
 struct sock {
 	struct sock_common __sk_common;
 	u32 sk_pacing_status;
@@ -262,13 +275,9 @@ struct tcp_sock {
 	u32 app_limited;
 	u8 ecn_flags;
 	u8 is_cwnd_limited : 1;
-};
-
-struct sk_buff {
-	char cb[48];
-	unsigned int end;
-	unsigned char *head;
-	__u8 ip_summed : 2;
+	/* Packets that came out of order, and the one among them with the highest numbers. */
+	struct rb_root out_of_order_queue;
+	struct sk_buff *ooo_last_skb;
 };
 
 struct seq_file;
@@ -288,10 +297,12 @@ struct skb_shared_info {
 };
 
 struct tcp_skb_cb {
+	__u32 end_seq;
 	u16 tcp_gso_segs;
 };
 
 struct bpf_sock_ops_kern {
+	struct sock *sk;
 	struct sk_buff *skb;
 };
 

@@ -12,23 +12,25 @@ use crate::error::Error;
 /// What is mounted for this process: a line each with source, folder, type and more.
 const MOUNTS: &str = "/proc/self/mounts";
 
-/// Attaches a program for events of sockets (`sock_ops`). The kernel detaches it when the returned descriptor is closed,
-/// so however the process ends.
+/// Where programs for events of sockets are attached (`sock_ops`), and those for packets that arrive at sockets.
+pub(crate) const EVENTS: libbpf_sys::bpf_attach_type = libbpf_sys::BPF_CGROUP_SOCK_OPS;
+pub(crate) const PACKETS: libbpf_sys::bpf_attach_type = libbpf_sys::BPF_CGROUP_INET_INGRESS;
+
+/// Attaches a program. The kernel detaches it when the returned descriptor is closed, so however the process ends.
 ///
 /// # Errors
 /// When cgroup v2 is not mounted, or the kernel refuses.
-pub(crate) fn attach(object: &Object, program: &str) -> Result<OwnedFd, Error> {
+pub(crate) fn attach(
+    object: &Object,
+    program: &str,
+    place: libbpf_sys::bpf_attach_type,
+) -> Result<OwnedFd, Error> {
     let found = object.progs().find(|found| found.name() == program);
     let found = found.ok_or_else(|| Error::Internal(format!("there is no program {program}")))?;
     let root = root()?;
     // SAFETY: a system call with valid descriptors and no options.
     let raw = unsafe {
-        libbpf_sys::bpf_link_create(
-            found.as_fd().as_raw_fd(),
-            root.as_raw_fd(),
-            libbpf_sys::BPF_CGROUP_SOCK_OPS,
-            std::ptr::null(),
-        )
+        libbpf_sys::bpf_link_create(found.as_fd().as_raw_fd(), root.as_raw_fd(), place, std::ptr::null())
     };
     if raw < 0 {
         let reason = libbpf_rs::Error::from_raw_os_error(-raw);

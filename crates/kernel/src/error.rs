@@ -30,13 +30,13 @@ pub enum Error {
     TooOld,
     /// The kernel cannot begin to write TCP options on behalf of a controller.
     #[error(
-        "the header as a TCP option needs Linux 6.12 or later; update the kernel, or leave out `--carrier option`"
+        "options of TCP for a controller need Linux 6.12 or later; update the kernel, or use XCP and RCP without `--carrier option`"
     )]
     NoTcpOptions,
     /// There is no cgroup of version 2, to which the program for TCP options could be attached.
     #[error(
-        "the header as a TCP option needs cgroup v2, which cannot be mounted ({0}); use a kernel with CONFIG_CGROUPS and \
-         CONFIG_CGROUP_BPF, or leave out `--carrier option`"
+        "options of TCP need cgroup v2, which cannot be mounted ({0}); use a kernel with CONFIG_CGROUPS and CONFIG_CGROUP_BPF, \
+         or XCP and RCP without `--carrier option`"
     )]
     NoCgroup(io::Error),
     /// Missing privileges.

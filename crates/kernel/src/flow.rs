@@ -6,7 +6,11 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use serde::Serialize;
 
-/// What the receiver's timestamps are good for (`enum rapid_stamps`).
+/// What `stamps` of a connection is if an option tells arrivals (`RAPID_FLOW_TOLD_BY_OPTION`).
+#[cfg(feature = "bpf")]
+const TOLD_BY_OPTION: u8 = 3;
+
+/// What tells when segments arrived (`enum rapid_stamps` for the receiver's timestamps).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Arrivals {
@@ -16,6 +20,8 @@ pub enum Arrivals {
     Timestamps,
     /// There are none, or their clock is another one: the arrival of ACKs has to do.
     Acks,
+    /// The receiver notes arrivals before TCP does, and tells them in an option.
+    Option,
 }
 
 /// A connection of TCP Rapid.
@@ -101,6 +107,7 @@ impl RapidFlow {
             arrivals: match raw.stamps {
                 0 => Arrivals::Unknown,
                 1 => Arrivals::Timestamps,
+                TOLD_BY_OPTION => Arrivals::Option,
                 _ => Arrivals::Acks,
             },
             clock_moved: raw.moved,

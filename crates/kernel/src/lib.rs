@@ -32,6 +32,9 @@
 //! - **TCP Rapid has a program of its own** (`rapid.bpf.c`), because it is no algorithm of windows: TCP asks `min_tso_segs`
 //!   before each attempt to send, and the pace at which a packet leaves decides when the next one does. All estimation runs
 //!   there, on 56 kB of state in the storage of the socket, so nothing depends on a process.
+//! - **A receiver for TCP Rapid is two programs and no table of connections** (`stamps.bpf.c`): one notes in the storage of a socket
+//!   when segments arrive, before TCP locks it; one writes that into ACKs as an option of TCP. Senders read it with the socket locked
+//!   (`rapid_stamps.bpf.h`).
 //! - **In BPF, loops are separate functions** (`HW_FUNCTION`), which the verifier checks once for all arguments.
 //!   Inlined, it would follow all their paths at every call.
 
@@ -57,6 +60,7 @@ mod pace;
 #[cfg(feature = "bpf")]
 mod query;
 mod remains;
+mod stamps;
 #[cfg(feature = "bpf")]
 mod support;
 #[cfg(feature = "bpf")]
@@ -83,15 +87,20 @@ pub use note::{Ends, Note, RapidNote};
 #[cfg(feature = "bpf")]
 pub use pace::Pace;
 #[cfg(feature = "bpf")]
-pub use query::{counters, cpu_time, enable_timing, end_counters, is_loaded, rapid_counters, rapid_flows};
+pub use query::{
+    counters, cpu_time, enable_timing, end_counters, is_loaded, rapid_counters, rapid_flows, stamp_counters,
+};
 pub use remains::Remains;
+pub use stamps::StampOptions;
+#[cfg(feature = "bpf")]
+pub use stamps::StampReceiver;
 #[cfg(feature = "bpf")]
 pub use support::check;
-pub use telemetry::{Counters, CpuTime, EndCounters, RapidCounters, Record};
+pub use telemetry::{Counters, CpuTime, EndCounters, RapidCounters, Record, StampCounters};
 #[cfg(not(feature = "bpf"))]
 pub use without_bpf::{
-    Attached, Loaded, Loader, Pace, check, counters, cpu_time, enable_timing, end_counters, is_loaded,
-    rapid_counters, rapid_flows,
+    Attached, Loaded, Loader, Pace, StampReceiver, check, counters, cpu_time, enable_timing, end_counters,
+    is_loaded, rapid_counters, rapid_flows, stamp_counters,
 };
 
 /// Whether this build has the controllers: the feature `bpf`.

@@ -126,15 +126,23 @@ impl Loader {
         Ok(Loaded { controller, name: self.name.clone(), link, _tcp_options: tcp_options, object })
     }
 
+    /// Attaches the program that reads and writes options of TCP.
+    fn attach_options(&self, object: &Object) -> Result<Option<OwnedFd>, Error> {
+        match self.controller {
+            Controller::Rapid => Ok(attach_stamps(object)),
+            _ => self.attach_header(object),
+        }
+    }
+
     /// Attaches the program that gives connections the header as a TCP option. Without it, senders whose carrier is
     /// another lose nothing, and receivers do not answer in it.
-    fn attach_options(&self, object: &Object) -> Result<Option<OwnedFd>, Error> {
+    fn attach_header(&self, object: &Object) -> Result<Option<OwnedFd>, Error> {
         if !self.controller.is_explicit() || self.end_options.namespace.is_none() {
             return Ok(None);
         }
         let required = self.end_options.carrier == Carrier::TcpOption;
         let check = if required { crate::support::check_options() } else { Ok(()) };
-        match check.and_then(|()| cgroup::attach(object, "hw_option")) {
+        match check.and_then(|()| cgroup::attach(object, "hw_option", cgroup::EVENTS)) {
             Err(reason) if !required => {
                 tracing::warn!("senders that ask in a TCP option get no answer: {reason}");
                 Ok(None)
@@ -319,6 +327,13 @@ impl Loaded {
             result => result.map_err(Error::bpf(action)),
         }
     }
+}
+
+/// Attaches the program that reads the stamps of receivers. Without it, senders of TCP Rapid take other stamps.
+fn attach_stamps(object: &Object) -> Option<OwnedFd> {
+    let attached = crate::support::check_options()
+        .and_then(|()| cgroup::attach(object, "hw_read_arrival", cgroup::EVENTS));
+    attached.inspect_err(|reason| tracing::warn!("stamps of receivers are not read: {reason}")).ok()
 }
 
 /// What libbpf says before the words of the verifier.

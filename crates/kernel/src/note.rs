@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::controller::{Controller, EndOptions, LsOptions};
 use crate::default::FormerDefault;
 use crate::device::Interface;
+use crate::stamps::StampOptions;
 
 /// The public data of an instance.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,6 +26,9 @@ pub struct Note {
     /// What only TCP Rapid has.
     #[serde(default)]
     pub rapid: Option<RapidNote>,
+    /// Whose ACKs a receiver for TCP Rapid stamps; it has no controller.
+    #[serde(default)]
+    pub stamps: Option<StampOptions>,
     /// The former default, if the instance has changed it.
     pub default: Option<FormerDefault>,
     /// The BPF ID of the map with its counters.

@@ -129,6 +129,7 @@ fn note(name: &str) -> Note {
         options: LsOptions::default(),
         ends: None,
         rapid: None,
+        stamps: None,
         default: None,
         counters_map: 0,
         programs: Vec::new(),

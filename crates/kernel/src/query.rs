@@ -9,7 +9,7 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType, Object, Program};
 
 use crate::error::Error;
 use crate::flow::RapidFlow;
-use crate::telemetry::{Counters, CpuTime, EndCounters, RapidCounters, Totals};
+use crate::telemetry::{Counters, CpuTime, EndCounters, RapidCounters, StampCounters, Totals};
 
 /// The program of TCP Rapid that writes about connections.
 const READER: &str = "hw_flows";
@@ -86,6 +86,15 @@ fn read_all(program: BorrowedFd<'_>, map: BorrowedFd<'_>) -> io::Result<Vec<u8>>
     let mut bytes = Vec::new();
     File::from(iterator).read_to_end(&mut bytes)?;
     Ok(bytes)
+}
+
+/// Reads the counters of a receiver for TCP Rapid in the map with BPF ID `map`.
+///
+/// # Errors
+/// When the map is gone or the user lacks the privileges.
+pub fn stamp_counters(map: u32) -> Result<StampCounters, Error> {
+    let handle = MapHandle::from_map_id(map).map_err(Error::bpf("inspect the counters of a receiver"))?;
+    read_counters(&handle)
 }
 
 /// Whether the kernel still has the map with BPF ID `map`, and so the controller that counts in it.

@@ -161,6 +161,10 @@ pub struct RapidCounters {
     pub unstamped: u64,
     /// Times that a receiver's clock was moved.
     pub moved: u64,
+    /// Connections whose receiver tells arrivals at its driver.
+    pub by_driver: u64,
+    /// Connections whose receiver seemed to do so, but with a clock that is another one.
+    pub refused_options: u64,
 }
 
 impl RapidCounters {
@@ -168,6 +172,22 @@ impl RapidCounters {
     pub fn open(&self) -> u64 {
         self.connections.saturating_sub(self.closed)
     }
+}
+
+/// Totals since a receiver for TCP Rapid was loaded (`struct stamp_counters`).
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct StampCounters {
+    /// Connections whose ACKs are stamped.
+    pub connections: u64,
+    /// ACKs with the arrival of their segment.
+    pub stamped: u64,
+    /// ACKs that say that it is not known.
+    pub missed: u64,
+    /// ACKs without room for it.
+    pub without_room: u64,
+    /// Packets far from the sequence numbers of their connection, which were not noted.
+    pub strange: u64,
 }
 
 /// Totals as the programs store them.
@@ -184,6 +204,9 @@ impl Totals for EndCounters {}
 
 #[cfg(feature = "bpf")]
 impl Totals for RapidCounters {}
+
+#[cfg(feature = "bpf")]
+impl Totals for StampCounters {}
 
 /// The CPU time of a program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

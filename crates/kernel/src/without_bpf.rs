@@ -8,7 +8,8 @@ use crate::controller::{Controller, EndOptions, LsOptions, RapidOptions};
 use crate::device::Interface;
 use crate::error::Error;
 use crate::flow::RapidFlow;
-use crate::telemetry::{Counters, CpuTime, EndCounters, RapidCounters, Record};
+use crate::stamps::StampOptions;
+use crate::telemetry::{Counters, CpuTime, EndCounters, RapidCounters, Record, StampCounters};
 use headway_units::Duration as Gap;
 
 /// Says that no controller can be loaded.
@@ -192,6 +193,52 @@ impl Attached {
     pub fn switch(&mut self, _loaded: &Loaded) -> Result<(), Error> {
         match self.0 {}
     }
+}
+
+/// A receiver for TCP Rapid; there is none.
+#[derive(Debug)]
+pub struct StampReceiver(Infallible);
+
+impl StampReceiver {
+    /// Says that it cannot be loaded.
+    ///
+    /// # Errors
+    /// Always.
+    pub fn load(_options: &StampOptions) -> Result<StampReceiver, Error> {
+        Err(Error::NotBuilt)
+    }
+
+    /// The number of the map with the counters.
+    ///
+    /// # Errors
+    /// Never, as there is none.
+    pub fn counters_map(&self) -> Result<u32, Error> {
+        match self.0 {}
+    }
+
+    /// What happened so far.
+    ///
+    /// # Errors
+    /// Never, as there is none.
+    pub fn counters(&self) -> Result<StampCounters, Error> {
+        match self.0 {}
+    }
+
+    /// The numbers of the programs.
+    ///
+    /// # Errors
+    /// Never, as there is none.
+    pub fn programs(&self) -> Result<Vec<u32>, Error> {
+        match self.0 {}
+    }
+}
+
+/// Says that the counters of a receiver cannot be read.
+///
+/// # Errors
+/// Always.
+pub fn stamp_counters(_map: u32) -> Result<StampCounters, Error> {
+    Err(Error::NotBuilt)
 }
 
 /// Says that the counters of TCP Rapid cannot be read.

@@ -46,6 +46,7 @@ pub(super) fn run(controller: Controller, options: EndOptions, args: &EndArgs, j
         name: name.clone(),
         options: LsOptions::default(),
         rapid: None,
+        stamps: None,
         ends: Some(Ends { options, receives_only: args.receive, interfaces: interfaces.clone() }),
         default: None,
         counters_map: loaded.counters_map()?,

@@ -95,6 +95,7 @@ pub(super) fn run(controller: Controller, plain: &Plain<'_>, json: bool) -> Resu
             interfaces: interfaces.clone(),
             merging,
         }),
+        stamps: None,
         default: None,
         counters_map: loaded.counters_map()?,
         programs: loaded.programs()?,

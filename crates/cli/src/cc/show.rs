@@ -5,8 +5,9 @@ use std::time::Duration;
 use anyhow::Result;
 use headway_kernel::{
     Arrivals, Carrier, Changed, Controller, Counters, CpuTime, EndCounters, Ends, Error, FormerDefault,
-    HAS_BPF, Loaded, LsOptions, Note, Notes, RapidCounters, RapidFlow, Remains, available, counters,
-    cpu_time, current_default, enable_timing, end_counters, killed, rapid_counters, rapid_flows, running,
+    HAS_BPF, Loaded, LsOptions, Note, Notes, RapidCounters, RapidFlow, Remains, StampCounters, StampOptions,
+    available, counters, cpu_time, current_default, enable_timing, end_counters, killed, rapid_counters,
+    rapid_flows, running, stamp_counters,
 };
 use headway_units::Rate;
 use serde::Serialize;
@@ -131,10 +132,20 @@ fn describe(note: &Note) -> String {
         let names: Vec<&str> = rapid.interfaces.iter().map(|interface| interface.name.as_str()).collect();
         text += &format!(": {}; single segments at {}", rapid.parameters, names.join(", "));
     }
+    if let Some(options) = &note.stamps {
+        text += &format!(": {}", describe_stamps(options));
+    }
     if let Some(default) = &note.default {
         text += &format!("; made the default, before it was {}", default.former);
     }
     text
+}
+
+/// Describes whose ACKs are stamped.
+pub(super) fn describe_stamps(options: &StampOptions) -> String {
+    let port = options.port.map(|port| format!(" of port {port}")).unwrap_or_default();
+    let to = options.to.map(|to| format!(" with {to}")).unwrap_or_default();
+    format!("ACKs of connections{port}{to} tell when segments arrived")
 }
 
 /// Describes what carries the header, and where.
@@ -199,12 +210,14 @@ pub(super) enum Totals {
     Plain(Counters),
     Ends(EndCounters),
     Rapid(RapidCounters),
+    Stamps(StampCounters),
 }
 
 impl Totals {
     fn of(note: &Note) -> Result<Totals, Error> {
         let map = note.counters_map;
         Ok(match note.controller {
+            _ if note.stamps.is_some() => Totals::Stamps(stamp_counters(map)?),
             Controller::Rapid => Totals::Rapid(rapid_counters(map)?),
             _ if note.ends.is_some() => Totals::Ends(end_counters(map)?),
             _ => Totals::Plain(counters(map)?),
@@ -224,14 +237,17 @@ impl Totals {
             Totals::Plain(counters) => describe_counters(counters),
             Totals::Ends(counters) => describe_end_counters(counters),
             Totals::Rapid(counters) => describe_rapid_counters(counters),
+            Totals::Stamps(counters) => describe_stamp_counters(counters),
         }
     }
 
+    /// Returns the number of connections that have the controller now; a receiver has none.
     fn open(&self) -> u64 {
         match self {
             Totals::Plain(counters) => counters.open(),
             Totals::Ends(counters) => counters.open(),
             Totals::Rapid(counters) => counters.open(),
+            Totals::Stamps(_) => 0,
         }
     }
 }
@@ -253,6 +269,7 @@ fn describe_flow(flow: &RapidFlow) -> String {
     let arrivals = match flow.arrivals {
         Arrivals::Unknown | Arrivals::Acks => "ACKs",
         Arrivals::Timestamps => "timestamps",
+        Arrivals::Option => "the receiver's option",
     };
     let ms = |time: u64| time as f64 / 1e6;
     format!(
@@ -281,7 +298,8 @@ fn describe_rapid_counters(counters: &RapidCounters) -> String {
         "  connections      {} now, {} in all; {} for which there was no memory (switched to reno)\n  \
            segments         {} of p-streams, {} beside\n  \
            p-streams        {} with an estimate, {} without\n  \
-           arrivals         {} connections by microsecond timestamps, {} by ACKs; clocks moved {} times\n  \
+           arrivals         {} connections told by the receiver before TCP, {} by microsecond timestamps, {} by ACKs\n  \
+           clocks           moved {} times; {} connections were told arrivals by another clock\n  \
            losses           {} episodes, {} timeouts, {} spurious\n  \
            no data          at {} departures; {} packets in flight for which there was no room",
         counters.open(),
@@ -291,14 +309,25 @@ fn describe_rapid_counters(counters: &RapidCounters) -> String {
         counters.beside,
         counters.estimated,
         counters.refused,
+        counters.by_driver,
         counters.stamped,
         counters.unstamped,
         counters.moved,
+        counters.refused_options,
         counters.losses,
         counters.timeouts,
         counters.undone,
         counters.empty,
         counters.forgotten,
+    )
+}
+
+pub(super) fn describe_stamp_counters(counters: &StampCounters) -> String {
+    format!(
+        "  connections      {}\n  \
+           ACKs             {} with the arrival of their segment, {} for which it was not known, {} without room for it\n  \
+           packets          {} with strange sequence numbers, which were not noted",
+        counters.connections, counters.stamped, counters.missed, counters.without_room, counters.strange,
     )
 }
 

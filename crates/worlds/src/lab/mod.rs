@@ -87,7 +87,7 @@ fn run_once(
     let name = format!("run-{}-{seed}", std::process::id());
     let lab = Lab::up_with(&options.program()?, &spec, &name, Life::Owned)?;
     translated.prepare(scenario, &lab)?;
-    rapid::prepare_receivers(scenario, translated, &lab)?;
+    let _stamps = rapid::prepare_receivers(scenario, translated, &lab)?;
     let mut programs = Programs::new(scenario, translated, controllers, &lab)?;
     let flows = flows(scenario, translated, controllers, &lab)?;
     let mut ends: Vec<&str> = flows.iter().flat_map(|flow| flow.nodes.iter().map(String::as_str)).collect();

@@ -1,13 +1,12 @@
 //! Flows of TCP Rapid: what their senders and receivers need of this host.
 
 use std::fs;
-use std::io;
 
 use anyhow::Context as _;
 use headway_control::{Kind, RapidParameters};
 use headway_host::gap::Mechanism;
 use headway_host::nic::AckStamp;
-use headway_kernel::RapidOptions;
+use headway_kernel::{Namespace, RapidOptions, StampOptions, StampReceiver};
 use headway_lab::Lab;
 use headway_scenario::{EcnMode, FlowSpec, Scenario};
 use headway_telemetry::route::Route;
@@ -47,25 +46,39 @@ pub(super) fn options(parameters: &RapidParameters, line: Option<Rate>, scenario
     RapidOptions { config, bridges_holes: parameters.bridges_holes() }
 }
 
-/// Has receivers tell when segments arrived, as far as they can: by timestamps of microseconds, and with an ACK for every
-/// one that comes out of order.
+/// Has receivers tell when segments arrived, until the result is dropped: before TCP sees them, or by timestamps of
+/// microseconds; and with an ACK for every one that comes out of order.
 pub(super) fn prepare_receivers(
     scenario: &Scenario,
     translated: &Translated,
     lab: &Lab,
-) -> Result<(), Error> {
-    for flow in scenario.flow.iter().filter(|flow| is_rapid(flow)) {
-        let stamped = flow.stamp != AckStamp::None;
-        lab.inside(translated.node(&flow.to), || prepare_receiver(stamped))?
-            .with_context(|| format!("cannot prepare the receiver at {}", flow.to))?;
+) -> Result<Vec<StampReceiver>, Error> {
+    let mut receivers: Vec<(&str, AckStamp)> = scenario
+        .flow
+        .iter()
+        .filter(|flow| is_rapid(flow))
+        .map(|flow| (translated.node(&flow.to), flow.stamp))
+        .collect();
+    receivers.sort_by_key(|(node, _)| *node);
+    receivers.dedup();
+    let mut stamping = Vec::new();
+    for (node, stamp) in receivers {
+        let prepared = lab.inside(node, || prepare_receiver(stamp))?;
+        stamping.extend(prepared.with_context(|| format!("cannot prepare the receiver at {node}"))?);
     }
-    Ok(())
+    Ok(stamping)
 }
 
-fn prepare_receiver(stamped: bool) -> io::Result<()> {
-    fs::write(COMPRESSED, "0")?;
-    if stamped {
-        Route::all()?.iter().try_for_each(|route| route.set_microseconds(true))?;
+/// Prepares the receivers of this network namespace.
+fn prepare_receiver(stamp: AckStamp) -> anyhow::Result<Option<StampReceiver>> {
+    fs::write(COMPRESSED, "0").with_context(|| format!("cannot write {COMPRESSED}"))?;
+    match stamp {
+        AckStamp::Driver => {
+            let options = StampOptions { namespace: Namespace::here()?, port: None, to: None };
+            return Ok(Some(StampReceiver::load(&options)?));
+        }
+        AckStamp::Ack => Route::all()?.iter().try_for_each(|route| route.set_microseconds(true))?,
+        AckStamp::Ms | AckStamp::None => {}
     }
-    Ok(())
+    Ok(None)
 }
