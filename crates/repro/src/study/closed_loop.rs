@@ -164,6 +164,7 @@ impl Study for ClosedLoop {
         let done: Vec<Done<'_>> = done.collect();
         let mut findings = evaluate(self, &done);
         let mut missing: Vec<&str> = missing.iter().map(Cell::who).collect();
+        missing.sort();
         missing.dedup();
         findings.remarks.extend(job.not_run(&missing));
         Ok(findings)
