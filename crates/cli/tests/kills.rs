@@ -17,6 +17,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
 use headway_lab::Process;
+use headway_telemetry::route::Route;
 use serde_json::Value;
 use support::{PROGRAM, TIMEOUT, enter_network};
 use tempfile::TempDir;
@@ -305,6 +306,12 @@ fn cc_rapid_receiver() {
     let Some(mut trial) = with_controller("stamps") else { return };
     let name = trial.name.clone();
     let former = headway_kernel::current_default().unwrap();
+    for arguments in
+        ["link add eth0 type veth peer name eth1", "link set eth0 up", "addr add 10.9.8.1/24 dev eth0"]
+    {
+        assert!(Command::new("ip").args(arguments.split(' ')).status().unwrap().success());
+    }
+    assert!(!Route::all().unwrap().is_empty());
     for round in 0..kills() {
         let on = ["cc", "rapid-receiver", "--name", &name];
         trial.killed(&on, 150);
@@ -316,6 +323,11 @@ fn cc_rapid_receiver() {
         assert!(said.contains("is the receiver of this network namespace"), "round {round}: {said}");
         trial.printed(&["cc", "stop", &name]);
         check_controller(&trial, &former, round);
+        trial.killed(&["cc", "rapid-receiver", "--name", &name, "--timestamps"], 150);
+        trial.output(&["cc", "stop", &name]);
+        check_controller(&trial, &former, round);
+        let changed = Route::all().unwrap().iter().filter(|route| route.has_microseconds()).count();
+        assert_eq!(changed, 0, "round {round}");
     }
 }
 

@@ -7,6 +7,9 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
+    /// Timestamps of routes cannot be changed.
+    #[error("cannot give routes timestamps of microseconds, which Linux 6.7 and later have: {0}")]
+    Routes(std::io::Error),
     /// The crate was built without the feature `bpf`.
     #[error(
         "this build of Headway has no programs for the kernel: it was made without the feature `bpf`, which `cargo build` has on by default"

@@ -15,6 +15,7 @@ use crate::error::Error;
 use crate::folder::{Folder, read, remove};
 use crate::note::Note;
 use crate::notes::{self, Store};
+use crate::routes::ChangedRoutes;
 
 /// Writable by root only, because only root can load controllers.
 const FOLDER: Folder = Folder::new("/run/headway/cc");
@@ -22,6 +23,9 @@ const FOLDER: Folder = Folder::new("/run/headway/cc");
 const FORMER: &str = "default-";
 /// The prefix of files of interfaces as they were.
 const INTERFACE: &str = "interface-";
+
+/// The prefix of files of routes.
+const ROUTES: &str = "routes-";
 
 /// An interface that an instance of XCP, RCP or TCP Rapid changed, as it was before.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -148,6 +152,35 @@ impl Notes {
         changed.map(|(changed, _)| changed).filter(|changed| !is_used(changed)).collect()
     }
 
+    /// Notes routes before they are changed.
+    ///
+    /// # Errors
+    /// When the note cannot be written.
+    pub fn keep_routes(&mut self, changed: &ChangedRoutes) -> Result<(), Error> {
+        FOLDER.replace(&file_of_routes(changed.namespace), changed).map(|_| ())
+    }
+
+    /// Removes the note of routes that have been restored, or whose network namespace does not exist any more.
+    ///
+    /// # Errors
+    /// When the note cannot be removed.
+    pub fn forget_routes(&mut self, changed: &ChangedRoutes) -> Result<(), Error> {
+        remove(&file_of_routes(changed.namespace))
+    }
+
+    /// Returns the routes that killed processes left changed.
+    pub fn routes_left_behind(&self) -> Vec<ChangedRoutes> {
+        let running = running();
+        let is_used = |changed: &ChangedRoutes| {
+            let is_here =
+                |note: &Note| note.stamps.is_some_and(|stamps| stamps.namespace == changed.namespace);
+            running.iter().any(|note| note.name == changed.by && is_here(note))
+        };
+        let changed =
+            files(ROUTES).into_iter().filter_map(|path| read::<ChangedRoutes>(&path).ok().flatten());
+        changed.map(|(changed, _)| changed).filter(|changed| !is_used(changed)).collect()
+    }
+
     /// Returns the former defaults that no living process will restore.
     ///
     /// # Errors
@@ -163,6 +196,10 @@ fn file_of_former(namespace: Namespace) -> PathBuf {
 
 fn file_of_interface(interface: &Interface) -> PathBuf {
     FOLDER.file(&format!("{INTERFACE}{}-{}", interface.namespace.cookie, interface.index))
+}
+
+fn file_of_routes(namespace: Namespace) -> PathBuf {
+    FOLDER.file(&format!("{ROUTES}{}", namespace.cookie))
 }
 
 /// Whether an instance has its programs at this interface.
@@ -233,7 +270,8 @@ fn instances() -> Vec<(Note, bool)> {
 /// Returns the files with a prefix, or those of instances, which have none, sorted.
 fn files(prefix: &str) -> Vec<PathBuf> {
     FOLDER.files(|name| {
-        let own = [FORMER, INTERFACE].into_iter().find(|own| name.starts_with(own)).unwrap_or_default();
+        let own =
+            [FORMER, INTERFACE, ROUTES].into_iter().find(|own| name.starts_with(own)).unwrap_or_default();
         own == prefix
     })
 }

@@ -60,6 +60,7 @@ mod pace;
 #[cfg(feature = "bpf")]
 mod query;
 mod remains;
+mod routes;
 mod stamps;
 #[cfg(feature = "bpf")]
 mod support;
@@ -91,6 +92,7 @@ pub use query::{
     counters, cpu_time, enable_timing, end_counters, is_loaded, rapid_counters, rapid_flows, stamp_counters,
 };
 pub use remains::Remains;
+pub use routes::ChangedRoutes;
 pub use stamps::StampOptions;
 #[cfg(feature = "bpf")]
 pub use stamps::StampReceiver;

@@ -1,5 +1,6 @@
 //! A receiver for TCP Rapid, whose ACKs tell when segments have arrived (`bpf/stamps.bpf.c`).
 
+#[cfg(feature = "bpf")]
 use std::net::IpAddr;
 #[cfg(feature = "bpf")]
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -34,6 +35,7 @@ pub struct StampOptions {
 
 impl StampOptions {
     /// Returns the prefix of peers and its mask as IPv6, which IPv4 is a part of (RFC 4291, section 2.5.5.2).
+    #[cfg(feature = "bpf")]
     fn prefix(&self) -> [u128; 2] {
         let Some(prefix) = self.to else { return [0; 2] };
         let (address, bits) = match prefix.address() {

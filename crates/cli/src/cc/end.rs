@@ -30,7 +30,7 @@ pub(super) fn run(controller: Controller, options: EndOptions, args: &EndArgs, j
     let name = args.on.name.clone().unwrap_or_else(|| format!("{}{role}", controller.name()));
     // Held until others can see this program, so that two do not start at the same time.
     let mut notes = Notes::lock()?;
-    restore_interfaces(&mut notes)?;
+    restore_changed(&mut notes)?;
     report_leftovers(&notes)?;
     refuse_running(&name)?;
     refuse_other_carrier(&options)?;
@@ -133,7 +133,7 @@ pub(super) fn attach(
 }
 
 /// Restores what killed programs left changed in this network namespace, and forgets namespaces that are gone.
-pub(super) fn restore_interfaces(notes: &mut Notes) -> Result<()> {
+pub(super) fn restore_changed(notes: &mut Notes) -> Result<()> {
     let here = Namespace::here()?;
     for changed in notes.interfaces_left_behind() {
         let namespace = changed.interface.namespace;
@@ -141,6 +141,14 @@ pub(super) fn restore_interfaces(notes: &mut Notes) -> Result<()> {
             notes.restore_interface(&changed)?;
         } else if !namespace.may_be_kept() {
             notes.forget_interface(&changed.interface)?;
+        }
+    }
+    for changed in notes.routes_left_behind() {
+        if changed.namespace == here {
+            changed.restore()?;
+        }
+        if changed.namespace == here || !changed.namespace.may_be_kept() {
+            notes.forget_routes(&changed)?;
         }
     }
     Ok(())

@@ -20,9 +20,9 @@ use serde::Serialize;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::OnArgs;
-use super::end::{attach, forget, restore_interfaces};
+use super::end::{attach, forget, restore_changed};
 use super::show::{Totals, describe_carrier};
-use super::stop::{describe_changed, describe_killed, describe_left};
+use super::stop::{describe_changed, describe_killed, describe_left, describe_routes};
 use crate::service::print_line;
 use headway_program::print_error;
 
@@ -76,7 +76,7 @@ pub(super) fn run(controller: Controller, plain: &Plain<'_>, json: bool) -> Resu
     let mut notes = Notes::lock()?;
     report_leftovers(&notes)?;
     refuse_running(&name)?;
-    restore_interfaces(&mut notes)?;
+    restore_changed(&mut notes)?;
     let loaded = plain.loader(controller, &name).load()?;
     let (interfaces, attached) = match &plain.rapid {
         Some(rapid) => attach(&loaded, &mut notes, &name, rapid.interfaces, rapid.offloads_off)?,
@@ -205,6 +205,9 @@ pub(super) fn report_leftovers(notes: &Notes) -> Result<()> {
     }
     for changed in notes.interfaces_left_behind() {
         print_error!("headway: {}", describe_changed(&changed)?);
+    }
+    for changed in notes.routes_left_behind() {
+        print_error!("headway: {}", describe_routes(&changed)?);
     }
     Ok(())
 }

@@ -3,8 +3,11 @@
 use anyhow::{Result, bail};
 use clap::Args;
 use headway_edge::Prefix;
-use headway_kernel::{Controller, LsOptions, Namespace, Note, Notes, StampOptions, StampReceiver, running};
+use headway_kernel::{
+    ChangedRoutes, Controller, LsOptions, Namespace, Note, Notes, StampOptions, StampReceiver, running,
+};
 
+use super::end::restore_changed;
 use super::on::{background, refuse_running, report_leftovers, signals, wait};
 use super::show::{describe_stamp_counters, describe_stamps};
 use crate::service::print_line;
@@ -27,6 +30,10 @@ pub(super) struct ReceiverArgs {
     /// Only connections with these peers, for example 192.0.2.0/24 or 2001:db8::/32 [default: any].
     #[arg(long, value_name = "PREFIX")]
     to: Option<Prefix>,
+    /// Also give the routes of this network namespace timestamps of microseconds meanwhile, for senders behind a box that strips
+    /// unknown options.
+    #[arg(long)]
+    timestamps: bool,
     /// Another name in `headway cc status`, for example of another network namespace [default: rapid_receiver].
     #[arg(long)]
     name: Option<String>,
@@ -44,11 +51,13 @@ pub(super) fn run(args: &ReceiverArgs, json: bool) -> Result<()> {
     let options = StampOptions { namespace: Namespace::here()?, port: args.port, to: args.to };
     let name = args.name.clone().unwrap_or_else(|| NAME.to_owned());
     // Held until others can see this program, so that two do not start at the same time.
-    let notes = Notes::lock()?;
+    let mut notes = Notes::lock()?;
     report_leftovers(&notes)?;
+    restore_changed(&mut notes)?;
     refuse_running(&name)?;
     refuse_other(&options)?;
     let receiver = StampReceiver::load(&options)?;
+    let routes = args.timestamps.then(|| change_routes(&mut notes, &name)).transpose()?;
     let note = Note {
         pid: std::process::id(),
         controller: Controller::Rapid,
@@ -61,11 +70,19 @@ pub(super) fn run(args: &ReceiverArgs, json: bool) -> Result<()> {
         counters_map: receiver.counters_map()?,
         programs: receiver.programs()?,
     };
-    let instance = notes.start(note, false)?;
-    report_on(instance.note(), &options, json);
+    let instance = match notes.start(note, false) {
+        Ok(instance) => instance,
+        Err(error) => {
+            drop(receiver);
+            routes.iter().try_for_each(end_routes)?;
+            return Err(error.into());
+        }
+    };
+    report_on(instance.note(), &options, routes.as_ref(), json);
     let result = wait(&end);
     let counted = receiver.counters();
     drop(receiver);
+    routes.iter().try_for_each(end_routes)?;
     let name = instance.note().name.clone();
     instance.end()?;
     result?;
@@ -76,6 +93,25 @@ pub(super) fn run(args: &ReceiverArgs, json: bool) -> Result<()> {
         print_line(format_args!("{name} is off\n{}", describe_stamp_counters(&counted)));
     }
     Ok(())
+}
+
+/// Changes the routes, which are noted before.
+fn change_routes(notes: &mut Notes, name: &str) -> Result<ChangedRoutes> {
+    let changed = ChangedRoutes::here(name)?;
+    notes.keep_routes(&changed)?;
+    match changed.change() {
+        Ok(()) => Ok(changed),
+        Err(error) => {
+            notes.forget_routes(&changed)?;
+            Err(error.into())
+        }
+    }
+}
+
+fn end_routes(changed: &ChangedRoutes) -> Result<()> {
+    let mut notes = Notes::lock()?;
+    changed.restore()?;
+    Ok(notes.forget_routes(changed)?)
 }
 
 /// Refuses a second receiver in this network namespace: both would write the option into the same ACKs.
@@ -91,11 +127,16 @@ fn refuse_other(options: &StampOptions) -> Result<()> {
     }
 }
 
-fn report_on(note: &Note, options: &StampOptions, json: bool) {
+fn report_on(note: &Note, options: &StampOptions, routes: Option<&ChangedRoutes>, json: bool) {
+    let routes = routes.map(|routes| &routes.routes);
     if json {
-        print_line(serde_json::json!({ "event": "on", "instance": note }));
+        print_line(serde_json::json!({ "event": "on", "instance": note, "routes": routes }));
         return;
     }
     print_line(format_args!("{} is on (process {})", note.name, note.pid));
-    print_line(format_args!("  {}\nCtrl-C unloads it.", describe_stamps(options)));
+    print_line(format_args!("  {}", describe_stamps(options)));
+    if let Some(routes) = routes {
+        print_line(format_args!("  timestamps of microseconds on routes to {}", routes.join(", ")));
+    }
+    print_line("Ctrl-C unloads it.");
 }

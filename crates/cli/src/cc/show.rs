@@ -4,16 +4,16 @@ use std::time::Duration;
 
 use anyhow::Result;
 use headway_kernel::{
-    Arrivals, Carrier, Changed, Controller, Counters, CpuTime, EndCounters, Ends, Error, FormerDefault,
-    HAS_BPF, Loaded, LsOptions, Note, Notes, RapidCounters, RapidFlow, Remains, StampCounters, StampOptions,
-    available, counters, cpu_time, current_default, enable_timing, end_counters, killed, rapid_counters,
-    rapid_flows, running, stamp_counters,
+    Arrivals, Carrier, Changed, ChangedRoutes, Controller, Counters, CpuTime, EndCounters, Ends, Error,
+    FormerDefault, HAS_BPF, Loaded, LsOptions, Note, Notes, RapidCounters, RapidFlow, Remains, StampCounters,
+    StampOptions, available, counters, cpu_time, current_default, enable_timing, end_counters, killed,
+    rapid_counters, rapid_flows, running, stamp_counters,
 };
 use headway_units::Rate;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::stop::{describe_changed, describe_killed, describe_left};
+use super::stop::{describe_changed, describe_killed, describe_left, describe_routes};
 use crate::service::print_line;
 use headway_program::print_error;
 
@@ -55,7 +55,7 @@ pub(super) fn list(json: bool) -> Result<()> {
 
 pub(super) fn status(json: bool) -> Result<()> {
     warn_unprivileged();
-    let (running, killed, (left, interfaces)) = (running(), killed(), left_behind()?);
+    let (running, killed, (left, interfaces, routes)) = (running(), killed(), left_behind()?);
     let (default, available) = (current_default()?, available()?);
     if json {
         let killed = killed.iter().map(|note| Ok(Killed { note, kernel: Remains::of(note)? }));
@@ -67,6 +67,7 @@ pub(super) fn status(json: bool) -> Result<()> {
             "left_behind": killed,
             "defaults_left_behind": left,
             "interfaces_left_behind": interfaces,
+            "routes_left_behind": routes,
         }));
         return Ok(());
     }
@@ -93,6 +94,9 @@ pub(super) fn status(json: bool) -> Result<()> {
     for changed in &interfaces {
         print_line(describe_changed(changed)?);
     }
+    for changed in &routes {
+        print_line(describe_routes(changed)?);
+    }
     Ok(())
 }
 
@@ -104,14 +108,14 @@ struct Killed<'a> {
     kernel: Remains,
 }
 
-/// Returns the defaults and interfaces left behind by killed programs; none for users other than root, who cannot see
+/// Returns the defaults, interfaces and routes left behind by killed programs; none for users other than root, who cannot see
 /// them.
-fn left_behind() -> Result<(Vec<FormerDefault>, Vec<Changed>)> {
+fn left_behind() -> Result<(Vec<FormerDefault>, Vec<Changed>, Vec<ChangedRoutes>)> {
     if !nix::unistd::geteuid().is_root() {
         return Ok(Default::default());
     }
     let notes = Notes::lock()?;
-    Ok((notes.left_behind()?, notes.interfaces_left_behind()))
+    Ok((notes.left_behind()?, notes.interfaces_left_behind(), notes.routes_left_behind()))
 }
 
 fn describe(note: &Note) -> String {

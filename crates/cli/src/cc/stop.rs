@@ -4,7 +4,9 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
-use headway_kernel::{Changed, FormerDefault, Namespace, Note, Notes, Remains, available, killed, running};
+use headway_kernel::{
+    Changed, ChangedRoutes, FormerDefault, Namespace, Note, Notes, Remains, available, killed, running,
+};
 use headway_lab::Process;
 use signal_hook::consts::SIGTERM;
 
@@ -90,7 +92,19 @@ fn clean(wanted: &impl Fn(&String) -> bool, named: bool) -> Result<usize> {
             print_line("that namespace no longer exists; note removed");
         }
     }
-    Ok(killed.len() + left.len() + interfaces.len())
+    let mut routes = notes.routes_left_behind();
+    routes.retain(|changed| wanted(&changed.by));
+    for changed in &routes {
+        print_line(describe_routes(changed)?);
+        if changed.namespace == here {
+            changed.restore().context("the routes are not restored")?;
+            print_line("restored");
+        }
+        if changed.namespace == here || !changed.namespace.may_be_kept() {
+            notes.forget_routes(changed)?;
+        }
+    }
+    Ok(killed.len() + left.len() + interfaces.len() + routes.len())
 }
 
 /// Describes a killed program, and what the kernel does with its controller.
@@ -122,6 +136,18 @@ pub(super) fn describe_left(former: &FormerDefault) -> Result<String> {
             "{name} was left behind as the default of another network namespace; `{stop}` run there restores {before}"
         )
     })
+}
+
+/// Describes routes that a killed program left changed, and how to restore them.
+pub(super) fn describe_routes(changed: &ChangedRoutes) -> Result<String> {
+    let ChangedRoutes { namespace, routes, by } = changed;
+    let here = *namespace == Namespace::here()?;
+    let place = if here { "" } else { " of another network namespace" };
+    let run = if here { "" } else { " run there" };
+    let routes = routes.join(", ");
+    Ok(format!(
+        "{by} left timestamps of microseconds on routes{place} to {routes}; `headway cc stop {by}`{run} restores them"
+    ))
 }
 
 /// Describes an interface that a killed program left changed, and how to restore it.
