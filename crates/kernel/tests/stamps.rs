@@ -13,7 +13,7 @@ use std::net::{Ipv4Addr, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use acks::{Log, Segment, treat};
+use acks::{Log, Segment, lose, treat};
 use headway_arithmetic::rapid::{Config, Preset};
 use headway_kernel::{
     Attached, Controller, Error, Loaded, Loader, Namespace, RapidCounters, RapidOptions, StampOptions,
@@ -81,13 +81,31 @@ impl Sender {
     }
 }
 
-/// What the segments of a log carried: their end, and when they arrived, in us.
+/// When the segments of a log first arrived, in us, by their ends.
 fn arrivals(log: &[Segment]) -> HashMap<u32, u32> {
-    let data = log.iter().filter(|segment| !segment.leaves() && segment.payload > 0);
-    data.map(|segment| (segment.end(), segment.time_us())).collect()
+    let mut arrivals = HashMap::new();
+    for segment in log.iter().filter(|segment| !segment.leaves() && segment.payload > 0) {
+        arrivals.entry(segment.end()).or_insert(segment.time_us());
+    }
+    arrivals
 }
 
-/// rapid F19 and F20: an ACK tells a time between the arrival of its segment and its own departure, in whole microseconds.
+/// Returns what ACKs tell, after a check that each tells a time between the arrival of its segment and its own departure.
+fn told(log: &[Segment]) -> Vec<u32> {
+    let arrived = arrivals(log);
+    let mut told = Vec::new();
+    for ack in log.iter().filter(|segment| segment.leaves() && segment.payload == 0) {
+        let Some(arrival) = ack.arrival().filter(|arrival| *arrival > 0) else { continue };
+        let end = ack.last_out_of_order().unwrap_or(ack.acknowledgement());
+        let Some(earliest) = arrived.get(&end) else { continue };
+        let is_behind = |later: u32, earlier: u32| (later.wrapping_sub(earlier) as i32) >= 0;
+        assert!(is_behind(arrival, *earliest) && is_behind(ack.time_us(), arrival), "{ack:?} {earliest}");
+        told.push(arrival);
+    }
+    told
+}
+
+/// rapid F19 and F20: in whole microseconds, before the ACK is made, and never in the handshake.
 #[test]
 fn acks_tell_when_the_segment_arrived_that_caused_them() {
     let Some(path) = Path::new() else { return };
@@ -98,18 +116,9 @@ fn acks_tell_when_the_segment_arrived_that_caused_them() {
         sender.run(&path, to);
     }
     let segments = log.read();
-    let arrived = arrivals(&segments);
-    let acks = || segments.iter().filter(|segment| segment.leaves() && segment.payload == 0);
-    let mut told = Vec::new();
-    for ack in acks().filter(|ack| !ack.is_syn()) {
-        let Some(arrival) = ack.arrival().filter(|arrival| *arrival > 0) else { continue };
-        let Some(earliest) = arrived.get(&ack.acknowledgement()) else { continue };
-        let behind = |later: u32, earlier: u32| (later.wrapping_sub(earlier) as i32) >= 0;
-        assert!(behind(arrival, *earliest) && behind(ack.time_us(), arrival), "{ack:?} {earliest}");
-        told.push(arrival);
-    }
-    assert!(acks().filter(|ack| ack.is_syn()).count() == 2, "both connections were seen from their start");
-    assert!(acks().all(|ack| !ack.is_syn() || ack.arrival().is_none()));
+    let told = told(&segments);
+    let answers = segments.iter().filter(|segment| segment.leaves() && segment.is_syn());
+    assert!(answers.clone().count() == 2 && answers.clone().all(|syn| syn.arrival().is_none()));
     // All but the first of a connection and the last, which acknowledge no data.
     let counted = receiver.counters().unwrap();
     assert!(
@@ -123,6 +132,28 @@ fn acks_tell_when_the_segment_arrived_that_caused_them() {
     let counters = sender.counters();
     assert_eq!((counters.by_driver, counters.unstamped), (2, 0), "{counters:?}");
     assert!(counters.estimated > 10, "{counters:?}");
+}
+
+#[test]
+fn losses_and_connections_without_timestamps_change_no_arrival() {
+    let Some(path) = Path::new() else { return };
+    let Some(receiver) = receiver(&path.server, None, None) else { return };
+    let _box = path.server.run(lose);
+    path.server.run(|| std::fs::write("/proc/sys/net/ipv4/tcp_comp_sack_nr", "0").unwrap());
+    for timestamps in ["1", "0"] {
+        path.server.run(move || std::fs::write("/proc/sys/net/ipv4/tcp_timestamps", timestamps).unwrap());
+        let sender = Sender::new(&path);
+        let log = Log::new(&path.server);
+        let counted = sender.run(&path, V4[1]);
+        let segments = log.read();
+        assert!(told(&segments).len() > 200 && counted.losses > 0, "{counted:?}");
+        let sacks = segments.iter().filter(|segment| segment.last_out_of_order().is_some());
+        assert!(sacks.filter(|ack| ack.arrival().is_some_and(|arrival| arrival > 0)).count() > 0);
+        assert_eq!((counted.by_driver, counted.refused_options), (1, 0), "{counted:?}");
+    }
+    // Three blocks and timestamps leave no room.
+    let counted = receiver.counters().unwrap();
+    assert!(counted.missed + counted.without_room < counted.stamped / 10, "{counted:?}");
 }
 
 /// rapid F22: stamps wrap after 2^32 us.
@@ -217,7 +248,16 @@ fn only_connections_that_were_chosen_are_stamped() {
     assert_eq!(elsewhere.counters().unwrap().connections, 0);
 }
 
-/// `HEADWAY_CASES` says how many packets there are.
+/// How many packets are forged: as many as `HEADWAY_CASES` says.
+fn cases() -> u64 {
+    std::env::var("HEADWAY_CASES").map_or(20_000, |cases| cases.parse().unwrap())
+}
+
+/// The ports of a connection: of the client, of the server.
+fn ports(socket: &Socket) -> [u16; 2] {
+    [socket.local_addr(), socket.peer_addr()].map(|address| address.unwrap().as_socket().unwrap().port())
+}
+
 #[test]
 fn forged_segments_are_counted_and_change_no_ack() {
     let Some(path) = Path::new() else { return };
@@ -225,43 +265,65 @@ fn forged_segments_are_counted_and_change_no_ack() {
     let sender = Sender::new(&path);
     let (socket, mut peer) = path.connect_to(V4[1], &sender.name, "reno");
     transfer(&socket, &mut peer, MEGABYTE / 10);
-    let ports =
-        [socket.local_addr(), socket.peer_addr()].map(|address| address.unwrap().as_socket().unwrap().port());
-    let cases: u64 = std::env::var("HEADWAY_CASES").map_or(20_000, |cases| cases.parse().unwrap());
-    path.client.run(move || forge(ports, cases));
+    let ports = ports(&socket);
+    path.client.run(move || forge(V4[1], ports, |random| (0..80).map(|_| random.random()).collect()));
     let log = Log::new(&path.server);
     sender.go_on(&socket, &mut peer);
     let counted = receiver.counters().unwrap();
-    assert!(counted.strange > cases / 10 && counted.connections == 1, "{counted:?}");
+    assert!(counted.strange > cases() / 10 && counted.connections == 1, "{counted:?}");
     assert!(log.read().iter().filter(|segment| segment.leaves()).all(Segment::is_well_formed));
     let counters = sender.counters();
     assert_eq!((counters.by_driver, counters.refused_options, counters.timeouts), (1, 0, 0), "{counters:?}");
 }
 
-/// Sends segments from the client to the server with anything behind their ports.
-fn forge(ports: [u16; 2], cases: u64) {
+#[test]
+fn acks_with_forged_options_change_no_sender() {
+    let Some(path) = Path::new() else { return };
+    let Some(_receiver) = receiver(&path.server, None, None) else { return };
+    let sender = Sender::new(&path);
+    let (socket, mut peer) = path.connect_to(V4[1], &sender.name, "reno");
+    let log = Log::new(&path.server);
+    sender.go_on(&socket, &mut peer);
+    let segments = log.read();
+    let last = *segments.iter().rfind(|segment| segment.leaves()).unwrap();
+    let [client, server] = ports(&socket);
+    // The peer's latest ACK again, with up to three bytes of its option changed and anything behind.
+    path.server.run(move || {
+        forge(V4[0], [server, client], |random| {
+            // TCP itself believes forged timestamps, whose kind is 8.
+            let mut byte = || Some(random.random::<u8>()).filter(|byte| *byte != 8).unwrap_or(9);
+            let more: Vec<u8> = (0..usize::from(byte()) % 8 * 4 + 4).map(|_| byte()).collect();
+            let mut segment = [&last.repeated()[..], &acks::OPTION, &more].concat();
+            (0..byte() % 4).for_each(|_| segment[20 + usize::from(byte()) % 8] = byte());
+            segment[12] = (segment.len() as u8 / 4) << 4;
+            segment
+        });
+    });
+    let counted = sender.go_on(&socket, &mut peer);
+    assert_eq!((counted.by_driver, counted.refused_options, counted.timeouts), (1, 0, 0), "{counted:?}");
+}
+
+/// Sends segments to a host, from and to these ports.
+fn forge(to: &str, ports: [u16; 2], mut segment: impl FnMut(&mut Pcg64Mcg) -> Vec<u8>) {
     let raw = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::from(libc::IPPROTO_TCP))).unwrap();
-    let server = SockAddr::from(std::net::SocketAddr::new(V4[1].parse().unwrap(), 0));
+    let to = SockAddr::from(std::net::SocketAddr::new(to.parse().unwrap(), 0));
     let mut random = Pcg64Mcg::seed_from_u64(7);
-    for _ in 0..cases {
-        let mut segment: Vec<u8> = (0..random.random_range(20..100)).map(|_| random.random()).collect();
+    for _ in 0..cases() {
+        let mut segment = segment(&mut random);
         segment[..4].copy_from_slice(&[ports[0].to_be_bytes(), ports[1].to_be_bytes()].concat());
-        if random.random_bool(0.5) {
-            segment[12] = 0x50;
-        }
         // Neither the beginning of a connection nor its end.
-        segment[13] = random.random::<u8>() & 0xf8;
+        segment[13] &= 0xf8;
         if random.random_bool(0.9) {
             segment[16..18].fill(0);
             let sum = checksum(&segment);
             segment[16..18].copy_from_slice(&sum.to_be_bytes());
         }
-        // Where the server is busy, it drops them.
-        let _ = raw.send_to(&segment, &server);
+        // Where the host is busy, it drops them.
+        let _ = raw.send_to(&segment, &to);
     }
 }
 
-/// The checksum of a segment from the client to the server (RFC 9293, section 3.1).
+/// The checksum of a segment between client and server (RFC 9293, section 3.1).
 fn checksum(segment: &[u8]) -> u16 {
     let mut bytes: Vec<u8> = V4.iter().flat_map(|text| text.parse::<Ipv4Addr>().unwrap().octets()).collect();
     bytes.extend([0, libc::IPPROTO_TCP as u8]);

@@ -8,8 +8,11 @@ use libbpf_rs::{MapCore as _, Object, ObjectBuilder, RingBufferBuilder};
 use crate::path::Host;
 
 /// Kind, length and identifier of the option (`bpf/arrival_option.bpf.h`).
-const OPTION: [u8; 4] = [253, 8, 0x48, 0x41];
+pub(crate) const OPTION: [u8; 4] = [253, 8, 0x48, 0x41];
 const SYN: u8 = 2;
+/// Kinds of other options.
+const PADDING: u8 = 1;
+const SACK: u8 = 5;
 
 /// A segment that passed an interface (`struct segment`).
 #[repr(C)]
@@ -53,22 +56,41 @@ impl Segment {
         self.word(8)
     }
 
+    /// Its header without options, as that of an ACK.
+    pub(crate) fn repeated(&self) -> Vec<u8> {
+        self.header[..20].to_vec()
+    }
+
     fn word(&self, at: usize) -> u32 {
         u32::from_be_bytes(self.header[at..at + 4].try_into().unwrap())
     }
 
-    /// The options that tell an arrival.
-    fn arrivals(&self) -> Vec<u32> {
+    /// Where its options begin, but for padding.
+    fn options(&self) -> Vec<usize> {
         let length = usize::from(self.header[12] >> 4) * 4;
         let (mut at, mut found) = (20, Vec::new());
         while at < length && self.header[at] != 0 {
-            let bytes = if self.header[at] == 1 { 1 } else { usize::from(self.header[at + 1]) };
-            if self.header[at..length].starts_with(&OPTION) {
-                found.push(self.word(at + OPTION.len()));
+            let is_padding = self.header[at] == PADDING;
+            if !is_padding {
+                found.push(at);
             }
-            at += bytes.max(1);
+            at += if is_padding { 1 } else { usize::from(self.header[at + 1]).max(2) };
         }
         found
+    }
+
+    /// What its options tell of arrivals.
+    fn arrivals(&self) -> Vec<u32> {
+        let told = self.options().into_iter().filter(|&at| self.header[at..].starts_with(&OPTION));
+        told.map(|at| self.word(at + OPTION.len())).collect()
+    }
+
+    /// The end of the last segment that it reports as out of order.
+    pub(crate) fn last_out_of_order(&self) -> Option<u32> {
+        let at = self.options().into_iter().find(|&at| self.header[at] == SACK)?;
+        let blocks = (at + 2..at + usize::from(self.header[at + 1])).step_by(8);
+        let ahead = |end: &u32| end.wrapping_sub(self.acknowledgement()) as i32;
+        blocks.map(|block| self.word(block + 4)).max_by_key(ahead).filter(|end| ahead(end) > 0)
     }
 
     /// What it tells, 0 if that is not known.
@@ -85,6 +107,11 @@ impl Segment {
 /// Does something to what leaves this host, until the result is dropped: a program of `bpf/acks.bpf.c`.
 pub(crate) fn treat(how: &str) -> OwnedFd {
     attach(&load(), how, libbpf_sys::BPF_TCX_EGRESS)
+}
+
+/// Loses some of the data that arrives at this host, until the result is dropped.
+pub(crate) fn lose() -> OwnedFd {
+    attach(&load(), "lose", libbpf_sys::BPF_TCX_INGRESS)
 }
 
 fn load() -> Object {

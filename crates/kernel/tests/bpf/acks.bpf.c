@@ -4,6 +4,10 @@
 
 /* Leaves the packet to the next program. */
 #define NEXT (-1)
+#define DROP 2
+/* Shorter packets are ACKs; packets of data for one that is lost. */
+#define MIN_DATA 1000
+#define PERIOD 100
 #define ETHERNET 14
 #define IP_BYTES 20
 #define IPV6_BYTES 40
@@ -31,6 +35,7 @@ struct {
 } segments SEC(".maps");
 
 __u32 shift_by;
+__u32 packets;
 
 /* Where TCP begins, and how long its segment is; 0 if it is not TCP. */
 static __always_inline __u32 find_tcp(struct __sk_buff *packet, __u32 *bytes)
@@ -139,6 +144,15 @@ int blank(struct __sk_buff *packet)
 	__builtin_memset(&option, PADDING, sizeof(option));
 	bpf_skb_store_bytes(packet, at, &option, sizeof(option), 0);
 	return NEXT;
+}
+
+/* Loses one packet of data in a hundred. */
+SEC("tc")
+int lose(struct __sk_buff *packet)
+{
+	if (packet->len < MIN_DATA || __sync_fetch_and_add(&packets, 1) % PERIOD != PERIOD - 1)
+		return NEXT;
+	return DROP;
 }
 
 /* One byte of the option is another one. */
