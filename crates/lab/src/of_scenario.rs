@@ -93,8 +93,7 @@ pub fn edges(
         let written = &scenario.link[end.link];
         World::Lab.check_link(end.link, written)?;
         let side = side(scenario, written, &written.wire(end.back));
-        let line = written.line;
-        let side = LinkSpec { delay: written.delay, line, coalesce: nic(scenario, names[end.to])?, ..side };
+        let side = LinkSpec { delay: written.delay, coalesce: nic(scenario, names[end.to])?, ..side };
         check_link(&format!("link[{}]", end.link), &side, scenario.mtu)?;
         match direction {
             Direction::Forward => {
@@ -192,7 +191,8 @@ pub fn is_limited(link: &Written) -> bool {
 pub fn side(scenario: &Scenario, link: &Written, wire: &Wire) -> LinkSpec {
     let Wire { loss, loss_bursts, duplicate, corrupt, ecn, jitter, reordering, .. } = *wire;
     let delay_trace = wire.delay_trace.clone();
-    let plain = LinkSpec { police: link.police, ..LinkSpec::new(UNLIMITED, Duration::ZERO) };
+    let (police, line) = (link.police, link.line);
+    let plain = LinkSpec { police, line, ..LinkSpec::new(UNLIMITED, Duration::ZERO) };
     let side =
         LinkSpec { delay_trace, jitter, reordering, loss, loss_bursts, duplicate, corrupt, ecn, ..plain };
     let traced = link.trace.as_ref().map(|trace| trace.mean_rate());

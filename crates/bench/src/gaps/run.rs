@@ -98,7 +98,7 @@ fn once(wire: &Wire, plan: &Plan, time: Duration) -> Result<Option<Run>> {
         return Ok(None);
     }
     if plan.mechanism == Mechanism::Pause {
-        (seen, _) = behind_line(plan.line, &seen);
+        seen = behind_line(plan.line, &seen);
     }
     let Some(errors) = Errors::of(gaps(&by_flow(&seen)), plan.gap()) else { bail!("no packet arrived") };
     Ok(Some(Run::new(errors, plan, time, Some(taken.here))))

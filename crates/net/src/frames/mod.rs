@@ -11,7 +11,7 @@ use crate::clock::monotonic;
 use crate::error::NetError;
 use crate::pacing::sleep_until;
 use headway_host::gap::{ByteClock, Frame};
-use headway_units::{Bytes, Duration, Instant, Rate};
+use headway_units::{Duration, Instant};
 use station::Station;
 use std::io;
 use std::mem::{size_of, zeroed};
@@ -67,11 +67,6 @@ impl FrameSender {
     /// Returns a clock for the line, by which packets are scheduled from time zero on.
     pub fn clock(&self) -> ByteClock {
         ByteClock::new(self.station.line, self.station.largest)
-    }
-
-    /// Returns the rate of the line.
-    pub fn line(&self) -> Rate {
-        self.station.line
     }
 
     /// Sends all packets that are scheduled. For each, `data` writes the payload of UDP, told its flow, which is added to the
@@ -180,12 +175,6 @@ impl Batch {
             }
         }
     }
-}
-
-/// Returns what a packet with `data` bytes of UDP payload takes on the wire.
-pub fn wire_size(to: SocketAddr, data: usize) -> Bytes {
-    let headers = if to.is_ipv4() { 28 } else { 48 };
-    Bytes::new((data + headers) as u64) + headway_units::WIRE_OVERHEAD
 }
 
 /// Opens a socket that receives nothing and hands frames to an interface, past the queue discipline: one that looks at flows

@@ -86,8 +86,8 @@ fn ends(scenario: &Scenario) -> Option<[&str; 2]> {
     nodes.try_into().ok()
 }
 
-/// Merges the links of one direction: at most one of them has a rate and one jitter, and no other than the one whose queue
-/// is emulated changes packets or its delay; delays add up.
+/// Merges the links of one direction: at most one of them has a rate and one jitter, no other than the one whose queue is
+/// emulated changes packets or its delay, and only the first has a line; delays add up.
 fn way(scenario: &Scenario, topology: &Topology, path: &[usize]) -> Option<Way> {
     let links: Vec<(usize, &LinkSpec, Wire)> = path
         .iter()
@@ -103,13 +103,15 @@ fn way(scenario: &Scenario, topology: &Topology, path: &[usize]) -> Option<Way> 
     let (jitter, reordering) =
         shaky.next().map_or_else(Default::default, |wire| (wire.jitter, wire.reordering));
     let others_are_plain = links.iter().all(|(index, _, wire)| index == bottleneck_index || wire.is_plain());
-    if limited.next().is_some() || shaky.next().is_some() || !others_are_plain {
+    let has_inner_line = links.iter().skip(1).any(|(_, link, _)| link.line.is_some());
+    if limited.next().is_some() || shaky.next().is_some() || !others_are_plain || has_inner_line {
         return None;
     }
     let delay = links.iter().map(|(_, link, _)| link.delay).sum();
     let delivered: f64 = links.iter().map(|(_, _, wire)| 1.0 - wire.loss).product();
     let link = side(scenario, narrow, wire);
     let delay_trace = link.delay_trace.map(|trace| trace.plus(delay));
-    let link = LabLink { delay, delay_trace, jitter, reordering, loss: 1.0 - delivered, ..link };
+    let line = links.first().and_then(|(_, link, _)| link.line);
+    let link = LabLink { line, delay, delay_trace, jitter, reordering, loss: 1.0 - delivered, ..link };
     Some(Way { link, bottleneck: *bottleneck_index })
 }

@@ -233,7 +233,7 @@ fn the_nic_of_a_host_is_at_the_end_of_its_link() {
 }
 
 #[test]
-fn links_with_token_buckets_and_traces_go_to_the_lab() {
+fn links_with_token_buckets_lines_and_traces_go_to_the_lab() {
     let text = |keys: &str| {
         format!(
             "duration = \"2 s\"\n[[link]]\nfrom = \"a\"\nto = \"b\"\n{keys}\n\
@@ -248,6 +248,7 @@ fn links_with_token_buckets_and_traces_go_to_the_lab() {
     };
     let bucket = forward("rate = \"10 Mb/s\"\nburst = \"30 kB\"\npeak-rate = \"50 Mb/s\"");
     assert_eq!((bucket.burst, bucket.peak_rate), (Some(Bytes::new(30_000)), Some(Rate::from_mbps(50.0))));
+    assert_eq!(forward("rate = \"10 Mb/s\"\nline = \"1 Gb/s\"").line, Some(Rate::from_mbps(1000.0)));
     let traced = forward("trace = \"x.trace\"\nbuffer = \"150 kB\"");
     // Three packets of 1538 bytes in 4 ms.
     assert_eq!((traced.rate, traced.highest_rate()), (Rate::ZERO, Rate::from_bps(9_228_000)));
