@@ -71,11 +71,12 @@ impl Source {
         })
     }
 
-    fn stop(self) {
+    fn stop(self) -> Result<()> {
         match self {
             Source::Tcp(flows) => flows.stop(),
-            Source::Udp(senders) => senders.stop(),
+            Source::Udp(senders) => senders.stop()?,
         }
+        Ok(())
     }
 }
 
@@ -85,21 +86,26 @@ fn once(wire: &Wire, plan: &Plan, time: Duration) -> Result<Option<Run>> {
     let mut arrivals = wire.hop.run(|| Ok(Arrivals::open(INTERFACE)?))?;
     let source = Source::start(wire, plan, time)?;
     watch_arrivals(&mut arrivals, WARM_UP);
-    arrivals.take();
+    let (mut seen, _) = arrivals.take();
+    let begin = seen.last().map(|arrival| arrival.at);
     let meter = Meter::start(burner.as_ref())?;
     watch_arrivals(&mut arrivals, time);
     let taken = meter.end(burner.as_ref())?;
-    let (mut seen, unread) = arrivals.take();
-    source.stop();
+    let (more, unread) = arrivals.take();
+    seen.extend(more);
+    let stopped = source.stop();
     if let Some(burner) = burner {
         burner.stop();
     }
+    stopped?;
     if taken.others > DISTURBED || unread > 0 {
         return Ok(None);
     }
+    // What the line holds in advance counts, so it begins with the first frame.
     if plan.mechanism == Mechanism::Pause {
         seen = behind_line(plan.line, &seen);
     }
+    seen.retain(|arrival| begin.is_some_and(|begin| (begin..begin + time).contains(&arrival.at)));
     let Some(errors) = Errors::of(gaps(&by_flow(&seen)), plan.gap()) else { bail!("no packet arrived") };
     Ok(Some(Run::new(errors, plan, time, Some(taken.here))))
 }

@@ -1,11 +1,12 @@
 //! Gaps between UDP packets, made as `headway measure --gaps` makes them.
 
+use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use headway_host::LineClock;
 use headway_net::frames::FrameSender;
 use headway_net::pacing::{self, Wait};
@@ -26,7 +27,7 @@ const BESIDE: u64 = 24;
 /// What sends, until this is stopped.
 pub(super) struct Senders {
     stop: Arc<AtomicBool>,
-    threads: Vec<JoinHandle<()>>,
+    threads: Vec<JoinHandle<io::Result<bool>>>,
     /// Nobody reads it, but without it the next hop would answer every packet.
     _receiver: UdpSocket,
 }
@@ -51,15 +52,11 @@ impl Senders {
             let stopped: Arc<AtomicBool> = Arc::clone(&stop);
             threads.push(std::thread::spawn(move || {
                 let data = [0; PAYLOAD];
-                pacing::run(
-                    &vec![gap; packets],
-                    wait,
-                    |_| stopped.load(Ordering::Relaxed),
-                    |_| {
-                        // A packet that the kernel refuses is a gap that is too long.
-                        let _ = socket.send(&data);
-                    },
-                );
+                let stop = |_| stopped.load(Ordering::Relaxed);
+                Ok(pacing::run(&vec![gap; packets], wait, stop, |_| {
+                    // A packet that the kernel refuses is a gap that is too long.
+                    let _ = socket.send(&data);
+                }))
             }));
         }
         Ok(Senders { stop, threads, _receiver: receiver })
@@ -86,22 +83,22 @@ impl Senders {
                     clock.schedule(flow, Instant::ZERO + at, super::PACKET);
                 }
             }
-            // A frame that the kernel refuses ends it, and the run has too few packets.
-            let _ = sender.run(
-                &mut clock,
-                |_| stopped.load(Ordering::Relaxed),
-                |_, _, data| data.resize(PAYLOAD, 0),
-            );
+            let stop = |_| stopped.load(Ordering::Relaxed);
+            sender.run(&mut clock, stop, |_, _, data| data.resize(PAYLOAD, 0))
         });
         Ok(Senders { stop, threads: vec![thread], _receiver: receiver })
     }
 
-    pub(super) fn stop(self) {
+    /// Ends the senders.
+    ///
+    /// # Errors
+    /// If one could not send.
+    pub(super) fn stop(self) -> Result<()> {
         self.stop.store(true, Ordering::Relaxed);
         for thread in self.threads {
-            // They cannot panic.
-            let _ = thread.join();
+            thread.join().map_err(|_| anyhow!("a sender has ended"))??;
         }
+        Ok(())
     }
 }
 
