@@ -9,6 +9,7 @@ use headway_units::{ConfigError, Duration};
 
 use super::Endpoint;
 use super::controllers::{self, Controllers};
+use super::rapid;
 use super::translate::Lane;
 use crate::endpoint::Switch;
 use crate::error::{Error, bail};
@@ -69,6 +70,7 @@ pub(super) fn steps(
         }
     }
     controllers::check_alike(scenario, &steps)?;
+    rapid::check_alike(scenario)?;
     Ok(steps)
 }
 

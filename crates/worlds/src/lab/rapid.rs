@@ -1,5 +1,6 @@
 //! Flows of TCP Rapid: what their senders and receivers need of this host.
 
+use std::collections::HashMap;
 use std::fs;
 
 use anyhow::Context as _;
@@ -35,6 +36,19 @@ pub(super) fn check(index: usize, flow: &FlowSpec) -> Result<(), Error> {
     }
     if flow.ecn != EcnMode::Off {
         bail!("`flow[{index}].ecn`: TCP Rapid does not use marks");
+    }
+    Ok(())
+}
+
+/// Rejects flows to one host with different stamps: all of its connections tell arrivals in the same way.
+pub(super) fn check_alike(scenario: &Scenario) -> Result<(), Error> {
+    let mut stamps = HashMap::new();
+    for (index, flow) in scenario.flow.iter().enumerate().filter(|(_, flow)| is_rapid(flow)) {
+        if *stamps.entry(&flow.to).or_insert(flow.stamp) != flow.stamp {
+            bail!(
+                "the lab does not support `flow[{index}].stamp`: all flows of Rapid to one host must have the same there; use --on sim"
+            );
+        }
     }
     Ok(())
 }

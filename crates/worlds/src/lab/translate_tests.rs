@@ -27,6 +27,19 @@ fn rates_that_change_go_to_the_lab_with_their_times() {
 }
 
 #[test]
+fn flows_of_rapid_to_one_host_have_the_same_stamps() {
+    let flow = "[[flow]]\nfrom = \"a\"\nto = \"b\"\ncontroller = \"rapid\"\n";
+    let link = "[[link]]\nfrom = \"a\"\nto = \"b\"\nrate = \"10 Mb/s\"\nbuffer = \"90 kB\"\n";
+    let translate = |stamp: &str| {
+        let text = format!("duration = \"5 s\"\n{link}{flow}{flow}stamp = \"{stamp}\"\n");
+        Translated::new(&Scenario::parse(&text, Path::new("x.toml"), &[]).unwrap()).map(drop)
+    };
+    assert!(translate("driver").is_ok());
+    let refused = translate("none").unwrap_err().to_string();
+    assert!(refused.contains("`flow[1].stamp`"), "{refused}");
+}
+
+#[test]
 fn links_that_vary_go_to_the_lab_with_what_the_seed_draws() {
     let link = "[[link]]\nfrom = \"a\"\nto = \"b\"\nrate = \"10 Mb/s\"\nbuffer = \"90 kB\"\n\
                 redrawn = { least = 0.7, every = \"100 ms\" }\noutages = { every = \"1 s\", length = \"10 ms\" }\n\
