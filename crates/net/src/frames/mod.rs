@@ -17,6 +17,7 @@ use std::io;
 use std::mem::{size_of, zeroed};
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::time::{Duration as Span, Instant as Deadline};
 
 /// Frames are handed over at most this long before they leave. Time slices of other programs last 4 ms, and a busy host has
 /// several in a row (5 to 50 ms is sensible: shorter, and the line runs dry; longer, and other packets of this host wait behind).
@@ -27,7 +28,9 @@ const STEP: Duration = Duration::from_ms(1);
 /// Frames handed over with one system call.
 const BATCH: usize = 64;
 /// Pause when the queue of the interface is full.
-const FULL: std::time::Duration = std::time::Duration::from_micros(100);
+const FULL: Span = Span::from_micros(100);
+/// A queue that stays full for this long has no line behind it, as when the cable is gone; 20 ms of frames leave sooner.
+const PATIENCE: Span = Span::from_secs(1);
 
 /// Sends packets to a peer with PAUSE frames between them.
 #[derive(Debug)]
@@ -131,6 +134,7 @@ impl FrameSender {
             messages[k].msg_hdr.msg_iovlen = 1;
         }
         let (mut sent, count) = (0, batch.frames.len());
+        let deadline = Deadline::now() + PATIENCE;
         while sent < count {
             // SAFETY: each message from `sent` to `count` has one vector, and what it points to is only read.
             let result = unsafe {
@@ -140,7 +144,9 @@ impl FrameSender {
             match usize::try_from(result) {
                 Ok(more) => sent += more,
                 Err(_) => match io::Error::last_os_error() {
-                    error if error.raw_os_error() == Some(libc::ENOBUFS) => std::thread::sleep(FULL),
+                    error if error.raw_os_error() == Some(libc::ENOBUFS) && Deadline::now() < deadline => {
+                        std::thread::sleep(FULL);
+                    }
                     error if error.kind() == io::ErrorKind::Interrupted => {}
                     error => return Err(error),
                 },
