@@ -65,7 +65,8 @@ fn citable(paper: &str) -> BTreeSet<String> {
     names
 }
 
-/// Splits the item of a citation off the start of a text: `2.9`, `4`, `B.1`, `F15` or `E5a`, of at most three digits a part.
+/// Splits the item of a citation off the start of a text: `2.9`, `4`, `B.1`, `F15` or `E5a`, of at most three digits a part. A number
+/// of three digits is no section, but that of a command.
 fn item(text: &str) -> Option<(&str, &str)> {
     let letter = usize::from(text.starts_with(|character: char| character.is_ascii_uppercase()));
     let digits = text[letter..].find(|character: char| !character.is_ascii_digit() && character != '.');
@@ -78,8 +79,9 @@ fn item(text: &str) -> Option<(&str, &str)> {
     let parts = item.trim_start_matches(|character: char| character.is_ascii_uppercase()).split('.');
     let number =
         parts.map(str::len).max() < Some(4) && item.contains(|character: char| character.is_ascii_digit());
+    let is_section = item.parse::<u32>().ok().is_none_or(|chapter| chapter < 100);
     let ends = !rest.starts_with(|character: char| character.is_alphanumeric() || "-%/_".contains(character));
-    (number && ends).then_some((item, rest))
+    (number && is_section && ends).then_some((item, rest))
 }
 
 /// Returns the items with which a text starts.
