@@ -34,7 +34,8 @@ struct stamp_options {
 	__be32 mask[4];
 	/* Port at this end; 0 for any. */
 	__u32 port;
-	__u32 unused;
+	/* What is added to the clock, in us: random, because peers are not to learn how long this host has been up. */
+	__u32 offset;
 };
 
 const volatile struct stamp_options options SEC(".rodata.options") = {};
@@ -92,7 +93,7 @@ static __always_inline __u32 find_tcp(struct __sk_buff *packet, __u32 *bytes)
 /* Notes a segment with data that its socket does not have yet. */
 static __always_inline void note_arrival(struct __sk_buff *packet, struct arrivals *arrivals, __u32 expected)
 {
-	const __u64 now = bpf_ktime_get_ns() / NSEC_PER_USEC;
+	const __u32 now = (__u32)(bpf_ktime_get_ns() / NSEC_PER_USEC) + options.offset;
 	__u32 bytes = 0;
 	struct tcp tcp;
 	__u32 start, end;
@@ -110,7 +111,7 @@ static __always_inline void note_arrival(struct __sk_buff *packet, struct arriva
 		return;
 	}
 	/* 0 means that it is not known. */
-	arrivals->slots[slot_of(end)] = (__u64)end << 32 | ((__u32)now ? (__u32)now : 1);
+	arrivals->slots[slot_of(end)] = (__u64)end << 32 | (now ? now : 1);
 }
 
 SEC("cgroup_skb/ingress")

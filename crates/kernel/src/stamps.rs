@@ -1,6 +1,8 @@
 //! A receiver for TCP Rapid, whose ACKs tell when segments have arrived (`bpf/stamps.bpf.c`).
 
 #[cfg(feature = "bpf")]
+use std::hash::{BuildHasher as _, RandomState};
+#[cfg(feature = "bpf")]
 use std::net::IpAddr;
 #[cfg(feature = "bpf")]
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -50,7 +52,9 @@ impl StampOptions {
         let namespace = self.namespace.cookie.to_ne_bytes();
         let prefix = self.prefix().map(u128::to_be_bytes);
         let port = u32::from(self.port.unwrap_or(0));
-        [&namespace[..], &prefix[0], &prefix[1], &port.to_ne_bytes(), &[0; 4]].concat()
+        // Its keys are random.
+        let offset = RandomState::new().hash_one(0) as u32;
+        [&namespace[..], &prefix[0], &prefix[1], &port.to_ne_bytes(), &offset.to_ne_bytes()].concat()
     }
 }
 

@@ -13,7 +13,7 @@ use super::on::Rapid;
 /// The unit of the timestamps that a receiver must have, if they are to be used.
 const STAMP_UNIT: Duration = Duration::from_us(1);
 
-/// The shortest gap that the kernel's timer makes for one connection: asked for 15 us it made 30 (docs/cc.md, "How exact its gaps
+/// The shortest gap that the kernel's timer makes for one connection: asked for 15 us it made 30 (docs/cc-rapid.md, "How exact its gaps
 /// are"; 20 to 50 us is sensible).
 const SHORTEST_GAP: Duration = Duration::from_us(30);
 
@@ -21,7 +21,7 @@ const SHORTEST_GAP: Duration = Duration::from_us(30);
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Connections of the controller send single segments, each at its own time, at what is free on their path. Any TCP can receive;
-where its route has microsecond timestamps, arrivals are known better.
+with `headway cc rapid-receiver` there, the sender knows when segments arrived even if their ACKs had to wait.
 
 Example:
   headway cc rapid --line \"100 Mb/s\"
