@@ -39,7 +39,7 @@ impl Interface {
         let found = describe(name, &["dev", name])?.into_iter().next();
         let device = found.ok_or_else(|| error(name, "`ip` does not describe it"))?;
         if !device.is_ethernet() {
-            return Err(error(name, "it is not Ethernet, and only there the header is inserted"));
+            return Err(error(name, "it is not Ethernet"));
         }
         let active = features::active(name).map_err(|reason| error(name, &reason.to_string()))?;
         Ok(Interface {

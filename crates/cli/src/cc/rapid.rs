@@ -2,6 +2,7 @@
 
 use anyhow::{Result, anyhow};
 use clap::Args;
+use headway_arithmetic::rapid::MAX_RATE;
 use headway_control::{Parameters as _, RapidParameters};
 use headway_kernel::RapidOptions;
 use headway_program::print_error;
@@ -17,11 +18,25 @@ const STAMP_UNIT: Duration = Duration::from_us(1);
 /// are"; 20 to 50 us is sensible).
 const SHORTEST_GAP: Duration = Duration::from_us(30);
 
+/// Rates of lines: slower ones take seconds for a p-stream, faster ones do not fit into the arithmetic.
+const LINES: [Rate; 2] = [Rate::from_bps(1_000_000), Rate::from_bps(MAX_RATE)];
+
+fn line(text: &str) -> Result<Rate, String> {
+    let rate: Rate = text.parse().map_err(|reason| format!("{reason}"))?;
+    let [lowest, highest] = LINES;
+    if (lowest..=highest).contains(&rate) {
+        Ok(rate)
+    } else {
+        Err(format!("it must be {lowest} to {highest}"))
+    }
+}
+
 /// What `headway cc rapid` can be told. The parameters are those of the simulator.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Connections of the controller send single segments, each at its own time, at what is free on their path. Any TCP can receive;
-with `headway cc rapid-receiver` there, the sender knows when segments arrived even if their ACKs had to wait.
+Connections of the controller send single segments, each at its own time, at what is free on their
+path. Any TCP can receive; with `headway cc rapid-receiver` there, the sender knows when segments
+arrived even if their ACKs had to wait.
 
 Example:
   headway cc rapid --line \"100 Mb/s\"
@@ -29,7 +44,7 @@ Example:
 pub(super) struct RapidArgs {
     /// Rate of the narrowest link that this host knows, at most that of its own: nothing is sent faster, and thresholds in
     /// time scale with the time of a packet there.
-    #[arg(long, value_name = "RATE")]
+    #[arg(long, value_name = "RATE", value_parser = line)]
     line: Rate,
     /// An interface of this network namespace over which connections of the controller leave; may be repeated. It takes single
     /// segments meanwhile [default: all Ethernet interfaces that are up].
@@ -169,5 +184,9 @@ mod tests {
         let mistake = |arguments| options(arguments).expect_err("a mistake").to_string();
         assert!(mistake("--kd 2").contains("kd"), "{}", mistake("--kd 2"));
         assert!(mistake("--n 9x100").contains("`n`"), "{}", mistake("--n 9x100"));
+        for rate in ["0", "999 kb/s", "600 Gb/s", "fast"] {
+            let refused = Whole::try_parse_from(["rapid", "--line", rate]).map(drop).expect_err(rate);
+            assert!(refused.to_string().contains("--line"), "{refused}");
+        }
     }
 }

@@ -18,8 +18,9 @@ const NAME: &str = "rapid_receiver";
 /// Whose ACKs tell when segments arrived.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-ACKs of connections that are opened from now on have an option of TCP with the time at which the segment that caused them was
-handed over by the driver. Senders with `headway cc rapid` use it, others ignore it. It takes 8 bytes in each ACK.
+ACKs of connections that are opened from now on have an option of TCP: the time at which the driver
+handed over the segment that caused them. Senders with `headway cc rapid` use it, others ignore it.
+It takes 8 bytes in each ACK.
 
 Example:
   headway cc rapid-receiver --port 5201 --to 192.0.2.0/24")]
