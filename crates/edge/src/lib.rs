@@ -6,9 +6,12 @@
 //! for simulators and tests: it takes packets and `now`, and returns windows. The kernel's program does the same with maps in
 //! place of tables. What both do with a packet is C in the crate `arithmetic`.
 //!
+//! [`classify`] says what a flow is for, by how its packets come.
+//!
 //! Whatever arrives, memory is bounded and a connection that is in doubt passes unchanged.
 
 mod allocator;
+pub mod classify;
 mod code_point;
 mod connections;
 mod drain;

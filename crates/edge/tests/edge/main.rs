@@ -3,9 +3,12 @@
 #![allow(clippy::unwrap_used, reason = "a failed assumption is a failed test, also in helpers")]
 
 mod allotments;
+mod behaviours;
+mod captured;
 mod floods;
 mod handshakes;
 mod policies;
 mod properties;
 mod support;
+mod synthetic;
 mod windows;

@@ -1,0 +1,138 @@
+//! Sums over the packets of a flow.
+
+use headway_units::{Bytes, Duration, Instant, Rate};
+
+use super::{Features, LimitedBy};
+
+/// Bytes are counted in slots of this length: some frames of video or packets of a call, and shorter than a pause.
+///
+/// Range 50 to 200 ms.
+pub const SLOT: Duration = Duration::from_ms(100);
+/// A time without packets from which on the sender had nothing to send: longer than the RTTs of nearly all paths, and shorter
+/// than people think.
+///
+/// Range 300 ms to 1 s.
+pub const PAUSE: Duration = Duration::from_ms(500);
+
+/// Sums of values and of their squares.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Moments {
+    count: u64,
+    sum: f64,
+    squares: f64,
+}
+
+impl Moments {
+    fn add(&mut self, value: f64) {
+        self.count += 1;
+        self.sum += value;
+        self.squares += value * value;
+    }
+
+    /// Returns the mean, 0 of nothing.
+    fn mean(&self) -> f64 {
+        if self.count == 0 { 0.0 } else { self.sum / self.count as f64 }
+    }
+
+    /// Returns the standard deviation in parts of the mean, 0 where that is 0.
+    fn variation(&self) -> f64 {
+        let mean = self.mean();
+        if mean <= 0.0 {
+            return 0.0;
+        }
+        let variance = self.squares / self.count as f64 - mean * mean;
+        variance.max(0.0).sqrt() / mean
+    }
+}
+
+/// What was seen of the packets of a flow since it was created: some sums, however many packets there are.
+///
+/// A flow changes. So whoever watches one takes a new meter now and then, about every 10 s.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Meter {
+    first: Instant,
+    last: Instant,
+    sizes: Moments,
+    /// Times between packets that are no pauses, in ns.
+    gaps: Moments,
+    pauses: u64,
+    /// Bytes in slots that have ended.
+    slots: Moments,
+    busy: u64,
+    /// Bytes in the slot of the last packet.
+    slot: u64,
+}
+
+impl Meter {
+    /// Begins with a packet with data. Its size is that of IP, or any other that is the same for all packets.
+    pub fn new(now: Instant, size: Bytes) -> Meter {
+        let mut meter = Meter {
+            first: now,
+            last: now,
+            sizes: Moments::default(),
+            gaps: Moments::default(),
+            pauses: 0,
+            slots: Moments::default(),
+            busy: 0,
+            slot: size.get(),
+        };
+        meter.sizes.add(size.get() as f64);
+        meter
+    }
+
+    /// Adds a packet with data. One that seems to be earlier than the last counts as of the same time.
+    pub fn on_packet(&mut self, now: Instant, size: Bytes) {
+        let now = now.max(self.last);
+        let gap = now - self.last;
+        if gap >= PAUSE {
+            self.pauses += 1;
+        } else {
+            self.gaps.add(gap.ns() as f64);
+        }
+        self.end_slots(now);
+        self.slot = self.slot.saturating_add(size.get());
+        self.sizes.add(size.get() as f64);
+        self.last = now;
+    }
+
+    /// Returns what the packets looked like until `now`.
+    pub fn features(&self, now: Instant, limited_by: LimitedBy) -> Features {
+        let now = now.max(self.last);
+        let mut all = *self;
+        all.end_slots(now);
+        let pauses = self.pauses + u64::from(now - self.last >= PAUSE);
+        // The pause that lasts ends the last burst; one that has ended began another.
+        let bursts = self.pauses + 1;
+        let bytes = Bytes::new(self.sizes.sum as u64);
+        let duration = now - self.first;
+        Features {
+            duration,
+            packets: self.sizes.count,
+            rate: Rate::of(bytes, duration).unwrap_or(Rate::ZERO),
+            mean_gap: Duration::from_ns(self.gaps.mean() as i64),
+            gap_variation: self.gaps.variation(),
+            mean_size: Bytes::new(self.sizes.mean() as u64),
+            size_variation: self.sizes.variation(),
+            busy: if all.slots.count == 0 { 1.0 } else { all.busy as f64 / all.slots.count as f64 },
+            slot_variation: all.slots.variation(),
+            pauses,
+            burst: Bytes::new(bytes.get() / bursts),
+            limited_by,
+        }
+    }
+
+    /// Ends the slots before that of `now`.
+    fn end_slots(&mut self, now: Instant) {
+        let slot = |at: Instant| ((at - self.first).ns() / SLOT.ns()).max(0) as u64;
+        // Slots that have ended are those that were counted.
+        let ended = slot(now).saturating_sub(self.slots.count);
+        if ended == 0 {
+            return;
+        }
+        self.busy += u64::from(self.slot > 0);
+        self.slots.add(self.slot as f64);
+        // Those after it are empty.
+        self.slots.count += ended - 1;
+        self.slot = 0;
+    }
+}
