@@ -6,7 +6,7 @@
 //! for simulators and tests: it takes packets and `now`, and returns windows. The kernel's program does the same with maps in
 //! place of tables. What both do with a packet is C in the crate `arithmetic`.
 //!
-//! [`classify`] says what a flow is for, by how its packets come.
+//! [`classify`] says what a flow is for, by how its packets come, and [`evaluate`] what is to be done with it, and why.
 //!
 //! Whatever arrives, memory is bounded and a connection that is in doubt passes unchanged.
 
@@ -15,6 +15,7 @@ pub mod classify;
 mod code_point;
 mod connections;
 mod drain;
+pub mod evaluate;
 mod matches;
 mod middlebox;
 mod policy;

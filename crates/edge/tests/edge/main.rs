@@ -5,6 +5,7 @@
 mod allotments;
 mod behaviours;
 mod captured;
+mod evaluations;
 mod floods;
 mod handshakes;
 mod policies;

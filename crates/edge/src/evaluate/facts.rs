@@ -1,0 +1,117 @@
+//! What inputs know of flows and links.
+
+use std::borrow::Cow;
+
+use headway_units::{Duration, Instant, Rate};
+
+use crate::classify::Behaviour;
+
+/// Tells facts: a monitor of flows, an engine that probes, or a device that knows its link (wan 2.20).
+pub trait Input {
+    /// Adds what it knows at `now`.
+    fn tell(&mut self, now: Instant, facts: &mut Facts);
+}
+
+/// All that is known when flows are judged.
+#[derive(Clone, Debug)]
+pub struct Facts {
+    /// Rate of the access link towards each side.
+    pub capacity: [Rate; 2],
+    /// What the router can do.
+    pub means: Means,
+    /// The flows that are there.
+    pub flows: Vec<FlowFacts>,
+    /// Estimates, also old ones and several of the same quantity.
+    pub estimates: Vec<Estimate>,
+}
+
+/// What the router can do besides lowering windows and limiting rates.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Means {
+    /// It can split connections at a proxy.
+    pub proxy: bool,
+    /// Its queue marks packets instead of dropping them.
+    pub marking: bool,
+}
+
+/// What is known of a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FlowFacts {
+    /// Its number, which no other flow has.
+    pub id: u64,
+    /// What it is for.
+    pub behaviour: Behaviour,
+    /// The index of its class in the policy; none if it is of no class.
+    pub class: Option<u32>,
+    /// The side, 0 or 1, to which most of its data goes.
+    pub side: u8,
+    /// Whether it is TCP.
+    pub is_tcp: bool,
+    /// RTT without a queue.
+    pub rtt: Option<Duration>,
+    /// The scale of its receiver's windows, if both ends told one.
+    pub scale: Option<u8>,
+    /// Whether both ends react to marks.
+    pub ecn: bool,
+    /// Its rate.
+    pub rate: Rate,
+}
+
+/// What an estimate is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Quantity {
+    /// What the flows of this router may have together on the path (A in the specification).
+    Available,
+    /// Capacity of the narrow link (C_n).
+    Narrow,
+}
+
+/// For so long an available bandwidth is true (wan 2.20).
+const AVAILABLE: Duration = Duration::from_ms(5_000);
+/// For so long a capacity is true: it changes with the route, or when a modem trains again. Range 10 s to 1 h.
+const NARROW: Duration = Duration::from_ms(600_000);
+
+/// A rate with its interval, and who says it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Estimate {
+    /// Who.
+    pub source: Cow<'static, str>,
+    /// What it is of.
+    pub quantity: Quantity,
+    /// The side, 0 or 1, towards which it holds.
+    pub side: u8,
+    /// The rate, and the ends of its interval.
+    pub rate: Rate,
+    /// See `rate`.
+    pub low: Rate,
+    /// See `rate`.
+    pub high: Rate,
+    /// When it was made.
+    pub at: Instant,
+}
+
+impl Estimate {
+    /// Whether it still holds. One from the future does not.
+    pub fn is_fresh(&self, now: Instant) -> bool {
+        let longest = match self.quantity {
+            Quantity::Available => AVAILABLE,
+            Quantity::Narrow => NARROW,
+        };
+        (Duration::ZERO..longest).contains(&(now - self.at)) && self.rate > Rate::ZERO
+    }
+
+    /// Returns the width of its interval in parts of its rate.
+    fn width(&self) -> f64 {
+        self.high.saturating_sub(self.low).bps_f64() / self.rate.bps_f64()
+    }
+}
+
+impl Facts {
+    /// Returns the fresh estimate of a quantity with the narrowest interval; of equal ones the latest, then the first.
+    pub fn best(&self, now: Instant, quantity: Quantity, side: usize) -> Option<&Estimate> {
+        let fresh = self.estimates.iter().filter(|estimate| {
+            estimate.quantity == quantity && usize::from(estimate.side) == side && estimate.is_fresh(now)
+        });
+        fresh.min_by(|a, b| a.width().total_cmp(&b.width()).then(b.at.cmp(&a.at)))
+    }
+}

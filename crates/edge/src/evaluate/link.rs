@@ -1,0 +1,154 @@
+//! What flows share, and what one may have of it.
+
+use headway_arithmetic::rwm::{self, SHARE_BITS};
+use headway_units::{Bytes, Duration, Instant, Rate};
+
+use super::{Action, Basis, Facts, FlowFacts, Means, Quantity};
+use crate::classify::Behaviour;
+use crate::{Allocator, Policy};
+
+/// The least that flows share, as a part of the capacity: beside others who take all that is left, nothing would remain.
+///
+/// Range 0.02 to 0.5.
+const LEAST: f64 = 0.1;
+/// A flow of constant rate that has more than this part of the link is too aggressive for a call, and is limited as others are
+/// (rule r2 in wan 2.20).
+///
+/// Range 0.2 to 0.8. Bulk in QUIC over a slow link looks like a constant rate, and has nearly all of it.
+const MOST_OF_LINK: f64 = 0.5;
+/// A flow of constant rate that is limited and has more than this part of its share would take more, so its rate is not its own.
+///
+/// Range 0.5 to 0.95.
+const USES_SHARE: f64 = 0.8;
+
+/// What there is towards one side.
+#[derive(Clone, Copy, Debug)]
+struct Towards {
+    /// The lower of the capacities of access link and narrow link.
+    ceiling: Rate,
+    /// What shares are computed from.
+    basis: Basis,
+}
+
+/// The link, and who shares it.
+#[derive(Debug)]
+pub(super) struct Link {
+    towards: [Towards; 2],
+    allocator: Allocator,
+    means: Means,
+}
+
+/// A flow that is to be judged, with what it may have.
+#[derive(Debug)]
+pub struct Case<'a> {
+    /// The flow.
+    pub flow: &'a FlowFacts,
+    /// What the router can do.
+    pub means: Means,
+    /// The lower of the capacities of access link and narrow link.
+    pub ceiling: Rate,
+    /// What it may have of the link; none if it is of no class.
+    pub share: Option<Rate>,
+    /// How many flows of its class share with it; 0 if it takes no share.
+    pub sharing: u32,
+    /// What that is computed from.
+    pub basis: Basis,
+    /// Whether it is limited now.
+    pub is_limited: bool,
+    /// The share as [`rwm::bytes`] takes it.
+    exact: u64,
+}
+
+/// Whether delay hurts a flow, and it leaves room for others.
+fn is_modest(flow: &FlowFacts, ceiling: Rate) -> bool {
+    let takes_all = flow.behaviour == Behaviour::Cbr && flow.rate > ceiling.scale(MOST_OF_LINK);
+    flow.behaviour.is_latency_sensitive() && !takes_all
+}
+
+impl Towards {
+    /// Returns what there is, and how much of it is available.
+    fn new(now: Instant, facts: &Facts, side: usize) -> (Towards, Option<Rate>) {
+        let access = facts.capacity[side];
+        let narrow = facts.best(now, Quantity::Narrow, side).filter(|narrow| narrow.rate < access);
+        let ceiling = narrow.map_or(access, |narrow| narrow.rate);
+        let available = facts.best(now, Quantity::Available, side).filter(|free| free.rate < ceiling);
+        let basis =
+            available.or(narrow).map_or(Basis::Access { rate: access }, |estimate| Basis::of(now, estimate));
+        let available = available.map(|free| free.rate.max(ceiling.scale(LEAST)));
+        (Towards { ceiling, basis }, available)
+    }
+}
+
+impl Link {
+    /// Divides it among the flows that are limited, as `is_limited` says, or should be.
+    pub(super) fn new(
+        now: Instant,
+        facts: &Facts,
+        policy: &Policy,
+        is_limited: impl Fn(u64) -> bool,
+    ) -> Link {
+        let [one, other] = [0, 1].map(|side| Towards::new(now, facts, side));
+        let towards = [one.0, other.0];
+        let mut allocator = Allocator::new(policy, towards.map(|towards| towards.ceiling));
+        for (side, available) in [one.1, other.1].into_iter().enumerate() {
+            allocator.set_available(side, available);
+        }
+        for flow in &facts.flows {
+            let ceiling = towards[usize::from(flow.side & 1)].ceiling;
+            if let Some(class) = flow.class.filter(|_| is_limited(flow.id) || !is_modest(flow, ceiling)) {
+                allocator.begin(class);
+            }
+        }
+        Link { towards, allocator, means: facts.means }
+    }
+
+    /// Returns the case of a flow.
+    pub(super) fn case<'a>(&self, flow: &'a FlowFacts, is_limited: bool) -> Case<'a> {
+        let side = usize::from(flow.side & 1);
+        let Towards { ceiling, basis } = self.towards[side];
+        let exact = flow.class.map_or(0, |class| self.allocator.shares(class)[side]);
+        // Bytes per ns.
+        let rate = Rate::from_bps_f64(exact as f64 * 8e9 / (1_u64 << SHARE_BITS) as f64);
+        let share = (exact > 0).then(|| rate.min(ceiling));
+        let sharing = flow.class.map_or(0, |class| self.allocator.live(class));
+        Case { flow, means: self.means, ceiling, share, sharing, basis, is_limited, exact }
+    }
+}
+
+impl Case<'_> {
+    /// Whether it passes before others: delay hurts it, it leaves room for others, and no limit shapes its rate.
+    pub fn comes_first(&self) -> bool {
+        let is_shaped = self.flow.behaviour == Behaviour::Cbr
+            && self.is_limited
+            && self.share.is_some_and(|share| self.flow.rate > share.scale(USES_SHARE));
+        is_modest(self.flow, self.ceiling) && !is_shaped
+    }
+
+    /// Returns what the narrow link carries in an RTT, which no limit may exceed (wan F74).
+    pub fn ceiling_bytes(&self) -> Option<Bytes> {
+        let rtt = self.flow.rtt.filter(|rtt| *rtt > Duration::ZERO)?;
+        Some(self.ceiling.bytes_in(rtt))
+    }
+
+    /// Returns the window of its share, as the middlebox computes it.
+    pub fn window(&self) -> Option<Bytes> {
+        let bytes = rwm::bytes(self.exact, self.flow.rtt?.ns().try_into().ok()?);
+        (bytes != rwm::UNLIMITED).then_some(Bytes::new(bytes))
+    }
+
+    /// Returns the largest window that its receiver can ever tell (wan 2.20).
+    pub fn largest_window(&self) -> Option<Bytes> {
+        // Larger scales count as 14 (RFC 7323).
+        self.flow.scale.map(|scale| Bytes::new(65_535 << scale.min(14)))
+    }
+
+    /// Returns an action within what the narrow link carries; `None` if it is not known how much that is.
+    pub(super) fn bounded(&self, action: &Action) -> Option<Action> {
+        Some(match *action {
+            Action::Window { limit } => Action::Window { limit: limit.min(self.ceiling_bytes()?) },
+            Action::Proxy { buffer } => Action::Proxy { buffer: buffer.min(self.ceiling_bytes()?) },
+            Action::Rate { rate } => Action::Rate { rate: rate.min(self.ceiling) },
+            Action::Pass { .. } | Action::Mark | Action::Other => *action,
+        })
+    }
+}

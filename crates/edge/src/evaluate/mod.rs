@@ -1,0 +1,135 @@
+//! What to do with each flow, and why: the control strategy evaluator (wan 2.20).
+//!
+//! An [`Evaluator`] judges all flows at once, whenever one begins or ends, an estimate is new, and every second. [`Input`]s tell
+//! [`Facts`]. The [`Strategy`]s of a [`Registry`] are asked in their order for a flow's next [`Step`], until one ends the chain.
+//! Both are small traits, so that others can be added from outside (wan F71). No limit of any strategy is above the
+//! capacity of the narrow link x RTT (wan F74).
+//!
+//! It has no clock and no I/O, and is not asked for packets: after the same facts in the same order, it decides the same.
+
+mod decision;
+mod facts;
+mod link;
+mod registry;
+mod strategies;
+
+use std::collections::HashMap;
+
+use headway_units::{Duration, Instant, Rate};
+
+use crate::Policy;
+
+pub use decision::{Action, Basis, Decision, Step, Why};
+pub use facts::{Estimate, Facts, FlowFacts, Input, Means, Quantity};
+pub use link::Case;
+use link::Link;
+pub use registry::{Proposal, Registry, Strategy};
+pub use strategies::{Marks, Passes, Priority, Proxied, RateControl, ReceiveWindow};
+
+/// Evaluations that are nearer to each other judge the same measurements, and count as one when strategies are to change.
+///
+/// Range 0 to 1 s, which is the time between regular ones.
+const APART: Duration = Duration::from_ms(500);
+
+/// The strategies of a flow.
+#[derive(Clone, Debug)]
+struct Held {
+    chain: Vec<Step>,
+    /// Since when each evaluation has wanted other strategies, and which.
+    wanted: Option<(Instant, Vec<&'static str>)>,
+    /// The evaluation that judged it last.
+    round: u64,
+}
+
+/// Decides what to do with flows.
+///
+/// A flow's strategies change only when two evaluations in a row want the same other ones. What they allow it changes at once.
+#[derive(Debug)]
+pub struct Evaluator {
+    policy: Policy,
+    registry: Registry,
+    facts: Facts,
+    held: HashMap<u64, Held>,
+    round: u64,
+}
+
+impl Evaluator {
+    /// Creates one at an access link with these rates towards its two sides, without flows.
+    pub fn new(policy: Policy, registry: Registry, capacity: [Rate; 2], means: Means) -> Evaluator {
+        let facts = Facts { capacity, means, flows: Vec::new(), estimates: Vec::new() };
+        Evaluator { policy, registry, facts, held: HashMap::new(), round: 0 }
+    }
+
+    /// Judges by another policy from now on.
+    pub fn set_policy(&mut self, policy: Policy) {
+        self.policy = policy;
+    }
+
+    /// Judges all flows of which the inputs tell, in their order.
+    ///
+    /// One of which none tells has ended, and its number may be used again.
+    pub fn evaluate(&mut self, now: Instant, inputs: &mut [&mut dyn Input]) -> Vec<Decision> {
+        self.round += 1;
+        self.facts.flows.clear();
+        self.facts.estimates.clear();
+        inputs.iter_mut().for_each(|input| input.tell(now, &mut self.facts));
+        let is_limited = |flow| self.held.get(&flow).is_some_and(Held::is_limited);
+        let link = Link::new(now, &self.facts, &self.policy, is_limited);
+        let mut decisions = Vec::with_capacity(self.facts.flows.len());
+        for flow in &self.facts.flows {
+            let case = link.case(flow, self.held.get(&flow.id).is_some_and(Held::is_limited));
+            let decision = match self.held.get_mut(&flow.id) {
+                Some(held) => {
+                    held.round = self.round;
+                    held.judge(now, &self.registry, &case)
+                }
+                None => {
+                    let held = Held { chain: self.registry.chain(&case), wanted: None, round: self.round };
+                    let begun = Decision::new(flow.id, &held.chain, true, &[]);
+                    self.held.insert(flow.id, held);
+                    begun
+                }
+            };
+            decisions.push(decision);
+        }
+        self.held.retain(|_, held| held.round == self.round);
+        decisions
+    }
+}
+
+impl Held {
+    fn is_limited(&self) -> bool {
+        self.chain.iter().any(|step| step.action.limits())
+    }
+
+    /// Decides whether a flow gets the strategies that are wanted now.
+    fn judge(&mut self, now: Instant, registry: &Registry, case: &Case<'_>) -> Decision {
+        let wanted = registry.chain(case);
+        let (had, others) = (names(&self.chain), names(&wanted));
+        if had == others {
+            (self.chain, self.wanted) = (wanted, None);
+            return Decision::new(case.flow.id, &self.chain, false, &[]);
+        }
+        let since = self.wanted.take().filter(|(_, before)| *before == others).map(|(since, _)| since);
+        let is_confirmed = since.is_some_and(|since| now - since >= APART);
+        // What cannot be held within the narrow link any more does not stay either.
+        let kept = registry.again(case, &had).or_else(|| bounded(&self.chain, case));
+        let Some(kept) = kept.filter(|_| !is_confirmed) else {
+            self.chain = wanted;
+            return Decision::new(case.flow.id, &self.chain, true, &[]);
+        };
+        self.chain = kept;
+        self.wanted = Some((since.unwrap_or(now), others.clone()));
+        Decision::new(case.flow.id, &self.chain, false, &others)
+    }
+}
+
+fn names(chain: &[Step]) -> Vec<&'static str> {
+    chain.iter().map(|step| step.strategy).collect()
+}
+
+/// Returns a chain within what the narrow link carries now.
+fn bounded(chain: &[Step], case: &Case<'_>) -> Option<Vec<Step>> {
+    let bound = |step: &Step| Some(Step { action: case.bounded(&step.action)?, ..step.clone() });
+    chain.iter().map(bound).collect()
+}

@@ -1,0 +1,331 @@
+//! What is done with flows, and why.
+
+use headway_edge::Policy;
+use headway_edge::classify::Behaviour;
+use headway_edge::evaluate::{
+    Action, Case, Decision, Estimate, Evaluator, Facts, FlowFacts, Input, Means, Proposal, Quantity,
+    Registry, Step, Strategy, Why,
+};
+use headway_units::{Bytes, Duration, Instant, Rate};
+use proptest::prelude::*;
+
+use crate::support::{at, mbps, policy};
+
+/// Flows and estimates that a test says.
+#[derive(Clone, Default)]
+struct Known(Vec<FlowFacts>, Vec<Estimate>);
+
+impl Input for Known {
+    fn tell(&mut self, _: Instant, facts: &mut Facts) {
+        facts.flows.extend(&self.0);
+        facts.estimates.extend(self.1.iter().cloned());
+    }
+}
+
+/// A download by TCP with an RTT of 40 ms whose receiver tells windows of up to 8 MB.
+fn download(id: u64) -> FlowFacts {
+    FlowFacts {
+        id,
+        behaviour: Behaviour::Bulk,
+        class: Some(0),
+        side: 0,
+        is_tcp: true,
+        rtt: Some(Duration::from_ms(40)),
+        scale: Some(7),
+        ecn: false,
+        rate: Rate::from_mbps(10.0),
+    }
+}
+
+fn call(id: u64) -> FlowFacts {
+    let rate = Rate::from_bps(100_000);
+    FlowFacts { behaviour: Behaviour::Cbr, is_tcp: false, rtt: None, scale: None, rate, ..download(id) }
+}
+
+fn estimate(quantity: Quantity, mbps: f64, ms: u64) -> Estimate {
+    let [low, rate, high] = [0.9, 1.0, 1.1].map(|part| Rate::from_mbps(mbps * part));
+    Estimate { source: "test".into(), quantity, side: 0, rate, low, high, at: at(ms) }
+}
+
+fn evaluator(means: Means) -> Evaluator {
+    Evaluator::new(Policy::default(), Registry::default(), mbps(50.0), means)
+}
+
+fn judge(evaluator: &mut Evaluator, ms: u64, flows: &[FlowFacts], estimates: &[Estimate]) -> Vec<Decision> {
+    evaluator.evaluate(at(ms), &mut [&mut Known(flows.to_vec(), estimates.to_vec())])
+}
+
+/// Judges one flow for the first time.
+fn first(means: Means, flow: FlowFacts) -> Decision {
+    judge(&mut evaluator(means), 0, &[flow], &[]).remove(0)
+}
+
+fn names(decision: &Decision) -> Vec<&'static str> {
+    decision.chain.iter().map(|step| step.strategy).collect()
+}
+
+fn window(decision: &Decision) -> u64 {
+    let limits = decision.chain.iter().filter_map(|step| match step.action {
+        Action::Window { limit } => Some(limit.get()),
+        _ => None,
+    });
+    limits.sum()
+}
+
+const ALL: Means = Means { proxy: true, marking: true };
+const NONE: Means = Means { proxy: false, marking: false };
+
+#[test]
+fn each_rule_of_the_procedure_gives_its_chain() {
+    let udp = FlowFacts { is_tcp: false, rtt: None, scale: None, ..download(1) };
+    let small = FlowFacts { scale: Some(0), ..download(1) };
+    let page = FlowFacts { behaviour: Behaviour::Interactive, ..download(1) };
+    let unknown = FlowFacts { behaviour: Behaviour::Unknown, ..udp };
+    for (means, flow, chain) in [
+        (ALL, call(1), &["priority"][..]),
+        (ALL, page, &["priority"]),
+        (ALL, download(1), &["receive-window"]),
+        (ALL, FlowFacts { behaviour: Behaviour::Unknown, ..download(1) }, &["receive-window"]),
+        (ALL, small, &["proxy", "receive-window"]),
+        (NONE, small, &["receive-window"]),
+        (ALL, FlowFacts { ecn: true, ..udp }, &["ecn"]),
+        (NONE, FlowFacts { ecn: true, ..udp }, &["rate-control"]),
+        (ALL, FlowFacts { scale: None, ..download(1) }, &["rate-control"]),
+        (ALL, unknown, &["pass"]),
+        (ALL, FlowFacts { rate: Rate::from_mbps(60.0), ..unknown }, &["rate-control"]),
+        (ALL, FlowFacts { class: None, ..download(1) }, &["pass"]),
+    ] {
+        assert_eq!(names(&first(means, flow)), chain, "{flow:?}");
+    }
+}
+
+#[test]
+fn a_decision_says_what_and_why() {
+    let small = FlowFacts { scale: Some(0), ..download(1) };
+    assert_eq!(
+        first(ALL, small).to_string(),
+        "is split at a proxy with a buffer of 250.0 kB, because its receiver tells windows of 65.5 kB at most, and the \
+         link needs 250.0 kB; then it has a window of 250.0 kB at most, because its share is 50.0 Mb/s, alone in its \
+         class, and the access link has 50.0 Mb/s"
+    );
+    let json = serde_json::to_value(first(NONE, call(7))).unwrap();
+    assert_eq!(
+        json,
+        serde_json::json!({
+            "flow": 7,
+            "chain": [{
+                "strategy": "priority",
+                "sentence": "passes before others, because it has a constant rate, and delay hurts it",
+            }],
+            "changed": true,
+        })
+    );
+}
+
+#[test]
+fn flows_are_judged_again_when_one_comes_or_goes() {
+    let mut evaluator = evaluator(NONE);
+    let [one, two] = [download(1), download(2)];
+    let alone = judge(&mut evaluator, 0, &[one], &[]);
+    let both = judge(&mut evaluator, 10, &[one, two], &[]);
+    let again = judge(&mut evaluator, 20, &[one], &[]);
+    // 50 Mb/s for 40 ms are 250 kB.
+    assert_eq!([&alone[0], &both[0], &both[1], &again[0]].map(window), [250_000, 125_000, 125_000, 250_000]);
+    assert!(!both[0].changed && both[1].changed);
+    // Calls take no share.
+    assert_eq!(window(&judge(&mut evaluator, 30, &[one, call(3)], &[])[0]), 250_000);
+}
+
+#[test]
+fn classes_have_their_shares() {
+    let text = "[[class]]\nname = 'a'\nshare = 0.2\nports = [1]\n[[class]]\nname = 'b'\nshare = 0.8";
+    let mut evaluator = Evaluator::new(policy(text), Registry::default(), mbps(50.0), NONE);
+    let flows = [0, 1, 1].map(|class| FlowFacts { id: class.into(), class: Some(class), ..download(0) });
+    let flows = [flows[0], flows[1], FlowFacts { id: 9, ..flows[2] }];
+    let windows: Vec<u64> = judge(&mut evaluator, 0, &flows, &[]).iter().map(window).collect();
+    assert_eq!(windows, [50_000, 100_000, 100_000]);
+    // The same ones by another policy.
+    evaluator.set_policy(Policy::default());
+    let [one, ..] = &judge(&mut evaluator, 1, &flows[..1], &[])[..] else { panic!() };
+    assert_eq!(window(one), 250_000);
+}
+
+#[test]
+fn estimates_count_while_they_are_fresh() {
+    let known = [estimate(Quantity::Available, 20.0, 0), estimate(Quantity::Narrow, 30.0, 0)];
+    let limit = |ms| {
+        let decisions = judge(&mut evaluator(NONE), ms, &[download(1)], &known);
+        (window(&decisions[0]), decisions[0].to_string())
+    };
+    // 20 Mb/s for 40 ms; after 5 s only the capacity, after 10 min nothing.
+    let (bytes, text) = limit(4_999);
+    assert_eq!(bytes, 100_000);
+    assert!(text.ends_with("available are 20.0 Mb/s (18.0 Mb/s to 22.0 Mb/s, 5.00 s ago)"), "{text}");
+    assert_eq!(limit(5_000).0, 150_000);
+    assert_eq!(limit(600_000).0, 250_000);
+}
+
+#[test]
+fn of_two_estimates_the_one_with_the_narrower_interval_counts() {
+    let ours = estimate(Quantity::Available, 20.0, 0);
+    let of_the_modem = Estimate { rate: Rate::from_mbps(40.0), low: Rate::from_mbps(39.0), ..ours.clone() };
+    let modem = Estimate { high: Rate::from_mbps(41.0), source: "modem".into(), ..of_the_modem };
+    for known in [[ours.clone(), modem.clone()], [modem, ours]] {
+        assert_eq!(window(&judge(&mut evaluator(NONE), 1, &[download(1)], &known)[0]), 200_000);
+    }
+}
+
+#[test]
+fn strategies_change_when_two_evaluations_want_it() {
+    let mut evaluator = evaluator(NONE);
+    let page = FlowFacts { behaviour: Behaviour::Interactive, ..download(1) };
+    let mut judge = |ms, flow| {
+        let decision = judge(&mut evaluator, ms, &[flow], &[]).remove(0);
+        (names(&decision)[0], decision.changed, decision.waiting)
+    };
+    assert_eq!(judge(0, download(1)), ("receive-window", true, vec![]));
+    assert_eq!(judge(1000, page), ("receive-window", false, vec!["priority"]));
+    // It was taken for something else once.
+    assert_eq!(judge(2000, download(1)), ("receive-window", false, vec![]));
+    assert_eq!(judge(3000, page), ("receive-window", false, vec!["priority"]));
+    // Evaluations because others came judge the same measurements.
+    assert_eq!(judge(3001, page), ("receive-window", false, vec!["priority"]));
+    assert_eq!(judge(4000, page), ("priority", true, vec![]));
+    // And back.
+    assert_eq!(judge(5000, download(1)), ("priority", false, vec!["receive-window"]));
+    assert_eq!(judge(6000, download(1)), ("receive-window", true, vec![]));
+}
+
+#[test]
+fn a_constant_rate_that_fills_the_link_is_no_call() {
+    let mut evaluator = evaluator(NONE);
+    let at_rate = |mbps| FlowFacts { rate: Rate::from_mbps(mbps), ..call(1) };
+    let mut name = |ms, mbps| names(&judge(&mut evaluator, ms, &[at_rate(mbps), download(2)], &[])[0])[0];
+    assert_eq!(name(0, 48.0), "rate-control");
+    // Now it has its share of 25 Mb/s, and would take more.
+    assert_eq!([1000, 2000, 3000].map(|ms| name(ms, 24.0)), ["rate-control"; 3]);
+    // A call has its own rate.
+    assert_eq!([4000, 5000].map(|ms| name(ms, 3.0)), ["rate-control", "priority"]);
+}
+
+/// A strategy that a program outside this crate adds, after which others may follow.
+#[derive(Debug)]
+struct Watched;
+
+impl Strategy for Watched {
+    fn name(&self) -> &'static str {
+        "watched"
+    }
+
+    fn propose(&self, case: &Case<'_>, _: &[Step]) -> Option<Proposal> {
+        let why = Why::Other("somebody asked for it".into());
+        (case.flow.id == 2).then_some(Proposal { action: Action::Other, why, ends: false })
+    }
+}
+
+/// An input that a program outside this crate adds: a modem that knows its rate.
+struct Modem;
+
+impl Input for Modem {
+    fn tell(&mut self, now: Instant, facts: &mut Facts) {
+        facts.estimates.push(Estimate { at: now, ..estimate(Quantity::Narrow, 10.0, 0) });
+    }
+}
+
+#[test]
+fn inputs_and_strategies_can_be_added_from_outside() {
+    let mut registry = Registry::default();
+    registry.put_first(Box::new(Watched));
+    let mut evaluator = Evaluator::new(Policy::default(), registry, mbps(50.0), NONE);
+    let mut flows = Known(vec![download(1), download(2)], Vec::new());
+    let decisions = evaluator.evaluate(at(0), &mut [&mut flows, &mut Modem]);
+    assert_eq!(names(&decisions[0]), ["receive-window"]);
+    assert_eq!(names(&decisions[1]), ["watched", "receive-window"]);
+    assert!(
+        decisions[1].to_string().starts_with("watched, because somebody asked for it; then it has a window")
+    );
+    // Half of 10 Mb/s for 40 ms.
+    assert_eq!(window(&decisions[1]), 25_000);
+}
+
+/// One that allows anything.
+#[derive(Debug)]
+struct Generous;
+
+impl Strategy for Generous {
+    fn name(&self) -> &'static str {
+        "generous"
+    }
+
+    fn propose(&self, _: &Case<'_>, _: &[Step]) -> Option<Proposal> {
+        let action = Action::Window { limit: Bytes::new(u64::MAX) };
+        Some(Proposal { action, why: Why::Other("it asked".into()), ends: true })
+    }
+}
+
+fn flows() -> impl Strategy_<Value = Vec<FlowFacts>> {
+    let flow = (0..8_u64, 0..4_usize, any::<bool>(), 0..500_i64, any::<Option<u8>>(), 0..200_u32);
+    let flow = flow.prop_map(|(id, behaviour, is_tcp, rtt, scale, mbps)| FlowFacts {
+        behaviour: Behaviour::ALL[behaviour],
+        class: (id < 7).then_some(id as u32 % 3),
+        side: (id % 2) as u8,
+        is_tcp,
+        rtt: (rtt > 0).then_some(Duration::from_ms(rtt)),
+        scale,
+        ecn: mbps % 2 == 0,
+        rate: Rate::from_mbps(mbps.into()),
+        ..download(id)
+    });
+    proptest::collection::vec(flow, 0..8)
+}
+
+use proptest::strategy::Strategy as Strategy_;
+
+proptest! {
+    #[test]
+    fn no_limit_is_above_what_the_narrow_link_carries(
+        rounds in proptest::collection::vec((flows(), 1..80_u32, 0..700_u64), 1..8),
+        delta in 0.1..2.0_f64,
+        is_generous in any::<bool>(),
+    ) {
+        let policy = Policy { delta, ..Policy::default() };
+        let mut registry = Registry::default();
+        if is_generous {
+            registry.put_first(Box::new(Generous));
+        }
+        let mut evaluator = Evaluator::new(policy, registry, mbps(50.0), ALL);
+        let mut now = 0;
+        for (flows, narrow, later) in rounds {
+            now += later;
+            let known = [0, 1].map(|side| Estimate { side, ..estimate(Quantity::Narrow, narrow.into(), now) });
+            let capacity = Rate::from_mbps(narrow.into()).min(Rate::from_mbps(50.0));
+            let decisions = judge(&mut evaluator, now, &flows, &known);
+            prop_assert_eq!(decisions.len(), flows.len());
+            for (flow, decision) in flows.iter().zip(&decisions) {
+                prop_assert_eq!(flow.id, decision.flow);
+                prop_assert!(!decision.chain.is_empty());
+                let most = flow.rtt.map(|rtt| capacity.bytes_in(rtt));
+                for step in &decision.chain {
+                    match step.action {
+                        Action::Window { limit } => prop_assert!(limit <= most.unwrap()),
+                        Action::Proxy { buffer } => prop_assert!(buffer <= most.unwrap()),
+                        Action::Rate { rate } => prop_assert!(rate <= capacity),
+                        _ => {}
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_same_facts_give_the_same_decisions(
+        rounds in proptest::collection::vec((flows(), 0..700_u64), 1..8),
+    ) {
+        let [mut one, mut other] = [evaluator(ALL), evaluator(ALL)];
+        let mut now = 0;
+        for (flows, later) in rounds {
+            now += later;
+            prop_assert_eq!(judge(&mut one, now, &flows, &[]), judge(&mut other, now, &flows, &[]));
+        }
+    }
+}
