@@ -9,14 +9,12 @@
 #[allow(dead_code, reason = "tests use all of it")]
 mod path;
 
-use std::os::fd::AsRawFd as _;
 use std::sync::Arc;
 use std::time::Instant;
 
 use headway_kernel::{Controller, CpuTime, EndOptions, Loader, cpu_time, enable_timing};
 use nix::time::{ClockId, clock_gettime};
-use path::{Host, Path, V4, close, load, transfer};
-use socket2::Socket;
+use path::{Host, Path, V4, close, limit_pace, load, transfer};
 
 const ROUNDS: usize = 8;
 const GIGABYTE: usize = 1 << 30;
@@ -114,16 +112,6 @@ fn per_segment(path: &Path, name: &str) -> f64 {
     let spent = cpu() - before;
     close(&socket, peer);
     spent / (PACED / SEGMENT) as f64
-}
-
-/// Limits the pacing rate of a socket, in B/s.
-fn limit_pace(socket: &Socket, limit: u64) {
-    let length = size_of::<u64>() as libc::socklen_t;
-    let (level, option) = (libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE);
-    // SAFETY: the kernel reads the eight bytes of `limit`.
-    let result =
-        unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, (&raw const limit).cast(), length) };
-    assert_eq!(result, 0);
 }
 
 /// Returns the CPU time of this process in ns.

@@ -10,7 +10,6 @@
 #[allow(dead_code, reason = "tests use all of it")]
 mod path;
 
-use std::os::fd::AsRawFd as _;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -19,8 +18,7 @@ use headway_arithmetic::rapid::{Config, Preset};
 use headway_kernel::{Controller, Loader, RapidOptions};
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
-use path::{Path, V4, WIRE, close, load, transfer};
-use socket2::Socket;
+use path::{Path, V4, WIRE, close, limit_pace, load, transfer};
 
 const ROUNDS: usize = 21;
 /// Rate of the sender's line, in bit/s: at lower ones, what else a virtual machine does is more than a transfer takes.
@@ -130,14 +128,4 @@ fn count(processor: usize, done: &AtomicBool, number: &AtomicU64) {
         }
         number.fetch_add(BATCH, Ordering::Relaxed);
     }
-}
-
-/// Limits the pacing rate of a socket, in B/s.
-fn limit_pace(socket: &Socket, limit: u64) {
-    let length = size_of::<u64>() as libc::socklen_t;
-    let (level, option) = (libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE);
-    // SAFETY: the kernel reads the eight bytes of `limit`.
-    let result =
-        unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, (&raw const limit).cast(), length) };
-    assert_eq!(result, 0);
 }

@@ -168,6 +168,22 @@ impl Notes {
         remove(&file_of_routes(changed.namespace))
     }
 
+    /// Restores routes that a killed process left changed, if they are of this network namespace; returns whether they were.
+    /// Their note goes then, and if their namespace does not exist any more.
+    ///
+    /// # Errors
+    /// When the kernel refuses, or the note cannot be removed.
+    pub fn restore_routes(&mut self, changed: &ChangedRoutes) -> Result<bool, Error> {
+        let here = changed.namespace == Namespace::here()?;
+        if here {
+            changed.restore()?;
+        }
+        if here || !changed.namespace.may_be_kept() {
+            self.forget_routes(changed)?;
+        }
+        Ok(here)
+    }
+
     /// Returns the routes that killed processes left changed.
     pub fn routes_left_behind(&self) -> Vec<ChangedRoutes> {
         let running = running();

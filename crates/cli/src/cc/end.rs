@@ -144,12 +144,7 @@ pub(super) fn restore_changed(notes: &mut Notes) -> Result<()> {
         }
     }
     for changed in notes.routes_left_behind() {
-        if changed.namespace == here {
-            changed.restore()?;
-        }
-        if changed.namespace == here || !changed.namespace.may_be_kept() {
-            notes.forget_routes(&changed)?;
-        }
+        notes.restore_routes(&changed)?;
     }
     Ok(())
 }

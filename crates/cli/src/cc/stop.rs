@@ -96,12 +96,8 @@ fn clean(wanted: &impl Fn(&String) -> bool, named: bool) -> Result<usize> {
     routes.retain(|changed| wanted(&changed.by));
     for changed in &routes {
         print_line(describe_routes(changed)?);
-        if changed.namespace == here {
-            changed.restore().context("the routes are not restored")?;
+        if notes.restore_routes(changed).context("the routes are not restored")? {
             print_line("restored");
-        }
-        if changed.namespace == here || !changed.namespace.may_be_kept() {
-            notes.forget_routes(changed)?;
         }
     }
     Ok(killed.len() + left.len() + interfaces.len() + routes.len())

@@ -210,6 +210,16 @@ pub(crate) fn transfer(from: &Socket, to: &mut TcpStream, bytes: usize) {
     });
 }
 
+/// Limits the pacing rate of a socket, in B/s.
+pub(crate) fn limit_pace(socket: &Socket, limit: u64) {
+    let length = size_of::<u64>() as libc::socklen_t;
+    let (level, option) = (libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE);
+    // SAFETY: the kernel reads the eight bytes of `limit`.
+    let result =
+        unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, (&raw const limit).cast(), length) };
+    assert_eq!(result, 0);
+}
+
 /// Closes a connection gracefully.
 pub(crate) fn close(socket: &Socket, mut peer: TcpStream) {
     socket.shutdown(Shutdown::Write).unwrap();
