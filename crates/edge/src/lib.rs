@@ -6,7 +6,8 @@
 //! for simulators and tests: it takes packets and `now`, and returns windows. The kernel's program does the same with maps in
 //! place of tables. What both do with a packet is C in the crate `arithmetic`.
 //!
-//! [`classify`] says what a flow is for, by how its packets come, and [`evaluate`] what is to be done with it, and why.
+//! [`classify`] says what a flow is for, by how its packets come, and [`evaluate`] what is to be done with it, and why. A
+//! [`snapshot`] is what a router that does all this tells of itself.
 //!
 //! Whatever arrives, memory is bounded and a connection that is in doubt passes unchanged.
 
@@ -19,6 +20,7 @@ pub mod evaluate;
 mod matches;
 mod middlebox;
 mod policy;
+pub mod snapshot;
 mod table;
 
 pub use allocator::{Allocator, Changed, Ticket};
