@@ -26,6 +26,13 @@ pub enum Changed {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ticket(u64);
 
+impl Ticket {
+    /// Returns how many connections had begun with this one.
+    pub const fn number(self) -> u64 {
+        self.0
+    }
+}
+
 /// The link and the connections on it, by class.
 ///
 /// Each class has a fixed share of the link's rate, which its connections share equally. An event costs the same whatever

@@ -6,11 +6,12 @@
 //! for simulators and tests: it takes packets and `now`, and returns windows. The kernel's program does the same with maps in
 //! place of tables. What both do with a packet is C in the crate `arithmetic`.
 //!
-//! [`classify`] says what a flow is for, by how its packets come, and [`evaluate`] what is to be done with it, and why. A
-//! [`snapshot`] is what a router that does all this tells of itself.
+//! [`classify`] says what a flow is for, by how its packets come, and [`evaluate`] what is to be done with it, and why. An
+//! [`Advisor`] uses both for the connections of a middlebox. A [`snapshot`] is what a router that does all this tells of itself.
 //!
 //! Whatever arrives, memory is bounded and a connection that is in doubt passes unchanged.
 
+mod advisor;
 mod allocator;
 pub mod classify;
 mod code_point;
@@ -23,6 +24,7 @@ mod policy;
 pub mod snapshot;
 mod table;
 
+pub use advisor::{Advisor, Noted};
 pub use allocator::{Allocator, Changed, Ticket};
 pub use code_point::CodePoint;
 pub use connections::{Connections, Shares};

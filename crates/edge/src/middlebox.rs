@@ -68,6 +68,11 @@ impl Tracked {
     pub const fn flow(&self) -> &Flow {
         &self.flow
     }
+
+    /// Returns its number, counted from 1 in the order in which connections began.
+    pub const fn number(&self) -> u64 {
+        self.ticket.number()
+    }
 }
 
 /// Returns what drains queues where a policy has RTTs followed. The algorithm as it is printed keeps those of the handshakes.
@@ -257,6 +262,11 @@ impl Middlebox {
     /// Returns the established connections, in no order.
     pub fn connections(&self) -> impl Iterator<Item = (&Key, &Tracked)> {
         self.established.iter()
+    }
+
+    /// Returns an established connection.
+    pub fn connection(&self, key: &Key) -> Option<&Tracked> {
+        self.established.get(key)
     }
 
     /// Returns the limit of a connection towards each side, in bytes; none where it passes unchanged.

@@ -22,6 +22,6 @@ pub use series::{Interval, Series, TcpInterval};
 pub use spread::{Spread, spread};
 pub use stream::StreamTruth;
 pub use summary::{
-    ClaimResult, FlowResult, Group, LinkResult, MeasureResult, MiddleboxResult, ProgramResult, SourceResult,
-    Summary, Total,
+    ClaimResult, DecisionResult, FlowResult, Group, LinkResult, MeasureResult, MiddleboxResult,
+    ProgramResult, SourceResult, Summary, Total,
 };

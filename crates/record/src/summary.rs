@@ -37,6 +37,9 @@ pub struct Summary {
     /// Middleboxes; omitted when there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub middleboxes: Vec<MiddleboxResult>,
+    /// What middleboxes would do with flows, the latest decisions of each; omitted when there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub decisions: Vec<DecisionResult>,
     /// Programs; omitted when there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub programs: Vec<ProgramResult>,
@@ -246,6 +249,28 @@ pub struct MiddleboxResult {
     pub acks: Option<u64>,
     /// ACKs whose window was lowered.
     pub lowered: u64,
+}
+
+/// What a middlebox would do with a flow from a time on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DecisionResult {
+    /// Virtual time.
+    pub at_ns: u64,
+    /// The node of the middlebox.
+    pub at: String,
+    /// Group of the flow.
+    pub group: String,
+    /// Number of its connection among those of the middlebox, from 1.
+    pub connection: u64,
+    /// What the flow was taken for, such as `bulk`.
+    pub behaviour: String,
+    /// Names of the strategies in their order, such as `receive-window`.
+    pub strategies: Vec<String>,
+    /// The most that would be under way, in bytes, where a window would be lowered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit_bytes: Option<u64>,
+    /// What would be done and why; the flow is the subject of the sentence.
+    pub sentence: String,
 }
 
 /// One measurement of available bandwidth. Rates count wire bytes.

@@ -41,6 +41,9 @@ pub struct MiddleboxSpec {
     /// Whether windows follow what is free on the path, where that is less than `rate`; default no (wan 2.2).
     #[serde(default)]
     pub follow_available: bool,
+    /// Whether it is noted what would be done with each flow, and why; default no (wan 2.20). It changes no window.
+    #[serde(default)]
+    pub decide: bool,
     /// Whether windows are computed as Algorithm 1 prints it; default no (wan 2.2).
     #[serde(default)]
     pub literal: bool,

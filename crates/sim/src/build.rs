@@ -317,6 +317,9 @@ impl Builder {
             if spec.follow_available {
                 self.network.follow_available(id, spec.capacity());
             }
+            if spec.decide {
+                self.network.decide(id, &spec.policy(scenario), spec.capacity());
+            }
             self.middleboxes.push(id);
         }
     }

@@ -73,6 +73,7 @@
 mod arrivals;
 mod build;
 pub mod config;
+mod decisions;
 mod link;
 pub mod measurement;
 mod network;

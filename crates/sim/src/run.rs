@@ -18,6 +18,7 @@ use crate::LinkStatistics;
 use crate::arrivals::ArrivingGroup;
 use crate::build::{Built, SERIES_FLOWS, What};
 use crate::config::{LinkId, MiddleboxId};
+use crate::decisions::decisions;
 use crate::measurement::{Measured, Measurements};
 use crate::progress::Progress;
 
@@ -233,6 +234,7 @@ impl<'a> Run<'a> {
             traffic: (0..self.built.sources.len()).map(|index| self.source(index, counted)).collect(),
             measurements: self.measurements(),
             middleboxes: self.middleboxes(),
+            decisions: decisions(self.scenario, &self.built),
             programs: Vec::new(),
         };
         let streams = self.streams();

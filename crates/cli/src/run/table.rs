@@ -32,6 +32,17 @@ pub(super) fn summary(summary: &Summary) -> String {
     if !summary.measurements.is_empty() {
         text += &format!("\n{}", table(MEASURE_COLUMNS, measure_rows(summary)));
     }
+    for decision in &summary.decisions {
+        text += &format!(
+            "\n{:.3} s, {}: {} {} ({}) {}",
+            decision.at_ns as f64 / 1e9,
+            decision.at,
+            decision.group,
+            decision.connection,
+            decision.behaviour,
+            decision.sentence
+        );
+    }
     if !summary.programs.is_empty() {
         text += &format!("\n{}", table(PROGRAM_COLUMNS, program_rows(summary)));
     }

@@ -6,7 +6,7 @@
 use std::net::{IpAddr, Ipv6Addr};
 
 use headway_arithmetic::flow::{Packet as Seen, flag};
-use headway_edge::{Limits, Middlebox, Policy};
+use headway_edge::{Advisor, Limits, Middlebox, Noted, Policy};
 use headway_units::{Duration, Instant, Rate};
 
 use super::echoes::Echoes;
@@ -41,6 +41,8 @@ struct Station {
     expired: Instant,
     /// What is free towards each side, where that is followed.
     free: Option<[Free; 2]>,
+    /// What says what would be done with each connection, where that is wanted.
+    advisor: Option<Advisor>,
 }
 
 /// A flow as middleboxes see it.
@@ -74,6 +76,12 @@ impl Middleboxes {
         let free = self.stations.iter().filter_map(|station| station.free.as_ref()).flatten();
         self.stations.len() * size_of::<Station>()
             + free.map(Free::memory).sum::<usize>()
+            + self
+                .stations
+                .iter()
+                .filter_map(|station| station.advisor.as_ref())
+                .map(Advisor::memory)
+                .sum::<usize>()
             + self.connections.capacity() * size_of::<Option<Connection>>()
     }
 }
@@ -141,6 +149,7 @@ impl Network {
             counts: MiddleboxCounts::default(),
             expired: Instant::ZERO,
             free: None,
+            advisor: None,
         });
         self.constraints.indivisible();
         self.topology_changed = true;
@@ -151,6 +160,16 @@ impl Network {
     /// [`Network::add_middlebox`] (wan 2.2). All connections towards a side then count as on one path.
     pub fn follow_available(&mut self, middlebox: MiddleboxId, capacity: [Rate; 2]) {
         self.middleboxes.stations[middlebox.0 as usize].free = Some(capacity.map(Free::new));
+    }
+
+    /// Notes what would be done with each connection of a middlebox that has this policy and these rates (wan 2.20).
+    pub fn decide(&mut self, middlebox: MiddleboxId, policy: &Policy, capacity: [Rate; 2]) {
+        self.middleboxes.stations[middlebox.0 as usize].advisor = Some(Advisor::new(policy, capacity));
+    }
+
+    /// Returns the latest decisions of a middlebox, the oldest first; none without [`Network::decide`].
+    pub fn decisions(&self, middlebox: MiddleboxId) -> impl Iterator<Item = &Noted> {
+        self.middleboxes.stations[middlebox.0 as usize].advisor.iter().flat_map(Advisor::noted)
     }
 
     /// Returns what has passed a middlebox.
@@ -218,12 +237,16 @@ impl Network {
         }
         let (mss, scale) = (connection.mss, connection.scale);
         let now = Instant::from_ns(self.queues.now);
-        let Station { middlebox, counts, expired, free } = &mut self.middleboxes.stations[middlebox as usize];
+        let Station { middlebox, counts, expired, free, advisor } =
+            &mut self.middleboxes.stations[middlebox as usize];
         if packet.kind == Kind::Syn && now - *expired > EXPIRE_EVERY {
             middlebox.expire(now);
             *expired = now;
         }
         let left = middlebox.on_packet(&seen, now);
+        if let Some(advisor) = advisor {
+            advisor.on_packet(&seen, middlebox, now);
+        }
         if !is_ack {
             // The windows of senders limit nothing here: receivers send no data.
             return None;

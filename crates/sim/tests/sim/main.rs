@@ -11,6 +11,7 @@ mod chain;
 mod channel;
 mod closed_forms;
 mod conservation;
+mod decisions;
 mod determinism;
 mod explicit;
 mod fast;

@@ -40,6 +40,7 @@ fn outcome(goodput: u64, delay: u64) -> Outcome {
         traffic: Vec::new(),
         measurements: Vec::new(),
         middleboxes: Vec::new(),
+        decisions: Vec::new(),
         programs: Vec::new(),
     };
     let results = Results {

@@ -55,6 +55,7 @@ impl Run<'_> {
             traffic: Vec::new(),
             measurements: Vec::new(),
             middleboxes: self.scenario.middlebox.iter().zip(self.passed).map(middlebox::result).collect(),
+            decisions: Vec::new(),
             programs: Vec::new(),
         };
         let results = Results {

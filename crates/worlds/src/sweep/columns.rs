@@ -87,6 +87,7 @@ mod tests {
             traffic: vec![SourceResult::default()],
             measurements: Vec::new(),
             middleboxes: Vec::new(),
+            decisions: Vec::new(),
             programs: Vec::new(),
         }
     }

@@ -43,6 +43,7 @@ impl Run<'_> {
             traffic: (0..self.scenario.traffic.len()).map(|index| self.source(index)).collect(),
             measurements: Vec::new(),
             middleboxes: self.middleboxes(),
+            decisions: Vec::new(),
             programs: (0..self.scenario.program.len()).map(|index| self.program(index)).collect(),
         };
         let delays = (0..self.topology.directions().len()).map(|index| self.waits(index)).collect();
