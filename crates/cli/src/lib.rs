@@ -73,7 +73,7 @@ enum Command {
     Lab(lab::Args),
     Router(router::RouterArgs),
     Cc(cc::CcArgs),
-    Edge(edge::EdgeArgs),
+    Edge(edge::Args),
     Flows(flows::FlowsArgs),
     Proxy(proxy::ProxyArgs),
     Uml(uml::UmlArgs),

@@ -1,6 +1,7 @@
 //! `headway edge`: holds downloads and uploads at the receive window.
 
 mod flows;
+mod history;
 mod run;
 
 use std::path::PathBuf;
@@ -8,7 +9,21 @@ use std::path::PathBuf;
 use headway_units::Rate;
 
 use crate::passive::some_rate;
-pub(crate) use run::run;
+use anyhow::Result;
+
+/// Runs the subcommand until a signal ends it.
+///
+/// # Errors
+/// When interfaces, policy or history cannot be used, or the kernel refuses.
+pub(crate) fn run(args: &Args, json: bool) -> Result<()> {
+    match (&args.command, &args.edge) {
+        (Some(EdgeCommand::History(args)), _) => history::run(args, json),
+        (None, Some(args)) => run::run(args, json),
+        (None, None) => {
+            anyhow::bail!("say the interfaces and the rate of the link: see `headway edge --help`")
+        }
+    }
+}
 
 /// Shares an access link among connections at their receive windows.
 ///
@@ -21,6 +36,7 @@ pub(crate) use run::run;
 /// Needs root, and Linux 6.8 or later. Ctrl-C ends it, and everything passes as before; so it does five seconds after the
 /// process stops working, however that happens.
 #[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 #[command(after_help = "Examples:\n  \
     sudo headway edge --lan eth1 --wan eth0 --rate 100Mb/s --dry-run    # only counts what it would do\n  \
     sudo headway edge --lan eth1 --wan eth0 --rate 100Mb/s --up 20Mb/s\n\n\
@@ -33,6 +49,15 @@ Policy (TOML; docs/edge.md has all keys):\n  \
     [[class]]\n  \
     name = \"rest\"\n  \
     share = 0.8")]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Option<EdgeCommand>,
+    #[command(flatten)]
+    edge: Option<EdgeArgs>,
+}
+
+/// What an edge needs.
+#[derive(Debug, clap::Args)]
 pub(crate) struct EdgeArgs {
     /// The interface towards the hosts whose link it is.
     #[arg(long, value_name = "IF")]
@@ -58,4 +83,9 @@ pub(crate) struct EdgeArgs {
     /// Most connections that are held; further ones pass as they are.
     #[arg(long, default_value_t = 65_536, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_048_576))]
     connections: u32,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum EdgeCommand {
+    History(history::HistoryArgs),
 }

@@ -25,7 +25,7 @@ const LINES: usize = 4;
 ///
 /// # Errors
 /// When interfaces or policy cannot be used, or the kernel refuses.
-pub(crate) fn run(args: &EdgeArgs, json: bool) -> Result<()> {
+pub(super) fn run(args: &EdgeArgs, json: bool) -> Result<()> {
     start_log("warn")?;
     let policy = read_policy(args)?;
     let [lan, wan] = [Side::find(&args.lan)?, Side::find(&args.wan)?];

@@ -7,6 +7,7 @@ mod compare;
 mod dataset;
 mod estimate;
 mod flows;
+mod history;
 mod learned;
 mod outputs;
 mod passive_cases;

@@ -1,0 +1,118 @@
+//! A thread that adds to a history.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+
+use headway_edge::snapshot::{DecisionState, Snapshot};
+
+use crate::point::Minute;
+use crate::store::Batch;
+use crate::{Error, Point, Store};
+
+/// Seconds that are written together, so that a flash memory is written to six times a minute. Range 1 to 60.
+const TOGETHER: usize = 10;
+/// Seconds that wait for a slow disk; further ones are lost. Range 10 to 600.
+const QUEUE: usize = 60;
+/// Most decisions of a second that are kept: a flood of connections must not push the others out.
+const DECISIONS: usize = 100;
+/// Seconds after which a disk is tried again that failed.
+const AGAIN: usize = 60;
+
+/// A thread that adds snapshots to a history. It never makes the caller wait; dropping it writes what is left.
+#[derive(Debug)]
+pub struct Writer {
+    queue: Option<SyncSender<(Point, Vec<DecisionState>)>>,
+    thread: Option<JoinHandle<()>>,
+    lost: Arc<AtomicU64>,
+}
+
+impl Writer {
+    /// Starts the thread, which has the privileges of the caller.
+    ///
+    /// # Errors
+    /// When there can be no thread.
+    pub fn start(store: Store) -> Result<Writer, Error> {
+        let (queue, entries) = sync_channel(QUEUE);
+        let lost = Arc::new(AtomicU64::new(0));
+        let counter = Arc::clone(&lost);
+        let thread = std::thread::Builder::new().name("history".to_owned());
+        let thread = thread.spawn(move || Work::new(store, counter).run(&entries)).map_err(Error::Thread)?;
+        Ok(Writer { queue: Some(queue), thread: Some(thread), lost })
+    }
+
+    /// Adds a snapshot, or loses it where the disk is slow.
+    pub fn push(&self, snapshot: &Snapshot) {
+        let decisions = snapshot.decisions.iter().take(DECISIONS).cloned().collect();
+        let entry = (Point::of(snapshot), decisions);
+        if self.queue.as_ref().is_some_and(|queue| queue.try_send(entry).is_err()) {
+            self.lost.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns how many snapshots were not kept.
+    pub fn lost(&self) -> u64 {
+        self.lost.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        drop(self.queue.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+struct Work {
+    store: Store,
+    minute: Minute,
+    batch: Batch,
+    lost: Arc<AtomicU64>,
+    /// Seconds for which a disk that failed is left alone.
+    rests: usize,
+    failed: bool,
+}
+
+impl Work {
+    fn new(store: Store, lost: Arc<AtomicU64>) -> Work {
+        Work { store, minute: Minute::default(), batch: Batch::default(), lost, rests: 0, failed: false }
+    }
+
+    fn run(mut self, entries: &Receiver<(Point, Vec<DecisionState>)>) {
+        for (point, decisions) in entries {
+            self.batch.minutes.extend(self.minute.add(point));
+            self.batch.seconds.push(point);
+            self.batch.decisions.extend(decisions);
+            if self.batch.seconds.len() >= TOGETHER.max(self.rests) {
+                self.write();
+            }
+        }
+        self.batch.minutes.extend(self.minute.end());
+        self.write();
+    }
+
+    /// Writes what waits. What cannot be written is lost, so that memory does not grow.
+    fn write(&mut self) {
+        let batch = std::mem::take(&mut self.batch);
+        match self.store.add(&batch) {
+            Ok(()) => {
+                if self.failed {
+                    tracing::warn!("the history goes on");
+                }
+                (self.failed, self.rests) = (false, 0);
+            }
+            Err(error) => {
+                self.lost.fetch_add(batch.seconds.len() as u64, Ordering::Relaxed);
+                if !self.failed {
+                    tracing::warn!(
+                        "the history stops: {error}; it is tried again every minute, all else goes on"
+                    );
+                }
+                (self.failed, self.rests) = (true, AGAIN);
+            }
+        }
+    }
+}
