@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /* Exports the inline functions of the headers about connections as symbols, for callers in other languages. */
 #include "flow_class.h"
+#include "flow_meter.h"
 #include "flow_rtt.h"
 #include "rwm.h"
 
 /* Sizes of the structures, for callers that declare them again. */
-extern const hw_u32 headway_flow_sizes[5];
-const hw_u32 headway_flow_sizes[5] = {
-	sizeof(struct flow_key), sizeof(struct flow_packet), sizeof(struct flow_half), sizeof(struct flow), sizeof(struct flow_rules),
+extern const hw_u32 headway_flow_sizes[6];
+const hw_u32 headway_flow_sizes[6] = {
+	sizeof(struct flow_key), sizeof(struct flow_packet), sizeof(struct flow_half),
+	sizeof(struct flow),     sizeof(struct flow_rules),  sizeof(struct flow_meter),
 };
 
 hw_u32 headway_flow_read(const hw_u8 *packet, hw_u32 length, hw_u32 framing, struct flow_packet *out);
@@ -21,6 +23,8 @@ int headway_flow_on_third(const struct flow_half *half, const struct flow_packet
 int headway_flow_on_segment(struct flow *flow, const struct flow_packet *packet, hw_u64 now);
 void headway_flow_follow_rtt(struct flow *flow, const struct flow_packet *packet, hw_u32 period, hw_u64 now);
 hw_u32 headway_flow_classify(const struct flow_rules *rules, const struct flow_key *key, hw_u32 client, hw_u32 dscp);
+void headway_flow_meter_add(struct flow_meter *meter, hw_u64 now, hw_u32 bytes, hw_u32 packets);
+void headway_flow_meter_end_slots(struct flow_meter *meter, hw_u64 now);
 hw_u64 headway_rwm_bytes(hw_u64 share, hw_u64 rtt);
 hw_u32 headway_rwm_field(hw_u64 bytes, hw_u32 scale, hw_u32 segment);
 hw_u32 headway_rwm_window(struct flow *flow, const struct flow_packet *packet, hw_u64 bytes, int no_shrink);
@@ -72,6 +76,16 @@ void headway_flow_follow_rtt(struct flow *flow, const struct flow_packet *packet
 hw_u32 headway_flow_classify(const struct flow_rules *rules, const struct flow_key *key, hw_u32 client, hw_u32 dscp)
 {
 	return flow_classify(rules, key, client, dscp);
+}
+
+void headway_flow_meter_add(struct flow_meter *meter, hw_u64 now, hw_u32 bytes, hw_u32 packets)
+{
+	flow_meter_add(meter, now, bytes, packets);
+}
+
+void headway_flow_meter_end_slots(struct flow_meter *meter, hw_u64 now)
+{
+	flow_meter_end_slots(meter, now);
 }
 
 hw_u64 headway_rwm_bytes(hw_u64 share, hw_u64 rtt)

@@ -5,22 +5,14 @@ use std::collections::{HashMap, VecDeque};
 use headway_arithmetic::flow::{Key, Packet};
 use headway_units::{Bytes, Duration, Instant, Rate};
 
-use crate::classify::{Behaviour, LimitedBy, Meter, Thresholds, classify};
-use crate::evaluate::{Action, Decision, Evaluator, Facts, FlowFacts, Input, Means, Registry};
+use crate::classify::{Behaviour, LimitedBy, Meter, TURN, Thresholds, classify};
+use crate::evaluate::{Decision, Evaluator, Facts, FlowFacts, Input, Means, Registry};
+use crate::monitor::fills_window;
+use crate::notes::{News, Note};
 use crate::{Middlebox, Policy, Tracked};
 
 /// Connections are judged so often at least (wan 2.20).
 const EVERY: Duration = Duration::from_ms(1_000);
-/// A connection is judged by what it sent in one to two times this long.
-///
-/// Range 2 to 30 s: a person thinks for seconds between two pages.
-const TURN: Duration = Duration::from_ms(5_000);
-/// A connection that has more than this part of what its window allows is limited by it.
-///
-/// Range 0.6 to 0.95: a window holds whole segments, and is younger than the rate.
-const FILLS_WINDOW: f64 = 0.8;
-/// Changes of a limit below this part of it are not noted.
-const NOTED: f64 = 0.1;
 /// Most decisions that are kept; the oldest make room.
 const MOST_NOTED: usize = 200;
 
@@ -69,8 +61,7 @@ impl Sent {
 #[derive(Clone, Debug, Default)]
 struct Watched {
     sent: [Option<Sent>; 2],
-    /// As which it was judged, and what was to be done with it.
-    noted: Option<(Behaviour, Vec<Action>)>,
+    note: Note,
 }
 
 impl Watched {
@@ -87,6 +78,7 @@ impl Watched {
 #[derive(Debug)]
 pub struct Advisor {
     evaluator: Evaluator,
+    thresholds: Thresholds,
     watched: HashMap<Key, Watched>,
     due: Instant,
     /// How many connections had begun and ended when all were judged last.
@@ -99,7 +91,14 @@ impl Advisor {
     pub fn new(policy: &Policy, capacity: [Rate; 2]) -> Advisor {
         let evaluator = Evaluator::new(policy.clone(), Registry::default(), capacity, Means::default());
         let noted = VecDeque::with_capacity(MOST_NOTED);
-        Advisor { evaluator, watched: HashMap::new(), due: Instant::ZERO + EVERY, judged: [0; 2], noted }
+        Advisor {
+            evaluator,
+            thresholds: policy.classifier,
+            watched: HashMap::new(),
+            due: Instant::ZERO + EVERY,
+            judged: [0; 2],
+            noted,
+        }
     }
 
     /// Sees a segment that the middlebox has let pass.
@@ -126,19 +125,17 @@ impl Advisor {
         let mut all: Vec<(&Key, &Tracked)> = middlebox.connections().collect();
         // In the order of their beginning, so that the same packets give the same decisions.
         all.sort_unstable_by_key(|(_, tracked)| tracked.number());
-        let watched = &mut self.watched;
+        let (watched, thresholds) = (&mut self.watched, &self.thresholds);
         let flows: Vec<FlowFacts> = all
             .iter()
-            .map(|(key, tracked)| facts(watched.entry(**key).or_default(), tracked, middlebox, now))
+            .map(|(key, tracked)| {
+                facts(watched.entry(**key).or_default(), tracked, middlebox, thresholds, now)
+            })
             .collect();
         let decisions = self.evaluator.evaluate(now, &mut [&mut Flows(&flows)]);
         for (((key, tracked), flow), decision) in all.into_iter().zip(&flows).zip(decisions) {
-            let before = &mut self.watched.entry(*key).or_default().noted;
-            let is_same = before.as_ref().is_some_and(|(behaviour, before)| {
-                *behaviour == flow.behaviour && are_alike(before, &decision)
-            });
-            if !is_same {
-                *before = Some((flow.behaviour, actions(&decision).collect()));
+            let note = &mut self.watched.entry(*key).or_default().note;
+            if note.take(flow.behaviour, &decision) > News::None {
                 if self.noted.len() == MOST_NOTED {
                     self.noted.pop_front();
                 }
@@ -160,7 +157,7 @@ impl Advisor {
 }
 
 /// Flows as they were looked at.
-struct Flows<'a>(&'a [FlowFacts]);
+pub(crate) struct Flows<'a>(pub(crate) &'a [FlowFacts]);
 
 impl Input for Flows<'_> {
     fn tell(&mut self, _: Instant, facts: &mut Facts) {
@@ -169,7 +166,13 @@ impl Input for Flows<'_> {
 }
 
 /// Returns what is known of a connection.
-fn facts(watched: &Watched, tracked: &Tracked, middlebox: &Middlebox, now: Instant) -> FlowFacts {
+fn facts(
+    watched: &Watched,
+    tracked: &Tracked,
+    middlebox: &Middlebox,
+    thresholds: &Thresholds,
+    now: Instant,
+) -> FlowFacts {
     let flow = tracked.flow();
     let sender = watched.sender(flow.client());
     let receiver = 1 - sender;
@@ -180,12 +183,10 @@ fn facts(watched: &Watched, tracked: &Tracked, middlebox: &Middlebox, now: Insta
     let window = flow.let_through(receiver, limit);
     let features = |limited_by| watched.sent[sender].map(|sent| sent.longer.features(now, limited_by));
     let rate = features(LimitedBy::Unknown).map_or(Rate::ZERO, |features| features.rate);
-    let is_full = rtt
-        .zip(window)
-        .is_some_and(|(rtt, window)| rate.bytes_in(rtt).get() as f64 >= FILLS_WINDOW * f64::from(window));
+    let is_full = rtt.zip(window).is_some_and(|(rtt, window)| fills_window(rate, rtt, window));
     let limited_by = if is_full { LimitedBy::ReceiveWindow } else { LimitedBy::Unknown };
-    let behaviour = features(limited_by)
-        .map_or(Behaviour::Unknown, |features| classify(&features, &Thresholds::default()).0);
+    let behaviour =
+        features(limited_by).map_or(Behaviour::Unknown, |features| classify(&features, thresholds).0);
     FlowFacts {
         id: tracked.number(),
         behaviour,
@@ -197,22 +198,4 @@ fn facts(watched: &Watched, tracked: &Tracked, middlebox: &Middlebox, now: Insta
         ecn: false,
         rate,
     }
-}
-
-fn actions(decision: &Decision) -> impl Iterator<Item = Action> {
-    decision.chain.iter().map(|step| step.action)
-}
-
-/// Whether a decision is about the same as another one.
-fn are_alike(before: &[Action], decision: &Decision) -> bool {
-    let amount = |action| match action {
-        Action::Window { limit: bytes } | Action::Proxy { buffer: bytes } => bytes.get() as f64,
-        Action::Rate { rate } => rate.bps_f64(),
-        Action::Pass { .. } | Action::Mark | Action::Other => 0.0,
-    };
-    let about = |(old, new): (&Action, Action)| {
-        let (old, new) = (amount(*old), amount(new));
-        (old - new).abs() <= NOTED * old.max(new)
-    };
-    !decision.changed && before.iter().zip(actions(decision)).all(about)
 }

@@ -3,7 +3,7 @@
 use headway_arithmetic::rwm::SHARE_BITS;
 use headway_units::Rate;
 
-use crate::Policy;
+use crate::{Class, Policy};
 
 /// Bits per second in a byte per ns.
 const BYTE_PER_NS: f64 = 8e9;
@@ -57,6 +57,9 @@ pub struct Allocator {
 #[derive(Clone, Debug)]
 struct ClassState {
     share: f64,
+    /// Whether its connections may have any.
+    priority: bool,
+    ceiling: Option<Rate>,
     live: u32,
     /// For each side, what a connection may have; 0 for any, without one.
     current: [u64; 2],
@@ -68,7 +71,14 @@ struct ClassState {
 impl Allocator {
     /// Creates an allocator for a link with these rates towards the two sides, without connections.
     pub fn new(policy: &Policy, capacity: [Rate; 2]) -> Allocator {
-        let class = |share| ClassState { share, live: 0, current: [0; 2], least: [Vec::new(), Vec::new()] };
+        let class = |class: &Class| ClassState {
+            share: class.share,
+            priority: class.priority,
+            ceiling: class.ceiling,
+            live: 0,
+            current: [0; 2],
+            least: [Vec::new(), Vec::new()],
+        };
         Allocator {
             delta: policy.delta,
             // Algorithm 1 does not lend.
@@ -77,7 +87,7 @@ impl Allocator {
             capacity,
             available: [None; 2],
             part: 1.0,
-            classes: policy.class.iter().map(|policy| class(policy.share)).collect(),
+            classes: policy.class.iter().map(class).collect(),
             begun: 0,
         }
     }
@@ -203,12 +213,14 @@ impl Allocator {
 
     fn computed(&self, class: usize, lent: f64) -> [u64; 2] {
         let state = &self.classes[class];
-        if state.live == 0 {
+        if state.live == 0 || state.priority {
             return [0; 2];
         }
         std::array::from_fn(|side| {
             let rate = self.available[side].map_or(self.capacity[side], |free| free.min(self.capacity[side]));
-            let share = self.part * self.delta * rate.bps_f64() * state.share * lent / f64::from(state.live);
+            let class = self.delta * rate.bps_f64() * state.share * lent;
+            let class = state.ceiling.map_or(class, |ceiling| class.min(ceiling.bps_f64()));
+            let share = self.part * class / f64::from(state.live);
             // None at all would be no limit.
             ((share / BYTE_PER_NS * (1_u64 << SHARE_BITS) as f64).round() as u64).max(1)
         })

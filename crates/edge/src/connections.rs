@@ -17,27 +17,54 @@ pub type Shares = [[u64; MOST_CLASSES]; 2];
 #[derive(Clone, Debug)]
 pub struct Connections {
     allocator: Allocator,
-    classes: HashMap<Key, u32>,
+    known: HashMap<Key, Known>,
+    /// How many there are of each class, also those that take no share.
+    live: [u32; MOST_CLASSES],
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    class: u32,
+    /// Whether it takes a share of its class.
+    shares: bool,
 }
 
 impl Connections {
     /// Creates it for a link with these rates towards the two sides, without connections.
     pub fn new(policy: &Policy, capacity: [Rate; 2]) -> Connections {
-        Connections { allocator: Allocator::new(policy, capacity), classes: HashMap::new() }
+        let allocator = Allocator::new(policy, capacity);
+        Connections { allocator, known: HashMap::new(), live: [0; MOST_CLASSES] }
     }
 
-    /// A connection of a class began.
+    /// A connection of a class began. It takes a share.
     pub fn begin(&mut self, key: Key, class: u32) {
-        if let Some(former) = self.classes.insert(key, class) {
-            self.allocator.end(former);
-        }
+        self.end(&key);
+        self.known.insert(key, Known { class, shares: true });
         self.allocator.begin(class);
+        if let Some(live) = self.live.get_mut(class as usize) {
+            *live += 1;
+        }
     }
 
     /// A connection ended.
     pub fn end(&mut self, key: &Key) {
-        if let Some(class) = self.classes.remove(key) {
+        let Some(Known { class, shares }) = self.known.remove(key) else { return };
+        if shares {
             self.allocator.end(class);
+        }
+        if let Some(live) = self.live.get_mut(class as usize) {
+            *live -= 1;
+        }
+    }
+
+    /// Says whether a connection takes a share, as all do first.
+    pub fn set_sharing(&mut self, key: &Key, shares: bool) {
+        let Some(known) = self.known.get_mut(key).filter(|known| known.shares != shares) else { return };
+        known.shares = shares;
+        if shares {
+            self.allocator.begin(known.class);
+        } else {
+            self.allocator.end(known.class);
         }
     }
 
@@ -46,11 +73,11 @@ impl Connections {
         let mut seen = HashSet::new();
         for (key, class) in there {
             seen.insert(key);
-            if self.classes.get(&key) != Some(&class) {
+            if self.known.get(&key).map(|known| known.class) != Some(class) {
                 self.begin(key, class);
             }
         }
-        let gone: Vec<Key> = self.classes.keys().filter(|key| !seen.contains(key)).copied().collect();
+        let gone: Vec<Key> = self.known.keys().filter(|key| !seen.contains(key)).copied().collect();
         gone.iter().for_each(|key| self.end(key));
     }
 
@@ -66,7 +93,7 @@ impl Connections {
 
     /// Returns how many connections of a class there are.
     pub fn live(&self, class: u32) -> u32 {
-        self.allocator.live(class)
+        self.live.get(class as usize).copied().unwrap_or(0)
     }
 }
 
@@ -101,5 +128,24 @@ mod tests {
         assert_eq!((connections.live(0), connections.shares()[0][0]), (3, whole / 3));
         connections.reconcile([]);
         assert_eq!((connections.live(0), connections.shares()[0][0]), (0, 0));
+    }
+
+    #[test]
+    fn who_takes_no_share_leaves_it_to_the_others() {
+        let mut connections = Connections::new(&Policy::default(), [Rate::from_mbps(80.0); 2]);
+        connections.begin(key(1), 0);
+        let whole = connections.shares()[0][0];
+        connections.begin(key(2), 0);
+        for _ in 0..2 {
+            connections.set_sharing(&key(2), false);
+            assert_eq!((connections.live(0), connections.shares()[0][0]), (2, whole));
+        }
+        connections.end(&key(2));
+        assert_eq!((connections.live(0), connections.shares()[0][0]), (1, whole));
+        connections.set_sharing(&key(1), false);
+        connections.set_sharing(&key(1), true);
+        // One that begins again between the same ends takes a share.
+        connections.begin(key(1), 0);
+        assert_eq!((connections.live(0), connections.shares()[0][0]), (1, whole));
     }
 }

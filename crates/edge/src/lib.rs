@@ -7,7 +7,7 @@
 //! place of tables. What both do with a packet is C in the crate `arithmetic`.
 //!
 //! [`classify`] says what a flow is for, by how its packets come, and [`evaluate`] what is to be done with it, and why. An
-//! [`Advisor`] uses both for the connections of a middlebox. A [`snapshot`] is what a router that does all this tells of itself.
+//! [`Advisor`] uses both for the connections of a middlebox, a [`Monitor`] for the flows that the kernel's programs count. A [`snapshot`] is what a router that does all this tells of itself.
 //!
 //! Whatever arrives, memory is bounded and a connection that is in doubt passes unchanged.
 
@@ -20,6 +20,8 @@ mod drain;
 pub mod evaluate;
 mod matches;
 mod middlebox;
+mod monitor;
+mod notes;
 mod policy;
 pub mod snapshot;
 mod table;
@@ -31,4 +33,6 @@ pub use connections::{Connections, Shares};
 pub use drain::{Drain, Rtts, active};
 pub use matches::{Ports, Prefix};
 pub use middlebox::{Counts, Limits, Middlebox, Tracked};
+pub use monitor::{Judged, Monitor, Passive, Seen};
+pub use notes::News;
 pub use policy::{Class, MOST_CLASSES, Policy};

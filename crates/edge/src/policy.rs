@@ -5,9 +5,10 @@ use std::path::Path;
 use headway_arithmetic::flow::{MOST_RULES, Rule, Rules};
 use headway_input::toml_keys::Document;
 use headway_units::config_error::check;
-use headway_units::{ConfigError, share};
+use headway_units::{ConfigError, Rate, share};
 use serde::{Deserialize, Serialize};
 
+use crate::classify::Thresholds;
 use crate::{CodePoint, Ports, Prefix};
 
 /// Most classes.
@@ -31,6 +32,9 @@ pub struct Policy {
     /// Whether windows are computed as Algorithm 1 prints it: when connections begin, not when they end, and never to
     /// more than before (wan 2.2). For comparison only.
     pub literal: bool,
+    /// Where the classifier draws its lines.
+    #[serde(skip_serializing_if = "is_default")]
+    pub classifier: Thresholds,
     /// The classes; a connection is of the first one whose conditions it meets, and of none passes unchanged.
     pub class: Vec<Class>,
 }
@@ -44,6 +48,12 @@ pub struct Class {
     /// Its share of the link: above 0, at most 1.
     #[serde(deserialize_with = "share::deserialize")]
     pub share: f64,
+    /// Whether its connections are never limited; its share is what others leave free for it.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub priority: bool,
+    /// What its connections have together at most, also of what others do not use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ceiling: Option<Rate>,
     /// Ports of the end that was connected to; any if empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ports: Vec<Ports>,
@@ -61,6 +71,8 @@ impl Default for Policy {
         let all = Class {
             name: "all".to_owned(),
             share: 1.0,
+            priority: false,
+            ceiling: None,
             ports: Vec::new(),
             prefixes: Vec::new(),
             dscp: Vec::new(),
@@ -71,6 +83,7 @@ impl Default for Policy {
             no_shrink: false,
             follow_rtt: true,
             literal: false,
+            classifier: Thresholds::default(),
             class: vec![all],
         }
     }
@@ -102,6 +115,9 @@ impl Class {
         let unique = before.iter().all(|class| class.name != self.name);
         check(&key("name"), unique, &format!("`{}` is the name of another class, too", self.name))?;
         check(&key("share"), self.share > 0.0 && self.share <= 1.0, "must be above 0 and at most 1")?;
+        check(&key("ceiling"), self.ceiling != Some(Rate::ZERO), "must be above 0")?;
+        let rule = "a class with `priority` is never limited; leave out one of both";
+        check(&key("ceiling"), !self.priority || self.ceiling.is_none(), rule)?;
         match before.iter().find(|class| class.takes_all()) {
             Some(all) => Err(ConfigError::new(
                 &format!("class[{index}]"),
@@ -113,6 +129,10 @@ impl Class {
             None => Ok(()),
         }
     }
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 /// Returns the items of a list, or that there is none.
@@ -140,12 +160,20 @@ impl Policy {
         check("delta", self.delta > 0.0 && self.delta <= 2.0, "must be above 0 and at most 2")?;
         let rule = "is no part of the algorithm as it is printed; leave out this or `literal`";
         check("borrow-idle", !(self.literal && self.borrow_idle), rule)?;
+        self.classifier.check().map_err(|mistake| {
+            let key = format!("classifier.{}", mistake.key().unwrap_or_default());
+            ConfigError::new(&key, mistake.message())
+        })?;
         let classes = self.class.len();
         check("class", classes > 0, "there must be one at least")?;
         check("class", classes <= MOST_CLASSES, &format!("there are {classes}, and at most {MOST_CLASSES}"))?;
         for (index, class) in self.class.iter().enumerate() {
             class.check(index, &self.class[..index])?;
         }
+        let is_plain = |class: &Class| !class.priority && class.ceiling.is_none();
+        let rule =
+            "is no part of the algorithm as it is printed, nor is `ceiling`; leave out these or `literal`";
+        check("priority", !self.literal || self.class.iter().all(is_plain), rule)?;
         let mut sum = 0.0;
         for (index, class) in self.class.iter().enumerate() {
             sum += class.share;

@@ -105,6 +105,8 @@ impl MiddleboxSpec {
         let class = self.class.iter().map(|class| Class {
             name: class.name.clone(),
             share: class.share,
+            priority: false,
+            ceiling: None,
             ports: class.ports(scenario),
             prefixes: Vec::new(),
             dscp: Vec::new(),

@@ -20,6 +20,18 @@ pub enum LimitedBy {
     Unknown,
 }
 
+impl LimitedBy {
+    /// Returns its name in results, such as `receive-window`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            LimitedBy::Application => "application",
+            LimitedBy::ReceiveWindow => "receive-window",
+            LimitedBy::Path => "path",
+            LimitedBy::Unknown => "unknown",
+        }
+    }
+}
+
 /// What the packets with data of a flow looked like, in the direction in which it has most (wan 2.20).
 ///
 /// In JSON, names end in their unit.

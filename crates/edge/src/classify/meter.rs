@@ -1,5 +1,6 @@
 //! Sums over the packets of a flow.
 
+use headway_arithmetic::flow::Meter as Kernel;
 use headway_units::{Bytes, Duration, Instant, Rate};
 
 use super::{Features, LimitedBy};
@@ -16,13 +17,24 @@ pub const PAUSE: Duration = Duration::from_ms(500);
 
 /// Sums of values and of their squares.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Moments {
+pub(super) struct Moments {
     count: u64,
     sum: f64,
     squares: f64,
 }
 
 impl Moments {
+    /// Takes sums of integers in this unit.
+    pub(super) fn of(count: u64, [sum, squares]: [u64; 2], unit: u64) -> Moments {
+        let unit = unit as f64;
+        Moments { count, sum: sum as f64 * unit, squares: squares as f64 * unit * unit }
+    }
+
+    /// Takes the bytes of slots and the sum of their squares in units of 4 bytes.
+    pub(super) fn of_slots(count: u64, bytes: u64, squares: u64) -> Moments {
+        Moments { count, sum: bytes as f64, ..Moments::of(count, [0, squares], Kernel::SLOT_UNIT) }
+    }
+
     fn add(&mut self, value: f64) {
         self.count += 1;
         self.sum += value;
@@ -42,6 +54,42 @@ impl Moments {
         }
         let variance = self.squares / self.count as f64 - mean * mean;
         variance.max(0.0).sqrt() / mean
+    }
+}
+
+/// What [`Features`] are computed from.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sums {
+    pub(super) duration: Duration,
+    pub(super) sizes: Moments,
+    /// Times between packets that are no pauses, in ns.
+    pub(super) gaps: Moments,
+    /// Bytes in slots that have ended, and how many of those have packets.
+    pub(super) slots: Moments,
+    pub(super) busy: u64,
+    /// Pauses that have ended, and whether one lasts.
+    pub(super) pauses: u64,
+    pub(super) is_pausing: bool,
+}
+
+impl Sums {
+    pub(super) fn features(&self, limited_by: LimitedBy) -> Features {
+        let bytes = Bytes::new(self.sizes.sum as u64);
+        Features {
+            duration: self.duration,
+            packets: self.sizes.count,
+            rate: Rate::of(bytes, self.duration).unwrap_or(Rate::ZERO),
+            mean_gap: Duration::from_ns(self.gaps.mean() as i64),
+            gap_variation: self.gaps.variation(),
+            mean_size: Bytes::new(self.sizes.mean() as u64),
+            size_variation: self.sizes.variation(),
+            busy: if self.slots.count == 0 { 1.0 } else { self.busy as f64 / self.slots.count as f64 },
+            slot_variation: self.slots.variation(),
+            pauses: self.pauses + u64::from(self.is_pausing),
+            // The pause that lasts ends the last burst; one that has ended began another.
+            burst: Bytes::new(bytes.get() / (self.pauses + 1)),
+            limited_by,
+        }
     }
 }
 
@@ -100,25 +148,16 @@ impl Meter {
         let now = now.max(self.last);
         let mut all = *self;
         all.end_slots(now);
-        let pauses = self.pauses + u64::from(now - self.last >= PAUSE);
-        // The pause that lasts ends the last burst; one that has ended began another.
-        let bursts = self.pauses + 1;
-        let bytes = Bytes::new(self.sizes.sum as u64);
-        let duration = now - self.first;
-        Features {
-            duration,
-            packets: self.sizes.count,
-            rate: Rate::of(bytes, duration).unwrap_or(Rate::ZERO),
-            mean_gap: Duration::from_ns(self.gaps.mean() as i64),
-            gap_variation: self.gaps.variation(),
-            mean_size: Bytes::new(self.sizes.mean() as u64),
-            size_variation: self.sizes.variation(),
-            busy: if all.slots.count == 0 { 1.0 } else { all.busy as f64 / all.slots.count as f64 },
-            slot_variation: all.slots.variation(),
-            pauses,
-            burst: Bytes::new(bytes.get() / bursts),
-            limited_by,
-        }
+        let sums = Sums {
+            duration: now - self.first,
+            sizes: self.sizes,
+            gaps: self.gaps,
+            slots: all.slots,
+            busy: all.busy,
+            pauses: self.pauses,
+            is_pausing: now - self.last >= PAUSE,
+        };
+        sums.features(limited_by)
     }
 
     /// Ends the slots before that of `now`.

@@ -1,11 +1,12 @@
 //! What a flow is for, by how its packets come (wan F68).
 //!
-//! A [`Meter`] sees the packets of a flow and tells [`Features`]; [`classify`] judges them by rules that a person can read, with
+//! A [`Meter`] sees the packets of a flow and tells [`Features`], as does a [`Window`] by what a program of the kernel has summed up; [`classify`] judges them by rules that a person can read, with
 //! [`Thresholds`]. It does not look at addresses, ports or payload, so encrypted flows are judged as others are.
 
 mod features;
 mod meter;
 mod thresholds;
+mod window;
 
 use std::fmt;
 
@@ -14,6 +15,7 @@ use serde::Serialize;
 pub use features::{Features, LimitedBy};
 pub use meter::{Meter, PAUSE, SLOT};
 pub use thresholds::Thresholds;
+pub use window::{TURN, Window};
 
 /// What a flow is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]

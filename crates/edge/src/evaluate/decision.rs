@@ -7,7 +7,7 @@ use headway_units::{Bytes, Duration, Instant, Rate};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
-use super::{Estimate, Quantity};
+use super::{Case, Estimate, Quantity};
 use crate::classify::Behaviour;
 
 /// What is done with a flow.
@@ -106,6 +106,8 @@ pub enum Why {
     },
     /// Its ends react to marks, and its window cannot be lowered.
     ReactsToMarks,
+    /// Its class is never limited.
+    Priority,
     /// It is of no class of the policy.
     NoClass,
     /// It is not known what it is for, and it is not faster than its share.
@@ -129,6 +131,7 @@ impl fmt::Display for Why {
                 write!(f, "its share is {rate}, as one of {sharing} flows of its class, and {basis}")
             }
             Why::ReactsToMarks => f.write_str("its ends react to marks, and its window cannot be lowered"),
+            Why::Priority => f.write_str("its class has priority"),
             Why::NoClass => f.write_str("it is of no class of the policy"),
             Why::NotKnown => {
                 f.write_str("it is not known what it is for, and it is not faster than its share")
@@ -195,11 +198,20 @@ pub struct Decision {
     /// The strategies that it gets if the next evaluation wants them, too.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub waiting: Vec<&'static str>,
+    /// Whether it counts among those who share its class.
+    #[serde(skip)]
+    pub shares: bool,
 }
 
 impl Decision {
-    pub(super) fn new(flow: u64, chain: &[Step], changed: bool, waiting: &[&'static str]) -> Decision {
-        Decision { flow, chain: chain.to_vec(), changed, waiting: waiting.to_vec() }
+    pub(super) fn new(case: &Case<'_>, chain: &[Step], changed: bool, waiting: &[&'static str]) -> Decision {
+        let (flow, shares) = (case.flow.id, case.shares);
+        Decision { flow, chain: chain.to_vec(), changed, waiting: waiting.to_vec(), shares }
+    }
+
+    /// Whether nothing makes the flow slower.
+    pub fn passes(&self) -> bool {
+        !self.chain.iter().any(|step| step.action.limits())
     }
 }
 

@@ -36,6 +36,8 @@ pub(super) struct Link {
     towards: [Towards; 2],
     allocator: Allocator,
     means: Means,
+    /// Whether each class is never limited.
+    priority: Vec<bool>,
 }
 
 /// A flow that is to be judged, with what it may have.
@@ -55,6 +57,10 @@ pub struct Case<'a> {
     pub basis: Basis,
     /// Whether it is limited now.
     pub is_limited: bool,
+    /// Whether its class is never limited.
+    pub is_priority: bool,
+    /// Whether it counts among those who share its class.
+    pub shares: bool,
     /// The share as [`rwm::bytes`] takes it.
     exact: u64,
 }
@@ -93,13 +99,24 @@ impl Link {
         for (side, available) in [one.1, other.1].into_iter().enumerate() {
             allocator.set_available(side, available);
         }
+        let priority = policy.class.iter().map(|class| class.priority).collect();
+        let mut link = Link { towards, allocator, means: facts.means, priority };
         for flow in &facts.flows {
-            let ceiling = towards[usize::from(flow.side & 1)].ceiling;
-            if let Some(class) = flow.class.filter(|_| is_limited(flow.id) || !is_modest(flow, ceiling)) {
-                allocator.begin(class);
+            if let Some(class) = flow.class.filter(|_| link.counts(flow, is_limited(flow.id))) {
+                link.allocator.begin(class);
             }
         }
-        Link { towards, allocator, means: facts.means }
+        link
+    }
+
+    fn is_priority(&self, flow: &FlowFacts) -> bool {
+        flow.class.and_then(|class| self.priority.get(class as usize)).is_some_and(|priority| *priority)
+    }
+
+    /// Whether a flow counts among those who share its class. Where none is limited, all count, so that what they leave is lent.
+    fn counts(&self, flow: &FlowFacts, is_limited: bool) -> bool {
+        let ceiling = self.towards[usize::from(flow.side & 1)].ceiling;
+        is_limited || !is_modest(flow, ceiling) || self.is_priority(flow)
     }
 
     /// Returns the case of a flow.
@@ -111,7 +128,18 @@ impl Link {
         let rate = Rate::from_bps_f64(exact as f64 * 8e9 / (1_u64 << SHARE_BITS) as f64);
         let share = (exact > 0).then(|| rate.min(ceiling));
         let sharing = flow.class.map_or(0, |class| self.allocator.live(class));
-        Case { flow, means: self.means, ceiling, share, sharing, basis, is_limited, exact }
+        Case {
+            flow,
+            means: self.means,
+            ceiling,
+            share,
+            sharing,
+            basis,
+            is_limited,
+            is_priority: self.is_priority(flow),
+            shares: self.counts(flow, is_limited),
+            exact,
+        }
     }
 }
 

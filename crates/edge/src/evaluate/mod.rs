@@ -12,6 +12,7 @@ mod facts;
 mod link;
 mod registry;
 mod strategies;
+mod windows;
 
 use std::collections::HashMap;
 
@@ -25,6 +26,7 @@ pub use link::Case;
 use link::Link;
 pub use registry::{Proposal, Registry, Strategy};
 pub use strategies::{Marks, Passes, Priority, Proxied, RateControl, ReceiveWindow};
+pub use windows::{Spared, Unheld};
 
 /// Evaluations that are nearer to each other judge the same measurements, and count as one when strategies are to change.
 ///
@@ -85,7 +87,7 @@ impl Evaluator {
                 }
                 None => {
                     let held = Held { chain: self.registry.chain(&case), wanted: None, round: self.round };
-                    let begun = Decision::new(flow.id, &held.chain, true, &[]);
+                    let begun = Decision::new(&case, &held.chain, true, &[]);
                     self.held.insert(flow.id, held);
                     begun
                 }
@@ -108,7 +110,7 @@ impl Held {
         let (had, others) = (names(&self.chain), names(&wanted));
         if had == others {
             (self.chain, self.wanted) = (wanted, None);
-            return Decision::new(case.flow.id, &self.chain, false, &[]);
+            return Decision::new(case, &self.chain, false, &[]);
         }
         let since = self.wanted.take().filter(|(_, before)| *before == others).map(|(since, _)| since);
         let is_confirmed = since.is_some_and(|since| now - since >= APART);
@@ -116,11 +118,11 @@ impl Held {
         let kept = registry.again(case, &had).or_else(|| bounded(&self.chain, case));
         let Some(kept) = kept.filter(|_| !is_confirmed) else {
             self.chain = wanted;
-            return Decision::new(case.flow.id, &self.chain, true, &[]);
+            return Decision::new(case, &self.chain, true, &[]);
         };
         self.chain = kept;
         self.wanted = Some((since.unwrap_or(now), others.clone()));
-        Decision::new(case.flow.id, &self.chain, false, &others)
+        Decision::new(case, &self.chain, false, &others)
     }
 }
 

@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-use super::{Action, Case, Marks, Passes, Priority, Proxied, RateControl, ReceiveWindow, Step, Why};
+use super::{
+    Action, Case, Marks, Passes, Priority, Proxied, RateControl, ReceiveWindow, Spared, Step, Unheld, Why,
+};
 
 /// A way to treat a flow.
 pub trait Strategy: fmt::Debug + Send {
@@ -47,6 +49,11 @@ impl Default for Registry {
 }
 
 impl Registry {
+    /// Returns those of a router that can only lower windows.
+    pub fn windows() -> Registry {
+        Registry { strategies: vec![Box::new(Spared), Box::new(ReceiveWindow), Box::new(Unheld)] }
+    }
+
     /// Adds a strategy that is asked before all others.
     pub fn put_first(&mut self, strategy: Box<dyn Strategy>) {
         self.strategies.insert(0, strategy);

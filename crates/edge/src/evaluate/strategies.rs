@@ -5,7 +5,7 @@ use headway_units::Rate;
 use super::{Action, Case, Proposal, Step, Strategy, Why};
 use crate::classify::Behaviour;
 
-/// Calls and what people wait for pass before others.
+/// Calls and what people wait for pass before others, and classes that the policy says.
 #[derive(Clone, Copy, Debug)]
 pub struct Priority;
 
@@ -15,11 +15,8 @@ impl Strategy for Priority {
     }
 
     fn propose(&self, case: &Case<'_>, _: &[Step]) -> Option<Proposal> {
-        case.comes_first().then_some(Proposal {
-            action: Action::Pass { priority: true },
-            why: Why::DelayHurts(case.flow.behaviour),
-            ends: true,
-        })
+        let why = spared(case)?;
+        Some(Proposal { action: Action::Pass { priority: true }, why, ends: true })
     }
 }
 
@@ -107,6 +104,14 @@ impl Strategy for Passes {
         let why = if case.flow.class.is_none() { Why::NoClass } else { Why::NotKnown };
         Some(Proposal { action: Action::Pass { priority: false }, why, ends: true })
     }
+}
+
+/// Returns why a flow is not limited, if it is not to be.
+pub(super) fn spared(case: &Case<'_>) -> Option<Why> {
+    if case.is_priority {
+        return Some(Why::Priority);
+    }
+    case.comes_first().then_some(Why::DelayHurts(case.flow.behaviour))
 }
 
 /// Returns what a flow may have, and why.

@@ -156,3 +156,21 @@ fn classes_that_there_are_not_change_nothing() {
     assert_eq!((allocator.shares(9), allocator.live(9)), ([0; 2], 0));
     assert_eq!(allocator.shares_since(0, Ticket::default()), [0; 2]);
 }
+
+#[test]
+fn a_class_never_exceeds_its_ceiling_and_priority_has_no_limit() {
+    let text = "borrow-idle = true\n[[class]]\nname = 'a'\nshare = 0.5\nceiling = '20 Mb/s'\nports = [1]\n\
+                [[class]]\nname = 'b'\nshare = 0.3\npriority = true\nports = [2]\n[[class]]\nname = 'c'\nshare = 0.2\n";
+    let mut allocator = Allocator::new(&policy(text), mbps(100.0));
+    allocator.begin(0);
+    near(allocator.shares(0)[0], 20e6);
+    allocator.begin(0);
+    near(allocator.shares(0)[1], 10e6);
+    allocator.begin(1);
+    assert_eq!(allocator.shares(1), [0; 2]);
+    // What a class with priority has is kept free for it while it has connections.
+    allocator.begin(2);
+    near(allocator.shares(2)[0], 20e6);
+    allocator.end(1);
+    near(allocator.shares(2)[0], 100e6 * 0.2 / 0.7);
+}

@@ -22,13 +22,17 @@ fn a_policy_is_what_was_written() {
         delta = 0.9
         borrow-idle = true
         no-shrink = true
+        [classifier]
+        cbr-rate = '2 Mb/s'
         [[class]]
         name = 'voice'
         share = '10 %'
+        priority = true
         dscp = ['EF', 34, 'cs6']
         [[class]]
         name = 'web'
         share = 0.6
+        ceiling = '5 Mb/s'
         ports = [443, '8000-8100']
         prefixes = ['192.0.2.0/24', '2001:db8::/32', '198.51.100.7']
         [[class]]
@@ -40,6 +44,11 @@ fn a_policy_is_what_was_written() {
     let [voice, web, rest] = &read.class[..] else { panic!("{read:?}") };
     assert_eq!(voice.dscp.iter().map(|point| point.get()).collect::<Vec<_>>(), [46, 34, 48]);
     assert_eq!((voice.share, rest.share), (0.1, 0.3));
+    assert_eq!(
+        (voice.priority, web.ceiling.map(|rate| rate.mbps()), rest.priority),
+        (true, Some(5.0), false)
+    );
+    assert_eq!((read.classifier.cbr_rate.mbps(), read.classifier.least_packets), (2.0, 10));
     assert_eq!(web.ports.iter().map(ToString::to_string).collect::<Vec<_>>(), ["443", "8000-8100"]);
     let prefixes = ["192.0.2.0/24", "2001:db8::/32", "198.51.100.7/32"];
     assert_eq!(web.prefixes.iter().map(ToString::to_string).collect::<Vec<_>>(), prefixes);
@@ -53,6 +62,22 @@ fn a_mistake_is_told_with_line_and_key() {
     for (text, told) in [
         ("delta = 3".to_owned(), "edge.toml, line 1: `delta`: must be above 0 and at most 2"),
         ("\ndelta = nan".to_owned(), "edge.toml, line 2: `delta`: must be above 0"),
+        (
+            "[classifier]\nbusy = 0".to_owned(),
+            "edge.toml, line 2: `classifier.busy`: must be above 0 and at most 1",
+        ),
+        (
+            "[classifier]\nbussy = 1".to_owned(),
+            "edge.toml, line 2: `classifier.bussy`: unknown field `bussy`",
+        ),
+        (
+            format!("{class}share = 1.0\nceiling = '0 Mb/s'"),
+            "edge.toml, line 4: `class[0].ceiling`: must be above 0",
+        ),
+        (
+            format!("{class}share = 1.0\nceiling = '1 Mb/s'\npriority = true"),
+            "edge.toml, line 4: `class[0].ceiling`: a class with `priority` is never limited",
+        ),
         ("delta = 'x'".to_owned(), "edge.toml, line 1: `delta`: invalid type: string \"x\", expected f64"),
         (
             "borow-idle = true".to_owned(),

@@ -3,8 +3,9 @@
 use std::path::Path;
 
 use headway_arithmetic::flow::{Framing, Packet};
+use headway_edge::classify::{LimitedBy, Meter, Window};
 use headway_edge::{Allocator, Class, Limits, Middlebox, Policy, Ticket};
-use headway_units::{Duration, Instant, Rate};
+use headway_units::{Bytes, Duration, Instant, Rate};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -20,6 +21,8 @@ fn policy() -> impl Strategy<Value = Policy> {
         let class = |(index, share): (usize, &u32)| Class {
             name: index.to_string(),
             share: f64::from(*share) / f64::from(sum),
+            priority: false,
+            ceiling: None,
             ports: vec![index.to_string().parse().unwrap()],
             prefixes: Vec::new(),
             dscp: Vec::new(),
@@ -156,4 +159,79 @@ proptest! {
         let counts = middlebox.counts();
         prop_assert_eq!(counts.begun - counts.ended, middlebox.connections().count() as u64);
     }
+}
+
+/// Sizes, and times between packets in ns: from back to back to pauses.
+fn packets() -> impl Strategy<Value = Vec<(u64, u32)>> {
+    let gap = prop_oneof![
+        4 => 1_000_u64..200_000,
+        4 => 1_000_000_u64..60_000_000,
+        1 => 80_000_000_u64..3_000_000_000,
+    ];
+    vec((gap, prop_oneof![40_u32..200, Just(1448)]), 1..200)
+}
+
+/// Whether two values differ by what rounding times to 256 ns and slots to 4 bytes explains.
+fn are_near(one: f64, other: f64, absolute: f64) -> bool {
+    (one - other).abs() <= absolute + 0.02 * one.abs().max(other.abs())
+}
+
+proptest! {
+    // The kernel's sums tell what those in floating point tell, of all packets and of those since a turn.
+    #[test]
+    fn both_meters_tell_the_same(packets in packets(), waits in 0_u64..2_000) {
+        let mut now = 1_000_000_000;
+        let mut kernel = headway_arithmetic::flow::Meter::default();
+        let mut window = Window::default();
+        let mut meter: Option<Meter> = None;
+        for (gap, size) in packets {
+            now += gap;
+            kernel.add(now, size, 1);
+            let (at, size) = (Instant::from_ns(now), Bytes::new(size.into()));
+            meter.get_or_insert_with(|| Meter::new(at, size));
+            if kernel.packets > 1 {
+                meter.iter_mut().for_each(|meter| meter.on_packet(at, size));
+            }
+        }
+        now += waits * 1_000_000;
+        window.look(now, &kernel);
+        let expected = meter.unwrap().features(Instant::from_ns(now), LimitedBy::Path);
+        let told = window.features(LimitedBy::Path).unwrap();
+        prop_assert_eq!((told.packets, told.pauses, told.burst), (expected.packets, expected.pauses, expected.burst));
+        prop_assert_eq!((told.duration, told.rate, told.mean_size), (expected.duration, expected.rate, expected.mean_size));
+        prop_assert!(are_near(told.mean_gap.ns() as f64, expected.mean_gap.ns() as f64, 256.0));
+        prop_assert!(are_near(told.gap_variation, expected.gap_variation, 0.02), "{told:?}, {expected:?}");
+        prop_assert!(are_near(told.size_variation, expected.size_variation, 1e-3), "{told:?}, {expected:?}");
+        prop_assert!(are_near(told.busy, expected.busy, 1e-9), "{told:?}, {expected:?}");
+        prop_assert!(are_near(told.slot_variation, expected.slot_variation, 0.1), "{told:?}, {expected:?}");
+    }
+}
+
+#[test]
+fn a_window_forgets_what_is_older_than_two_turns() {
+    let (mut kernel, mut window) = (headway_arithmetic::flow::Meter::default(), Window::default());
+    let second = 1_000_000_000;
+    // A hundred small packets a second for 20 s, then ten large ones a second.
+    for tick in 0..4_000_u64 {
+        let now = second + tick * second / 100;
+        if tick < 2_000 {
+            kernel.add(now, 100, 1);
+        } else if tick % 10 == 0 {
+            kernel.add(now, 1_400, 1);
+        }
+        if tick % 100 == 99 {
+            window.look(now, &kernel);
+        }
+    }
+    let features = window.features(LimitedBy::Unknown).unwrap();
+    assert_eq!(
+        (features.mean_size, features.gap_variation < 0.01),
+        (Bytes::new(1_400), true),
+        "{features:?}"
+    );
+    assert!((50..=100).contains(&features.packets), "{features:?}");
+    // What was sent stays in view while nothing comes.
+    window.look(60 * second, &kernel);
+    let silent = window.features(LimitedBy::Unknown).unwrap();
+    assert!(silent.pauses == 1 && silent.packets > 0, "{silent:?}");
 }

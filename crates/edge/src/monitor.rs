@@ -1,0 +1,264 @@
+//! Judges the flows that programs of the kernel count, and joins with them what a capture says.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+
+use headway_arithmetic::flow::{Flow, Key, Meter};
+use headway_arithmetic::rwm;
+use headway_units::{Duration, Instant, Rate};
+
+use crate::advisor::Flows;
+use crate::classify::{Behaviour, Features, LimitedBy, Rule, Thresholds, Window, classify};
+use crate::evaluate::{Decision, Evaluator, FlowFacts, Means, Registry};
+use crate::notes::{News, Note};
+use crate::snapshot::{DecisionState, FlowState};
+use crate::{Policy, Shares};
+
+/// A connection that has more than this part of what its window allows is limited by it.
+///
+/// Range 0.6 to 0.95: a window holds whole segments, and is younger than the rate.
+const FILLS_WINDOW: f64 = 0.8;
+
+/// Whether a flow of this rate is as fast as a window in bytes allows.
+pub(crate) fn fills_window(rate: Rate, rtt: Duration, window: u32) -> bool {
+    rate.bytes_in(rtt).get() as f64 >= FILLS_WINDOW * f64::from(window)
+}
+
+/// What a capture says of the data that one end of a connection sends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Passive {
+    /// What limited it in the last seconds.
+    pub limited_by: LimitedBy,
+}
+
+/// A flow as the tables of the kernel show it. Arrays have an entry for each end of its key.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    /// Its number, which no other flow has.
+    pub number: u64,
+    /// Its ends.
+    pub key: Key,
+    /// The end that began.
+    pub client: usize,
+    /// The side of that, 0 or 1.
+    pub side: usize,
+    /// The index of its class in the policy.
+    pub class: Option<u32>,
+    /// What is known of a connection of TCP; none of other flows.
+    pub tcp: Option<Flow>,
+    /// The packets with data that each end has sent.
+    pub sent: [Meter; 2],
+    /// What a capture says of them.
+    pub passive: [Passive; 2],
+}
+
+/// A flow that was judged.
+#[derive(Clone, Debug)]
+pub struct Judged {
+    /// The flow.
+    pub seen: Seen,
+    /// What its packets looked like; none without any.
+    pub features: Option<Features>,
+    /// What it is for, and by which rule.
+    pub behaviour: (Behaviour, Rule),
+    /// What each end has sent since the last look.
+    pub rates: [Rate; 2],
+    /// What is done with it, and why.
+    pub decision: Decision,
+    /// Whether that is news.
+    pub news: News,
+}
+
+/// What is kept of a flow from one look to the next.
+#[derive(Debug, Default)]
+struct Watched {
+    windows: [Window; 2],
+    note: Note,
+    looks: u64,
+}
+
+/// Judges flows again and again, whatever their number, with memory for those that there are.
+#[derive(Debug)]
+pub struct Monitor {
+    evaluator: Evaluator,
+    thresholds: Thresholds,
+    watched: HashMap<u64, Watched>,
+    /// When flows were looked at last, in ns.
+    at: Option<u64>,
+    looks: u64,
+}
+
+/// What is known of a flow before it is decided what to do with it.
+struct Known {
+    features: Option<Features>,
+    behaviour: (Behaviour, Rule),
+    rates: [Rate; 2],
+    facts: FlowFacts,
+}
+
+impl Monitor {
+    /// Creates one for a router that can lower windows and nothing else, at a link with these rates towards its two sides.
+    pub fn new(policy: &Policy, capacity: [Rate; 2]) -> Monitor {
+        let evaluator = Evaluator::new(policy.clone(), Registry::windows(), capacity, Means::default());
+        Monitor { evaluator, thresholds: policy.classifier, watched: HashMap::new(), at: None, looks: 0 }
+    }
+
+    /// Judges by another policy from now on.
+    pub fn set_policy(&mut self, policy: &Policy) {
+        self.thresholds = policy.classifier;
+        self.evaluator.set_policy(policy.clone());
+    }
+
+    /// Judges the flows that there are at `now`, in ns; `shares` is what a connection of each class might have until then. One that is
+    /// not among them has ended.
+    pub fn look(&mut self, now: u64, seen: Vec<Seen>, shares: &Shares) -> Vec<Judged> {
+        self.looks += 1;
+        let time = self.at.replace(now).map(|before| Duration::from_ns(now.saturating_sub(before) as i64));
+        let known: Vec<Known> = seen.iter().map(|seen| self.know(now, time, seen, shares)).collect();
+        let facts: Vec<FlowFacts> = known.iter().map(|known| known.facts).collect();
+        let decisions = self.evaluator.evaluate(Instant::from_ns(now), &mut [&mut Flows(&facts)]);
+        let looks = self.looks;
+        self.watched.retain(|_, watched| watched.looks == looks);
+        let judge = |((seen, known), decision): ((Seen, Known), Decision)| {
+            let Known { features, behaviour, rates, .. } = known;
+            let note = self.watched.get_mut(&seen.number).map(|watched| &mut watched.note);
+            let news = note.map_or(News::None, |note| note.take(behaviour.0, &decision));
+            Judged { seen, features, behaviour, rates, decision, news }
+        };
+        seen.into_iter().zip(known).zip(decisions).map(judge).collect()
+    }
+
+    fn know(&mut self, now: u64, time: Option<Duration>, seen: &Seen, shares: &Shares) -> Known {
+        let watched = self.watched.entry(seen.number).or_default();
+        watched.looks = self.looks;
+        let bytes = [0, 1].map(|end| watched.windows[end].look(now, &seen.sent[end]));
+        let rate = |bytes| Rate::of(headway_units::Bytes::new(bytes), time?);
+        let rates = bytes.map(|bytes| rate(bytes).unwrap_or(Rate::ZERO));
+        // The end that has sent more, the server's if none has.
+        let [one, other] = [0, 1].map(|end| watched.windows[end].bytes());
+        let sender = if one == other { 1 - seen.client } else { usize::from(other > one) };
+        let window = &watched.windows[sender];
+        let features = window.features(LimitedBy::Unknown);
+        let rate = features.map_or(Rate::ZERO, |features| features.rate);
+        let limited_by = seen.limited_by(sender, rate, shares);
+        let features = features.map(|features| Features { limited_by, ..features });
+        let behaviour = features
+            .map_or((Behaviour::Unknown, Rule::TooLittle), |features| classify(&features, &self.thresholds));
+        Known { features, behaviour, rates, facts: seen.facts(sender, behaviour.0, rate) }
+    }
+}
+
+impl Seen {
+    /// Returns the side, 0 or 1, on which an end is.
+    fn side_of(&self, end: usize) -> usize {
+        self.side ^ usize::from(end != self.client)
+    }
+
+    fn rtt(&self) -> Option<Duration> {
+        self.tcp.as_ref()?.rtt().map(|rtt| Duration::from_ns(rtt as i64))
+    }
+
+    /// Returns the window of an end that is let through with these shares; none where it cannot be lowered.
+    fn let_through(&self, end: usize, shares: &Shares) -> Option<u32> {
+        let flow = self.tcp.as_ref()?;
+        let class = self.class.and_then(|class| shares[self.side_of(end)].get(class as usize));
+        flow.let_through(end, rwm::bytes(class.copied().unwrap_or(0), flow.rtt().unwrap_or(0)))
+    }
+
+    /// Returns what limits what an end sends at this rate. A window that the router has lowered is not in a capture on the hosts'
+    /// side of it.
+    fn limited_by(&self, sender: usize, rate: Rate, shares: &Shares) -> LimitedBy {
+        let is_full = self
+            .rtt()
+            .zip(self.let_through(1 - sender, shares))
+            .is_some_and(|(rtt, window)| fills_window(rate, rtt, window));
+        if is_full { LimitedBy::ReceiveWindow } else { self.passive[sender].limited_by }
+    }
+
+    fn facts(&self, sender: usize, behaviour: Behaviour, rate: Rate) -> FlowFacts {
+        let receiver = 1 - sender;
+        FlowFacts {
+            id: self.number,
+            behaviour,
+            // What cannot be limited takes no share from what can.
+            class: self.class.filter(|_| self.tcp.is_some()),
+            side: self.side_of(receiver) as u8,
+            is_tcp: self.tcp.is_some(),
+            rtt: self.rtt(),
+            scale: self.tcp.as_ref().and_then(|flow| flow.scale(receiver)),
+            ecn: false,
+            rate,
+        }
+    }
+}
+
+impl Judged {
+    /// Returns `tcp` or `udp`.
+    pub const fn protocol(&self) -> &'static str {
+        if self.seen.tcp.is_some() { "tcp" } else { "udp" }
+    }
+
+    /// Returns the address of the end that began, and that of the other one.
+    pub fn ends(&self) -> [SocketAddr; 2] {
+        let key = &self.seen.key;
+        [self.seen.client, 1 - self.seen.client].map(|end| SocketAddr::new(key.address(end), key.port(end)))
+    }
+
+    /// Returns what passes towards each side.
+    pub fn towards(&self) -> [Rate; 2] {
+        // What is sent by the end on the other side.
+        [0, 1].map(|side| self.rates[if self.seen.side_of(0) == side { 1 } else { 0 }])
+    }
+
+    /// Returns the window that an end, 0 or 1, has told last, and what is let through of it with these shares.
+    pub fn windows(&self, end: usize, shares: &Shares) -> [Option<u32>; 2] {
+        let told = self.seen.tcp.as_ref().and_then(|flow| flow.told(end));
+        let shares = if self.decision.passes() { &[[0; crate::MOST_CLASSES]; 2] } else { shares };
+        [told, self.seen.let_through(end, shares)]
+    }
+
+    /// Returns what pages and history show of it. `shares` is what a connection of each class may have from now on.
+    pub fn state(&self, classes: &[String], shares: &Shares) -> FlowState {
+        let [client, server] = self.ends();
+        let [down, up] = self.towards();
+        let host = usize::from(self.seen.side_of(0) != 0);
+        let [told, let_through] = self.windows(host, shares).map(|bytes| bytes.map(u64::from));
+        FlowState {
+            id: self.seen.number,
+            protocol: self.protocol().to_owned(),
+            client,
+            server,
+            class: self.seen.class.and_then(|class| classes.get(class as usize)).cloned(),
+            behaviour: self.behaviour.0.name().to_owned(),
+            rule: self.behaviour.1.to_string(),
+            down_bps: down.bps(),
+            up_bps: up.bps(),
+            rtt_ns: self.seen.rtt().map(|rtt| rtt.ns() as u64),
+            window_bytes: told,
+            window_let_through_bytes: let_through,
+            limited_by: self.limited_by().name().to_owned(),
+            mean_gap_ns: self.features.map_or(0, |features| features.mean_gap.ns() as u64),
+            burstiness: self.features.map_or(0.0, |features| features.slot_variation),
+            decision: self.decision.to_string(),
+        }
+    }
+
+    /// Returns what limits its rate.
+    pub fn limited_by(&self) -> LimitedBy {
+        self.features.map_or(LimitedBy::Unknown, |features| features.limited_by)
+    }
+
+    /// Returns the decision about it, made at a time since 1970 in ms.
+    pub fn decided(&self, time_ms: u64) -> DecisionState {
+        let [client, server] = self.ends();
+        DecisionState {
+            time_ms,
+            flow: self.seen.number,
+            client,
+            server,
+            behaviour: self.behaviour.0.name().to_owned(),
+            strategies: self.decision.chain.iter().map(|step| step.strategy.to_owned()).collect(),
+            sentence: self.decision.to_string(),
+        }
+    }
+}

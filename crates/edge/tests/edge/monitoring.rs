@@ -1,0 +1,178 @@
+//! What a monitor makes of flows that the kernel has counted.
+
+use headway_arithmetic::flow::{Half, Meter};
+use headway_edge::classify::{Behaviour, LimitedBy};
+use headway_edge::{Connections, Judged, Monitor, News, Passive, Policy, Seen};
+
+use crate::support::{Connection, MS, mbps, policy};
+
+const SECOND: u64 = 1_000 * MS;
+
+/// A flow of a client on the LAN to a port, of which the server has sent packets of this size with this gap in ms.
+struct Source {
+    connection: Connection,
+    is_tcp: bool,
+    size: u32,
+    gap: u64,
+    sent: Meter,
+    limited_by: LimitedBy,
+}
+
+impl Source {
+    fn new(port: u16, size: u32, gap: u64) -> Source {
+        let connection = Connection::new(port, 443, 40, 7);
+        Source { connection, is_tcp: true, size, gap, sent: Meter::default(), limited_by: LimitedBy::Unknown }
+    }
+
+    /// Sends for a second that ends at `now`.
+    fn send(&mut self, now: u64) {
+        for at in (now - SECOND..now).step_by((self.gap * MS) as usize) {
+            self.sent.add(at, self.size, 1);
+        }
+    }
+
+    fn seen(&self) -> Seen {
+        let [(syn, _), (answer, half), (third, rtt)] = self.connection.handshake();
+        let key = *third.key();
+        let client = third.sender();
+        let tcp = self.is_tcp.then(|| {
+            let mut handshake = Half::begin(&syn, SECOND).unwrap();
+            handshake.on_answer(&answer, SECOND + half * MS);
+            let mut flow = handshake.on_third(&third, SECOND + rtt * MS, 0).unwrap();
+            flow.on_segment(&third, SECOND + rtt * MS);
+            flow
+        });
+        let (mut sent, mut passive) = ([Meter::default(); 2], [Passive::default(); 2]);
+        sent[1 - client] = self.sent;
+        passive[1 - client].limited_by = self.limited_by;
+        let number = self.connection.client.1.into();
+        Seen { number, key, client, side: 0, class: Some(0), tcp, sent, passive }
+    }
+}
+
+/// An edge without a kernel.
+struct Edge {
+    monitor: Monitor,
+    connections: Connections,
+    now: u64,
+}
+
+impl Edge {
+    fn new(policy: &Policy, sources: &[Source]) -> Edge {
+        let mut connections = Connections::new(policy, mbps(10.0));
+        for source in sources.iter().filter(|source| source.is_tcp) {
+            connections.begin(source.seen().key, 0);
+        }
+        Edge { monitor: Monitor::new(policy, mbps(10.0)), connections, now: 2 * SECOND }
+    }
+
+    /// Lets all send for a second, and does what is decided.
+    fn step(&mut self, sources: &mut [Source]) -> Vec<Judged> {
+        self.now += SECOND;
+        sources.iter_mut().for_each(|source| source.send(self.now));
+        let seen = sources.iter().map(Source::seen).collect();
+        let judged = self.monitor.look(self.now, seen, &self.connections.shares());
+        for judged in judged.iter().filter(|judged| judged.seen.tcp.is_some()) {
+            self.connections.set_sharing(&judged.seen.key, judged.decision.shares);
+        }
+        judged
+    }
+}
+
+fn behaviours(judged: &[Judged]) -> Vec<Behaviour> {
+    judged.iter().map(|judged| judged.behaviour.0).collect()
+}
+
+#[test]
+fn a_call_is_spared_and_downloads_share_what_is_said_of_them() {
+    // Two downloads at their shares of 5 Mb/s, a call of speech, and the same by UDP.
+    let mut sources = [
+        Source::new(1, 1250, 2),
+        Source::new(2, 1250, 2),
+        Source::new(3, 160, 20),
+        Source { is_tcp: false, ..Source::new(4, 160, 20) },
+    ];
+    let policy = Policy::default();
+    let mut edge = Edge::new(&policy, &sources);
+    let first = edge.step(&mut sources);
+    assert!(first.iter().all(|judged| judged.news == News::Kind));
+    let judged = (0..8).map(|_| edge.step(&mut sources)).last().unwrap();
+    assert_eq!(behaviours(&judged), [Behaviour::Bulk, Behaviour::Bulk, Behaviour::Cbr, Behaviour::Cbr]);
+    let passes: Vec<bool> = judged.iter().map(|judged| judged.decision.passes()).collect();
+    assert_eq!(passes, [false, false, true, true]);
+    let shares = edge.connections.shares();
+    for download in &judged[..2] {
+        // Half of 10 Mb/s and 40 ms; windows are in units of 128 bytes.
+        let state = download.state(&["all".to_owned()], &shares);
+        assert_eq!(state.window_let_through_bytes, Some(25_000 / 128 * 128), "{state:?}");
+        assert!(state.decision.starts_with("has a window of 25.0 kB at most"), "{}", state.decision);
+        assert_eq!(
+            (state.limited_by.as_str(), state.down_bps, state.up_bps),
+            ("receive-window", 5_000_000, 0)
+        );
+        assert_eq!(download.news, News::None);
+    }
+    for call in &judged[2..] {
+        let state = call.state(&[], &shares);
+        assert_eq!(state.decision, "passes, because it has a constant rate, and delay hurts it");
+        assert_eq!(state.window_let_through_bytes, state.window_bytes);
+    }
+}
+
+#[test]
+fn what_a_capture_says_counts_unless_the_window_is_full() {
+    let mut sources = [Source { limited_by: LimitedBy::Path, ..Source::new(1, 1250, 20) }];
+    let mut edge = Edge::new(&Policy::default(), &sources);
+    let judged = (0..3).map(|_| edge.step(&mut sources)).last().unwrap();
+    assert_eq!(judged[0].limited_by(), LimitedBy::Path);
+    // As fast as its window allows.
+    sources[0].gap = 1;
+    let judged = (0..12).map(|_| edge.step(&mut sources)).last().unwrap();
+    assert_eq!(judged[0].limited_by(), LimitedBy::ReceiveWindow);
+}
+
+#[test]
+fn what_has_no_window_takes_no_share_and_says_why_it_passes() {
+    let mut sources = [Source::new(1, 1250, 1), Source { is_tcp: false, ..Source::new(2, 1250, 1) }];
+    let mut edge = Edge::new(&Policy::default(), &sources);
+    let judged = (0..8).map(|_| edge.step(&mut sources)).last().unwrap();
+    let [held, passes] = &judged[..] else { panic!("{judged:?}") };
+    assert!(held.decision.to_string().contains("alone in its class"), "{}", held.decision);
+    assert_eq!(passes.protocol(), "udp");
+    let sentence =
+        "passes, because it has no window that could be lowered, and this router has no other means";
+    assert_eq!(passes.decision.to_string(), sentence);
+}
+
+#[test]
+fn another_policy_changes_judgements_at_once() {
+    let mut sources = [Source::new(1, 1250, 1)];
+    let mut edge = Edge::new(&Policy::default(), &sources);
+    for _ in 0..8 {
+        edge.step(&mut sources);
+    }
+    edge.monitor.set_policy(&policy("[[class]]\nname = 'a'\nshare = 0.5"));
+    let judged = edge.step(&mut sources);
+    assert_eq!(judged[0].news, News::Amount);
+    assert!(judged[0].decision.to_string().contains("window of 25.0 kB"), "{}", judged[0].decision);
+    // Everything is an answer now.
+    edge.monitor.set_policy(&policy("[classifier]\nlargest-answer = '1 GB'\nlongest-answer = '1000 s'"));
+    let judged = edge.step(&mut sources);
+    assert_eq!((judged[0].behaviour.0, judged[0].news), (Behaviour::Unknown, News::Kind));
+    edge.monitor.set_policy(&policy("[[class]]\nname = 'a'\nshare = 0.5\npriority = true"));
+    let judged = (0..3).map(|_| edge.step(&mut sources)).last().unwrap();
+    assert_eq!(judged[0].decision.to_string(), "passes, because its class has priority");
+}
+
+#[test]
+fn nothing_is_kept_of_flows_that_are_gone() {
+    let mut monitor = Monitor::new(&Policy::default(), mbps(10.0));
+    let shares = Connections::new(&Policy::default(), mbps(10.0)).shares();
+    for round in 1..100_u64 {
+        let source = Source::new(round as u16, 100, 10);
+        let judged = monitor.look(round * SECOND, vec![source.seen()], &shares);
+        // The first of a number is news again and again.
+        assert_eq!(judged[0].news, News::Kind);
+    }
+    assert!(monitor.look(100 * SECOND, Vec::new(), &shares).is_empty());
+}
