@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * What a middlebox reads of a packet of TCP: its connection, and what flow_track.h and rwm.h go by (wan 1.4, 2.1).
+ * What a middlebox reads of a packet of TCP: its connection, and what flow_track.h and rwm.h go by (wan 1.4, 2.1); and of one
+ * of UDP: its ends and how large it is.
  *
  * A packet is bytes in network order from `packet` up to `end`, which may be earlier than the end of its data: the headers
  * suffice. It is only read; where it lies is for its owner to know.
@@ -30,6 +31,8 @@ enum flow_found {
 	/* A header that is cut off, contradicts itself, or has flags that no TCP sends. */
 	FLOW_MALFORMED,
 	FLOW_FOUND_KINDS,
+	/* A datagram of UDP, of which key, sender, code point and data were read: for those who do not count it as something else. */
+	FLOW_DATAGRAM = FLOW_FOUND_KINDS,
 };
 
 /* Flags of TCP. */
@@ -52,6 +55,8 @@ enum flow_found {
 #define FLOW_TYPE_PPPOE 0x8864
 
 #define FLOW_PROTOCOL_TCP 6
+#define FLOW_PROTOCOL_UDP 17
+#define FLOW_UDP_BYTES 8
 /* Offsets in the header of TCP. */
 #define FLOW_TCP_WINDOW 14
 #define FLOW_TCP_CHECKSUM 16
@@ -216,8 +221,8 @@ HW_INLINE void flow_set_key(struct flow_packet *out, const hw_u32 *source, const
 	}
 }
 
-/* Reads the ends from the headers of IP and TCP. */
-HW_INLINE void flow_read_key(const hw_u8 *ip, const hw_u8 *tcp, struct flow_packet *out)
+/* Reads the ends from the header of IP and from the ports, with which TCP and UDP begin. */
+HW_INLINE void flow_read_key(const hw_u8 *ip, const hw_u8 *ports, struct flow_packet *out)
 {
 	hw_u32 source[4] = { 0 };
 	hw_u32 destination[4] = { 0 };
@@ -232,7 +237,7 @@ HW_INLINE void flow_read_key(const hw_u8 *ip, const hw_u8 *tcp, struct flow_pack
 			destination[k] = flow_load(ip + 24 + 4 * k);
 		}
 	}
-	flow_set_key(out, source, destination, hw_read_16(tcp), hw_read_16(tcp + 2));
+	flow_set_key(out, source, destination, hw_read_16(ports), hw_read_16(ports + 2));
 }
 
 /* Whether the flags are some that TCP sends: a SYN alone or with ACK, or an ACK, or a reset. */
@@ -283,9 +288,24 @@ HW_INLINE hw_u32 flow_read_tcp(const hw_u8 *packet, const hw_u8 *end, const hw_u
 	return FLOW_SEGMENT;
 }
 
+/* Reads the header of UDP behind that of IP. */
+HW_INLINE hw_u32 flow_read_udp(const hw_u8 *packet, const hw_u8 *end, const hw_u8 *ip, const struct ip_place *place,
+			       struct flow_packet *out)
+{
+	const hw_u8 *udp = hw_view(packet, end, place->at, FLOW_UDP_BYTES);
+
+	if (!udp || place->at + FLOW_UDP_BYTES > place->end)
+		return FLOW_MALFORMED;
+	flow_read_key(ip, udp, out);
+	out->at = place->at;
+	out->data = place->end - place->at - FLOW_UDP_BYTES;
+	return FLOW_DATAGRAM;
+}
+
 /*
  * Reads a packet that begins as `framing` says, one of enum flow_framing, of which all headers must be at hand. Returns one of
- * enum flow_found; `*out` is complete but for the side if that is FLOW_SEGMENT, and otherwise to be ignored.
+ * enum flow_found; `*out` is complete but for the side if that is FLOW_SEGMENT, has some fields if it is FLOW_DATAGRAM, and is otherwise
+ * to be ignored.
  */
 HW_INLINE hw_u32 flow_read(const hw_u8 *packet, const hw_u8 *end, hw_u32 framing, struct flow_packet *out)
 {
@@ -306,7 +326,7 @@ HW_INLINE hw_u32 flow_read(const hw_u8 *packet, const hw_u8 *end, hw_u32 framing
 		return FLOW_FRAGMENT;
 	if (flow_is_tunnel(place.protocol))
 		return FLOW_TUNNEL;
-	if (place.protocol != FLOW_PROTOCOL_TCP)
+	if (place.protocol != FLOW_PROTOCOL_TCP && place.protocol != FLOW_PROTOCOL_UDP)
 		return FLOW_OTHER;
 	/* As long as the shorter of the two headers, that of IPv4; its end was looked at before, but BPF has forgotten it. */
 	ip = hw_view(packet, end, start, IP_V4_BYTES);
@@ -321,6 +341,8 @@ HW_INLINE hw_u32 flow_read(const hw_u8 *packet, const hw_u8 *end, hw_u32 framing
 			return FLOW_MALFORMED;
 		out->dscp = (hw_u8)(hw_read_16(ip) >> 6 & 0x3f);
 	}
+	if (place.protocol == FLOW_PROTOCOL_UDP)
+		return flow_read_udp(packet, end, ip, &place, out);
 	return flow_read_tcp(packet, end, ip, &place, out);
 }
 

@@ -305,8 +305,13 @@ pub(crate) fn describe_link(link: &LinkSpec) -> String {
 
 /// Returns a stream that becomes readable on SIGINT, SIGTERM or SIGHUP.
 pub(crate) fn signals() -> Result<UnixStream> {
+    signals_but(None)
+}
+
+/// Does the same without one of these signals.
+pub(crate) fn signals_but(other: Option<i32>) -> Result<UnixStream> {
     let (read, write) = UnixStream::pair()?;
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
+    for signal in [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| Some(*signal) != other) {
         signal_hook::low_level::pipe::register(signal, write.try_clone()?)?;
     }
     Ok(read)

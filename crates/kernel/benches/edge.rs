@@ -100,7 +100,7 @@ fn start(path: &Routed, connections: u32) -> Arc<Edge> {
     }
     assert_eq!(edge.counters().unwrap().begun, u64::from(connections));
     let shares: Shares = [[if connections > 0 { AMPLE } else { 0 }; MOST_CLASSES]; 2];
-    edge.say(&shares, 0).unwrap();
+    edge.say(&shares, 0, 0).unwrap();
     Arc::new(edge)
 }
 
@@ -125,7 +125,7 @@ fn nanoseconds(path: &Routed, payload: usize, edge: &Edge) -> f64 {
         let times = cpu_time(&programs);
         times.iter().fold((0, 0), |sum, time| (sum.0 + time.nanoseconds, sum.1 + time.calls))
     };
-    edge.say(&[[AMPLE; MOST_CLASSES]; 2], 0).unwrap();
+    edge.say(&[[AMPLE; MOST_CLASSES]; 2], 0, 0).unwrap();
     let _timing = enable_timing().unwrap();
     let before = totals();
     packets_per_second(path, payload);

@@ -12,6 +12,7 @@
 #include <bpf/bpf_helpers.h>
 
 #include "flow_class.h"
+#include "flow_meter.h"
 #include "flow_rtt.h"
 #include "rwm.h"
 
@@ -26,6 +27,8 @@
 #define EDGE_EVENT_BYTES (1 << 18)
 /* Pairs of hosts whose RTT is known, for handshakes that are repeated: some 300 kB. */
 #define EDGE_PAIRS 4096
+/* Flows of UDP: those of a second in which 1000 hosts ask for ten names each, and take their time. The loader may lower it. */
+#define EDGE_EXCHANGES 16384
 /* As many as a policy has. */
 #define EDGE_CLASSES 32
 /* Bytes in which all headers of a segment are: Ethernet with two tags, IPv6 with extension headers, and TCP with options. */
@@ -59,7 +62,8 @@ struct edge_control {
 	hw_u64 alive;
 	/* The number of the period of RTTs (flow_rtt.h). */
 	hw_u32 period;
-	hw_u32 unused;
+	/* The number of the rules: connections that were given a class by others get one anew. */
+	hw_u32 rules;
 	/* What a connection of a class may have towards each side, in bytes per ns with RWM_SHARE_BITS; 0 for any. */
 	hw_u64 shares[2][EDGE_CLASSES];
 };
@@ -82,6 +86,33 @@ struct edge_counters {
 	hw_u64 without_room;
 	/* Events that the process did not take in time. */
 	hw_u64 missed;
+	/* Datagrams of UDP, which count as something else, too; those of flows without room, and those from the link of no flow. */
+	hw_u64 datagrams;
+	hw_u64 datagrams_without_room;
+	hw_u64 datagrams_unasked;
+	/* Segments that the process let pass although their class has a limit. */
+	hw_u64 exempt;
+};
+
+/* A connection of TCP (src/edge/mod.rs has the same in Rust, also of the next one). Arrays have an entry for each end of the key. */
+struct edge_connection {
+	struct flow flow;
+	/* Which no other flow has, of TCP or UDP, since the programs were loaded. */
+	hw_u64 number;
+	struct flow_meter sent[2];
+	/* The number of the rules that gave it its class. */
+	hw_u32 rules;
+	hw_u32 unused;
+};
+
+/* Datagrams between two ends. */
+struct edge_exchange {
+	hw_u64 number;
+	struct flow_meter sent[2];
+	/* The end that sent the first one, which came from the hosts, and the code point of that. */
+	hw_u8 client;
+	hw_u8 dscp;
+	hw_u8 unused[6];
 };
 
 enum edge_event_kind {
@@ -108,8 +139,24 @@ struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, EDGE_CONNECTIONS);
 	__type(key, struct flow_key);
-	__type(value, struct flow);
+	__type(value, struct edge_connection);
 } established SEC(".maps");
+
+/* Nor this one; the process removes what is silent. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, EDGE_EXCHANGES);
+	__type(key, struct flow_key);
+	__type(value, struct edge_exchange);
+} exchanges SEC(".maps");
+
+/* The numbers of connections that the process lets pass, whatever their class may have. Only the process writes it. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, EDGE_CONNECTIONS);
+	__type(key, hw_u64);
+	__type(value, hw_u32);
+} exempt SEC(".maps");
 
 /* Two hosts, in the order of struct flow_key. */
 struct edge_pair {
@@ -145,13 +192,21 @@ struct {
 	__type(value, struct edge_counters);
 } counters SEC(".maps");
 
-/* A connection that is being made. Without a JIT, the stack is too small for it. */
+/* What is being made. The stack is too small for it. */
+struct edge_made {
+	struct edge_connection connection;
+	struct edge_exchange exchange;
+};
+
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, hw_u32);
-	__type(value, struct flow);
+	__type(value, struct edge_made);
 } made SEC(".maps");
+
+/* How many flows have been numbered. */
+hw_u64 numbered;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -159,7 +214,8 @@ struct {
 } events SEC(".maps");
 
 /* Removes a connection that is there. */
-static __always_inline void end(struct edge_counters *counted, const struct flow_key *key, const struct flow *flow)
+static __always_inline void end(struct edge_counters *counted, const struct flow_key *key,
+				const struct edge_connection *connection)
 {
 	struct edge_event *event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
 
@@ -167,7 +223,7 @@ static __always_inline void end(struct edge_counters *counted, const struct flow
 	if (event) {
 		event->key = *key;
 		event->kind = EDGE_ENDED;
-		event->flow = *flow;
+		event->flow = connection->flow;
 	}
 	/* Of two packets at once that end it, one does. */
 	if (bpf_map_delete_elem(&established, key)) {
@@ -187,7 +243,7 @@ static __noinline int handshake(const struct flow_packet *packet, struct edge_co
 {
 	struct flow_half *half = bpf_map_lookup_elem(&half_open, &packet->key);
 	struct flow_half fresh;
-	struct flow *older;
+	struct edge_connection *older;
 
 	if (flow_kind(packet) == FLOW_ASK) {
 		if (half)
@@ -223,25 +279,41 @@ static __noinline hw_u64 between(const struct flow_packet *packet, hw_u64 rtt)
 	return previous ? *previous : 0;
 }
 
+/* The class of a connection by the rules that hold now. */
+static __always_inline hw_u32 classify(const struct flow_key *key, const struct flow *flow)
+{
+	const hw_u32 first = 0;
+	const struct flow_rules *known = bpf_map_lookup_elem(&rules, &first);
+
+	return known ? flow_classify(known, key, flow->client, flow->dscp) : FLOW_NO_CLASS;
+}
+
 /* Makes a connection of a handshake if a segment completes one. */
 static __noinline int complete(const struct flow_packet *packet, struct edge_counters *counted)
 {
 	struct flow_half *half = bpf_map_lookup_elem(&half_open, &packet->key);
 	const hw_u32 first = 0;
-	struct flow_rules *known;
 	struct edge_event *event;
-	struct flow *flow = bpf_map_lookup_elem(&made, &first);
+	struct edge_made *place = bpf_map_lookup_elem(&made, &first);
+	const struct edge_control *said = bpf_map_lookup_elem(&control, &first);
+	struct edge_connection *connection;
+	struct flow *flow;
 
-	if (!half || !flow)
+	if (!half || !place || !said)
 		return 0;
+	connection = &place->connection;
+	flow = &connection->flow;
 	if (!flow_on_third(half, packet, bpf_ktime_get_ns(), between(packet, 0), flow))
 		return 0;
 	if (!flow->ambiguous)
 		between(packet, flow->rtt);
 	bpf_map_delete_elem(&half_open, &packet->key);
-	known = bpf_map_lookup_elem(&rules, &first);
-	flow->class = known ? flow_classify(known, &packet->key, flow->client, flow->dscp) : FLOW_NO_CLASS;
-	if (bpf_map_update_elem(&established, &packet->key, flow, BPF_NOEXIST)) {
+	/* Its number before the rules: if they change in between, it gets its class anew. */
+	connection->rules = said->rules;
+	flow->class = classify(&packet->key, flow);
+	connection->number = __sync_fetch_and_add(&numbered, 1) + 1;
+	__builtin_memset(connection->sent, 0, sizeof(connection->sent));
+	if (bpf_map_update_elem(&established, &packet->key, connection, BPF_NOEXIST)) {
 		counted->without_room++;
 		return 0;
 	}
@@ -261,10 +333,11 @@ static __noinline int complete(const struct flow_packet *packet, struct edge_cou
 }
 
 /* What a connection may have in bytes, as long as the process lives. */
-static __always_inline hw_u64 limit(struct edge_counters *counted, const struct edge_control *said, const struct flow *flow,
-				    hw_u32 side, hw_u64 now)
+static __always_inline hw_u64 limit(struct edge_counters *counted, const struct edge_control *said,
+				    const struct edge_connection *connection, hw_u32 side, hw_u64 now)
 {
-	const hw_u32 class = flow->class;
+	const hw_u32 class = connection->flow.class;
+	hw_u64 share;
 
 	if (class >= EDGE_CLASSES)
 		return RWM_UNLIMITED;
@@ -273,7 +346,20 @@ static __always_inline hw_u64 limit(struct edge_counters *counted, const struct 
 		counted->unattended++;
 		return RWM_UNLIMITED;
 	}
-	return rwm_bytes(said->shares[side & 1][class], flow->rtt);
+	share = said->shares[side & 1][class];
+	if (!share)
+		return RWM_UNLIMITED;
+	if (bpf_map_lookup_elem(&exempt, &connection->number)) {
+		counted->exempt++;
+		return RWM_UNLIMITED;
+	}
+	return rwm_bytes(share, connection->flow.rtt);
+}
+
+/* How many packets the kernel has merged into one. */
+static __always_inline hw_u32 merged(const struct __sk_buff *skb)
+{
+	return (hw_u32)hw_max(skb->gso_segs, 1);
 }
 
 /* Writes a window into a packet, whose checksum may be left for a NIC to compute. */
@@ -287,30 +373,73 @@ static __always_inline int lower(struct __sk_buff *skb, const struct flow_packet
 	return !bpf_skb_store_bytes(skb, packet->at + FLOW_TCP_WINDOW, &new, sizeof(new), 0);
 }
 
-static __always_inline void segment(struct __sk_buff *skb, struct edge_counters *counted, struct flow *flow,
-				    const struct flow_packet *packet, hw_u64 now)
+static __always_inline void segment(struct __sk_buff *skb, struct edge_counters *counted, struct edge_connection *connection,
+				    const struct flow_packet *packet)
 {
 	const hw_u32 first = 0;
 	const struct edge_control *said = bpf_map_lookup_elem(&control, &first);
+	struct flow *flow = &connection->flow;
 	hw_u32 measures, window;
+	hw_u64 now;
 
 	if (!said)
 		return;
 	counted->tracked++;
+	/* The time of the last tick is enough for what counts in seconds, and costs a tenth. */
+	now = packet->data ? bpf_ktime_get_ns() : bpf_ktime_get_coarse_ns();
+	if (packet->data)
+		flow_meter_add(&connection->sent[packet->sender & 1], now, packet->data, merged(skb));
 	if (flow_on_segment(flow, packet, now)) {
-		end(counted, &packet->key, flow);
+		end(counted, &packet->key, connection);
 		return;
+	}
+	if (connection->rules != said->rules) {
+		connection->rules = said->rules;
+		flow->class = classify(&packet->key, flow);
 	}
 	measures = options.follow_rtt ? flow_on_stamps(flow, packet) : 0;
 	if (measures)
-		flow_measure(flow, packet, measures, said->period, bpf_ktime_get_ns());
-	window = rwm_window(flow, packet, limit(counted, said, flow, packet->side, now), options.no_shrink);
+		flow_measure(flow, packet, measures, said->period, packet->data ? now : bpf_ktime_get_ns());
+	window = rwm_window(flow, packet, limit(counted, said, connection, packet->side, now), options.no_shrink);
 	if (window >= packet->window)
 		return;
 	if (options.dry_run || lower(skb, packet, window))
 		counted->lowered++;
 	else
 		counted->failed++;
+}
+
+/*
+ * Counts a datagram. A flow begins with one from the hosts, so that strangers cannot fill the table with what nobody here asked
+ * for.
+ */
+static __noinline int datagram(struct __sk_buff *skb, const struct flow_packet *packet, struct edge_counters *counted)
+{
+	struct edge_exchange *exchange = bpf_map_lookup_elem(&exchanges, &packet->key);
+	const hw_u32 first = 0;
+	struct edge_made *place;
+
+	counted->datagrams++;
+	if (exchange) {
+		flow_meter_add(&exchange->sent[packet->sender & 1], bpf_ktime_get_ns(), packet->data, merged(skb));
+		return 0;
+	}
+	if (packet->side) {
+		counted->datagrams_unasked++;
+		return 0;
+	}
+	place = bpf_map_lookup_elem(&made, &first);
+	if (!place)
+		return 0;
+	exchange = &place->exchange;
+	__builtin_memset(exchange, 0, sizeof(*exchange));
+	exchange->number = __sync_fetch_and_add(&numbered, 1) + 1;
+	exchange->client = packet->sender & 1;
+	exchange->dscp = packet->dscp;
+	flow_meter_add(&exchange->sent[packet->sender & 1], bpf_ktime_get_ns(), packet->data, merged(skb));
+	if (bpf_map_update_elem(&exchanges, &packet->key, exchange, BPF_NOEXIST))
+		counted->datagrams_without_room++;
+	return 0;
 }
 
 /*
@@ -325,7 +454,7 @@ HW_FUNCTION hw_u32 edge_read(struct __sk_buff *skb, hw_u32 side, struct flow_pac
 		return FLOW_OTHER;
 	found = flow_read((void *)(long)skb->data, (void *)(long)skb->data_end, options.framing, packet);
 	packet->side = side & 1;
-	return found < FLOW_FOUND_KINDS ? found : FLOW_MALFORMED;
+	return found <= FLOW_DATAGRAM ? found : FLOW_MALFORMED;
 }
 
 /* Whether headers of a packet are elsewhere, and are at hand now. */
@@ -340,8 +469,8 @@ static __always_inline int pass(struct __sk_buff *skb, hw_u32 side)
 {
 	const hw_u32 first = 0;
 	struct edge_counters *counted = bpf_map_lookup_elem(&counters, &first);
+	struct edge_connection *connection;
 	struct flow_packet packet;
-	struct flow *flow;
 	hw_u32 found;
 
 	if (!counted)
@@ -349,6 +478,11 @@ static __always_inline int pass(struct __sk_buff *skb, hw_u32 side)
 	found = edge_read(skb, side, &packet);
 	if (found == FLOW_MALFORMED && pull(skb))
 		found = edge_read(skb, side, &packet);
+	if (found == FLOW_DATAGRAM) {
+		counted->found[FLOW_OTHER]++;
+		datagram(skb, &packet, counted);
+		return TCX_NEXT;
+	}
 	if (found >= FLOW_FOUND_KINDS)
 		return TCX_NEXT;
 	counted->found[found]++;
@@ -358,12 +492,11 @@ static __always_inline int pass(struct __sk_buff *skb, hw_u32 side)
 		handshake(&packet, counted, bpf_ktime_get_ns());
 		return TCX_NEXT;
 	}
-	flow = bpf_map_lookup_elem(&established, &packet.key);
-	if (!flow && complete(&packet, counted))
-		flow = bpf_map_lookup_elem(&established, &packet.key);
-	/* The time of the last tick is enough for what counts in seconds, and costs a tenth. */
-	if (flow)
-		segment(skb, counted, flow, &packet, bpf_ktime_get_coarse_ns());
+	connection = bpf_map_lookup_elem(&established, &packet.key);
+	if (!connection && complete(&packet, counted))
+		connection = bpf_map_lookup_elem(&established, &packet.key);
+	if (connection)
+		segment(skb, counted, connection, &packet);
 	return TCX_NEXT;
 }
 

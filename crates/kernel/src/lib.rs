@@ -77,8 +77,9 @@ pub use controller::{Carrier, Controller, EndOptions, LsOptions, RapidOptions};
 pub use default::{FormerDefault, Namespace, available, current_default};
 pub use device::Interface;
 pub use edge::{
-    Edge, EdgeCounters, EdgeOptions, Event, Events, Instance as EdgeInstance, MOST_CLASSES, PATIENCE,
-    Session as EdgeSession, Shares, Side, now,
+    Connection as EdgeConnection, Decided as EdgeDecided, Edge, EdgeCounters, EdgeOptions, Event, Events,
+    Exchange as EdgeExchange, Instance as EdgeInstance, MOST_CLASSES, PATIENCE, Session as EdgeSession,
+    Shares, Side, now,
 };
 pub use error::Error;
 pub use flow::{Arrivals, RapidFlow};

@@ -10,6 +10,7 @@ mod path;
 #[allow(dead_code, reason = "tests of the arithmetic use all of it")]
 #[path = "../../arithmetic/tests/flow/support.rs"]
 mod support;
+mod watched;
 
 use std::net::{IpAddr, TcpStream};
 use std::sync::Arc;
@@ -73,19 +74,19 @@ fn both_ends_see_windows_of_two_segments_and_then_what_their_peers_tell() {
     for (client, server) in
         ROUTED_V4.into_iter().zip(ROUTED_V4.into_iter().skip(1)).chain([(ROUTED_V6[0], ROUTED_V6[1])])
     {
-        edge.say(&shares(HARDLY_ANY), 0).unwrap();
+        edge.say(&shares(HARDLY_ANY), 0, 0).unwrap();
         let (socket, mut peer) = path.connect(server);
         let least = 2 * MSS - 40 * u32::from(client.contains(':'));
         // Again and again, because on a busy machine each step may take seconds.
-        edge.say(&shares(HARDLY_ANY), 0).unwrap();
+        edge.say(&shares(HARDLY_ANY), 0, 0).unwrap();
         transfer(&socket, &mut peer, MEGABYTE / 10);
         let up = Info::of(&socket);
-        edge.say(&shares(HARDLY_ANY), 0).unwrap();
+        edge.say(&shares(HARDLY_ANY), 0, 0).unwrap();
         let down = download(&socket, &peer, MEGABYTE / 10);
         for info in [&up, &down] {
             assert_eq!(info.receive_window, least.next_multiple_of(info.receive_unit), "{info:?}");
         }
-        edge.say(&shares(0), 0).unwrap();
+        edge.say(&shares(0), 0, 0).unwrap();
         transfer(&socket, &mut peer, MEGABYTE);
         assert!(Info::of(&socket).receive_window > 20 * PAYLOAD);
         close(&socket, peer);
@@ -104,7 +105,8 @@ fn connections_are_reported_when_they_begin_and_end() {
     transfer(&socket, &mut peer, 1000);
     let ports = [socket.local_addr().unwrap().as_socket().unwrap().port(), peer.local_addr().unwrap().port()];
     let connections = edge.connections().unwrap();
-    let (key, flow) = connections.first().unwrap();
+    let (key, connection) = connections.first().unwrap();
+    let flow = &connection.flow;
     assert_eq!((connections.len(), flow.segment()), (1, MSS as u16));
     let client = flow.client();
     assert_eq!([key.port(client), key.port(1 - client)], ports);
@@ -128,7 +130,7 @@ fn a_connection_that_is_older_than_the_programs_is_left_alone() {
     let (socket, mut peer) = path.connect(ROUTED_V4[1]);
     transfer(&socket, &mut peer, 1000);
     let edge = start(&path, SMALL);
-    edge.say(&shares(HARDLY_ANY), 0).unwrap();
+    edge.say(&shares(HARDLY_ANY), 0, 0).unwrap();
     transfer(&socket, &mut peer, MEGABYTE);
     assert!(Info::of(&socket).receive_window > 20 * PAYLOAD);
     let counted = edge.counters().unwrap();
@@ -141,7 +143,7 @@ fn without_a_word_of_the_process_and_in_a_dry_run_windows_pass() {
     for dry_run in [false, true] {
         let edge = start(&path, EdgeOptions { dry_run, ..SMALL });
         if dry_run {
-            edge.say(&shares(HARDLY_ANY), 0).unwrap();
+            edge.say(&shares(HARDLY_ANY), 0, 0).unwrap();
         }
         let (socket, mut peer) = path.connect(ROUTED_V4[1]);
         transfer(&socket, &mut peer, MEGABYTE);
@@ -226,7 +228,7 @@ fn random_and_mutated_frames_fare_as_in_the_model() {
     let mut random = Pcg64Mcg::seed_from_u64(7);
     for case in 0..cases(50_000) {
         if case % 1_000 == 0 {
-            edge.say(&shares(HARDLY_ANY), 0).unwrap();
+            edge.say(&shares(HARDLY_ANY), 0, 0).unwrap();
         }
         let (mut left, side) = frame(&mut random);
         let mut expected = left.clone();
@@ -273,7 +275,7 @@ fn floods_take_no_limit_away_and_what_has_no_room_passes() {
         arrivals[side].of_frame(&mut frame);
         frame != before
     };
-    edge.say(&shares(HARDLY_ANY), 0).unwrap();
+    edge.say(&shares(HARDLY_ANY), 0, 0).unwrap();
     let mut held = 0;
     for number in 0..100 {
         let [syn, answer, third] = handshake(number);
@@ -291,7 +293,7 @@ fn floods_take_no_limit_away_and_what_has_no_room_passes() {
             arrive(answer);
         }
     }
-    edge.say(&shares(HARDLY_ANY), 0).unwrap();
+    edge.say(&shares(HARDLY_ANY), 0, 0).unwrap();
     assert!((0..64).all(|number| {
         let [_, _, later] = handshake(number);
         arrive(later)

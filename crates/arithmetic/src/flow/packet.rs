@@ -170,7 +170,8 @@ impl Packet {
         packet.side = side & 1;
         match found {
             0 => Ok(packet),
-            1 => Err(NotSegment::Other),
+            // Datagrams of UDP are something else here.
+            1 | 5 => Err(NotSegment::Other),
             2 => Err(NotSegment::Fragment),
             3 => Err(NotSegment::Tunnel),
             _ => Err(NotSegment::Malformed),

@@ -150,6 +150,9 @@ impl Ring {
     }
 }
 
+// SAFETY: the memory is mapped for the process and belongs to this value alone; which thread reads it does not matter.
+unsafe impl Send for Ring {}
+
 impl Drop for Ring {
     fn drop(&mut self) {
         // SAFETY: the mapping of this address and length is ours, and nothing refers to it any more.

@@ -1,8 +1,11 @@
 //! `headway edge`: holds downloads and uploads at the receive window.
 
+mod capture;
 mod flows;
 mod history;
+mod policy;
 mod run;
+mod watch;
 
 use std::path::PathBuf;
 
@@ -29,7 +32,8 @@ pub(crate) fn run(args: &Args, json: bool) -> Result<()> {
 ///
 /// Runs on a router, whose kernel goes on forwarding. Two small programs where packets arrive lower the window in ACKs to the
 /// connection's share of the link, so that it is fast enough for the link and too slow to fill a queue: no packet is held or
-/// dropped, and no host changes. It never raises a window. Every 15 s it lowers all windows for four RTTs, to see the RTT without
+/// dropped, and no host changes. It never raises a window. Every second it judges what each flow is for, by how its packets come:
+/// calls, and what people wait for, are not limited. Every 15 s it lowers all windows for four RTTs, to see the RTT without
 /// a queue. Connections are recognised by their handshake: those that were there before, and what is not plain TCP (QUIC, tunnels,
 /// fragments), pass as they are.
 ///
@@ -38,7 +42,7 @@ pub(crate) fn run(args: &Args, json: bool) -> Result<()> {
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 #[command(after_help = "Examples:\n  \
-    sudo headway edge --lan eth1 --wan eth0 --rate 100Mb/s --dry-run    # only counts what it would do\n  \
+    sudo headway edge --lan eth1 --wan eth0 --rate 100Mb/s --dry-run    # only says what it would do\n  \
     sudo headway edge --lan eth1 --wan eth0 --rate 100Mb/s --up 20Mb/s\n\n\
 Policy (TOML; docs/edge.md has all keys):\n  \
     borrow-idle = true       # classes with connections share what the others leave\n\n  \
@@ -48,7 +52,9 @@ Policy (TOML; docs/edge.md has all keys):\n  \
     ports = [873, 22]        # of the end that was connected to\n\n  \
     [[class]]\n  \
     name = \"rest\"\n  \
-    share = 0.8")]
+    share = 0.8\n\n  \
+    [classifier]             # optional: where the judgement of flows draws its lines\n  \
+    largest-answer = \"1 MB\"")]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Option<EdgeCommand>,
@@ -71,13 +77,14 @@ pub(crate) struct EdgeArgs {
     /// The rate of the link from the hosts.
     #[arg(long, value_name = "RATE", value_parser = some_rate)]
     up: Option<Rate>,
-    /// File (TOML) with classes and their shares; without one, all connections share alike.
+    /// File (TOML) with classes and their shares; without one, all connections share alike. What changes in it holds within a
+    /// second, and at once on SIGHUP.
     #[arg(long, value_name = "FILE")]
     policy: Option<PathBuf>,
-    /// Change nothing, and count what would be done.
+    /// Change nothing; count what would be done, and say what is decided about each flow, and why.
     #[arg(long)]
     dry_run: bool,
-    /// Show the connections on the terminal, or with `--json`: class, RTT, window, rate.
+    /// Show the flows on the terminal, or with `--json`: class, what each is for, RTT, window, rate, what limits it.
     #[arg(long)]
     flows: bool,
     /// Most connections that are held; further ones pass as they are.

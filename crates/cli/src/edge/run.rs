@@ -1,25 +1,33 @@
-//! Attaches the programs, tells them what connections may have, and reports.
+//! Attaches the programs, watches and decides every second, and reports.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 
-use anyhow::{Context as _, Result, bail};
-use headway_arithmetic::flow::{Flow, Key};
+use anyhow::{Result, bail};
+use headway_capture::Live;
 use headway_edge::Policy;
+use headway_edge::snapshot::DecisionState;
 use headway_kernel::{EdgeInstance, EdgeOptions, EdgeSession, Side};
-use headway_program::{out, print_line};
+use headway_program::out::escape_controls;
+use headway_program::{out, print_error, print_line};
 use headway_units::Rate;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
+use signal_hook::consts::SIGHUP;
 
 use super::EdgeArgs;
-use super::flows::{Flows, lines};
-use crate::lab::signals;
+use super::capture::Capture;
+use super::flows::{self, lines};
+use super::policy::{PolicyFile, unchanged};
+use super::watch::{Found, Watch};
+use crate::lab::signals_but;
 use crate::line_writer::LineWriter;
 use crate::screen::Screen;
 use crate::service::start_log;
 
 /// Most lines of JSON that wait for a reader: with many connections each may have megabytes, and the newest says all.
 const LINES: usize = 4;
+/// Most decisions of a second that a person is shown.
+const SHOWN: usize = 20;
 
 /// Runs the subcommand until a signal ends it.
 ///
@@ -27,42 +35,39 @@ const LINES: usize = 4;
 /// When interfaces or policy cannot be used, or the kernel refuses.
 pub(super) fn run(args: &EdgeArgs, json: bool) -> Result<()> {
     start_log("warn")?;
-    let policy = read_policy(args)?;
+    let (file, policy) = args.policy.as_deref().map(PolicyFile::open).transpose()?.unzip();
+    let policy = policy.unwrap_or_default();
     let [lan, wan] = [Side::find(&args.lan)?, Side::find(&args.wan)?];
     if lan == wan {
         bail!("`--lan` and `--wan` are the same interface; an edge is between two");
     }
     // Registered before anything is changed, so that every signal leads to a cleanup.
-    let end = signals()?;
-    end.set_nonblocking(true)?;
+    let signals = Signals::new(file.is_some())?;
     let _instance = EdgeInstance::begin(&lan, &wan)?;
     let options =
         EdgeOptions { dry_run: args.dry_run, connections: args.connections, ..EdgeOptions::of(&policy) };
     let capacity = [args.rate, args.up.unwrap_or(args.rate)];
     let edge = EdgeSession::start([lan, wan], &options, &policy, capacity)?;
+    let live = Live::open(&args.lan)
+        .inspect_err(|refused| tracing::warn!("{refused}; what limits connections is not known"))
+        .ok();
     headway_privileges::drop_all_but_maps()?;
     // After the privileges are gone, which is for each thread. A reader that does not read must not keep the edge from saying that
     // it lives.
-    let mut lines = json.then(|| LineWriter::with_queue(std::io::stdout(), LINES)).transpose()?;
-    match &mut lines {
-        Some(lines) => write_line(lines, &on(args, &policy, capacity)),
-        None => report_on(args, &policy, capacity),
-    }
-    let mut session = Session {
-        json: lines.clone(),
-        classes: policy.class.iter().map(|class| class.name.clone()).collect(),
-        edge,
-        flows: Flows::default(),
-        screen: Screen::new(args.flows && !json),
-        shows_flows: args.flows,
-    };
-    let result = session.work(&end);
-    session.screen.clear();
+    let lines = json.then(|| LineWriter::with_queue(std::io::stdout(), LINES)).transpose()?;
+    let capture = live.map(Capture::start).transpose()?;
+    let watch = Watch::new([&args.lan, &args.wan], args.dry_run, (&policy, capacity), capture);
+    let screen = Screen::new(args.flows && !json);
+    let output = Output { json: lines.clone(), screen, shows_flows: args.flows, dry_run: args.dry_run };
+    let mut session = Session { edge, watch, file, running: policy, output };
+    session.begin(args, capacity);
+    let result = session.work(&signals);
+    session.output.screen.clear();
     let counted = session.edge.counters()?;
     drop(session);
     result?;
     let Some(mut lines) = lines else {
-        print_line!("Everything passes as it is again. {}", super::flows::describe(&counted));
+        print_line!("Everything passes as it is again. {}", flows::describe(&counted));
         return out::check();
     };
     write_line(&mut lines, &json!({ "event": "off", "counters": counted }));
@@ -81,74 +86,192 @@ fn write_line(lines: &mut LineWriter, value: &Value) {
     let _ = lines.write_all(format!("{value}\n").as_bytes());
 }
 
-fn read_policy(args: &EdgeArgs) -> Result<Policy> {
-    let Some(path) = &args.policy else { return Ok(Policy::default()) };
-    let text = headway_input::text(path, headway_input::SCENARIO)
-        .with_context(|| format!("cannot read {}", path.display()))?;
-    let policy = Policy::parse(&text, path)?;
-    if policy.literal {
-        bail!(
-            "{}: `literal` is the algorithm as it was printed, which never raises a window again; leave it out, or \
-             compare both in a simulation",
-            path.display()
-        );
+/// What signals have said since.
+struct Signals {
+    end: UnixStream,
+    reload: Option<UnixStream>,
+}
+
+impl Signals {
+    /// With a policy to read again, SIGHUP does not end the edge.
+    fn new(reloads: bool) -> Result<Signals> {
+        let end = signals_but(reloads.then_some(SIGHUP))?;
+        end.set_nonblocking(true)?;
+        let reload = reloads.then(|| {
+            let (read, write) = UnixStream::pair()?;
+            read.set_nonblocking(true)?;
+            signal_hook::low_level::pipe::register(SIGHUP, write)?;
+            Ok::<_, std::io::Error>(read)
+        });
+        Ok(Signals { end, reload: reload.transpose()? })
     }
-    Ok(policy)
+
+    fn has_ended(&self) -> Result<bool> {
+        has_come(&self.end)
+    }
+
+    fn is_to_reload(&self) -> Result<bool> {
+        self.reload.as_ref().map_or(Ok(false), has_come)
+    }
+}
+
+/// Whether there is something to read.
+fn has_come(mut from: &UnixStream) -> Result<bool> {
+    loop {
+        match from.read(&mut [0]) {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            result => return Ok(result.map(|_| true)?),
+        }
+    }
 }
 
 /// What the command knows while it runs.
 struct Session {
     edge: EdgeSession,
-    classes: Vec<String>,
-    flows: Flows,
-    screen: Screen,
-    shows_flows: bool,
-    json: Option<LineWriter>,
+    watch: Watch,
+    file: Option<PolicyFile>,
+    /// With which the programs began, but for what can change.
+    running: Policy,
+    output: Output,
 }
 
 impl Session {
+    /// Tells that it is on.
+    fn begin(&mut self, args: &EdgeArgs, capacity: [Rate; 2]) {
+        match &mut self.output.json {
+            Some(lines) => write_line(lines, &on(args, &self.running, capacity)),
+            None => report_on(args, &self.running, capacity),
+        }
+        if let Some(reason) = self.file.as_ref().and_then(PolicyFile::is_out_of_reach) {
+            tracing::warn!("{reason}");
+        }
+    }
+
     /// Works until a signal arrives.
-    fn work(&mut self, mut end: &UnixStream) -> Result<()> {
+    fn work(&mut self, signals: &Signals) -> Result<()> {
         loop {
-            match end.read(&mut [0]) {
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                result => return Ok(result.map(|_| ())?),
+            if signals.has_ended()? {
+                return Ok(());
             }
-            if self.edge.work()? {
-                self.show()?;
+            let is_due = self.edge.work()?;
+            let is_other = self.look_at_policy(signals.is_to_reload()?)?;
+            if is_due || is_other {
+                let found = self.watch.look(&mut self.edge)?;
+                let live = (0..).map(|class| self.edge.live(class));
+                let connections = self.watch.classes().iter().cloned().zip(live.map(Value::from)).collect();
+                self.output.show(&found, connections);
+                out::check()?;
             }
         }
     }
 
-    /// Shows what there is; without `--json` and `--flows` only the beginning and the end are told.
-    fn show(&mut self) -> Result<()> {
-        if self.json.is_none() && !self.shows_flows {
-            return Ok(());
-        }
-        let counted = self.edge.counters()?;
-        let flows: Vec<(Key, Flow)> = if self.shows_flows { self.edge.flows()? } else { Vec::new() };
-        let rows = self.flows.rows(&flows, &self.edge.shares());
-        if let Some(json) = &mut self.json {
-            let live = (0..self.classes.len() as u32).map(|class| self.edge.live(class));
-            let classes: serde_json::Map<String, Value> =
-                self.classes.iter().cloned().zip(live.map(Value::from)).collect();
-            let mut line = json!({ "event": "state", "connections": classes, "counters": counted });
-            if self.shows_flows {
-                line["flows"] = rows.iter().map(|row| row.json(&self.classes)).collect();
+    /// Takes another policy if there is one; returns whether there was.
+    fn look_at_policy(&mut self, now: bool) -> Result<bool> {
+        match self.file.as_mut().and_then(|file| file.look(now)) {
+            None => Ok(false),
+            Some(Err(mistake)) => {
+                self.output.refused(&mistake);
+                Ok(false)
             }
-            write_line(json, &line);
-        } else {
-            self.screen.show(&lines(&rows, &self.classes, &counted, self.screen.size()));
+            Some(Ok(policy)) => {
+                self.edge.set_policy(&policy)?;
+                self.watch.set_policy(&policy);
+                self.output.changed(&policy, &unchanged(&self.running, &policy));
+                Ok(true)
+            }
         }
-        out::check()
     }
+}
+
+/// Where the command says what happens.
+struct Output {
+    json: Option<LineWriter>,
+    screen: Screen,
+    shows_flows: bool,
+    dry_run: bool,
+}
+
+impl Output {
+    /// Shows what was found in a second.
+    fn show(&mut self, found: &Found, connections: Map<String, Value>) {
+        if let Some(json) = &mut self.json {
+            // One piece, so that a slow reader loses all of a second or nothing.
+            let mut text = String::new();
+            for decision in &found.snapshot.decisions {
+                text += &format!("{}\n", event("decision", json!(decision)));
+            }
+            text += &format!("{}\n", state(found, connections, self.shows_flows));
+            let _ = json.write_all(text.as_bytes());
+        } else if self.shows_flows {
+            self.screen.show(&lines(&found.snapshot.flows, &found.counted, self.screen.size()));
+        } else if self.dry_run {
+            say_decisions(&found.snapshot.decisions[..found.new_kinds]);
+        }
+    }
+
+    /// Tells of a policy that holds from now on.
+    fn changed(&mut self, policy: &Policy, unchanged: &[String]) {
+        if let Some(json) = &mut self.json {
+            return write_line(
+                json,
+                &json!({ "event": "policy", "shares": shares(policy), "unchanged": unchanged }),
+            );
+        }
+        self.screen.clear();
+        print_line!("The policy has changed:");
+        say_classes(policy);
+        unchanged.iter().for_each(|sentence| print_line!("{sentence}"));
+    }
+
+    /// Tells of a policy that cannot be used.
+    fn refused(&mut self, mistake: &str) {
+        if let Some(json) = &mut self.json {
+            return write_line(json, &json!({ "event": "policy", "mistake": mistake }));
+        }
+        self.screen.clear();
+        print_error!("The policy stays as it was: {mistake}");
+    }
+}
+
+/// Adds the name of an event.
+fn event(name: &str, mut value: Value) -> Value {
+    value["event"] = name.into();
+    value
+}
+
+/// The event of a second: what the snapshot says, but for what is long or an event of its own.
+fn state(found: &Found, connections: Map<String, Value>, with_flows: bool) -> Value {
+    let mut line = event("state", json!(found.snapshot));
+    if let Value::Object(line) = &mut line {
+        line.remove("decisions");
+        line.remove("flows");
+    }
+    line["connections"] = connections.into();
+    line["counters"] = json!(found.counted);
+    if with_flows {
+        let flows = found.judged.iter().zip(&found.snapshot.flows);
+        line["flows"] = flows.map(|(judged, state)| flows::json(judged, state, &found.shares)).collect();
+    }
+    line
+}
+
+/// Says what would be done with flows, one line for each.
+fn say_decisions(decisions: &[DecisionState]) {
+    for DecisionState { client, server, behaviour, sentence, .. } in decisions.iter().take(SHOWN) {
+        print_line!("{}", escape_controls(&format!("{client} to {server}, {behaviour}: it {sentence}")));
+    }
+    if let more @ 1.. = decisions.len().saturating_sub(SHOWN) {
+        print_line!("... and {more} more decisions in this second; --json has them all");
+    }
+}
+
+fn shares(policy: &Policy) -> Map<String, Value> {
+    policy.class.iter().map(|class| (class.name.clone(), class.share.into())).collect()
 }
 
 /// The event that it is on.
 fn on(args: &EdgeArgs, policy: &Policy, [down, up]: [Rate; 2]) -> Value {
-    let shares: serde_json::Map<String, Value> =
-        policy.class.iter().map(|class| (class.name.clone(), class.share.into())).collect();
     json!({
         "event": "on",
         "lan": args.lan,
@@ -156,15 +279,21 @@ fn on(args: &EdgeArgs, policy: &Policy, [down, up]: [Rate; 2]) -> Value {
         "down_bps": down.bps(),
         "up_bps": up.bps(),
         "dry_run": args.dry_run,
-        "shares": shares,
+        "shares": shares(policy),
     })
 }
 
 fn report_on(args: &EdgeArgs, policy: &Policy, [down, up]: [Rate; 2]) {
-    let does = if args.dry_run { "counting what it would do" } else { "holding connections" };
+    let does = if args.dry_run { "deciding what it would do" } else { "holding connections" };
     print_line!("{does} between {} and {}: {down} down, {up} up", args.lan, args.wan);
-    for class in &policy.class {
-        print_line!("  {:<12} {:.0} %", class.name, class.share * 100.0);
-    }
+    say_classes(policy);
     print_line!("New connections are held; those that were there before pass as they are. Ctrl-C ends it.");
+}
+
+fn say_classes(policy: &Policy) {
+    for class in &policy.class {
+        let ceiling = class.ceiling.map_or(String::new(), |ceiling| format!(", {ceiling} at most"));
+        let more = if class.priority { ", never limited".to_owned() } else { ceiling };
+        print_line!("  {:<12} {:.0} %{more}", class.name, class.share * 100.0);
+    }
 }

@@ -152,11 +152,22 @@ fn interfaces(lab: &Lab) -> [String; 2] {
 /// Returns the RTT in ms that the edge had of a connection to a port of the server, which has been shown.
 fn rtt_of(edge: &mut On, port: u16) -> f64 {
     loop {
-        let said: Value = serde_json::from_str(&line(&mut edge.lines)).unwrap();
+        let said = next(edge, "state");
         let flows = said["flows"].as_array().unwrap();
         let server = |flow: &&Value| flow["server"].as_str().unwrap().ends_with(&format!(":{port}"));
         if let Some(flow) = flows.iter().find(server) {
             return flow["rtt_ns"].as_f64().unwrap() / 1e6;
+        }
+    }
+}
+
+/// Returns the next event of this name.
+fn next(edge: &mut On, event: &str) -> Value {
+    loop {
+        let said = line(&mut edge.lines);
+        let said: Value = serde_json::from_str(&said).unwrap_or_else(|error| panic!("{error}: {said}"));
+        if said["event"] == event {
+            return said;
         }
     }
 }
@@ -287,5 +298,81 @@ fn an_interface_that_is_removed_ends_the_edge_with_a_sentence() {
     edge.child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
     assert!(said.contains(&format!("the interface {lan}: it is gone")), "{said}");
     assert!(!edge.child.wait().unwrap().success());
+    lab.down().unwrap();
+}
+
+/// Returns what the state says of the connection to a port, once it says so.
+fn flow_of(edge: &mut On, port: u16, is_so: impl Fn(&Value) -> bool) -> Value {
+    loop {
+        let said = next(edge, "state");
+        let server = |flow: &&Value| flow["server"].as_str().unwrap().ends_with(&format!(":{port}"));
+        if let Some(flow) = said["flows"].as_array().unwrap().iter().find(server).filter(|flow| is_so(flow)) {
+            return flow.clone();
+        }
+    }
+}
+
+#[test]
+fn a_changed_policy_holds_at_once_and_a_broken_one_changes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    // The edge is `nobody` when it reads it again.
+    std::fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let policy = write(folder.path(), "policy.toml", POLICY);
+    let Some((lab, mut edge)) = up("edge-policy", &["--policy", &policy, "--flows"]) else { return };
+    let address = SocketAddr::new(lab.v4("server").unwrap().into(), 5000);
+    let (mut source, _said) = play(&lab, "server", &format!("source cubic {address} 6"));
+    let (mut sink, _lines) = play(&lab, "home", &format!("sink {address}"));
+    let before = flow_of(&mut edge, 5000, |flow| flow["class"] == "backup");
+    let limit = |flow: &Value| flow["client_window_let_through_bytes"].as_f64().unwrap();
+    // Another share, and then another class.
+    write(folder.path(), "policy.toml", &POLICY.replace("0.2", "0.1"));
+    let said = next(&mut edge, "policy");
+    assert_eq!(said["shares"]["backup"], 0.1, "{said}");
+    let after = flow_of(&mut edge, 5000, |_| true);
+    let ratio = limit(&after) / limit(&before);
+    assert!((0.4..0.6).contains(&ratio), "{before}, {after}");
+    write(folder.path(), "policy.toml", &POLICY.replace("5000-5002", "6000"));
+    next(&mut edge, "policy");
+    let rest = flow_of(&mut edge, 5000, |_| true);
+    assert!(rest["class"] == "rest" && limit(&rest) > 3.0 * limit(&before), "{rest}");
+    write(folder.path(), "policy.toml", &POLICY.replace("0.8", "0.9"));
+    let said = next(&mut edge, "policy");
+    let mistake = said["mistake"].as_str().unwrap();
+    assert!(mistake.contains("line 7") && mistake.contains("class[1].share"), "{mistake}");
+    assert_eq!(limit(&flow_of(&mut edge, 5000, |_| true)), limit(&rest));
+    // SIGHUP has it read again, and does not end it.
+    write(folder.path(), "policy.toml", POLICY);
+    kill(Pid::from_raw(edge.child.id() as i32), Signal::SIGHUP).unwrap();
+    assert_eq!(next(&mut edge, "policy")["shares"]["backup"], 0.2);
+    for child in [&mut source, &mut sink] {
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    edge.end();
+    lab.down().unwrap();
+}
+
+#[test]
+fn the_limit_of_a_flow_is_the_one_of_its_decision() {
+    let Some((lab, mut edge)) = up("edge-decide", &["--flows"]) else { return };
+    let address = SocketAddr::new(lab.v4("server").unwrap().into(), 5000);
+    let (mut source, _said) = play(&lab, "server", &format!("source cubic {address} 8"));
+    let (mut sink, _lines) = play(&lab, "home", &format!("sink {address}"));
+    let decided = next(&mut edge, "decision");
+    assert_eq!(decided["strategies"], serde_json::json!(["receive-window"]), "{decided}");
+    assert!(decided["sentence"].as_str().unwrap().starts_with("has a window of "), "{decided}");
+    let bulk = flow_of(&mut edge, 5000, |flow| flow["behaviour"] == "bulk");
+    assert_eq!((&bulk["limited_by"], &bulk["protocol"]), (&"receive-window".into(), &"tcp".into()), "{bulk}");
+    let step = &bulk["strategies"]["chain"][0];
+    // A window is in units of its scale.
+    let (limit, passes) =
+        (step["limit_bytes"].as_f64().unwrap(), bulk["window_let_through_bytes"].as_f64().unwrap());
+    assert!(passes <= limit && passes > 0.97 * limit, "{bulk}");
+    assert!(bulk["features"]["packets"].as_u64().unwrap() > 100, "{bulk}");
+    for child in [&mut source, &mut sink] {
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    edge.end();
     lab.down().unwrap();
 }

@@ -14,7 +14,7 @@ mod without_bpf;
 
 use serde::Serialize;
 
-use headway_arithmetic::flow::{Flow, Framing, Key};
+use headway_arithmetic::flow::{Flow, Framing, Key, Meter};
 use headway_edge::Policy;
 
 use crate::error::Error;
@@ -22,7 +22,7 @@ use crate::error::Error;
 pub use interface::{Instance, Side};
 #[cfg(feature = "bpf")]
 pub use programs::{Edge, Events};
-pub use session::Session;
+pub use session::{Decided, Session};
 #[cfg(not(feature = "bpf"))]
 pub use without_bpf::{Edge, Events};
 
@@ -41,7 +41,8 @@ pub struct EdgeOptions {
     pub dry_run: bool,
     /// Whether to measure the RTT of connections again and again by their timestamps, and not only in their handshake.
     pub follow_rtt: bool,
-    /// Most connections, and as many handshakes, 1 to 2^20: the kernel keeps 220 and 170 bytes for each.
+    /// Most connections, and as many handshakes, 1 to 2^20: the kernel keeps 450 and 170 bytes for each. Of UDP there are as many
+    /// flows, but 16 384 at most.
     pub connections: u32,
 }
 
@@ -65,6 +66,55 @@ impl EdgeOptions {
 /// What a connection of each class may have towards each side, in bytes per ns with
 /// [`SHARE_BITS`](headway_arithmetic::rwm::SHARE_BITS); 0 for any.
 pub type Shares = [[u64; MOST_CLASSES]; 2];
+
+/// A connection of TCP (`struct edge_connection`). Arrays have an entry for each end of its key.
+#[repr(C)]
+#[derive(Clone, Debug, Default)]
+pub struct Connection {
+    /// What is known of its handshake, windows and RTT.
+    pub flow: Flow,
+    /// Its number, which no other flow has, of TCP or UDP, since the programs were loaded.
+    pub number: u64,
+    /// The packets with data that each end has sent.
+    pub sent: [Meter; 2],
+    rules: u32,
+    unused: u32,
+}
+
+/// Datagrams of UDP between two ends (`struct edge_exchange`).
+#[repr(C)]
+#[derive(Clone, Debug, Default)]
+pub struct Exchange {
+    /// Its number, as that of a connection.
+    pub number: u64,
+    /// The datagrams that each end has sent.
+    pub sent: [Meter; 2],
+    client: u8,
+    dscp: u8,
+    unused: [u8; 6],
+}
+
+impl Exchange {
+    /// Returns the end that sent the first datagram, 0 or 1; it is on the side of the hosts.
+    pub const fn client(&self) -> usize {
+        (self.client & 1) as usize
+    }
+
+    /// Returns the differentiated services code point of that.
+    pub const fn dscp(&self) -> u8 {
+        self.dscp
+    }
+
+    /// Whether both ends have sent something. One that only sends may be asking the router itself.
+    pub const fn is_answered(&self) -> bool {
+        self.sent[0].packets > 0 && self.sent[1].packets > 0
+    }
+
+    /// Returns the time of the latest datagram in ns.
+    pub fn seen(&self) -> u64 {
+        self.sent.iter().filter(|sent| sent.packets > 0).map(|sent| sent.last).max().unwrap_or(0)
+    }
+}
 
 /// A connection that began or ended.
 #[derive(Clone, Debug)]
@@ -109,6 +159,14 @@ pub struct EdgeCounters {
     pub without_room: u64,
     /// Events that the process did not take in time.
     pub missed: u64,
+    /// Datagrams of UDP, which are among `other`.
+    pub datagrams: u64,
+    /// Datagrams of flows for which there was no room in the table.
+    pub datagrams_without_room: u64,
+    /// Datagrams from the link that are of no flow which a host began.
+    pub datagrams_unasked: u64,
+    /// Segments that passed as they were, although their class has a limit, because their connection is not to be limited.
+    pub exempt: u64,
 }
 
 /// Returns the time since the machine was started, in ns, as programs of BPF know it.

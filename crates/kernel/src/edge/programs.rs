@@ -10,7 +10,7 @@ use libbpf_rs::{
     Map, MapCore as _, MapFlags, Object, ObjectBuilder, OpenObject, RingBuffer, RingBufferBuilder,
 };
 
-use super::{EdgeCounters, EdgeOptions, Event, PATIENCE, Shares, Side, now};
+use super::{Connection, EdgeCounters, EdgeOptions, Event, Exchange, PATIENCE, Shares, Side, now};
 use crate::error::Error;
 use crate::query::program_ids;
 use crate::tcx::{find, link};
@@ -23,6 +23,8 @@ const ONLY: [u8; 4] = [0; 4];
 const READ_EVENTS: &str = "read the events of the edge";
 /// Entries of a table that the kernel is asked for at once.
 const BATCH: u32 = 4_096;
+/// Most flows of UDP (`EDGE_EXCHANGES`).
+const MOST_EXCHANGES: u32 = 16_384;
 
 /// An event as the programs write it (`struct edge_event`).
 #[repr(C)]
@@ -37,7 +39,7 @@ struct Written {
 struct Control {
     alive: u64,
     period: u32,
-    unused: u32,
+    rules: u32,
     shares: Shares,
 }
 
@@ -92,7 +94,8 @@ impl Edge {
         Ok(edge)
     }
 
-    /// Replaces the rules that give connections their class. Those that are there keep theirs.
+    /// Replaces the rules that give connections their class. Those that are there keep theirs until the next [`Edge::say`] has
+    /// another number of rules.
     ///
     /// # Errors
     /// When the kernel refuses.
@@ -101,12 +104,13 @@ impl Edge {
         self.update("rules", unsafe { bytes_of(rules) })
     }
 
-    /// Says that the process lives, what a connection of each class may have, and the number of the period of RTTs.
+    /// Says that the process lives, what a connection of each class may have, and the numbers of the period of RTTs and of the
+    /// rules.
     ///
     /// # Errors
     /// When the kernel refuses.
-    pub fn say(&self, shares: &Shares, period: u32) -> Result<(), Error> {
-        let control = Control { alive: now()?, period, unused: 0, shares: *shares };
+    pub fn say(&self, shares: &Shares, period: u32, rules: u32) -> Result<(), Error> {
+        let control = Control { alive: now()?, period, rules, shares: *shares };
         // SAFETY: it consists of integers without gaps.
         self.update("control", unsafe { bytes_of(&control) })
     }
@@ -141,11 +145,23 @@ impl Edge {
     ///
     /// # Errors
     /// When they cannot be read.
-    pub fn connections(&self) -> Result<Vec<(Key, Flow)>, Error> {
-        let map = self.map("established")?;
+    pub fn connections(&self) -> Result<Vec<(Key, Connection)>, Error> {
+        self.list("established")
+    }
+
+    /// Returns the flows of UDP that are there, in no order.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    pub fn exchanges(&self) -> Result<Vec<(Key, Exchange)>, Error> {
+        self.list("exchanges")
+    }
+
+    fn list<T: Plain>(&self, map: &str) -> Result<Vec<(Key, T)>, Error> {
+        let map = self.map(map)?;
         let batch = map.lookup_batch(BATCH, MapFlags::ANY, MapFlags::ANY);
-        let entries = batch.map_err(Error::bpf("list the connections of the edge"))?;
-        Ok(entries.filter_map(|(key, flow)| Some((read(&key)?, read(&flow)?))).collect())
+        let entries = batch.map_err(Error::bpf("list the flows of the edge"))?;
+        Ok(entries.filter_map(|(key, value)| Some((read(&key)?, read(&value)?))).collect())
     }
 
     /// Removes a connection; returns whether it was there.
@@ -154,9 +170,37 @@ impl Edge {
     /// When the kernel refuses.
     pub fn remove(&self, key: &Key) -> Result<bool, Error> {
         // SAFETY: a key consists of integers without gaps.
-        match self.map("established")?.delete(unsafe { bytes_of(key) }) {
+        self.delete("established", unsafe { bytes_of(key) })
+    }
+
+    /// Removes a flow of UDP; returns whether it was there.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn remove_exchange(&self, key: &Key) -> Result<bool, Error> {
+        // SAFETY: a key consists of integers without gaps.
+        self.delete("exchanges", unsafe { bytes_of(key) })
+    }
+
+    /// Lets the connection of this number pass whatever its class may have, or no longer.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn exempt(&self, number: u64, passes: bool) -> Result<(), Error> {
+        let key = number.to_ne_bytes();
+        if !passes {
+            return self.delete("exempt", &key).map(|_| ());
+        }
+        self.map("exempt")?
+            .update(&key, &1_u32.to_ne_bytes(), MapFlags::ANY)
+            .map_err(Error::bpf("let a connection pass"))
+    }
+
+    /// Removes an entry; returns whether it was there.
+    fn delete(&self, map: &str, key: &[u8]) -> Result<bool, Error> {
+        match self.map(map)?.delete(key) {
             Err(reason) if reason.kind() == libbpf_rs::ErrorKind::NotFound => Ok(false),
-            result => result.map(|()| true).map_err(Error::bpf("remove a connection of the edge")),
+            result => result.map(|()| true).map_err(Error::bpf("remove a flow of the edge")),
         }
     }
 
@@ -206,7 +250,8 @@ fn configure(open: &mut OpenObject, sides: [&Side; 2], options: &EdgeOptions) ->
                 value.extend(words.iter().flat_map(|word| word.to_ne_bytes()));
                 map.set_initial_value(&value)?;
             }
-            Some("established" | "half_open") => map.set_max_entries(options.connections)?,
+            Some("established" | "half_open" | "exempt") => map.set_max_entries(options.connections)?,
+            Some("exchanges") => map.set_max_entries(options.connections.min(MOST_EXCHANGES))?,
             _ => {}
         }
     }
@@ -246,6 +291,8 @@ unsafe impl Plain for Written {}
 // SAFETY: addresses, ports and a number.
 unsafe impl Plain for Key {}
 // SAFETY: numbers.
-unsafe impl Plain for Flow {}
+unsafe impl Plain for Connection {}
+// SAFETY: numbers.
+unsafe impl Plain for Exchange {}
 // SAFETY: numbers.
 unsafe impl<const N: usize> Plain for [u64; N] {}

@@ -1,12 +1,13 @@
 //! A middlebox at work: it hears which connections there are, and says what each may have.
 
+use std::collections::HashSet;
 use std::time::{Duration as Span, Instant as Clock};
 
-use headway_arithmetic::flow::{Flow, Key};
+use headway_arithmetic::flow::{Flow, Key, Rules};
 use headway_edge::{Connections, Drain, Policy, Shares, active};
 use headway_units::{Duration, Instant, Rate};
 
-use super::{Edge, EdgeCounters, EdgeOptions, Event, Events, MOST_CLASSES, Side, now};
+use super::{Connection, Edge, EdgeCounters, EdgeOptions, Event, Events, Exchange, MOST_CLASSES, Side, now};
 use crate::error::Error;
 
 const _: () = assert!(headway_edge::MOST_CLASSES == MOST_CLASSES);
@@ -19,6 +20,12 @@ const EVERY: Span = Span::from_secs(1);
 const RECONCILE: Span = Span::from_secs(10);
 /// A connection has ended after so long without a packet, in ns (wan 2.1).
 const IDLE: u64 = 300_000_000_000;
+/// A flow of UDP has ended after so long without a datagram, in ns: QUIC gives a connection up after 30 s or a little more.
+const EXCHANGE_IDLE: u64 = 60_000_000_000;
+/// The same for one of a question and an answer, which most are: the place is for others then.
+const SHORT_EXCHANGE_IDLE: u64 = 5_000_000_000;
+/// Fewer datagrams are a question and its answer, with some repetitions.
+const FEW: u64 = 10;
 
 /// The programs at an interface, and the connections that they hold. Until this is dropped or the process ends.
 #[derive(Debug)]
@@ -26,7 +33,13 @@ pub struct Session {
     sides: [Side; 2],
     edge: Edge,
     events: Events,
+    /// The rules of the policy, and how often they have changed.
+    rules: Rules,
+    ruled: u32,
+    capacity: [Rate; 2],
     connections: Connections,
+    /// The numbers of the connections that the programs let pass.
+    exempt: HashSet<u64>,
     /// None where RTTs are not followed.
     drain: Option<Drain>,
     said: Clock,
@@ -46,13 +59,26 @@ impl Session {
         capacity: [Rate; 2],
     ) -> Result<Session, Error> {
         let [lan, wan] = &sides;
-        let edge = Edge::start([lan, wan], options, &policy.rules())?;
+        let rules = policy.rules();
+        let edge = Edge::start([lan, wan], options, &rules)?;
         let events = edge.events()?;
         let connections = Connections::new(policy, capacity);
-        edge.say(&connections.shares(), 0)?;
+        edge.say(&connections.shares(), 0, 0)?;
         let drain = options.follow_rtt.then(now_here).transpose()?.map(Drain::new);
         let now = Clock::now();
-        Ok(Session { sides, edge, events, connections, drain, said: now, reconciled: now })
+        Ok(Session {
+            sides,
+            edge,
+            events,
+            rules,
+            ruled: 0,
+            capacity,
+            connections,
+            exempt: HashSet::new(),
+            drain,
+            said: now,
+            reconciled: now,
+        })
     }
 
     /// Works for a tenth of a second at most, or until connections begin or end; returns whether a second has passed since this
@@ -64,7 +90,7 @@ impl Session {
         let before = self.connections.shares();
         for event in self.events.wait(self.round()?)? {
             match event {
-                Event::Begun(key, flow) => self.connections.begin(key, flow.class),
+                Event::Begun(key, flow) => self.connections.begin(key, class_of(&self.rules, &key, &flow)),
                 Event::Ended(key, _) => self.connections.end(&key),
             }
         }
@@ -75,8 +101,7 @@ impl Session {
         }
         let is_due = self.said.elapsed() >= EVERY;
         if is_due || self.connections.shares() != before {
-            let period = self.drain.as_ref().map_or(0, Drain::period);
-            self.edge.say(&self.connections.shares(), period)?;
+            self.say()?;
         }
         if is_due {
             // What changed is said at once, but the second goes on.
@@ -90,8 +115,67 @@ impl Session {
     ///
     /// # Errors
     /// When they cannot be read.
-    pub fn flows(&self) -> Result<Vec<(Key, Flow)>, Error> {
+    pub fn connections(&self) -> Result<Vec<(Key, Connection)>, Error> {
         self.edge.connections()
+    }
+
+    /// Returns the flows of UDP that cross the link, and removes those that are silent. To be called every second.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    pub fn exchanges(&self) -> Result<Vec<(Key, Exchange)>, Error> {
+        let now = now()?;
+        let mut there = self.edge.exchanges()?;
+        for (key, _) in there.extract_if(.., |(_, exchange)| is_over(exchange, now)) {
+            self.edge.remove_exchange(&key)?;
+        }
+        there.retain(|(_, exchange)| exchange.is_answered());
+        Ok(there)
+    }
+
+    /// Returns the index of a connection's class in the policy; none if it is of no class.
+    pub fn class(&self, key: &Key, client: usize, dscp: u8) -> Option<u32> {
+        self.rules.classify(key, client, dscp)
+    }
+
+    /// Gives the connections classes and shares of another policy at once. What the options of [`Session::start`] say does not change.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn set_policy(&mut self, policy: &Policy) -> Result<(), Error> {
+        self.rules = policy.rules();
+        self.ruled = self.ruled.wrapping_add(1);
+        self.edge.set_rules(&self.rules)?;
+        self.connections = Connections::new(policy, self.capacity);
+        for (key, Connection { flow, .. }) in self.edge.connections()? {
+            self.connections.begin(key, class_of(&self.rules, &key, &flow));
+        }
+        self.say()
+    }
+
+    /// Does with connections what was decided: the only ones that take no share of their class, and the only ones that pass
+    /// although it has a limit. The programs hear of changes only.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn carry_out<'a>(&mut self, decided: impl IntoIterator<Item = Decided<'a>>) -> Result<(), Error> {
+        let mut exempt = HashSet::new();
+        for Decided { key, number, shares, passes } in decided {
+            self.connections.set_sharing(key, shares);
+            if passes {
+                exempt.insert(number);
+            }
+        }
+        for number in exempt.symmetric_difference(&self.exempt) {
+            self.edge.exempt(*number, exempt.contains(number))?;
+        }
+        self.exempt = exempt;
+        self.say()
+    }
+
+    fn say(&self) -> Result<(), Error> {
+        let period = self.drain.as_ref().map_or(0, Drain::period);
+        self.edge.say(&self.connections.shares(), period, self.ruled)
     }
 
     /// Returns what a connection of each class may have.
@@ -125,7 +209,8 @@ impl Session {
         let now = now_here()?;
         let Some(drain) = self.drain.as_mut().filter(|drain| drain.due() <= now) else { return Ok(()) };
         let flows = self.edge.connections()?;
-        let part = drain.turn(now, active(flows.iter().map(|(key, flow)| (*key, flow)), now));
+        let flows = flows.iter().map(|(key, connection)| (*key, &connection.flow));
+        let part = drain.turn(now, active(flows, now));
         self.connections.set_part(part);
         Ok(())
     }
@@ -134,11 +219,13 @@ impl Session {
     fn reconcile(&mut self) -> Result<(), Error> {
         let now = now()?;
         let mut there = self.edge.connections()?;
-        let silent = |flow: &Flow| now.saturating_sub(flow.seen()) > IDLE;
-        for (key, _) in there.extract_if(.., |(_, flow)| silent(flow)) {
+        let is_silent = |connection: &Connection| now.saturating_sub(connection.flow.seen()) > IDLE;
+        for (key, _) in there.extract_if(.., |(_, connection)| is_silent(connection)) {
             self.edge.remove(&key)?;
         }
-        self.connections.reconcile(there.into_iter().map(|(key, flow)| (key, flow.class)));
+        let rules = &self.rules;
+        let classed = |(key, Connection { flow, .. })| (key, class_of(rules, &key, &flow));
+        self.connections.reconcile(there.into_iter().map(classed));
         Ok(())
     }
 
@@ -152,6 +239,31 @@ impl Session {
             None => Ok(()),
         }
     }
+}
+
+/// What was decided about a connection.
+#[derive(Clone, Copy, Debug)]
+pub struct Decided<'a> {
+    /// The connection.
+    pub key: &'a Key,
+    /// Its number.
+    pub number: u64,
+    /// Whether it takes a share of its class.
+    pub shares: bool,
+    /// Whether it passes, whatever its class may have.
+    pub passes: bool,
+}
+
+/// Returns the class of a connection by rules that may be newer than those by which the programs gave it one.
+fn class_of(rules: &Rules, key: &Key, flow: &Flow) -> u32 {
+    rules.classify(key, flow.client(), flow.dscp()).unwrap_or(u32::MAX)
+}
+
+/// Whether a flow of UDP has ended.
+fn is_over(exchange: &Exchange, now: u64) -> bool {
+    let [one, other] = &exchange.sent;
+    let idle = if one.packets + other.packets < FEW { SHORT_EXCHANGE_IDLE } else { EXCHANGE_IDLE };
+    now.saturating_sub(exchange.seen()) > idle
 }
 
 /// Returns the time since the machine was started, as programs and [`Drain`] know it.

@@ -3,9 +3,9 @@
 use std::convert::Infallible;
 use std::time::Duration;
 
-use headway_arithmetic::flow::{Flow, Key, Rules};
+use headway_arithmetic::flow::{Key, Rules};
 
-use super::{EdgeCounters, EdgeOptions, Event, Shares, Side};
+use super::{Connection, EdgeCounters, EdgeOptions, Event, Exchange, Shares, Side};
 use crate::error::Error;
 
 /// Programs at an interface; there are none.
@@ -47,7 +47,7 @@ impl Edge {
     ///
     /// # Errors
     /// Never, as there are no programs.
-    pub fn say(&self, _shares: &Shares, _period: u32) -> Result<(), Error> {
+    pub fn say(&self, _shares: &Shares, _period: u32, _rules: u32) -> Result<(), Error> {
         match self.0 {}
     }
 
@@ -63,7 +63,31 @@ impl Edge {
     ///
     /// # Errors
     /// Never, as there are no programs.
-    pub fn connections(&self) -> Result<Vec<(Key, Flow)>, Error> {
+    pub fn connections(&self) -> Result<Vec<(Key, Connection)>, Error> {
+        match self.0 {}
+    }
+
+    /// Returns the flows of UDP.
+    ///
+    /// # Errors
+    /// Never, as there are no programs.
+    pub fn exchanges(&self) -> Result<Vec<(Key, Exchange)>, Error> {
+        match self.0 {}
+    }
+
+    /// Removes a flow of UDP.
+    ///
+    /// # Errors
+    /// Never, as there are no programs.
+    pub fn remove_exchange(&self, _key: &Key) -> Result<bool, Error> {
+        match self.0 {}
+    }
+
+    /// Lets a connection pass.
+    ///
+    /// # Errors
+    /// Never, as there are no programs.
+    pub fn exempt(&self, _number: u64, _passes: bool) -> Result<(), Error> {
         match self.0 {}
     }
 

@@ -1,0 +1,188 @@
+//! Looks at what the programs have counted, judges it, and has it carried out.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use headway_arithmetic::flow::Key;
+use headway_edge::snapshot::{DecisionState, LinkState, Snapshot};
+use headway_edge::{Judged, Monitor, News, Passive, Policy, Seen, Shares};
+use headway_kernel::{EdgeConnection, EdgeCounters, EdgeDecided, EdgeExchange, EdgeSession, Error};
+use headway_units::Rate;
+
+use super::capture::{Capture, Ends, Report};
+
+/// The side of the hosts, from where exchanges of UDP begin.
+const HOSTS: usize = 0;
+
+/// What is watched, and what was found in the last second.
+pub(super) struct Watch {
+    lan: String,
+    wan: String,
+    dry_run: bool,
+    capacity: [Rate; 2],
+    classes: Vec<String>,
+    monitor: Monitor,
+    /// None where this process may not capture.
+    capture: Option<Capture>,
+}
+
+/// What was found in a second.
+pub(super) struct Found {
+    pub(super) snapshot: Snapshot,
+    /// In the order of the snapshot's flows.
+    pub(super) judged: Vec<Judged>,
+    pub(super) shares: Shares,
+    pub(super) counted: EdgeCounters,
+    /// How many of the snapshot's decisions, which come first, are about another kind of thing and not about another amount.
+    pub(super) new_kinds: usize,
+}
+
+impl Watch {
+    pub(super) fn new(
+        [lan, wan]: [&str; 2],
+        dry_run: bool,
+        (policy, capacity): (&Policy, [Rate; 2]),
+        capture: Option<Capture>,
+    ) -> Watch {
+        Watch {
+            lan: lan.to_owned(),
+            wan: wan.to_owned(),
+            dry_run,
+            capacity,
+            classes: names(policy),
+            monitor: Monitor::new(policy, capacity),
+            capture,
+        }
+    }
+
+    pub(super) fn set_policy(&mut self, policy: &Policy) {
+        self.classes = names(policy);
+        self.monitor.set_policy(policy);
+    }
+
+    pub(super) fn classes(&self) -> &[String] {
+        &self.classes
+    }
+
+    /// Looks at all flows, decides, and has the edge do it.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub(super) fn look(&mut self, edge: &mut EdgeSession) -> Result<Found, Error> {
+        let report = self.capture.as_ref().map(Capture::report).unwrap_or_default();
+        let seen = seen(edge, &report.flows)?;
+        let mut judged = self.monitor.look(headway_kernel::now()?, seen, &edge.shares());
+        let is_held = |judged: &&Judged| judged.seen.tcp.is_some();
+        edge.carry_out(judged.iter().filter(is_held).map(|judged| EdgeDecided {
+            key: &judged.seen.key,
+            number: judged.seen.number,
+            shares: judged.decision.shares,
+            passes: judged.decision.passes(),
+        }))?;
+        judged.sort_by_key(|judged| std::cmp::Reverse(judged.rates[0] + judged.rates[1]));
+        let (shares, counted) = (edge.shares(), edge.counters()?);
+        let time_ms = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64;
+        let (decisions, new_kinds) = decisions(&judged, time_ms);
+        let snapshot = Snapshot {
+            time_ms,
+            lan: self.lan.clone(),
+            wan: self.wan.clone(),
+            dry_run: self.dry_run,
+            links: self.links(&judged, &report),
+            paths: report.paths.clone(),
+            flows: judged.iter().map(|judged| judged.state(&self.classes, &shares)).collect(),
+            flows_in_all: judged.len() as u64,
+            decisions,
+            probes: None,
+            lowered_segments: counted.lowered,
+            segments: counted.segments,
+            other_packets: counted.other,
+        };
+        Ok(Found { snapshot, judged, shares, counted, new_kinds })
+    }
+
+    fn links(&self, judged: &[Judged], report: &Report) -> [LinkState; 2] {
+        [0, 1].map(|side| LinkState {
+            capacity_bps: self.capacity[side].bps(),
+            rate_bps: judged.iter().map(|judged| judged.towards()[side].bps()).sum(),
+            available: report.available[side].iter().cloned().collect(),
+            narrow: report.narrow[side].iter().cloned().collect(),
+        })
+    }
+}
+
+fn names(policy: &Policy) -> Vec<String> {
+    policy.class.iter().map(|class| class.name.clone()).collect()
+}
+
+/// Returns the decisions that are news, those about another kind of thing first, and how many of these there are.
+fn decisions(judged: &[Judged], time_ms: u64) -> (Vec<DecisionState>, usize) {
+    let of = |news: News| judged.iter().filter(move |judged| judged.news == news);
+    let kinds: Vec<DecisionState> = of(News::Kind).map(|judged| judged.decided(time_ms)).collect();
+    let (count, amounts) = (kinds.len(), of(News::Amount).map(|judged| judged.decided(time_ms)));
+    (kinds.into_iter().chain(amounts).collect(), count)
+}
+
+/// Returns all flows, in the order of their beginning.
+fn seen(edge: &EdgeSession, passive: &HashMap<Ends, Passive>) -> Result<Vec<Seen>, Error> {
+    let mut seen: Vec<Seen> = Vec::new();
+    for (key, EdgeConnection { flow, number, sent, .. }) in edge.connections()? {
+        let client = flow.client();
+        seen.push(Seen {
+            number,
+            key,
+            client,
+            side: flow.side(),
+            class: edge.class(&key, client, flow.dscp()),
+            tcp: Some(flow),
+            sent,
+            passive: join(&key, passive),
+        });
+    }
+    for (key, exchange) in edge.exchanges()? {
+        let client = exchange.client();
+        let class = edge.class(&key, client, exchange.dscp());
+        let EdgeExchange { number, sent, .. } = exchange;
+        seen.push(Seen {
+            number,
+            key,
+            client,
+            side: HOSTS,
+            class,
+            tcp: None,
+            sent,
+            passive: Default::default(),
+        });
+    }
+    seen.sort_unstable_by_key(|seen| seen.number);
+    Ok(seen)
+}
+
+/// Returns what a capture says of the data of each end.
+fn join(key: &Key, passive: &HashMap<Ends, Passive>) -> [Passive; 2] {
+    let address = |end| SocketAddr::new(key.address(end), key.port(end));
+    [0, 1].map(|end| passive.get(&[address(end), address(1 - end)]).copied().unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use headway_arithmetic::flow::Packet;
+    use headway_edge::classify::LimitedBy;
+
+    use super::*;
+
+    #[test]
+    fn what_a_capture_says_joins_the_end_that_sends_over_both_versions_of_ip() {
+        for ends in [["10.0.0.1:5000", "192.0.2.1:443"], ["[fd00::1]:5000", "[2001:db8::1]:443"]] {
+            let [host, server]: [SocketAddr; 2] = ends.map(|end| end.parse().unwrap());
+            let passive = HashMap::from([([server, host], Passive { limited_by: LimitedBy::Path })]);
+            let packet = Packet::between((host.ip(), host.port()), (server.ip(), server.port()));
+            let joined = join(packet.key(), &passive).map(|passive| passive.limited_by);
+            // The packet is of the host, and the data of the server.
+            let mut expected = [LimitedBy::Path; 2];
+            expected[packet.sender()] = LimitedBy::Unknown;
+            assert_eq!(joined, expected);
+        }
+    }
+}
