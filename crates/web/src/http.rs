@@ -1,0 +1,85 @@
+//! Connections: how many, how long, and what every answer says to browsers.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::http::{HeaderName, HeaderValue, header};
+use axum::response::Response;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use socket2::SockRef;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+
+/// Most connections at once: sixteen viewers with an event stream and two requests beside it, and a few more.
+const CONNECTIONS: usize = 64;
+/// Time for the head of a request. A browser sends it in one packet; who sends it byte by byte only holds a place.
+const HEAD: Duration = Duration::from_secs(5);
+/// Largest head of a request: the least that the library allows, and eight times what browsers send.
+const HEAD_BYTES: usize = 8192;
+/// Most headers of a request; browsers send twenty.
+const HEADERS: usize = 64;
+/// A connection of which nothing was acknowledged or taken for so long ends: its viewer is away. Twice the time between two
+/// messages of an event stream.
+const STALLED: Duration = Duration::from_secs(20);
+/// The longest that a connection lives. An event stream that ends so begins again where it ended, by itself.
+const LIFE: Duration = Duration::from_secs(600);
+/// Pause after a connection could not be taken, for example because the process has no descriptors left.
+const RETRY: Duration = Duration::from_millis(200);
+
+/// Headers of every answer. Nothing comes from elsewhere, nothing is shown elsewhere, and nothing is guessed.
+const HEADERS_OF_ANSWERS: [(HeaderName, &str); 5] = [
+    (
+        header::CONTENT_SECURITY_POLICY,
+        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; \
+         frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
+    ),
+    (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    (header::REFERRER_POLICY, "no-referrer"),
+    (header::CACHE_CONTROL, "no-store"),
+    (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+];
+
+/// Adds them.
+pub(crate) async fn add_headers(mut response: Response) -> Response {
+    for (name, value) in HEADERS_OF_ANSWERS {
+        response.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    response
+}
+
+/// Answers connections for ever.
+pub(crate) async fn serve(listener: TcpListener, routes: Router) -> Infallible {
+    let places = Arc::new(Semaphore::new(CONNECTIONS));
+    loop {
+        let Ok(place) = Arc::clone(&places).acquire_owned().await else {
+            return std::future::pending().await;
+        };
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                let routes = routes.clone();
+                tokio::spawn(async move {
+                    // Whatever ends it, the viewer comes again.
+                    let _ = tokio::time::timeout(LIFE, answer(stream, routes)).await;
+                    drop(place);
+                });
+            }
+            Err(_) => tokio::time::sleep(RETRY).await,
+        }
+    }
+}
+
+/// Answers one request; further ones need a connection of their own, so that none is idle.
+async fn answer(stream: TcpStream, routes: Router) -> hyper::Result<()> {
+    let socket = SockRef::from(&stream);
+    // Without these the connection works, too.
+    let _ = socket.set_tcp_user_timeout(Some(STALLED));
+    let _ = socket.set_tcp_nodelay(true);
+    let mut builder = http1::Builder::new();
+    builder.timer(TokioTimer::new()).header_read_timeout(HEAD);
+    builder.max_buf_size(HEAD_BYTES).max_headers(HEADERS).keep_alive(false);
+    builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(routes)).await
+}

@@ -1,0 +1,51 @@
+//! What is answered to which path.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::State;
+use axum::middleware::{from_fn_with_state, map_response};
+use axum::response::Response;
+use axum::routing::get;
+
+use crate::access::{self, Access};
+use crate::assets::{ASSETS, text};
+use crate::metrics::{self, Metrics};
+use crate::shown::Shown;
+use crate::{events, http};
+
+const JSON: &str = "application/json";
+
+/// The page of a router, its data and its metrics.
+pub(crate) fn page(shown: Arc<Shown>, metrics: Metrics, access: Access) -> Router {
+    let mut routes = Router::new()
+        .route("/v1/state", get(state))
+        .route("/v1/recent", get(recent))
+        .route("/v1/events", get(events::stream))
+        .with_state(shown);
+    for (path, kind, body) in ASSETS {
+        routes = routes.route(path, get(move || async move { text(kind, body) }));
+    }
+    guarded(routes.merge(metrics_route(metrics)), access)
+}
+
+/// Metrics only.
+pub(crate) fn metrics_only(metrics: Metrics, access: Access) -> Router {
+    guarded(metrics_route(metrics), access)
+}
+
+fn metrics_route(metrics: Metrics) -> Router {
+    Router::new().route("/metrics", get(metrics::answer)).with_state(metrics)
+}
+
+fn guarded(routes: Router, access: Access) -> Router {
+    routes.layer(from_fn_with_state(access, access::check)).layer(map_response(http::add_headers))
+}
+
+async fn state(State(shown): State<Arc<Shown>>) -> Response {
+    text(JSON, shown.all().1)
+}
+
+async fn recent(State(shown): State<Arc<Shown>>) -> Response {
+    text(JSON, shown.recent())
+}

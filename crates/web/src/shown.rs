@@ -1,0 +1,230 @@
+//! What viewers see: the newest snapshot, the last decisions, and an hour of points.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::str::FromStr;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use headway_edge::snapshot::{DecisionState, LinkState, RateState, Snapshot};
+use serde::Serialize;
+use tokio::sync::{Semaphore, watch};
+
+/// Decisions that are kept: what fits on a page that a person reads.
+const DECISIONS: usize = 200;
+/// Points that are kept: an hour at one a second.
+const POINTS: usize = 3600;
+/// Most event streams at once.
+const VIEWERS: usize = 16;
+/// An estimate older than this is no point of the curve, ms: the link may have changed.
+const OLDEST_MS: u64 = 60_000;
+
+/// Everything that viewers see. Publishing and reading hold the lock only to copy.
+pub(crate) struct Shown {
+    kept: Mutex<Kept>,
+    newest: watch::Sender<u64>,
+    viewers: Arc<Semaphore>,
+    /// Tells this run from others.
+    run: u64,
+}
+
+#[derive(Default)]
+struct Kept {
+    newest: Arc<Published>,
+    decisions: VecDeque<Arc<DecisionState>>,
+    points: VecDeque<Point>,
+}
+
+/// A snapshot without its decisions, and its number.
+#[derive(Default)]
+struct Published {
+    number: u64,
+    /// How many decisions there were until then.
+    decided: u64,
+    snapshot: Snapshot,
+    /// Its JSON, made by the first viewer for all.
+    text: OnceLock<String>,
+}
+
+/// A second of the link.
+#[derive(Clone, Copy)]
+struct Point {
+    time_ms: u64,
+    links: [LinkPoint; 2],
+}
+
+/// A second of one direction, bit/s.
+#[derive(Clone, Copy)]
+struct LinkPoint {
+    rate: u64,
+    capacity: u64,
+    /// Available, with its interval.
+    available: Option<[u64; 3]>,
+}
+
+/// How far a viewer has seen: which run, and how many of its decisions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Position {
+    run: u64,
+    decided: u64,
+}
+
+impl fmt::Display for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.run, self.decided)
+    }
+}
+
+impl FromStr for Position {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Position, ()> {
+        let (run, decided) = text.split_once('-').ok_or(())?;
+        Ok(Position { run: run.parse().map_err(drop)?, decided: decided.parse().map_err(drop)? })
+    }
+}
+
+impl LinkPoint {
+    fn new(link: &LinkState) -> LinkPoint {
+        let available = best(&link.available).map(|rate| [rate.rate_bps, rate.low_bps, rate.high_bps]);
+        LinkPoint { rate: link.rate_bps, capacity: link.capacity_bps, available }
+    }
+}
+
+/// Returns the estimate with the narrowest interval for its size of those that are not old, as the evaluator does.
+fn best(rates: &[RateState]) -> Option<&RateState> {
+    let fresh = rates.iter().filter(|rate| rate.age_ms <= OLDEST_MS);
+    let width = |rate: &RateState| rate.high_bps.saturating_sub(rate.low_bps) as f64 / rate.rate_bps as f64;
+    fresh.min_by(|a, b| width(a).total_cmp(&width(b)))
+}
+
+impl Shown {
+    pub(crate) fn new(run: u64) -> Shown {
+        Shown {
+            kept: Mutex::default(),
+            newest: watch::Sender::new(0),
+            viewers: Arc::new(Semaphore::new(VIEWERS)),
+            run,
+        }
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        // What is kept is whole after each line that changes it.
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a snapshot, and tells viewers.
+    pub(crate) fn publish(&self, snapshot: &Snapshot) {
+        let mut snapshot = snapshot.clone();
+        let decisions: Vec<_> = std::mem::take(&mut snapshot.decisions).into_iter().map(Arc::new).collect();
+        let point = Point { time_ms: snapshot.time_ms, links: snapshot.links.each_ref().map(LinkPoint::new) };
+        let mut kept = self.kept();
+        let number = kept.newest.number + 1;
+        let decided = kept.newest.decided + decisions.len() as u64;
+        kept.newest = Arc::new(Published { number, decided, snapshot, text: OnceLock::new() });
+        push(&mut kept.decisions, decisions, DECISIONS);
+        push(&mut kept.points, [point], POINTS);
+        drop(kept);
+        self.newest.send_replace(number);
+    }
+
+    /// Returns the newest snapshot, how many there were, and how many decisions.
+    pub(crate) fn newest<T>(&self, read: impl FnOnce(&Snapshot, u64, u64) -> T) -> T {
+        let newest = Arc::clone(&self.kept().newest);
+        read(&newest.snapshot, newest.number, newest.decided)
+    }
+
+    /// Returns the places of event streams.
+    pub(crate) fn viewers(&self) -> &Arc<Semaphore> {
+        &self.viewers
+    }
+
+    /// Returns how many event streams there are.
+    pub(crate) fn watched(&self) -> usize {
+        VIEWERS - self.viewers.available_permits()
+    }
+
+    /// Returns what says when there is something new.
+    pub(crate) fn watch(&self) -> watch::Receiver<u64> {
+        self.newest.subscribe()
+    }
+
+    /// Returns the newest snapshot and all decisions that are kept, as JSON.
+    pub(crate) fn all(&self) -> (Position, String) {
+        self.message(None)
+    }
+
+    /// Returns the newest snapshot and the decisions since `seen`, or all if that was another run.
+    pub(crate) fn since(&self, seen: Position) -> (Position, String) {
+        self.message((seen.run == self.run).then_some(seen.decided))
+    }
+
+    fn message(&self, seen: Option<u64>) -> (Position, String) {
+        let (newest, decisions) = {
+            let kept = self.kept();
+            let new = kept.newest.decided.saturating_sub(seen.unwrap_or(0));
+            let old = kept.decisions.len().saturating_sub(usize::try_from(new).unwrap_or(usize::MAX));
+            (Arc::clone(&kept.newest), kept.decisions.iter().skip(old).cloned().collect::<Vec<_>>())
+        };
+        let decisions = json(&decisions.iter().map(AsRef::as_ref).collect::<Vec<&DecisionState>>());
+        let state = newest.text.get_or_init(|| json(&newest.snapshot));
+        let Published { number, decided, .. } = *newest;
+        let (run, all) = (self.run, seen.is_none());
+        let text = format!(
+            r#"{{"run":{run},"number":{number},"all":{all},"decided":{decided},"state":{state},"decisions":{decisions}}}"#
+        );
+        (Position { run, decided }, text)
+    }
+
+    /// Returns the points as JSON, a list for each column, which is how they are drawn.
+    pub(crate) fn recent(&self) -> String {
+        let points: Vec<Point> = self.kept().points.iter().copied().collect();
+        json(&Recent {
+            run: self.run,
+            time_ms: points.iter().map(|point| point.time_ms).collect(),
+            links: [0, 1].map(|side| Columns::new(points.iter().map(|point| point.links[side]))),
+        })
+    }
+}
+
+/// Appends and forgets the oldest.
+fn push<T>(ring: &mut VecDeque<T>, new: impl IntoIterator<Item = T>, most: usize) {
+    ring.extend(new);
+    ring.drain(..ring.len().saturating_sub(most));
+}
+
+/// JSON of what has only numbers and texts, which always works.
+fn json(value: &impl Serialize) -> String {
+    serde_json::to_string(value).unwrap_or_else(|_| "null".to_owned())
+}
+
+/// The last hour.
+#[derive(Serialize)]
+struct Recent {
+    run: u64,
+    time_ms: Vec<u64>,
+    links: [Columns; 2],
+}
+
+/// The last hour of one direction.
+#[derive(Default, Serialize)]
+struct Columns {
+    rate_bps: Vec<u64>,
+    capacity_bps: Vec<u64>,
+    available_bps: Vec<Option<u64>>,
+    low_bps: Vec<Option<u64>>,
+    high_bps: Vec<Option<u64>>,
+}
+
+impl Columns {
+    fn new(points: impl Iterator<Item = LinkPoint>) -> Columns {
+        let mut columns = Columns::default();
+        for point in points {
+            columns.rate_bps.push(point.rate);
+            columns.capacity_bps.push(point.capacity);
+            columns.available_bps.push(point.available.map(|rates| rates[0]));
+            columns.low_bps.push(point.available.map(|rates| rates[1]));
+            columns.high_bps.push(point.available.map(|rates| rates[2]));
+        }
+        columns
+    }
+}
