@@ -22,7 +22,7 @@ QUICK_COMPARISON = target/debug/headway-bench compare scenarios/compare.toml --o
 # The targets of `make fuzz` are no part of the workspace, so `cargo fmt` does not find them.
 UNDECLARED = fuzz/fuzz_targets/*.rs
 
-.PHONY: help demo test test-kernel test-lint test-environment test-python format lint bench accuracy compare repro hostile fuzz uml install deb deb-test python wheel clean setup
+.PHONY: help demo test test-kernel test-lint test-environment test-python format lint bench accuracy compare repro hostile fuzz uml browser install deb deb-test python wheel clean setup
 
 help:
 	@echo 'make demo       measure an emulated path with every method; writes $(REPORT)/report.html'
@@ -34,6 +34,7 @@ help:
 	@echo 'make hostile    every attack on headway serve at once, beside honest clients, for MINUTES=60 (root only)'
 	@echo 'make fuzz       made-up input for everything that reads bytes from outside, MINUTES=1 for each parser (nightly Rust)'
 	@echo 'make uml        the Linux kernel for stacks in virtual time (about 5 minutes once), kept in ~/.cache/headway'
+	@echo 'make browser    the page of headway edge in headless Chromium (needs chromium and npm)'
 	@echo 'make python     the Python package as a wheel in an environment of its own, with its tests; make wheel only builds it'
 	@echo 'make install    the headway binary, man pages, shell completions, systemd units and trained models, below PREFIX (/usr/local)'
 	@echo 'make deb        a Debian package with all that, and one with its debug symbols, in target/debian; make deb-test tries it'
@@ -129,6 +130,15 @@ uml:
 	$(NEED) rust bpf kernel
 	$(CARGO) build --release --locked --bin headway
 	target/release/headway uml build
+
+# Needs the packages chromium and npm; without them the test says what is missing and passes. SCREENSHOTS=DIR keeps pictures.
+BROWSER = crates/web/tests/browser
+browser:
+	$(NEED) rust
+	$(CARGO) build --locked -p headway-web --example made_up
+	@if node --version >/dev/null 2>&1 && npm ci --prefix $(BROWSER) --ignore-scripts --no-audit --no-fund; \
+	then HEADWAY_SCREENSHOTS=$(abspath $(SCREENSHOTS)) node --test $(BROWSER)/page.test.js; \
+	else echo 'SKIPPED the page in a browser: node or its registry of packages does not answer.'; fi
 
 # Man pages and completions are written by an example of the program, into man1, bash, zsh and fish.
 PREFIX ?= /usr/local

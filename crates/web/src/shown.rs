@@ -41,24 +41,26 @@ struct Published {
     /// How many decisions there were until then.
     decided: u64,
     snapshot: Snapshot,
+    point: Point,
     /// Its JSON, made by the first viewer for all.
     text: OnceLock<String>,
 }
 
 /// A second of the link.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default, Serialize)]
 struct Point {
     time_ms: u64,
     links: [LinkPoint; 2],
 }
 
-/// A second of one direction, bit/s.
-#[derive(Clone, Copy)]
+/// A second of one direction, with the estimate of what is available, if there is one.
+#[derive(Clone, Copy, Default, Serialize)]
 struct LinkPoint {
-    rate: u64,
-    capacity: u64,
-    /// Available, with its interval.
-    available: Option<[u64; 3]>,
+    rate_bps: u64,
+    capacity_bps: u64,
+    available_bps: Option<u64>,
+    low_bps: Option<u64>,
+    high_bps: Option<u64>,
 }
 
 /// How far a viewer has seen: which run, and how many of its decisions.
@@ -85,8 +87,14 @@ impl FromStr for Position {
 
 impl LinkPoint {
     fn new(link: &LinkState) -> LinkPoint {
-        let available = best(&link.available).map(|rate| [rate.rate_bps, rate.low_bps, rate.high_bps]);
-        LinkPoint { rate: link.rate_bps, capacity: link.capacity_bps, available }
+        let available = best(&link.available);
+        LinkPoint {
+            rate_bps: link.rate_bps,
+            capacity_bps: link.capacity_bps,
+            available_bps: available.map(|rate| rate.rate_bps),
+            low_bps: available.map(|rate| rate.low_bps),
+            high_bps: available.map(|rate| rate.high_bps),
+        }
     }
 }
 
@@ -120,7 +128,7 @@ impl Shown {
         let mut kept = self.kept();
         let number = kept.newest.number + 1;
         let decided = kept.newest.decided + decisions.len() as u64;
-        kept.newest = Arc::new(Published { number, decided, snapshot, text: OnceLock::new() });
+        kept.newest = Arc::new(Published { number, decided, snapshot, point, text: OnceLock::new() });
         push(&mut kept.decisions, decisions, DECISIONS);
         push(&mut kept.points, [point], POINTS);
         drop(kept);
@@ -169,8 +177,9 @@ impl Shown {
         let state = newest.text.get_or_init(|| json(&newest.snapshot));
         let Published { number, decided, .. } = *newest;
         let (run, all) = (self.run, seen.is_none());
+        let point = json(&newest.point);
         let text = format!(
-            r#"{{"run":{run},"number":{number},"all":{all},"decided":{decided},"state":{state},"decisions":{decisions}}}"#
+            r#"{{"run":{run},"number":{number},"all":{all},"decided":{decided},"point":{point},"state":{state},"decisions":{decisions}}}"#
         );
         (Position { run, decided }, text)
     }
@@ -219,11 +228,11 @@ impl Columns {
     fn new(points: impl Iterator<Item = LinkPoint>) -> Columns {
         let mut columns = Columns::default();
         for point in points {
-            columns.rate_bps.push(point.rate);
-            columns.capacity_bps.push(point.capacity);
-            columns.available_bps.push(point.available.map(|rates| rates[0]));
-            columns.low_bps.push(point.available.map(|rates| rates[1]));
-            columns.high_bps.push(point.available.map(|rates| rates[2]));
+            columns.rate_bps.push(point.rate_bps);
+            columns.capacity_bps.push(point.capacity_bps);
+            columns.available_bps.push(point.available_bps);
+            columns.low_bps.push(point.low_bps);
+            columns.high_bps.push(point.high_bps);
         }
         columns
     }
