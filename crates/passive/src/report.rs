@@ -164,6 +164,18 @@ impl Tracker {
         rows
     }
 
+    /// Returns the transfers in the table, in no order: from whom the data comes, and to whom, and for how long each limit has held,
+    /// in seconds, in the order of [`Limit::ALL`].
+    pub fn limits(&self) -> impl Iterator<Item = ([Endpoint; 2], [f64; Limit::ALL.len()])> {
+        self.connections.iter().flat_map(|(Key(ends), connection)| {
+            let halves = connection.halves.iter().enumerate();
+            halves.filter_map(|(of, half)| {
+                let limits = half.followed.as_ref()?.transfer.limits();
+                Some(([ends[of], ends[1 - of]], Limit::ALL.map(|limit| limits.time(limit).secs_f64())))
+            })
+        })
+    }
+
     /// Returns the number of connections in the table of which only packets of one end were captured, and of those that
     /// have left it.
     pub fn one_way(&self) -> u64 {

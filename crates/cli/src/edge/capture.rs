@@ -16,7 +16,7 @@ use headway_edge::Passive;
 use headway_edge::classify::LimitedBy;
 use headway_edge::snapshot::{PathState, RateState};
 use headway_estimate::sabes::Limit;
-use headway_passive::{Direction, Endpoint, FlowRow, Free, Options, PathKey, PathRow, Tracker};
+use headway_passive::{Direction, Endpoint, Free, Options, PathKey, PathRow, Tracker};
 use headway_units::Rate;
 
 /// Longest wait for packets.
@@ -38,6 +38,9 @@ const SOURCE: &str = "passive";
 
 /// From whom data comes, and to whom.
 pub(super) type Ends = [SocketAddr; 2];
+
+/// For how long each limit held, in seconds.
+type Times = [f64; Limit::ALL.len()];
 
 /// What was seen in the last second.
 #[derive(Clone, Debug, Default)]
@@ -115,7 +118,7 @@ fn take(live: &mut Live, tracker: &mut Tracker) {
 #[derive(Default)]
 struct Memory {
     /// Of each transfer, for how long each limit held in all, and in the last seconds.
-    limits: HashMap<Ends, [[f64; Limit::ALL.len()]; 2]>,
+    limits: HashMap<Ends, [Times; 2]>,
     free: HashMap<PathKey, (Free, Clock)>,
 }
 
@@ -128,7 +131,7 @@ impl Memory {
             }
         }
         self.free.retain(|_, (_, at)| now.duration_since(*at) < OLDEST);
-        let mut report = Report { flows: self.flows(&tracker.flows()), ..Report::default() };
+        let mut report = Report { flows: self.flows(tracker.limits()), ..Report::default() };
         for row in rows.iter().filter(|row| !row.is_others()) {
             let side = if row.key.direction == Direction::From { 0 } else { 1 };
             let free = self.free(row, now);
@@ -150,12 +153,12 @@ impl Memory {
         Some(known([free.rate, free.low, free.high], now.duration_since(*at)))
     }
 
-    /// Returns what limited each transfer in the last seconds.
-    fn flows(&mut self, rows: &[FlowRow]) -> HashMap<Ends, Passive> {
+    /// Returns what limited each transfer in the last seconds, of which these are the limits so far.
+    fn flows(&mut self, limits: impl Iterator<Item = ([Endpoint; 2], Times)>) -> HashMap<Ends, Passive> {
         let mut before = std::mem::take(&mut self.limits);
-        let mut flows = HashMap::with_capacity(rows.len());
-        for row in rows {
-            let (all, ends) = (row.sums.limits, ends(row));
+        let mut flows = HashMap::with_capacity(before.len());
+        for (ends, all) in limits {
+            let ends = ends.map(|end| SocketAddr::new(end.address, end.port));
             let [was, mut recent] = before.remove(&ends).unwrap_or_default();
             for ((recent, all), was) in recent.iter_mut().zip(all).zip(was) {
                 // The end of a burst may change its limit.
@@ -168,15 +171,8 @@ impl Memory {
     }
 }
 
-/// Returns whose data a row is about, and to whom it goes.
-fn ends(row: &FlowRow) -> Ends {
-    let address = |end: Endpoint| SocketAddr::new(end.address, end.port);
-    let (near, far) = (address(row.near), address(row.far));
-    if row.direction == Direction::To { [near, far] } else { [far, near] }
-}
-
 /// Returns the limit that held for longest.
-fn longest(times: &[f64; Limit::ALL.len()]) -> LimitedBy {
+fn longest(times: &Times) -> LimitedBy {
     let limits = Limit::ALL.into_iter().zip(times).filter(|(_, time)| **time > 0.0);
     limits.max_by(|(_, one), (_, other)| one.total_cmp(other)).map_or(LimitedBy::Unknown, |(limit, _)| {
         match limit {
@@ -219,33 +215,17 @@ mod tests {
     fn the_limit_that_held_for_longest_of_late_counts() {
         let (mut memory, mut recent) = (Memory::default(), LimitedBy::Unknown);
         let end = |last: u8, port| Endpoint { address: std::net::IpAddr::from([10, 0, 0, last]), port };
-        let mut sums = headway_passive::Sums::default();
+        let mut times = Times::default();
         // Ten seconds of an application that waits, and then the path.
         for second in 0..14 {
-            sums.limits[if second < 10 { Limit::Application } else { Limit::Path } as usize] += 1.0;
-            let row = FlowRow {
-                near: end(1, 5000),
-                far: end(2, 80),
-                direction: Direction::From,
-                evidence: headway_passive::Evidence::Heading,
-                duration: headway_units::Duration::from_ms(1_000),
-                volume: headway_passive::Volume::default(),
-                rate: Rate::ZERO,
-                rtt: None,
-                handshake: None,
-                capacity: None,
-                free: None,
-                round_trips: None,
-                sums,
-            };
-            let flows = memory.flows(&[row]);
-            // The data comes from the far end.
+            times[if second < 10 { Limit::Application } else { Limit::Path } as usize] += 1.0;
+            let flows = memory.flows([([end(2, 80), end(1, 5000)], times)].into_iter());
             recent = flows[&["10.0.0.2:80".parse().unwrap(), "10.0.0.1:5000".parse().unwrap()]].limited_by;
             assert!(second > 9 || recent == LimitedBy::Application);
         }
         assert_eq!(recent, LimitedBy::Path);
         // What has ended is forgotten.
-        memory.flows(&[]);
+        memory.flows(std::iter::empty());
         assert!(memory.limits.is_empty());
     }
 }
