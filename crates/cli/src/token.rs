@@ -17,6 +17,11 @@ const MAX_FILE_SIZE: u64 = 4096;
 
 /// Reads the token from a file or the environment, and trims white space around it.
 pub(crate) fn read(file: Option<&Path>) -> Result<Option<Token>> {
+    text(file)?.as_deref().map(parse).transpose()
+}
+
+/// Reads the text of the token in the same way.
+pub(crate) fn text(file: Option<&Path>) -> Result<Option<String>> {
     let text = match file {
         Some(path) => {
             read_file(path).with_context(|| format!("cannot read the token from {}", path.display()))?
@@ -28,16 +33,21 @@ pub(crate) fn read(file: Option<&Path>) -> Result<Option<Token>> {
             Err(VarError::NotUnicode(_)) => bail!("the variable {TOKEN_VARIABLE} is not valid UTF-8"),
         },
     };
-    parse(&text).map(Some)
+    trim(&text).map(|text| Some(text.to_owned()))
+}
+
+/// Makes a token of a text, of which enough must be left without white space around it.
+pub(crate) fn parse(text: &str) -> Result<Token> {
+    trim(text).map(Token::new)
 }
 
 /// Trims white space and checks that enough is left.
-pub(crate) fn parse(text: &str) -> Result<Token> {
+fn trim(text: &str) -> Result<&str> {
     let text = text.trim();
     if text.len() < MIN_TOKEN_LENGTH {
         bail!("the token has {} characters; use at least {MIN_TOKEN_LENGTH} random ones", text.len());
     }
-    Ok(Token::new(text))
+    Ok(text)
 }
 
 fn read_file(path: &Path) -> Result<String> {

@@ -3,6 +3,11 @@
 mod capture;
 mod flows;
 mod history;
+#[cfg(feature = "web")]
+mod page;
+#[cfg(not(feature = "web"))]
+#[path = "without_page.rs"]
+mod page;
 mod policy;
 mod run;
 mod watch;
@@ -87,6 +92,15 @@ pub(crate) struct EdgeArgs {
     /// Show the flows on the terminal, or with `--json`: class, what each is for, RTT, window, rate, what limits it.
     #[arg(long)]
     flows: bool,
+    /// Show all of it on a page at this address, 127.0.0.1:8080 without one, with metrics for Prometheus at /metrics; addresses that
+    /// others can reach need a token.
+    #[cfg(feature = "web")]
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "127.0.0.1:8080")]
+    page: Option<std::net::SocketAddr>,
+    /// File with the token of the page, as `HEADWAY_TOKEN` may have it; others must not be able to read it.
+    #[cfg(feature = "web")]
+    #[arg(long, value_name = "FILE", requires = "page")]
+    token_file: Option<PathBuf>,
     /// Most connections that are held; further ones pass as they are.
     #[arg(long, default_value_t = 65_536, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_048_576))]
     connections: u32,

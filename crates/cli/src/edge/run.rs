@@ -17,6 +17,7 @@ use signal_hook::consts::SIGHUP;
 use super::EdgeArgs;
 use super::capture::Capture;
 use super::flows::{self, lines};
+use super::page::{Page, Plan};
 use super::policy::{PolicyFile, unchanged};
 use super::watch::{Found, Watch};
 use crate::lab::signals_but;
@@ -47,6 +48,7 @@ pub(super) fn run(args: &EdgeArgs, json: bool) -> Result<()> {
     let options =
         EdgeOptions { dry_run: args.dry_run, connections: args.connections, ..EdgeOptions::of(&policy) };
     let capacity = [args.rate, args.up.unwrap_or(args.rate)];
+    let page = Plan::new(args)?;
     let edge = EdgeSession::start([lan, wan], &options, &policy, capacity)?;
     let live = Live::open(&args.lan)
         .inspect_err(|refused| tracing::warn!("{refused}; what limits connections is not known"))
@@ -58,8 +60,9 @@ pub(super) fn run(args: &EdgeArgs, json: bool) -> Result<()> {
     let capture = live.map(Capture::start).transpose()?;
     let watch = Watch::new([&args.lan, &args.wan], args.dry_run, (&policy, capacity), capture);
     let screen = Screen::new(args.flows && !json);
+    let page = page.start()?;
     let output = Output { json: lines.clone(), screen, shows_flows: args.flows, dry_run: args.dry_run };
-    let mut session = Session { edge, watch, file, running: policy, output };
+    let mut session = Session { edge, watch, file, running: policy, page, output };
     session.begin(args, capacity);
     let result = session.work(&signals);
     session.output.screen.clear();
@@ -133,6 +136,7 @@ struct Session {
     file: Option<PolicyFile>,
     /// With which the programs began, but for what can change.
     running: Policy,
+    page: Page,
     output: Output,
 }
 
@@ -140,8 +144,19 @@ impl Session {
     /// Tells that it is on.
     fn begin(&mut self, args: &EdgeArgs, capacity: [Rate; 2]) {
         match &mut self.output.json {
-            Some(lines) => write_line(lines, &on(args, &self.running, capacity)),
-            None => report_on(args, &self.running, capacity),
+            Some(lines) => {
+                let mut on = on(args, &self.running, capacity);
+                if let Some(address) = self.page.address() {
+                    on["page"] = json!(address);
+                }
+                write_line(lines, &on);
+            }
+            None => {
+                report_on(args, &self.running, capacity);
+                if let Some(address) = self.page.address() {
+                    print_line!("The page is http://{address}/.");
+                }
+            }
         }
         if let Some(reason) = self.file.as_ref().and_then(PolicyFile::is_out_of_reach) {
             tracing::warn!("{reason}");
@@ -158,6 +173,7 @@ impl Session {
             let is_other = self.look_at_policy(signals.is_to_reload()?)?;
             if is_due || is_other {
                 let found = self.watch.look(&mut self.edge)?;
+                self.page.publish(&found.snapshot);
                 let live = (0..).map(|class| self.edge.live(class));
                 let connections = self.watch.classes().iter().cloned().zip(live.map(Value::from)).collect();
                 self.output.show(&found, connections);

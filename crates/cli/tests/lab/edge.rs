@@ -44,8 +44,19 @@ fn a_role() {
         ["source", controller, address, seconds] => {
             source(controller, address.parse().unwrap(), seconds.parse().unwrap())
         }
+        ["get", address, path] => get(address.parse().unwrap(), path),
         _ => panic!("{role}"),
     }
+}
+
+/// Prints the body of what is at a path.
+fn get(address: SocketAddr, path: &str) {
+    println!("ready");
+    let mut stream = std::net::TcpStream::connect_timeout(&address, TIMEOUT).unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    println!("{}", answer.split_once("\r\n\r\n").unwrap().1);
 }
 
 /// Reads a connection to its end. It is the end at home that connects, as with downloads.
@@ -374,5 +385,27 @@ fn the_limit_of_a_flow_is_the_one_of_its_decision() {
         child.wait().unwrap();
     }
     edge.end();
+    lab.down().unwrap();
+}
+
+#[test]
+#[cfg(feature = "web")]
+fn the_page_has_what_is_watched() {
+    let Some((lab, mut edge)) = up("edge-page", &["--dry-run", "--page", "127.0.0.1:8080"]) else { return };
+    let state = next(&mut edge, "state");
+    assert!(state.get("flows").is_none() && state["links"][0]["capacity_bps"] == 50_000_000, "{state}");
+    let (mut reader, mut said) = play(&lab, "router", "get 127.0.0.1:8080 /v1/state");
+    let shown: Value = serde_json::from_str(&line(&mut said)).unwrap();
+    assert!(shown.to_string().contains("\"dry_run\":true"), "{shown}");
+    reader.wait().unwrap();
+    let [lan, wan] = interfaces(&lab);
+    edge.end();
+    let open = ["edge", "--lan", &lan, "--wan", &wan, "--rate", "5Mb/s", "--page", "0.0.0.0:8080"];
+    let output = lab.command("router", PROGRAM, open).unwrap().env_remove("HEADWAY_TOKEN").output().unwrap();
+    let said = text(&output.stderr);
+    assert!(
+        !output.status.success() && said.contains("needs a token") && said.contains("--token-file"),
+        "{said}"
+    );
     lab.down().unwrap();
 }
