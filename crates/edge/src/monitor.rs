@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use headway_arithmetic::flow::{Flow, Key, Meter};
 use headway_arithmetic::rwm;
-use headway_units::{Duration, Instant, Rate};
+use headway_units::{Bytes, Duration, Instant, Rate};
 
 use crate::advisor::Flows;
 use crate::classify::{Behaviour, Features, LimitedBy, Rule, Thresholds, Window, classify};
@@ -132,7 +132,7 @@ impl Monitor {
         let watched = self.watched.entry(seen.number).or_default();
         watched.looks = self.looks;
         let bytes = [0, 1].map(|end| watched.windows[end].look(now, &seen.sent[end]));
-        let rate = |bytes| Rate::of(headway_units::Bytes::new(bytes), time?);
+        let rate = |bytes| Rate::of(Bytes::new(bytes), time?);
         let rates = bytes.map(|bytes| rate(bytes).unwrap_or(Rate::ZERO));
         // The end that has sent more, the server's if none has.
         let [one, other] = [0, 1].map(|end| watched.windows[end].bytes());

@@ -68,7 +68,7 @@ pub struct LinkState {
 /// A path through the access link, as passive estimates see it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PathState {
-    /// Where it leads to, such as `192.0.2.0/24`.
+    /// Where it leads to or comes from, such as `from 192.0.2.0/24`.
     pub to: String,
     /// Connections with data in the last interval.
     pub connections: u64,

@@ -21,6 +21,7 @@ struct Stamp {
     inode: u64,
     size: u64,
     changed: (i64, i64),
+    is_file: bool,
 }
 
 impl Stamp {
@@ -30,6 +31,7 @@ impl Stamp {
             inode: metadata.ino(),
             size: metadata.size(),
             changed: (metadata.mtime(), metadata.mtime_nsec()),
+            is_file: metadata.is_file(),
         }
     }
 }
@@ -66,7 +68,8 @@ impl PolicyFile {
         ))
     }
 
-    /// Looks at the file if it is time to, or `now`. Returns the policy if it is another one, or a mistake that was not told yet.
+    /// Looks at the file if it is time to, or reads it `now`. Returns the policy if it is another one, or a mistake that was not told
+    /// yet or that somebody asks for.
     pub(super) fn look(&mut self, now: bool) -> Option<Result<Policy, String>> {
         if !now && self.looked.elapsed() < EVERY {
             return None;
@@ -77,7 +80,7 @@ impl PolicyFile {
             return None;
         }
         // An empty one is being written, and all keys have defaults.
-        if stamp.is_some_and(|stamp| stamp.size == 0) {
+        if stamp.is_some_and(|stamp| stamp.is_file && stamp.size == 0) {
             return None;
         }
         self.stamp = stamp;
@@ -88,7 +91,7 @@ impl PolicyFile {
             }
             Err(mistake) => {
                 let mistake = format!("{mistake:#}");
-                (self.told.as_ref() != Some(&mistake)).then(|| {
+                (now || self.told.as_ref() != Some(&mistake)).then(|| {
                     self.told = Some(mistake.clone());
                     Err(mistake)
                 })
@@ -176,7 +179,9 @@ mod tests {
         std::fs::write(&path, "[classifier]\nsteady = 3.0\n").unwrap();
         let mistake = file.look(true).unwrap().unwrap_err();
         assert!(mistake.contains("line 2") && mistake.contains("`classifier.steady`"), "{mistake}");
-        assert!(file.look(true).is_none());
+        file.looked -= EVERY;
+        assert!(file.look(false).is_none());
+        assert!(file.look(true).is_some(), "somebody asks");
         std::fs::write(&path, "").unwrap();
         assert!(file.look(true).is_none(), "it is being written");
         std::fs::remove_file(&path).unwrap();
@@ -195,8 +200,8 @@ mod tests {
         let (mut file, _) = PolicyFile::open(&path).unwrap();
         std::fs::remove_file(&path).unwrap();
         std::os::unix::fs::symlink("/dev/zero", &path).unwrap();
-        // A device has the size 0, as a file that is being written.
-        assert!(file.look(true).is_none_or(|read| read.is_err()));
+        file.looked -= EVERY;
+        assert!(file.look(false).unwrap().unwrap_err().contains("not a regular file"));
         std::fs::remove_file(&path).unwrap();
         std::fs::write(&path, vec![b'#'; LARGEST as usize + 1]).unwrap();
         assert!(file.look(true).unwrap().unwrap_err().contains("larger than 1 MB"));

@@ -41,7 +41,7 @@ pub struct EdgeOptions {
     pub dry_run: bool,
     /// Whether to measure the RTT of connections again and again by their timestamps, and not only in their handshake.
     pub follow_rtt: bool,
-    /// Most connections, and as many handshakes, 1 to 2^20: the kernel keeps 450 and 170 bytes for each. Of UDP there are as many
+    /// Most connections, and as many handshakes, 1 to 2^20: the kernel keeps 510 and 170 bytes for each. Of UDP there are as many
     /// flows, but 16 384 at most.
     pub connections: u32,
 }

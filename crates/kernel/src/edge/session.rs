@@ -166,8 +166,12 @@ impl Session {
                 exempt.insert(number);
             }
         }
-        for number in exempt.symmetric_difference(&self.exempt) {
-            self.edge.exempt(*number, exempt.contains(number))?;
+        // Those that have ended first, so that there is room for as many as there are connections.
+        for number in self.exempt.difference(&exempt) {
+            self.edge.exempt(*number, false)?;
+        }
+        for number in exempt.difference(&self.exempt) {
+            self.edge.exempt(*number, true)?;
         }
         self.exempt = exempt;
         self.say()
