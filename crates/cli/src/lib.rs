@@ -18,6 +18,7 @@ mod lab;
 mod limits;
 mod line_writer;
 mod measure;
+mod metrics;
 mod model_file;
 mod output_file;
 mod passive;

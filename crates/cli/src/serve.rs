@@ -1,6 +1,7 @@
 //! `headway serve`: answers measurements of other hosts until interrupted.
 
 use crate::line_writer::LineWriter;
+use crate::metrics::{MetricsArgs, Prepared};
 use crate::service::start_log_to;
 use crate::token;
 use anyhow::{Context, Result};
@@ -59,6 +60,8 @@ pub(crate) struct Args {
     /// Interval at which to log the counters, if they changed; at least `1 s`.
     #[arg(long, value_name = "TIME", default_value = "1 min", value_parser = report_period)]
     report_every: Duration,
+    #[command(flatten)]
+    metrics: MetricsArgs,
 }
 
 /// Minimum reporting interval: nobody reads more frequent reports, and zero would be a busy loop.
@@ -95,6 +98,7 @@ fn report_period(text: &str) -> Result<Duration, String> {
 /// Serves until SIGINT or SIGTERM; a second signal ends the process at once.
 pub(crate) fn run(args: &Args, json: bool) -> Result<()> {
     let config = configure(args)?;
+    let metrics = Prepared::read(&args.metrics)?;
     // The files with secrets have been read, and no thread has been started yet.
     headway_privileges::drop_all_but(needed(args.port))?;
     let output = Output::start(json)?;
@@ -102,6 +106,7 @@ pub(crate) fn run(args: &Args, json: bool) -> Result<()> {
     let server = Server::bind(config).with_context(|| format!("cannot listen on port {}", args.port))?;
     let handle = server.handle();
     stop_on_signals(handle.clone())?;
+    let _metrics = metrics.map(|metrics| metrics.of_server(handle.clone())).transpose()?;
     let (port, addresses) = (server.port(), server.addresses());
     info!(port, ?addresses, fingerprint, "listening");
     output.event(serde_json::json!({

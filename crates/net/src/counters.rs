@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Defines the counters twice: as atomics that many threads increment, and as plain numbers for display.
 macro_rules! counters {
-    ($($(#[$doc:meta])* $name:ident,)*) => {
+    ($($(#[doc = $doc:literal])* $name:ident,)*) => {
         /// Counters shared by all threads of a server.
         #[derive(Debug, Default)]
         pub(crate) struct Counters { $(pub $name: AtomicU64,)* }
@@ -15,7 +15,14 @@ macro_rules! counters {
         /// A snapshot of a server's counters, all since its start.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
         #[non_exhaustive]
-        pub struct Counts { $($(#[$doc])* pub $name: u64,)* }
+        pub struct Counts { $($(#[doc = $doc])* pub $name: u64,)* }
+
+        impl Counts {
+            /// Returns the name of each counter, what it counts, and its value.
+            pub fn named(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> + use<> {
+                [$((stringify!($name), concat!($($doc),*), self.$name),)*].into_iter()
+            }
+        }
 
         impl Counters {
             /// Reads all counters.

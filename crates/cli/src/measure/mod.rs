@@ -18,6 +18,7 @@ use headway_units::{Bytes, Duration, Rate};
 use crate::connection::ConnectionArgs;
 use crate::host::Host;
 use crate::limits::Least;
+use crate::metrics::MetricsArgs;
 use crate::model_file;
 
 use headway_program::exit::{Code, Failed};
@@ -92,6 +93,8 @@ pub(crate) struct MeasureArgs {
     /// Also write the times of every packet to a CSV file.
     #[arg(long, value_name = "FILE")]
     streams: Option<PathBuf>,
+    #[command(flatten)]
+    metrics: MetricsArgs,
     #[command(flatten)]
     connection: ConnectionArgs,
 }
@@ -198,6 +201,11 @@ impl MeasureArgs {
         let other = if self.csv { "--csv" } else { "--watch" };
         if json && (self.csv || self.watch) {
             return Err(Failed::new(Code::Arguments, anyhow::anyhow!("--json cannot be used with {other}")));
+        }
+        if self.metrics.metrics.is_some() && self.repeat_every().is_none() {
+            let reason =
+                anyhow::anyhow!("--metrics is for measurements that go on; add --watch or --interval");
+            return Err(Failed::new(Code::Arguments, reason));
         }
         Least { budget: LEAST_BUDGET, duration: LEAST_TIME }.check(self.budget, self.duration)
     }

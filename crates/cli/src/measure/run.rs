@@ -21,6 +21,7 @@ use super::report::{self, Context};
 use super::streams::StreamWriter;
 use super::watch::Watch;
 use crate::connection::net_failure;
+use crate::metrics::{MeasureMetrics, Prepared};
 use headway_program::build::stamped;
 use headway_program::exit::{Code, Failed};
 use headway_program::time::now;
@@ -58,6 +59,7 @@ pub(super) fn run(args: &MeasureArgs, json: bool) -> Result<(), Failed> {
         streams: args.streams.as_deref().map(StreamWriter::create).transpose()?,
         interrupted,
         watch: args.watch.then(|| Watch::new(&args.host.name)),
+        metrics: Prepared::read(&args.metrics)?.map(MeasureMetrics::start).transpose()?,
         shown: false,
     };
     if args.csv {
@@ -96,6 +98,7 @@ struct Runner<'a> {
     streams: Option<StreamWriter>,
     interrupted: Arc<AtomicBool>,
     watch: Option<Watch>,
+    metrics: Option<MeasureMetrics>,
     /// Whether an answer of the current measurement was printed, even one without a rate.
     shown: bool,
 }
@@ -267,6 +270,9 @@ impl Runner<'_> {
 
     fn print(&mut self, context: &Context, answer: &Answer) -> Result<(), Failed> {
         self.shown = true;
+        if let Some(metrics) = &self.metrics {
+            metrics.take(report::line(context, answer));
+        }
         if let Some(watch) = &mut self.watch {
             drawn(watch.show(context, answer))?;
         } else if self.json {
@@ -281,6 +287,9 @@ impl Runner<'_> {
 
     /// Prints why one measurement of a series failed.
     fn report(&mut self, failed: &Failed) -> Result<(), Failed> {
+        if let Some(metrics) = self.metrics.as_ref().filter(|_| !self.shown) {
+            metrics.fail(self.directions());
+        }
         if self.json {
             let text = anyhow::anyhow!("{failed}");
             return print_line(&Failed::new(failed.code, text).at_host(&self.args.host.name).to_json());

@@ -9,6 +9,8 @@ mod estimate;
 mod flows;
 mod history;
 mod learned;
+#[cfg(feature = "web")]
+mod metrics;
 mod outputs;
 mod passive_cases;
 mod privileges;

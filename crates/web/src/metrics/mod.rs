@@ -9,7 +9,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
+use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
@@ -45,16 +45,7 @@ impl MetricWriter<'_> {
         help: &str,
         values: impl IntoIterator<Item = (L, f64)>,
     ) -> fmt::Result {
-        let mut metric = self.0.encode_descriptor(name, help, None, MetricType::Gauge)?;
-        for (labels, value) in values {
-            let labels: Vec<_> =
-                labels.as_ref().iter().map(|(name, text)| (name.as_ref(), text.as_ref())).collect();
-            match labels.is_empty() {
-                true => metric.encode_gauge(&value)?,
-                false => metric.encode_family(&labels)?.encode_gauge(&value)?,
-            }
-        }
-        Ok(())
+        self.family(name, help, MetricType::Gauge, values, |metric, value| metric.encode_gauge(value))
     }
 
     /// Writes a number that only grows; `_total` is added to its name.
@@ -62,8 +53,42 @@ impl MetricWriter<'_> {
     /// # Errors
     /// As [`MetricWriter::gauge`].
     pub fn counter(&mut self, name: &str, help: &str, value: u64) -> fmt::Result {
-        let mut metric = self.0.encode_descriptor(name, help, None, MetricType::Counter)?;
-        metric.encode_counter::<NoLabelSet, u64, f64>(&value, None)
+        self.counters(name, help, [(&[] as Labels<'_>, value)])
+    }
+
+    /// Writes one such number for each set of labels.
+    ///
+    /// # Errors
+    /// As [`MetricWriter::gauge`].
+    pub fn counters<L: AsRef<[(N, V)]>, N: AsRef<str>, V: AsRef<str>>(
+        &mut self,
+        name: &str,
+        help: &str,
+        values: impl IntoIterator<Item = (L, u64)>,
+    ) -> fmt::Result {
+        self.family(name, help, MetricType::Counter, values, |metric, value| {
+            metric.encode_counter::<NoLabelSet, u64, f64>(value, None)
+        })
+    }
+
+    fn family<L: AsRef<[(N, V)]>, N: AsRef<str>, V: AsRef<str>, T>(
+        &mut self,
+        name: &str,
+        help: &str,
+        kind: MetricType,
+        values: impl IntoIterator<Item = (L, T)>,
+        write: impl Fn(&mut MetricEncoder<'_>, &T) -> fmt::Result,
+    ) -> fmt::Result {
+        let mut metric = self.0.encode_descriptor(name, help, None, kind)?;
+        for (labels, value) in values {
+            let labels: Vec<_> =
+                labels.as_ref().iter().map(|(name, text)| (name.as_ref(), text.as_ref())).collect();
+            match labels.is_empty() {
+                true => write(&mut metric, &value)?,
+                false => write(&mut metric.encode_family(&labels)?, &value)?,
+            }
+        }
+        Ok(())
     }
 
     /// Returns bytes per second, the unit of rates, for bits per second.

@@ -1,10 +1,9 @@
 //! Requests that no browser sends, and names that are code.
 
-use headway_edge::snapshot::FlowState;
 use rand::rngs::SmallRng;
 use rand::{RngExt as _, SeedableRng as _};
 
-use crate::support::{decision, exchange, get, server, server_with, snapshot};
+use crate::support::{decision, exchange, flow, get, server, server_with, snapshot};
 
 const PARTS: [&str; 24] = [
     "GET ",
@@ -88,24 +87,7 @@ fn names_that_are_code_stay_text() {
     snapshot.lan = evil.to_owned();
     snapshot.links[0].available[0].source = evil.to_owned();
     snapshot.decisions = vec![decision(1, evil)];
-    snapshot.flows = vec![FlowState {
-        id: 1,
-        protocol: evil.to_owned(),
-        client: ([192, 0, 2, 7], 1).into(),
-        server: ([192, 0, 2, 8], 2).into(),
-        class: Some(evil.to_owned()),
-        behaviour: evil.to_owned(),
-        rule: evil.to_owned(),
-        down_bps: 1,
-        up_bps: 1,
-        rtt_ns: None,
-        window_bytes: None,
-        window_let_through_bytes: None,
-        limited_by: evil.to_owned(),
-        mean_gap_ns: 0,
-        burstiness: 0.0,
-        decision: evil.to_owned(),
-    }];
+    snapshot.flows = vec![flow(evil)];
     server.publish(&snapshot);
     let state: serde_json::Value =
         serde_json::from_str(&get(server.address(), "/v1/state").body).expect("JSON");

@@ -1,6 +1,7 @@
 //! Servers of pages, asked over real sockets on loopback.
 
 mod access;
+mod dashboard;
 mod events;
 mod hostile;
 mod routes;

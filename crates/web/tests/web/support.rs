@@ -4,7 +4,7 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-use headway_edge::snapshot::{DecisionState, LinkState, ProbeState, RateState, Snapshot};
+use headway_edge::snapshot::{DecisionState, FlowState, LinkState, ProbeState, RateState, Snapshot};
 use headway_web::{Server, Token};
 
 /// Longer than any answer takes; a test that waits so long has failed.
@@ -115,6 +115,28 @@ pub(crate) fn decision(flow: u64, sentence: &str) -> DecisionState {
     }
 }
 
+/// Returns a flow, all of whose texts are this one.
+pub(crate) fn flow(text: &str) -> FlowState {
+    FlowState {
+        id: 1,
+        protocol: text.to_owned(),
+        client: ([192, 0, 2, 7], 1).into(),
+        server: ([192, 0, 2, 8], 2).into(),
+        class: Some(text.to_owned()),
+        behaviour: text.to_owned(),
+        rule: text.to_owned(),
+        down_bps: 1,
+        up_bps: 1,
+        rtt_ns: None,
+        window_bytes: None,
+        window_let_through_bytes: None,
+        limited_by: text.to_owned(),
+        mean_gap_ns: 0,
+        burstiness: 0.0,
+        decision: text.to_owned(),
+    }
+}
+
 /// Returns a snapshot at this time.
 pub(crate) fn snapshot(time_ms: u64) -> Snapshot {
     let rate = |rate_bps: u64, source: &str| RateState {
@@ -136,6 +158,8 @@ pub(crate) fn snapshot(time_ms: u64) -> Snapshot {
         wan: "eth0".to_owned(),
         links: [link.clone(), link],
         probes: Some(ProbeState { budget_bytes: 1000, ..ProbeState::default() }),
+        flows_in_all: 1,
+        flows: vec![flow("bulk")],
         ..Snapshot::default()
     }
 }
