@@ -16,10 +16,10 @@ const COLUMNS: [&str; 9] =
     ["client, server", "class", "behaviour", "RTT", "window", "let through", "down", "up", "limited by"];
 
 /// Returns a flow as JSON: what a page shows of it, its windows and rates by its ends, and the features by which it was judged.
-pub(super) fn json(judged: &Judged, state: &FlowState, shares: &Shares) -> Value {
+pub(super) fn json(judged: &Judged, classes: &[String], shares: &Shares) -> Value {
     let ends = [judged.seen.client, 1 - judged.seen.client];
     let [client, server] = ends.map(|end| judged.windows(end, shares));
-    let mut value = json!(state);
+    let mut value = json!(judged.state(classes, shares));
     // What an end sends, the other one receives.
     let more = json!({
         "client_window_bytes": client[0],
@@ -54,9 +54,9 @@ fn cells(state: &FlowState) -> [String; 9] {
     ]
 }
 
-/// Formats the lines of a terminal of this height and width.
+/// Formats the lines of a terminal of this height and width, with the first flows of so many.
 pub(super) fn lines(
-    flows: &[FlowState],
+    (flows, all): (&[FlowState], usize),
     counted: &EdgeCounters,
     (height, width): (usize, usize),
 ) -> Vec<String> {
@@ -70,7 +70,7 @@ pub(super) fn lines(
     };
     let mut lines = vec![line(COLUMNS.map(str::to_owned))];
     lines.extend(flows.iter().take(shown).map(|flow| line(cells(flow))));
-    if let more @ 1.. = flows.len().saturating_sub(shown) {
+    if let more @ 1.. = all.saturating_sub(shown) {
         lines.push(format!("... and {more} more"));
     }
     lines.push(describe(counted));

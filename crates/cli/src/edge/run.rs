@@ -176,7 +176,7 @@ impl Session {
                 self.page.publish(&found.snapshot);
                 let live = (0..).map(|class| self.edge.live(class));
                 let connections = self.watch.classes().iter().cloned().zip(live.map(Value::from)).collect();
-                self.output.show(&found, connections);
+                self.output.show(&found, self.watch.classes(), connections);
                 out::check()?;
             }
         }
@@ -210,17 +210,18 @@ struct Output {
 
 impl Output {
     /// Shows what was found in a second.
-    fn show(&mut self, found: &Found, connections: Map<String, Value>) {
+    fn show(&mut self, found: &Found, classes: &[String], connections: Map<String, Value>) {
         if let Some(json) = &mut self.json {
             // One piece, so that a slow reader loses all of a second or nothing.
             let mut text = String::new();
             for decision in &found.snapshot.decisions {
                 text += &format!("{}\n", event("decision", json!(decision)));
             }
-            text += &format!("{}\n", state(found, connections, self.shows_flows));
+            text += &format!("{}\n", state(found, connections, self.shows_flows.then_some(classes)));
             let _ = json.write_all(text.as_bytes());
         } else if self.shows_flows {
-            self.screen.show(&lines(&found.snapshot.flows, &found.counted, self.screen.size()));
+            let flows = (&found.snapshot.flows[..], found.judged.len());
+            self.screen.show(&lines(flows, &found.counted, self.screen.size()));
         } else if self.dry_run {
             say_decisions(&found.snapshot.decisions[..found.new_kinds]);
         }
@@ -256,8 +257,8 @@ fn event(name: &str, mut value: Value) -> Value {
     value
 }
 
-/// The event of a second: what the snapshot says, but for what is long or an event of its own.
-fn state(found: &Found, connections: Map<String, Value>, with_flows: bool) -> Value {
+/// The event of a second: what the snapshot says, but for what is long or an event of its own; with the names of classes, all flows.
+fn state(found: &Found, connections: Map<String, Value>, classes: Option<&[String]>) -> Value {
     let mut line = event("state", json!(found.snapshot));
     if let Value::Object(line) = &mut line {
         line.remove("decisions");
@@ -265,9 +266,9 @@ fn state(found: &Found, connections: Map<String, Value>, with_flows: bool) -> Va
     }
     line["connections"] = connections.into();
     line["counters"] = json!(found.counted);
-    if with_flows {
-        let flows = found.judged.iter().zip(&found.snapshot.flows);
-        line["flows"] = flows.map(|(judged, state)| flows::json(judged, state, &found.shares)).collect();
+    if let Some(classes) = classes {
+        line["flows"] =
+            found.judged.iter().map(|judged| flows::json(judged, classes, &found.shares)).collect();
     }
     line
 }

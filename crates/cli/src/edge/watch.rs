@@ -12,6 +12,8 @@ use headway_units::Rate;
 
 use super::capture::{Capture, Ends, Report};
 
+/// Most flows that a snapshot has, those with the highest rate.
+const MOST_FLOWS: usize = 1_000;
 /// The side of the hosts, from where exchanges of UDP begin.
 const HOSTS: usize = 0;
 
@@ -30,7 +32,7 @@ pub(super) struct Watch {
 /// What was found in a second.
 pub(super) struct Found {
     pub(super) snapshot: Snapshot,
-    /// In the order of the snapshot's flows.
+    /// All flows, those with the highest rate first.
     pub(super) judged: Vec<Judged>,
     pub(super) shares: Shares,
     pub(super) counted: EdgeCounters,
@@ -91,7 +93,11 @@ impl Watch {
             dry_run: self.dry_run,
             links: self.links(&judged, &report),
             paths: report.paths.clone(),
-            flows: judged.iter().map(|judged| judged.state(&self.classes, &shares)).collect(),
+            flows: judged
+                .iter()
+                .take(MOST_FLOWS)
+                .map(|judged| judged.state(&self.classes, &shares))
+                .collect(),
             flows_in_all: judged.len() as u64,
             decisions,
             probes: None,
