@@ -7,7 +7,7 @@ use rusqlite::{Connection, OpenFlags, Row};
 
 use crate::Error;
 use crate::point::{COLUMNS, Point};
-use crate::store::{FLAGS, check_version, unusable};
+use crate::store::{FLAGS, check_kind, check_version, unusable};
 
 /// What a row stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +45,7 @@ impl Reader {
     /// # Errors
     /// When it cannot be opened, is something else, or of another version.
     pub fn open(path: &Path) -> Result<Reader, Error> {
+        check_kind(path)?;
         let file = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY | FLAGS)
             .map_err(|error| unusable(path, &error))?;
         check_version(&file, path)?;

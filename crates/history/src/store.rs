@@ -1,9 +1,12 @@
 //! The file: its tables, what is added, and what makes room.
 
+use std::fs::{DirBuilder, OpenOptions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use headway_edge::snapshot::DecisionState;
-use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, params_from_iter};
+use rusqlite::{Connection, ErrorCode, OpenFlags, Statement, params_from_iter};
 
 use crate::Error;
 use crate::point::{COLUMNS, Point, WIDTH};
@@ -70,6 +73,7 @@ impl Store {
     /// # Errors
     /// When the file cannot be opened, is something else, or of another version.
     pub fn open(path: &Path, bytes: u64) -> Result<Store, Error> {
+        create(path)?;
         let file = Connection::open_with_flags(
             path,
             OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_READ_WRITE | FLAGS,
@@ -95,16 +99,19 @@ impl Store {
     fn try_add(&mut self, batch: &Batch) -> Result<(), rusqlite::Error> {
         let change = self.file.transaction()?;
         for (table, points) in [("second", &batch.seconds), ("minute", &batch.minutes)] {
-            let mut insert = change.prepare_cached(&insert(table))?;
+            let mut insert = change.prepare(&insert(table))?;
             for point in points {
                 insert.execute(params_from_iter(point.values()))?;
             }
         }
-        batch.decisions.iter().try_for_each(|decision| add_decision(&change, decision))?;
+        {
+            let mut insert = change.prepare(DECISION)?;
+            batch.decisions.iter().try_for_each(|decision| add_decision(&mut insert, decision))?;
+        }
         for (table, rows) in self.kept.tables() {
             // Rows are numbered as they come, so this does not depend on clocks.
             let old = format!("DELETE FROM {table} WHERE id <= (SELECT max(id) FROM {table}) - ?1");
-            change.prepare_cached(&old)?.execute([rows as i64])?;
+            change.prepare(&old)?.execute([rows as i64])?;
         }
         change.commit()
     }
@@ -122,6 +129,26 @@ impl Store {
 
 /// A link is not followed, as somebody else may have put it there; one thread uses a connection at a time.
 pub(crate) const FLAGS: OpenFlags = OpenFlags::SQLITE_OPEN_NOFOLLOW.union(OpenFlags::SQLITE_OPEN_NO_MUTEX);
+
+/// Creates the file, and its folder, if there is none: who talks to whom is nobody else's business.
+fn create(path: &Path) -> Result<(), Error> {
+    let failed = |reason: io::Error| Error::File { path: path.to_owned(), reason: reason.to_string() };
+    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.exists()) {
+        DirBuilder::new().mode(0o755).create(folder).map_err(failed)?;
+    }
+    match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
+        Err(reason) if reason.kind() != io::ErrorKind::AlreadyExists => Err(failed(reason)),
+        _ => check_kind(path),
+    }
+}
+
+/// Checks that it is a file: reading a pipe would wait for ever, and a link may have been put there by somebody else.
+pub(crate) fn check_kind(path: &Path) -> Result<(), Error> {
+    match path.symlink_metadata() {
+        Ok(found) if !found.is_file() => Err(Error::File { path: path.to_owned(), reason: why_not(path) }),
+        _ => Ok(()),
+    }
+}
 
 /// Sets how the file is written, and makes its tables.
 fn prepare(file: &Connection, bytes: u64) -> Result<(), rusqlite::Error> {
@@ -162,10 +189,10 @@ fn insert(table: &str) -> String {
     format!("INSERT INTO {table} ({}) VALUES ({places})", COLUMNS.join(", "))
 }
 
-fn add_decision(change: &Transaction<'_>, decision: &DecisionState) -> Result<(), rusqlite::Error> {
-    let mut insert = change.prepare_cached(
-        "INSERT INTO decision (time_ms, flow, client, server, behaviour, strategies, sentence) VALUES (?, ?, ?, ?, ?, ?, ?)",
-    )?;
+/// Adds a decision.
+const DECISION: &str = "INSERT INTO decision (time_ms, flow, client, server, behaviour, strategies, sentence) VALUES (?, ?, ?, ?, ?, ?, ?)";
+
+fn add_decision(insert: &mut Statement<'_>, decision: &DecisionState) -> Result<(), rusqlite::Error> {
     let sentence = &decision.sentence[..decision.sentence.floor_char_boundary(TEXT)];
     insert.execute((
         decision.time_ms as i64,
@@ -214,6 +241,7 @@ fn why_not(path: &Path) -> String {
     match path.symlink_metadata() {
         Ok(found) if found.is_symlink() => "it is a link, which is not followed".to_owned(),
         Ok(found) if found.is_dir() => "it is a folder".to_owned(),
+        Ok(found) if !found.is_file() => "it is a device or a pipe".to_owned(),
         Ok(_) => "this user may not open it".to_owned(),
         Err(reason) if path.parent().is_some_and(Path::is_dir) => reason.to_string(),
         Err(_) => "its folder does not exist".to_owned(),

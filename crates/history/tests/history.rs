@@ -1,5 +1,6 @@
 //! What is kept, what makes room, and what a disk or a clock that fails does.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use headway_edge::snapshot::{DecisionState, LinkState, RateState, Snapshot};
@@ -74,6 +75,11 @@ fn seconds_minutes_and_decisions_come_back() {
     // 25 s of one minute, and 15 s of the next.
     let lost = write(&path, SIZE, (35..75).map(|second| snapshot(second * 1_000, second * 1_000_000, 1)));
     assert_eq!(lost, 0);
+    for end in ["", "-wal"] {
+        let file = std::fs::metadata(format!("{}{end}", path.display()));
+        // What the last writer left of the log is gone.
+        assert!(file.map_or(true, |file| file.permissions().mode() & 0o077 == 0), "others may read {end}");
+    }
     let seconds = points(&path, Step::Second, ALL);
     assert_eq!(seconds.len(), 40);
     assert_eq!((seconds[0].time_ms, seconds[0].down_bps), (35_000, 35_000_000));
@@ -143,6 +149,12 @@ fn what_is_no_history_is_refused_and_stays() {
     std::os::unix::fs::symlink("/tmp/elsewhere", &link).expect("a link");
     let error = Store::open(&link, SIZE).expect_err("refused").to_string();
     assert!(error.ends_with("it is a link, which is not followed"), "{error}");
+    let pipe = folder.path().join("pipe");
+    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).expect("a pipe");
+    for refused in [Store::open(&pipe, SIZE).map(|_| ()), Reader::open(&pipe).map(|_| ())] {
+        let error = refused.expect_err("refused").to_string();
+        assert!(error.ends_with("it is a device or a pipe"), "{error}");
+    }
     let error = Reader::open(&folder.path().join("none")).expect_err("refused").to_string();
     assert!(error.contains("No such file"), "{error}");
 }

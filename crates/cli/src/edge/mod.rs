@@ -14,10 +14,10 @@ mod watch;
 
 use std::path::PathBuf;
 
+use anyhow::Result;
 use headway_units::Rate;
 
 use crate::passive::some_rate;
-use anyhow::Result;
 
 /// Runs the subcommand until a signal ends it.
 ///
@@ -101,6 +101,10 @@ pub(crate) struct EdgeArgs {
     #[cfg(feature = "web")]
     #[arg(long, value_name = "FILE", requires = "page")]
     token_file: Option<PathBuf>,
+    /// Keep what is known and decided in this file, /var/lib/headway/edge.history without one, of 128 MiB at most: a second for
+    /// a day, a minute for a year. `headway edge history` shows it.
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = history::FILE)]
+    history: Option<PathBuf>,
     /// Most connections that are held; further ones pass as they are.
     #[arg(long, default_value_t = 65_536, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_048_576))]
     connections: u32,

@@ -7,6 +7,7 @@ use anyhow::{Result, bail};
 use headway_capture::Live;
 use headway_edge::Policy;
 use headway_edge::snapshot::DecisionState;
+use headway_history::{SIZE, Store, Writer};
 use headway_kernel::{EdgeInstance, EdgeOptions, EdgeSession, Side};
 use headway_program::out::escape_controls;
 use headway_program::{out, print_error, print_line};
@@ -33,7 +34,7 @@ const SHOWN: usize = 20;
 /// Runs the subcommand until a signal ends it.
 ///
 /// # Errors
-/// When interfaces or policy cannot be used, or the kernel refuses.
+/// When interfaces, policy or history cannot be used, or the kernel refuses.
 pub(super) fn run(args: &EdgeArgs, json: bool) -> Result<()> {
     start_log("warn")?;
     let (file, policy) = args.policy.as_deref().map(PolicyFile::open).transpose()?.unzip();
@@ -49,6 +50,7 @@ pub(super) fn run(args: &EdgeArgs, json: bool) -> Result<()> {
         EdgeOptions { dry_run: args.dry_run, connections: args.connections, ..EdgeOptions::of(&policy) };
     let capacity = [args.rate, args.up.unwrap_or(args.rate)];
     let page = Plan::new(args)?;
+    let history = args.history.as_deref().map(|path| Store::open(path, SIZE)).transpose()?;
     let edge = EdgeSession::start([lan, wan], &options, &policy, capacity)?;
     let live = Live::open(&args.lan)
         .inspect_err(|refused| tracing::warn!("{refused}; what limits connections is not known"))
@@ -61,8 +63,9 @@ pub(super) fn run(args: &EdgeArgs, json: bool) -> Result<()> {
     let watch = Watch::new([&args.lan, &args.wan], args.dry_run, (&policy, capacity), capture);
     let screen = Screen::new(args.flows && !json);
     let page = page.start()?;
+    let history = history.map(Writer::start).transpose()?;
     let output = Output { json: lines.clone(), screen, shows_flows: args.flows, dry_run: args.dry_run };
-    let mut session = Session { edge, watch, file, running: policy, page, output };
+    let mut session = Session { edge, watch, file, running: policy, page, history, output };
     session.begin(args, capacity);
     let result = session.work(&signals);
     session.output.screen.clear();
@@ -137,6 +140,7 @@ struct Session {
     /// With which the programs began, but for what can change.
     running: Policy,
     page: Page,
+    history: Option<Writer>,
     output: Output,
 }
 
@@ -174,6 +178,9 @@ impl Session {
             if is_due || is_other {
                 let found = self.watch.look(&mut self.edge)?;
                 self.page.publish(&found.snapshot);
+                if let Some(history) = &self.history {
+                    history.push(&found.snapshot);
+                }
                 let live = (0..).map(|class| self.edge.live(class));
                 let connections = self.watch.classes().iter().cloned().zip(live.map(Value::from)).collect();
                 self.output.show(&found, self.watch.classes(), connections);

@@ -4,6 +4,7 @@
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::process::Command;
 use std::time::{Duration as Time, Instant as Clock, SystemTime};
 
 use crate::support::labs::{On, ROLE, bring_up_text, line, name, play};
@@ -228,7 +229,12 @@ fn a_download_has_its_share_of_an_idle_link_whatever_its_controller() {
 
 #[test]
 fn a_dry_run_changes_nothing_and_only_one_edge_is_on() {
-    let Some((lab, edge)) = up("edge-dry", &["--dry-run"]) else { return };
+    // Only root may enter the folder, which the edge is not any more when it writes.
+    let folder = tempfile::tempdir().unwrap();
+    let history = folder.path().join("edge.history");
+    let Some((lab, edge)) = up("edge-dry", &["--dry-run", "--history", history.to_str().unwrap()]) else {
+        return;
+    };
     let [lan, wan] = interfaces(&lab);
     let refused = |arguments: &[&str], words: &str| {
         let all = [&["edge", "--rate", "50Mb/s"], arguments].concat();
@@ -244,6 +250,16 @@ fn a_dry_run_changes_nothing_and_only_one_edge_is_on() {
     }
     let counted = edge.end();
     assert!(counted["lowered"].as_u64().unwrap() > 100, "{counted}");
+    let kept = |what: &[&str]| {
+        let all = [&["edge", "history", "--json", "--file", history.to_str().unwrap()], what].concat();
+        let output = Command::new(PROGRAM).args(all).output().unwrap();
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        text(&output.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect::<Vec<Value>>()
+    };
+    let rates = kept(&[]).into_iter().map(|second| second["down_bps"].as_f64().unwrap());
+    assert!(rates.fold(0.0, f64::max) > 0.5 * CAPACITY);
+    let decisions = kept(&["--decisions"]);
+    assert!(decisions.iter().any(|decision| decision["server"].as_str().unwrap().ends_with(":5001")));
     lab.down().unwrap();
 }
 
