@@ -81,6 +81,13 @@ impl Connections {
         gone.iter().for_each(|key| self.end(key));
     }
 
+    /// Sets what is available towards each side, or that it is the whole link.
+    pub fn set_available(&mut self, available: [Option<Rate>; 2]) {
+        for (side, available) in available.into_iter().enumerate() {
+            self.allocator.set_available(side, available);
+        }
+    }
+
     /// Lowers what every connection may have to a part of it, above 0 and at most 1, as a [`Drain`](crate::Drain) says.
     pub fn set_part(&mut self, part: f64) {
         self.allocator.set_part(part);

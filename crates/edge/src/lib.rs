@@ -7,7 +7,8 @@
 //! place of tables. What both do with a packet is C in the crate `arithmetic`.
 //!
 //! [`classify`] says what a flow is for, by how its packets come, and [`evaluate`] what is to be done with it, and why. An
-//! [`Advisor`] uses both for the connections of a middlebox, a [`Monitor`] for the flows that the kernel's programs count. A [`snapshot`] is what a router that does all this tells of itself.
+//! [`Advisor`] uses both for the connections of a middlebox, a [`Monitor`] for the flows that the kernel's programs count.
+//! [`Signals`] are what others say of the link. A [`snapshot`] is what a router that does all this tells of itself.
 //!
 //! Whatever arrives, memory is bounded and a connection that is in doubt passes unchanged.
 
@@ -23,6 +24,7 @@ mod middlebox;
 mod monitor;
 mod notes;
 mod policy;
+mod signals;
 pub mod snapshot;
 mod table;
 
@@ -36,3 +38,4 @@ pub use middlebox::{Counts, Limits, Middlebox, Tracked};
 pub use monitor::{Judged, Monitor, Passive, Seen};
 pub use notes::News;
 pub use policy::{Class, MOST_CLASSES, Policy};
+pub use signals::Signals;

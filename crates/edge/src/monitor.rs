@@ -12,7 +12,7 @@ use crate::classify::{Behaviour, Features, LimitedBy, Rule, Thresholds, Window, 
 use crate::evaluate::{Decision, Evaluator, FlowFacts, Means, Registry};
 use crate::notes::{News, Note};
 use crate::snapshot::{DecisionState, FlowState};
-use crate::{Policy, Shares};
+use crate::{Policy, Shares, Signals};
 
 /// A connection that has more than this part of what its window allows is limited by it.
 ///
@@ -81,6 +81,7 @@ struct Watched {
 #[derive(Debug)]
 pub struct Monitor {
     evaluator: Evaluator,
+    signals: Signals,
     thresholds: Thresholds,
     watched: HashMap<u64, Watched>,
     /// When flows were looked at last, in ns.
@@ -100,13 +101,30 @@ impl Monitor {
     /// Creates one for a router that can lower windows and nothing else, at a link with these rates towards its two sides.
     pub fn new(policy: &Policy, capacity: [Rate; 2]) -> Monitor {
         let evaluator = Evaluator::new(policy.clone(), Registry::windows(), capacity, Means::default());
-        Monitor { evaluator, thresholds: policy.classifier, watched: HashMap::new(), at: None, looks: 0 }
+        Monitor {
+            evaluator,
+            signals: Signals::default(),
+            thresholds: policy.classifier,
+            watched: HashMap::new(),
+            at: None,
+            looks: 0,
+        }
     }
 
     /// Judges by another policy from now on.
     pub fn set_policy(&mut self, policy: &Policy) {
         self.thresholds = policy.classifier;
         self.evaluator.set_policy(policy.clone());
+    }
+
+    /// Returns what others say of the link.
+    pub const fn signals(&mut self) -> &mut Signals {
+        &mut self.signals
+    }
+
+    /// Returns what flows share towards each side, as the last look has it; none where that is the whole link.
+    pub const fn available(&self) -> [Option<Rate>; 2] {
+        self.evaluator.available()
     }
 
     /// Judges the flows that there are at `now`, in ns; `shares` is what a connection of each class might have until then. One that is
@@ -116,7 +134,8 @@ impl Monitor {
         let time = self.at.replace(now).map(|before| Duration::from_ns(now.saturating_sub(before) as i64));
         let known: Vec<Known> = seen.iter().map(|seen| self.know(now, time, seen, shares)).collect();
         let facts: Vec<FlowFacts> = known.iter().map(|known| known.facts).collect();
-        let decisions = self.evaluator.evaluate(Instant::from_ns(now), &mut [&mut Flows(&facts)]);
+        let decisions =
+            self.evaluator.evaluate(Instant::from_ns(now), &mut [&mut Flows(&facts), &mut self.signals]);
         let looks = self.looks;
         self.watched.retain(|_, watched| watched.looks == looks);
         let judge = |((seen, known), decision): ((Seen, Known), Decision)| {

@@ -10,6 +10,7 @@ mod page;
 mod page;
 mod policy;
 mod run;
+mod signals;
 mod watch;
 
 use std::path::PathBuf;
@@ -105,6 +106,10 @@ pub(crate) struct EdgeArgs {
     /// a day, a minute for a year. `headway edge history` shows it.
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = history::FILE)]
     history: Option<PathBuf>,
+    /// Take lines of JSON at this Unix socket (datagrams), by which a modem, a dish or a program says what the link has left:
+    /// connections share that for 5 s, where it is less than the link.
+    #[arg(long, value_name = "SOCKET")]
+    signals: Option<PathBuf>,
     /// Most connections that are held; further ones pass as they are.
     #[arg(long, default_value_t = 65_536, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_048_576))]
     connections: u32,

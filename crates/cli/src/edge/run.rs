@@ -20,6 +20,7 @@ use super::capture::Capture;
 use super::flows::{self, lines};
 use super::page::{Page, Plan};
 use super::policy::{PolicyFile, unchanged};
+use super::signals::SignalSocket;
 use super::watch::{Found, Watch};
 use crate::lab::signals_but;
 use crate::line_writer::LineWriter;
@@ -50,6 +51,7 @@ pub(super) fn run(args: &EdgeArgs, json: bool) -> Result<()> {
         EdgeOptions { dry_run: args.dry_run, connections: args.connections, ..EdgeOptions::of(&policy) };
     let capacity = [args.rate, args.up.unwrap_or(args.rate)];
     let page = Plan::new(args)?;
+    let signal_socket = args.signals.as_deref().map(SignalSocket::open).transpose()?;
     let history = args.history.as_deref().map(|path| Store::open(path, SIZE)).transpose()?;
     let edge = EdgeSession::start([lan, wan], &options, &policy, capacity)?;
     let live = Live::open(&args.lan)
@@ -60,7 +62,8 @@ pub(super) fn run(args: &EdgeArgs, json: bool) -> Result<()> {
     // it lives.
     let lines = json.then(|| LineWriter::with_queue(std::io::stdout(), LINES)).transpose()?;
     let capture = live.map(Capture::start).transpose()?;
-    let watch = Watch::new([&args.lan, &args.wan], args.dry_run, (&policy, capacity), capture);
+    let sources = (capture, signal_socket);
+    let watch = Watch::new([&args.lan, &args.wan], args.dry_run, (&policy, capacity), sources);
     let screen = Screen::new(args.flows && !json);
     let page = page.start()?;
     let history = history.map(Writer::start).transpose()?;
@@ -174,6 +177,7 @@ impl Session {
                 return Ok(());
             }
             let is_due = self.edge.work()?;
+            self.watch.listen()?;
             let is_other = self.look_at_policy(signals.is_to_reload()?)?;
             if is_due || is_other {
                 let found = self.watch.look(&mut self.edge)?;

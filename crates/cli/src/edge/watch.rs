@@ -8,9 +8,10 @@ use headway_arithmetic::flow::Key;
 use headway_edge::snapshot::{DecisionState, LinkState, Snapshot};
 use headway_edge::{Judged, Monitor, News, Passive, Policy, Seen, Shares};
 use headway_kernel::{EdgeConnection, EdgeCounters, EdgeDecided, EdgeExchange, EdgeSession, Error};
-use headway_units::Rate;
+use headway_units::{Instant, Rate};
 
 use super::capture::{Capture, Ends, Report};
+use super::signals::SignalSocket;
 
 /// Most flows that a snapshot has, those with the highest rate.
 const MOST_FLOWS: usize = 1_000;
@@ -27,6 +28,7 @@ pub(super) struct Watch {
     monitor: Monitor,
     /// None where this process may not capture.
     capture: Option<Capture>,
+    signals: Option<SignalSocket>,
 }
 
 /// What was found in a second.
@@ -45,7 +47,7 @@ impl Watch {
         [lan, wan]: [&str; 2],
         dry_run: bool,
         (policy, capacity): (&Policy, [Rate; 2]),
-        capture: Option<Capture>,
+        (capture, signals): (Option<Capture>, Option<SignalSocket>),
     ) -> Watch {
         Watch {
             lan: lan.to_owned(),
@@ -55,6 +57,7 @@ impl Watch {
             classes: names(policy),
             monitor: Monitor::new(policy, capacity),
             capture,
+            signals,
         }
     }
 
@@ -67,6 +70,17 @@ impl Watch {
         &self.classes
     }
 
+    /// Hears what others say of the link. To be called often, so that it is known when they said it.
+    ///
+    /// # Errors
+    /// When the machine has no clock.
+    pub(super) fn listen(&mut self) -> Result<(), Error> {
+        if let Some(socket) = &mut self.signals {
+            socket.read(Instant::from_ns(headway_kernel::now()?), self.monitor.signals());
+        }
+        Ok(())
+    }
+
     /// Looks at all flows, decides, and has the edge do it.
     ///
     /// # Errors
@@ -75,6 +89,7 @@ impl Watch {
         let report = self.capture.as_ref().map(Capture::report).unwrap_or_default();
         let seen = seen(edge, &report.flows)?;
         let mut judged = self.monitor.look(headway_kernel::now()?, seen, &edge.shares());
+        edge.set_available(self.monitor.available())?;
         let is_held = |judged: &&Judged| judged.seen.tcp.is_some();
         edge.carry_out(judged.iter().filter(is_held).map(|judged| EdgeDecided {
             key: &judged.seen.key,
@@ -91,7 +106,7 @@ impl Watch {
             lan: self.lan.clone(),
             wan: self.wan.clone(),
             dry_run: self.dry_run,
-            links: self.links(&judged, &report),
+            links: self.links(Instant::from_ns(headway_kernel::now()?), &judged, &report),
             paths: report.paths.clone(),
             flows: judged
                 .iter()
@@ -108,11 +123,12 @@ impl Watch {
         Ok(Found { snapshot, judged, shares, counted, new_kinds })
     }
 
-    fn links(&self, judged: &[Judged], report: &Report) -> [LinkState; 2] {
+    fn links(&mut self, now: Instant, judged: &[Judged], report: &Report) -> [LinkState; 2] {
+        let signals = self.monitor.signals();
         [0, 1].map(|side| LinkState {
             capacity_bps: self.capacity[side].bps(),
             rate_bps: judged.iter().map(|judged| judged.towards()[side].bps()).sum(),
-            available: report.available[side].iter().cloned().collect(),
+            available: report.available[side].iter().cloned().chain(signals.states(now, side)).collect(),
             narrow: report.narrow[side].iter().cloned().collect(),
         })
     }

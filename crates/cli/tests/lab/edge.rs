@@ -4,6 +4,7 @@
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::os::unix::net::UnixDatagram;
 use std::process::Command;
 use std::time::{Duration as Time, Instant as Clock, SystemTime};
 
@@ -381,21 +382,33 @@ fn a_changed_policy_holds_at_once_and_a_broken_one_changes_nothing() {
 
 #[test]
 fn the_limit_of_a_flow_is_the_one_of_its_decision() {
-    let Some((lab, mut edge)) = up("edge-decide", &["--flows"]) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let signals = folder.path().join("signals");
+    let arguments = ["--flows", "--signals", signals.to_str().unwrap()];
+    let Some((lab, mut edge)) = up("edge-decide", &arguments) else { return };
     let address = SocketAddr::new(lab.v4("server").unwrap().into(), 5000);
-    let (mut source, _said) = play(&lab, "server", &format!("source cubic {address} 8"));
+    let (mut source, _said) = play(&lab, "server", &format!("source cubic {address} 12"));
     let (mut sink, _lines) = play(&lab, "home", &format!("sink {address}"));
     let decided = next(&mut edge, "decision");
     assert_eq!(decided["strategies"], serde_json::json!(["receive-window"]), "{decided}");
     assert!(decided["sentence"].as_str().unwrap().starts_with("has a window of "), "{decided}");
     let bulk = flow_of(&mut edge, 5000, |flow| flow["behaviour"] == "bulk");
     assert_eq!((&bulk["limited_by"], &bulk["protocol"]), (&"receive-window".into(), &"tcp".into()), "{bulk}");
-    let step = &bulk["strategies"]["chain"][0];
-    // A window is in units of its scale.
-    let (limit, passes) =
-        (step["limit_bytes"].as_f64().unwrap(), bulk["window_let_through_bytes"].as_f64().unwrap());
-    assert!(passes <= limit && passes > 0.97 * limit, "{bulk}");
+    let limit = |flow: &Value| {
+        let limit = flow["strategies"]["chain"][0]["limit_bytes"].as_f64().unwrap();
+        let passes = flow["window_let_through_bytes"].as_f64().unwrap();
+        // A window is in units of its scale.
+        assert!(passes <= limit && passes > 0.97 * limit, "{flow}");
+        limit
+    };
+    let whole = limit(&bulk);
     assert!(bulk["features"]["packets"].as_u64().unwrap() > 100, "{bulk}");
+    // Somebody says that the link has less now.
+    let line = r#"{"path": "down", "available_bps": 20000000, "source": "modem"}"#;
+    UnixDatagram::unbound().unwrap().send_to(line.as_bytes(), &signals).unwrap();
+    let told = |flow: &Value| flow.to_string().contains("available are 20.0 Mb/s");
+    let lower = flow_of(&mut edge, 5000, told);
+    assert!((0.38..0.42).contains(&(limit(&lower) / whole)), "{lower}");
     for child in [&mut source, &mut sink] {
         child.kill().unwrap();
         child.wait().unwrap();

@@ -34,6 +34,8 @@ struct Towards {
 #[derive(Debug)]
 pub(super) struct Link {
     towards: [Towards; 2],
+    /// What flows share towards each side; none where that is the whole link.
+    pub(super) available: [Option<Rate>; 2],
     allocator: Allocator,
     means: Means,
     /// Whether each class is never limited.
@@ -96,11 +98,12 @@ impl Link {
         let [one, other] = [0, 1].map(|side| Towards::new(now, facts, side));
         let towards = [one.0, other.0];
         let mut allocator = Allocator::new(policy, towards.map(|towards| towards.ceiling));
-        for (side, available) in [one.1, other.1].into_iter().enumerate() {
+        let available = [one.1, other.1];
+        for (side, available) in available.into_iter().enumerate() {
             allocator.set_available(side, available);
         }
         let priority = policy.class.iter().map(|class| class.priority).collect();
-        let mut link = Link { towards, allocator, means: facts.means, priority };
+        let mut link = Link { towards, available, allocator, means: facts.means, priority };
         for flow in &facts.flows {
             if let Some(class) = flow.class.filter(|_| link.counts(flow, is_limited(flow.id))) {
                 link.allocator.begin(class);

@@ -52,6 +52,7 @@ pub struct Evaluator {
     registry: Registry,
     facts: Facts,
     held: HashMap<u64, Held>,
+    available: [Option<Rate>; 2],
     round: u64,
 }
 
@@ -59,12 +60,17 @@ impl Evaluator {
     /// Creates one at an access link with these rates towards its two sides, without flows.
     pub fn new(policy: Policy, registry: Registry, capacity: [Rate; 2], means: Means) -> Evaluator {
         let facts = Facts { capacity, means, flows: Vec::new(), estimates: Vec::new() };
-        Evaluator { policy, registry, facts, held: HashMap::new(), round: 0 }
+        Evaluator { policy, registry, facts, held: HashMap::new(), available: [None; 2], round: 0 }
     }
 
     /// Judges by another policy from now on.
     pub fn set_policy(&mut self, policy: Policy) {
         self.policy = policy;
+    }
+
+    /// Returns what flows share towards each side, as the last evaluation has it; none where that is the whole link.
+    pub const fn available(&self) -> [Option<Rate>; 2] {
+        self.available
     }
 
     /// Judges all flows of which the inputs tell, in their order.
@@ -77,6 +83,7 @@ impl Evaluator {
         inputs.iter_mut().for_each(|input| input.tell(now, &mut self.facts));
         let is_limited = |flow| self.held.get(&flow).is_some_and(Held::is_limited);
         let link = Link::new(now, &self.facts, &self.policy, is_limited);
+        self.available = link.available;
         let mut decisions = Vec::with_capacity(self.facts.flows.len());
         for flow in &self.facts.flows {
             let case = link.case(flow, self.held.get(&flow.id).is_some_and(Held::is_limited));

@@ -11,6 +11,7 @@ mod handshakes;
 mod monitoring;
 mod policies;
 mod properties;
+mod signals;
 mod support;
 mod synthetic;
 mod windows;

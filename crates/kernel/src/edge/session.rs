@@ -37,6 +37,8 @@ pub struct Session {
     rules: Rules,
     ruled: u32,
     capacity: [Rate; 2],
+    /// What of that is available, where it is less.
+    available: [Option<Rate>; 2],
     connections: Connections,
     /// The numbers of the connections that the programs let pass.
     exempt: HashSet<u64>,
@@ -73,6 +75,7 @@ impl Session {
             rules,
             ruled: 0,
             capacity,
+            available: [None; 2],
             connections,
             exempt: HashSet::new(),
             drain,
@@ -147,9 +150,23 @@ impl Session {
         self.ruled = self.ruled.wrapping_add(1);
         self.edge.set_rules(&self.rules)?;
         self.connections = Connections::new(policy, self.capacity);
+        self.connections.set_available(self.available);
         for (key, Connection { flow, .. }) in self.edge.connections()? {
             self.connections.begin(key, class_of(&self.rules, &key, &flow));
         }
+        self.say()
+    }
+
+    /// Has connections share what is available towards each side, or the whole link.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn set_available(&mut self, available: [Option<Rate>; 2]) -> Result<(), Error> {
+        if self.available == available {
+            return Ok(());
+        }
+        self.available = available;
+        self.connections.set_available(available);
         self.say()
     }
 
