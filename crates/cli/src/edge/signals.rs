@@ -7,19 +7,21 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
 use headway_edge::Signals;
-use headway_units::Instant;
+use headway_units::{Duration, Instant};
 use nix::sys::stat::{Mode, umask};
 
 /// Largest datagram, in bytes: a line has some 150.
 const LARGEST: usize = 4_096;
 /// Most datagrams that are read at a time, ten times a second: a program that floods the socket takes no more time.
 const MOST: usize = 64;
+/// Time between two warnings of lines that are wrong, of which a program may send thousands.
+const PATIENCE: Duration = Duration::from_ms(60_000);
 
 /// The socket, at which only root may say something.
 pub(super) struct SignalSocket {
     socket: UnixDatagram,
-    /// What was wrong with the last wrong line: it is not said again.
-    mistake: String,
+    /// When a mistake was told last.
+    told: Option<Instant>,
 }
 
 impl SignalSocket {
@@ -31,7 +33,7 @@ impl SignalSocket {
         umask(others);
         let socket = socket.with_context(|| format!("cannot make the socket {}", path.display()))?;
         socket.set_nonblocking(true)?;
-        Ok(SignalSocket { socket, mistake: String::new() })
+        Ok(SignalSocket { socket, told: None })
     }
 
     /// Takes what has come since.
@@ -45,10 +47,10 @@ impl SignalSocket {
                 Err(_) => return,
             };
             if let Err(mistake) = take(&datagram[..length], now, signals)
-                && mistake != self.mistake
+                && self.told.is_none_or(|told| now - told >= PATIENCE)
             {
                 tracing::warn!("a signal was not understood: {mistake}");
-                self.mistake = mistake;
+                self.told = Some(now);
             }
         }
     }
@@ -97,7 +99,7 @@ mod tests {
         first.read(Instant::from_ns(9), &mut signals);
         let rate = |side| signals.states(Instant::from_ns(9), side).next().map(|state| state.rate_bps);
         assert_eq!([rate(0), rate(1)], [Some(5), Some(6)]);
-        assert_eq!(first.mistake, "a datagram has more than 4096 bytes");
+        assert_eq!(first.told, Some(Instant::from_ns(9)));
         drop(first);
         SignalSocket::open(&path).unwrap();
         let file = folder.path().join("notes");
