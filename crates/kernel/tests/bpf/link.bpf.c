@@ -180,12 +180,14 @@ SEC("tc")
 int freeze_timestamps(struct __sk_buff *packet)
 {
 	u32 at = find_timestamp(packet);
+	u32 stamp;
 
-	if (!at)
+	if (!at || bpf_skb_load_bytes(packet, at, &stamp, sizeof(stamp)))
 		return TC_ACT_OK;
-	if (!frozen)
-		bpf_skb_load_bytes(packet, at, &frozen, sizeof(frozen));
-	bpf_skb_store_bytes(packet, at, &frozen, sizeof(frozen), 0);
+	/* Two processors may see a first segment each: with two timestamps, one would be from the past. */
+	__sync_val_compare_and_swap(&frozen, 0, stamp);
+	stamp = frozen;
+	bpf_skb_store_bytes(packet, at, &stamp, sizeof(stamp), 0);
 	return TC_ACT_OK;
 }
 
