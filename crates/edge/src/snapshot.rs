@@ -52,6 +52,19 @@ pub struct RateState {
     pub source: String,
 }
 
+/// An estimate older than this is not shown as one of now, ms: the link may have changed. Range 5000 to 600 000.
+const OLDEST_MS: u64 = 60_000;
+
+impl RateState {
+    /// Returns, of estimates of the same quantity that are not a minute old, that with the narrowest interval for its size.
+    pub fn best(rates: &[RateState]) -> Option<&RateState> {
+        let fresh = rates.iter().filter(|rate| rate.age_ms <= OLDEST_MS);
+        let width =
+            |rate: &RateState| rate.high_bps.saturating_sub(rate.low_bps) as f64 / rate.rate_bps as f64;
+        fresh.min_by(|a, b| width(a).total_cmp(&width(b)))
+    }
+}
+
 /// One direction of the access link.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LinkState {

@@ -59,33 +59,24 @@ pub struct Point {
     pub flows: u64,
 }
 
-/// Returns the estimate with the narrowest interval.
-fn best(estimates: &[RateState]) -> Option<&RateState> {
-    let width = |estimate: &RateState| {
-        estimate.high_bps.saturating_sub(estimate.low_bps) as f64 / estimate.rate_bps.max(1) as f64
-    };
-    estimates.iter().min_by(|a, b| width(a).total_cmp(&width(b)))
-}
-
 impl Point {
     /// Returns what is kept of a snapshot.
     pub fn of(snapshot: &Snapshot) -> Point {
         let [down, up] = &snapshot.links;
-        let available = |link: &LinkState| best(&link.available).cloned();
-        let narrow = |link: &LinkState| best(&link.narrow).map(|narrow| narrow.rate_bps);
-        let [free_down, free_up] = [available(down), available(up)];
+        let [free_down, free_up] = [down, up].map(|link| RateState::best(&link.available));
+        let narrow = |link: &LinkState| RateState::best(&link.narrow).map(|narrow| narrow.rate_bps);
         Point {
             time_ms: snapshot.time_ms,
             down_bps: down.rate_bps,
             up_bps: up.rate_bps,
             down_capacity_bps: down.capacity_bps,
             up_capacity_bps: up.capacity_bps,
-            down_available_bps: free_down.as_ref().map(|free| free.rate_bps),
-            down_available_low_bps: free_down.as_ref().map(|free| free.low_bps),
-            down_available_high_bps: free_down.as_ref().map(|free| free.high_bps),
-            up_available_bps: free_up.as_ref().map(|free| free.rate_bps),
-            up_available_low_bps: free_up.as_ref().map(|free| free.low_bps),
-            up_available_high_bps: free_up.as_ref().map(|free| free.high_bps),
+            down_available_bps: free_down.map(|free| free.rate_bps),
+            down_available_low_bps: free_down.map(|free| free.low_bps),
+            down_available_high_bps: free_down.map(|free| free.high_bps),
+            up_available_bps: free_up.map(|free| free.rate_bps),
+            up_available_low_bps: free_up.map(|free| free.low_bps),
+            up_available_high_bps: free_up.map(|free| free.high_bps),
             down_narrow_bps: narrow(down),
             up_narrow_bps: narrow(up),
             flows: snapshot.flows_in_all,

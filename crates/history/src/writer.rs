@@ -71,14 +71,13 @@ struct Work {
     minute: Minute,
     batch: Batch,
     lost: Arc<AtomicU64>,
-    /// Seconds for which a disk that failed is left alone.
-    rests: usize,
+    /// Whether the disk failed: it is left alone for a while then.
     failed: bool,
 }
 
 impl Work {
     fn new(store: Store, lost: Arc<AtomicU64>) -> Work {
-        Work { store, minute: Minute::default(), batch: Batch::default(), lost, rests: 0, failed: false }
+        Work { store, minute: Minute::default(), batch: Batch::default(), lost, failed: false }
     }
 
     fn run(mut self, entries: &Receiver<(Point, Vec<DecisionState>)>) {
@@ -86,7 +85,7 @@ impl Work {
             self.batch.minutes.extend(self.minute.add(point));
             self.batch.seconds.push(point);
             self.batch.decisions.extend(decisions);
-            if self.batch.seconds.len() >= TOGETHER.max(self.rests) {
+            if self.batch.seconds.len() >= if self.failed { AGAIN } else { TOGETHER } {
                 self.write();
             }
         }
@@ -102,7 +101,7 @@ impl Work {
                 if self.failed {
                     tracing::warn!("the history goes on");
                 }
-                (self.failed, self.rests) = (false, 0);
+                self.failed = false;
             }
             Err(error) => {
                 self.lost.fetch_add(batch.seconds.len() as u64, Ordering::Relaxed);
@@ -111,7 +110,7 @@ impl Work {
                         "the history stops: {error}; it is tried again every minute, all else goes on"
                     );
                 }
-                (self.failed, self.rests) = (true, AGAIN);
+                self.failed = true;
             }
         }
     }

@@ -15,8 +15,6 @@ const DECISIONS: usize = 200;
 const POINTS: usize = 3600;
 /// Most event streams at once.
 const VIEWERS: usize = 16;
-/// An estimate older than this is no point of the curve, ms: the link may have changed.
-const OLDEST_MS: u64 = 60_000;
 
 /// Everything that viewers see. Publishing and reading hold the lock only to copy.
 pub(crate) struct Shown {
@@ -87,7 +85,7 @@ impl FromStr for Position {
 
 impl LinkPoint {
     fn new(link: &LinkState) -> LinkPoint {
-        let available = best(&link.available);
+        let available = RateState::best(&link.available);
         LinkPoint {
             rate_bps: link.rate_bps,
             capacity_bps: link.capacity_bps,
@@ -96,13 +94,6 @@ impl LinkPoint {
             high_bps: available.map(|rate| rate.high_bps),
         }
     }
-}
-
-/// Returns the estimate with the narrowest interval for its size of those that are not old, as the evaluator does.
-fn best(rates: &[RateState]) -> Option<&RateState> {
-    let fresh = rates.iter().filter(|rate| rate.age_ms <= OLDEST_MS);
-    let width = |rate: &RateState| rate.high_bps.saturating_sub(rate.low_bps) as f64 / rate.rate_bps as f64;
-    fresh.min_by(|a, b| width(a).total_cmp(&width(b)))
 }
 
 impl Shown {

@@ -86,10 +86,11 @@ impl Watch {
     /// # Errors
     /// When the kernel refuses.
     pub(super) fn look(&mut self, edge: &mut EdgeSession) -> Result<Found, Error> {
+        let now = headway_kernel::now()?;
         let report = self.capture.as_ref().map(Capture::report).unwrap_or_default();
         let seen = seen(edge, &report.flows)?;
-        let mut judged = self.monitor.look(headway_kernel::now()?, seen, &edge.shares());
-        edge.set_available(self.monitor.available())?;
+        let mut judged = self.monitor.look(now, seen, &edge.shares());
+        edge.set_available(self.monitor.available());
         let is_held = |judged: &&Judged| judged.seen.tcp.is_some();
         edge.carry_out(judged.iter().filter(is_held).map(|judged| EdgeDecided {
             key: &judged.seen.key,
@@ -106,7 +107,7 @@ impl Watch {
             lan: self.lan.clone(),
             wan: self.wan.clone(),
             dry_run: self.dry_run,
-            links: self.links(Instant::from_ns(headway_kernel::now()?), &judged, &report),
+            links: self.links(Instant::from_ns(now), &judged, &report),
             paths: report.paths.clone(),
             flows: judged
                 .iter()

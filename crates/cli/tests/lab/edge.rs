@@ -5,7 +5,7 @@
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::unix::net::UnixDatagram;
-use std::process::Command;
+use std::process::{Child, Command};
 use std::time::{Duration as Time, Instant as Clock, SystemTime};
 
 use crate::support::labs::{On, ROLE, bring_up_text, line, name, play};
@@ -340,6 +340,14 @@ fn flow_of(edge: &mut On, port: u16, is_so: impl Fn(&Value) -> bool) -> Value {
     }
 }
 
+/// Ends processes of a transfer that would go on.
+fn stop(children: [Child; 2]) {
+    for mut child in children {
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+}
+
 #[test]
 fn a_changed_policy_holds_at_once_and_a_broken_one_changes_nothing() {
     let folder = tempfile::tempdir().unwrap();
@@ -350,8 +358,8 @@ fn a_changed_policy_holds_at_once_and_a_broken_one_changes_nothing() {
     let policy = write(folder.path(), "policy.toml", &steady);
     let Some((lab, mut edge)) = up("edge-policy", &["--policy", &policy, "--flows"]) else { return };
     let address = SocketAddr::new(lab.v4("server").unwrap().into(), 5000);
-    let (mut source, _said) = play(&lab, "server", &format!("source cubic {address} 6"));
-    let (mut sink, _lines) = play(&lab, "home", &format!("sink {address}"));
+    let (source, _said) = play(&lab, "server", &format!("source cubic {address} 6"));
+    let (sink, _lines) = play(&lab, "home", &format!("sink {address}"));
     let before = flow_of(&mut edge, 5000, |flow| flow["class"] == "backup");
     let limit = |flow: &Value| flow["client_window_let_through_bytes"].as_f64().unwrap();
     // Another share, and then another class.
@@ -376,10 +384,7 @@ fn a_changed_policy_holds_at_once_and_a_broken_one_changes_nothing() {
     write(folder.path(), "policy.toml", &steady);
     kill(Pid::from_raw(edge.child.id() as i32), Signal::SIGHUP).unwrap();
     assert_eq!(next(&mut edge, "policy")["shares"]["backup"], 0.2);
-    for child in [&mut source, &mut sink] {
-        child.kill().unwrap();
-        child.wait().unwrap();
-    }
+    stop([source, sink]);
     edge.end();
     lab.down().unwrap();
 }
@@ -391,8 +396,8 @@ fn the_limit_of_a_flow_is_the_one_of_its_decision() {
     let arguments = ["--flows", "--signals", signals.to_str().unwrap()];
     let Some((lab, mut edge)) = up("edge-decide", &arguments) else { return };
     let address = SocketAddr::new(lab.v4("server").unwrap().into(), 5000);
-    let (mut source, _said) = play(&lab, "server", &format!("source cubic {address} 12"));
-    let (mut sink, _lines) = play(&lab, "home", &format!("sink {address}"));
+    let (source, _said) = play(&lab, "server", &format!("source cubic {address} 12"));
+    let (sink, _lines) = play(&lab, "home", &format!("sink {address}"));
     let decided = next(&mut edge, "decision");
     assert_eq!(decided["strategies"], serde_json::json!(["receive-window"]), "{decided}");
     assert!(decided["sentence"].as_str().unwrap().starts_with("has a window of "), "{decided}");
@@ -418,10 +423,7 @@ fn the_limit_of_a_flow_is_the_one_of_its_decision() {
     let told = |flow: &Value| flow.to_string().contains("available are 20.0 Mb/s");
     let lower = flow_of(&mut edge, 5000, told);
     assert!((0.38..0.42).contains(&(limit(&lower) / whole)), "{lower}");
-    for child in [&mut source, &mut sink] {
-        child.kill().unwrap();
-        child.wait().unwrap();
-    }
+    stop([source, sink]);
     edge.end();
     lab.down().unwrap();
 }

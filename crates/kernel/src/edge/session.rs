@@ -157,17 +157,10 @@ impl Session {
         self.say()
     }
 
-    /// Has connections share what is available towards each side, or the whole link.
-    ///
-    /// # Errors
-    /// When the kernel refuses.
-    pub fn set_available(&mut self, available: [Option<Rate>; 2]) -> Result<(), Error> {
-        if self.available == available {
-            return Ok(());
-        }
+    /// Has connections share what is available towards each side, or the whole link, from [`Session::carry_out`] on.
+    pub fn set_available(&mut self, available: [Option<Rate>; 2]) {
         self.available = available;
         self.connections.set_available(available);
-        self.say()
     }
 
     /// Does with connections what was decided: the only ones that take no share of their class, and the only ones that pass
