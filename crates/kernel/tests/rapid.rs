@@ -30,6 +30,9 @@ const PROBES: u32 = 64;
 const SECOND: u32 = 1_000_000;
 /// What takes longer than a few windows of 50 ms in which clocks are compared, at less than a Gigabit per second.
 const LONG: usize = 25 * MEGABYTE;
+/// Most ACKs of some ten thousand that Linux may refuse for their timestamps. Two processors send ACKs, so one can overtake
+/// another that is a few microseconds older: up to 5 were seen. A clock that goes back has nearly all of them refused.
+const OVERTAKEN: u64 = 50;
 /// What lets the sender see a timestamp.
 const SHORT: usize = 10_000;
 
@@ -67,14 +70,16 @@ impl Connection {
         flow.clone()
     }
 
-    /// Returns how often the sender refused segments for their timestamps or checksums, since it began.
-    fn refused(&self) -> u64 {
+    /// Checks that the sender took the ACKs: none had a wrong checksum, and next to none was refused for its timestamp.
+    fn assert_acks_were_taken(&self) {
         let counters = || {
             let text = |file: &str| std::fs::read_to_string(format!("/proc/thread-self/net/{file}")).unwrap();
             [(text("netstat"), "PAWSEstab"), (text("snmp"), "InCsumErrors")]
                 .map(|(text, name)| sum(&text, name))
         };
-        self.path.client.run(counters).iter().sum()
+        let [old, damaged] = self.path.client.run(counters);
+        assert!(old <= OVERTAKEN, "{old} ACKs were refused for their timestamps");
+        assert_eq!(damaged, 0);
     }
 
     /// Puts the clock of the receiver's timestamps forward to `stamp`. A timestamp more than half of all numbers ahead is
@@ -222,7 +227,7 @@ fn microseconds_are_found_out_and_survive_a_wrap() {
         assert!(connection.stamp() < u32::MAX / 2, "it has not wrapped: {}", connection.stamp());
         assert_eq!((flow.arrivals, flow.remote.ip().to_string()), (Arrivals::Timestamps, server.to_owned()));
         assert!(flow.clock_moved <= 2 && flow.estimated > 10, "{flow:?}");
-        assert_eq!(connection.refused(), 0);
+        connection.assert_acks_were_taken();
         connection.close();
     }
 }
@@ -238,7 +243,7 @@ fn a_clock_that_is_moved_forward_does_not_look_like_a_queue() {
     let flow = connection.flow();
     assert_eq!((flow.arrivals, flow.clock_moved), (Arrivals::Timestamps, 1), "{flow:?}");
     assert!(flow.queue_ns < 1_000_000_000, "{flow:?}");
-    assert_eq!(connection.refused(), 0);
+    connection.assert_acks_were_taken();
     connection.close();
 }
 
@@ -255,7 +260,7 @@ fn timestamps_that_freeze_or_vanish_on_the_path_are_given_up() {
         let estimated = flow.estimated;
         connection.transfer(LONG);
         assert!(connection.flow().estimated > estimated, "{how}");
-        assert_eq!(connection.refused(), 0, "{how}");
+        connection.assert_acks_were_taken();
         connection.close();
     }
 }
