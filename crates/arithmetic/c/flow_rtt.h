@@ -68,6 +68,19 @@ HW_INLINE void flow_end_period(struct flow *flow, hw_u32 period)
 	}
 }
 
+/* Notes an RTT of the present second. */
+HW_INLINE void flow_note_recent(struct flow_echo *echo, hw_u32 rtt, hw_u64 now)
+{
+	const hw_u32 second = (hw_u32)(now >> FLOW_SECOND);
+
+	if (second != echo->second) {
+		echo->recent[1] = second - echo->second == 1 ? echo->recent[0] : FLOW_NO_RTT;
+		echo->recent[0] = FLOW_NO_RTT;
+		echo->second = second;
+	}
+	echo->recent[0] = (hw_u32)hw_min(echo->recent[0], rtt);
+}
+
 /* Sets the RTT to the least of both ends, where they are known. */
 HW_INLINE void flow_sum_rtt(struct flow *flow)
 {
@@ -89,8 +102,10 @@ HW_INLINE void flow_measure(struct flow *flow, const struct flow_packet *packet,
 
 		other->waits = 0;
 		flow_end_period(flow, period);
-		if (elapsed <= FLOW_LARGEST_RTT)
+		if (elapsed <= FLOW_LARGEST_RTT) {
 			other->least[0] = (hw_u32)hw_min(other->least[0], elapsed >> FLOW_RTT_UNIT);
+			flow_note_recent(other, (hw_u32)(elapsed >> FLOW_RTT_UNIT), now);
+		}
 		flow_sum_rtt(flow);
 	}
 	if (measures & FLOW_MARKS) {

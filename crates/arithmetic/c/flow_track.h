@@ -22,6 +22,8 @@
 /* RTTs of periods are kept in 256 ns, so that 32 bits hold FLOW_LARGEST_RTT many times. */
 #define FLOW_RTT_UNIT 8
 #define FLOW_NO_RTT 0xffffffffU
+/* The least RTT of about a second shows a queue that stands: one of a burst is gone meanwhile. In bits of ns, 1.07 s. */
+#define FLOW_SECOND 30
 
 /* What to do with a segment. */
 enum flow_kind {
@@ -72,10 +74,13 @@ struct flow_echo {
 	hw_u32 newest;
 	/* The least RTT of this period and of the one before, in units of FLOW_RTT_UNIT; FLOW_NO_RTT without one. */
 	hw_u32 least[2];
+	/* The same of the second of FLOW_SECOND that has this number, and of the one before it. */
+	hw_u32 recent[2];
+	hw_u32 second;
 	/* Whether `mark` is to be echoed yet, and whether there is a `newest`. */
 	hw_u8 waits;
 	hw_u8 began;
-	hw_u8 unused[6];
+	hw_u8 unused[2];
 };
 
 /* An established connection. Arrays have an entry for each end of the key. */
@@ -223,6 +228,7 @@ HW_INLINE void flow_set_rtt(struct flow *flow, const struct flow_half *half, hw_
 	const hw_u64 near = flow_elapsed(half->first_answer, half->last_answer, now, previous);
 	const int known = far <= FLOW_LARGEST_RTT && near <= FLOW_LARGEST_RTT && far + near <= FLOW_LARGEST_RTT;
 	hw_u32 parts[2] = { FLOW_NO_RTT, FLOW_NO_RTT };
+	hw_u32 k;
 
 	flow->rtt = known ? hw_max(far + near, 1) : 0;
 	if (known && !flow->ambiguous) {
@@ -232,6 +238,10 @@ HW_INLINE void flow_set_rtt(struct flow *flow, const struct flow_half *half, hw_
 	/* What the client sends is echoed by the server, which is far. */
 	flow->echo[0].least[0] = FLOW_NO_RTT;
 	flow->echo[1].least[0] = FLOW_NO_RTT;
+	for (k = 0; k < 2; k++) {
+		flow->echo[k].recent[0] = FLOW_NO_RTT;
+		flow->echo[k].recent[1] = FLOW_NO_RTT;
+	}
 	flow->echo[0].least[1] = flow->client ? parts[1] : parts[0];
 	flow->echo[1].least[1] = flow->client ? parts[0] : parts[1];
 }

@@ -197,5 +197,6 @@ fn facts(
         scale: flow.scale(receiver),
         ecn: false,
         rate,
+        unused: [0.0; 2],
     }
 }

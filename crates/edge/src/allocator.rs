@@ -3,13 +3,18 @@
 use headway_arithmetic::rwm::SHARE_BITS;
 use headway_units::Rate;
 
-use crate::{Class, Policy};
+use crate::{Class, Policy, Unused};
 
 /// Bits per second in a byte per ns.
 const BYTE_PER_NS: f64 = 8e9;
 /// Most values that the literal algorithm keeps for a class. There is one for each number of connections at most, unless
 /// the link's rate changes; then the oldest connections may lose theirs, and get the next larger one.
 const MOST_LEAST: usize = 65_536;
+
+/// Returns a share as [`Allocator::shares`] has it; none if it is any.
+pub(crate) fn share_rate(share: u64) -> Option<Rate> {
+    (share > 0).then(|| Rate::from_bps_f64(share as f64 * BYTE_PER_NS / (1_u64 << SHARE_BITS) as f64))
+}
 
 /// Which classes an event gave other shares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +66,8 @@ struct ClassState {
     priority: bool,
     ceiling: Option<Rate>,
     live: u32,
+    /// How many of them do not use their shares towards each side.
+    unused: [f64; 2],
     /// For each side, what a connection may have; 0 for any, without one.
     current: [u64; 2],
     /// With the literal algorithm, for each side, the least that was computed since a connection began: numbers of connections
@@ -76,6 +83,7 @@ impl Allocator {
             priority: class.priority,
             ceiling: class.ceiling,
             live: 0,
+            unused: [0.0; 2],
             current: [0; 2],
             least: [Vec::new(), Vec::new()],
         };
@@ -144,6 +152,13 @@ impl Allocator {
     /// Sets what of the link towards a side is free, or that it is not known.
     pub fn set_available(&mut self, side: usize, rate: Option<Rate>) -> Changed {
         self.available[side & 1] = rate;
+        self.update_all()
+    }
+
+    /// Gives connections of each class what others of it leave of their shares: each counts by the part that it uses, and all together as
+    /// one at least.
+    pub fn set_unused(&mut self, unused: &Unused) -> Changed {
+        self.classes.iter_mut().zip(unused).for_each(|(state, unused)| state.unused = *unused);
         self.update_all()
     }
 
@@ -220,7 +235,7 @@ impl Allocator {
             let rate = self.available[side].map_or(self.capacity[side], |free| free.min(self.capacity[side]));
             let class = self.delta * rate.bps_f64() * state.share * lent;
             let class = state.ceiling.map_or(class, |ceiling| class.min(ceiling.bps_f64()));
-            let share = self.part * class / f64::from(state.live);
+            let share = self.part * class / (f64::from(state.live) - state.unused[side]).max(1.0);
             // None at all would be no limit.
             ((share / BYTE_PER_NS * (1_u64 << SHARE_BITS) as f64).round() as u64).max(1)
         })

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use headway_arithmetic::flow::Key;
 use headway_units::Rate;
 
-use crate::{Allocator, MOST_CLASSES, Policy};
+use crate::{Allocator, MOST_CLASSES, Policy, Unused};
 
 /// What a connection of each class may have towards each side, as [`Allocator::shares`] says it; 0 for any.
 pub type Shares = [[u64; MOST_CLASSES]; 2];
@@ -86,6 +86,11 @@ impl Connections {
         for (side, available) in available.into_iter().enumerate() {
             self.allocator.set_available(side, available);
         }
+    }
+
+    /// Gives connections what others of their class leave of their shares.
+    pub fn set_unused(&mut self, unused: &Unused) {
+        self.allocator.set_unused(unused);
     }
 
     /// Lowers what every connection may have to a part of it, above 0 and at most 1, as a [`Drain`](crate::Drain) says.

@@ -8,7 +8,7 @@
 //!
 //! [`classify`] says what a flow is for, by how its packets come, and [`evaluate`] what is to be done with it, and why. An
 //! [`Advisor`] uses both for the connections of a middlebox, a [`Monitor`] for the flows that the kernel's programs count.
-//! [`Signals`] are what others say of the link. A [`snapshot`] is what a router that does all this tells of itself.
+//! [`Signals`] are what others say of the link, and a [`LinkRate`] finds its rate where nobody does. A [`snapshot`] is what a router that does all this tells of itself.
 //!
 //! Whatever arrives, memory is bounded and a connection that is in doubt passes unchanged.
 
@@ -19,23 +19,29 @@ mod code_point;
 mod connections;
 mod drain;
 pub mod evaluate;
+mod link_rate;
 mod matches;
 mod middlebox;
 mod monitor;
 mod notes;
 mod policy;
+mod rate_finder;
 mod signals;
 pub mod snapshot;
 mod table;
+mod usage;
 
 pub use advisor::{Advisor, Noted};
 pub use allocator::{Allocator, Changed, Ticket};
 pub use code_point::CodePoint;
 pub use connections::{Connections, Shares};
 pub use drain::{Drain, Rtts, active};
+pub use link_rate::{FASTEST, LinkRate, Load};
 pub use matches::{Ports, Prefix};
 pub use middlebox::{Counts, Limits, Middlebox, Tracked};
 pub use monitor::{Judged, Monitor, Passive, Seen};
 pub use notes::News;
 pub use policy::{Class, MOST_CLASSES, Policy};
+pub use rate_finder::RateFinder;
 pub use signals::Signals;
+pub use usage::Unused;

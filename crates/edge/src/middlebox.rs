@@ -259,6 +259,11 @@ impl Middlebox {
         &mut self.allocator
     }
 
+    /// Returns what a connection of a class may have towards each side, as [`Allocator::shares`] does.
+    pub fn shares(&self, class: u32) -> [u64; 2] {
+        self.allocator.shares(class)
+    }
+
     /// Returns the established connections, in no order.
     pub fn connections(&self) -> impl Iterator<Item = (&Key, &Tracked)> {
         self.established.iter()

@@ -9,10 +9,11 @@ use headway_units::{Bytes, Duration, Instant, Rate};
 
 use crate::advisor::Flows;
 use crate::classify::{Behaviour, Features, LimitedBy, Rule, Thresholds, Window, classify};
-use crate::evaluate::{Decision, Evaluator, FlowFacts, Means, Registry};
+use crate::evaluate::{Decision, Evaluator, FlowFacts, Input, Means, Registry};
 use crate::notes::{News, Note};
-use crate::snapshot::{DecisionState, FlowState};
-use crate::{Policy, Shares, Signals};
+use crate::snapshot::{DecisionState, FlowState, RateState};
+use crate::usage::Usage;
+use crate::{FASTEST, LinkRate, Load, Policy, Shares, Signals, Unused};
 
 /// A connection that has more than this part of what its window allows is limited by it.
 ///
@@ -75,6 +76,10 @@ struct Watched {
     windows: [Window; 2],
     note: Note,
     looks: u64,
+    /// Whether it was limited when it was judged last, or would be with a lower rate of the link.
+    is_limited: bool,
+    /// What it uses of its share towards each side.
+    usage: [Usage; 2],
 }
 
 /// Judges flows again and again, whatever their number, with memory for those that there are.
@@ -82,6 +87,8 @@ struct Watched {
 pub struct Monitor {
     evaluator: Evaluator,
     signals: Signals,
+    /// None where the rate of the link is known.
+    found: Option<LinkRate>,
     thresholds: Thresholds,
     watched: HashMap<u64, Watched>,
     /// When flows were looked at last, in ns.
@@ -104,11 +111,25 @@ impl Monitor {
         Monitor {
             evaluator,
             signals: Signals::default(),
+            found: None,
             thresholds: policy.classifier,
             watched: HashMap::new(),
             at: None,
             looks: 0,
         }
+    }
+
+    /// Creates one at a link whose rate nobody knows: it finds it by the queue that flows make.
+    pub fn finding_the_rate(policy: &Policy) -> Monitor {
+        let mut monitor = Monitor::new(policy, [FASTEST; 2]);
+        monitor.evaluator = monitor.evaluator.of_unknown_link();
+        monitor.found = Some(LinkRate::default());
+        monitor
+    }
+
+    /// Returns the most that was seen to pass towards a side, 0 or 1, where the rate of the link is to be found and a queue has stood.
+    pub fn found(&self, side: usize) -> Option<Rate> {
+        self.found.as_ref()?.capacity(side)
     }
 
     /// Judges by another policy from now on.
@@ -122,9 +143,20 @@ impl Monitor {
         &mut self.signals
     }
 
+    /// Returns what all who know the link say of what it has for flows towards a side.
+    pub fn states(&self, now: Instant, side: usize) -> impl Iterator<Item = RateState> {
+        let found = self.found.as_ref().and_then(|found| found.state(side));
+        found.into_iter().chain(self.signals.states(now, side))
+    }
+
     /// Returns what flows share towards each side, as the last look has it; none where that is the whole link.
     pub const fn available(&self) -> [Option<Rate>; 2] {
         self.evaluator.available()
+    }
+
+    /// Returns what flows leave of their shares, as the last look has it.
+    pub const fn unused(&self) -> &Unused {
+        self.evaluator.unused()
     }
 
     /// Judges the flows that there are at `now`, in ns; `shares` is what a connection of each class might have until then. One that is
@@ -134,14 +166,21 @@ impl Monitor {
         let time = self.at.replace(now).map(|before| Duration::from_ns(now.saturating_sub(before) as i64));
         let known: Vec<Known> = seen.iter().map(|seen| self.know(now, time, seen, shares)).collect();
         let facts: Vec<FlowFacts> = known.iter().map(|known| known.facts).collect();
-        let decisions =
-            self.evaluator.evaluate(Instant::from_ns(now), &mut [&mut Flows(&facts), &mut self.signals]);
+        let mut flows = Flows(&facts);
+        let mut inputs: Vec<&mut dyn Input> = vec![&mut flows, &mut self.signals];
+        if let Some(found) = &mut self.found {
+            found.look(&loads(now, &seen, &known, &self.watched));
+            inputs.push(found);
+        }
+        let decisions = self.evaluator.evaluate(Instant::from_ns(now), &mut inputs);
         let looks = self.looks;
         self.watched.retain(|_, watched| watched.looks == looks);
         let judge = |((seen, known), decision): ((Seen, Known), Decision)| {
             let Known { features, behaviour, rates, .. } = known;
-            let note = self.watched.get_mut(&seen.number).map(|watched| &mut watched.note);
-            let news = note.map_or(News::None, |note| note.take(behaviour.0, &decision));
+            let news = self.watched.get_mut(&seen.number).map_or(News::None, |watched| {
+                watched.is_limited = !decision.passes();
+                watched.note.take(behaviour.0, &decision)
+            });
             Judged { seen, features, behaviour, rates, decision, news }
         };
         seen.into_iter().zip(known).zip(decisions).map(judge).collect()
@@ -153,6 +192,12 @@ impl Monitor {
         let bytes = [0, 1].map(|end| watched.windows[end].look(now, &seen.sent[end]));
         let rate = |bytes| Rate::of(Bytes::new(bytes), time?);
         let rates = bytes.map(|bytes| rate(bytes).unwrap_or(Rate::ZERO));
+        let unused = [0, 1].map(|side| {
+            let share = seen.class.and_then(|class| shares[side].get(class as usize)).copied().unwrap_or(0);
+            // What the end on the other side sends.
+            let rate = rates[usize::from(seen.side_of(0) == side)];
+            watched.usage[side].unused(seen.load(side, rate, now).map_or(rate, |load| load.asks()), share)
+        });
         // The end that has sent more, the server's if none has.
         let [one, other] = [0, 1].map(|end| watched.windows[end].bytes());
         let sender = if one == other { 1 - seen.client } else { usize::from(other > one) };
@@ -163,11 +208,30 @@ impl Monitor {
         let features = features.map(|features| Features { limited_by, ..features });
         let behaviour = features
             .map_or((Behaviour::Unknown, Rule::TooLittle), |features| classify(&features, &self.thresholds));
-        Known { features, behaviour, rates, facts: seen.facts(sender, behaviour.0, rate) }
+        let facts = FlowFacts { unused, ..seen.facts(sender, behaviour.0, rate) };
+        Known { features, behaviour, rates, facts }
     }
 }
 
+/// Returns what the flows that are limited did since the last look.
+fn loads(now: u64, seen: &[Seen], known: &[Known], watched: &HashMap<u64, Watched>) -> Vec<Load> {
+    let is_limited = |seen: &Seen| watched.get(&seen.number).is_some_and(|watched| watched.is_limited);
+    let limited = seen.iter().zip(known).filter(|(seen, _)| is_limited(seen));
+    limited
+        .filter_map(|(seen, known)| {
+            let side = usize::from(known.facts.side & 1);
+            let sender = usize::from(seen.side_of(0) == side);
+            seen.load(side, known.rates[sender], now)
+        })
+        .collect()
+}
+
 impl Seen {
+    /// Returns what a connection of TCP did at this rate towards a side in the second before `now`, in ns.
+    fn load(&self, side: usize, rate: Rate, now: u64) -> Option<Load> {
+        self.tcp.as_ref().map(|flow| Load::new(flow, side, rate, Instant::from_ns(now)))
+    }
+
     /// Returns the side, 0 or 1, on which an end is.
     fn side_of(&self, end: usize) -> usize {
         self.side ^ usize::from(end != self.client)
@@ -207,6 +271,7 @@ impl Seen {
             scale: self.tcp.as_ref().and_then(|flow| flow.scale(receiver)),
             ecn: false,
             rate,
+            unused: [0.0; 2],
         }
     }
 }
@@ -226,7 +291,7 @@ impl Judged {
     /// Returns what passes towards each side.
     pub fn towards(&self) -> [Rate; 2] {
         // What is sent by the end on the other side.
-        [0, 1].map(|side| self.rates[if self.seen.side_of(0) == side { 1 } else { 0 }])
+        [0, 1].map(|side| self.rates[usize::from(self.seen.side_of(0) == side)])
     }
 
     /// Returns the window that an end, 0 or 1, has told last, and what is let through of it with these shares.

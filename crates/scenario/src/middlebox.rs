@@ -41,6 +41,10 @@ pub struct MiddleboxSpec {
     /// Whether windows follow what is free on the path, where that is less than `rate`; default no (wan 2.2).
     #[serde(default)]
     pub follow_available: bool,
+    /// Whether the rate of the link is found by the queue that flows make in it; `rate` and `up` are then the most that it could have.
+    /// Default no.
+    #[serde(default)]
+    pub find_rate: bool,
     /// Whether it is noted what would be done with each flow, and why; default no (wan 2.20). It changes no window.
     #[serde(default)]
     pub decide: bool,
@@ -153,6 +157,14 @@ pub(crate) fn check_middleboxes(topology: &Topology, scenario: &Scenario) -> Res
         let has_rtts = !middlebox.follow_available || middlebox.policy(scenario).follows_rtt();
         let rule = "needs RTTs that are followed; leave out `literal` and `follow-rtt = false`";
         check(&key("follow-available"), has_rtts, rule)?;
+        let has_rtts = !middlebox.find_rate || middlebox.policy(scenario).follows_rtt();
+        check(&key("find-rate"), has_rtts, rule)?;
+        let is_one = !(middlebox.find_rate && middlebox.follow_available);
+        check(
+            &key("find-rate"),
+            is_one,
+            "sets what is shared, as `follow-available` does; leave out one of both",
+        )?;
     }
     Ok(())
 }

@@ -314,6 +314,9 @@ impl Builder {
     fn add_middleboxes(&mut self, scenario: &Scenario) {
         for spec in &scenario.middlebox {
             let id = self.network.add_middlebox(&spec.policy(scenario), spec.capacity());
+            if spec.find_rate {
+                self.network.find_rate(id);
+            }
             if spec.follow_available {
                 self.network.follow_available(id, spec.capacity());
             }

@@ -9,6 +9,13 @@ pub const LARGEST_RTT: u64 = 60_000_000_000;
 /// How far sequence numbers of resets and FINs may be from the expected ones, in bytes.
 pub const NEAR: u32 = 1 << 26;
 
+/// RTTs of periods and seconds are kept in 2^8 ns.
+const RTT_UNIT: u32 = 8;
+/// What stands for an RTT that is not known.
+const NO_RTT: u32 = u32::MAX;
+/// A second is 2^30 ns.
+const SECOND: u32 = 30;
+
 /// What to do with a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
@@ -49,9 +56,20 @@ struct Echo {
     mark: u32,
     newest: u32,
     least: [u32; 2],
+    recent: [u32; 2],
+    second: u32,
     waits: u8,
     began: u8,
-    unused: [u8; 6],
+    unused: [u8; 2],
+}
+
+/// The RTT between a middlebox and one end of a connection, in ns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// The least of the last second or two, of which the former is whole.
+    pub recent: u64,
+    /// The least of this period and the one before, without a queue.
+    pub least: u64,
 }
 
 /// An established connection.
@@ -142,6 +160,23 @@ impl Flow {
         Some(self.rtt).filter(|rtt| *rtt > 0)
     }
 
+    /// Returns the RTT between the middlebox and the far end from an end, 0 or 1, as it was in the last second and without a queue; none
+    /// where [`Flow::follow_rtt`] has not measured it all that time.
+    pub fn standing(&self, end: usize, now: u64) -> Option<Standing> {
+        let Echo { least, recent, second, .. } = &self.echo[end & 1];
+        let age = ((now >> SECOND) as u32).wrapping_sub(*second);
+        // A second that has just begun may have met no queue by chance, one that is over has not.
+        let whole = match age {
+            0 => recent[1],
+            1 => recent[0],
+            _ => NO_RTT,
+        };
+        let least = least[0].min(least[1]);
+        let known = whole != NO_RTT && least != NO_RTT;
+        let recent = if age == 0 { whole.min(recent[0]) } else { whole };
+        known.then(|| Standing { recent: u64::from(recent) << RTT_UNIT, least: u64::from(least) << RTT_UNIT })
+    }
+
     /// Returns whether the RTT is one of several: a SYN or SYN-ACK was repeated.
     pub const fn is_ambiguous(&self) -> bool {
         self.ambiguous != 0
@@ -187,6 +222,11 @@ impl Flow {
     /// Returns the side, 0 or 1, on which that end is.
     pub const fn side(&self) -> usize {
         (self.side & 1) as usize
+    }
+
+    /// Returns the end, 0 or 1, that is on a side, 0 or 1.
+    pub const fn end_on(&self, side: usize) -> usize {
+        self.client() ^ ((self.side() != side & 1) as usize)
     }
 
     /// Returns the differentiated services code point of the SYN.

@@ -135,3 +135,23 @@ fn a_repeated_handshake_gives_no_parts() {
     converse(&mut flow, 1400, 2, LEAST);
     assert_eq!(rtt(&flow), 40);
 }
+
+/// Of the client's timestamps: the least RTT of the last second and that without a queue, in ms.
+fn standing(flow: &Flow, client: usize, ms: u64) -> Option<[u64; 2]> {
+    flow.standing(client, ms * MS).map(|rtts| [rtts.recent, rtts.least].map(|rtt| (rtt + MS / 2) / MS))
+}
+
+#[test]
+fn a_queue_stands_if_all_of_a_second_had_it() {
+    let mut flow = flow();
+    let client = flow.client();
+    converse(&mut flow, 1300, 40, LEAST);
+    // A second is 2^30 ns: the second one began at 2148 ms and ended at 3221.
+    assert_eq!(standing(&flow, client, 3300), Some([36, 36]));
+    converse(&mut flow, 3300, 18, [4, 60]);
+    // Of the second before there is one without a queue.
+    assert_eq!(standing(&flow, client, 4200), Some([36, 36]));
+    converse(&mut flow, 5000, 10, [4, 60]);
+    assert_eq!(standing(&flow, client, 5550), Some([60, 36]));
+    assert_eq!(standing(&flow, client, 7600), None, "an old one says nothing");
+}

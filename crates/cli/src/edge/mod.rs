@@ -49,7 +49,8 @@ pub(crate) fn run(args: &Args, json: bool) -> Result<()> {
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 #[command(after_help = "Examples:\n  \
     sudo headway edge --lan eth1 --wan eth0 --rate 100Mb/s --dry-run    # only says what it would do\n  \
-    sudo headway edge --lan eth1 --wan eth0 --rate 100Mb/s --up 20Mb/s\n\n\
+    sudo headway edge --lan eth1 --wan eth0 --rate 100Mb/s --up 20Mb/s\n  \
+    sudo headway edge --lan eth1 --wan eth0                             # finds the rate by itself\n\n\
 Policy (TOML; docs/edge.md has all keys):\n  \
     borrow-idle = true       # classes with connections share what the others leave\n\n  \
     [[class]]                # a connection is of the first class that it meets\n  \
@@ -77,11 +78,12 @@ pub(crate) struct EdgeArgs {
     /// The interface towards the link.
     #[arg(long, value_name = "IF")]
     wan: String,
-    /// The rate of the link towards the hosts, and back unless `--up` says another.
+    /// The rate of the link towards the hosts, and back unless `--up` says another. Without it, the rate is found, again and again, by
+    /// the queue that connections make in the link.
     #[arg(long, value_name = "RATE", value_parser = some_rate)]
-    rate: Rate,
+    rate: Option<Rate>,
     /// The rate of the link from the hosts.
-    #[arg(long, value_name = "RATE", value_parser = some_rate)]
+    #[arg(long, value_name = "RATE", value_parser = some_rate, requires = "rate")]
     up: Option<Rate>,
     /// File (TOML) with classes and their shares; without one, all connections share alike. What changes in it holds within a
     /// second, and at once on SIGHUP.

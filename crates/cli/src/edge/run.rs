@@ -5,8 +5,8 @@ use std::os::unix::net::UnixStream;
 
 use anyhow::{Result, bail};
 use headway_capture::Live;
-use headway_edge::Policy;
 use headway_edge::snapshot::DecisionState;
+use headway_edge::{FASTEST, Policy};
 use headway_history::{SIZE, Store, Writer};
 use headway_kernel::{EdgeInstance, EdgeOptions, EdgeSession, Side};
 use headway_program::out::escape_controls;
@@ -49,11 +49,14 @@ pub(super) fn run(args: &EdgeArgs, json: bool) -> Result<()> {
     let _instance = EdgeInstance::begin(&lan, &wan)?;
     let options =
         EdgeOptions { dry_run: args.dry_run, connections: args.connections, ..EdgeOptions::of(&policy) };
-    let capacity = [args.rate, args.up.unwrap_or(args.rate)];
+    let rates = args.rate.map(|rate| [rate, args.up.unwrap_or(rate)]);
+    if rates.is_none() && !policy.follows_rtt() {
+        bail!("without `--rate` the rate is found by RTTs; say it, or leave out `follow-rtt = false`");
+    }
     let page = Plan::new(args)?;
     let signal_socket = args.signals.as_deref().map(SignalSocket::open).transpose()?;
     let history = args.history.as_deref().map(|path| Store::open(path, SIZE)).transpose()?;
-    let edge = EdgeSession::start([lan, wan], &options, &policy, capacity)?;
+    let edge = EdgeSession::start([lan, wan], &options, &policy, rates.unwrap_or([FASTEST; 2]))?;
     let live = Live::open(&args.lan)
         .inspect_err(|refused| tracing::warn!("{refused}; what limits connections is not known"))
         .ok();
@@ -63,13 +66,13 @@ pub(super) fn run(args: &EdgeArgs, json: bool) -> Result<()> {
     let lines = json.then(|| LineWriter::with_queue(std::io::stdout(), LINES)).transpose()?;
     let capture = live.map(Capture::start).transpose()?;
     let sources = (capture, signal_socket);
-    let watch = Watch::new([&args.lan, &args.wan], args.dry_run, (&policy, capacity), sources);
+    let watch = Watch::new([&args.lan, &args.wan], args.dry_run, (&policy, rates), sources);
     let screen = Screen::new(args.flows && !json);
     let page = page.start()?;
     let history = history.map(Writer::start).transpose()?;
     let output = Output { json: lines.clone(), screen, shows_flows: args.flows, dry_run: args.dry_run };
     let mut session = Session { edge, watch, file, running: policy, page, history, output };
-    session.begin(args, capacity);
+    session.begin(args, rates);
     let result = session.work(&signals);
     session.output.screen.clear();
     let counted = session.edge.counters()?;
@@ -149,17 +152,17 @@ struct Session {
 
 impl Session {
     /// Tells that it is on.
-    fn begin(&mut self, args: &EdgeArgs, capacity: [Rate; 2]) {
+    fn begin(&mut self, args: &EdgeArgs, rates: Option<[Rate; 2]>) {
         match &mut self.output.json {
             Some(lines) => {
-                let mut on = on(args, &self.running, capacity);
+                let mut on = on(args, &self.running, rates);
                 if let Some(address) = self.page.address() {
                     on["page"] = json!(address);
                 }
                 write_line(lines, &on);
             }
             None => {
-                report_on(args, &self.running, capacity);
+                report_on(args, &self.running, rates);
                 if let Some(address) = self.page.address() {
                     print_line!("The page is http://{address}/.");
                 }
@@ -299,21 +302,26 @@ fn shares(policy: &Policy) -> Map<String, Value> {
 }
 
 /// The event that it is on.
-fn on(args: &EdgeArgs, policy: &Policy, [down, up]: [Rate; 2]) -> Value {
+fn on(args: &EdgeArgs, policy: &Policy, rates: Option<[Rate; 2]>) -> Value {
+    let [down, up] = [0, 1].map(|side| rates.map(|rates| rates[side].bps()));
     json!({
         "event": "on",
         "lan": args.lan,
         "wan": args.wan,
-        "down_bps": down.bps(),
-        "up_bps": up.bps(),
+        "down_bps": down,
+        "up_bps": up,
         "dry_run": args.dry_run,
         "shares": shares(policy),
     })
 }
 
-fn report_on(args: &EdgeArgs, policy: &Policy, [down, up]: [Rate; 2]) {
+fn report_on(args: &EdgeArgs, policy: &Policy, rates: Option<[Rate; 2]>) {
     let does = if args.dry_run { "deciding what it would do" } else { "holding connections" };
-    print_line!("{does} between {} and {}: {down} down, {up} up", args.lan, args.wan);
+    let link = match rates {
+        Some([down, up]) => format!("{down} down, {up} up"),
+        None => "the rate is to be found".to_owned(),
+    };
+    print_line!("{does} between {} and {}: {link}", args.lan, args.wan);
     say_classes(policy);
     print_line!("New connections are held; those that were there before pass as they are. Ctrl-C ends it.");
 }

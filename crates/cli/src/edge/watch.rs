@@ -23,7 +23,8 @@ pub(super) struct Watch {
     lan: String,
     wan: String,
     dry_run: bool,
-    capacity: [Rate; 2],
+    /// None where they are to be found.
+    rates: Option<[Rate; 2]>,
     classes: Vec<String>,
     monitor: Monitor,
     /// None where this process may not capture.
@@ -46,16 +47,17 @@ impl Watch {
     pub(super) fn new(
         [lan, wan]: [&str; 2],
         dry_run: bool,
-        (policy, capacity): (&Policy, [Rate; 2]),
+        (policy, rates): (&Policy, Option<[Rate; 2]>),
         (capture, signals): (Option<Capture>, Option<SignalSocket>),
     ) -> Watch {
         Watch {
             lan: lan.to_owned(),
             wan: wan.to_owned(),
             dry_run,
-            capacity,
+            rates,
             classes: names(policy),
-            monitor: Monitor::new(policy, capacity),
+            monitor: rates
+                .map_or_else(|| Monitor::finding_the_rate(policy), |rates| Monitor::new(policy, rates)),
             capture,
             signals,
         }
@@ -91,6 +93,7 @@ impl Watch {
         let seen = seen(edge, &report.flows)?;
         let mut judged = self.monitor.look(now, seen, &edge.shares());
         edge.set_available(self.monitor.available());
+        edge.set_unused(self.monitor.unused());
         let is_held = |judged: &&Judged| judged.seen.tcp.is_some();
         edge.carry_out(judged.iter().filter(is_held).map(|judged| EdgeDecided {
             key: &judged.seen.key,
@@ -124,12 +127,16 @@ impl Watch {
         Ok(Found { snapshot, judged, shares, counted, new_kinds })
     }
 
+    /// Returns what the link carries, or the most that was seen.
+    fn capacity(&self, side: usize) -> Rate {
+        self.rates.map_or_else(|| self.monitor.found(side).unwrap_or(Rate::ZERO), |rates| rates[side])
+    }
+
     fn links(&mut self, now: Instant, judged: &[Judged], report: &Report) -> [LinkState; 2] {
-        let signals = self.monitor.signals();
         [0, 1].map(|side| LinkState {
-            capacity_bps: self.capacity[side].bps(),
+            capacity_bps: self.capacity(side).bps(),
             rate_bps: judged.iter().map(|judged| judged.towards()[side].bps()).sum(),
-            available: report.available[side].iter().cloned().chain(signals.states(now, side)).collect(),
+            available: report.available[side].iter().cloned().chain(self.monitor.states(now, side)).collect(),
             narrow: report.narrow[side].iter().cloned().collect(),
         })
     }

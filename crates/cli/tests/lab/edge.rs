@@ -145,9 +145,14 @@ fn download_while(
 
 /// Brings up the path and starts the edge on the router with more arguments; `None` where that cannot be.
 pub(crate) fn up(what: &str, arguments: &[&str]) -> Option<(Lab, On)> {
+    up_at(what, &[&["--rate", "50Mb/s"], arguments].concat())
+}
+
+/// The same with the rate of the link among the arguments, or without it.
+fn up_at(what: &str, arguments: &[&str]) -> Option<(Lab, On)> {
     let lab = bring_up_text(PATH, &name(what))?;
     let [lan, wan] = interfaces(&lab);
-    let all = [&["edge", "--lan", &lan, "--wan", &wan, "--rate", "50Mb/s"], arguments].concat();
+    let all = [&["edge", "--lan", &lan, "--wan", &wan], arguments].concat();
     match On::new(&lab, "router", &all) {
         Ok(on) => Some((lab, on)),
         Err(reason) => {
@@ -225,6 +230,27 @@ fn a_download_has_its_share_of_an_idle_link_whatever_its_controller() {
     if let Some(seen) = download(&lab, "cubic", 5000) {
         assert!(seen.rate > 0.7 * CAPACITY, "{seen:?}");
     }
+    lab.down().unwrap();
+}
+
+#[test]
+fn the_rate_of_a_link_that_nobody_told_is_found() {
+    let Some((lab, mut edge)) = up_at("edge-find", &["--flows"]) else { return };
+    let mut found = Value::Null;
+    let seen = download_while(&lab, "cubic", 5000, 2.0 * TRANSFER, || {
+        while found["source"] != "queue" {
+            found = next(&mut edge, "state")["links"][0]["available"][0].clone();
+        }
+    });
+    let payload = CAPACITY / WIRE;
+    if let Some(seen) = seen {
+        println!("{seen:?} {found}");
+        let rate = found["rate_bps"].as_f64().unwrap() / payload;
+        assert!((0.85..1.1).contains(&rate), "{found}");
+        // A buffer of 500 ms was filling.
+        assert!(seen.rate > 0.85 * CAPACITY && seen.rtt < 45.0, "{seen:?}");
+    }
+    edge.end();
     lab.down().unwrap();
 }
 

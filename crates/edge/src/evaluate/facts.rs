@@ -17,6 +17,8 @@ pub trait Input {
 pub struct Facts {
     /// Rate of the access link towards each side.
     pub capacity: [Rate; 2],
+    /// The least that flows share towards each side, whatever estimates say.
+    pub least: [Rate; 2],
     /// What the router can do.
     pub means: Means,
     /// The flows that are there.
@@ -35,7 +37,7 @@ pub struct Means {
 }
 
 /// What is known of a flow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FlowFacts {
     /// Its number, which no other flow has.
     pub id: u64,
@@ -55,6 +57,8 @@ pub struct FlowFacts {
     pub ecn: bool,
     /// Its rate.
     pub rate: Rate,
+    /// The part that it leaves of its share towards each side, 0 to 1.
+    pub unused: [f64; 2],
 }
 
 /// What an estimate is of.

@@ -1,16 +1,13 @@
 //! What flows share, and what one may have of it.
 
-use headway_arithmetic::rwm::{self, SHARE_BITS};
+use headway_arithmetic::rwm;
 use headway_units::{Bytes, Duration, Instant, Rate};
 
 use super::{Action, Basis, Facts, FlowFacts, Means, Quantity};
+use crate::allocator::share_rate;
 use crate::classify::Behaviour;
-use crate::{Allocator, Policy};
+use crate::{Allocator, MOST_CLASSES, Policy, Unused};
 
-/// The least that flows share, as a part of the capacity: beside others who take all that is left, nothing would remain.
-///
-/// Range 0.02 to 0.5.
-const LEAST: f64 = 0.1;
 /// A flow of constant rate that has more than this part of the link is too aggressive for a call, and is limited as others are
 /// (rule r2 in wan 2.20).
 ///
@@ -36,6 +33,8 @@ pub(super) struct Link {
     towards: [Towards; 2],
     /// What flows share towards each side; none where that is the whole link.
     pub(super) available: [Option<Rate>; 2],
+    /// What those who share leave of it.
+    pub(super) unused: Unused,
     allocator: Allocator,
     means: Means,
     /// Whether each class is never limited.
@@ -80,10 +79,9 @@ impl Towards {
         let narrow = facts.best(now, Quantity::Narrow, side).filter(|narrow| narrow.rate < access);
         let ceiling = narrow.map_or(access, |narrow| narrow.rate);
         let available = facts.best(now, Quantity::Available, side).filter(|free| free.rate < ceiling);
-        let basis =
-            available.or(narrow).map_or(Basis::Access { rate: access }, |estimate| Basis::of(now, estimate));
-        let available = available.map(|free| free.rate.max(ceiling.scale(LEAST)));
-        (Towards { ceiling, basis }, available)
+        let lower = available.or(narrow);
+        let basis = lower.map_or(Basis::Access { rate: access }, |estimate| Basis::of(now, estimate));
+        (Towards { ceiling, basis }, lower.map(|lower| lower.rate.max(facts.least[side])))
     }
 }
 
@@ -103,12 +101,23 @@ impl Link {
             allocator.set_available(side, available);
         }
         let priority = policy.class.iter().map(|class| class.priority).collect();
-        let mut link = Link { towards, available, allocator, means: facts.means, priority };
+        let mut link = Link {
+            towards,
+            available,
+            allocator,
+            unused: [[0.0; 2]; MOST_CLASSES],
+            means: facts.means,
+            priority,
+        };
         for flow in &facts.flows {
             if let Some(class) = flow.class.filter(|_| link.counts(flow, is_limited(flow.id))) {
                 link.allocator.begin(class);
+                if let Some(unused) = link.unused.get_mut(class as usize) {
+                    *unused = [0, 1].map(|side| unused[side] + flow.unused[side]);
+                }
             }
         }
+        link.allocator.set_unused(&link.unused);
         link
     }
 
@@ -127,9 +136,7 @@ impl Link {
         let side = usize::from(flow.side & 1);
         let Towards { ceiling, basis } = self.towards[side];
         let exact = flow.class.map_or(0, |class| self.allocator.shares(class)[side]);
-        // Bytes per ns.
-        let rate = Rate::from_bps_f64(exact as f64 * 8e9 / (1_u64 << SHARE_BITS) as f64);
-        let share = (exact > 0).then(|| rate.min(ceiling));
+        let share = share_rate(exact).map(|rate| rate.min(ceiling));
         let sharing = flow.class.map_or(0, |class| self.allocator.live(class));
         Case {
             flow,

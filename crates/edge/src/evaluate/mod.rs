@@ -18,7 +18,7 @@ use std::collections::HashMap;
 
 use headway_units::{Duration, Instant, Rate};
 
-use crate::Policy;
+use crate::{MOST_CLASSES, Policy, Unused};
 
 pub use decision::{Action, Basis, Decision, Step, Why};
 pub use facts::{Estimate, Facts, FlowFacts, Input, Means, Quantity};
@@ -32,6 +32,11 @@ pub use windows::{Spared, Unheld};
 ///
 /// Range 0 to 1 s, which is the time between regular ones.
 const APART: Duration = Duration::from_ms(500);
+
+/// The least that flows share, as a part of the access link: beside others who take all that is left, nothing would remain.
+///
+/// Range 0.02 to 0.5.
+const LEAST: f64 = 0.1;
 
 /// The strategies of a flow.
 #[derive(Clone, Debug)]
@@ -53,14 +58,30 @@ pub struct Evaluator {
     facts: Facts,
     held: HashMap<u64, Held>,
     available: [Option<Rate>; 2],
+    unused: Unused,
     round: u64,
 }
 
 impl Evaluator {
     /// Creates one at an access link with these rates towards its two sides, without flows.
     pub fn new(policy: Policy, registry: Registry, capacity: [Rate; 2], means: Means) -> Evaluator {
-        let facts = Facts { capacity, means, flows: Vec::new(), estimates: Vec::new() };
-        Evaluator { policy, registry, facts, held: HashMap::new(), available: [None; 2], round: 0 }
+        let least = capacity.map(|rate| rate.scale(LEAST));
+        let facts = Facts { capacity, least, means, flows: Vec::new(), estimates: Vec::new() };
+        Evaluator {
+            policy,
+            registry,
+            facts,
+            held: HashMap::new(),
+            available: [None; 2],
+            unused: [[0.0; 2]; MOST_CLASSES],
+            round: 0,
+        }
+    }
+
+    /// Takes the rates of the access link for the most that it could have, of which estimates may leave any part.
+    pub fn of_unknown_link(mut self) -> Evaluator {
+        self.facts.least = [Rate::ZERO; 2];
+        self
     }
 
     /// Judges by another policy from now on.
@@ -73,6 +94,11 @@ impl Evaluator {
         self.available
     }
 
+    /// Returns what flows leave of their shares, as the last evaluation has it.
+    pub const fn unused(&self) -> &Unused {
+        &self.unused
+    }
+
     /// Judges all flows of which the inputs tell, in their order.
     ///
     /// One of which none tells has ended, and its number may be used again.
@@ -83,7 +109,7 @@ impl Evaluator {
         inputs.iter_mut().for_each(|input| input.tell(now, &mut self.facts));
         let is_limited = |flow| self.held.get(&flow).is_some_and(Held::is_limited);
         let link = Link::new(now, &self.facts, &self.policy, is_limited);
-        self.available = link.available;
+        (self.available, self.unused) = (link.available, link.unused);
         let mut decisions = Vec::with_capacity(self.facts.flows.len());
         for flow in &self.facts.flows {
             let case = link.case(flow, self.held.get(&flow.id).is_some_and(Held::is_limited));

@@ -8,6 +8,7 @@ mod captured;
 mod evaluations;
 mod floods;
 mod handshakes;
+mod link_rates;
 mod monitoring;
 mod policies;
 mod properties;

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::time::{Duration as Span, Instant as Clock};
 
 use headway_arithmetic::flow::{Flow, Key, Rules};
-use headway_edge::{Connections, Drain, Policy, Shares, active};
+use headway_edge::{Connections, Drain, Policy, Shares, Unused, active};
 use headway_units::{Duration, Instant, Rate};
 
 use super::{Connection, Edge, EdgeCounters, EdgeOptions, Event, Events, Exchange, MOST_CLASSES, Side, now};
@@ -161,6 +161,11 @@ impl Session {
     pub fn set_available(&mut self, available: [Option<Rate>; 2]) {
         self.available = available;
         self.connections.set_available(available);
+    }
+
+    /// Gives connections what others of their class leave of their shares, from [`Session::carry_out`] on.
+    pub fn set_unused(&mut self, unused: &Unused) {
+        self.connections.set_unused(unused);
     }
 
     /// Does with connections what was decided: the only ones that take no share of their class, and the only ones that pass

@@ -38,6 +38,14 @@ fn wrong_middleboxes_are_refused_with_their_key() {
             format!("{SHARED}follow-available = true\nfollow-rtt = false"),
             "`middlebox[0].follow-available`: needs RTTs that are followed",
         ),
+        (
+            format!("{SHARED}find-rate = true\nliteral = true"),
+            "`middlebox[0].find-rate`: needs RTTs that are followed",
+        ),
+        (
+            format!("{SHARED}find-rate = true\nfollow-available = true"),
+            "`middlebox[0].find-rate`: sets what is shared",
+        ),
         (class("flows = [\"nobody\"]"), "`middlebox[0].class[0].flows`: there is no flow `nobody`"),
         (class("[[middlebox.class]]\nname = \"y\"\nshare = 0.9"), "`middlebox[0].class[1]`"),
     ] {
@@ -46,7 +54,7 @@ fn wrong_middleboxes_are_refused_with_their_key() {
     }
     let twice = format!("{SHARED}[[middlebox]]\nat = \"right\"\nkind = \"receive-window\"\n{SHARED}");
     assert!(with(&twice).unwrap_err().contains("there is one at `right` already"));
-    for key in ["literal", "follow-available"] {
+    for key in ["literal", "follow-available", "find-rate"] {
         let scenario = with(&format!("{SHARED}{key} = true")).unwrap();
         let error = scenario.check_world(World::Lab).unwrap_err().to_string();
         let wanted = format!("`middlebox[0].{key}`: is not in the lab; `--on sim` has it");

@@ -6,7 +6,7 @@
 use std::net::{IpAddr, Ipv6Addr};
 
 use headway_arithmetic::flow::{Packet as Seen, flag};
-use headway_edge::{Advisor, Limits, Middlebox, Noted, Policy};
+use headway_edge::{Advisor, Limits, Middlebox, Noted, Policy, RateFinder};
 use headway_units::{Duration, Instant, Rate};
 
 use super::echoes::Echoes;
@@ -41,6 +41,8 @@ struct Station {
     expired: Instant,
     /// What is free towards each side, where that is followed.
     free: Option<[Free; 2]>,
+    /// What finds the rate of the link, where it is not known.
+    finder: Option<RateFinder>,
     /// What says what would be done with each connection, where that is wanted.
     advisor: Option<Advisor>,
 }
@@ -76,6 +78,12 @@ impl Middleboxes {
         let free = self.stations.iter().filter_map(|station| station.free.as_ref()).flatten();
         self.stations.len() * size_of::<Station>()
             + free.map(Free::memory).sum::<usize>()
+            + self
+                .stations
+                .iter()
+                .filter_map(|station| station.finder.as_ref())
+                .map(RateFinder::memory)
+                .sum::<usize>()
             + self
                 .stations
                 .iter()
@@ -149,6 +157,7 @@ impl Network {
             counts: MiddleboxCounts::default(),
             expired: Instant::ZERO,
             free: None,
+            finder: None,
             advisor: None,
         });
         self.constraints.indivisible();
@@ -160,6 +169,11 @@ impl Network {
     /// [`Network::add_middlebox`] (wan 2.2). All connections towards a side then count as on one path.
     pub fn follow_available(&mut self, middlebox: MiddleboxId, capacity: [Rate; 2]) {
         self.middleboxes.stations[middlebox.0 as usize].free = Some(capacity.map(Free::new));
+    }
+
+    /// Has a middlebox find the rate of its link; that of [`Network::add_middlebox`] is the most that it could be.
+    pub fn find_rate(&mut self, middlebox: MiddleboxId) {
+        self.middleboxes.stations[middlebox.0 as usize].finder = Some(RateFinder::default());
     }
 
     /// Notes what would be done with each connection of a middlebox that has this policy and these rates (wan 2.20).
@@ -237,13 +251,16 @@ impl Network {
         }
         let (mss, scale) = (connection.mss, connection.scale);
         let now = Instant::from_ns(self.queues.now);
-        let Station { middlebox, counts, expired, free, advisor } =
+        let Station { middlebox, counts, expired, free, finder, advisor } =
             &mut self.middleboxes.stations[middlebox as usize];
         if packet.kind == Kind::Syn && now - *expired > EXPIRE_EVERY {
             middlebox.expire(now);
             *expired = now;
         }
         let left = middlebox.on_packet(&seen, now);
+        if let Some(finder) = finder {
+            finder.on_packet(middlebox, now);
+        }
         if let Some(advisor) = advisor {
             advisor.on_packet(&seen, middlebox, now);
         }

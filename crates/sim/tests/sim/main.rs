@@ -16,6 +16,7 @@ mod determinism;
 mod explicit;
 mod fast;
 mod fast_links;
+mod find_rate;
 mod gap_creation;
 mod hosts;
 mod limits;

@@ -1,0 +1,303 @@
+//! The rate of a link that nobody has told, found by the queue that flows make in it.
+//!
+//! While a queue stands, what passes is what the link has for these flows. So their rate is what they are to share, and windows
+//! for it leave no queue. While none stands and flows use what they may have, they may have a little more every second: windows that are
+//! too large by a tenth make a queue of a tenth of the RTT, so trying costs little.
+
+use headway_arithmetic::flow::Flow;
+use headway_units::{Bytes, Duration, Instant, Rate};
+
+use crate::evaluate::{Estimate, Facts, Input, Quantity};
+use crate::snapshot::RateState;
+
+/// What a link whose rate is to be found has at most: windows for more could not be told with an RTT of a second.
+pub const FASTEST: Rate = Rate::from_bps(10_000_000_000);
+
+/// A queue stands if the least RTT of a second is longer by this than the RTT without a queue, and by [`STANDS_PART`] of that.
+///
+/// Range 5 to 30 ms: less is what ACKs wait for on many paths.
+const STANDS: Duration = Duration::from_ms(10);
+/// See [`STANDS`]. Range 0.1 to 0.5: windows too large by this part make such a queue.
+const STANDS_PART: f64 = 0.25;
+/// Flows that have more than this part of what they may have would take more. Range 0.6 to 0.9: windows are whole segments.
+const USES: f64 = 0.8;
+/// Where both directions have traffic, an RTT does not say in which one the queue is. It is not in one that uses less than this part
+/// of what the other one does, at first. Range 0.3 to 0.8.
+const SUSPECT: f64 = 0.5;
+/// Growth in a second near the rate at which a queue stood last, and far from it. Range 1.01 to 1.2.
+const GROWTH: [f64; 2] = [1.02, 1.15];
+/// What is near: up to this factor. Above 1 + [`STANDS_PART`], so that a queue shows before growth becomes faster.
+const NEAR: f64 = 1.35;
+/// The least that flows share, as a part of what they had: beside others who take all that is left, nothing would remain.
+const LEAST: f64 = 0.1;
+/// What is left in a second of the highest rate that flows had, if they have less: half of it after a minute.
+const KEPT: f64 = 0.988;
+/// Seconds for which one direction grows while the other one would, too. Range 2 to 20: queues show within two.
+const TURN: u32 = 5;
+/// A queue that has become this part of what it was becomes empty. Range 0.5 to 0.95.
+const DRAINS: f64 = 0.8;
+/// Who says it.
+const SOURCE: &str = "queue";
+
+/// What was seen of a flow in the last second.
+#[derive(Clone, Copy, Debug)]
+pub struct Load {
+    /// The side, 0 or 1, to which its data goes.
+    pub side: usize,
+    /// How fast.
+    pub rate: Rate,
+    /// How much faster it would be with a segment more in flight: windows are whole segments.
+    pub step: Rate,
+    /// The least RTT in that time, and the RTT without a queue, where they are known.
+    pub rtts: Option<[Duration; 2]>,
+}
+
+impl Load {
+    /// Returns what a connection with a flow did at this rate towards a side in the second before `now`.
+    pub(crate) fn new(flow: &Flow, side: usize, rate: Rate, now: Instant) -> Load {
+        let rtt = flow.rtt().map(|rtt| Duration::from_ns(rtt as i64));
+        let step = rtt.and_then(|rtt| Rate::of(Bytes::new(flow.segment().into()), rtt));
+        // What the end on the side of the hosts sends is echoed from beyond the link.
+        let host = flow.end_on(0);
+        let queue = flow
+            .standing(host, now.ns())
+            .map(|rtts| Duration::from_ns((rtts.recent.saturating_sub(rtts.least)) as i64));
+        let rtts = rtt.zip(queue).map(|(rtt, queue)| [rtt + queue, rtt]);
+        Load { side, rate, step: step.unwrap_or(Rate::ZERO), rtts }
+    }
+
+    /// Returns what it would have without a queue and with whole segments: what its window lets it have, if that is what limits it.
+    pub(crate) fn asks(&self) -> Rate {
+        // A flow that has not a segment in an RTT is not held by its window.
+        let rate = self.rate + self.step.min(self.rate);
+        self.rtts.map_or(rate, |[recent, least]| rate.scale(recent.ns() as f64 / least.ns().max(1) as f64))
+    }
+}
+
+/// What flows share towards each side.
+#[derive(Clone, Debug, Default)]
+pub struct LinkRate {
+    sides: [Side; 2],
+    trial: Trial,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Side {
+    /// None before a queue stood.
+    available: Option<Rate>,
+    /// What passed when a queue stood last.
+    stood_at: Rate,
+    /// The highest rate, which is forgotten slowly.
+    highest: Rate,
+}
+
+/// Which direction has the queue, where both have traffic. An RTT does not say it, so only one grows at a time, and is the first that is
+/// slowed down when a queue shows; and if that does not help, the other one.
+#[derive(Clone, Debug, Default)]
+struct Trial {
+    /// The side that grew last, or had the queue since.
+    guilty: usize,
+    /// For how many seconds it has grown.
+    grew: u32,
+    /// The side that was slowed down first, and what it had before that, until it is known whether that helped.
+    first: Option<(usize, Side)>,
+    other: Other,
+    /// The latest queue.
+    queue: Duration,
+    /// Whether something was slowed down in the last look.
+    settles: bool,
+}
+
+/// What is done with the other direction of a trial.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Other {
+    /// It has no traffic that could make a queue.
+    #[default]
+    Innocent,
+    /// It is tried if this does not help.
+    Suspect,
+    /// It was slowed down, too.
+    Tried,
+}
+
+/// What passed towards a side in a second.
+#[derive(Clone, Copy, Debug)]
+struct Passed {
+    rate: Rate,
+    /// What flows would have without it.
+    asks: Rate,
+    /// The queue that stood.
+    queue: Option<Duration>,
+}
+
+impl LinkRate {
+    /// Takes what the flows that are limited, or would be, did in the last second. To be called every second.
+    pub fn look(&mut self, loads: &[Load]) {
+        let passed = [0, 1].map(|side| Passed::new(loads, side));
+        let used = [0, 1].map(|side| self.sides[side].used(passed[side]));
+        for (side, passed) in self.sides.iter_mut().zip(passed) {
+            side.highest = side.highest.scale(KEPT).max(passed.rate);
+        }
+        let Some(queue) = passed.iter().filter_map(|passed| passed.queue).max() else {
+            self.trial.end(&mut self.sides);
+            if let Some(side) = self.trial.turn(used.map(|used| used >= USES)) {
+                self.sides[side].grow();
+            }
+            return;
+        };
+        // The least RTT of the time before is in what is seen now.
+        if std::mem::take(&mut self.trial.settles) {
+            self.trial.queue = queue;
+            return;
+        }
+        // Both directions have one RTT.
+        let suspect = [0, 1].map(|side| used[side] > 0.0 && used[side] >= SUSPECT * used[1 - side]);
+        if let Some(side) = self.trial.next(queue, suspect, &self.sides) {
+            self.sides[side].slow_down(passed[side].rate);
+            self.trial.settles = true;
+        }
+    }
+
+    /// Returns what flows share towards a side, 0 or 1; none before a queue stood there.
+    pub fn available(&self, side: usize) -> Option<Rate> {
+        self.sides[side & 1].available
+    }
+
+    /// Returns the most that has passed towards a side, 0 or 1; none before a queue stood there.
+    pub fn capacity(&self, side: usize) -> Option<Rate> {
+        let side = &self.sides[side & 1];
+        side.available.map(|rate| side.highest.max(rate))
+    }
+
+    /// Returns the same with its interval, as pages show it.
+    pub fn state(&self, side: usize) -> Option<RateState> {
+        let [rate, low, high] = self.sides[side & 1].interval()?;
+        let (rate_bps, low_bps, high_bps) = (rate.bps(), low.bps(), high.bps());
+        Some(RateState { rate_bps, low_bps, high_bps, age_ms: 0, source: SOURCE.to_owned() })
+    }
+}
+
+impl Trial {
+    /// Returns the side that may grow, of those that would.
+    fn turn(&mut self, would: [bool; 2]) -> Option<usize> {
+        let side = match would {
+            [true, true] if self.grew < TURN => self.guilty,
+            [true, true] => 1 - self.guilty,
+            [down, up] => (down || up).then_some(usize::from(up))?,
+        };
+        self.grew = if side == self.guilty { self.grew + 1 } else { 1 };
+        self.guilty = side;
+        Some(side)
+    }
+
+    /// Returns the direction that is to be slowed down because of a queue, of those that may have it.
+    fn next(&mut self, queue: Duration, suspect: [bool; 2], sides: &[Side; 2]) -> Option<usize> {
+        let shrinks = queue < self.queue.scale(DRAINS);
+        self.queue = queue;
+        match self.first {
+            // What was slowed down helps, and needs another moment.
+            Some(_) if shrinks => None,
+            // What was slowed down first uses less now, so that it cannot be judged by that.
+            Some((first, _)) if self.other == Other::Suspect => {
+                self.other = Other::Tried;
+                Some(1 - first)
+            }
+            _ => {
+                let (side, other) = match suspect {
+                    [true, true] => (self.guilty, Other::Suspect),
+                    [down, _] => (usize::from(!down), Other::Innocent),
+                };
+                self.other = other;
+                self.first = Some((side, sides[side].clone()));
+                Some(side)
+            }
+        }
+    }
+
+    /// Notes that there is no queue any more. What was taken from the wrong direction is given back.
+    fn end(&mut self, sides: &mut [Side; 2]) {
+        self.settles = false;
+        let Some((first, before)) = self.first.take() else { return };
+        self.guilty = first;
+        if self.other == Other::Tried {
+            self.guilty = 1 - first;
+            sides[first] = before;
+        }
+    }
+}
+
+impl Passed {
+    fn new(loads: &[Load], side: usize) -> Passed {
+        let loads = || loads.iter().filter(|load| load.side == side && load.rate > Rate::ZERO);
+        let sum = |of: fn(&Load) -> Rate| Rate::from_bps(loads().map(|load| of(load).bps()).sum());
+        Passed { rate: sum(|load| load.rate), asks: sum(Load::asks), queue: standing(loads()) }
+    }
+}
+
+/// Returns the queue that half of the data has met all the time, if it is one: a flow whose own server is slow makes none here.
+fn standing<'a>(loads: impl Iterator<Item = &'a Load>) -> Option<Duration> {
+    let mut met: Vec<(Duration, bool, u64)> = loads
+        .filter_map(|load| {
+            let [recent, least] = load.rtts?;
+            let queue = recent - least;
+            Some((queue, queue > STANDS.max(least.scale(STANDS_PART)), load.rate.bps()))
+        })
+        .collect();
+    met.sort_unstable();
+    let all: u64 = met.iter().map(|(.., rate)| rate).sum();
+    let mut sum = 0;
+    let (queue, stands, _) = met.into_iter().find(|(.., rate)| {
+        sum += rate;
+        2 * sum >= all
+    })?;
+    stands.then_some(queue)
+}
+
+impl Side {
+    /// Returns the part that is used of what flows may have.
+    fn used(&self, passed: Passed) -> f64 {
+        let asks = passed.asks;
+        self.available.map_or(f64::from(u8::from(asks > Rate::ZERO)), |most| asks.bps_f64() / most.bps_f64())
+    }
+
+    /// Sets what flows share to what passed while a queue stood.
+    fn slow_down(&mut self, rate: Rate) {
+        if rate > Rate::ZERO {
+            self.stood_at = rate;
+            self.available = Some(rate.max(self.highest.scale(LEAST)));
+        }
+    }
+
+    fn grow(&mut self) {
+        let Some(most) = self.available else { return };
+        let is_near = (self.stood_at.scale(1.0 / NEAR)..=self.stood_at.scale(NEAR)).contains(&most);
+        self.available = Some(most.scale(GROWTH[usize::from(!is_near)]));
+    }
+
+    /// Returns what flows share, with its interval: what has passed, and what would have made a queue that shows.
+    fn interval(&self) -> Option<[Rate; 3]> {
+        let rate = self.available?;
+        Some([rate, rate.min(self.stood_at), rate.scale(1.0 + STANDS_PART)])
+    }
+}
+
+impl Input for LinkRate {
+    fn tell(&mut self, now: Instant, facts: &mut Facts) {
+        for (side, state) in (0..).zip(&self.sides) {
+            let Some([rate, low, high]) = state.interval() else { continue };
+            let estimate = |quantity, [rate, low, high]: [Rate; 3]| Estimate {
+                source: SOURCE.into(),
+                quantity,
+                side,
+                rate,
+                low,
+                high,
+                at: now,
+            };
+            facts.estimates.push(estimate(Quantity::Available, [rate, low, high]));
+            // The link has what once passed, and nobody knows how much more.
+            let highest = state.highest.max(rate);
+            facts.estimates.push(estimate(Quantity::Narrow, [highest, highest, highest.scale(2.0)]));
+        }
+    }
+}

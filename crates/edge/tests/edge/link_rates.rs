@@ -1,0 +1,123 @@
+//! The rate of a link that nobody has told.
+
+use headway_edge::{LinkRate, Load};
+use headway_units::{Duration, Rate};
+
+const LEAST: Duration = Duration::from_ms(30);
+
+/// A link with a download and an upload: windows for what the two share make a queue where that is more than it carries.
+struct Link {
+    found: LinkRate,
+    /// What it carries each way, in Mb/s.
+    carries: [f64; 2],
+    /// What the ends would send at most, in Mb/s.
+    wants: [f64; 2],
+}
+
+impl Link {
+    fn new(carries: [f64; 2], wants: [f64; 2]) -> Link {
+        Link { found: LinkRate::default(), carries, wants }
+    }
+
+    /// Lets a second pass; returns the RTT in it, in ms.
+    fn second(&mut self) -> f64 {
+        // Without a limit, four times what the link has in flight.
+        let window = |side: usize| {
+            let limit = self.found.available(side).map_or(4.0 * self.carries[side], |rate| rate.mbps());
+            limit.min(self.wants[side])
+        };
+        // Both directions have the same RTT, in which both queues are. A window is a rate at the least RTT.
+        let excess = |side: usize| (window(side) / self.carries[side] - 1.0).max(0.0) * 30.0;
+        let rtt = 30.0 + excess(0) + excess(1);
+        let load = |side: usize| Load {
+            side,
+            rate: Rate::from_mbps((window(side) * 30.0 / rtt).min(self.carries[side])),
+            step: Rate::from_mbps(0.4),
+            rtts: Some([Duration::from_us((rtt * 1e3) as i64), LEAST]),
+        };
+        let loads = [0, 1].map(load);
+        self.found.look(&loads);
+        rtt
+    }
+
+    fn pass(&mut self, seconds: usize) {
+        for _ in 0..seconds {
+            self.second();
+        }
+    }
+
+    /// Returns what flows share towards a side, in Mb/s.
+    fn share(&self, side: usize) -> f64 {
+        self.found.available(side).map_or(0.0, |rate| rate.mbps())
+    }
+}
+
+#[test]
+fn nothing_is_known_before_a_queue_stands() {
+    let mut link = Link::new([50.0, 10.0], [20.0, 1.0]);
+    (0..60).for_each(|_| assert_eq!(link.second(), 30.0));
+    assert_eq!([link.found.available(0), link.found.available(1)], [None, None]);
+    assert!(link.found.state(0).is_none() && link.found.capacity(0).is_none());
+}
+
+#[test]
+fn what_passes_while_a_queue_stands_is_what_the_link_has() {
+    let mut link = Link::new([50.0, 10.0], [1e3, 0.0]);
+    assert_eq!(link.second(), 120.0);
+    assert!((link.share(0) - 50.0).abs() < 0.1, "{}", link.share(0));
+    // Then it tries a little more now and then.
+    let rtts: Vec<f64> = (0..120).map(|_| link.second()).collect();
+    let worst = rtts.iter().copied().fold(0.0, f64::max);
+    assert!(worst < 42.0 && (50.0..68.0).contains(&link.share(0)), "{worst} {}", link.share(0));
+    let state = link.found.state(0).unwrap();
+    assert!(state.low_bps <= 50_000_001 && 50_000_000 <= state.high_bps, "{state:?}");
+}
+
+#[test]
+fn a_rate_that_falls_is_found_in_a_second_and_one_that_rises_in_half_a_minute() {
+    let mut link = Link::new([50.0, 10.0], [1e3, 0.0]);
+    link.pass(30);
+    link.carries[0] = 20.0;
+    assert!(link.second() > 70.0 && link.second() < 42.0);
+    link.pass(30);
+    link.carries[0] = 50.0;
+    let seconds = (1..60).find(|_| {
+        link.second();
+        link.share(0) >= 50.0
+    });
+    assert!(seconds.is_some_and(|seconds| seconds <= 30), "{seconds:?}");
+}
+
+#[test]
+fn the_direction_with_the_queue_is_found_by_trying() {
+    for (carries, wants) in
+        [([50.0, 10.0], [1e3, 1e3]), ([50.0, 10.0], [1e3, 9.0]), ([50.0, 10.0], [30.0, 1e3])]
+    {
+        let mut link = Link::new(carries, wants);
+        link.pass(60);
+        let rtts: Vec<f64> = (0..60).map(|_| link.second()).collect();
+        let long = rtts.iter().filter(|rtt| **rtt > 60.0).count();
+        assert!(long <= 2, "{wants:?} {rtts:?}");
+        // The other direction keeps what it wants, most of the time.
+        for side in [0, 1] {
+            let wanted = wants[side].min(carries[side]);
+            let share = link.found.available(side).map_or(wanted, |rate| rate.mbps());
+            assert!(share > 0.7 * wanted, "{wants:?} {side} {share}");
+        }
+    }
+}
+
+#[test]
+fn a_flow_whose_own_server_is_slow_makes_no_queue() {
+    let mut found = LinkRate::default();
+    let load = |rate: f64, rtt| Load {
+        side: 0,
+        rate: Rate::from_mbps(rate),
+        step: Rate::ZERO,
+        rtts: Some([Duration::from_ms(rtt), LEAST]),
+    };
+    found.look(&[load(10.0, 300), load(15.0, 31), load(1.0, 30)]);
+    assert_eq!(found.available(0), None);
+    found.look(&[load(10.0, 300), load(9.0, 31)]);
+    assert_eq!(found.available(0), Some(Rate::from_mbps(19.0)));
+}
