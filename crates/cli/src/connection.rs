@@ -1,6 +1,6 @@
 //! The connection to `headway serve`: options, errors and signals of the commands that measure.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, LazyLock};
 
@@ -66,6 +66,11 @@ impl ConnectionArgs {
             timeout: self.timeout.to_std(),
             ..ConnectOptions::new(&host.name)
         })
+    }
+
+    /// Returns the file with the token, if one was named.
+    pub(crate) fn token_file(&self) -> Option<&Path> {
+        self.token_file.as_deref()
     }
 
     fn port_of(&self, host: &Host) -> Result<u16, Failed> {

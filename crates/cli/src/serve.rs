@@ -98,7 +98,7 @@ fn report_period(text: &str) -> Result<Duration, String> {
 /// Serves until SIGINT or SIGTERM; a second signal ends the process at once.
 pub(crate) fn run(args: &Args, json: bool) -> Result<()> {
     let config = configure(args)?;
-    let metrics = Prepared::read(&args.metrics)?;
+    let metrics = Prepared::read(&args.metrics, args.token_file.as_deref())?;
     // The files with secrets have been read, and no thread has been started yet.
     headway_privileges::drop_all_but(needed(args.port))?;
     let output = Output::start(json)?;

@@ -17,15 +17,8 @@ const MAX_FILE_SIZE: u64 = 4096;
 
 /// Reads the token from a file or the environment, and trims white space around it.
 pub(crate) fn read(file: Option<&Path>) -> Result<Option<Token>> {
-    text(file)?.as_deref().map(parse).transpose()
-}
-
-/// Reads the text of the token in the same way.
-pub(crate) fn text(file: Option<&Path>) -> Result<Option<String>> {
     let text = match file {
-        Some(path) => {
-            read_file(path).with_context(|| format!("cannot read the token from {}", path.display()))?
-        }
+        Some(path) => return from_file(path).map(|text| Some(Token::new(text))),
         None => match std::env::var(TOKEN_VARIABLE) {
             Ok(text) => text,
             Err(VarError::NotPresent) => return Ok(None),
@@ -33,7 +26,31 @@ pub(crate) fn text(file: Option<&Path>) -> Result<Option<String>> {
             Err(VarError::NotUnicode(_)) => bail!("the variable {TOKEN_VARIABLE} is not valid UTF-8"),
         },
     };
-    trim(&text).map(|text| Some(text.to_owned()))
+    parse(&text).map(Some)
+}
+
+/// Reads the token of a page or of metrics, which browsers send in plain text; so it must not be that of measurements, which never
+/// crosses the network, in `measurements` or the environment.
+#[cfg(feature = "web")]
+pub(crate) fn in_plain_text(file: &Path, measurements: Option<&Path>) -> Result<String> {
+    let token = from_file(file)?;
+    let other = match measurements {
+        // It has been read before; a pipe that is empty now has nothing to say.
+        Some(path) => from_file(path).ok(),
+        None => std::env::var(TOKEN_VARIABLE).ok(),
+    };
+    if other.is_some_and(|other| other.trim() == token) {
+        bail!(
+            "{} has the token of measurements, and viewers would send it in plain text; put another token there",
+            file.display()
+        );
+    }
+    Ok(token)
+}
+
+fn from_file(path: &Path) -> Result<String> {
+    let text = read_file(path).with_context(|| format!("cannot read the token from {}", path.display()))?;
+    trim(&text).map(str::to_owned)
 }
 
 /// Makes a token of a text, of which enough must be left without white space around it.

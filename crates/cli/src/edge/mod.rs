@@ -100,10 +100,11 @@ pub(crate) struct EdgeArgs {
     #[cfg(feature = "web")]
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "127.0.0.1:8080")]
     page: Option<std::net::SocketAddr>,
-    /// File with the token of the page, as `HEADWAY_TOKEN` may have it; others must not be able to read it.
+    /// File with the token that viewers of the page must know. They send it in plain text, so it must not be that of measurements;
+    /// others must not be able to read the file.
     #[cfg(feature = "web")]
     #[arg(long, value_name = "FILE", requires = "page")]
-    token_file: Option<PathBuf>,
+    page_token_file: Option<PathBuf>,
     /// Keep what is known and decided in this file, /var/lib/headway/edge.history without one, of 128 MiB at most: a second for
     /// a day, a minute for a year. `headway edge history` shows it.
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = history::FILE)]

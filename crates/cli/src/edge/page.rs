@@ -13,10 +13,11 @@ pub(super) struct Plan(Option<(SocketAddr, Option<Token>)>);
 
 impl Plan {
     /// # Errors
-    /// When the token cannot be read.
+    /// When the token cannot be read, or is that of measurements.
     pub(super) fn new(args: &EdgeArgs) -> Result<Plan> {
         let Some(address) = args.page else { return Ok(Plan(None)) };
-        let token = crate::token::text(args.token_file.as_deref())?;
+        let file = args.page_token_file.as_deref();
+        let token = file.map(|file| crate::token::in_plain_text(file, None)).transpose()?;
         Ok(Plan(Some((address, token.as_deref().map(Token::new)))))
     }
 
@@ -32,7 +33,7 @@ impl Plan {
                 format!("no page at {address}: ports below 1024 need root, which the edge has given up")
             }
             _ => format!(
-                "no page at {address}: `--token-file` names the token, `--page ADDRESS` another address"
+                "no page at {address}: `--page-token-file` names a token for it alone, `--page ADDRESS` another address"
             ),
         })?;
         Ok(Page(Some(server)))

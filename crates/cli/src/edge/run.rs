@@ -38,6 +38,7 @@ const SHOWN: usize = 20;
 /// When interfaces, policy or history cannot be used, or the kernel refuses.
 pub(super) fn run(args: &EdgeArgs, json: bool) -> Result<()> {
     start_log("warn")?;
+    let page = Plan::new(args)?;
     let (file, policy) = args.policy.as_deref().map(PolicyFile::open).transpose()?.unzip();
     let policy = policy.unwrap_or_default();
     let [lan, wan] = [Side::find(&args.lan)?, Side::find(&args.wan)?];
@@ -53,7 +54,6 @@ pub(super) fn run(args: &EdgeArgs, json: bool) -> Result<()> {
     if rates.is_none() && !policy.follows_rtt() {
         bail!("without `--rate` the rate is found by RTTs; say it, or leave out `follow-rtt = false`");
     }
-    let page = Plan::new(args)?;
     let signal_socket = args.signals.as_deref().map(SignalSocket::open).transpose()?;
     let history = args.history.as_deref().map(|path| Store::open(path, SIZE)).transpose()?;
     let edge = EdgeSession::start([lan, wan], &options, &policy, rates.unwrap_or([FASTEST; 2]))?;

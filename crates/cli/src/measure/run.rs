@@ -59,7 +59,9 @@ pub(super) fn run(args: &MeasureArgs, json: bool) -> Result<(), Failed> {
         streams: args.streams.as_deref().map(StreamWriter::create).transpose()?,
         interrupted,
         watch: args.watch.then(|| Watch::new(&args.host.name)),
-        metrics: Prepared::read(&args.metrics)?.map(MeasureMetrics::start).transpose()?,
+        metrics: Prepared::read(&args.metrics, args.connection.token_file())?
+            .map(MeasureMetrics::start)
+            .transpose()?,
         shown: false,
     };
     if args.csv {

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context as _, Result};
@@ -19,12 +20,11 @@ pub(crate) struct Prepared {
 }
 
 impl Prepared {
-    /// Returns nothing if no metrics are wanted.
-    pub(crate) fn read(args: &MetricsArgs) -> Result<Option<Prepared>> {
+    /// Returns nothing if no metrics are wanted. The token of measurements, in that file or the environment, is refused.
+    pub(crate) fn read(args: &MetricsArgs, measurements: Option<&Path>) -> Result<Option<Prepared>> {
         let Some(listen) = args.metrics else { return Ok(None) };
-        // Not from the variable: that is the token of measurements, which never crosses the network.
         let file = args.metrics_token_file.as_deref();
-        let text = file.map(|file| token::text(Some(file))).transpose()?.flatten();
+        let text = file.map(|file| token::in_plain_text(file, measurements)).transpose()?;
         Ok(Some(Prepared { listen, token: text.as_deref().map(Token::new) }))
     }
 

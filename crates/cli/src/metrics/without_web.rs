@@ -1,5 +1,7 @@
 //! What is left of metrics in a build without a server of pages: the reason why there are none.
 
+use std::path::Path;
+
 use anyhow::{Result, bail};
 use headway_net::ServerHandle;
 use headway_program::lines::{Direction, MeasureLine};
@@ -11,7 +13,7 @@ pub(crate) struct Prepared;
 
 impl Prepared {
     /// Refuses metrics.
-    pub(crate) fn read(args: &MetricsArgs) -> Result<Option<Prepared>> {
+    pub(crate) fn read(args: &MetricsArgs, _: Option<&Path>) -> Result<Option<Prepared>> {
         match args.metrics {
             Some(_) => bail!("--metrics is not in this build; build with `--features web`"),
             None => Ok(None),

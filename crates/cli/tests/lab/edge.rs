@@ -467,10 +467,12 @@ fn the_page_has_what_is_watched() {
     let [lan, wan] = interfaces(&lab);
     edge.end();
     let open = ["edge", "--lan", &lan, "--wan", &wan, "--rate", "5Mb/s", "--page", "0.0.0.0:8080"];
-    let output = lab.command("router", PROGRAM, open).unwrap().env_remove("HEADWAY_TOKEN").output().unwrap();
+    // The token of measurements is none of the page.
+    let mut command = lab.command("router", PROGRAM, open).unwrap();
+    let output = command.env("HEADWAY_TOKEN", "a token of measurements").output().unwrap();
     let said = text(&output.stderr);
     assert!(
-        !output.status.success() && said.contains("needs a token") && said.contains("--token-file"),
+        !output.status.success() && said.contains("needs a token") && said.contains("--page-token-file"),
         "{said}"
     );
     lab.down().unwrap();

@@ -2,6 +2,7 @@
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
@@ -88,5 +89,31 @@ fn metrics_for_others_need_a_token_and_a_single_measurement_has_none() {
         let output = Command::new(PROGRAM).args(arguments).env_remove("HEADWAY_TOKEN").output().unwrap();
         let errors = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(!output.status.success() && errors.contains(reason), "{errors}");
+    }
+}
+
+#[test]
+fn the_token_of_measurements_is_not_sent_in_plain_text() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("token");
+    std::fs::write(&file, "sixteen bytes of a token\n").unwrap();
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
+    let file = file.to_str().unwrap();
+    let serve =
+        ["serve", "--bind", "127.0.0.1", "--port", "0", "--metrics", "0", "--metrics-token-file", file];
+    let measure = ["measure", "127.0.0.1", "--watch", "--metrics", "0", "--metrics-token-file", file];
+    let edge = ["edge", "--lan", "a", "--wan", "b", "--page", "0.0.0.0:8080", "--page-token-file", file];
+    let of_file = [&serve[..], &["--token-file", file]].concat();
+    for (arguments, token) in [
+        (&of_file[..], None),
+        (&serve[..], Some("sixteen bytes of a token")),
+        (&measure[..], Some("sixteen bytes of a token ")),
+        (&edge[..], Some("sixteen bytes of a token")),
+    ] {
+        let mut command = Command::new(PROGRAM);
+        command.args(arguments).env_remove("HEADWAY_TOKEN");
+        let output = command.envs(token.map(|token| ("HEADWAY_TOKEN", token))).output().unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && errors.contains("put another token there"), "{errors}");
     }
 }
