@@ -158,6 +158,14 @@ impl LinkRate {
         }
     }
 
+    /// Takes a capacity that somebody has measured towards a side, 0 or 1: what is far below it grows no slower than that.
+    pub fn raise(&mut self, side: usize, capacity: Rate) {
+        let side = &mut self.sides[side & 1];
+        if side.available.is_some_and(|rate| rate.scale(NEAR) < capacity) {
+            side.available = Some(capacity);
+        }
+    }
+
     /// Returns what flows share towards a side, 0 or 1; none before a queue stood there.
     pub fn available(&self, side: usize) -> Option<Rate> {
         self.sides[side & 1].available
@@ -175,6 +183,13 @@ impl LinkRate {
         let (rate_bps, low_bps, high_bps) = (rate.bps(), low.bps(), high.bps());
         Some(RateState { rate_bps, low_bps, high_bps, age_ms: 0, source: SOURCE.to_owned() })
     }
+}
+
+/// Returns whether flows use all of what they may have towards each side, without a queue.
+pub(crate) fn presses(loads: &[Load], may_have: [Rate; 2]) -> [bool; 2] {
+    let passed = [0, 1].map(|side| Passed::new(loads, side));
+    let queue = passed.iter().any(|passed| passed.queue.is_some());
+    [0, 1].map(|side| !queue && passed[side].asks > may_have[side].scale(USES))
 }
 
 impl Trial {

@@ -10,10 +10,11 @@ use headway_units::{Bytes, Duration, Instant, Rate};
 use crate::advisor::Flows;
 use crate::classify::{Behaviour, Features, LimitedBy, Rule, Thresholds, Window, classify};
 use crate::evaluate::{Decision, Evaluator, FlowFacts, Input, Means, Registry};
+use crate::link_rate::presses;
 use crate::notes::{News, Note};
-use crate::snapshot::{DecisionState, FlowState, RateState};
+use crate::snapshot::{DecisionState, FlowState, ProbeState, RateState};
 use crate::usage::Usage;
-use crate::{FASTEST, LinkRate, Load, Policy, Shares, Signals, Unused};
+use crate::{Demand, FASTEST, LinkRate, Load, Policy, Probe, Probed, Prober, Shares, Signals, Unused};
 
 /// A connection that has more than this part of what its window allows is limited by it.
 ///
@@ -89,6 +90,10 @@ pub struct Monitor {
     signals: Signals,
     /// None where the rate of the link is known.
     found: Option<LinkRate>,
+    /// None where nothing is probed.
+    prober: Option<Prober>,
+    /// What flows did with the link until the last look.
+    demand: Demand,
     thresholds: Thresholds,
     watched: HashMap<u64, Watched>,
     /// When flows were looked at last, in ns.
@@ -112,6 +117,8 @@ impl Monitor {
             evaluator,
             signals: Signals::default(),
             found: None,
+            prober: None,
+            demand: Demand::default(),
             thresholds: policy.classifier,
             watched: HashMap::new(),
             at: None,
@@ -143,10 +150,41 @@ impl Monitor {
         &mut self.signals
     }
 
+    /// Has the link probed for at most so many bytes an hour, by whoever asks [`Monitor::next_probe`].
+    pub fn probing(self, budget: Bytes) -> Monitor {
+        Monitor { prober: Some(Prober::new(budget)), ..self }
+    }
+
+    /// Returns what is to be measured after the last look, if anything is; one at a time, until [`Monitor::report_probe`].
+    pub fn next_probe(&mut self, now: Instant) -> Option<Probe> {
+        self.prober.as_mut()?.next(now, &self.demand)
+    }
+
+    /// Takes what came of a probe, and what it has cost.
+    pub fn report_probe(&mut self, now: Instant, probe: Probe, cost: Bytes, result: Result<Probed, String>) {
+        if let (Some(found), Ok(Probed { capacity: Some([capacity, ..]), .. })) = (&mut self.found, &result) {
+            found.raise(probe.side, *capacity);
+        }
+        if let Some(prober) = &mut self.prober {
+            prober.report(now, probe, cost, result);
+        }
+    }
+
+    /// Returns what probes cost and bought; none where nothing is probed.
+    pub fn probes(&mut self, now: Instant) -> Option<ProbeState> {
+        self.prober.as_mut().map(|prober| prober.state(now))
+    }
+
+    /// Returns the capacity of the narrow link towards a side as probes found it.
+    pub fn narrow(&self, now: Instant, side: usize) -> Option<RateState> {
+        self.prober.as_ref().and_then(|prober| prober.rates(now, side)[1].clone())
+    }
+
     /// Returns what all who know the link say of what it has for flows towards a side.
     pub fn states(&self, now: Instant, side: usize) -> impl Iterator<Item = RateState> {
         let found = self.found.as_ref().and_then(|found| found.state(side));
-        found.into_iter().chain(self.signals.states(now, side))
+        let probed = self.prober.as_ref().and_then(|prober| prober.rates(now, side)[0].clone());
+        found.into_iter().chain(probed).chain(self.signals.states(now, side))
     }
 
     /// Returns what flows share towards each side, as the last look has it; none where that is the whole link.
@@ -166,11 +204,16 @@ impl Monitor {
         let time = self.at.replace(now).map(|before| Duration::from_ns(now.saturating_sub(before) as i64));
         let known: Vec<Known> = seen.iter().map(|seen| self.know(now, time, seen, shares)).collect();
         let facts: Vec<FlowFacts> = known.iter().map(|known| known.facts).collect();
+        let loads = loads(now, &seen, &known, &self.watched);
+        self.demand = self.demand_of(&seen, &known, &loads);
         let mut flows = Flows(&facts);
         let mut inputs: Vec<&mut dyn Input> = vec![&mut flows, &mut self.signals];
         if let Some(found) = &mut self.found {
-            found.look(&loads(now, &seen, &known, &self.watched));
+            found.look(&loads);
             inputs.push(found);
+        }
+        if let Some(prober) = &mut self.prober {
+            inputs.push(prober);
         }
         let decisions = self.evaluator.evaluate(Instant::from_ns(now), &mut inputs);
         let looks = self.looks;
@@ -184,6 +227,16 @@ impl Monitor {
             Judged { seen, features, behaviour, rates, decision, news }
         };
         seen.into_iter().zip(known).zip(decisions).map(judge).collect()
+    }
+
+    fn demand_of(&self, seen: &[Seen], known: &[Known], loads: &[Load]) -> Demand {
+        let towards = |side| {
+            let rate =
+                |(seen, known): (&Seen, &Known)| known.rates[usize::from(seen.side_of(0) == side)].bps();
+            Rate::from_bps(seen.iter().zip(known).map(rate).sum())
+        };
+        let may_have = [0, 1].map(|side| self.available()[side].unwrap_or(self.evaluator.capacity()[side]));
+        Demand { rate: [towards(0), towards(1)], presses: presses(loads, may_have) }
     }
 
     fn know(&mut self, now: u64, time: Option<Duration>, seen: &Seen, shares: &Shares) -> Known {

@@ -68,7 +68,7 @@ impl RateState {
 /// One direction of the access link.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LinkState {
-    /// What it carries; where nobody knows, the most that was seen to pass since a queue stood, and 0 before.
+    /// What it carries. Where nobody has told, what probes found, or the most that was seen to pass since a queue stood; 0 before.
     pub capacity_bps: u64,
     /// What passed in the last second.
     pub rate_bps: u64,

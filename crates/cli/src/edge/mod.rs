@@ -9,6 +9,7 @@ mod page;
 #[path = "without_page.rs"]
 mod page;
 mod policy;
+mod probing;
 mod run;
 mod signals;
 mod watch;
@@ -16,8 +17,9 @@ mod watch;
 use std::path::PathBuf;
 
 use anyhow::Result;
-use headway_units::Rate;
+use headway_units::{Bytes, Rate};
 
+use crate::host::Host;
 use crate::passive::some_rate;
 
 /// Runs the subcommand until a signal ends it.
@@ -50,7 +52,8 @@ pub(crate) fn run(args: &Args, json: bool) -> Result<()> {
 #[command(after_help = "Examples:\n  \
     sudo headway edge --lan eth1 --wan eth0 --rate 100Mb/s --dry-run    # only says what it would do\n  \
     sudo headway edge --lan eth1 --wan eth0 --rate 100Mb/s --up 20Mb/s\n  \
-    sudo headway edge --lan eth1 --wan eth0                             # finds the rate by itself\n\n\
+    sudo headway edge --lan eth1 --wan eth0                             # finds the rate by itself\n  \
+    sudo headway edge --lan eth1 --wan eth0 --probe measure.example     # against headway serve there\n\n\
 Policy (TOML; docs/edge.md has all keys):\n  \
     borrow-idle = true       # classes with connections share what the others leave\n\n  \
     [[class]]                # a connection is of the first class that it meets\n  \
@@ -113,9 +116,31 @@ pub(crate) struct EdgeArgs {
     /// connections share that for 5 s, where it is less than the link.
     #[arg(long, value_name = "SOCKET")]
     signals: Option<PathBuf>,
+    /// Measure the link against `headway serve` on this host beyond it, for a few packets now and then: its capacity, and, while nobody
+    /// needs it, what is available. Of several hosts the next one is taken when one does not answer.
+    #[arg(long, value_name = "HOST")]
+    probe: Vec<Host>,
+    /// Send and get at most so many bytes an hour for that.
+    #[arg(long, value_name = "BYTES", default_value = "50 MB", requires = "probe", value_parser = probe_budget)]
+    probe_budget: Bytes,
+    /// File with the token of these hosts, as `HEADWAY_TOKEN` may have it.
+    #[arg(long, value_name = "FILE", requires = "probe")]
+    probe_token_file: Option<PathBuf>,
     /// Most connections that are held; further ones pass as they are.
     #[arg(long, default_value_t = 65_536, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_048_576))]
     connections: u32,
+}
+
+/// Less does not even pay for pairs in both directions every few minutes.
+const LEAST_PROBE_BUDGET: Bytes = Bytes::new(2_000_000);
+
+/// Reads the budget of an hour.
+fn probe_budget(text: &str) -> Result<Bytes, String> {
+    let budget: Bytes = text.parse().map_err(|error| format!("{error}"))?;
+    if budget < LEAST_PROBE_BUDGET {
+        return Err(format!("must be {LEAST_PROBE_BUDGET} or more"));
+    }
+    Ok(budget)
 }
 
 #[derive(Debug, clap::Subcommand)]

@@ -15,13 +15,13 @@ use headway_units::Rate;
 use serde_json::{Map, Value, json};
 use signal_hook::consts::SIGHUP;
 
-use super::EdgeArgs;
 use super::capture::Capture;
 use super::flows::{self, lines};
 use super::page::{Page, Plan};
 use super::policy::{PolicyFile, unchanged};
 use super::signals::SignalSocket;
-use super::watch::{Found, Watch};
+use super::watch::{Found, Sources, Watch};
+use super::{EdgeArgs, probing};
 use crate::lab::signals_but;
 use crate::line_writer::LineWriter;
 use crate::screen::Screen;
@@ -54,6 +54,7 @@ pub(super) fn run(args: &EdgeArgs, json: bool) -> Result<()> {
     if rates.is_none() && !policy.follows_rtt() {
         bail!("without `--rate` the rate is found by RTTs; say it, or leave out `follow-rtt = false`");
     }
+    let probes = probing::Plan::new(args)?;
     let signal_socket = args.signals.as_deref().map(SignalSocket::open).transpose()?;
     let history = args.history.as_deref().map(|path| Store::open(path, SIZE)).transpose()?;
     let edge = EdgeSession::start([lan, wan], &options, &policy, rates.unwrap_or([FASTEST; 2]))?;
@@ -65,7 +66,11 @@ pub(super) fn run(args: &EdgeArgs, json: bool) -> Result<()> {
     // it lives.
     let lines = json.then(|| LineWriter::with_queue(std::io::stdout(), LINES)).transpose()?;
     let capture = live.map(Capture::start).transpose()?;
-    let sources = (capture, signal_socket);
+    let sources = Sources {
+        capture,
+        signals: signal_socket,
+        probing: probes.start()?.map(|probing| (probing, args.probe_budget)),
+    };
     let watch = Watch::new([&args.lan, &args.wan], args.dry_run, (&policy, rates), sources);
     let screen = Screen::new(args.flows && !json);
     let page = page.start()?;

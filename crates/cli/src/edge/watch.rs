@@ -8,9 +8,10 @@ use headway_arithmetic::flow::Key;
 use headway_edge::snapshot::{DecisionState, LinkState, Snapshot};
 use headway_edge::{Judged, Monitor, News, Passive, Policy, Seen, Shares};
 use headway_kernel::{EdgeConnection, EdgeCounters, EdgeDecided, EdgeExchange, EdgeSession, Error};
-use headway_units::{Instant, Rate};
+use headway_units::{Bytes, Instant, Rate};
 
 use super::capture::{Capture, Ends, Report};
+use super::probing::{Answered, Probing};
 use super::signals::SignalSocket;
 
 /// Most flows that a snapshot has, those with the highest rate.
@@ -27,9 +28,18 @@ pub(super) struct Watch {
     rates: Option<[Rate; 2]>,
     classes: Vec<String>,
     monitor: Monitor,
+    sources: Sources,
+    /// Whether it was told that probes fail.
+    has_warned: bool,
+}
+
+/// From where something is known besides the tables of the kernel.
+pub(super) struct Sources {
     /// None where this process may not capture.
-    capture: Option<Capture>,
-    signals: Option<SignalSocket>,
+    pub(super) capture: Option<Capture>,
+    pub(super) signals: Option<SignalSocket>,
+    /// With the most bytes an hour.
+    pub(super) probing: Option<(Probing, Bytes)>,
 }
 
 /// What was found in a second.
@@ -48,18 +58,23 @@ impl Watch {
         [lan, wan]: [&str; 2],
         dry_run: bool,
         (policy, rates): (&Policy, Option<[Rate; 2]>),
-        (capture, signals): (Option<Capture>, Option<SignalSocket>),
+        sources: Sources,
     ) -> Watch {
+        let monitor =
+            rates.map_or_else(|| Monitor::finding_the_rate(policy), |rates| Monitor::new(policy, rates));
+        let monitor = match &sources.probing {
+            Some((_, budget)) => monitor.probing(*budget),
+            None => monitor,
+        };
         Watch {
             lan: lan.to_owned(),
             wan: wan.to_owned(),
             dry_run,
             rates,
             classes: names(policy),
-            monitor: rates
-                .map_or_else(|| Monitor::finding_the_rate(policy), |rates| Monitor::new(policy, rates)),
-            capture,
-            signals,
+            monitor,
+            sources,
+            has_warned: false,
         }
     }
 
@@ -77,7 +92,7 @@ impl Watch {
     /// # Errors
     /// When the machine has no clock.
     pub(super) fn listen(&mut self) -> Result<(), Error> {
-        if let Some(socket) = &mut self.signals {
+        if let Some(socket) = &mut self.sources.signals {
             socket.read(Instant::from_ns(headway_kernel::now()?), self.monitor.signals());
         }
         Ok(())
@@ -89,8 +104,9 @@ impl Watch {
     /// When the kernel refuses.
     pub(super) fn look(&mut self, edge: &mut EdgeSession) -> Result<Found, Error> {
         let now = headway_kernel::now()?;
-        let report = self.capture.as_ref().map(Capture::report).unwrap_or_default();
+        let report = self.sources.capture.as_ref().map(Capture::report).unwrap_or_default();
         let seen = seen(edge, &report.flows)?;
+        self.probe(Instant::from_ns(now));
         let mut judged = self.monitor.look(now, seen, &edge.shares());
         edge.set_available(self.monitor.available());
         edge.set_unused(self.monitor.unused());
@@ -119,7 +135,7 @@ impl Watch {
                 .collect(),
             flows_in_all: judged.len() as u64,
             decisions,
-            probes: None,
+            probes: self.monitor.probes(Instant::from_ns(now)),
             lowered_segments: counted.lowered,
             segments: counted.segments,
             other_packets: counted.other,
@@ -127,17 +143,40 @@ impl Watch {
         Ok(Found { snapshot, judged, shares, counted, new_kinds })
     }
 
-    /// Returns what the link carries, or the most that was seen.
-    fn capacity(&self, side: usize) -> Rate {
-        self.rates.map_or_else(|| self.monitor.found(side).unwrap_or(Rate::ZERO), |rates| rates[side])
+    /// Takes what a probe has found, and asks for the next one if it is time.
+    fn probe(&mut self, now: Instant) {
+        let Some((probing, _)) = &self.sources.probing else { return };
+        if let Some(Answered { probe, cost, result }) = probing.answer() {
+            match &result {
+                Err(why) if !self.has_warned => {
+                    tracing::warn!("cannot probe {why}; the edge goes on without, and tries again");
+                    self.has_warned = true;
+                }
+                Err(_) => {}
+                Ok(_) => self.has_warned = false,
+            }
+            self.monitor.report_probe(now, probe, cost, result);
+        }
+        if let Some(probe) = self.monitor.next_probe(now) {
+            probing.ask(probe);
+        }
+    }
+
+    /// Returns what the link carries, or what was found of that.
+    fn capacity_bps(&self, now: Instant, side: usize) -> u64 {
+        if let Some(rates) = self.rates {
+            return rates[side].bps();
+        }
+        let probed = self.monitor.narrow(now, side).map(|narrow| narrow.rate_bps);
+        probed.or_else(|| self.monitor.found(side).map(Rate::bps)).unwrap_or(0)
     }
 
     fn links(&mut self, now: Instant, judged: &[Judged], report: &Report) -> [LinkState; 2] {
         [0, 1].map(|side| LinkState {
-            capacity_bps: self.capacity(side).bps(),
+            capacity_bps: self.capacity_bps(now, side),
             rate_bps: judged.iter().map(|judged| judged.towards()[side].bps()).sum(),
             available: report.available[side].iter().cloned().chain(self.monitor.states(now, side)).collect(),
-            narrow: report.narrow[side].iter().cloned().collect(),
+            narrow: report.narrow[side].iter().cloned().chain(self.monitor.narrow(now, side)).collect(),
         })
     }
 }

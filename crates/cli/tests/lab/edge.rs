@@ -2,10 +2,10 @@
 //!
 //! Where the machine does not allow namespaces or BPF, each test says so and passes.
 
-use std::io::{Read, Write};
+use std::io::{BufReader, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::unix::net::UnixDatagram;
-use std::process::{Child, Command};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration as Time, Instant as Clock, SystemTime};
 
 use crate::support::labs::{On, ROLE, bring_up_text, line, name, play};
@@ -251,6 +251,44 @@ fn the_rate_of_a_link_that_nobody_told_is_found() {
         assert!(seen.rate > 0.85 * CAPACITY && seen.rtt < 45.0, "{seen:?}");
     }
     edge.end();
+    lab.down().unwrap();
+}
+
+#[test]
+fn probes_find_the_capacity_before_anybody_makes_a_queue() {
+    let Some(lab) = bring_up_text(PATH, &name("edge-probe")) else { return };
+    let [lan, wan] = interfaces(&lab);
+    // The first host is one where nobody answers.
+    let [nobody, host] = ["home", "server"].map(|node| lab.v4(node).unwrap().to_string());
+    let arguments = ["edge", "--lan", &lan, "--wan", &wan, "--probe", &nobody, "--probe", &host];
+    let Ok(mut edge) = On::new(&lab, "router", &arguments) else {
+        println!("SKIPPED: this machine allows no edge");
+        return;
+    };
+    let mut server = lab.command("server", PROGRAM, ["serve", "--json"]).unwrap();
+    let mut server = server.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut said = BufReader::new(server.stdout.take().unwrap());
+    assert!(line(&mut said).contains("listening"));
+    let probed = |state: &Value, of: &str| {
+        let all = state["links"][0][of].as_array().unwrap().iter();
+        all.filter(|rate| rate["source"] == "probes").find_map(|rate| rate["rate_bps"].as_f64())
+    };
+    let mut state = next(&mut edge, "state");
+    while probed(&state, "available").is_none() {
+        state = next(&mut edge, "state");
+    }
+    println!("{} {}", state["links"][0], state["probes"]);
+    let capacity = probed(&state, "narrow").unwrap() / (CAPACITY / WIRE);
+    let available = probed(&state, "available").unwrap() / (CAPACITY / WIRE);
+    assert!((capacity - 1.0).abs() < 0.03 && (available - 1.0).abs() < 0.15, "{state}");
+    assert!(state["probes"]["spent_bytes"].as_u64() < Some(1_500_000), "{state}");
+    if let Some(seen) = download(&lab, "cubic", 5000) {
+        println!("{seen:?}");
+        assert!(seen.rate > 0.9 * CAPACITY && seen.rtt < 25.0 && seen.repeated == 0, "{seen:?}");
+    }
+    edge.end();
+    kill(Pid::from_raw(server.id() as i32), Signal::SIGTERM).unwrap();
+    server.wait().unwrap();
     lab.down().unwrap();
 }
 

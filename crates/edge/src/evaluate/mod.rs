@@ -94,6 +94,11 @@ impl Evaluator {
         self.available
     }
 
+    /// Returns the rates of the access link.
+    pub const fn capacity(&self) -> [Rate; 2] {
+        self.facts.capacity
+    }
+
     /// Returns what flows leave of their shares, as the last evaluation has it.
     pub const fn unused(&self) -> &Unused {
         &self.unused

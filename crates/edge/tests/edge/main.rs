@@ -11,6 +11,7 @@ mod handshakes;
 mod link_rates;
 mod monitoring;
 mod policies;
+mod probes;
 mod properties;
 mod signals;
 mod support;

@@ -14,8 +14,12 @@ pub use capacity::{Capacity, Insufficient};
 pub use rivals::first_mode_above;
 pub use triplet::{Dropped, PairFault, Triplet};
 
+use crate::Schedule;
+use crate::locate::spacing::Spacing;
 use headway_units::{Bytes, Duration, Rate};
 
+/// The rate at which both packets of a pair leave: faster than any narrow link of interest.
+const TOGETHER: Rate = Rate::from_bps(10_000_000_000);
 /// Pairs below which [`Pairs::wanted`] always asks for more.
 const LEAST_PAIRS: usize = 200;
 /// Maximum number of pairs that it asks for at a time, as a share of those there are.
@@ -100,6 +104,20 @@ impl Settings {
         let bandwidth = Bandwidth::Absolute(Rate::from_bps(2_000_000));
         Settings { bandwidth, strictly_below: true, ..Settings::quantiles() }
     }
+}
+
+/// Returns a stream of `pairs` pairs as fast as a sender can, with random pauses of `least` or more and `mean` on average between them. The same
+/// seed gives the same pauses.
+pub fn schedule(packet: Bytes, pairs: usize, [least, mean]: [Duration; 2], seed: u64) -> Schedule {
+    let mut spacing = Spacing::new(seed);
+    let together = TOGETHER.time_for(packet);
+    let mut gaps = vec![together];
+    for _ in 1..pairs.max(1) {
+        gaps.extend([spacing.gap(least, mean), together]);
+    }
+    let time = gaps.iter().copied().sum();
+    let average = Rate::of(packet * gaps.len() as u64, time).unwrap_or(TOGETHER);
+    Schedule { packet, gaps, average }
 }
 
 /// The pairs, or trains, of one measurement.

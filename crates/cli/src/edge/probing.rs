@@ -1,0 +1,208 @@
+//! Measures the link against `headway serve` beyond it, in a thread of its own, whenever that is due.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+use anyhow::{Context as _, Result};
+use headway_edge::{Probe, ProbeKind, Probed};
+use headway_estimate::Schedule;
+use headway_estimate::measure::{Config, Measurement, Method, Step};
+use headway_estimate::ppdd::{self, Bandwidth, Pairs};
+use headway_net::{ConnectOptions, LONGEST_REVERSE_STREAM, NetError, Session, StreamOutcome};
+use headway_units::{Bytes, Duration, Instant, Rate};
+
+use super::EdgeArgs;
+use crate::token;
+
+/// Streams of pairs in a probe, and pairs in a stream: a server sends for [`LONGEST_REVERSE_STREAM`] at most. Eight pairs suffice where
+/// nobody else uses the link.
+const STREAMS: u64 = 5;
+const PAIRS: usize = 4;
+/// The least and the mean pause between them: the former is longer than a pair takes at 1 Mb/s.
+const PAUSES: [Duration; 2] = [Duration::from_ms(25), Duration::from_ms(30)];
+/// Noise of the kernel's timestamps.
+const QUANTUM: Duration = Duration::from_us(5);
+/// Standard deviation of the rates of pairs because of that.
+const NOISE: f64 = 0.007;
+/// The highest rate to probe.
+const TOP_RATE: Rate = Rate::from_bps(10_000_000_000);
+/// The part of a full packet on the wire that is data of TCP with timestamps: shares count data.
+const PAYLOAD: f64 = 1448.0 / 1538.0;
+
+/// What came of a probe.
+pub(super) struct Answered {
+    pub(super) probe: Probe,
+    pub(super) cost: Bytes,
+    pub(super) result: Result<Probed, String>,
+}
+
+/// The hosts to probe, read while the privileges are there: the token may be in a file of root.
+pub(super) struct Plan(Vec<ConnectOptions>);
+
+impl Plan {
+    /// # Errors
+    /// When the token cannot be read.
+    pub(super) fn new(args: &EdgeArgs) -> Result<Plan> {
+        if args.probe.is_empty() {
+            return Ok(Plan(Vec::new()));
+        }
+        let token = token::read(args.probe_token_file.as_deref())?;
+        let options = args.probe.iter().map(|host| ConnectOptions {
+            port: host.port.unwrap_or(headway_net::DEFAULT_PORT),
+            token: token.clone(),
+            ..ConnectOptions::new(&host.name)
+        });
+        Ok(Plan(options.collect()))
+    }
+
+    /// Starts the thread, if there is a host.
+    ///
+    /// # Errors
+    /// When there can be no thread.
+    pub(super) fn start(self) -> Result<Option<Probing>> {
+        if self.0.is_empty() {
+            return Ok(None);
+        }
+        let (asks, asked) = sync_channel::<Probe>(1);
+        let (answer, answers) = sync_channel(1);
+        let stop = Arc::new(AtomicBool::new(false));
+        let hosts = Hosts { all: self.0, current: 0, stop: Arc::clone(&stop) };
+        std::thread::Builder::new()
+            .name("probes".to_owned())
+            .spawn(move || work(hosts, &asked, &answer))
+            .context("cannot start a thread")?;
+        Ok(Some(Probing { asks, answers, stop }))
+    }
+}
+
+/// A thread that measures what it is asked for, until this is dropped.
+pub(super) struct Probing {
+    asks: SyncSender<Probe>,
+    answers: Receiver<Answered>,
+    stop: Arc<AtomicBool>,
+}
+
+impl Drop for Probing {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Probing {
+    /// Asks for a measurement; one at a time.
+    pub(super) fn ask(&self, probe: Probe) {
+        // Only if the thread has ended, and then there is no answer.
+        let _ = self.asks.try_send(probe);
+    }
+
+    /// Returns what came of the last one, if it is over.
+    pub(super) fn answer(&self) -> Option<Answered> {
+        self.answers.try_recv().ok()
+    }
+}
+
+struct Hosts {
+    all: Vec<ConnectOptions>,
+    current: usize,
+    stop: Arc<AtomicBool>,
+}
+
+fn work(mut hosts: Hosts, asked: &Receiver<Probe>, answer: &SyncSender<Answered>) {
+    for (probe, seed) in asked.iter().zip(0..) {
+        let (cost, result) = hosts.measure(probe, seed);
+        if answer.send(Answered { probe, cost, result }).is_err() {
+            return;
+        }
+    }
+}
+
+impl Hosts {
+    /// Measures against the host that answered last, or the next one that can be reached.
+    fn measure(&mut self, probe: Probe, seed: u64) -> (Bytes, Result<Probed, String>) {
+        let mut connected = self.connect();
+        for _ in 1..self.all.len() {
+            if connected.is_err() {
+                self.current = (self.current + 1) % self.all.len();
+                connected = self.connect();
+            }
+        }
+        let name = &self.all[self.current].host;
+        let (cost, result) = match connected {
+            Err(error) => (Bytes::ZERO, Err(error)),
+            Ok(mut session) => {
+                let result = match probe.kind {
+                    ProbeKind::Pairs => pairs(&mut session, probe.side, seed),
+                    ProbeKind::Available => available(&mut session, probe),
+                };
+                (session.probe_bytes() + session.control_bytes(), result)
+            }
+        };
+        (cost, result.map_err(|error| format!("{name}: {error}")))
+    }
+
+    fn connect(&self) -> Result<Session, NetError> {
+        let host = &self.all[self.current];
+        Session::connect(&ConnectOptions { stop: Some(Arc::clone(&self.stop)), ..host.clone() })
+    }
+}
+
+/// Sends a stream towards a side, 0 or 1.
+fn stream(session: &mut Session, side: usize, schedule: &Schedule) -> Result<StreamOutcome, NetError> {
+    if side == 0 { session.receive_stream(schedule) } else { session.send_stream(schedule) }
+}
+
+/// Finds the capacity of the narrow link by pairs.
+fn pairs(session: &mut Session, side: usize, seed: u64) -> Result<Probed, NetError> {
+    let packet = session.packet_size();
+    let settings = ppdd::Settings {
+        quantum: QUANTUM,
+        bandwidth: Bandwidth::Relative(NOISE),
+        ..ppdd::Settings::lowest_delays()
+    };
+    let mut pairs = Pairs::new(packet, settings);
+    for number in 0..STREAMS {
+        let schedule = ppdd::schedule(packet, PAIRS, PAUSES, seed * STREAMS + number);
+        pairs.add_stream(&stream(session, side, &schedule)?.record);
+    }
+    let capacity = pairs.capacity().ok().filter(ppdd::Capacity::is_clear);
+    let capacity = capacity.map(|found| [found.rate, found.low, found.high].map(payload));
+    Ok(Probed { capacity, available: None })
+}
+
+/// Measures what is available. The capacity that it finds has no interval; pairs have one.
+fn available(session: &mut Session, probe: Probe) -> Result<Probed, NetError> {
+    let clock = std::time::Instant::now();
+    let elapsed = || Instant::ZERO + clock.elapsed().into();
+    let top_rate = if probe.side == 0 { TOP_RATE.min(session.reverse_rate()) } else { TOP_RATE };
+    let config = Config {
+        method: Method::Response,
+        packet: session.packet_size(),
+        budget: Some(Bytes::new(probe.most.get().saturating_sub(session.probe_bytes().get()))),
+        gentle: true,
+        duration: None,
+        rtt: session.rtt(),
+        top_rate,
+        train_rate: TOP_RATE,
+    };
+    let mut measurement = Measurement::new(config, elapsed()).brief(LONGEST_REVERSE_STREAM);
+    loop {
+        match measurement.next_step(elapsed()) {
+            Step::Send(schedule) => {
+                let outcome = stream(session, probe.side, &schedule)?;
+                measurement.observe(elapsed(), &outcome.record, outcome.refusal);
+            }
+            Step::Wait(time) => std::thread::sleep(time.to_std()),
+            Step::Done => break,
+        }
+    }
+    let answer = measurement.answer();
+    // Where more is available than can be sent, the upper end is not known.
+    let available =
+        answer.available.ok().and_then(|found| Some([found.rate, found.low, found.high?].map(payload)));
+    Ok(Probed { capacity: None, available })
+}
+
+fn payload(rate: Rate) -> Rate {
+    rate.scale(PAYLOAD)
+}
