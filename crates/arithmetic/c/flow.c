@@ -4,12 +4,14 @@
 #include "flow_meter.h"
 #include "flow_rtt.h"
 #include "rwm.h"
+#include "virtual_queue.h"
 
 /* Sizes of the structures, for callers that declare them again. */
-extern const hw_u32 headway_flow_sizes[6];
-const hw_u32 headway_flow_sizes[6] = {
+extern const hw_u32 headway_flow_sizes[7];
+const hw_u32 headway_flow_sizes[7] = {
 	sizeof(struct flow_key), sizeof(struct flow_packet), sizeof(struct flow_half),
 	sizeof(struct flow),     sizeof(struct flow_rules),  sizeof(struct flow_meter),
+	sizeof(struct virtual_queue),
 };
 
 hw_u32 headway_flow_read(const hw_u8 *packet, hw_u32 length, hw_u32 framing, struct flow_packet *out);
@@ -30,6 +32,7 @@ hw_u32 headway_rwm_field(hw_u64 bytes, hw_u32 scale, hw_u32 segment);
 hw_u32 headway_rwm_window(struct flow *flow, const struct flow_packet *packet, hw_u64 bytes, int no_shrink);
 void headway_rwm_write(hw_u8 *tcp, hw_u32 window);
 hw_u16 headway_checksum_after(hw_u16 checksum, hw_u32 place, hw_u16 old, hw_u16 word);
+int headway_virtual_queue_add(struct virtual_queue *queue, hw_u64 now, hw_u32 bytes, hw_u64 cost, int may);
 
 hw_u32 headway_flow_read(const hw_u8 *packet, hw_u32 length, hw_u32 framing, struct flow_packet *out)
 {
@@ -111,4 +114,9 @@ void headway_rwm_write(hw_u8 *tcp, hw_u32 window)
 hw_u16 headway_checksum_after(hw_u16 checksum, hw_u32 place, hw_u16 old, hw_u16 word)
 {
 	return hw_checksum_after(checksum, hw_word_at(place, old), hw_word_at(place, word));
+}
+
+int headway_virtual_queue_add(struct virtual_queue *queue, hw_u64 now, hw_u32 bytes, hw_u64 cost, int may)
+{
+	return virtual_queue_add(queue, now, bytes, cost, may);
 }

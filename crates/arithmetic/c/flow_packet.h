@@ -35,6 +35,14 @@ enum flow_found {
 	FLOW_DATAGRAM = FLOW_FOUND_KINDS,
 };
 
+/* What a packet says of congestion (RFC 3168 5): all but the first may be marked, and the last is. */
+enum flow_ecn {
+	FLOW_NOT_ECT,
+	FLOW_ECT_1,
+	FLOW_ECT_0,
+	FLOW_CE,
+};
+
 /* Flags of TCP. */
 #define FLOW_FIN 0x01
 #define FLOW_SYN 0x02
@@ -109,7 +117,9 @@ struct flow_packet {
 	hw_u8 side;
 	/* Whether there are timestamps: only of segments that are no SYN, and where they are the first option. */
 	hw_u8 stamped;
-	hw_u8 unused[2];
+	/* Explicit congestion notification: enum flow_ecn. */
+	hw_u8 ecn;
+	hw_u8 unused;
 };
 
 /* Loads four bytes as they lie. Programs of BPF run where the headers of packets are aligned or need not be. */
@@ -335,11 +345,13 @@ HW_INLINE hw_u32 flow_read(const hw_u8 *packet, const hw_u8 *end, hw_u32 framing
 	out->key.version = ip[0] >> 4;
 	if (out->key.version == 4) {
 		out->dscp = ip[1] >> 2;
+		out->ecn = ip[1] & 3;
 	} else {
 		ip = hw_view(packet, end, start, IP_V6_BYTES);
 		if (!ip)
 			return FLOW_MALFORMED;
 		out->dscp = (hw_u8)(hw_read_16(ip) >> 6 & 0x3f);
+		out->ecn = (hw_u8)(hw_read_16(ip) >> 4 & 3);
 	}
 	if (place.protocol == FLOW_PROTOCOL_UDP)
 		return flow_read_udp(packet, end, ip, &place, out);

@@ -16,14 +16,16 @@ pub use track::{Flow, HALF_OPEN, Half, Kind, LARGEST_RTT, NEAR, Standing};
 /// The mark of an end without a scale.
 const NO_SCALE: u8 = 0xff;
 
+use crate::virtual_queue::VirtualQueue;
+
 unsafe extern "C" {
-    static headway_flow_sizes: [u32; 6];
+    static headway_flow_sizes: [u32; 7];
 }
 
 /// Returns the sizes of the structures in C and in Rust: key, packet, connection in its handshake, established one, rules,
-/// meter.
+/// meter, virtual queue.
 #[doc(hidden)]
-pub fn sizes() -> [(u32, usize); 6] {
+pub fn sizes() -> [(u32, usize); 7] {
     // SAFETY: the array is constant.
     let c = unsafe { headway_flow_sizes };
     let rust = [
@@ -33,6 +35,7 @@ pub fn sizes() -> [(u32, usize); 6] {
         size_of::<Flow>(),
         size_of::<Rules>(),
         size_of::<Meter>(),
+        size_of::<VirtualQueue>(),
     ];
     std::array::from_fn(|index| (c[index], rust[index]))
 }

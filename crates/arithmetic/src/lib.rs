@@ -25,7 +25,7 @@
 //! `arithmetic/tests/explicit` holds it against double precision.
 //!
 //! `flow_packet.h` reads a packet of TCP, `flow_track.h` follows its handshake, `flow_class.h` finds its class, and `rwm.h`
-//! says how large a window may leave a middlebox. They have neither tables nor a clock: BPF has its maps, and the crate
+//! says how large a window may leave a middlebox; `virtual_queue.h` says which packets it is to mark. They have neither tables nor a clock: BPF has its maps, and the crate
 //! `edge` has tables for the simulator and tests.
 
 pub mod explicit;
@@ -34,6 +34,7 @@ mod ls_aimd;
 mod numbers;
 pub mod rapid;
 pub mod rwm;
+pub mod virtual_queue;
 
 pub use ls_aimd::{
     Ack, Algorithm, Config, LARGEST_WINDOW, LsAimd, MAX_STRETCH, SCALE_ONE, UNLIMITED, add, automatic_scale,

@@ -20,6 +20,8 @@ pub struct Connections {
     known: HashMap<Key, Known>,
     /// How many there are of each class, also those that take no share.
     live: [u32; MOST_CLASSES],
+    /// How many flows that are no connections share each class.
+    others: [u32; MOST_CLASSES],
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -33,7 +35,7 @@ impl Connections {
     /// Creates it for a link with these rates towards the two sides, without connections.
     pub fn new(policy: &Policy, capacity: [Rate; 2]) -> Connections {
         let allocator = Allocator::new(policy, capacity);
-        Connections { allocator, known: HashMap::new(), live: [0; MOST_CLASSES] }
+        Connections { allocator, known: HashMap::new(), live: [0; MOST_CLASSES], others: [0; MOST_CLASSES] }
     }
 
     /// A connection of a class began. It takes a share.
@@ -65,6 +67,15 @@ impl Connections {
             self.allocator.begin(known.class);
         } else {
             self.allocator.end(known.class);
+        }
+    }
+
+    /// So many flows that are no connections share each class.
+    pub fn set_others(&mut self, others: &[u32; MOST_CLASSES]) {
+        for ((class, before), now) in (0..).zip(&mut self.others).zip(others) {
+            (*before..*now).for_each(|_| _ = self.allocator.begin(class));
+            (*now..*before).for_each(|_| _ = self.allocator.end(class));
+            *before = *now;
         }
     }
 

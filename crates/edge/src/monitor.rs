@@ -50,6 +50,8 @@ pub struct Seen {
     pub tcp: Option<Flow>,
     /// The packets with data that each end has sent.
     pub sent: [Meter; 2],
+    /// Whether each end has sent packets that may be marked, so that its peer tells it of marks (RFC 3168 6.1).
+    pub ecn: [bool; 2],
     /// What a capture says of them.
     pub passive: [Passive; 2],
 }
@@ -95,10 +97,17 @@ pub struct Monitor {
     /// What flows did with the link until the last look.
     demand: Demand,
     thresholds: Thresholds,
+    /// Whether the policy has packets marked.
+    marks: bool,
     watched: HashMap<u64, Watched>,
     /// When flows were looked at last, in ns.
     at: Option<u64>,
     looks: u64,
+}
+
+/// Returns what a router does by this policy, besides lowering windows.
+const fn means(policy: &Policy) -> Means {
+    Means { proxy: false, marking: policy.mark }
 }
 
 /// What is known of a flow before it is decided what to do with it.
@@ -110,9 +119,9 @@ struct Known {
 }
 
 impl Monitor {
-    /// Creates one for a router that can lower windows and nothing else, at a link with these rates towards its two sides.
+    /// Creates one for a router that can lower windows and mark packets, at a link with these rates towards its two sides.
     pub fn new(policy: &Policy, capacity: [Rate; 2]) -> Monitor {
-        let evaluator = Evaluator::new(policy.clone(), Registry::windows(), capacity, Means::default());
+        let evaluator = Evaluator::new(policy.clone(), Registry::of_edge(), capacity, means(policy));
         Monitor {
             evaluator,
             signals: Signals::default(),
@@ -120,6 +129,7 @@ impl Monitor {
             prober: None,
             demand: Demand::default(),
             thresholds: policy.classifier,
+            marks: policy.mark,
             watched: HashMap::new(),
             at: None,
             looks: 0,
@@ -142,7 +152,8 @@ impl Monitor {
     /// Judges by another policy from now on.
     pub fn set_policy(&mut self, policy: &Policy) {
         self.thresholds = policy.classifier;
-        self.evaluator.set_policy(policy.clone());
+        self.marks = policy.mark;
+        self.evaluator.set_policy(policy.clone(), means(policy));
     }
 
     /// Returns what others say of the link.
@@ -261,7 +272,9 @@ impl Monitor {
         let features = features.map(|features| Features { limited_by, ..features });
         let behaviour = features
             .map_or((Behaviour::Unknown, Rule::TooLittle), |features| classify(&features, &self.thresholds));
-        let facts = FlowFacts { unused, ..seen.facts(sender, behaviour.0, rate) };
+        let mut facts = FlowFacts { unused, ..seen.facts(sender, behaviour.0, rate) };
+        // What cannot be limited takes no share from what can.
+        facts.class = facts.class.filter(|_| facts.is_tcp || (facts.ecn && self.marks));
         Known { features, behaviour, rates, facts }
     }
 }
@@ -316,13 +329,12 @@ impl Seen {
         FlowFacts {
             id: self.number,
             behaviour,
-            // What cannot be limited takes no share from what can.
-            class: self.class.filter(|_| self.tcp.is_some()),
+            class: self.class,
             side: self.side_of(receiver) as u8,
             is_tcp: self.tcp.is_some(),
             rtt: self.rtt(),
             scale: self.tcp.as_ref().and_then(|flow| flow.scale(receiver)),
-            ecn: false,
+            ecn: self.ecn[sender],
             rate,
             unused: [0.0; 2],
         }

@@ -29,6 +29,8 @@ pub struct Policy {
     /// Whether the RTT of connections is measured again and again, by their timestamps, and not only in their handshake
     /// (wan 2.1).
     pub follow_rtt: bool,
+    /// Whether packets of flows whose window is out of reach are marked, where their ends react to marks (wan F75).
+    pub mark: bool,
     /// Whether windows are computed as Algorithm 1 prints it: when connections begin, not when they end, and never to
     /// more than before (wan 2.2). For comparison only.
     pub literal: bool,
@@ -82,6 +84,7 @@ impl Default for Policy {
             borrow_idle: false,
             no_shrink: false,
             follow_rtt: true,
+            mark: true,
             literal: false,
             classifier: Thresholds::default(),
             class: vec![all],

@@ -4,7 +4,7 @@
  * 2.3). There both directions of a connection have the same addresses also if the router translates them.
  *
  * Packets pass as they are but for the window of segments whose connection was seen from its beginning, and the checksum over
- * it. The process that loaded the programs says every second that it lives, and what a connection of each class may have; when it
+ * it, and but for marks on packets of flows whose window is out of reach and whose ends react to marks (wan F75). The process that loaded the programs says every second that it lives, and what a connection of each class may have; when it
  * has been silent for too long, everything passes as it is. No field of the kernel's own structures is read, so the same object
  * loads where there is no type information.
  */
@@ -15,6 +15,7 @@
 #include "flow_meter.h"
 #include "flow_rtt.h"
 #include "rwm.h"
+#include "virtual_queue.h"
 
 /* Leaves the packet to the next program. */
 #define TCX_NEXT (-1)
@@ -68,6 +69,28 @@ struct edge_control {
 	hw_u64 shares[2][EDGE_CLASSES];
 };
 
+/* Which packets to mark (src/edge/mod.rs has the same in Rust). Written when it changes; it holds as long as the process lives. */
+struct edge_marking {
+	/* How many flows are to be marked. While there are none, the others pay nothing. */
+	hw_u64 flows;
+	/* What a byte of them costs in the virtual queue of their class towards each side; 0 where none is marked. */
+	hw_u64 costs[2][EDGE_CLASSES];
+};
+
+/* Virtual queues of the classes towards each side. Only the programs write them. */
+struct edge_queues {
+	struct virtual_queue of[2][EDGE_CLASSES];
+};
+
+/* What is done with a flow in place of a lower window. */
+enum edge_treatment {
+	EDGE_PASSES = 1,
+	/* With its class in the bits from EDGE_CLASS_SHIFT on. */
+	EDGE_MARKED = 2,
+};
+
+#define EDGE_CLASS_SHIFT 8
+
 /* Totals since the programs were loaded (src/edge/mod.rs has the same in Rust). */
 struct edge_counters {
 	/* Packets by enum flow_found; the first are segments. */
@@ -92,6 +115,8 @@ struct edge_counters {
 	hw_u64 datagrams_unasked;
 	/* Segments that the process let pass although their class has a limit. */
 	hw_u64 exempt;
+	/* Packets that were marked, or would be. */
+	hw_u64 marked;
 };
 
 /* A connection of TCP (src/edge/mod.rs has the same in Rust, also of the next one). Arrays have an entry for each end of the key. */
@@ -102,7 +127,8 @@ struct edge_connection {
 	struct flow_meter sent[2];
 	/* The number of the rules that gave it its class. */
 	hw_u32 rules;
-	hw_u32 unused;
+	/* The ends that have sent what may be marked, a bit each. */
+	hw_u32 ecn;
 };
 
 /* Datagrams between two ends. */
@@ -112,7 +138,9 @@ struct edge_exchange {
 	/* The end that sent the first one, which came from the hosts, and the code point of that. */
 	hw_u8 client;
 	hw_u8 dscp;
-	hw_u8 unused[6];
+	/* As that of a connection. */
+	hw_u8 ecn;
+	hw_u8 unused[5];
 };
 
 enum edge_event_kind {
@@ -150,13 +178,30 @@ struct {
 	__type(value, struct edge_exchange);
 } exchanges SEC(".maps");
 
-/* The numbers of connections that the process lets pass, whatever their class may have. Only the process writes it. */
+/*
+ * What is done with flows by their number (enum edge_treatment), but for connections that have the window of their class. Only the
+ * process writes it.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, EDGE_CONNECTIONS);
+	__uint(max_entries, EDGE_CONNECTIONS + EDGE_EXCHANGES);
 	__type(key, hw_u64);
 	__type(value, hw_u32);
-} exempt SEC(".maps");
+} treated SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, hw_u32);
+	__type(value, struct edge_marking);
+} marking SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, hw_u32);
+	__type(value, struct edge_queues);
+} queues SEC(".maps");
 
 /* Two hosts, in the order of struct flow_key. */
 struct edge_pair {
@@ -312,6 +357,7 @@ static __noinline int complete(const struct flow_packet *packet, struct edge_cou
 	connection->rules = said->rules;
 	flow->class = classify(&packet->key, flow);
 	connection->number = __sync_fetch_and_add(&numbered, 1) + 1;
+	connection->ecn = 0;
 	__builtin_memset(connection->sent, 0, sizeof(connection->sent));
 	if (bpf_map_update_elem(&established, &packet->key, connection, BPF_NOEXIST)) {
 		counted->without_room++;
@@ -337,6 +383,7 @@ static __always_inline hw_u64 limit(struct edge_counters *counted, const struct 
 				    const struct edge_connection *connection, hw_u32 side, hw_u64 now)
 {
 	const hw_u32 class = connection->flow.class;
+	const hw_u32 *treatment;
 	hw_u64 share;
 
 	if (class >= EDGE_CLASSES)
@@ -349,8 +396,9 @@ static __always_inline hw_u64 limit(struct edge_counters *counted, const struct 
 	share = said->shares[side & 1][class];
 	if (!share)
 		return RWM_UNLIMITED;
-	if (bpf_map_lookup_elem(&exempt, &connection->number)) {
-		counted->exempt++;
+	treatment = bpf_map_lookup_elem(&treated, &connection->number);
+	if (treatment) {
+		counted->exempt += *treatment == EDGE_PASSES;
 		return RWM_UNLIMITED;
 	}
 	return rwm_bytes(share, connection->flow.rtt);
@@ -360,6 +408,59 @@ static __always_inline hw_u64 limit(struct edge_counters *counted, const struct 
 static __always_inline hw_u32 merged(const struct __sk_buff *skb)
 {
 	return (hw_u32)hw_max(skb->gso_segs, 1);
+}
+
+/* Bytes of a packet on an Ethernet: 38 for each packet of IP, whatever the interface has in front of it. */
+static __always_inline hw_u32 wire_bytes(struct __sk_buff *skb, const struct flow_packet *packet)
+{
+	const hw_u32 headers = skb->len - (hw_u32)hw_min(packet->data, skb->len);
+	const hw_u32 around = options.framing == FLOW_ETHERNET ? 38 - FLOW_ETHERNET_BYTES : 38;
+
+	return packet->data + merged(skb) * (headers + around);
+}
+
+/* Marks a packet of a flow of this number where its class has been too fast. What may not be marked passes as it is. */
+static __noinline int mark(struct __sk_buff *skb, const struct flow_packet *packet, struct edge_counters *counted, hw_u64 number)
+{
+	const hw_u32 first = 0;
+	const hw_u64 now = bpf_ktime_get_ns();
+	const struct edge_control *said = bpf_map_lookup_elem(&control, &first);
+	const struct edge_marking *marks = bpf_map_lookup_elem(&marking, &first);
+	const hw_u32 *treatment = bpf_map_lookup_elem(&treated, &number);
+	struct edge_queues *all = bpf_map_lookup_elem(&queues, &first);
+	/* What arrives on one side goes to the other one. */
+	const hw_u32 side = !(packet->side & 1);
+	hw_u32 class;
+	hw_u64 cost;
+
+	if (!said || !marks || !all || !treatment || (hw_u8)*treatment != EDGE_MARKED)
+		return 0;
+	class = *treatment >> EDGE_CLASS_SHIFT;
+	if (class >= EDGE_CLASSES)
+		return 0;
+	if ((hw_s64)(now - said->alive) > (hw_s64)options.patience)
+		return 0;
+	cost = marks->costs[side][class];
+	if (!cost || !virtual_queue_add(&all->of[side][class], now, wire_bytes(skb, packet), cost, packet->ecn != FLOW_NOT_ECT))
+		return 0;
+	if (options.dry_run || bpf_skb_ecn_set_ce(skb))
+		counted->marked++;
+	return 1;
+}
+
+/* Whether there are flows to be marked, and the only look that packets pay for while there are none. */
+static __always_inline int marks_any(void)
+{
+	const hw_u32 first = 0;
+	const struct edge_marking *marks = bpf_map_lookup_elem(&marking, &first);
+
+	return marks && marks->flows;
+}
+
+/* Notes in `*known` that an end has sent what may be marked, once. */
+static __always_inline hw_u32 with_ecn(hw_u32 known, const struct flow_packet *packet)
+{
+	return packet->ecn == FLOW_NOT_ECT ? known : known | 1U << (packet->sender & 1);
 }
 
 /* Writes a window into a packet, whose checksum may be left for a NIC to compute. */
@@ -379,7 +480,7 @@ static __always_inline void segment(struct __sk_buff *skb, struct edge_counters 
 	const hw_u32 first = 0;
 	const struct edge_control *said = bpf_map_lookup_elem(&control, &first);
 	struct flow *flow = &connection->flow;
-	hw_u32 measures, window;
+	hw_u32 measures, window, known;
 	hw_u64 now;
 
 	if (!said)
@@ -389,6 +490,11 @@ static __always_inline void segment(struct __sk_buff *skb, struct edge_counters 
 	now = packet->data ? bpf_ktime_get_ns() : bpf_ktime_get_coarse_ns();
 	if (packet->data)
 		flow_meter_add(&connection->sent[packet->sender & 1], now, packet->data, merged(skb));
+	known = with_ecn(connection->ecn, packet);
+	if (known != connection->ecn)
+		connection->ecn = known;
+	if (marks_any())
+		mark(skb, packet, counted, connection->number);
 	if (flow_on_segment(flow, packet, now)) {
 		end(counted, &packet->key, connection);
 		return;
@@ -418,10 +524,16 @@ static __noinline int datagram(struct __sk_buff *skb, const struct flow_packet *
 	struct edge_exchange *exchange = bpf_map_lookup_elem(&exchanges, &packet->key);
 	const hw_u32 first = 0;
 	struct edge_made *place;
+	hw_u32 known;
 
 	counted->datagrams++;
 	if (exchange) {
 		flow_meter_add(&exchange->sent[packet->sender & 1], bpf_ktime_get_ns(), packet->data, merged(skb));
+		known = with_ecn(exchange->ecn, packet);
+		if (known != exchange->ecn)
+			exchange->ecn = (hw_u8)known;
+		if (marks_any())
+			mark(skb, packet, counted, exchange->number);
 		return 0;
 	}
 	if (packet->side) {
@@ -436,6 +548,7 @@ static __noinline int datagram(struct __sk_buff *skb, const struct flow_packet *
 	exchange->number = __sync_fetch_and_add(&numbered, 1) + 1;
 	exchange->client = packet->sender & 1;
 	exchange->dscp = packet->dscp;
+	exchange->ecn = (hw_u8)with_ecn(0, packet);
 	flow_meter_add(&exchange->sent[packet->sender & 1], bpf_ktime_get_ns(), packet->data, merged(skb));
 	if (bpf_map_update_elem(&exchanges, &packet->key, exchange, BPF_NOEXIST))
 		counted->datagrams_without_room++;

@@ -95,7 +95,9 @@ pub struct Packet {
     /// On which side of the middlebox it arrived, 0 or 1.
     pub side: u8,
     stamped: u8,
-    unused: [u8; 2],
+    /// Explicit congestion notification: 0 for none, 1 and 2 for what may be marked, 3 for a mark (RFC 3168 5).
+    pub ecn: u8,
+    unused: u8,
 }
 
 unsafe extern "C" {
@@ -140,7 +142,8 @@ impl Packet {
         sender: 0,
         side: 0,
         stamped: 0,
-        unused: [0; 2],
+        ecn: 0,
+        unused: 0,
     };
 
     /// Returns an ACK from one address and port to another of the same version of IP, without bytes, for simulators.

@@ -8,4 +8,5 @@ mod properties;
 mod reading;
 mod round_trips;
 mod support;
+mod virtual_queues;
 mod windows;

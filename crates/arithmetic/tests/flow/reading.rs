@@ -38,6 +38,19 @@ fn a_segment_reads_as_it_was_written() {
 }
 
 #[test]
+fn marks_are_read_beside_the_code_point() {
+    for mut segment in [Segment::syn(), v6()] {
+        segment.dscp = 46;
+        for ecn in 0..4 {
+            let mut packet = segment.ip();
+            packet[1] |= if segment.source.0.is_ipv4() { ecn } else { ecn << 4 };
+            let read = Packet::read(&packet, Framing::Ip, LAN).unwrap();
+            assert_eq!((read.ecn, read.dscp), (ecn, 46));
+        }
+    }
+}
+
+#[test]
 fn both_directions_have_one_key_and_swapped_ports_another() {
     let there = Segment::syn().read(LAN);
     let back = Segment::new(SERVER, CLIENT, flag::ACK).read(LAN);

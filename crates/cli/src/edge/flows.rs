@@ -87,6 +87,9 @@ pub(super) fn describe(counted: &EdgeCounters) -> String {
         counted.lowered,
         counted.segments,
     );
+    if counted.marked > 0 {
+        text += &format!(" {} packets were marked.", counted.marked);
+    }
     let passed = [
         (counted.exempt, "segments of connections that are not to be limited"),
         (counted.without_room, "connections without room in the table"),

@@ -7,7 +7,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use headway_arithmetic::flow::Key;
 use headway_edge::snapshot::{DecisionState, LinkState, Snapshot};
 use headway_edge::{Judged, Monitor, News, Passive, Policy, Seen, Shares};
-use headway_kernel::{EdgeConnection, EdgeCounters, EdgeDecided, EdgeExchange, EdgeSession, Error};
+use headway_kernel::{
+    EdgeConnection, EdgeCounters, EdgeDecided, EdgeExchange, EdgeSession, EdgeTreatment, Error,
+};
 use headway_units::{Bytes, Instant, Rate};
 
 use super::capture::{Capture, Ends, Report};
@@ -110,13 +112,7 @@ impl Watch {
         let mut judged = self.monitor.look(now, seen, &edge.shares());
         edge.set_available(self.monitor.available());
         edge.set_unused(self.monitor.unused());
-        let is_held = |judged: &&Judged| judged.seen.tcp.is_some();
-        edge.carry_out(judged.iter().filter(is_held).map(|judged| EdgeDecided {
-            key: &judged.seen.key,
-            number: judged.seen.number,
-            shares: judged.decision.shares,
-            passes: judged.decision.passes(),
-        }))?;
+        edge.carry_out(judged.iter().map(decided))?;
         judged.sort_by_key(|judged| std::cmp::Reverse(judged.rates[0] + judged.rates[1]));
         let (shares, counted) = (edge.shares(), edge.counters()?);
         let time_ms = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64;
@@ -181,6 +177,22 @@ impl Watch {
     }
 }
 
+/// What the programs are to do with a flow.
+fn decided(judged: &Judged) -> EdgeDecided<'_> {
+    let (seen, decision) = (&judged.seen, &judged.decision);
+    let is_held = seen.tcp.is_some();
+    EdgeDecided {
+        key: is_held.then_some(&seen.key),
+        number: seen.number,
+        shares: decision.shares,
+        treatment: match seen.class {
+            Some(class) if decision.marks() => EdgeTreatment::Marked(class),
+            _ if is_held && decision.passes() => EdgeTreatment::Passes,
+            _ => EdgeTreatment::Window,
+        },
+    }
+}
+
 fn names(policy: &Policy) -> Vec<String> {
     policy.class.iter().map(|class| class.name.clone()).collect()
 }
@@ -196,9 +208,12 @@ fn decisions(judged: &[Judged], time_ms: u64) -> (Vec<DecisionState>, usize) {
 /// Returns all flows, in the order of their beginning.
 fn seen(edge: &EdgeSession, passive: &HashMap<Ends, Passive>) -> Result<Vec<Seen>, Error> {
     let mut seen: Vec<Seen> = Vec::new();
-    for (key, EdgeConnection { flow, number, sent, .. }) in edge.connections()? {
+    for (key, connection) in edge.connections()? {
+        let ecn = connection.ecn();
+        let EdgeConnection { flow, number, sent, .. } = connection;
         let client = flow.client();
         seen.push(Seen {
+            ecn,
             number,
             key,
             client,
@@ -212,8 +227,10 @@ fn seen(edge: &EdgeSession, passive: &HashMap<Ends, Passive>) -> Result<Vec<Seen
     for (key, exchange) in edge.exchanges()? {
         let client = exchange.client();
         let class = edge.class(&key, client, exchange.dscp());
+        let ecn = exchange.ecn();
         let EdgeExchange { number, sent, .. } = exchange;
         seen.push(Seen {
+            ecn,
             number,
             key,
             client,

@@ -234,6 +234,35 @@ fn a_download_has_its_share_of_an_idle_link_whatever_its_controller() {
 }
 
 #[test]
+fn a_download_whose_window_is_out_of_reach_is_held_by_marks() {
+    let folder = tempfile::tempdir().unwrap();
+    let policy = write(folder.path(), "policy.toml", POLICY);
+    let Some((lab, mut edge)) = up("edge-mark", &["--policy", &policy, "--flows"]) else { return };
+    // Windows of up to 64 kB are 26 Mb/s here, and the share is 10.
+    let set = "echo 0 > /proc/sys/net/ipv4/tcp_window_scaling; echo 1 > /proc/sys/net/ipv4/tcp_ecn";
+    // The server is not to begin as the download before ended.
+    for (node, set) in [("home", set), ("server", "echo 1 > /proc/sys/net/ipv4/tcp_no_metrics_save")] {
+        assert!(lab.command(node, "sh", ["-c", set]).unwrap().status().unwrap().success());
+    }
+    let mut decided = Value::Null;
+    let seen = download_while(&lab, "cubic", 5000, 2.0 * TRANSFER, || decided = next(&mut edge, "decision"));
+    assert_eq!(decided["strategies"], serde_json::json!(["ecn"]), "{decided}");
+    assert!(decided["sentence"].as_str().unwrap().starts_with("is marked above 10.0 Mb/s, because its ends"));
+    let counted = edge.end();
+    assert!(counted["marked"].as_u64().unwrap() > 0 && counted["lowered"] == 0, "{counted}");
+    if let Some(seen) = seen {
+        let share = seen.rate / (0.2 * CAPACITY);
+        println!("{seen:?}, {share:.3} of its share");
+        assert!((0.6..1.0).contains(&share) && seen.repeated == 0, "{seen:?}");
+    }
+    // Without it, the same download is as fast as its window.
+    if let Some(seen) = download(&lab, "cubic", 5000) {
+        assert!(seen.rate > 0.4 * CAPACITY, "{seen:?}");
+    }
+    lab.down().unwrap();
+}
+
+#[test]
 fn the_rate_of_a_link_that_nobody_told_is_found() {
     let Some((lab, mut edge)) = up_at("edge-find", &["--flows"]) else { return };
     let mut found = Value::Null;

@@ -28,8 +28,11 @@ pub enum Action {
         /// The most that is under way.
         limit: Bytes,
     },
-    /// Its packets are marked.
-    Mark,
+    /// Its packets are marked where it is faster than this, with others that are marked.
+    Mark {
+        /// Its part of the rate.
+        rate: Rate,
+    },
     /// Its packets are held to a rate.
     Rate {
         /// The rate.
@@ -42,7 +45,7 @@ pub enum Action {
 impl Action {
     /// Whether it makes a flow slower.
     pub const fn limits(self) -> bool {
-        matches!(self, Action::Window { .. } | Action::Mark | Action::Rate { .. })
+        matches!(self, Action::Window { .. } | Action::Mark { .. } | Action::Rate { .. })
     }
 }
 
@@ -162,7 +165,7 @@ impl fmt::Display for Step {
             Action::Pass { priority: false } => f.write_str("passes"),
             Action::Proxy { buffer } => write!(f, "is split at a proxy with a buffer of {buffer}"),
             Action::Window { limit } => write!(f, "has a window of {limit} at most"),
-            Action::Mark => f.write_str("is marked"),
+            Action::Mark { rate } => write!(f, "is marked above {rate}"),
             Action::Rate { rate } => write!(f, "is held to {rate}"),
             Action::Other => f.write_str(self.strategy),
         }?;
@@ -178,8 +181,8 @@ impl Serialize for Step {
         match self.action {
             Action::Proxy { buffer } => map.serialize_entry("buffer_bytes", &buffer.get())?,
             Action::Window { limit } => map.serialize_entry("limit_bytes", &limit.get())?,
-            Action::Rate { rate } => map.serialize_entry("rate_bps", &rate.bps())?,
-            Action::Pass { .. } | Action::Mark | Action::Other => {}
+            Action::Mark { rate } | Action::Rate { rate } => map.serialize_entry("rate_bps", &rate.bps())?,
+            Action::Pass { .. } | Action::Other => {}
         }
         map.serialize_entry("sentence", &self.to_string())?;
         map.end()
@@ -207,6 +210,11 @@ impl Decision {
     pub(super) fn new(case: &Case<'_>, chain: &[Step], changed: bool, waiting: &[&'static str]) -> Decision {
         let (flow, shares) = (case.flow.id, case.shares);
         Decision { flow, chain: chain.to_vec(), changed, waiting: waiting.to_vec(), shares }
+    }
+
+    /// Whether its packets are marked where it is too fast.
+    pub fn marks(&self) -> bool {
+        self.chain.iter().any(|step| matches!(step.action, Action::Mark { .. }))
     }
 
     /// Whether nothing makes the flow slower.

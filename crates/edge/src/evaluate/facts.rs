@@ -32,7 +32,7 @@ pub struct Facts {
 pub struct Means {
     /// It can split connections at a proxy.
     pub proxy: bool,
-    /// Its queue marks packets instead of dropping them.
+    /// It can mark packets.
     pub marking: bool,
 }
 

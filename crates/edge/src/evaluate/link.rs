@@ -81,7 +81,7 @@ impl Towards {
         let available = facts.best(now, Quantity::Available, side).filter(|free| free.rate < ceiling);
         let lower = available.or(narrow);
         let basis = lower.map_or(Basis::Access { rate: access }, |estimate| Basis::of(now, estimate));
-        (Towards { ceiling, basis }, lower.map(|lower| lower.rate.max(facts.least[side])))
+        (Towards { ceiling, basis }, lower.map(|lower| lower.rate.max(facts.least[side]).min(ceiling)))
     }
 }
 
@@ -186,7 +186,8 @@ impl Case<'_> {
             Action::Window { limit } => Action::Window { limit: limit.min(self.ceiling_bytes()?) },
             Action::Proxy { buffer } => Action::Proxy { buffer: buffer.min(self.ceiling_bytes()?) },
             Action::Rate { rate } => Action::Rate { rate: rate.min(self.ceiling) },
-            Action::Pass { .. } | Action::Mark | Action::Other => *action,
+            Action::Mark { rate } => Action::Mark { rate: rate.min(self.ceiling) },
+            Action::Pass { .. } | Action::Other => *action,
         })
     }
 }

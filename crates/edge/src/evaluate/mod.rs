@@ -84,9 +84,10 @@ impl Evaluator {
         self
     }
 
-    /// Judges by another policy from now on.
-    pub fn set_policy(&mut self, policy: Policy) {
+    /// Judges by another policy, and with what the router can do, from now on.
+    pub fn set_policy(&mut self, policy: Policy, means: Means) {
         self.policy = policy;
+        self.facts.means = means;
     }
 
     /// Returns what flows share towards each side, as the last evaluation has it; none where that is the whole link.

@@ -49,9 +49,11 @@ impl Default for Registry {
 }
 
 impl Registry {
-    /// Returns those of a router that can only lower windows.
-    pub fn windows() -> Registry {
-        Registry { strategies: vec![Box::new(Spared), Box::new(ReceiveWindow), Box::new(Unheld)] }
+    /// Returns those that programs at an interface carry out: they lower windows, and mark packets.
+    pub fn of_edge() -> Registry {
+        Registry {
+            strategies: vec![Box::new(Spared), Box::new(ReceiveWindow), Box::new(Marks), Box::new(Unheld)],
+        }
     }
 
     /// Adds a strategy that is asked before all others.

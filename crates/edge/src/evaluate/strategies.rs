@@ -56,7 +56,7 @@ impl Strategy for ReceiveWindow {
     }
 }
 
-/// The router's queue marks packets of flows whose window is out of reach.
+/// The router marks packets of flows whose window is out of reach (wan F75).
 #[derive(Clone, Copy, Debug)]
 pub struct Marks;
 
@@ -66,9 +66,9 @@ impl Strategy for Marks {
     }
 
     fn propose(&self, case: &Case<'_>, _: &[Step]) -> Option<Proposal> {
-        case.share?;
+        let rate = case.share?;
         (case.flow.ecn && case.means.marking).then_some(Proposal {
-            action: Action::Mark,
+            action: Action::Mark { rate },
             why: Why::ReactsToMarks,
             ends: true,
         })

@@ -1,4 +1,4 @@
-//! Strategies of a router that can only lower windows.
+//! Strategies of a router without queues of its own.
 
 use std::borrow::Cow;
 
@@ -19,7 +19,7 @@ impl Strategy for Spared {
     }
 }
 
-/// What has no window that can be lowered passes.
+/// What has no window that can be lowered, and is not marked, passes.
 #[derive(Clone, Copy, Debug)]
 pub struct Unheld;
 
@@ -32,7 +32,7 @@ impl Strategy for Unheld {
         let flow = case.flow;
         let other = |reason| Why::Other(Cow::Borrowed(reason));
         Some(pass(if !flow.is_tcp {
-            other("it has no window that could be lowered, and this router has no other means")
+            other("it has no window that could be lowered, and its ends do not react to marks")
         } else if flow.class.is_none() {
             Why::NoClass
         } else if flow.scale.is_none() {

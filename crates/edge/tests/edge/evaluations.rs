@@ -101,6 +101,27 @@ fn each_rule_of_the_procedure_gives_its_chain() {
 }
 
 #[test]
+fn marks_hold_a_flow_to_its_share_and_never_above_the_narrow_link() {
+    let quic = FlowFacts { is_tcp: false, rtt: None, scale: None, ecn: true, ..download(1) };
+    let unscaled = FlowFacts { scale: None, ecn: true, ..download(2) };
+    let mut evaluator = Evaluator::new(Policy::default(), Registry::of_edge(), mbps(50.0), ALL);
+    let narrow = estimate(Quantity::Narrow, 10.0, 0);
+    for (estimates, rate) in [(vec![], "16.7 Mb/s"), (vec![narrow], "3.33 Mb/s")] {
+        let decisions = judge(&mut evaluator, 0, &[quic, unscaled, download(3)], &estimates);
+        for decision in &decisions[..2] {
+            let sentence = format!(
+                "is marked above {rate}, because its ends react to marks, and its window cannot be lowered"
+            );
+            assert_eq!(decision.to_string(), sentence);
+            assert!(decision.marks() && decision.shares && !decision.passes(), "{decision:?}");
+        }
+        assert_eq!(names(&decisions[2]), ["receive-window"]);
+    }
+    let mut without = Evaluator::new(Policy::default(), Registry::of_edge(), mbps(50.0), NONE);
+    assert_eq!(names(&judge(&mut without, 0, &[quic], &[])[0]), ["pass"]);
+}
+
+#[test]
 fn a_decision_says_what_and_why() {
     let small = FlowFacts { scale: Some(0), ..download(1) };
     assert_eq!(
@@ -146,7 +167,7 @@ fn classes_have_their_shares() {
     let windows: Vec<u64> = judge(&mut evaluator, 0, &flows, &[]).iter().map(window).collect();
     assert_eq!(windows, [50_000, 100_000, 100_000]);
     // The same ones by another policy.
-    evaluator.set_policy(Policy::default());
+    evaluator.set_policy(Policy::default(), NONE);
     let [one, ..] = &judge(&mut evaluator, 1, &flows[..1], &[])[..] else { panic!() };
     assert_eq!(window(one), 250_000);
 }

@@ -46,7 +46,7 @@ impl Source {
         sent[1 - client] = self.sent;
         passive[1 - client].limited_by = self.limited_by;
         let number = self.connection.client.1.into();
-        Seen { number, key, client, side: 0, class: Some(0), tcp, sent, passive }
+        Seen { number, key, client, side: 0, class: Some(0), tcp, sent, ecn: [false; 2], passive }
     }
 }
 
@@ -140,7 +140,7 @@ fn what_has_no_window_takes_no_share_and_says_why_it_passes() {
     assert!(held.decision.to_string().contains("alone in its class"), "{}", held.decision);
     assert_eq!(passes.protocol(), "udp");
     let sentence =
-        "passes, because it has no window that could be lowered, and this router has no other means";
+        "passes, because it has no window that could be lowered, and its ends do not react to marks";
     assert_eq!(passes.decision.to_string(), sentence);
 }
 

@@ -78,7 +78,54 @@ pub struct Connection {
     /// The packets with data that each end has sent.
     pub sent: [Meter; 2],
     rules: u32,
-    unused: u32,
+    ecn: u32,
+}
+
+impl Connection {
+    /// Whether each end has sent packets that may be marked.
+    pub const fn ecn(&self) -> [bool; 2] {
+        ends(self.ecn)
+    }
+}
+
+/// What bits of 0 and 1 say of each end.
+const fn ends(bits: u32) -> [bool; 2] {
+    [bits & 1 != 0, bits & 2 != 0]
+}
+
+/// What is done with a flow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Treatment {
+    /// A connection has the window of its class, and all else passes.
+    #[default]
+    Window,
+    /// It passes, whatever its class may have.
+    Passes,
+    /// Its packets are marked where those of its class, which has this index, are too fast together.
+    Marked(u32),
+}
+
+impl Treatment {
+    /// Returns what the programs know it by (`enum edge_treatment`); none if they do by itself.
+    #[cfg(feature = "bpf")]
+    const fn code(self) -> Option<u32> {
+        match self {
+            Treatment::Window => None,
+            Treatment::Passes => Some(1),
+            Treatment::Marked(class) => Some(2 | class << 8),
+        }
+    }
+}
+
+/// Which packets to mark (`struct edge_marking`).
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Marking {
+    /// How many flows are to be marked.
+    pub flows: u64,
+    /// What a byte of them costs towards each side, by class, in ns with
+    /// [`COST_BITS`](headway_arithmetic::virtual_queue::COST_BITS); 0 where none is marked.
+    pub costs: [[u64; MOST_CLASSES]; 2],
 }
 
 /// Datagrams of UDP between two ends (`struct edge_exchange`).
@@ -91,7 +138,8 @@ pub struct Exchange {
     pub sent: [Meter; 2],
     client: u8,
     dscp: u8,
-    unused: [u8; 6],
+    ecn: u8,
+    unused: [u8; 5],
 }
 
 impl Exchange {
@@ -103,6 +151,11 @@ impl Exchange {
     /// Returns the differentiated services code point of that.
     pub const fn dscp(&self) -> u8 {
         self.dscp
+    }
+
+    /// Whether each end has sent packets that may be marked.
+    pub const fn ecn(&self) -> [bool; 2] {
+        ends(self.ecn as u32)
     }
 
     /// Whether both ends have sent something. One that only sends may be asking the router itself.
@@ -167,6 +220,8 @@ pub struct EdgeCounters {
     pub datagrams_unasked: u64,
     /// Segments that passed as they were, although their class has a limit, because their connection is not to be limited.
     pub exempt: u64,
+    /// Packets that were marked, or would have been without `dry_run`.
+    pub marked: u64,
 }
 
 /// Returns the time since the machine was started, in ns, as programs of BPF know it.

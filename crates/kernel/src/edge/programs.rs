@@ -10,7 +10,9 @@ use libbpf_rs::{
     Map, MapCore as _, MapFlags, Object, ObjectBuilder, OpenObject, RingBuffer, RingBufferBuilder,
 };
 
-use super::{Connection, EdgeCounters, EdgeOptions, Event, Exchange, PATIENCE, Shares, Side, now};
+use super::{
+    Connection, EdgeCounters, EdgeOptions, Event, Exchange, Marking, PATIENCE, Shares, Side, Treatment, now,
+};
 use crate::error::Error;
 use crate::query::program_ids;
 use crate::tcx::{find, link};
@@ -182,18 +184,25 @@ impl Edge {
         self.delete("exchanges", unsafe { bytes_of(key) })
     }
 
-    /// Lets the connection of this number pass whatever its class may have, or no longer.
+    /// Says what is done with the flow of this number.
     ///
     /// # Errors
     /// When the kernel refuses.
-    pub fn exempt(&self, number: u64, passes: bool) -> Result<(), Error> {
+    pub fn treat(&self, number: u64, treatment: Treatment) -> Result<(), Error> {
         let key = number.to_ne_bytes();
-        if !passes {
-            return self.delete("exempt", &key).map(|_| ());
-        }
-        self.map("exempt")?
-            .update(&key, &1_u32.to_ne_bytes(), MapFlags::ANY)
-            .map_err(Error::bpf("let a connection pass"))
+        let Some(code) = treatment.code() else { return self.delete("treated", &key).map(|_| ()) };
+        self.map("treated")?
+            .update(&key, &code.to_ne_bytes(), MapFlags::ANY)
+            .map_err(Error::bpf("say what is done with a flow"))
+    }
+
+    /// Says which packets to mark; it holds while [`Edge::say`] says that the process lives.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn mark(&self, marking: &Marking) -> Result<(), Error> {
+        // SAFETY: it consists of integers without gaps.
+        self.update("marking", unsafe { bytes_of(marking) })
     }
 
     /// Removes an entry; returns whether it was there.
@@ -235,6 +244,7 @@ impl Edge {
 }
 
 fn configure(open: &mut OpenObject, sides: [&Side; 2], options: &EdgeOptions) -> libbpf_rs::Result<()> {
+    let exchanges = options.connections.min(MOST_EXCHANGES);
     for mut map in open.maps_mut() {
         match map.name().to_str() {
             Some(".rodata.options") => {
@@ -250,8 +260,9 @@ fn configure(open: &mut OpenObject, sides: [&Side; 2], options: &EdgeOptions) ->
                 value.extend(words.iter().flat_map(|word| word.to_ne_bytes()));
                 map.set_initial_value(&value)?;
             }
-            Some("established" | "half_open" | "exempt") => map.set_max_entries(options.connections)?,
-            Some("exchanges") => map.set_max_entries(options.connections.min(MOST_EXCHANGES))?,
+            Some("established" | "half_open") => map.set_max_entries(options.connections)?,
+            Some("exchanges") => map.set_max_entries(exchanges)?,
+            Some("treated") => map.set_max_entries(options.connections + exchanges)?,
             _ => {}
         }
     }

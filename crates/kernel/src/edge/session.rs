@@ -1,13 +1,18 @@
 //! A middlebox at work: it hears which connections there are, and says what each may have.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::time::{Duration as Span, Instant as Clock};
 
 use headway_arithmetic::flow::{Flow, Key, Rules};
+use headway_arithmetic::rwm::SHARE_BITS;
+use headway_arithmetic::virtual_queue::COST_BITS;
 use headway_edge::{Connections, Drain, Policy, Shares, Unused, active};
 use headway_units::{Duration, Instant, Rate};
 
-use super::{Connection, Edge, EdgeCounters, EdgeOptions, Event, Events, Exchange, MOST_CLASSES, Side, now};
+use super::{
+    Connection, Edge, EdgeCounters, EdgeOptions, Event, Events, Exchange, MOST_CLASSES, Marking, Side,
+    Treatment, now,
+};
 use crate::error::Error;
 
 const _: () = assert!(headway_edge::MOST_CLASSES == MOST_CLASSES);
@@ -24,6 +29,9 @@ const IDLE: u64 = 300_000_000_000;
 const EXCHANGE_IDLE: u64 = 60_000_000_000;
 /// The same for one of a question and an answer, which most are: the place is for others then.
 const SHORT_EXCHANGE_IDLE: u64 = 5_000_000_000;
+/// The part of its share at which a virtual queue drains, so that the queue at the link, which has the whole share, becomes empty.
+/// Range 0.9 to 1: that of Kunniyur and Srikant (AVQ, 2001) is 0.98.
+const DRAINS: f64 = 0.98;
 /// Fewer datagrams are a question and its answer, with some repetitions.
 const FEW: u64 = 10;
 
@@ -40,8 +48,10 @@ pub struct Session {
     /// What of that is available, where it is less.
     available: [Option<Rate>; 2],
     connections: Connections,
-    /// The numbers of the connections that the programs let pass.
-    exempt: HashSet<u64>,
+    /// What the programs do with flows by their numbers, but for windows.
+    treated: HashMap<u64, Treatment>,
+    /// What they were told last.
+    marking: Marking,
     /// None where RTTs are not followed.
     drain: Option<Drain>,
     said: Clock,
@@ -77,7 +87,8 @@ impl Session {
             capacity,
             available: [None; 2],
             connections,
-            exempt: HashSet::new(),
+            treated: HashMap::new(),
+            marking: Marking::default(),
             drain,
             said: now,
             reconciled: now,
@@ -168,33 +179,64 @@ impl Session {
         self.connections.set_unused(unused);
     }
 
-    /// Does with connections what was decided: the only ones that take no share of their class, and the only ones that pass
-    /// although it has a limit. The programs hear of changes only.
+    /// Does with flows what was decided: the only ones that take no share of their class, and that have another treatment than its
+    /// window. The programs hear of changes only.
     ///
     /// # Errors
     /// When the kernel refuses.
     pub fn carry_out<'a>(&mut self, decided: impl IntoIterator<Item = Decided<'a>>) -> Result<(), Error> {
-        let mut exempt = HashSet::new();
-        for Decided { key, number, shares, passes } in decided {
-            self.connections.set_sharing(key, shares);
-            if passes {
-                exempt.insert(number);
+        let (mut treated, mut others) = (HashMap::new(), [0; MOST_CLASSES]);
+        for Decided { key, number, shares, treatment } in decided {
+            match (key, treatment) {
+                (Some(key), _) => self.connections.set_sharing(key, shares),
+                (None, Treatment::Marked(class)) if shares => {
+                    others.get_mut(class as usize).into_iter().for_each(|others| *others += 1);
+                }
+                _ => {}
+            }
+            if treatment != Treatment::Window {
+                treated.insert(number, treatment);
             }
         }
-        // Those that have ended first, so that there is room for as many as there are connections.
-        for number in self.exempt.difference(&exempt) {
-            self.edge.exempt(*number, false)?;
+        self.connections.set_others(&others);
+        // Those that have ended first, so that there is room for as many as there are flows.
+        for number in self.treated.keys().filter(|number| !treated.contains_key(number)) {
+            self.edge.treat(*number, Treatment::Window)?;
         }
-        for number in exempt.difference(&self.exempt) {
-            self.edge.exempt(*number, true)?;
+        for (number, treatment) in &treated {
+            if self.treated.get(number) != Some(treatment) {
+                self.edge.treat(*number, *treatment)?;
+            }
         }
-        self.exempt = exempt;
+        self.treated = treated;
         self.say()
     }
 
-    fn say(&self) -> Result<(), Error> {
+    /// Returns which packets to mark: the flows of a class that are marked have their shares together.
+    fn marking(&self) -> Marking {
+        let (mut flows, shares) = ([0; MOST_CLASSES], self.connections.shares());
+        for treatment in self.treated.values() {
+            if let Treatment::Marked(class) = treatment {
+                flows.get_mut(*class as usize).into_iter().for_each(|flows| *flows += 1);
+            }
+        }
+        let cost = |side: usize, class: usize| match (flows[class], shares[side][class]) {
+            (0, _) | (_, 0) => 0,
+            (flows, share) => cost_of(share.saturating_mul(flows)),
+        };
+        let costs = [0, 1].map(|side| std::array::from_fn(|class| cost(side, class)));
+        Marking { flows: flows.iter().sum(), costs }
+    }
+
+    fn say(&mut self) -> Result<(), Error> {
         let period = self.drain.as_ref().map_or(0, Drain::period);
-        self.edge.say(&self.connections.shares(), period, self.ruled)
+        self.edge.say(&self.connections.shares(), period, self.ruled)?;
+        let marking = self.marking();
+        if self.marking != marking {
+            self.edge.mark(&marking)?;
+            self.marking = marking;
+        }
+        Ok(())
     }
 
     /// Returns what a connection of each class may have.
@@ -260,17 +302,23 @@ impl Session {
     }
 }
 
-/// What was decided about a connection.
+/// What was decided about a flow.
 #[derive(Clone, Copy, Debug)]
 pub struct Decided<'a> {
-    /// The connection.
-    pub key: &'a Key,
+    /// The ends of a connection; none for flows of UDP.
+    pub key: Option<&'a Key>,
     /// Its number.
     pub number: u64,
     /// Whether it takes a share of its class.
     pub shares: bool,
-    /// Whether it passes, whatever its class may have.
-    pub passes: bool,
+    /// What is done with it.
+    pub treatment: Treatment,
+}
+
+/// Returns what a byte costs in a virtual queue that has this part of the link, in bytes per ns as [`Shares`] has it, 1 at least.
+fn cost_of(share: u64) -> u64 {
+    let units = (1_u64 << (SHARE_BITS + COST_BITS)) as f64;
+    (units / (DRAINS * share as f64)).round() as u64
 }
 
 /// Returns the class of a connection by rules that may be newer than those by which the programs gave it one.

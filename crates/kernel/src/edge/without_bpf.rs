@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use headway_arithmetic::flow::{Key, Rules};
 
-use super::{Connection, EdgeCounters, EdgeOptions, Event, Exchange, Shares, Side};
+use super::{Connection, EdgeCounters, EdgeOptions, Event, Exchange, Marking, Shares, Side, Treatment};
 use crate::error::Error;
 
 /// Programs at an interface; there are none.
@@ -83,11 +83,19 @@ impl Edge {
         match self.0 {}
     }
 
-    /// Lets a connection pass.
+    /// Says which packets to mark.
     ///
     /// # Errors
     /// Never, as there are no programs.
-    pub fn exempt(&self, _number: u64, _passes: bool) -> Result<(), Error> {
+    pub fn mark(&self, _marking: &Marking) -> Result<(), Error> {
+        match self.0 {}
+    }
+
+    /// Says what is done with a flow.
+    ///
+    /// # Errors
+    /// Never, as there are no programs.
+    pub fn treat(&self, _number: u64, _treatment: Treatment) -> Result<(), Error> {
         match self.0 {}
     }
 

@@ -3,13 +3,14 @@
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 
-use headway_arithmetic::flow::{Key, Packet, Rule, Rules, flag};
-use headway_kernel::{EdgeExchange, EdgeOptions, Side};
+use headway_arithmetic::flow::{Framing, Key, Packet, Rule, Rules, flag};
+use headway_arithmetic::virtual_queue::COST_BITS;
+use headway_kernel::{Edge, EdgeExchange, EdgeMarking, EdgeOptions, EdgeTreatment as Treatment, Side};
 
 use crate::arrival::Arrival;
 use crate::path::{Info, MEGABYTE, ROUTED_V4, ROUTED_V6, Routed, TIMEOUT, close, transfer};
 use crate::support::Segment;
-use crate::{HARDLY_ANY, PAYLOAD, SMALL, download, shares, start};
+use crate::{HARDLY_ANY, PAYLOAD, SMALL, download, handshake, shares, start};
 
 #[test]
 fn data_of_tcp_is_counted_by_the_end_that_sends_it() {
@@ -143,16 +144,16 @@ fn a_connection_passes_as_long_as_it_is_not_to_be_limited() {
     };
     assert!(window(&mut peer) < 4 * PAYLOAD);
     let number = edge.connections().unwrap()[0].1.number;
-    edge.exempt(number, true).unwrap();
+    edge.treat(number, Treatment::Passes).unwrap();
     assert!(window(&mut peer) > 20 * PAYLOAD);
     let counted = edge.counters().unwrap();
     assert!(counted.exempt > 0, "{counted:?}");
     // Another one is not meant.
-    edge.exempt(number, false).unwrap();
-    edge.exempt(number + 1, true).unwrap();
+    edge.treat(number, Treatment::Window).unwrap();
+    edge.treat(number + 1, Treatment::Passes).unwrap();
     assert!(window(&mut peer) < 4 * PAYLOAD);
-    edge.exempt(number + 1, false).unwrap();
-    edge.exempt(number + 1, false).unwrap();
+    edge.treat(number + 1, Treatment::Window).unwrap();
+    edge.treat(number + 1, Treatment::Window).unwrap();
 }
 
 #[test]
@@ -175,4 +176,111 @@ fn other_rules_reach_the_connections_that_are_there() {
     assert!(window(0) > 20 * PAYLOAD, "their number has not changed");
     assert!(window(1) < 4 * PAYLOAD);
     assert_eq!(edge.connections().unwrap()[0].1.flow.class, 1);
+}
+
+/// A frame with another mark, and the right checksum if it is IPv4.
+fn with_ecn(mut frame: Vec<u8>, ecn: u8) -> Vec<u8> {
+    frame[15] = frame[15] & !3 | ecn;
+    frame[24..26].fill(0);
+    let sum: u32 =
+        frame[14..34].chunks(2).map(|word| u32::from(u16::from_be_bytes([word[0], word[1]]))).sum();
+    let sum = !((sum & 0xffff) + (sum >> 16)) as u16;
+    frame[24..26].copy_from_slice(&sum.to_be_bytes());
+    frame
+}
+
+/// Each byte takes a second: the queue does not drain during a test.
+const SLOW: u64 = 1_000_000_000 << COST_BITS;
+
+/// Marks flows of a class towards the hosts, as if they had hardly any rate.
+fn mark(edge: &Edge, class: usize) {
+    let mut marking = EdgeMarking { flows: 1, ..EdgeMarking::default() };
+    marking.costs[0][class] = SLOW;
+    edge.mark(&marking).unwrap();
+}
+
+/// Lets packets of each kind arrive until so many are marked, which takes some tenths of a second; returns how many were.
+fn arrive_until(edge: &Edge, arrival: &Arrival, frame: &[u8], enough: u64) -> u64 {
+    let mut marked = 0;
+    for round in 0.. {
+        let before = with_ecn(frame.to_vec(), (round % 4) as u8);
+        let mut after = before.clone();
+        arrival.of_frame(&mut after);
+        if after != before {
+            assert_eq!(after, with_ecn(frame.to_vec(), 3), "only the mark and the checksum change");
+            assert!(matches!(round % 4, 1 | 2), "only what may be marked");
+            marked += 1;
+        }
+        if round % 1_000 == 0 {
+            edge.say(&shares(0), 0, 0).unwrap();
+            if edge.counters().unwrap().marked >= enough {
+                break;
+            }
+        }
+    }
+    marked
+}
+
+#[test]
+fn packets_of_a_connection_are_marked_and_what_may_not_be_marked_never_is() {
+    let Some(path) = Routed::new() else { return };
+    for dry_run in [false, true] {
+        let edge = start(&path, EdgeOptions { dry_run, ..SMALL });
+        let arrivals = Arrival::of(&edge, path.router.run(|| Side::find("wan").unwrap().index));
+        for (mut frame, side) in handshake(7) {
+            arrivals[side].of_frame(&mut frame);
+        }
+        let number = edge.connections().unwrap()[0].1.number;
+        let [_, (answer, _), _] = handshake(7);
+        let server = Packet::read(&answer, Framing::Ethernet, 1).unwrap();
+        let ends = [server.sender(), 1 - server.sender()];
+        let [from, to] = ends.map(|end| (server.key().address(end), server.key().port(end)));
+        let data = vec![7; 1000];
+        let segment = Segment { sequence: 5001, data, ..Segment::new(from, to, flag::ACK) }.ethernet();
+        mark(&edge, 5);
+        edge.treat(number, Treatment::Marked(5)).unwrap();
+        let passes = |count: usize| {
+            for _ in 0..count {
+                let mut frame = with_ecn(segment.clone(), 2);
+                arrivals[1].of_frame(&mut frame);
+                assert_eq!(frame, with_ecn(segment.clone(), 2));
+            }
+        };
+        // The process has not said that it lives.
+        passes(1_000);
+        assert!(edge.connections().unwrap()[0].1.ecn()[server.sender()]);
+        let counted = edge.counters().unwrap();
+        assert!(counted.marked == 0 && counted.unattended >= 1_000, "{counted:?}");
+        let marked = arrive_until(&edge, &arrivals[1], &segment, 8);
+        let counted = edge.counters().unwrap();
+        // What is marked already counts, too.
+        assert!(counted.marked >= 8 && counted.lowered == 0, "{counted:?}");
+        assert_eq!(marked > 0, !dry_run);
+        // Another class has no queue, and a connection that is not treated none either.
+        for treatment in [Treatment::Marked(4), Treatment::Window, Treatment::Passes] {
+            edge.treat(number, treatment).unwrap();
+            passes(1_000);
+        }
+    }
+}
+
+#[test]
+fn datagrams_are_marked_too() {
+    let Some(path) = Routed::new() else { return };
+    let edge = start(&path, SMALL);
+    let [up, down] = Arrival::of(&edge, path.router.run(|| Side::find("wan").unwrap().index));
+    let (host, server) = ((IpAddr::from([10, 1, 0, 7]), 1000), (IpAddr::from([10, 9, 9, 9]), 443));
+    up.of_frame(&mut with_ecn(datagram(host, server), 1));
+    down.of_frame(&mut with_ecn(datagram(server, host), 2));
+    let (_, exchange) = edge.exchanges().unwrap().remove(0);
+    assert_eq!(exchange.ecn(), [true; 2]);
+    mark(&edge, 0);
+    edge.treat(exchange.number, Treatment::Marked(0)).unwrap();
+    assert!(arrive_until(&edge, &down, &datagram(server, host), 4) > 0);
+    // The other direction has no queue.
+    for _ in 0..1_000 {
+        let mut frame = with_ecn(datagram(host, server), 2);
+        up.of_frame(&mut frame);
+        assert_eq!(frame[15] & 3, 2);
+    }
 }
