@@ -33,6 +33,11 @@ impl Range {
     }
 }
 
+/// Selects decisions as they are read below.
+const DECISIONS: &str = "SELECT time_ms, flow, client, server, behaviour, strategies, sentence FROM decision";
+/// Selects those of a range, by an index.
+const WITHIN: &str = "WHERE time_ms BETWEEN ? AND ?";
+
 /// A history that is only read.
 #[derive(Debug)]
 pub struct Reader {
@@ -49,6 +54,8 @@ impl Reader {
         let file = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY | FLAGS)
             .map_err(|error| unusable(path, &error))?;
         check_version(&file, path)?;
+        // So that nothing else is opened later, when the process may be allowed less.
+        file.pragma_update(None, "temp_store", "memory").map_err(|error| unusable(path, &error))?;
         Ok(Reader { file })
     }
 
@@ -78,8 +85,20 @@ impl Reader {
         range: Range,
         each: impl FnMut(DecisionState) -> Result<(), E>,
     ) -> Result<(), E> {
-        let columns = "SELECT time_ms, flow, client, server, behaviour, strategies, sentence FROM decision";
-        self.rows(columns, range, decision, each)
+        self.rows(DECISIONS, range, decision, each)
+    }
+
+    /// Returns how many decisions a time has, and the latest of them, at most `most`, in the order of their times.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn last_decisions(&self, range: Range, most: usize) -> Result<(u64, Vec<DecisionState>), Error> {
+        let count = format!("SELECT count(*) FROM decision {WITHIN}");
+        let count: i64 = self.file.query_row(&count, range.values(), |row| row.get(0))?;
+        let select = format!("{DECISIONS} {WITHIN} ORDER BY time_ms DESC, id DESC LIMIT {most}");
+        let mut statement = self.file.prepare(&select)?;
+        let last = statement.query_map(range.values(), decision)?.collect::<Result<Vec<_>, _>>()?;
+        Ok((count.max(0) as u64, last.into_iter().rev().collect()))
     }
 
     fn rows<T, E: From<Error>>(
@@ -90,7 +109,7 @@ impl Reader {
         mut each: impl FnMut(T) -> Result<(), E>,
     ) -> Result<(), E> {
         let failed = |error| E::from(Error::Statement(error));
-        let select = format!("{select} WHERE time_ms BETWEEN ? AND ? ORDER BY time_ms, id");
+        let select = format!("{select} {WITHIN} ORDER BY time_ms, id");
         let mut statement = self.file.prepare(&select).map_err(failed)?;
         let mut rows = statement.query(range.values()).map_err(failed)?;
         while let Some(row) = rows.next().map_err(failed)? {

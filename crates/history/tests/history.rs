@@ -95,6 +95,18 @@ fn seconds_minutes_and_decisions_come_back() {
 }
 
 #[test]
+fn the_latest_decisions_of_a_time_are_read_with_the_number_of_all() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("history");
+    write(&path, SIZE, (1..=20).map(|second| snapshot(second * 1_000, 1, 3)));
+    let reader = Reader::open(&path).expect("a reader");
+    let range = Range { since_ms: 5_000, until_ms: 10_000 };
+    let (count, last) = reader.last_decisions(range, 4).expect("decisions");
+    let places: Vec<(u64, u64)> = last.iter().map(|one| (one.time_ms, one.flow)).collect();
+    assert_eq!((count, places), (18, vec![(9_000, 2), (10_000, 0), (10_000, 1), (10_000, 2)]));
+}
+
+#[test]
 fn a_second_writer_goes_on_where_the_first_ended() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("history");

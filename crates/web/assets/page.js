@@ -3,7 +3,11 @@
 
 const SECONDS = 3600; // Points that are kept, one a second.
 const ROWS = 200; // Most flows that are shown: more cannot be read.
-const GAP_S = 3; // Points further apart are not joined by a line.
+const GAP = 3; // Points further apart, in parts of their usual distance, are not joined by a line.
+// Spans that the router reads from its history, and their length.
+const PAST_S = { day: 86400, month: 30 * 86400, year: 365 * 86400 };
+const OFTEN_MS = 60000; // A span is asked for again after this, or when it has a new point.
+const SELDOM_MS = 600000; // How long the router gives the same answer at most.
 const QUIET_MS = 5000; // After so long without news something is wrong.
 const AGAIN_MS = 2000; // Pause before a new stream, when the browser does not open one by itself.
 const SIDES = ["down", "up"];
@@ -29,6 +33,8 @@ function time(ns) {
 }
 const age = (ms) => ms < 60000 ? (ms / 1000).toFixed(1) + "\u00a0s" : (ms / 60000).toFixed(0) + "\u00a0min";
 const clock = (ms) => new Date(ms).toLocaleTimeString("en-GB");
+const date = (ms) => new Date(ms).toLocaleDateString("en-GB", { day: "numeric", month: "short" });
+const moment = (ms) => date(ms) + " " + clock(ms).slice(0, 5);
 const ends = (flow) => flow.client + "\n→ " + flow.server;
 const interval = (low, high) => low == null ? NONE : rate(low) + " to\u00a0" + rate(high);
 
@@ -131,7 +137,21 @@ const dark = matchMedia("(prefers-color-scheme: dark)");
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
 const perMega = (bps) => bps == null ? null : bps / 1e6;
 
-// One direction of the link. Columns: time, high, low, rate, available, capacity.
+// Adds points to the columns of a curve. Those of which more than two are missing between are not joined.
+function append(data, times, columns, step) {
+  const { high_bps, low_bps, rate_bps, available_bps, capacity_bps, peak_bps } = columns;
+  times.forEach((ms, at) => {
+    const seconds = ms / 1000;
+    const last = data[0].at(-1);
+    if (last !== undefined && seconds <= last) return;
+    if (last !== undefined && seconds - last > GAP * step) push(data, [last + step]);
+    push(data, [seconds, ...[high_bps, low_bps, rate_bps, available_bps, capacity_bps, peak_bps].map((column) => perMega(column?.[at]))]);
+  });
+}
+const push = (data, values) => data.forEach((column, at) => column.push(values[at] ?? null));
+
+// One direction of the link. Columns: time, high, low, rate, available, capacity, peak.
+const COLUMNS = 7;
 class Curve {
   constructor(side) {
     this.box = document.querySelector("#" + side + " .curve");
@@ -142,27 +162,23 @@ class Curve {
     new ResizeObserver(() => this.resize()).observe(this.box);
   }
 
-  clear() { this.data = [[], [], [], [], [], []]; }
+  clear() { this.data = Array.from({ length: COLUMNS }, () => []); }
 
   load(times, columns) {
     this.clear();
-    times.forEach((ms, at) => this.add(ms, columns.rate_bps[at], columns.capacity_bps[at], columns.available_bps[at],
-      columns.low_bps[at], columns.high_bps[at]));
+    append(this.data, times, columns, 1);
   }
 
-  add(ms, passed, capacity, available, low, high) {
-    const seconds = ms / 1000;
-    const last = this.data[0].at(-1);
-    if (last !== undefined && seconds <= last) return;
-    if (last !== undefined && seconds - last > GAP_S) this.push([last + 1, null, null, null, null, null]);
-    this.push([seconds, perMega(high), perMega(low), perMega(passed), perMega(available), perMega(capacity)]);
+  // Takes what the history has, which is shown until there is a reason for the present.
+  loadPast(past, columns) {
+    this.past = Array.from({ length: COLUMNS }, () => []);
+    append(this.past, past.time_ms, columns, past.step_ms / 1000);
   }
 
-  push(values) {
-    values.forEach((value, at) => {
-      this.data[at].push(value);
-      if (this.data[at].length > SECONDS) this.data[at].shift();
-    });
+  add(ms, link) {
+    append(this.data, [ms], Object.fromEntries(Object.entries(link).map(([name, value]) => [name, [value]])), 1);
+    const old = this.data[0].length - SECONDS;
+    if (old > 0) this.data.forEach((column) => column.splice(0, old));
   }
 
   build() {
@@ -178,9 +194,10 @@ class Curve {
       cursor: { y: false, drag: { setScale: false, x: false, y: false }, points: { show: false } },
       scales: { x: { time: true, range: () => this.span() }, y: { range: (_, __, high) => [0, (high || 1) * 1.06] } },
       series: [{}, edge, edge, { ...line("rate", "rate", undefined, 1.5), fill: colour("fill") },
-        line("available", "available", [7, 4], 1.5), line("capacity", "capacity", [2, 3], 1.5)],
+        line("available", "available", [7, 4], 1.5), line("capacity", "capacity", [2, 3], 1.5),
+        line("peak", "rate", [1, 3], 1)],
       bands: [{ series: [1, 2], fill: colour("band") }],
-      axes: [{ ...axis, space: 70, size: 26, values: (_, ticks) => ticks.map((tick) => clock(tick * 1000)) },
+      axes: [{ ...axis, space: 70, size: 26, values: (_, ticks) => ticks.map((tick) => tickName(tick * 1000)) },
         { ...axis, size: 54, values: (_, ticks) => ticks.map((tick) => tick + (tick === 0 ? "" : " M")) }],
       hooks: { setCursor: [(plot) => this.say(plot.cursor.idx)] },
     };
@@ -188,15 +205,18 @@ class Curve {
   }
 
   span() {
-    const last = this.data[0].at(-1) ?? Date.now() / 1000;
-    return [last - seconds(), last];
+    const past = PAST_S[chosen()];
+    const last = (past ? this.past : this.data)?.[0].at(-1) ?? Date.now() / 1000;
+    return [last - (past ?? Number(chosen())), last];
   }
 
   draw() {
     if (!this.plot) this.build();
+    const data = PAST_S[chosen()] ? this.past : this.data;
+    if (!data) return;
     const left = this.span()[0];
-    const from = Math.max(this.data[0].findIndex((at) => at >= left) - 1, 0);
-    this.shown = this.data.map((column) => column.slice(from));
+    const from = Math.max(data[0].findIndex((at) => at >= left) - 1, 0);
+    this.shown = data.map((column) => column.slice(from));
     this.plot.setData(this.shown);
   }
 
@@ -208,10 +228,12 @@ class Curve {
   say(at) {
     const data = this.shown;
     if (at == null || !data || data[0][at] === undefined) { setText(this.reading, ""); return; }
-    const [when, high, low, passed, available, capacity] = data.map((column) => column[at]);
+    const [when, high, low, passed, available, capacity, peak] = data.map((column) => column[at]);
     const bps = (mega) => mega == null ? null : mega * 1e6;
     const free = available == null ? "" : ", available " + rate(bps(available)) + " (" + interval(bps(low), bps(high)) + ")";
-    setText(this.reading, clock(when * 1000) + ": " + rate(bps(passed)) + free + ", capacity " + rate(bps(capacity)));
+    const most = peak == null ? "" : " (peak " + rate(bps(peak)) + ")";
+    const told = PAST_S[chosen()] ? moment(when * 1000) : clock(when * 1000);
+    setText(this.reading, told + ": " + rate(bps(passed)) + most + free + ", capacity " + rate(bps(capacity)));
   }
 
   key(event) {
@@ -224,10 +246,14 @@ class Curve {
   }
 }
 
-const seconds = () => Number(document.querySelector("#span input:checked").value);
+const chosen = () => document.querySelector("#span input:checked").value;
+function tickName(ms) {
+  if (chosen() === "day") return clock(ms).slice(0, 5);
+  return PAST_S[chosen()] ? date(ms) : clock(ms);
+}
 const curves = SIDES.map((side) => new Curve(side));
 const drawCurves = () => curves.forEach((curve) => curve.draw());
-byId("span").addEventListener("change", drawCurves);
+byId("span").addEventListener("change", changeSpan);
 dark.addEventListener("change", () => { curves.forEach((curve) => curve.build()); drawCurves(); });
 
 async function loadHour() {
@@ -240,11 +266,60 @@ async function loadHour() {
 
 function addPoint(point) {
   if (point.time_ms === 0) return;
-  curves.forEach((curve, side) => {
-    const link = point.links[side];
-    curve.add(point.time_ms, link.rate_bps, link.capacity_bps, link.available_bps, link.low_bps, link.high_bps);
-  });
+  curves.forEach((curve, side) => curve.add(point.time_ms, point.links[side]));
+  if (!PAST_S[chosen()]) drawCurves();
+}
+
+// ---- The history ----
+
+let past = null; // The last answer.
+let asked = { span: "", at: 0 };
+
+function changeSpan() {
+  const isPast = chosen() in PAST_S;
+  past = null;
+  asked = { span: "", at: 0 };
+  curves.forEach((curve) => { curve.past = null; });
+  setText(byId("rate-name"), isPast ? "mean rate" : "rate");
+  byId("peak").hidden = !isPast;
+  setText(byId("peak-name"), chosen() === "day" ? "highest second" : "highest minute");
+  setText(byId("past"), "");
+  if (isPast) askPast(); else drawCurves();
+  showDecisions();
+}
+
+// Asks for the chosen span, unless that was done a moment ago.
+async function askPast() {
+  const span = chosen();
+  const often = Math.min(Math.max(past?.step_ms ?? 0, OFTEN_MS), SELDOM_MS);
+  if (asked.span === span && Date.now() - asked.at < often) return;
+  asked = { span, at: Date.now() };
+  if (!past) setText(byId("past"), "Reading the history");
+  try {
+    const answer = await fetch("/v1/history?span=" + span);
+    if (span !== chosen()) return;
+    if (answer.ok) showPast(await answer.json()); else setText(byId("past"), (await answer.text()).trim());
+  } catch { /* The server is away, as the status says. */ }
+}
+
+function showPast(answer) {
+  if (answer.span !== chosen()) return;
+  past = answer;
+  const { time_ms: times, step_ms: step } = answer;
+  const points = step < 3600000 ? step / 60000 + " min" : step / 3600000 + " h";
+  setText(byId("past"), times.length > 0 ? "From " + moment(times[0] - step) + ", a point for each " + points : "Nothing was kept in this time.");
+  curves.forEach((curve, side) => curve.loadPast(answer, answer.links[side]));
   drawCurves();
+  showDecisions();
+}
+
+function showHistory(hasHistory) {
+  for (const span of Object.keys(PAST_S)) document.querySelector(`#span input[value=${span}]`).disabled = !hasHistory;
+  byId("no-history").hidden = hasHistory;
+  if (!(chosen() in PAST_S)) return;
+  if (hasHistory) { askPast(); return; }
+  document.querySelector("#span input").checked = true;
+  changeSpan();
 }
 
 // ---- Tables ----
@@ -353,10 +428,18 @@ function takeDecisions(message) {
   const first = message.decided - message.decisions.length;
   message.decisions.forEach((decision, at) => decisions.push([first + at, decision]));
   decisions = decisions.slice(-ROWS);
-  tables.decisions.show(decisions.map(([place, one]) => ["d" + place, [
-    [clock(one.time_ms), null, "time"], [ends(one), "#" + one.flow, "ends"], [one.behaviour, null, "word"],
+  if (message.decisions.length > 0 || message.all) showDecisions();
+}
+
+// Those of the span that the curves show, if it is one of the history.
+function showDecisions() {
+  const isPast = chosen() in PAST_S;
+  const told = !isPast ? decisions : (past?.decisions ?? []).map((one, at) => [past.span + past.until_ms + at, one]);
+  tables.decisions.show(told.map(([place, one]) => ["d" + place, [
+    [isPast ? moment(one.time_ms) : clock(one.time_ms), null, "time"], [ends(one), "#" + one.flow, "ends"], [one.behaviour, null, "word"],
     [one.strategies.join(", ") || NONE, null, "word"], [one.sentence, null, "why"]]]).reverse());
-  setText(byId("decisions-count"), decisions.length > 0 ? "the last " + decisions.length : "");
+  const all = isPast && past?.decided > told.length ? " of " + count(past.decided) + " in the span of the curves" : "";
+  setText(byId("decisions-count"), told.length > 0 ? "the last " + told.length + all : "");
 }
 
 // ---- The stream ----
@@ -377,6 +460,7 @@ function show(message) {
   away = null;
   const { state, point } = message;
   takeDecisions(message);
+  showHistory(message.history);
   if (message.number === 0) { say("Waiting for the first numbers", "warn"); return; }
   say("Live");
   showMode(state);

@@ -1,13 +1,16 @@
-//! Shows a page with made-up numbers, to look at it without a router: `cargo run -p headway-web --example made_up [ADDRESS]`.
+//! Shows a page with made-up numbers, to look at it without a router: `cargo run -p headway-web --example made_up [ADDRESS [TEXT]]`.
 //!
-//! Nothing that it shows was measured. It begins with an hour, and then publishes a snapshot each second until it is killed.
+//! Nothing that it shows was measured. It begins with a year and an hour, and then publishes a snapshot each second until it is
+//! killed. TEXT stands for every name and sentence, to see what a hostile one does.
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use headway_edge::snapshot::{
     DecisionState, FlowState, LinkState, PathState, ProbeState, RateState, Snapshot,
 };
+use headway_history::{Reader, SIZE, Store, Writer};
 use headway_web::Server;
 
 /// Seconds of the past that are made up at the start.
@@ -200,16 +203,81 @@ fn snapshot(second: u64, time_ms: u64) -> Snapshot {
     }
 }
 
+/// Puts a text in the place of every other.
+fn rename(snapshot: &mut Snapshot, text: &str) {
+    let put = |place: &mut String| text.clone_into(place);
+    [&mut snapshot.lan, &mut snapshot.wan].into_iter().for_each(put);
+    for link in &mut snapshot.links {
+        link.available.iter_mut().chain(&mut link.narrow).for_each(|rate| put(&mut rate.source));
+    }
+    for path in &mut snapshot.paths {
+        put(&mut path.to);
+        path.limited_by.iter_mut().for_each(put);
+    }
+    for flow in &mut snapshot.flows {
+        flow.class = Some(text.to_owned());
+        let texts = [
+            &mut flow.protocol,
+            &mut flow.behaviour,
+            &mut flow.rule,
+            &mut flow.limited_by,
+            &mut flow.decision,
+        ];
+        texts.into_iter().for_each(put);
+    }
+    for decision in &mut snapshot.decisions {
+        [&mut decision.behaviour, &mut decision.sentence].into_iter().for_each(put);
+        decision.strategies = vec![text.to_owned()];
+    }
+    snapshot.probes.iter_mut().for_each(|probes| put(&mut probes.state));
+}
+
+/// Makes up what a router kept: further back with fewer points.
+fn write_history(path: &Path, now_ms: u64, text: Option<&str>) -> Result<(), headway_history::Error> {
+    const DAY: u32 = 24 * 3600;
+    let writer = Writer::start(Store::open(path, SIZE)?)?;
+    let year = (DAY * 30..DAY * 365).step_by(7200);
+    let month = (DAY..DAY * 30).step_by(600);
+    let day = (0..DAY).step_by(10);
+    for (ago, place) in year.rev().chain(month.rev()).chain(day.rev()).map(u64::from).zip(0..) {
+        // Slower than a second, so that there are waves to see.
+        let second = place * 7 / 20;
+        let mut snapshot = snapshot(second, now_ms - ago * 1000);
+        text.into_iter().for_each(|text| rename(&mut snapshot, text));
+        // Until the writer has room for it.
+        loop {
+            let lost = writer.lost();
+            writer.push(&snapshot);
+            if writer.lost() == lost {
+                break;
+            }
+            std::thread::yield_now();
+        }
+    }
+    Ok(())
+}
+
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let listen: SocketAddr = std::env::args().nth(1).as_deref().unwrap_or("127.0.0.1:0").parse()?;
-    let server = Server::start(listen, None)?;
+    let text = std::env::args().nth(2);
     let now_ms = SystemTime::now().duration_since(UNIX_EPOCH)?.as_millis() as u64;
+    let folder = tempfile::tempdir()?;
+    let history = folder.path().join("history");
+    write_history(&history, now_ms, text.as_deref())?;
+    let server = Server::start(listen, None, Some(Reader::open(&history)?))?;
+    // The reader has what it needs open, and whoever kills this leaves nothing behind.
+    drop(folder);
+    let publish = |second: u64, time_ms: u64| {
+        let mut snapshot = snapshot(second, time_ms);
+        text.iter().for_each(|text| rename(&mut snapshot, text));
+        server.publish(&snapshot);
+    };
     for second in 0..PAST {
-        server.publish(&snapshot(second, now_ms - (PAST - second) * 1000));
+        publish(second, now_ms - (PAST - second) * 1000);
     }
     println!("http://{}/ has made-up numbers", server.address());
     for second in PAST.. {
-        server.publish(&snapshot(second, now_ms + (second - PAST) * 1000));
+        publish(second, now_ms + (second - PAST) * 1000);
         std::thread::sleep(Duration::from_secs(1));
     }
     Ok(())

@@ -11,12 +11,14 @@
 //! | `/` | the page, whose parts are compiled in |
 //! | `/v1/state` | the newest snapshot and the last decisions |
 //! | `/v1/recent` | one point a second of the last hour |
+//! | `/v1/history?span=day` | the last day, `month` or `year` in some 1450 points, with the last decisions, if there is a history |
 //! | `/v1/events` | server-sent events: every snapshot, with the decisions since the one before |
 //! | `/metrics` | OpenMetrics text |
 
 mod access;
 mod assets;
 mod events;
+mod history;
 mod http;
 mod metrics;
 mod routes;

@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::State;
+use axum::http::{StatusCode, Uri};
 use axum::middleware::{from_fn_with_state, map_response};
-use axum::response::Response;
+use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 
 use crate::access::{self, Access};
 use crate::assets::{ASSETS, text};
+use crate::history::Span;
 use crate::metrics::{self, Metrics};
 use crate::shown::Shown;
 use crate::{events, http};
@@ -21,6 +23,7 @@ pub(crate) fn page(shown: Arc<Shown>, metrics: Metrics, access: Access) -> Route
     let mut routes = Router::new()
         .route("/v1/state", get(state))
         .route("/v1/recent", get(recent))
+        .route("/v1/history", get(history))
         .route("/v1/events", get(events::stream))
         .with_state(shown);
     for (path, kind, body) in ASSETS {
@@ -48,4 +51,20 @@ async fn state(State(shown): State<Arc<Shown>>) -> Response {
 
 async fn recent(State(shown): State<Arc<Shown>>) -> Response {
     text(JSON, shown.recent())
+}
+
+async fn history(State(shown): State<Arc<Shown>>, uri: Uri) -> Response {
+    let Some(history) = shown.history() else {
+        let why = "Nothing is kept: start `headway edge` with `--history`.\n";
+        return (StatusCode::NOT_FOUND, why).into_response();
+    };
+    let Some(span) = Span::parse(uri.query()) else {
+        let how = "Ask for `/v1/history?span=day`, or for `month` or `year` in its place.\n";
+        return (StatusCode::BAD_REQUEST, how).into_response();
+    };
+    let until_ms = shown.newest(|snapshot, _, _| snapshot.time_ms);
+    match history.text(span, until_ms).await {
+        Ok(json) => text(JSON, json),
+        Err(reason) => (StatusCode::SERVICE_UNAVAILABLE, format!("{reason}\n")).into_response(),
+    }
 }

@@ -7,6 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use axum::Router;
 use headway_edge::snapshot::Snapshot;
+use headway_history::Reader;
 use tokio::sync::oneshot;
 
 use crate::access::{Access, Token};
@@ -38,14 +39,14 @@ pub struct Server {
 }
 
 impl Server {
-    /// Begins to listen; port 0 takes a free one.
+    /// Begins to listen; port 0 takes a free one. With a history, viewers can look back further than an hour.
     ///
     /// # Errors
     /// If the address is reachable for others and there is no token, or is not to be had.
-    pub fn start(listen: SocketAddr, token: Option<Token>) -> Result<Server, Error> {
+    pub fn start(listen: SocketAddr, token: Option<Token>, history: Option<Reader>) -> Result<Server, Error> {
         let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         // Whole in a browser, whose numbers have 53 bits.
-        let shown = Arc::new(Shown::new(since_1970.as_millis() as u64));
+        let shown = Arc::new(Shown::new(since_1970.as_millis() as u64, history));
         let (viewed, counted) = (Arc::clone(&shown), Arc::clone(&shown));
         let metrics = Metrics::new(move |writer| edge::write(&counted, writer));
         let worker = Worker::start(listen, token, |access| routes::page(viewed, metrics, access))?;
@@ -108,7 +109,9 @@ impl Worker {
         let address = listener.local_addr().map_err(cannot)?;
         let access = Access::new(address, token).ok_or(Error::NeedsToken(listen))?;
         let routes = routes(access);
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        // The other thread reads the history.
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(1).build();
         let runtime = runtime.map_err(|error| Error::Thread(listen, error))?;
         let (end, ended) = oneshot::channel();
         let work = move || {

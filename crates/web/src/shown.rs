@@ -6,8 +6,11 @@ use std::str::FromStr;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use headway_edge::snapshot::{DecisionState, LinkState, RateState, Snapshot};
+use headway_history::Reader;
 use serde::Serialize;
 use tokio::sync::{Semaphore, watch};
+
+use crate::history::History;
 
 /// Decisions that are kept: what fits on a page that a person reads.
 const DECISIONS: usize = 200;
@@ -23,6 +26,7 @@ pub(crate) struct Shown {
     viewers: Arc<Semaphore>,
     /// Tells this run from others.
     run: u64,
+    history: Option<Arc<History>>,
 }
 
 #[derive(Default)]
@@ -53,12 +57,12 @@ struct Point {
 
 /// A second of one direction, with the estimate of what is available, if there is one.
 #[derive(Clone, Copy, Default, Serialize)]
-struct LinkPoint {
-    rate_bps: u64,
-    capacity_bps: u64,
-    available_bps: Option<u64>,
-    low_bps: Option<u64>,
-    high_bps: Option<u64>,
+pub(crate) struct LinkPoint {
+    pub(crate) rate_bps: u64,
+    pub(crate) capacity_bps: u64,
+    pub(crate) available_bps: Option<u64>,
+    pub(crate) low_bps: Option<u64>,
+    pub(crate) high_bps: Option<u64>,
 }
 
 /// How far a viewer has seen: which run, and how many of its decisions.
@@ -97,12 +101,13 @@ impl LinkPoint {
 }
 
 impl Shown {
-    pub(crate) fn new(run: u64) -> Shown {
+    pub(crate) fn new(run: u64, history: Option<Reader>) -> Shown {
         Shown {
             kept: Mutex::default(),
             newest: watch::Sender::new(0),
             viewers: Arc::new(Semaphore::new(VIEWERS)),
             run,
+            history: history.map(|reader| Arc::new(History::new(reader))),
         }
     }
 
@@ -130,6 +135,11 @@ impl Shown {
     pub(crate) fn newest<T>(&self, read: impl FnOnce(&Snapshot, u64, u64) -> T) -> T {
         let newest = Arc::clone(&self.kept().newest);
         read(&newest.snapshot, newest.number, newest.decided)
+    }
+
+    /// Returns what was kept in a file, if anything is.
+    pub(crate) fn history(&self) -> Option<&Arc<History>> {
+        self.history.as_ref()
     }
 
     /// Returns the places of event streams.
@@ -167,10 +177,10 @@ impl Shown {
         let decisions = json(&decisions.iter().map(AsRef::as_ref).collect::<Vec<&DecisionState>>());
         let state = newest.text.get_or_init(|| json(&newest.snapshot));
         let Published { number, decided, .. } = *newest;
-        let (run, all) = (self.run, seen.is_none());
+        let (run, all, history) = (self.run, seen.is_none(), self.history.is_some());
         let point = json(&newest.point);
         let text = format!(
-            r#"{{"run":{run},"number":{number},"all":{all},"decided":{decided},"point":{point},"state":{state},"decisions":{decisions}}}"#
+            r#"{{"run":{run},"history":{history},"number":{number},"all":{all},"decided":{decided},"point":{point},"state":{state},"decisions":{decisions}}}"#
         );
         (Position { run, decided }, text)
     }
@@ -181,7 +191,7 @@ impl Shown {
         json(&Recent {
             run: self.run,
             time_ms: points.iter().map(|point| point.time_ms).collect(),
-            links: [0, 1].map(|side| Columns::new(points.iter().map(|point| point.links[side]))),
+            links: [0, 1].map(|side| points.iter().map(|point| point.links[side]).collect()),
         })
     }
 }
@@ -193,7 +203,7 @@ fn push<T>(ring: &mut VecDeque<T>, new: impl IntoIterator<Item = T>, most: usize
 }
 
 /// JSON of what has only numbers and texts, which always works.
-fn json(value: &impl Serialize) -> String {
+pub(crate) fn json(value: &impl Serialize) -> String {
     serde_json::to_string(value).unwrap_or_else(|_| "null".to_owned())
 }
 
@@ -205,9 +215,9 @@ struct Recent {
     links: [Columns; 2],
 }
 
-/// The last hour of one direction.
+/// Points of one direction.
 #[derive(Default, Serialize)]
-struct Columns {
+pub(crate) struct Columns {
     rate_bps: Vec<u64>,
     capacity_bps: Vec<u64>,
     available_bps: Vec<Option<u64>>,
@@ -215,16 +225,22 @@ struct Columns {
     high_bps: Vec<Option<u64>>,
 }
 
-impl Columns {
-    fn new(points: impl Iterator<Item = LinkPoint>) -> Columns {
-        let mut columns = Columns::default();
+impl Extend<LinkPoint> for Columns {
+    fn extend<T: IntoIterator<Item = LinkPoint>>(&mut self, points: T) {
         for point in points {
-            columns.rate_bps.push(point.rate_bps);
-            columns.capacity_bps.push(point.capacity_bps);
-            columns.available_bps.push(point.available_bps);
-            columns.low_bps.push(point.low_bps);
-            columns.high_bps.push(point.high_bps);
+            self.rate_bps.push(point.rate_bps);
+            self.capacity_bps.push(point.capacity_bps);
+            self.available_bps.push(point.available_bps);
+            self.low_bps.push(point.low_bps);
+            self.high_bps.push(point.high_bps);
         }
+    }
+}
+
+impl FromIterator<LinkPoint> for Columns {
+    fn from_iter<T: IntoIterator<Item = LinkPoint>>(points: T) -> Columns {
+        let mut columns = Columns::default();
+        columns.extend(points);
         columns
     }
 }

@@ -38,7 +38,7 @@ const SHOWN: usize = 20;
 /// When interfaces, policy or history cannot be used, or the kernel refuses.
 pub(super) fn run(args: &EdgeArgs, json: bool) -> Result<()> {
     start_log("warn")?;
-    let page = Plan::new(args)?;
+    let mut page = Plan::new(args)?;
     let (file, policy) = args.policy.as_deref().map(PolicyFile::open).transpose()?.unzip();
     let policy = policy.unwrap_or_default();
     let [lan, wan] = [Side::find(&args.lan)?, Side::find(&args.wan)?];
@@ -57,6 +57,9 @@ pub(super) fn run(args: &EdgeArgs, json: bool) -> Result<()> {
     let probes = probing::Plan::new(args)?;
     let signal_socket = args.signals.as_deref().map(SignalSocket::open).transpose()?;
     let history = args.history.as_deref().map(|path| Store::open(path, SIZE)).transpose()?;
+    if let Some(history) = args.history.as_deref() {
+        page = page.with_history(history)?;
+    }
     let edge = EdgeSession::start([lan, wan], &options, &policy, rates.unwrap_or([FASTEST; 2]))?;
     let live = Live::open(&args.lan)
         .inspect_err(|refused| tracing::warn!("{refused}; what limits connections is not known"))
@@ -151,6 +154,7 @@ struct Session {
     /// With which the programs began, but for what can change.
     running: Policy,
     page: Page,
+    /// Dropped after the page, which reads the same file: the last to close it tidies it up.
     history: Option<Writer>,
     output: Output,
 }

@@ -1,6 +1,7 @@
 //! What stands for the page in a build without it.
 
 use std::net::SocketAddr;
+use std::path::Path;
 
 use anyhow::Result;
 use headway_edge::snapshot::Snapshot;
@@ -14,6 +15,11 @@ impl Plan {
     #[allow(clippy::unnecessary_wraps, reason = "as with a page")]
     pub(super) fn new(_args: &EdgeArgs) -> Result<Plan> {
         Ok(Plan)
+    }
+
+    #[allow(clippy::unnecessary_wraps, reason = "as with a page")]
+    pub(super) fn with_history(self, _history: &Path) -> Result<Plan> {
+        Ok(self)
     }
 
     #[allow(clippy::unnecessary_wraps, clippy::unused_self, reason = "as with a page")]

@@ -524,12 +524,20 @@ fn the_limit_of_a_flow_is_the_one_of_its_decision() {
 #[test]
 #[cfg(feature = "web")]
 fn the_page_has_what_is_watched() {
-    let Some((lab, mut edge)) = up("edge-page", &["--dry-run", "--page", "127.0.0.1:8080"]) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let history = folder.path().join("history");
+    let options = ["--dry-run", "--page", "127.0.0.1:8080", "--history", history.to_str().unwrap()];
+    let Some((lab, mut edge)) = up("edge-page", &options) else { return };
     let state = next(&mut edge, "state");
     assert!(state.get("flows").is_none() && state["links"][0]["capacity_bps"] == 50_000_000, "{state}");
     let (mut reader, mut said) = play(&lab, "router", "get 127.0.0.1:8080 /v1/state");
     let shown: Value = serde_json::from_str(&line(&mut said)).unwrap();
     assert!(shown.to_string().contains("\"dry_run\":true"), "{shown}");
+    reader.wait().unwrap();
+    // The file is one of root, and the edge is nobody now.
+    let (mut reader, mut said) = play(&lab, "router", "get 127.0.0.1:8080 /v1/history?span=day");
+    let past: Value = serde_json::from_str(&line(&mut said)).unwrap();
+    assert!(past.to_string().contains("\"step_ms\":60000"), "{past}");
     reader.wait().unwrap();
     let [lan, wan] = interfaces(&lab);
     edge.end();

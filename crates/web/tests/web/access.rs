@@ -12,10 +12,10 @@ const TOKEN: &str = "a token & with=signs %";
 fn an_address_that_others_reach_needs_a_token() {
     for address in ["0.0.0.0:0", "[::]:0", "192.0.2.1:80"] {
         let address: SocketAddr = address.parse().expect("an address");
-        assert!(matches!(Server::start(address, None), Err(Error::NeedsToken(_))), "{address}");
+        assert!(matches!(Server::start(address, None, None), Err(Error::NeedsToken(_))), "{address}");
     }
     let all = SocketAddr::from(([0, 0, 0, 0], 0));
-    let server = Server::start(all, Some(Token::new(TOKEN))).expect("with a token");
+    let server = Server::start(all, Some(Token::new(TOKEN)), None).expect("with a token");
     let here = SocketAddr::from(([127, 0, 0, 1], server.address().port()));
     assert_eq!(get(here, "/").status, 401);
 }
@@ -28,6 +28,7 @@ fn without_the_token_nothing_is_answered() {
         "/page.js",
         "/v1/state",
         "/v1/recent",
+        "/v1/history?span=day",
         "/v1/events",
         "/metrics",
         "/no",

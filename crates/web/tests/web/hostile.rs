@@ -5,12 +5,14 @@ use rand::{RngExt as _, SeedableRng as _};
 
 use crate::support::{decision, exchange, flow, get, server, server_with, snapshot};
 
-const PARTS: [&str; 24] = [
+const PARTS: [&str; 26] = [
     "GET ",
     "POST ",
     "/",
     "/v1/state",
     "/v1/recent",
+    "/v1/history",
+    "?span=year",
     "/metrics",
     "/page.js",
     "?token=",

@@ -3,6 +3,7 @@
 mod access;
 mod dashboard;
 mod events;
+mod history;
 mod hostile;
 mod routes;
 mod support;

@@ -28,13 +28,13 @@ impl Answer {
 
 /// Starts a server on a free port of loopback.
 pub(crate) fn server() -> Server {
-    Server::start(SocketAddr::from(([127, 0, 0, 1], 0)), None).expect("loopback has free ports")
+    Server::start(SocketAddr::from(([127, 0, 0, 1], 0)), None, None).expect("loopback has free ports")
 }
 
 /// Starts one that needs a token.
 pub(crate) fn server_with(token: &str) -> Server {
     let address = SocketAddr::from(([127, 0, 0, 1], 0));
-    Server::start(address, Some(Token::new(token))).expect("loopback has free ports")
+    Server::start(address, Some(Token::new(token)), None).expect("loopback has free ports")
 }
 
 /// Connects and sends these bytes.
