@@ -14,6 +14,8 @@ use socket2::SockRef;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
+use crate::timely::Timely;
+
 /// Most connections at once: sixteen viewers with an event stream and two requests beside it, and a few more.
 const CONNECTIONS: usize = 64;
 /// Time for the head of a request. A browser sends it in one packet; who sends it byte by byte only holds a place.
@@ -25,6 +27,11 @@ const HEADERS: usize = 64;
 /// A connection of which nothing was acknowledged or taken for so long ends: its viewer is away. Twice the time between two
 /// messages of an event stream.
 const STALLED: Duration = Duration::from_secs(20);
+/// Time to take an answer, or a message of an event stream: an hour of points over a link with 100 kb/s.
+const SLOW: Duration = Duration::from_secs(30);
+/// Bytes of a connection that the kernel keeps for its viewer (it takes twice as many): so a viewer that takes nothing shows, and 64
+/// of them cost little. Enough for 20 Mb/s over 50 ms.
+const SENT_AHEAD: usize = 128 << 10;
 /// The longest that a connection lives. An event stream that ends so begins again where it ended, by itself.
 const LIFE: Duration = Duration::from_secs(600);
 /// Pause after a connection could not be taken, for example because the process has no descriptors left.
@@ -78,8 +85,10 @@ async fn answer(stream: TcpStream, routes: Router) -> hyper::Result<()> {
     // Without these the connection works, too.
     let _ = socket.set_tcp_user_timeout(Some(STALLED));
     let _ = socket.set_tcp_nodelay(true);
+    let _ = socket.set_send_buffer_size(SENT_AHEAD);
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(HEAD);
     builder.max_buf_size(HEAD_BYTES).max_headers(HEADERS).keep_alive(false);
-    builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(routes)).await
+    let stream = TokioIo::new(Timely::new(stream, SLOW));
+    builder.serve_connection(stream, TowerToHyperService::new(routes)).await
 }

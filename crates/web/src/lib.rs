@@ -24,6 +24,7 @@ mod metrics;
 mod routes;
 mod server;
 mod shown;
+mod timely;
 
 pub use access::Token;
 pub use metrics::MetricWriter;
