@@ -35,6 +35,8 @@ pub struct Snapshot {
     pub segments: u64,
     /// Packets of something else.
     pub other_packets: u64,
+    /// Snapshots that a slow or full disk kept out of the history, if there is one.
+    pub history_lost: Option<u64>,
 }
 
 /// A rate that somebody estimates.

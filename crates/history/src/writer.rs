@@ -1,5 +1,6 @@
 //! A thread that adds to a history.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -17,7 +18,7 @@ const TOGETHER: usize = 10;
 const QUEUE: usize = 60;
 /// Most decisions of a second that are kept: a flood of connections must not push the others out.
 const DECISIONS: usize = 100;
-/// Seconds after which a disk is tried again that failed.
+/// Seconds after which a disk is tried again that failed, and after which it is told again that one is slow.
 const AGAIN: usize = 60;
 
 /// A thread that adds snapshots to a history. It never makes the caller wait; dropping it writes what is left.
@@ -26,6 +27,7 @@ pub struct Writer {
     queue: Option<SyncSender<(Point, Vec<DecisionState>)>>,
     thread: Option<JoinHandle<()>>,
     lost: Arc<AtomicU64>,
+    untold: Cell<Untold>,
 }
 
 impl Writer {
@@ -39,21 +41,48 @@ impl Writer {
         let counter = Arc::clone(&lost);
         let thread = std::thread::Builder::new().name("history".to_owned());
         let thread = thread.spawn(move || Work::new(store, counter).run(&entries)).map_err(Error::Thread)?;
-        Ok(Writer { queue: Some(queue), thread: Some(thread), lost })
+        Ok(Writer { queue: Some(queue), thread: Some(thread), lost, untold: Cell::default() })
     }
 
-    /// Adds a snapshot, or loses it where the disk is slow.
+    /// Adds a snapshot, or loses it where the disk is slow, and says so once in 60 snapshots at most.
     pub fn push(&self, snapshot: &Snapshot) {
         let decisions = snapshot.decisions.iter().take(DECISIONS).cloned().collect();
         let entry = (Point::of(snapshot), decisions);
-        if self.queue.as_ref().is_some_and(|queue| queue.try_send(entry).is_err()) {
-            self.lost.fetch_add(1, Ordering::Relaxed);
+        let is_lost = self.queue.as_ref().is_some_and(|queue| queue.try_send(entry).is_err());
+        self.lost.fetch_add(u64::from(is_lost), Ordering::Relaxed);
+        let mut untold = self.untold.get();
+        if let Some(lost) = untold.after(is_lost) {
+            tracing::warn!(
+                "the disk is slow: the history lost {lost} seconds since that was told last; all else goes on"
+            );
         }
+        self.untold.set(untold);
     }
 
     /// Returns how many snapshots were not kept.
     pub fn lost(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)
+    }
+}
+
+/// What was lost because the disk is slow, and has not been told.
+#[derive(Clone, Copy, Debug, Default)]
+struct Untold {
+    lost: u64,
+    /// Snapshots until something may be told again.
+    wait: usize,
+}
+
+impl Untold {
+    /// Counts a snapshot; returns how many were lost if that is to be told now.
+    fn after(&mut self, is_lost: bool) -> Option<u64> {
+        self.lost += u64::from(is_lost);
+        self.wait = self.wait.saturating_sub(1);
+        if self.lost == 0 || self.wait > 0 {
+            return None;
+        }
+        self.wait = AGAIN;
+        Some(std::mem::take(&mut self.lost))
     }
 }
 
@@ -113,5 +142,21 @@ impl Work {
                 self.failed = true;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_slow_disk_loses_is_told_at_once_and_then_once_a_minute() {
+        let mut untold = Untold::default();
+        let told: Vec<(u64, u64)> = (0..200_u64)
+            .filter_map(|second| Some((second, untold.after((100..170).contains(&second))?)))
+            .collect();
+        assert_eq!(told, [(100, 1), (160, 60)]);
+        assert_eq!(untold.lost, 9, "told with the next minute");
+        assert_eq!((200..230).find_map(|_| untold.after(false)), Some(9));
     }
 }

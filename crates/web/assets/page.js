@@ -408,6 +408,7 @@ function showCounted(state, decided) {
     [state.dry_run ? "Windows that would be lowered" : "Windows lowered", count(state.lowered_segments), part],
     ["Other packets", count(state.other_packets)],
     ["Decisions", count(decided)],
+    ...(state.history_lost > 0 ? [["Seconds that the history lost", count(state.history_lost)]] : []),
   ]);
 }
 

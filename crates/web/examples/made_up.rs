@@ -200,6 +200,7 @@ fn snapshot(second: u64, time_ms: u64) -> Snapshot {
         lowered_segments: second * 911,
         segments: second * 4203,
         other_packets: second * 388,
+        history_lost: Some(0),
     }
 }
 

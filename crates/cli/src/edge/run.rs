@@ -87,7 +87,8 @@ pub(super) fn run(args: &EdgeArgs, json: bool) -> Result<()> {
     drop(session);
     result?;
     let Some(mut lines) = lines else {
-        print_line!("Everything passes as it is again. {}", flows::describe(&counted));
+        let ends = if args.dry_run { "Nothing was changed." } else { "Everything passes as it is again." };
+        print_line!("{ends} {}", flows::describe(&counted));
         return out::check();
     };
     write_line(&mut lines, &json!({ "event": "off", "counters": counted }));
@@ -192,7 +193,8 @@ impl Session {
             self.watch.listen()?;
             let is_other = self.look_at_policy(signals.is_to_reload()?)?;
             if is_due || is_other {
-                let found = self.watch.look(&mut self.edge)?;
+                let mut found = self.watch.look(&mut self.edge)?;
+                found.snapshot.history_lost = self.history.as_ref().map(Writer::lost);
                 self.page.publish(&found.snapshot);
                 if let Some(history) = &self.history {
                     history.push(&found.snapshot);
@@ -332,7 +334,14 @@ fn report_on(args: &EdgeArgs, policy: &Policy, rates: Option<[Rate; 2]>) {
     };
     print_line!("{does} between {} and {}: {link}", args.lan, args.wan);
     say_classes(policy);
-    print_line!("New connections are held; those that were there before pass as they are. Ctrl-C ends it.");
+    match args.dry_run {
+        true => print_line!("Nothing is changed: all connections pass as they are. Ctrl-C ends it."),
+        false => {
+            print_line!(
+                "New connections are held; those that were there before pass as they are. Ctrl-C ends it."
+            );
+        }
+    }
 }
 
 fn say_classes(policy: &Policy) {

@@ -135,6 +135,7 @@ impl Watch {
             lowered_segments: counted.lowered,
             segments: counted.segments,
             other_packets: counted.other,
+            history_lost: None,
         };
         Ok(Found { snapshot, judged, shares, counted, new_kinds })
     }

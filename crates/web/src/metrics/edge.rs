@@ -45,7 +45,13 @@ fn counters(snapshot: &Snapshot, out: &mut MetricWriter<'_>) -> fmt::Result {
         lowered,
     )?;
     out.counter("headway_edge_segments", "Segments of TCP", snapshot.segments)?;
-    out.counter("headway_edge_other_packets", "Packets of something else than TCP", snapshot.other_packets)
+    out.counter("headway_edge_other_packets", "Packets of something else than TCP", snapshot.other_packets)?;
+    let Some(lost) = snapshot.history_lost else { return Ok(()) };
+    out.counter(
+        "headway_edge_history_lost_snapshots",
+        "Snapshots that a slow or full disk kept out of the history",
+        lost,
+    )
 }
 
 fn links(snapshot: &Snapshot, out: &mut MetricWriter<'_>) -> fmt::Result {

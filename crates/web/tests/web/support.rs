@@ -159,6 +159,7 @@ pub(crate) fn snapshot(time_ms: u64) -> Snapshot {
         links: [link.clone(), link],
         probes: Some(ProbeState { budget_bytes: 1000, ..ProbeState::default() }),
         flows_in_all: 1,
+        history_lost: Some(3),
         flows: vec![flow("bulk")],
         ..Snapshot::default()
     }
