@@ -203,6 +203,11 @@ impl Monitor {
         self.evaluator.available()
     }
 
+    /// Returns who says what flows share towards a side, as the last look has it; none where that is the whole link, or the narrow one.
+    pub fn followed(&self, side: usize) -> Option<&str> {
+        self.evaluator.followed(side)
+    }
+
     /// Returns what flows leave of their shares, as the last look has it.
     pub const fn unused(&self) -> &Unused {
         self.evaluator.unused()

@@ -76,8 +76,18 @@ pub struct LinkState {
     pub rate_bps: u64,
     /// What is available to the flows of this router, as everybody says who estimates it.
     pub available: Vec<RateState>,
+    /// Who of them flows' shares follow; none where these are of the whole link, or of the narrow one.
+    pub followed: Option<String>,
     /// The capacity of the narrow link, as everybody says who estimates it.
     pub narrow: Vec<RateState>,
+}
+
+impl LinkState {
+    /// Returns the estimate of what is available that is drawn: the one that shares follow, or else the best.
+    pub fn drawn(&self) -> Option<&RateState> {
+        let followed = self.available.iter().find(|rate| self.followed.as_ref() == Some(&rate.source));
+        followed.or_else(|| RateState::best(&self.available))
+    }
 }
 
 /// A path through the access link, as passive estimates see it.

@@ -26,7 +26,7 @@ pub(crate) const COLUMNS: [&str; WIDTH] = [
 
 /// What passed in a second, or in the mean of a minute, and what was known of the link.
 ///
-/// Of several estimates of the same quantity it has the one with the narrowest interval.
+/// Of several estimates of the same quantity it has the one that shares follow, or else that with the narrowest interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Point {
     /// The end of the second or minute since 1970, ms.
@@ -63,7 +63,7 @@ impl Point {
     /// Returns what is kept of a snapshot.
     pub fn of(snapshot: &Snapshot) -> Point {
         let [down, up] = &snapshot.links;
-        let [free_down, free_up] = [down, up].map(|link| RateState::best(&link.available));
+        let [free_down, free_up] = [down, up].map(LinkState::drawn);
         let narrow = |link: &LinkState| RateState::best(&link.narrow).map(|narrow| narrow.rate_bps);
         Point {
             time_ms: snapshot.time_ms,

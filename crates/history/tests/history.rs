@@ -20,6 +20,7 @@ fn snapshot(time_ms: u64, down_bps: u64, decisions: usize) -> Snapshot {
         rate_bps: down_bps,
         available: vec![estimate(30_000_000, 9_000_000), estimate(25_000_000, 1_000_000)],
         narrow: Vec::new(),
+        ..LinkState::default()
     };
     let decision = |flow: usize| DecisionState {
         time_ms,

@@ -349,7 +349,7 @@ function showLinks(state, point) {
   SIDES.forEach((side, at) => {
     for (const [what, list] of [["available", state.links[at].available], ["narrow link", state.links[at].narrow]]) {
       list.forEach((one, place) => said.push([[side, what, one.source, place].join(), [
-        [side], [what], [one.source], [rate(one.rate_bps), null, "n"], [interval(one.low_bps, one.high_bps), null, "n wide"],
+        [side], [what], [one.source, what === "available" && one.source === state.links[at].followed ? "shares follow it" : null], [rate(one.rate_bps), null, "n"], [interval(one.low_bps, one.high_bps), null, "n wide"],
         [age(one.age_ms), null, "n"]]]));
     }
   });

@@ -116,6 +116,7 @@ fn link(second: u64, side: usize) -> LinkState {
         capacity_bps: capacity as u64,
         rate_bps: (capacity * load * 0.9) as u64,
         available,
+        followed: (side == 0).then(|| "probes to 192.0.2.50".to_owned()),
         narrow: vec![rate(capacity * 0.985, 0.015, age_ms, "pairs")],
     }
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use headway_edge::snapshot::{DecisionState, LinkState, RateState, Snapshot};
+use headway_edge::snapshot::{DecisionState, LinkState, Snapshot};
 use headway_history::Reader;
 use serde::Serialize;
 use tokio::sync::{Semaphore, watch};
@@ -89,7 +89,7 @@ impl FromStr for Position {
 
 impl LinkPoint {
     fn new(link: &LinkState) -> LinkPoint {
-        let available = RateState::best(&link.available);
+        let available = link.drawn();
         LinkPoint {
             rate_bps: link.rate_bps,
             capacity_bps: link.capacity_bps,

@@ -173,6 +173,7 @@ impl Watch {
             capacity_bps: self.capacity_bps(now, side),
             rate_bps: judged.iter().map(|judged| judged.towards()[side].bps()).sum(),
             available: report.available[side].iter().cloned().chain(self.monitor.states(now, side)).collect(),
+            followed: self.monitor.followed(side).map(str::to_owned),
             narrow: report.narrow[side].iter().cloned().chain(self.monitor.narrow(now, side)).collect(),
         })
     }

@@ -25,6 +25,7 @@ fn snapshot(second: u64) -> Snapshot {
         rate_bps: 20_000_000,
         available: vec![available],
         narrow: Vec::new(),
+        ..LinkState::default()
     };
     let decision = DecisionState {
         time_ms,

@@ -1,5 +1,7 @@
 //! What flows share, and what one may have of it.
 
+use std::borrow::Cow;
+
 use headway_arithmetic::rwm;
 use headway_units::{Bytes, Duration, Instant, Rate};
 
@@ -33,6 +35,8 @@ pub(super) struct Link {
     towards: [Towards; 2],
     /// What flows share towards each side; none where that is the whole link.
     pub(super) available: [Option<Rate>; 2],
+    /// Who says that it is available, if it is not the narrow link that counts.
+    pub(super) followed: [Option<Cow<'static, str>>; 2],
     /// What those who share leave of it.
     pub(super) unused: Unused,
     allocator: Allocator,
@@ -73,15 +77,16 @@ fn is_modest(flow: &FlowFacts, ceiling: Rate) -> bool {
 }
 
 impl Towards {
-    /// Returns what there is, and how much of it is available.
-    fn new(now: Instant, facts: &Facts, side: usize) -> (Towards, Option<Rate>) {
+    /// Returns what there is, how much of it is available, and who says so.
+    fn new(now: Instant, facts: &Facts, side: usize) -> (Towards, Option<Rate>, Option<Cow<'static, str>>) {
         let access = facts.capacity[side];
         let narrow = facts.best(now, Quantity::Narrow, side).filter(|narrow| narrow.rate < access);
         let ceiling = narrow.map_or(access, |narrow| narrow.rate);
         let available = facts.best(now, Quantity::Available, side).filter(|free| free.rate < ceiling);
         let lower = available.or(narrow);
         let basis = lower.map_or(Basis::Access { rate: access }, |estimate| Basis::of(now, estimate));
-        (Towards { ceiling, basis }, lower.map(|lower| lower.rate.max(facts.least[side]).min(ceiling)))
+        let shared = lower.map(|lower| lower.rate.max(facts.least[side]).min(ceiling));
+        (Towards { ceiling, basis }, shared, available.map(|free| free.source.clone()))
     }
 }
 
@@ -104,6 +109,7 @@ impl Link {
         let mut link = Link {
             towards,
             available,
+            followed: [one.2, other.2],
             allocator,
             unused: [[0.0; 2]; MOST_CLASSES],
             means: facts.means,

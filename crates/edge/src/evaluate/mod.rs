@@ -14,6 +14,7 @@ mod registry;
 mod strategies;
 mod windows;
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use headway_units::{Duration, Instant, Rate};
@@ -58,6 +59,7 @@ pub struct Evaluator {
     facts: Facts,
     held: HashMap<u64, Held>,
     available: [Option<Rate>; 2],
+    followed: [Option<Cow<'static, str>>; 2],
     unused: Unused,
     round: u64,
 }
@@ -73,6 +75,7 @@ impl Evaluator {
             facts,
             held: HashMap::new(),
             available: [None; 2],
+            followed: [None, None],
             unused: [[0.0; 2]; MOST_CLASSES],
             round: 0,
         }
@@ -93,6 +96,11 @@ impl Evaluator {
     /// Returns what flows share towards each side, as the last evaluation has it; none where that is the whole link.
     pub const fn available(&self) -> [Option<Rate>; 2] {
         self.available
+    }
+
+    /// Returns who says what is available towards a side, if flows share that; none where that is the whole link, or the narrow one.
+    pub fn followed(&self, side: usize) -> Option<&str> {
+        self.followed[side & 1].as_deref()
     }
 
     /// Returns the rates of the access link.
@@ -116,6 +124,7 @@ impl Evaluator {
         let is_limited = |flow| self.held.get(&flow).is_some_and(Held::is_limited);
         let link = Link::new(now, &self.facts, &self.policy, is_limited);
         (self.available, self.unused) = (link.available, link.unused);
+        self.followed.clone_from(&link.followed);
         let mut decisions = Vec::with_capacity(self.facts.flows.len());
         for flow in &self.facts.flows {
             let case = link.case(flow, self.held.get(&flow.id).is_some_and(Held::is_limited));

@@ -65,6 +65,7 @@ fn shares_are_of_what_a_fresh_signal_says_and_of_a_tenth_of_the_link_at_least() 
     let mut available = |now: u64, line: &str| {
         monitor.signals().take(at(now), line).unwrap();
         monitor.look(now * SECOND, Vec::new(), &[[0; headway_edge::MOST_CLASSES]; 2]);
+        assert_eq!(monitor.followed(0), monitor.available()[0].map(|_| "signal"));
         monitor.available()
     };
     let down = |mbps: f64| [Some(Rate::from_mbps(mbps)), None];

@@ -83,6 +83,21 @@ fn an_hour_of_points_is_kept_and_no_more() {
 }
 
 #[test]
+fn the_estimate_that_shares_follow_is_drawn_though_another_is_narrower() {
+    let server = server();
+    let mut snapshot = snapshot(1000);
+    let mut modem = snapshot.links[0].available[0].clone();
+    (modem.source, modem.rate_bps, modem.low_bps) = ("modem".to_owned(), 20_000_000, 1);
+    snapshot.links[0].available.push(modem);
+    server.publish(&snapshot);
+    snapshot.time_ms = 2000;
+    snapshot.links[0].followed = Some("modem".to_owned());
+    server.publish(&snapshot);
+    let recent: Value = serde_json::from_str(&get(server.address(), "/v1/recent").body).expect("JSON");
+    assert_eq!(recent["links"][0]["available_bps"], serde_json::json!([16_000_000, 20_000_000]));
+}
+
+#[test]
 fn metrics_have_base_units_and_no_flows() {
     let server = server();
     server.publish(&snapshot(5000));

@@ -151,6 +151,7 @@ pub(crate) fn snapshot(time_ms: u64) -> Snapshot {
         rate_bps: 8_000_000,
         available: vec![rate(16_000_000, "passive")],
         narrow: vec![rate(40_000_000, "pairs")],
+        followed: None,
     };
     Snapshot {
         time_ms,
