@@ -67,6 +67,8 @@ pub struct Judged {
     pub behaviour: (Behaviour, Rule),
     /// What each end has sent since the last look.
     pub rates: [Rate; 2],
+    /// The side, 0 or 1, to which most of its data goes.
+    pub main_side: usize,
     /// What is done with it, and why.
     pub decision: Decision,
     /// Whether that is news.
@@ -97,8 +99,8 @@ pub struct Monitor {
     /// What flows did with the link until the last look.
     demand: Demand,
     thresholds: Thresholds,
-    /// Whether the policy has packets marked.
-    marks: bool,
+    /// What the router does besides lowering windows.
+    means: Means,
     watched: HashMap<u64, Watched>,
     /// When flows were looked at last, in ns.
     at: Option<u64>,
@@ -107,7 +109,7 @@ pub struct Monitor {
 
 /// Returns what a router does by this policy, besides lowering windows.
 const fn means(policy: &Policy) -> Means {
-    Means { proxy: false, marking: policy.mark }
+    Means { proxy: false, marking: policy.mark, shaping: policy.shape }
 }
 
 /// What is known of a flow before it is decided what to do with it.
@@ -129,7 +131,7 @@ impl Monitor {
             prober: None,
             demand: Demand::default(),
             thresholds: policy.classifier,
-            marks: policy.mark,
+            means: means(policy),
             watched: HashMap::new(),
             at: None,
             looks: 0,
@@ -152,8 +154,8 @@ impl Monitor {
     /// Judges by another policy from now on.
     pub fn set_policy(&mut self, policy: &Policy) {
         self.thresholds = policy.classifier;
-        self.marks = policy.mark;
-        self.evaluator.set_policy(policy.clone(), means(policy));
+        self.means = means(policy);
+        self.evaluator.set_policy(policy.clone(), self.means);
     }
 
     /// Returns what others say of the link.
@@ -235,12 +237,12 @@ impl Monitor {
         let looks = self.looks;
         self.watched.retain(|_, watched| watched.looks == looks);
         let judge = |((seen, known), decision): ((Seen, Known), Decision)| {
-            let Known { features, behaviour, rates, .. } = known;
+            let Known { features, behaviour, rates, facts } = known;
             let news = self.watched.get_mut(&seen.number).map_or(News::None, |watched| {
                 watched.is_limited = !decision.passes();
                 watched.note.take(behaviour.0, &decision)
             });
-            Judged { seen, features, behaviour, rates, decision, news }
+            Judged { seen, features, behaviour, rates, main_side: facts.side.into(), decision, news }
         };
         seen.into_iter().zip(known).zip(decisions).map(judge).collect()
     }
@@ -279,7 +281,9 @@ impl Monitor {
             .map_or((Behaviour::Unknown, Rule::TooLittle), |features| classify(&features, &self.thresholds));
         let mut facts = FlowFacts { unused, ..seen.facts(sender, behaviour.0, rate) };
         // What cannot be limited takes no share from what can.
-        facts.class = facts.class.filter(|_| facts.is_tcp || (facts.ecn && self.marks));
+        let Means { marking, shaping, .. } = self.means;
+        let is_held = facts.is_tcp || facts.ecn && marking || facts.behaviour == Behaviour::Bulk && shaping;
+        facts.class = facts.class.filter(|_| is_held);
         Known { features, behaviour, rates, facts }
     }
 }

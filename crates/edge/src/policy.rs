@@ -31,6 +31,8 @@ pub struct Policy {
     pub follow_rtt: bool,
     /// Whether packets of flows whose window is out of reach are marked, where their ends react to marks (wan F75).
     pub mark: bool,
+    /// Whether bulk that neither windows nor marks hold is held by a token bucket, with all else that leaves for its side (wan F75).
+    pub shape: bool,
     /// Whether windows are computed as Algorithm 1 prints it: when connections begin, not when they end, and never to
     /// more than before (wan 2.2). For comparison only.
     pub literal: bool,
@@ -85,6 +87,7 @@ impl Default for Policy {
             no_shrink: false,
             follow_rtt: true,
             mark: true,
+            shape: false,
             literal: false,
             classifier: Thresholds::default(),
             class: vec![all],

@@ -78,8 +78,8 @@ pub use default::{FormerDefault, Namespace, available, current_default};
 pub use device::Interface;
 pub use edge::{
     Connection as EdgeConnection, Decided as EdgeDecided, Edge, EdgeCounters, EdgeOptions, Event, Events,
-    Exchange as EdgeExchange, Instance as EdgeInstance, MOST_CLASSES, Marking as EdgeMarking, PATIENCE,
-    Session as EdgeSession, Shares, Side, Treatment as EdgeTreatment, now,
+    Exchange as EdgeExchange, Instance as EdgeInstance, Kind as EdgeKind, MOST_CLASSES,
+    Marking as EdgeMarking, PATIENCE, Session as EdgeSession, Shares, Side, Treatment as EdgeTreatment, now,
 };
 pub use error::Error;
 pub use flow::{Arrivals, RapidFlow};

@@ -1,14 +1,10 @@
 //! Interfaces that exist already and belong to the user: what they are like, and the settings that a router changes while
 //! it runs.
 
-use std::fs::File;
-use std::io::{self, Read};
-use std::os::fd::OwnedFd;
+use std::io::{self, Read as _};
+use std::os::unix::net::UnixStream;
 
-use headway_privileges::Capability;
-use nix::sys::signal::{SigHandler, Signal, signal};
-use nix::sys::wait::waitpid;
-use nix::unistd::{ForkResult, Pid, fork, pipe, setsid};
+use headway_privileges::{Capability, Deputy};
 use serde::Deserialize;
 
 use crate::error::Error;
@@ -108,13 +104,10 @@ impl Settings {
     }
 }
 
-/// Restores the settings of interfaces when it is dropped, or when this process ends in any way.
-///
-/// That is the work of a child process, which keeps the right to change interfaces and no other: it waits until this one
-/// has closed its end of a pipe.
+/// Restores the settings of interfaces when it is dropped, or when this process ends in any way: that is the work of a deputy,
+/// which keeps the right to change interfaces.
 pub(crate) struct Guard {
-    pipe: Option<OwnedFd>,
-    child: Pid,
+    _deputy: Deputy,
 }
 
 impl Guard {
@@ -126,49 +119,22 @@ impl Guard {
             .map(|name| Settings::read(name))
             .collect::<Result<_, _>>()
             .map_err(Error::system(failed))?;
-        let (read, write) = pipe().map_err(Error::system("make a pipe"))?;
-        // SAFETY: this process has one thread, so the child may do anything.
-        match unsafe { fork() }.map_err(Error::system("start a process"))? {
-            ForkResult::Child => {
-                drop(write);
-                restore_later(read, &settings)
-            }
-            ForkResult::Parent { child } => {
-                let guard = Guard { pipe: Some(write), child };
-                settings
-                    .iter()
-                    .try_for_each(Settings::change)
-                    .map_err(Error::system("turn receive offloads off; run as root or with CAP_NET_ADMIN"))?;
-                Ok(guard)
-            }
-        }
+        let restore = |socket| restore_later(socket, &settings);
+        let deputy =
+            Deputy::start(&[Capability::CAP_NET_ADMIN], restore).map_err(Error::system("start a process"))?;
+        settings
+            .iter()
+            .try_for_each(Settings::change)
+            .map_err(Error::system("turn receive offloads off; run as root or with CAP_NET_ADMIN"))?;
+        Ok(Guard { _deputy: deputy })
     }
 }
 
-impl Drop for Guard {
-    fn drop(&mut self) {
-        drop(self.pipe.take());
-        // Fails only if somebody else has waited for it.
-        let _ = waitpid(self.child, None);
-    }
-}
-
-/// Waits until the other end of the pipe is closed, and restores the settings.
-fn restore_later(read: OwnedFd, settings: &[Settings]) -> ! {
-    // Ctrl-C goes to all processes of the terminal.
-    let _ = setsid();
-    for number in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT] {
-        // SAFETY: ignoring a signal runs no code.
-        let _ = unsafe { signal(number, SigHandler::SigIgn) };
-    }
-    // It also restores the settings if it cannot give up what it has.
-    let _ = headway_privileges::drop_all_but(&[Capability::CAP_NET_ADMIN]);
-    let mut pipe = File::from(read);
-    while matches!(pipe.read(&mut [0]), Ok(1..)) {}
+/// Waits until the other end of the socket is closed, and restores the settings.
+fn restore_later(mut socket: UnixStream, settings: &[Settings]) {
+    while matches!(socket.read(&mut [0]), Ok(1..)) {}
     for settings in settings {
         // An interface that has gone has nothing to restore.
         let _ = settings.restore();
     }
-    // SAFETY: ends the process at once, without running what the parent has registered for its end.
-    unsafe { libc::_exit(0) }
 }

@@ -3,6 +3,7 @@
 //! Commands that read what strangers send are often started as root, because opening an interface or a raw socket takes
 //! it. Whoever finds a mistake in the code that reads then has the rights of nobody, and not those of root.
 
+mod deputy;
 mod filter;
 
 use std::fs;
@@ -11,6 +12,7 @@ use std::os::fd::AsFd;
 
 pub use caps::Capability;
 use caps::{CapSet, CapsHashSet};
+pub use deputy::Deputy;
 use nix::unistd::{Gid, Uid, User, fchown, geteuid, setgroups, setresgid, setresuid};
 
 /// The number of the user `nobody` where the host has no such name.

@@ -4,10 +4,12 @@
 //! - [`Diagnosis`] lists all connections of a network namespace with their statistics and buffers.
 //! - [`netlink`] has messages to the kernel and its answers, without a type for each of the hundreds of messages that
 //!   there are: who sends one knows its layout.
+//! - [`qdisc`] has the queue through which an interface sends, and a token bucket in its place.
 //! - [`route`] lists routes and gives TCP timestamps of microseconds on them.
 
 mod diagnosis;
 pub mod netlink;
+pub mod qdisc;
 pub mod route;
 mod tcp_info;
 

@@ -133,6 +133,7 @@ pub(super) fn unchanged(running: &Policy, wanted: &Policy) -> Vec<String> {
     let options = [
         ("no-shrink", running.no_shrink, wanted.no_shrink),
         ("follow-rtt", running.follow_rtt, wanted.follow_rtt),
+        ("shape", running.shape, wanted.shape),
     ];
     let differs = options.into_iter().filter(|(_, running, wanted)| running != wanted);
     let sentence = |(key, running, _)| {

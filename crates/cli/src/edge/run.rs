@@ -19,6 +19,7 @@ use super::capture::Capture;
 use super::flows::{self, lines};
 use super::page::{Page, Plan};
 use super::policy::{PolicyFile, unchanged};
+use super::shaper::Shaper;
 use super::signals::SignalSocket;
 use super::watch::{Found, Sources, Watch};
 use super::{EdgeArgs, probing};
@@ -47,12 +48,20 @@ pub(super) fn run(args: &EdgeArgs, json: bool) -> Result<()> {
     }
     // Registered before anything is changed, so that every signal leads to a cleanup.
     let signals = Signals::new(file.is_some())?;
+    // Before anything else is open that the process for token buckets would have, too.
+    let shaper = Shaper::start([&lan, &wan], policy.shape && !args.dry_run)?;
     let _instance = EdgeInstance::begin(&lan, &wan)?;
+    Shaper::remove_left([&lan, &wan])?;
     let options =
         EdgeOptions { dry_run: args.dry_run, connections: args.connections, ..EdgeOptions::of(&policy) };
     let rates = args.rate.map(|rate| [rate, args.up.unwrap_or(rate)]);
     if rates.is_none() && !policy.follows_rtt() {
         bail!("without `--rate` the rate is found by RTTs; say it, or leave out `follow-rtt = false`");
+    }
+    if rates.is_none() && policy.shape {
+        bail!(
+            "`shape = true` needs `--rate`: a token bucket would hide the queue by which the rate is found"
+        );
     }
     let probes = probing::Plan::new(args)?;
     let signal_socket = args.signals.as_deref().map(SignalSocket::open).transpose()?;
@@ -79,7 +88,7 @@ pub(super) fn run(args: &EdgeArgs, json: bool) -> Result<()> {
     let page = page.start()?;
     let history = history.map(Writer::start).transpose()?;
     let output = Output { json: lines.clone(), screen, shows_flows: args.flows, dry_run: args.dry_run };
-    let mut session = Session { edge, watch, file, running: policy, page, history, output };
+    let mut session = Session { edge, watch, shaper, file, running: policy, page, history, output };
     session.begin(args, rates);
     let result = session.work(&signals);
     session.output.screen.clear();
@@ -151,6 +160,7 @@ fn has_come(mut from: &UnixStream) -> Result<bool> {
 struct Session {
     edge: EdgeSession,
     watch: Watch,
+    shaper: Shaper,
     file: Option<PolicyFile>,
     /// With which the programs began, but for what can change.
     running: Policy,
@@ -195,6 +205,7 @@ impl Session {
             if is_due || is_other {
                 let mut found = self.watch.look(&mut self.edge)?;
                 found.snapshot.history_lost = self.history.as_ref().map(Writer::lost);
+                self.shaper.hold(&found.judged);
                 self.page.publish(&found.snapshot);
                 if let Some(history) = &self.history {
                     history.push(&found.snapshot);
@@ -216,9 +227,11 @@ impl Session {
                 Ok(false)
             }
             Some(Ok(policy)) => {
+                let unchanged = unchanged(&self.running, &policy);
+                let policy = Policy { shape: self.running.shape, ..policy };
                 self.edge.set_policy(&policy)?;
                 self.watch.set_policy(&policy);
-                self.output.changed(&policy, &unchanged(&self.running, &policy));
+                self.output.changed(&policy, &unchanged);
                 Ok(true)
             }
         }

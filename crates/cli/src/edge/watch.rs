@@ -8,7 +8,7 @@ use headway_arithmetic::flow::Key;
 use headway_edge::snapshot::{DecisionState, LinkState, Snapshot};
 use headway_edge::{Judged, Monitor, News, Passive, Policy, Seen, Shares};
 use headway_kernel::{
-    EdgeConnection, EdgeCounters, EdgeDecided, EdgeExchange, EdgeSession, EdgeTreatment, Error,
+    EdgeConnection, EdgeCounters, EdgeDecided, EdgeExchange, EdgeKind, EdgeSession, EdgeTreatment, Error,
 };
 use headway_units::{Bytes, Instant, Rate};
 
@@ -184,9 +184,14 @@ fn decided(judged: &Judged) -> EdgeDecided<'_> {
     let (seen, decision) = (&judged.seen, &judged.decision);
     let is_held = seen.tcp.is_some();
     EdgeDecided {
-        key: is_held.then_some(&seen.key),
+        flow: if is_held {
+            EdgeKind::Connection(&seen.key)
+        } else {
+            EdgeKind::Other(seen.class.unwrap_or(u32::MAX))
+        },
         number: seen.number,
-        shares: decision.shares,
+        // What passes by itself takes nothing from others.
+        shares: decision.shares && (is_held || !decision.passes()),
         treatment: match seen.class {
             Some(class) if decision.marks() => EdgeTreatment::Marked(class),
             _ if is_held && decision.passes() => EdgeTreatment::Passes,

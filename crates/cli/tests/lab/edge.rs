@@ -3,14 +3,14 @@
 //! Where the machine does not allow namespaces or BPF, each test says so and passes.
 
 use std::io::{BufReader, Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
 use std::os::unix::net::UnixDatagram;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration as Time, Instant as Clock, SystemTime};
 
 use crate::support::labs::{On, ROLE, bring_up_text, line, name, play};
 use crate::support::{PROGRAM, TIMEOUT, text, write};
-use headway_lab::{Direction, Lab};
+use headway_lab::{Direction, Lab, Process};
 use headway_telemetry::TcpInfo;
 use headway_units::Instant;
 use nix::sys::signal::{Signal, kill};
@@ -46,6 +46,8 @@ fn a_role() {
         ["source", controller, address, seconds] => {
             source(controller, address.parse().unwrap(), seconds.parse().unwrap())
         }
+        ["answer", address] => answer(address.parse().unwrap()),
+        ["flood", address] => flood(address.parse().unwrap()),
         ["get", address, path] => get(address.parse().unwrap(), path),
         _ => panic!("{role}"),
     }
@@ -59,6 +61,32 @@ fn get(address: SocketAddr, path: &str) {
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     println!("{}", answer.split_once("\r\n\r\n").unwrap().1);
+}
+
+/// Answers one of a hundred datagrams, until nothing more comes.
+fn answer(address: SocketAddr) {
+    let socket = UdpSocket::bind(address).unwrap();
+    println!("ready");
+    for number in 0_u64.. {
+        let Ok((_, from)) = socket.recv_from(&mut [0; 2000]) else { break };
+        if number % 100 == 0 {
+            socket.send_to(&[0], from).unwrap();
+        }
+        socket.set_read_timeout(Some(Time::from_secs(2))).unwrap();
+    }
+}
+
+/// Sends datagrams at some 20 Mb/s until it is stopped.
+fn flood(address: SocketAddr) {
+    let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+    socket.connect(address).unwrap();
+    println!("ready");
+    loop {
+        for _ in 0..8 {
+            let _ = socket.send(&[0; 1300]);
+        }
+        std::thread::sleep(Time::from_millis(4));
+    }
 }
 
 /// Reads a connection to its end. It is the end at home that connects, as with downloads.
@@ -255,10 +283,6 @@ fn a_download_whose_window_is_out_of_reach_is_held_by_marks() {
         println!("{seen:?}, {share:.3} of its share");
         assert!((0.6..1.0).contains(&share) && seen.repeated == 0, "{seen:?}");
     }
-    // Without it, the same download is as fast as its window.
-    if let Some(seen) = download(&lab, "cubic", 5000) {
-        assert!(seen.rate > 0.4 * CAPACITY, "{seen:?}");
-    }
     lab.down().unwrap();
 }
 
@@ -379,6 +403,99 @@ fn connections_survive_an_edge_that_is_killed() {
             assert!(seen.rate > 0.4 * CAPACITY, "killed after {before} ms: {seen:?}");
         }
     }
+    lab.down().unwrap();
+}
+
+/// Returns the queue at the interface of the router towards the link.
+fn queue_of(lab: &Lab) -> String {
+    let [_, wan] = interfaces(lab);
+    let output = lab.command("router", "tc", ["qdisc", "show", "dev", &wan]).unwrap().output().unwrap();
+    text(&output.stdout).lines().find(|line| line.contains("root")).unwrap_or_default().to_owned()
+}
+
+/// Waits until the queue is as it is to be.
+fn wait_for_queue(lab: &Lab, is_right: impl Fn(&str) -> bool) -> String {
+    let begun = Clock::now();
+    loop {
+        let queue = queue_of(lab);
+        if is_right(&queue) {
+            return queue;
+        }
+        assert!(begun.elapsed() < TIMEOUT, "{queue}");
+        std::thread::sleep(Time::from_millis(20));
+    }
+}
+
+/// Returns the process that an edge has for token buckets.
+fn deputy(edge: &On) -> Process {
+    let children = format!("/proc/{0}/task/{0}/children", edge.child.id());
+    let child = std::fs::read_to_string(children).unwrap();
+    Process::of(child.trim().parse().unwrap()).unwrap()
+}
+
+/// `HEADWAY_KILLS` says how often it is killed; every other time its process for token buckets is, too.
+#[test]
+fn bulk_that_nothing_else_holds_is_in_a_token_bucket_that_goes_with_the_edge() {
+    let folder = tempfile::tempdir().unwrap();
+    let policy = write(folder.path(), "policy.toml", "shape = true\n");
+    let arguments = ["--policy", &policy, "--up", "10Mb/s"];
+    let Some((lab, mut edge)) = up("edge-shape", &arguments) else { return };
+    let before = queue_of(&lab);
+    assert!(!before.contains("tbf"), "{before}");
+    let address = SocketAddr::new(lab.v4("server").unwrap().into(), 5000);
+    let (sink, _lines) = play(&lab, "server", &format!("answer {address}"));
+    let (source, _said) = play(&lab, "home", &format!("flood {address}"));
+    let bucket = |queue: &str| queue.contains("tbf 7ed9:") && queue.contains("rate 9500Kbit");
+    wait_for_queue(&lab, bucket);
+    let decided = std::iter::from_fn(|| Some(next(&mut edge, "decision")));
+    let decided = decided.into_iter().find(|said| said["strategies"][0] == "rate-control").unwrap();
+    assert!(
+        decided["sentence"].as_str().unwrap().starts_with("is held to 9.50 Mb/s, because it is bulk"),
+        "{decided}"
+    );
+    // The process that may change queues may do nothing else.
+    let status = std::fs::read_to_string(format!("/proc/{}/status", deputy(&edge).pid)).unwrap();
+    for line in ["CapEff:\t0000000000001000", "NoNewPrivs:\t1", "Seccomp:\t2"] {
+        assert!(status.contains(line), "{status}");
+    }
+    edge.end();
+    assert_eq!(queue_of(&lab), before);
+    let [lan, wan] = interfaces(&lab);
+    let all = [&["edge", "--lan", &lan, "--wan", &wan, "--rate", "50Mb/s"], &arguments[..]].concat();
+    let kills = std::env::var("HEADWAY_KILLS").map_or(2, |count| count.parse().unwrap());
+    for kill in 0..kills {
+        let mut edge = On::new(&lab, "router", &all).unwrap();
+        wait_for_queue(&lab, bucket);
+        if kill % 2 == 0 {
+            edge.child.kill().unwrap();
+            edge.child.wait().unwrap();
+            wait_for_queue(&lab, |queue| queue == before);
+        } else {
+            let deputy = deputy(&edge);
+            nix::sys::signal::kill(Pid::from_raw(deputy.pid as i32), Signal::SIGKILL).unwrap();
+            edge.child.kill().unwrap();
+            edge.child.wait().unwrap();
+            assert!(deputy.wait_gone(TIMEOUT) && bucket(&queue_of(&lab)));
+            // The next one removes it, also if it wants none itself.
+            On::new(&lab, "router", &["edge", "--lan", &lan, "--wan", &wan, "--rate", "50Mb/s"])
+                .unwrap()
+                .end();
+            assert_eq!(queue_of(&lab), before, "after {kill} kills");
+        }
+    }
+    // What somebody has set up stays.
+    let own = ["qdisc", "replace", "dev", &wan, "root", "handle", "1:", "pfifo", "limit", "77"];
+    assert!(lab.command("router", "tc", own).unwrap().status().unwrap().success());
+    let mut edge = On::new(&lab, "router", &all).unwrap();
+    let decided = std::iter::from_fn(|| Some(next(&mut edge, "decision")));
+    assert!(decided.into_iter().any(|said| said["strategies"][0] == "rate-control"));
+    next(&mut edge, "state");
+    next(&mut edge, "state");
+    let queue = queue_of(&lab);
+    assert!(queue.contains("pfifo 1:"), "{queue}");
+    edge.end();
+    assert_eq!(queue_of(&lab), queue);
+    stop([source, sink]);
     lab.down().unwrap();
 }
 

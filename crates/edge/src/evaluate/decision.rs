@@ -217,6 +217,14 @@ impl Decision {
         self.chain.iter().any(|step| matches!(step.action, Action::Mark { .. }))
     }
 
+    /// Returns the rate of the token bucket in which it is to be.
+    pub fn bucket(&self) -> Option<Rate> {
+        self.chain.iter().find_map(|step| match step.action {
+            Action::Rate { rate } => Some(rate),
+            _ => None,
+        })
+    }
+
     /// Whether nothing makes the flow slower.
     pub fn passes(&self) -> bool {
         !self.chain.iter().any(|step| step.action.limits())

@@ -34,6 +34,8 @@ pub struct Means {
     pub proxy: bool,
     /// It can mark packets.
     pub marking: bool,
+    /// It can hold all that leaves for a side in a token bucket.
+    pub shaping: bool,
 }
 
 /// What is known of a flow.

@@ -3,7 +3,8 @@
 use std::fmt;
 
 use super::{
-    Action, Case, Marks, Passes, Priority, Proxied, RateControl, ReceiveWindow, Spared, Step, Unheld, Why,
+    Action, Case, Marks, Passes, Priority, Proxied, RateControl, ReceiveWindow, Shaped, Spared, Step, Unheld,
+    Why,
 };
 
 /// A way to treat a flow.
@@ -49,10 +50,16 @@ impl Default for Registry {
 }
 
 impl Registry {
-    /// Returns those that programs at an interface carry out: they lower windows, and mark packets.
+    /// Returns those of a router whose programs at an interface lower windows and mark packets, and which may have a token bucket.
     pub fn of_edge() -> Registry {
         Registry {
-            strategies: vec![Box::new(Spared), Box::new(ReceiveWindow), Box::new(Marks), Box::new(Unheld)],
+            strategies: vec![
+                Box::new(Spared),
+                Box::new(ReceiveWindow),
+                Box::new(Marks),
+                Box::new(Shaped),
+                Box::new(Unheld),
+            ],
         }
     }
 

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use super::strategies::spared;
 use super::{Action, Case, Proposal, Step, Strategy, Why};
+use crate::classify::Behaviour;
 
 /// What delay hurts passes as it is, and classes that the policy says. There is no queue in which it could come first.
 #[derive(Clone, Copy, Debug)]
@@ -16,6 +17,30 @@ impl Strategy for Spared {
 
     fn propose(&self, case: &Case<'_>, _: &[Step]) -> Option<Proposal> {
         Some(pass(spared(case)?))
+    }
+}
+
+/// The part of the link that a token bucket before it lets pass, so that the queue is there and not in the link. Range 0.85 to 0.98.
+const SHAPED: f64 = 0.95;
+
+/// Bulk that neither windows nor marks hold gets a token bucket, through which all else for its side goes, too (wan F75).
+#[derive(Clone, Copy, Debug)]
+pub struct Shaped;
+
+impl Strategy for Shaped {
+    fn name(&self) -> &'static str {
+        "rate-control"
+    }
+
+    fn propose(&self, case: &Case<'_>, _: &[Step]) -> Option<Proposal> {
+        let is_bulk = case.flow.behaviour == Behaviour::Bulk && case.share.is_some();
+        (case.means.shaping && is_bulk).then(|| Proposal {
+            action: Action::Rate { rate: case.ceiling.scale(SHAPED) },
+            why: Why::Other(Cow::Borrowed(
+                "it is bulk that neither its window nor marks hold; all else on its way is in the same token bucket",
+            )),
+            ends: true,
+        })
     }
 }
 

@@ -73,8 +73,8 @@ fn window(decision: &Decision) -> u64 {
     limits.sum()
 }
 
-const ALL: Means = Means { proxy: true, marking: true };
-const NONE: Means = Means { proxy: false, marking: false };
+const ALL: Means = Means { proxy: true, marking: true, shaping: true };
+const NONE: Means = Means { proxy: false, marking: false, shaping: false };
 
 #[test]
 fn each_rule_of_the_procedure_gives_its_chain() {
@@ -116,6 +116,33 @@ fn marks_hold_a_flow_to_its_share_and_never_above_the_narrow_link() {
             assert!(decision.marks() && decision.shares && !decision.passes(), "{decision:?}");
         }
         assert_eq!(names(&decisions[2]), ["receive-window"]);
+    }
+    let mut without = Evaluator::new(Policy::default(), Registry::of_edge(), mbps(50.0), NONE);
+    assert_eq!(names(&judge(&mut without, 0, &[quic], &[])[0]), ["pass"]);
+}
+
+#[test]
+fn only_bulk_that_nothing_else_holds_gets_a_token_bucket_below_the_narrow_link() {
+    let quic = FlowFacts { is_tcp: false, rtt: None, scale: None, ..download(1) };
+    let unscaled = FlowFacts { scale: None, ..download(2) };
+    let others = [
+        FlowFacts { ecn: true, ..quic },
+        download(3),
+        FlowFacts { behaviour: Behaviour::Unknown, ..quic },
+        FlowFacts { class: None, ..quic },
+        call(6),
+    ];
+    for (estimates, rate) in [(vec![], 47.5), (vec![estimate(Quantity::Narrow, 10.0, 0)], 9.5)] {
+        let mut evaluator = Evaluator::new(Policy::default(), Registry::of_edge(), mbps(50.0), ALL);
+        for decision in judge(&mut evaluator, 0, &[quic, unscaled], &estimates) {
+            assert_eq!(
+                (names(&decision), decision.bucket()),
+                (vec!["rate-control"], Some(Rate::from_mbps(rate)))
+            );
+        }
+        let others = others.iter().zip(10..).map(|(flow, id)| FlowFacts { id, ..*flow });
+        let decisions = judge(&mut evaluator, 0, &others.collect::<Vec<_>>(), &estimates);
+        assert!(decisions.iter().all(|decision| decision.bucket().is_none()), "{decisions:?}");
     }
     let mut without = Evaluator::new(Policy::default(), Registry::of_edge(), mbps(50.0), NONE);
     assert_eq!(names(&judge(&mut without, 0, &[quic], &[])[0]), ["pass"]);

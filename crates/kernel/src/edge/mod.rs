@@ -22,7 +22,7 @@ use crate::error::Error;
 pub use interface::{Instance, Side};
 #[cfg(feature = "bpf")]
 pub use programs::{Edge, Events};
-pub use session::{Decided, Session};
+pub use session::{Decided, Kind, Session};
 #[cfg(not(feature = "bpf"))]
 pub use without_bpf::{Edge, Events};
 

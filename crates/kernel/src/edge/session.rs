@@ -186,13 +186,13 @@ impl Session {
     /// When the kernel refuses.
     pub fn carry_out<'a>(&mut self, decided: impl IntoIterator<Item = Decided<'a>>) -> Result<(), Error> {
         let (mut treated, mut others) = (HashMap::new(), [0; MOST_CLASSES]);
-        for Decided { key, number, shares, treatment } in decided {
-            match (key, treatment) {
-                (Some(key), _) => self.connections.set_sharing(key, shares),
-                (None, Treatment::Marked(class)) if shares => {
+        for Decided { flow, number, shares, treatment } in decided {
+            match flow {
+                Kind::Connection(key) => self.connections.set_sharing(key, shares),
+                Kind::Other(class) if shares => {
                     others.get_mut(class as usize).into_iter().for_each(|others| *others += 1);
                 }
-                _ => {}
+                Kind::Other(_) => {}
             }
             if treatment != Treatment::Window {
                 treated.insert(number, treatment);
@@ -302,11 +302,20 @@ impl Session {
     }
 }
 
+/// A connection of TCP, or a flow of UDP.
+#[derive(Clone, Copy, Debug)]
+pub enum Kind<'a> {
+    /// A connection between these ends.
+    Connection(&'a Key),
+    /// A flow of UDP, of the class with this index.
+    Other(u32),
+}
+
 /// What was decided about a flow.
 #[derive(Clone, Copy, Debug)]
 pub struct Decided<'a> {
-    /// The ends of a connection; none for flows of UDP.
-    pub key: Option<&'a Key>,
+    /// Which flow.
+    pub flow: Kind<'a>,
     /// Its number.
     pub number: u64,
     /// Whether it takes a share of its class.

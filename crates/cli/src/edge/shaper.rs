@@ -1,0 +1,159 @@
+//! Token buckets at the interfaces, which a child process sets and removes.
+//!
+//! Only that process keeps CAP_NET_ADMIN, and it knows one kind of message: a side and a rate. It removes what it has set when this
+//! process ends, also by `kill -9`. What is left after both were killed, the next edge removes.
+
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use headway_edge::Judged;
+use headway_kernel::Side;
+use headway_privileges::{Capability, Deputy};
+use headway_telemetry::qdisc::{Queues, TokenBucket};
+use headway_units::{Bytes, Duration as Span, Rate};
+
+/// The handle by which a token bucket is known as one of ours (`tc` writes `7ed9:`); the kernel gives out those from 8000 on.
+const HANDLE: u32 = 0x7ed9_0000;
+/// What may pass at once: timers of the kernel may be late by some tenths of a ms. Range 0.2 to 5 ms.
+const BURST: Span = Span::from_ms(1);
+/// But two full packets at least.
+const LEAST_BURST: Bytes = Bytes::new(2 * 1_538);
+/// What may wait: the least that keeps a link full with senders that fill queues, over short paths. Range 10 to 50 ms.
+const WAIT: Span = Span::from_ms(20);
+/// But ten full packets at least.
+const LEAST_WAIT: Bytes = Bytes::new(10 * 1_538);
+/// The child process answers within microseconds.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Bytes of a request: side and rate.
+const REQUEST: usize = 9;
+
+/// Holds what leaves for each side in a token bucket, or not.
+#[derive(Debug)]
+pub(super) struct Shaper {
+    /// None where the policy wants none.
+    deputy: Option<Deputy>,
+    held: [Option<Rate>; 2],
+    told: Option<String>,
+}
+
+impl Shaper {
+    /// Starts the process that sets token buckets where they are `wanted`. It has what this process has open, and this must have one
+    /// thread.
+    pub(super) fn start(sides: [&Side; 2], wanted: bool) -> Result<Shaper> {
+        let indexes = sides.map(|side| side.index);
+        let deputy = wanted.then(|| {
+            let queues = Queues::open()?;
+            let deputy = Deputy::start(&[Capability::CAP_NET_ADMIN], |socket| work(socket, queues, indexes))?;
+            deputy.socket().map(|socket| socket.set_read_timeout(Some(PATIENCE))).transpose()?;
+            io::Result::Ok(deputy)
+        });
+        let deputy = deputy.transpose().context("cannot start the process that sets token buckets")?;
+        Ok(Shaper { deputy, held: [None; 2], told: None })
+    }
+
+    /// Removes what an earlier edge has left, if it and its process were killed.
+    pub(super) fn remove_left(sides: [&Side; 2]) -> Result<()> {
+        let mut queues = Queues::open().context("cannot see the queues of interfaces")?;
+        for side in sides {
+            if queues.remove(side.index, HANDLE).with_context(|| format!("cannot free {}", side.name))? {
+                tracing::warn!("{} had a token bucket of an edge that was killed; it is removed", side.name);
+            }
+        }
+        Ok(())
+    }
+
+    /// Has what was decided done, and says it once where it cannot be.
+    pub(super) fn hold(&mut self, judged: &[Judged]) {
+        let Some(mut socket) = self.deputy.as_ref().and_then(Deputy::socket) else { return };
+        for side in [0, 1] {
+            let of_side = judged.iter().filter(|judged| judged.main_side == side);
+            let rate = of_side.filter_map(|judged| judged.decision.bucket()).min();
+            // One that is there is set again, in case that something else was put in its place.
+            if rate.is_none() && self.held[side].is_none() {
+                continue;
+            }
+            self.held[side] = rate;
+            if let Err(reason) = ask(&mut socket, side, rate) {
+                let reason = format!("{reason:#}");
+                if self.told.as_ref() != Some(&reason) {
+                    tracing::warn!("{reason}");
+                    self.told = Some(reason);
+                }
+            }
+        }
+    }
+}
+
+/// Asks the other process to hold a side to a rate, or no longer.
+fn ask(socket: &mut &UnixStream, side: usize, rate: Option<Rate>) -> Result<()> {
+    let mut request = vec![side as u8];
+    request.extend(rate.map_or(0, Rate::bps).to_ne_bytes());
+    let mut length = [0; 2];
+    let ended = "the process that sets token buckets has ended; start the edge again";
+    socket.write_all(&request).context(ended)?;
+    socket.read_exact(&mut length).context(ended)?;
+    let mut answer = vec![0; u16::from_ne_bytes(length).into()];
+    socket.read_exact(&mut answer).context(ended)?;
+    match answer.is_empty() {
+        true => Ok(()),
+        false => bail!("nothing is held in a token bucket: {}", String::from_utf8_lossy(&answer)),
+    }
+}
+
+/// Does what is asked until the other end of the socket is closed, and removes what is there then.
+fn work(mut socket: UnixStream, mut queues: Queues, interfaces: [u32; 2]) {
+    let (mut request, mut has_set) = ([0; REQUEST], [false; 2]);
+    while socket.read_exact(&mut request).is_ok() {
+        let [side, rate @ ..] = request;
+        let side = usize::from(side & 1);
+        let interface = interfaces[side];
+        let done = match Rate::from_bps(u64::from_ne_bytes(rate)) {
+            Rate::ZERO => queues.remove(interface, HANDLE).map(|_| ()),
+            rate => set(&mut queues, interface, rate),
+        };
+        has_set[side] |= done.is_ok();
+        let answer = done.err().map_or_else(String::new, |error| error.to_string());
+        let length = (answer.len() as u16).to_ne_bytes();
+        if socket.write_all(&[&length[..], answer.as_bytes()].concat()).is_err() {
+            break;
+        }
+    }
+    for (interface, _) in interfaces.into_iter().zip(has_set).filter(|(_, has_set)| *has_set) {
+        // One that has gone has nothing to remove.
+        let _ = queues.remove(interface, HANDLE);
+    }
+}
+
+/// Sets a token bucket, unless somebody else has set up the queue that is there.
+fn set(queues: &mut Queues, interface: u32, rate: Rate) -> io::Result<()> {
+    if let Some(root) = queues.root(interface)?.filter(|root| root.handle != 0 && root.handle != HANDLE) {
+        let name = nix::net::if_::if_indextoname(interface)?;
+        let name = name.to_string_lossy();
+        return Err(io::Error::other(format!(
+            "somebody has given {name} the queue `{}` ({:x}:), which stays; `tc qdisc del dev {name} root` removes it",
+            root.kind,
+            root.handle >> 16
+        )));
+    }
+    queues.set(interface, HANDLE, &bucket(rate))
+}
+
+fn bucket(rate: Rate) -> TokenBucket {
+    let burst = rate.bytes_in(BURST).max(LEAST_BURST);
+    TokenBucket { rate, burst, limit: burst + rate.bytes_in(WAIT).max(LEAST_WAIT) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bucket_holds_two_packets_and_lets_twenty_ms_wait_or_ten_packets() {
+        let slow = bucket(Rate::from_mbps(1.0));
+        assert_eq!((slow.burst, slow.limit), (Bytes::new(3_076), Bytes::new(3_076 + 15_380)));
+        let fast = bucket(Rate::from_mbps(100.0));
+        assert_eq!((fast.burst, fast.limit), (Bytes::new(12_500), Bytes::new(262_500)));
+    }
+}

@@ -1,0 +1,64 @@
+//! A child process that keeps a right which its parent gives up.
+
+use std::io;
+use std::os::unix::net::UnixStream;
+
+use caps::Capability;
+use nix::sys::signal::{SigHandler, Signal, signal};
+use nix::sys::wait::waitpid;
+use nix::unistd::{ForkResult, Pid, fork, setsid};
+
+/// A child process with some capabilities and no other right. It does what it is told through a socket, and cleans up when that is
+/// closed, which the kernel does however its parent ends.
+#[derive(Debug)]
+pub struct Deputy {
+    /// None when it is to end.
+    socket: Option<UnixStream>,
+    child: Pid,
+}
+
+impl Deputy {
+    /// Starts one, which has what this process has open, does `work` with its end of the socket, and ends. Signals of a terminal do not
+    /// reach it. This process must have one thread.
+    ///
+    /// # Errors
+    /// When the system makes no socket or process.
+    pub fn start(keep: &[Capability], work: impl FnOnce(UnixStream)) -> io::Result<Deputy> {
+        let (here, there) = UnixStream::pair()?;
+        // SAFETY: this process has one thread, so the child may do anything.
+        match unsafe { fork() }? {
+            ForkResult::Child => {
+                drop(here);
+                become_deputy(keep);
+                work(there);
+                // SAFETY: ends the process at once, without running what the parent has registered for its end.
+                unsafe { libc::_exit(0) }
+            }
+            ForkResult::Parent { child } => Ok(Deputy { socket: Some(here), child }),
+        }
+    }
+
+    /// Returns the socket to it, until it is to end.
+    pub const fn socket(&self) -> Option<&UnixStream> {
+        self.socket.as_ref()
+    }
+}
+
+impl Drop for Deputy {
+    fn drop(&mut self) {
+        drop(self.socket.take());
+        // Fails only if somebody else has waited for it.
+        let _ = waitpid(self.child, None);
+    }
+}
+
+fn become_deputy(keep: &[Capability]) {
+    // Ctrl-C goes to all processes of the terminal.
+    let _ = setsid();
+    for number in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT] {
+        // SAFETY: ignoring a signal runs no code.
+        let _ = unsafe { signal(number, SigHandler::SigIgn) };
+    }
+    // It also cleans up if it cannot give up what it has.
+    let _ = crate::drop_all_but(keep);
+}
