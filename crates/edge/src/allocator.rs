@@ -52,6 +52,8 @@ pub struct Allocator {
     capacity: [Rate; 2],
     /// What of it is free, where that is known.
     available: [Option<Rate>; 2],
+    /// What windows towards each side are multiplied with.
+    factors: [f64; 2],
     /// What is left of every window, at most 1.
     part: f64,
     classes: Vec<ClassState>,
@@ -94,6 +96,7 @@ impl Allocator {
             literal: policy.literal,
             capacity,
             available: [None; 2],
+            factors: [1.0; 2],
             part: 1.0,
             classes: policy.class.iter().map(class).collect(),
             begun: 0,
@@ -159,6 +162,19 @@ impl Allocator {
     /// one at least.
     pub fn set_unused(&mut self, unused: &Unused) -> Changed {
         self.classes.iter_mut().zip(unused).for_each(|(state, unused)| state.unused = *unused);
+        self.update_all()
+    }
+
+    /// The same for one connection of a class, which leaves so much more, or less.
+    pub(crate) fn add_unused(&mut self, class: u32, unused: [f64; 2]) -> Changed {
+        let Some(state) = self.classes.get_mut(class as usize) else { return Changed::Nothing };
+        state.unused = [0, 1].map(|side| state.unused[side] + unused[side]);
+        if self.literal { Changed::Nothing } else { self.update(class as usize, false) }
+    }
+
+    /// Sets what windows towards each side are multiplied with, as a [`Widening`](crate::Widening) says.
+    pub fn set_factors(&mut self, factors: [f64; 2]) -> Changed {
+        self.factors = factors;
         self.update_all()
     }
 
@@ -235,7 +251,9 @@ impl Allocator {
             let rate = self.available[side].map_or(self.capacity[side], |free| free.min(self.capacity[side]));
             let class = self.delta * rate.bps_f64() * state.share * lent;
             let class = state.ceiling.map_or(class, |ceiling| class.min(ceiling.bps_f64()));
-            let share = self.part * class / (f64::from(state.live) - state.unused[side]).max(1.0);
+            let sharing = (f64::from(state.live) - state.unused[side]).max(1.0);
+            // One connection never has more than all of them.
+            let share = self.part * class * (self.factors[side] / sharing).min(1.0);
             // None at all would be no limit.
             ((share / BYTE_PER_NS * (1_u64 << SHARE_BITS) as f64).round() as u64).max(1)
         })

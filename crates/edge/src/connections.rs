@@ -5,10 +5,14 @@ use std::collections::{HashMap, HashSet};
 use headway_arithmetic::flow::Key;
 use headway_units::Rate;
 
-use crate::{Allocator, MOST_CLASSES, Policy, Unused};
+use crate::usage::NEW;
+use crate::{Allocator, MOST_CLASSES, Policy};
 
 /// What a connection of each class may have towards each side, as [`Allocator::shares`] says it; 0 for any.
 pub type Shares = [[u64; MOST_CLASSES]; 2];
+
+/// How many flows that are no connections share each class, and what they leave of their shares towards each side.
+pub type Others = [(u32, [f64; 2]); MOST_CLASSES];
 
 /// Which connections there are, by what is heard of them, and what each may have.
 ///
@@ -21,28 +25,30 @@ pub struct Connections {
     /// How many there are of each class, also those that take no share.
     live: [u32; MOST_CLASSES],
     /// How many flows that are no connections share each class.
-    others: [u32; MOST_CLASSES],
+    others: Others,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Known {
     class: u32,
-    /// Whether it takes a share of its class.
+    /// Whether it takes a share of its class, and what it leaves of that towards each side, in parts of it.
     shares: bool,
+    unused: [f64; 2],
 }
 
 impl Connections {
     /// Creates it for a link with these rates towards the two sides, without connections.
     pub fn new(policy: &Policy, capacity: [Rate; 2]) -> Connections {
         let allocator = Allocator::new(policy, capacity);
-        Connections { allocator, known: HashMap::new(), live: [0; MOST_CLASSES], others: [0; MOST_CLASSES] }
+        Connections { allocator, known: HashMap::new(), live: [0; MOST_CLASSES], others: Others::default() }
     }
 
-    /// A connection of a class began. It takes a share.
+    /// A connection of a class began. It takes a part of a share until it is known what it uses.
     pub fn begin(&mut self, key: Key, class: u32) {
         self.end(&key);
-        self.known.insert(key, Known { class, shares: true });
+        self.known.insert(key, Known { class, shares: true, unused: NEW });
         self.allocator.begin(class);
+        self.allocator.add_unused(class, NEW);
         if let Some(live) = self.live.get_mut(class as usize) {
             *live += 1;
         }
@@ -50,31 +56,42 @@ impl Connections {
 
     /// A connection ended.
     pub fn end(&mut self, key: &Key) {
-        let Some(Known { class, shares }) = self.known.remove(key) else { return };
+        let Some(Known { class, shares, unused }) = self.known.remove(key) else { return };
         if shares {
             self.allocator.end(class);
+            self.allocator.add_unused(class, unused.map(|unused| -unused));
         }
         if let Some(live) = self.live.get_mut(class as usize) {
             *live -= 1;
         }
     }
 
-    /// Says whether a connection takes a share, as all do first.
-    pub fn set_sharing(&mut self, key: &Key, shares: bool) {
-        let Some(known) = self.known.get_mut(key).filter(|known| known.shares != shares) else { return };
-        known.shares = shares;
-        if shares {
-            self.allocator.begin(known.class);
-        } else {
-            self.allocator.end(known.class);
+    /// Says whether a connection takes a share, and what it leaves of that towards each side, in parts of it.
+    pub fn set_sharing(&mut self, key: &Key, shares: bool, unused: [f64; 2]) {
+        let Some(known) = self.known.get_mut(key) else { return };
+        let before = std::mem::replace(known, Known { shares, unused, ..*known });
+        match (before.shares, shares) {
+            (false, true) => {
+                self.allocator.begin(before.class);
+            }
+            (true, false) => {
+                self.allocator.end(before.class);
+            }
+            _ => {}
+        }
+        let left = |shares: bool, unused: [f64; 2]| if shares { unused } else { [0.0; 2] };
+        let (old, new) = (left(before.shares, before.unused), left(shares, unused));
+        if old != new {
+            self.allocator.add_unused(before.class, [0, 1].map(|side| new[side] - old[side]));
         }
     }
 
-    /// So many flows that are no connections share each class.
-    pub fn set_others(&mut self, others: &[u32; MOST_CLASSES]) {
+    /// So many flows that are no connections share each class, and leave this much of their shares together.
+    pub fn set_others(&mut self, others: &Others) {
         for ((class, before), now) in (0..).zip(&mut self.others).zip(others) {
-            (*before..*now).for_each(|_| _ = self.allocator.begin(class));
-            (*now..*before).for_each(|_| _ = self.allocator.end(class));
+            (before.0..now.0).for_each(|_| _ = self.allocator.begin(class));
+            (now.0..before.0).for_each(|_| _ = self.allocator.end(class));
+            self.allocator.add_unused(class, [0, 1].map(|side| now.1[side] - before.1[side]));
             *before = *now;
         }
     }
@@ -99,9 +116,9 @@ impl Connections {
         }
     }
 
-    /// Gives connections what others of their class leave of their shares.
-    pub fn set_unused(&mut self, unused: &Unused) {
-        self.allocator.set_unused(unused);
+    /// Sets what windows towards each side are multiplied with, as a [`Widening`](crate::Widening) says.
+    pub fn set_factors(&mut self, factors: [f64; 2]) {
+        self.allocator.set_factors(factors);
     }
 
     /// Lowers what every connection may have to a part of it, above 0 and at most 1, as a [`Drain`](crate::Drain) says.
@@ -133,42 +150,68 @@ mod tests {
         *Packet::between((host(1), port), (host(2), 80)).key()
     }
 
+    /// 80 Mb/s are 0.01 bytes per ns.
+    const WHOLE: f64 = (1_u64 << 40) as f64 / 100.0;
+
+    fn connections() -> Connections {
+        Connections::new(&Policy::default(), [Rate::from_mbps(80.0); 2])
+    }
+
+    /// How many connections the link is divided by, towards each side.
+    fn sharing(connections: &Connections) -> [f64; 2] {
+        connections.shares().map(|shares| (1e6 * WHOLE / shares[0] as f64).round() / 1e6)
+    }
+
     #[test]
     fn what_was_missed_is_made_up_for() {
-        let mut connections = Connections::new(&Policy::default(), [Rate::from_mbps(80.0); 2]);
+        let mut connections = connections();
         assert_eq!(connections.shares()[0][0], 0);
         connections.begin(key(1), 0);
-        let whole = connections.shares()[0][0];
-        // 80 Mb/s are 0.01 bytes per ns.
-        assert_eq!(whole, ((1_u64 << 40) as f64 / 100.0).round() as u64);
         connections.begin(key(1), 0);
-        assert_eq!((connections.live(0), connections.shares()[1][0]), (1, whole));
+        assert_eq!((connections.live(0), sharing(&connections)), (1, [1.0; 2]));
         connections.begin(key(2), 0);
-        assert_eq!(connections.shares()[0][0], whole / 2);
+        [1, 2].into_iter().for_each(|port| connections.set_sharing(&key(port), true, [0.0; 2]));
+        assert_eq!(sharing(&connections), [2.0; 2]);
         connections.end(&key(9));
         // One ended and two began meanwhile.
         connections.reconcile([(key(2), 0), (key(3), 0), (key(4), 0)]);
-        assert_eq!((connections.live(0), connections.shares()[0][0]), (3, whole / 3));
+        [3, 4].into_iter().for_each(|port| connections.set_sharing(&key(port), true, [0.0; 2]));
+        assert_eq!((connections.live(0), sharing(&connections)), (3, [3.0; 2]));
         connections.reconcile([]);
         assert_eq!((connections.live(0), connections.shares()[0][0]), (0, 0));
     }
 
     #[test]
     fn who_takes_no_share_leaves_it_to_the_others() {
-        let mut connections = Connections::new(&Policy::default(), [Rate::from_mbps(80.0); 2]);
-        connections.begin(key(1), 0);
-        let whole = connections.shares()[0][0];
-        connections.begin(key(2), 0);
+        let mut connections = connections();
+        [1, 2].into_iter().for_each(|port| connections.begin(key(port), 0));
+        connections.set_sharing(&key(1), true, [0.0; 2]);
         for _ in 0..2 {
-            connections.set_sharing(&key(2), false);
-            assert_eq!((connections.live(0), connections.shares()[0][0]), (2, whole));
+            connections.set_sharing(&key(2), false, [0.0; 2]);
+            assert_eq!((connections.live(0), sharing(&connections)), (2, [1.0; 2]));
         }
+        connections.set_sharing(&key(2), true, [0.0; 2]);
+        assert_eq!(sharing(&connections), [2.0; 2]);
         connections.end(&key(2));
-        assert_eq!((connections.live(0), connections.shares()[0][0]), (1, whole));
-        connections.set_sharing(&key(1), false);
-        connections.set_sharing(&key(1), true);
-        // One that begins again between the same ends takes a share.
-        connections.begin(key(1), 0);
-        assert_eq!((connections.live(0), connections.shares()[0][0]), (1, whole));
+        assert_eq!((connections.live(0), sharing(&connections)), (1, [1.0; 2]));
+    }
+
+    #[test]
+    fn connections_count_by_what_they_use_towards_each_side() {
+        let mut connections = connections();
+        for port in 1..=4 {
+            connections.begin(key(port), 0);
+            connections.set_sharing(&key(port), true, [0.0; 2]);
+        }
+        // Three download and one uploads.
+        [1, 2, 3].into_iter().for_each(|port| connections.set_sharing(&key(port), true, [0.0, 1.0]));
+        connections.set_sharing(&key(4), true, [0.9, 0.0]);
+        assert_eq!(sharing(&connections), [3.1, 1.0]);
+        // One that begins counts as a quarter, whatever it was before.
+        connections.begin(key(4), 0);
+        connections.begin(key(5), 0);
+        assert_eq!(sharing(&connections), [3.5, 1.0]);
+        [3, 4, 5].into_iter().for_each(|port| connections.end(&key(port)));
+        assert_eq!(sharing(&connections), [2.0, 1.0]);
     }
 }

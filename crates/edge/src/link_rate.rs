@@ -36,6 +36,22 @@ const KEPT: f64 = 0.988;
 const TURN: u32 = 5;
 /// A queue that has become this part of what it was becomes empty. Range 0.5 to 0.95.
 const DRAINS: f64 = 0.8;
+/// A queue that is always there though it is short: longer than what RTTs vary by in the time in which they were least, and than this part of
+/// them. Range 1 to 5 ms, 0.03 to 0.15.
+const WAITS: Duration = Duration::from_ms(3);
+/// See [`WAITS`].
+const WAITS_PART: f64 = 0.07;
+/// By how much windows become wider and narrower in a second. Range 1.005 to 1.05.
+const WIDER: f64 = 1.02;
+/// See [`WIDER`].
+const NARROWER: f64 = 0.96;
+/// The most: more would be a queue of that part of the RTT if it were wrong. Range 1.1 to 1.5.
+const WIDEST: f64 = 1.25;
+/// Flows that would have this part of what they share are held by their windows: some of it is kept for those that have just begun. Range
+/// 0.5 to 0.8.
+const ASKS: f64 = 0.7;
+/// Flows have their shares if they have this part: what is left are pauses of windows. Range 0.95 to 0.99.
+const REACHED: f64 = 0.97;
 /// Who says it.
 const SOURCE: &str = "queue";
 
@@ -128,6 +144,8 @@ struct Passed {
     asks: Rate,
     /// The queue that stood.
     queue: Option<Duration>,
+    /// Whether there was a shorter one all the time.
+    waits: bool,
 }
 
 impl LinkRate {
@@ -182,6 +200,45 @@ impl LinkRate {
         let [rate, low, high] = self.sides[side & 1].interval()?;
         let (rate_bps, low_bps, high_bps) = (rate.bps(), low.bps(), high.bps());
         Some(RateState { rate_bps, low_bps, high_bps, age_ms: 0, source: SOURCE.to_owned() })
+    }
+}
+
+/// By how much windows are larger than shares x RTT, because packets wait though no queue stands.
+///
+/// A window of a share is sent in bursts, and packets wait behind those of others. So the usual RTT is longer than the least one, from which
+/// windows are computed, and flows have less than their shares. That is made up for as long as the least RTT of a second stays.
+#[derive(Clone, Debug)]
+pub struct Widening {
+    factors: [f64; 2],
+}
+
+impl Default for Widening {
+    fn default() -> Widening {
+        Widening { factors: [1.0; 2] }
+    }
+}
+
+impl Widening {
+    /// Takes what the flows that are limited did in the last second, and what they share; none where that is found by their queue.
+    pub fn look(&mut self, loads: &[Load], shared: [Option<Rate>; 2]) {
+        let passed = [0, 1].map(|side| Passed::new(loads, side));
+        let waits = passed.iter().any(|passed| passed.waits);
+        for ((factor, passed), shared) in self.factors.iter_mut().zip(passed).zip(shared) {
+            let Some(shared) = shared else {
+                *factor = 1.0;
+                continue;
+            };
+            if waits {
+                *factor = (*factor * NARROWER).max(1.0);
+            } else if passed.asks > shared.scale(ASKS) && passed.rate < shared.scale(REACHED) {
+                *factor = (*factor * WIDER).min(WIDEST);
+            }
+        }
+    }
+
+    /// Returns what windows towards each side are multiplied with, 1 or more.
+    pub const fn factors(&self) -> [f64; 2] {
+        self.factors
     }
 }
 
@@ -245,27 +302,34 @@ impl Passed {
     fn new(loads: &[Load], side: usize) -> Passed {
         let loads = || loads.iter().filter(|load| load.side == side && load.rate > Rate::ZERO);
         let sum = |of: fn(&Load) -> Rate| Rate::from_bps(loads().map(|load| of(load).bps()).sum());
-        Passed { rate: sum(|load| load.rate), asks: sum(Load::asks), queue: standing(loads()) }
+        let met = met(loads());
+        let exceeds =
+            |limit: Duration, part| met.filter(|[queue, least]| *queue > limit.max(least.scale(part)));
+        Passed {
+            rate: sum(|load| load.rate),
+            asks: sum(Load::asks),
+            queue: exceeds(STANDS, STANDS_PART).map(|[queue, _]| queue),
+            waits: exceeds(WAITS, WAITS_PART).is_some(),
+        }
     }
 }
 
-/// Returns the queue that half of the data has met all the time, if it is one: a flow whose own server is slow makes none here.
-fn standing<'a>(loads: impl Iterator<Item = &'a Load>) -> Option<Duration> {
-    let mut met: Vec<(Duration, bool, u64)> = loads
+/// Returns the queue that half of the data has met all the time, with the RTT without it: a flow whose own server is slow makes none here.
+fn met<'a>(loads: impl Iterator<Item = &'a Load>) -> Option<[Duration; 2]> {
+    let mut met: Vec<(Duration, Duration, u64)> = loads
         .filter_map(|load| {
             let [recent, least] = load.rtts?;
-            let queue = recent - least;
-            Some((queue, queue > STANDS.max(least.scale(STANDS_PART)), load.rate.bps()))
+            Some((recent - least, least, load.rate.bps()))
         })
         .collect();
     met.sort_unstable();
     let all: u64 = met.iter().map(|(.., rate)| rate).sum();
     let mut sum = 0;
-    let (queue, stands, _) = met.into_iter().find(|(.., rate)| {
+    let (queue, least, _) = met.into_iter().find(|(.., rate)| {
         sum += rate;
         2 * sum >= all
     })?;
-    stands.then_some(queue)
+    Some([queue, least])
 }
 
 impl Side {

@@ -9,17 +9,22 @@ use headway_units::{Bytes, Duration, Instant, Rate};
 
 use crate::advisor::Flows;
 use crate::classify::{Behaviour, Features, LimitedBy, Rule, Thresholds, Window, classify};
-use crate::evaluate::{Decision, Evaluator, FlowFacts, Input, Means, Registry};
+use crate::evaluate::{Decision, Evaluator, Facts, FlowFacts, Input, Means, Registry};
 use crate::link_rate::presses;
 use crate::notes::{News, Note};
 use crate::snapshot::{DecisionState, FlowState, ProbeState, RateState};
 use crate::usage::Usage;
-use crate::{Demand, FASTEST, LinkRate, Load, Policy, Probe, Probed, Prober, Shares, Signals, Unused};
+use crate::{Demand, FASTEST, LinkRate, Load, Policy, Probe, Probed, Prober, Shares, Signals, Widening};
 
 /// A connection that has more than this part of what its window allows is limited by it.
 ///
 /// Range 0.6 to 0.95: a window holds whole segments, and is younger than the rate.
 const FILLS_WINDOW: f64 = 0.8;
+
+/// Receivers acknowledge every second segment (RFC 9293 3.8.6.3).
+const SEGMENTS_PER_ACK: u64 = 2;
+/// What an ACK takes of a link, beside data: 52 bytes of IPv4 and 38 of Ethernet. The headers of data are a part of what a rate of data means.
+const ACK: u64 = 90;
 
 /// Whether a flow of this rate is as fast as a window in bytes allows.
 pub(crate) fn fills_window(rate: Rate, rtt: Duration, window: u32) -> bool {
@@ -69,6 +74,8 @@ pub struct Judged {
     pub rates: [Rate; 2],
     /// The side, 0 or 1, to which most of its data goes.
     pub main_side: usize,
+    /// The part that it leaves of its share towards each side.
+    pub unused: [f64; 2],
     /// What is done with it, and why.
     pub decision: Decision,
     /// Whether that is news.
@@ -83,8 +90,12 @@ struct Watched {
     looks: u64,
     /// Whether it was limited when it was judged last, or would be with a lower rate of the link.
     is_limited: bool,
+    /// Whether it shares with others of its class; none before it was judged.
+    shares: Option<bool>,
     /// What it uses of its share towards each side.
     usage: [Usage; 2],
+    /// How many packets with data each end has sent.
+    packets: [u64; 2],
 }
 
 /// Judges flows again and again, whatever their number, with memory for those that there are.
@@ -94,6 +105,7 @@ pub struct Monitor {
     signals: Signals,
     /// None where the rate of the link is known.
     found: Option<LinkRate>,
+    widening: Widening,
     /// None where nothing is probed.
     prober: Option<Prober>,
     /// What flows did with the link until the last look.
@@ -117,7 +129,18 @@ struct Known {
     features: Option<Features>,
     behaviour: (Behaviour, Rule),
     rates: [Rate; 2],
+    /// What the ACKs of the data of each end take.
+    acks: [Rate; 2],
     facts: FlowFacts,
+}
+
+/// What passes besides the flows that share, and how much wider windows are.
+struct Besides([Rate; 2], [f64; 2]);
+
+impl Input for Besides {
+    fn tell(&mut self, _: Instant, facts: &mut Facts) {
+        (facts.besides, facts.widening) = (self.0, self.1);
+    }
 }
 
 impl Monitor {
@@ -128,6 +151,7 @@ impl Monitor {
             evaluator,
             signals: Signals::default(),
             found: None,
+            widening: Widening::default(),
             prober: None,
             demand: Demand::default(),
             thresholds: policy.classifier,
@@ -210,9 +234,9 @@ impl Monitor {
         self.evaluator.followed(side)
     }
 
-    /// Returns what flows leave of their shares, as the last look has it.
-    pub const fn unused(&self) -> &Unused {
-        self.evaluator.unused()
+    /// Returns what windows towards each side are multiplied with, as the last look has it.
+    pub const fn factors(&self) -> [f64; 2] {
+        self.widening.factors()
     }
 
     /// Judges the flows that there are at `now`, in ns; `shares` is what a connection of each class might have until then. One that is
@@ -225,7 +249,12 @@ impl Monitor {
         let loads = loads(now, &seen, &known, &self.watched);
         self.demand = self.demand_of(&seen, &known, &loads);
         let mut flows = Flows(&facts);
-        let mut inputs: Vec<&mut dyn Input> = vec![&mut flows, &mut self.signals];
+        let is_found = |side| self.found.as_ref().is_some_and(|found| found.available(side).is_some());
+        let shared = self.shared();
+        let told = [0, 1].map(|side| (!is_found(side)).then_some(shared[side]));
+        self.widening.look(&loads, told);
+        let mut besides = Besides(self.besides(&seen, &known), self.widening.factors());
+        let mut inputs: Vec<&mut dyn Input> = vec![&mut flows, &mut besides, &mut self.signals];
         if let Some(found) = &mut self.found {
             found.look(&loads);
             inputs.push(found);
@@ -237,14 +266,31 @@ impl Monitor {
         let looks = self.looks;
         self.watched.retain(|_, watched| watched.looks == looks);
         let judge = |((seen, known), decision): ((Seen, Known), Decision)| {
-            let Known { features, behaviour, rates, facts } = known;
+            let Known { features, behaviour, rates, facts, .. } = known;
+            let (unused, main_side) = (facts.unused, facts.side.into());
             let news = self.watched.get_mut(&seen.number).map_or(News::None, |watched| {
                 watched.is_limited = !decision.passes();
+                watched.shares = Some(decision.shares);
                 watched.note.take(behaviour.0, &decision)
             });
-            Judged { seen, features, behaviour, rates, main_side: facts.side.into(), decision, news }
+            Judged { seen, features, behaviour, rates, main_side, unused, decision, news }
         };
         seen.into_iter().zip(known).zip(decisions).map(judge).collect()
+    }
+
+    /// Returns what passed towards each side besides the data of flows that share.
+    fn besides(&self, seen: &[Seen], known: &[Known]) -> [Rate; 2] {
+        [0, 1].map(|side| {
+            let rate = |(seen, known): (&Seen, &Known)| {
+                // What the end on the other side sends.
+                let sender = usize::from(seen.side_of(0) == side);
+                let judged = self.watched.get(&seen.number).and_then(|watched| watched.shares);
+                let shares = judged.unwrap_or(known.facts.class.is_some());
+                let data = if shares { 0 } else { known.rates[sender].bps() };
+                data + if seen.tcp.is_some() { known.acks[1 - sender].bps() } else { 0 }
+            };
+            Rate::from_bps(seen.iter().zip(known).map(rate).sum())
+        })
     }
 
     fn demand_of(&self, seen: &[Seen], known: &[Known], loads: &[Load]) -> Demand {
@@ -253,8 +299,12 @@ impl Monitor {
                 |(seen, known): (&Seen, &Known)| known.rates[usize::from(seen.side_of(0) == side)].bps();
             Rate::from_bps(seen.iter().zip(known).map(rate).sum())
         };
-        let may_have = [0, 1].map(|side| self.available()[side].unwrap_or(self.evaluator.capacity()[side]));
-        Demand { rate: [towards(0), towards(1)], presses: presses(loads, may_have) }
+        Demand { rate: [towards(0), towards(1)], presses: presses(loads, self.shared()) }
+    }
+
+    /// Returns what flows share towards each side.
+    fn shared(&self) -> [Rate; 2] {
+        [0, 1].map(|side| self.available()[side].unwrap_or(self.evaluator.capacity()[side]))
     }
 
     fn know(&mut self, now: u64, time: Option<Duration>, seen: &Seen, shares: &Shares) -> Known {
@@ -263,6 +313,12 @@ impl Monitor {
         let bytes = [0, 1].map(|end| watched.windows[end].look(now, &seen.sent[end]));
         let rate = |bytes| Rate::of(Bytes::new(bytes), time?);
         let rates = bytes.map(|bytes| rate(bytes).unwrap_or(Rate::ZERO));
+        let packets = seen.sent.map(|meter| meter.packets);
+        let before = std::mem::replace(&mut watched.packets, packets);
+        let acks = [0, 1].map(|end| {
+            let acks = packets[end].saturating_sub(before[end]) / SEGMENTS_PER_ACK;
+            rate(acks * ACK).unwrap_or(Rate::ZERO)
+        });
         let unused = [0, 1].map(|side| {
             let share = seen.class.and_then(|class| shares[side].get(class as usize)).copied().unwrap_or(0);
             // What the end on the other side sends.
@@ -284,7 +340,7 @@ impl Monitor {
         let Means { marking, shaping, .. } = self.means;
         let is_held = facts.is_tcp || facts.ecn && marking || facts.behaviour == Behaviour::Bulk && shaping;
         facts.class = facts.class.filter(|_| is_held);
-        Known { features, behaviour, rates, facts }
+        Known { features, behaviour, rates, acks, facts }
     }
 }
 

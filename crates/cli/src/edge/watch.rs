@@ -111,7 +111,7 @@ impl Watch {
         self.probe(Instant::from_ns(now));
         let mut judged = self.monitor.look(now, seen, &edge.shares());
         edge.set_available(self.monitor.available());
-        edge.set_unused(self.monitor.unused());
+        edge.set_factors(self.monitor.factors());
         edge.carry_out(judged.iter().map(decided))?;
         judged.sort_by_key(|judged| std::cmp::Reverse(judged.rates[0] + judged.rates[1]));
         let (shares, counted) = (edge.shares(), edge.counters()?);
@@ -192,6 +192,7 @@ fn decided(judged: &Judged) -> EdgeDecided<'_> {
         number: seen.number,
         // What passes by itself takes nothing from others.
         shares: decision.shares && (is_held || !decision.passes()),
+        unused: judged.unused,
         treatment: match seen.class {
             Some(class) if decision.marks() => EdgeTreatment::Marked(class),
             _ if is_held && decision.passes() => EdgeTreatment::Passes,

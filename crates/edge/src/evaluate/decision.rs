@@ -106,6 +106,10 @@ pub enum Why {
         sharing: u32,
         /// What that is computed from.
         basis: Basis,
+        /// What others use of that.
+        besides: Rate,
+        /// By how many percent windows are larger than share x RTT.
+        wider: u32,
     },
     /// Its ends react to marks, and its window cannot be lowered.
     ReactsToMarks,
@@ -127,11 +131,22 @@ impl fmt::Display for Why {
             Why::SmallReceiver { largest, needed } => {
                 write!(f, "its receiver tells windows of {largest} at most, and the link needs {needed}")
             }
-            Why::Share { rate, sharing: 1, basis } => {
-                write!(f, "its share is {rate}, alone in its class, and {basis}")
-            }
-            Why::Share { rate, sharing, basis } => {
-                write!(f, "its share is {rate}, as one of {sharing} flows of its class, and {basis}")
+            Why::Share { rate, sharing, basis, besides, wider } => {
+                let others = match sharing {
+                    1 => "alone in its class".to_owned(),
+                    _ => format!("as one of {sharing} flows of its class"),
+                };
+                write!(f, "its share is {rate}, {others}, and {basis}")?;
+                if *besides > Rate::ZERO {
+                    write!(f, ", of which others use {besides}")?;
+                }
+                match wider {
+                    0 => Ok(()),
+                    _ => write!(
+                        f,
+                        "; windows are {wider} % wider, as packets wait in bursts and no queue stands"
+                    ),
+                }
             }
             Why::ReactsToMarks => f.write_str("its ends react to marks, and its window cannot be lowered"),
             Why::Priority => f.write_str("its class has priority"),

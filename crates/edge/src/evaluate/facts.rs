@@ -19,6 +19,10 @@ pub struct Facts {
     pub capacity: [Rate; 2],
     /// The least that flows share towards each side, whatever estimates say.
     pub least: [Rate; 2],
+    /// What passes towards each side besides the flows that share: ACKs, and flows that are not limited.
+    pub besides: [Rate; 2],
+    /// What windows towards each side are multiplied with, 1 or more.
+    pub widening: [f64; 2],
     /// What the router can do.
     pub means: Means,
     /// The flows that are there.

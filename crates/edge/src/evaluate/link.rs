@@ -8,7 +8,7 @@ use headway_units::{Bytes, Duration, Instant, Rate};
 use super::{Action, Basis, Facts, FlowFacts, Means, Quantity};
 use crate::allocator::share_rate;
 use crate::classify::Behaviour;
-use crate::{Allocator, MOST_CLASSES, Policy, Unused};
+use crate::{Allocator, Policy};
 
 /// A flow of constant rate that has more than this part of the link is too aggressive for a call, and is limited as others are
 /// (rule r2 in wan 2.20).
@@ -25,8 +25,9 @@ const USES_SHARE: f64 = 0.8;
 struct Towards {
     /// The lower of the capacities of access link and narrow link.
     ceiling: Rate,
-    /// What shares are computed from.
+    /// What shares are computed from, and what others use of that.
     basis: Basis,
+    besides: Rate,
 }
 
 /// The link, and who shares it.
@@ -37,10 +38,10 @@ pub(super) struct Link {
     pub(super) available: [Option<Rate>; 2],
     /// Who says that it is available, if it is not the narrow link that counts.
     pub(super) followed: [Option<Cow<'static, str>>; 2],
-    /// What those who share leave of it.
-    pub(super) unused: Unused,
     allocator: Allocator,
     means: Means,
+    /// What windows towards each side are multiplied with.
+    widening: [f64; 2],
     /// Whether each class is never limited.
     priority: Vec<bool>,
 }
@@ -60,6 +61,10 @@ pub struct Case<'a> {
     pub sharing: u32,
     /// What that is computed from.
     pub basis: Basis,
+    /// What others use of that.
+    pub besides: Rate,
+    /// By how many percent windows are larger than share x RTT.
+    pub wider: u32,
     /// Whether it is limited now.
     pub is_limited: bool,
     /// Whether its class is never limited.
@@ -82,11 +87,16 @@ impl Towards {
         let access = facts.capacity[side];
         let narrow = facts.best(now, Quantity::Narrow, side).filter(|narrow| narrow.rate < access);
         let ceiling = narrow.map_or(access, |narrow| narrow.rate);
-        let available = facts.best(now, Quantity::Available, side).filter(|free| free.rate < ceiling);
-        let lower = available.or(narrow);
-        let basis = lower.map_or(Basis::Access { rate: access }, |estimate| Basis::of(now, estimate));
-        let shared = lower.map(|lower| lower.rate.max(facts.least[side]).min(ceiling));
-        (Towards { ceiling, basis }, shared, available.map(|free| free.source.clone()))
+        let besides = facts.besides[side];
+        let left = ceiling.saturating_sub(besides);
+        let available = facts.best(now, Quantity::Available, side).filter(|free| free.rate < left);
+        let basis =
+            available.or(narrow).map_or(Basis::Access { rate: access }, |estimate| Basis::of(now, estimate));
+        // What is available is so beside the others.
+        let besides = if available.is_some() { Rate::ZERO } else { besides };
+        let shared = available.map_or(left, |free| free.rate).max(facts.least[side]).min(ceiling);
+        let shared = Some(shared).filter(|shared| *shared < access);
+        (Towards { ceiling, basis, besides }, shared, available.map(|free| free.source.clone()))
     }
 }
 
@@ -105,25 +115,23 @@ impl Link {
         for (side, available) in available.into_iter().enumerate() {
             allocator.set_available(side, available);
         }
+        allocator.set_factors(facts.widening);
         let priority = policy.class.iter().map(|class| class.priority).collect();
         let mut link = Link {
             towards,
             available,
             followed: [one.2, other.2],
             allocator,
-            unused: [[0.0; 2]; MOST_CLASSES],
             means: facts.means,
+            widening: facts.widening,
             priority,
         };
         for flow in &facts.flows {
             if let Some(class) = flow.class.filter(|_| link.counts(flow, is_limited(flow.id))) {
                 link.allocator.begin(class);
-                if let Some(unused) = link.unused.get_mut(class as usize) {
-                    *unused = [0, 1].map(|side| unused[side] + flow.unused[side]);
-                }
+                link.allocator.add_unused(class, flow.unused);
             }
         }
-        link.allocator.set_unused(&link.unused);
         link
     }
 
@@ -140,9 +148,10 @@ impl Link {
     /// Returns the case of a flow.
     pub(super) fn case<'a>(&self, flow: &'a FlowFacts, is_limited: bool) -> Case<'a> {
         let side = usize::from(flow.side & 1);
-        let Towards { ceiling, basis } = self.towards[side];
+        let Towards { ceiling, basis, besides } = self.towards[side];
         let exact = flow.class.map_or(0, |class| self.allocator.shares(class)[side]);
-        let share = share_rate(exact).map(|rate| rate.min(ceiling));
+        let widening = self.widening[side];
+        let share = share_rate(exact).map(|rate| rate.scale(1.0 / widening).min(ceiling));
         let sharing = flow.class.map_or(0, |class| self.allocator.live(class));
         Case {
             flow,
@@ -151,6 +160,8 @@ impl Link {
             share,
             sharing,
             basis,
+            besides,
+            wider: ((widening - 1.0) * 100.0).round() as u32,
             is_limited,
             is_priority: self.is_priority(flow),
             shares: self.counts(flow, is_limited),

@@ -19,7 +19,7 @@ use std::collections::HashMap;
 
 use headway_units::{Duration, Instant, Rate};
 
-use crate::{MOST_CLASSES, Policy, Unused};
+use crate::Policy;
 
 pub use decision::{Action, Basis, Decision, Step, Why};
 pub use facts::{Estimate, Facts, FlowFacts, Input, Means, Quantity};
@@ -60,7 +60,6 @@ pub struct Evaluator {
     held: HashMap<u64, Held>,
     available: [Option<Rate>; 2],
     followed: [Option<Cow<'static, str>>; 2],
-    unused: Unused,
     round: u64,
 }
 
@@ -68,17 +67,17 @@ impl Evaluator {
     /// Creates one at an access link with these rates towards its two sides, without flows.
     pub fn new(policy: Policy, registry: Registry, capacity: [Rate; 2], means: Means) -> Evaluator {
         let least = capacity.map(|rate| rate.scale(LEAST));
-        let facts = Facts { capacity, least, means, flows: Vec::new(), estimates: Vec::new() };
-        Evaluator {
-            policy,
-            registry,
-            facts,
-            held: HashMap::new(),
-            available: [None; 2],
-            followed: [None, None],
-            unused: [[0.0; 2]; MOST_CLASSES],
-            round: 0,
-        }
+        let facts = Facts {
+            capacity,
+            least,
+            besides: [Rate::ZERO; 2],
+            widening: [1.0; 2],
+            means,
+            flows: Vec::new(),
+            estimates: Vec::new(),
+        };
+        let (held, available, followed) = (HashMap::new(), [None; 2], [None, None]);
+        Evaluator { policy, registry, facts, held, available, followed, round: 0 }
     }
 
     /// Takes the rates of the access link for the most that it could have, of which estimates may leave any part.
@@ -108,11 +107,6 @@ impl Evaluator {
         self.facts.capacity
     }
 
-    /// Returns what flows leave of their shares, as the last evaluation has it.
-    pub const fn unused(&self) -> &Unused {
-        &self.unused
-    }
-
     /// Judges all flows of which the inputs tell, in their order.
     ///
     /// One of which none tells has ended, and its number may be used again.
@@ -120,10 +114,12 @@ impl Evaluator {
         self.round += 1;
         self.facts.flows.clear();
         self.facts.estimates.clear();
+        self.facts.besides = [Rate::ZERO; 2];
+        self.facts.widening = [1.0; 2];
         inputs.iter_mut().for_each(|input| input.tell(now, &mut self.facts));
         let is_limited = |flow| self.held.get(&flow).is_some_and(Held::is_limited);
         let link = Link::new(now, &self.facts, &self.policy, is_limited);
-        (self.available, self.unused) = (link.available, link.unused);
+        self.available = link.available;
         self.followed.clone_from(&link.followed);
         let mut decisions = Vec::with_capacity(self.facts.flows.len());
         for flow in &self.facts.flows {

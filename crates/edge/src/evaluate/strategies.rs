@@ -117,5 +117,14 @@ pub(super) fn spared(case: &Case<'_>) -> Option<Why> {
 /// Returns what a flow may have, and why.
 fn share(case: &Case<'_>) -> Option<(Rate, Why)> {
     let rate = case.share?;
-    Some((rate, Why::Share { rate, sharing: case.sharing, basis: case.basis }))
+    Some((
+        rate,
+        Why::Share {
+            rate,
+            sharing: case.sharing,
+            basis: case.basis,
+            besides: case.besides,
+            wider: case.wider,
+        },
+    ))
 }

@@ -1,6 +1,6 @@
 //! The rate of a link that nobody has told.
 
-use headway_edge::{LinkRate, Load};
+use headway_edge::{Connections, LinkRate, Load, Policy, Widening};
 use headway_units::{Duration, Rate};
 
 const LEAST: Duration = Duration::from_ms(30);
@@ -120,4 +120,47 @@ fn a_flow_whose_own_server_is_slow_makes_no_queue() {
     assert_eq!(found.available(0), None);
     found.look(&[load(10.0, 300), load(9.0, 31)]);
     assert_eq!(found.available(0), Some(Rate::from_mbps(19.0)));
+}
+
+#[test]
+fn windows_become_wider_while_packets_wait_in_bursts_only() {
+    let mut widening = Widening::default();
+    let shared = [Some(Rate::from_mbps(40.0)), None];
+    // Flows have what their windows let them have at the usual RTT, 34 ms; the least one of each second is 30 or 31 ms.
+    let load = |factor: f64, recent| Load {
+        side: 0,
+        rate: Rate::from_mbps((40.0 * factor * 30.0 / 34.0).min(47.0)),
+        step: Rate::from_mbps(0.4),
+        rtts: Some([Duration::from_ms(recent), LEAST]),
+    };
+    for second in 0..60 {
+        widening.look(&[load(widening.factors()[0], 30 + second % 2)], shared);
+    }
+    let [down, up] = widening.factors();
+    assert!((1.09..1.13).contains(&down) && up == 1.0, "{down} {up}");
+    // A queue that is always there takes it back, and so does a rate that is found by the queue.
+    (0..4).for_each(|_| widening.look(&[load(widening.factors()[0], 34)], shared));
+    assert_eq!(widening.factors(), [1.0; 2]);
+    // Flows that have what they want do not make windows wider.
+    let idle = Load { rate: Rate::from_mbps(10.0), ..load(1.0, 30) };
+    (0..60).for_each(|_| widening.look(&[idle], shared));
+    assert_eq!(widening.factors(), [1.0; 2]);
+}
+
+#[test]
+fn one_connection_never_has_more_than_all_of_them() {
+    let key = |port| {
+        let host = |last| std::net::IpAddr::from([10, 0, 0, last]);
+        *headway_arithmetic::flow::Packet::between((host(1), port), (host(2), 80)).key()
+    };
+    let mut connections = Connections::new(&Policy::default(), [Rate::from_mbps(80.0); 2]);
+    let mut begin = |port| {
+        connections.begin(key(port), 0);
+        connections.set_sharing(&key(port), true, [0.0; 2]);
+        connections.set_factors([1.0; 2]);
+        let plain = connections.shares()[0][0] as f64;
+        connections.set_factors([1.2, 1.0]);
+        connections.shares()[0][0] as f64 / plain
+    };
+    assert!(begin(1) == 1.0 && (begin(2) - 1.2).abs() < 1e-6);
 }

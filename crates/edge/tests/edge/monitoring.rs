@@ -72,8 +72,9 @@ impl Edge {
         sources.iter_mut().for_each(|source| source.send(self.now));
         let seen = sources.iter().map(Source::seen).collect();
         let judged = self.monitor.look(self.now, seen, &self.connections.shares());
+        self.connections.set_available(self.monitor.available());
         for judged in judged.iter().filter(|judged| judged.seen.tcp.is_some()) {
-            self.connections.set_sharing(&judged.seen.key, judged.decision.shares);
+            self.connections.set_sharing(&judged.seen.key, judged.decision.shares, judged.unused);
         }
         judged
     }
@@ -85,10 +86,10 @@ fn behaviours(judged: &[Judged]) -> Vec<Behaviour> {
 
 #[test]
 fn a_call_is_spared_and_downloads_share_what_is_said_of_them() {
-    // Two downloads at their shares of 5 Mb/s, a call of speech, and the same by UDP.
+    // Two downloads that are soon at their shares of 5 Mb/s, a call of speech, and the same by UDP.
     let mut sources = [
-        Source::new(1, 1250, 2),
-        Source::new(2, 1250, 2),
+        Source::new(1, 1250, 1),
+        Source::new(2, 1250, 1),
         Source::new(3, 160, 20),
         Source { is_tcp: false, ..Source::new(4, 160, 20) },
     ];
@@ -96,16 +97,19 @@ fn a_call_is_spared_and_downloads_share_what_is_said_of_them() {
     let mut edge = Edge::new(&policy, &sources);
     let first = edge.step(&mut sources);
     assert!(first.iter().all(|judged| judged.news == News::Kind));
-    let judged = (0..8).map(|_| edge.step(&mut sources)).last().unwrap();
+    (0..3).for_each(|_| drop(edge.step(&mut sources)));
+    sources[..2].iter_mut().for_each(|source| source.gap = 2);
+    let judged = (0..12).map(|_| edge.step(&mut sources)).last().unwrap();
     assert_eq!(behaviours(&judged), [Behaviour::Bulk, Behaviour::Bulk, Behaviour::Cbr, Behaviour::Cbr]);
     let passes: Vec<bool> = judged.iter().map(|judged| judged.decision.passes()).collect();
     assert_eq!(passes, [false, false, true, true]);
     let shares = edge.connections.shares();
     for download in &judged[..2] {
-        // Half of 10 Mb/s and 40 ms; windows are in units of 128 bytes.
+        // Half of what two calls of 64 kb/s leave of 10 Mb/s, and 40 ms; windows are in units of 128 bytes.
         let state = download.state(&["all".to_owned()], &shares);
-        assert_eq!(state.window_let_through_bytes, Some(25_000 / 128 * 128), "{state:?}");
-        assert!(state.decision.starts_with("has a window of 25.0 kB at most"), "{}", state.decision);
+        assert_eq!(state.window_let_through_bytes, Some(24_680 / 128 * 128), "{state:?}");
+        assert!(state.decision.starts_with("has a window of 24.7 kB at most"), "{}", state.decision);
+        assert!(state.decision.ends_with("10.0 Mb/s, of which others use 128 kb/s"), "{}", state.decision);
         assert_eq!(
             (state.limited_by.as_str(), state.down_bps, state.up_bps),
             ("receive-window", 5_000_000, 0)
@@ -175,4 +179,16 @@ fn nothing_is_kept_of_flows_that_are_gone() {
         assert_eq!(judged[0].news, News::Kind);
     }
     assert!(monitor.look(100 * SECOND, Vec::new(), &shares).is_empty());
+}
+
+#[test]
+fn a_flow_that_begins_is_not_taken_for_one_of_others() {
+    let mut sources = [Source::new(1, 1250, 1)];
+    let mut edge = Edge::new(&Policy::default(), &sources);
+    edge.step(&mut []);
+    for _ in 0..8 {
+        let judged = edge.step(&mut sources);
+        assert!(!judged[0].decision.to_string().contains("others use"), "{}", judged[0].decision);
+        assert_eq!(edge.monitor.available()[0], None);
+    }
 }

@@ -6,7 +6,7 @@ use std::time::{Duration as Span, Instant as Clock};
 use headway_arithmetic::flow::{Flow, Key, Rules};
 use headway_arithmetic::rwm::SHARE_BITS;
 use headway_arithmetic::virtual_queue::COST_BITS;
-use headway_edge::{Connections, Drain, Policy, Shares, Unused, active};
+use headway_edge::{Connections, Drain, Others, Policy, Shares, active};
 use headway_units::{Duration, Instant, Rate};
 
 use super::{
@@ -47,6 +47,8 @@ pub struct Session {
     capacity: [Rate; 2],
     /// What of that is available, where it is less.
     available: [Option<Rate>; 2],
+    /// What windows towards each side are multiplied with.
+    factors: [f64; 2],
     connections: Connections,
     /// What the programs do with flows by their numbers, but for windows.
     treated: HashMap<u64, Treatment>,
@@ -86,6 +88,7 @@ impl Session {
             ruled: 0,
             capacity,
             available: [None; 2],
+            factors: [1.0; 2],
             connections,
             treated: HashMap::new(),
             marking: Marking::default(),
@@ -162,6 +165,7 @@ impl Session {
         self.edge.set_rules(&self.rules)?;
         self.connections = Connections::new(policy, self.capacity);
         self.connections.set_available(self.available);
+        self.connections.set_factors(self.factors);
         for (key, Connection { flow, .. }) in self.edge.connections()? {
             self.connections.begin(key, class_of(&self.rules, &key, &flow));
         }
@@ -174,9 +178,10 @@ impl Session {
         self.connections.set_available(available);
     }
 
-    /// Gives connections what others of their class leave of their shares, from [`Session::carry_out`] on.
-    pub fn set_unused(&mut self, unused: &Unused) {
-        self.connections.set_unused(unused);
+    /// Sets what windows towards each side are multiplied with, from [`Session::carry_out`] on.
+    pub fn set_factors(&mut self, factors: [f64; 2]) {
+        self.factors = factors;
+        self.connections.set_factors(factors);
     }
 
     /// Does with flows what was decided: the only ones that take no share of their class, and that have another treatment than its
@@ -185,12 +190,14 @@ impl Session {
     /// # Errors
     /// When the kernel refuses.
     pub fn carry_out<'a>(&mut self, decided: impl IntoIterator<Item = Decided<'a>>) -> Result<(), Error> {
-        let (mut treated, mut others) = (HashMap::new(), [0; MOST_CLASSES]);
-        for Decided { flow, number, shares, treatment } in decided {
+        let (mut treated, mut others) = (HashMap::new(), Others::default());
+        for Decided { flow, number, shares, unused, treatment } in decided {
             match flow {
-                Kind::Connection(key) => self.connections.set_sharing(key, shares),
+                Kind::Connection(key) => self.connections.set_sharing(key, shares, unused),
                 Kind::Other(class) if shares => {
-                    others.get_mut(class as usize).into_iter().for_each(|others| *others += 1);
+                    if let Some((count, left)) = others.get_mut(class as usize) {
+                        (*count, *left) = (*count + 1, [0, 1].map(|side| left[side] + unused[side]));
+                    }
                 }
                 Kind::Other(_) => {}
             }
@@ -320,6 +327,8 @@ pub struct Decided<'a> {
     pub number: u64,
     /// Whether it takes a share of its class.
     pub shares: bool,
+    /// The part that it leaves of that towards each side.
+    pub unused: [f64; 2],
     /// What is done with it.
     pub treatment: Treatment,
 }

@@ -1,0 +1,299 @@
+#!/usr/bin/env python3
+"""What a home notices of its access link: without help, with FQ-CoDel at the link itself, and with `headway edge` at the router.
+
+An emulated link of 50 Mb/s down and 10 Mb/s up, with an RTT of 30 ms and buffers of 120 ms, carries four downloads and an upload of
+Linux's CUBIC, a call (250 B every 20 ms each way), pages (five objects of 40 kB on a connection of their own, with half a second
+between them), and a ping ten times a second. Before that, the ping has the path for itself for some seconds.
+
+  none         nothing
+  fq-codel     FQ-CoDel at both ends of the link, where a router at home has no queue of its own for what comes down
+  edge         headway edge, which is told the rates of payload
+  edge-found   headway edge without rates
+  edge-probe   headway edge without rates, with --probe
+
+With --steps the link goes down to 20 Mb/s in the middle of a run, and back. Needs root and `headway` on the path or in $HEADWAY;
+results of every run go to target/bench/edge-home.json.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+OUT = Path(__file__).resolve().parent.parent / "target/bench/edge-home.json"
+LAB = "edge-home-bench"
+RATES = {"forward": 50, "reverse": 10}
+PAYLOAD = 1448 / 1538
+SERVER = "10.77.0.1"
+BULK, SINK, WEB, ECHO = 5001, 5002, 5003, 5004
+DOWNLOADS = 4
+OBJECTS, OBJECT = 5, 40_000
+CALL_SIZE, CALL_GAP = 250, 0.020
+PING_GAP = 0.1
+# The ping alone, the time in which connections find their rate, and the rest, in seconds.
+IDLE, SETTLES = 4, 8
+MODES = ["none", "fq-codel", "edge", "edge-found", "edge-probe"]
+
+
+def cubic(connection):
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"cubic")
+    return connection
+
+
+def serve():
+    """The server: a source, a sink, pages, and an echo."""
+
+    def listen(port, handle):
+        listener = cubic(socket.socket())
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(("", port))
+        listener.listen(64)
+
+        def accept():
+            while True:
+                connection, _ = listener.accept()
+                threading.Thread(target=handle, args=(connection,), daemon=True).start()
+
+        threading.Thread(target=accept, daemon=True).start()
+
+    def source(connection):
+        block = bytes(1 << 16)
+        try:
+            while True:
+                connection.sendall(block)
+        except OSError:
+            pass
+
+    def sink(connection):
+        while connection.recv(1 << 16):
+            pass
+
+    def pages(connection):
+        while connection.recv(1):
+            connection.sendall(bytes(OBJECT))
+
+    listen(BULK, source)
+    listen(SINK, sink)
+    listen(WEB, pages)
+    echo = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    echo.bind(("", ECHO))
+    print("ready", flush=True)
+    while True:
+        datagram, peer = echo.recvfrom(2048)
+        echo.sendto(datagram, peer)
+
+
+class Pings:
+    """Datagrams that come back: RTTs by the time at which they were sent."""
+
+    def __init__(self, size, gap):
+        self.size, self.gap, self.rtts, self.sent, self.over = size, gap, {}, {}, False
+        self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.socket.connect((SERVER, ECHO))
+        self.socket.settimeout(2)
+        threading.Thread(target=self.receive, daemon=True).start()
+        threading.Thread(target=self.send, daemon=True).start()
+
+    def send(self):
+        number, due = 0, time.monotonic()
+        while not self.over:
+            self.sent[number] = time.monotonic()
+            self.socket.send(number.to_bytes(4, "big") + bytes(self.size - 4))
+            number, due = number + 1, due + self.gap
+            time.sleep(max(0, due - time.monotonic()))
+
+    def receive(self):
+        while not self.over:
+            try:
+                number = int.from_bytes(self.socket.recv(2048)[:4], "big")
+            except OSError:
+                continue
+            self.rtts[number] = time.monotonic() - self.sent[number]
+
+    def between(self, begin, end):
+        """RTTs in ms of those sent in that time, and how many were lost."""
+        sent = [number for number, at in self.sent.items() if begin <= at < end]
+        rtts = [1e3 * self.rtts[number] for number in sent if number in self.rtts]
+        return rtts, len(sent) - len(rtts)
+
+
+class Bulk:
+    """A download or an upload: bytes of payload that have passed, by time."""
+
+    def __init__(self, is_download):
+        self.bytes, self.is_download, self.series = 0, is_download, []
+        threading.Thread(target=self.run, daemon=True).start()
+
+    def run(self):
+        connection = cubic(socket.create_connection((SERVER, BULK if self.is_download else SINK)))
+        block = bytes(1 << 14)
+        try:
+            while True:
+                self.bytes += len(connection.recv(1 << 16)) if self.is_download else connection.send(block)
+        except OSError:
+            pass
+
+
+def browse(pages, stop):
+    """Loads pages; notes when each began and how long it took."""
+    while not stop.is_set():
+        begin = time.monotonic()
+        with cubic(socket.create_connection((SERVER, WEB))) as connection:
+            for _ in range(OBJECTS):
+                connection.sendall(b"?")
+                left = OBJECT
+                while left > 0:
+                    left -= len(connection.recv(left))
+        pages.append((begin, 1e3 * (time.monotonic() - begin)))
+        stop.wait(0.5)
+
+
+def percentile(values, part):
+    return sorted(values)[min(len(values) - 1, int(part * len(values)))] if values else float("nan")
+
+
+def use(seconds):
+    """The home: uses the link, and prints what it noticed."""
+    ping, call = Pings(64, PING_GAP), Pings(CALL_SIZE, CALL_GAP)
+    time.sleep(IDLE)
+    begun = time.monotonic()
+    bulk = [Bulk(True) for _ in range(DOWNLOADS)] + [Bulk(False)]
+    pages, stop = [], threading.Event()
+    threading.Thread(target=browse, args=(pages, stop), daemon=True).start()
+    print("loaded", flush=True)
+    series, end = [], begun + IDLE + seconds
+    while (now := time.monotonic()) < end:
+        series.append((now - begun, [each.bytes for each in bulk]))
+        time.sleep(max(0, begun + len(series) * 0.5 - time.monotonic()))
+    stop.set()
+    time.sleep(1)
+    settled = begun + SETTLES
+    first = next(sample for sample in series if sample[0] >= SETTLES)
+    rate = lambda which: 8e-6 * sum(series[-1][1][k] - first[1][k] for k in which) / (series[-1][0] - first[0])
+    idle, _ = ping.between(0, begun)
+    loaded, _ = ping.between(settled, end)
+    called, lost = call.between(settled, end)
+    jitter = [abs(b - a) for a, b in zip(called, called[1:])]
+    loads = [took for at, took in pages if at >= settled]
+    result = {
+        "idle_p95_ms": percentile(idle, 0.95), "ping_p50_ms": percentile(loaded, 0.5), "ping_p95_ms": percentile(loaded, 0.95),
+        "down_mbps": rate(range(DOWNLOADS)), "up_mbps": rate([DOWNLOADS]), "call_lost": lost, "call_sent": len(called) + lost,
+        "jitter_p99_ms": percentile(jitter, 0.99), "page_p50_ms": percentile(loads, 0.5), "page_p95_ms": percentile(loads, 0.95),
+        "pages": len(loads),
+        "rtts": [(at - begun, 1e3 * ping.rtts[number] if number in ping.rtts else None) for number, at in ping.sent.items()],
+        "bytes": series,
+    }
+    print(json.dumps(result), flush=True)
+
+
+def scenario(mode):
+    queue = ', queue = { kind = "fq-codel" }' if mode == "fq-codel" else ', buffer = "120 ms"'
+    way = lambda name: f'{name} = {{ rate = "{RATES[name]} Mb/s", delay = "15 ms"{queue} }}'
+    link = "[[link]]\nfrom = \"server\"\nto = \"router\"\n" + way("forward") + "\n" + way("reverse")
+    return f'{link}\n[[link]]\nfrom = "router"\nto = "home"\nforward = {{ rate = "1 Gb/s" }}\n'
+
+
+def edge_of(mode):
+    arguments = ["--lan", "eth1", "--wan", "eth0", "--json"]
+    if mode == "edge":
+        down, up = (f"{1e3 * rate * PAYLOAD:.0f}kb/s" for rate in RATES.values())
+        arguments += ["--rate", down, "--up", up]
+    return arguments + (["--probe", SERVER] if mode == "edge-probe" else [])
+
+
+class Lab:
+    def __init__(self, headway, mode):
+        self.headway, self.children = headway, []
+        file = OUT.parent / "edge-home.toml"
+        file.write_text(scenario(mode))
+        subprocess.run([headway, "lab", "up", "--name", LAB, file], check=True, stdout=subprocess.DEVNULL)
+
+    def start(self, node, *command):
+        child = subprocess.Popen([self.headway, "lab", "exec", "--name", LAB, node, "--", *command], stdout=subprocess.PIPE, text=True)
+        self.children.append(child)
+        return child
+
+    def set(self, *changes):
+        subprocess.run([self.headway, "lab", "set", LAB, "--link", "server-router", *changes], check=True, stdout=subprocess.DEVNULL)
+
+    def late(self):
+        """The share of packets that the emulator sent more than a millisecond late."""
+        status = json.loads(subprocess.run([self.headway, "lab", "status", "--json"], capture_output=True, check=True).stdout)
+        links = next(lab for lab in status if lab["name"] == LAB)["live"]["links"]
+        return max((way[key]["very_late"] for way in links for key in ("forward", "reverse") if way[key]), default=0)
+
+    def down(self):
+        for child in self.children:
+            child.send_signal(signal.SIGTERM)
+        for child in self.children:
+            child.wait()
+        subprocess.run([self.headway, "lab", "down", LAB], check=True, stdout=subprocess.DEVNULL)
+
+
+def run(headway, mode, seconds, steps):
+    lab = Lab(headway, mode)
+    try:
+        me = [sys.executable, str(Path(__file__).resolve())]
+        assert "ready" in lab.start("server", *me, "--role", "serve").stdout.readline()
+        states = []
+        if mode == "edge-probe":
+            assert "listening" in lab.start("server", headway, "serve", "--json").stdout.readline()
+        if mode.startswith("edge"):
+            edge = lab.start("router", headway, "edge", *edge_of(mode))
+            assert '"on"' in edge.stdout.readline()
+            threading.Thread(target=lambda: states.extend(map(json.loads, edge.stdout)), daemon=True).start()
+            time.sleep(8 if mode == "edge-probe" else 0)
+        home = lab.start("home", *me, "--role", f"use {seconds}")
+        assert "loaded" in home.stdout.readline()
+        begun = time.monotonic()
+        for part, rate in enumerate(steps):
+            time.sleep(max(0, begun + SETTLES + (part + 1) * (seconds - SETTLES) / (len(steps) + 1) - time.monotonic()))
+            lab.set(f'forward.rate="{rate} Mb/s"', 'forward.buffer="120 ms"')
+        result = json.loads(home.stdout.readline())
+        probes = [state["probes"] for state in states if state.get("probes")]
+        return result | {"mode": mode, "seconds": seconds, "steps": steps, "probes": probes[-1] if probes else None}
+    finally:
+        lab.down()
+
+
+def show(results):
+    keys = ["idle_p95_ms", "ping_p50_ms", "ping_p95_ms", "down_mbps", "up_mbps", "call_lost", "jitter_p99_ms", "page_p50_ms", "page_p95_ms"]
+    print(f"{'':12}" + "".join(f"{key:>22}" for key in keys))
+    for mode in MODES:
+        runs = [result for result in results if result["mode"] == mode]
+        if runs:
+            cell = lambda values: f"{statistics.median(values):.1f} ({min(values):.1f}-{max(values):.1f})"
+            print(f"{mode:12}" + "".join(f"{cell([each[key] for each in runs]):>22}" for key in keys), flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=3, help="of each mode, in turns")
+    parser.add_argument("--seconds", type=int, default=40)
+    parser.add_argument("--modes", nargs="+", choices=MODES, default=MODES)
+    parser.add_argument("--steps", nargs="*", type=int, default=[], help="rates that the downlink gets, in Mb/s")
+    parser.add_argument("--role", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.role:
+        return serve() if arguments.role == "serve" else use(int(arguments.role.split()[1]))
+    headway = os.environ.get("HEADWAY") or shutil.which("headway") or sys.exit("no headway: set HEADWAY to its path")
+    OUT.parent.mkdir(parents=True, exist_ok=True)
+    results = []
+    for number in range(arguments.runs):
+        for mode in arguments.modes:
+            print(f"run {number + 1} of {arguments.runs}, {mode}", file=sys.stderr)
+            results.append(run(headway, mode, arguments.seconds, arguments.steps))
+            OUT.write_text(json.dumps(results))
+    show(results)
+
+
+if __name__ == "__main__":
+    main()
