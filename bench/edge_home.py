@@ -38,7 +38,7 @@ DOWNLOADS = 4
 OBJECTS, OBJECT = 5, 40_000
 CALL_SIZE, CALL_GAP = 250, 0.020
 PING_GAP = 0.1
-# The ping alone, the time in which connections find their rate, and the rest, in seconds.
+# The ping alone, and the time in which connections find their rate, which does not count, in seconds.
 IDLE, SETTLES = 4, 8
 MODES = ["none", "fq-codel", "edge", "edge-found", "edge-probe"]
 
@@ -129,7 +129,7 @@ class Bulk:
     """A download or an upload: bytes of payload that have passed, by time."""
 
     def __init__(self, is_download):
-        self.bytes, self.is_download, self.series = 0, is_download, []
+        self.bytes, self.is_download = 0, is_download
         threading.Thread(target=self.run, daemon=True).start()
 
     def run(self):
@@ -223,12 +223,6 @@ class Lab:
 
     def set(self, *changes):
         subprocess.run([self.headway, "lab", "set", LAB, "--link", "server-router", *changes], check=True, stdout=subprocess.DEVNULL)
-
-    def late(self):
-        """The share of packets that the emulator sent more than a millisecond late."""
-        status = json.loads(subprocess.run([self.headway, "lab", "status", "--json"], capture_output=True, check=True).stdout)
-        links = next(lab for lab in status if lab["name"] == LAB)["live"]["links"]
-        return max((way[key]["very_late"] for way in links for key in ("forward", "reverse") if way[key]), default=0)
 
     def down(self):
         for child in self.children:

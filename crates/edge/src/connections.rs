@@ -26,6 +26,8 @@ pub struct Connections {
     live: [u32; MOST_CLASSES],
     /// How many flows that are no connections share each class.
     others: Others,
+    /// What a connection leaves of its share until it is said.
+    new: [f64; 2],
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -40,15 +42,26 @@ impl Connections {
     /// Creates it for a link with these rates towards the two sides, without connections.
     pub fn new(policy: &Policy, capacity: [Rate; 2]) -> Connections {
         let allocator = Allocator::new(policy, capacity);
-        Connections { allocator, known: HashMap::new(), live: [0; MOST_CLASSES], others: Others::default() }
+        Connections {
+            allocator,
+            known: HashMap::new(),
+            live: [0; MOST_CLASSES],
+            others: Others::default(),
+            new: [0.0; 2],
+        }
     }
 
-    /// A connection of a class began. It takes a part of a share until it is known what it uses.
+    /// The same where [`Connections::set_sharing`] says every second what connections use: one that begins takes a part of a share until then.
+    pub fn by_use(policy: &Policy, capacity: [Rate; 2]) -> Connections {
+        Connections { new: NEW, ..Connections::new(policy, capacity) }
+    }
+
+    /// A connection of a class began.
     pub fn begin(&mut self, key: Key, class: u32) {
         self.end(&key);
-        self.known.insert(key, Known { class, shares: true, unused: NEW });
+        self.known.insert(key, Known { class, shares: true, unused: self.new });
         self.allocator.begin(class);
-        self.allocator.add_unused(class, NEW);
+        self.allocator.add_unused(class, self.new);
         if let Some(live) = self.live.get_mut(class as usize) {
             *live += 1;
         }
@@ -154,7 +167,7 @@ mod tests {
     const WHOLE: f64 = (1_u64 << 40) as f64 / 100.0;
 
     fn connections() -> Connections {
-        Connections::new(&Policy::default(), [Rate::from_mbps(80.0); 2])
+        Connections::by_use(&Policy::default(), [Rate::from_mbps(80.0); 2])
     }
 
     /// How many connections the link is divided by, towards each side.

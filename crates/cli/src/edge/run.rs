@@ -70,6 +70,7 @@ pub(super) fn run(args: &EdgeArgs, json: bool) -> Result<()> {
         page = page.with_history(history)?;
     }
     let edge = EdgeSession::start([lan, wan], &options, &policy, rates.unwrap_or([FASTEST; 2]))?;
+    let edge = edge.by_use(&policy);
     let live = Live::open(&args.lan)
         .inspect_err(|refused| tracing::warn!("{refused}; what limits connections is not known"))
         .ok();

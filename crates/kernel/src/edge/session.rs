@@ -49,6 +49,8 @@ pub struct Session {
     available: [Option<Rate>; 2],
     /// What windows towards each side are multiplied with.
     factors: [f64; 2],
+    /// Whether connections count by what they use.
+    by_use: bool,
     connections: Connections,
     /// What the programs do with flows by their numbers, but for windows.
     treated: HashMap<u64, Treatment>,
@@ -89,6 +91,7 @@ impl Session {
             capacity,
             available: [None; 2],
             factors: [1.0; 2],
+            by_use: false,
             connections,
             treated: HashMap::new(),
             marking: Marking::default(),
@@ -96,6 +99,11 @@ impl Session {
             said: now,
             reconciled: now,
         })
+    }
+
+    /// Has connections count by what they use, which [`Session::carry_out`] says every second. To be called before any is known.
+    pub fn by_use(self, policy: &Policy) -> Session {
+        Session { by_use: true, connections: Connections::by_use(policy, self.capacity), ..self }
     }
 
     /// Works for a tenth of a second at most, or until connections begin or end; returns whether a second has passed since this
@@ -163,7 +171,11 @@ impl Session {
         self.rules = policy.rules();
         self.ruled = self.ruled.wrapping_add(1);
         self.edge.set_rules(&self.rules)?;
-        self.connections = Connections::new(policy, self.capacity);
+        self.connections = if self.by_use {
+            Connections::by_use(policy, self.capacity)
+        } else {
+            Connections::new(policy, self.capacity)
+        };
         self.connections.set_available(self.available);
         self.connections.set_factors(self.factors);
         for (key, Connection { flow, .. }) in self.edge.connections()? {
