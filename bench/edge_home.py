@@ -250,7 +250,7 @@ def run(headway, mode, seconds, steps):
         begun = time.monotonic()
         for part, rate in enumerate(steps):
             time.sleep(max(0, begun + SETTLES + (part + 1) * (seconds - SETTLES) / (len(steps) + 1) - time.monotonic()))
-            lab.set(f'forward.rate="{rate} Mb/s"', 'forward.buffer="120 ms"')
+            lab.set(f'forward.rate="{rate} Mb/s"')
         result = json.loads(home.stdout.readline())
         probes = [state["probes"] for state in states if state.get("probes")]
         return result | {"mode": mode, "seconds": seconds, "steps": steps, "probes": probes[-1] if probes else None}

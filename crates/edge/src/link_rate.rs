@@ -111,8 +111,8 @@ struct Side {
 /// slowed down when a queue shows; and if that does not help, the other one.
 #[derive(Clone, Debug, Default)]
 struct Trial {
-    /// The side that grew last, or had the queue since.
-    guilty: usize,
+    /// The side that most likely has the next queue: it grew last, or slowing it down helped last.
+    likely: usize,
     /// For how many seconds it has grown.
     grew: u32,
     /// The side that was slowed down first, and what it had before that, until it is known whether that helped.
@@ -129,9 +129,9 @@ struct Trial {
 enum Other {
     /// It has no traffic that could make a queue.
     #[default]
-    Innocent,
+    Unloaded,
     /// It is tried if this does not help.
-    Suspect,
+    Untried,
     /// It was slowed down, too.
     Tried,
 }
@@ -253,12 +253,12 @@ impl Trial {
     /// Returns the side that may grow, of those that would.
     fn turn(&mut self, would: [bool; 2]) -> Option<usize> {
         let side = match would {
-            [true, true] if self.grew < TURN => self.guilty,
-            [true, true] => 1 - self.guilty,
+            [true, true] if self.grew < TURN => self.likely,
+            [true, true] => 1 - self.likely,
             [down, up] => (down || up).then_some(usize::from(up))?,
         };
-        self.grew = if side == self.guilty { self.grew + 1 } else { 1 };
-        self.guilty = side;
+        self.grew = if side == self.likely { self.grew + 1 } else { 1 };
+        self.likely = side;
         Some(side)
     }
 
@@ -270,14 +270,14 @@ impl Trial {
             // What was slowed down helps, and needs another moment.
             Some(_) if shrinks => None,
             // What was slowed down first uses less now, so that it cannot be judged by that.
-            Some((first, _)) if self.other == Other::Suspect => {
+            Some((first, _)) if self.other == Other::Untried => {
                 self.other = Other::Tried;
                 Some(1 - first)
             }
             _ => {
                 let (side, other) = match suspect {
-                    [true, true] => (self.guilty, Other::Suspect),
-                    [down, _] => (usize::from(!down), Other::Innocent),
+                    [true, true] => (self.likely, Other::Untried),
+                    [down, _] => (usize::from(!down), Other::Unloaded),
                 };
                 self.other = other;
                 self.first = Some((side, sides[side].clone()));
@@ -290,9 +290,9 @@ impl Trial {
     fn end(&mut self, sides: &mut [Side; 2]) {
         self.settles = false;
         let Some((first, before)) = self.first.take() else { return };
-        self.guilty = first;
+        self.likely = first;
         if self.other == Other::Tried {
-            self.guilty = 1 - first;
+            self.likely = 1 - first;
             sides[first] = before;
         }
     }
