@@ -282,8 +282,7 @@ impl Monitor {
     fn besides(&self, seen: &[Seen], known: &[Known]) -> [Rate; 2] {
         [0, 1].map(|side| {
             let rate = |(seen, known): (&Seen, &Known)| {
-                // What the end on the other side sends.
-                let sender = usize::from(seen.side_of(0) == side);
+                let sender = seen.sender_to(side);
                 let judged = self.watched.get(&seen.number).and_then(|watched| watched.shares);
                 let shares = judged.unwrap_or(known.facts.class.is_some());
                 let data = if shares { 0 } else { known.rates[sender].bps() };
@@ -295,8 +294,7 @@ impl Monitor {
 
     fn demand_of(&self, seen: &[Seen], known: &[Known], loads: &[Load]) -> Demand {
         let towards = |side| {
-            let rate =
-                |(seen, known): (&Seen, &Known)| known.rates[usize::from(seen.side_of(0) == side)].bps();
+            let rate = |(seen, known): (&Seen, &Known)| known.rates[seen.sender_to(side)].bps();
             Rate::from_bps(seen.iter().zip(known).map(rate).sum())
         };
         Demand { rate: [towards(0), towards(1)], presses: presses(loads, self.shared()) }
@@ -321,8 +319,7 @@ impl Monitor {
         });
         let unused = [0, 1].map(|side| {
             let share = seen.class.and_then(|class| shares[side].get(class as usize)).copied().unwrap_or(0);
-            // What the end on the other side sends.
-            let rate = rates[usize::from(seen.side_of(0) == side)];
+            let rate = rates[seen.sender_to(side)];
             watched.usage[side].unused(seen.load(side, rate, now).map_or(rate, |load| load.asks()), share)
         });
         // The end that has sent more, the server's if none has.
@@ -351,7 +348,7 @@ fn loads(now: u64, seen: &[Seen], known: &[Known], watched: &HashMap<u64, Watche
     limited
         .filter_map(|(seen, known)| {
             let side = usize::from(known.facts.side & 1);
-            let sender = usize::from(seen.side_of(0) == side);
+            let sender = seen.sender_to(side);
             seen.load(side, known.rates[sender], now)
         })
         .collect()
@@ -366,6 +363,11 @@ impl Seen {
     /// Returns the side, 0 or 1, on which an end is.
     fn side_of(&self, end: usize) -> usize {
         self.side ^ usize::from(end != self.client)
+    }
+
+    /// Returns the end, 0 or 1, that sends towards a side.
+    fn sender_to(&self, side: usize) -> usize {
+        usize::from(self.side_of(0) == side)
     }
 
     fn rtt(&self) -> Option<Duration> {
@@ -420,8 +422,7 @@ impl Judged {
 
     /// Returns what passes towards each side.
     pub fn towards(&self) -> [Rate; 2] {
-        // What is sent by the end on the other side.
-        [0, 1].map(|side| self.rates[usize::from(self.seen.side_of(0) == side)])
+        [0, 1].map(|side| self.rates[self.seen.sender_to(side)])
     }
 
     /// Returns the window that an end, 0 or 1, has told last, and what is let through of it with these shares.

@@ -211,11 +211,6 @@ impl Prober {
         })
     }
 
-    /// Returns the capacity towards a side, 0 or 1, with the time at which it was measured.
-    pub fn capacity(&self, side: usize) -> Option<(Instant, Rate)> {
-        self.sides[side & 1].capacity.map(|(at, [rate, ..])| (at, rate))
-    }
-
     /// Returns what it cost and bought in the last hour.
     pub fn state(&mut self, now: Instant) -> ProbeState {
         self.forget(now);

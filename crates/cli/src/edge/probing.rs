@@ -7,8 +7,9 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use anyhow::{Context as _, Result};
 use headway_edge::{Probe, ProbeKind, Probed};
 use headway_estimate::Schedule;
+use headway_estimate::locate::pair_settings;
 use headway_estimate::measure::{Config, Measurement, Method, Step};
-use headway_estimate::ppdd::{self, Bandwidth, Pairs};
+use headway_estimate::ppdd::{self, Pairs};
 use headway_net::{ConnectOptions, LONGEST_REVERSE_STREAM, NetError, Session, StreamOutcome};
 use headway_units::{Bytes, Duration, Instant, Rate};
 
@@ -23,8 +24,6 @@ const PAIRS: usize = 4;
 const PAUSES: [Duration; 2] = [Duration::from_ms(25), Duration::from_ms(30)];
 /// Noise of the kernel's timestamps.
 const QUANTUM: Duration = Duration::from_us(5);
-/// Standard deviation of the rates of pairs because of that.
-const NOISE: f64 = 0.007;
 /// The highest rate to probe.
 const TOP_RATE: Rate = Rate::from_bps(10_000_000_000);
 /// The part of a full packet on the wire that is data of TCP with timestamps: shares count data.
@@ -155,12 +154,7 @@ fn stream(session: &mut Session, side: usize, schedule: &Schedule) -> Result<Str
 /// Finds the capacity of the narrow link by pairs.
 fn pairs(session: &mut Session, side: usize, seed: u64) -> Result<Probed, NetError> {
     let packet = session.packet_size();
-    let settings = ppdd::Settings {
-        quantum: QUANTUM,
-        bandwidth: Bandwidth::Relative(NOISE),
-        ..ppdd::Settings::lowest_delays()
-    };
-    let mut pairs = Pairs::new(packet, settings);
+    let mut pairs = Pairs::new(packet, pair_settings(QUANTUM));
     for number in 0..STREAMS {
         let schedule = ppdd::schedule(packet, PAIRS, PAUSES, seed * STREAMS + number);
         pairs.add_stream(&stream(session, side, &schedule)?.record);

@@ -118,7 +118,7 @@ fn a_host_that_is_gone_is_tried_ever_less_often_and_its_capacity_is_forgotten() 
     }
     let gaps: Vec<u64> = tried.windows(2).map(|pair| pair[1] - pair[0]).collect();
     assert!(gaps[0] == 10 && gaps.is_sorted() && *gaps.last().unwrap() == 300, "{gaps:?}");
-    assert_eq!((prober.capacity(0), prober.capacity(1)), (None, None));
+    assert_eq!([0, 1].map(|side| prober.rates(second(2_000), side)[1].clone()), [None, None]);
     let state = prober.state(second(2_000)).state;
     assert!(
         state.starts_with("failed ") && state.contains("192.0.2.7: nobody answers; tries again in"),

@@ -496,7 +496,7 @@ struct Limits {
 }
 
 /// Returns the parameters of the capacity of the path for stamps that are off by `quantum`.
-fn pair_settings(quantum: Duration) -> ppdd::Settings {
+pub fn pair_settings(quantum: Duration) -> ppdd::Settings {
     ppdd::Settings {
         quantum,
         bandwidth: Bandwidth::Relative(LOCATE.host_noise),
