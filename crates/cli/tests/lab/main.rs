@@ -5,6 +5,9 @@
 mod carriers;
 mod chain;
 mod edge;
+mod edge_life;
+mod edge_policy;
+mod edge_shares;
 mod ends;
 mod flows;
 mod lab;
