@@ -10,9 +10,11 @@ between them), and a ping ten times a second. Before that, the ping has the path
   edge         headway edge, which is told the rates of payload
   edge-found   headway edge without rates
   edge-probe   headway edge without rates, with --probe
+  cake         CAKE at both ends of the link, with --on uml
 
-With --steps the link goes down to 20 Mb/s in the middle of a run, and back. Needs root and `headway` on the path or in $HEADWAY;
-results of every run go to target/bench/edge-home.json.
+Real time needs root and a quiet machine. With --on uml it is the same programs and queues in virtual time, where computing takes none:
+every run gives the same numbers, so one of each is enough. With --steps the downlink gets other rates in a run. `headway` is that of
+the path, or $HEADWAY. Results of every run go to target/bench/edge-home.json.
 """
 
 import argparse
@@ -32,7 +34,7 @@ OUT = Path(__file__).resolve().parent.parent / "target/bench/edge-home.json"
 LAB = "edge-home-bench"
 RATES = {"forward": 50, "reverse": 10}
 PAYLOAD = 1448 / 1538
-SERVER = "10.77.0.1"
+SERVER = {"lab": "10.77.0.1", "uml": "server"}
 BULK, SINK, WEB, ECHO = 5001, 5002, 5003, 5004
 DOWNLOADS = 4
 OBJECTS, OBJECT = 5, 40_000
@@ -40,7 +42,7 @@ CALL_SIZE, CALL_GAP = 250, 0.020
 PING_GAP = 0.1
 # The ping alone, and the time in which connections find their rate, which does not count, in seconds.
 IDLE, SETTLES = 4, 8
-MODES = ["none", "fq-codel", "edge", "edge-found", "edge-probe"]
+MODES = ["none", "fq-codel", "cake", "edge", "edge-found", "edge-probe"]
 
 
 def cubic(connection):
@@ -94,10 +96,10 @@ def serve():
 class Pings:
     """Datagrams that come back: RTTs by the time at which they were sent."""
 
-    def __init__(self, size, gap):
+    def __init__(self, server, size, gap):
         self.size, self.gap, self.rtts, self.sent, self.over = size, gap, {}, {}, False
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self.socket.connect((SERVER, ECHO))
+        self.socket.connect((server, ECHO))
         self.socket.settimeout(2)
         threading.Thread(target=self.receive, daemon=True).start()
         threading.Thread(target=self.send, daemon=True).start()
@@ -128,12 +130,12 @@ class Pings:
 class Bulk:
     """A download or an upload: bytes of payload that have passed, by time."""
 
-    def __init__(self, is_download):
-        self.bytes, self.is_download = 0, is_download
+    def __init__(self, server, is_download):
+        self.server, self.bytes, self.is_download = server, 0, is_download
         threading.Thread(target=self.run, daemon=True).start()
 
     def run(self):
-        connection = cubic(socket.create_connection((SERVER, BULK if self.is_download else SINK)))
+        connection = cubic(socket.create_connection((self.server, BULK if self.is_download else SINK)))
         block = bytes(1 << 14)
         try:
             while True:
@@ -142,11 +144,11 @@ class Bulk:
             pass
 
 
-def browse(pages, stop):
+def browse(server, pages, stop):
     """Loads pages; notes when each began and how long it took."""
     while not stop.is_set():
         begin = time.monotonic()
-        with cubic(socket.create_connection((SERVER, WEB))) as connection:
+        with cubic(socket.create_connection((server, WEB))) as connection:
             for _ in range(OBJECTS):
                 connection.sendall(b"?")
                 left = OBJECT
@@ -160,14 +162,14 @@ def percentile(values, part):
     return sorted(values)[min(len(values) - 1, int(part * len(values)))] if values else float("nan")
 
 
-def use(seconds):
+def use(server, seconds):
     """The home: uses the link, and prints what it noticed."""
-    ping, call = Pings(64, PING_GAP), Pings(CALL_SIZE, CALL_GAP)
+    ping, call = Pings(server, 64, PING_GAP), Pings(server, CALL_SIZE, CALL_GAP)
     time.sleep(IDLE)
     begun = time.monotonic()
-    bulk = [Bulk(True) for _ in range(DOWNLOADS)] + [Bulk(False)]
+    bulk = [Bulk(server, True) for _ in range(DOWNLOADS)] + [Bulk(server, False)]
     pages, stop = [], threading.Event()
-    threading.Thread(target=browse, args=(pages, stop), daemon=True).start()
+    threading.Thread(target=browse, args=(server, pages, stop), daemon=True).start()
     print("loaded", flush=True)
     series, end = [], begun + IDLE + seconds
     while (now := time.monotonic()) < end:
@@ -201,12 +203,12 @@ def scenario(mode):
     return f'{link}\n[[link]]\nfrom = "router"\nto = "home"\nforward = {{ rate = "1 Gb/s" }}\n'
 
 
-def edge_of(mode):
-    arguments = ["--lan", "eth1", "--wan", "eth0", "--json"]
+def edge_of(mode, lan, wan, server):
+    arguments = ["--lan", lan, "--wan", wan, "--json"]
     if mode == "edge":
         down, up = (f"{1e3 * rate * PAYLOAD:.0f}kb/s" for rate in RATES.values())
         arguments += ["--rate", down, "--up", up]
-    return arguments + (["--probe", SERVER] if mode == "edge-probe" else [])
+    return arguments + (["--probe", server] if mode == "edge-probe" else [])
 
 
 class Lab:
@@ -232,6 +234,35 @@ class Lab:
         subprocess.run([self.headway, "lab", "down", LAB], check=True, stdout=subprocess.DEVNULL)
 
 
+QUEUES = {"fq-codel": 'kernel-queue = "fq_codel"', "cake": 'kernel-queue = "cake unlimited"'}
+
+
+def scenario_of_uml(headway, mode, seconds):
+    """The same network and programs for virtual time."""
+    me = f"{sys.executable} {Path(__file__).resolve()}"
+    queue = QUEUES.get(mode, 'buffer = "120 ms"')
+    way = lambda name: f'{name} = {{ rate = "{RATES[name]} Mb/s", delay = "15 ms", {queue} }}\n'
+    program = lambda at, command, start: f"[[program]]\nat = \"{at}\"\ncommand = \"{command}\"\nstart = \"{start} s\"\n"
+    text = f'duration = "{SETTLES + IDLE + seconds + IDLE + 4} s"\n'
+    text += '[[link]]\nfrom = "server"\nto = "router"\n' + way("forward") + way("reverse")
+    text += '[[link]]\nfrom = "router"\nto = "home"\nrate = "1 Gb/s"\n' + program("server", f"{me} --role serve", 0)
+    if mode == "edge-probe":
+        text += program("server", f"{headway} serve", 0)
+    if mode.startswith("edge"):
+        text += program("router", " ".join([headway, "edge", *edge_of(mode, "l2-0a", "l0-1b", SERVER["uml"])]), 0.5)
+    return text + program("home", f"{me} --role 'use {SERVER['uml']} {seconds}'", SETTLES)
+
+
+def run_uml(headway, mode, seconds):
+    folder = OUT.parent / f"edge-home-uml-{mode}"
+    file = OUT.parent / f"edge-home-{mode}.toml"
+    file.write_text(scenario_of_uml(headway, mode, seconds))
+    subprocess.run([headway, "run", file, "--on", "uml", "--output", folder, "--force"], stdout=subprocess.DEVNULL)
+    outputs = [line for part in sorted(folder.glob("program-*.out")) for line in part.read_text().splitlines()]
+    result = next(json.loads(line) for line in outputs if line.startswith('{"idle_p95_ms"'))
+    return result | {"mode": mode, "seconds": seconds, "steps": [], "probes": None}
+
+
 def run(headway, mode, seconds, steps):
     lab = Lab(headway, mode)
     try:
@@ -241,11 +272,11 @@ def run(headway, mode, seconds, steps):
         if mode == "edge-probe":
             assert "listening" in lab.start("server", headway, "serve", "--json").stdout.readline()
         if mode.startswith("edge"):
-            edge = lab.start("router", headway, "edge", *edge_of(mode))
+            edge = lab.start("router", headway, "edge", *edge_of(mode, "eth1", "eth0", SERVER["lab"]))
             assert '"on"' in edge.stdout.readline()
             threading.Thread(target=lambda: states.extend(map(json.loads, edge.stdout)), daemon=True).start()
             time.sleep(8 if mode == "edge-probe" else 0)
-        home = lab.start("home", *me, "--role", f"use {seconds}")
+        home = lab.start("home", *me, "--role", f"use {SERVER['lab']} {seconds}")
         assert "loaded" in home.stdout.readline()
         begun = time.monotonic()
         for part, rate in enumerate(steps):
@@ -272,19 +303,26 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=3, help="of each mode, in turns")
     parser.add_argument("--seconds", type=int, default=40)
+    parser.add_argument("--on", choices=["lab", "uml"], default="lab")
     parser.add_argument("--modes", nargs="+", choices=MODES, default=MODES)
     parser.add_argument("--steps", nargs="*", type=int, default=[], help="rates that the downlink gets, in Mb/s")
     parser.add_argument("--role", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.role:
-        return serve() if arguments.role == "serve" else use(int(arguments.role.split()[1]))
+        role, *rest = arguments.role.split()
+        return serve() if role == "serve" else use(rest[0], int(rest[1]))
     headway = os.environ.get("HEADWAY") or shutil.which("headway") or sys.exit("no headway: set HEADWAY to its path")
     OUT.parent.mkdir(parents=True, exist_ok=True)
     results = []
     for number in range(arguments.runs):
         for mode in arguments.modes:
+            if mode == "cake" and arguments.on == "lab":
+                continue
             print(f"run {number + 1} of {arguments.runs}, {mode}", file=sys.stderr)
-            results.append(run(headway, mode, arguments.seconds, arguments.steps))
+            if arguments.on == "uml":
+                results.append(run_uml(headway, mode, arguments.seconds))
+            else:
+                results.append(run(headway, mode, arguments.seconds, arguments.steps))
             OUT.write_text(json.dumps(results))
     show(results)
 

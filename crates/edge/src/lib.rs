@@ -14,6 +14,7 @@
 
 mod advisor;
 mod allocator;
+mod by_use;
 pub mod classify;
 mod code_point;
 mod connections;
@@ -26,7 +27,6 @@ mod monitor;
 mod notes;
 mod policy;
 mod probes;
-mod rate_finder;
 mod signals;
 pub mod snapshot;
 mod table;
@@ -34,6 +34,7 @@ mod usage;
 
 pub use advisor::{Advisor, Noted};
 pub use allocator::{Allocator, Changed, Ticket};
+pub use by_use::ByUse;
 pub use code_point::CodePoint;
 pub use connections::{Connections, Others, Shares};
 pub use drain::{Drain, Rtts, active};
@@ -44,6 +45,5 @@ pub use monitor::{Judged, Monitor, Passive, Seen};
 pub use notes::News;
 pub use policy::{Class, MOST_CLASSES, Policy};
 pub use probes::{Demand, Probe, ProbeKind, Probed, Prober};
-pub use rate_finder::RateFinder;
 pub use signals::Signals;
 pub use usage::Unused;

@@ -22,9 +22,9 @@ use crate::{Demand, FASTEST, LinkRate, Load, Policy, Probe, Probed, Prober, Shar
 const FILLS_WINDOW: f64 = 0.8;
 
 /// Receivers acknowledge every second segment (RFC 9293 3.8.6.3).
-const SEGMENTS_PER_ACK: u64 = 2;
+pub(crate) const SEGMENTS_PER_ACK: u64 = 2;
 /// What an ACK takes of a link, beside data: 52 bytes of IPv4 and 38 of Ethernet. The headers of data are a part of what a rate of data means.
-const ACK: u64 = 90;
+pub(crate) const ACK: u64 = 90;
 
 /// Whether a flow of this rate is as fast as a window in bytes allows.
 pub(crate) fn fills_window(rate: Rate, rtt: Duration, window: u32) -> bool {

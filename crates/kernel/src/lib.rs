@@ -77,9 +77,9 @@ pub use controller::{Carrier, Controller, EndOptions, LsOptions, RapidOptions};
 pub use default::{FormerDefault, Namespace, available, current_default};
 pub use device::Interface;
 pub use edge::{
-    Connection as EdgeConnection, Decided as EdgeDecided, Edge, EdgeCounters, EdgeOptions, Event, Events,
-    Exchange as EdgeExchange, Instance as EdgeInstance, Kind as EdgeKind, MOST_CLASSES,
-    Marking as EdgeMarking, PATIENCE, Session as EdgeSession, Shares, Side, Treatment as EdgeTreatment, now,
+    Connection as EdgeConnection, Edge, EdgeCounters, EdgeOptions, Event, Events, Exchange as EdgeExchange,
+    Instance as EdgeInstance, MOST_CLASSES, Marking as EdgeMarking, PATIENCE, Session as EdgeSession, Shares,
+    Side, Treatment as EdgeTreatment, now,
 };
 pub use error::Error;
 pub use flow::{Arrivals, RapidFlow};

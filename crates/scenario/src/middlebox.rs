@@ -3,7 +3,7 @@
 use headway_edge::{Class, Policy, Ports};
 use headway_units::config_error::check;
 use headway_units::{ConfigError, Rate, share};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::check::{RATE_RULE, in_range};
 use crate::model::Scenario;
@@ -45,6 +45,9 @@ pub struct MiddleboxSpec {
     /// Default no.
     #[serde(default)]
     pub find_rate: bool,
+    /// Whether connections count by what they use of their shares; default no: by their number (wan 2.2). `find_rate` includes it.
+    #[serde(default)]
+    pub by_use: bool,
     /// Whether it is noted what would be done with each flow, and why; default no (wan 2.20). It changes no window.
     #[serde(default)]
     pub decide: bool,
@@ -62,6 +65,18 @@ pub struct MiddleboxSpec {
 pub enum MiddleboxKind {
     /// It lowers windows in ACKs, so that connections share a link without a queue (wan 2.1 to 2.3).
     ReceiveWindow,
+}
+
+/// How a middlebox divides a link.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Sharing {
+    /// By the number of connections (wan 2.2).
+    #[default]
+    ByNumber,
+    /// By what connections use of their shares.
+    ByUse,
+    /// The same, of a rate that it finds.
+    FoundRate,
 }
 
 /// A class of connections at a middlebox.
@@ -87,6 +102,15 @@ fn yes() -> bool {
 }
 
 impl MiddleboxSpec {
+    /// Returns how it knows what connections are to share.
+    pub const fn sharing(&self) -> Sharing {
+        match (self.find_rate, self.by_use) {
+            (true, _) => Sharing::FoundRate,
+            (false, true) => Sharing::ByUse,
+            (false, false) => Sharing::ByNumber,
+        }
+    }
+
     /// Returns the port that flows of a group, counted from 0, are connected to, as the policy has it.
     pub fn port(group: usize) -> u16 {
         FIRST_PORT.saturating_add(u16::try_from(group).unwrap_or(u16::MAX))
@@ -157,14 +181,13 @@ pub(crate) fn check_middleboxes(topology: &Topology, scenario: &Scenario) -> Res
         let has_rtts = !middlebox.follow_available || middlebox.policy(scenario).follows_rtt();
         let rule = "needs RTTs that are followed; leave out `literal` and `follow-rtt = false`";
         check(&key("follow-available"), has_rtts, rule)?;
-        let has_rtts = !middlebox.find_rate || middlebox.policy(scenario).follows_rtt();
-        check(&key("find-rate"), has_rtts, rule)?;
-        let is_one = !(middlebox.find_rate && middlebox.follow_available);
-        check(
-            &key("find-rate"),
-            is_one,
-            "sets what is shared, as `follow-available` does; leave out one of both",
-        )?;
+        for (name, used) in [("find-rate", middlebox.find_rate), ("by-use", middlebox.by_use)] {
+            let has_rtts = !used || middlebox.policy(scenario).follows_rtt();
+            check(&key(name), has_rtts, rule)?;
+            let is_one = !(used && middlebox.follow_available);
+            let both = "sets what is shared, as `follow-available` does; leave out one of both";
+            check(&key(name), is_one, both)?;
+        }
     }
     Ok(())
 }

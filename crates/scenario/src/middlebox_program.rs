@@ -7,7 +7,7 @@ use headway_units::config_error::check;
 use headway_units::{ConfigError, Rate};
 use serde::{Deserialize, Serialize};
 
-use crate::middlebox::MiddleboxSpec;
+use crate::middlebox::{MiddleboxSpec, Sharing};
 use crate::model::Scenario;
 use crate::route::Topology;
 
@@ -22,6 +22,8 @@ pub struct MiddleboxPlan {
     pub capacity: [Rate; 2],
     /// Who shares it.
     pub policy: Policy,
+    /// How it is divided.
+    pub sharing: Sharing,
 }
 
 /// What has passed such a middlebox when it ends.

@@ -253,14 +253,13 @@ const WHOLE: &[Row<Scenario>] = &[
         used: |_| None,
     },
     Row {
-        keys: "`[[middlebox]]`: `literal`, `follow-available`, `find-rate`, `decide`",
+        keys: "`[[middlebox]]`: `literal`, `follow-available`, `decide`",
         has: ["yes", "no", "no"],
         used: |scenario| {
             let has = |used: fn(&MiddleboxSpec) -> bool| scenario.middlebox.iter().any(used);
             first(&[
                 ("middlebox[0].literal", has(|middlebox| middlebox.literal)),
                 ("middlebox[0].follow-available", has(|middlebox| middlebox.follow_available)),
-                ("middlebox[0].find-rate", has(|middlebox| middlebox.find_rate)),
                 ("middlebox[0].decide", has(|middlebox| middlebox.decide)),
             ])
         },

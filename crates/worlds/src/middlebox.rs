@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context as _;
+use headway_edge::Monitor;
 use headway_kernel::{EdgeOptions, EdgeSession, Side};
 use headway_record::MiddleboxResult;
-use headway_scenario::{MiddleboxEnd, MiddleboxPlan, MiddleboxSpec};
+use headway_scenario::{MiddleboxEnd, MiddleboxPlan, MiddleboxSpec, Sharing};
 
 use crate::endpoint::{READY, print, termination};
 use crate::error::Error;
@@ -23,10 +24,17 @@ pub(crate) fn run() -> Result<(), Error> {
         serde_json::from_str(&line).context("this command is only for runs with a middlebox")?;
     let sides = [Side::find(&plan.lan)?, Side::find(&plan.wan)?];
     let options = EdgeOptions::of(&plan.policy);
+    let mut monitor = monitor(&plan);
     let mut session = EdgeSession::start(sides, &options, &plan.policy, plan.capacity)?;
+    if monitor.is_some() {
+        session = session.by_use(&plan.policy);
+    }
     print(READY)?;
     while !ended.load(Ordering::Relaxed) {
-        session.work()?;
+        let is_due = session.work()?;
+        if let Some(monitor) = monitor.as_mut().filter(|_| is_due) {
+            session.look(monitor, |_| Default::default())?;
+        }
     }
     let counted = session.counters()?;
     print(&serde_json::to_string(&MiddleboxEnd {
@@ -34,6 +42,15 @@ pub(crate) fn run() -> Result<(), Error> {
         lowered: counted.lowered,
         unattended: counted.unattended,
     })?)
+}
+
+/// Returns what judges flows every second; none where shares are of the number of connections.
+fn monitor(plan: &MiddleboxPlan) -> Option<Monitor> {
+    match plan.sharing {
+        Sharing::ByNumber => None,
+        Sharing::ByUse => Some(Monitor::new(&plan.policy, plan.capacity)),
+        Sharing::FoundRate => Some(Monitor::finding_the_rate(&plan.policy)),
+    }
 }
 
 /// Returns the result of a middlebox that has ended.

@@ -6,10 +6,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use headway_arithmetic::flow::Key;
 use headway_edge::snapshot::{DecisionState, LinkState, Snapshot};
-use headway_edge::{Judged, Monitor, News, Passive, Policy, Seen, Shares};
-use headway_kernel::{
-    EdgeConnection, EdgeCounters, EdgeDecided, EdgeExchange, EdgeKind, EdgeSession, EdgeTreatment, Error,
-};
+use headway_edge::{Judged, Monitor, News, Passive, Policy, Shares};
+use headway_kernel::{EdgeCounters, EdgeSession, Error};
 use headway_units::{Bytes, Instant, Rate};
 
 use super::capture::{Capture, Ends, Report};
@@ -18,8 +16,6 @@ use super::signals::SignalSocket;
 
 /// Most flows that a snapshot has, those with the highest rate.
 const MOST_FLOWS: usize = 1_000;
-/// The side of the hosts, from where exchanges of UDP begin.
-const HOSTS: usize = 0;
 
 /// What is watched, and what was found in the last second.
 pub(super) struct Watch {
@@ -107,12 +103,8 @@ impl Watch {
     pub(super) fn look(&mut self, edge: &mut EdgeSession) -> Result<Found, Error> {
         let now = headway_kernel::now()?;
         let report = self.sources.capture.as_ref().map(Capture::report).unwrap_or_default();
-        let seen = seen(edge, &report.flows)?;
         self.probe(Instant::from_ns(now));
-        let mut judged = self.monitor.look(now, seen, &edge.shares());
-        edge.set_available(self.monitor.available());
-        edge.set_factors(self.monitor.factors());
-        edge.carry_out(judged.iter().map(decided))?;
+        let mut judged = edge.look(&mut self.monitor, |key| join(key, &report.flows))?;
         judged.sort_by_key(|judged| std::cmp::Reverse(judged.rates[0] + judged.rates[1]));
         let (shares, counted) = (edge.shares(), edge.counters()?);
         let time_ms = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64;
@@ -179,28 +171,6 @@ impl Watch {
     }
 }
 
-/// What the programs are to do with a flow.
-fn decided(judged: &Judged) -> EdgeDecided<'_> {
-    let (seen, decision) = (&judged.seen, &judged.decision);
-    let is_held = seen.tcp.is_some();
-    EdgeDecided {
-        flow: if is_held {
-            EdgeKind::Connection(&seen.key)
-        } else {
-            EdgeKind::Other(seen.class.unwrap_or(u32::MAX))
-        },
-        number: seen.number,
-        // What passes by itself takes nothing from others.
-        shares: decision.shares && (is_held || !decision.passes()),
-        unused: judged.unused,
-        treatment: match seen.class {
-            Some(class) if decision.marks() => EdgeTreatment::Marked(class),
-            _ if is_held && decision.passes() => EdgeTreatment::Passes,
-            _ => EdgeTreatment::Window,
-        },
-    }
-}
-
 fn names(policy: &Policy) -> Vec<String> {
     policy.class.iter().map(|class| class.name.clone()).collect()
 }
@@ -211,46 +181,6 @@ fn decisions(judged: &[Judged], time_ms: u64) -> (Vec<DecisionState>, usize) {
     let kinds: Vec<DecisionState> = of(News::Kind).map(|judged| judged.decided(time_ms)).collect();
     let (count, amounts) = (kinds.len(), of(News::Amount).map(|judged| judged.decided(time_ms)));
     (kinds.into_iter().chain(amounts).collect(), count)
-}
-
-/// Returns all flows, in the order of their beginning.
-fn seen(edge: &EdgeSession, passive: &HashMap<Ends, Passive>) -> Result<Vec<Seen>, Error> {
-    let mut seen: Vec<Seen> = Vec::new();
-    for (key, connection) in edge.connections()? {
-        let ecn = connection.ecn();
-        let EdgeConnection { flow, number, sent, .. } = connection;
-        let client = flow.client();
-        seen.push(Seen {
-            ecn,
-            number,
-            key,
-            client,
-            side: flow.side(),
-            class: edge.class(&key, client, flow.dscp()),
-            tcp: Some(flow),
-            sent,
-            passive: join(&key, passive),
-        });
-    }
-    for (key, exchange) in edge.exchanges()? {
-        let client = exchange.client();
-        let class = edge.class(&key, client, exchange.dscp());
-        let ecn = exchange.ecn();
-        let EdgeExchange { number, sent, .. } = exchange;
-        seen.push(Seen {
-            ecn,
-            number,
-            key,
-            client,
-            side: HOSTS,
-            class,
-            tcp: None,
-            sent,
-            passive: Default::default(),
-        });
-    }
-    seen.sort_unstable_by_key(|seen| seen.number);
-    Ok(seen)
 }
 
 /// Returns what a capture says of the data of each end.

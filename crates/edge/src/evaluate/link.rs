@@ -17,8 +17,8 @@ use crate::{Allocator, Policy};
 const MOST_OF_LINK: f64 = 0.5;
 /// A flow of constant rate that is limited and has more than this part of its share would take more, so its rate is not its own.
 ///
-/// Range 0.5 to 0.95.
-const USES_SHARE: f64 = 0.8;
+/// Range 0.4 to 0.8: a queue as long as the RTT halves what a window gives, and a call that is held at its share loses nothing.
+const USES_SHARE: f64 = 0.5;
 
 /// What there is towards one side.
 #[derive(Clone, Copy, Debug)]

@@ -6,6 +6,7 @@
 //! connections that begin and end. [`Session`] is such a process.
 
 mod interface;
+mod look;
 #[cfg(feature = "bpf")]
 mod programs;
 mod session;
@@ -22,7 +23,7 @@ use crate::error::Error;
 pub use interface::{Instance, Side};
 #[cfg(feature = "bpf")]
 pub use programs::{Edge, Events};
-pub use session::{Decided, Kind, Session};
+pub use session::Session;
 #[cfg(not(feature = "bpf"))]
 pub use without_bpf::{Edge, Events};
 

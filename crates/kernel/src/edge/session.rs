@@ -101,7 +101,7 @@ impl Session {
         })
     }
 
-    /// Has connections count by what they use, which [`Session::carry_out`] says every second. To be called before any is known.
+    /// Has connections count by what they use, as [`Session::look`] finds it every second. To be called before any is known.
     pub fn by_use(self, policy: &Policy) -> Session {
         Session { by_use: true, connections: Connections::by_use(policy, self.capacity), ..self }
     }
@@ -184,14 +184,14 @@ impl Session {
         self.say()
     }
 
-    /// Has connections share what is available towards each side, or the whole link, from [`Session::carry_out`] on.
-    pub fn set_available(&mut self, available: [Option<Rate>; 2]) {
+    /// Has connections share what is available towards each side, or the whole link, from [`Session::look`] on.
+    pub(super) fn set_available(&mut self, available: [Option<Rate>; 2]) {
         self.available = available;
         self.connections.set_available(available);
     }
 
-    /// Sets what windows towards each side are multiplied with, from [`Session::carry_out`] on.
-    pub fn set_factors(&mut self, factors: [f64; 2]) {
+    /// Sets what windows towards each side are multiplied with, from [`Session::look`] on.
+    pub(super) fn set_factors(&mut self, factors: [f64; 2]) {
         self.factors = factors;
         self.connections.set_factors(factors);
     }
@@ -201,7 +201,10 @@ impl Session {
     ///
     /// # Errors
     /// When the kernel refuses.
-    pub fn carry_out<'a>(&mut self, decided: impl IntoIterator<Item = Decided<'a>>) -> Result<(), Error> {
+    pub(super) fn carry_out<'a>(
+        &mut self,
+        decided: impl IntoIterator<Item = Decided<'a>>,
+    ) -> Result<(), Error> {
         let (mut treated, mut others) = (HashMap::new(), Others::default());
         for Decided { flow, number, shares, unused, treatment } in decided {
             match flow {
@@ -323,7 +326,7 @@ impl Session {
 
 /// A connection of TCP, or a flow of UDP.
 #[derive(Clone, Copy, Debug)]
-pub enum Kind<'a> {
+pub(super) enum Kind<'a> {
     /// A connection between these ends.
     Connection(&'a Key),
     /// A flow of UDP, of the class with this index.
@@ -332,17 +335,17 @@ pub enum Kind<'a> {
 
 /// What was decided about a flow.
 #[derive(Clone, Copy, Debug)]
-pub struct Decided<'a> {
+pub(super) struct Decided<'a> {
     /// Which flow.
-    pub flow: Kind<'a>,
+    pub(super) flow: Kind<'a>,
     /// Its number.
-    pub number: u64,
+    pub(super) number: u64,
     /// Whether it takes a share of its class.
-    pub shares: bool,
+    pub(super) shares: bool,
     /// The part that it leaves of that towards each side.
-    pub unused: [f64; 2],
+    pub(super) unused: [f64; 2],
     /// What is done with it.
-    pub treatment: Treatment,
+    pub(super) treatment: Treatment,
 }
 
 /// Returns what a byte costs in a virtual queue that has this part of the link, in bytes per ns as [`Shares`] has it, 1 at least.

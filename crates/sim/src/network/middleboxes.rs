@@ -6,7 +6,7 @@
 use std::net::{IpAddr, Ipv6Addr};
 
 use headway_arithmetic::flow::{Packet as Seen, flag};
-use headway_edge::{Advisor, Limits, Middlebox, Noted, Policy, RateFinder};
+use headway_edge::{Advisor, ByUse, Limits, Middlebox, Noted, Policy};
 use headway_units::{Duration, Instant, Rate};
 
 use super::echoes::Echoes;
@@ -42,7 +42,7 @@ struct Station {
     /// What is free towards each side, where that is followed.
     free: Option<[Free; 2]>,
     /// What finds the rate of the link, where it is not known.
-    finder: Option<RateFinder>,
+    by_use: Option<ByUse>,
     /// What says what would be done with each connection, where that is wanted.
     advisor: Option<Advisor>,
 }
@@ -81,8 +81,8 @@ impl Middleboxes {
             + self
                 .stations
                 .iter()
-                .filter_map(|station| station.finder.as_ref())
-                .map(RateFinder::memory)
+                .filter_map(|station| station.by_use.as_ref())
+                .map(ByUse::memory)
                 .sum::<usize>()
             + self
                 .stations
@@ -157,7 +157,7 @@ impl Network {
             counts: MiddleboxCounts::default(),
             expired: Instant::ZERO,
             free: None,
-            finder: None,
+            by_use: None,
             advisor: None,
         });
         self.constraints.indivisible();
@@ -171,9 +171,9 @@ impl Network {
         self.middleboxes.stations[middlebox.0 as usize].free = Some(capacity.map(Free::new));
     }
 
-    /// Has a middlebox find the rate of its link; that of [`Network::add_middlebox`] is the most that it could be.
-    pub fn find_rate(&mut self, middlebox: MiddleboxId) {
-        self.middleboxes.stations[middlebox.0 as usize].finder = Some(RateFinder::default());
+    /// Has connections of a middlebox share by what they use.
+    pub fn share_by_use(&mut self, middlebox: MiddleboxId, by_use: ByUse) {
+        self.middleboxes.stations[middlebox.0 as usize].by_use = Some(by_use);
     }
 
     /// Notes what would be done with each connection of a middlebox that has this policy and these rates (wan 2.20).
@@ -251,15 +251,15 @@ impl Network {
         }
         let (mss, scale) = (connection.mss, connection.scale);
         let now = Instant::from_ns(self.queues.now);
-        let Station { middlebox, counts, expired, free, finder, advisor } =
+        let Station { middlebox, counts, expired, free, by_use, advisor } =
             &mut self.middleboxes.stations[middlebox as usize];
         if packet.kind == Kind::Syn && now - *expired > EXPIRE_EVERY {
             middlebox.expire(now);
             *expired = now;
         }
         let left = middlebox.on_packet(&seen, now);
-        if let Some(finder) = finder {
-            finder.on_packet(middlebox, now);
+        if let Some(by_use) = by_use {
+            by_use.on_packet(middlebox, now);
         }
         if let Some(advisor) = advisor {
             advisor.on_packet(&seen, middlebox, now);

@@ -17,6 +17,7 @@ impl Network<'_> {
                 wan: wan.arrival.clone(),
                 capacity: spec.capacity(),
                 policy: spec.policy_by_address(self.scenario, receiver),
+                sharing: spec.sharing(),
             };
             self.plan.middleboxes.push(PlannedMiddlebox { node: lan.node, plan });
         }

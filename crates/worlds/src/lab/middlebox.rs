@@ -33,6 +33,7 @@ pub(super) fn start(
             wan: device(wan)?,
             capacity: spec.capacity(),
             policy: spec.policy_by_address(scenario, graph::receiver),
+            sharing: spec.sharing(),
         };
         let command = lab.command(node, options.program()?, [COMMAND])?;
         started.push(Endpoint::of(command, &format!("the middlebox on {}", spec.at), node, &plan)?);
