@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use headway_units::{Bytes, Duration, Instant, Rate};
+use headway_units::{Budget, Bytes, Duration, Instant, Rate};
 
 use crate::evaluate::{Estimate, Facts, Input, Quantity};
 use crate::snapshot::{ProbeState, RateState};
@@ -90,8 +90,7 @@ struct Side {
 /// Decides when to probe, and keeps what that has found.
 #[derive(Clone, Debug)]
 pub struct Prober {
-    budget: Bytes,
-    spent: VecDeque<(Instant, Bytes)>,
+    budget: Budget,
     found: VecDeque<Instant>,
     sides: [Side; 2],
     is_busy: bool,
@@ -111,8 +110,7 @@ impl Prober {
             failures: 0,
         };
         Prober {
-            budget,
-            spent: VecDeque::new(),
+            budget: Budget::hourly(budget),
             found: VecDeque::new(),
             sides: [side.clone(), side],
             is_busy: false,
@@ -130,9 +128,9 @@ impl Prober {
             return None;
         }
         let probe = self.wanted(now, demand)?;
-        let spent: u64 = self.spent.iter().map(|(_, bytes)| bytes.get()).sum();
-        if spent + probe.most.get() > self.budget.get() {
-            self.state = format!("waits: of {} an hour, {} are spent", self.budget, Bytes::new(spent));
+        if !self.budget.allows(now, probe.most) {
+            let (limit, spent) = (self.budget.limit(), self.budget.spent(now));
+            self.state = format!("waits: of {limit} an hour, {spent} are spent");
             return None;
         }
         self.sides[probe.side].begun[probe.kind as usize] = Some(now);
@@ -160,14 +158,14 @@ impl Prober {
 
     /// Returns the time between measurements of a direction that spend half of the budget; the rest is for pairs.
     fn available_every(&self) -> Duration {
-        let rounds = self.budget.get() as f64 / 2.0 / (2 * MEASUREMENT.get()) as f64;
+        let rounds = self.budget.limit().get() as f64 / 2.0 / (2 * MEASUREMENT.get()) as f64;
         HOUR.scale(1.0 / rounds.max(0.01)).max(AVAILABLE_EVERY)
     }
 
     /// Takes what came of a probe, and what it has cost.
     pub fn report(&mut self, now: Instant, probe: Probe, cost: Bytes, result: Result<Probed, String>) {
         self.is_busy = false;
-        self.spent.push_back((now, cost));
+        self.budget.spend(now, cost);
         let side = &mut self.sides[probe.side & 1];
         let way = ["towards the hosts", "from the hosts"][probe.side & 1];
         match result {
@@ -215,17 +213,14 @@ impl Prober {
     pub fn state(&mut self, now: Instant) -> ProbeState {
         self.forget(now);
         ProbeState {
-            budget_bytes: self.budget.get(),
-            spent_bytes: self.spent.iter().map(|(_, bytes)| bytes.get()).sum(),
+            budget_bytes: self.budget.limit().get(),
+            spent_bytes: self.budget.spent(now).get(),
             estimates: self.found.len() as u64,
             state: self.state.clone(),
         }
     }
 
     fn forget(&mut self, now: Instant) {
-        while self.spent.front().is_some_and(|(at, _)| now - *at >= HOUR) {
-            self.spent.pop_front();
-        }
         while self.found.front().is_some_and(|at| now - *at >= HOUR) {
             self.found.pop_front();
         }

@@ -1,6 +1,7 @@
 //! Rates, sizes and times as types, so that no bare number crosses a public boundary; what a user is told about
-//! mistakes in files and names; and [`statistics`] of samples.
+//! mistakes in files and names; [`Budget`]s of bytes; and [`statistics`] of samples.
 
+mod budget;
 mod bytes;
 pub mod config_error;
 mod direction;
@@ -12,6 +13,7 @@ pub mod statistics;
 mod text;
 mod time;
 
+pub use budget::Budget;
 pub use bytes::{Bytes, WIRE_OVERHEAD};
 pub use config_error::ConfigError;
 pub use direction::Direction;
