@@ -30,6 +30,7 @@ pub mod pathchirp;
 pub mod pathload;
 pub mod ppdd;
 pub mod prc_mt;
+pub mod question;
 pub(crate) mod reflected;
 pub mod response;
 pub mod sabes;

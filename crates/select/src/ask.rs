@@ -1,0 +1,148 @@
+//! What is asked next: only what decides, and only where it pays.
+
+use headway_estimate::question::QuestionConfig;
+use headway_units::{Bytes, Duration, Instant};
+
+use crate::distribution::Distribution;
+use crate::selector::{Action, Pair, Pending, Selector};
+use crate::settings::Strategy;
+use crate::worth::{Outlook, Worth, pays};
+
+/// The capacity of a path is measured anew after so long, if bytes are left: it changes with the route.
+const CAPACITY_EVERY: Duration = Duration::from_ms(6 * 3_600_000);
+/// What asking for a round-trip time costs.
+const PING: Bytes = Bytes::new(1_000);
+/// Two paths are asked whether they share if the free rate of one is at least this part of the other's.
+const ALIKE: f64 = 0.7;
+/// The rate of both streams then, as a part of the lower free rate: together they do not have room if the paths share.
+const TOGETHER: f64 = 0.75;
+/// They are asked only while this is known about both: a 90 % interval whose ends differ by no more than this factor.
+const NARROW: f64 = 2.0;
+
+/// What may be asked, and what that is worth for each byte.
+struct Offer {
+    action: Action,
+    per_byte: f64,
+}
+
+impl Selector {
+    /// Returns what is to be asked now, and notes that it is under way.
+    pub(crate) fn wanted(&mut self, now: Instant) -> Option<Action> {
+        let action = match self.settings.strategy {
+            Strategy::Latency => self.ping(now),
+            _ => self.first(now).or_else(|| self.pair(now)).or_else(|| self.best(now)),
+        }?;
+        let (open, pair) = match &action {
+            Action::Ask { path, .. } | Action::Measure { path, .. } | Action::Ping { path } => {
+                (vec![*path], None)
+            }
+            Action::Together { paths, rate, .. } => {
+                self.shared.begin(now, paths[0], paths[1]);
+                (paths.to_vec(), Some(Pair { paths: *paths, rate: *rate, ln_ratio: 0.0 }))
+            }
+            Action::Choose(_) => return Some(action),
+        };
+        self.pending = Some(Pending { since: now, open, pair });
+        Some(action)
+    }
+
+    /// Returns a path whose round-trip time is not known, or no longer.
+    fn ping(&mut self, now: Instant) -> Option<Action> {
+        let interval = self.settings.interval;
+        let is_due = |at: Option<Instant>| at.is_none_or(|at| now - at >= interval);
+        let due = (0..self.paths.len()).filter(|path| self.paths[*path].may_be_asked(now));
+        let mut due: Vec<usize> = due.filter(|path| is_due(self.paths[*path].rtt_at)).collect();
+        due.sort_by_key(|path| self.paths[*path].rtt_at);
+        let path = due.into_iter().find(|path| self.paths[*path].affordable(now) >= PING)?;
+        Some(Action::Ping { path })
+    }
+
+    /// Returns the first measurement of a path, or one whose capacity is out of date.
+    fn first(&mut self, now: Instant) -> Option<Action> {
+        for path in 0..self.paths.len() {
+            let state = &mut self.paths[path];
+            let is_due = state.measured_at.is_none_or(|at| now - at >= CAPACITY_EVERY);
+            let most = state.measurement_cost();
+            if is_due && state.may_be_asked(now) && state.affordable(now) >= most {
+                return Some(Action::Measure { path, most });
+            }
+        }
+        None
+    }
+
+    /// Returns two paths of which it is not known whether they share their tight link.
+    fn pair(&mut self, now: Instant) -> Option<Action> {
+        let chosen = self.chosen;
+        let others: Vec<usize> = self.candidates(now).into_iter().filter(|path| *path != chosen).collect();
+        let known = |free: &Distribution| {
+            let [_, low, high] = free.interval();
+            high.bps_f64() < NARROW * low.bps_f64()
+        };
+        let here = self.paths[chosen].belief.at(now);
+        if !known(&here) {
+            return None;
+        }
+        for other in others {
+            let there = self.paths[other].belief.at(now);
+            let (one, two) = (here.quantile(0.5), there.quantile(0.5));
+            let is_alike = one.min(two).bps_f64() >= ALIKE * one.max(two).bps_f64();
+            if !is_alike || !known(&there) || !self.shared.is_open(now, chosen, other) {
+                continue;
+            }
+            let rate = one.min(two).scale(TOGETHER);
+            let most = QuestionConfig::usual_cost(rate, self.settings.packet);
+            let paths = [chosen, other];
+            let may = |path: &usize, paths: &mut [crate::path::Path]| {
+                paths[*path].may_be_asked(now) && paths[*path].affordable(now) >= most
+            };
+            if paths.iter().all(|path| may(path, &mut self.paths)) {
+                let capacities = paths.map(|path| self.paths[path].belief.capacity());
+                return Some(Action::Together { paths, rate, capacities, most });
+            }
+        }
+        None
+    }
+
+    /// Returns the question whose answer is worth most for each byte, if it pays.
+    fn best(&mut self, now: Instant) -> Option<Action> {
+        let candidates = self.candidates(now);
+        let chosen = candidates.iter().position(|path| *path == self.chosen)?;
+        let paths: Vec<(usize, Distribution)> =
+            candidates.iter().map(|path| (*path, self.paths[*path].belief.at(now))).collect();
+        let outlook = Outlook { paths: &paths, chosen, tolerance: self.settings.tolerance };
+        let mut offers: Vec<Offer> = Vec::new();
+        for (place, path) in candidates.iter().enumerate() {
+            let is_vain = *path != self.chosen && self.shared.is_sure(self.chosen, *path);
+            if candidates.len() > 1 && !is_vain && self.paths[*path].may_be_asked(now) {
+                offers.extend(self.question(now, &outlook, place));
+                offers.extend(self.measurement(now, &outlook, place));
+            }
+        }
+        let best = offers.into_iter().max_by(|one, other| one.per_byte.total_cmp(&other.per_byte));
+        best.map(|offer| offer.action)
+    }
+
+    fn question(&mut self, now: Instant, outlook: &Outlook<'_>, place: usize) -> Option<Offer> {
+        let path = outlook.paths[place].0;
+        let state = &mut self.paths[path];
+        let capacity = state.belief.capacity();
+        let Worth { rate, gain, .. } = outlook.best_question(place, capacity)?;
+        let most = QuestionConfig::usual_cost(rate, self.settings.packet);
+        let is_affordable = state.affordable(now) >= most;
+        let action = Action::Ask { path, rate, capacity, most };
+        let per_byte = gain / most.get().max(1) as f64;
+        (is_affordable && pays(gain, most, state.fill())).then_some(Offer { action, per_byte })
+    }
+
+    fn measurement(&mut self, now: Instant, outlook: &Outlook<'_>, place: usize) -> Option<Offer> {
+        let path = outlook.paths[place].0;
+        let state = &mut self.paths[path];
+        let most = state.measurement_cost();
+        if state.affordable(now) < most {
+            return None;
+        }
+        let gain = outlook.measurement(place);
+        let per_byte = gain / most.get().max(1) as f64;
+        pays(gain, most, state.fill()).then_some(Offer { action: Action::Measure { path, most }, per_byte })
+    }
+}

@@ -1,0 +1,172 @@
+//! Which path is chosen.
+
+use std::sync::Arc;
+
+use headway_units::{Duration, Instant, Rate};
+
+use crate::decision::{Decision, Why};
+use crate::distribution::Distribution;
+use crate::path::Trouble;
+use crate::selector::{LOG, Selector};
+use crate::settings::Strategy;
+use crate::worth::ODDS;
+
+/// Where a path must be found at once, this quantile of what is free counts: one of which nothing is known is a risk.
+const CAUTIOUS: f64 = 0.25;
+
+/// What is free on two paths that share their tight link does not differ by this factor, whatever the errors are. Range 1.2 to 2.
+const DIFFERENT: f64 = 1.4;
+
+impl Selector {
+    /// Returns the paths that may be chosen: those that are up, and answer if any does, and are near enough if any is.
+    pub(crate) fn candidates(&self, now: Instant) -> Vec<usize> {
+        let all = 0..self.paths.len();
+        let mut found: Vec<usize> = all.clone().filter(|path| self.paths[*path].is_usable(now)).collect();
+        if found.is_empty() {
+            found = all.filter(|path| self.paths[*path].is_up()).collect();
+        }
+        // If none answers, it is rather the far end that is away than all paths.
+        if found.iter().any(|path| !self.paths[*path].is_away()) {
+            found.retain(|path| !self.paths[*path].is_away());
+        }
+        if self.settings.strategy == Strategy::AvailableWithLatencyFloor
+            && found.iter().any(|path| !self.is_too_far(*path))
+        {
+            found.retain(|path| !self.is_too_far(*path));
+        }
+        found
+    }
+
+    fn is_too_far(&self, path: usize) -> bool {
+        self.settings.strategy == Strategy::AvailableWithLatencyFloor
+            && self.paths[path].rtt.is_some_and(|rtt| rtt > self.settings.latency_floor)
+    }
+
+    /// Decides anew; returns the decision if another path is chosen.
+    pub(crate) fn decide(&mut self, now: Instant) -> Option<Decision> {
+        let candidates = self.candidates(now);
+        let (path, why) = if candidates.is_empty() {
+            let trouble = self.paths[self.chosen].trouble.unwrap_or(Trouble::Down);
+            (self.chosen, Why::NoneUsable(trouble))
+        } else if candidates.contains(&self.chosen) {
+            self.compare(now, &candidates)
+        } else {
+            self.flee(now, &candidates)
+        };
+        let changes = path != self.chosen;
+        let before = changes.then(|| (self.chosen, Arc::clone(&self.names[self.chosen])));
+        let name = Arc::clone(&self.names[path]);
+        let decision = Decision { at: now, path, name, before, why };
+        if changes {
+            self.hold.change(now, self.chosen, path);
+            self.chosen = path;
+            self.changes += 1;
+        }
+        self.note(decision, changes)
+    }
+
+    /// Keeps a decision: all changes, and of others those with a new reason.
+    fn note(&mut self, decision: Decision, changes: bool) -> Option<Decision> {
+        let is_new = decision.why.name() != self.current.why.name();
+        self.current = decision.clone();
+        if changes || is_new {
+            if self.log.len() >= LOG {
+                self.log.pop_front();
+            }
+            self.log.push_back(decision.clone());
+        }
+        changes.then_some(decision)
+    }
+
+    /// Leaves a path that cannot be used for the best of others.
+    fn flee(&self, now: Instant, candidates: &[usize]) -> (usize, Why) {
+        let why = match self.paths[self.chosen].rtt {
+            Some(rtt) if self.is_too_far(self.chosen) => Why::TooFar(rtt),
+            _ => Why::Left(self.paths[self.chosen].trouble.unwrap_or(Trouble::Down)),
+        };
+        let best = match self.settings.strategy {
+            Strategy::Latency => {
+                let rtt = |path: &&usize| self.paths[**path].rtt.unwrap_or(Duration::MAX);
+                candidates.iter().min_by_key(rtt)
+            }
+            _ => {
+                let free = |path: &&usize| self.paths[**path].belief.at(now).quantile(CAUTIOUS);
+                candidates.iter().max_by_key(free)
+            }
+        };
+        (best.copied().unwrap_or(self.chosen), why)
+    }
+
+    /// Compares the chosen path with others that may be chosen.
+    fn compare(&mut self, now: Instant, candidates: &[usize]) -> (usize, Why) {
+        let others: Vec<usize> = candidates.iter().copied().filter(|path| *path != self.chosen).collect();
+        if others.is_empty() {
+            return (self.chosen, Why::Alone);
+        }
+        self.notice_differences(now, &others);
+        if let Some(odds) = self.is_vain(&others) {
+            return (self.chosen, Why::Vain { odds });
+        }
+        match self.settings.strategy {
+            Strategy::Latency => self.nearest(&others),
+            _ => self.freest(now, &others),
+        }
+    }
+
+    /// Notes which paths do not share the tight link of the chosen one, because more is free on one of both.
+    fn notice_differences(&mut self, now: Instant, others: &[usize]) {
+        let here = self.paths[self.chosen].belief.at(now);
+        for other in others {
+            let there = self.paths[*other].belief.at(now);
+            if here.exceeds(&there, DIFFERENT) > ODDS || there.exceeds(&here, DIFFERENT) > ODDS {
+                self.shared.differ(now, self.chosen, *other);
+            }
+        }
+    }
+
+    /// Returns the odds that all other paths share the tight link of the chosen one, if that is sure.
+    fn is_vain(&self, others: &[usize]) -> Option<f64> {
+        let is_sure = others.iter().all(|other| self.shared.is_sure(self.chosen, *other));
+        let odds = others.iter().map(|other| self.shared.odds(self.chosen, *other));
+        is_sure.then(|| odds.fold(1.0, f64::min))
+    }
+
+    fn nearest(&self, others: &[usize]) -> (usize, Why) {
+        let known = others.iter().filter_map(|path| Some((self.paths[*path].rtt?, *path)));
+        let Some((there, path)) = known.min() else { return (self.chosen, self.no_better(others[0], 0.0)) };
+        let Some(before) = self.paths[self.chosen].rtt else {
+            return (self.chosen, self.no_better(path, 0.5));
+        };
+        if there.scale(1.0 + self.settings.tolerance) < before {
+            return (path, Why::Nearer { here: there, before });
+        }
+        (self.chosen, self.no_better(path, 0.0))
+    }
+
+    fn freest(&mut self, now: Instant, others: &[usize]) -> (usize, Why) {
+        let here = self.paths[self.chosen].belief.at(now);
+        let factor = 1.0 + self.settings.tolerance;
+        let rivals = others.iter().filter(|path| !self.shared.is_sure(self.chosen, **path));
+        let rivals = rivals.map(|path| (*path, self.paths[*path].belief.at(now)));
+        let rivals: Vec<(usize, f64, Distribution)> =
+            rivals.map(|(path, there)| (path, there.exceeds(&here, factor), there)).collect();
+        let better = rivals.iter().filter(|(_, odds, _)| *odds >= ODDS);
+        let best = better.max_by_key(|(_, _, there)| there.mean());
+        let Some((path, odds, there)) = best else {
+            let next = rivals.iter().max_by(|one, other| one.1.total_cmp(&other.1));
+            let (path, odds) = next.map_or((others[0], 0.0), |(path, odds, _)| (*path, *odds));
+            return (self.chosen, self.no_better(path, odds));
+        };
+        let left = self.hold.left(now);
+        if left > Duration::ZERO {
+            let better = Arc::clone(&self.names[*path]);
+            return (self.chosen, Why::Holds { better, odds: *odds, for_another: left });
+        }
+        let rates: [[Rate; 3]; 2] = [there.interval(), here.interval()];
+        (*path, Why::Better { odds: *odds, here: rates[0], before: rates[1] })
+    }
+
+    fn no_better(&self, next: usize, odds: f64) -> Why {
+        Why::NoBetter { next: Arc::clone(&self.names[next]), odds }
+    }
+}

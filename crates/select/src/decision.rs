@@ -1,0 +1,182 @@
+//! Decisions, and why they were made.
+
+use std::fmt;
+use std::sync::Arc;
+
+use headway_units::{Duration, Instant, Rate};
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
+
+use crate::path::Trouble;
+
+/// Why a path is chosen, or stays chosen.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Why {
+    /// It is the first, and nothing is known yet.
+    First,
+    /// It is better than the one before by more than the tolerance, with these odds.
+    Better {
+        /// The probability.
+        odds: f64,
+        /// What is free here, with the ends of the 90 % interval.
+        here: [Rate; 3],
+        /// The same of the path before.
+        before: [Rate; 3],
+    },
+    /// Its round-trip time is shorter than that of the one before by more than the tolerance.
+    Nearer {
+        /// The time here.
+        here: Duration,
+        /// The time on the path before.
+        before: Duration,
+    },
+    /// The path before cannot be used.
+    Left(Trouble),
+    /// The path before is above the latency floor.
+    TooFar(Duration),
+    /// No other path is better by more than the tolerance; the next one is with these odds.
+    NoBetter {
+        /// The path that comes nearest to it.
+        next: Arc<str>,
+        /// The probability.
+        odds: f64,
+    },
+    /// Another one is better, but the choice has changed not long ago.
+    Holds {
+        /// The better path.
+        better: Arc<str>,
+        /// The probability.
+        odds: f64,
+        /// For so long it stays as it is.
+        for_another: Duration,
+    },
+    /// There is no other path that can be used.
+    Alone,
+    /// No path can be used, so it stays as it is.
+    NoneUsable(Trouble),
+    /// All paths share their tight link, so that choosing is vain.
+    Vain {
+        /// The probability.
+        odds: f64,
+    },
+}
+
+impl Why {
+    /// Returns a name for programs, in kebab-case.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Why::First => "first",
+            Why::Better { .. } => "better",
+            Why::Nearer { .. } => "nearer",
+            Why::Left(_) => "left",
+            Why::TooFar(_) => "too-far",
+            Why::NoBetter { .. } => "no-better",
+            Why::Holds { .. } => "holds",
+            Why::Alone => "alone",
+            Why::NoneUsable(_) => "none-usable",
+            Why::Vain { .. } => "vain",
+        }
+    }
+}
+
+/// Which path is chosen from a time on, and why.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Decision {
+    /// When.
+    pub at: Instant,
+    /// The number of the path.
+    pub path: usize,
+    /// Its name.
+    pub name: Arc<str>,
+    /// The number and name of the path before, if it is another one.
+    pub before: Option<(usize, Arc<str>)>,
+    /// Why.
+    pub why: Why,
+}
+
+impl Decision {
+    /// Whether the choice changes.
+    pub const fn changes(&self) -> bool {
+        self.before.is_some()
+    }
+}
+
+impl fmt::Display for Decision {
+    /// Says it in a sentence, without its full stop.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.before {
+            Some((_, before)) => write!(f, "{} replaces {before}: ", self.name)?,
+            None => write!(f, "{} stays: ", self.name)?,
+        }
+        match &self.why {
+            Why::First => f.write_str("nothing is known of any path yet"),
+            Why::Better { odds, here: [here, low, high], before: [before, below, above] } => write!(
+                f,
+                "{here} are free ({low} to {high}) instead of {before} ({below} to {above}), better with odds of {}",
+                Percent(*odds)
+            ),
+            Why::Nearer { here, before } => write!(f, "its round trips take {here} instead of {before}"),
+            Why::Left(trouble) => write!(f, "the path before cannot be used, {}", trouble.clause()),
+            Why::TooFar(rtt) => {
+                write!(f, "round trips of the path before take {rtt}, more than the latency floor")
+            }
+            Why::NoBetter { next, odds } => {
+                write!(f, "{next} is better by more than the tolerance with odds of only {}", Percent(*odds))
+            }
+            Why::Holds { better, odds, for_another } => write!(
+                f,
+                "{better} is better with odds of {}, but the choice has changed not long ago; it stays for another \
+                 {for_another}",
+                Percent(*odds)
+            ),
+            Why::Alone => f.write_str("no other path can be used"),
+            Why::NoneUsable(trouble) => {
+                write!(f, "no path can be used, and of this one {}", trouble.clause())
+            }
+            Why::Vain { odds } => {
+                write!(
+                    f,
+                    "all paths share their tight link with odds of {}, so choosing is vain",
+                    Percent(*odds)
+                )
+            }
+        }
+    }
+}
+
+/// Odds in percent, never rounded to certainty.
+struct Percent(f64);
+
+impl fmt::Display for Percent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.0} %", (self.0 * 100.0).clamp(1.0, 99.0))
+    }
+}
+
+impl Serialize for Decision {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("at_ns", &self.at.ns())?;
+        map.serialize_entry("path", &*self.name)?;
+        if let Some((_, before)) = &self.before {
+            map.serialize_entry("before", &**before)?;
+        }
+        map.serialize_entry("why", self.why.name())?;
+        match &self.why {
+            Why::Better { odds, here, before } => {
+                map.serialize_entry("odds", odds)?;
+                map.serialize_entry("free_bps", &here.map(Rate::bps))?;
+                map.serialize_entry("free_before_bps", &before.map(Rate::bps))?;
+            }
+            Why::NoBetter { odds, .. } | Why::Holds { odds, .. } | Why::Vain { odds } => {
+                map.serialize_entry("odds", odds)?;
+            }
+            Why::Left(trouble) | Why::NoneUsable(trouble) => {
+                map.serialize_entry("trouble", trouble.name())?;
+            }
+            _ => {}
+        }
+        map.serialize_entry("sentence", &self.to_string())?;
+        map.end()
+    }
+}

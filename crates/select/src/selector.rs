@@ -1,0 +1,308 @@
+//! The choice among paths.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use headway_estimate::measure::Interval;
+use headway_estimate::question::Reply;
+use headway_units::{Bytes, Duration, Instant, Rate};
+
+use crate::decision::{Decision, Why};
+use crate::hold::Hold;
+use crate::path::{Path, Trouble};
+use crate::settings::Settings;
+use crate::shared::Shared;
+
+/// The time for an answer after which nobody will give it.
+const PATIENCE: Duration = Duration::from_ms(60_000);
+/// Decisions that are kept.
+pub(crate) const LOG: usize = 256;
+/// What is to be done next.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    /// Ask a path whether a rate is free, with a [`Question`](headway_estimate::question::Question) of this kind, and tell
+    /// [`Selector::answer`].
+    Ask {
+        /// The path.
+        path: usize,
+        /// The rate.
+        rate: Rate,
+        /// The capacity, if it is known.
+        capacity: Option<Rate>,
+        /// The most that it may cost.
+        most: Bytes,
+    },
+    /// Ask two paths the same at the same time, to learn whether they share their tight link, and tell both answers.
+    Together {
+        /// The paths.
+        paths: [usize; 2],
+        /// The rate.
+        rate: Rate,
+        /// The capacities, as far as they are known.
+        capacities: [Option<Rate>; 2],
+        /// The most that it may cost on each.
+        most: Bytes,
+    },
+    /// Measure what is free on a path, with its capacity.
+    Measure {
+        /// The path.
+        path: usize,
+        /// The most that it may cost.
+        most: Bytes,
+    },
+    /// Ask for the round-trip time of a path.
+    Ping {
+        /// The path.
+        path: usize,
+    },
+    /// Use another path from now on.
+    Choose(Decision),
+}
+
+/// What came of an action.
+#[derive(Clone, Debug)]
+pub enum Answer {
+    /// What streams of one rate said.
+    Reply(Reply),
+    /// What a measurement found.
+    Measured {
+        /// What is free.
+        free: Interval,
+        /// The capacity of the narrow link.
+        capacity: Option<Rate>,
+    },
+    /// Nothing but the round-trip time was asked for.
+    Pong,
+}
+
+/// What is under way.
+#[derive(Clone, Debug)]
+pub(crate) struct Pending {
+    pub(crate) since: Instant,
+    /// The paths that have not answered.
+    pub(crate) open: Vec<usize>,
+    pub(crate) pair: Option<Pair>,
+}
+
+/// Two paths that are asked at the same time.
+#[derive(Clone, Debug)]
+pub(crate) struct Pair {
+    pub(crate) paths: [usize; 2],
+    pub(crate) rate: Rate,
+    /// How much more likely the replies so far are if they share, as a logarithm.
+    pub(crate) ln_ratio: f64,
+}
+
+/// Chooses among paths. It does no I/O: [`Selector::poll`] says what is to be done, other functions tell what came of it. All times are of one clock that
+/// never steps.
+#[derive(Clone, Debug)]
+pub struct Selector {
+    pub(crate) settings: Settings,
+    pub(crate) names: Vec<Arc<str>>,
+    pub(crate) paths: Vec<Path>,
+    pub(crate) chosen: usize,
+    pub(crate) hold: Hold,
+    pub(crate) shared: Shared,
+    pub(crate) pending: Option<Pending>,
+    /// When to look next, and whether something was learned since the last decision.
+    next: Instant,
+    is_news: bool,
+    pub(crate) log: VecDeque<Decision>,
+    pub(crate) current: Decision,
+    pub(crate) changes: u64,
+    now: Instant,
+}
+
+impl Selector {
+    /// Creates one for the paths of these names, the first of which is chosen; `None` without any.
+    pub fn new(
+        settings: Settings,
+        names: impl IntoIterator<Item = impl Into<Arc<str>>>,
+        now: Instant,
+    ) -> Option<Selector> {
+        let names: Vec<Arc<str>> = names.into_iter().map(Into::into).collect();
+        let name = Arc::clone(names.first()?);
+        let first = Decision { at: now, path: 0, name, before: None, why: Why::First };
+        Some(Selector {
+            paths: names.iter().map(|_| Path::new(&settings, now)).collect(),
+            names,
+            chosen: 0,
+            hold: Hold::new(settings.interval),
+            shared: Shared::default(),
+            pending: None,
+            next: now,
+            is_news: false,
+            log: VecDeque::from([first.clone()]),
+            current: first,
+            changes: 0,
+            now,
+            settings,
+        })
+    }
+
+    /// Returns the number of the chosen path; there always is one.
+    pub const fn chosen(&self) -> usize {
+        self.chosen
+    }
+
+    /// Returns why it is chosen.
+    pub const fn decision(&self) -> &Decision {
+        &self.current
+    }
+
+    /// Returns the last decisions, the newest last: changes, and other reasons for staying.
+    pub fn decisions(&self) -> impl DoubleEndedIterator<Item = &Decision> {
+        self.log.iter()
+    }
+
+    /// Returns when to call [`Selector::poll`] at the latest, if nothing is told before.
+    pub fn next(&self) -> Instant {
+        match &self.pending {
+            _ if self.is_news => self.now,
+            Some(pending) => (pending.since + PATIENCE).min(self.next.max(self.now)),
+            None => self.next,
+        }
+    }
+
+    /// Returns what is to be done now, if anything is. To be called until it returns nothing.
+    pub fn poll(&mut self, now: Instant) -> Option<Action> {
+        let now = self.advance(now);
+        self.give_up_waiting(now);
+        let is_due = now >= self.next;
+        if is_due || self.is_news {
+            self.is_news = false;
+            if let Some(decision) = self.decide(now) {
+                return Some(Action::Choose(decision));
+            }
+            let action = if self.pending.is_none() { self.wanted(now) } else { None };
+            if action.is_none() && is_due {
+                self.next = now + self.settings.interval;
+            }
+            return action;
+        }
+        None
+    }
+
+    /// Takes the answer to what was asked of a path, its round-trip time, and what it has cost.
+    pub fn answer(&mut self, now: Instant, path: usize, answer: &Answer, rtt: Option<Duration>, cost: Bytes) {
+        let now = self.advance(now);
+        let Some(state) = self.paths.get_mut(path) else { return };
+        state.spend(now, cost);
+        state.answered(now, rtt);
+        let own = state.own;
+        let pair = self.pending.as_mut().and_then(|pending| pending.pair.as_mut());
+        match (answer, pair.filter(|pair| pair.paths.contains(&path))) {
+            // What the other stream took is not known, so it tells nothing about the path alone.
+            (Answer::Reply(reply), Some(pair)) => {
+                pair.ln_ratio += state.belief.ln_shares(now, reply, pair.rate, own) / 2.0;
+            }
+            (Answer::Reply(reply), None) => state.belief.reply(now, reply, own),
+            (Answer::Measured { free, capacity }, _) => {
+                state.measured(now, cost);
+                if let Some(capacity) = capacity {
+                    state.belief.set_capacity(*capacity);
+                }
+                state.belief.interval(now, free, own);
+            }
+            (Answer::Pong, _) => {}
+        }
+        self.done(now, path);
+    }
+
+    /// Takes that a path could not be asked, or is down; `cost` is what was sent in vain.
+    pub fn failed(&mut self, now: Instant, path: usize, trouble: Trouble, cost: Bytes) {
+        let now = self.advance(now);
+        let Some(state) = self.paths.get_mut(path) else { return };
+        state.spend(now, cost);
+        state.failed(now, trouble);
+        self.done(now, path);
+    }
+
+    /// Takes that a path that was down is there again.
+    pub fn up(&mut self, now: Instant, path: usize) {
+        let now = self.advance(now);
+        let Some(state) = self.paths.get_mut(path) else { return };
+        state.came_up(now);
+        self.is_news = true;
+    }
+
+    /// Takes what is free on a path by packets that are there anyway. An interval without an upper end says that at least so much is.
+    pub fn passive(&mut self, now: Instant, path: usize, free: &Interval) {
+        let now = self.advance(now);
+        let Some(state) = self.paths.get_mut(path) else { return };
+        state.belief.interval(now, free, state.own);
+        self.is_news = true;
+    }
+
+    /// Takes the rate that own traffic has on a path: what it uses counts as free there.
+    pub fn own(&mut self, now: Instant, path: usize, rate: Rate) {
+        self.advance(now);
+        if let Some(state) = self.paths.get_mut(path) {
+            state.own = rate;
+        }
+    }
+
+    /// Takes a round-trip time that was seen anyway.
+    pub fn rtt(&mut self, now: Instant, path: usize, rtt: Duration) {
+        let now = self.advance(now);
+        if let Some(state) = self.paths.get_mut(path) {
+            (state.rtt, state.rtt_at) = (Some(rtt), Some(now));
+            self.is_news = true;
+        }
+    }
+
+    /// Returns the share of traffic that each path should get, in proportion to what is free there; they add up to one.
+    pub fn weights(&self, now: Instant) -> Vec<f64> {
+        let candidates = self.candidates(now);
+        let mut weights = vec![0.0; self.paths.len()];
+        for path in &candidates {
+            weights[*path] = self.paths[*path].belief.at(now).quantile(0.5).bps_f64();
+        }
+        let sum: f64 = weights.iter().sum();
+        if sum <= 0.0 {
+            weights[self.chosen] = 1.0;
+            return weights;
+        }
+        weights.iter_mut().for_each(|weight| *weight /= sum);
+        weights
+    }
+
+    /// Returns the odds that what is free on a path is better than on the chosen one by more than the tolerance.
+    pub fn odds(&self, now: Instant, path: usize) -> f64 {
+        match self.paths.get(path) {
+            Some(other) if path != self.chosen => {
+                let here = self.paths[self.chosen].belief.at(now);
+                other.belief.at(now).exceeds(&here, 1.0 + self.settings.tolerance)
+            }
+            _ => 0.0,
+        }
+    }
+
+    fn advance(&mut self, now: Instant) -> Instant {
+        self.now = self.now.max(now);
+        self.now
+    }
+
+    /// Forgets what nobody will answer.
+    fn give_up_waiting(&mut self, now: Instant) {
+        let late = self.pending.take_if(|pending| now - pending.since >= PATIENCE);
+        for path in late.into_iter().flat_map(|pending| pending.open) {
+            self.paths[path].failed(now, Trouble::Away);
+            self.is_news = true;
+        }
+    }
+
+    /// Notes that a path has answered what was asked, or will not.
+    fn done(&mut self, now: Instant, path: usize) {
+        self.is_news = true;
+        let Some(pending) = &mut self.pending else { return };
+        pending.open.retain(|one| *one != path);
+        if pending.open.is_empty() {
+            if let Some(pair) = &pending.pair {
+                let [one, other] = pair.paths;
+                self.shared.learn(now, one, other, pair.ln_ratio);
+            }
+            self.pending = None;
+        }
+    }
+}

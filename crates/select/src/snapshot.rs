@@ -1,0 +1,103 @@
+//! The state of a choice, as programs and pages show it.
+
+use headway_units::Instant;
+use serde::Serialize;
+
+use crate::decision::Decision;
+use crate::selector::Selector;
+
+/// The state of a choice at one time.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Snapshot {
+    /// When, by the clock of the caller.
+    pub at_ns: u64,
+    /// By what is chosen.
+    pub strategy: &'static str,
+    /// The name of the chosen path.
+    pub chosen: String,
+    /// Why it is chosen.
+    pub decision: Decision,
+    /// How often the choice has changed.
+    pub changes: u64,
+    /// How long the choice stays after a change.
+    pub hold_ms: u64,
+    /// The paths, in their order.
+    pub paths: Vec<PathState>,
+}
+
+/// The state of a path.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PathState {
+    /// Its name.
+    pub name: String,
+    /// Whether it is chosen.
+    pub is_chosen: bool,
+    /// What is wrong with it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trouble: Option<&'static str>,
+    /// What is free, with the ends of the 90 % interval; absent before the first answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub free_bps: Option<[u64; 3]>,
+    /// Age of the last answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub age_ms: Option<u64>,
+    /// How long what is free lasts, as far as was seen.
+    pub lasts_ms: u64,
+    /// The capacity of the narrow link.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub capacity_bps: Option<u64>,
+    /// The round-trip time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rtt_ns: Option<u64>,
+    /// The odds that it is better than the chosen one by more than the tolerance.
+    pub odds: f64,
+    /// The odds that it shares the tight link of the chosen one.
+    pub shares: f64,
+    /// The share of traffic that it should get.
+    pub weight: f64,
+    /// What was sent to measure it within the last hour, and the most that may be.
+    pub spent_bytes: u64,
+    /// The most that may be sent within an hour.
+    pub budget_bytes: u64,
+}
+
+impl Selector {
+    /// Returns the state at `now`.
+    pub fn snapshot(&mut self, now: Instant) -> Snapshot {
+        let weights = self.weights(now);
+        let paths = weights.into_iter().enumerate().map(|(path, weight)| self.path_state(now, path, weight));
+        let paths = paths.collect();
+        Snapshot {
+            at_ns: now.ns(),
+            strategy: self.settings.strategy.name(),
+            chosen: self.names[self.chosen].to_string(),
+            decision: self.current.clone(),
+            changes: self.changes,
+            hold_ms: (self.hold.time().ns() / 1_000_000).unsigned_abs(),
+            paths,
+        }
+    }
+
+    fn path_state(&mut self, now: Instant, path: usize, weight: f64) -> PathState {
+        let odds = self.odds(now, path);
+        let is_chosen = path == self.chosen;
+        let shares = if is_chosen { 1.0 } else { self.shared.odds(self.chosen, path) };
+        let state = &mut self.paths[path];
+        let is_known = state.belief.is_known();
+        PathState {
+            name: self.names[path].to_string(),
+            is_chosen,
+            trouble: state.trouble.map(|trouble| trouble.name()),
+            free_bps: is_known.then(|| state.belief.at(now).interval().map(|rate| rate.bps())),
+            age_ms: is_known.then(|| (state.belief.age(now).ns() / 1_000_000).unsigned_abs()),
+            lasts_ms: (1e3 / state.belief.hazard()) as u64,
+            capacity_bps: state.belief.capacity().map(|rate| rate.bps()),
+            rtt_ns: state.rtt.map(|rtt| rtt.ns().unsigned_abs()),
+            odds,
+            shares,
+            weight,
+            spent_bytes: state.spent(now).get(),
+            budget_bytes: self.settings.max_bytes_per_hour.get(),
+        }
+    }
+}
