@@ -8,6 +8,7 @@ between them), and a ping ten times a second. Before that, the ping has the path
   none         nothing
   fq-codel     FQ-CoDel at both ends of the link, where a router at home has no queue of its own for what comes down
   edge         headway edge, which is told the rates of payload
+  edge-smooth  the same with `shape = true` in its policy
   edge-found   headway edge without rates
   edge-probe   headway edge without rates, with --probe
   cake         CAKE at both ends of the link, with --on uml
@@ -42,7 +43,7 @@ CALL_SIZE, CALL_GAP = 250, 0.020
 PING_GAP = 0.1
 # The ping alone, and the time in which connections find their rate, which does not count, in seconds.
 IDLE, SETTLES = 4, 8
-MODES = ["none", "fq-codel", "cake", "edge", "edge-found", "edge-probe"]
+MODES = ["none", "fq-codel", "cake", "edge", "edge-smooth", "edge-found", "edge-probe"]
 
 
 def cubic(connection):
@@ -205,7 +206,11 @@ def scenario(mode):
 
 def edge_of(mode, lan, wan, server):
     arguments = ["--lan", lan, "--wan", wan, "--json"]
-    if mode == "edge":
+    if mode == "edge-smooth":
+        policy = OUT.parent / "edge-home-policy.toml"
+        policy.write_text("shape = true\n")
+        arguments += ["--policy", policy]
+    if mode in ["edge", "edge-smooth"]:
         down, up = (f"{1e3 * rate * PAYLOAD:.0f}kb/s" for rate in RATES.values())
         arguments += ["--rate", down, "--up", up]
     return arguments + (["--probe", server] if mode == "edge-probe" else [])
@@ -244,12 +249,14 @@ def scenario_of_uml(headway, mode, seconds):
     way = lambda name: f'{name} = {{ rate = "{RATES[name]} Mb/s", delay = "15 ms", {queue} }}\n'
     program = lambda at, command, start: f"[[program]]\nat = \"{at}\"\ncommand = \"{command}\"\nstart = \"{start} s\"\n"
     text = f'duration = "{SETTLES + IDLE + seconds + IDLE + 4} s"\n'
-    text += '[[link]]\nfrom = "server"\nto = "router"\n' + way("forward") + way("reverse")
-    text += '[[link]]\nfrom = "router"\nto = "home"\nrate = "1 Gb/s"\n' + program("server", f"{me} --role serve", 0)
+    # The modem's queue is not one of the router's, which may have another in front of it.
+    text += '[[link]]\nfrom = "server"\nto = "modem"\n' + way("forward") + way("reverse")
+    text += '[[link]]\nfrom = "modem"\nto = "router"\n[[link]]\nfrom = "router"\nto = "home"\nrate = "1 Gb/s"\n'
+    text += program("server", f"{me} --role serve", 0)
     if mode == "edge-probe":
         text += program("server", f"{headway} serve", 0)
     if mode.startswith("edge"):
-        text += program("router", " ".join([headway, "edge", *edge_of(mode, "l2-0a", "l0-1b", SERVER["uml"])]), 0.5)
+        text += program("router", " ".join([headway, "edge", *map(str, edge_of(mode, "l3-0a", "l2-1b", SERVER["uml"]))]), 0.5)
     return text + program("home", f"{me} --role 'use {SERVER['uml']} {seconds}'", SETTLES)
 
 

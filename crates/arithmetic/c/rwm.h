@@ -19,6 +19,12 @@
 #define RWM_LARGEST_FIELD 65535
 /* Least window in segments, so that delayed ACKs do not set the pace (2.2). */
 #define RWM_LEAST_SEGMENTS 2
+/* How long a limit is rounded one way, as a power of two in ns: 67 ms are a few RTTs. Range 24 to 30. */
+#define RWM_ROUNDING 26
+/* 2^32 divided by the golden ratio: its multiples are spread evenly, however many of them are taken. */
+#define RWM_SPREAD 0x9e3779b1U
+/* A limit of at least so many units is only rounded down, as a power of two: what is lost is 0.8 % in the mean. */
+#define RWM_FINE 6
 
 /* The limit of a connection with this RTT in ns and share in bytes per ns, in bytes; none if either is 0. */
 HW_INLINE hw_u64 rwm_bytes(hw_u64 share, hw_u64 rtt)
@@ -44,6 +50,20 @@ HW_INLINE hw_u32 rwm_field(hw_u64 bytes, hw_u32 scale, hw_u32 segment)
 	const hw_u64 least = hw_max(rwm_units(RWM_LEAST_SEGMENTS * segment, scale), 1);
 
 	return (hw_u32)hw_min(hw_max(bytes >> scale, least), RWM_LARGEST_FIELD);
+}
+
+/*
+ * `bytes` and up to one unit of the window field of an end with this scale, so that rounding it down now and then gives `bytes` in the mean.
+ * A host with buffers of a gigabyte has units of 16 KiB, of which a share may be one and a half. `number` is that of the connection: the
+ * windows of several are not rounded up at the same time.
+ */
+HW_INLINE hw_u64 rwm_rounded(hw_u64 bytes, hw_u32 scale, hw_u64 number, hw_u64 now)
+{
+	const hw_u32 part = ((hw_u32)(now >> RWM_ROUNDING) + (hw_u32)number) * RWM_SPREAD;
+
+	if (!scale || scale > FLOW_LARGEST_SCALE || bytes >> scale >> RWM_FINE)
+		return bytes;
+	return bytes + (part >> (32 - scale));
 }
 
 /*

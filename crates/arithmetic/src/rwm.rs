@@ -7,6 +7,7 @@ pub const UNLIMITED: u64 = u64::MAX;
 
 unsafe extern "C" {
     safe fn headway_rwm_bytes(share: u64, rtt: u64) -> u64;
+    safe fn headway_rwm_rounded(bytes: u64, scale: u32, number: u64, now: u64) -> u64;
     safe fn headway_rwm_field(bytes: u64, scale: u32, segment: u32) -> u32;
     safe fn headway_checksum_after(checksum: u16, place: u32, old: u16, word: u16) -> u16;
 }
@@ -15,6 +16,12 @@ unsafe extern "C" {
 /// [`UNLIMITED`] if either is 0.
 pub fn bytes(share: u64, rtt: u64) -> u64 {
     headway_rwm_bytes(share, rtt)
+}
+
+/// Returns a limit and up to one unit more of the window field of an end with this scale, at a time in ns: what is rounded down to `bytes` in the
+/// mean. `number` is that of the connection.
+pub fn rounded(bytes: u64, scale: u8, number: u64, now: u64) -> u64 {
+    headway_rwm_rounded(bytes, scale.into(), number, now)
 }
 
 /// Returns the limit of a window field, 1 to 65535, of an end with this scale, 0 to 14: two segments at least.

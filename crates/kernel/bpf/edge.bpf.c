@@ -481,7 +481,7 @@ static __always_inline void segment(struct __sk_buff *skb, struct edge_counters 
 	const struct edge_control *said = bpf_map_lookup_elem(&control, &first);
 	struct flow *flow = &connection->flow;
 	hw_u32 measures, window, known;
-	hw_u64 now;
+	hw_u64 now, bytes;
 
 	if (!said)
 		return;
@@ -506,7 +506,11 @@ static __always_inline void segment(struct __sk_buff *skb, struct edge_counters 
 	measures = options.follow_rtt ? flow_on_stamps(flow, packet) : 0;
 	if (measures)
 		flow_measure(flow, packet, measures, said->period, packet->data ? now : bpf_ktime_get_ns());
-	window = rwm_window(flow, packet, limit(counted, said, connection, packet->side, now), options.no_shrink);
+	bytes = limit(counted, said, connection, packet->side, now);
+	/* An edge that must not move back would keep every window that was rounded up. */
+	if (!options.no_shrink)
+		bytes = rwm_rounded(bytes, flow->scale[packet->sender & 1], connection->number, now);
+	window = rwm_window(flow, packet, bytes, options.no_shrink);
 	if (window >= packet->window)
 		return;
 	if (options.dry_run || lower(skb, packet, window))

@@ -1,8 +1,8 @@
-//! The queue through which an interface sends, and a token bucket in its place (`include/uapi/linux/pkt_sched.h`).
+//! The queue through which an interface sends, and a token bucket with fair queues in its place (`include/uapi/linux/pkt_sched.h`).
 
 use std::io;
 
-use headway_units::{Bytes, Rate};
+use headway_units::{Bytes, Duration, Rate};
 
 use crate::netlink::{
     ACKNOWLEDGE, DONE, DUMP, ERROR, Netlink, REPLACE, REQUEST, SockProtocol, attribute, attributes, message,
@@ -18,6 +18,7 @@ const TCA_OPTIONS: u16 = 2;
 const TCA_TBF_PARMS: u16 = 1;
 const TCA_TBF_RATE64: u16 = 4;
 const TCA_TBF_BURST: u16 = 6;
+const TCA_FQ_CODEL_TARGET: u16 = 1;
 const TC_H_ROOT: u32 = 0xffff_ffff;
 /// Rates are of packets on an Ethernet.
 const LINK_LAYER: u8 = 1;
@@ -36,15 +37,17 @@ pub struct Root {
     pub handle: u32,
 }
 
-/// A token bucket.
+/// A token bucket, before which each flow waits in a queue of its own (FQ-CoDel, RFC 8290).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TokenBucket {
     /// The rate at which it lets packets pass, in bytes on an Ethernet wire.
     pub rate: Rate,
     /// What may pass at once.
     pub burst: Bytes,
-    /// What may wait.
+    /// What may wait where the kernel has no fair queues.
     pub limit: Bytes,
+    /// For how long packets of a flow may wait again and again before some are dropped or marked.
+    pub target: Duration,
 }
 
 /// Queues of the interfaces of this thread's network namespace.
@@ -78,13 +81,23 @@ impl Queues {
         }
     }
 
-    /// Makes a token bucket the root of an interface, or changes the one that has this handle.
+    /// Makes a token bucket the root of an interface, or changes the one that has this handle. Where the kernel has no FQ-CoDel, packets
+    /// wait in the order in which they came.
     ///
     /// # Errors
     /// The system's error.
     pub fn set(&mut self, interface: u32, handle: u32, bucket: &TokenBucket) -> io::Result<()> {
-        let body = [head(interface, handle, TC_H_ROOT), kind_and_options(bucket)].concat();
-        self.0.ask(&message(RTM_NEWQDISC, REQUEST | ACKNOWLEDGE | REPLACE, 2, &body))
+        let bucket_of = [head(interface, handle, TC_H_ROOT), kind_and_options(bucket)].concat();
+        self.replace(&bucket_of)?;
+        // The class of a token bucket is its only one. A module that is missing is no reason to hold nothing.
+        match self.replace(&[head(interface, 0, handle | 1), fair_queues(bucket.target)].concat()) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            done => done,
+        }
+    }
+
+    fn replace(&mut self, body: &[u8]) -> io::Result<()> {
+        self.0.ask(&message(RTM_NEWQDISC, REQUEST | ACKNOWLEDGE | REPLACE, 2, body))
     }
 
     /// Removes the root of an interface if it has this handle, so that the kernel makes its own again; returns whether it was there.
@@ -133,4 +146,10 @@ fn kind_and_options(bucket: &TokenBucket) -> Vec<u8> {
     }
     options.extend(attribute(TCA_TBF_BURST, &word(bucket.burst.get())));
     [attribute(TCA_KIND, b"tbf\0"), attribute(TCA_OPTIONS, &options)].concat()
+}
+
+fn fair_queues(target: Duration) -> Vec<u8> {
+    let us = u32::try_from(target.ns() / 1_000).unwrap_or(u32::MAX);
+    let options = attribute(TCA_FQ_CODEL_TARGET, &us.to_ne_bytes());
+    [attribute(TCA_KIND, b"fq_codel\0"), attribute(TCA_OPTIONS, &options)].concat()
 }

@@ -1,7 +1,7 @@
 //! Windows that leave a middlebox, and their checksums.
 
 use headway_arithmetic::flow::{Flow, Framing, Packet, flag};
-use headway_arithmetic::rwm::{SHARE_BITS, UNLIMITED, bytes, checksum_after, field};
+use headway_arithmetic::rwm::{SHARE_BITS, UNLIMITED, bytes, checksum_after, field, rounded};
 
 use crate::support::{CLIENT, Handshake, LAN, MS, SERVER, Segment, WAN, sum};
 
@@ -36,6 +36,28 @@ fn published_windows() {
         let bytes = bytes(share(rate), 140 * MS);
         assert_eq!((bytes, field(bytes, 7, 1460)), (limit, window));
     }
+}
+
+#[test]
+fn a_limit_of_few_units_is_rounded_up_as_often_as_it_is_more() {
+    for (limit, scale) in [(31_400, 14), (100_000, 14), (20_000, 10), (3_000, 7)] {
+        for number in [1, 7, 1_000_000] {
+            let windows = (0..150).map(|round| rounded(limit, scale, number, round << 26) >> scale << scale);
+            let windows: Vec<u64> = windows.collect();
+            let mean = windows.iter().sum::<u64>() as f64 / 150.0;
+            assert!((mean / limit as f64 - 1.0).abs() < 0.01, "{limit} {scale} {number}: {mean}");
+            assert!(windows.iter().all(|window| window.abs_diff(limit) < 1 << scale));
+        }
+    }
+    // Two connections that began one after the other are hardly ever rounded up together.
+    let both = (0..100)
+        .filter(|round| [1, 2].iter().all(|number| rounded(24_576, 14, *number, round << 26) >> 14 == 2));
+    assert!(both.count() < 15);
+    // What is many units stays, and so does what is none.
+    assert_eq!(
+        (rounded(1 << 20, 10, 1, 0), rounded(UNLIMITED, 14, 1, 0), rounded(5_000, 0, 1, 0)),
+        (1 << 20, UNLIMITED, 5_000)
+    );
 }
 
 #[test]

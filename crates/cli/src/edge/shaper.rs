@@ -24,6 +24,10 @@ const LEAST_BURST: Bytes = Bytes::new(2 * 1_538);
 const WAIT: Span = Span::from_ms(20);
 /// But ten full packets at least.
 const LEAST_WAIT: Bytes = Bytes::new(10 * 1_538);
+/// For how long packets of a flow may wait again and again (RFC 8289 4.3), but one and a half full packets at least (RFC 8290 5.2.1).
+const TARGET: Span = Span::from_ms(5);
+/// Bytes on the wire and of payload of a full segment: policies count payload, and token buckets what is on the wire.
+const SEGMENT: [f64; 2] = [1_538.0, 1_448.0];
 /// The child process answers within microseconds.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Bytes of a request: side and rate.
@@ -140,9 +144,12 @@ fn set(queues: &mut Queues, interface: u32, rate: Rate) -> io::Result<()> {
     queues.set(interface, HANDLE, &bucket(rate))
 }
 
-fn bucket(rate: Rate) -> TokenBucket {
+/// Returns the token bucket for a rate of payload.
+fn bucket(payload: Rate) -> TokenBucket {
+    let rate = payload.scale(SEGMENT[0] / SEGMENT[1]);
+    let target = TARGET.max(rate.time_for(Bytes::new(1_538)).scale(1.5));
     let burst = rate.bytes_in(BURST).max(LEAST_BURST);
-    TokenBucket { rate, burst, limit: burst + rate.bytes_in(WAIT).max(LEAST_WAIT) }
+    TokenBucket { rate, burst, limit: burst + rate.bytes_in(WAIT).max(LEAST_WAIT), target }
 }
 
 #[cfg(test)]
@@ -151,9 +158,12 @@ mod tests {
 
     #[test]
     fn a_bucket_holds_two_packets_and_lets_twenty_ms_wait_or_ten_packets() {
-        let slow = bucket(Rate::from_mbps(1.0));
+        // 1.448 Mb/s of payload are 1.538 on the wire.
+        let slow = bucket(Rate::from_mbps(1.448));
         assert_eq!((slow.burst, slow.limit), (Bytes::new(3_076), Bytes::new(3_076 + 15_380)));
-        let fast = bucket(Rate::from_mbps(100.0));
+        assert_eq!(slow.target, Span::from_ms(12));
+        let fast = bucket(Rate::from_mbps(100.0 * 1_448.0 / 1_538.0));
         assert_eq!((fast.burst, fast.limit), (Bytes::new(12_500), Bytes::new(262_500)));
+        assert_eq!(fast.target, TARGET);
     }
 }

@@ -20,6 +20,9 @@ const MOST_OF_LINK: f64 = 0.5;
 /// Range 0.4 to 0.8: a queue as long as the RTT halves what a window gives, and a call that is held at its share loses nothing.
 const USES_SHARE: f64 = 0.5;
 
+/// The side to which the link leads.
+pub(super) const TOWARDS_LINK: usize = 1;
+
 /// What there is towards one side.
 #[derive(Clone, Copy, Debug)]
 struct Towards {
@@ -44,6 +47,8 @@ pub(super) struct Link {
     widening: [f64; 2],
     /// Whether each class is never limited.
     priority: Vec<bool>,
+    /// Whether bulk goes to each side.
+    bulk: [bool; 2],
 }
 
 /// A flow that is to be judged, with what it may have.
@@ -71,6 +76,8 @@ pub struct Case<'a> {
     pub is_priority: bool,
     /// Whether it counts among those who share its class.
     pub shares: bool,
+    /// Whether bulk goes the other way.
+    pub meets_bulk: bool,
     /// The share as [`rwm::bytes`] takes it.
     exact: u64,
 }
@@ -117,6 +124,8 @@ impl Link {
         }
         allocator.set_factors(facts.widening);
         let priority = policy.class.iter().map(|class| class.priority).collect();
+        let is_bulk = |flow: &FlowFacts| flow.behaviour == Behaviour::Bulk;
+        let bulk = [0, 1].map(|side| facts.flows.iter().any(|flow| flow.side == side && is_bulk(flow)));
         let mut link = Link {
             towards,
             available,
@@ -125,6 +134,7 @@ impl Link {
             means: facts.means,
             widening: facts.widening,
             priority,
+            bulk,
         };
         for flow in &facts.flows {
             if let Some(class) = flow.class.filter(|_| link.counts(flow, is_limited(flow.id))) {
@@ -165,6 +175,7 @@ impl Link {
             is_limited,
             is_priority: self.is_priority(flow),
             shares: self.counts(flow, is_limited),
+            meets_bulk: self.bulk[1 - side],
             exact,
         }
     }

@@ -27,7 +27,7 @@ pub use link::Case;
 use link::Link;
 pub use registry::{Proposal, Registry, Strategy};
 pub use strategies::{Marks, Passes, Priority, Proxied, RateControl, ReceiveWindow};
-pub use windows::{Shaped, Spared, Unheld};
+pub use windows::{Shaped, Smoothed, Spared, Unheld};
 
 /// Evaluations that are nearer to each other judge the same measurements, and count as one when strategies are to change.
 ///

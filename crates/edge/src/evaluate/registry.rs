@@ -3,8 +3,8 @@
 use std::fmt;
 
 use super::{
-    Action, Case, Marks, Passes, Priority, Proxied, RateControl, ReceiveWindow, Shaped, Spared, Step, Unheld,
-    Why,
+    Action, Case, Marks, Passes, Priority, Proxied, RateControl, ReceiveWindow, Shaped, Smoothed, Spared,
+    Step, Unheld, Why,
 };
 
 /// A way to treat a flow.
@@ -55,6 +55,7 @@ impl Registry {
         Registry {
             strategies: vec![
                 Box::new(Spared),
+                Box::new(Smoothed),
                 Box::new(ReceiveWindow),
                 Box::new(Marks),
                 Box::new(Shaped),

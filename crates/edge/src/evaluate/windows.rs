@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use super::link::TOWARDS_LINK;
 use super::strategies::spared;
 use super::{Action, Case, Proposal, Step, Strategy, Why};
 use crate::classify::Behaviour;
@@ -22,6 +23,29 @@ impl Strategy for Spared {
 
 /// The part of the link that a token bucket before it lets pass, so that the queue is there and not in the link. Range 0.85 to 0.98.
 const SHAPED: f64 = 0.95;
+
+/// What leaves for the link while bulk comes down goes through a token bucket with fair queues.
+///
+/// A window is sent at once where its ACKs came at once, and in a plain queue at the link the ACKs of what comes down wait behind it: so that
+/// leaves its server at once, too, and each direction has a queue though neither is full (Zhang, Shenker and Clark, 1991).
+#[derive(Clone, Copy, Debug)]
+pub struct Smoothed;
+
+impl Strategy for Smoothed {
+    fn name(&self) -> &'static str {
+        "smoothing"
+    }
+
+    fn propose(&self, case: &Case<'_>, _: &[Step]) -> Option<Proposal> {
+        let is_held = case.window().is_some() || case.flow.ecn && case.means.marking;
+        let leaves = usize::from(case.flow.side) == TOWARDS_LINK && case.flow.behaviour == Behaviour::Bulk;
+        (case.means.shaping && leaves && is_held && case.meets_bulk).then(|| Proposal {
+            action: Action::Rate { rate: case.ceiling.scale(SHAPED) },
+            why: Why::Other(Cow::Borrowed("ACKs of what comes down would wait behind what it sends at once")),
+            ends: false,
+        })
+    }
+}
 
 /// Bulk that neither windows nor marks hold gets a token bucket, through which all else for its side goes, too (wan F75).
 #[derive(Clone, Copy, Debug)]

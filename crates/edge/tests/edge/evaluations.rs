@@ -122,6 +122,38 @@ fn marks_hold_a_flow_to_its_share_and_never_above_the_narrow_link() {
 }
 
 #[test]
+fn an_upload_is_smoothed_while_bulk_comes_down() {
+    let upload = FlowFacts { side: 1, ..download(2) };
+    let mut evaluator = Evaluator::new(Policy::default(), Registry::of_edge(), mbps(50.0), ALL);
+    let decisions = judge(&mut evaluator, 0, &[download(1), upload, call(3)], &[]);
+    let chains: Vec<_> = decisions.iter().map(names).collect();
+    assert_eq!(chains, [vec!["receive-window"], vec!["smoothing", "receive-window"], vec!["spared"]]);
+    assert_eq!(decisions[1].bucket(), Some(Rate::from_mbps(47.5)));
+    let sentence = decisions[1].to_string();
+    let smoothed = "is held to 47.5 Mb/s, because ACKs of what comes down would wait behind what it sends at once; then it has a window of ";
+    assert!(sentence.starts_with(smoothed), "{sentence}");
+    // Nothing waits behind an upload alone, and who may not change queues smooths nothing.
+    for (means, flows) in [(ALL, vec![upload]), (NONE, vec![download(1), upload])] {
+        let mut evaluator = Evaluator::new(Policy::default(), Registry::of_edge(), mbps(50.0), means);
+        let decisions = judge(&mut evaluator, 0, &flows, &[]);
+        assert!(decisions.iter().all(|decision| names(decision) == ["receive-window"]), "{decisions:?}");
+    }
+}
+
+#[test]
+fn a_download_that_has_half_of_its_share_is_no_call() {
+    let steady = |mbps| FlowFacts { behaviour: Behaviour::Cbr, rate: Rate::from_mbps(mbps), ..download(1) };
+    for (rate, chain) in [(10.0, "spared"), (14.0, "receive-window")] {
+        let mut evaluator = Evaluator::new(Policy::default(), Registry::of_edge(), mbps(50.0), NONE);
+        // It was bulk, and the queue makes it look steady.
+        judge(&mut evaluator, 0, &[download(1), download(2)], &[]);
+        let decisions =
+            [1_000, 2_000].map(|ms| judge(&mut evaluator, ms, &[steady(rate), download(2)], &[]).remove(0));
+        assert_eq!(names(&decisions[1]), [chain], "{rate}");
+    }
+}
+
+#[test]
 fn only_bulk_that_nothing_else_holds_gets_a_token_bucket_below_the_narrow_link() {
     let quic = FlowFacts { is_tcp: false, rtt: None, scale: None, ..download(1) };
     let unscaled = FlowFacts { scale: None, ..download(2) };

@@ -46,6 +46,10 @@ fn wrong_middleboxes_are_refused_with_their_key() {
             format!("{SHARED}find-rate = true\nfollow-available = true"),
             "`middlebox[0].find-rate`: sets what is shared",
         ),
+        (
+            format!("{SHARED}by-use = true\nfollow-rtt = false"),
+            "`middlebox[0].by-use`: needs RTTs that are followed",
+        ),
         (class("flows = [\"nobody\"]"), "`middlebox[0].class[0].flows`: there is no flow `nobody`"),
         (class("[[middlebox.class]]\nname = \"y\"\nshare = 0.9"), "`middlebox[0].class[1]`"),
     ] {
@@ -54,7 +58,7 @@ fn wrong_middleboxes_are_refused_with_their_key() {
     }
     let twice = format!("{SHARED}[[middlebox]]\nat = \"right\"\nkind = \"receive-window\"\n{SHARED}");
     assert!(with(&twice).unwrap_err().contains("there is one at `right` already"));
-    for key in ["literal", "follow-available", "find-rate"] {
+    for key in ["literal", "follow-available"] {
         let scenario = with(&format!("{SHARED}{key} = true")).unwrap();
         let error = scenario.check_world(World::Lab).unwrap_err().to_string();
         let wanted = format!("`middlebox[0].{key}`: is not in the lab; `--on sim` has it");
