@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* What the programs of the edge know and are told: options, the word of the process, and tables. */
+#ifndef HEADWAY_EDGE_TABLES_BPF_H
+#define HEADWAY_EDGE_TABLES_BPF_H
+
+#include "vmlinux.h"
+#include <bpf/bpf_helpers.h>
+
+#include "flow_class.h"
+#include "flow_meter.h"
+#include "flow_rtt.h"
+#include "rwm.h"
+#include "virtual_queue.h"
+
+/* Leaves the packet to the next program. */
+#define TCX_NEXT (-1)
+#define BPF_ANY 0
+#define BPF_NOEXIST 1
+
+/* The loader sets the sizes of both tables (src/edge/programs.rs). */
+#define EDGE_CONNECTIONS 65536
+/* 2300 events: those of a second in which 1100 connections begin and end. */
+#define EDGE_EVENT_BYTES (1 << 18)
+/* Pairs of hosts whose RTT is known, for handshakes that are repeated: some 300 kB. */
+#define EDGE_PAIRS 4096
+/* Flows of UDP: those of a second in which 1000 hosts ask for ten names each, and take their time. The loader may lower it. */
+#define EDGE_EXCHANGES 16384
+/* As many as a policy has. */
+#define EDGE_CLASSES 32
+/* Bytes in which all headers of a segment are: Ethernet with two tags, IPv6 with extension headers, and TCP with options. */
+#define EDGE_HEADERS 192
+
+/* Options, set by the loader before the programs are verified (src/edge/programs.rs). */
+struct edge_options {
+	/* After so long without a word of the process, windows pass as they are, in ns. */
+	hw_u64 patience;
+	/* What packets of the interface begin with: enum flow_framing. */
+	hw_u32 framing;
+	/* The number of the interface where packets arrive that are to count as from the other side. */
+	hw_u32 wan;
+	/* Whether a sequence number that was allowed stays allowed. */
+	hw_u32 no_shrink;
+	/* Whether only to count what would be done. */
+	hw_u32 dry_run;
+	/* Whether to measure the RTT of connections again and again, and not only in their handshake. */
+	hw_u32 follow_rtt;
+	hw_u32 unused;
+};
+
+const volatile struct edge_options options SEC(".rodata.options") = {
+	.patience = 5000000000ULL,
+	.framing = FLOW_ETHERNET,
+};
+
+/* What the process says. */
+struct edge_control {
+	/* When it last said so, in ns since the machine was started. */
+	hw_u64 alive;
+	/* The number of the period of RTTs (flow_rtt.h). */
+	hw_u32 period;
+	/* The number of the rules: connections that were given a class by others get one anew. */
+	hw_u32 rules;
+	/* What a connection of a class may have towards each side, in bytes per ns with RWM_SHARE_BITS; 0 for any. */
+	hw_u64 shares[2][EDGE_CLASSES];
+};
+
+/* Which packets to mark (src/edge/mod.rs has the same in Rust). Written when it changes; it holds as long as the process lives. */
+struct edge_marking {
+	/* How many flows are to be marked. While there are none, the others pay nothing. */
+	hw_u64 flows;
+	/* What a byte of them costs in the virtual queue of their class towards each side; 0 where none is marked. */
+	hw_u64 costs[2][EDGE_CLASSES];
+};
+
+/* Virtual queues of the classes towards each side. Only the programs write them. */
+struct edge_queues {
+	struct virtual_queue of[2][EDGE_CLASSES];
+};
+
+/* What is done with a flow in place of a lower window. */
+enum edge_treatment {
+	EDGE_PASSES = 1,
+	/* With its class in the bits from EDGE_CLASS_SHIFT on. */
+	EDGE_MARKED = 2,
+};
+
+#define EDGE_CLASS_SHIFT 8
+
+/* Totals since the programs were loaded (src/edge/mod.rs has the same in Rust). */
+struct edge_counters {
+	/* Packets by enum flow_found; the first are segments. */
+	hw_u64 found[FLOW_FOUND_KINDS];
+	/* Segments of connections that are held, those whose window was lowered or would be, and those it could not be. */
+	hw_u64 tracked;
+	hw_u64 lowered;
+	hw_u64 failed;
+	/* Segments that passed as they were because the process was silent. */
+	hw_u64 unattended;
+	/* Connections that began and ended, those without scales or RTT, without a class, and without room in the table. */
+	hw_u64 begun;
+	hw_u64 ended;
+	hw_u64 unlimited;
+	hw_u64 without_class;
+	hw_u64 without_room;
+	/* Events that the process did not take in time. */
+	hw_u64 missed;
+	/* Datagrams of UDP, which count as something else, too; those of flows without room, and those from the link of no flow. */
+	hw_u64 datagrams;
+	hw_u64 datagrams_without_room;
+	hw_u64 datagrams_unasked;
+	/* Segments that the process let pass although their class has a limit. */
+	hw_u64 exempt;
+	/* Packets that were marked, or would be. */
+	hw_u64 marked;
+};
+
+/* A connection of TCP (src/edge/mod.rs has the same in Rust, also of the next one). Arrays have an entry for each end of the key. */
+struct edge_connection {
+	struct flow flow;
+	/* Which no other flow has, of TCP or UDP, since the programs were loaded. */
+	hw_u64 number;
+	struct flow_meter sent[2];
+	/* The number of the rules that gave it its class. */
+	hw_u32 rules;
+	/* The ends that have sent what may be marked, a bit each. */
+	hw_u32 ecn;
+};
+
+/* Datagrams between two ends. */
+struct edge_exchange {
+	hw_u64 number;
+	struct flow_meter sent[2];
+	/* The end that sent the first one, which came from the hosts, and the code point of that. */
+	hw_u8 client;
+	hw_u8 dscp;
+	/* As that of a connection. */
+	hw_u8 ecn;
+	hw_u8 unused[5];
+};
+
+enum edge_event_kind {
+	EDGE_BEGUN,
+	EDGE_ENDED,
+};
+
+/* A connection that began or ended. */
+struct edge_event {
+	struct flow_key key;
+	hw_u32 kind;
+	struct flow flow;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, EDGE_CONNECTIONS);
+	__type(key, struct flow_key);
+	__type(value, struct flow_half);
+} half_open SEC(".maps");
+
+/* Not one that forgets: a flood cannot push out a connection. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, EDGE_CONNECTIONS);
+	__type(key, struct flow_key);
+	__type(value, struct edge_connection);
+} established SEC(".maps");
+
+/* Nor this one; the process removes what is silent. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, EDGE_EXCHANGES);
+	__type(key, struct flow_key);
+	__type(value, struct edge_exchange);
+} exchanges SEC(".maps");
+
+/*
+ * What is done with flows by their number (enum edge_treatment), but for connections that have the window of their class. Only the
+ * process writes it.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, EDGE_CONNECTIONS + EDGE_EXCHANGES);
+	__type(key, hw_u64);
+	__type(value, hw_u32);
+} treated SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, hw_u32);
+	__type(value, struct edge_marking);
+} marking SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, hw_u32);
+	__type(value, struct edge_queues);
+} queues SEC(".maps");
+
+/* Two hosts, in the order of struct flow_key. */
+struct edge_pair {
+	hw_u32 address[2][4];
+};
+
+/* The latest RTT between hosts of a handshake that was not repeated, in ns. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, EDGE_PAIRS);
+	__type(key, struct edge_pair);
+	__type(value, hw_u64);
+} earlier SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, hw_u32);
+	__type(value, struct edge_control);
+} control SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, hw_u32);
+	__type(value, struct flow_rules);
+} rules SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, hw_u32);
+	__type(value, struct edge_counters);
+} counters SEC(".maps");
+
+/* What is being made. The stack is too small for it. */
+struct edge_made {
+	struct edge_connection connection;
+	struct edge_exchange exchange;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, hw_u32);
+	__type(value, struct edge_made);
+} made SEC(".maps");
+
+/* How many flows have been numbered. */
+hw_u64 numbered;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, EDGE_EVENT_BYTES);
+} events SEC(".maps");
+
+#endif
