@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use anyhow::{Context as _, Result, bail};
 use headway_privileges::Capability;
 use headway_program::{out, print_line, time};
-use headway_relay::{Counts, Ended, Leg, Options, Reason, Relay};
+use headway_relay::{Counts, Ended, Leg, Options, Reason, Relay, Target};
 use headway_units::{Bytes, Duration};
 use serde_json::{Value, json};
 
@@ -92,7 +92,7 @@ pub(crate) fn run(args: &ProxyArgs, json: bool) -> Result<()> {
         if args.target_controller.is_some() { &[Capability::CAP_NET_ADMIN] } else { &[] };
     headway_privileges::drop_all_but(keep)?;
     relay.check()?;
-    report_on(args, relay.address()?, json);
+    report_on(args, relay.addresses().first().copied().unwrap_or(args.listen), json);
     let mut said = std::time::Instant::now();
     while !is_over(&end)? && !out::is_closed() {
         for ended in relay.work(ROUND)? {
@@ -119,8 +119,8 @@ fn options(args: &ProxyArgs) -> Result<Options> {
     }
     let leg = |controller: &Option<String>, window| Leg { controller: controller.clone(), window };
     Ok(Options {
-        listen: args.listen,
-        target,
+        listen: vec![args.listen],
+        target: Target::Host(target),
         legs: [
             leg(&args.client_controller, args.client_window),
             leg(&args.target_controller, args.target_window),

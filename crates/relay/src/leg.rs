@@ -41,7 +41,11 @@ impl Leg {
             // a packet's memory is data. The kernel doubles the size that is asked for, and no part of a buffer beyond that
             // is announced.
             socket.set_recv_buffer_size(window as usize / 2)?;
-            set(socket, libc::TCP_WINDOW_CLAMP, libc::c_int::try_from(window).unwrap_or(libc::c_int::MAX))?;
+            set_tcp(
+                socket,
+                libc::TCP_WINDOW_CLAMP,
+                libc::c_int::try_from(window).unwrap_or(libc::c_int::MAX),
+            )?;
         }
         Ok(())
     }
@@ -62,13 +66,27 @@ fn explained(controller: &str, error: io::Error) -> io::Error {
     }
 }
 
+/// Lets a socket have addresses of others, for this version of IP. Needs CAP_NET_RAW.
+pub(crate) fn make_transparent(socket: &Socket, address: &SocketAddr) -> io::Result<()> {
+    let (level, option) = match address {
+        SocketAddr::V4(_) => (libc::IPPROTO_IP, libc::IP_TRANSPARENT),
+        SocketAddr::V6(_) => (libc::IPPROTO_IPV6, libc::IPV6_TRANSPARENT),
+    };
+    set(socket, level, option, 1)
+}
+
 /// Sets an option of TCP that is a number.
-fn set(socket: &Socket, option: libc::c_int, value: libc::c_int) -> io::Result<()> {
+fn set_tcp(socket: &Socket, option: libc::c_int, value: libc::c_int) -> io::Result<()> {
+    set(socket, libc::IPPROTO_TCP, option, value)
+}
+
+/// Sets an option that is a number.
+fn set(socket: &Socket, level: libc::c_int, option: libc::c_int, value: libc::c_int) -> io::Result<()> {
     // SAFETY: the kernel reads one number, which is valid, and is told its size.
     let result = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
-            libc::IPPROTO_TCP,
+            level,
             option,
             (&raw const value).cast(),
             size_of_val(&value) as libc::socklen_t,
@@ -80,7 +98,7 @@ fn set(socket: &Socket, option: libc::c_int, value: libc::c_int) -> io::Result<(
 /// Has the kernel acknowledge at once what has arrived.
 pub(crate) fn acknowledge(socket: &Socket) {
     // What cannot be done now is done by the kernel's timer.
-    let _ = set(socket, libc::TCP_QUICKACK, 1);
+    let _ = set_tcp(socket, libc::TCP_QUICKACK, 1);
 }
 
 /// Sets up a connection that will carry data.
@@ -91,11 +109,13 @@ pub(crate) fn prepare(socket: &Socket) -> io::Result<()> {
         .with_time(KEEPALIVE)
         .with_interval(KEEPALIVE_INTERVAL)
         .with_retries(KEEPALIVE_TRIES);
-    socket.set_tcp_keepalive(&keepalive)
+    socket.set_tcp_keepalive(&keepalive)?;
+    // Until all was said, it ends with a reset, also if the process is killed: its peer must not take what it got for everything.
+    socket.set_linger(Some(Duration::ZERO))
 }
 
-/// Ends a connection with a reset, so that its peer does not take what it got for everything.
-pub(crate) fn reset(socket: &Socket) {
-    // A socket for which this fails is closed as usual.
-    let _ = socket.set_linger(Some(Duration::ZERO));
+/// Lets a connection end as usual.
+pub(crate) fn complete(socket: &Socket) {
+    // All was said; if this fails, the peer may lose the end of it.
+    let _ = socket.set_linger(None);
 }

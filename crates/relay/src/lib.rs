@@ -1,4 +1,5 @@
-//! Split TCP: a relay between clients and one target, whose connections end at the relay.
+//! Split TCP: a relay between clients and a target, whose connections end at the relay. The target is one host, or, where somebody
+//! redirects packets to the relay, whatever each client wanted to reach.
 //!
 //! Each connection of a client gets one to the target. What arrives at one leaves at the other, through a buffer of fixed size:
 //! while that is full, the relay does not read, so the window that it announces closes and the sender waits (wan 1.4). An end
@@ -12,4 +13,4 @@ mod relay;
 mod ring;
 
 pub use leg::Leg;
-pub use relay::{Counts, Ended, Error, Options, Reason, Relay};
+pub use relay::{Counts, Ended, Error, Options, Reason, Relay, Target};

@@ -144,9 +144,9 @@ impl Pair {
         }
     }
 
-    /// Ends both connections at once.
-    pub(crate) fn reset(&self) {
-        self.sockets.iter().for_each(leg::reset);
+    /// Lets both connections end as usual, and not with a reset.
+    pub(crate) fn complete(&self) {
+        self.sockets.iter().for_each(leg::complete);
     }
 }
 

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
-use socket2::Socket;
+use socket2::{SockAddr, Socket};
 
 use crate::leg::{self, Leg};
 use crate::pair::{Pair, State};
@@ -15,6 +15,8 @@ use crate::pair::{Pair, State};
 const BACKLOG: i32 = 128;
 /// How long the target may take to answer.
 const CONNECT: Duration = Duration::from_secs(10);
+/// The same where another way is tried then. A SYN is repeated after one and after three seconds.
+const CONNECT_FIRST: Duration = Duration::from_secs(3);
 /// How long a connection may be open before its first byte in either direction. A stranger can hold a place, two sockets and no
 /// buffer for so long without saying anything.
 const FIRST_BYTE: Duration = Duration::from_secs(60);
@@ -22,18 +24,33 @@ const FIRST_BYTE: Duration = Duration::from_secs(60);
 const SWEEP: Duration = Duration::from_secs(1);
 /// Events taken at once.
 const EVENTS: usize = 256;
-/// What marks the events of the listener; others are places of pairs.
+/// What marks the events of listeners; others are places of pairs.
 const LISTENER: u64 = u64::MAX;
-/// Descriptors besides two for each connection: standard streams, listener, `epoll`, logs.
+/// Descriptors besides two for each connection: standard streams, listeners, `epoll`, logs.
 const OTHER_DESCRIPTORS: u64 = 32;
+
+/// Where the connections of clients go on to.
+#[derive(Clone, Debug)]
+pub enum Target {
+    /// A host, whose addresses are tried in turn.
+    Host(Vec<SocketAddr>),
+    /// Where each client wanted to connect to, as whoever redirects its packets has left it. The relay has the addresses of both
+    /// ends towards each other, and this mark on what it sends on. If such a connection gets no answer, one from the relay's own
+    /// address is tried: a router that translates addresses sends the answer to the client. Without a place for another connection
+    /// it does not listen, so that whoever redirects can let clients pass. Needs CAP_NET_RAW.
+    Original {
+        /// The mark.
+        mark: u32,
+    },
+}
 
 /// What a relay does.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Where clients connect to.
-    pub listen: SocketAddr,
-    /// Addresses of the target, tried in turn.
-    pub target: Vec<SocketAddr>,
+    /// Where clients connect to; one address at least.
+    pub listen: Vec<SocketAddr>,
+    /// Where their connections go on to.
+    pub target: Target,
     /// How connections of clients and of the target are set up.
     pub legs: [Leg; 2],
     /// Bytes that a connection holds in each direction, at least one, besides the kernel's buffers.
@@ -107,9 +124,13 @@ pub struct Counts {
 pub struct Relay {
     options: Options,
     epoll: Epoll,
-    listener: Socket,
+    /// Where it listens, with the port that it has; no sockets while it does not.
+    addresses: Vec<SocketAddr>,
+    listeners: Vec<Socket>,
     /// Whether clients may be waiting.
     has_clients: bool,
+    /// Whether connections from the addresses of clients get no answers.
+    is_translated: bool,
     pairs: Vec<Option<Pair>>,
     free: Vec<usize>,
     /// Places of pairs that have more to do.
@@ -126,27 +147,36 @@ impl Relay {
     /// If the address, or what the options ask for, cannot be had.
     pub fn listen(options: Options) -> Result<Relay, Error> {
         allow_files(options.connections)?;
-        let failed = |error| Error::Listen(options.listen, error);
-        // Accepted connections are set up as this one is, from their first packet.
-        let listener = options.legs[0].socket(&options.listen).map_err(failed)?;
-        listener.set_reuse_address(true).map_err(failed)?;
-        listener.bind(&options.listen.into()).map_err(failed)?;
-        listener.listen(BACKLOG).map_err(failed)?;
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(io::Error::from)?;
-        let flags = EpollFlags::EPOLLIN | EpollFlags::EPOLLET;
-        epoll.add(&listener, EpollEvent::new(flags, LISTENER)).map_err(io::Error::from)?;
-        Ok(Relay {
+        let mut relay = Relay {
+            addresses: options.listen.clone(),
             options,
             epoll,
-            listener,
+            listeners: Vec::new(),
             has_clients: false,
+            is_translated: false,
             pairs: Vec::new(),
             free: Vec::new(),
             ready: VecDeque::new(),
             swept: Instant::now(),
             counts: Counts::default(),
             ended: Vec::new(),
-        })
+        };
+        relay.open()?;
+        Ok(relay)
+    }
+
+    /// Listens where it does not yet.
+    fn open(&mut self) -> Result<(), Error> {
+        for address in self.addresses.iter_mut().skip(self.listeners.len()) {
+            let listener =
+                listener(&self.options, address).map_err(|error| Error::Listen(*address, error))?;
+            *address = listener.local_addr()?.as_socket().ok_or(io::Error::from(ErrorKind::Unsupported))?;
+            let flags = EpollFlags::EPOLLIN | EpollFlags::EPOLLET;
+            self.epoll.add(&listener, EpollEvent::new(flags, LISTENER)).map_err(io::Error::from)?;
+            self.listeners.push(listener);
+        }
+        Ok(())
     }
 
     /// Tells whether connections to the target can be set up as the options say.
@@ -154,19 +184,20 @@ impl Relay {
     /// # Errors
     /// If they cannot.
     pub fn check(&self) -> Result<(), Error> {
-        self.options
-            .target
-            .iter()
-            .try_for_each(|address| self.options.legs[1].socket(address).map(drop))
-            .map_err(Error::Leg)
+        let made = match &self.options.target {
+            Target::Host(addresses) => {
+                addresses.iter().try_for_each(|address| self.options.legs[1].socket(address).map(drop))
+            }
+            Target::Original { mark } => {
+                self.addresses.iter().try_for_each(|address| self.socket_of(address, *mark).map(drop))
+            }
+        };
+        made.map_err(Error::Leg)
     }
 
-    /// Where it listens.
-    ///
-    /// # Errors
-    /// The system's error.
-    pub fn address(&self) -> io::Result<SocketAddr> {
-        self.listener.local_addr()?.as_socket().ok_or_else(|| io::Error::from(ErrorKind::Unsupported))
+    /// Where it listens, in the order of the options.
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
     }
 
     /// What it has done.
@@ -217,6 +248,8 @@ impl Relay {
         match (client, target) {
             (Ok(None), Ok(None)) if pair.sockets()[1].peer_addr().is_ok() => {
                 pair.connected(now);
+                let is_from_here = pair.tried() == FROM_HERE;
+                self.is_translated |= self.is_transparent() && is_from_here;
                 self.serve(place, now);
             }
             // The client spoke, and the target has not answered yet.
@@ -237,32 +270,54 @@ impl Relay {
         }
     }
 
-    /// Accepts those that wait while there is a place; otherwise they go on waiting in the kernel.
+    const fn is_transparent(&self) -> bool {
+        matches!(self.options.target, Target::Original { .. })
+    }
+
+    /// Accepts those that wait while there is a place; otherwise they go on waiting in the kernel, or come no more.
     fn accept(&mut self, now: Instant) {
         while self.has_clients && self.counts.open < self.options.connections {
-            match self.listener.accept() {
-                Ok((socket, client)) => {
+            match self.next_client() {
+                Ok(Some((socket, client))) => {
                     self.counts.accepted += 1;
                     // A client that has gone meanwhile is no reason to end.
                     if let Some(client) = client.as_socket() {
                         let _ = self.begin(socket, client, now);
                     }
                 }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => self.has_clients = false,
+                Ok(None) => self.has_clients = false,
                 Err(error)
                     if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::ConnectionAborted) => {}
                 // No memory or no descriptor: later, when others have ended.
                 Err(_) => break,
             }
         }
+        if self.is_transparent() {
+            if self.counts.open >= self.options.connections {
+                self.listeners.clear();
+            } else if self.listeners.len() < self.addresses.len() && self.open().is_ok() {
+                self.has_clients = true;
+            }
+        }
+    }
+
+    /// Returns a client that waits, if one does.
+    fn next_client(&self) -> io::Result<Option<(Socket, SockAddr)>> {
+        for listener in &self.listeners {
+            match listener.accept() {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                result => return result.map(Some),
+            }
+        }
+        Ok(None)
     }
 
     /// Opens a connection to the target for a client.
     fn begin(&mut self, socket: Socket, client: SocketAddr, now: Instant) -> io::Result<()> {
         socket.set_nonblocking(true)?;
         leg::prepare(&socket)?;
-        let Some((tried, target)) = self.connect(0) else {
-            leg::reset(&socket);
+        let first = if self.is_translated { FROM_HERE } else { 0 };
+        let Some((tried, target)) = self.connect(&socket, client, first) else {
             self.counts.ended[Reason::Unreachable as usize] += 1;
             self.ended.push(Ended {
                 client,
@@ -292,25 +347,56 @@ impl Relay {
         Ok(self.epoll.add(socket, EpollEvent::new(flags, place as u64))?)
     }
 
-    /// Begins to connect to the first address of the target, from this place in the list on, for which that is possible.
-    fn connect(&self, from: usize) -> Option<(usize, Socket)> {
-        let addresses = self.options.target.iter().enumerate().skip(from);
-        addresses.into_iter().find_map(|(place, address)| Some((place, self.connect_to(address).ok()?)))
+    /// Begins to connect to the target of a client, in the first way for which that is possible, from this place in their list on.
+    fn connect(&self, socket: &Socket, client: SocketAddr, from: usize) -> Option<(usize, Socket)> {
+        match &self.options.target {
+            Target::Host(addresses) => {
+                let addresses = addresses.iter().enumerate().skip(from);
+                addresses
+                    .into_iter()
+                    .find_map(|(place, address)| Some((place, self.connect_to(address).ok()?)))
+            }
+            Target::Original { mark } => {
+                let wanted = socket.local_addr().ok()?.as_socket()?;
+                // Whoever connects to the relay itself wants to go nowhere.
+                let ways = if self.addresses.contains(&wanted) { 0 } else { WAYS };
+                (from..ways).find_map(|way| {
+                    let client = (way != FROM_HERE).then_some(client);
+                    Some((way, self.connect_as(client, &wanted, *mark).ok()?))
+                })
+            }
+        }
     }
 
     fn connect_to(&self, address: &SocketAddr) -> io::Result<Socket> {
         let socket = self.options.legs[1].socket(address)?;
-        leg::prepare(&socket)?;
-        match socket.connect(&(*address).into()) {
-            Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => Err(error),
-            _ => Ok(socket),
+        connect(socket, address)
+    }
+
+    /// Connects from the address of a client, but not from its port: for who follows connections at this router, both halves would
+    /// be one.
+    fn connect_as(&self, client: Option<SocketAddr>, wanted: &SocketAddr, mark: u32) -> io::Result<Socket> {
+        let socket = self.socket_of(wanted, mark)?;
+        if let Some(client) = client {
+            socket.bind(&SocketAddr::new(client.ip(), 0).into())?;
         }
+        connect(socket, wanted)
+    }
+
+    /// Makes a socket that may have the address of a client.
+    fn socket_of(&self, address: &SocketAddr, mark: u32) -> io::Result<Socket> {
+        let socket = self.options.legs[1].socket(address)?;
+        leg::make_transparent(&socket, address)?;
+        socket.set_mark(mark)?;
+        Ok(socket)
     }
 
     /// Tries the next address of the target for a pair.
     fn try_another(&mut self, place: usize, now: Instant) {
-        let tried = self.pairs.get(place).and_then(Option::as_ref).map_or(0, |pair| pair.tried());
-        let another = self.connect(tried + 1).filter(|(_, socket)| self.watch(socket, place).is_ok());
+        let another = self.pairs.get(place).and_then(Option::as_ref).and_then(|pair| {
+            let another = self.connect(&pair.sockets()[0], pair.client(), pair.tried() + 1);
+            another.filter(|(_, socket)| self.watch(socket, place).is_ok())
+        });
         match (another, self.pairs.get_mut(place).and_then(Option::as_mut)) {
             (Some((tried, socket)), Some(pair)) => pair.try_another(tried, socket, now),
             _ => self.end(place, Reason::Unreachable, now),
@@ -323,7 +409,8 @@ impl Relay {
             let Some(pair) = &self.pairs[place] else { continue };
             let silence = pair.silence(now);
             if !pair.is_connected() {
-                if silence >= CONNECT {
+                let is_first = self.is_transparent() && pair.tried() != FROM_HERE;
+                if silence >= if is_first { CONNECT_FIRST } else { CONNECT } {
                     self.try_another(place, now);
                 }
             } else if silence >= self.options.idle || pair.bytes() == [0, 0] && pair.age(now) >= FIRST_BYTE {
@@ -335,8 +422,8 @@ impl Relay {
     fn end(&mut self, place: usize, reason: Reason, now: Instant) {
         // Dropped at the end, which closes both sockets.
         let Some(pair) = self.pairs.get_mut(place).and_then(Option::take) else { return };
-        if reason != Reason::Complete {
-            pair.reset();
+        if reason == Reason::Complete {
+            pair.complete();
         }
         self.free.push(place);
         self.counts.open -= 1;
@@ -345,6 +432,33 @@ impl Relay {
         self.counts.bytes = [0, 1].map(|way| self.counts.bytes[way] + bytes[way]);
         let time = pair.age(now);
         self.ended.push(Ended { client: pair.client(), bytes, time, reason });
+    }
+}
+
+/// Ways to a target that the client has chosen, in the order in which they are tried: from the client's address, and this one from
+/// the relay's own.
+const FROM_HERE: usize = 1;
+const WAYS: usize = 2;
+
+/// Makes a socket that listens.
+fn listener(options: &Options, address: &SocketAddr) -> io::Result<Socket> {
+    // Accepted connections are set up as this one is, from their first packet.
+    let listener = options.legs[0].socket(address)?;
+    listener.set_reuse_address(true)?;
+    if matches!(options.target, Target::Original { .. }) {
+        leg::make_transparent(&listener, address)?;
+    }
+    listener.bind(&(*address).into())?;
+    listener.listen(BACKLOG)?;
+    Ok(listener)
+}
+
+/// Begins to connect.
+fn connect(socket: Socket, address: &SocketAddr) -> io::Result<Socket> {
+    leg::prepare(&socket)?;
+    match socket.connect(&(*address).into()) {
+        Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => Err(error),
+        _ => Ok(socket),
     }
 }
 

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{JoinHandle, spawn};
 use std::time::Duration;
 
-use headway_relay::{Counts, Ended, Leg, Options, Reason, Relay};
+use headway_relay::{Counts, Ended, Leg, Options, Reason, Relay, Target};
 use headway_telemetry::TcpInfo;
 
 /// How long anything may take that must happen soon.
@@ -17,8 +17,8 @@ const TIMEOUT: Duration = Duration::from_secs(20);
 
 fn options(target: &[SocketAddr]) -> Options {
     Options {
-        listen: "127.0.0.1:0".parse().unwrap(),
-        target: target.to_vec(),
+        listen: vec!["127.0.0.1:0".parse().unwrap()],
+        target: Target::Host(target.to_vec()),
         legs: [Leg::default(), Leg::default()],
         buffer: 10_000,
         connections: 100,
@@ -37,7 +37,7 @@ impl Running {
     fn new(options: Options) -> Running {
         let mut relay = Relay::listen(options).unwrap();
         relay.check().unwrap();
-        let (address, stop) = (relay.address().unwrap(), Arc::new(AtomicBool::new(false)));
+        let (address, stop) = (relay.addresses()[0], Arc::new(AtomicBool::new(false)));
         let stopped = Arc::clone(&stop);
         let thread = spawn(move || {
             let (mut ended, mut most) = (Vec::new(), 0);
@@ -264,7 +264,9 @@ fn what_cannot_be_had_is_said() {
         }
     };
     let (_listener, taken) = target();
-    assert!(said(&|options| options.listen = taken).starts_with(&format!("cannot listen on {taken}: ")));
+    assert!(
+        said(&|options| options.listen = vec![taken]).starts_with(&format!("cannot listen on {taken}: "))
+    );
     let unknown = Some("no-such-law".to_owned());
     assert!(
         said(&|options| options.legs[0].controller = unknown.clone())
