@@ -6,11 +6,13 @@
 //!   there are: who sends one knows its layout.
 //! - [`qdisc`] has the queue through which an interface sends, and a token bucket in its place.
 //! - [`route`] lists routes and gives TCP timestamps of microseconds on them.
+//! - [`rule`] has packets with a mark delivered to this host.
 
 mod diagnosis;
 pub mod netlink;
 pub mod qdisc;
 pub mod route;
+pub mod rule;
 mod tcp_info;
 
 pub use diagnosis::{Connection, Diagnosis, Dump, Key, Memory};

@@ -1,0 +1,106 @@
+//! Rules of routing, by which packets with a mark are delivered to this host, whatever their destination
+//! (`include/uapi/linux/fib_rules.h`).
+
+use std::io;
+
+use crate::netlink::{ACKNOWLEDGE, CREATE_NEW, Netlink, REQUEST, SockProtocol, attribute, message};
+use crate::route::{RTA_OIF, RTM_NEWROUTE};
+
+/// Message types, attributes and values of `include/uapi/linux/rtnetlink.h` and `fib_rules.h`.
+const RTM_DELROUTE: u16 = 25;
+const RTM_NEWRULE: u16 = 32;
+const RTM_DELRULE: u16 = 33;
+const RTA_TABLE: u16 = 15;
+const FRA_PRIORITY: u16 = 6;
+const FRA_FWMARK: u16 = 10;
+const FRA_TABLE: u16 = 15;
+const FRA_FWMASK: u16 = 16;
+/// What a rule does: look a route up in a table.
+const TO_TABLE: u8 = 1;
+const LOCAL: u8 = 2;
+/// Made by somebody who administers the host.
+const STATIC: u8 = 4;
+const SCOPE_HOST: u8 = 254;
+/// Behind the rule for addresses of this host, which has 0, and before all that somebody is likely to have added.
+const PRIORITY: u32 = 1;
+
+/// Packets with a mark are delivered to this host: a rule, and a table with one route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LocalDelivery {
+    /// The mark; all of its bits count.
+    pub mark: u32,
+    /// The number of the table, which nothing else may use; above 255.
+    pub table: u32,
+}
+
+impl LocalDelivery {
+    /// Sets it up in this thread's network namespace, for IPv4, and for IPv6 where the host has that.
+    ///
+    /// # Errors
+    /// The system's error, after which nothing is set up.
+    pub fn set(&self) -> io::Result<()> {
+        let mut netlink = Netlink::open(SockProtocol::NetlinkRoute)?;
+        let result = self.set_for(&mut netlink, libc::AF_INET).and_then(|()| {
+            match self.set_for(&mut netlink, libc::AF_INET6) {
+                Err(error) if is_without_ipv6(&error) => Ok(()),
+                result => result,
+            }
+        });
+        if result.is_err() {
+            self.remove()?;
+        }
+        result
+    }
+
+    fn set_for(&self, netlink: &mut Netlink, family: i32) -> io::Result<()> {
+        let [route, rule] = self.bodies(family)?;
+        netlink.ask(&message(RTM_NEWROUTE, REQUEST | ACKNOWLEDGE | CREATE_NEW, 1, &route))?;
+        netlink.ask(&message(RTM_NEWRULE, REQUEST | ACKNOWLEDGE | CREATE_NEW, 2, &rule))
+    }
+
+    /// Removes what is there of it; returns whether anything was.
+    ///
+    /// # Errors
+    /// The system's error.
+    pub fn remove(&self) -> io::Result<bool> {
+        let mut netlink = Netlink::open(SockProtocol::NetlinkRoute)?;
+        let mut was_there = false;
+        for family in [libc::AF_INET, libc::AF_INET6] {
+            let [route, rule] = self.bodies(family)?;
+            // The rule first, so that none leads to an empty table.
+            for (kind, body) in [(RTM_DELRULE, rule), (RTM_DELROUTE, route)] {
+                match netlink.ask(&message(kind, REQUEST | ACKNOWLEDGE, 3, &body)) {
+                    Ok(()) => was_there = true,
+                    Err(error) if is_not_there(&error) || is_without_ipv6(&error) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        Ok(was_there)
+    }
+
+    /// Returns what messages about the route and about the rule say.
+    fn bodies(&self, family: i32) -> io::Result<[Vec<u8>; 2]> {
+        let loopback = nix::net::if_::if_nametoindex("lo")?;
+        // `struct rtmsg` and `struct fib_rule_hdr`, in which tables above 255 are 0.
+        let mut route = vec![family as u8, 0, 0, 0, 0, STATIC, SCOPE_HOST, LOCAL, 0, 0, 0, 0];
+        route.extend(attribute(RTA_TABLE, &self.table.to_ne_bytes()));
+        route.extend(attribute(RTA_OIF, &loopback.to_ne_bytes()));
+        let mut rule = vec![family as u8, 0, 0, 0, 0, 0, 0, TO_TABLE, 0, 0, 0, 0];
+        let mark = [(FRA_FWMARK, self.mark), (FRA_FWMASK, u32::MAX)];
+        for (kind, value) in [(FRA_PRIORITY, PRIORITY), (FRA_TABLE, self.table)].into_iter().chain(mark) {
+            rule.extend(attribute(kind, &value.to_ne_bytes()));
+        }
+        Ok([route, rule])
+    }
+}
+
+/// No rule, no route, or no such table.
+fn is_not_there(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ESRCH))
+}
+
+/// A host without IPv6, or whose loopback interface has none.
+fn is_without_ipv6(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EAFNOSUPPORT | libc::EOPNOTSUPP | libc::EACCES | libc::ENODEV))
+}
