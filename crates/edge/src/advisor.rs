@@ -195,6 +195,8 @@ fn facts(
         is_tcp: true,
         rtt,
         scale: flow.scale(receiver),
+        held_at: None,
+        is_split: false,
         ecn: false,
         rate,
         unused: [0.0; 2],

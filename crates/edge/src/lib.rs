@@ -43,7 +43,7 @@ pub use matches::{Ports, Prefix};
 pub use middlebox::{Counts, Limits, Middlebox, Tracked};
 pub use monitor::{Judged, Monitor, Passive, Seen};
 pub use notes::News;
-pub use policy::{Class, MOST_CLASSES, Policy};
+pub use policy::{Class, MOST_CLASSES, Policy, Split};
 pub use probes::{Demand, Probe, ProbeKind, Probed, Prober};
 pub use signals::Signals;
 pub use usage::Unused;

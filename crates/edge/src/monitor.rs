@@ -1,7 +1,7 @@
 //! Judges the flows that programs of the kernel count, and joins with them what a capture says.
 
 use std::collections::HashMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use headway_arithmetic::flow::{Flow, Key, Meter};
 use headway_arithmetic::rwm;
@@ -55,6 +55,8 @@ pub struct Seen {
     pub tcp: Option<Flow>,
     /// The packets with data that each end has sent.
     pub sent: [Meter; 2],
+    /// Whether the router has split it, and this is the half towards the link.
+    pub is_split: bool,
     /// Whether each end has sent packets that may be marked, so that its peer tells it of marks (RFC 3168 6.1).
     pub ecn: [bool; 2],
     /// What a capture says of them.
@@ -120,8 +122,8 @@ pub struct Monitor {
 }
 
 /// Returns what a router does by this policy, besides lowering windows.
-const fn means(policy: &Policy) -> Means {
-    Means { proxy: false, marking: policy.mark, shaping: policy.shape }
+fn means(policy: &Policy) -> Means {
+    Means { proxy: policy.splits(), marking: policy.mark, shaping: policy.shape }
 }
 
 /// What is known of a flow before it is decided what to do with it.
@@ -332,7 +334,8 @@ impl Monitor {
         let features = features.map(|features| Features { limited_by, ..features });
         let behaviour = features
             .map_or((Behaviour::Unknown, Rule::TooLittle), |features| classify(&features, &self.thresholds));
-        let mut facts = FlowFacts { unused, ..seen.facts(sender, behaviour.0, rate) };
+        let held_at = seen.held_at(sender, rates[sender], shares);
+        let mut facts = FlowFacts { unused, held_at, ..seen.facts(sender, behaviour.0, rate) };
         // What cannot be limited takes no share from what can.
         let Means { marking, shaping, .. } = self.means;
         let is_held = facts.is_tcp || facts.ecn && marking || facts.behaviour == Behaviour::Bulk && shaping;
@@ -391,6 +394,15 @@ impl Seen {
         if is_full { LimitedBy::ReceiveWindow } else { self.passive[sender].limited_by }
     }
 
+    /// Returns the window that a host, not the router, lets an end beyond the link fill, if it is filled at this rate.
+    fn held_at(&self, sender: usize, rate: Rate, shares: &Shares) -> Option<Bytes> {
+        let host = 1 - sender;
+        // A window of nothing is that of an application which does not read.
+        let told = self.tcp.as_ref()?.told(host).filter(|told| self.side_of(host) == 0 && *told > 0)?;
+        let is_own = self.let_through(host, shares) == Some(told);
+        (is_own && fills_window(rate, self.rtt()?, told)).then_some(Bytes::new(told.into()))
+    }
+
     fn facts(&self, sender: usize, behaviour: Behaviour, rate: Rate) -> FlowFacts {
         let receiver = 1 - sender;
         FlowFacts {
@@ -401,6 +413,8 @@ impl Seen {
             is_tcp: self.tcp.is_some(),
             rtt: self.rtt(),
             scale: self.tcp.as_ref().and_then(|flow| flow.scale(receiver)),
+            held_at: None,
+            is_split: self.is_split,
             ecn: self.ecn[sender],
             rate,
             unused: [0.0; 2],
@@ -412,6 +426,11 @@ impl Judged {
     /// Returns `tcp` or `udp`.
     pub const fn protocol(&self) -> &'static str {
         if self.seen.tcp.is_some() { "tcp" } else { "udp" }
+    }
+
+    /// Returns the address of the end on the side of the hosts.
+    pub fn host(&self) -> IpAddr {
+        self.seen.key.address(self.seen.sender_to(1))
     }
 
     /// Returns the address of the end that began, and that of the other one.

@@ -50,7 +50,7 @@ fn are_alike(before: &[Action], decision: &Decision) -> bool {
     let amount = |action| match action {
         Action::Window { limit: bytes } | Action::Proxy { buffer: bytes } => bytes.get() as f64,
         Action::Mark { rate } | Action::Rate { rate } => rate.bps_f64(),
-        Action::Pass { .. } | Action::Other => 0.0,
+        Action::Pass { .. } | Action::SplitNext | Action::Other => 0.0,
     };
     before.iter().zip(actions(decision)).all(|(old, new)| {
         let (old, new) = (amount(*old), amount(new));

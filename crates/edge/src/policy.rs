@@ -58,6 +58,9 @@ pub struct Class {
     /// What its connections have together at most, also of what others do not use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ceiling: Option<Rate>,
+    /// Which of its connections are split at this router, if any are (wan F73).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub split: Option<Split>,
     /// Ports of the end that was connected to; any if empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ports: Vec<Ports>,
@@ -69,6 +72,16 @@ pub struct Class {
     pub dscp: Vec<CodePoint>,
 }
 
+/// Which connections of a class a router splits, of those that hosts begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Split {
+    /// All.
+    Always,
+    /// Those of hosts whose receive windows have held an earlier one below its share.
+    SmallReceivers,
+}
+
 impl Default for Policy {
     /// Returns one class of all connections.
     fn default() -> Policy {
@@ -77,6 +90,7 @@ impl Default for Policy {
             share: 1.0,
             priority: false,
             ceiling: None,
+            split: None,
             ports: Vec::new(),
             prefixes: Vec::new(),
             dscp: Vec::new(),
@@ -200,6 +214,11 @@ impl Policy {
     /// Whether RTTs are measured again and again. The algorithm as it is printed keeps those of the handshakes.
     pub const fn follows_rtt(&self) -> bool {
         self.follow_rtt && !self.literal
+    }
+
+    /// Whether connections of a class are to be split.
+    pub fn splits(&self) -> bool {
+        self.class.iter().any(|class| class.split.is_some())
     }
 
     /// Returns the rules that give a connection the index of its class. Those of a policy that was not checked may be cut off.

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Receive window modulation: two programs at the interface of a router towards its hosts, one for each direction (wan 2.1 to
- * 2.3). There both directions of a connection have the same addresses also if the router translates them.
+ * 2.3). There both directions of a connection have the same addresses also if the router translates them. Where connections may
+ * be split, there are two more at the interface towards the link, for the halves that go on from here.
  *
  * Packets pass as they are but for the window of segments whose connection was seen from its beginning, and the checksum over
  * it, and but for marks on packets of flows whose window is out of reach and whose ends react to marks (wan F75). The process that
@@ -10,20 +11,20 @@
  * loads where there is no type information.
  */
 #include "edge_exchange.bpf.h"
+#include "edge_split.bpf.h"
 #include "edge_window.bpf.h"
 
 /*
  * Reads a packet, of which the headers may not be at hand yet. A function of its own, so that the verifier follows the paths
  * through headers once, and not with all that comes behind them.
  */
-HW_FUNCTION hw_u32 edge_read(struct __sk_buff *skb, hw_u32 side, struct flow_packet *packet HW_NONNULL)
+HW_FUNCTION hw_u32 edge_read(struct __sk_buff *skb, hw_u32 framing, struct flow_packet *packet HW_NONNULL)
 {
 	hw_u32 found;
 
 	if (!packet)
 		return FLOW_OTHER;
-	found = flow_read((void *)(long)skb->data, (void *)(long)skb->data_end, options.framing, packet);
-	packet->side = side & 1;
+	found = flow_read((void *)(long)skb->data, (void *)(long)skb->data_end, framing, packet);
 	return found <= FLOW_DATAGRAM ? found : FLOW_MALFORMED;
 }
 
@@ -35,19 +36,43 @@ static __always_inline int pull(struct __sk_buff *skb)
 	return skb->data_end - skb->data < wanted && !bpf_skb_pull_data(skb, wanted);
 }
 
+static __always_inline hw_u32 read(struct __sk_buff *skb, hw_u32 framing, hw_u32 side, struct flow_packet *packet)
+{
+	hw_u32 found = edge_read(skb, framing, packet);
+
+	if (found == FLOW_MALFORMED && pull(skb))
+		found = edge_read(skb, framing, packet);
+	packet->side = side;
+	return found;
+}
+
+/* Takes in a segment of a connection that crosses the link. */
+static __always_inline void follow(struct __sk_buff *skb, struct edge_counters *counted, const struct flow_packet *packet,
+				   hw_u32 split)
+{
+	struct edge_connection *connection;
+
+	if (flow_kind(packet) != FLOW_LATER) {
+		handshake(packet, counted, bpf_ktime_get_ns());
+		return;
+	}
+	connection = bpf_map_lookup_elem(&established, &packet->key);
+	if (!connection && complete(packet, counted, split))
+		connection = bpf_map_lookup_elem(&established, &packet->key);
+	if (connection)
+		segment(skb, counted, connection, packet);
+}
+
 static __always_inline int pass(struct __sk_buff *skb, hw_u32 side)
 {
 	const hw_u32 first = 0;
 	struct edge_counters *counted = bpf_map_lookup_elem(&counters, &first);
-	struct edge_connection *connection;
 	struct flow_packet packet;
 	hw_u32 found;
 
 	if (!counted)
 		return TCX_NEXT;
-	found = edge_read(skb, side, &packet);
-	if (found == FLOW_MALFORMED && pull(skb))
-		found = edge_read(skb, side, &packet);
+	found = read(skb, options.framing, side, &packet);
 	if (found == FLOW_DATAGRAM) {
 		counted->found[FLOW_OTHER]++;
 		datagram(skb, &packet, counted);
@@ -58,15 +83,29 @@ static __always_inline int pass(struct __sk_buff *skb, hw_u32 side)
 	counted->found[found]++;
 	if (found != FLOW_SEGMENT)
 		return TCX_NEXT;
-	if (flow_kind(&packet) != FLOW_LATER) {
-		handshake(&packet, counted, bpf_ktime_get_ns());
+	/* What the relay gets does not cross the link; what it sends in place of that does. */
+	if (options.splits && !side && edge_deliver(skb, &packet, counted))
 		return TCX_NEXT;
+	follow(skb, counted, &packet, 0);
+	return TCX_NEXT;
+}
+
+/* Takes in a packet at the interface towards the link, if it is a segment of the relay's. */
+static __always_inline int pass_beyond(struct __sk_buff *skb, hw_u32 side)
+{
+	const hw_u32 first = 0;
+	struct edge_counters *counted = bpf_map_lookup_elem(&counters, &first);
+	struct flow_packet packet;
+
+	if (!counted || read(skb, options.wan_framing, side, &packet) != FLOW_SEGMENT)
+		return TCX_NEXT;
+	if (side) {
+		if (!edge_socket_of(skb, &packet))
+			return TCX_NEXT;
+		skb->mark = EDGE_TO_RELAY;
 	}
-	connection = bpf_map_lookup_elem(&established, &packet.key);
-	if (!connection && complete(&packet, counted))
-		connection = bpf_map_lookup_elem(&established, &packet.key);
-	if (connection)
-		segment(skb, counted, connection, &packet);
+	counted->found[FLOW_SEGMENT]++;
+	follow(skb, counted, &packet, 1);
 	return TCX_NEXT;
 }
 
@@ -81,6 +120,18 @@ SEC("tcx/egress")
 int edge_down(struct __sk_buff *skb)
 {
 	return skb->ingress_ifindex == options.wan ? pass(skb, 1) : TCX_NEXT;
+}
+
+SEC("tcx/egress")
+int edge_onward(struct __sk_buff *skb)
+{
+	return skb->mark == EDGE_OF_RELAY ? pass_beyond(skb, 0) : TCX_NEXT;
+}
+
+SEC("tcx/ingress")
+int edge_back(struct __sk_buff *skb)
+{
+	return pass_beyond(skb, 1);
 }
 
 char gpl[] SEC("license") = "GPL";

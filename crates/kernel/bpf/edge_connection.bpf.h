@@ -81,7 +81,7 @@ static __always_inline hw_u32 classify(const struct flow_key *key, const struct 
 }
 
 /* Makes a connection of a handshake if a segment completes one. */
-static __noinline int complete(const struct flow_packet *packet, struct edge_counters *counted)
+static __noinline int complete(const struct flow_packet *packet, struct edge_counters *counted, hw_u32 split)
 {
 	struct flow_half *half = bpf_map_lookup_elem(&half_open, &packet->key);
 	const hw_u32 first = 0;
@@ -105,6 +105,7 @@ static __noinline int complete(const struct flow_packet *packet, struct edge_cou
 	flow->class = classify(&packet->key, flow);
 	connection->number = __sync_fetch_and_add(&numbered, 1) + 1;
 	connection->ecn = 0;
+	connection->split = split;
 	__builtin_memset(connection->sent, 0, sizeof(connection->sent));
 	if (bpf_map_update_elem(&established, &packet->key, connection, BPF_NOEXIST)) {
 		counted->without_room++;

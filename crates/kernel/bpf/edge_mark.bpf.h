@@ -15,7 +15,8 @@ static __always_inline hw_u32 merged(const struct __sk_buff *skb)
 static __always_inline hw_u32 wire_bytes(struct __sk_buff *skb, const struct flow_packet *packet)
 {
 	const hw_u32 headers = skb->len - (hw_u32)hw_min(packet->data, skb->len);
-	const hw_u32 around = options.framing == FLOW_ETHERNET ? 38 - FLOW_ETHERNET_BYTES : 38;
+	const hw_u32 framing = skb->ifindex == options.wan ? options.wan_framing : options.framing;
+	const hw_u32 around = framing == FLOW_ETHERNET ? 38 - FLOW_ETHERNET_BYTES : 38;
 
 	return packet->data + merged(skb) * (headers + around);
 }

@@ -25,6 +25,8 @@
 #define EDGE_PAIRS 4096
 /* Flows of UDP: those of a second in which 1000 hosts ask for ten names each, and take their time. The loader may lower it. */
 #define EDGE_EXCHANGES 16384
+/* Hosts of a class whose next connections are to be split; one that makes room is found out again. */
+#define EDGE_SMALL_RECEIVERS 1024
 /* As many as a policy has. */
 #define EDGE_CLASSES 32
 /* Bytes in which all headers of a segment are: Ethernet with two tags, IPv6 with extension headers, and TCP with options. */
@@ -44,6 +46,9 @@ struct edge_options {
 	hw_u32 dry_run;
 	/* Whether to measure the RTT of connections again and again, and not only in their handshake. */
 	hw_u32 follow_rtt;
+	/* Whether connections may be split, and the framing of the other interface. */
+	hw_u32 splits;
+	hw_u32 wan_framing;
 	hw_u32 unused;
 };
 
@@ -70,6 +75,25 @@ struct edge_marking {
 	hw_u64 flows;
 	/* What a byte of them costs in the virtual queue of their class towards each side; 0 where none is marked. */
 	hw_u64 costs[2][EDGE_CLASSES];
+};
+
+/*
+ * Which connections to split, and where (src/edge/mod.rs has the same in Rust). Written when it changes; it holds as long as the
+ * process lives.
+ */
+struct edge_splitting {
+	/* The classes of which all are split, and those of which hosts in `small_receivers` have theirs split, a bit each. */
+	hw_u32 all;
+	hw_u32 held;
+	/* Ports of the loopback addresses of IPv4 and IPv6 where the relay listens; 0 for none. */
+	hw_u16 port[2];
+	hw_u32 unused;
+};
+
+/* A host of a class. */
+struct edge_host {
+	hw_u32 address[4];
+	hw_u32 class;
 };
 
 /* Virtual queues of the classes towards each side. Only the programs write them. */
@@ -112,6 +136,8 @@ struct edge_counters {
 	hw_u64 exempt;
 	/* Packets that were marked, or would be. */
 	hw_u64 marked;
+	/* Connections that were split. */
+	hw_u64 split;
 };
 
 /* A connection of TCP (src/edge/mod.rs has the same in Rust, also of the next one). Arrays have an entry for each end of the key. */
@@ -124,6 +150,9 @@ struct edge_connection {
 	hw_u32 rules;
 	/* The ends that have sent what may be marked, a bit each. */
 	hw_u32 ecn;
+	/* Whether its end on the side of the hosts is a socket of the relay. */
+	hw_u32 split;
+	hw_u32 unused;
 };
 
 /* Datagrams between two ends. */
@@ -190,6 +219,21 @@ struct {
 	__type(key, hw_u32);
 	__type(value, struct edge_marking);
 } marking SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, hw_u32);
+	__type(value, struct edge_splitting);
+} splitting SEC(".maps");
+
+/* Hosts whose windows have held connections of a class below their share. Only the process writes it. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, EDGE_SMALL_RECEIVERS);
+	__type(key, struct edge_host);
+	__type(value, hw_u32);
+} small_receivers SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

@@ -45,7 +45,7 @@ fn shares(share: u64) -> Shares {
 
 /// Tables that are soon made.
 const SMALL: EdgeOptions =
-    EdgeOptions { no_shrink: false, dry_run: false, follow_rtt: true, connections: 1_024 };
+    EdgeOptions { no_shrink: false, dry_run: false, follow_rtt: true, splits: false, connections: 1_024 };
 
 /// So little that two segments are more.
 const HARDLY_ANY: u64 = 1;

@@ -135,6 +135,7 @@ impl MiddleboxSpec {
             share: class.share,
             priority: false,
             ceiling: None,
+            split: None,
             ports: class.ports(scenario),
             prefixes: Vec::new(),
             dscp: Vec::new(),

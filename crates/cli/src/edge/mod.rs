@@ -13,6 +13,7 @@ mod probing;
 mod run;
 mod shaper;
 mod signals;
+mod splitter;
 mod watch;
 
 use std::path::PathBuf;
@@ -60,7 +61,8 @@ Policy (TOML; docs/edge.md has all keys):\n  \
     [[class]]                # a connection is of the first class that it meets\n  \
     name = \"backup\"\n  \
     share = 0.2\n  \
-    ports = [873, 22]        # of the end that was connected to\n\n  \
+    ports = [873, 22]        # of the end that was connected to\n  \
+    split = \"small-receivers\"  # splits the next connections of hosts with small windows\n\n  \
     [[class]]\n  \
     name = \"rest\"\n  \
     share = 0.8\n\n  \

@@ -128,6 +128,15 @@ fn read(path: &Path) -> Result<Policy> {
     Ok(policy)
 }
 
+/// Returns a policy with what does not change while the edge runs.
+pub(super) fn kept(running: &Policy, mut wanted: Policy) -> Policy {
+    wanted.shape = running.shape;
+    if !running.splits() {
+        wanted.class.iter_mut().for_each(|class| class.split = None);
+    }
+    wanted
+}
+
 /// Returns what of a policy does not change while the edge runs, as sentences.
 pub(super) fn unchanged(running: &Policy, wanted: &Policy) -> Vec<String> {
     let options = [
@@ -139,7 +148,9 @@ pub(super) fn unchanged(running: &Policy, wanted: &Policy) -> Vec<String> {
     let sentence = |(key, running, _)| {
         format!("`{key}` stays {running} while the edge runs; start it again to change that")
     };
-    differs.map(sentence).collect()
+    let splits = (!running.splits() && wanted.splits())
+        .then(|| "`split` has no effect while the edge runs; start it again to change that".to_owned());
+    differs.map(sentence).chain(splits).collect()
 }
 
 #[cfg(test)]

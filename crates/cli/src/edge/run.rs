@@ -3,7 +3,7 @@
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail};
 use headway_capture::Live;
 use headway_edge::snapshot::DecisionState;
 use headway_edge::{FASTEST, Policy};
@@ -18,9 +18,10 @@ use signal_hook::consts::SIGHUP;
 use super::capture::Capture;
 use super::flows::{self, lines};
 use super::page::{Page, Plan};
-use super::policy::{PolicyFile, unchanged};
+use super::policy::{PolicyFile, kept, unchanged};
 use super::shaper::Shaper;
 use super::signals::SignalSocket;
+use super::splitter::Splitter;
 use super::watch::{Found, Sources, Watch};
 use super::{EdgeArgs, probing};
 use crate::lab::signals_but;
@@ -49,11 +50,19 @@ pub(super) fn run(args: &EdgeArgs, json: bool) -> Result<()> {
     // Registered before anything is changed, so that every signal leads to a cleanup.
     let signals = Signals::new(file.is_some())?;
     // Before anything else is open that the process for token buckets would have, too.
-    let shaper = Shaper::start([&lan, &wan], policy.shape && !args.dry_run)?;
+    let splits = policy.splits() && !args.dry_run;
+    let shaper = Shaper::start([&lan, &wan], policy.shape && !args.dry_run || splits)?;
+    // After the other process, which removes the rule of routing when this one has ended.
+    let splitter = splits.then(Splitter::start).transpose()?;
     let _instance = EdgeInstance::begin(&lan, &wan)?;
     Shaper::remove_left([&lan, &wan])?;
-    let options =
-        EdgeOptions { dry_run: args.dry_run, connections: args.connections, ..EdgeOptions::of(&policy) };
+    Splitter::remove_left()?;
+    let options = EdgeOptions {
+        dry_run: args.dry_run,
+        connections: args.connections,
+        splits,
+        ..EdgeOptions::of(&policy)
+    };
     let rates = args.rate.map(|rate| [rate, args.up.unwrap_or(rate)]);
     if rates.is_none() && !policy.follows_rtt() {
         bail!("without `--rate` the rate is found by RTTs; say it, or leave out `follow-rtt = false`");
@@ -70,7 +79,11 @@ pub(super) fn run(args: &EdgeArgs, json: bool) -> Result<()> {
         page = page.with_history(history)?;
     }
     let edge = EdgeSession::start([lan, wan], &options, &policy, rates.unwrap_or([FASTEST; 2]))?;
-    let edge = edge.by_use(&policy);
+    let mut edge = edge.by_use(&policy);
+    if let Some(splitter) = &splitter {
+        shaper.deliver().context("cannot set the rule of routing for connections that are split")?;
+        edge = edge.with_relay(&policy, splitter.ports())?;
+    }
     let live = Live::open(&args.lan)
         .inspect_err(|refused| tracing::warn!("{refused}; what limits connections is not known"))
         .ok();
@@ -89,7 +102,8 @@ pub(super) fn run(args: &EdgeArgs, json: bool) -> Result<()> {
     let page = page.start()?;
     let history = history.map(Writer::start).transpose()?;
     let output = Output { json: lines.clone(), screen, shows_flows: args.flows, dry_run: args.dry_run };
-    let mut session = Session { edge, watch, shaper, file, running: policy, page, history, output };
+    let mut session =
+        Session { edge, watch, _splitter: splitter, shaper, file, running: policy, page, history, output };
     session.begin(args, rates);
     let result = session.work(&signals);
     session.output.screen.clear();
@@ -159,6 +173,8 @@ fn has_come(mut from: &UnixStream) -> Result<bool> {
 
 /// What the command knows while it runs.
 struct Session {
+    /// Dropped first, while the programs bring it what belongs to it, and before the other process, to which it has a socket, too.
+    _splitter: Option<Splitter>,
     edge: EdgeSession,
     watch: Watch,
     shaper: Shaper,
@@ -229,7 +245,7 @@ impl Session {
             }
             Some(Ok(policy)) => {
                 let unchanged = unchanged(&self.running, &policy);
-                let policy = Policy { shape: self.running.shape, ..policy };
+                let policy = kept(&self.running, policy);
                 self.edge.set_policy(&policy)?;
                 self.watch.set_policy(&policy);
                 self.output.changed(&policy, &unchanged);

@@ -1,7 +1,7 @@
-//! Token buckets at the interfaces, which a child process sets and removes.
+//! Token buckets at the interfaces, and the rule of routing for connections that are split, which a child process sets and removes.
 //!
-//! Only that process keeps CAP_NET_ADMIN, and it knows one kind of message: a side and a rate. It removes what it has set when this
-//! process ends, also by `kill -9`. What is left after both were killed, the next edge removes.
+//! Only that process keeps CAP_NET_ADMIN, and it knows two kinds of message: a side and a rate, or to set the rule. It removes what
+//! it has set when this process ends, also by `kill -9`. What is left after both were killed, the next edge removes.
 
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
@@ -13,6 +13,8 @@ use headway_kernel::Side;
 use headway_privileges::{Capability, Deputy};
 use headway_telemetry::qdisc::{Queues, TokenBucket};
 use headway_units::{Bytes, Duration as Span, Rate};
+
+use super::splitter::DELIVERY;
 
 /// The handle by which a token bucket is known as one of ours (`tc` writes `7ed9:`); the kernel gives out those from 8000 on.
 const HANDLE: u32 = 0x7ed9_0000;
@@ -32,6 +34,8 @@ const SEGMENT: [f64; 2] = [1_538.0, 1_448.0];
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Bytes of a request: side and rate.
 const REQUEST: usize = 9;
+/// In place of a side: to have packets of split connections delivered.
+const DELIVER: u8 = 2;
 
 /// Holds what leaves for each side in a token bucket, or not.
 #[derive(Debug)]
@@ -43,8 +47,8 @@ pub(super) struct Shaper {
 }
 
 impl Shaper {
-    /// Starts the process that sets token buckets where they are `wanted`. It has what this process has open, and this must have one
-    /// thread.
+    /// Starts the process that sets token buckets and the rule of routing where they are `wanted`. It has what this process has open,
+    /// and this must have one thread.
     pub(super) fn start(sides: [&Side; 2], wanted: bool) -> Result<Shaper> {
         let indexes = sides.map(|side| side.index);
         let deputy = wanted.then(|| {
@@ -53,7 +57,8 @@ impl Shaper {
             deputy.socket().map(|socket| socket.set_read_timeout(Some(PATIENCE))).transpose()?;
             io::Result::Ok(deputy)
         });
-        let deputy = deputy.transpose().context("cannot start the process that sets token buckets")?;
+        let deputy =
+            deputy.transpose().context("cannot start the process that changes queues and routing")?;
         Ok(Shaper { deputy, held: [None; 2], told: None })
     }
 
@@ -68,6 +73,14 @@ impl Shaper {
         Ok(())
     }
 
+    /// Has packets of split connections delivered to this router from now on.
+    pub(super) fn deliver(&self) -> Result<()> {
+        match self.deputy.as_ref().and_then(Deputy::socket) {
+            Some(mut socket) => ask(&mut socket, DELIVER, None),
+            None => Ok(()),
+        }
+    }
+
     /// Has what was decided done, and says it once where it cannot be.
     pub(super) fn hold(&mut self, judged: &[Judged]) {
         let Some(mut socket) = self.deputy.as_ref().and_then(Deputy::socket) else { return };
@@ -79,8 +92,8 @@ impl Shaper {
                 continue;
             }
             self.held[side] = rate;
-            if let Err(reason) = ask(&mut socket, side, rate) {
-                let reason = format!("{reason:#}");
+            if let Err(reason) = ask(&mut socket, side as u8, rate) {
+                let reason = format!("nothing is held in a token bucket: {reason:#}");
                 if self.told.as_ref() != Some(&reason) {
                     tracing::warn!("{reason}");
                     self.told = Some(reason);
@@ -90,39 +103,49 @@ impl Shaper {
     }
 }
 
-/// Asks the other process to hold a side to a rate, or no longer.
-fn ask(socket: &mut &UnixStream, side: usize, rate: Option<Rate>) -> Result<()> {
-    let mut request = vec![side as u8];
+/// Asks the other process to hold a side to a rate, or no longer, or to [`DELIVER`].
+fn ask(socket: &mut &UnixStream, side: u8, rate: Option<Rate>) -> Result<()> {
+    let mut request = vec![side];
     request.extend(rate.map_or(0, Rate::bps).to_ne_bytes());
     let mut length = [0; 2];
-    let ended = "the process that sets token buckets has ended; start the edge again";
+    let ended = "the process that changes queues and routing has ended; start the edge again";
     socket.write_all(&request).context(ended)?;
     socket.read_exact(&mut length).context(ended)?;
     let mut answer = vec![0; u16::from_ne_bytes(length).into()];
     socket.read_exact(&mut answer).context(ended)?;
     match answer.is_empty() {
         true => Ok(()),
-        false => bail!("nothing is held in a token bucket: {}", String::from_utf8_lossy(&answer)),
+        false => bail!("{}", String::from_utf8_lossy(&answer)),
     }
 }
 
 /// Does what is asked until the other end of the socket is closed, and removes what is there then.
 fn work(mut socket: UnixStream, mut queues: Queues, interfaces: [u32; 2]) {
-    let (mut request, mut has_set) = ([0; REQUEST], [false; 2]);
+    let (mut request, mut has_set, mut delivers) = ([0; REQUEST], [false; 2], false);
     while socket.read_exact(&mut request).is_ok() {
         let [side, rate @ ..] = request;
-        let side = usize::from(side & 1);
-        let interface = interfaces[side];
-        let done = match Rate::from_bps(u64::from_ne_bytes(rate)) {
-            Rate::ZERO => queues.remove(interface, HANDLE).map(|_| ()),
-            rate => set(&mut queues, interface, rate),
+        let done = if side == DELIVER {
+            let set = DELIVERY.set();
+            delivers |= set.is_ok();
+            set
+        } else {
+            let side = usize::from(side & 1);
+            let done = match Rate::from_bps(u64::from_ne_bytes(rate)) {
+                Rate::ZERO => queues.remove(interfaces[side], HANDLE).map(|_| ()),
+                rate => set(&mut queues, interfaces[side], rate),
+            };
+            has_set[side] |= done.is_ok();
+            done
         };
-        has_set[side] |= done.is_ok();
         let answer = done.err().map_or_else(String::new, |error| error.to_string());
         let length = (answer.len() as u16).to_ne_bytes();
         if socket.write_all(&[&length[..], answer.as_bytes()].concat()).is_err() {
             break;
         }
+    }
+    if delivers {
+        // What is left is told when the next edge starts.
+        let _ = DELIVERY.remove();
     }
     for (interface, _) in interfaces.into_iter().zip(has_set).filter(|(_, has_set)| *has_set) {
         // One that has gone has nothing to remove.

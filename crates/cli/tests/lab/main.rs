@@ -8,6 +8,7 @@ mod edge;
 mod edge_life;
 mod edge_policy;
 mod edge_shares;
+mod edge_split;
 mod ends;
 mod flows;
 mod lab;

@@ -23,6 +23,8 @@ pub enum Action {
         /// Size of the proxy's buffer towards the link.
         buffer: Bytes,
     },
+    /// It goes on as it is, and the next connections of its class from its host are split.
+    SplitNext,
     /// Its receive window is lowered to this.
     Window {
         /// The most that is under way.
@@ -98,6 +100,13 @@ pub enum Why {
         /// What the link needs.
         needed: Bytes,
     },
+    /// Its receiver's window holds it below its share.
+    HeldByReceiver {
+        /// The window.
+        window: Bytes,
+        /// What its share needs.
+        needed: Bytes,
+    },
     /// It has this share of the link.
     Share {
         /// Its share.
@@ -131,6 +140,11 @@ impl fmt::Display for Why {
             Why::SmallReceiver { largest, needed } => {
                 write!(f, "its receiver tells windows of {largest} at most, and the link needs {needed}")
             }
+            Why::HeldByReceiver { window, needed } => write!(
+                f,
+                "the window of its receiver holds it at {window}, and its share needs {needed}; a connection can only be \
+                 split from its first packet"
+            ),
             Why::Share { rate, sharing, basis, besides, wider } => {
                 let others = match sharing {
                     1 => "alone in its class".to_owned(),
@@ -179,6 +193,7 @@ impl fmt::Display for Step {
             Action::Pass { priority: true } => f.write_str("passes before others"),
             Action::Pass { priority: false } => f.write_str("passes"),
             Action::Proxy { buffer } => write!(f, "is split at a proxy with a buffer of {buffer}"),
+            Action::SplitNext => f.write_str("has the next connections of its class from its host split"),
             Action::Window { limit } => write!(f, "has a window of {limit} at most"),
             Action::Mark { rate } => write!(f, "is marked above {rate}"),
             Action::Rate { rate } => write!(f, "is held to {rate}"),
@@ -197,7 +212,7 @@ impl Serialize for Step {
             Action::Proxy { buffer } => map.serialize_entry("buffer_bytes", &buffer.get())?,
             Action::Window { limit } => map.serialize_entry("limit_bytes", &limit.get())?,
             Action::Mark { rate } | Action::Rate { rate } => map.serialize_entry("rate_bps", &rate.bps())?,
-            Action::Pass { .. } | Action::Other => {}
+            Action::Pass { .. } | Action::SplitNext | Action::Other => {}
         }
         map.serialize_entry("sentence", &self.to_string())?;
         map.end()
@@ -230,6 +245,11 @@ impl Decision {
     /// Whether its packets are marked where it is too fast.
     pub fn marks(&self) -> bool {
         self.chain.iter().any(|step| matches!(step.action, Action::Mark { .. }))
+    }
+
+    /// Whether the next connections of its class from its host are to be split.
+    pub fn splits_next(&self) -> bool {
+        self.chain.iter().any(|step| step.action == Action::SplitNext)
     }
 
     /// Returns the rate of the token bucket in which it is to be.

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use headway_units::{Duration, Instant, Rate};
+use headway_units::{Bytes, Duration, Instant, Rate};
 
 use crate::classify::Behaviour;
 
@@ -59,6 +59,10 @@ pub struct FlowFacts {
     pub rtt: Option<Duration>,
     /// The scale of its receiver's windows, if both ends told one.
     pub scale: Option<u8>,
+    /// The window of the host that receives it, where it is that host, and not the router, which holds it.
+    pub held_at: Option<Bytes>,
+    /// Whether the router has split it, and this is the half towards the link.
+    pub is_split: bool,
     /// Whether both ends react to marks.
     pub ecn: bool,
     /// Its rate.

@@ -8,7 +8,7 @@ use headway_units::{Bytes, Duration, Instant, Rate};
 use super::{Action, Basis, Facts, FlowFacts, Means, Quantity};
 use crate::allocator::share_rate;
 use crate::classify::Behaviour;
-use crate::{Allocator, Policy};
+use crate::{Allocator, Policy, Split};
 
 /// A flow of constant rate that has more than this part of the link is too aggressive for a call, and is limited as others are
 /// (rule r2 in wan 2.20).
@@ -49,6 +49,8 @@ pub(super) struct Link {
     priority: Vec<bool>,
     /// Whether bulk goes to each side.
     bulk: [bool; 2],
+    /// Which connections of each class are split.
+    splits: Vec<Option<Split>>,
 }
 
 /// A flow that is to be judged, with what it may have.
@@ -74,6 +76,8 @@ pub struct Case<'a> {
     pub is_limited: bool,
     /// Whether its class is never limited.
     pub is_priority: bool,
+    /// Which connections of its class are split.
+    pub split: Option<Split>,
     /// Whether it counts among those who share its class.
     pub shares: bool,
     /// Whether bulk goes the other way.
@@ -126,6 +130,7 @@ impl Link {
         let priority = policy.class.iter().map(|class| class.priority).collect();
         let is_bulk = |flow: &FlowFacts| flow.behaviour == Behaviour::Bulk;
         let bulk = [0, 1].map(|side| facts.flows.iter().any(|flow| flow.side == side && is_bulk(flow)));
+        let splits = policy.class.iter().map(|class| class.split).collect();
         let mut link = Link {
             towards,
             available,
@@ -135,6 +140,7 @@ impl Link {
             widening: facts.widening,
             priority,
             bulk,
+            splits,
         };
         for flow in &facts.flows {
             if let Some(class) = flow.class.filter(|_| link.counts(flow, is_limited(flow.id))) {
@@ -174,6 +180,7 @@ impl Link {
             wider: ((widening - 1.0) * 100.0).round() as u32,
             is_limited,
             is_priority: self.is_priority(flow),
+            split: flow.class.and_then(|class| *self.splits.get(class as usize)?),
             shares: self.counts(flow, is_limited),
             meets_bulk: self.bulk[1 - side],
             exact,
@@ -215,7 +222,7 @@ impl Case<'_> {
             Action::Proxy { buffer } => Action::Proxy { buffer: buffer.min(self.ceiling_bytes()?) },
             Action::Rate { rate } => Action::Rate { rate: rate.min(self.ceiling) },
             Action::Mark { rate } => Action::Mark { rate: rate.min(self.ceiling) },
-            Action::Pass { .. } | Action::Other => *action,
+            Action::Pass { .. } | Action::SplitNext | Action::Other => *action,
         })
     }
 }

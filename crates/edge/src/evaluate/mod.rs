@@ -11,6 +11,7 @@ mod decision;
 mod facts;
 mod link;
 mod registry;
+mod splits;
 mod strategies;
 mod windows;
 
@@ -26,6 +27,7 @@ pub use facts::{Estimate, Facts, FlowFacts, Input, Means, Quantity};
 pub use link::Case;
 use link::Link;
 pub use registry::{Proposal, Registry, Strategy};
+pub use splits::{RELAY_BUFFER, Splits};
 pub use strategies::{Marks, Passes, Priority, Proxied, RateControl, ReceiveWindow};
 pub use windows::{Shaped, Smoothed, Spared, Unheld};
 

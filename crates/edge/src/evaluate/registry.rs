@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::{
     Action, Case, Marks, Passes, Priority, Proxied, RateControl, ReceiveWindow, Shaped, Smoothed, Spared,
-    Step, Unheld, Why,
+    Splits, Step, Unheld, Why,
 };
 
 /// A way to treat a flow.
@@ -50,12 +50,14 @@ impl Default for Registry {
 }
 
 impl Registry {
-    /// Returns those of a router whose programs at an interface lower windows and mark packets, and which may have a token bucket.
+    /// Returns those of a router whose programs at an interface lower windows and mark packets, and which may split connections and
+    /// have a token bucket.
     pub fn of_edge() -> Registry {
         Registry {
             strategies: vec![
                 Box::new(Spared),
                 Box::new(Smoothed),
+                Box::new(Splits),
                 Box::new(ReceiveWindow),
                 Box::new(Marks),
                 Box::new(Shaped),

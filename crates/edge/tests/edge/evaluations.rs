@@ -33,6 +33,8 @@ fn download(id: u64) -> FlowFacts {
         is_tcp: true,
         rtt: Some(Duration::from_ms(40)),
         scale: Some(7),
+        held_at: None,
+        is_split: false,
         ecn: false,
         rate: Rate::from_mbps(10.0),
     }

@@ -46,7 +46,18 @@ impl Source {
         sent[1 - client] = self.sent;
         passive[1 - client].limited_by = self.limited_by;
         let number = self.connection.client.1.into();
-        Seen { number, key, client, side: 0, class: Some(0), tcp, sent, ecn: [false; 2], passive }
+        Seen {
+            number,
+            key,
+            client,
+            side: 0,
+            class: Some(0),
+            tcp,
+            sent,
+            is_split: false,
+            ecn: [false; 2],
+            passive,
+        }
     }
 }
 

@@ -23,6 +23,7 @@ fn policy() -> impl Strategy<Value = Policy> {
             share: f64::from(*share) / f64::from(sum),
             priority: false,
             ceiling: None,
+            split: None,
             ports: vec![index.to_string().parse().unwrap()],
             prefixes: Vec::new(),
             dscp: Vec::new(),

@@ -4,7 +4,7 @@ use headway_arithmetic::flow::Key;
 use headway_edge::{Judged, Monitor, Passive, Seen};
 
 use super::session::{Decided, Kind, Session};
-use super::{Connection, Exchange, Treatment, now};
+use super::{Connection, Exchange, SmallReceiver, Treatment, now};
 use crate::error::Error;
 
 /// The side of the hosts, from where exchanges of UDP begin.
@@ -26,24 +26,40 @@ impl Session {
         self.set_available(monitor.available());
         self.set_factors(monitor.factors());
         self.carry_out(judged.iter().map(decided))?;
+        for judged in judged.iter().filter(|judged| judged.decision.splits_next()) {
+            if let Some(class) = judged.seen.class {
+                self.split_next(SmallReceiver::new(judged.host(), class))?;
+            }
+        }
         Ok(judged)
     }
 
     /// Returns all flows, in the order of their beginning.
     fn seen(&self, passive: impl Fn(&Key) -> [Passive; 2]) -> Result<Vec<Seen>, Error> {
         let connections = self.connections()?.into_iter().map(|(key, connection)| {
-            let ecn = connection.ecn();
+            let (ecn, is_split) = (connection.ecn(), connection.is_split());
             let Connection { flow, number, sent, .. } = connection;
             let (client, side) = (flow.client(), flow.side());
             let class = self.class(&key, client, flow.dscp());
-            Seen { number, key, client, side, class, tcp: Some(flow), sent, ecn, passive: passive(&key) }
+            Seen {
+                number,
+                key,
+                client,
+                side,
+                class,
+                tcp: Some(flow),
+                sent,
+                ecn,
+                is_split,
+                passive: passive(&key),
+            }
         });
         let exchanges = self.exchanges()?.into_iter().map(|(key, exchange)| {
             let (client, ecn) = (exchange.client(), exchange.ecn());
             let class = self.class(&key, client, exchange.dscp());
             let Exchange { number, sent, .. } = exchange;
             let passive = Default::default();
-            Seen { number, key, client, side: HOSTS, class, tcp: None, sent, ecn, passive }
+            Seen { number, key, client, side: HOSTS, class, tcp: None, sent, ecn, is_split: false, passive }
         });
         let mut seen: Vec<Seen> = connections.chain(exchanges).collect();
         seen.sort_unstable_by_key(|seen| seen.number);

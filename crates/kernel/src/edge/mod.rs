@@ -10,8 +10,11 @@ mod look;
 #[cfg(feature = "bpf")]
 mod programs;
 mod session;
+mod split;
 #[cfg(not(feature = "bpf"))]
 mod without_bpf;
+
+use std::net::IpAddr;
 
 use serde::Serialize;
 
@@ -42,14 +45,16 @@ pub struct EdgeOptions {
     pub dry_run: bool,
     /// Whether to measure the RTT of connections again and again by their timestamps, and not only in their handshake.
     pub follow_rtt: bool,
-    /// Most connections, and as many handshakes, 1 to 2^20: the kernel keeps 510 and 170 bytes for each. Of UDP there are as many
+    /// Whether connections may be split (wan F73), as [`Edge::split`] says. Then there are two programs at the other interface, too.
+    pub splits: bool,
+    /// Most connections, and as many handshakes, 1 to 2^20: the kernel keeps 520 and 170 bytes for each. Of UDP there are as many
     /// flows, but 16 384 at most.
     pub connections: u32,
 }
 
 impl Default for EdgeOptions {
     fn default() -> EdgeOptions {
-        EdgeOptions { no_shrink: false, dry_run: false, follow_rtt: true, connections: 65_536 }
+        EdgeOptions { no_shrink: false, dry_run: false, follow_rtt: true, splits: false, connections: 65_536 }
     }
 }
 
@@ -59,6 +64,7 @@ impl EdgeOptions {
         EdgeOptions {
             no_shrink: policy.no_shrink,
             follow_rtt: policy.follows_rtt(),
+            splits: policy.splits(),
             ..EdgeOptions::default()
         }
     }
@@ -80,9 +86,16 @@ pub struct Connection {
     pub sent: [Meter; 2],
     rules: u32,
     ecn: u32,
+    split: u32,
+    unused: u32,
 }
 
 impl Connection {
+    /// Whether it goes on from a relay of this router, in place of one of a host.
+    pub const fn is_split(&self) -> bool {
+        self.split != 0
+    }
+
     /// Whether each end has sent packets that may be marked.
     pub const fn ecn(&self) -> [bool; 2] {
         ends(self.ecn)
@@ -127,6 +140,46 @@ pub struct Marking {
     /// What a byte of them costs towards each side, by class, in ns with
     /// [`COST_BITS`](headway_arithmetic::virtual_queue::COST_BITS); 0 where none is marked.
     pub costs: [[u64; MOST_CLASSES]; 2],
+}
+
+/// The mark of packets that this router is to deliver to a relay although their destination is elsewhere, for a rule of routing
+/// (`EDGE_TO_RELAY`). The programs set it.
+pub const TO_RELAY: u32 = 0x7ed9_0001;
+/// The mark that a relay gives to what it sends on, so that the programs know it (`EDGE_OF_RELAY`).
+pub const OF_RELAY: u32 = 0x7ed9_0002;
+
+/// Which connections to split, and where (`struct edge_splitting`).
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Splitting {
+    /// The classes of which all connections of hosts are split, a bit each.
+    pub all: u32,
+    /// The classes of which those of [`SmallReceiver`]s are.
+    pub held: u32,
+    /// The ports of the loopback addresses of IPv4 and IPv6 where the relay listens; 0 for none.
+    pub ports: [u16; 2],
+    /// Nothing; so that there is no gap.
+    pub unused: u32,
+}
+
+/// A host whose windows held a connection of a class below its share (`struct edge_host`).
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SmallReceiver {
+    address: [u8; 16],
+    class: u32,
+}
+
+impl SmallReceiver {
+    /// Creates one.
+    pub fn new(address: IpAddr, class: u32) -> SmallReceiver {
+        let mut bytes = [0; 16];
+        match address {
+            IpAddr::V4(address) => bytes[..4].copy_from_slice(&address.octets()),
+            IpAddr::V6(address) => bytes = address.octets(),
+        }
+        SmallReceiver { address: bytes, class }
+    }
 }
 
 /// Datagrams of UDP between two ends (`struct edge_exchange`).
@@ -223,6 +276,8 @@ pub struct EdgeCounters {
     pub exempt: u64,
     /// Packets that were marked, or would have been without `dry_run`.
     pub marked: u64,
+    /// Connections that were split.
+    pub split: u64,
 }
 
 /// Returns the time since the machine was started, in ns, as programs of BPF know it.

@@ -11,15 +11,19 @@ use libbpf_rs::{
 };
 
 use super::{
-    Connection, EdgeCounters, EdgeOptions, Event, Exchange, Marking, PATIENCE, Shares, Side, Treatment, now,
+    Connection, EdgeCounters, EdgeOptions, Event, Exchange, Marking, PATIENCE, Shares, Side, SmallReceiver,
+    Splitting, Treatment, now,
 };
 use crate::error::Error;
 use crate::query::program_ids;
 use crate::tcx::{find, link};
 
-/// The programs, and where they are attached.
-const PROGRAMS: [(&str, libbpf_sys::bpf_attach_type); 2] =
+/// The programs at the interface towards the hosts, and where they are attached.
+const LAN: [(&str, libbpf_sys::bpf_attach_type); 2] =
     [("edge_up", libbpf_sys::BPF_TCX_INGRESS), ("edge_down", libbpf_sys::BPF_TCX_EGRESS)];
+/// Those at the other one, where connections may be split.
+const WAN: [(&str, libbpf_sys::bpf_attach_type); 2] =
+    [("edge_back", libbpf_sys::BPF_TCX_INGRESS), ("edge_onward", libbpf_sys::BPF_TCX_EGRESS)];
 /// The key of the only entry of maps that have one.
 const ONLY: [u8; 4] = [0; 4];
 const READ_EVENTS: &str = "read the events of the edge";
@@ -90,8 +94,11 @@ impl Edge {
         let object = open.load().map_err(refused)?;
         let mut edge = Edge { links: Vec::new(), object };
         edge.set_rules(rules)?;
-        for (program, place) in PROGRAMS {
-            edge.links.push(link(find(&edge.object, program)?, lan.index, place)?);
+        let beyond = if options.splits { &WAN[..] } else { &[] };
+        for (programs, side) in [(beyond, wan), (&LAN[..], lan)] {
+            for (program, place) in programs {
+                edge.links.push(link(find(&edge.object, program)?, side.index, *place)?);
+            }
         }
         Ok(edge)
     }
@@ -205,6 +212,36 @@ impl Edge {
         self.update("marking", unsafe { bytes_of(marking) })
     }
 
+    /// Says which connections to split from now on; it holds while [`Edge::say`] says that the process lives.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn split(&self, splitting: &Splitting) -> Result<(), Error> {
+        // SAFETY: it consists of integers without gaps.
+        self.update("splitting", unsafe { bytes_of(splitting) })
+    }
+
+    /// Says that the next connections of a host and class are to be split; of the hosts, those longest without use are forgotten.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn add_small_receiver(&self, receiver: &SmallReceiver) -> Result<(), Error> {
+        // SAFETY: it consists of integers without gaps.
+        let key = unsafe { bytes_of(receiver) };
+        self.map("small_receivers")?
+            .update(key, &[0; 4], MapFlags::ANY)
+            .map_err(Error::bpf("say which connections to split"))
+    }
+
+    /// Takes that back.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn remove_small_receiver(&self, receiver: &SmallReceiver) -> Result<(), Error> {
+        // SAFETY: it consists of integers without gaps.
+        self.delete("small_receivers", unsafe { bytes_of(receiver) }).map(|_| ())
+    }
+
     /// Removes an entry; returns whether it was there.
     fn delete(&self, map: &str, key: &[u8]) -> Result<bool, Error> {
         match self.map(map)?.delete(key) {
@@ -254,6 +291,8 @@ fn configure(open: &mut OpenObject, sides: [&Side; 2], options: &EdgeOptions) ->
                     options.no_shrink.into(),
                     options.dry_run.into(),
                     options.follow_rtt.into(),
+                    options.splits.into(),
+                    sides[1].framing as u32,
                     0,
                 ];
                 let mut value = (PATIENCE * 1_000_000_000).to_ne_bytes().to_vec();

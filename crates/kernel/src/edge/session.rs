@@ -1,6 +1,6 @@
 //! A middlebox at work: it hears which connections there are, and says what each may have.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::{Duration as Span, Instant as Clock};
 
 use headway_arithmetic::flow::{Flow, Key, Rules};
@@ -11,7 +11,7 @@ use headway_units::{Duration, Instant, Rate};
 
 use super::{
     Connection, Edge, EdgeCounters, EdgeOptions, Event, Events, Exchange, MOST_CLASSES, Marking, Side,
-    Treatment, now,
+    SmallReceiver, Treatment, now,
 };
 use crate::error::Error;
 
@@ -39,7 +39,7 @@ const FEW: u64 = 10;
 #[derive(Debug)]
 pub struct Session {
     sides: [Side; 2],
-    edge: Edge,
+    pub(super) edge: Edge,
     events: Events,
     /// The rules of the policy, and how often they have changed.
     rules: Rules,
@@ -56,6 +56,9 @@ pub struct Session {
     treated: HashMap<u64, Treatment>,
     /// What they were told last.
     marking: Marking,
+    /// Where a relay takes connections that are split, if there is one, and the hosts of which the programs know that.
+    pub(super) relay: Option<[u16; 2]>,
+    pub(super) small_receivers: HashSet<SmallReceiver>,
     /// None where RTTs are not followed.
     drain: Option<Drain>,
     said: Clock,
@@ -95,6 +98,8 @@ impl Session {
             connections,
             treated: HashMap::new(),
             marking: Marking::default(),
+            relay: None,
+            small_receivers: HashSet::new(),
             drain,
             said: now,
             reconciled: now,
@@ -178,6 +183,9 @@ impl Session {
         };
         self.connections.set_available(self.available);
         self.connections.set_factors(self.factors);
+        // Their classes may have other numbers now.
+        self.forget_receivers()?;
+        self.say_splitting(policy)?;
         for (key, Connection { flow, .. }) in self.edge.connections()? {
             self.connections.begin(key, class_of(&self.rules, &key, &flow));
         }

@@ -5,7 +5,10 @@ use std::time::Duration;
 
 use headway_arithmetic::flow::{Key, Rules};
 
-use super::{Connection, EdgeCounters, EdgeOptions, Event, Exchange, Marking, Shares, Side, Treatment};
+use super::{
+    Connection, EdgeCounters, EdgeOptions, Event, Exchange, Marking, Shares, Side, SmallReceiver, Splitting,
+    Treatment,
+};
 use crate::error::Error;
 
 /// Programs at an interface; there are none.
@@ -96,6 +99,30 @@ impl Edge {
     /// # Errors
     /// Never, as there are no programs.
     pub fn treat(&self, _number: u64, _treatment: Treatment) -> Result<(), Error> {
+        match self.0 {}
+    }
+
+    /// Says which connections to split.
+    ///
+    /// # Errors
+    /// Never, as there are no programs.
+    pub fn split(&self, _splitting: &Splitting) -> Result<(), Error> {
+        match self.0 {}
+    }
+
+    /// Says that the next connections of a host are to be split.
+    ///
+    /// # Errors
+    /// Never, as there are no programs.
+    pub fn add_small_receiver(&self, _receiver: &SmallReceiver) -> Result<(), Error> {
+        match self.0 {}
+    }
+
+    /// Takes that back.
+    ///
+    /// # Errors
+    /// Never, as there are no programs.
+    pub fn remove_small_receiver(&self, _receiver: &SmallReceiver) -> Result<(), Error> {
         match self.0 {}
     }
 
