@@ -392,6 +392,23 @@ impl Tracker {
         self.connections.insert(key, Connection::new(at))
     }
 
+    /// Gives up connections without a packet for this long, those that were closed and all. For trackers that never end: others keep all
+    /// that the table holds, to tell of them at the end.
+    pub fn expire(&mut self, closed: Duration, idle: Duration) {
+        let now = self.now;
+        let is_over = |connection: &Connection| {
+            let silent = now - connection.last;
+            silent > if connection.closed { closed } else { idle }
+        };
+        let over = self.connections.places().filter(|(_, _, connection)| is_over(connection));
+        let over: Vec<u32> = over.map(|(place, ..)| place).collect();
+        for place in over {
+            if let Some((_, connection)) = self.connections.remove(place) {
+                self.retire(connection);
+            }
+        }
+    }
+
     /// Gives up the connection idle for longest.
     fn evict(&mut self) {
         if let Some((_, connection)) = self.connections.remove_oldest() {

@@ -17,7 +17,7 @@ use headway_edge::classify::LimitedBy;
 use headway_edge::snapshot::{PathState, RateState};
 use headway_estimate::sabes::Limit;
 use headway_passive::{Direction, Endpoint, Free, Options, PathKey, PathRow, Tracker};
-use headway_units::Rate;
+use headway_units::{Duration as Span, Rate};
 
 /// Longest wait for packets.
 const WAIT: Duration = Duration::from_millis(100);
@@ -33,6 +33,10 @@ const OLDEST: Duration = Duration::from_secs(60);
 const MOST_PATHS: usize = 50;
 /// What a tracker may use: for a link that this router shares, and within 40 MB with its tables.
 const OPTIONS: (usize, usize, usize) = (8_192, 1_024, 16 << 20);
+/// For how long a closed connection is remembered, so that late copies of its packets begin none. Range 1 s to 4 min.
+const CLOSED: Span = Span::from_ms(10_000);
+/// A connection has ended after so long without a packet, as for the edge's tables (wan 2.1).
+const IDLE: Span = Span::from_ms(300_000);
 /// Who says what is from this capture.
 const SOURCE: &str = "passive";
 
@@ -93,6 +97,7 @@ fn read(mut live: Live, report: &Mutex<Arc<Report>>, ended: &AtomicBool) {
         take(&mut live, &mut tracker);
         if told.elapsed() >= EVERY {
             told = Clock::now();
+            tracker.expire(CLOSED, IDLE);
             let new = Arc::new(memory.report(&mut tracker, told));
             *report.lock().unwrap_or_else(PoisonError::into_inner) = new;
         }

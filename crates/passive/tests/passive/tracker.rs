@@ -4,7 +4,7 @@ use crate::support::{Bulk, Handshake, Tcp};
 use headway_capture::{Link, Next, Packet, Reader};
 use headway_estimate::sabes::Side;
 use headway_passive::{Direction, Grouping, Options, PathRow, Peer, Skipped, Tracker};
-use headway_units::Instant;
+use headway_units::{Duration, Instant};
 
 const CLIENT: (&str, u16) = ("192.0.2.1", 40_000);
 const SERVER: (&str, u16) = ("198.51.100.2", 443);
@@ -350,6 +350,27 @@ fn the_tables_and_their_memory_are_bounded() {
     assert!(rows.len() <= 52);
     let data: u64 = rows.iter().map(|row| row.volume.packets).sum();
     assert!(data >= 50 * 20, "the paths in the table keep what was counted");
+}
+
+#[test]
+fn a_tracker_that_never_ends_forgets_what_is_over() {
+    let [closed, idle] = [10, 300].map(|s| Duration::from_ms(1_000 * s));
+    let fin = |k: u16, ends: bool| {
+        let mut last = Tcp { payload: 1, ..Tcp::new((CLIENT.0, k), SERVER) };
+        last.fin = ends;
+        last
+    };
+    let (mut tracker, mut most) = (tracker(), 0);
+    // A connection of a packet in each second, and one in ten that is never closed.
+    for second in 0..2_000u16 {
+        feed(&mut tracker, [(u64::from(second) * 1_000 * MS, fin(second, second % 10 != 0))]);
+        tracker.expire(closed, idle);
+        most = most.max(tracker.limits().count());
+    }
+    assert!((36..=42).contains(&most), "{most}");
+    assert_eq!((tracker.counts().connections, tracker.counts().evicted), (2_000, 0));
+    // Paths keep what was counted.
+    assert_eq!(only(tracker.paths()).volume.packets, 2_000);
 }
 
 #[test]
