@@ -90,6 +90,9 @@ pub(super) fn describe(counted: &EdgeCounters) -> String {
     if counted.marked > 0 {
         text += &format!(" {} packets were marked.", counted.marked);
     }
+    if counted.split > 0 {
+        text += &format!(" {} connections were split.", counted.split);
+    }
     let passed = [
         (counted.exempt, "segments of connections that are not to be limited"),
         (counted.without_room, "connections without room in the table"),

@@ -224,5 +224,10 @@ mod tests {
         let changed = Policy { no_shrink: true, delta: 0.5, ..Policy::default() };
         let said = unchanged(&Policy::default(), &changed);
         assert!(matches!(&said[..], [one] if one.contains("`no-shrink` stays false")), "{said:?}");
+        // Without a relay at the beginning, there is none later.
+        let splits = toml::from_str("[[class]]\nname = \"all\"\nshare = 1.0\nsplit = \"always\"\n").unwrap();
+        let said = unchanged(&Policy::default(), &splits);
+        assert!(matches!(&said[..], [one] if one.contains("`split` has no effect")), "{said:?}");
+        assert!(kept(&splits, splits.clone()).splits() && !kept(&Policy::default(), splits).splits());
     }
 }

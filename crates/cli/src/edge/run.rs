@@ -102,8 +102,7 @@ pub(super) fn run(args: &EdgeArgs, json: bool) -> Result<()> {
     let page = page.start()?;
     let history = history.map(Writer::start).transpose()?;
     let output = Output { json: lines.clone(), screen, shows_flows: args.flows, dry_run: args.dry_run };
-    let mut session =
-        Session { edge, watch, _splitter: splitter, shaper, file, running: policy, page, history, output };
+    let mut session = Session { edge, watch, splitter, shaper, file, running: policy, page, history, output };
     session.begin(args, rates);
     let result = session.work(&signals);
     session.output.screen.clear();
@@ -174,7 +173,7 @@ fn has_come(mut from: &UnixStream) -> Result<bool> {
 /// What the command knows while it runs.
 struct Session {
     /// Dropped first, while the programs bring it what belongs to it, and before the other process, to which it has a socket, too.
-    _splitter: Option<Splitter>,
+    splitter: Option<Splitter>,
     edge: EdgeSession,
     watch: Watch,
     shaper: Shaper,
@@ -223,6 +222,7 @@ impl Session {
                 let mut found = self.watch.look(&mut self.edge)?;
                 found.snapshot.history_lost = self.history.as_ref().map(Writer::lost);
                 self.shaper.hold(&found.judged);
+                self.splitter.iter_mut().for_each(Splitter::look);
                 self.page.publish(&found.snapshot);
                 if let Some(history) = &self.history {
                     history.push(&found.snapshot);

@@ -29,8 +29,10 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// The process with the relay, until this is dropped.
 #[derive(Debug)]
 pub(super) struct Splitter {
-    _relay: Deputy,
+    relay: Deputy,
     ports: [u16; 2],
+    /// Whether it was told that the process has ended.
+    is_gone: bool,
 }
 
 impl Splitter {
@@ -41,15 +43,27 @@ impl Splitter {
         let Some(mut socket) = relay.socket() else { bail!("{failed}") };
         socket.set_read_timeout(Some(PATIENCE)).context(failed)?;
         let ports = [read_port(&mut socket), read_port(&mut socket)];
+        socket.set_nonblocking(true).context(failed)?;
         let [Ok(v4), Ok(v6)] = ports else {
             bail!("{failed}: sockets with addresses of others need CAP_NET_RAW, and Linux 5.17 or later")
         };
-        Ok(Splitter { _relay: relay, ports: [v4, v6] })
+        Ok(Splitter { relay, ports: [v4, v6], is_gone: false })
     }
 
     /// Returns the ports of the loopback addresses of IPv4 and IPv6 where the relay listens; 0 for none.
     pub(super) const fn ports(&self) -> [u16; 2] {
         self.ports
+    }
+
+    /// Tells once if the process has ended. Its listener went with it, so connections pass.
+    pub(super) fn look(&mut self) {
+        if self.is_gone || self.relay.socket().is_some_and(is_open) {
+            return;
+        }
+        self.is_gone = true;
+        tracing::warn!(
+            "the process that splits connections has ended; connections pass until the edge starts again"
+        );
     }
 
     /// Removes what an earlier edge has left, if it and its processes were killed.
@@ -78,7 +92,7 @@ fn work(mut socket: UnixStream) {
     if socket.write_all(&ports).is_err() || socket.set_nonblocking(true).is_err() {
         return;
     }
-    while is_open(&mut socket) && relay.work(ROUND).is_ok() {}
+    while is_open(&socket) && relay.work(ROUND).is_ok() {}
 }
 
 fn listen(addresses: Vec<SocketAddr>) -> Option<Relay> {
@@ -93,7 +107,8 @@ fn listen(addresses: Vec<SocketAddr>) -> Option<Relay> {
     relay.ok().filter(|relay| relay.check().is_ok())
 }
 
-fn is_open(socket: &mut UnixStream) -> bool {
+/// Whether the other end of a socket from which nothing comes is there.
+fn is_open(mut socket: &UnixStream) -> bool {
     match socket.read(&mut [0]) {
         Ok(count) => count > 0,
         Err(error) => matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted),

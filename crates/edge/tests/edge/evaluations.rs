@@ -1,11 +1,11 @@
 //! What is done with flows, and why.
 
-use headway_edge::Policy;
 use headway_edge::classify::Behaviour;
 use headway_edge::evaluate::{
     Action, Case, Decision, Estimate, Evaluator, Facts, FlowFacts, Input, Means, Proposal, Quantity,
     Registry, Step, Strategy, Why,
 };
+use headway_edge::{Policy, Split};
 use headway_units::{Bytes, Duration, Instant, Rate};
 use proptest::prelude::*;
 
@@ -121,6 +121,34 @@ fn marks_hold_a_flow_to_its_share_and_never_above_the_narrow_link() {
     }
     let mut without = Evaluator::new(Policy::default(), Registry::of_edge(), mbps(50.0), NONE);
     assert_eq!(names(&judge(&mut without, 0, &[quic], &[])[0]), ["pass"]);
+}
+
+#[test]
+fn a_download_that_its_receiver_holds_has_the_next_ones_split() {
+    let policy = |split| {
+        let mut policy = Policy::default();
+        policy.class[0].split = split;
+        Evaluator::new(policy, Registry::of_edge(), mbps(50.0), ALL)
+    };
+    // Its share needs 250 kB.
+    let held = |bytes| FlowFacts { held_at: Some(Bytes::new(bytes)), ..download(1) };
+    let mut evaluator = policy(Some(Split::SmallReceivers));
+    judge(&mut evaluator, 0, &[download(1)], &[]);
+    let decisions = [1_000, 2_000].map(|ms| judge(&mut evaluator, ms, &[held(64_000)], &[]).remove(0));
+    assert!(!decisions[0].splits_next() && decisions[1].splits_next(), "{decisions:?}");
+    let sentence = decisions[1].to_string();
+    let splits = "has the next connections of its class from its host split, because the window of its receiver holds it at \
+        64.0 kB, and its share needs 250.0 kB; a connection can only be split from its first packet; then it has a window of ";
+    assert!(sentence.starts_with(splits), "{sentence}");
+    let first = |split, flow: FlowFacts| judge(&mut policy(split), 0, &[flow], &[]).remove(0);
+    // Where nothing is gained, nobody asked for it, or it is split already.
+    assert!(!first(Some(Split::SmallReceivers), held(200_000)).splits_next());
+    assert!(
+        !first(Some(Split::Always), held(64_000)).splits_next() && !first(None, held(64_000)).splits_next()
+    );
+    let split = first(Some(Split::SmallReceivers), FlowFacts { is_split: true, ..held(64_000) });
+    assert_eq!(names(&split), ["proxy", "receive-window"]);
+    assert!(split.to_string().starts_with("is split at a proxy with a buffer of "), "{split}");
 }
 
 #[test]

@@ -254,6 +254,20 @@ fn a_silent_connection_gives_up_its_place() {
 }
 
 #[test]
+fn who_connects_to_a_relay_for_redirected_connections_itself_is_sent_away() {
+    let options = Options { target: Target::Original { mark: 0 }, ..options(&[]) };
+    if let Err(reason) = Relay::listen(options.clone()) {
+        println!("SKIPPED: {reason}");
+        return;
+    }
+    let relay = Running::new(options);
+    let error = relay.connect().read(&mut [0]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::ConnectionReset);
+    let (counts, ended, _) = relay.end();
+    assert_eq!((counts.accepted, counts.open, ended[0].reason), (1, 0, Reason::Unreachable));
+}
+
+#[test]
 fn what_cannot_be_had_is_said() {
     let said = |change: &dyn Fn(&mut Options)| {
         let mut options = options(&[nobody()]);
