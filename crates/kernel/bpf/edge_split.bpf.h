@@ -19,6 +19,10 @@
 #define EDGE_TIME_WAIT 6
 #define EDGE_LISTENS 10
 #define EDGE_HERE (-1L)
+/* Families of addresses (linux/socket.h), and "whoever the neighbour is" (linux/bpf.h, since Linux 6.3). */
+#define EDGE_INET 2
+#define EDGE_INET6 10
+#define EDGE_ANY_NEIGHBOUR 4
 
 #define EDGE_V4_TUPLE sizeof(((struct bpf_sock_tuple *)0)->ipv4)
 #define EDGE_V6_TUPLE sizeof(((struct bpf_sock_tuple *)0)->ipv6)
@@ -61,6 +65,21 @@ static __noinline hw_u32 edge_socket_of(struct __sk_buff *skb, const struct flow
 	if (state == EDGE_LISTENS)
 		return EDGE_NO_SOCKET;
 	return state == EDGE_TIME_WAIT ? EDGE_OLD_SOCKET : EDGE_SOCKET;
+}
+
+/* Whether a segment from the hosts will leave for the link, and not for this router or for other hosts. */
+static __noinline int edge_crosses(struct __sk_buff *skb, const struct flow_packet *packet)
+{
+	const hw_u32 from = packet->sender & 1;
+	struct bpf_fib_lookup route = {
+		.family = packet->key.version == 4 ? EDGE_INET : EDGE_INET6,
+		.l4_protocol = FLOW_PROTOCOL_TCP,
+		.ifindex = skb->ifindex,
+	};
+
+	__builtin_memcpy(route.src, packet->key.address[from], sizeof(route.src));
+	__builtin_memcpy(route.dst, packet->key.address[1 - from], sizeof(route.dst));
+	return !bpf_fib_lookup(skb, &route, sizeof(route), EDGE_ANY_NEIGHBOUR) && route.ifindex == options.wan;
 }
 
 /* Whether a connection that begins with this SYN is to be split. */
@@ -127,7 +146,7 @@ static __noinline int edge_deliver(struct __sk_buff *skb, const struct flow_pack
 	if (flow_kind(packet) != FLOW_ASK)
 		return 0;
 	how = bpf_map_lookup_elem(&splitting, &first);
-	if (!how || !edge_is_to_split(packet, how) || !edge_give(skb, packet, how))
+	if (!how || !edge_is_to_split(packet, how) || !edge_crosses(skb, packet) || !edge_give(skb, packet, how))
 		return 0;
 	skb->mark = EDGE_TO_RELAY;
 	counted->split++;

@@ -53,6 +53,22 @@ struct bpf_sock {
 	__u32 state;
 };
 
+/* A question about a route, and its answer (linux/bpf.h). */
+struct bpf_fib_lookup {
+	__u8 family;
+	__u8 l4_protocol;
+	__be16 sport;
+	__be16 dport;
+	__u16 tot_len;
+	__u32 ifindex;
+	__u32 tos;
+	__u32 src[4];
+	__u32 dst[4];
+	__u32 vlan;
+	__u8 smac[6];
+	__u8 dmac[6];
+};
+
 struct bpf_tcp_sock {
 	__u32 snd_cwnd;
 	__u32 srtt_us;

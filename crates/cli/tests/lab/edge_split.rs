@@ -134,14 +134,17 @@ fn the_next_downloads_of_a_small_receiver_are_split_until_the_edge_is_gone() {
     };
     let v4 = SocketAddr::new(lab.v4("server").unwrap().into(), 5000);
     let v6 = SocketAddr::new(lab.v6("server").unwrap().into(), ALWAYS);
-    let mut servers = [v4, v6].map(|address| play(&lab, "server", &format!("serve {address}")));
+    let near = SocketAddr::new(lab.v4("router").unwrap().into(), ALWAYS);
+    let mut servers = [("server", v4), ("server", v6), ("router", near)]
+        .map(|(node, address)| (address, play(&lab, node, &format!("serve {address}"))));
     let mut fetch_while = |address: SocketAddr, seconds: f64, meanwhile: &mut dyn FnMut()| {
         let home: IpAddr =
             if address.is_ipv4() { lab.v4("home").unwrap().into() } else { lab.v6("home").unwrap().into() };
         let (mut client, mut said) = play(&lab, "home", &format!("fetch {address} {seconds}"));
         let ends = line(&mut said);
         let ends: Vec<SocketAddr> = ends.split(' ').map(|end| end.parse().unwrap()).collect();
-        let seen: SocketAddr = line(&mut servers[usize::from(address.is_ipv6())].1).parse().unwrap();
+        let (_, (_, heard)) = servers.iter_mut().find(|(of, _)| *of == address).unwrap();
+        let seen: SocketAddr = line(heard).parse().unwrap();
         meanwhile();
         let result = line(&mut said);
         let (rate, end) = result.split_once(' ').unwrap();
@@ -168,6 +171,9 @@ fn the_next_downloads_of_a_small_receiver_are_split_until_the_edge_is_gone() {
     assert!(split.rate >= 3.0 * held.rate, "{} and {}", held.rate, split.rate);
     let always = fetch_while(v6, 0.1, &mut || ());
     assert!(always.is_as_it_was && always.is_split && always.end == "complete");
+    // The router itself is not beyond the link.
+    let local = fetch_while(near, 0.1, &mut || ());
+    assert!(local.is_as_it_was && !local.is_split && local.end == "complete");
     let broken = fetch_while(v4, 20.0, &mut || {
         edge.child.kill().unwrap();
         edge.child.wait().unwrap();
@@ -180,7 +186,7 @@ fn the_next_downloads_of_a_small_receiver_are_split_until_the_edge_is_gone() {
     }
     let after = fetch_while(v4, 0.1, &mut || ());
     assert!(after.is_as_it_was && !after.is_split && after.end == "complete");
-    for (mut server, _) in servers {
+    for (_, (mut server, _)) in servers {
         server.kill().unwrap();
         server.wait().unwrap();
     }
