@@ -24,6 +24,14 @@ const USES: f64 = 0.8;
 /// Where both directions have traffic, an RTT does not say in which one the queue is. It is not in one that uses less than this part
 /// of what the other one does, at first. Range 0.3 to 0.8.
 const SUSPECT: f64 = 0.5;
+/// What flows share is believed up to this factor of the most that has passed, when it is asked which direction has a queue: a capacity that
+/// somebody has measured may be that of a token bucket's burst. Range 1.2 to 2.
+const BELIEVED: f64 = 1.5;
+/// A queue that is longer than this, and than the RTT without it, is taken from both directions at once, and one of them gets back what it
+/// had when the queue is gone. Range 20 to 60 ms.
+const DEEP: Duration = Duration::from_ms(40);
+/// If the queue comes again within so many seconds, it was the wrong one. Range 2 to 5.
+const DOUBTS: u32 = 3;
 /// Growth in a second near the rate at which a queue stood last, and far from it. Range 1.01 to 1.2.
 const GROWTH: [f64; 2] = [1.02, 1.15];
 /// What is near: up to this factor. Above 1 + [`STANDS_PART`], so that a queue shows before growth becomes faster.
@@ -105,6 +113,10 @@ struct Side {
     stood_at: Rate,
     /// The highest rate, which is forgotten slowly.
     highest: Rate,
+    /// What somebody has measured and was tried last.
+    raised: Option<Rate>,
+    /// What was measured, too, but made a queue far below it.
+    refuted: Option<Rate>,
 }
 
 /// Which direction has the queue, where both have traffic. An RTT does not say it, so only one grows at a time, and is the first that is
@@ -117,11 +129,15 @@ struct Trial {
     grew: u32,
     /// The side that was slowed down first, and what it had before that, until it is known whether that helped.
     first: Option<(usize, Side)>,
+    /// What the other one had.
+    second: Option<Side>,
     other: Other,
     /// The latest queue.
     queue: Duration,
     /// Whether something was slowed down in the last look.
     settles: bool,
+    /// The side that kept less when a deep queue was gone, what it had before, and for how many seconds that is doubted.
+    doubted: Option<(usize, Side, u32)>,
 }
 
 /// What is done with the other direction of a trial.
@@ -134,6 +150,8 @@ enum Other {
     Untried,
     /// It was slowed down, too.
     Tried,
+    /// Both were at once, and this is what it had before.
+    Both,
 }
 
 /// What passed towards a side in a second.
@@ -158,6 +176,7 @@ impl LinkRate {
         }
         let Some(queue) = passed.iter().filter_map(|passed| passed.queue).max() else {
             self.trial.end(&mut self.sides);
+            self.trial.believe();
             if let Some(side) = self.trial.turn(used.map(|used| used >= USES)) {
                 self.sides[side].grow();
             }
@@ -169,18 +188,23 @@ impl LinkRate {
             return;
         }
         // Both directions have one RTT.
+        let used = [0, 1].map(|side| self.sides[side].presses(passed[side]));
         let suspect = [0, 1].map(|side| used[side] > 0.0 && used[side] >= SUSPECT * used[1 - side]);
-        if let Some(side) = self.trial.next(queue, suspect, &self.sides) {
+        let is_first = !self.trial.recall(&mut self.sides);
+        let slow = self.trial.next(queue, suspect, is_first, &self.sides);
+        for side in (0..2).filter(|side| slow[*side]) {
             self.sides[side].slow_down(passed[side].rate);
             self.trial.settles = true;
         }
     }
 
-    /// Takes a capacity that somebody has measured towards a side, 0 or 1: what is far below it grows no slower than that.
+    /// Takes a capacity that somebody has measured towards a side, 0 or 1: what is far below it grows no slower than that, unless it has
+    /// made a queue before.
     pub fn raise(&mut self, side: usize, capacity: Rate) {
         let side = &mut self.sides[side & 1];
-        if side.available.is_some_and(|rate| rate.scale(NEAR) < capacity) {
-            side.available = Some(capacity);
+        let is_refuted = side.refuted.is_some_and(|refuted| refuted < capacity.scale(NEAR));
+        if side.available.is_some_and(|rate| rate.scale(NEAR) < capacity) && !is_refuted {
+            (side.available, side.raised) = (Some(capacity), Some(capacity));
         }
     }
 
@@ -262,26 +286,46 @@ impl Trial {
         Some(side)
     }
 
-    /// Returns the direction that is to be slowed down because of a queue, of those that may have it.
-    fn next(&mut self, queue: Duration, suspect: [bool; 2], sides: &[Side; 2]) -> Option<usize> {
+    /// Takes back which direction was slowed down because of a deep queue, if that has come again soon; returns whether it has.
+    fn recall(&mut self, sides: &mut [Side; 2]) -> bool {
+        let Some((kept, before, _)) = self.doubted.take() else { return false };
+        sides[kept] = before;
+        self.likely = 1 - kept;
+        true
+    }
+
+    /// Notes a second without a queue.
+    fn believe(&mut self) {
+        self.doubted = self
+            .doubted
+            .take()
+            .filter(|(.., left)| *left > 1)
+            .map(|(kept, before, left)| (kept, before, left - 1));
+    }
+
+    /// Returns the directions that are to be slowed down because of a queue, of those that may have it.
+    fn next(&mut self, queue: Duration, suspect: [bool; 2], is_first: bool, sides: &[Side; 2]) -> [bool; 2] {
         let shrinks = queue < self.queue.scale(DRAINS);
         self.queue = queue;
+        let only = |side: usize| [side == 0, side == 1];
         match self.first {
             // What was slowed down helps, and needs another moment.
-            Some(_) if shrinks => None,
+            Some(_) if shrinks => [false; 2],
             // What was slowed down first uses less now, so that it cannot be judged by that.
             Some((first, _)) if self.other == Other::Untried => {
                 self.other = Other::Tried;
-                Some(1 - first)
+                only(1 - first)
             }
             _ => {
                 let (side, other) = match suspect {
+                    [true, true] if is_first && queue > DEEP => (self.likely, Other::Both),
                     [true, true] => (self.likely, Other::Untried),
                     [down, _] => (usize::from(!down), Other::Unloaded),
                 };
                 self.other = other;
                 self.first = Some((side, sides[side].clone()));
-                Some(side)
+                self.second = Some(sides[1 - side].clone());
+                if other == Other::Both { [true; 2] } else { only(side) }
             }
         }
     }
@@ -291,9 +335,16 @@ impl Trial {
         self.settles = false;
         let Some((first, before)) = self.first.take() else { return };
         self.likely = first;
-        if self.other == Other::Tried {
-            self.likely = 1 - first;
-            sides[first] = before;
+        match (self.other, self.second.take()) {
+            (Other::Tried, _) => {
+                self.likely = 1 - first;
+                sides[first] = before;
+            }
+            (Other::Both, Some(second)) => {
+                sides[1 - first] = second;
+                self.doubted = Some((first, before, DOUBTS));
+            }
+            _ => {}
         }
     }
 }
@@ -339,9 +390,16 @@ impl Side {
         self.available.map_or(f64::from(u8::from(asks > Rate::ZERO)), |most| asks.bps_f64() / most.bps_f64())
     }
 
+    /// Returns the same for the question where a queue is.
+    fn presses(&self, passed: Passed) -> f64 {
+        let Some(most) = self.available else { return self.used(passed) };
+        passed.asks.bps_f64() / most.min(self.highest.scale(BELIEVED)).bps_f64()
+    }
+
     /// Sets what flows share to what passed while a queue stood.
     fn slow_down(&mut self, rate: Rate) {
         if rate > Rate::ZERO {
+            self.refuted = self.raised.take().filter(|raised| rate.scale(NEAR) < *raised).or(self.refuted);
             self.stood_at = rate;
             self.available = Some(rate.max(self.highest.scale(LEAST)));
         }

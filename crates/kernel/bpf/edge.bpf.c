@@ -16,15 +16,16 @@
 
 /*
  * Reads a packet, of which the headers may not be at hand yet. A function of its own, so that the verifier follows the paths
- * through headers once, and not with all that comes behind them.
+ * through headers once, and not with all that comes behind them. What the packet begins with is no argument: the verifier must know it, because
+ * the addresses of a packet that begins with IP may not be aligned.
  */
-HW_FUNCTION hw_u32 edge_read(struct __sk_buff *skb, hw_u32 framing, struct flow_packet *packet HW_NONNULL)
+HW_FUNCTION hw_u32 edge_read(struct __sk_buff *skb, hw_u32 beyond, struct flow_packet *packet HW_NONNULL)
 {
 	hw_u32 found;
 
 	if (!packet)
 		return FLOW_OTHER;
-	found = flow_read((void *)(long)skb->data, (void *)(long)skb->data_end, framing, packet);
+	found = flow_read((void *)(long)skb->data, (void *)(long)skb->data_end, beyond ? options.wan_framing : options.framing, packet);
 	return found <= FLOW_DATAGRAM ? found : FLOW_MALFORMED;
 }
 
@@ -36,12 +37,12 @@ static __always_inline int pull(struct __sk_buff *skb)
 	return skb->data_end - skb->data < wanted && !bpf_skb_pull_data(skb, wanted);
 }
 
-static __always_inline hw_u32 read(struct __sk_buff *skb, hw_u32 framing, hw_u32 side, struct flow_packet *packet)
+static __always_inline hw_u32 read(struct __sk_buff *skb, hw_u32 beyond, hw_u32 side, struct flow_packet *packet)
 {
-	hw_u32 found = edge_read(skb, framing, packet);
+	hw_u32 found = edge_read(skb, beyond, packet);
 
 	if (found == FLOW_MALFORMED && pull(skb))
-		found = edge_read(skb, framing, packet);
+		found = edge_read(skb, beyond, packet);
 	packet->side = side;
 	return found;
 }
@@ -72,7 +73,7 @@ static __always_inline int pass(struct __sk_buff *skb, hw_u32 side)
 
 	if (!counted)
 		return TCX_NEXT;
-	found = read(skb, options.framing, side, &packet);
+	found = read(skb, 0, side, &packet);
 	if (found == FLOW_DATAGRAM) {
 		counted->found[FLOW_OTHER]++;
 		datagram(skb, &packet, counted);
@@ -97,7 +98,7 @@ static __always_inline int pass_beyond(struct __sk_buff *skb, hw_u32 side)
 	struct edge_counters *counted = bpf_map_lookup_elem(&counters, &first);
 	struct flow_packet packet;
 
-	if (!counted || read(skb, options.wan_framing, side, &packet) != FLOW_SEGMENT)
+	if (!counted || read(skb, 1, side, &packet) != FLOW_SEGMENT)
 		return TCX_NEXT;
 	if (side) {
 		if (!edge_socket_of(skb, &packet))

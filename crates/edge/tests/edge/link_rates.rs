@@ -108,6 +108,35 @@ fn the_direction_with_the_queue_is_found_by_trying() {
 }
 
 #[test]
+fn a_deep_queue_lasts_for_two_seconds_whichever_direction_it_is_in() {
+    for side in [0, 1] {
+        let mut link = Link::new([50.0, 20.0], [1e3, 1e3]);
+        link.pass(60);
+        let before = link.share(1 - side);
+        link.carries[side] *= 0.3;
+        let rtts: Vec<f64> = (0..20).map(|_| link.second()).collect();
+        assert!(rtts.iter().filter(|rtt| **rtt > 60.0).count() <= 3, "{side} {rtts:?}");
+        assert!(rtts[6..].iter().all(|rtt| *rtt < 60.0), "{side} {rtts:?}");
+        let (shares, other) = (link.share(side) / link.carries[side], link.share(1 - side) / before);
+        assert!((0.6..1.4).contains(&shares) && other > 0.8, "{side} {shares} {other}");
+    }
+}
+
+#[test]
+fn a_capacity_that_makes_a_queue_far_below_it_is_tried_once() {
+    // The upload is held, and a token bucket lets a pair of packets pass at the rate of its wire.
+    let mut link = Link::new([50.0, 10.0], [1e3, 1e3]);
+    link.pass(60);
+    for round in 0..3 {
+        link.found.raise(0, Rate::from_mbps(1_000.0));
+        let rtts: Vec<f64> = (0..20).map(|_| link.second()).collect();
+        let long = rtts.iter().filter(|rtt| **rtt > 60.0).count();
+        assert!(long <= if round == 0 { 4 } else { 1 }, "{round} {rtts:?}");
+        assert!(link.share(0) < 68.0, "{}", link.share(0));
+    }
+}
+
+#[test]
 fn a_flow_whose_own_server_is_slow_makes_no_queue() {
     let mut found = LinkRate::default();
     let load = |rate: f64, rtt| Load {
