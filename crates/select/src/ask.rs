@@ -105,15 +105,16 @@ impl Selector {
 
     /// Returns the question whose answer is worth most for each byte, if it pays.
     fn best(&mut self, now: Instant) -> Option<Action> {
-        let candidates = self.candidates(now);
+        let mut candidates = self.candidates(now);
+        // Where choosing is vain, so is asking.
+        candidates.retain(|path| *path == self.chosen || !self.shared.is_sure(self.chosen, *path));
         let chosen = candidates.iter().position(|path| *path == self.chosen)?;
         let paths: Vec<(usize, Distribution)> =
             candidates.iter().map(|path| (*path, self.paths[*path].belief.at(now))).collect();
         let outlook = Outlook { paths: &paths, chosen, tolerance: self.settings.tolerance };
         let mut offers: Vec<Offer> = Vec::new();
         for (place, path) in candidates.iter().enumerate() {
-            let is_vain = *path != self.chosen && self.shared.is_sure(self.chosen, *path);
-            if candidates.len() > 1 && !is_vain && self.paths[*path].may_be_asked(now) {
+            if candidates.len() > 1 && self.paths[*path].may_be_asked(now) {
                 offers.extend(self.question(now, &outlook, place));
                 offers.extend(self.measurement(now, &outlook, place));
             }
@@ -128,6 +129,10 @@ impl Selector {
         let capacity = state.belief.capacity();
         let Worth { rate, gain, .. } = outlook.best_question(place, capacity)?;
         let most = QuestionConfig::usual_cost(rate, self.settings.packet);
+        // A stream that fits into a bucket passes at any rate.
+        if state.bucket.is_some_and(|bucket| bucket.get() > most.get() / 10) {
+            return None;
+        }
         let is_affordable = state.affordable(now) >= most;
         let action = Action::Ask { path, rate, capacity, most };
         let per_byte = gain / most.get().max(1) as f64;

@@ -14,6 +14,8 @@ use crate::distribution::{Distribution, POINTS, position, rate_at};
 const LASTS: f64 = 600.0;
 /// After this time half of what was learned about changes, and of what a path has had, is forgotten. Range 30 minutes to a week.
 const FORGETS: f64 = 3.0 * 3_600.0;
+/// Changes for each one that is seen: small ones look like none. Range 1 to 2.
+const UNSEEN: f64 = 1.3;
 /// What a path might have counts as much as what it has had for so many seconds.
 const MIGHT: f64 = 900.0;
 /// Slow drift of what is free besides changes: its standard deviation after a minute, as a share.
@@ -23,7 +25,7 @@ const CAPACITIES: [f64; 5] = [1.05, 1.5, 2.2, 4.0, 8.0];
 /// More than this many capacities is never free: measured ones may be low.
 const OVER: f64 = 1.1;
 /// Weight of the evidence of an answer: no model is exact, and a few milliseconds of other traffic are not its mean. Range 0.2 to 1.
-const TEMPER: f64 = 0.5;
+const TEMPER: f64 = 1.0;
 /// Likelihood of an answer that has nothing to do with the truth, of its best one. Range 0 to 0.1.
 const STRAY: f64 = 0.003;
 /// Degrees of freedom of the errors of intervals: tails are longer than those of the normal distribution. Range 2 to 30.
@@ -78,9 +80,14 @@ impl Belief {
         (now - self.at).max(Duration::ZERO)
     }
 
+    /// Returns when the last answer came.
+    pub(crate) fn answered_at(&self) -> Instant {
+        self.at
+    }
+
     /// Returns how many changes are expected in a second.
     pub(crate) fn hazard(&self) -> f64 {
-        (1.0 + self.changes) / (LASTS + self.seconds)
+        UNSEEN * (1.0 + self.changes) / (LASTS + self.seconds)
     }
 
     /// Returns what is thought at `now`.
@@ -134,7 +141,7 @@ impl Belief {
     fn remember(&mut self, age: f64, before: f64, has_changed: f64) {
         let kept = 0.5f64.powf(age / FORGETS);
         // If it has changed at all, perhaps more than once.
-        let each = if before > 1e-9 { self.hazard() * age / before } else { 1.0 };
+        let each = if before > 1e-9 { self.hazard() * age / before / UNSEEN } else { 1.0 };
         self.changes = kept * self.changes + has_changed * each;
         self.seconds = kept * self.seconds + age;
         for (sum, mass) in self.had.iter_mut().zip(self.settled.mass()) {
@@ -142,8 +149,8 @@ impl Belief {
         }
     }
 
-    /// Takes the reply to a question about one rate, asked while `own` traffic used the path.
-    pub(crate) fn reply(&mut self, now: Instant, reply: &Reply, own: Rate) {
+    /// Takes the reply to a question about one rate, asked while `own` traffic used the path; returns how likely it was at each rate.
+    pub(crate) fn reply(&mut self, now: Instant, reply: &Reply, own: Rate) -> Vec<f64> {
         let capacities: Vec<Rate> = match self.capacity {
             Some(capacity) => vec![capacity.max(reply.rate.scale(0.5))],
             None => CAPACITIES.iter().map(|factor| reply.rate.scale(*factor)).collect(),
@@ -163,7 +170,9 @@ impl Belief {
             // Noise changes, too, so that no kind of it becomes impossible.
             self.noise = std::array::from_fn(|kind| 0.9 * weights[kind] / sum + 0.1 / NOISES as f64);
         }
-        self.learn(now, &with_stray(likelihood));
+        let likelihood = with_stray(likelihood);
+        self.learn(now, &likelihood);
+        likelihood
     }
 
     /// Returns how likely a reply is at each rate, for each kind of noise.
@@ -201,8 +210,9 @@ impl Belief {
         if shared > 0.0 && alone > 0.0 { (shared / alone).ln() } else { 0.0 }
     }
 
-    /// Takes an interval of what is free besides `own` traffic, from a measurement or from traffic that is there anyway.
-    pub(crate) fn interval(&mut self, now: Instant, interval: &Interval, own: Rate) {
+    /// Takes an interval of what is free besides `own` traffic, from a measurement or from traffic that is there anyway;
+    /// returns how likely it was at each rate.
+    pub(crate) fn interval(&mut self, now: Instant, interval: &Interval, own: Rate) -> Vec<f64> {
         let (rate, low) = ((interval.rate + own).bps_f64(), (interval.low + own).bps_f64());
         let error = |end: f64| ((end / rate).ln().abs() / Z90).clamp(LEAST_ERROR, 3.0);
         let below = error(low.max(rate * 1e-3).max(1.0));
@@ -215,7 +225,9 @@ impl Belief {
                 None => 1.0,
             }
         };
-        self.learn(now, &with_stray((0..POINTS).map(likelihood).collect()));
+        let likelihood = with_stray((0..POINTS).map(likelihood).collect());
+        self.learn(now, &likelihood);
+        likelihood
     }
 
     /// Takes the capacity of the narrow link.

@@ -14,9 +14,6 @@ use crate::worth::ODDS;
 /// Where a path must be found at once, this quantile of what is free counts: one of which nothing is known is a risk.
 const CAUTIOUS: f64 = 0.25;
 
-/// What is free on two paths that share their tight link does not differ by this factor, whatever the errors are. Range 1.2 to 2.
-const DIFFERENT: f64 = 1.4;
-
 impl Selector {
     /// Returns the paths that may be chosen: those that are up, and answer if any does, and are near enough if any is.
     pub(crate) fn candidates(&self, now: Instant) -> Vec<usize> {
@@ -103,24 +100,12 @@ impl Selector {
         if others.is_empty() {
             return (self.chosen, Why::Alone);
         }
-        self.notice_differences(now, &others);
         if let Some(odds) = self.is_vain(&others) {
             return (self.chosen, Why::Vain { odds });
         }
         match self.settings.strategy {
             Strategy::Latency => self.nearest(&others),
             _ => self.freest(now, &others),
-        }
-    }
-
-    /// Notes which paths do not share the tight link of the chosen one, because more is free on one of both.
-    fn notice_differences(&mut self, now: Instant, others: &[usize]) {
-        let here = self.paths[self.chosen].belief.at(now);
-        for other in others {
-            let there = self.paths[*other].belief.at(now);
-            if here.exceeds(&there, DIFFERENT) > ODDS || there.exceeds(&here, DIFFERENT) > ODDS {
-                self.shared.differ(now, self.chosen, *other);
-            }
         }
     }
 

@@ -18,7 +18,7 @@ const LONGEST_SETTLE: Duration = Duration::from_ms(600_000);
 /// After so long without going down a path counts as one that never did.
 const CALM: Duration = Duration::from_ms(1_800_000);
 /// What has not been spent is kept for this part of an hour, so that bytes are left when something changes.
-const KEPT: f64 = 0.2;
+const KEPT: f64 = 0.1;
 /// What a full measurement costs, before the first one.
 const USUAL_MEASUREMENT: Bytes = Bytes::new(2_500_000);
 /// The most of an hour's budget that a full measurement may cost.
@@ -67,6 +67,8 @@ impl Trouble {
 #[derive(Clone, Debug)]
 pub(crate) struct Path {
     pub(crate) belief: Belief,
+    /// The burst that a shaper passes before it enforces its rate.
+    pub(crate) bucket: Option<Bytes>,
     pub(crate) rtt: Option<Duration>,
     pub(crate) rtt_at: Option<Instant>,
     /// What own traffic uses.
@@ -93,6 +95,7 @@ impl Path {
     pub(crate) fn new(settings: &Settings, now: Instant) -> Path {
         Path {
             belief: Belief::new(now),
+            bucket: None,
             rtt: None,
             rtt_at: None,
             own: Rate::ZERO,

@@ -7,6 +7,7 @@ use headway_estimate::measure::Interval;
 use headway_estimate::question::Reply;
 use headway_units::{Bytes, Duration, Instant, Rate};
 
+use crate::belief::Belief;
 use crate::decision::{Decision, Why};
 use crate::hold::Hold;
 use crate::path::{Path, Trouble};
@@ -15,6 +16,11 @@ use crate::shared::Shared;
 
 /// The time for an answer after which nobody will give it.
 const PATIENCE: Duration = Duration::from_ms(60_000);
+/// Variance of the difference of two answers about the same rate, in squared steps of 4 %.
+const ERRORS: f64 = 4.0;
+/// The interval of a measurement behind a token bucket counts as so many times as wide, in the logarithm: on simulated paths half of the decisions by
+/// such answers were wrong. Range 1 to 5.
+const BEHIND_BUCKET: f64 = 3.0;
 /// Decisions that are kept.
 pub(crate) const LOG: usize = 256;
 /// What is to be done next.
@@ -70,6 +76,8 @@ pub enum Answer {
         free: Interval,
         /// The capacity of the narrow link.
         capacity: Option<Rate>,
+        /// The burst that a shaper passes before it enforces its rate, where one was found.
+        bucket: Option<Bytes>,
     },
     /// Nothing but the round-trip time was asked for.
     Pong,
@@ -111,6 +119,13 @@ pub struct Selector {
     pub(crate) current: Decision,
     pub(crate) changes: u64,
     now: Instant,
+}
+
+/// Returns an interval that is wider by [`BEHIND_BUCKET`].
+fn widened(free: &Interval) -> Interval {
+    let away =
+        |end: Rate| free.rate.scale((end.bps_f64() / free.rate.bps_f64().max(1.0)).powf(BEHIND_BUCKET));
+    Interval { rate: free.rate, low: away(free.low), high: free.high.map(away) }
 }
 
 impl Selector {
@@ -189,20 +204,24 @@ impl Selector {
         let Some(state) = self.paths.get_mut(path) else { return };
         state.spend(now, cost);
         state.answered(now, rtt);
-        let own = state.own;
         let pair = self.pending.as_mut().and_then(|pending| pending.pair.as_mut());
-        match (answer, pair.filter(|pair| pair.paths.contains(&path))) {
+        let pair = pair.filter(|pair| pair.paths.contains(&path));
+        match (answer, pair) {
             // What the other stream took is not known, so it tells nothing about the path alone.
             (Answer::Reply(reply), Some(pair)) => {
-                pair.ln_ratio += state.belief.ln_shares(now, reply, pair.rate, own) / 2.0;
+                pair.ln_ratio += state.belief.ln_shares(now, reply, pair.rate, state.own) / 2.0;
             }
-            (Answer::Reply(reply), None) => state.belief.reply(now, reply, own),
-            (Answer::Measured { free, capacity }, _) => {
+            (Answer::Reply(reply), None) => {
+                self.learn(now, path, |belief, own| belief.reply(now, reply, own))
+            }
+            (Answer::Measured { free, capacity, bucket }, _) => {
                 state.measured(now, cost);
+                state.bucket = *bucket;
                 if let Some(capacity) = capacity {
                     state.belief.set_capacity(*capacity);
                 }
-                state.belief.interval(now, free, own);
+                let free = if bucket.is_some() { widened(free) } else { *free };
+                self.learn(now, path, |belief, own| belief.interval(now, &free, own));
             }
             (Answer::Pong, _) => {}
         }
@@ -230,8 +249,32 @@ impl Selector {
     pub fn passive(&mut self, now: Instant, path: usize, free: &Interval) {
         let now = self.advance(now);
         let Some(state) = self.paths.get_mut(path) else { return };
-        state.belief.interval(now, free, state.own);
+        let own = state.own;
+        state.belief.interval(now, free, own);
         self.is_news = true;
+    }
+
+    /// Learns from an answer about a path, also which others share its tight link: what was last heard of those then fits the answer, and
+    /// better than what was heard of the path itself before that.
+    fn learn(&mut self, now: Instant, path: usize, take: impl FnOnce(&mut Belief, Rate) -> Vec<f64>) {
+        let own = self.paths[path].own;
+        let before = self.paths[path].belief.clone();
+        let likelihood = take(&mut self.paths[path].belief, own);
+        if !before.is_known() {
+            return;
+        }
+        let by_itself = before.at(now).given(&likelihood).1;
+        for other in (0..self.paths.len()).filter(|other| *other != path) {
+            let belief = &self.paths[other].belief;
+            if belief.is_known() && belief.answered_at() > before.answered_at() {
+                let mut there = belief.at(now);
+                // Both were heard with errors of their own.
+                there.blur(ERRORS);
+                let shared = (there.given(&likelihood).1 + by_itself) / 2.0;
+                let ln_ratio = (shared.max(1e-9) / by_itself.max(1e-9)).ln();
+                self.shared.learn(now, path, other, ln_ratio);
+            }
+        }
     }
 
     /// Takes the rate that own traffic has on a path: what it uses counts as free there.

@@ -4,9 +4,11 @@ use std::fmt;
 use std::str::FromStr;
 
 use headway_units::{Bytes, Duration};
+use serde::Deserialize;
 
 /// By what a path is chosen.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Strategy {
     /// By what is free.
     #[default]

@@ -1,7 +1,7 @@
 //! Which paths share their tight link: among those choosing is vain.
 //!
-//! Each of two paths has room for a rate by itself. If streams of that rate at the same time do not have room, they share. Where more is free on one than
-//! on the other they do not.
+//! What is free moves together on paths that share: an answer about one then fits what was last heard of the other, and better than what was heard of the one before that. Besides, each of
+//! two paths may have room for a rate by itself; if streams of that rate at the same time do not have room, they share.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ const SURE: f64 = 0.97;
 const LASTS: Duration = Duration::from_ms(3_600_000);
 /// Time between questions about the same two paths.
 const EVERY: Duration = Duration::from_ms(60_000);
-/// What a single question can say, as the logarithm of odds: an answer may have nothing to do with it.
+/// What a single answer can say, as the logarithm of odds: it may have nothing to do with it.
 const MOST: f64 = 1.5;
 
 /// What is known of pairs of paths.
@@ -59,14 +59,6 @@ impl Shared {
             known.ln_odds = known.ln_odds.min(-prior()) + prior() / 2.0;
         }
         known.begun = now;
-    }
-
-    /// Notes that more is free on one of them than on the other, at most once a minute.
-    pub(crate) fn differ(&mut self, now: Instant, one: usize, other: usize) {
-        let at = self.pairs.get(&pair(one, other)).map(|pair| pair.at);
-        if at.is_none_or(|at| now - at >= EVERY) {
-            self.learn(now, one, other, -MOST);
-        }
     }
 
     /// Takes the logarithm of how much more likely an answer was if they share.

@@ -100,7 +100,7 @@ impl Paths {
                     let rate = Rate::from_mbps(self.free[path] * (0.93 + 0.14 * self.rng.random::<f64>()));
                     let free = Interval { rate, low: rate.scale(0.92), high: Some(rate.scale(1.08)) };
                     let capacity = Some(Rate::from_mbps(self.capacity[path]));
-                    self.answer(path, &Answer::Measured { free, capacity }, most);
+                    self.answer(path, &Answer::Measured { free, capacity, bucket: None }, most);
                 }
                 Some(Action::Ping { path }) => self.answer(path, &Answer::Pong, Bytes::new(200)),
                 Some(Action::Choose(decision)) => {
