@@ -8,6 +8,7 @@ mod calc;
 mod compare;
 mod gaps;
 mod repro;
+mod select;
 
 use std::process::ExitCode;
 
@@ -34,6 +35,7 @@ enum Command {
     Repro(repro::ReproArgs),
     Calc(calc::CalcArgs),
     Gaps(gaps::GapsArgs),
+    Select(select::SelectArgs),
 }
 
 fn main() -> ExitCode {
@@ -56,6 +58,7 @@ fn run(command: &Command, json: bool) -> Result<ExitCode, Failed> {
         Command::Repro(args) => repro::run(args, json)?,
         Command::Calc(args) => calc::run(args, json)?,
         Command::Gaps(args) => gaps::run(args, json)?,
+        Command::Select(args) => select::run(args, json)?,
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -40,6 +40,9 @@ pub struct Summary {
     /// What middleboxes would do with flows, the latest decisions of each; omitted when there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub decisions: Vec<DecisionResult>,
+    /// Choices among paths, and their rivals; omitted when there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub selections: Vec<SelectResult>,
     /// Programs; omitted when there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub programs: Vec<ProgramResult>,
@@ -249,6 +252,45 @@ pub struct MiddleboxResult {
     pub acks: Option<u64>,
     /// ACKs whose window was lowered.
     pub lowered: u64,
+}
+
+/// How well somebody chose among paths.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SelectResult {
+    /// Index of its `[[select]]`.
+    pub select: u64,
+    /// The strategy, or the rival.
+    pub strategy: String,
+    /// Share of the time on the best path, or one with at least 90 % of what is free there.
+    pub on_good: f64,
+    /// Share of the time on the best path.
+    pub on_best: f64,
+    /// Mean of what was free on the path in use, as a share of the most.
+    pub of_best: f64,
+    /// Mean of what was free on the path in use: what somebody gets who takes all of it, and no more.
+    pub free_bps: u64,
+    /// Median time of a fetch of 1 MB.
+    pub fetch_p50_ns: u64,
+    /// 95th percentile of that time.
+    pub fetch_p95_ns: u64,
+    /// What was sent to measure, for each path and hour.
+    pub bytes_per_path_hour: u64,
+    /// The most that was sent to measure over one path within any hour.
+    pub most_bytes_in_an_hour: u64,
+    /// Changes of the path in an hour.
+    pub changes_per_hour: f64,
+    /// Median time on a path that is not good, until a good one is used or it is good again.
+    pub reaction_ns: u64,
+    /// Packets of others that were lost because of measuring, in an hour.
+    pub others_lost_per_hour: f64,
+    /// Questions about one rate.
+    pub questions: u64,
+    /// Whole measurements.
+    pub measurements: u64,
+    /// Decisions for a better path.
+    pub decisions: u64,
+    /// Those of them that were right: the path was better by more than the tolerance.
+    pub right: u64,
 }
 
 /// What a middlebox would do with a flow from a time on.

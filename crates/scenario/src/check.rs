@@ -16,6 +16,7 @@ use crate::check_traffic::{MAX_RATE, check_traffic};
 use crate::middlebox::check_middleboxes;
 use crate::model::{DEFAULT_RECEIVE_BUFFER, FlowSpec, LinkSpec, MeasureSpec, Scenario, Wire};
 use crate::route::Topology;
+use crate::select::check_selects;
 
 /// More flows than this are a typo, or a job for a fluid model.
 const MAX_FLOWS: u64 = 1_000_000;
@@ -39,8 +40,9 @@ impl Scenario {
         check("name", !self.name.contains('/'), "must not contain `/`: it is part of the name of a folder")?;
         self.check_times()?;
         let silent = self.flow.is_empty() && self.traffic.is_empty();
-        let nothing = silent && self.measure.is_empty() && self.program.is_empty();
-        check("flow", !nothing, "needs at least one [[flow]], [[traffic]], [[measure]] or [[program]]")?;
+        let others = self.measure.is_empty() && self.program.is_empty() && self.select.is_empty();
+        let rule = "needs at least one [[flow]], [[traffic]], [[measure]], [[program]] or [[select]]";
+        check("flow", !(silent && others), rule)?;
         self.check_network()
     }
 
@@ -72,6 +74,7 @@ impl Scenario {
         self.check_changes(&topology)?;
         check_programs(&topology, self)?;
         check_middleboxes(&topology, self)?;
+        check_selects(&topology, self)?;
         for (name, host) in &self.host {
             let table = format!("host.{name}");
             check(&table, topology.has(name), "is not one of the nodes")?;
@@ -413,7 +416,7 @@ pub(crate) fn in_range(rate: Rate) -> bool {
     Rate::ZERO < rate && rate <= MAX_RATE
 }
 
-fn check_path(
+pub(crate) fn check_path(
     topology: &Topology,
     table: &str,
     from: &str,

@@ -35,6 +35,7 @@ impl Scenario {
         scenario.name += &format!("-x{factor}");
         let others = [
             ("measure", self.measure.is_empty()),
+            ("select", self.select.is_empty()),
             ("program", self.program.is_empty()),
             ("host", self.host.is_empty()),
         ];

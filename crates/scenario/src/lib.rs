@@ -19,6 +19,7 @@ mod model;
 mod model_file;
 mod read;
 mod route;
+mod select;
 mod world;
 
 pub use buffer::{Buffer, BufferSize};
@@ -36,6 +37,7 @@ pub use model::{
 };
 pub use model_file::ModelFile;
 pub use route::{Direction, Topology};
+pub use select::{SelectCross, SelectPath, SelectRival, SelectSpec};
 pub use world::{UnknownWorld, World};
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ use crate::controller::FlowController;
 use crate::kernel_queue::KernelQueue;
 use crate::middlebox::MiddleboxSpec;
 use crate::model_file::ModelFile;
+use crate::select::SelectSpec;
 use headway_host::gap::Mechanism;
 use headway_host::nic::{AckStamp, Coalescing, Stamp};
 use headway_traffic::channel::{CapacityTrace, DelayTrace, EcnField, Jitter, LossBursts, Outages, Redrawn};
@@ -58,6 +59,9 @@ pub struct Scenario {
     /// Available-bandwidth measurements.
     #[serde(default)]
     pub measure: Vec<MeasureSpec>,
+    /// Choices among parallel paths.
+    #[serde(default)]
+    pub select: Vec<SelectSpec>,
     /// Changes during the run.
     #[serde(default)]
     pub change: Vec<ChangeSpec>,

@@ -57,6 +57,7 @@ impl Scenario {
         let mut scenario = file.read()?;
         scenario.flow.clear();
         scenario.measure.clear();
+        scenario.select.clear();
         scenario.program.clear();
         scenario.change.clear();
         // There are no flows to be of its classes.

@@ -238,6 +238,11 @@ const WHOLE: &[Row<Scenario>] = &[
         used: |scenario| first(&[("measure[0]", !scenario.measure.is_empty())]),
     },
     Row {
+        keys: "`[[select]]`",
+        has: ["yes, without other flows and traffic", "no", "no"],
+        used: |scenario| first(&[("select[0]", !scenario.select.is_empty())]),
+    },
+    Row {
         keys: "`[[program]]`",
         has: ["no", "yes", "yes"],
         used: |scenario| first(&[("program[0]", !scenario.program.is_empty())]),

@@ -30,6 +30,7 @@ use crate::config::{
 use crate::measurement::{MeasurementConfig, Measurements};
 use crate::network::Network;
 use crate::passages::passages;
+use crate::select::Selections;
 use crate::transport::sender::SEGMENT_OVERHEAD;
 
 /// Minimum memory of a flow: its state, its timers and a short scoreboard.
@@ -63,6 +64,8 @@ pub struct Built {
     pub middleboxes: Vec<MiddleboxId>,
     /// Measurements, in the order of the file.
     pub measurements: Vec<Measurements>,
+    /// Choices among paths, in the order of the file.
+    pub selections: Selections,
     /// Changes to come, in order of time.
     pub changes: VecDeque<BuiltChange>,
 }
@@ -119,9 +122,10 @@ impl Built {
         let (flows, arriving) = builder.add_flows(scenario, seed)?;
         let sources = builder.add_sources(scenario)?;
         let measurements = builder.add_measurements(scenario, seed)?;
+        let selections = Selections::new(scenario, seed)?;
         let changes = builder.changes(scenario, seed, &flows)?;
         let Builder { network, links, middleboxes, .. } = builder;
-        Ok(Built { network, links, flows, arriving, sources, middleboxes, measurements, changes })
+        Ok(Built { network, links, flows, arriving, sources, middleboxes, measurements, selections, changes })
     }
 }
 

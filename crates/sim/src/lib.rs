@@ -84,6 +84,7 @@ mod progress;
 mod run;
 #[doc(hidden)]
 pub mod schedule;
+pub mod select;
 mod shadow;
 mod source;
 mod statistics;

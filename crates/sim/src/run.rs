@@ -100,6 +100,9 @@ impl<'a> Run<'a> {
     /// # Errors
     /// When the network exceeds the memory limit, or has no room for an arriving flow.
     pub fn step(&mut self) -> Result<bool, Error> {
+        if self.built.selections.step() {
+            return Ok(true);
+        }
         let end = Instant::ZERO + self.scenario.duration;
         let now = self.now();
         if now >= end {
@@ -235,6 +238,7 @@ impl<'a> Run<'a> {
             measurements: self.measurements(),
             middleboxes: self.middleboxes(),
             decisions: decisions(self.scenario, &self.built),
+            selections: self.built.selections.results().to_vec(),
             programs: Vec::new(),
         };
         let streams = self.streams();

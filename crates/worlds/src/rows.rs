@@ -1,7 +1,9 @@
 //! Summaries as table rows, for terminals and reports.
 
-use headway_record::{Group, LinkResult, MeasureResult, ProgramResult, SourceResult, Summary, Total};
-use headway_units::{Duration, Rate};
+use headway_record::{
+    Group, LinkResult, MeasureResult, ProgramResult, SelectResult, SourceResult, Summary, Total,
+};
+use headway_units::{Bytes, Duration, Rate};
 
 /// Columns of [`flow_rows`].
 pub const FLOW_COLUMNS: [&str; 8] =
@@ -145,6 +147,41 @@ pub fn measure_rows(summary: &Summary) -> Vec<[String; 9]> {
         ]
     };
     summary.measurements.iter().map(row).collect()
+}
+
+/// Columns of [`select_rows`].
+pub const SELECT_COLUMNS: [&str; 10] = [
+    "choice",
+    "on a good path",
+    "on the best",
+    "free there",
+    "1 MB, median",
+    "95 %",
+    "per path and hour",
+    "changes/h",
+    "reacts in",
+    "right",
+];
+
+/// Returns the choices among paths beside their rivals.
+pub fn select_rows(summary: &Summary) -> Vec<[String; 10]> {
+    let time = |ns: u64| Duration::from_ns(ns as i64).to_string();
+    let row = |one: &SelectResult| {
+        let right = format!("{} of {}", one.right, one.decisions);
+        [
+            format!("{} {}", one.select, one.strategy),
+            percent(one.on_good),
+            percent(one.on_best),
+            Rate::from_bps(one.free_bps).to_string(),
+            time(one.fetch_p50_ns),
+            time(one.fetch_p95_ns),
+            Bytes::new(one.bytes_per_path_hour).to_string(),
+            format!("{:.1}", one.changes_per_hour),
+            time(one.reaction_ns),
+            if one.decisions > 0 { right } else { String::new() },
+        ]
+    };
+    summary.selections.iter().map(row).collect()
 }
 
 /// Columns of [`program_rows`].

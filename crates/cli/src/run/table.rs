@@ -4,9 +4,9 @@ use comfy_table::Table;
 use headway_program::table::table;
 use headway_record::{Spread, Summary};
 use headway_worlds::rows::{
-    COMPLETION_COLUMNS, FLOW_COLUMNS, LINK_COLUMNS, MEASURE_COLUMNS, PROGRAM_COLUMNS, TRAFFIC_COLUMNS,
-    TRAFFIC_NOTE, WIRE_COLUMNS, completion_rows, flow_rows, link_rows, measure_rows, program_rows,
-    traffic_rows, wire_rows,
+    COMPLETION_COLUMNS, FLOW_COLUMNS, LINK_COLUMNS, MEASURE_COLUMNS, PROGRAM_COLUMNS, SELECT_COLUMNS,
+    TRAFFIC_COLUMNS, TRAFFIC_NOTE, WIRE_COLUMNS, completion_rows, flow_rows, link_rows, measure_rows,
+    program_rows, select_rows, traffic_rows, wire_rows,
 };
 
 /// Formats the summary of a run.
@@ -31,6 +31,9 @@ pub(super) fn summary(summary: &Summary) -> String {
     }
     if !summary.measurements.is_empty() {
         text += &format!("\n{}", table(MEASURE_COLUMNS, measure_rows(summary)));
+    }
+    if !summary.selections.is_empty() {
+        text += &format!("\n{}", table(SELECT_COLUMNS, select_rows(summary)));
     }
     for decision in &summary.decisions {
         text += &format!(

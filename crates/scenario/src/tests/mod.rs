@@ -11,6 +11,7 @@ mod flows;
 mod links;
 mod middleboxes;
 mod reading;
+mod select;
 
 const GOOD: &str = r#"duration = "10 s"
 warmup = "2 s"

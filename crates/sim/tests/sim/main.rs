@@ -32,6 +32,7 @@ mod rapid;
 mod rates;
 mod recovery;
 mod scenarios;
+mod select;
 mod several_queues;
 mod shaper;
 mod short_flows;

@@ -41,6 +41,7 @@ fn outcome(goodput: u64, delay: u64) -> Outcome {
         measurements: Vec::new(),
         middleboxes: Vec::new(),
         decisions: Vec::new(),
+        selections: Vec::new(),
         programs: Vec::new(),
     };
     let results = Results {

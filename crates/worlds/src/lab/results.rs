@@ -56,6 +56,7 @@ impl Run<'_> {
             measurements: Vec::new(),
             middleboxes: self.scenario.middlebox.iter().zip(self.passed).map(middlebox::result).collect(),
             decisions: Vec::new(),
+            selections: Vec::new(),
             programs: Vec::new(),
         };
         let results = Results {

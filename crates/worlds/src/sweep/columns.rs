@@ -88,6 +88,7 @@ mod tests {
             measurements: Vec::new(),
             middleboxes: Vec::new(),
             decisions: Vec::new(),
+            selections: Vec::new(),
             programs: Vec::new(),
         }
     }

@@ -44,6 +44,7 @@ impl Run<'_> {
             measurements: Vec::new(),
             middleboxes: self.middleboxes(),
             decisions: Vec::new(),
+            selections: Vec::new(),
             programs: (0..self.scenario.program.len()).map(|index| self.program(index)).collect(),
         };
         let delays = (0..self.topology.directions().len()).map(|index| self.waits(index)).collect();

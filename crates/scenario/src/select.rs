@@ -1,0 +1,241 @@
+//! Choices among parallel paths.
+
+use headway_select::{Settings, Strategy};
+use headway_traffic::Traffic;
+use headway_units::config_error::check;
+use headway_units::{Bytes, ConfigError, Duration, Rate, share};
+use serde::Deserialize;
+
+use crate::check::check_path;
+use crate::model::{LinkSpec, Scenario};
+use crate::route::Topology;
+
+/// A choice among paths with cross traffic that moves.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct SelectSpec {
+    /// The host that chooses.
+    pub from: String,
+    /// The host at the other end of all paths.
+    pub to: String,
+    /// The paths, two at least.
+    pub path: Vec<SelectPath>,
+    /// By what a path is chosen; default `available`.
+    #[serde(default)]
+    pub strategy: Strategy,
+    /// The longest round-trip time of a path, for the strategy with such a floor; default 200 ms.
+    pub latency_floor: Option<Duration>,
+    /// A path replaces another if it is better by more than this share; default 10 %.
+    #[serde(default = "tolerance", deserialize_with = "share::deserialize")]
+    pub tolerance: f64,
+    /// Time between looks; default 10 s.
+    pub interval: Option<Duration>,
+    /// The most that measuring may send over a path within any hour; default 20 MB.
+    pub max_bytes_per_hour: Option<Bytes>,
+    /// The most that measuring may send over a path within any 30 days; default no limit.
+    pub max_bytes_per_month: Option<Bytes>,
+    /// Who chooses among the same paths in other ways; default nobody.
+    #[serde(default)]
+    pub rivals: Vec<SelectRival>,
+    /// The least and the most that cross traffic takes of the tight link of a path, as shares of its rate; default none to 95 %.
+    #[serde(default = "load")]
+    pub load: [f64; 2],
+    /// The shortest and the longest time that cross traffic stays as it is; default 2 and 8 minutes.
+    #[serde(default = "stays")]
+    pub stays: [Duration; 2],
+    /// When the packets of the cross traffic come; default `pareto`.
+    #[serde(default)]
+    pub cross: SelectCross,
+}
+
+/// One of the paths.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct SelectPath {
+    /// The name; default the nodes of `via`.
+    pub name: Option<String>,
+    /// Nodes to pass in this order.
+    pub via: Vec<String>,
+    /// When the path is down, each time from and to, in order; default never.
+    #[serde(default)]
+    pub down: Vec<[Duration; 2]>,
+}
+
+/// Who chooses in another way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SelectRival {
+    /// The lowest round-trip time.
+    LowestPing,
+    /// A GET of 1 MB every 3 minutes over each path.
+    Get,
+    /// A transfer of 3 s every 5 minutes over each path, as by iperf3.
+    Iperf,
+    /// The largest capacity.
+    LargestCapacity,
+    /// Who knows what is free.
+    Oracle,
+}
+
+impl SelectRival {
+    /// Returns the name in files and results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            SelectRival::LowestPing => "lowest-ping",
+            SelectRival::Get => "get",
+            SelectRival::Iperf => "iperf",
+            SelectRival::LargestCapacity => "largest-capacity",
+            SelectRival::Oracle => "oracle",
+        }
+    }
+}
+
+/// When packets of cross traffic come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SelectCross {
+    /// With exponential gaps.
+    Poisson,
+    /// From 16 sources with Pareto-distributed gaps.
+    #[default]
+    Pareto,
+    /// In batches of four on average.
+    Batches,
+}
+
+impl SelectCross {
+    /// Returns the traffic, at rate zero.
+    pub fn traffic(self) -> Traffic {
+        /// A full packet on the wire.
+        const SIZE: Bytes = Bytes::new(1_538);
+        let rate = Rate::ZERO;
+        match self {
+            SelectCross::Poisson => Traffic::Poisson { rate, size: SIZE },
+            SelectCross::Batches => Traffic::Batches { rate, size: SIZE, batch: 4.0 },
+            SelectCross::Pareto => Traffic::Pareto {
+                rate,
+                sources: 16,
+                shape: 1.9,
+                size: SIZE,
+                least_size: None,
+                silence: Duration::ZERO,
+                period: Duration::ZERO,
+            },
+        }
+    }
+}
+
+fn tolerance() -> f64 {
+    Settings::default().tolerance
+}
+
+fn load() -> [f64; 2] {
+    [0.0, 0.95]
+}
+
+fn stays() -> [Duration; 2] {
+    [Duration::from_ms(120_000), Duration::from_ms(480_000)]
+}
+
+impl SelectSpec {
+    /// Returns what the selector needs to know.
+    pub fn settings(&self) -> Settings {
+        let usual = Settings::default();
+        Settings {
+            strategy: self.strategy,
+            latency_floor: self.latency_floor.unwrap_or(usual.latency_floor),
+            tolerance: self.tolerance,
+            interval: self.interval.unwrap_or(usual.interval),
+            max_bytes_per_hour: self.max_bytes_per_hour.unwrap_or(usual.max_bytes_per_hour),
+            max_bytes_per_month: self.max_bytes_per_month,
+            packet: usual.packet,
+        }
+    }
+
+    /// Returns the index of the narrowest link on each path with its rate, and the delay of the path in one direction.
+    ///
+    /// # Errors
+    /// Names the key of a path that has none.
+    pub fn tight_links(
+        &self,
+        index: usize,
+        scenario: &Scenario,
+        topology: &Topology,
+    ) -> Result<Vec<(usize, Duration)>, ConfigError> {
+        let tight = |(number, path): (usize, &SelectPath)| {
+            let route = topology.route(&self.from, &self.to, &path.via).unwrap_or_default();
+            let links = || route.iter().map(|hop| topology.directions()[*hop].link);
+            let rate = |link: &usize| scenario.link[*link].rate.unwrap_or(Rate::from_bps(u64::MAX));
+            let rated = links().filter(|link| scenario.link[*link].rate.is_some()).min_by_key(rate);
+            let key = format!("select[{index}].path[{number}].via");
+            let link = rated.ok_or_else(|| ConfigError::new(&key, "none of its links has a `rate`"))?;
+            let delay =
+                links().map(|link| scenario.link[link].delay).fold(Duration::ZERO, |sum, one| sum + one);
+            check(&key, delay > Duration::ZERO, "none of its links has a `delay`")?;
+            Ok((link, delay))
+        };
+        self.path.iter().enumerate().map(tight).collect()
+    }
+}
+
+impl SelectPath {
+    /// Returns the name, or what stands for it.
+    pub fn name(&self) -> String {
+        self.name.clone().unwrap_or_else(|| self.via.join(" "))
+    }
+}
+
+/// Checks all choices.
+pub(crate) fn check_selects(topology: &Topology, scenario: &Scenario) -> Result<(), ConfigError> {
+    let others = [
+        ("flow", scenario.flow.is_empty()),
+        ("traffic", scenario.traffic.is_empty()),
+        ("measure", scenario.measure.is_empty()),
+        ("program", scenario.program.is_empty()),
+    ];
+    for (index, select) in scenario.select.iter().enumerate() {
+        let key = |key: &str| format!("select[{index}].{key}");
+        for (other, is_absent) in others {
+            let rule = format!("cannot be combined with [[{other}]]: its packets would not meet those");
+            check(&format!("select[{index}].from"), is_absent, &rule)?;
+        }
+        check(&key("path"), (2..=64).contains(&select.path.len()), "needs 2 to 64 paths")?;
+        for (number, path) in select.path.iter().enumerate() {
+            let table = format!("select[{index}].path[{number}]");
+            check_path(topology, &table, &select.from, &select.to, &path.via)?;
+            let times: Vec<Duration> = path.down.iter().flatten().copied().collect();
+            let rule = "must be times in ascending order";
+            check(&format!("{table}.down"), times.windows(2).all(|pair| pair[0] < pair[1]), rule)?;
+        }
+        for (link, _) in select.tight_links(index, scenario, topology)? {
+            check_tight_link(link, &scenario.link[link])?;
+        }
+        check(&key("tolerance"), (0.0..=1.0).contains(&select.tolerance), "must lie between 0 and 100 %")?;
+        let interval = select.settings().interval;
+        let rule = "must lie between 1 s and 1 h";
+        check(&key("interval"), (1_000..=3_600_000).contains(&(interval.ns() / 1_000_000)), rule)?;
+        let [least, most] = select.load;
+        let rule = "must be two shares from 0 to 1, the first no larger than the second";
+        check(&key("load"), 0.0 <= least && least <= most && most <= 1.0, rule)?;
+        let [shortest, longest] = select.stays;
+        let rule = "must be two times of at least 1 s, the first no longer than the second";
+        check(&key("stays"), Duration::from_ms(1_000) <= shortest && shortest <= longest, rule)?;
+    }
+    Ok(())
+}
+
+/// The tight link is simulated by itself, with its rate, bucket and buffer only.
+fn check_tight_link(index: usize, link: &LinkSpec) -> Result<(), ConfigError> {
+    let extras = [
+        ("trace", link.trace.is_some()),
+        ("rates", link.rates.is_some()),
+        ("outages", link.outages.is_some()),
+        ("police", link.police.is_some()),
+    ];
+    match extras.iter().find(|(_, used)| *used) {
+        Some((key, _)) => {
+            Err(ConfigError::new(&format!("link[{index}].{key}"), "cannot be on a path of a [[select]]"))
+        }
+        None => Ok(()),
+    }
+}
