@@ -222,7 +222,9 @@ impl Session {
                 let mut found = self.watch.look(&mut self.edge)?;
                 found.snapshot.history_lost = self.history.as_ref().map(Writer::lost);
                 self.shaper.hold(&found.judged);
-                self.splitter.iter_mut().for_each(Splitter::look);
+                if self.splitter.as_mut().is_some_and(|splitter| splitter.is_to_stop(found.counted.split)) {
+                    self.edge.split_no_more()?;
+                }
                 self.page.publish(&found.snapshot);
                 if let Some(history) = &self.history {
                     history.push(&found.snapshot);

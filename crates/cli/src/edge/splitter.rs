@@ -17,8 +17,11 @@ use headway_telemetry::rule::LocalDelivery;
 
 /// Has packets of split connections delivered to this router. The table has a number that nobody is likely to use.
 pub(super) const DELIVERY: LocalDelivery = LocalDelivery { mark: TO_RELAY, table: 0x7ed9 };
-/// Connections that are split at a time: each may take four sockets' buffers of the kernel, and 128 kB here. Further ones pass.
-const CONNECTIONS: usize = 512;
+/// Connections that are split at a time: each takes two sockets with their buffers in the kernel, and 128 kB here at most. As many as
+/// the usual limit of 1024 open files allows. Further ones pass.
+const CONNECTIONS: usize = 480;
+/// Looks, one a second, after which SYNs that were given to a relay that got no connection are taken for lost.
+const LOOKS: u32 = 3;
 /// A silent connection gives up its place. Hosts that are gone are found out earlier.
 const IDLE: Duration = Duration::from_secs(2 * 3600);
 /// Longest time until the relay sees that this process has ended.
@@ -31,8 +34,12 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub(super) struct Splitter {
     relay: Deputy,
     ports: [u16; 2],
-    /// Whether it was told that the process has ended.
-    is_gone: bool,
+    /// Whether it has got a connection.
+    has_accepted: bool,
+    /// Looks at which SYNs had been given to it, and it had got no connection.
+    waited: u32,
+    /// Whether it is of no use any more, which was told.
+    is_over: bool,
 }
 
 impl Splitter {
@@ -47,7 +54,7 @@ impl Splitter {
         let [Ok(v4), Ok(v6)] = ports else {
             bail!("{failed}: sockets with addresses of others need CAP_NET_RAW, and Linux 5.17 or later")
         };
-        Ok(Splitter { relay, ports: [v4, v6], is_gone: false })
+        Ok(Splitter { relay, ports: [v4, v6], has_accepted: false, waited: 0, is_over: false })
     }
 
     /// Returns the ports of the loopback addresses of IPv4 and IPv6 where the relay listens; 0 for none.
@@ -55,15 +62,31 @@ impl Splitter {
         self.ports
     }
 
-    /// Tells once if the process has ended. Its listener went with it, so connections pass.
-    pub(super) fn look(&mut self) {
-        if self.is_gone || self.relay.socket().is_some_and(is_open) {
-            return;
+    /// Returns whether SYNs are to pass from now on, `split` of which were given to the relay, and tells why: the process has ended, or
+    /// something keeps them from it, such as a firewall. To be called every second.
+    pub(super) fn is_to_stop(&mut self, split: u64) -> bool {
+        if self.is_over {
+            return false;
         }
-        self.is_gone = true;
-        tracing::warn!(
-            "the process that splits connections has ended; connections pass until the edge starts again"
-        );
+        match self.relay.socket().map_or(Heard::End, hear) {
+            Heard::End => {
+                tracing::warn!(
+                    "the process that splits connections has ended; connections pass until the edge starts again"
+                );
+                self.is_over = true;
+            }
+            Heard::Something => self.has_accepted = true,
+            Heard::Nothing => {}
+        }
+        self.waited += u32::from(split > 0 && !self.has_accepted);
+        if self.waited >= LOOKS && !self.has_accepted && !self.is_over {
+            tracing::warn!(
+                "no connection reaches the process that splits them, so all pass until the edge starts again; let packets of the \
+                 hosts into this router's firewall (INPUT), and in a service set IPAddressAllow=any"
+            );
+            self.is_over = true;
+        }
+        self.is_over
     }
 
     /// Removes what an earlier edge has left, if it and its processes were killed.
@@ -92,7 +115,12 @@ fn work(mut socket: UnixStream) {
     if socket.write_all(&ports).is_err() || socket.set_nonblocking(true).is_err() {
         return;
     }
-    while is_open(&socket) && relay.work(ROUND).is_ok() {}
+    let mut has_told = false;
+    while hear(&socket) != Heard::End && relay.work(ROUND).is_ok() {
+        if !has_told && relay.counts().accepted > 0 {
+            has_told = socket.write_all(&[0]).is_ok();
+        }
+    }
 }
 
 fn listen(addresses: Vec<SocketAddr>) -> Option<Relay> {
@@ -107,10 +135,21 @@ fn listen(addresses: Vec<SocketAddr>) -> Option<Relay> {
     relay.ok().filter(|relay| relay.check().is_ok())
 }
 
-/// Whether the other end of a socket from which nothing comes is there.
-fn is_open(mut socket: &UnixStream) -> bool {
+/// What comes from the other end of a socket that does not block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Heard {
+    Nothing,
+    Something,
+    End,
+}
+
+fn hear(mut socket: &UnixStream) -> Heard {
     match socket.read(&mut [0]) {
-        Ok(count) => count > 0,
-        Err(error) => matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted),
+        Ok(0) => Heard::End,
+        Ok(_) => Heard::Something,
+        Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
+            Heard::Nothing
+        }
+        Err(_) => Heard::End,
     }
 }

@@ -20,6 +20,15 @@ impl Session {
         Ok(self)
     }
 
+    /// Lets all connections pass that begin from now on.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn split_no_more(&mut self) -> Result<(), Error> {
+        self.relay = None;
+        self.edge.split(&Splitting::default())
+    }
+
     pub(super) fn say_splitting(&mut self, policy: &Policy) -> Result<(), Error> {
         let Some(ports) = self.relay else { return Ok(()) };
         let classes = |split| {
