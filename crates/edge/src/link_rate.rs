@@ -24,12 +24,16 @@ const USES: f64 = 0.8;
 /// Where both directions have traffic, an RTT does not say in which one the queue is. It is not in one that uses less than this part
 /// of what the other one does, at first. Range 0.3 to 0.8.
 const SUSPECT: f64 = 0.5;
+/// Nor is it, at last, in one that uses less than this part of what it may have. Range 0.05 to 0.3.
+const USES_SOME: f64 = 0.1;
 /// What flows share is believed up to this factor of the most that has passed, when it is asked which direction has a queue: a capacity that
 /// somebody has measured may be that of a token bucket's burst. Range 1.2 to 2.
 const BELIEVED: f64 = 1.5;
 /// A queue that is longer than this, and than the RTT without it, is taken from both directions at once, and one of them gets back what it
 /// had when the queue is gone. Range 20 to 60 ms.
 const DEEP: Duration = Duration::from_ms(40);
+/// By how much a queue becomes longer if there is another reason. Range 1.5 to 3.
+const DEEPER: f64 = 2.0;
 /// If the queue comes again within so many seconds, it was the wrong one. Range 2 to 5.
 const DOUBTS: u32 = 3;
 /// Growth in a second near the rate at which a queue stood last, and far from it. Range 1.01 to 1.2.
@@ -182,16 +186,16 @@ impl LinkRate {
             }
             return;
         };
+        self.trial.begin_anew(queue);
         // The least RTT of the time before is in what is seen now.
         if std::mem::take(&mut self.trial.settles) {
             self.trial.queue = queue;
             return;
         }
         // Both directions have one RTT.
-        let used = [0, 1].map(|side| self.sides[side].presses(passed[side]));
-        let suspect = [0, 1].map(|side| used[side] > 0.0 && used[side] >= SUSPECT * used[1 - side]);
         let is_first = !self.trial.recall(&mut self.sides);
-        let slow = self.trial.next(queue, suspect, is_first, &self.sides);
+        let used = [0, 1].map(|side| self.sides[side].presses(passed[side]));
+        let slow = self.trial.next(queue, used, is_first, &self.sides);
         for side in (0..2).filter(|side| slow[*side]) {
             self.sides[side].slow_down(passed[side].rate);
             self.trial.settles = true;
@@ -286,6 +290,13 @@ impl Trial {
         Some(side)
     }
 
+    /// Gives a trial up whose queue has become far deeper: that is another one.
+    fn begin_anew(&mut self, queue: Duration) {
+        if queue > DEEP && queue > self.queue.scale(DEEPER) {
+            (self.first, self.second, self.settles) = (None, None, false);
+        }
+    }
+
     /// Takes back which direction was slowed down because of a deep queue, if that has come again soon; returns whether it has.
     fn recall(&mut self, sides: &mut [Side; 2]) -> bool {
         let Some((kept, before, _)) = self.doubted.take() else { return false };
@@ -304,7 +315,8 @@ impl Trial {
     }
 
     /// Returns the directions that are to be slowed down because of a queue, of those that may have it.
-    fn next(&mut self, queue: Duration, suspect: [bool; 2], is_first: bool, sides: &[Side; 2]) -> [bool; 2] {
+    fn next(&mut self, queue: Duration, used: [f64; 2], is_first: bool, sides: &[Side; 2]) -> [bool; 2] {
+        let suspect = [0, 1].map(|side| used[side] > 0.0 && used[side] >= SUSPECT * used[1 - side]);
         let shrinks = queue < self.queue.scale(DRAINS);
         self.queue = queue;
         let only = |side: usize| [side == 0, side == 1];
@@ -318,9 +330,15 @@ impl Trial {
             }
             _ => {
                 let (side, other) = match suspect {
-                    [true, true] if is_first && queue > DEEP => (self.likely, Other::Both),
+                    _ if !is_first => (self.likely, Other::Untried),
+                    [true, true] if queue > DEEP => (self.likely, Other::Both),
                     [true, true] => (self.likely, Other::Untried),
-                    [down, _] => (usize::from(!down), Other::Unloaded),
+                    [down, _] => {
+                        let side = usize::from(!down);
+                        // Its rate may be a third of what it was, so that it seems to use little.
+                        let is_used = used[1 - side] > USES_SOME;
+                        (side, if is_used { Other::Untried } else { Other::Unloaded })
+                    }
                 };
                 self.other = other;
                 self.first = Some((side, sides[side].clone()));
@@ -340,7 +358,8 @@ impl Trial {
                 self.likely = 1 - first;
                 sides[first] = before;
             }
-            (Other::Both, Some(second)) => {
+            // The first queue that a side has shows what it can have, and nothing is given back.
+            (Other::Both, Some(second)) if before.available.is_some() && second.available.is_some() => {
                 sides[1 - first] = second;
                 self.doubted = Some((first, before, DOUBTS));
             }
