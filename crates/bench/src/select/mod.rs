@@ -1,7 +1,9 @@
 //! `headway-bench select`: choices among simulated paths, beside their rivals.
 
 mod cases;
+mod figure;
 
+use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -40,6 +42,9 @@ pub(crate) struct SelectArgs {
     /// Leave out the rivals that send traffic.
     #[arg(long)]
     quick: bool,
+    /// Draw what was free on the paths in use of the first seed to this SVG file, and do no more.
+    #[arg(long, value_name = "FILE")]
+    figure: Option<PathBuf>,
 }
 
 /// Ends of ranges of odds.
@@ -100,6 +105,9 @@ struct Bin {
 }
 
 pub(crate) fn run(args: &SelectArgs, json: bool) -> Result<(), Failed> {
+    if let Some(file) = &args.figure {
+        return figure::draw(file, &world(args, 1), &contestants(args));
+    }
     let runs = all_runs(args);
     let mut names: Vec<&str> = Vec::new();
     for run in &runs {
@@ -143,9 +151,17 @@ fn all_runs(args: &SelectArgs) -> Vec<Run> {
 }
 
 fn runs(args: &SelectArgs, seed: u64) -> Vec<Run> {
-    let end = Instant::ZERO + Duration::from_ms(3_600_000) * i64::from(args.hours);
-    let world = args.case.world(seed, end);
+    let world = world(args, seed);
     let mut fetches = Fetches::default();
+    let all = contestants(args).into_iter();
+    all.map(|(name, one)| run_one(name, &one, &world, &mut fetches)).collect()
+}
+
+fn world(args: &SelectArgs, seed: u64) -> PathsWorld {
+    args.case.world(seed, Instant::ZERO + Duration::from_ms(3_600_000) * i64::from(args.hours))
+}
+
+fn contestants(args: &SelectArgs) -> Vec<(String, Contestant)> {
     let mut contestants: Vec<(String, Contestant)> = Vec::new();
     for budget in args.case.budgets() {
         let max_bytes_per_hour = Bytes::new(*budget);
@@ -159,7 +175,7 @@ fn runs(args: &SelectArgs, seed: u64) -> Vec<Run> {
     }
     contestants.push(("largest-capacity".to_owned(), Contestant::LargestCapacity));
     contestants.push(("oracle".to_owned(), Contestant::Oracle));
-    contestants.into_iter().map(|(name, one)| run_one(name, &one, &world, &mut fetches)).collect()
+    contestants
 }
 
 fn run_one(name: String, contestant: &Contestant, world: &PathsWorld, fetches: &mut Fetches) -> Run {
