@@ -111,7 +111,7 @@ impl Selector {
         let chosen = candidates.iter().position(|path| *path == self.chosen)?;
         let paths: Vec<(usize, Distribution)> =
             candidates.iter().map(|path| (*path, self.paths[*path].belief.at(now))).collect();
-        let outlook = Outlook { paths: &paths, chosen, tolerance: self.settings.tolerance };
+        let outlook = Outlook::new(&paths, chosen, self.settings.tolerance);
         let mut offers: Vec<Offer> = Vec::new();
         for (place, path) in candidates.iter().enumerate() {
             if candidates.len() > 1 && self.paths[*path].may_be_asked(now) {

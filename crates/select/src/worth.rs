@@ -18,9 +18,11 @@ const LEAST_PART: f64 = 0.25;
 pub(crate) struct Outlook<'a> {
     /// The number of each path, and what is thought to be free there.
     pub(crate) paths: &'a [(usize, Distribution)],
+    /// The means of these, in bit/s.
+    means: Vec<f64>,
     /// The place of the chosen one.
-    pub(crate) chosen: usize,
-    pub(crate) tolerance: f64,
+    chosen: usize,
+    tolerance: f64,
 }
 
 /// A question with what its answer is worth, as a share of the rate of the chosen path.
@@ -31,7 +33,12 @@ pub(crate) struct Worth {
     pub(crate) gain: f64,
 }
 
-impl Outlook<'_> {
+impl<'a> Outlook<'a> {
+    pub(crate) fn new(paths: &'a [(usize, Distribution)], chosen: usize, tolerance: f64) -> Outlook<'a> {
+        let means = paths.iter().map(|(_, free)| free.mean().bps_f64()).collect();
+        Outlook { paths, means, chosen, tolerance }
+    }
+
     /// Returns the best question about one rate of a path.
     pub(crate) fn best_question(&self, place: usize, capacity: Option<Rate>) -> Option<Worth> {
         let pivot = self.pivot(place)?;
@@ -105,15 +112,19 @@ impl Outlook<'_> {
             Some((other, free)) if other == place => free,
             _ => &self.paths[place].1,
         };
+        let known_mean = known.map(|(place, free)| (place, free.mean().bps_f64()));
+        let mean = |place: usize| match known_mean {
+            Some((other, mean)) if other == place => mean,
+            _ => self.means[place],
+        };
         let here = free(self.chosen);
-        let stays = here.mean().bps_f64();
+        let stays = mean(self.chosen);
         let (mut by_rule, mut by_mean) = (stays, stays);
         for place in (0..self.paths.len()).filter(|place| *place != self.chosen) {
-            let there = free(place);
-            let mean = there.mean().bps_f64();
+            let mean = mean(place);
             by_mean = by_mean.max(mean / (1.0 + self.tolerance));
             // The odds are looked at only where they can matter.
-            if mean > by_rule && there.exceeds(here, 1.0 + self.tolerance) >= ODDS {
+            if mean > by_rule && free(place).exceeds(here, 1.0 + self.tolerance) >= ODDS {
                 by_rule = mean;
             }
         }
@@ -149,7 +160,7 @@ mod tests {
 
     fn gain(chosen: Distribution, other: Distribution) -> [f64; 2] {
         let paths = [(0, chosen), (1, other)];
-        let outlook = Outlook { paths: &paths, chosen: 0, tolerance: 0.1 };
+        let outlook = Outlook::new(&paths, 0, 0.1);
         [0, 1].map(|place| outlook.best_question(place, None).map_or(0.0, |worth| worth.gain))
     }
 
