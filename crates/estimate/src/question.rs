@@ -191,8 +191,8 @@ impl Reply {
         highest - lowest
     }
 
-    /// Returns the logarithm of the likelihood of what was seen if `available` are free before a tight link of `capacity`, for each kind of noise, from
-    /// the smoothest traffic to the most bursty.
+    /// Returns the logarithm of the likelihood of what was seen if `available` are free before a tight link of `capacity`, for each kind
+    /// of noise, from the smoothest traffic to the most bursty.
     pub fn ln_likelihoods(&self, capacity: Rate, available: Rate) -> [f64; NOISES] {
         let packet_time = capacity.time_for(FULL_PACKET).secs_f64().max(1e-9);
         let resolution = packet_time / 2.0;

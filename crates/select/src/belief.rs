@@ -1,8 +1,8 @@
 //! What is thought to be free on a path, and how that ages.
 //!
-//! The model is plain: what is free stays as it is until it changes, and then it is anything that this path has had before, or might have. How often it
-//! changes is learned from answers that what was known before does not explain. So an estimate loses weight with time, and faster where it was seen to
-//! change.
+//! The model is plain: what is free stays as it is until it changes, and then it is anything that this path has had before, or might
+//! have. How often it changes is learned from answers that what was known before does not explain. So an estimate loses weight with time,
+//! and faster where it was seen to change.
 
 use headway_estimate::measure::Interval;
 use headway_estimate::question::{NOISES, Reply};

@@ -18,8 +18,8 @@ use crate::shared::Shared;
 const PATIENCE: Duration = Duration::from_ms(60_000);
 /// Variance of the difference of two answers about the same rate, in squared steps of 4 %.
 const ERRORS: f64 = 4.0;
-/// The interval of a measurement behind a token bucket counts as so many times as wide, in the logarithm: on simulated paths half of the decisions by
-/// such answers were wrong. Range 1 to 5.
+/// The interval of a measurement behind a token bucket counts as so many times as wide, in the logarithm: on simulated paths half of the
+/// decisions by such answers were wrong. Range 1 to 5.
 const BEHIND_BUCKET: f64 = 3.0;
 /// Decisions that are kept.
 pub(crate) const LOG: usize = 256;
@@ -101,8 +101,8 @@ pub(crate) struct Pair {
     pub(crate) ln_ratio: f64,
 }
 
-/// Chooses among paths. It does no I/O: [`Selector::poll`] says what is to be done, other functions tell what came of it. All times are of one clock that
-/// never steps.
+/// Chooses among paths. It does no I/O: [`Selector::poll`] says what is to be done, other functions tell what came of it. All times are
+/// of one clock that never steps.
 #[derive(Clone, Debug)]
 pub struct Selector {
     pub(crate) settings: Settings,

@@ -1,7 +1,8 @@
 //! Which paths share their tight link: among those choosing is vain.
 //!
-//! What is free moves together on paths that share: an answer about one then fits what was last heard of the other, and better than what was heard of the one before that. Besides, each of
-//! two paths may have room for a rate by itself; if streams of that rate at the same time do not have room, they share.
+//! What is free moves together on paths that share: an answer about one then fits what was last heard of the other, and better than what
+//! was heard of the one before that. Besides, each of two paths may have room for a rate by itself; if streams of that rate at the same
+//! time do not have room, they share.
 
 use std::collections::BTreeMap;
 
