@@ -15,7 +15,7 @@ between them), and a ping ten times a second. Before that, the ping has the path
 
 Real time needs root and a quiet machine. With --on uml it is the same programs and queues in virtual time, where computing takes none:
 every run gives the same numbers, so one of each is enough. With --steps the downlink gets other rates in a run. `headway` is that of
-the path, or $HEADWAY. Results of every run go to target/bench/edge-home.json.
+the path, or $HEADWAY. Results of every run go to target/bench/edge-home.json, or $OUT.
 """
 
 import argparse
@@ -31,7 +31,7 @@ import threading
 import time
 from pathlib import Path
 
-OUT = Path(__file__).resolve().parent.parent / "target/bench/edge-home.json"
+OUT = Path(os.environ.get("OUT") or Path(__file__).resolve().parent.parent / "target/bench/edge-home.json")
 LAB = "edge-home-bench"
 RATES = {"forward": 50, "reverse": 10}
 PAYLOAD = 1448 / 1538

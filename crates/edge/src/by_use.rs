@@ -25,7 +25,7 @@ pub struct ByUse {
 #[derive(Debug)]
 enum Link {
     Told([Rate; 2]),
-    Found(LinkRate),
+    Found(Box<LinkRate>),
 }
 
 /// A connection at the last look.
@@ -42,7 +42,7 @@ struct Connection {
 struct Look {
     loads: Vec<Load>,
     unused: Unused,
-    /// ACKs towards each side, bytes a second of which are `rate`.
+    /// What ACKs take towards each side.
     acks: [Rate; 2],
 }
 
@@ -54,7 +54,7 @@ impl ByUse {
 
     /// Creates it for a link whose rate is to be found.
     pub fn finding_the_rate() -> ByUse {
-        ByUse::of(Link::Found(LinkRate::default()))
+        ByUse::of(Link::Found(Box::default()))
     }
 
     fn of(link: Link) -> ByUse {

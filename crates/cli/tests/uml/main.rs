@@ -9,6 +9,7 @@ mod uml_card;
 mod uml_edge;
 mod uml_explicit;
 mod uml_guests;
+mod uml_home;
 mod uml_programs;
 mod uml_proxy;
 mod uml_queue;
