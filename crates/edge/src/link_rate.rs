@@ -29,8 +29,8 @@ const USES_SOME: f64 = 0.1;
 /// What flows share is believed up to this factor of the most that has passed, when it is asked which direction has a queue: a capacity that
 /// somebody has measured may be that of a token bucket's burst. Range 1.2 to 2.
 const BELIEVED: f64 = 1.5;
-/// A queue that is longer than this, and than the RTT without it, is taken from both directions at once, and one of them gets back what it
-/// had when the queue is gone. Range 20 to 60 ms.
+/// A queue that is longer than this is taken from both directions at once, and one of them gets back what it had when the queue is gone.
+/// Range 20 to 60 ms: one direction after the other takes two seconds for each.
 const DEEP: Duration = Duration::from_ms(40);
 /// By how much a queue becomes longer if there is another reason. Range 1.5 to 3.
 const DEEPER: f64 = 2.0;
@@ -154,7 +154,7 @@ enum Other {
     Untried,
     /// It was slowed down, too.
     Tried,
-    /// Both were at once, and this is what it had before.
+    /// Both were at once.
     Both,
 }
 
