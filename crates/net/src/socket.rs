@@ -1,6 +1,7 @@
 //! Sockets for probes: connected, with timestamps, never fragmenting, with buffers for a whole stream.
 
 use crate::batch::{Batch, Queue};
+use crate::client::Via;
 use crate::echo_filter;
 use crate::envelope::Envelope;
 use crate::protocol::echo::identifier;
@@ -47,7 +48,16 @@ impl ProbeSocket {
     /// # Errors
     /// Same as the underlying system calls.
     pub(crate) fn connect(local: SocketAddr, peer: SocketAddr) -> io::Result<ProbeSocket> {
+        ProbeSocket::connect_via(&Via::default(), local, peer)
+    }
+
+    /// Does the same over one of several paths.
+    ///
+    /// # Errors
+    /// Same as the underlying system calls.
+    pub(crate) fn connect_via(via: &Via, local: SocketAddr, peer: SocketAddr) -> io::Result<ProbeSocket> {
         let socket = Socket::new(Domain::for_address(peer), Type::DGRAM, Some(Protocol::UDP))?;
+        via.apply(&socket)?;
         if local.port() != 0 {
             share_port(&socket)?;
         }

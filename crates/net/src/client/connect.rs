@@ -1,6 +1,6 @@
 //! Connecting: from a host name to an open session.
 
-use super::{ConnectOptions, FamilyChoice, Gaps, Session, channel_error, handshake, unexpected};
+use super::{ConnectOptions, FamilyChoice, Gaps, Session, Via, channel_error, handshake, unexpected};
 use crate::channel::Channel;
 use crate::clock::Watch;
 use crate::error::NetError;
@@ -30,7 +30,7 @@ const PINGS: u32 = 3;
 pub(super) fn connect(options: &ConnectOptions) -> Result<Session, NetError> {
     let stop = options.stop.clone().unwrap_or_default();
     let addresses = resolve(options)?;
-    let tcp = connect_tcp(&options.host, &addresses, options.timeout, &stop)?;
+    let tcp = connect_tcp(options, &addresses, &stop)?;
     // UDP uses the same local address with another port; a link-local address includes its interface.
     let (mut local, peer) = (tcp.local_addr()?, tcp.peer_addr()?);
     local.set_port(0);
@@ -40,7 +40,7 @@ pub(super) fn connect(options: &ConnectOptions) -> Result<Session, NetError> {
     };
     let opened = handshake::open(tcp, peer, options)?;
     let mut channel = opened.channel;
-    let socket = ProbeSocket::connect(local, peer)?;
+    let socket = ProbeSocket::connect_via(&options.via, local, peer)?;
     socket.grow_receive_buffer(PacketSize::LARGEST, crate::protocol::MAX_STREAM_PACKETS as usize);
     let frames = match options.gaps {
         Gaps::Pause => Some(FrameSender::open(socket.local()?, peer)?),
@@ -94,6 +94,7 @@ fn resolve(options: &ConnectOptions) -> Result<Vec<SocketAddr>, NetError> {
             FamilyChoice::V4 => address.is_ipv4(),
             FamilyChoice::V6 => address.is_ipv6(),
         })
+        .filter(|address| options.via.source.is_none_or(|source| source.is_ipv4() == address.is_ipv4()))
         .collect();
     if addresses.is_empty() {
         return Err(NetError::NoAddress { host: options.host.clone() });
@@ -103,14 +104,13 @@ fn resolve(options: &ConnectOptions) -> Result<Vec<SocketAddr>, NetError> {
 
 /// Connects to the first address that answers.
 fn connect_tcp(
-    host: &str,
+    options: &ConnectOptions,
     addresses: &[SocketAddr],
-    timeout: Duration,
     stop: &AtomicBool,
 ) -> Result<TcpStream, NetError> {
     let mut failed = Vec::new();
     for address in addresses {
-        match connect_one(*address, timeout, stop) {
+        match connect_one(&options.via, *address, options.timeout, stop) {
             Ok(Some(tcp)) => return Ok(tcp),
             Ok(None) => return Err(NetError::Interrupted),
             Err(reason) => failed.push((address, reason)),
@@ -122,12 +122,21 @@ fn connect_tcp(
         return Err(NetError::Unreachable { address: address.to_string(), reason });
     }
     let tried: Vec<String> = failed.iter().map(|(address, reason)| format!("{address} ({reason})")).collect();
-    Err(NetError::NoneReachable { host: host.to_owned(), tried: tried.join(", ") })
+    Err(NetError::NoneReachable { host: options.host.clone(), tried: tried.join(", ") })
 }
 
 /// Connects to one address; `None` if `stop` is set first. The standard library's own connect could not be interrupted.
-fn connect_one(address: SocketAddr, timeout: Duration, stop: &AtomicBool) -> io::Result<Option<TcpStream>> {
+fn connect_one(
+    via: &Via,
+    address: SocketAddr,
+    timeout: Duration,
+    stop: &AtomicBool,
+) -> io::Result<Option<TcpStream>> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    via.apply(&socket)?;
+    if let Some(source) = via.source {
+        socket.bind(&SockAddr::from(SocketAddr::new(source, 0)))?;
+    }
     socket.set_nonblocking(true)?;
     match socket.connect(&SockAddr::from(address)) {
         Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => return Err(error),
@@ -235,7 +244,8 @@ mod tests {
         let addresses = [[127, 0, 0, 1], [127, 0, 0, 2]].map(|ip| SocketAddr::from((ip, port)));
         let connect = |addresses: &[SocketAddr]| {
             let stop = AtomicBool::new(false);
-            connect_tcp("both", addresses, Duration::from_secs(5), &stop).expect_err("closed").to_string()
+            let options = ConnectOptions { timeout: Duration::from_secs(5), ..ConnectOptions::new("both") };
+            connect_tcp(&options, addresses, &stop).expect_err("closed").to_string()
         };
         let both = connect(&addresses);
         assert!(both.starts_with("both cannot be reached: "), "{both}");

@@ -6,7 +6,7 @@ mod options;
 mod outcome;
 mod train_outcome;
 
-pub use options::{ConnectOptions, FamilyChoice, Gaps};
+pub use options::{ConnectOptions, FamilyChoice, Gaps, Via};
 pub use outcome::StreamOutcome;
 pub use train_outcome::TrainOutcome;
 

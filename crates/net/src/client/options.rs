@@ -3,6 +3,9 @@
 use crate::auth::Token;
 use crate::protocol::{Carrier, DEFAULT_PORT};
 use crate::tls::TlsClient;
+use socket2::{Domain, Socket, Type};
+use std::io;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration as Span;
@@ -31,6 +34,43 @@ pub enum Gaps {
     Pause,
 }
 
+/// How packets take one of several paths; by default they go where the routing table sends them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Via {
+    /// The address that packets come from, by which rules of routing may choose.
+    pub source: Option<IpAddr>,
+    /// The interface that packets leave through.
+    pub interface: Option<String>,
+    /// The mark that packets have, by which rules of routing may choose; needs `CAP_NET_RAW` or `CAP_NET_ADMIN`.
+    pub mark: Option<u32>,
+}
+
+impl Via {
+    /// Checks that this host has a way to an address over the path; sends nothing.
+    ///
+    /// # Errors
+    /// The system's error: without the interface, the source, a route, or the right to mark packets.
+    pub fn check(&self, peer: SocketAddr) -> io::Result<()> {
+        let socket = Socket::new(Domain::for_address(peer), Type::DGRAM, None)?;
+        self.apply(&socket)?;
+        if let Some(source) = self.source {
+            socket.bind(&SocketAddr::new(source, 0).into())?;
+        }
+        socket.connect(&peer.into())
+    }
+
+    /// Gives a new socket interface and mark; the source is for whoever binds it.
+    ///
+    /// # Errors
+    /// Same as `setsockopt`.
+    pub(crate) fn apply(&self, socket: &Socket) -> io::Result<()> {
+        if let Some(interface) = &self.interface {
+            socket.bind_device(Some(interface.as_bytes()))?;
+        }
+        self.mark.map_or(Ok(()), |mark| socket.set_mark(mark))
+    }
+}
+
 /// Options for connecting to a server.
 #[derive(Clone, Debug)]
 pub struct ConnectOptions {
@@ -40,6 +80,8 @@ pub struct ConnectOptions {
     pub port: u16,
     /// IP versions to use.
     pub family: FamilyChoice,
+    /// How packets take the path.
+    pub via: Via,
     /// The shared token, if the server requires one.
     pub token: Option<Token>,
     /// The trusted certificates, to encrypt the control connection.
@@ -55,13 +97,14 @@ pub struct ConnectOptions {
 }
 
 impl ConnectOptions {
-    /// Returns options with the default port, any IP version, no token, no TLS, trains by UDP, gaps by spinning, a timeout of
+    /// Returns options with the default port, any IP version, the path of the routing table, no token, no TLS, trains by UDP, gaps by spinning, a timeout of
     /// ten seconds and no stop flag.
     pub fn new(host: impl Into<String>) -> ConnectOptions {
         ConnectOptions {
             host: host.into(),
             port: DEFAULT_PORT,
             family: FamilyChoice::Any,
+            via: Via::default(),
             token: None,
             tls: None,
             carrier: Carrier::Udp,
