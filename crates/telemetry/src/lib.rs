@@ -6,10 +6,12 @@
 //!   there are: who sends one knows its layout.
 //! - [`qdisc`] has the queue through which an interface sends, and a token bucket in its place.
 //! - [`route`] lists routes and gives TCP timestamps of microseconds on them.
+//! - [`preferred`] sends what has no more specific route over another next hop than that of the default route.
 //! - [`rule`] has packets with a mark delivered to this host.
 
 mod diagnosis;
 pub mod netlink;
+pub mod preferred;
 pub mod qdisc;
 pub mod route;
 pub mod rule;

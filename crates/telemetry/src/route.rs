@@ -20,7 +20,8 @@ pub const RTA_OIF: u16 = 4;
 pub const RTA_GATEWAY: u16 = 5;
 /// Metrics of a route, attributes themselves.
 pub const RTA_METRICS: u16 = 8;
-const RTA_PRIORITY: u16 = 6;
+/// Metric of a route: the lowest counts.
+pub(crate) const RTA_PRIORITY: u16 = 6;
 const RTA_CACHEINFO: u16 = 12;
 const RTA_NH_ID: u16 = 30;
 /// The metric that is a set of features.

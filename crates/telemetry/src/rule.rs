@@ -7,7 +7,7 @@ use crate::netlink::{ACKNOWLEDGE, CREATE_NEW, Netlink, REQUEST, SockProtocol, at
 use crate::route::{RTA_OIF, RTM_NEWROUTE};
 
 /// Message types, attributes and values of `include/uapi/linux/rtnetlink.h` and `fib_rules.h`.
-const RTM_DELROUTE: u16 = 25;
+pub(crate) const RTM_DELROUTE: u16 = 25;
 const RTM_NEWRULE: u16 = 32;
 const RTM_DELRULE: u16 = 33;
 const RTA_TABLE: u16 = 15;
@@ -96,11 +96,11 @@ impl LocalDelivery {
 }
 
 /// No rule, no route, or no such table.
-fn is_not_there(error: &io::Error) -> bool {
+pub(crate) fn is_not_there(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ESRCH))
 }
 
 /// A host without IPv6, or whose loopback interface has none.
-fn is_without_ipv6(error: &io::Error) -> bool {
+pub(crate) fn is_without_ipv6(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EAFNOSUPPORT | libc::EOPNOTSUPP | libc::EACCES | libc::ENODEV))
 }
