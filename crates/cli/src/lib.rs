@@ -3,6 +3,7 @@
 // These macros panic when standard output is closed; `headway_program::out` has replacements.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
+mod asking;
 mod cc;
 mod compare;
 mod connection;
@@ -27,6 +28,7 @@ mod proxy;
 mod router;
 mod run;
 mod screen;
+mod select;
 mod serve;
 mod service;
 mod sweep;
@@ -76,6 +78,7 @@ enum Command {
     Cc(cc::CcArgs),
     Edge(edge::Args),
     Flows(flows::FlowsArgs),
+    Select(select::Args),
     Proxy(proxy::ProxyArgs),
     Uml(uml::UmlArgs),
 }
@@ -129,6 +132,7 @@ fn run(Cli { command, json }: Cli) -> Result<ExitCode, Failed> {
         Command::Cc(args) => cc::run(&args, json)?,
         Command::Edge(args) => edge::run(&args, json)?,
         Command::Flows(args) => flows::run(&args, json)?,
+        Command::Select(args) => select::run(&args, json)?,
         Command::Proxy(args) => proxy::run(&args, json)?,
         Command::Uml(args) => uml::run(&args, json)?,
     }

@@ -1,19 +1,20 @@
 //! Measures the link against `headway serve` beyond it, in a thread of its own, whenever that is due.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use anyhow::{Context as _, Result};
 use headway_edge::{Probe, ProbeKind, Probed};
-use headway_estimate::Schedule;
 use headway_estimate::locate::pair_settings;
-use headway_estimate::measure::{Config, Measurement, Method, Step};
+use headway_estimate::measure::{Config, Measurement, Method};
 use headway_estimate::ppdd::{self, Pairs};
-use headway_net::{ConnectOptions, LONGEST_REVERSE_STREAM, NetError, Session, StreamOutcome};
-use headway_units::{Bytes, Duration, Instant, Rate};
+use headway_net::{ConnectOptions, LONGEST_REVERSE_STREAM, NetError, Session};
+use headway_units::{Bytes, Duration, Rate};
 
 use super::EdgeArgs;
+use crate::asking::{drive, elapsed, stream};
 use crate::token;
 
 /// Streams of pairs in a probe, and pairs in a stream: a server sends for [`LONGEST_REVERSE_STREAM`] at most. Eight pairs suffice where
@@ -146,18 +147,13 @@ impl Hosts {
     }
 }
 
-/// Sends a stream towards a side, 0 or 1.
-fn stream(session: &mut Session, side: usize, schedule: &Schedule) -> Result<StreamOutcome, NetError> {
-    if side == 0 { session.receive_stream(schedule) } else { session.send_stream(schedule) }
-}
-
-/// Finds the capacity of the narrow link by pairs.
+/// Finds the capacity of the narrow link by pairs, towards a side, 0 or 1.
 fn pairs(session: &mut Session, side: usize, seed: u64) -> Result<Probed, NetError> {
     let packet = session.packet_size();
     let mut pairs = Pairs::new(packet, pair_settings(QUANTUM));
     for number in 0..STREAMS {
         let schedule = ppdd::schedule(packet, PAIRS, PAUSES, seed * STREAMS + number);
-        pairs.add_stream(&stream(session, side, &schedule)?.record);
+        pairs.add_stream(&stream(session, side == 0, &schedule)?.record);
     }
     let capacity = pairs.capacity().ok().filter(ppdd::Capacity::is_clear);
     let capacity = capacity.map(|found| [found.rate, found.low, found.high].map(payload));
@@ -167,7 +163,6 @@ fn pairs(session: &mut Session, side: usize, seed: u64) -> Result<Probed, NetErr
 /// Measures what is available. The capacity that it finds has no interval; pairs have one.
 fn available(session: &mut Session, probe: Probe) -> Result<Probed, NetError> {
     let clock = std::time::Instant::now();
-    let elapsed = || Instant::ZERO + clock.elapsed().into();
     let top_rate = if probe.side == 0 { TOP_RATE.min(session.reverse_rate()) } else { TOP_RATE };
     let config = Config {
         method: Method::Response,
@@ -179,17 +174,8 @@ fn available(session: &mut Session, probe: Probe) -> Result<Probed, NetError> {
         top_rate,
         train_rate: TOP_RATE,
     };
-    let mut measurement = Measurement::new(config, elapsed()).brief(LONGEST_REVERSE_STREAM);
-    loop {
-        match measurement.next_step(elapsed()) {
-            Step::Send(schedule) => {
-                let outcome = stream(session, probe.side, &schedule)?;
-                measurement.observe(elapsed(), &outcome.record, outcome.refusal);
-            }
-            Step::Wait(time) => std::thread::sleep(time.to_std()),
-            Step::Done => break,
-        }
-    }
+    let mut measurement = Measurement::new(config, elapsed(clock)).brief(LONGEST_REVERSE_STREAM);
+    drive(session, probe.side == 0, &mut measurement, clock, |_, _| ControlFlow::Continue(()))?;
     let answer = measurement.answer();
     // Where more is available than can be sent, the upper end is not known.
     let available =

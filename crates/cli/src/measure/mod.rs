@@ -23,6 +23,8 @@ use crate::model_file;
 
 use headway_program::exit::{Code, Failed};
 
+pub(crate) use run::failure_code;
+
 /// Runs all requested measurements and prints the answers.
 pub(crate) fn run(args: &MeasureArgs, json: bool) -> Result<(), Failed> {
     args.check(json).and_then(|()| run::run(args, json)).map_err(|failed| failed.at_host(&args.host.name))

@@ -1,16 +1,14 @@
 //! Runs measurements over a session, one after the other.
 
 use std::io::IsTerminal as _;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration as Span;
 
-use headway_estimate::Schedule;
-use headway_estimate::measure::{
-    Answer, Failure, MAX_STREAM_PACKETS, Measurement, Method, SLOWEST, Series, Step,
-};
+use headway_estimate::measure::{Answer, Failure, MAX_STREAM_PACKETS, Measurement, Method, SLOWEST, Series};
 use headway_learned::Model;
-use headway_net::{ConnectOptions, LONGEST_REVERSE_STREAM, NetError, Session, StampSource, StreamOutcome};
+use headway_net::{ConnectOptions, LONGEST_REVERSE_STREAM, NetError, Session, StampSource};
 use headway_program::lines::{Direction, MeasureLine};
 use headway_record::csv;
 use headway_units::{Bytes, Duration, Instant};
@@ -20,6 +18,7 @@ use super::MeasureArgs;
 use super::report::{self, Context};
 use super::streams::StreamWriter;
 use super::watch::Watch;
+use crate::asking::{drive, elapsed};
 use crate::connection::net_failure;
 use crate::metrics::{MeasureMetrics, Prepared};
 use headway_program::build::stamped;
@@ -180,30 +179,19 @@ impl Runner<'_> {
         }
         let progress = progress(self.args, self.json);
         let mut stamps = (None, None);
-        let mut broken = None;
-        while !self.interrupted.load(Ordering::Relaxed) {
-            let schedule = match measurement.next_step(elapsed(clock)) {
-                Step::Send(schedule) => schedule,
-                Step::Wait(time) => {
-                    std::thread::sleep(time.to_std());
-                    continue;
-                }
-                Step::Done => break,
-            };
-            let outcome = match stream(session, direction, &schedule) {
-                Ok(outcome) => outcome,
-                Err(error) => {
-                    broken = Some(error);
-                    break;
-                }
-            };
+        let (mut written, streams) = (Ok(()), &mut self.streams);
+        let reverse = direction == Direction::Reverse;
+        let broken = drive(session, reverse, &mut measurement, clock, |measurement, outcome| {
             stamps = (Some(outcome.receive_stamps), Some(outcome.send_stamps));
-            measurement.observe(elapsed(clock), &outcome.record, outcome.refusal);
-            if let Some(writer) = &mut self.streams {
-                writer.write(&outcome.record)?;
-            }
+            written = streams.as_mut().map_or(Ok(()), |writer| writer.write(&outcome.record));
             show_progress(&progress, &measurement.answer());
-        }
+            match written {
+                Ok(()) if !self.interrupted.load(Ordering::Relaxed) => ControlFlow::Continue(()),
+                _ => ControlFlow::Break(()),
+            }
+        });
+        let broken = broken.err();
+        written?;
         progress.finish_and_clear();
         let cost = Cost::of(session);
         let context = Context {
@@ -356,17 +344,6 @@ fn print_line(text: &str) -> Result<(), Failed> {
     Ok(out::check()?)
 }
 
-fn stream(
-    session: &mut Session,
-    direction: Direction,
-    schedule: &Schedule,
-) -> Result<StreamOutcome, NetError> {
-    match direction {
-        Direction::Forward => session.send_stream(schedule),
-        Direction::Reverse => session.receive_stream(schedule),
-    }
-}
-
 /// Returns a progress line, hidden unless on a terminal.
 fn progress(args: &MeasureArgs, json: bool) -> ProgressBar {
     if json || args.csv || args.watch || !std::io::stderr().is_terminal() {
@@ -388,11 +365,6 @@ fn show_progress(progress: &ProgressBar, answer: &Answer) {
     progress.tick();
 }
 
-/// Returns the time on the measurement's own clock, which nobody steps.
-fn elapsed(since: std::time::Instant) -> Instant {
-    Instant::ZERO + since.elapsed().into()
-}
-
 fn stamp_source(source: Option<StampSource>) -> String {
     match source {
         Some(StampSource::Hardware) => "NIC",
@@ -403,7 +375,7 @@ fn stamp_source(source: Option<StampSource>) -> String {
     .to_owned()
 }
 
-fn failure_code(failure: Failure) -> Code {
+pub(crate) fn failure_code(failure: Failure) -> Code {
     match failure {
         Failure::AllLost => Code::Blocked,
         _ => Code::Untrustworthy,

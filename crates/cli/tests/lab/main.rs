@@ -14,5 +14,6 @@ mod flows;
 mod lab;
 mod passive;
 mod router;
+mod select;
 #[path = "../support/mod.rs"]
 mod support;

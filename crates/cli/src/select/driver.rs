@@ -1,0 +1,238 @@
+//! Drives the selector: has paths asked, and tells it what came of that.
+
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration as Span, Instant as Clock};
+
+use anyhow::{Context as _, Result};
+use headway_program::exit::Code;
+use headway_select::{Action, Decision, Selector, Settings, Snapshot, Trouble};
+use headway_units::{Bytes, Instant};
+
+use super::asker::{Ask, Asker, Told, What};
+use super::file::File;
+use super::link::{Interfaces, Link};
+use crate::asking::elapsed;
+
+/// Time between two looks at interfaces.
+const LOOK: Span = Span::from_secs(1);
+/// The longest wait for something to happen: signals and hooks are looked at in between.
+const NAP: Span = Span::from_millis(100);
+
+/// Something that is to be said.
+#[derive(Clone, Debug)]
+pub(super) enum News {
+    /// The choice has changed, or stays for a new reason.
+    Decision(Decision),
+    /// A path or what was asked of it is in trouble, as a sentence; none when that is over.
+    Path(usize, Option<String>),
+}
+
+/// A path while it is watched.
+struct Watched {
+    name: String,
+    asker: Asker,
+    link: Link,
+    /// Whether it was asked something since bytes of its interface were counted, and has not answered.
+    is_asked: bool,
+    waits: bool,
+    /// Whether anything came of it.
+    is_settled: bool,
+    /// What was told of its trouble last, with the exit code.
+    trouble: Option<(Code, String)>,
+}
+
+/// The selector, and the paths.
+pub(super) struct Driver {
+    selector: Selector,
+    paths: Vec<Watched>,
+    told: Receiver<Told>,
+    clock: Clock,
+    looked: Option<Clock>,
+    reverse: bool,
+    /// The last decision that was said.
+    said: Option<Decision>,
+    news: Vec<News>,
+}
+
+impl Driver {
+    /// Starts asking.
+    ///
+    /// # Errors
+    /// When the token cannot be read, or there can be no thread.
+    pub(super) fn start(file: &File, settings: Settings) -> Result<Driver> {
+        let (tell, told) = channel();
+        let names = file.path.iter().map(|path| path.name.as_str());
+        let selector = Selector::new(settings, names, Instant::ZERO).context("there is no path")?;
+        let mut paths = Vec::new();
+        for (number, (entry, hosts)) in file.path.iter().zip(file.connections()?).enumerate() {
+            let link = Link::new(entry.via(), &hosts);
+            let asker = Asker::start(number, hosts, (file.reverse, file.interval), tell.clone())?;
+            let name = entry.name.clone();
+            let (is_asked, waits, is_settled) = (false, false, false);
+            paths.push(Watched { name, asker, link, is_asked, waits, is_settled, trouble: None });
+        }
+        Ok(Driver {
+            selector,
+            paths,
+            told,
+            clock: Clock::now(),
+            looked: None,
+            reverse: file.reverse,
+            said: None,
+            news: Vec::new(),
+        })
+    }
+
+    /// Waits for a moment, and does what is due; returns what is to be said.
+    pub(super) fn step(&mut self) -> Vec<News> {
+        if self.looked.is_none_or(|looked| looked.elapsed() >= LOOK) {
+            self.look();
+        }
+        self.ask();
+        let now = elapsed(self.clock);
+        let wait = (self.selector.next() - now).max(headway_units::Duration::ZERO).to_std().min(NAP);
+        match self.told.recv_timeout(wait) {
+            Ok(told) => self.take(told),
+            Err(RecvTimeoutError::Timeout) => {}
+            // Its threads have ended, which they do not while this is there.
+            Err(RecvTimeoutError::Disconnected) => std::thread::sleep(NAP),
+        }
+        while let Ok(told) = self.told.try_recv() {
+            self.take(told);
+        }
+        std::mem::take(&mut self.news)
+    }
+
+    /// Returns the number of the chosen path.
+    pub(super) const fn chosen(&self) -> usize {
+        self.selector.chosen()
+    }
+
+    /// Returns why it is chosen.
+    pub(super) const fn decision(&self) -> &Decision {
+        self.selector.decision()
+    }
+
+    /// Returns the state of all paths.
+    pub(super) fn snapshot(&mut self) -> Snapshot {
+        self.selector.snapshot(elapsed(self.clock))
+    }
+
+    /// Whether something came of each path, if only that it fails.
+    pub(super) fn is_settled(&self) -> bool {
+        self.paths.iter().all(|path| path.is_settled)
+    }
+
+    /// Returns the trouble of a path, as a sentence with its exit code.
+    pub(super) fn trouble(&self, path: usize) -> Option<&(Code, String)> {
+        self.paths[path].trouble.as_ref()
+    }
+
+    /// Looks at interfaces, sources and routes, and at what own traffic uses.
+    fn look(&mut self) {
+        self.looked = Some(Clock::now());
+        let interfaces = Interfaces::look();
+        let now = elapsed(self.clock);
+        for number in 0..self.paths.len() {
+            let path = &mut self.paths[number];
+            let has_changed = path.link.look(&interfaces);
+            let own = path.link.use_of(&interfaces, self.reverse, path.is_asked || path.waits);
+            path.is_asked = false;
+            if let Some(own) = own {
+                self.selector.own(now, number, own);
+            }
+            if !has_changed {
+                continue;
+            }
+            match self.paths[number].link.down().map(str::to_owned) {
+                Some(why) => {
+                    self.selector.failed(now, number, Trouble::Down, Bytes::ZERO);
+                    self.in_trouble(number, Code::Unreachable, why);
+                }
+                None => {
+                    self.selector.up(now, number);
+                    self.is_well(number);
+                }
+            }
+        }
+    }
+
+    /// Has the paths asked what the selector wants to know.
+    fn ask(&mut self) {
+        while let Some(action) = self.selector.poll(elapsed(self.clock)) {
+            match action {
+                Action::Choose(_) => {}
+                Action::Measure { path, most } => self.ask_path(path, Ask::Measure(most)),
+                Action::Ping { path } => self.ask_path(path, Ask::Ping),
+                Action::Ask { path, rate, capacity, most } => {
+                    self.ask_path(path, Ask::Rate { rate, capacity, most });
+                }
+                Action::Together { paths, rate, capacities, most } => {
+                    for (path, capacity) in paths.into_iter().zip(capacities) {
+                        self.ask_path(path, Ask::Rate { rate, capacity, most });
+                    }
+                }
+            }
+        }
+        let since = self.selector.decisions().rev().take_while(|one| self.said.as_ref() != Some(*one));
+        let mut since: Vec<Decision> = since.cloned().collect();
+        since.reverse();
+        if let Some(last) = since.last() {
+            self.said = Some(last.clone());
+        }
+        self.news.extend(since.into_iter().map(News::Decision));
+    }
+
+    fn ask_path(&mut self, number: usize, ask: Ask) {
+        let path = &mut self.paths[number];
+        (path.is_asked, path.waits) = (true, true);
+        path.asker.ask(ask);
+    }
+
+    /// Tells the selector what came of a path.
+    fn take(&mut self, Told { path: number, what }: Told) {
+        let now = elapsed(self.clock);
+        let is_up = self.paths[number].link.down().is_none();
+        match what {
+            What::Answer(answer, rtt, cost) => {
+                self.paths[number].waits = false;
+                self.selector.answer(now, number, &answer, rtt, cost);
+                self.is_well(number);
+            }
+            What::Rtt(rtt) => {
+                self.selector.rtt(now, number, rtt);
+                if is_up {
+                    self.is_well(number);
+                }
+            }
+            What::Failed { trouble, attempts, cost, code, sentence } => {
+                self.paths[number].waits = false;
+                self.selector.failed(now, number, trouble, cost);
+                for _ in 1..attempts {
+                    self.selector.failed(now, number, trouble, Bytes::ZERO);
+                }
+                if is_up {
+                    self.in_trouble(number, code, sentence);
+                }
+            }
+        }
+    }
+
+    fn in_trouble(&mut self, number: usize, code: Code, why: String) {
+        let path = &mut self.paths[number];
+        path.is_settled = true;
+        let is_new = path.trouble.as_ref().is_none_or(|(_, before)| *before != why);
+        if is_new {
+            self.news.push(News::Path(number, Some(format!("{}: {why}", path.name))));
+        }
+        path.trouble = Some((code, why));
+    }
+
+    fn is_well(&mut self, number: usize) {
+        let path = &mut self.paths[number];
+        path.is_settled = path.link.down().is_none() && (path.is_settled || !path.waits);
+        if path.trouble.take().is_some() {
+            self.news.push(News::Path(number, None));
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! The file with the paths, and how to choose among them.
+
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use headway_input::toml_keys::Document;
+use headway_net::{ConnectOptions, DEFAULT_PORT, Via};
+use headway_select::{Settings, Strategy};
+use headway_telemetry::preferred::NextHop;
+use headway_units::config_error::check;
+use headway_units::{Bytes, ConfigError, Duration};
+use serde::Deserialize;
+
+use crate::host::Host;
+use crate::token;
+
+/// Most bytes of a file: 64 paths have some ten thousand.
+const LARGEST: u64 = 1 << 20;
+/// Most paths: each has a thread and a connection. The selector compares all with one.
+const MOST_PATHS: usize = 64;
+/// Most far ends of a path, which are tried one after the other.
+const MOST_HOSTS: usize = 8;
+/// Longest name of a path in bytes: it is in every line and in the environment of hooks.
+const LONGEST_NAME: usize = 64;
+/// Longest name of an interface in bytes (`IFNAMSIZ`).
+const LONGEST_INTERFACE: usize = 15;
+/// The shortest interval: within one, a far end that is away must have had the time to answer twice.
+const SHORTEST_INTERVAL: Duration = Duration::from_ms(2_000);
+/// The longest interval, after which nothing would be noticed within an hour.
+const LONGEST_INTERVAL: Duration = Duration::from_ms(3_600_000);
+/// Least bytes an hour: opening a connection takes some 20 kB.
+const LEAST_BYTES: Bytes = Bytes::new(500_000);
+
+/// What a user says.
+#[derive(Debug, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct File {
+    strategy: Strategy,
+    latency_floor: Duration,
+    tolerance: f64,
+    pub(super) interval: Duration,
+    max_bytes_per_hour: Bytes,
+    max_bytes_per_month: Option<Bytes>,
+    /// Whether what the far ends send counts, and not what is sent to them.
+    pub(super) reverse: bool,
+    token_file: Option<PathBuf>,
+    /// A program and its arguments, which are run when another path is chosen.
+    pub(super) hook: Vec<String>,
+    pub(super) hook_timeout: Duration,
+    /// Whether packets without a more specific route take the chosen path.
+    pub(super) route: bool,
+    pub(super) path: Vec<PathEntry>,
+}
+
+impl Default for File {
+    fn default() -> File {
+        let Settings { strategy, latency_floor, tolerance, interval, .. } = Settings::default();
+        File {
+            strategy,
+            latency_floor,
+            tolerance,
+            interval,
+            max_bytes_per_hour: Settings::default().max_bytes_per_hour,
+            max_bytes_per_month: None,
+            reverse: false,
+            token_file: None,
+            hook: Vec::new(),
+            hook_timeout: Duration::from_ms(10_000),
+            route: false,
+            path: Vec::new(),
+        }
+    }
+}
+
+/// A path among which is chosen.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct PathEntry {
+    pub(super) name: String,
+    /// Where `headway serve` runs, the first of which is asked that answers.
+    hosts: Vec<String>,
+    source: Option<IpAddr>,
+    pub(super) interface: Option<String>,
+    mark: Option<u32>,
+    pub(super) next_hop: Option<IpAddr>,
+}
+
+impl File {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// When it cannot be read, or has a mistake, of which line and key are named.
+    pub(super) fn read(path: &Path) -> Result<File> {
+        let name = path.display();
+        let text = headway_input::text(path, LARGEST);
+        let text = text.map_err(|error| anyhow::anyhow!("cannot read {name}: {error}"))?;
+        Ok(File::parse(&text, path)?)
+    }
+
+    /// Reads the text of a file.
+    ///
+    /// # Errors
+    /// Names line and key of what is unknown, missing or wrong.
+    pub(super) fn parse(text: &str, path: &Path) -> Result<File, ConfigError> {
+        let document = Document::parse(text, path)?;
+        let file: File = document.read()?;
+        file.check().map_err(|mistake| document.locate(mistake))?;
+        Ok(file)
+    }
+
+    fn check(&self) -> Result<(), ConfigError> {
+        check("tolerance", (0.0..=1.0).contains(&self.tolerance), "must be 0 to 1")?;
+        let rule = format!("must be {SHORTEST_INTERVAL} to {LONGEST_INTERVAL}");
+        check("interval", (SHORTEST_INTERVAL..=LONGEST_INTERVAL).contains(&self.interval), &rule)?;
+        check("latency-floor", self.latency_floor > Duration::ZERO, "must be more than 0")?;
+        let rule = format!("must be {LEAST_BYTES} or more");
+        check("max-bytes-per-hour", self.max_bytes_per_hour >= LEAST_BYTES, &rule)?;
+        let month = self.max_bytes_per_month.is_none_or(|month| month >= self.max_bytes_per_hour);
+        check("max-bytes-per-month", month, "must be `max-bytes-per-hour` or more")?;
+        let is_named = self.hook.first().is_none_or(|program| !program.is_empty());
+        check("hook", is_named, "must begin with the name of a program")?;
+        let range = Duration::from_ms(100)..=Duration::from_ms(300_000);
+        check("hook-timeout", range.contains(&self.hook_timeout), "must be 100 ms to 300 s")?;
+        self.check_paths()
+    }
+
+    fn check_paths(&self) -> Result<(), ConfigError> {
+        let count = self.path.len();
+        check("path", count > 0, "there must be one at least, as `[[path]]`")?;
+        check("path", count <= MOST_PATHS, &format!("there are {count}, and at most {MOST_PATHS}"))?;
+        for (index, path) in self.path.iter().enumerate() {
+            path.check(&format!("path[{index}]"))?;
+            let is_new = self.path[..index].iter().all(|other| other.name != path.name);
+            check(&format!("path[{index}].name"), is_new, "another path has this name")?;
+            let leads = path.next_hop.is_some() || path.interface.is_some();
+            let rule = "`route = true` needs the `next-hop` of each path, or its `interface`";
+            check(&format!("path[{index}]"), leads || !self.route, rule)?;
+            let is_alike = path.is_v4() == self.path[0].is_v4();
+            let rule = "is of another version of IP than that of the first path";
+            check(&format!("path[{index}].next-hop"), is_alike || !self.route, rule)?;
+        }
+        Ok(())
+    }
+
+    /// Returns what the selector is told.
+    pub(super) fn settings(&self) -> Settings {
+        Settings {
+            strategy: self.strategy,
+            latency_floor: self.latency_floor,
+            tolerance: self.tolerance,
+            interval: self.interval,
+            max_bytes_per_hour: self.max_bytes_per_hour,
+            max_bytes_per_month: self.max_bytes_per_month,
+            ..Settings::default()
+        }
+    }
+
+    /// Returns how to connect to the far ends of each path.
+    ///
+    /// # Errors
+    /// When the token cannot be read.
+    pub(super) fn connections(&self) -> Result<Vec<Vec<ConnectOptions>>> {
+        let token = token::read(self.token_file.as_deref())?;
+        let of_path = |path: &PathEntry| {
+            let hosts = path.hosts.iter().filter_map(|host| host.parse::<Host>().ok());
+            let options = hosts.map(|host| ConnectOptions {
+                port: host.port.unwrap_or(DEFAULT_PORT),
+                token: token.clone(),
+                via: path.via(),
+                ..ConnectOptions::new(host.name)
+            });
+            options.collect()
+        };
+        Ok(self.path.iter().map(of_path).collect())
+    }
+}
+
+impl PathEntry {
+    fn check(&self, key: &str) -> Result<(), ConfigError> {
+        let is_name = (1..=LONGEST_NAME).contains(&self.name.len()) && !self.name.contains(char::is_control);
+        let rule = format!("must have 1 to {LONGEST_NAME} bytes, and no control characters");
+        check(&format!("{key}.name"), is_name, &rule)?;
+        let rule = format!("must name 1 to {MOST_HOSTS} hosts");
+        check(&format!("{key}.hosts"), (1..=MOST_HOSTS).contains(&self.hosts.len()), &rule)?;
+        for host in &self.hosts {
+            let mistake = |why: String| ConfigError::new(&format!("{key}.hosts"), &why);
+            host.parse::<Host>().map_err(mistake)?;
+        }
+        let is_interface = |name: &String| {
+            (1..=LONGEST_INTERFACE).contains(&name.len())
+                && !name.contains(['/', '\0'])
+                && !name.contains(' ')
+        };
+        let is_right = self.interface.as_ref().is_none_or(is_interface);
+        check(&format!("{key}.interface"), is_right, "is no name of an interface")?;
+        check(&format!("{key}.mark"), self.mark != Some(0), "must be more than 0: packets have 0 anyway")
+    }
+
+    /// Whether its next hop is one of IPv4; an interface without one leads to hosts of IPv4.
+    fn is_v4(&self) -> bool {
+        self.next_hop.is_none_or(|hop| hop.is_ipv4())
+    }
+
+    /// Returns how packets take it.
+    pub(super) fn via(&self) -> Via {
+        Via { source: self.source, interface: self.interface.clone(), mark: self.mark }
+    }
+
+    /// Returns where routes over it lead.
+    ///
+    /// # Errors
+    /// When its interface is gone.
+    pub(super) fn hop(&self) -> std::io::Result<NextHop> {
+        let number = |name: &String| nix::net::if_::if_nametoindex(name.as_str());
+        Ok(NextHop { gateway: self.next_hop, interface: self.interface.as_ref().map(number).transpose()? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TWO: &str = "[[path]]\nname = \"cable\"\nhosts = [\"192.0.2.7\"]\ninterface = \"eth0\"\n\
+                       [[path]]\nname = \"lte\"\nhosts = [\"[2001:db8::7]:5000\", \"a.example\"]\nmark = 7\n";
+
+    fn parse(text: &str) -> Result<File, ConfigError> {
+        File::parse(text, Path::new("paths.toml"))
+    }
+
+    #[test]
+    fn paths_have_their_ends_and_the_rest_is_as_usual() {
+        let file = parse(TWO).unwrap();
+        assert_eq!(file.settings(), Settings::default());
+        let connections = file.connections().unwrap();
+        assert_eq!((connections[1][0].port, connections[1][1].port), (5000, DEFAULT_PORT));
+        assert_eq!(connections[0][0].via.interface.as_deref(), Some("eth0"));
+        assert_eq!(connections[1][1].via.mark, Some(7));
+    }
+
+    #[test]
+    fn a_mistake_is_told_with_its_line_and_key() {
+        for (text, line, words) in [
+            ("tolerance = 2.0\n".to_owned() + TWO, 1, "`tolerance`"),
+            ("interval = \"1 s\"\n".to_owned() + TWO, 1, "must be 2"),
+            ("strategie = \"latency\"\n".to_owned() + TWO, 1, "did you mean `strategy`"),
+            ("hook = [\"\"]\n".to_owned() + TWO, 1, "`hook`"),
+            ("route = true\n".to_owned() + TWO, 6, "`next-hop` of each path"),
+            (TWO.replace("\"lte\"", "\"cable\""), 6, "another path has this name"),
+            (TWO.replace("192.0.2.7", "192.0.2.7:0"), 3, "is not a port"),
+            (TWO.replace("eth0", "a/b"), 4, "`path[0].interface`"),
+            (TWO.replace("mark = 7", "mark = 0"), 8, "`path[1].mark`"),
+            (TWO.replace("mark", "mrak"), 8, "did you mean `mark`"),
+        ] {
+            let said = parse(&text).unwrap_err().to_string();
+            assert!(said.starts_with(&format!("paths.toml, line {line}")) && said.contains(words), "{said}");
+        }
+        assert!(parse("").unwrap_err().to_string().contains("there must be one at least"));
+    }
+}

@@ -1,0 +1,144 @@
+//! What this host knows of its paths without sending anything: whether interface, source and route are there, and how much is used.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Instant as Clock;
+
+use headway_net::{ConnectOptions, Via};
+use headway_units::{Bytes, Duration, Rate};
+use nix::ifaddrs::getifaddrs;
+use nix::net::if_::InterfaceFlags;
+
+/// The share of the latest rate in what own traffic is taken to use. Range 0.1 to 1.
+const NEWEST: f64 = 0.3;
+
+/// The interfaces of this host, at one time.
+#[derive(Debug, Default)]
+pub(super) struct Interfaces {
+    /// Whether each is up and has a carrier.
+    works: HashMap<String, bool>,
+    /// The interfaces of addresses.
+    of: HashMap<IpAddr, String>,
+    /// Bytes that each has received and sent.
+    bytes: HashMap<String, [u64; 2]>,
+}
+
+impl Interfaces {
+    /// Looks at all of them, in this thread's network namespace.
+    pub(super) fn look() -> Interfaces {
+        let mut found = Interfaces::default();
+        for one in getifaddrs().into_iter().flatten() {
+            let works = one.flags.contains(InterfaceFlags::IFF_UP | InterfaceFlags::IFF_RUNNING);
+            let address = one.address.and_then(|address| {
+                let v4 = address.as_sockaddr_in().map(|v4| IpAddr::from(v4.ip()));
+                v4.or_else(|| address.as_sockaddr_in6().map(|v6| IpAddr::from(v6.ip())))
+            });
+            if let Some(address) = address {
+                found.of.insert(address, one.interface_name.clone());
+            }
+            found.works.insert(one.interface_name, works);
+        }
+        let counted = std::fs::read_to_string("/proc/thread-self/net/dev").unwrap_or_default();
+        found.bytes = counted.lines().filter_map(counters).collect();
+        found
+    }
+
+    /// Returns why a path is down, as a clause; none if nothing speaks against it.
+    fn why_down(&self, via: &Via) -> Option<String> {
+        let of_source = via.source.map(|source| (source, self.of.get(&source)));
+        if let Some((source, None)) = of_source {
+            return Some(format!("no interface has the address {source}"));
+        }
+        let name = via.interface.as_ref().or_else(|| of_source.and_then(|(_, name)| name))?;
+        match self.works.get(name) {
+            None => Some(format!("the interface {name} is gone")),
+            Some(false) => Some(format!("the interface {name} is down or has no carrier")),
+            Some(true) => None,
+        }
+    }
+}
+
+/// Reads a line of `/proc/net/dev`: the name, eight numbers of what was received, and eight of what was sent.
+fn counters(line: &str) -> Option<(String, [u64; 2])> {
+    let (name, numbers) = line.split_once(':')?;
+    let mut numbers = numbers.split_whitespace().map(str::parse::<u64>);
+    let received = numbers.next()?.ok()?;
+    let sent = numbers.nth(7)?.ok()?;
+    Some((name.trim().to_owned(), [received, sent]))
+}
+
+/// What is known of one path.
+#[derive(Debug)]
+pub(super) struct Link {
+    via: Via,
+    /// Far ends that are addresses: names are not looked up again and again.
+    peers: Vec<SocketAddr>,
+    /// Why it is down; none while it is up.
+    down: Option<String>,
+    /// When bytes were counted last, and how many.
+    counted: Option<(Clock, u64)>,
+    own: f64,
+}
+
+impl Link {
+    pub(super) fn new(via: Via, hosts: &[ConnectOptions]) -> Link {
+        let address = |host: &ConnectOptions| Some(SocketAddr::new(host.host.parse().ok()?, host.port));
+        Link { via, peers: hosts.iter().filter_map(address).collect(), down: None, counted: None, own: 0.0 }
+    }
+
+    /// Returns why it is down, as a clause.
+    pub(super) fn down(&self) -> Option<&str> {
+        self.down.as_deref()
+    }
+
+    /// Looks anew; returns whether it went down or came up.
+    pub(super) fn look(&mut self, interfaces: &Interfaces) -> bool {
+        let was_down = self.down.is_some();
+        self.down = interfaces.why_down(&self.via).or_else(|| {
+            let refused: Vec<_> = self.peers.iter().map(|peer| self.via.check(*peer).err()).collect();
+            let first = refused.iter().flatten().next()?;
+            refused.iter().all(Option::is_some).then(|| format!("this host has no way there ({first})"))
+        });
+        was_down != self.down.is_some()
+    }
+
+    /// Takes what has passed its interface since, unless probes were among that; returns the rate of own traffic, if it is known.
+    pub(super) fn use_of(&mut self, interfaces: &Interfaces, reverse: bool, is_asked: bool) -> Option<Rate> {
+        let [received, sent] = *interfaces.bytes.get(self.via.interface.as_ref()?)?;
+        let (now, bytes) = (Clock::now(), if reverse { received } else { sent });
+        let before = self.counted.replace((now, bytes));
+        let (at, before) = before.filter(|_| !is_asked)?;
+        let rate = Rate::of(Bytes::new(bytes.saturating_sub(before)), Duration::from(now - at))?;
+        self.own += NEWEST * (rate.bps_f64() - self.own);
+        Some(Rate::from_bps_f64(self.own))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_down_where_its_interface_or_address_is_not() {
+        let interfaces = Interfaces {
+            works: [("eth0".to_owned(), true), ("wwan0".to_owned(), false)].into(),
+            of: [("192.0.2.1".parse().unwrap(), "wwan0".to_owned())].into(),
+            bytes: HashMap::new(),
+        };
+        let down = |source: Option<&str>, interface: Option<&str>| {
+            let source = source.map(|source| source.parse().unwrap());
+            interfaces.why_down(&Via { source, interface: interface.map(str::to_owned), mark: None })
+        };
+        assert_eq!((down(None, Some("eth0")), down(None, None)), (None, None));
+        assert!(down(None, Some("eth1")).unwrap().contains("gone"));
+        assert!(down(Some("192.0.2.1"), None).unwrap().contains("wwan0 is down"));
+        assert!(down(Some("192.0.2.2"), None).unwrap().contains("no interface has"));
+    }
+
+    #[test]
+    fn bytes_of_an_interface_are_read() {
+        let line = "  eth0: 1234 5 0 0 0 0 0 0 678 9 0 0 0 0 0 0";
+        assert_eq!(counters(line), Some(("eth0".to_owned(), [1234, 678])));
+        assert_eq!(counters("Inter-|   Receive                |  Transmit"), None);
+    }
+}

@@ -1,0 +1,248 @@
+//! Chooses until a signal arrives, or once.
+
+use std::io::Write as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant as Clock;
+
+use anyhow::{Result, anyhow};
+use headway_program::build::stamped;
+use headway_program::exit::{Code, Failed};
+use headway_program::print_line;
+use headway_select::{Decision, Settings};
+use headway_units::Duration;
+use serde_json::{Value, json};
+
+use super::SelectArgs;
+use super::driver::{Driver, News};
+use super::file::File;
+use super::hook::{Change, Hook};
+use super::route::Router;
+use super::show::{event, table};
+use super::status::{SOCKET, Status};
+use crate::connection::stop_on_signals;
+use crate::line_writer::LineWriter;
+use crate::service::start_log;
+
+/// In a choice that is made once, a path that replaces another is compared with the rest at once.
+const AT_ONCE: Duration = Duration::from_ms(20);
+
+/// Runs the command.
+///
+/// # Errors
+/// When the file has a mistake, routes cannot be changed, or no path answers.
+pub(super) fn run(args: &SelectArgs, json: bool) -> Result<(), Failed> {
+    start_log("warn")?;
+    let file = File::read(&args.file).map_err(|mistake| Failed::new(Code::Arguments, mistake))?;
+    let interrupted = Arc::new(AtomicBool::new(false));
+    stop_on_signals(&interrupted)?;
+    if args.once { once(&file, &interrupted, json) } else { Ok(go_on(args, &file, &interrupted, json)?) }
+}
+
+/// Measures every path, and prints their order.
+fn once(file: &File, interrupted: &AtomicBool, json: bool) -> Result<(), Failed> {
+    let mut driver = Driver::start(file, Settings { interval: AT_ONCE, ..file.settings() })?;
+    let mut settled: Option<Clock> = None;
+    while settled.is_none_or(|since| since.elapsed() < 2 * AT_ONCE.to_std()) {
+        if interrupted.load(Ordering::Relaxed) {
+            return Err(Failed::new(Code::Interrupted, anyhow!("interrupted; not all paths were measured")));
+        }
+        driver.step();
+        if settled.is_none() && driver.is_settled() {
+            settled = Some(Clock::now());
+        }
+    }
+    let snapshot = serde_json::to_value(driver.snapshot())?;
+    let mut paths: Vec<(usize, Value)> =
+        snapshot["paths"].as_array().cloned().unwrap_or_default().into_iter().enumerate().collect();
+    for (number, path) in &mut paths {
+        if let Some((_, why)) = driver.trouble(*number) {
+            path["error"] = why.as_str().into();
+        }
+    }
+    let is_latency = snapshot["strategy"] == "latency";
+    let key = |path: &Value| {
+        let fails = path.get("error").is_some();
+        let value =
+            if is_latency { path["rtt_ns"].as_i64() } else { path["free_bps"][0].as_i64().map(|bps| -bps) };
+        (fails, value.unwrap_or(i64::MAX))
+    };
+    paths.sort_by_key(|(_, path)| key(path));
+    let first = paths.first().and_then(|(number, path)| Some((path.get("error")?, driver.trouble(*number)?)));
+    if let Some((_, (code, why))) = first {
+        return Err(Failed::new(*code, anyhow!("no path answers: {why}")));
+    }
+    print_order(&snapshot, paths.into_iter().map(|(_, path)| path).collect(), json)
+}
+
+fn print_order(snapshot: &Value, paths: Vec<Value>, json: bool) -> Result<(), Failed> {
+    if json {
+        let object = json!({
+            "type": "select",
+            "strategy": snapshot["strategy"],
+            "chosen": snapshot["chosen"],
+            "decision": snapshot["decision"],
+            "paths": paths,
+        });
+        print_line!("{}", serde_json::to_string(&stamped(object))?);
+    } else {
+        print_line!("{}", snapshot["decision"]["sentence"].as_str().unwrap_or_default());
+        print_line!("{}", table(&paths).trim_end());
+        for path in &paths {
+            if let (Some(name), Some(why)) = (path["name"].as_str(), path["error"].as_str()) {
+                print_line!("{name}: {why}");
+            }
+        }
+    }
+    Ok(headway_program::out::check()?)
+}
+
+/// What is done for each decision, and said.
+struct Running<'a> {
+    file: &'a File,
+    driver: Driver,
+    router: Option<Router>,
+    hook: Option<Hook>,
+    status: Option<Status>,
+    lines: LineWriter,
+    json: bool,
+    /// The path that was acted upon last, and the last warning.
+    taken: Option<usize>,
+    warned: Option<String>,
+}
+
+/// Chooses until a signal arrives.
+fn go_on(args: &SelectArgs, file: &File, interrupted: &AtomicBool, json: bool) -> Result<()> {
+    // The other process first: it has what this one has open.
+    let acts = !args.dry_run;
+    let router = (acts && file.route).then(|| Router::start(&file.path)).transpose()?;
+    let usual = nix::unistd::geteuid().is_root().then(|| SOCKET.as_ref());
+    let status = args.socket.as_deref().or(usual).map(Status::open).transpose()?;
+    let interval = file.interval.to_std();
+    let hook = (acts && !file.hook.is_empty())
+        .then(|| Hook::new(file.hook.clone(), file.hook_timeout.to_std(), interval));
+    let lines = LineWriter::start(std::io::stdout())?;
+    let driver = Driver::start(file, file.settings())?;
+    let mut running = Running { file, driver, router, hook, status, lines, json, taken: None, warned: None };
+    running.begin(args);
+    let mut told = Clock::now();
+    while !interrupted.load(Ordering::Relaxed) {
+        running.step();
+        if told.elapsed() >= interval {
+            told = Clock::now();
+            running.repeat();
+        }
+    }
+    running.end();
+    Ok(())
+}
+
+impl Running<'_> {
+    fn begin(&mut self, args: &SelectArgs) {
+        let names: Vec<&str> = self.file.path.iter().map(|path| path.name.as_str()).collect();
+        let on = json!({ "strategy": self.file.settings().strategy.name(), "paths": names, "dry_run": args.dry_run });
+        let text = format!("Chooses among {}. Ctrl-C ends it.", names.join(", "));
+        self.say(event("on", on), &text);
+    }
+
+    fn step(&mut self) {
+        for news in self.driver.step() {
+            match news {
+                News::Decision(decision) => {
+                    let said = serde_json::to_value(&decision).unwrap_or_default();
+                    self.say(event("decision", said), &decision.to_string());
+                }
+                News::Path(number, trouble) => {
+                    let name = &self.file.path[number].name;
+                    let sentence = trouble.unwrap_or_else(|| format!("{name} answers again"));
+                    let said = json!({ "path": name, "sentence": sentence });
+                    self.say(event("path", said), &sentence);
+                }
+            }
+        }
+        self.act();
+        if let Some(failed) = self.hook.as_mut().and_then(Hook::look) {
+            self.warn(failed);
+        }
+        if let Some(status) = &self.status {
+            let driver = &mut self.driver;
+            status.answer(|| event("state", serde_json::to_value(driver.snapshot()).unwrap_or_default()));
+        }
+    }
+
+    /// Has the chosen path used, if it is another one than before.
+    fn act(&mut self) {
+        let chosen = self.driver.chosen();
+        if self.taken == Some(chosen) {
+            return;
+        }
+        let before = self.taken.replace(chosen);
+        let change = self.change(before, chosen, &self.driver.decision().clone());
+        if let Some(hook) = &mut self.hook {
+            hook.tell(change);
+        }
+        self.route();
+    }
+
+    fn change(&self, before: Option<usize>, chosen: usize, decision: &Decision) -> Change {
+        let path = &self.file.path[chosen];
+        Change {
+            old: before.map_or_else(String::new, |before| self.file.path[before].name.clone()),
+            new: path.name.clone(),
+            number: chosen,
+            why: decision.why.name(),
+            reason: decision.to_string(),
+            interface: path.interface.clone().unwrap_or_default(),
+            next_hop: path.next_hop.map_or_else(String::new, |hop| hop.to_string()),
+        }
+    }
+
+    fn route(&mut self) {
+        let (Some(router), Some(chosen)) = (&self.router, self.taken) else { return };
+        match router.take(chosen) {
+            Ok(()) => self.warned = None,
+            Err(refused) => {
+                let name = &self.file.path[chosen].name;
+                let sentence = format!(
+                    "the route over {name} cannot be set, so what was there before holds: {refused:#}"
+                );
+                self.warn(sentence);
+            }
+        }
+    }
+
+    /// Does once an interval what may have become undone, and tells the state.
+    fn repeat(&mut self) {
+        // The kernel removes routes with their interface, which may be back.
+        self.route();
+        if self.json {
+            let state = serde_json::to_value(self.driver.snapshot()).unwrap_or_default();
+            self.say(event("state", state), "");
+        }
+    }
+
+    /// Says a sentence, unless it was the last one of its kind.
+    fn warn(&mut self, sentence: String) {
+        if self.warned.as_ref() != Some(&sentence) {
+            self.say(event("warning", json!({ "sentence": sentence })), &sentence);
+            self.warned = Some(sentence);
+        }
+    }
+
+    fn say(&mut self, object: Value, text: &str) {
+        let line = if self.json {
+            object.to_string()
+        } else {
+            headway_program::out::escape_controls(text).into_owned()
+        };
+        let _ = self.lines.write_all(format!("{line}\n").as_bytes());
+    }
+
+    fn end(mut self) {
+        let changes = self.driver.snapshot().changes;
+        let text = if self.router.is_some() { "The default route holds again." } else { "It has ended." };
+        drop(self.router.take());
+        self.say(event("off", json!({ "counters": { "changes": changes } })), text);
+        self.lines.finish();
+    }
+}

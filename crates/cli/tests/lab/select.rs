@@ -1,0 +1,306 @@
+//! `headway select` on parallel emulated links, with real measurements, hooks and routes.
+//!
+//! Where the machine allows no namespaces, each test says so and passes.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Output, Stdio};
+use std::time::{Duration as Time, Instant as Clock};
+
+use headway_lab::Lab;
+use serde_json::Value;
+
+use crate::support::labs::{On, ROLE, bring_up_text, line, name, play};
+use crate::support::{PROGRAM, TIMEOUT, text, write};
+
+/// Two links between the same hosts, the second of which has four times the rate.
+const LINKS: &str = r#"
+[[link]]
+name = "slow"
+from = "here"
+to = "there"
+forward = { rate = "10 Mb/s", delay = "5 ms", buffer = "100 ms" }
+[[link]]
+name = "fast"
+from = "here"
+to = "there"
+forward = { rate = "40 Mb/s", delay = "10 ms", buffer = "100 ms" }
+"#;
+
+#[test]
+fn a_role() {
+    let Ok(role) = std::env::var(ROLE) else { return };
+    match role.split(' ').collect::<Vec<_>>()[..] {
+        ["selector", address] => selector(address.parse().unwrap()),
+        ["put", address] => put(address.parse().unwrap()),
+        _ => panic!("{role}"),
+    }
+}
+
+/// What answers as sing-box's API does, and prints the name of each outbound that is selected.
+fn selector(address: SocketAddr) {
+    let listener = TcpListener::bind(address).unwrap();
+    println!("ready");
+    for stream in listener.incoming() {
+        let mut reader = BufReader::new(stream.unwrap());
+        let (mut request, mut length) = (String::new(), 0);
+        reader.read_line(&mut request).unwrap();
+        loop {
+            let mut header = String::new();
+            reader.read_line(&mut header).unwrap();
+            if let Some(bytes) = header.to_ascii_lowercase().strip_prefix("content-length:") {
+                length = bytes.trim().parse().unwrap();
+            }
+            if header.trim().is_empty() {
+                break;
+            }
+        }
+        let mut body = vec![0; length];
+        reader.read_exact(&mut body).unwrap();
+        let said: Value = serde_json::from_slice(&body).unwrap();
+        println!("{} {}", request.trim(), said["name"].as_str().unwrap());
+        reader.get_mut().write_all(b"HTTP/1.1 204 No Content\r\nContent-Length: 0\r\n\r\n").unwrap();
+    }
+}
+
+/// The hook that has sing-box's selector take the path of the same name.
+fn put(address: SocketAddr) {
+    let body = serde_json::json!({ "name": std::env::var("HEADWAY_NEW").unwrap() }).to_string();
+    let mut stream = TcpStream::connect_timeout(&address, TIMEOUT).unwrap();
+    let length = body.len();
+    write!(
+        stream,
+        "PUT /proxies/select HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\n\
+         Content-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+    )
+    .unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 204"), "{answer}");
+}
+
+/// The lab, and what serves at its far end.
+struct Stage {
+    lab: Lab,
+    serve: Child,
+    folder: tempfile::TempDir,
+}
+
+impl Stage {
+    fn up(what: &str) -> Option<Stage> {
+        let lab = bring_up_text(LINKS, &name(what))?;
+        let serve = serve(&lab);
+        Some(Stage { lab, serve, folder: tempfile::tempdir().unwrap() })
+    }
+
+    /// Writes a file with both paths, the slow one first, after these lines.
+    fn file(&self, head: &str) -> String {
+        let path = |number: usize, link: &str| {
+            format!(
+                "[[path]]\nname = \"{link}\"\nhosts = [\"10.77.{number}.2\"]\ninterface = \"{}\"\nnext-hop = \"10.77.{number}.2\"\n",
+                self.lab.interface("here", link).unwrap().name
+            )
+        };
+        let text = format!("{head}\n{}{}", path(0, "slow"), path(1, "fast"));
+        write(self.folder.path(), "paths.toml", &text)
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.folder.path().join(name).to_str().unwrap().to_owned()
+    }
+
+    fn once(&self, file: &str) -> Output {
+        self.lab.command("here", PROGRAM, ["select", file, "--once", "--json"]).unwrap().output().unwrap()
+    }
+
+    fn start(&self, file: &str) -> On {
+        On::new(&self.lab, "here", &["select", file, "--socket", &self.path("socket")]).unwrap()
+    }
+
+    fn ip(&self, arguments: &str) -> String {
+        let output = self.lab.command("here", "ip", arguments.split(' ')).unwrap().output().unwrap();
+        assert!(output.status.success(), "{arguments}: {}", text(&output.stderr));
+        text(&output.stdout)
+    }
+
+    /// Sets the far interface of the fast link up or down.
+    fn far(&self, state: &str) {
+        let interface = &self.lab.interface("there", "fast").unwrap().name;
+        let set = ["link", "set", interface, state];
+        assert!(self.lab.command("there", "ip", set).unwrap().status().unwrap().success());
+    }
+
+    /// Returns by which interface what has no route of its own leaves.
+    fn way(&self) -> String {
+        let said = self.ip("route get 198.51.100.1");
+        said.split_once(" dev ").unwrap().1.split(' ').next().unwrap().to_owned()
+    }
+
+    fn interface(&self, link: &str) -> String {
+        self.lab.interface("here", link).unwrap().name.clone()
+    }
+
+    fn wait_for_way(&self, link: &str) {
+        let begun = Clock::now();
+        while self.way() != self.interface(link) {
+            assert!(begun.elapsed() < TIMEOUT, "{}", self.ip("route"));
+            std::thread::sleep(Time::from_millis(20));
+        }
+    }
+
+    fn down(mut self) {
+        self.serve.kill().unwrap();
+        self.serve.wait().unwrap();
+        self.lab.down().unwrap();
+    }
+}
+
+fn serve(lab: &Lab) -> Child {
+    let mut command = lab.command("there", PROGRAM, ["serve", "--json"]).unwrap();
+    let mut serve = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    // It is ready when it says where it listens.
+    assert!(line(&mut BufReader::new(serve.stdout.take().unwrap())).contains("port"));
+    serve
+}
+
+/// Returns the next event of this name about this path, and which reason if one is named.
+fn next(on: &mut On, event: &str, path: &str, why: Option<&str>) -> Value {
+    loop {
+        let said: Value = serde_json::from_str(&line(&mut on.lines)).unwrap();
+        if said["event"] != "state" {
+            println!("{said}");
+        }
+        let is_why = why.is_none_or(|why| said["why"] == why);
+        if said["event"] == event && said["path"] == path && is_why {
+            return said;
+        }
+    }
+}
+
+#[test]
+fn once_measures_all_paths_and_prints_their_order() {
+    let Some(mut stage) = Stage::up("select-once") else { return };
+    let file = stage.file("");
+    let output = stage.once(&file);
+    let said: Value = serde_json::from_str(&text(&output.stdout)).unwrap();
+    println!("{said}");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!((&said["chosen"], &said["paths"][0]["name"]), (&"fast".into(), &"fast".into()), "{said}");
+    let free = |place: usize| said["paths"][place]["free_bps"][0].as_f64().unwrap();
+    assert!(free(0) > 20e6 && free(1) < 12e6, "{said}");
+    // A path whose far end is away is named last with the reason; without any, the exit code says so.
+    let text_of = std::fs::read_to_string(&file).unwrap().replace("10.77.0.2\"]", "10.77.0.2:9\"]");
+    let text_of = format!("reverse = true\n{text_of}");
+    let output = stage.once(&write(stage.folder.path(), "other.toml", &text_of));
+    let said: Value = serde_json::from_str(&text(&output.stdout)).unwrap();
+    assert_eq!(said["chosen"], "fast", "{said}");
+    assert!(said["paths"][1]["error"].as_str().unwrap().contains("cannot be reached"), "{said}");
+    stage.serve.kill().unwrap();
+    stage.serve.wait().unwrap();
+    let output = stage.once(&file);
+    assert_eq!(output.status.code(), Some(3), "{}{}", text(&output.stdout), text(&output.stderr));
+    stage.lab.down().unwrap();
+}
+
+#[test]
+fn the_hook_has_a_selector_take_the_better_path_and_leave_one_that_dies() {
+    let Some(stage) = Stage::up("select-hook") else { return };
+    let (mut selector, mut selected) = play(&stage.lab, "here", "selector 127.0.0.1:9090");
+    let me = std::env::current_exe().unwrap();
+    let hook = format!("[{:?}, \"select::a_role\", \"--exact\"]", me.to_str().unwrap());
+    let file = stage.file(&format!("interval = \"2 s\"\nhook = {hook}\n"));
+    let mut command = stage.lab.command("here", PROGRAM, ["select", &file, "--json", "--socket"]).unwrap();
+    let mut child = command
+        .arg(stage.path("socket"))
+        .env(ROLE, "put 127.0.0.1:9090")
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut on = On { lines: BufReader::new(child.stdout.take().unwrap()), child };
+    assert_eq!(line(&mut selected), "PUT /proxies/select HTTP/1.1 slow");
+    let better = next(&mut on, "decision", "fast", Some("better"));
+    assert!(better["odds"].as_f64().unwrap() >= 0.9 && better["before"] == "slow", "{better}");
+    assert_eq!(line(&mut selected), "PUT /proxies/select HTTP/1.1 fast");
+    let status = ["select", "status", "--json", "--socket", &stage.path("socket")];
+    let output = stage.lab.command("here", PROGRAM, status).unwrap().output().unwrap();
+    let state: Value = serde_json::from_str(&text(&output.stdout)).unwrap();
+    assert_eq!(
+        (&state["chosen"], &state["paths"][1]["is_chosen"]),
+        (&"fast".into(), &true.into()),
+        "{state}"
+    );
+    stage.ip(&format!("link set {} down", stage.interface("fast")));
+    let left = next(&mut on, "decision", "slow", Some("left"));
+    assert!(left["sentence"].as_str().unwrap().contains("it is down"), "{left}");
+    assert_eq!(line(&mut selected), "PUT /proxies/select HTTP/1.1 slow");
+    assert_eq!(on.end()["changes"], 2);
+    assert!(!Path::new(&stage.path("socket")).exists());
+    selector.kill().unwrap();
+    selector.wait().unwrap();
+    stage.down();
+}
+
+#[test]
+fn a_far_end_that_is_away_is_left_within_an_interval_and_comes_back() {
+    let Some(mut stage) = Stage::up("select-away") else { return };
+    let file = stage.file("interval = \"4 s\"\n");
+    let mut on = stage.start(&file);
+    next(&mut on, "decision", "fast", Some("better"));
+    // What is sent over the fast link is lost from now on, and no interface here shows it.
+    stage.far("down");
+    let begun = Clock::now();
+    next(&mut on, "decision", "slow", Some("left"));
+    println!("left after {:?}", begun.elapsed());
+    stage.far("up");
+    next(&mut on, "decision", "fast", Some("better"));
+    // Without any far end it stays, and says so.
+    stage.serve.kill().unwrap();
+    stage.serve.wait().unwrap();
+    next(&mut on, "path", "fast", None);
+    next(&mut on, "path", "slow", None);
+    stage.serve = serve(&stage.lab);
+    on.end();
+    stage.down();
+}
+
+/// `HEADWAY_KILLS` says how often it is killed.
+#[test]
+fn the_default_route_follows_the_choice_and_is_as_before_whatever_ends_it() {
+    let Some(stage) = Stage::up("select-route") else { return };
+    // The default route of the host goes over the slow link.
+    stage.ip("route add default via 10.77.0.2");
+    let before = stage.ip("-4 route");
+    let is_before = || stage.ip("-4 route") == before;
+    let file = stage.file("interval = \"2 s\"\nroute = true\n");
+    let mut on = stage.start(&file);
+    next(&mut on, "decision", "fast", Some("better"));
+    stage.wait_for_way("fast");
+    // Without its interface there is the default route.
+    let fast = stage.interface("fast");
+    stage.ip(&format!("link set {fast} down"));
+    assert_eq!(stage.way(), stage.interface("slow"));
+    stage.ip(&format!("link set {fast} up"));
+    next(&mut on, "decision", "fast", Some("better"));
+    stage.wait_for_way("fast");
+    on.end();
+    assert!(is_before(), "{}", stage.ip("route"));
+    let kills = std::env::var("HEADWAY_KILLS").map_or(2, |count| count.parse().unwrap());
+    for kill in 0..kills {
+        let mut on = stage.start(&file);
+        // It takes the first path in the file at once.
+        let begun = Clock::now();
+        while is_before() {
+            assert!(begun.elapsed() < TIMEOUT, "{before}");
+        }
+        std::thread::sleep(Time::from_millis(kill * 618 % 1000));
+        on.child.kill().unwrap();
+        on.child.wait().unwrap();
+        let begun = Clock::now();
+        while !is_before() {
+            assert!(begun.elapsed() < TIMEOUT, "after {kill} kills: {}", stage.ip("route"));
+            std::thread::sleep(Time::from_millis(20));
+        }
+    }
+    stage.down();
+}
