@@ -1,4 +1,4 @@
-//! `headway edge` itself in the kernel's world: what a home notices of it (wan F76), beside CAKE.
+//! `headway edge` itself in the kernel's world: what a home notices of it, beside CAKE.
 
 use std::process::Command;
 
