@@ -5,7 +5,7 @@ use std::time::{Duration as Span, Instant as Clock};
 
 use anyhow::{Context as _, Result};
 use headway_program::exit::Code;
-use headway_select::{Action, Decision, Selector, Settings, Snapshot, Trouble};
+use headway_select::{Action, Answer, Decision, Selector, Settings, Snapshot, Trouble};
 use headway_units::{Bytes, Instant};
 
 use super::asker::{Ask, Asker, Told, What};
@@ -197,12 +197,12 @@ impl Driver {
             What::Answer(answer, rtt, cost) => {
                 self.paths[number].waits = false;
                 self.selector.answer(now, number, &answer, rtt, cost);
-                self.is_well(number);
+                self.answers(number, !matches!(answer, Answer::Pong));
             }
             What::Rtt(rtt) => {
                 self.selector.rtt(now, number, rtt);
                 if is_up {
-                    self.is_well(number);
+                    self.answers(number, false);
                 }
             }
             What::Failed { trouble, attempts, cost, code, sentence } => {
@@ -215,6 +215,14 @@ impl Driver {
                     self.in_trouble(number, code, sentence);
                 }
             }
+        }
+    }
+
+    /// Takes that a far end answers. That streams told nothing is over only when others have.
+    fn answers(&mut self, number: usize, by_streams: bool) {
+        let is_unclear = |(code, _): &(Code, String)| *code == Code::Untrustworthy;
+        if by_streams || !self.paths[number].trouble.as_ref().is_some_and(is_unclear) {
+            self.is_well(number);
         }
     }
 

@@ -257,4 +257,28 @@ mod tests {
         }
         assert!(parse("").unwrap_err().to_string().contains("there must be one at least"));
     }
+
+    #[test]
+    fn no_mutated_file_makes_it_panic() {
+        let whole = format!("strategy = \"latency\"\nhook = [\"a\"]\ntolerance = 0.5\n{TWO}");
+        let mut state: u64 = 1;
+        let mut random = |below: usize| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) as usize % below
+        };
+        for _ in 0..1_000 {
+            let mut bytes = whole.clone().into_bytes();
+            for _ in 0..=random(4) {
+                let at = random(bytes.len());
+                match random(3) {
+                    0 => bytes[at] = random(128) as u8,
+                    1 => drop(bytes.remove(at)),
+                    _ => bytes.insert(at, b"\"[]={}.0-\n"[random(10)]),
+                }
+            }
+            if let Ok(file) = parse(&String::from_utf8_lossy(&bytes)) {
+                file.connections().unwrap();
+            }
+        }
+    }
 }

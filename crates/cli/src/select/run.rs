@@ -70,7 +70,7 @@ fn once(file: &File, interrupted: &AtomicBool, json: bool) -> Result<(), Failed>
     paths.sort_by_key(|(_, path)| key(path));
     let first = paths.first().and_then(|(number, path)| Some((path.get("error")?, driver.trouble(*number)?)));
     if let Some((_, (code, why))) = first {
-        return Err(Failed::new(*code, anyhow!("no path answers: {why}")));
+        return Err(Failed::new(*code, anyhow!("no path gave an answer: {why}")));
     }
     print_order(&snapshot, paths.into_iter().map(|(_, path)| path).collect(), json)
 }
