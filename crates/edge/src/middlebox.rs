@@ -80,11 +80,6 @@ fn drain(policy: &Policy) -> Option<Drain> {
     policy.follows_rtt().then(|| Drain::new(Instant::ZERO))
 }
 
-/// Returns whether a window may be rounded up: an edge that must not move back would keep each.
-fn rounds(policy: &Policy) -> bool {
-    !(policy.literal || policy.no_shrink)
-}
-
 /// The two ends of a connection without their ports.
 type Hosts = [IpAddr; 2];
 
@@ -93,8 +88,6 @@ type Hosts = [IpAddr; 2];
 pub struct Middlebox {
     rules: Rules,
     no_shrink: bool,
-    /// Whether windows are rounded up now and then, which Algorithm 1 does not.
-    rounds: bool,
     /// None where RTTs are not followed.
     drain: Option<Drain>,
     allocator: Allocator,
@@ -112,7 +105,6 @@ impl Middlebox {
         Middlebox {
             rules: policy.rules(),
             no_shrink: policy.no_shrink,
-            rounds: rounds(policy),
             drain: drain(policy),
             allocator: Allocator::new(policy, capacity),
             limits,
@@ -188,10 +180,7 @@ impl Middlebox {
             tracked.flow.follow_rtt(packet, drain.period(), now.ns());
         }
         let shares = self.allocator.shares_since(tracked.flow.class, tracked.ticket);
-        let mut bytes = rwm::bytes(shares[usize::from(packet.side & 1)], tracked.flow.rtt().unwrap_or(0));
-        if let Some(scale) = tracked.flow.scale(packet.sender()).filter(|_| self.rounds) {
-            bytes = rwm::rounded(bytes, scale, tracked.number(), now.ns());
-        }
+        let bytes = rwm::bytes(shares[usize::from(packet.side & 1)], tracked.flow.rtt().unwrap_or(0));
         let window = tracked.flow.window(packet, bytes, self.no_shrink);
         self.counts.lowered += u64::from(window < packet.window);
         window
@@ -257,7 +246,6 @@ impl Middlebox {
     pub fn set_policy(&mut self, policy: &Policy, capacity: [Rate; 2]) {
         self.rules = policy.rules();
         self.no_shrink = policy.no_shrink;
-        self.rounds = rounds(policy);
         self.drain = drain(policy);
         self.allocator = Allocator::new(policy, capacity);
         for (key, Tracked { flow, ticket }) in &mut self.established {
