@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What a home notices of its access link: without help, with FQ-CoDel at the link itself, and with `headway edge` at the router.
 
-An emulated link of 50 Mb/s down and 10 Mb/s up, with an RTT of 30 ms and buffers of 120 ms, carries four downloads and an upload of
+A link of 50 Mb/s down and 10 Mb/s up, with an RTT of 30 ms and buffers of 120 ms (or --home), carries four downloads and an upload of
 Linux's CUBIC, a call (250 B every 20 ms each way), pages (five objects of 40 kB on a connection of their own, with half a second
 between them), and a ping ten times a second. Before that, the ping has the path for itself for some seconds.
 
@@ -14,8 +14,8 @@ between them), and a ping ten times a second. Before that, the ping has the path
   cake         CAKE at both ends of the link, with --on uml
 
 Real time needs root and a quiet machine. With --on uml it is the same programs and queues in virtual time, where computing takes none:
-every run gives the same numbers, so one of each is enough. With --steps the downlink gets other rates in a run. `headway` is that of
-the path, or $HEADWAY. Results of every run go to target/bench/edge-home.json, or $OUT.
+every run gives the same numbers, so one of each is enough. With --steps the downlink gets other rates in a run; in virtual time token
+buckets of Linux are the link then. `headway` is that of the path, or $HEADWAY. Results of every run go to target/bench/edge-home.json, or $OUT.
 """
 
 import argparse
@@ -34,6 +34,7 @@ from pathlib import Path
 OUT = Path(os.environ.get("OUT") or Path(__file__).resolve().parent.parent / "target/bench/edge-home.json")
 LAB = "edge-home-bench"
 RATES = {"forward": 50, "reverse": 10}
+RTT, BUFFER = 30, 120
 PAYLOAD = 1448 / 1538
 SERVER = {"lab": "10.77.0.1", "uml": "server"}
 BULK, SINK, WEB, ECHO = 5001, 5002, 5003, 5004
@@ -198,8 +199,8 @@ def use(server, seconds):
 
 
 def scenario(mode):
-    queue = ', queue = { kind = "fq-codel" }' if mode == "fq-codel" else ', buffer = "120 ms"'
-    way = lambda name: f'{name} = {{ rate = "{RATES[name]} Mb/s", delay = "15 ms"{queue} }}'
+    queue = ', queue = { kind = "fq-codel" }' if mode == "fq-codel" else f', buffer = "{BUFFER} ms"'
+    way = lambda name: f'{name} = {{ rate = "{RATES[name]} Mb/s", delay = "{RTT / 2} ms"{queue} }}'
     link = "[[link]]\nfrom = \"server\"\nto = \"router\"\n" + way("forward") + "\n" + way("reverse")
     return f'{link}\n[[link]]\nfrom = "router"\nto = "home"\nforward = {{ rate = "1 Gb/s" }}\n'
 
@@ -242,32 +243,51 @@ class Lab:
 QUEUES = {"fq-codel": 'kernel-queue = "fq_codel"', "cake": 'kernel-queue = "cake unlimited"'}
 
 
-def scenario_of_uml(headway, mode, seconds):
+def at_step(number, seconds, steps):
+    """When the downlink gets a rate, in seconds of load."""
+    return SETTLES + (number + 1) * (seconds - SETTLES) / (len(steps) + 1)
+
+
+def modem_of(seconds, steps):
+    """What the modem does where its queues are token buckets that change."""
+    bucket = lambda act, device, rate: (
+        f"tc qdisc {act} dev {device} root handle 9: tbf rate {rate}mbit burst 3100 limit {int(rate * 125 * BUFFER)} overhead 24"
+    )
+    commands = ["PATH=/sbin:/usr/sbin:$PATH", bucket("add", "l1-0a", RATES["forward"]), bucket("add", "l0-1b", RATES["reverse"])]
+    times = [SETTLES + IDLE + at_step(number, seconds, steps) for number in range(len(steps))]
+    for before, at, rate in zip([0, *times], times, steps):
+        commands += [f"sleep {at - before:.3f}", bucket("change", "l1-0a", rate)]
+    return "; ".join(commands)
+
+
+def scenario_of_uml(headway, mode, seconds, steps):
     """The same network and programs for virtual time."""
     me = f"{sys.executable} {Path(__file__).resolve()}"
-    queue = QUEUES.get(mode, 'buffer = "120 ms"')
-    way = lambda name: f'{name} = {{ rate = "{RATES[name]} Mb/s", delay = "15 ms", {queue} }}\n'
+    queue = QUEUES.get(mode, f'buffer = "{BUFFER} ms"')
+    way = lambda name: f'{name} = {{ rate = "{RATES[name]} Mb/s", delay = "{RTT / 2} ms", {queue} }}\n'
     program = lambda at, command, start: f"[[program]]\nat = \"{at}\"\ncommand = \"{command}\"\nstart = \"{start} s\"\n"
     text = f'duration = "{SETTLES + IDLE + seconds + IDLE + 4} s"\n'
     # The modem's queue is not one of the router's, which may have another in front of it.
-    text += '[[link]]\nfrom = "server"\nto = "modem"\n' + way("forward") + way("reverse")
+    text += '[[link]]\nfrom = "server"\nto = "modem"\n' + (f'delay = "{RTT / 2} ms"\n' if steps else way("forward") + way("reverse"))
     text += '[[link]]\nfrom = "modem"\nto = "router"\n[[link]]\nfrom = "router"\nto = "home"\nrate = "1 Gb/s"\n'
-    text += program("server", f"{me} --role serve", 0)
+    # A link with two different ways has a device for each.
+    wan, lan = ("l1-1b", "l2-0a") if steps else ("l2-1b", "l3-0a")
+    text += program("server", f"{me} --role serve", 0) + (program("modem", modem_of(seconds, steps), 0) if steps else "")
     if mode == "edge-probe":
         text += program("server", f"{headway} serve", 0)
     if mode.startswith("edge"):
-        text += program("router", " ".join([headway, "edge", *map(str, edge_of(mode, "l3-0a", "l2-1b", SERVER["uml"]))]), 0.5)
+        text += program("router", " ".join([headway, "edge", *map(str, edge_of(mode, lan, wan, SERVER["uml"]))]), 0.5)
     return text + program("home", f"{me} --role 'use {SERVER['uml']} {seconds}'", SETTLES)
 
 
-def run_uml(headway, mode, seconds):
+def run_uml(headway, mode, seconds, steps):
     folder = OUT.parent / f"edge-home-uml-{mode}"
     file = OUT.parent / f"edge-home-{mode}.toml"
-    file.write_text(scenario_of_uml(headway, mode, seconds))
-    subprocess.run([headway, "run", file, "--on", "uml", "--output", folder, "--force"], stdout=subprocess.DEVNULL)
+    file.write_text(scenario_of_uml(headway, mode, seconds, steps))
+    subprocess.run([headway, "run", file, "--on", "uml", "--output", folder, "--force"], check=True, stdout=subprocess.DEVNULL)
     outputs = [line for part in sorted(folder.glob("program-*.out")) for line in part.read_text().splitlines()]
     result = next(json.loads(line) for line in outputs if line.startswith('{"idle_p95_ms"'))
-    return result | {"mode": mode, "seconds": seconds, "steps": [], "probes": None}
+    return result | {"mode": mode, "seconds": seconds, "steps": steps, "probes": None}
 
 
 def run(headway, mode, seconds, steps):
@@ -287,7 +307,7 @@ def run(headway, mode, seconds, steps):
         assert "loaded" in home.stdout.readline()
         begun = time.monotonic()
         for part, rate in enumerate(steps):
-            time.sleep(max(0, begun + SETTLES + (part + 1) * (seconds - SETTLES) / (len(steps) + 1) - time.monotonic()))
+            time.sleep(max(0, begun + at_step(part, seconds, steps) - time.monotonic()))
             lab.set(f'forward.rate="{rate} Mb/s"')
         result = json.loads(home.stdout.readline())
         probes = [state["probes"] for state in states if state.get("probes")]
@@ -311,23 +331,30 @@ def main():
     parser.add_argument("--runs", type=int, default=3, help="of each mode, in turns")
     parser.add_argument("--seconds", type=int, default=40)
     parser.add_argument("--on", choices=["lab", "uml"], default="lab")
-    parser.add_argument("--modes", nargs="+", choices=MODES, default=MODES)
+    parser.add_argument("--modes", nargs="+", choices=MODES, help="all by default")
+    parser.add_argument("--home", nargs=4, type=int, metavar=("DOWN", "UP", "RTT", "BUFFER"), help="Mb/s, Mb/s, ms and ms")
     parser.add_argument("--steps", nargs="*", type=int, default=[], help="rates that the downlink gets, in Mb/s")
     parser.add_argument("--role", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.role:
         role, *rest = arguments.role.split()
         return serve() if role == "serve" else use(rest[0], int(rest[1]))
+    modes = arguments.modes or [mode for mode in MODES if mode != "cake" or arguments.on == "uml"]
+    if "cake" in modes and arguments.on == "lab":
+        parser.error("the emulated link has no CAKE; --on uml has it")
+    if arguments.steps and set(modes) & set(QUEUES) and arguments.on == "uml":
+        parser.error("with --steps, queues of the link are plain in virtual time; choose other --modes")
+    if arguments.home:
+        global RTT, BUFFER
+        RATES["forward"], RATES["reverse"], RTT, BUFFER = arguments.home
     headway = os.environ.get("HEADWAY") or shutil.which("headway") or sys.exit("no headway: set HEADWAY to its path")
     OUT.parent.mkdir(parents=True, exist_ok=True)
     results = []
     for number in range(arguments.runs):
-        for mode in arguments.modes:
-            if mode == "cake" and arguments.on == "lab":
-                continue
+        for mode in modes:
             print(f"run {number + 1} of {arguments.runs}, {mode}", file=sys.stderr)
             if arguments.on == "uml":
-                results.append(run_uml(headway, mode, arguments.seconds))
+                results.append(run_uml(headway, mode, arguments.seconds, arguments.steps))
             else:
                 results.append(run(headway, mode, arguments.seconds, arguments.steps))
             OUT.write_text(json.dumps(results))

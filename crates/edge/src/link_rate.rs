@@ -203,7 +203,7 @@ impl LinkRate {
     }
 
     /// Takes a capacity that somebody has measured towards a side, 0 or 1: what is far below it grows no slower than that, unless it has
-    /// made a queue before.
+    /// made a queue before. A trial that gives back what a direction had forgets that, too.
     pub fn raise(&mut self, side: usize, capacity: Rate) {
         let side = &mut self.sides[side & 1];
         let is_refuted = side.refuted.is_some_and(|refuted| refuted < capacity.scale(NEAR));

@@ -1,12 +1,16 @@
 //! A child process that keeps a right which its parent gives up.
 
-use std::io;
+use std::io::{self, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
+use std::time::Duration;
 
 use caps::Capability;
 use nix::sys::signal::{SigHandler, Signal, signal};
 use nix::sys::wait::waitpid;
 use nix::unistd::{ForkResult, Pid, fork, setsid};
+
+/// It answers within microseconds.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A child process with some capabilities and no other right. It does what it is told through a socket, and cleans up when that is
 /// closed, which the kernel does however its parent ends.
@@ -41,6 +45,33 @@ impl Deputy {
     /// Returns the socket to it, until it is to end.
     pub const fn socket(&self) -> Option<&UnixStream> {
         self.socket.as_ref()
+    }
+
+    /// Asks one that does [`serve`] for something, and returns whether that was done, or the sentence why not.
+    ///
+    /// # Errors
+    /// When it has ended, or does not answer within seconds.
+    pub fn ask(&self, request: &[u8]) -> io::Result<Result<(), String>> {
+        let mut socket = self.socket.as_ref().ok_or(io::ErrorKind::NotConnected)?;
+        socket.set_read_timeout(Some(PATIENCE))?;
+        let mut length = [0; 2];
+        socket.write_all(request)?;
+        socket.read_exact(&mut length)?;
+        let mut answer = vec![0; u16::from_ne_bytes(length).into()];
+        socket.read_exact(&mut answer)?;
+        Ok(if answer.is_empty() { Ok(()) } else { Err(String::from_utf8_lossy(&answer).into_owned()) })
+    }
+}
+
+/// Does what requests of `N` bytes ask for, until the other end of the socket is closed: the work of a [`Deputy`].
+pub fn serve<const N: usize>(mut socket: UnixStream, mut act: impl FnMut([u8; N]) -> io::Result<()>) {
+    let mut request = [0; N];
+    while socket.read_exact(&mut request).is_ok() {
+        let answer = act(request).err().map_or_else(String::new, |error| error.to_string());
+        let answer = &answer.as_bytes()[..answer.len().min(u16::MAX.into())];
+        if socket.write_all(&[&(answer.len() as u16).to_ne_bytes(), answer].concat()).is_err() {
+            break;
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use std::os::fd::AsFd;
 
 pub use caps::Capability;
 use caps::{CapSet, CapsHashSet};
-pub use deputy::Deputy;
+pub use deputy::{Deputy, serve};
 use nix::unistd::{Gid, Uid, User, fchown, geteuid, setgroups, setresgid, setresuid};
 
 /// The number of the user `nobody` where the host has no such name.

@@ -197,7 +197,8 @@ impl Flow {
         self.scale(end).map(|scale| u32::from(self.told[end & 1]) << scale)
     }
 
-    /// Returns the window of an end, 0 or 1, that passes with a limit in bytes; none if windows must not be changed.
+    /// Returns the window of an end, 0 or 1, that passes with a limit in bytes, rounded down; none if windows must not be changed. One of
+    /// few units is rounded up now and then, see [`rounded`](crate::rwm::rounded).
     pub fn let_through(&self, end: usize, bytes: u64) -> Option<u32> {
         let scale = self.scale(end)?;
         let field = self.told[end & 1].min(crate::rwm::field(bytes, scale, self.segment()));

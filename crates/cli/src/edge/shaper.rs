@@ -3,14 +3,13 @@
 //! Only that process keeps CAP_NET_ADMIN, and it knows two kinds of message: a side and a rate, or to set the rule. It removes what
 //! it has set when this process ends, also by `kill -9`. What is left after both were killed, the next edge removes.
 
-use std::io::{self, Read as _, Write as _};
+use std::io;
 use std::os::unix::net::UnixStream;
-use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 use headway_edge::Judged;
 use headway_kernel::Side;
-use headway_privileges::{Capability, Deputy};
+use headway_privileges::{Capability, Deputy, serve};
 use headway_telemetry::qdisc::{Queues, TokenBucket};
 use headway_units::{Bytes, Duration as Span, Rate};
 
@@ -30,8 +29,6 @@ const LEAST_WAIT: Bytes = Bytes::new(10 * 1_538);
 const TARGET: Span = Span::from_ms(5);
 /// Bytes on the wire and of payload of a full segment: policies count payload, and token buckets what is on the wire.
 const SEGMENT: [f64; 2] = [1_538.0, 1_448.0];
-/// The child process answers within microseconds.
-const PATIENCE: Duration = Duration::from_secs(2);
 /// Bytes of a request: side and rate.
 const REQUEST: usize = 9;
 /// In place of a side: to have packets of split connections delivered.
@@ -53,9 +50,7 @@ impl Shaper {
         let indexes = sides.map(|side| side.index);
         let deputy = wanted.then(|| {
             let queues = Queues::open()?;
-            let deputy = Deputy::start(&[Capability::CAP_NET_ADMIN], |socket| work(socket, queues, indexes))?;
-            deputy.socket().map(|socket| socket.set_read_timeout(Some(PATIENCE))).transpose()?;
-            io::Result::Ok(deputy)
+            Deputy::start(&[Capability::CAP_NET_ADMIN], |socket| work(socket, queues, indexes))
         });
         let deputy =
             deputy.transpose().context("cannot start the process that changes queues and routing")?;
@@ -75,15 +70,12 @@ impl Shaper {
 
     /// Has packets of split connections delivered to this router from now on.
     pub(super) fn deliver(&self) -> Result<()> {
-        match self.deputy.as_ref().and_then(Deputy::socket) {
-            Some(mut socket) => ask(&mut socket, DELIVER, None),
-            None => Ok(()),
-        }
+        self.deputy.as_ref().map_or(Ok(()), |deputy| ask(deputy, DELIVER, None))
     }
 
     /// Has what was decided done, and says it once where it cannot be.
     pub(super) fn hold(&mut self, judged: &[Judged]) {
-        let Some(mut socket) = self.deputy.as_ref().and_then(Deputy::socket) else { return };
+        let Some(deputy) = &self.deputy else { return };
         for side in [0, 1] {
             let of_side = judged.iter().filter(|judged| judged.main_side == side);
             let rate = of_side.filter_map(|judged| judged.decision.bucket()).min();
@@ -92,7 +84,7 @@ impl Shaper {
                 continue;
             }
             self.held[side] = rate;
-            if let Err(reason) = ask(&mut socket, side as u8, rate) {
+            if let Err(reason) = ask(deputy, side as u8, rate) {
                 let reason = format!("nothing is held in a token bucket: {reason:#}");
                 if self.told.as_ref() != Some(&reason) {
                     tracing::warn!("{reason}");
@@ -104,45 +96,31 @@ impl Shaper {
 }
 
 /// Asks the other process to hold a side to a rate, or no longer, or to [`DELIVER`].
-fn ask(socket: &mut &UnixStream, side: u8, rate: Option<Rate>) -> Result<()> {
+fn ask(deputy: &Deputy, side: u8, rate: Option<Rate>) -> Result<()> {
     let mut request = vec![side];
     request.extend(rate.map_or(0, Rate::bps).to_ne_bytes());
-    let mut length = [0; 2];
-    let ended = "the process that changes queues and routing has ended; start the edge again";
-    socket.write_all(&request).context(ended)?;
-    socket.read_exact(&mut length).context(ended)?;
-    let mut answer = vec![0; u16::from_ne_bytes(length).into()];
-    socket.read_exact(&mut answer).context(ended)?;
-    match answer.is_empty() {
-        true => Ok(()),
-        false => bail!("{}", String::from_utf8_lossy(&answer)),
-    }
+    let done = deputy.ask(&request);
+    let done = done.context("the process that changes queues and routing has ended; start the edge again")?;
+    done.map_err(anyhow::Error::msg)
 }
 
 /// Does what is asked until the other end of the socket is closed, and removes what is there then.
-fn work(mut socket: UnixStream, mut queues: Queues, interfaces: [u32; 2]) {
-    let (mut request, mut has_set, mut delivers) = ([0; REQUEST], [false; 2], false);
-    while socket.read_exact(&mut request).is_ok() {
-        let [side, rate @ ..] = request;
-        let done = if side == DELIVER {
+fn work(socket: UnixStream, mut queues: Queues, interfaces: [u32; 2]) {
+    let (mut has_set, mut delivers) = ([false; 2], false);
+    serve(socket, |[side, rate @ ..]: [u8; REQUEST]| {
+        if side == DELIVER {
             let set = DELIVERY.set();
             delivers |= set.is_ok();
-            set
-        } else {
-            let side = usize::from(side & 1);
-            let done = match Rate::from_bps(u64::from_ne_bytes(rate)) {
-                Rate::ZERO => queues.remove(interfaces[side], HANDLE).map(|_| ()),
-                rate => set(&mut queues, interfaces[side], rate),
-            };
-            has_set[side] |= done.is_ok();
-            done
-        };
-        let answer = done.err().map_or_else(String::new, |error| error.to_string());
-        let length = (answer.len() as u16).to_ne_bytes();
-        if socket.write_all(&[&length[..], answer.as_bytes()].concat()).is_err() {
-            break;
+            return set;
         }
-    }
+        let side = usize::from(side & 1);
+        let done = match Rate::from_bps(u64::from_ne_bytes(rate)) {
+            Rate::ZERO => queues.remove(interfaces[side], HANDLE).map(|_| ()),
+            rate => set(&mut queues, interfaces[side], rate),
+        };
+        has_set[side] |= done.is_ok();
+        done
+    });
     if delivers {
         // What is left is told when the next edge starts.
         let _ = DELIVERY.remove();
