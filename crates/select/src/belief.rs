@@ -8,7 +8,7 @@ use headway_estimate::measure::Interval;
 use headway_estimate::question::{NOISES, Reply};
 use headway_units::{Duration, Instant, Rate};
 
-use crate::distribution::{Distribution, POINTS, position, rate_at};
+use crate::distribution::{Distribution, POINTS, STEP, position, rate_at};
 
 /// Before anything is known of a path, what is free there lasts so long. Range 1 minute to 1 hour.
 const LASTS: f64 = 600.0;
@@ -24,8 +24,6 @@ const DRIFT: f64 = 0.03;
 const CAPACITIES: [f64; 5] = [1.05, 1.5, 2.2, 4.0, 8.0];
 /// More than this many capacities is never free: measured ones may be low.
 const OVER: f64 = 1.1;
-/// Weight of the evidence of an answer: no model is exact, and a few milliseconds of other traffic are not its mean. Range 0.2 to 1.
-const TEMPER: f64 = 1.0;
 /// Likelihood of an answer that has nothing to do with the truth, of its best one. Range 0 to 0.1.
 const STRAY: f64 = 0.003;
 /// Degrees of freedom of the errors of intervals: tails are longer than those of the normal distribution. Range 2 to 30.
@@ -104,7 +102,7 @@ impl Belief {
     /// Returns what is thought if nothing has changed since the last answer, and if something has.
     fn alternatives(&self, now: Instant) -> (Distribution, Distribution) {
         let mut still = self.settled.clone();
-        let steps = DRIFT / 1.04f64.ln();
+        let steps = DRIFT / STEP.ln();
         still.blur(steps * steps * self.age(now).secs_f64() / 60.0);
         let might = might(self.capacity);
         let had: f64 = self.had.iter().sum();
@@ -182,7 +180,7 @@ impl Belief {
             let free = Rate::from_bps_f64(rate_at(point)).saturating_sub(own);
             for capacity in capacities.iter().filter(|capacity| free <= capacity.scale(OVER)) {
                 let ln = reply.ln_likelihoods(*capacity, free);
-                let part = ln.map(|ln| (TEMPER * ln).exp() / capacities.len() as f64);
+                let part = ln.map(|ln| ln.exp() / capacities.len() as f64);
                 all[point].iter_mut().zip(part).for_each(|(sum, part)| *sum += part);
             }
         }
@@ -200,7 +198,7 @@ impl Belief {
         let likelihood = |taken: Rate| -> f64 {
             let point = |(point, mass): (usize, &f64)| {
                 let free = Rate::from_bps_f64(rate_at(point)).saturating_sub(own + taken);
-                let each = reply.ln_likelihoods(capacity, free).map(|ln| (TEMPER * ln).exp());
+                let each = reply.ln_likelihoods(capacity, free).map(f64::exp);
                 let sum: f64 = each.iter().zip(&self.noise).map(|(one, weight)| one * weight).sum();
                 mass * sum
             };

@@ -23,6 +23,7 @@ const ERRORS: f64 = 4.0;
 const BEHIND_BUCKET: f64 = 3.0;
 /// Decisions that are kept.
 pub(crate) const LOG: usize = 256;
+
 /// What is to be done next.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {

@@ -2,7 +2,7 @@
 
 use headway_units::{Bytes, Rate};
 
-use crate::distribution::{Distribution, POINTS, position};
+use crate::distribution::{Distribution, POINTS, STEP, position};
 
 /// Odds with which a path replaces another.
 pub(crate) const ODDS: f64 = 0.9;
@@ -91,7 +91,7 @@ impl<'a> Outlook<'a> {
     /// Returns the ends of the parts below a point that an answer tells apart, each about as likely.
     fn ends_below(&self, free: &Distribution, top: usize) -> Vec<usize> {
         let total: f64 = free.mass()[..top].iter().sum();
-        let least = (LEAST_PART / 1.04f64.ln()) as usize;
+        let least = (LEAST_PART / STEP.ln()) as usize;
         let (mut ends, mut sum, mut last) = (Vec::with_capacity(PARTS), 0.0, 0);
         for (point, mass) in free.mass()[..top].iter().enumerate() {
             sum += mass;

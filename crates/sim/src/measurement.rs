@@ -22,6 +22,20 @@ const LONGEST_QUEUE: Duration = Duration::from_ms(500);
 /// Interval at which a stream in flight is polled.
 const POLL_INTERVAL: Duration = Duration::from_us(100);
 
+/// Returns when packets of a stream that have not arrived count as lost, over a path with this RTT, where the last one left at that time.
+///
+/// A sender of live packets says when it has sent the last one. That message takes as long as the packets, and the receiver then waits
+/// for late ones.
+pub(crate) fn deadline(
+    network: &Network,
+    prober: ProberId,
+    rtt: Duration,
+    (schedule, last): (&Schedule, Instant),
+) -> Instant {
+    let on_the_way = network.latest_probe_delay(prober).unwrap_or(rtt / 2 + LONGEST_QUEUE);
+    last + on_the_way.max(rtt / 2) + wait_for_late(rtt, schedule.average.time_for(schedule.packet))
+}
+
 /// Configuration of a measurement in a network.
 #[derive(Clone, Debug)]
 pub struct MeasurementConfig {
@@ -183,7 +197,9 @@ impl Measurements {
             return;
         }
         if let Some((schedule, last)) = self.pending_stream.take() {
-            if !network.probes_arrived(self.prober) && now < self.deadline(network, &schedule, last) {
+            if !network.probes_arrived(self.prober)
+                && now < deadline(network, self.prober, self.config.measure.rtt, (&schedule, last))
+            {
                 self.pending_stream = Some((schedule, last));
                 self.next = Some(now + POLL_INTERVAL);
                 return;
@@ -296,16 +312,6 @@ impl Measurements {
         }
         self.next = Some(last + POLL_INTERVAL);
         self.pending_stream = Some((schedule, last));
-    }
-
-    /// Returns when packets that have not arrived count as lost, where the last one left at `last`.
-    ///
-    /// A sender of live packets says when it has sent the last one. That message takes as long as the packets, and the
-    /// receiver then waits for late ones.
-    fn deadline(&self, network: &Network, schedule: &Schedule, last: Instant) -> Instant {
-        let rtt = self.config.measure.rtt;
-        let on_the_way = network.latest_probe_delay(self.prober).unwrap_or(rtt / 2 + LONGEST_QUEUE);
-        last + on_the_way.max(rtt / 2) + wait_for_late(rtt, schedule.average.time_for(schedule.packet))
     }
 
     fn observe(&mut self, network: &mut Network, schedule: &Schedule) {

@@ -4,7 +4,7 @@
 //! times, and its packets exist only around probes, from a moment before them on.
 
 use headway_control::Kind;
-use headway_estimate::measure::{Measurement, Step, wait_for_late};
+use headway_estimate::measure::{Measurement, Step};
 use headway_estimate::question::Question;
 use headway_estimate::stream::Arrival;
 use headway_estimate::{Schedule, StreamRecord};
@@ -14,6 +14,7 @@ use rand::Rng;
 
 use super::world::PathsWorld;
 use crate::config::{FlowId, LinkConfig, LinkId, ProberId, Service, SourceConfig, SourceId, TcpConfig};
+use crate::measurement::deadline;
 use crate::network::Network;
 
 /// Cross traffic flows for so long before the first probe, so that queues are as they usually are.
@@ -22,8 +23,6 @@ const WARM: Duration = Duration::from_ms(400);
 const LONGEST: Duration = Duration::from_ms(120_000);
 /// Interval at which a stream in flight is looked at.
 const LOOK: Duration = Duration::from_ms(1);
-/// How long the queue may be from which no packet of a stream has arrived.
-const LONGEST_QUEUE: Duration = Duration::from_ms(500);
 
 /// What sends streams and reads answers from them.
 #[derive(Debug)]
@@ -207,7 +206,9 @@ impl Sender {
     fn poll(&mut self, network: &mut Network) {
         let now = network.now();
         if let Some((schedule, last)) = self.pending.take() {
-            if !network.probes_arrived(self.prober) && now < self.deadline(network, &schedule, last) {
+            if !network.probes_arrived(self.prober)
+                && now < deadline(network, self.prober, self.rtt, (&schedule, last))
+            {
                 self.pending = Some((schedule, last));
                 self.next = Some(now + LOOK);
                 return;
@@ -234,13 +235,6 @@ impl Sender {
         }
         self.pending = Some((schedule, at));
         at + LOOK
-    }
-
-    /// Returns when packets that have not arrived count as lost.
-    fn deadline(&self, network: &Network, schedule: &Schedule, last: Instant) -> Instant {
-        let on_the_way =
-            network.latest_probe_delay(self.prober).unwrap_or(self.rtt / 2 + LONGEST_QUEUE).max(self.rtt / 2);
-        last + on_the_way + wait_for_late(self.rtt, schedule.average.time_for(schedule.packet))
     }
 
     fn record(&self, network: &mut Network, schedule: &Schedule) -> StreamRecord {
