@@ -425,6 +425,41 @@ share = 0.2
 }
 
 #[test]
+fn paths_are_chosen_in_the_lab_too() {
+    let _lab = LAB.lock().unwrap_or_else(PoisonError::into_inner);
+    let link = |name: &str, rate: u32, delay: u32| {
+        format!(
+            "[[link]]\nfrom = \"home\"\nto = \"{name}\"\nrate = \"{rate} Mb/s\"\nbuffer = \"100 ms\"\n\
+             [[link]]\nfrom = \"{name}\"\nto = \"server\"\ndelay = \"{delay} ms\"\n"
+        )
+    };
+    // Half of each link is free, so the second is the best, until it fails.
+    let text = format!(
+        "duration = \"25 s\"\n{}{}[[select]]\nfrom = \"home\"\nto = \"server\"\ninterval = \"2 s\"\nload = [0.5, 0.5]\n\
+         rivals = [\"lowest-ping\", \"get\", \"oracle\"]\n\
+         path = [{{ via = [\"near\"] }}, {{ via = [\"far\"], down = [[\"15 s\", \"60 s\"]] }}]\n",
+        link("near", 10, 5),
+        link("far", 60, 20)
+    );
+    let Some((folder, output)) = run_in_lab(&text) else { return };
+    println!("{}", String::from_utf8_lossy(&output.stdout));
+    let summary = json(&folder.path().join("results/summary.json"));
+    if summary["valid"] == false {
+        return println!("SKIPPED: the machine was too busy");
+    }
+    let all = &summary["selections"];
+    let of = |index: usize, key: &str| all[index][key].as_f64().unwrap();
+    assert_eq!((&all[0]["strategy"], &all[3]["strategy"]), (&"available".into(), &"oracle".into()));
+    // To the better path, and back when it is gone: 2 changes in 25 s. Who knows the truth begins there.
+    let changes = |index: usize| (of(index, "changes_per_hour") * 25.0 / 3_600.0).round();
+    assert_eq!((changes(0), changes(3)), (2.0, 1.0), "{all}");
+    assert!(of(0, "measurements") >= 2.0 && of(0, "bytes_per_path_hour") > 1e6, "{all}");
+    assert!((0.35..0.45).contains(&of(1, "on_good")) && of(3, "on_good") > 0.99, "{all}");
+    assert!(of(0, "on_good") > of(1, "on_good"), "{all}");
+    assert!(of(2, "bytes_per_path_hour") > 1e8 && of(3, "bulk_bps") > 1.5 * of(1, "bulk_bps"), "{all}");
+}
+
+#[test]
 fn flows_pause_after_chunks_in_the_lab_too() {
     let _lab = LAB.lock().unwrap_or_else(PoisonError::into_inner);
     let text = r#"

@@ -7,7 +7,7 @@ use crate::stream::StreamTruth;
 use crate::summary::{FlowResult, Summary};
 
 /// The complete results of a run.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Results {
     /// Summary of the time after warm-up.
     pub summary: Summary,

@@ -7,7 +7,7 @@ use crate::completions::Completions;
 use crate::counted::Counted;
 
 /// The summary of one run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
     /// The scenario's name.
     pub scenario: String,
@@ -269,6 +269,9 @@ pub struct SelectResult {
     pub of_best: f64,
     /// Mean of what was free on the path in use: what somebody gets who takes all of it, and no more.
     pub free_bps: u64,
+    /// What a bulk user got, where one was there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bulk_bps: Option<u64>,
     /// Median time of a fetch of 1 MB.
     pub fetch_p50_ns: u64,
     /// 95th percentile of that time.
@@ -281,7 +284,7 @@ pub struct SelectResult {
     pub changes_per_hour: f64,
     /// Median time on a path that is not good, until a good one is used or it is good again.
     pub reaction_ns: u64,
-    /// Packets of others that were lost because of measuring, in an hour.
+    /// Packets of others that were lost in an hour because of measuring, in a lab also because of the users.
     pub others_lost_per_hour: f64,
     /// Questions about one rate.
     pub questions: u64,

@@ -239,7 +239,7 @@ const WHOLE: &[Row<Scenario>] = &[
     },
     Row {
         keys: "`[[select]]`",
-        has: ["yes, without other flows and traffic", "no", "no"],
+        has: ["yes, without other flows and traffic", "the same, as root", "no"],
         used: |scenario| first(&[("select[0]", !scenario.select.is_empty())]),
     },
     Row {

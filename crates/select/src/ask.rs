@@ -42,6 +42,11 @@ impl Selector {
             }
             Action::Choose(_) => return Some(action),
         };
+        match action {
+            Action::Ask { .. } | Action::Together { .. } => self.asked[0] += 1,
+            Action::Measure { .. } => self.asked[1] += 1,
+            Action::Ping { .. } | Action::Choose(_) => {}
+        }
         self.pending = Some(Pending { since: now, open, pair });
         Some(action)
     }

@@ -71,8 +71,9 @@ pub(crate) struct Path {
     pub(crate) bucket: Option<Bytes>,
     pub(crate) rtt: Option<Duration>,
     pub(crate) rtt_at: Option<Instant>,
-    /// What own traffic uses.
+    /// What own traffic uses, and when that told something last.
     pub(crate) own: Rate,
+    pub(crate) carried_at: Option<Instant>,
     pub(crate) trouble: Option<Trouble>,
     /// Failures in a row, and when to try again.
     failures: u32,
@@ -87,6 +88,8 @@ pub(crate) struct Path {
     /// Bytes that may be spent now, so that an hour's are not spent at once; and when that was computed.
     saved: f64,
     saved_at: Instant,
+    /// What was spent since the beginning.
+    pub(crate) total: Bytes,
     measurement_cost: Bytes,
     pub(crate) measured_at: Option<Instant>,
 }
@@ -99,6 +102,7 @@ impl Path {
             rtt: None,
             rtt_at: None,
             own: Rate::ZERO,
+            carried_at: None,
             trouble: None,
             failures: 0,
             retry_at: now,
@@ -110,6 +114,7 @@ impl Path {
             month: settings.max_bytes_per_month.map(Budget::monthly),
             saved: settings.max_bytes_per_hour.get() as f64,
             saved_at: now,
+            total: Bytes::ZERO,
             measurement_cost: USUAL_MEASUREMENT,
             measured_at: None,
         }
@@ -168,6 +173,7 @@ impl Path {
         // After the first measurement the rest of the hour's bytes come one after the other.
         self.saved = self.saved.min(KEPT * self.hour.limit().get() as f64 + bytes.get() as f64);
         self.saved -= bytes.get() as f64;
+        self.total += bytes;
         self.hour.spend(now, bytes);
         if let Some(month) = &mut self.month {
             month.spend(now, bytes);

@@ -21,6 +21,8 @@ const ERRORS: f64 = 4.0;
 /// The interval of a measurement behind a token bucket counts as so many times as wide, in the logarithm: on simulated paths half of the
 /// decisions by such answers were wrong. Range 1 to 5.
 const BEHIND_BUCKET: f64 = 3.0;
+/// What own traffic carries is news if it is above this quantile of what was thought to be free. Range 0.01 to 0.5.
+const CARRIED: f64 = 0.05;
 /// Decisions that are kept.
 pub(crate) const LOG: usize = 256;
 
@@ -119,6 +121,8 @@ pub struct Selector {
     pub(crate) log: VecDeque<Decision>,
     pub(crate) current: Decision,
     pub(crate) changes: u64,
+    /// How many questions about one rate and how many whole measurements there were.
+    pub(crate) asked: [u64; 2],
     now: Instant,
 }
 
@@ -151,6 +155,7 @@ impl Selector {
             log: VecDeque::from([first.clone()]),
             current: first,
             changes: 0,
+            asked: [0, 0],
             now,
             settings,
         })
@@ -169,6 +174,11 @@ impl Selector {
     /// Returns the last decisions, the newest last: changes, and other reasons for staying.
     pub fn decisions(&self) -> impl DoubleEndedIterator<Item = &Decision> {
         self.log.iter()
+    }
+
+    /// Returns how many questions about one rate and how many whole measurements there were.
+    pub const fn asked(&self) -> [u64; 2] {
+        self.asked
     }
 
     /// Returns when to call [`Selector::poll`] at the latest, if nothing is told before.
@@ -278,11 +288,18 @@ impl Selector {
         }
     }
 
-    /// Takes the rate that own traffic has on a path: what it uses counts as free there.
+    /// Takes the rate that own traffic has on a path: what it uses counts as free there. Once an interval it also tells that at least so
+    /// much is, where that was not clear.
     pub fn own(&mut self, now: Instant, path: usize, rate: Rate) {
-        self.advance(now);
-        if let Some(state) = self.paths.get_mut(path) {
-            state.own = rate;
+        let now = self.advance(now);
+        let interval = self.settings.interval;
+        let Some(state) = self.paths.get_mut(path) else { return };
+        state.own = rate;
+        let is_due = state.carried_at.is_none_or(|at| now - at >= interval);
+        if is_due && state.belief.is_known() && rate > state.belief.at(now).quantile(CARRIED) {
+            state.carried_at = Some(now);
+            let nothing_more = Interval { rate: Rate::ZERO, low: Rate::ZERO, high: None };
+            self.passive(now, path, &nothing_more);
         }
     }
 

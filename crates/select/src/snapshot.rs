@@ -19,6 +19,10 @@ pub struct Snapshot {
     pub decision: Decision,
     /// How often the choice has changed.
     pub changes: u64,
+    /// How many questions about one rate there were.
+    pub questions: u64,
+    /// How many whole measurements there were.
+    pub measurements: u64,
     /// How long the choice stays after a change.
     pub hold_ms: u64,
     /// The paths, in their order.
@@ -59,6 +63,8 @@ pub struct PathState {
     pub spent_bytes: u64,
     /// The most that may be sent within an hour.
     pub budget_bytes: u64,
+    /// What was sent to measure it since the beginning.
+    pub total_bytes: u64,
 }
 
 impl Selector {
@@ -73,6 +79,8 @@ impl Selector {
             chosen: self.names[self.chosen].to_string(),
             decision: self.current.clone(),
             changes: self.changes,
+            questions: self.asked[0],
+            measurements: self.asked[1],
             hold_ms: (self.hold.time().ns() / 1_000_000).unsigned_abs(),
             paths,
         }
@@ -98,6 +106,7 @@ impl Selector {
             weight,
             spent_bytes: state.spent(now).get(),
             budget_bytes: self.settings.max_bytes_per_hour.get(),
+            total_bytes: state.total.get(),
         }
     }
 }

@@ -270,6 +270,20 @@ fn the_strategy_latency_needs_pings_only() {
     assert!(paths.sent.iter().flatten().all(|(_, bytes)| bytes.get() <= 1_000));
 }
 
+/// While own traffic has so much, at least that is there: a path of which more was thought is not left for one that has less.
+#[test]
+fn what_own_traffic_carries_is_known_without_a_question() {
+    let mut paths = Paths::new(Settings::default(), &[20.0, 15.0], &[50.0, 50.0]);
+    paths.run(at(30.0));
+    let asked = paths.selector.asked();
+    paths.selector.own(at(31.0), 0, Rate::from_mbps(40.0));
+    let state = &paths.selector.snapshot(at(31.0)).paths[0];
+    let [free, low, _] = state.free_bps.expect("measured").map(|bps| bps as f64 / 1e6);
+    assert!(low > 30.0 && free > 35.0, "{state:?}");
+    assert_eq!(paths.selector.asked(), asked);
+    assert_eq!(state.total_bytes, paths.sent[0].iter().map(|(_, bytes)| bytes.get()).sum::<u64>());
+}
+
 #[test]
 fn weights_are_in_proportion_to_what_is_free() {
     let mut paths = Paths::new(Settings::default(), &[20.0, 60.0], &[50.0, 80.0]);

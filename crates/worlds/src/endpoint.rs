@@ -273,7 +273,7 @@ fn listen(controller: &str, port: u16) -> Result<TcpListener, Error> {
 }
 
 /// Creates a socket with a congestion controller.
-fn socket(controller: &str) -> Result<Socket, Error> {
+pub(crate) fn socket(controller: &str) -> Result<Socket, Error> {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
     choose(&socket, controller)?;
     Ok(socket)

@@ -4,9 +4,9 @@ use headway_record::{Results, Series, Summary, TcpInterval};
 use headway_units::{Bytes, Instant, Rate};
 
 use crate::rows::{
-    COMPLETION_COLUMNS, FLOW_COLUMNS, LINK_COLUMNS, MEASURE_COLUMNS, PROGRAM_COLUMNS, TRAFFIC_COLUMNS,
-    TRAFFIC_NOTE, WIRE_COLUMNS, completion_rows, flow_rows, link_rows, measure_rows, program_rows,
-    traffic_rows, wire_rows,
+    COMPLETION_COLUMNS, FLOW_COLUMNS, LINK_COLUMNS, MEASURE_COLUMNS, PROGRAM_COLUMNS, SELECT_COLUMNS,
+    TRAFFIC_COLUMNS, TRAFFIC_NOTE, WIRE_COLUMNS, completion_rows, flow_rows, link_rows, measure_rows,
+    program_rows, select_rows, traffic_rows, wire_rows,
 };
 use headway_figures::{CannotDraw, MAX_CURVES, Mark, Points, page};
 use maud::{Markup, html};
@@ -21,9 +21,11 @@ pub(crate) fn page(results: &Results) -> Result<String, CannotDraw> {
     let body = html! {
         (introduction(summary))
         @if summary.total.flows > 0 { (flows(summary, series)?) }
-        h2 { "Links" }
-        (page::table(LINK_COLUMNS, &link_rows(summary)))
-        p.note { "Rates count every byte on the wire. Delay is the time from arrival to the start of transmission." }
+        @if !summary.links.is_empty() {
+            h2 { "Links" }
+            (page::table(LINK_COLUMNS, &link_rows(summary)))
+            p.note { "Rates count every byte on the wire. Delay is the time from arrival to the start of transmission." }
+        }
         @if !wires.is_empty() { (page::table(WIRE_COLUMNS, &wires)) }
         (figure(&queues(summary, series), "queue, kB")?)
         @if !summary.traffic.is_empty() {
@@ -32,6 +34,11 @@ pub(crate) fn page(results: &Results) -> Result<String, CannotDraw> {
             p.note { (TRAFFIC_NOTE) }
         }
         @if !summary.measurements.is_empty() { (measurements(summary, series)?) }
+        @if !summary.selections.is_empty() {
+            h2 { "Choices among paths" }
+            (page::table(SELECT_COLUMNS, &select_rows(summary)))
+            p.note { "A path is good if at least 90 % of what the best has is free there." }
+        }
         @if !summary.programs.is_empty() {
             h2 { "Programs" }
             (page::table(PROGRAM_COLUMNS, &program_rows(summary)))

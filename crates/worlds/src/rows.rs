@@ -150,21 +150,23 @@ pub fn measure_rows(summary: &Summary) -> Vec<[String; 9]> {
 }
 
 /// Columns of [`select_rows`].
-pub const SELECT_COLUMNS: [&str; 10] = [
+pub const SELECT_COLUMNS: [&str; 12] = [
     "choice",
     "on a good path",
     "on the best",
     "free there",
+    "bulk user",
     "1 MB, median",
     "95 %",
     "per path and hour",
     "changes/h",
     "reacts in",
+    "others lost/h",
     "right",
 ];
 
 /// Returns the choices among paths beside their rivals.
-pub fn select_rows(summary: &Summary) -> Vec<[String; 10]> {
+pub fn select_rows(summary: &Summary) -> Vec<[String; 12]> {
     let time = |ns: u64| Duration::from_ns(ns as i64).to_string();
     let row = |one: &SelectResult| {
         let right = format!("{} of {}", one.right, one.decisions);
@@ -173,11 +175,13 @@ pub fn select_rows(summary: &Summary) -> Vec<[String; 10]> {
             percent(one.on_good),
             percent(one.on_best),
             Rate::from_bps(one.free_bps).to_string(),
+            one.bulk_bps.map_or_else(String::new, |bulk| Rate::from_bps(bulk).to_string()),
             time(one.fetch_p50_ns),
             time(one.fetch_p95_ns),
             Bytes::new(one.bytes_per_path_hour).to_string(),
             format!("{:.1}", one.changes_per_hour),
             time(one.reaction_ns),
+            format!("{:.0}", one.others_lost_per_hour),
             if one.decisions > 0 { right } else { String::new() },
         ]
     };

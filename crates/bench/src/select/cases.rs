@@ -50,6 +50,7 @@ impl Case {
             Moves { load: [0.0, 0.95], stays: [Duration::from_ms(120_000), Duration::from_ms(480_000)] };
         let cross = if self == Case::Bursty { SelectCross::Batches } else { SelectCross::Pareto };
         let link = |(number, (rate, rtt)): (usize, &(Rate, Duration))| MovingLink {
+            number,
             service: self.service(*rate),
             rate: *rate,
             delay: *rtt / 2,

@@ -21,7 +21,9 @@ pub(super) fn summary(summary: &Summary) -> String {
     if !completions.is_empty() {
         text += &format!("{}\n", table(COMPLETION_COLUMNS, completions));
     }
-    text += &table(LINK_COLUMNS, link_rows(summary)).to_string();
+    if !summary.links.is_empty() {
+        text += &table(LINK_COLUMNS, link_rows(summary)).to_string();
+    }
     let wires = wire_rows(summary);
     if !wires.is_empty() {
         text += &format!("\n{}", table(WIRE_COLUMNS, wires));

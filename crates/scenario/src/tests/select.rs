@@ -71,10 +71,10 @@ fn wrong_choices_are_refused_with_their_key() {
 }
 
 #[test]
-fn only_the_simulator_has_choices() {
+fn the_kernel_in_virtual_time_has_no_choices() {
     let scenario = with(PATHS).unwrap();
-    assert!(scenario.check_world(World::Sim).is_ok());
-    let error = scenario.check_world(World::Lab).unwrap_err().to_string();
-    assert!(error.contains("`select[0]`") && error.contains("`--on sim` has it"), "{error}");
+    assert!(scenario.check_world(World::Sim).is_ok() && scenario.check_world(World::Lab).is_ok());
+    let error = scenario.check_world(World::Uml).unwrap_err().to_string();
+    assert!(error.contains("`select[0]`") && error.contains("`--on lab`"), "{error}");
     assert!(scenario.dilated(10).is_err());
 }

@@ -2,6 +2,7 @@
 
 use headway_estimate::measure::{Config, Failure, Measurement, Method};
 use headway_estimate::question::{Question, QuestionConfig};
+use headway_scenario::SelectRival;
 use headway_select::{Action, Answer, Decision, Selector, Settings, Trouble, Why};
 use headway_units::{Bytes, Duration, Instant, Rate};
 
@@ -10,11 +11,11 @@ use super::window::{Machine, Window};
 use super::world::PathsWorld;
 
 /// A GET of sing-box's proposal is so large, and made so often.
-const GET: (Bytes, Duration) = (Bytes::new(1_000_000), Duration::from_ms(180_000));
+pub const GET: (Bytes, Duration) = (Bytes::new(1_000_000), Duration::from_ms(180_000));
 /// iperf3 runs for so long, so often.
-const IPERF: (Duration, Duration) = (Duration::from_ms(3_000), Duration::from_ms(300_000));
+pub const IPERF: (Duration, Duration) = (Duration::from_ms(3_000), Duration::from_ms(300_000));
 /// Nobody waits longer for a transfer.
-const LONGEST_GET: Duration = Duration::from_ms(30_000);
+pub const LONGEST_GET: Duration = Duration::from_ms(30_000);
 /// The odds of all paths are noted so often.
 const EVERY_LOOK: Duration = Duration::from_ms(60_000);
 /// Streams are sent at up to this many times the rate of the fastest link.
@@ -35,6 +36,18 @@ pub enum Contestant {
     LargestCapacity,
     /// Who knows the truth.
     Oracle,
+}
+
+impl From<SelectRival> for Contestant {
+    fn from(rival: SelectRival) -> Contestant {
+        match rival {
+            SelectRival::LowestPing => Contestant::LowestPing,
+            SelectRival::Get => Contestant::Get,
+            SelectRival::Iperf => Contestant::Iperf,
+            SelectRival::LargestCapacity => Contestant::LargestCapacity,
+            SelectRival::Oracle => Contestant::Oracle,
+        }
+    }
 }
 
 impl Contestant {
@@ -107,7 +120,7 @@ fn by_transfers(
 }
 
 /// Returns what payload of TCP has on the wire.
-fn wire(payload: Bytes) -> Bytes {
+pub fn wire(payload: Bytes) -> Bytes {
     Bytes::new(payload.get() * 1_538 / 1_448)
 }
 
@@ -135,7 +148,7 @@ fn select(world: &PathsWorld, settings: &Settings) -> Timeline {
     while driver.now < world.end {
         driver.step();
     }
-    driver.timeline
+    Timeline { asked: driver.selector.asked(), ..driver.timeline }
 }
 
 impl Driver<'_> {
@@ -145,15 +158,12 @@ impl Driver<'_> {
         match self.selector.poll(self.now) {
             Some(Action::Choose(decision)) => self.choose(&decision),
             Some(Action::Ask { path, rate, capacity, most }) => {
-                self.timeline.asked[0] += 1;
                 self.ask(&[(path, capacity)], rate, most);
             }
             Some(Action::Together { paths, rate, capacities, most }) => {
-                self.timeline.asked[0] += 1;
                 self.ask(&[(paths[0], capacities[0]), (paths[1], capacities[1])], rate, most);
             }
             Some(Action::Measure { path, most }) => {
-                self.timeline.asked[1] += 1;
                 self.measure(path, most);
             }
             Some(Action::Ping { path }) => {

@@ -11,8 +11,8 @@ mod users;
 mod window;
 mod world;
 
-pub use contestant::Contestant;
-pub use runs::Selections;
+pub use contestant::{Contestant, GET, IPERF, LONGEST_GET, wire};
+pub use runs::{Selections, world};
 pub use timeline::{Score, Timeline};
 pub use users::Fetches;
 pub use world::{Moves, MovingLink, MovingPath, PathsWorld};

@@ -4,11 +4,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use headway_record::SelectResult;
-use headway_scenario::{Error, Scenario, SelectRival, SelectSpec, Topology};
+use headway_scenario::{Error, Scenario, SelectSpec, Topology};
 use headway_units::{ConfigError, Duration, Instant};
 
 use super::contestant::Contestant;
-use super::timeline::Timeline;
 use super::users::Fetches;
 use super::world::{Moves, MovingLink, MovingPath, PathsWorld};
 use crate::config::Service;
@@ -41,7 +40,7 @@ impl Selections {
         for (index, spec) in scenario.select.iter().enumerate() {
             let world = Arc::new(world(scenario, index, spec, seed)?);
             let own = (spec.strategy.name(), Contestant::Selector(spec.settings()));
-            let rivals = spec.rivals.iter().map(|rival| (rival.name(), contestant(*rival)));
+            let rivals = spec.rivals.iter().map(|rival| (rival.name(), Contestant::from(*rival)));
             let all = std::iter::once(own).chain(rivals);
             jobs.extend(all.map(|(name, contestant)| {
                 let world = Arc::clone(&world);
@@ -59,7 +58,7 @@ impl Selections {
         }
         let timeline = job.contestant.run(&job.world);
         let times = self.fetches.1.of(&job.world, &timeline);
-        self.results.push(result(&job, &timeline, &times));
+        self.results.push(timeline.result(&job.world, (job.select, &job.name), &times));
         true
     }
 
@@ -69,46 +68,16 @@ impl Selections {
     }
 }
 
-fn contestant(rival: SelectRival) -> Contestant {
-    match rival {
-        SelectRival::LowestPing => Contestant::LowestPing,
-        SelectRival::Get => Contestant::Get,
-        SelectRival::Iperf => Contestant::Iperf,
-        SelectRival::LargestCapacity => Contestant::LargestCapacity,
-        SelectRival::Oracle => Contestant::Oracle,
-    }
-}
-
-fn result(job: &Job, timeline: &Timeline, times: &[Duration]) -> SelectResult {
-    let score = timeline.score(&job.world);
-    let part = |part: f64| {
-        let index = (times.len() as f64 * part) as usize;
-        times.get(index.min(times.len().saturating_sub(1))).map_or(0, |time| time.ns().unsigned_abs())
-    };
-    let right = |claims: &[(f64, bool)]| claims.iter().filter(|(_, right)| *right).count() as u64;
-    SelectResult {
-        select: job.select as u64,
-        strategy: job.name.clone(),
-        on_good: score.on_good,
-        on_best: score.on_best,
-        of_best: score.of_best,
-        free_bps: score.goodput.bps(),
-        fetch_p50_ns: part(0.5),
-        fetch_p95_ns: part(0.95),
-        bytes_per_path_hour: score.bytes_per_path_hour.get(),
-        most_bytes_in_an_hour: score.most_in_an_hour.get(),
-        changes_per_hour: score.changes,
-        reaction_ns: score.reaction.ns().unsigned_abs(),
-        others_lost_per_hour: score.others_lost_per_hour,
-        questions: timeline.asked[0],
-        measurements: timeline.asked[1],
-        decisions: timeline.claims.len() as u64,
-        right: right(&timeline.claims),
-    }
-}
-
-/// Builds the paths of a `[[select]]`.
-fn world(scenario: &Scenario, index: usize, spec: &SelectSpec, seed: u64) -> Result<PathsWorld, ConfigError> {
+/// Builds the paths of the `[[select]]` with this index.
+///
+/// # Errors
+/// When a path has no link that could be tight.
+pub fn world(
+    scenario: &Scenario,
+    index: usize,
+    spec: &SelectSpec,
+    seed: u64,
+) -> Result<PathsWorld, ConfigError> {
     let tight = spec.tight_links(index, scenario, &Topology::new(scenario))?;
     let end = Instant::ZERO + scenario.duration;
     let moves = Moves { load: spec.load, stays: spec.stays };
@@ -124,6 +93,7 @@ fn world(scenario: &Scenario, index: usize, spec: &SelectSpec, seed: u64) -> Res
         };
         let delay = tight.iter().find(|(one, _)| one == number).map(|(_, delay)| *delay);
         MovingLink {
+            number: *number,
             service,
             rate,
             delay: delay.unwrap_or_default(),

@@ -1,5 +1,6 @@
 //! What was chosen when, and what it cost; and how good that was.
 
+use headway_record::SelectResult;
 use headway_units::{Bytes, Duration, Instant, Rate};
 
 use super::world::PathsWorld;
@@ -34,7 +35,7 @@ impl Timeline {
     }
 
     /// Notes that another path is used from now on.
-    pub(super) fn choose(&mut self, at: Instant, path: usize) {
+    pub fn choose(&mut self, at: Instant, path: usize) {
         if self.chosen.last().is_none_or(|(_, last)| *last != path) {
             self.chosen.push((at, path));
         }
@@ -83,6 +84,41 @@ impl Timeline {
             (0..world.paths.len()).map(|path| self.most_in_an_hour(path)).max().unwrap_or_default();
         score.others_lost_per_hour = self.others_lost as f64 / total * 3_600.0;
         score
+    }
+
+    /// Returns it as a result: of the `[[select]]` with an index, by a strategy of this name, for users whose fetches took these times,
+    /// ascending.
+    pub fn result(
+        &self,
+        world: &PathsWorld,
+        (select, strategy): (usize, &str),
+        times: &[Duration],
+    ) -> SelectResult {
+        let score = self.score(world);
+        let part = |part: f64| {
+            let index = (times.len() as f64 * part) as usize;
+            times.get(index.min(times.len().saturating_sub(1))).map_or(0, |time| time.ns().unsigned_abs())
+        };
+        SelectResult {
+            select: select as u64,
+            strategy: strategy.to_owned(),
+            on_good: score.on_good,
+            on_best: score.on_best,
+            of_best: score.of_best,
+            free_bps: score.goodput.bps(),
+            bulk_bps: None,
+            fetch_p50_ns: part(0.5),
+            fetch_p95_ns: part(0.95),
+            bytes_per_path_hour: score.bytes_per_path_hour.get(),
+            most_bytes_in_an_hour: score.most_in_an_hour.get(),
+            changes_per_hour: score.changes,
+            reaction_ns: score.reaction.ns().unsigned_abs(),
+            others_lost_per_hour: score.others_lost_per_hour,
+            questions: self.asked[0],
+            measurements: self.asked[1],
+            decisions: self.claims.len() as u64,
+            right: self.claims.iter().filter(|(_, right)| *right).count() as u64,
+        }
     }
 
     /// Returns the most that was sent over a path within any hour.

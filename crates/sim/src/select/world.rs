@@ -10,6 +10,8 @@ use crate::config::{LinkConfig, Service};
 /// A link that may be the tight one of one or several paths.
 #[derive(Clone, Debug)]
 pub struct MovingLink {
+    /// Its number among the links of the scenario.
+    pub number: usize,
     /// How it is served.
     pub service: Service,
     /// The rate that it has in the long run.
@@ -91,7 +93,7 @@ impl MovingLink {
     }
 
     /// Returns the cross traffic at a mean rate.
-    pub(super) fn traffic(&self, rate: Rate) -> Traffic {
+    pub fn traffic(&self, rate: Rate) -> Traffic {
         at_rate(&self.cross, rate)
     }
 }

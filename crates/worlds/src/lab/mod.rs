@@ -9,6 +9,7 @@ mod pair;
 mod programs;
 mod rapid;
 mod results;
+mod select;
 mod transfer;
 mod translate;
 
@@ -54,7 +55,9 @@ const LATE_SHARE: f64 = 0.01;
 /// Runs the scenario with every seed, one after the other; seeds not started before a cancellation have no
 /// outcome.
 pub(crate) fn run(scenario: &Scenario, seeds: &[u64], options: &Options<'_>) -> Result<Vec<Outcome>, Error> {
-    Translated::new(scenario)?;
+    if scenario.select.is_empty() {
+        Translated::new(scenario)?;
+    }
     let controllers = Controllers::load(scenario)?;
     let mut outcomes = Vec::new();
     for &seed in seeds {
@@ -64,6 +67,10 @@ pub(crate) fn run(scenario: &Scenario, seeds: &[u64], options: &Options<'_>) -> 
         let what = format!("{} in the lab, seed {seed}, {} of real time", scenario.name, scenario.duration);
         options.report_event(Event::Started(&what));
         let drawn = scenario.drawn(seed);
+        if !scenario.select.is_empty() {
+            outcomes.push(select::run(&drawn, seed, options)?);
+            continue;
+        }
         let translated = Translated::new(&drawn)?;
         outcomes.push(run_once(&drawn, &translated, &controllers, seed, options)?);
     }

@@ -35,6 +35,20 @@ pub(super) struct Run<'a> {
     pub(super) passed: &'a [MiddleboxEnd],
 }
 
+/// Returns why the machine made a run invalid, if it did: queues with this lateness, and this number of packets that passed a
+/// middlebox which did not answer.
+pub(super) fn invalid_reason(lateness: &[Lateness], unattended: u64) -> Option<String> {
+    let worst = lateness.iter().map(|lateness| lateness.very_late_share).fold(0.0, f64::max);
+    let missed: u64 = lateness.iter().map(|lateness| lateness.missed).sum();
+    let (percent, late) = (worst * 100.0, lateness.iter().any(super::disturbed));
+    (late || unattended > 0).then(|| {
+        format!(
+            "the machine was too busy ({percent:.1} % of packets over 1 ms late, {missed} not read in time, \
+             {unattended} passed a middlebox that did not answer)"
+        )
+    })
+}
+
 impl Run<'_> {
     /// Returns the results, and why they are invalid if they are.
     pub(super) fn results(&self) -> (Results, Option<String>) {
@@ -90,16 +104,7 @@ impl Run<'_> {
             Some(truth.lateness_between(lane.direction, self.begin, self.last))
         };
         let lateness: Vec<Lateness> = self.translated.lanes.iter().filter_map(lateness).collect();
-        let worst = lateness.iter().map(|lateness| lateness.very_late_share).fold(0.0, f64::max);
-        let missed: u64 = lateness.iter().map(|lateness| lateness.missed).sum();
-        let unattended: u64 = self.passed.iter().map(|end| end.unattended).sum();
-        let (percent, late) = (worst * 100.0, lateness.iter().any(super::disturbed));
-        (late || unattended > 0).then(|| {
-            format!(
-                "the machine was too busy ({percent:.1} % of packets over 1 ms late, {missed} not read in time, \
-                 {unattended} passed a middlebox that did not answer)"
-            )
-        })
+        invalid_reason(&lateness, self.passed.iter().map(|end| end.unattended).sum())
     }
 
     /// Returns the latest sample of a flow at one end, up to `at`.
