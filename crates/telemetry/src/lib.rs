@@ -10,6 +10,7 @@
 //! - [`rule`] has packets with a mark delivered to this host.
 
 mod diagnosis;
+pub mod marked;
 pub mod netlink;
 pub mod preferred;
 pub mod qdisc;

@@ -12,9 +12,9 @@ use crate::route::{RTA_DST, RTA_GATEWAY, RTA_OIF, RTA_PRIORITY, RTM_NEWROUTE};
 use crate::rule::{RTM_DELROUTE, is_not_there, is_without_ipv6};
 
 const MAIN: u8 = 254;
-const UNICAST: u8 = 1;
+pub(crate) const UNICAST: u8 = 1;
 /// Where packets go that are for a next hop, and for hosts on the link.
-const SCOPE_UNIVERSE: u8 = 0;
+pub(crate) const SCOPE_UNIVERSE: u8 = 0;
 const SCOPE_LINK: u8 = 253;
 /// Of scope, for a route that is to be removed: any.
 const SCOPE_NOWHERE: u8 = 255;

@@ -8,9 +8,9 @@ use crate::route::{RTA_OIF, RTM_NEWROUTE};
 
 /// Message types, attributes and values of `include/uapi/linux/rtnetlink.h` and `fib_rules.h`.
 pub(crate) const RTM_DELROUTE: u16 = 25;
-const RTM_NEWRULE: u16 = 32;
-const RTM_DELRULE: u16 = 33;
-const RTA_TABLE: u16 = 15;
+pub(crate) const RTM_NEWRULE: u16 = 32;
+pub(crate) const RTM_DELRULE: u16 = 33;
+pub(crate) const RTA_TABLE: u16 = 15;
 const FRA_PRIORITY: u16 = 6;
 const FRA_FWMARK: u16 = 10;
 const FRA_TABLE: u16 = 15;
@@ -86,13 +86,18 @@ impl LocalDelivery {
         let mut route = vec![family as u8, 0, 0, 0, 0, STATIC, SCOPE_HOST, LOCAL, 0, 0, 0, 0];
         route.extend(attribute(RTA_TABLE, &self.table.to_ne_bytes()));
         route.extend(attribute(RTA_OIF, &loopback.to_ne_bytes()));
-        let mut rule = vec![family as u8, 0, 0, 0, 0, 0, 0, TO_TABLE, 0, 0, 0, 0];
-        let mark = [(FRA_FWMARK, self.mark), (FRA_FWMASK, u32::MAX)];
-        for (kind, value) in [(FRA_PRIORITY, PRIORITY), (FRA_TABLE, self.table)].into_iter().chain(mark) {
-            rule.extend(attribute(kind, &value.to_ne_bytes()));
-        }
-        Ok([route, rule])
+        Ok([route, marked_rule(family, PRIORITY, self.mark, self.table)])
     }
+}
+
+/// Returns what messages say about a rule by which packets with a mark, of which all bits count, take a table.
+pub(crate) fn marked_rule(family: i32, priority: u32, mark: u32, table: u32) -> Vec<u8> {
+    let mut rule = vec![family as u8, 0, 0, 0, 0, 0, 0, TO_TABLE, 0, 0, 0, 0];
+    let mark = [(FRA_FWMARK, mark), (FRA_FWMASK, u32::MAX)];
+    for (kind, value) in [(FRA_PRIORITY, priority), (FRA_TABLE, table)].into_iter().chain(mark) {
+        rule.extend(attribute(kind, &value.to_ne_bytes()));
+    }
+    rule
 }
 
 /// No rule, no route, or no such table.

@@ -1,0 +1,79 @@
+//! A next hop for packets with a mark: a rule of routing, and a table with one route.
+
+use std::io;
+use std::net::IpAddr;
+
+use crate::netlink::{ACKNOWLEDGE, CREATE_NEW, Netlink, REPLACE, REQUEST, SockProtocol, attribute, message};
+use crate::preferred::{NextHop, SCOPE_UNIVERSE, UNICAST};
+use crate::route::{RTA_GATEWAY, RTA_OIF, RTM_NEWROUTE};
+use crate::rule::{
+    RTA_TABLE, RTM_DELROUTE, RTM_DELRULE, RTM_NEWRULE, is_not_there, is_without_ipv6, marked_rule,
+};
+
+/// Behind the rule for addresses of this host, and before all that somebody is likely to have added.
+const PRIORITY: u32 = 2;
+
+/// Where packets with a mark go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MarkedRoute {
+    /// The mark, of which all bits count, and the number of the table: above 255, and used by nothing else.
+    pub mark: u32,
+    /// The number by which the route tells who made it; above 4, and of nobody else (`/etc/iproute2/rt_protos`).
+    pub protocol: u8,
+}
+
+impl MarkedRoute {
+    /// Sends packets with the mark over the router of `hop`, in this thread's network namespace, in place of one that was set before.
+    ///
+    /// # Errors
+    /// The system's error, after which nothing is set up; or when there is no router.
+    pub fn set(&self, hop: &NextHop) -> io::Result<()> {
+        let gateway = hop.gateway.ok_or(io::ErrorKind::InvalidInput)?;
+        self.remove()?;
+        let mut netlink = Netlink::open(SockProtocol::NetlinkRoute)?;
+        let family = if gateway.is_ipv6() { libc::AF_INET6 } else { libc::AF_INET };
+        let mut route = self.route(family, SCOPE_UNIVERSE);
+        route.extend(match gateway {
+            IpAddr::V4(gateway) => attribute(RTA_GATEWAY, &gateway.octets()),
+            IpAddr::V6(gateway) => attribute(RTA_GATEWAY, &gateway.octets()),
+        });
+        if let Some(interface) = hop.interface {
+            route.extend(attribute(RTA_OIF, &interface.to_ne_bytes()));
+        }
+        let rule = marked_rule(family, PRIORITY, self.mark, self.mark);
+        netlink.ask(&message(RTM_NEWROUTE, REQUEST | ACKNOWLEDGE | CREATE_NEW | REPLACE, 1, &route))?;
+        let result = netlink.ask(&message(RTM_NEWRULE, REQUEST | ACKNOWLEDGE | CREATE_NEW, 2, &rule));
+        if result.is_err() {
+            self.remove()?;
+        }
+        result
+    }
+
+    /// Removes what is there of it; returns whether anything was.
+    ///
+    /// # Errors
+    /// The system's error.
+    pub fn remove(&self) -> io::Result<bool> {
+        let mut netlink = Netlink::open(SockProtocol::NetlinkRoute)?;
+        let mut was_there = false;
+        for family in [libc::AF_INET, libc::AF_INET6] {
+            let rule = marked_rule(family, PRIORITY, self.mark, self.mark);
+            // The rule first, so that none leads to an empty table. Of a scope that stands for all.
+            for (kind, body) in [(RTM_DELRULE, rule), (RTM_DELROUTE, self.route(family, u8::MAX))] {
+                match netlink.ask(&message(kind, REQUEST | ACKNOWLEDGE, 3, &body)) {
+                    Ok(()) => was_there = true,
+                    Err(error) if is_not_there(&error) || is_without_ipv6(&error) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        Ok(was_there)
+    }
+
+    /// Returns the beginning of messages about the route: `struct rtmsg`, in which tables above 255 are 0, and the table.
+    fn route(&self, family: i32, scope: u8) -> Vec<u8> {
+        let mut body = vec![family as u8, 0, 0, 0, 0, self.protocol, scope, UNICAST, 0, 0, 0, 0];
+        body.extend(attribute(RTA_TABLE, &self.mark.to_ne_bytes()));
+        body
+    }
+}

@@ -1,0 +1,46 @@
+//! Routes of packets with a mark. A program of its own: while a namespace comes and goes, packets on loopback may be late.
+
+#![allow(clippy::unwrap_used, reason = "a failed assumption is a failed test, also in helpers")]
+
+use std::process::Command;
+
+use headway_telemetry::marked::MarkedRoute;
+use headway_telemetry::preferred::NextHop;
+use nix::sched::{CloneFlags, unshare};
+
+fn ip(arguments: &str) -> String {
+    let output = Command::new("ip").args(arguments.split(' ')).output().unwrap();
+    assert!(output.status.success(), "ip {arguments}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn packets_with_a_mark_take_their_next_hop_and_all_others_what_they_took() {
+    if unshare(CloneFlags::CLONE_NEWNET).is_err() {
+        return println!("SKIPPED: only root can make a network namespace");
+    }
+    ip("link set lo up");
+    ip("link add eth0 type veth peer name eth1");
+    ip("link set eth1 up");
+    ip("link set eth0 up");
+    ip("addr add 10.1.2.3/24 dev eth0");
+    ip("addr add fd00:1::3/64 dev eth0 nodad");
+    ip("route add default via 10.1.2.9");
+    let listed = || ["-4 rule", "-6 rule", "-4 route show table all", "-6 route show table all"].map(ip);
+    let before = listed();
+    let to = |destination: &str, mark: u32| ip(&format!("route get {destination} mark {mark}"));
+    let route = |mark| MarkedRoute { mark, protocol: 126 };
+    let hop = |gateway: &str| NextHop { gateway: Some(gateway.parse().unwrap()), interface: None };
+    route(1_000).set(&hop("10.1.2.7")).unwrap();
+    route(1_001).set(&hop("fd00:1::7")).unwrap();
+    assert!(to("192.0.2.1", 1_000).contains("via 10.1.2.7 "), "{}", to("192.0.2.1", 1_000));
+    assert!(to("192.0.2.1", 1_001).contains("via 10.1.2.9 "));
+    assert!(to("2001:db8::1", 1_001).contains("via fd00:1::7 "));
+    // Another next hop takes the place of the one before.
+    route(1_000).set(&hop("10.1.2.8")).unwrap();
+    assert!(to("192.0.2.1", 1_000).contains("via 10.1.2.8 "));
+    assert!(route(1_002).set(&hop("203.0.113.1")).is_err(), "nothing leads there");
+    assert!(route(1_000).remove().unwrap() && route(1_001).remove().unwrap());
+    assert!(!route(1_000).remove().unwrap());
+    assert_eq!(listed(), before);
+}
