@@ -88,8 +88,7 @@ fn down_racing_up_leaves_no_process_unseen() {
         up.wait().unwrap();
         down(&name);
         let left = marked(&mark);
-        let left: Vec<_> =
-            left.into_iter().filter(|process| !process.wait_gone(Duration::from_secs(3))).collect();
+        let left: Vec<_> = left.into_iter().filter(|process| !process.wait_gone(TIMEOUT)).collect();
         assert!(left.is_empty(), "round {round}: {left:?}");
     }
 }
@@ -114,7 +113,7 @@ fn is_released(folder: &Path, start: &mut Command) -> bool {
     let file = File::open(&path).unwrap();
     let begin = Instant::now();
     while file.try_lock().is_err() {
-        if begin.elapsed() > Duration::from_secs(5) {
+        if begin.elapsed() > TIMEOUT {
             return false;
         }
         std::thread::sleep(Duration::from_millis(10));

@@ -12,7 +12,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration as Time, Instant as Clock};
+use std::time::Duration as Time;
 
 use headway_lab::{Cross, Direction, Edge, Lab, LinkSpec, Spec};
 use headway_net::protocol::{DEFAULT_PORT, Header, Kind, Role};
@@ -86,6 +86,15 @@ impl Served {
         result(self.start(arguments))
     }
 
+    /// Does the same until the machine was not too busy meanwhile, but at most three times; `None` if it always was.
+    fn undisturbed(&self, arguments: &[&str]) -> Option<(Value, String)> {
+        (0..3).find_map(|_| {
+            let from = now();
+            let found = self.path(arguments);
+            (!self.is_void(from)).then_some(found)
+        })
+    }
+
     /// Whether the machine was too busy since `from` for a result to mean anything; says so.
     fn is_void(&self, from: Instant) -> bool {
         let to = now();
@@ -117,7 +126,7 @@ fn alone() -> impl Drop {
     ONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Runs on the reference chain: at least three, or as many as `HEADWAY_CHAIN_RUNS` says.
+/// Valid runs on the reference chain: three, or as many as `HEADWAY_CHAIN_RUNS` says. A busy machine gets twice the attempts.
 fn runs() -> u32 {
     std::env::var("HEADWAY_CHAIN_RUNS").ok().and_then(|runs| runs.parse().ok()).unwrap_or(3)
 }
@@ -132,14 +141,17 @@ fn the_narrow_link_of_a_chain_is_found_for_3_mb_in_30_s() {
     let spec = Spec { cross: cross.collect(), ..Spec::of(links) };
     let Some(served) = up(&spec, "narrow", "n7") else { return };
     let (mut right, mut wrong, mut valid, mut capacities) = (0, 0, 0, Vec::new());
-    for _ in 0..runs() {
+    for _ in 0..2 * runs() {
+        if valid == runs() {
+            break;
+        }
         let from = now();
         let (line, said) = served.path(&[]);
         assert!(line["probe_bytes"].as_u64().unwrap() <= 3_000_000, "{line}");
-        assert!(line["duration_ms"].as_f64().unwrap() <= 30_000.0, "{line}");
         if served.is_void(from) {
             continue;
         }
+        assert!(line["duration_ms"].as_f64().unwrap() <= 30_000.0, "{line}");
         valid += 1;
         right += u32::from(line["narrow_hop"] == 5);
         wrong += u32::from(line["narrow_hop"] != 5 && !line["narrow_hop"].is_null());
@@ -160,7 +172,8 @@ fn the_narrow_link_of_a_chain_is_found_for_3_mb_in_30_s() {
     // One answer alone is no median: it is within 10 %.
     let median = capacities.get(capacities.len() / 2).filter(|_| 2 * capacities.len() > valid as usize);
     assert!(median.is_none_or(|bps| (bps / 30e6 - 1.0).abs() < 0.02), "{capacities:?}");
-    assert!(wrong * 3 <= valid, "{wrong} of {valid} wrong");
+    // Of fewer runs one is allowed to be wrong, too.
+    assert!(wrong * 3 <= valid.max(runs()), "{wrong} of {valid} wrong");
 }
 
 /// The start of every ICMP probe: type, code and checksum.
@@ -232,8 +245,12 @@ fn hidden_packets_reach_the_hop_of_their_ttl_and_none_beyond() {
     let log = tempfile::NamedTempFile::new().unwrap();
     let nodes: Vec<_> =
         (1..=4).map(|node| play(&served.lab, &format!("n{node}"), "capture 1500 udp")).collect();
+    let from = now();
     let (line, said) = served.path(&["--pairs", log.path().to_str().unwrap()]);
     let seen: Vec<BTreeMap<u8, u64>> = nodes.into_iter().map(captured).collect();
+    if served.is_void(from) {
+        return;
+    }
     let sent = logged(log.path()).0;
     // Trains for the receiver, the hop before it, the narrow link's, and one to confirm: hops 4, 3, 2 and 1.
     assert_eq!(sent.keys().copied().collect::<Vec<_>>(), [1, 2, 3, 4], "{line} {said}");
@@ -297,14 +314,14 @@ fn icmp_and_udp_tell_the_same_of_a_chain() {
         return;
     }
     assert_eq!([&udp.0["carrier"], &icmp.0["carrier"], &v6.0["carrier"]], ["udp", "icmp", "icmp"]);
+    if served.is_void(from) {
+        return;
+    }
     let first = served.lab.interface("n1", "n0-n1").unwrap();
     assert_eq!(icmp.0["hops"][0]["addresses"], Value::from(vec![first.v4.to_string()]), "{icmp:?}");
     assert_eq!(v6.0["hops"][0]["addresses"], Value::from(vec![first.v6.to_string()]), "{v6:?}");
     for (line, said) in [&udp, &icmp, &v6] {
         assert_eq!(line["hops"].as_array().unwrap().len(), 3, "{line} {said}");
-    }
-    if served.is_void(from) {
-        return;
     }
     for (line, said) in [&udp, &icmp, &v6] {
         assert!(line["narrow_hop"] == 2 || line["narrow_hop"].is_null(), "{line} {said}");
@@ -327,13 +344,11 @@ fn icmp_and_udp_tell_the_same_of_a_host_next_door() {
     if lacks_raw_sockets(&icmp.1) {
         return;
     }
-    for (line, said) in [&udp, &icmp] {
-        assert_eq!(line["hops"].as_array().unwrap().len(), 1, "{line} {said}");
-    }
     if served.is_void(from) {
         return;
     }
     for (line, said) in [&udp, &icmp] {
+        assert_eq!(line["hops"].as_array().unwrap().len(), 1, "{line} {said}");
         let capacity = line["capacity_bps"].as_f64().unwrap_or_else(|| panic!("no capacity: {said}"));
         println!("{}: {:.2} Mb/s", line["carrier"], capacity / 1e6);
         assert!((capacity / 20e6 - 1.0).abs() < 0.05, "{line}");
@@ -406,7 +421,7 @@ fn nodes_that_do_not_answer_are_counted_all_the_same() {
         println!("SKIPPED: {error}");
         return;
     }
-    let (line, said) = served.path(&[]);
+    let Some((line, said)) = served.undisturbed(&[]) else { return };
     let addresses: Vec<usize> = line["hops"]
         .as_array()
         .unwrap()
@@ -418,21 +433,22 @@ fn nodes_that_do_not_answer_are_counted_all_the_same() {
 }
 
 /// Starts a measurement, makes n1 send packets for the server in n3 through the node x under way, and returns the
-/// reason for which there is no answer.
-fn rerouted(served: &Served) -> String {
-    // After the survey, which takes half a second, and before the end, after five.
-    const AFTER: Time = Time::from_millis(1500);
-    let child = served.start(&["--budget", "1.5 MB"]);
-    let began = Clock::now();
-    std::thread::sleep(AFTER);
+/// reason for which there is no answer; `None` if the machine was too busy.
+fn rerouted(served: &Served) -> Option<String> {
+    let (from, log) = (now(), tempfile::NamedTempFile::new().unwrap());
+    let mut child = served.start(&["--budget", "1.5 MB", "--pairs", log.path().to_str().unwrap()]);
+    // Pairs of full size are written after the survey, and some seconds before the end.
+    while !std::fs::read_to_string(log.path()).unwrap().contains("\"z_bytes\":1538") {
+        assert!(child.try_wait().unwrap().is_none(), "it ended before the change");
+        std::thread::sleep(Time::from_millis(20));
+    }
     let next = served.lab.interface("x", "n1-x").unwrap().v4;
     let target = served.lab.interface("n3", "n2-n3").unwrap().v4.octets();
     let subnet = format!("{}.{}.{}.0/24", target[0], target[1], target[2]);
     served.lab.configure("n1", &format!("route replace {subnet} via {next}\n")).unwrap();
     let (line, said) = result(child);
-    assert!(began.elapsed() > AFTER, "it ended before the change: {said}");
-    assert_eq!(line["narrow_hop"], Value::Null, "{line}");
-    line["error"].as_str().unwrap().to_owned()
+    assert_eq!(line["narrow_hop"], Value::Null, "{line} {said}");
+    (!served.is_void(from)).then(|| line["error"].as_str().unwrap().to_owned())
 }
 
 #[test]
@@ -441,7 +457,7 @@ fn a_path_that_changes_under_way_is_refused() {
     let mut links = chain(&[40.0, 20.0, 40.0]);
     links.extend([edge("n1", "x", 40.0), edge("x", "n2", 40.0)]);
     let Some(served) = up(&Spec::of(links), "change", "n3") else { return };
-    let sentence = rerouted(&served);
+    let Some(sentence) = rerouted(&served) else { return };
     assert!(sentence.contains("the path changed during the measurement"), "{sentence}");
 }
 
@@ -452,7 +468,7 @@ fn a_change_to_other_routers_at_the_same_hops_is_refused() {
     links.extend([edge("n1", "x", 40.0), edge("x", "n3", 10.0)]);
     let Some(served) = up(&Spec::of(links), "other", "n3") else { return };
     // The server's address is on the link from n2; the way through x is as long.
-    let sentence = rerouted(&served);
+    let Some(sentence) = rerouted(&served) else { return };
     assert!(sentence.contains("the path changed during the measurement"), "{sentence}");
 }
 
@@ -462,7 +478,7 @@ fn paths_that_lose_or_reorder_pairs_are_refused_at_once() {
     let mut lossy = chain(&[40.0, 20.0]);
     lossy[0].path.forward.loss = 0.3;
     let Some(served) = up(&Spec::of(lossy), "lossy", "n2") else { return };
-    let (line, said) = served.path(&[]);
+    let Some((line, said)) = served.undisturbed(&[]) else { return };
     let sentence = line["error"].as_str().unwrap_or_else(|| panic!("{line} {said}"));
     assert!(sentence.contains("lost packets"), "{sentence}");
     drop(served);
@@ -470,7 +486,7 @@ fn paths_that_lose_or_reorder_pairs_are_refused_at_once() {
     let forward = &mut swapping[0].path.forward;
     (forward.jitter, forward.reordering) = (Duration::from_ms(4).into(), true);
     let Some(served) = up(&Spec::of(swapping), "swapping", "n2") else { return };
-    let (line, said) = served.path(&[]);
+    let Some((line, said)) = served.undisturbed(&[]) else { return };
     let sentence = line["error"].as_str().unwrap_or_else(|| panic!("{line} {said}"));
     assert!(sentence.contains("arrived in the wrong order"), "{sentence}");
     assert!(line["probe_bytes"].as_u64().unwrap() < 400_000, "{line}");
@@ -506,7 +522,11 @@ fn a_receiver_behind_nat_is_measured_through_a_forwarded_port() {
         }
         Err(error) => return println!("SKIPPED: nft: {error}"),
     }
+    let from = now();
     let (line, said) = result(served.start_to(&outer.to_string(), &["--budget", "1.5 MB"]));
+    if served.is_void(from) {
+        return;
+    }
     assert_eq!(line["hops"].as_array().unwrap().len(), 3, "{line} {said}");
     assert!(line["narrow_hop"] == 2 || line["narrow_hop"].is_null(), "{line} {said}");
 }
@@ -535,7 +555,7 @@ fn the_tight_link_of_a_chain_is_found_beside_the_narrow_one() {
 fn a_host_next_door_is_one_hop_away() {
     let _alone = alone();
     let Some(served) = up(&Spec::of(chain(&[20.0])), "one", "n1") else { return };
-    let (line, said) = served.path(&["--budget", "1.5 MB"]);
+    let Some((line, said)) = served.undisturbed(&["--budget", "1.5 MB"]) else { return };
     assert_eq!(line["hops"].as_array().unwrap().len(), 1, "{line} {said}");
     assert!(line["narrow_hop"] == 1, "{line} {said}");
 }

@@ -170,8 +170,8 @@ fn data_goes_on_without(first: usize) {
         ends[end] = None;
         let began = Instant::now();
         transfer(&socket, &mut peer, MEGABYTE);
-        // Three timeouts until the sender does without; the first is 200 ms.
-        assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
+        // Three timeouts until the sender does without; the first is 200 ms. With many more of them it would be a minute.
+        assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
         assert_eq!(controller_of(&socket), "reno");
     }
 }

@@ -29,6 +29,9 @@ const LINE: u64 = 100_000_000;
 /// So long lasts a transfer in which senders find out what stamps are good for, and then use them.
 const LONG: Duration = Duration::from_millis(700);
 
+/// So often is a quarter of a megabyte transferred at least: a slow machine may take longer for a thousand segments.
+const LEAST_ROUNDS: u32 = 12;
+
 /// Loads a receiver at a host. Prints the reason and returns `None` if the kernel or its cgroups do not allow that.
 fn receiver(host: &Host, port: Option<u16>, to: Option<&str>) -> Option<StampReceiver> {
     let to = to.map(|to| to.parse().unwrap());
@@ -69,9 +72,10 @@ impl Sender {
     }
 
     fn go_on(&self, socket: &Socket, peer: &mut TcpStream) -> RapidCounters {
-        let began = Instant::now();
-        while began.elapsed() < LONG {
+        let (began, mut rounds) = (Instant::now(), 0);
+        while began.elapsed() < LONG || rounds < LEAST_ROUNDS {
             transfer(socket, peer, MEGABYTE / 4);
+            rounds += 1;
         }
         self.counters()
     }

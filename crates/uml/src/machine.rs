@@ -319,7 +319,7 @@ mod tests {
             arguments: Vec::new(),
             memory: Bytes::new(1 << 28),
             seed: 1,
-            stall_timeout: Span::from_millis(300),
+            stall_timeout: Span::from_secs(2),
             checks,
         };
         let plan = Plan {

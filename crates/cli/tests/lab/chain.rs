@@ -78,7 +78,7 @@ fn answer(address: IpAddr, hops: i32) -> Option<IpAddr> {
     }
     socket.send_to(&[0; 100], (address, 33_434)).unwrap();
     let mut event = [PollFd::new(std::os::fd::AsFd::as_fd(&socket), PollFlags::empty())];
-    if poll(&mut event, PollTimeout::from(1000u16)).unwrap() == 0 {
+    if poll(&mut event, PollTimeout::from(20_000_u16)).unwrap() == 0 {
         return None;
     }
     let mut payload = [0; 200];
@@ -115,6 +115,8 @@ fn stamp(count: usize) {
     let socket = UdpSocket::bind("0.0.0.0:9000").unwrap();
     socket.set_read_timeout(Some(Time::from_secs(3))).unwrap();
     setsockopt(&socket, sockopt::ReceiveTimestampns, &true).unwrap();
+    // For a receiver that has to wait for the processor. Without privileges on the host, the default must do.
+    let _ = setsockopt(&socket, sockopt::RcvBufForce, &(4 << 20));
     println!("ready");
     let mut control = nix::cmsg_space!(nix::sys::time::TimeSpec);
     let mut payload = [0; 2000];

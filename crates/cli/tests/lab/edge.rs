@@ -5,13 +5,12 @@
 use std::io::{BufReader, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
 use std::process::{Child, ChildStdout};
-use std::time::{Duration as Time, Instant as Clock, SystemTime};
+use std::time::{Duration as Time, Instant as Clock};
 
 use crate::support::TIMEOUT;
-use crate::support::labs::{On, ROLE, bring_up_text, line, name};
-use headway_lab::{Direction, Lab};
+use crate::support::labs::{On, ROLE, bring_up_text, line, name, now, was_late};
+use headway_lab::Lab;
 use headway_telemetry::TcpInfo;
-use headway_units::Instant;
 use serde_json::Value;
 use socket2::{Domain, Socket, Type};
 
@@ -126,11 +125,6 @@ pub(crate) fn play(lab: &Lab, node: &str, role: &str) -> (Child, BufReader<Child
     crate::support::labs::play(lab, node, role)
 }
 
-/// The time as the truth of a lab knows it.
-fn now() -> Instant {
-    Instant::from_ns(SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_nanos() as u64)
-}
-
 /// What a download was: bits per second on the wire, repeated segments, RTT at its end in ms.
 #[derive(Debug)]
 pub(crate) struct Download {
@@ -164,16 +158,11 @@ pub(crate) fn download_while(
     let said = line(&mut said);
     let numbers: Vec<f64> = said.split(' ').map(|number| number.parse().unwrap()).collect();
     assert!(source.wait().unwrap().success() && sink.wait().unwrap().success());
-    let to = now();
-    let late = lab.truths_between(from, to).ok()?;
-    let late = late.iter().any(|(_, truth)| {
-        Direction::BOTH.iter().any(|way| truth.lateness_between(*way, from, to).very_late_share > 0.01)
-    });
-    if late {
-        println!("INVALID: the emulator was late");
-        return None;
-    }
-    Some(Download { rate: numbers[0] * 8.0 * WIRE, repeated: numbers[1] as u32, rtt: numbers[2] / 1e3 })
+    (!was_late(lab, from)).then(|| Download {
+        rate: numbers[0] * 8.0 * WIRE,
+        repeated: numbers[1] as u32,
+        rtt: numbers[2] / 1e3,
+    })
 }
 
 /// Brings up the path and starts the edge on the router with more arguments; `None` where that cannot be.
@@ -209,6 +198,19 @@ pub(crate) fn next(edge: &mut On, event: &str) -> Value {
             return said;
         }
     }
+}
+
+/// Returns the next event of this name of which something is true; `None` if none comes in the time that anything may take.
+pub(crate) fn next_if(edge: &mut On, event: &str, is_so: impl Fn(&Value) -> bool) -> Option<Value> {
+    let begun = Clock::now();
+    // It tells its state every second.
+    while begun.elapsed() < TIMEOUT {
+        let said: Value = serde_json::from_str(&line(&mut edge.lines)).unwrap();
+        if said["event"] == event && is_so(&said) {
+            return Some(said);
+        }
+    }
+    None
 }
 
 /// Returns what the state says of the connection to a port, once it says so.

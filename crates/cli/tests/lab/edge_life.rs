@@ -32,7 +32,8 @@ fn a_dry_run_changes_nothing_and_only_one_edge_is_on() {
     refused(&["--lan", &lan, "--wan", &wan], "is the edge of this network namespace already");
     refused(&["--lan", "nothing", "--wan", &wan], "nothing");
     refused(&["--lan", &wan, "--wan", &wan], "the same interface");
-    if let Some(seen) = download(&lab, "cubic", 5001) {
+    let seen = download(&lab, "cubic", 5001);
+    if let Some(seen) = &seen {
         assert!(seen.rate > 0.7 * CAPACITY, "{seen:?}");
     }
     let counted = edge.end();
@@ -44,7 +45,7 @@ fn a_dry_run_changes_nothing_and_only_one_edge_is_on() {
         text(&output.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect::<Vec<Value>>()
     };
     let rates = kept(&[]).into_iter().map(|second| second["down_bps"].as_f64().unwrap());
-    assert!(rates.fold(0.0, f64::max) > 0.5 * CAPACITY);
+    assert!(rates.fold(0.0, f64::max) > 0.5 * CAPACITY || seen.is_none());
     let decisions = kept(&["--decisions"]);
     assert!(decisions.iter().any(|decision| decision["server"].as_str().unwrap().ends_with(":5001")));
     lab.down().unwrap();

@@ -38,12 +38,13 @@ fn runs_as_in_the_simulator(kind: &str, controller: &str) {
     let first: Value = serde_json::from_str(control.lines().next().unwrap()).unwrap();
     assert_eq!((&first["link"], &first["law"]), (&"client->sink".into(), &kind.into()));
     let [lab_group, sim_group] = [&lab, &sim].map(|summary| &summary["groups"][0]);
-    assert_eq!((&lab_group["flows"], &lab_group["retransmitted"]), (&sim_group["flows"], &Value::from(0)));
+    assert_eq!(lab_group["flows"], sim_group["flows"]);
     // A machine that is too busy says so, and its numbers are not checked.
     if lab["valid"] != true {
         println!("INVALID: {lab}");
         return;
     }
+    assert_eq!(lab_group["retransmitted"], 0);
     let utilisation = |summary: &Value| summary["links"][0]["utilisation"].as_f64().unwrap();
     assert!((utilisation(&lab) - utilisation(&sim)).abs() < 0.05, "{lab} beside {sim}");
     // Without a router's word Reno would fill the buffer: 200 ms.
@@ -73,11 +74,12 @@ fn a_flow_of_rapid_fills_a_path_of_the_lab_and_no_buffer() {
     assert!(lab["links"][0]["utilisation"].as_f64().unwrap() < 0.3, "the line is not known: {lab}");
     let file = crate::support::write(folder.path(), "rapid.toml", text);
     let Some(lab) = summary(&file, folder.path(), "lab") else { return };
-    assert_eq!((&lab["groups"][0]["flows"], &lab["groups"][0]["timeouts"]), (&1.into(), &0.into()));
+    assert_eq!(lab["groups"][0]["flows"], 1);
     if lab["valid"] != true {
         println!("INVALID: {lab}");
         return;
     }
+    assert_eq!(lab["groups"][0]["timeouts"], 0);
     // Other senders would have a queue of 100 ms.
     let [utilisation, delay] =
         ["utilisation", "delay_mean_ns"].map(|key| lab["links"][0][key].as_f64().unwrap());

@@ -77,7 +77,8 @@ impl Serve {
         let _alone = ALONE.lock();
         let output = measure(self.port, &["--reverse"]);
         let stderr = String::from_utf8_lossy(&output.stderr);
-        if stderr.contains("could not pace packets") {
+        let reasons = ["could not pace packets", "ran out before an estimate"];
+        if reasons.iter().any(|reason| stderr.contains(reason)) {
             println!("INVALID: the machine is too busy to send evenly");
             return;
         }
@@ -160,14 +161,14 @@ fn fill(pipe: &std::io::PipeWriter) {
 
 #[test]
 fn strangers_are_summed_up_in_the_log_and_not_listed() {
-    let mut log = tempfile::tempfile().unwrap();
-    let mut serve = Serve::start(Stdio::null(), log.try_clone().unwrap());
+    // A pipe needs no room on a disk, and has room for all of such a log.
+    let (mut log, to_log) = std::io::pipe().unwrap();
+    let mut serve = Serve::start(Stdio::null(), to_log);
     // Before the strangers, who connect from the same network and exhaust its connection rate.
     serve.measure();
     (0..200).for_each(|_| serve.stranger());
     assert!(serve.end(Signal::SIGTERM).success());
     let mut text = String::new();
-    std::io::Seek::rewind(&mut log).unwrap();
     log.read_to_string(&mut text).unwrap();
     let about_sessions = text.lines().filter(|line| line.contains("peer")).count();
     assert_eq!(about_sessions, 2, "the honest session was opened and ended, strangers have no line:\n{text}");

@@ -7,8 +7,10 @@ use std::io::{BufRead, BufReader};
 use std::panic::Location;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::time::SystemTime;
 
-use headway_lab::{Life, Process, Spec};
+use headway_lab::{Direction, Life, Process, Spec};
+use headway_units::Instant;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
@@ -129,6 +131,27 @@ pub fn find(name: &str) -> Option<Lab> {
         holders: lab["holders"].as_array().unwrap().iter().map(process).collect(),
         folder: truth.parent().unwrap().to_owned(),
     })
+}
+
+/// The time as the truth of a lab knows it.
+pub fn now() -> Instant {
+    Instant::from_ns(SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_nanos() as u64)
+}
+
+/// Whether the emulator was late since `from`, so that numbers are not valid; says so.
+pub fn was_late(lab: &headway_lab::Lab, from: Instant) -> bool {
+    let to = now();
+    let Ok(truths) = lab.truths_between(from, to) else { return true };
+    let late = truths.iter().any(|(_, truth)| {
+        Direction::BOTH.iter().any(|way| {
+            let late = truth.lateness_between(*way, from, to);
+            late.very_late_share > 0.01 || late.missed > 0
+        })
+    });
+    if late {
+        println!("INVALID: the emulator was late");
+    }
+    late
 }
 
 /// Brings up a detached lab with its scenario in `folder`; `None` if this machine cannot run labs.

@@ -271,10 +271,10 @@ fn noise_does_not_disturb_a_session() {
         assert_eq!(session.send_stream(&steady(200, 50)).unwrap().record.lost(), 0);
         assert_eq!(session.receive_stream(&steady(200, 50)).unwrap().record.lost(), 0);
     }
+    let counts = server
+        .wait_for("the noise", |counts| counts.datagrams_malformed > 100 && counts.handshakes_failed > 5);
     stop.store(true, Ordering::Relaxed);
     noise.join().unwrap();
-    let counts = server.handle.counts();
-    assert!(counts.datagrams_malformed > 100 && counts.handshakes_failed > 5, "{counts:?}");
     assert_eq!(counts.packets_received, 4000);
     assert!(Session::connect(&server.options()).is_ok(), "and the server still takes new ones");
 }
@@ -310,17 +310,17 @@ fn slow_handshakes_are_cut_off() {
     let mut second = Raw::connect(server.port);
     assert_eq!(second.hear(), None, "only one handshake at a time here");
     assert_eq!(server.handle.counts().dropped_too_many, 1);
-    // A frame of 500 bytes, sent byte by byte: five seconds, if the deadline applied to each byte.
+    // A frame of 500 bytes, sent byte by byte: twenty seconds, if the deadline applied to each byte.
     slow.bytes(&500u32.to_be_bytes());
     let mut dripping = slow.tcp.try_clone().unwrap();
     let drip = std::thread::spawn(move || {
         while dripping.write_all(&[0]).is_ok() {
-            std::thread::sleep(Duration::from_millis(10));
+            std::thread::sleep(Duration::from_millis(40));
         }
     });
     let start = std::time::Instant::now();
     assert_eq!(slow.hear(), None);
-    assert!(start.elapsed() < Duration::from_secs(2));
+    assert!(start.elapsed() < Duration::from_secs(10));
     drip.join().unwrap();
     server.wait_for("the end of it", |counts| counts.handshakes_late == 1);
     assert!(Session::connect(&server.options()).is_ok());

@@ -18,7 +18,7 @@ fn interrupted<T>(flag: &Arc<AtomicBool>, work: impl FnOnce() -> Result<T, NetEr
     let error = work().err();
     setter.join().expect("the setter does not panic");
     assert!(matches!(error, Some(NetError::Interrupted)), "{error:?}");
-    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
 }
 
 #[test]

@@ -36,7 +36,11 @@ fn check_trains(session: &mut Session) {
         for record in &outcome.trains {
             assert_eq!((record.train, record.hidden_seen), (train, seen));
             assert!(record.arrivals().is_some() && record.sent_gap() > Duration::ZERO);
-            assert!(record.sent_gap() < Duration::from_ms(100), "one system call took {}", record.sent_gap());
+            assert!(
+                record.sent_gap() < Duration::from_ms(10_000),
+                "one system call took {}",
+                record.sent_gap()
+            );
         }
         assert_eq!(outcome.replies, []);
     }

@@ -36,7 +36,7 @@ impl Running {
 
     /// Waits until the counters satisfy `wanted`.
     pub(crate) fn wait_for(&self, what: &str, wanted: impl Fn(&Counts) -> bool) -> Counts {
-        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
         loop {
             let counts = self.handle.counts();
             if wanted(&counts) {

@@ -79,7 +79,7 @@ impl Raw {
         let tcp = connection(source, port).expect("a server");
         let udp = UdpSocket::bind((source, 0)).expect("a free port");
         udp.connect((Ipv4Addr::LOCALHOST, port)).expect("an address");
-        let wait = Some(std::time::Duration::from_secs(5));
+        let wait = Some(std::time::Duration::from_secs(20));
         tcp.set_read_timeout(wait).expect("a time");
         udp.set_read_timeout(Some(std::time::Duration::from_secs(1))).expect("a time");
         Raw { tcp, udp, session: 0, decoder: Decoder::default(), sent: 0, received: 0 }
