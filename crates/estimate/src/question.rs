@@ -10,12 +10,21 @@ use crate::belief::Segment;
 use crate::measure::{Failure, Step};
 use crate::normal::Normal;
 use crate::reflected::{Reflected, Transition, ln_sum};
-use crate::stream::{Refusal, Schedule, StreamRecord};
+use crate::stream::{Arrival, Refusal, Schedule, StreamRecord};
 
 /// At most so many streams.
 const STREAMS: u32 = 3;
 /// Packets of a stream: fewer show nothing but noise, and with more the next stream would not tell anything new. Range 12 to 100.
 const PACKETS: u64 = 32;
+/// Behind a token bucket there is one stream, of so many packets: before it the bucket is emptied, which costs more than they do.
+const PACKETS_AFTER: u64 = 64;
+/// A bucket is emptied by so many times its size, as measured, at so many times the capacity: meanwhile a part of that refills it. Range
+/// 1.3 to 3 and 2 to 10.
+const EMPTIES: (f64, f64) = (1.4, 6.0);
+/// A packet counts as delayed by a queue from so many packet times of the link on, and the bucket as empty where so many in a row are.
+/// Range 1 to 4 and 4 to 32.
+const DELAYED: i64 = 2;
+const IN_A_ROW: usize = 8;
 /// Time on the link of a packet: full packets would occupy slow links for long.
 const PACKET_TIME: Duration = Duration::from_us(2_400);
 /// The smallest packet on the wire.
@@ -52,18 +61,42 @@ pub struct QuestionConfig {
     pub rtt: Duration,
     /// The capacity of the narrow link, if it is known: it says when the answer is clear.
     pub capacity: Option<Rate>,
+    /// The size of a token bucket that must be empty, or streams would pass at any rate.
+    pub bucket: Option<Bytes>,
 }
 
 impl QuestionConfig {
-    /// Returns the most that a question about a rate costs, with packets up to this size.
-    pub fn usual_cost(rate: Rate, packet: Bytes) -> Bytes {
-        packet_size(rate, packet) * (PACKETS * u64::from(STREAMS))
+    /// Returns the most that a question about a rate costs, with packets up to this size and this token bucket.
+    pub fn usual_cost(rate: Rate, packet: Bytes, bucket: Option<Bytes>) -> Bytes {
+        let packet = packet_size(rate, packet);
+        match bucket {
+            None => packet * (PACKETS * u64::from(STREAMS)),
+            Some(bucket) => packet * (emptying(bucket, packet) + PACKETS_AFTER),
+        }
     }
 
-    /// Returns the stream that is sent up to three times.
-    fn schedule(&self) -> Schedule {
-        Schedule::single_rate(self.rate, PACKETS as usize - 1, packet_size(self.rate, self.packet))
+    /// Returns the stream that is sent up to three times, and how many of its packets only empty the bucket.
+    fn schedule(&self) -> (Schedule, usize) {
+        let packet = packet_size(self.rate, self.packet);
+        let Some(bucket) = self.bucket else {
+            return (Schedule::single_rate(self.rate, PACKETS as usize - 1, packet), 0);
+        };
+        let before = emptying(bucket, packet) as usize;
+        let fast = self.capacity.unwrap_or(self.rate).max(self.rate).scale(EMPTIES.1);
+        let mut gaps = vec![fast.time_for(packet); before];
+        gaps.resize(before + PACKETS_AFTER as usize - 1, self.rate.time_for(packet));
+        (Schedule::with_gaps(packet, gaps, self.rate), before)
     }
+
+    /// Returns the most streams.
+    fn streams(&self) -> u32 {
+        if self.bucket.is_some() { 1 } else { STREAMS }
+    }
+}
+
+/// Returns the packets that empty a bucket.
+fn emptying(bucket: Bytes, packet: Bytes) -> u64 {
+    (EMPTIES.0 * bucket.get() as f64 / packet.get().max(1) as f64).ceil() as u64
 }
 
 /// Returns the size of packets on the wire: smaller ones at low rates.
@@ -92,6 +125,7 @@ impl Question {
             packets: 0,
             lost: 0,
             bytes: Bytes::ZERO,
+            emptied: None,
             normal: Normal::new(),
         };
         Question { config, reply, ready: now, refused: 0, last: None, is_clear: false }
@@ -99,9 +133,10 @@ impl Question {
 
     /// Returns the next stream to send, or that the answer is there.
     pub fn next_step(&mut self, now: Instant) -> Step {
-        let schedule = self.config.schedule();
+        let (schedule, _) = self.config.schedule();
         let bytes = schedule.packet * schedule.packets() as u64;
-        let is_over = self.is_clear || self.reply.streams >= STREAMS || self.refused >= MAX_REFUSED;
+        let is_over =
+            self.is_clear || self.reply.streams >= self.config.streams() || self.refused >= MAX_REFUSED;
         if is_over || self.reply.bytes + bytes > self.config.most {
             return Step::Done;
         }
@@ -125,7 +160,12 @@ impl Question {
             return;
         }
         let sorted = record.in_order();
-        let added = self.reply.add(sorted.as_ref().unwrap_or(record));
+        let (schedule, before) = self.config.schedule();
+        let record = sorted.as_ref().unwrap_or(record);
+        if let (1.., Some(capacity)) = (before, self.config.capacity) {
+            self.reply.emptied = emptied(record, capacity, &schedule.gaps[..before]);
+        }
+        let added = self.reply.add(record, before);
         self.reply.streams += 1;
         // What a stream left in the queue is gone after a while, of which one round trip has passed.
         self.ready = now + (added.scale(2.0) - self.config.rtt).clamp(Duration::ZERO, Duration::from_ms(500));
@@ -154,6 +194,19 @@ impl Question {
     }
 }
 
+/// Returns what a token bucket has let pass beyond its rate, before the first of many packets was delayed; `gaps` are those of the packets
+/// that empty it.
+fn emptied(record: &StreamRecord, capacity: Rate, gaps: &[Duration]) -> Option<Bytes> {
+    let threshold = capacity.time_for(FULL_PACKET) * DELAYED;
+    let delays: Vec<Option<Duration>> = record.arrivals.iter().map(Arrival::one_way_delay).collect();
+    let lowest = delays.iter().flatten().min()?;
+    let late: Vec<bool> =
+        delays.iter().map(|delay| delay.is_none_or(|delay| delay - *lowest > threshold)).collect();
+    let first = late.windows(IN_A_ROW).take(gaps.len()).position(|row| row.iter().all(|late| *late))?;
+    let refilled = capacity.bytes_in(gaps[..first].iter().copied().sum());
+    Some(Bytes::new((record.packet.get() * first as u64).saturating_sub(refilled.get())))
+}
+
 /// What streams of one rate said about what is free.
 #[derive(Clone, Debug)]
 pub struct Reply {
@@ -167,17 +220,21 @@ pub struct Reply {
     pub lost: u64,
     /// Bytes sent, on the wire.
     pub bytes: Bytes,
+    /// What was in the bucket that was to be emptied; none if no packet was delayed, so that it may not be empty yet.
+    pub emptied: Option<Bytes>,
     segments: Vec<Segment>,
     normal: Normal,
 }
 
 impl Reply {
-    /// Adds the parts of a stream; returns by how much the delay has grown.
-    fn add(&mut self, record: &StreamRecord) -> Duration {
+    /// Adds the parts of a stream behind its first packets, which only show the delay of an empty queue; returns by how much the delay has
+    /// grown.
+    fn add(&mut self, record: &StreamRecord, before: usize) -> Duration {
         let arrived: Vec<_> =
             record.arrivals.iter().filter_map(|one| Some((one, one.one_way_delay()?))).collect();
         let Some(lowest) = arrived.iter().map(|(_, delay)| *delay).min() else { return Duration::ZERO };
         let highest = arrived.iter().map(|(_, delay)| *delay).max().unwrap_or(lowest);
+        let arrived = &arrived[arrived.partition_point(|(one, _)| (one.index as usize) < before)..];
         let parts = PARTS.min(arrived.len().saturating_sub(1));
         for part in 0..parts {
             let end = |number: usize| arrived[number * (arrived.len() - 1) / parts];
@@ -189,6 +246,12 @@ impl Reply {
             self.segments.push(Segment { rate, transition: Transition { from, to, time: time.secs_f64() } });
         }
         highest - lowest
+    }
+
+    /// Whether no part of a stream has met a queue.
+    pub fn is_flat(&self, capacity: Rate) -> bool {
+        let least = capacity.time_for(FULL_PACKET).secs_f64() / 2.0;
+        self.segments.iter().all(|segment| segment.transition.from.max(segment.transition.to) < least)
     }
 
     /// Returns the logarithm of the likelihood of what was seen if `available` are free before a tight link of `capacity`, for each kind
@@ -236,7 +299,6 @@ impl Reply {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stream::Arrival;
 
     const PACKET: Bytes = Bytes::new(1_538);
 
@@ -244,9 +306,10 @@ mod tests {
     fn asked(free: f64, loses: bool) -> Question {
         let rate = Rate::from_mbps(20.0);
         let (rtt, capacity) = (Duration::from_ms(20), Some(Rate::from_mbps(50.0)));
-        let most = QuestionConfig::usual_cost(rate, PACKET);
+        let most = QuestionConfig::usual_cost(rate, PACKET, None);
         let mut now = Instant::from_ns(1_000_000);
-        let mut question = Question::new(QuestionConfig { rate, most, packet: PACKET, rtt, capacity }, now);
+        let mut question =
+            Question::new(QuestionConfig { rate, most, packet: PACKET, rtt, capacity, bucket: None }, now);
         loop {
             let schedule = match question.next_step(now) {
                 Step::Send(schedule) => schedule,
@@ -274,7 +337,7 @@ mod tests {
     #[test]
     fn what_is_clear_takes_one_stream_and_three_cost_at_most_300_kb() {
         assert_eq!(asked(5.0, false).answer().map_or(0, |reply| reply.streams), 1);
-        let most = QuestionConfig::usual_cost(Rate::from_mbps(20.0), PACKET);
+        let most = QuestionConfig::usual_cost(Rate::from_mbps(20.0), PACKET, None);
         assert!(asked(19.5, false).bytes() <= most && most <= Bytes::new(300_000));
     }
 
@@ -288,6 +351,41 @@ mod tests {
             (1..30).map(f64::from).max_by(|one, other| likelihood(*one).total_cmp(&likelihood(*other)));
         assert!(best.is_some_and(|best| (best - 8.0).abs() <= 1.0), "{best:?}");
         assert!(asked(40.0, false).answer().is_ok_and(|reply| reply.odds_of_more(Some(capacity)) > 0.8));
+    }
+
+    /// Bytes above what is free fill 400 kB of tokens first, and wait at 50 Mb/s after that.
+    #[test]
+    fn a_bucket_is_emptied_before_the_rate_is_judged() {
+        let (rate, rtt, capacity) = (Rate::from_mbps(20.0), Duration::from_ms(20), Rate::from_mbps(50.0));
+        let bucket = Some(Bytes::new(400_000));
+        let most = QuestionConfig::usual_cost(rate, PACKET, bucket);
+        assert!((600_000..700_000).contains(&most.get()), "{most}");
+        let odds = |free: f64| {
+            let config = QuestionConfig { rate, most, packet: PACKET, rtt, capacity: Some(capacity), bucket };
+            let mut question = Question::new(config, Instant::ZERO);
+            let Step::Send(schedule) = question.next_step(Instant::ZERO) else { panic!("nothing to send") };
+            // Bytes that passed more than were free, of which the bucket holds 400 kB.
+            let (mut sent, mut excess) = (Instant::ZERO, 0.0f64);
+            let arrival = |index: usize| {
+                let queue = (excess - 400_000.0).max(0.0) * 8.0 / 50e6;
+                let received = Some(sent + rtt / 2 + Duration::from_secs_f64(queue));
+                let arrival = Arrival { index: index as u32, size: PACKET, sent, received };
+                let gap = schedule.gaps.get(index).copied().unwrap_or_default();
+                excess = (excess + PACKET.get() as f64 - free * 1e6 / 8.0 * gap.secs_f64()).max(0.0);
+                sent += gap;
+                arrival
+            };
+            let arrivals = (0..schedule.packets()).map(arrival).collect();
+            let (packet, average) = (schedule.packet, schedule.average);
+            let record = StreamRecord { id: 0, packet, average, intended: schedule.gaps.clone(), arrivals };
+            question.observe(sent + rtt, &record, None);
+            assert!(matches!(question.next_step(sent + rtt * 20), Step::Done));
+            let reply = question.answer().expect("an answer");
+            let emptied = reply.emptied.map_or(0, Bytes::get);
+            assert!((250_000..=400_000).contains(&emptied), "{emptied}");
+            reply.odds_of_more(Some(capacity))
+        };
+        assert!(odds(10.0) < 0.1 && odds(35.0) > 0.9, "{} {}", odds(10.0), odds(35.0));
     }
 
     #[test]

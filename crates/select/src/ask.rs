@@ -47,7 +47,8 @@ impl Selector {
             Action::Measure { .. } => self.asked[1] += 1,
             Action::Ping { .. } | Action::Choose(_) => {}
         }
-        self.pending = Some(Pending { since: now, open, pair });
+        let bucket = if let Action::Ask { bucket, .. } = action { bucket } else { None };
+        self.pending = Some(Pending { since: now, open, bucket, pair });
         Some(action)
     }
 
@@ -95,10 +96,12 @@ impl Selector {
                 continue;
             }
             let rate = one.min(two).scale(TOGETHER);
-            let most = QuestionConfig::usual_cost(rate, self.settings.packet);
+            let most = QuestionConfig::usual_cost(rate, self.settings.packet, None);
             let paths = [chosen, other];
+            // Streams that fit into token buckets do not meet.
             let may = |path: &usize, paths: &mut [crate::path::Path]| {
-                paths[*path].may_be_asked(now) && paths[*path].affordable(now) >= most
+                let state = &mut paths[*path];
+                state.may_be_asked(now) && state.affordable(now) >= most && !state.hides(most)
             };
             if paths.iter().all(|path| may(path, &mut self.paths)) {
                 let capacities = paths.map(|path| self.paths[path].belief.capacity());
@@ -131,15 +134,17 @@ impl Selector {
     fn question(&mut self, now: Instant, outlook: &Outlook<'_>, place: usize) -> Option<Offer> {
         let path = outlook.paths[place].0;
         let state = &mut self.paths[path];
-        let capacity = state.belief.capacity();
-        let Worth { rate, gain, .. } = outlook.best_question(place, capacity)?;
-        let most = QuestionConfig::usual_cost(rate, self.settings.packet);
-        // A stream that fits into a bucket passes at any rate.
-        if state.bucket.is_some_and(|bucket| bucket.get() > most.get() / 10) {
+        if !state.may_be_questioned() {
             return None;
         }
+        let capacity = state.belief.capacity();
+        let Worth { rate, gain, .. } = outlook.best_question(place, capacity)?;
+        // A stream that fits into a bucket passes at any rate.
+        let most = QuestionConfig::usual_cost(rate, self.settings.packet, None);
+        let bucket = state.to_empty(most);
+        let most = QuestionConfig::usual_cost(rate, self.settings.packet, bucket);
         let is_affordable = state.affordable(now) >= most;
-        let action = Action::Ask { path, rate, capacity, most };
+        let action = Action::Ask { path, rate, capacity, bucket, most };
         let per_byte = gain / most.get().max(1) as f64;
         (is_affordable && pays(gain, most, state.fill())).then_some(Offer { action, per_byte })
     }

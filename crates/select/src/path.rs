@@ -1,5 +1,6 @@
 //! One path: what is thought of it, what it has cost, and what is wrong with it.
 
+use headway_estimate::question::Reply;
 use headway_units::{Budget, Bytes, Duration, Instant, Rate};
 
 use crate::belief::Belief;
@@ -21,8 +22,25 @@ const CALM: Duration = Duration::from_ms(1_800_000);
 const KEPT: f64 = 0.1;
 /// What a full measurement costs, before the first one.
 const USUAL_MEASUREMENT: Bytes = Bytes::new(2_500_000);
+/// A measurement that did not come to an end, as behind large token buckets, is repeated for twice as much, so often.
+const RAISES: u32 = 2;
 /// The most of an hour's budget that a full measurement may cost.
 const MEASUREMENT_SHARE: f64 = 0.6;
+/// The same before there was an answer.
+const FIRST_SHARE: f64 = 0.95;
+
+/// After so many questions in a row without a queue a token bucket is looked for. If there is none, then after four times as many, up to
+/// the most. Range 2 to 10, and 50 to 1000.
+const FLAT: u32 = 5;
+const MOST_FLAT: u32 = 200;
+/// First one of this size is looked for, then up to the largest that it makes sense to empty; below the least there is none.
+const FIRST_TRIAL: Bytes = Bytes::new(64_000);
+const LARGEST_BUCKET: Bytes = Bytes::new(2_000_000);
+const LEAST_BUCKET: Bytes = Bytes::new(15_000);
+/// What a bucket that looks smaller than before still counts as. Range 0.9 to 1.
+const FADES: f64 = 0.995;
+/// A token bucket of less than this part of a question hardly matters. Range 5 to 50.
+const SMALL_BUCKET: u64 = 10;
 
 /// What is wrong with a path, or with a question about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -69,6 +87,11 @@ pub(crate) struct Path {
     pub(crate) belief: Belief,
     /// The burst that a shaper passes before it enforces its rate.
     pub(crate) bucket: Option<Bytes>,
+    /// The burst that is looked for, after so many questions in a row of which no packet met a queue.
+    trial: Option<Bytes>,
+    flat: u32,
+    /// After so many of them it is looked for.
+    patience: u32,
     pub(crate) rtt: Option<Duration>,
     pub(crate) rtt_at: Option<Instant>,
     /// What own traffic uses, and when that told something last.
@@ -91,6 +114,8 @@ pub(crate) struct Path {
     /// What was spent since the beginning.
     pub(crate) total: Bytes,
     measurement_cost: Bytes,
+    /// How often that was raised before there was an answer.
+    raises: u32,
     pub(crate) measured_at: Option<Instant>,
 }
 
@@ -99,6 +124,9 @@ impl Path {
         Path {
             belief: Belief::new(now),
             bucket: None,
+            trial: None,
+            flat: 0,
+            patience: FLAT,
             rtt: None,
             rtt_at: None,
             own: Rate::ZERO,
@@ -116,6 +144,7 @@ impl Path {
             saved_at: now,
             total: Bytes::ZERO,
             measurement_cost: USUAL_MEASUREMENT,
+            raises: 0,
             measured_at: None,
         }
     }
@@ -138,6 +167,46 @@ impl Path {
     /// Whether it may be asked something.
     pub(crate) fn may_be_asked(&self, now: Instant) -> bool {
         self.is_up() && now >= self.retry_at
+    }
+
+    /// Whether a token bucket passes much of so many bytes at any rate.
+    pub(crate) fn hides(&self, bytes: Bytes) -> bool {
+        self.bucket.is_some_and(|bucket| bucket.get() > bytes.get() / SMALL_BUCKET)
+    }
+
+    /// Returns the bucket that must be empty before a question of so many bytes tells anything.
+    pub(crate) fn to_empty(&self, bytes: Bytes) -> Option<Bytes> {
+        self.trial.or_else(|| self.bucket.filter(|_| self.hides(bytes)))
+    }
+
+    /// Takes the reply to a question before which this bucket was to be emptied, and returns whether it tells anything. Where no packet ever
+    /// meets a queue, a bucket is looked for that passes them all.
+    pub(crate) fn replied(&mut self, reply: &Reply, emptied: Option<Bytes>) -> bool {
+        let Some(capacity) = self.belief.capacity() else { return true };
+        match (emptied, reply.emptied) {
+            (Some(bucket), None) => {
+                self.trial = Some((bucket * 2).min(LARGEST_BUCKET));
+                false
+            }
+            (Some(_), Some(found)) => {
+                self.trial = None;
+                // Others may have used a part of it.
+                let before = self.bucket.unwrap_or_default().get() as f64;
+                let bucket = found.max(Bytes::new((before * FADES) as u64));
+                self.bucket = Some(bucket).filter(|bucket| *bucket >= LEAST_BUCKET);
+                if self.bucket.is_none() {
+                    self.patience = (self.patience * 4).min(MOST_FLAT);
+                }
+                true
+            }
+            (None, _) => {
+                self.flat = if reply.is_flat(capacity) { self.flat + 1 } else { 0 };
+                if self.flat >= self.patience {
+                    (self.flat, self.trial) = (0, Some(FIRST_TRIAL));
+                }
+                true
+            }
+        }
     }
 
     /// Returns how many bytes may be spent on it now.
@@ -182,15 +251,33 @@ impl Path {
 
     /// Returns the most that a full measurement may cost.
     pub(crate) fn measurement_cost(&self) -> Bytes {
-        let share = self.hour.limit().get() as f64 * MEASUREMENT_SHARE;
-        self.measurement_cost.min(Bytes::new(share as u64))
+        self.measurement_cost.min(self.most_for_measurement())
+    }
+
+    fn most_for_measurement(&self) -> Bytes {
+        let share = if self.measured_at.is_some() { MEASUREMENT_SHARE } else { FIRST_SHARE };
+        Bytes::new((self.hour.limit().get() as f64 * share) as u64)
     }
 
     /// Notes what a full measurement has cost: the next one costs about as much.
     pub(crate) fn measured(&mut self, now: Instant, bytes: Bytes) {
         self.measured_at = Some(now);
-        self.measurement_cost =
-            USUAL_MEASUREMENT.min(Bytes::new(bytes.get() * 5 / 4).max(Bytes::new(200_000)));
+        let most = USUAL_MEASUREMENT.max(self.measurement_cost);
+        self.measurement_cost = most.min(Bytes::new(bytes.get() * 5 / 4).max(Bytes::new(200_000)));
+    }
+
+    /// Notes that nothing can be read from packets for so many bytes; those of a full measurement were too few.
+    pub(crate) fn unclear(&mut self, bytes: Bytes) {
+        if self.measured_at.is_none() && bytes.get() >= self.measurement_cost().get() / 2 {
+            self.raises += 1;
+            self.measurement_cost = self.measurement_cost * 2;
+        }
+    }
+
+    /// Whether questions about one rate can be asked: before a measurement nobody knows whether a token bucket passes them all.
+    pub(crate) fn may_be_questioned(&self) -> bool {
+        let is_most = self.measurement_cost > self.most_for_measurement();
+        self.measured_at.is_some() || self.raises > RAISES || (self.raises > 0 && is_most)
     }
 
     pub(crate) fn answered(&mut self, now: Instant, rtt: Option<Duration>) {

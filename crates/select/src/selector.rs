@@ -38,6 +38,8 @@ pub enum Action {
         rate: Rate,
         /// The capacity, if it is known.
         capacity: Option<Rate>,
+        /// A token bucket that must be emptied first.
+        bucket: Option<Bytes>,
         /// The most that it may cost.
         most: Bytes,
     },
@@ -92,6 +94,8 @@ pub(crate) struct Pending {
     pub(crate) since: Instant,
     /// The paths that have not answered.
     pub(crate) open: Vec<usize>,
+    /// The token bucket that was to be emptied first.
+    pub(crate) bucket: Option<Bytes>,
     pub(crate) pair: Option<Pair>,
 }
 
@@ -215,6 +219,7 @@ impl Selector {
         let Some(state) = self.paths.get_mut(path) else { return };
         state.spend(now, cost);
         state.answered(now, rtt);
+        let emptied = self.pending.as_ref().and_then(|pending| pending.bucket);
         let pair = self.pending.as_mut().and_then(|pending| pending.pair.as_mut());
         let pair = pair.filter(|pair| pair.paths.contains(&path));
         match (answer, pair) {
@@ -223,15 +228,17 @@ impl Selector {
                 pair.ln_ratio += state.belief.ln_shares(now, reply, pair.rate, state.own) / 2.0;
             }
             (Answer::Reply(reply), None) => {
-                self.learn(now, path, |belief, own| belief.reply(now, reply, own))
+                if state.replied(reply, emptied) {
+                    self.learn(now, path, |belief, own| belief.reply(now, reply, own));
+                }
             }
             (Answer::Measured { free, capacity, bucket }, _) => {
                 state.measured(now, cost);
-                state.bucket = *bucket;
+                state.bucket = bucket.or(state.bucket);
                 if let Some(capacity) = capacity {
                     state.belief.set_capacity(*capacity);
                 }
-                let free = if bucket.is_some() { widened(free) } else { *free };
+                let free = if state.bucket.is_some() { widened(free) } else { *free };
                 self.learn(now, path, |belief, own| belief.interval(now, &free, own));
             }
             (Answer::Pong, _) => {}
@@ -244,6 +251,9 @@ impl Selector {
         let now = self.advance(now);
         let Some(state) = self.paths.get_mut(path) else { return };
         state.spend(now, cost);
+        if trouble == Trouble::Unclear {
+            state.unclear(cost);
+        }
         state.failed(now, trouble);
         self.done(now, path);
     }

@@ -24,6 +24,9 @@ struct Paths {
     capacity: Vec<f64>,
     /// Whether all share one link.
     shared: bool,
+    /// Bytes of tokens in front of each link, and how many questions have emptied them.
+    bucket: f64,
+    emptied: usize,
     rng: Pcg64Mcg,
     sent: Vec<Vec<(Instant, Bytes)>>,
     changes: usize,
@@ -39,6 +42,8 @@ impl Paths {
             free: free.to_vec(),
             capacity: capacity.to_vec(),
             shared: false,
+            bucket: 0.0,
+            emptied: 0,
             rng: Pcg64Mcg::seed_from_u64(7),
             sent: vec![Vec::new(); free.len()],
             changes: 0,
@@ -47,22 +52,27 @@ impl Paths {
     }
 
     /// Streams of a rate over a fluid queue with noise, where `taken` Mb/s are used by other streams.
-    fn reply(&mut self, path: usize, rate: Rate, taken: f64) -> Reply {
+    fn reply(&mut self, path: usize, rate: Rate, bucket: Option<Bytes>, taken: f64) -> Reply {
         let rtt = Duration::from_ms(20);
         let packet = Bytes::new(1_538);
-        let most = QuestionConfig::usual_cost(rate, packet);
+        let most = QuestionConfig::usual_cost(rate, packet, bucket);
         let capacity = Some(Rate::from_mbps(self.capacity[path]));
-        let mut question = Question::new(QuestionConfig { rate, most, packet, rtt, capacity }, self.now);
+        let mut question =
+            Question::new(QuestionConfig { rate, most, packet, rtt, capacity, bucket }, self.now);
         while let Step::Send(schedule) = question.next_step(self.now) {
-            let drift = (rate.mbps() - self.free[path] + taken) / self.capacity[path];
+            let free = self.free[path] - taken;
+            // The delay in which tokens pass, and that of the queue behind them.
+            let tokens = self.bucket * 8e-6 / self.capacity[path];
             let (mut sent, mut queue) = (self.now, 0.0f64);
             let mut arrivals = Vec::new();
             for index in 0..schedule.packets() {
-                let received = Some(sent + rtt / 2 + Duration::from_secs_f64(queue));
+                let received = Some(sent + rtt / 2 + Duration::from_secs_f64((queue - tokens).max(0.0)));
                 arrivals.push(Arrival { index: index as u32, size: schedule.packet, sent, received });
                 let gap = schedule.gaps.get(index).copied().unwrap_or_default();
                 let noise = (self.rng.random::<f64>() - 0.5) * 1e-4;
-                queue = (queue + drift * gap.secs_f64() + noise).max(0.0);
+                let sends = schedule.packet.get() as f64 * 8e-6 / self.capacity[path];
+                let drains = free / self.capacity[path] * gap.secs_f64();
+                queue = (queue + if gap == Duration::ZERO { 0.0 } else { sends - drains + noise }).max(0.0);
                 sent += gap;
             }
             let (packet, average) = (schedule.packet, schedule.average);
@@ -70,6 +80,7 @@ impl Paths {
             self.now = sent + Duration::from_ms(600);
             question.observe(self.now, &record, None);
         }
+        self.emptied += usize::from(bucket.is_some());
         question.answer().expect("streams arrived")
     }
 
@@ -82,15 +93,15 @@ impl Paths {
     fn run(&mut self, end: Instant) {
         while self.now < end {
             match self.selector.poll(self.now) {
-                Some(Action::Ask { path, rate, .. }) => {
-                    let reply = self.reply(path, rate, 0.0);
+                Some(Action::Ask { path, rate, bucket, .. }) => {
+                    let reply = self.reply(path, rate, bucket, 0.0);
                     let cost = reply.bytes;
                     self.answer(path, &Answer::Reply(reply), cost);
                 }
                 Some(Action::Together { paths, rate, .. }) => {
                     let taken = if self.shared { rate.mbps() } else { 0.0 };
                     for path in paths {
-                        let reply = self.reply(path, rate, taken);
+                        let reply = self.reply(path, rate, None, taken);
                         let cost = reply.bytes;
                         self.answer(path, &Answer::Reply(reply), cost);
                     }
@@ -282,6 +293,20 @@ fn what_own_traffic_carries_is_known_without_a_question() {
     assert!(low > 30.0 && free > 35.0, "{state:?}");
     assert_eq!(paths.selector.asked(), asked);
     assert_eq!(state.total_bytes, paths.sent[0].iter().map(|(_, bytes)| bytes.get()).sum::<u64>());
+}
+
+/// Streams that fit into a bucket of 200 kB meet no queue whatever their rate, so it is found and emptied before them.
+#[test]
+fn where_no_packet_ever_waits_a_token_bucket_is_looked_for() {
+    let mut paths = Paths::new(Settings::default(), &[20.0, 10.0], &[50.0, 50.0]);
+    paths.bucket = 200_000.0;
+    paths.run(at(1_800.0));
+    let [free, _, high] = paths.selector.snapshot(paths.now).paths[0].free_bps.expect("measured");
+    assert!(paths.emptied > 0 && free < 30_000_000 && high < 45_000_000, "{free} {high} {}", paths.emptied);
+    assert_eq!(paths.selector.chosen(), 0);
+    paths.free = vec![10.0, 30.0];
+    paths.run(at(3_600.0));
+    assert_eq!(paths.selector.chosen(), 1);
 }
 
 #[test]

@@ -34,6 +34,8 @@ pub(super) enum Ask {
         rate: Rate,
         /// The capacity, if it is known.
         capacity: Option<Rate>,
+        /// A token bucket that must be emptied first.
+        bucket: Option<Bytes>,
         /// The most that it may cost.
         most: Bytes,
     },
@@ -258,9 +260,9 @@ impl FarEnd {
         let session = self.session()?;
         let answer = match ask {
             Ask::Ping => return Ok((Answer::Pong, Some(session.ping()?))),
-            Ask::Rate { rate, capacity, most } => {
+            Ask::Rate { rate, capacity, bucket, most } => {
                 let (packet, rtt) = (session.packet_size(), session.rtt());
-                let config = QuestionConfig { rate, most, packet, rtt, capacity };
+                let config = QuestionConfig { rate, most, packet, rtt, capacity, bucket };
                 let clock = Clock::now();
                 let mut question = Question::new(config, elapsed(clock));
                 whole(session, reverse, &mut question, clock)?;

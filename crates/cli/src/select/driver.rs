@@ -164,12 +164,12 @@ impl Driver {
                 Action::Choose(_) => {}
                 Action::Measure { path, most } => self.ask_path(path, Ask::Measure(most)),
                 Action::Ping { path } => self.ask_path(path, Ask::Ping),
-                Action::Ask { path, rate, capacity, most } => {
-                    self.ask_path(path, Ask::Rate { rate, capacity, most });
+                Action::Ask { path, rate, capacity, bucket, most } => {
+                    self.ask_path(path, Ask::Rate { rate, capacity, bucket, most });
                 }
                 Action::Together { paths, rate, capacities, most } => {
                     for (path, capacity) in paths.into_iter().zip(capacities) {
-                        self.ask_path(path, Ask::Rate { rate, capacity, most });
+                        self.ask_path(path, Ask::Rate { rate, capacity, bucket: None, most });
                     }
                 }
             }

@@ -157,11 +157,11 @@ impl Driver<'_> {
         self.note_odds();
         match self.selector.poll(self.now) {
             Some(Action::Choose(decision)) => self.choose(&decision),
-            Some(Action::Ask { path, rate, capacity, most }) => {
-                self.ask(&[(path, capacity)], rate, most);
+            Some(Action::Ask { path, rate, capacity, bucket, most }) => {
+                self.ask(&[(path, capacity)], rate, bucket, most);
             }
             Some(Action::Together { paths, rate, capacities, most }) => {
-                self.ask(&[(paths[0], capacities[0]), (paths[1], capacities[1])], rate, most);
+                self.ask(&[(paths[0], capacities[0]), (paths[1], capacities[1])], rate, None, most);
             }
             Some(Action::Measure { path, most }) => {
                 self.measure(path, most);
@@ -234,14 +234,14 @@ impl Driver<'_> {
         self.timeline.choose(self.now, decision.path);
     }
 
-    fn ask(&mut self, paths: &[(usize, Option<Rate>)], rate: Rate, most: Bytes) {
+    fn ask(&mut self, paths: &[(usize, Option<Rate>)], rate: Rate, bucket: Option<Bytes>, most: Bytes) {
         let numbers: Vec<usize> = paths.iter().map(|(path, _)| *path).collect();
         let mut window = Window::new(self.world, &numbers, self.now, 2);
         let packet = self.settings.packet;
         let (answers, took) = window.ask(|start| {
             let machine = |(path, capacity): &(usize, Option<Rate>)| {
                 let rtt = self.world.rtt(*path);
-                let config = QuestionConfig { rate, most, packet, rtt, capacity: *capacity };
+                let config = QuestionConfig { rate, most, packet, rtt, capacity: *capacity, bucket };
                 (*path, Machine::Question(Question::new(config, start)))
             };
             paths.iter().map(machine).collect()
