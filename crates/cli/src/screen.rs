@@ -2,7 +2,7 @@
 
 use console::{Term, measure_text_width};
 
-/// Size of a terminal that does not tell it.
+/// Size of a terminal that does not tell it, or says that it is 0, as serial lines do.
 const SIZE: (u16, u16) = (24, 80);
 
 /// The part of the terminal with the live table.
@@ -21,9 +21,15 @@ impl Screen {
         Screen { term, drawn: Vec::new() }
     }
 
+    /// Whether anything that is shown can be seen.
+    pub(crate) const fn is_live(&self) -> bool {
+        self.term.is_some()
+    }
+
     /// Returns height and width.
     pub(crate) fn size(&self) -> (usize, usize) {
-        let size = self.term.as_ref().and_then(Term::size_checked).unwrap_or(SIZE);
+        let told = self.term.as_ref().and_then(Term::size_checked);
+        let size = told.filter(|(height, width)| *height > 0 && *width > 0).unwrap_or(SIZE);
         (size.0.into(), size.1.into())
     }
 

@@ -1,7 +1,8 @@
 //! Who may look.
 //!
 //! On a loopback address everybody on this host may, unless there is a token. There the name in the `Host` header must be one of
-//! this host, because a page of a stranger can give its own name this address (DNS rebinding). Elsewhere a token is needed.
+//! this host, because a page of a stranger can give its own name this address (DNS rebinding). Elsewhere a token is needed. At a Unix
+//! socket everybody may look who may connect, which the mode of its file says; no browser can.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -42,6 +43,21 @@ impl Token {
     fn is_cookie(&self, text: &str) -> bool {
         hash(text.as_bytes(), b"value").ct_eq(&self.cookie).into()
     }
+
+    /// Whether the headers of a request to this port have the token or the cookie.
+    fn is_known(&self, port: u16, headers: &HeaderMap) -> bool {
+        let bearer = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+        let bearer = bearer.and_then(|value| value.split_once(' '));
+        if bearer.is_some_and(|(scheme, text)| scheme.eq_ignore_ascii_case("bearer") && self.is(text.trim()))
+        {
+            return true;
+        }
+        let name = cookie_name(port);
+        let lines = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
+        let mut cookies =
+            lines.flat_map(|line| line.split(';')).filter_map(|cookie| cookie.trim().split_once('='));
+        cookies.any(|(key, value)| key == name && self.is_cookie(value))
+    }
 }
 
 impl std::fmt::Debug for Token {
@@ -49,6 +65,11 @@ impl std::fmt::Debug for Token {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Token(..)")
     }
+}
+
+/// Cookies of all ports of a host are one set, so the name has the port.
+fn cookie_name(port: u16) -> String {
+    format!("headway-{port}")
 }
 
 fn hash(bytes: &[u8], purpose: &[u8]) -> [u8; 32] {
@@ -61,60 +82,48 @@ fn hex(bytes: &[u8]) -> String {
 
 /// Decides who may look at a server.
 #[derive(Clone, Debug)]
-pub(crate) struct Access {
-    address: SocketAddr,
-    token: Option<Token>,
+pub(crate) enum Access {
+    /// Those who know the token.
+    Token { port: u16, token: Token },
+    /// Everybody on this host, by one of its names.
+    ThisHost,
+    /// Everybody who can connect.
+    Connected,
 }
 
 impl Access {
     /// Returns nothing if the address is reachable for others and there is no token.
     pub(crate) fn new(address: SocketAddr, token: Option<Token>) -> Option<Access> {
-        (token.is_some() || address.ip().to_canonical().is_loopback()).then_some(Access { address, token })
-    }
-
-    /// Cookies of all ports of a host are one set, so the name has the port.
-    fn cookie_name(&self) -> String {
-        format!("headway-{}", self.address.port())
+        match token {
+            Some(token) => Some(Access::Token { port: address.port(), token }),
+            None => address.ip().to_canonical().is_loopback().then_some(Access::ThisHost),
+        }
     }
 
     /// Why this request is not answered, if it is not.
     fn refusal(&self, headers: &HeaderMap) -> Option<Response> {
-        match &self.token {
-            Some(token) => (!self.knows(token, headers)).then(|| {
+        match self {
+            Access::Token { port, token } => (!token.is_known(*port, headers)).then(|| {
                 let how = "This page needs its token: open /?token=TOKEN once, or send `Authorization: Bearer TOKEN`.\n";
                 (StatusCode::UNAUTHORIZED, [(header::WWW_AUTHENTICATE, "Bearer")], how).into_response()
             }),
-            None => (!names_this_host(headers)).then(|| {
+            Access::ThisHost => (!names_this_host(headers)).then(|| {
                 let why = "This address is for this host only: use its name localhost, or an address such as 127.0.0.1.\n";
                 (StatusCode::FORBIDDEN, why).into_response()
             }),
+            Access::Connected => None,
         }
-    }
-
-    /// Whether the headers have the token or the cookie.
-    fn knows(&self, token: &Token, headers: &HeaderMap) -> bool {
-        let bearer = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-        let bearer = bearer.and_then(|value| value.split_once(' '));
-        if bearer.is_some_and(|(scheme, text)| scheme.eq_ignore_ascii_case("bearer") && token.is(text.trim()))
-        {
-            return true;
-        }
-        let name = self.cookie_name();
-        let lines = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
-        let mut cookies =
-            lines.flat_map(|line| line.split(';')).filter_map(|cookie| cookie.trim().split_once('='));
-        cookies.any(|(key, value)| key == name && token.is_cookie(value))
     }
 
     /// Answers `/?token=TOKEN` with a cookie, and sends the viewer to the page without the token in its address.
     fn welcome(&self, request: &Request) -> Option<Response> {
-        let token = self.token.as_ref()?;
+        let Access::Token { port, token } = self else { return None };
         let query = request.uri().query().filter(|_| request.uri().path() == "/")?;
         let value = query.split('&').find_map(|pair| pair.strip_prefix("token="))?;
         let text = percent_decode_str(value).decode_utf8().ok().filter(|text| token.is(text.trim()))?;
         let cookie = format!(
             "{}={}; Path=/; HttpOnly; SameSite=Strict",
-            self.cookie_name(),
+            cookie_name(*port),
             Token::cookie(text.trim())
         );
         Some(

@@ -1,6 +1,7 @@
 //! Connections: how many, how long, and what every answer says to browsers.
 
 use std::convert::Infallible;
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,8 +12,9 @@ use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use socket2::SockRef;
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, UnixListener};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::timely::Timely;
 
@@ -58,31 +60,51 @@ pub(crate) async fn add_headers(mut response: Response) -> Response {
     response
 }
 
+/// From where connections come.
+pub(crate) enum Listener {
+    Tcp(TcpListener),
+    Unix(UnixListener),
+}
+
 /// Answers connections for ever.
-pub(crate) async fn serve(listener: TcpListener, routes: Router) -> Infallible {
+pub(crate) async fn serve(listener: Listener, routes: Router) -> Infallible {
     let places = Arc::new(Semaphore::new(CONNECTIONS));
     loop {
         let Ok(place) = Arc::clone(&places).acquire_owned().await else {
             return std::future::pending().await;
         };
-        match listener.accept().await {
-            Ok((stream, _)) => {
-                let routes = routes.clone();
-                tokio::spawn(async move {
-                    // Whatever ends it, the viewer comes again.
-                    let _ = tokio::time::timeout(LIFE, answer(stream, routes)).await;
-                    drop(place);
-                });
+        let routes = routes.clone();
+        let taken = match &listener {
+            Listener::Tcp(listener) => {
+                listener.accept().await.map(|(stream, _)| tokio::spawn(hold(place, stream, routes)))
             }
-            Err(_) => tokio::time::sleep(RETRY).await,
+            Listener::Unix(listener) => {
+                listener.accept().await.map(|(stream, _)| tokio::spawn(hold(place, stream, routes)))
+            }
+        };
+        if taken.is_err() {
+            tokio::time::sleep(RETRY).await;
         }
     }
 }
 
+/// Answers a connection while it has its place.
+async fn hold(
+    _place: OwnedSemaphorePermit,
+    stream: impl AsFd + AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    routes: Router,
+) {
+    // Whatever ends it, the viewer comes again.
+    let _ = tokio::time::timeout(LIFE, answer(stream, routes)).await;
+}
+
 /// Answers one request; further ones need a connection of their own, so that none is idle.
-async fn answer(stream: TcpStream, routes: Router) -> hyper::Result<()> {
+async fn answer(
+    stream: impl AsFd + AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    routes: Router,
+) -> hyper::Result<()> {
     let socket = SockRef::from(&stream);
-    // Without these the connection works, too.
+    // Without these the connection works, too; the first two are of TCP only.
     let _ = socket.set_tcp_user_timeout(Some(STALLED));
     let _ = socket.set_tcp_nodelay(true);
     let _ = socket.set_send_buffer_size(SENT_AHEAD);

@@ -11,6 +11,7 @@ use axum::routing::get;
 
 use crate::access::{self, Access};
 use crate::assets::{ASSETS, text};
+use crate::choice::Choice;
 use crate::history::Span;
 use crate::metrics::{self, Metrics};
 use crate::shown::Shown;
@@ -24,7 +25,7 @@ pub(crate) fn page(shown: Arc<Shown>, metrics: Metrics, access: Access) -> Route
         .route("/v1/state", get(state))
         .route("/v1/recent", get(recent))
         .route("/v1/history", get(history))
-        .route("/v1/events", get(events::stream))
+        .route("/v1/events", get(events::stream::<Shown>))
         .with_state(shown);
     for (path, kind, body) in ASSETS {
         routes = routes.route(path, get(move || async move { text(kind, body) }));
@@ -37,6 +38,15 @@ pub(crate) fn metrics_only(metrics: Metrics, access: Access) -> Router {
     guarded(metrics_route(metrics), access)
 }
 
+/// A choice among paths.
+pub(crate) fn choice(choice: Arc<Choice>, access: Access) -> Router {
+    let routes = Router::new()
+        .route("/v1/paths", get(paths))
+        .route("/v1/events", get(events::stream::<Choice>))
+        .with_state(choice);
+    guarded(routes, access)
+}
+
 fn metrics_route(metrics: Metrics) -> Router {
     Router::new().route("/metrics", get(metrics::answer)).with_state(metrics)
 }
@@ -46,7 +56,11 @@ fn guarded(routes: Router, access: Access) -> Router {
 }
 
 async fn state(State(shown): State<Arc<Shown>>) -> Response {
-    text(JSON, shown.all().1)
+    text(JSON, shown.all())
+}
+
+async fn paths(State(choice): State<Arc<Choice>>) -> Response {
+    text(JSON, choice.state().to_string())
 }
 
 async fn recent(State(shown): State<Arc<Shown>>) -> Response {

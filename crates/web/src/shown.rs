@@ -1,8 +1,6 @@
 //! What viewers see: the newest snapshot, the last decisions, and an hour of points.
 
 use std::collections::VecDeque;
-use std::fmt;
-use std::str::FromStr;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use headway_edge::snapshot::{DecisionState, LinkState, Snapshot};
@@ -10,14 +8,13 @@ use headway_history::Reader;
 use serde::Serialize;
 use tokio::sync::{Semaphore, watch};
 
+use crate::events::{Position, Source, VIEWERS};
 use crate::history::History;
 
 /// Decisions that are kept: what fits on a page that a person reads.
 const DECISIONS: usize = 200;
 /// Points that are kept: an hour at one a second.
 const POINTS: usize = 3600;
-/// Most event streams at once.
-const VIEWERS: usize = 16;
 
 /// Everything that viewers see. Publishing and reading hold the lock only to copy.
 pub(crate) struct Shown {
@@ -63,28 +60,6 @@ pub(crate) struct LinkPoint {
     pub(crate) available_bps: Option<u64>,
     pub(crate) low_bps: Option<u64>,
     pub(crate) high_bps: Option<u64>,
-}
-
-/// How far a viewer has seen: which run, and how many of its decisions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Position {
-    run: u64,
-    decided: u64,
-}
-
-impl fmt::Display for Position {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}-{}", self.run, self.decided)
-    }
-}
-
-impl FromStr for Position {
-    type Err = ();
-
-    fn from_str(text: &str) -> Result<Position, ()> {
-        let (run, decided) = text.split_once('-').ok_or(())?;
-        Ok(Position { run: run.parse().map_err(drop)?, decided: decided.parse().map_err(drop)? })
-    }
 }
 
 impl LinkPoint {
@@ -142,31 +117,17 @@ impl Shown {
         self.history.as_ref()
     }
 
-    /// Returns the places of event streams.
-    pub(crate) fn viewers(&self) -> &Arc<Semaphore> {
-        &self.viewers
-    }
-
     /// Returns how many event streams there are.
     pub(crate) fn watched(&self) -> usize {
         VIEWERS - self.viewers.available_permits()
     }
 
-    /// Returns what says when there is something new.
-    pub(crate) fn watch(&self) -> watch::Receiver<u64> {
-        self.newest.subscribe()
-    }
-
     /// Returns the newest snapshot and all decisions that are kept, as JSON.
-    pub(crate) fn all(&self) -> (Position, String) {
-        self.message(None)
+    pub(crate) fn all(&self) -> String {
+        self.message(None).1
     }
 
-    /// Returns the newest snapshot and the decisions since `seen`, or all if that was another run.
-    pub(crate) fn since(&self, seen: Position) -> (Position, String) {
-        self.message((seen.run == self.run).then_some(seen.decided))
-    }
-
+    /// Returns the newest snapshot and the decisions after so many.
     fn message(&self, seen: Option<u64>) -> (Position, String) {
         let (newest, decisions) = {
             let kept = self.kept();
@@ -196,8 +157,23 @@ impl Shown {
     }
 }
 
+impl Source for Shown {
+    fn viewers(&self) -> &Arc<Semaphore> {
+        &self.viewers
+    }
+
+    fn watch(&self) -> watch::Receiver<u64> {
+        self.newest.subscribe()
+    }
+
+    fn messages(&self, seen: Option<Position>) -> (Position, String) {
+        let (position, data) = self.message(seen.and_then(|seen| seen.decided_in(self.run)));
+        (position, format!("id: {position}\ndata: {data}\n\n"))
+    }
+}
+
 /// Appends and forgets the oldest.
-fn push<T>(ring: &mut VecDeque<T>, new: impl IntoIterator<Item = T>, most: usize) {
+pub(crate) fn push<T>(ring: &mut VecDeque<T>, new: impl IntoIterator<Item = T>, most: usize) {
     ring.extend(new);
     ring.drain(..ring.len().saturating_sub(most));
 }

@@ -20,7 +20,7 @@ pub(crate) struct MetricsArgs {
 }
 
 /// Parses an address with its port, or a port.
-fn listen(text: &str) -> Result<SocketAddr, String> {
+pub(crate) fn listen(text: &str) -> Result<SocketAddr, String> {
     if let Ok(port) = text.parse() {
         return Ok(SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
     }

@@ -7,14 +7,18 @@ use anyhow::{Context as _, Result};
 use headway_program::exit::Code;
 use headway_select::{Action, Answer, Decision, Selector, Settings, Snapshot, Trouble};
 use headway_units::{Bytes, Instant};
+use serde_json::Value;
 
 use super::asker::{Ask, Asker, Told, What};
 use super::file::File;
 use super::link::{Interfaces, Link};
+use super::show;
 use crate::asking::elapsed;
 
 /// Time between two looks at interfaces.
 const LOOK: Span = Span::from_secs(1);
+/// Decisions that a state has: what a terminal has room for.
+const PAST: usize = 10;
 /// The longest wait for something to happen: signals and hooks are looked at in between.
 const NAP: Span = Span::from_millis(100);
 
@@ -116,6 +120,12 @@ impl Driver {
     /// Returns the state of all paths.
     pub(super) fn snapshot(&mut self) -> Snapshot {
         self.selector.snapshot(elapsed(self.clock))
+    }
+
+    /// Returns the same as others see it, with the last decisions.
+    pub(super) fn state(&mut self) -> Value {
+        let snapshot = self.snapshot();
+        show::state(&snapshot, self.selector.decisions().rev().take(PAST))
     }
 
     /// Whether something came of each path, if only that it fails.

@@ -156,6 +156,11 @@ impl File {
         }
     }
 
+    /// Returns the file with the token of the far ends, if it is in one.
+    pub(super) fn token_file(&self) -> Option<&Path> {
+        self.token_file.as_deref()
+    }
+
     /// Returns how to connect to the far ends of each path.
     ///
     /// # Errors

@@ -8,7 +8,10 @@ mod link;
 mod route;
 mod run;
 mod show;
+mod socket;
 mod status;
+#[cfg_attr(not(feature = "web"), path = "without_viewers.rs")]
+mod viewers;
 
 use std::path::PathBuf;
 
@@ -43,8 +46,8 @@ pub(crate) fn run(args: &Args, json: bool) -> Result<(), Failed> {
 #[command(after_help = "Examples:\n  \
     headway select paths.toml --once            # measures all, and prints their order\n  \
     headway select paths.toml --dry-run         # says what it would choose, and why\n  \
-    sudo headway select paths.toml\n  \
-    sudo headway select status\n\n\
+    sudo headway select paths.toml --listen 9188    # and tells programs at http://127.0.0.1:8621/v1/paths\n  \
+    sudo headway select status                  # a live table\n\n\
 Paths (TOML; docs/select.md has all keys):\n  \
     max-bytes-per-hour = \"20 MB\"                # over each path\n  \
     route = true\n\n  \
@@ -78,6 +81,18 @@ pub(crate) struct SelectArgs {
     /// Tell the state at this Unix socket [default: /run/headway/select.sock for root, none for others].
     #[arg(long, value_name = "SOCKET", conflicts_with = "once")]
     socket: Option<PathBuf>,
+    /// Tell programs the state at `http://ADDR/v1/paths`, and what changes at `/v1/events`; a port alone is one of 127.0.0.1.
+    #[cfg(feature = "web")]
+    #[arg(long, value_name = "ADDR", value_parser = crate::metrics::listen, conflicts_with = "once")]
+    listen: Option<std::net::SocketAddr>,
+    /// File with the token that they must know; an address that others reach needs one.
+    #[cfg(feature = "web")]
+    #[arg(long, value_name = "FILE", requires = "listen")]
+    listen_token_file: Option<PathBuf>,
+    /// Answer the same at this Unix socket, to the user of this process only.
+    #[cfg(feature = "web")]
+    #[arg(long, value_name = "SOCKET", conflicts_with = "once")]
+    http_socket: Option<PathBuf>,
 }
 
 #[derive(Debug, clap::Subcommand)]
@@ -86,9 +101,14 @@ enum SelectCommand {
 }
 
 /// Shows the paths of a running `headway select`, and why one is chosen.
+///
+/// On a terminal the table is drawn again once a second, with the last decisions, until Ctrl-C.
 #[derive(Debug, clap::Args)]
 pub(crate) struct StatusArgs {
     /// The Unix socket at which it tells its state [default: /run/headway/select.sock].
     #[arg(long, value_name = "SOCKET")]
     socket: Option<PathBuf>,
+    /// Print the table once, also on a terminal.
+    #[arg(long)]
+    once: bool,
 }

@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant as Clock;
+use std::time::{Duration as Span, Instant as Clock};
 
 use anyhow::{Result, anyhow};
 use headway_program::build::stamped;
@@ -19,13 +19,18 @@ use super::file::File;
 use super::hook::{Change, Hook};
 use super::route::Router;
 use super::show::{event, table};
-use super::status::{SOCKET, Status};
+use super::socket::Socket;
+use super::status::{self, SOCKET};
+use super::viewers::Viewers;
 use crate::connection::stop_on_signals;
 use crate::line_writer::LineWriter;
 use crate::service::start_log;
 
 /// In a choice that is made once, a path that replaces another is compared with the rest at once.
 const AT_ONCE: Duration = Duration::from_ms(20);
+
+/// Time between two states for those who ask for one.
+const FRESH: Span = Span::from_secs(1);
 
 /// Runs the command.
 ///
@@ -103,7 +108,8 @@ struct Running<'a> {
     driver: Driver,
     router: Option<Router>,
     hook: Option<Hook>,
-    status: Option<Status>,
+    status: Option<Socket>,
+    viewers: Viewers,
     lines: LineWriter,
     json: bool,
     /// The path that was acted upon last, and the last warning.
@@ -117,17 +123,24 @@ fn go_on(args: &SelectArgs, file: &File, interrupted: &AtomicBool, json: bool) -
     let acts = !args.dry_run;
     let router = (acts && file.route).then(|| Router::start(&file.path)).transpose()?;
     let usual = nix::unistd::geteuid().is_root().then(|| SOCKET.as_ref());
-    let status = args.socket.as_deref().or(usual).map(Status::open).transpose()?;
+    let status = args.socket.as_deref().or(usual).map(|path| Socket::open(path, "--socket")).transpose()?;
     let interval = file.interval.to_std();
     let hook = (acts && !file.hook.is_empty())
         .then(|| Hook::new(file.hook.clone(), file.hook_timeout.to_std(), interval));
     let lines = LineWriter::start(std::io::stdout())?;
-    let driver = Driver::start(file, file.settings())?;
-    let mut running = Running { file, driver, router, hook, status, lines, json, taken: None, warned: None };
+    let mut driver = Driver::start(file, file.settings())?;
+    let viewers = Viewers::start(args, file.token_file(), &driver.state())?;
+    let (taken, warned) = (None, None);
+    let mut running = Running { file, driver, router, hook, status, viewers, lines, json, taken, warned };
     running.begin(args);
-    let mut told = Clock::now();
+    let [mut told, mut fresh] = [Clock::now(); 2];
     while !interrupted.load(Ordering::Relaxed) {
         running.step();
+        if fresh.elapsed() >= FRESH {
+            fresh = Clock::now();
+            let driver = &mut running.driver;
+            running.viewers.refresh(|| driver.state());
+        }
         if told.elapsed() >= interval {
             told = Clock::now();
             running.repeat();
@@ -140,17 +153,25 @@ fn go_on(args: &SelectArgs, file: &File, interrupted: &AtomicBool, json: bool) -
 impl Running<'_> {
     fn begin(&mut self, args: &SelectArgs) {
         let names: Vec<&str> = self.file.path.iter().map(|path| path.name.as_str()).collect();
-        let on = json!({ "strategy": self.file.settings().strategy.name(), "paths": names, "dry_run": args.dry_run });
-        let text = format!("Chooses among {}. Ctrl-C ends it.", names.join(", "));
+        let mut on = json!({ "strategy": self.file.settings().strategy.name(), "paths": names, "dry_run": args.dry_run });
+        let mut text = format!("Chooses among {}. Ctrl-C ends it.", names.join(", "));
+        if let Some(address) = self.viewers.address() {
+            on["listen"] = address.to_string().into();
+            text += &format!(" Programs see the paths at http://{address}/v1/paths.");
+        }
         self.say(event("on", on), &text);
     }
 
     fn step(&mut self) {
-        for news in self.driver.step() {
+        let news = self.driver.step();
+        let is_news = !news.is_empty();
+        let mut decisions = Vec::new();
+        for news in news {
             match news {
                 News::Decision(decision) => {
-                    let said = serde_json::to_value(&decision).unwrap_or_default();
-                    self.say(event("decision", said), &decision.to_string());
+                    let said = event("decision", serde_json::to_value(&decision).unwrap_or_default());
+                    decisions.push(said.clone());
+                    self.say(said, &decision.to_string());
                 }
                 News::Path(number, trouble) => {
                     let name = &self.file.path[number].name;
@@ -160,13 +181,15 @@ impl Running<'_> {
                 }
             }
         }
+        if is_news {
+            self.viewers.publish(&self.driver.state(), &decisions);
+        }
         self.act();
         if let Some(failed) = self.hook.as_mut().and_then(Hook::look) {
             self.warn(failed);
         }
-        if let Some(status) = &self.status {
-            let driver = &mut self.driver;
-            status.answer(|| event("state", serde_json::to_value(driver.snapshot()).unwrap_or_default()));
+        if let Some(socket) = &self.status {
+            status::answer(socket, || self.driver.state());
         }
     }
 
@@ -215,9 +238,10 @@ impl Running<'_> {
     fn repeat(&mut self) {
         // The kernel removes routes with their interface, which may be back.
         self.route();
+        let state = self.driver.state();
+        self.viewers.publish(&state, &[]);
         if self.json {
-            let state = serde_json::to_value(self.driver.snapshot()).unwrap_or_default();
-            self.say(event("state", state), "");
+            self.say(state, "");
         }
     }
 

@@ -15,6 +15,8 @@ mod outputs;
 mod passive_cases;
 mod privileges;
 mod proxy;
+#[cfg(feature = "web")]
+mod select;
 mod serve;
 #[path = "../support/mod.rs"]
 mod support;

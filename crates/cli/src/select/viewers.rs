@@ -1,0 +1,56 @@
+//! What programs see over HTTP.
+
+use std::net::SocketAddr;
+use std::path::Path;
+
+use anyhow::{Context as _, Result};
+use headway_web::{ChoiceServer, Token};
+use serde_json::Value;
+
+use super::SelectArgs;
+use super::socket::Socket;
+use crate::token;
+
+/// A server for programs, or none.
+pub(super) struct Viewers {
+    server: Option<ChoiceServer>,
+    /// Removed at the end.
+    _socket: Option<Socket>,
+}
+
+impl Viewers {
+    /// Starts a server with this state, if one is wanted; `measurements` is the file with the token of the far ends.
+    ///
+    /// # Errors
+    /// When the token cannot be read or is that of measurements, or address or socket cannot be had.
+    pub(super) fn start(args: &SelectArgs, measurements: Option<&Path>, state: &Value) -> Result<Viewers> {
+        let socket =
+            args.http_socket.as_deref().map(|path| Socket::open(path, "--http-socket")).transpose()?;
+        let listener = socket.as_ref().map(|socket| socket.listener().try_clone()).transpose()?;
+        let token = args.listen_token_file.as_deref().map(|file| token::in_plain_text(file, measurements));
+        let token = token.transpose()?.as_deref().map(Token::new);
+        let listen = args.listen.map(|address| (address, token));
+        let wanted = listen.is_some() || listener.is_some();
+        let server = wanted.then(|| ChoiceServer::start(listen, listener, state));
+        Ok(Viewers { server: server.transpose().context("--listen")?, _socket: socket })
+    }
+
+    /// Returns the address of the server, if it has one.
+    pub(super) fn address(&self) -> Option<SocketAddr> {
+        self.server.as_ref().and_then(ChoiceServer::address)
+    }
+
+    /// Takes a state for those who ask from now on.
+    pub(super) fn refresh(&self, state: impl FnOnce() -> Value) {
+        if let Some(server) = &self.server {
+            server.refresh(&state());
+        }
+    }
+
+    /// Shows a state, and the decisions since the last one.
+    pub(super) fn publish(&self, state: &Value, decisions: &[Value]) {
+        if let Some(server) = &self.server {
+            server.publish(state, decisions);
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! What stands for the server of programs in a build without it.
+
+use std::net::SocketAddr;
+use std::path::Path;
+
+use anyhow::Result;
+use serde_json::Value;
+
+use super::SelectArgs;
+
+/// No server.
+pub(super) struct Viewers;
+
+impl Viewers {
+    #[allow(clippy::unnecessary_wraps, reason = "as with a server")]
+    pub(super) fn start(_args: &SelectArgs, _measurements: Option<&Path>, _state: &Value) -> Result<Viewers> {
+        Ok(Viewers)
+    }
+
+    #[allow(clippy::unused_self, reason = "as with a server")]
+    pub(super) fn address(&self) -> Option<SocketAddr> {
+        None
+    }
+
+    #[allow(clippy::unused_self, reason = "as with a server")]
+    pub(super) fn refresh(&self, _state: impl FnOnce() -> Value) {}
+
+    #[allow(clippy::unused_self, reason = "as with a server")]
+    pub(super) fn publish(&self, _state: &Value, _decisions: &[Value]) {}
+}
