@@ -322,11 +322,13 @@ impl Selector {
         }
     }
 
-    /// Returns the share of traffic that each path should get, in proportion to what is free there; they add up to one.
+    /// Returns the share of traffic that each path should get, in proportion to what is free there; they add up to one. A path of which
+    /// nothing is known, or that cannot be chosen, gets none.
     pub fn weights(&self, now: Instant) -> Vec<f64> {
         let candidates = self.candidates(now);
         let mut weights = vec![0.0; self.paths.len()];
-        for path in &candidates {
+        let is_known = |path: &&usize| self.paths[**path].belief.is_known();
+        for path in candidates.iter().filter(is_known) {
             weights[*path] = self.paths[*path].belief.at(now).quantile(0.5).bps_f64();
         }
         let sum: f64 = weights.iter().sum();

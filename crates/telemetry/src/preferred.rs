@@ -3,9 +3,13 @@
 //!
 //! Two routes cover the two halves of all addresses: each is more specific than the default route and less than any other. So that
 //! need not be replaced, and holds again when the two are removed, or when the kernel removes them with their interface.
+//!
+//! Over several next hops the kernel spreads what it takes for one connection: by addresses, or also by ports, as
+//! `fib_multipath_hash_policy` of `net.ipv4` and `net.ipv6` says.
 
 use std::io;
 use std::net::IpAddr;
+use std::num::NonZeroU8;
 
 use crate::netlink::{ACKNOWLEDGE, Netlink, REPLACE, REQUEST, SockProtocol, attribute, message};
 use crate::route::{RTA_DST, RTA_GATEWAY, RTA_OIF, RTA_PRIORITY, RTM_NEWROUTE};
@@ -18,6 +22,9 @@ pub(crate) const SCOPE_UNIVERSE: u8 = 0;
 const SCOPE_LINK: u8 = 253;
 /// Of scope, for a route that is to be removed: any.
 const SCOPE_NOWHERE: u8 = 255;
+/// Next hops of a route, each a `struct rtnexthop` with attributes, and the length of that.
+const RTA_MULTIPATH: u16 = 9;
+const NEXT_HOP: usize = 8;
 
 /// The way to all destinations without a more specific route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +39,26 @@ impl NextHop {
     /// Whether it is for IPv6. Without a router it is for IPv4.
     fn is_v6(&self) -> bool {
         self.gateway.is_some_and(|gateway| gateway.is_ipv6())
+    }
+
+    /// Returns the attribute with the router, if there is one.
+    fn router(&self) -> Vec<u8> {
+        match self.gateway {
+            Some(IpAddr::V4(gateway)) => attribute(RTA_GATEWAY, &gateway.octets()),
+            Some(IpAddr::V6(gateway)) => attribute(RTA_GATEWAY, &gateway.octets()),
+            None => Vec::new(),
+        }
+    }
+
+    /// Returns it as one of several.
+    fn one_of_several(&self, weight: NonZeroU8) -> Vec<u8> {
+        let router = self.router();
+        let mut bytes = ((NEXT_HOP + router.len()) as u16).to_ne_bytes().to_vec();
+        // Flags, and the weight less one.
+        bytes.extend([0, weight.get() - 1]);
+        bytes.extend(self.interface.unwrap_or(0).to_ne_bytes());
+        bytes.extend(router);
+        bytes
     }
 }
 
@@ -50,19 +77,36 @@ impl Preferred {
     /// # Errors
     /// The system's error.
     pub fn set(&self, hop: &NextHop) -> io::Result<()> {
-        let mut netlink = Netlink::open(SockProtocol::NetlinkRoute)?;
-        let mut rest = attribute(RTA_PRIORITY, &self.metric.to_ne_bytes());
-        match hop.gateway {
-            Some(IpAddr::V4(gateway)) => rest.extend(attribute(RTA_GATEWAY, &gateway.octets())),
-            Some(IpAddr::V6(gateway)) => rest.extend(attribute(RTA_GATEWAY, &gateway.octets())),
-            None => {}
-        }
+        let mut way = hop.router();
         if let Some(interface) = hop.interface {
-            rest.extend(attribute(RTA_OIF, &interface.to_ne_bytes()));
+            way.extend(attribute(RTA_OIF, &interface.to_ne_bytes()));
         }
         let scope = if hop.gateway.is_some() { SCOPE_UNIVERSE } else { SCOPE_LINK };
-        for half in halves(hop.is_v6(), self.protocol, scope) {
-            let body = [&half[..], &rest[..]].concat();
+        self.replace(hop.is_v6(), scope, &way)
+    }
+
+    /// Has new connections take these next hops of one version of IP, as many as their weights say, in place of what was set before.
+    ///
+    /// # Errors
+    /// The system's error; there must be one at least.
+    pub fn spread(&self, hops: &[(NextHop, NonZeroU8)]) -> io::Result<()> {
+        match hops {
+            [] => Err(io::ErrorKind::InvalidInput.into()),
+            [(hop, _)] => self.set(hop),
+            [(first, _), ..] => {
+                let all: Vec<u8> =
+                    hops.iter().flat_map(|(hop, weight)| hop.one_of_several(*weight)).collect();
+                self.replace(first.is_v6(), SCOPE_UNIVERSE, &attribute(RTA_MULTIPATH, &all))
+            }
+        }
+    }
+
+    /// Sets both routes to lead this way.
+    fn replace(&self, is_v6: bool, scope: u8, way: &[u8]) -> io::Result<()> {
+        let mut netlink = Netlink::open(SockProtocol::NetlinkRoute)?;
+        let metric = attribute(RTA_PRIORITY, &self.metric.to_ne_bytes());
+        for half in halves(is_v6, self.protocol, scope) {
+            let body = [&half[..], &metric[..], way].concat();
             netlink.ask(&message(RTM_NEWROUTE, REQUEST | ACKNOWLEDGE | REPLACE, 1, &body))?;
         }
         Ok(())

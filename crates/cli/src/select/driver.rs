@@ -122,7 +122,12 @@ impl Driver {
         self.selector.snapshot(elapsed(self.clock))
     }
 
-    /// Returns the same as others see it, with the last decisions.
+    /// Returns the share of traffic that each path should get.
+    pub(super) fn weights(&self) -> Vec<f64> {
+        self.selector.weights(elapsed(self.clock))
+    }
+
+    /// Returns the state as others see it, with the last decisions.
     pub(super) fn state(&mut self) -> Value {
         let snapshot = self.snapshot();
         show::state(&snapshot, self.selector.decisions().rev().take(PAST))

@@ -18,7 +18,7 @@ use crate::token;
 /// Most bytes of a file: 64 paths have some ten thousand.
 const LARGEST: u64 = 1 << 20;
 /// Most paths: each has a thread and a connection. The selector compares all with one.
-const MOST_PATHS: usize = 64;
+pub(super) const MOST_PATHS: usize = 64;
 /// Most far ends of a path, which are tried one after the other.
 const MOST_HOSTS: usize = 8;
 /// Longest name of a path in bytes: it is in every line and in the environment of hooks.
@@ -50,6 +50,8 @@ pub(super) struct File {
     pub(super) hook_timeout: Duration,
     /// Whether packets without a more specific route take the chosen path.
     pub(super) route: bool,
+    /// Whether connections without a more specific route are spread over all paths.
+    pub(super) balance: bool,
     pub(super) path: Vec<PathEntry>,
 }
 
@@ -68,6 +70,7 @@ impl Default for File {
             hook: Vec::new(),
             hook_timeout: Duration::from_ms(10_000),
             route: false,
+            balance: false,
             path: Vec::new(),
         }
     }
@@ -127,6 +130,8 @@ impl File {
 
     fn check_paths(&self) -> Result<(), ConfigError> {
         let count = self.path.len();
+        let sets_routes = self.route || self.balance;
+        check("balance", !(self.route && self.balance), "cannot be beside `route = true`; leave one out")?;
         check("path", count > 0, "there must be one at least, as `[[path]]`")?;
         check("path", count <= MOST_PATHS, &format!("there are {count}, and at most {MOST_PATHS}"))?;
         for (index, path) in self.path.iter().enumerate() {
@@ -134,11 +139,11 @@ impl File {
             let is_new = self.path[..index].iter().all(|other| other.name != path.name);
             check(&format!("path[{index}].name"), is_new, "another path has this name")?;
             let leads = path.next_hop.is_some() || path.interface.is_some();
-            let rule = "`route = true` needs the `next-hop` of each path, or its `interface`";
-            check(&format!("path[{index}]"), leads || !self.route, rule)?;
+            let rule = "`route` and `balance` need the `next-hop` of each path, or its `interface`";
+            check(&format!("path[{index}]"), leads || !sets_routes, rule)?;
             let is_alike = path.is_v4() == self.path[0].is_v4();
             let rule = "is of another version of IP than that of the first path";
-            check(&format!("path[{index}].next-hop"), is_alike || !self.route, rule)?;
+            check(&format!("path[{index}].next-hop"), is_alike || !sets_routes, rule)?;
         }
         Ok(())
     }
@@ -251,6 +256,8 @@ mod tests {
             ("strategie = \"latency\"\n".to_owned() + TWO, 1, "did you mean `strategy`"),
             ("hook = [\"\"]\n".to_owned() + TWO, 1, "`hook`"),
             ("route = true\n".to_owned() + TWO, 6, "`next-hop` of each path"),
+            ("balance = true\n".to_owned() + TWO, 6, "`next-hop` of each path"),
+            ("route = true\nbalance = true\n".to_owned() + TWO, 2, "leave one out"),
             (TWO.replace("\"lte\"", "\"cable\""), 6, "another path has this name"),
             (TWO.replace("192.0.2.7", "192.0.2.7:0"), 3, "is not a port"),
             (TWO.replace("eth0", "a/b"), 4, "`path[0].interface`"),

@@ -7,6 +7,7 @@ mod hook;
 mod link;
 mod route;
 mod run;
+mod shares;
 mod show;
 mod socket;
 mod status;
@@ -39,7 +40,7 @@ pub(crate) fn run(args: &Args, json: bool) -> Result<(), Failed> {
 /// another if it is better by more than the tolerance with odds of 90 %. Prints a sentence for each decision.
 ///
 /// The choice is carried out by a program of yours (`hook`), by routes for all destinations that no more specific route has (`route`),
-/// or by nobody. The default route stays as it is, and holds again when this ends, however that happens.
+/// which may also spread new connections over all paths in proportion to what is free (`balance`), or by nobody. The default route stays as it is, and holds again when this ends, however that happens.
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 #[command(after_long_help = exit::HELP)]

@@ -11,13 +11,14 @@ use headway_program::exit::{Code, Failed};
 use headway_program::print_line;
 use headway_select::{Decision, Settings};
 use headway_units::Duration;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::SelectArgs;
 use super::driver::{Driver, News};
 use super::file::File;
 use super::hook::{Change, Hook};
 use super::route::Router;
+use super::shares::Shares;
 use super::show::{event, table};
 use super::socket::Socket;
 use super::status::{self, SOCKET};
@@ -107,6 +108,8 @@ struct Running<'a> {
     file: &'a File,
     driver: Driver,
     router: Option<Router>,
+    /// How connections are spread, if they are.
+    shares: Option<Shares>,
     hook: Option<Hook>,
     status: Option<Socket>,
     viewers: Viewers,
@@ -121,7 +124,7 @@ struct Running<'a> {
 fn go_on(args: &SelectArgs, file: &File, interrupted: &AtomicBool, json: bool) -> Result<()> {
     // The other process first: it has what this one has open.
     let acts = !args.dry_run;
-    let router = (acts && file.route).then(|| Router::start(&file.path)).transpose()?;
+    let router = (acts && (file.route || file.balance)).then(|| Router::start(&file.path)).transpose()?;
     let usual = nix::unistd::geteuid().is_root().then(|| SOCKET.as_ref());
     let status = args.socket.as_deref().or(usual).map(|path| Socket::open(path, "--socket")).transpose()?;
     let interval = file.interval.to_std();
@@ -130,16 +133,17 @@ fn go_on(args: &SelectArgs, file: &File, interrupted: &AtomicBool, json: bool) -
     let lines = LineWriter::start(std::io::stdout())?;
     let mut driver = Driver::start(file, file.settings())?;
     let viewers = Viewers::start(args, file.token_file(), &driver.state())?;
+    let shares = file.balance.then(|| Shares::new(file.settings().tolerance));
     let (taken, warned) = (None, None);
-    let mut running = Running { file, driver, router, hook, status, viewers, lines, json, taken, warned };
+    let mut running =
+        Running { file, driver, router, shares, hook, status, viewers, lines, json, taken, warned };
     running.begin(args);
     let [mut told, mut fresh] = [Clock::now(); 2];
     while !interrupted.load(Ordering::Relaxed) {
         running.step();
         if fresh.elapsed() >= FRESH {
             fresh = Clock::now();
-            let driver = &mut running.driver;
-            running.viewers.refresh(|| driver.state());
+            running.refresh();
         }
         if told.elapsed() >= interval {
             told = Clock::now();
@@ -185,6 +189,9 @@ impl Running<'_> {
             self.viewers.publish(&self.driver.state(), &decisions);
         }
         self.act();
+        if is_news {
+            self.spread();
+        }
         if let Some(failed) = self.hook.as_mut().and_then(Hook::look) {
             self.warn(failed);
         }
@@ -220,18 +227,49 @@ impl Running<'_> {
         }
     }
 
+    /// Spreads connections as it should be now, if they are to be spread.
+    fn spread(&mut self) {
+        let weights = self.driver.weights();
+        let Some(shares) = self.shares.as_mut() else { return };
+        if !shares.follow(&weights) {
+            return;
+        }
+        let named = || self.file.path.iter().map(|path| path.name.as_str()).zip(shares.parts());
+        let told: Vec<String> = named().map(|(name, part)| format!("{name} {part} %")).collect();
+        let sentence = format!("new connections are spread: {}", told.join(", "));
+        let parts: Map<String, Value> =
+            named().map(|(name, part)| (name.to_owned(), (*part).into())).collect();
+        self.say(event("shares", json!({ "percent": parts, "sentence": sentence })), &sentence);
+        self.route();
+    }
+
     fn route(&mut self) {
         let (Some(router), Some(chosen)) = (&self.router, self.taken) else { return };
-        match router.take(chosen) {
+        let only_chosen: Vec<u8> = (0..self.file.path.len()).map(|path| u8::from(path == chosen)).collect();
+        let parts = self.shares.as_ref().map_or(&only_chosen[..], Shares::parts);
+        if parts.is_empty() {
+            return;
+        }
+        match router.take(parts) {
             Ok(()) => self.warned = None,
             Err(refused) => {
-                let name = &self.file.path[chosen].name;
+                let over = match self.shares {
+                    Some(_) => "several paths",
+                    None => &self.file.path[chosen].name,
+                };
                 let sentence = format!(
-                    "the route over {name} cannot be set, so what was there before holds: {refused:#}"
+                    "the route over {over} cannot be set, so what was there before holds: {refused:#}"
                 );
                 self.warn(sentence);
             }
         }
+    }
+
+    /// Does once a second what follows from what ages.
+    fn refresh(&mut self) {
+        self.spread();
+        let driver = &mut self.driver;
+        self.viewers.refresh(|| driver.state());
     }
 
     /// Does once an interval what may have become undone, and tells the state.

@@ -2,8 +2,9 @@
 //!
 //! Where the machine allows no namespaces, each test says so and passes.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::path::Path;
 use std::process::{Child, Output, Stdio};
 use std::time::{Duration as Time, Instant as Clock};
@@ -34,6 +35,7 @@ fn a_role() {
     match role.split(' ').collect::<Vec<_>>()[..] {
         ["selector", address] => selector(address.parse().unwrap()),
         ["put", address] => put(address.parse().unwrap()),
+        ["connect"] => connect(),
         _ => panic!("{role}"),
     }
 }
@@ -78,6 +80,19 @@ fn put(address: SocketAddr) {
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     assert!(answer.starts_with("HTTP/1.1 204"), "{answer}");
+}
+
+/// Counts from which addresses connections to a thousand others would be made.
+fn connect() {
+    println!("ready");
+    let mut counts = BTreeMap::new();
+    for number in 0..1_000_u16 {
+        let [high, low] = number.to_be_bytes();
+        let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+        socket.connect((Ipv4Addr::new(198, 51, high, low), 9)).unwrap();
+        *counts.entry(socket.local_addr().unwrap().ip().to_string()).or_insert(0) += 1;
+    }
+    println!("{}", serde_json::json!(counts));
 }
 
 /// The lab, and what serves at its far end.
@@ -306,6 +321,62 @@ fn the_default_route_follows_the_choice_and_is_as_before_whatever_ends_it() {
             assert!(begun.elapsed() < TIMEOUT, "after {kill} kills: {}", stage.ip("route"));
             std::thread::sleep(Time::from_millis(20));
         }
+    }
+    stage.down();
+}
+
+/// Returns the part of new connections that take the fast link.
+fn part_on_fast(stage: &Stage) -> f64 {
+    let (mut child, mut lines) = play(&stage.lab, "here", "connect");
+    let counts: BTreeMap<String, f64> = serde_json::from_str(&line(&mut lines)).unwrap();
+    child.wait().unwrap();
+    println!("{counts:?}");
+    counts.iter().filter(|(from, _)| from.starts_with("10.77.1.")).map(|(_, count)| count / 1_000.0).sum()
+}
+
+/// Waits until a path gets this part of new connections in percent, from `low` on.
+fn wait_for_share(on: &mut On, path: &str, low: u64) -> f64 {
+    loop {
+        let said: Value = serde_json::from_str(&line(&mut on.lines)).unwrap();
+        if let Some(part) = said["percent"][path].as_u64() {
+            println!("{said}");
+            if part >= low {
+                return part as f64 / 100.0;
+            }
+        }
+    }
+}
+
+#[test]
+fn new_connections_are_spread_in_proportion_to_what_is_free_and_routes_are_restored() {
+    let Some(stage) = Stage::up("select-balance") else { return };
+    stage.ip("route add default via 10.77.0.2");
+    let before = stage.ip("-4 route");
+    let file = stage.file("interval = \"2 s\"\nbalance = true\n");
+    let mut on = stage.start(&file);
+    // 40 of 50 Mb/s, once both are known; before, all take the one that is.
+    let told = loop {
+        let told = wait_for_share(&mut on, "fast", 1);
+        if told < 1.0 {
+            break told;
+        }
+    };
+    assert!((0.72..=0.88).contains(&told), "{told}");
+    let found = part_on_fast(&stage);
+    assert!((found - told).abs() < 0.06, "{found} instead of {told}");
+    // A path that goes down gets none, and some again when it is back.
+    let fast = stage.interface("fast");
+    stage.ip(&format!("link set {fast} down"));
+    wait_for_share(&mut on, "slow", 100);
+    assert_eq!((part_on_fast(&stage), stage.way()), (0.0, stage.interface("slow")));
+    stage.ip(&format!("link set {fast} up"));
+    wait_for_share(&mut on, "fast", 60);
+    on.child.kill().unwrap();
+    on.child.wait().unwrap();
+    let begun = Clock::now();
+    while stage.ip("-4 route") != before {
+        assert!(begun.elapsed() < TIMEOUT, "{}", stage.ip("route"));
+        std::thread::sleep(Time::from_millis(20));
     }
     stage.down();
 }
