@@ -150,7 +150,7 @@ install:
 	target/release/examples/manual $(MANUAL)
 	install -D target/release/headway $(DESTDIR)$(PREFIX)/bin/headway
 	install -d $(DESTDIR)$(PREFIX)/lib/systemd/system
-	for unit in headway-serve.service headway-cc@.service headway-edge.service; do \
+	for unit in headway-serve.service headway-cc@.service headway-edge.service headway-select.service; do \
 	sed 's|@BINDIR@|$(PREFIX)/bin|' packaging/$$unit > $(DESTDIR)$(PREFIX)/lib/systemd/system/$$unit; done
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man1 $(MANUAL)/man1/*
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/headway/models models/*.json
@@ -164,7 +164,7 @@ deb: $(CARGO_DEB) $(CARGO_CYCLONEDX)
 	$(CARGO) build --profile profiling --locked -p headway --bin headway --example manual
 	rm -rf target/deb
 	target/profiling/examples/manual target/deb
-	for unit in headway-serve.service headway-cc@.service headway-edge.service; do sed 's|@BINDIR@|/usr/bin|' packaging/$$unit > target/deb/$$unit; done
+	for unit in headway-serve.service headway-cc@.service headway-edge.service headway-select.service; do sed 's|@BINDIR@|/usr/bin|' packaging/$$unit > target/deb/$$unit; done
 	$(CARGO_CYCLONEDX) cyclonedx --quiet --manifest-path crates/cli/Cargo.toml --describe binaries --no-build-deps --all \
 	--format json --spec-version 1.5
 	mv crates/cli/headway_bin.cdx.json target/deb/headway.cdx.json

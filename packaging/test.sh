@@ -55,7 +55,7 @@ say 'units'
 if in_root sh -c 'command -v systemd-analyze' >/dev/null; then
     unit=/usr/lib/systemd/system/headway-serve.service
     in_root systemd-analyze verify --man=no $unit
-    in_root systemd-analyze verify --man=no /usr/lib/systemd/system/headway-cc@.service /usr/lib/systemd/system/headway-edge.service
+    in_root systemd-analyze verify --man=no /usr/lib/systemd/system/headway-cc@.service /usr/lib/systemd/system/headway-edge.service /usr/lib/systemd/system/headway-select.service
     # systemd-analyze takes the exposure level as an integer, times ten.
     in_root systemd-analyze security --offline=yes --threshold=20 $unit > "$stage/exposure" || fail 'the server is exposed at 2.0 or more'
     tail -n 1 "$stage/exposure"

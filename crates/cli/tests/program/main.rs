@@ -17,6 +17,7 @@ mod privileges;
 mod proxy;
 #[cfg(feature = "web")]
 mod select;
+mod select_hooks;
 mod serve;
 #[path = "../support/mod.rs"]
 mod support;
