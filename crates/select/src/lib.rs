@@ -17,6 +17,7 @@ mod selector;
 mod settings;
 mod shared;
 mod snapshot;
+mod spending;
 mod worth;
 
 pub use decision::{Decision, Why};
@@ -25,3 +26,4 @@ pub use path::Trouble;
 pub use selector::{Action, Answer, Selector};
 pub use settings::{Settings, Strategy, UnknownStrategy};
 pub use snapshot::{PathState, Snapshot};
+pub use spending::Spending;

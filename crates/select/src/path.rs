@@ -106,8 +106,8 @@ pub(crate) struct Path {
     downs: u32,
     down_at: Instant,
     settled_at: Instant,
-    hour: Budget,
-    month: Option<Budget>,
+    pub(crate) hour: Budget,
+    pub(crate) month: Option<Budget>,
     /// Bytes that may be spent now, so that an hour's are not spent at once; and when that was computed.
     saved: f64,
     saved_at: Instant,

@@ -59,6 +59,12 @@ impl Budget {
         Bytes::new(self.spent.iter().map(|(_, _, bytes)| bytes.get()).sum())
     }
 
+    /// Returns when parts of the period ended, the oldest first, and what was spent in each. Spending the same at these times gives the
+    /// same budget.
+    pub fn parts(&self) -> impl Iterator<Item = (Instant, Bytes)> {
+        self.spent.iter().map(|(_, end, bytes)| (*end, *bytes))
+    }
+
     /// Returns what may still be spent at `now`.
     pub fn left(&mut self, now: Instant) -> Bytes {
         Bytes::new(self.limit.get().saturating_sub(self.spent(now).get()))
@@ -100,6 +106,18 @@ mod tests {
                     sent.iter().filter(|(at, _)| now - *at < budget.period).map(|(_, bytes)| bytes).sum();
                 prop_assert!(hour <= limit);
             }
+        }
+    }
+
+    #[test]
+    fn what_was_spent_can_be_spent_again_in_another_budget() {
+        let mut budget = Budget::hourly(Bytes::new(1_000));
+        let mut again = budget.clone();
+        let at = |minutes: i64| Instant::ZERO + Duration::from_ms(minutes * 60_000);
+        (0..50).for_each(|minute| budget.spend(at(minute), Bytes::new(10)));
+        budget.parts().for_each(|(end, bytes)| again.spend(end, bytes));
+        for minute in [50, 60, 80, 108, 110] {
+            assert_eq!(again.left(at(minute)), budget.left(at(minute)));
         }
     }
 

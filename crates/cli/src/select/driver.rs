@@ -5,7 +5,7 @@ use std::time::{Duration as Span, Instant as Clock};
 
 use anyhow::{Context as _, Result};
 use headway_program::exit::Code;
-use headway_select::{Action, Answer, Decision, Selector, Settings, Snapshot, Trouble};
+use headway_select::{Action, Answer, Decision, Selector, Settings, Snapshot, Spending, Trouble};
 use headway_units::{Bytes, Instant};
 use serde_json::Value;
 
@@ -19,6 +19,8 @@ use crate::asking::elapsed;
 const LOOK: Span = Span::from_secs(1);
 /// Decisions that a state has: what a terminal has room for.
 const PAST: usize = 10;
+/// When the clock of the selector begins: 40 days, so that it has times for what was sent in the last 30 before.
+const BEGIN: Instant = Instant::from_ns(40 * 86_400_000_000_000);
 /// The longest wait for something to happen: signals and hooks are looked at in between.
 const NAP: Span = Span::from_millis(100);
 
@@ -66,7 +68,7 @@ impl Driver {
     pub(super) fn start(file: &File, settings: Settings) -> Result<Driver> {
         let (tell, told) = channel();
         let names = file.path.iter().map(|path| path.name.as_str());
-        let selector = Selector::new(settings, names, Instant::ZERO).context("there is no path")?;
+        let selector = Selector::new(settings, names, BEGIN).context("there is no path")?;
         let mut paths = Vec::new();
         for (number, (entry, hosts)) in file.path.iter().zip(file.connections()?).enumerate() {
             let link = Link::new(entry.via(), &hosts);
@@ -93,7 +95,7 @@ impl Driver {
             self.look();
         }
         self.ask();
-        let now = elapsed(self.clock);
+        let now = self.now();
         let wait = (self.selector.next() - now).max(headway_units::Duration::ZERO).to_std().min(NAP);
         match self.told.recv_timeout(wait) {
             Ok(told) => self.take(told),
@@ -105,6 +107,26 @@ impl Driver {
             self.take(told);
         }
         std::mem::take(&mut self.news)
+    }
+
+    /// Returns the time by the clock of the selector.
+    pub(super) fn now(&self) -> Instant {
+        BEGIN + (elapsed(self.clock) - Instant::ZERO)
+    }
+
+    /// Returns what was sent to measure each path, as far as it counts.
+    pub(super) fn spending(&self) -> impl Iterator<Item = (&str, Spending)> {
+        self.paths
+            .iter()
+            .enumerate()
+            .map(|(number, path)| (path.name.as_str(), self.selector.spending(number)))
+    }
+
+    /// Takes what was sent to measure each path before; to be called before anything is asked.
+    pub(super) fn restore(&mut self, spending: impl Fn(&str) -> Spending) {
+        for (number, path) in self.paths.iter().enumerate() {
+            self.selector.restore(number, &spending(&path.name));
+        }
     }
 
     /// Returns the number of the chosen path.
@@ -119,12 +141,12 @@ impl Driver {
 
     /// Returns the state of all paths.
     pub(super) fn snapshot(&mut self) -> Snapshot {
-        self.selector.snapshot(elapsed(self.clock))
+        self.selector.snapshot(self.now())
     }
 
     /// Returns the share of traffic that each path should get.
     pub(super) fn weights(&self) -> Vec<f64> {
-        self.selector.weights(elapsed(self.clock))
+        self.selector.weights(self.now())
     }
 
     /// Returns the state as others see it, with the last decisions.
@@ -147,7 +169,7 @@ impl Driver {
     fn look(&mut self) {
         self.looked = Some(Clock::now());
         let interfaces = Interfaces::look();
-        let now = elapsed(self.clock);
+        let now = self.now();
         for number in 0..self.paths.len() {
             let path = &mut self.paths[number];
             let has_changed = path.link.look(&interfaces);
@@ -174,7 +196,7 @@ impl Driver {
 
     /// Has the paths asked what the selector wants to know.
     fn ask(&mut self) {
-        while let Some(action) = self.selector.poll(elapsed(self.clock)) {
+        while let Some(action) = self.selector.poll(self.now()) {
             match action {
                 Action::Choose(_) => {}
                 Action::Measure { path, most } => self.ask_path(path, Ask::Measure(most)),
@@ -206,7 +228,7 @@ impl Driver {
 
     /// Tells the selector what came of a path.
     fn take(&mut self, Told { path: number, what }: Told) {
-        let now = elapsed(self.clock);
+        let now = self.now();
         let is_up = self.paths[number].link.down().is_none();
         match what {
             What::Answer(answer, rtt, cost) => {

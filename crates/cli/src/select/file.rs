@@ -45,6 +45,8 @@ pub(super) struct File {
     /// Whether what the far ends send counts, and not what is sent to them.
     pub(super) reverse: bool,
     token_file: Option<PathBuf>,
+    /// Where is kept what was sent, so that budgets hold over restarts.
+    pub(super) state_file: Option<PathBuf>,
     /// A program and its arguments, which are run when another path is chosen.
     pub(super) hook: Vec<String>,
     pub(super) hook_timeout: Duration,
@@ -67,6 +69,7 @@ impl Default for File {
             max_bytes_per_month: None,
             reverse: false,
             token_file: None,
+            state_file: None,
             hook: Vec::new(),
             hook_timeout: Duration::from_ms(10_000),
             route: false,

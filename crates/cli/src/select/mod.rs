@@ -4,6 +4,7 @@ mod asker;
 mod driver;
 mod file;
 mod hook;
+mod ledger;
 mod link;
 mod route;
 mod run;

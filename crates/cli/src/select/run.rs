@@ -17,6 +17,7 @@ use super::SelectArgs;
 use super::driver::{Driver, News};
 use super::file::File;
 use super::hook::{Change, Hook};
+use super::ledger::{Ledger, Now};
 use super::route::Router;
 use super::shares::Shares;
 use super::show::{event, table};
@@ -111,6 +112,7 @@ struct Running<'a> {
     /// How connections are spread, if they are.
     shares: Option<Shares>,
     hook: Option<Hook>,
+    ledger: Option<Ledger>,
     status: Option<Socket>,
     viewers: Viewers,
     lines: LineWriter,
@@ -132,12 +134,18 @@ fn go_on(args: &SelectArgs, file: &File, interrupted: &AtomicBool, json: bool) -
         .then(|| Hook::new(file.hook.clone(), file.hook_timeout.to_std(), interval));
     let lines = LineWriter::start(std::io::stdout())?;
     let mut driver = Driver::start(file, file.settings())?;
+    let (ledger, ignored) = file.state_file.as_deref().map(Ledger::open).unzip();
+    if let Some(ledger) = &ledger {
+        let now = Now { here: driver.now(), wall: headway_program::time::now() };
+        driver.restore(|name| ledger.spending(name, now));
+    }
     let viewers = Viewers::start(args, file.token_file(), &driver.state())?;
     let shares = file.balance.then(|| Shares::new(file.settings().tolerance));
     let (taken, warned) = (None, None);
     let mut running =
-        Running { file, driver, router, shares, hook, status, viewers, lines, json, taken, warned };
+        Running { file, driver, router, shares, hook, ledger, status, viewers, lines, json, taken, warned };
     running.begin(args);
+    ignored.flatten().into_iter().for_each(|sentence| running.warn(sentence));
     let [mut told, mut fresh] = [Clock::now(); 2];
     while !interrupted.load(Ordering::Relaxed) {
         running.step();
@@ -270,6 +278,16 @@ impl Running<'_> {
         self.spread();
         let driver = &mut self.driver;
         self.viewers.refresh(|| driver.state());
+        self.keep(false);
+    }
+
+    /// Keeps what was sent, if it is to be kept.
+    fn keep(&mut self, is_end: bool) {
+        let Some(ledger) = &mut self.ledger else { return };
+        let now = Now { here: self.driver.now(), wall: headway_program::time::now() };
+        if let Err(failed) = ledger.keep(now, is_end, self.driver.spending()) {
+            self.warn(format!("{failed:#}"));
+        }
     }
 
     /// Does once an interval what may have become undone, and tells the state.
@@ -301,6 +319,7 @@ impl Running<'_> {
     }
 
     fn end(mut self) {
+        self.keep(true);
         let changes = self.driver.snapshot().changes;
         let text = if self.router.is_some() { "The default route holds again." } else { "It has ended." };
         drop(self.router.take());

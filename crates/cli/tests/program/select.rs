@@ -60,7 +60,8 @@ fn file(folder: &Path, ports: [&str; 2]) -> String {
         format!("[[path]]\nname = \"{name}\"\nhosts = [\"127.0.0.1:{port}\"]\nsource = \"127.0.0.1\"\n")
     };
     // None is twice as good as the other.
-    let head = "interval = \"2 s\"\ntolerance = 1.0\n";
+    let state = folder.join("spent");
+    let head = format!("interval = \"2 s\"\ntolerance = 1.0\nstate-file = {state:?}\n");
     write(folder, "paths.toml", &format!("{head}{}{}", path("one", ports[0]), path("two", ports[1])))
 }
 
@@ -167,6 +168,17 @@ fn programs_see_paths_and_each_decision_whatever_others_send_or_do_not_read() {
     assert_eq!((&left["before"], &left["path"]), (&"one".into(), &"two".into()), "{left}");
     assert_eq!(body(&get(address, "/v1/paths", "localhost"))["chosen"], "two");
     drop(deaf);
+    // What was sent counts after a restart, too.
+    let spent = |address: &str| {
+        let state = body(&get(address, "/v1/paths", "localhost"));
+        [0, 1].map(|path| state["paths"][path]["spent_bytes"].as_u64().unwrap())
+    };
+    let before = spent(address);
+    kill(Pid::from_raw(select.child.id() as i32), Signal::SIGINT).unwrap();
+    assert!(select.child.wait().unwrap().success());
+    let mut again = Running::start(&["select", &file, "--json", "--socket", &socket, "--listen", "0"]);
+    let after = spent(again.line()["listen"].as_str().unwrap());
+    assert!(before[1] > 0 && (0..2).all(|path| after[path] >= before[path]), "{before:?}, {after:?}");
 }
 
 /// A terminal: the end that shows, and the end of a program.

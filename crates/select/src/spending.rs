@@ -1,0 +1,34 @@
+//! What was sent to measure paths, for whoever keeps it longer than a selector lives.
+
+use headway_units::{Bytes, Instant};
+
+use crate::selector::Selector;
+
+/// What was sent to measure a path: when parts of it ended, the oldest first, and their bytes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Spending {
+    /// Within an hour.
+    pub hour: Vec<(Instant, Bytes)>,
+    /// Within 30 days, if that is limited.
+    pub month: Vec<(Instant, Bytes)>,
+}
+
+impl Selector {
+    /// Returns what was sent to measure a path, as far as it counts.
+    pub fn spending(&self, path: usize) -> Spending {
+        let Some(path) = self.paths.get(path) else { return Spending::default() };
+        Spending {
+            hour: path.hour.parts().collect(),
+            month: path.month.iter().flat_map(|month| month.parts()).collect(),
+        }
+    }
+
+    /// Takes what was sent by another selector. To be called before anything else; times are by the same clock.
+    pub fn restore(&mut self, path: usize, spending: &Spending) {
+        let Some(path) = self.paths.get_mut(path) else { return };
+        spending.hour.iter().for_each(|(end, bytes)| path.hour.spend(*end, *bytes));
+        if let Some(month) = &mut path.month {
+            spending.month.iter().for_each(|(end, bytes)| month.spend(*end, *bytes));
+        }
+    }
+}
