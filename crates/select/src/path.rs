@@ -8,8 +8,9 @@ use crate::settings::Settings;
 
 /// Time after a failure until a path is asked again; doubled with each further one, up to [`LONGEST_RETRY`].
 const RETRY: Duration = Duration::from_ms(5_000);
-/// The longest time between attempts at a path that does not answer.
+/// The longest time between attempts at a path that does not answer, and at one that does but whose answers cannot be read.
 const LONGEST_RETRY: Duration = Duration::from_ms(300_000);
+const LONGEST_UNREAD: Duration = Duration::from_ms(20_000);
 /// A far end counts as away after so many attempts without an answer.
 const AWAY_AFTER: u32 = 2;
 /// A path that was down is not chosen before it has been up for so long, doubled with each time that it went down within [`CALM`].
@@ -302,7 +303,8 @@ impl Path {
         }
         self.failures = self.failures.saturating_add(1);
         let longer = 1 << self.failures.saturating_sub(1).min(10);
-        self.retry_at = now + (RETRY * longer).min(LONGEST_RETRY);
+        let longest = if trouble == Trouble::Away { LONGEST_RETRY } else { LONGEST_UNREAD };
+        self.retry_at = now + (RETRY * longer).min(longest);
     }
 
     fn went_down(&mut self, now: Instant) {

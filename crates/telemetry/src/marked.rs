@@ -23,13 +23,13 @@ pub struct MarkedRoute {
 }
 
 impl MarkedRoute {
-    /// Sends packets with the mark over the router of `hop`, in this thread's network namespace, in place of one that was set before.
+    /// Sends packets with the mark over the router of `hop`, in this thread's network namespace, in place of one that was set before. May be
+    /// called again in case the kernel has removed the route with its interface.
     ///
     /// # Errors
-    /// The system's error, after which nothing is set up; or when there is no router.
+    /// The system's error, or that there is no router.
     pub fn set(&self, hop: &NextHop) -> io::Result<()> {
         let gateway = hop.gateway.ok_or(io::ErrorKind::InvalidInput)?;
-        self.remove()?;
         let mut netlink = Netlink::open(SockProtocol::NetlinkRoute)?;
         let family = if gateway.is_ipv6() { libc::AF_INET6 } else { libc::AF_INET };
         let mut route = self.route(family, SCOPE_UNIVERSE);
@@ -41,12 +41,11 @@ impl MarkedRoute {
             route.extend(attribute(RTA_OIF, &interface.to_ne_bytes()));
         }
         let rule = marked_rule(family, PRIORITY, self.mark, self.mark);
-        netlink.ask(&message(RTM_NEWROUTE, REQUEST | ACKNOWLEDGE | CREATE_NEW | REPLACE, 1, &route))?;
-        let result = netlink.ask(&message(RTM_NEWRULE, REQUEST | ACKNOWLEDGE | CREATE_NEW, 2, &rule));
-        if result.is_err() {
-            self.remove()?;
+        netlink.ask(&message(RTM_NEWROUTE, REQUEST | ACKNOWLEDGE | REPLACE, 1, &route))?;
+        match netlink.ask(&message(RTM_NEWRULE, REQUEST | ACKNOWLEDGE | CREATE_NEW, 2, &rule)) {
+            Err(error) if error.raw_os_error() == Some(libc::EEXIST) => Ok(()),
+            result => result,
         }
-        result
     }
 
     /// Removes what is there of it; returns whether anything was.

@@ -71,7 +71,8 @@ impl Driver {
         let selector = Selector::new(settings, names, BEGIN).context("there is no path")?;
         let mut paths = Vec::new();
         for (number, (entry, hosts)) in file.path.iter().zip(file.connections()?).enumerate() {
-            let link = Link::new(entry.via(), &hosts);
+            let link = Link::new(entry.namespace.clone(), entry.via(number), &hosts);
+            let hosts = (entry.namespace.clone(), hosts);
             let asker = Asker::start(number, hosts, (file.reverse, file.interval), tell.clone())?;
             let name = entry.name.clone();
             let (is_asked, waits, is_settled) = (false, false, false);
@@ -172,8 +173,7 @@ impl Driver {
         let now = self.now();
         for number in 0..self.paths.len() {
             let path = &mut self.paths[number];
-            let has_changed = path.link.look(&interfaces);
-            let own = path.link.use_of(&interfaces, self.reverse, path.is_asked || path.waits);
+            let (has_changed, own) = path.link.look(&interfaces, self.reverse, path.is_asked || path.waits);
             path.is_asked = false;
             if let Some(own) = own {
                 self.selector.own(now, number, own);

@@ -12,6 +12,7 @@ use headway_units::config_error::check;
 use headway_units::{Bytes, ConfigError, Duration};
 use serde::Deserialize;
 
+use super::namespace::Namespace;
 use crate::host::Host;
 use crate::token;
 
@@ -19,6 +20,9 @@ use crate::token;
 const LARGEST: u64 = 1 << 20;
 /// Most paths: each has a thread and a connection. The selector compares all with one.
 pub(super) const MOST_PATHS: usize = 64;
+/// The mark of the first path that is told by its next hop, and the number of its table; those of others follow. Anybody else is unlikely to use
+/// it.
+const MARKS: u32 = 0x4877_0000;
 /// Most far ends of a path, which are tried one after the other.
 const MOST_HOSTS: usize = 8;
 /// Longest name of a path in bytes: it is in every line and in the environment of hooks.
@@ -90,6 +94,7 @@ pub(super) struct PathEntry {
     pub(super) interface: Option<String>,
     mark: Option<u32>,
     pub(super) next_hop: Option<IpAddr>,
+    pub(super) namespace: Option<Namespace>,
 }
 
 impl File {
@@ -144,6 +149,9 @@ impl File {
             let leads = path.next_hop.is_some() || path.interface.is_some();
             let rule = "`route` and `balance` need the `next-hop` of each path, or its `interface`";
             check(&format!("path[{index}]"), leads || !sets_routes, rule)?;
+            let is_here = path.namespace.is_none();
+            let rule = "`route` and `balance` set routes of this network namespace only";
+            check(&format!("path[{index}].namespace"), is_here || !sets_routes, rule)?;
             let is_alike = path.is_v4() == self.path[0].is_v4();
             let rule = "is of another version of IP than that of the first path";
             check(&format!("path[{index}].next-hop"), is_alike || !sets_routes, rule)?;
@@ -175,17 +183,17 @@ impl File {
     /// When the token cannot be read.
     pub(super) fn connections(&self) -> Result<Vec<Vec<ConnectOptions>>> {
         let token = token::read(self.token_file.as_deref())?;
-        let of_path = |path: &PathEntry| {
+        let of_path = |(number, path): (usize, &PathEntry)| {
             let hosts = path.hosts.iter().filter_map(|host| host.parse::<Host>().ok());
             let options = hosts.map(|host| ConnectOptions {
                 port: host.port.unwrap_or(DEFAULT_PORT),
                 token: token.clone(),
-                via: path.via(),
+                via: path.via(number),
                 ..ConnectOptions::new(host.name)
             });
             options.collect()
         };
-        Ok(self.path.iter().map(of_path).collect())
+        Ok(self.path.iter().enumerate().map(of_path).collect())
     }
 }
 
@@ -207,7 +215,22 @@ impl PathEntry {
         };
         let is_right = self.interface.as_ref().is_none_or(is_interface);
         check(&format!("{key}.interface"), is_right, "is no name of an interface")?;
-        check(&format!("{key}.mark"), self.mark != Some(0), "must be more than 0: packets have 0 anyway")
+        check(&format!("{key}.mark"), self.mark != Some(0), "must be more than 0: packets have 0 anyway")?;
+        let is_name = self.namespace.as_ref().is_none_or(Namespace::is_valid);
+        check(
+            &format!("{key}.namespace"),
+            is_name,
+            "is no name of a network namespace, as `ip netns` lists them",
+        )
+    }
+
+    /// Returns the mark of packets that only their next hop tells from those of other paths; `number` is that of the path.
+    pub(super) fn next_hop_mark(&self, number: usize) -> Option<u32> {
+        let is_told_otherwise = self.interface.is_some()
+            || self.source.is_some()
+            || self.mark.is_some()
+            || self.namespace.is_some();
+        (self.next_hop.is_some() && !is_told_otherwise).then_some(MARKS + number as u32)
     }
 
     /// Whether its next hop is one of IPv4; an interface without one leads to hosts of IPv4.
@@ -215,9 +238,10 @@ impl PathEntry {
         self.next_hop.is_none_or(|hop| hop.is_ipv4())
     }
 
-    /// Returns how packets take it.
-    pub(super) fn via(&self) -> Via {
-        Via { source: self.source, interface: self.interface.clone(), mark: self.mark }
+    /// Returns how packets take it; `number` is that of the path.
+    pub(super) fn via(&self, number: usize) -> Via {
+        let mark = self.mark.or_else(|| self.next_hop_mark(number));
+        Via { source: self.source, interface: self.interface.clone(), mark }
     }
 
     /// Returns where routes over it lead.
@@ -249,6 +273,12 @@ mod tests {
         assert_eq!((connections[1][0].port, connections[1][1].port), (5000, DEFAULT_PORT));
         assert_eq!(connections[0][0].via.interface.as_deref(), Some("eth0"));
         assert_eq!(connections[1][1].via.mark, Some(7));
+        let file = parse(&TWO.replace("mark = 7", "next-hop = \"2001:db8::1\"")).unwrap();
+        assert_eq!(
+            file.connections().unwrap()[1][0].via.mark,
+            Some(MARKS + 1),
+            "a next hop alone has a rule"
+        );
     }
 
     #[test]
@@ -266,6 +296,12 @@ mod tests {
             (TWO.replace("eth0", "a/b"), 4, "`path[0].interface`"),
             (TWO.replace("mark = 7", "mark = 0"), 8, "`path[1].mark`"),
             (TWO.replace("mark", "mrak"), 8, "did you mean `mark`"),
+            (TWO.replace("mark = 7", "namespace = \"../a\""), 8, "`path[1].namespace`"),
+            (
+                format!("balance = true\n{TWO}next-hop = \"192.0.2.1\"\nnamespace = \"a\""),
+                11,
+                "of this network namespace",
+            ),
         ] {
             let said = parse(&text).unwrap_err().to_string();
             assert!(said.starts_with(&format!("paths.toml, line {line}")) && said.contains(words), "{said}");

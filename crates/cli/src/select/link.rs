@@ -9,6 +9,8 @@ use headway_units::{Bytes, Duration, Rate};
 use nix::ifaddrs::getifaddrs;
 use nix::net::if_::InterfaceFlags;
 
+use super::namespace::Namespace;
+
 /// The share of the latest rate in what own traffic is taken to use. Range 0.1 to 1.
 const NEWEST: f64 = 0.3;
 
@@ -70,6 +72,7 @@ fn counters(line: &str) -> Option<(String, [u64; 2])> {
 /// What is known of one path.
 #[derive(Debug)]
 pub(super) struct Link {
+    namespace: Option<Namespace>,
     via: Via,
     /// Far ends that are addresses: names are not looked up again and again.
     peers: Vec<SocketAddr>,
@@ -81,9 +84,10 @@ pub(super) struct Link {
 }
 
 impl Link {
-    pub(super) fn new(via: Via, hosts: &[ConnectOptions]) -> Link {
+    pub(super) fn new(namespace: Option<Namespace>, via: Via, hosts: &[ConnectOptions]) -> Link {
         let address = |host: &ConnectOptions| Some(SocketAddr::new(host.host.parse().ok()?, host.port));
-        Link { via, peers: hosts.iter().filter_map(address).collect(), down: None, counted: None, own: 0.0 }
+        let peers = hosts.iter().filter_map(address).collect();
+        Link { namespace, via, peers, down: None, counted: None, own: 0.0 }
     }
 
     /// Returns why it is down, as a clause.
@@ -91,19 +95,41 @@ impl Link {
         self.down.as_deref()
     }
 
-    /// Looks anew; returns whether it went down or came up.
-    pub(super) fn look(&mut self, interfaces: &Interfaces) -> bool {
+    /// Looks anew; returns whether it went down or came up, and the rate of own traffic, if it is known. `interfaces` are those of this
+    /// process; probes were among what has passed if it `is_asked`.
+    pub(super) fn look(
+        &mut self,
+        interfaces: &Interfaces,
+        reverse: bool,
+        is_asked: bool,
+    ) -> (bool, Option<Rate>) {
         let was_down = self.down.is_some();
+        let looked = match self.namespace.clone() {
+            None => Ok(self.look_at(interfaces, reverse, is_asked)),
+            Some(namespace) => {
+                let looked = namespace.inside(|| self.look_at(&Interfaces::look(), reverse, is_asked));
+                looked.map_err(|error| namespace.failed(&error))
+            }
+        };
+        let own = looked.unwrap_or_else(|why| {
+            self.down = Some(why);
+            None
+        });
+        (was_down != self.down.is_some(), own)
+    }
+
+    /// Looks at it in its network namespace.
+    fn look_at(&mut self, interfaces: &Interfaces, reverse: bool, is_asked: bool) -> Option<Rate> {
         self.down = interfaces.why_down(&self.via).or_else(|| {
             let refused: Vec<_> = self.peers.iter().map(|peer| self.via.check(*peer).err()).collect();
             let first = refused.iter().flatten().next()?;
             refused.iter().all(Option::is_some).then(|| format!("this host has no way there ({first})"))
         });
-        was_down != self.down.is_some()
+        self.use_of(interfaces, reverse, is_asked)
     }
 
     /// Takes what has passed its interface since, unless probes were among that; returns the rate of own traffic, if it is known.
-    pub(super) fn use_of(&mut self, interfaces: &Interfaces, reverse: bool, is_asked: bool) -> Option<Rate> {
+    fn use_of(&mut self, interfaces: &Interfaces, reverse: bool, is_asked: bool) -> Option<Rate> {
         let [received, sent] = *interfaces.bytes.get(self.via.interface.as_ref()?)?;
         let (now, bytes) = (Clock::now(), if reverse { received } else { sent });
         let before = self.counted.replace((now, bytes));

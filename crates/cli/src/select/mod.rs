@@ -6,6 +6,7 @@ mod file;
 mod hook;
 mod ledger;
 mod link;
+mod namespace;
 mod route;
 mod run;
 mod shares;
@@ -48,7 +49,7 @@ pub(crate) fn run(args: &Args, json: bool) -> Result<(), Failed> {
 #[command(after_help = "Examples:\n  \
     headway select paths.toml --once            # measures all, and prints their order\n  \
     headway select paths.toml --dry-run         # says what it would choose, and why\n  \
-    sudo headway select paths.toml --listen 9188    # and tells programs at http://127.0.0.1:8621/v1/paths\n  \
+    sudo headway select paths.toml --listen 9188    # and tells programs at http://127.0.0.1:9188/v1/paths\n  \
     sudo headway select status                  # a live table\n\n\
 Paths (TOML; docs/select.md has all keys):\n  \
     max-bytes-per-hour = \"20 MB\"                # over each path\n  \

@@ -9,6 +9,7 @@ use std::os::unix::net::UnixStream;
 
 use anyhow::{Context as _, Result};
 use headway_privileges::{Capability, Deputy, serve};
+use headway_telemetry::marked::MarkedRoute;
 use headway_telemetry::preferred::Preferred;
 
 use super::file::{MOST_PATHS, PathEntry};
@@ -47,6 +48,53 @@ impl Router {
         let done = done.context("the process that changes routes has ended; start it again")?;
         done.map_err(anyhow::Error::msg)
     }
+}
+
+/// The process that keeps the rules of paths which only their next hop tells apart.
+#[derive(Debug)]
+pub(super) struct Rules(Deputy);
+
+impl Rules {
+    /// Sets them, if any path needs one, after removing what an earlier process has left. This process must have one thread.
+    ///
+    /// # Errors
+    /// When rules and routes cannot be changed, or the system makes no process.
+    pub(super) fn start(paths: &[PathEntry]) -> Result<Option<Rules>> {
+        let marks = paths.iter().enumerate().filter_map(|(number, path)| path.next_hop_mark(number));
+        let rules: Vec<MarkedRoute> =
+            marks.map(|mark| MarkedRoute { mark, protocol: ROUTES.protocol }).collect();
+        if rules.is_empty() {
+            return Ok(None);
+        }
+        let cannot = "cannot set the rules by which packets take a `next-hop`; run it as root, or name the `interface` too";
+        rules.iter().try_for_each(|rule| rule.remove().map(drop)).context(cannot)?;
+        let deputy = Deputy::start(&[Capability::CAP_NET_ADMIN], |socket| {
+            serve(socket, |_: [u8; 1]| set_rules(paths));
+            // What is left is removed when it is started again.
+            let _ = rules.iter().try_for_each(|rule| rule.remove().map(drop));
+        })?;
+        let rules = Rules(deputy);
+        rules.keep().context(cannot)?;
+        Ok(Some(rules))
+    }
+
+    /// Sets them again: the kernel removes routes with their interface.
+    ///
+    /// # Errors
+    /// When the kernel refuses, or the process has ended.
+    pub(super) fn keep(&self) -> Result<()> {
+        let done = self.0.ask(&[0]).context("the process that keeps rules has ended; start it again")?;
+        done.map_err(anyhow::Error::msg)
+    }
+}
+
+fn set_rules(paths: &[PathEntry]) -> io::Result<()> {
+    for (number, path) in paths.iter().enumerate() {
+        if let Some(mark) = path.next_hop_mark(number) {
+            MarkedRoute { mark, protocol: ROUTES.protocol }.set(&path.hop()?)?;
+        }
+    }
+    Ok(())
 }
 
 /// Sets routes until the other end of the socket is closed, and removes them then.

@@ -18,7 +18,7 @@ use super::driver::{Driver, News};
 use super::file::File;
 use super::hook::{Change, Hook};
 use super::ledger::{Ledger, Now};
-use super::route::Router;
+use super::route::{Router, Rules};
 use super::shares::Shares;
 use super::show::{event, table};
 use super::socket::Socket;
@@ -43,7 +43,13 @@ pub(super) fn run(args: &SelectArgs, json: bool) -> Result<(), Failed> {
     let file = File::read(&args.file).map_err(|mistake| Failed::new(Code::Arguments, mistake))?;
     let interrupted = Arc::new(AtomicBool::new(false));
     stop_on_signals(&interrupted)?;
-    if args.once { once(&file, &interrupted, json) } else { Ok(go_on(args, &file, &interrupted, json)?) }
+    // The other processes first: they have what this one has open.
+    let rules = Rules::start(&file.path)?;
+    if args.once {
+        once(&file, &interrupted, json)
+    } else {
+        Ok(go_on(args, &file, rules, &interrupted, json)?)
+    }
 }
 
 /// Measures every path, and prints their order.
@@ -108,6 +114,7 @@ fn print_order(snapshot: &Value, paths: Vec<Value>, json: bool) -> Result<(), Fa
 struct Running<'a> {
     file: &'a File,
     driver: Driver,
+    rules: Option<Rules>,
     router: Option<Router>,
     /// How connections are spread, if they are.
     shares: Option<Shares>,
@@ -123,8 +130,13 @@ struct Running<'a> {
 }
 
 /// Chooses until a signal arrives.
-fn go_on(args: &SelectArgs, file: &File, interrupted: &AtomicBool, json: bool) -> Result<()> {
-    // The other process first: it has what this one has open.
+fn go_on(
+    args: &SelectArgs,
+    file: &File,
+    rules: Option<Rules>,
+    interrupted: &AtomicBool,
+    json: bool,
+) -> Result<()> {
     let acts = !args.dry_run;
     let router = (acts && (file.route || file.balance)).then(|| Router::start(&file.path)).transpose()?;
     let usual = nix::unistd::geteuid().is_root().then(|| SOCKET.as_ref());
@@ -142,8 +154,21 @@ fn go_on(args: &SelectArgs, file: &File, interrupted: &AtomicBool, json: bool) -
     let viewers = Viewers::start(args, file.token_file(), &driver.state())?;
     let shares = file.balance.then(|| Shares::new(file.settings().tolerance));
     let (taken, warned) = (None, None);
-    let mut running =
-        Running { file, driver, router, shares, hook, ledger, status, viewers, lines, json, taken, warned };
+    let mut running = Running {
+        file,
+        driver,
+        rules,
+        router,
+        shares,
+        hook,
+        ledger,
+        status,
+        viewers,
+        lines,
+        json,
+        taken,
+        warned,
+    };
     running.begin(args);
     ignored.flatten().into_iter().for_each(|sentence| running.warn(sentence));
     let [mut told, mut fresh] = [Clock::now(); 2];
@@ -293,6 +318,9 @@ impl Running<'_> {
     /// Does once an interval what may have become undone, and tells the state.
     fn repeat(&mut self) {
         // The kernel removes routes with their interface, which may be back.
+        if let Some(Err(refused)) = self.rules.as_ref().map(Rules::keep) {
+            self.warn(format!("a rule for a `next-hop` cannot be set: {refused:#}"));
+        }
         self.route();
         let state = self.driver.state();
         self.viewers.publish(&state, &[]);

@@ -380,3 +380,78 @@ fn new_connections_are_spread_in_proportion_to_what_is_free_and_routes_are_resto
     }
     stage.down();
 }
+
+/// Both far ends have one address, behind a router each: only the next hop tells the paths apart.
+#[test]
+fn paths_may_differ_in_nothing_but_their_next_hop() {
+    let Some(stage) = Stage::up("select-hop") else { return };
+    stage.ip("route add default via 10.77.0.2");
+    let add = ["addr", "add", "198.51.100.7/32", "dev", "lo"];
+    assert!(stage.lab.command("there", "ip", add).unwrap().status().unwrap().success());
+    let path = |name: &str, hop: &str| {
+        format!("[[path]]\nname = \"{name}\"\nhosts = [\"198.51.100.7\"]\nnext-hop = \"{hop}\"\n")
+    };
+    let lines = format!("interval = \"2 s\"\n{}{}", path("slow", "10.77.0.2"), path("fast", "10.77.1.2"));
+    let file = write(stage.folder.path(), "hops.toml", &lines);
+    let listed = || ["-4 rule", "-4 route show table all"].map(|what| stage.ip(what));
+    let before = listed();
+    let output = stage.once(&file);
+    let said: Value = serde_json::from_str(&text(&output.stdout)).unwrap();
+    let free = |place: usize| said["paths"][place]["free_bps"][0].as_f64().unwrap();
+    assert_eq!(said["chosen"], "fast", "{said}");
+    assert!(free(0) > 20e6 && free(1) < 12e6, "{said}");
+    assert_eq!(listed(), before);
+    let mut on = stage.start(&file);
+    next(&mut on, "decision", "fast", Some("better"));
+    assert_ne!(listed(), before);
+    on.child.kill().unwrap();
+    on.child.wait().unwrap();
+    let begun = Clock::now();
+    while listed() != before {
+        assert!(begun.elapsed() < TIMEOUT, "{:?}", listed());
+        std::thread::sleep(Time::from_millis(20));
+    }
+    stage.down();
+}
+
+/// A name of a network namespace, until this is dropped.
+struct Named(String);
+
+impl Drop for Named {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("ip").args(["netns", "del", &self.0]).status();
+    }
+}
+
+#[test]
+fn paths_may_begin_in_another_network_namespace() {
+    let Some(stage) = Stage::up("select-namespace") else { return };
+    let inside = stage.lab.command("here", "sleep", ["600"]).unwrap().spawn();
+    let mut inside = inside.unwrap();
+    let named = Named(format!("headway-test-{}", inside.id()));
+    let attach = ["netns", "attach", &named.0, &inside.id().to_string()];
+    let attached = std::process::Command::new("ip").args(attach).output().unwrap();
+    if attached.status.success() {
+        let file = std::fs::read_to_string(stage.file("interval = \"2 s\"\n")).unwrap();
+        let lines = file.replace("[[path]]", &format!("[[path]]\nnamespace = {:?}", named.0));
+        let file = write(stage.folder.path(), "namespaces.toml", &lines);
+        // Here, not in the namespace.
+        let args = ["select", &file, "--socket", &stage.path("socket"), "--json"];
+        let mut child =
+            std::process::Command::new(PROGRAM).args(args).stdout(Stdio::piped()).spawn().unwrap();
+        let mut on = On { lines: BufReader::new(child.stdout.take().unwrap()), child };
+        next(&mut on, "decision", "fast", Some("better"));
+        stage.ip(&format!("link set {} down", stage.interface("fast")));
+        let left = next(&mut on, "decision", "slow", Some("left"));
+        assert!(left["sentence"].as_str().unwrap().contains("it is down"), "{left}");
+        drop(named);
+        let gone = next(&mut on, "path", "slow", None);
+        assert!(gone["sentence"].as_str().unwrap().contains("cannot be entered"), "{gone}");
+        on.end();
+    } else {
+        println!("SKIPPED: namespaces cannot be named here: {}", text(&attached.stderr));
+    }
+    inside.kill().unwrap();
+    inside.wait().unwrap();
+    stage.down();
+}
