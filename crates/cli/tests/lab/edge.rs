@@ -138,6 +138,22 @@ pub(crate) fn download(lab: &Lab, controller: &str, port: u16) -> Option<Downloa
     download_while(lab, controller, port, TRANSFER, || ())
 }
 
+/// Downloads until the result is right, but at most three times: ends that have to wait for the processor are slower, and later
+/// they may not have to. Returns the last result, and how many downloads there were.
+pub(crate) fn download_until(
+    lab: &Lab,
+    (controller, port): (&str, u16),
+    is_right: impl Fn(&Download) -> bool,
+) -> (Option<Download>, u64) {
+    let mut count = 1;
+    let mut seen = download(lab, controller, port);
+    while count < 3 && seen.as_ref().is_some_and(|seen| !is_right(seen)) {
+        count += 1;
+        seen = download(lab, controller, port);
+    }
+    (seen, count)
+}
+
 /// Downloads for so many seconds, and does something meanwhile.
 pub(crate) fn download_while(
     lab: &Lab,

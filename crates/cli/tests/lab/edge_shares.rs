@@ -10,8 +10,8 @@ use nix::unistd::Pid;
 use serde_json::Value;
 
 use crate::edge::{
-    CAPACITY, Download, PATH, POLICY, TRANSFER, WIRE, download, download_while, interfaces, next, next_if,
-    up, up_at,
+    CAPACITY, Download, PATH, POLICY, TRANSFER, WIRE, download, download_until, download_while, interfaces,
+    next, next_if, up, up_at,
 };
 use crate::support::labs::{On, bring_up_text, line, name, now, was_late};
 use crate::support::{PROGRAM, TIMEOUT, text, write};
@@ -45,16 +45,9 @@ fn a_download_has_its_share_of_an_idle_link_whatever_its_controller() {
     let Some((lab, mut edge)) = up("edge-share", &["--policy", &policy, "--flows"]) else { return };
     let mut count = 0;
     for (controller, port) in [("cubic", 5000), ("reno", 5001), ("bbr", 5002)] {
-        // Ends that wait for the processor are slower, and a second or third time they may not have to.
-        let mut seen = None;
-        for _ in 0..3 {
-            count += 1;
-            seen = download(&lab, controller, port);
-            let is_slow = |seen: &Download| seen.rate < 0.9 * 0.2 * CAPACITY || seen.rtt > 23.0;
-            if !seen.as_ref().is_some_and(is_slow) {
-                break;
-            }
-        }
+        let is_right = |seen: &Download| seen.rate > 0.9 * 0.2 * CAPACITY && seen.rtt < 23.0;
+        let (seen, downloads) = download_until(&lab, (controller, port), is_right);
+        count += downloads;
         let Some(seen) = seen else { continue };
         // wan F3
         let rtt = rtt_of(&mut edge, port);

@@ -2,7 +2,7 @@
 //!
 //! Where the machine allows no namespaces, each test says so and passes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::path::Path;
@@ -179,17 +179,28 @@ fn serve(lab: &Lab) -> Child {
     serve
 }
 
+/// How long anything may take: a far end that was away is tried again after a minute at most.
+const PATIENCE: Time = Time::from_secs(120);
+
+/// Returns the next event, which may be the state, told every second.
+fn event(on: &mut On) -> Value {
+    let said: Value = serde_json::from_str(&line(&mut on.lines)).unwrap();
+    if said["event"] != "state" {
+        println!("{said}");
+    }
+    said
+}
+
 /// Returns the next event of this name about this path, and which reason if one is named.
-fn next(on: &mut On, event: &str, path: &str, why: Option<&str>) -> Value {
+fn next(on: &mut On, name: &str, path: &str, why: Option<&str>) -> Value {
+    let begun = Clock::now();
     loop {
-        let said: Value = serde_json::from_str(&line(&mut on.lines)).unwrap();
-        if said["event"] != "state" {
-            println!("{said}");
-        }
+        let said = event(on);
         let is_why = why.is_none_or(|why| said["why"] == why);
-        if said["event"] == event && said["path"] == path && is_why {
+        if said["event"] == name && said["path"] == path && is_why {
             return said;
         }
+        assert!(begun.elapsed() < PATIENCE, "no {name} of {path} came; {said}");
     }
 }
 
@@ -197,16 +208,20 @@ fn next(on: &mut On, event: &str, path: &str, why: Option<&str>) -> Value {
 fn once_measures_all_paths_and_prints_their_order() {
     let Some(mut stage) = Stage::up("select-once") else { return };
     let file = stage.file("");
-    let from = now();
-    let output = stage.once(&file);
-    let said: Value = serde_json::from_str(&text(&output.stdout)).unwrap();
-    println!("{said}");
-    if !was_late(&stage.lab, from) {
-        assert!(output.status.success(), "{}", text(&output.stderr));
-        assert_eq!((&said["chosen"], &said["paths"][0]["name"]), (&"fast".into(), &"fast".into()), "{said}");
-        let free = |place: usize| said["paths"][place]["free_bps"][0].as_f64().unwrap();
-        assert!(free(0) > 20e6 && free(1) < 12e6, "{said}");
-    }
+    let is_right = |said: &Value| {
+        let free = |place: usize| said["paths"][place]["free_bps"][0].as_f64();
+        let is_first = said["chosen"] == "fast" && said["paths"][0]["name"] == "fast";
+        is_first && free(0) > Some(20e6) && free(1) < Some(12e6)
+    };
+    // A machine with other work is less sure, and may be surer the next time.
+    let measured = (0..3).any(|_| {
+        let from = now();
+        let output = stage.once(&file);
+        let said: Value = serde_json::from_str(&text(&output.stdout)).unwrap();
+        println!("{said}\n{}", text(&output.stderr));
+        output.status.success() && is_right(&said) || was_late(&stage.lab, from)
+    });
+    assert!(measured, "the fast path is not first");
     // A path whose far end is away is named last with the reason; without any, the exit code says so.
     let text_of = std::fs::read_to_string(&file).unwrap().replace("10.77.0.2\"]", "10.77.0.2:9\"]");
     let text_of = format!("reverse = true\n{text_of}");
@@ -275,8 +290,16 @@ fn a_far_end_that_is_away_is_left_within_an_interval_and_comes_back() {
     // Without any far end it stays, and says so.
     stage.serve.kill().unwrap();
     stage.serve.wait().unwrap();
-    next(&mut on, "path", "fast", None);
-    next(&mut on, "path", "slow", None);
+    let (begun, mut away) = (Clock::now(), BTreeSet::new());
+    while away.len() < 2 {
+        assert!(begun.elapsed() < PATIENCE, "only {away:?} are away");
+        let said = event(&mut on);
+        // In whatever order they are asked.
+        let is_trouble = |sentence: &str| !sentence.ends_with("answers again");
+        if said["event"] == "path" && said["sentence"].as_str().is_some_and(is_trouble) {
+            away.insert(said["path"].to_string());
+        }
+    }
     stage.serve = serve(&stage.lab);
     on.end();
     stage.down();
