@@ -298,13 +298,20 @@ impl Selector {
         }
     }
 
-    /// Takes the rate that own traffic has on a path: what it uses counts as free there. Once an interval it also tells that at least so
-    /// much is, where that was not clear.
+    /// Takes the rate that own traffic has on a path: what it uses counts as free there.
     pub fn own(&mut self, now: Instant, path: usize, rate: Rate) {
-        let now = self.advance(now);
+        self.advance(now);
+        if let Some(state) = self.paths.get_mut(path) {
+            state.own = rate;
+        }
+    }
+
+    /// Takes the rate that own traffic has had on a path for a second or more: what queues hold of it must not matter. Once an interval it tells
+    /// that at least so much is free, where that was not clear.
+    pub fn carried(&mut self, now: Instant, path: usize, rate: Rate) {
+        self.own(now, path, rate);
         let interval = self.settings.interval;
         let Some(state) = self.paths.get_mut(path) else { return };
-        state.own = rate;
         let is_due = state.carried_at.is_none_or(|at| now - at >= interval);
         if is_due && state.belief.is_known() && rate > state.belief.at(now).quantile(CARRIED) {
             state.carried_at = Some(now);

@@ -287,7 +287,7 @@ fn what_own_traffic_carries_is_known_without_a_question() {
     let mut paths = Paths::new(Settings::default(), &[20.0, 15.0], &[50.0, 50.0]);
     paths.run(at(30.0));
     let asked = paths.selector.asked();
-    paths.selector.own(at(31.0), 0, Rate::from_mbps(40.0));
+    paths.selector.carried(at(31.0), 0, Rate::from_mbps(40.0));
     let state = &paths.selector.snapshot(at(31.0)).paths[0];
     let [free, low, _] = state.free_bps.expect("measured").map(|bps| bps as f64 / 1e6);
     assert!(low > 30.0 && free > 35.0, "{state:?}");
@@ -333,7 +333,7 @@ proptest! {
                 0 => paths.selector.failed(paths.now, path, Trouble::Down, Bytes::ZERO),
                 1 => paths.selector.up(paths.now, path),
                 2 => paths.selector.failed(paths.now, path, Trouble::Away, Bytes::ZERO),
-                3 => paths.selector.own(paths.now, path, Rate::from_mbps(later)),
+                3 => paths.selector.carried(paths.now, path, Rate::from_mbps(later)),
                 4 => paths.free[path] = later,
                 _ => {}
             }

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::asker::{Ask, Asker, Told, What};
 use super::file::File;
-use super::link::{Interfaces, Link};
+use super::link::{Interfaces, Link, Reading};
 use super::show;
 use crate::asking::elapsed;
 
@@ -41,6 +41,8 @@ struct Watched {
     /// Whether it was asked something since bytes of its interface were counted, and has not answered.
     is_asked: bool,
     waits: bool,
+    /// What had passed its interface when it was asked.
+    before: Option<Reading>,
     /// Whether anything came of it.
     is_settled: bool,
     /// What was told of its trouble last, with the exit code.
@@ -76,7 +78,8 @@ impl Driver {
             let asker = Asker::start(number, hosts, (file.reverse, file.interval), tell.clone())?;
             let name = entry.name.clone();
             let (is_asked, waits, is_settled) = (false, false, false);
-            paths.push(Watched { name, asker, link, is_asked, waits, is_settled, trouble: None });
+            let (before, trouble) = (None, None);
+            paths.push(Watched { name, asker, link, is_asked, waits, before, is_settled, trouble });
         }
         Ok(Driver {
             selector,
@@ -176,7 +179,7 @@ impl Driver {
             let (has_changed, own) = path.link.look(&interfaces, self.reverse, path.is_asked || path.waits);
             path.is_asked = false;
             if let Some(own) = own {
-                self.selector.own(now, number, own);
+                self.selector.carried(now, number, own);
             }
             if !has_changed {
                 continue;
@@ -223,6 +226,7 @@ impl Driver {
     fn ask_path(&mut self, number: usize, ask: Ask) {
         let path = &mut self.paths[number];
         (path.is_asked, path.waits) = (true, true);
+        path.before = path.link.reading(self.reverse);
         path.asker.ask(ask);
     }
 
@@ -232,7 +236,16 @@ impl Driver {
         let is_up = self.paths[number].link.down().is_none();
         match what {
             What::Answer(answer, rtt, cost) => {
-                self.paths[number].waits = false;
+                let path = &mut self.paths[number];
+                path.waits = false;
+                // What own traffic used meanwhile counts as free, and not what it uses now.
+                let after = path.link.reading(self.reverse);
+                if let (Some(before), Some(after)) = (path.before.take(), after)
+                    && !matches!(answer, Answer::Pong)
+                    && let Some(own) = after.since(&before, cost)
+                {
+                    self.selector.own(now, number, own);
+                }
                 self.selector.answer(now, number, &answer, rtt, cost);
                 self.answers(number, !matches!(answer, Answer::Pong));
             }

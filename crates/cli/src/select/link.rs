@@ -11,9 +11,6 @@ use nix::net::if_::InterfaceFlags;
 
 use super::namespace::Namespace;
 
-/// The share of the latest rate in what own traffic is taken to use. Range 0.1 to 1.
-const NEWEST: f64 = 0.3;
-
 /// The interfaces of this host, at one time.
 #[derive(Debug, Default)]
 pub(super) struct Interfaces {
@@ -79,15 +76,14 @@ pub(super) struct Link {
     /// Why it is down; none while it is up.
     down: Option<String>,
     /// When bytes were counted last, and how many.
-    counted: Option<(Clock, u64)>,
-    own: f64,
+    counted: Option<Reading>,
 }
 
 impl Link {
     pub(super) fn new(namespace: Option<Namespace>, via: Via, hosts: &[ConnectOptions]) -> Link {
         let address = |host: &ConnectOptions| Some(SocketAddr::new(host.host.parse().ok()?, host.port));
         let peers = hosts.iter().filter_map(address).collect();
-        Link { namespace, via, peers, down: None, counted: None, own: 0.0 }
+        Link { namespace, via, peers, down: None, counted: None }
     }
 
     /// Returns why it is down, as a clause.
@@ -130,13 +126,36 @@ impl Link {
 
     /// Takes what has passed its interface since, unless probes were among that; returns the rate of own traffic, if it is known.
     fn use_of(&mut self, interfaces: &Interfaces, reverse: bool, is_asked: bool) -> Option<Rate> {
+        let now = self.reading_of(interfaces, reverse)?;
+        let before = self.counted.replace(now);
+        now.since(&before.filter(|_| !is_asked)?, Bytes::ZERO)
+    }
+
+    /// Reads what has passed its interface so far.
+    pub(super) fn reading(&self, reverse: bool) -> Option<Reading> {
+        self.via.interface.as_ref()?;
+        let read = || self.reading_of(&Interfaces::look(), reverse);
+        self.namespace.as_ref().map_or_else(&read, |namespace| namespace.inside(read).ok().flatten())
+    }
+
+    fn reading_of(&self, interfaces: &Interfaces, reverse: bool) -> Option<Reading> {
         let [received, sent] = *interfaces.bytes.get(self.via.interface.as_ref()?)?;
-        let (now, bytes) = (Clock::now(), if reverse { received } else { sent });
-        let before = self.counted.replace((now, bytes));
-        let (at, before) = before.filter(|_| !is_asked)?;
-        let rate = Rate::of(Bytes::new(bytes.saturating_sub(before)), Duration::from(now - at))?;
-        self.own += NEWEST * (rate.bps_f64() - self.own);
-        Some(Rate::from_bps_f64(self.own))
+        Some(Reading { at: Clock::now(), bytes: Bytes::new(if reverse { received } else { sent }) })
+    }
+}
+
+/// What had passed an interface at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Reading {
+    at: Clock,
+    bytes: Bytes,
+}
+
+impl Reading {
+    /// Returns the rate of what has passed since an earlier reading, besides probes of so many bytes.
+    pub(super) fn since(&self, before: &Reading, probes: Bytes) -> Option<Rate> {
+        let own = self.bytes.get().saturating_sub(before.bytes.get() + probes.get());
+        Rate::of(Bytes::new(own), Duration::from(self.at - before.at))
     }
 }
 
@@ -159,6 +178,19 @@ mod tests {
         assert!(down(None, Some("eth1")).unwrap().contains("gone"));
         assert!(down(Some("192.0.2.1"), None).unwrap().contains("wwan0 is down"));
         assert!(down(Some("192.0.2.2"), None).unwrap().contains("no interface has"));
+    }
+
+    #[test]
+    fn own_traffic_is_what_passed_besides_probes() {
+        let at = Clock::now();
+        let reading = |ms: u64, bytes: u64| Reading {
+            at: at + std::time::Duration::from_millis(ms),
+            bytes: Bytes::new(bytes),
+        };
+        let (before, after) = (reading(0, 1_000), reading(500, 151_000));
+        assert_eq!(after.since(&before, Bytes::new(50_000)), Some(Rate::from_bps(1_600_000)));
+        assert_eq!(after.since(&before, Bytes::new(200_000)), Some(Rate::ZERO));
+        assert_eq!(before.since(&before, Bytes::ZERO), None);
     }
 
     #[test]
