@@ -59,14 +59,21 @@ pub(super) fn prepare(lab: &Lab, networks: &[Network], program: &Path) -> Result
 }
 
 impl Chooser {
+    /// Returns what is chosen from the beginning on: all of it by whoever knows, else the first path.
+    pub(super) fn begin(&mut self) -> Timeline {
+        match self {
+            Chooser::Told(timeline) => std::mem::take(timeline),
+            _ => Timeline { chosen: vec![(Instant::ZERO, 0)], ..Timeline::default() },
+        }
+    }
+
     /// Chooses until the run ends.
     pub(super) fn run(&mut self, stage: &Stage<'_>) -> Result<(), Error> {
         match self {
-            Chooser::Told(timeline) => stage.with(|own| *own = std::mem::take(timeline)),
-            Chooser::Transfers { every, size, longest } => by_transfers(stage, *every, *size, *longest)?,
-            Chooser::Select(select) => select.run(stage)?,
+            Chooser::Told(_) => Ok(()),
+            Chooser::Transfers { every, size, longest } => by_transfers(stage, *every, *size, *longest),
+            Chooser::Select(select) => select.run(stage),
         }
-        Ok(())
     }
 }
 
@@ -79,7 +86,6 @@ fn by_transfers(
 ) -> Result<(), Error> {
     let tolerance = 1.0 + Settings::default().tolerance;
     let world = &stage.network.world;
-    stage.with(|timeline| timeline.choose(Instant::ZERO, 0));
     let mut at = Instant::ZERO + Duration::from_ms(1_000);
     while stage.wait(at) {
         let mut speeds = vec![0.0; world.paths.len()];
@@ -127,7 +133,6 @@ impl Select {
 
     /// Runs it until the end, and notes what it says.
     fn run(&mut self, stage: &Stage<'_>) -> Result<(), Error> {
-        stage.with(|timeline| timeline.choose(Instant::ZERO, 0));
         let mut child = self.command.spawn()?;
         let lines = BufReader::new(child.stdout.take().context("no output")?);
         let pid = Pid::from_raw(child.id() as i32);

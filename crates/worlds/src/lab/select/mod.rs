@@ -17,6 +17,7 @@ use headway_scenario::Scenario;
 use headway_sim::select::{PathsWorld, Timeline};
 use headway_units::{Duration, Instant};
 
+use self::chooser::Chooser;
 use self::network::Network;
 use self::users::Served;
 use super::{TICK, results};
@@ -86,14 +87,15 @@ pub(super) fn run(scenario: &Scenario, seed: u64, options: &Options<'_>) -> Resu
         lab.set_links(&changing)?;
     }
     let begin = lab.set_cross(&network::cross(&networks))?;
-    let stage = |network| Stage {
+    let stage = |(network, chooser): (_, &mut Chooser)| Stage {
         network,
         lab: &lab,
         begin,
         ended: &ended,
-        timeline: Mutex::new(Timeline::default()),
+        // Users may be there before who chooses.
+        timeline: Mutex::new(chooser.begin()),
     };
-    let stages: Vec<Stage<'_>> = networks.iter().map(stage).collect();
+    let stages: Vec<Stage<'_>> = networks.iter().zip(&mut chosen).map(stage).collect();
     let served = thread::scope(|scope| {
         let mut threads = Vec::new();
         for (stage, chooser) in stages.iter().zip(&mut chosen) {
