@@ -1,13 +1,15 @@
 //! A transfer by TCP over one of the parallel paths.
 
 use std::io::{Read as _, Write as _};
-use std::net::{Ipv4Addr, Shutdown, SocketAddrV4, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, SocketAddrV4, TcpListener, TcpStream};
+use std::os::fd::AsFd as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration as Span, Instant as Clock};
 
 use anyhow::Context as _;
 use headway_units::{Bytes, Duration};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use socket2::Socket;
 
 use super::Stage;
@@ -34,14 +36,8 @@ pub(super) fn transfer(
     let to = listener.local_addr()?;
     let clock = Clock::now();
     let deadline = clock + longest.to_std();
-    let connect = || {
-        let socket = endpoint::socket(CONTROLLER)?;
-        // A path that is down does not answer.
-        Ok::<_, Error>(
-            socket.connect_timeout(&to.into(), longest.to_std()).is_ok().then(|| TcpStream::from(socket)),
-        )
-    };
-    let Some(sender) = stage.lab.inside(&network.home, connect)?? else {
+    let socket = stage.lab.inside(&network.home, || endpoint::socket(CONTROLLER))??;
+    let Some(sender) = connect(socket, to, stage, deadline)? else {
         return Ok((Bytes::ZERO, clock.elapsed().into()));
     };
     let (receiver, _) = listener.accept()?;
@@ -59,6 +55,29 @@ pub(super) fn transfer(
         ended - clock
     });
     Ok((Bytes::new(arrived.into_inner()), took.into()))
+}
+
+/// Connects until there is no time left, or the run ends: a path that is down does not answer.
+fn connect(
+    socket: Socket,
+    to: SocketAddr,
+    stage: &Stage<'_>,
+    deadline: Clock,
+) -> Result<Option<TcpStream>, Error> {
+    socket.set_nonblocking(true)?;
+    match socket.connect(&to.into()) {
+        Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => return Ok(None),
+        _ => {}
+    }
+    while Clock::now() < deadline && !stage.has_ended() {
+        let mut polled = [PollFd::new(socket.as_fd(), PollFlags::POLLOUT)];
+        if poll(&mut polled, PollTimeout::from(TICK.as_millis() as u16))? > 0 {
+            let is_open = socket.take_error()?.is_none();
+            socket.set_nonblocking(false)?;
+            return Ok(is_open.then(|| TcpStream::from(socket)));
+        }
+    }
+    Ok(None)
 }
 
 fn listen(address: Ipv4Addr) -> Result<TcpListener, Error> {
