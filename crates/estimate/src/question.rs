@@ -7,7 +7,7 @@
 use headway_units::{Bytes, Duration, Instant, Rate};
 
 use crate::belief::Segment;
-use crate::measure::{Failure, Step};
+use crate::measure::{Failure, MAX_STREAM_PACKETS, Step};
 use crate::normal::Normal;
 use crate::reflected::{Reflected, Transition, ln_sum};
 use crate::stream::{Arrival, Refusal, Schedule, StreamRecord};
@@ -75,17 +75,27 @@ impl QuestionConfig {
         }
     }
 
-    /// Returns the stream that is sent up to three times, and how many of its packets only empty the bucket.
-    fn schedule(&self) -> (Schedule, usize) {
+    /// Whether a stream that first empties this bucket is one that far ends take: packets are small at low rates.
+    pub fn fits(rate: Rate, packet: Bytes, bucket: Bytes) -> bool {
+        emptying(bucket, packet_size(rate, packet)) + PACKETS_AFTER <= MAX_STREAM_PACKETS.into()
+    }
+
+    /// Returns how many packets of a stream only empty the bucket.
+    fn before(&self) -> usize {
+        self.bucket.map_or(0, |bucket| emptying(bucket, packet_size(self.rate, self.packet)) as usize)
+    }
+
+    /// Returns the stream that is sent up to three times.
+    fn schedule(&self) -> Schedule {
         let packet = packet_size(self.rate, self.packet);
-        let Some(bucket) = self.bucket else {
-            return (Schedule::single_rate(self.rate, PACKETS as usize - 1, packet), 0);
-        };
-        let before = emptying(bucket, packet) as usize;
+        if self.bucket.is_none() {
+            return Schedule::single_rate(self.rate, PACKETS as usize - 1, packet);
+        }
+        let before = self.before();
         let fast = self.capacity.unwrap_or(self.rate).max(self.rate).scale(EMPTIES.1);
         let mut gaps = vec![fast.time_for(packet); before];
         gaps.resize(before + PACKETS_AFTER as usize - 1, self.rate.time_for(packet));
-        (Schedule::with_gaps(packet, gaps, self.rate), before)
+        Schedule::with_gaps(packet, gaps, self.rate)
     }
 
     /// Returns the most streams.
@@ -133,7 +143,7 @@ impl Question {
 
     /// Returns the next stream to send, or that the answer is there.
     pub fn next_step(&mut self, now: Instant) -> Step {
-        let (schedule, _) = self.config.schedule();
+        let schedule = self.config.schedule();
         let bytes = schedule.packet * schedule.packets() as u64;
         let is_over =
             self.is_clear || self.reply.streams >= self.config.streams() || self.refused >= MAX_REFUSED;
@@ -160,10 +170,11 @@ impl Question {
             return;
         }
         let sorted = record.in_order();
-        let (schedule, before) = self.config.schedule();
         let record = sorted.as_ref().unwrap_or(record);
-        if let (1.., Some(capacity)) = (before, self.config.capacity) {
-            self.reply.emptied = emptied(record, capacity, &schedule.gaps[..before]);
+        let before = self.config.before();
+        if let (Some(gaps @ [_, ..]), Some(capacity)) = (record.intended.get(..before), self.config.capacity)
+        {
+            self.reply.emptied = emptied(record, capacity, gaps);
         }
         let added = self.reply.add(record, before);
         self.reply.streams += 1;
@@ -360,6 +371,9 @@ mod tests {
         let bucket = Some(Bytes::new(400_000));
         let most = QuestionConfig::usual_cost(rate, PACKET, bucket);
         assert!((600_000..700_000).contains(&most.get()), "{most}");
+        assert!(QuestionConfig::fits(rate, PACKET, Bytes::new(2_000_000)));
+        // Packets of 300 bytes.
+        assert!(!QuestionConfig::fits(Rate::from_mbps(1.0), PACKET, Bytes::new(400_000 + 40_000)));
         let odds = |free: f64| {
             let config = QuestionConfig { rate, most, packet: PACKET, rtt, capacity: Some(capacity), bucket };
             let mut question = Question::new(config, Instant::ZERO);

@@ -142,6 +142,9 @@ impl Selector {
         // A stream that fits into a bucket passes at any rate.
         let most = QuestionConfig::usual_cost(rate, self.settings.packet, None);
         let bucket = state.to_empty(most);
+        if bucket.is_some_and(|bucket| !QuestionConfig::fits(rate, self.settings.packet, bucket)) {
+            return None;
+        }
         let most = QuestionConfig::usual_cost(rate, self.settings.packet, bucket);
         let is_affordable = state.affordable(now) >= most;
         let action = Action::Ask { path, rate, capacity, bucket, most };

@@ -219,7 +219,8 @@ impl Selector {
         let Some(state) = self.paths.get_mut(path) else { return };
         state.spend(now, cost);
         state.answered(now, rtt);
-        let emptied = self.pending.as_ref().and_then(|pending| pending.bucket);
+        let asked = self.pending.as_ref().filter(|pending| pending.open.contains(&path));
+        let emptied = asked.and_then(|pending| pending.bucket);
         let pair = self.pending.as_mut().and_then(|pending| pending.pair.as_mut());
         let pair = pair.filter(|pair| pair.paths.contains(&path));
         match (answer, pair) {
