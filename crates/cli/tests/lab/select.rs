@@ -164,6 +164,27 @@ impl Stage {
         }
     }
 
+    /// Starts it and kills it as often as `HEADWAY_KILLS` says, each time after it has set routes, and waits until routes are as before.
+    fn kill_often(&self, file: &str, before: &str) {
+        let is_before = || self.ip("-4 route") == before;
+        let kills = std::env::var("HEADWAY_KILLS").map_or(2, |count| count.parse().unwrap());
+        for kill in 0..kills {
+            let mut on = self.start(file);
+            let begun = Clock::now();
+            while is_before() {
+                assert!(begun.elapsed() < TIMEOUT, "{before}");
+            }
+            std::thread::sleep(Time::from_millis(kill * 618 % 1000));
+            on.child.kill().unwrap();
+            on.child.wait().unwrap();
+            let begun = Clock::now();
+            while !is_before() {
+                assert!(begun.elapsed() < TIMEOUT, "after {kill} kills: {}", self.ip("route"));
+                std::thread::sleep(Time::from_millis(20));
+            }
+        }
+    }
+
     fn down(mut self) {
         self.serve.kill().unwrap();
         self.serve.wait().unwrap();
@@ -305,7 +326,6 @@ fn a_far_end_that_is_away_is_left_within_an_interval_and_comes_back() {
     stage.down();
 }
 
-/// `HEADWAY_KILLS` says how often it is killed.
 #[test]
 fn the_default_route_follows_the_choice_and_is_as_before_whatever_ends_it() {
     let Some(stage) = Stage::up("select-route") else { return };
@@ -328,23 +348,7 @@ fn the_default_route_follows_the_choice_and_is_as_before_whatever_ends_it() {
     stage.wait_for_way("fast");
     on.end();
     assert!(is_before(), "{}", stage.ip("route"));
-    let kills = std::env::var("HEADWAY_KILLS").map_or(2, |count| count.parse().unwrap());
-    for kill in 0..kills {
-        let mut on = stage.start(&file);
-        // It takes the first path in the file at once.
-        let begun = Clock::now();
-        while is_before() {
-            assert!(begun.elapsed() < TIMEOUT, "{before}");
-        }
-        std::thread::sleep(Time::from_millis(kill * 618 % 1000));
-        on.child.kill().unwrap();
-        on.child.wait().unwrap();
-        let begun = Clock::now();
-        while !is_before() {
-            assert!(begun.elapsed() < TIMEOUT, "after {kill} kills: {}", stage.ip("route"));
-            std::thread::sleep(Time::from_millis(20));
-        }
-    }
+    stage.kill_often(&file, &before);
     stage.down();
 }
 
@@ -394,13 +398,8 @@ fn new_connections_are_spread_in_proportion_to_what_is_free_and_routes_are_resto
     assert_eq!((part_on_fast(&stage), stage.way()), (0.0, stage.interface("slow")));
     stage.ip(&format!("link set {fast} up"));
     wait_for_share(&mut on, "fast", 60);
-    on.child.kill().unwrap();
-    on.child.wait().unwrap();
-    let begun = Clock::now();
-    while stage.ip("-4 route") != before {
-        assert!(begun.elapsed() < TIMEOUT, "{}", stage.ip("route"));
-        std::thread::sleep(Time::from_millis(20));
-    }
+    on.end();
+    stage.kill_often(&file, &before);
     stage.down();
 }
 
