@@ -16,6 +16,8 @@ mod passive_cases;
 mod privileges;
 mod proxy;
 #[cfg(feature = "web")]
+mod running;
+#[cfg(feature = "web")]
 mod select;
 mod select_hooks;
 mod serve;

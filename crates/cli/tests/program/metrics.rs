@@ -1,42 +1,12 @@
 //! `--metrics` of commands that go on.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
-use serde_json::Value;
-
-const PROGRAM: &str = env!("CARGO_BIN_EXE_headway");
-
-/// A program that ends with the test.
-struct Running {
-    child: Child,
-    lines: BufReader<std::process::ChildStdout>,
-}
-
-impl Running {
-    fn start(arguments: &[&str]) -> Running {
-        let mut command = Command::new(PROGRAM);
-        command.args(arguments).env_remove("HEADWAY_TOKEN").stdout(Stdio::piped()).stderr(Stdio::null());
-        let mut child = command.spawn().unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap());
-        Running { child, lines }
-    }
-
-    fn line(&mut self) -> Value {
-        let mut line = String::new();
-        self.lines.read_line(&mut line).unwrap();
-        serde_json::from_str(&line).unwrap()
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
+use crate::running::Running;
+use crate::support::PROGRAM;
 
 fn free_port() -> String {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string()

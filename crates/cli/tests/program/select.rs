@@ -7,52 +7,14 @@ use std::os::fd::FromRawFd as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
+use crate::running::Running;
 use crate::support::{PROGRAM, TIMEOUT, text, write};
-
-/// A program that ends with the test.
-struct Running {
-    child: Child,
-    lines: BufReader<ChildStdout>,
-}
-
-impl Running {
-    fn start(arguments: &[&str]) -> Running {
-        let mut command = Command::new(PROGRAM);
-        command.args(arguments).env_remove("HEADWAY_TOKEN").stdout(Stdio::piped()).stderr(Stdio::null());
-        let mut child = command.spawn().unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap());
-        Running { child, lines }
-    }
-
-    fn serve() -> (Running, String) {
-        let mut server = Running::start(&["serve", "--bind", "127.0.0.1", "--port", "0", "--json"]);
-        let port = server.line()["port"].to_string();
-        (server, port)
-    }
-
-    fn line(&mut self) -> Value {
-        let mut line = String::new();
-        self.lines.read_line(&mut line).unwrap();
-        serde_json::from_str(&line).unwrap()
-    }
-
-    fn end(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.end();
-    }
-}
 
 /// Two paths on loopback, to far ends of their own.
 fn file(folder: &Path, ports: [&str; 2]) -> String {

@@ -1,18 +1,8 @@
-//! Routes of a network namespace. A program of its own: while a namespace comes and goes, packets on loopback may be late.
-
-#![allow(clippy::unwrap_used, reason = "a failed assumption is a failed test, also in helpers")]
-
-use std::process::Command;
-
-use nix::sched::{CloneFlags, unshare};
+//! Routes whose connections have timestamps of microseconds.
 
 use headway_telemetry::route::Route;
 
-fn ip(arguments: &str) -> String {
-    let output = Command::new("ip").args(arguments.split(' ')).output().unwrap();
-    assert!(output.status.success(), "ip {arguments}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap()
-}
+use crate::{ip, is_alone};
 
 fn listed() -> [String; 2] {
     ["-4 route", "-6 route"].map(ip)
@@ -20,10 +10,9 @@ fn listed() -> [String; 2] {
 
 #[test]
 fn a_route_gets_microseconds_and_is_as_before_afterwards() {
-    if unshare(CloneFlags::CLONE_NEWNET).is_err() {
-        return println!("SKIPPED: only root can make a network namespace");
+    if !is_alone() {
+        return;
     }
-    ip("link set lo up");
     ip("link add eth0 type veth peer name eth1");
     ip("link set eth1 up");
     ip("link set eth0 up");

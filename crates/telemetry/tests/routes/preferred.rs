@@ -1,19 +1,11 @@
-//! Routes over several next hops. A program of its own: while a namespace comes and goes, packets on loopback may be late.
-
-#![allow(clippy::unwrap_used, reason = "a failed assumption is a failed test, also in helpers")]
+//! Routes over several next hops.
 
 use std::net::UdpSocket;
 use std::num::NonZeroU8;
-use std::process::Command;
 
 use headway_telemetry::preferred::{NextHop, Preferred};
-use nix::sched::{CloneFlags, unshare};
 
-fn ip(arguments: &str) -> String {
-    let output = Command::new("ip").args(arguments.split(' ')).output().unwrap();
-    assert!(output.status.success(), "ip {arguments}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap()
-}
+use crate::{ip, is_alone};
 
 /// Returns which part of so many destinations is reached from an address that begins so.
 fn part(from: &str, destination: impl Fn(u32) -> String) -> f64 {
@@ -29,10 +21,9 @@ fn part(from: &str, destination: impl Fn(u32) -> String) -> f64 {
 
 #[test]
 fn connections_are_spread_by_weights_in_both_versions_of_ip_and_the_rest_stays() {
-    if unshare(CloneFlags::CLONE_NEWNET).is_err() {
-        return println!("SKIPPED: only root can make a network namespace");
+    if !is_alone() {
+        return;
     }
-    ip("link set lo up");
     for number in [1, 2] {
         ip(&format!("link add eth{number} type veth peer name far{number}"));
         ip(&format!("link set far{number} up"));

@@ -1,25 +1,15 @@
-//! Routes of packets with a mark. A program of its own: while a namespace comes and goes, packets on loopback may be late.
-
-#![allow(clippy::unwrap_used, reason = "a failed assumption is a failed test, also in helpers")]
-
-use std::process::Command;
+//! Routes of packets with a mark.
 
 use headway_telemetry::marked::MarkedRoute;
 use headway_telemetry::preferred::NextHop;
-use nix::sched::{CloneFlags, unshare};
 
-fn ip(arguments: &str) -> String {
-    let output = Command::new("ip").args(arguments.split(' ')).output().unwrap();
-    assert!(output.status.success(), "ip {arguments}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap()
-}
+use crate::{ip, is_alone};
 
 #[test]
 fn packets_with_a_mark_take_their_next_hop_and_all_others_what_they_took() {
-    if unshare(CloneFlags::CLONE_NEWNET).is_err() {
-        return println!("SKIPPED: only root can make a network namespace");
+    if !is_alone() {
+        return;
     }
-    ip("link set lo up");
     ip("link add eth0 type veth peer name eth1");
     ip("link set eth1 up");
     ip("link set eth0 up");

@@ -1,0 +1,27 @@
+//! Routes of network namespaces. A program of its own: while a namespace comes and goes, packets on loopback may be late.
+
+#![allow(clippy::unwrap_used, reason = "a failed assumption is a failed test, also in helpers")]
+
+use std::process::Command;
+
+use nix::sched::{CloneFlags, unshare};
+
+mod marked;
+mod preferred;
+mod timestamps;
+
+fn ip(arguments: &str) -> String {
+    let output = Command::new("ip").args(arguments.split(' ')).output().unwrap();
+    assert!(output.status.success(), "ip {arguments}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Moves the thread of a test into a network namespace of its own, with loopback up, and tells whether that can be done.
+fn is_alone() -> bool {
+    if unshare(CloneFlags::CLONE_NEWNET).is_err() {
+        println!("SKIPPED: only root can make a network namespace");
+        return false;
+    }
+    ip("link set lo up");
+    true
+}
