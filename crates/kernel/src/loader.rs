@@ -15,7 +15,7 @@ use crate::controller::{Carrier, Controller, EndOptions, LsOptions, RapidOptions
 use crate::default::available;
 use crate::device::Interface;
 use crate::error::Error;
-use crate::query::{program_ids, read_counters};
+use crate::query::{READER, program_ids, read_counters};
 use crate::telemetry::{Counters, EndCounters, RapidCounters, Record};
 
 /// Longest name of a controller: the kernel has 16 bytes, including a terminating zero.
@@ -112,9 +112,7 @@ impl Loader {
         }
         listen();
         let refused = |reason| self.refused(reason);
-        let mut open = ObjectBuilder::default().open_memory(self.controller.object()).map_err(refused)?;
-        self.configure(&mut open).map_err(refused)?;
-        let mut object = open.load().map_err(refused)?;
+        let mut object = self.load_programs().map_err(refused)?;
         let tcp_options = self.attach_options(&object)?;
         let ops = object.maps_mut().find(|map| map.map_type() == MapType::StructOps);
         let link = match ops {
@@ -124,6 +122,34 @@ impl Loader {
         };
         let controller = self.controller;
         Ok(Loaded { controller, name: self.name.clone(), link, _tcp_options: tcp_options, object })
+    }
+
+    /// Loads the programs of the controller. The one that lists the connections of TCP Rapid is left out if the kernel
+    /// refuses it: with lockdown in its mode `confidentiality` (`man 7 kernel_lockdown`), programs of that type may not be
+    /// loaded.
+    fn load_programs(&self) -> libbpf_rs::Result<Object> {
+        match self.configured()?.load() {
+            Err(reason)
+                if self.controller == Controller::Rapid
+                    && reason.kind() == libbpf_rs::ErrorKind::PermissionDenied =>
+            {
+                let mut open = self.configured()?;
+                for mut program in open.progs_mut().filter(|program| program.name() == READER) {
+                    program.set_autoload(false);
+                }
+                let object = open.load()?;
+                tracing::info!("connections of TCP Rapid cannot be listed: {reason}");
+                Ok(object)
+            }
+            result => result,
+        }
+    }
+
+    /// Opens the programs of the controller and writes the options into them.
+    fn configured(&self) -> libbpf_rs::Result<OpenObject> {
+        let mut open = ObjectBuilder::default().open_memory(self.controller.object())?;
+        self.configure(&mut open)?;
+        Ok(open)
     }
 
     /// Attaches the program that reads and writes options of TCP.

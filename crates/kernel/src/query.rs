@@ -12,7 +12,7 @@ use crate::flow::RapidFlow;
 use crate::telemetry::{Counters, CpuTime, EndCounters, RapidCounters, StampCounters, Totals};
 
 /// The program of TCP Rapid that writes about connections.
-const READER: &str = "hw_flows";
+pub(crate) const READER: &str = "hw_flows";
 
 /// Reads the counters in the map with BPF ID `map`.
 ///
@@ -41,23 +41,27 @@ pub fn rapid_counters(map: u32) -> Result<RapidCounters, Error> {
     read_counters(&handle)
 }
 
-/// Returns what the connections of an instance of TCP Rapid know, whose programs have these BPF IDs; empty if it has ended.
+/// Returns what the connections of an instance of TCP Rapid know, whose programs have these BPF IDs: empty if it has ended,
+/// `None` if the kernel refused the program that lists them.
 ///
 /// # Errors
 /// When the user lacks the privileges.
-pub fn rapid_flows(programs: &[u32]) -> Result<Vec<RapidFlow>, Error> {
+pub fn rapid_flows(programs: &[u32]) -> Result<Option<Vec<RapidFlow>>, Error> {
     let options = ProgInfoQueryOptions::default().include_map_ids(true);
     let all: Vec<_> =
         ProgInfoIter::with_query_opts(options).filter(|info| programs.contains(&info.id)).collect();
+    if all.is_empty() {
+        return Ok(Some(Vec::new()));
+    }
     let reader = all.iter().find(|info| info.name == READER);
     let mut maps = all.iter().flat_map(|info| &info.map_ids).flat_map(|id| MapHandle::from_map_id(*id));
     let (Some(reader), Some(map)) = (reader, maps.find(|map| map.map_type() == MapType::SkStorage)) else {
-        return Ok(Vec::new());
+        return Ok(None);
     };
     let bytes =
         Program::fd_from_id(reader.id).and_then(|program| Ok(read_all(program.as_fd(), map.as_fd())?));
     let bytes = bytes.map_err(Error::bpf("list the connections of a controller"))?;
-    Ok(bytes.as_chunks().0.iter().map(RapidFlow::from_bytes).collect())
+    Ok(Some(bytes.as_chunks().0.iter().map(RapidFlow::from_bytes).collect()))
 }
 
 /// Returns what an iterator writes about all elements of a map.
@@ -141,8 +145,9 @@ pub fn enable_timing() -> Result<OwnedFd, Error> {
     Ok(unsafe { OwnedFd::from_raw_fd(raw) })
 }
 
-/// Returns the BPF IDs of the programs of an object.
+/// Returns the BPF IDs of the programs of an object that are loaded.
 pub(crate) fn program_ids(object: &Object) -> Result<Vec<u32>, Error> {
-    let ids = object.progs().map(|program| libbpf_rs::Program::id_from_fd(program.as_fd()));
+    let loaded = object.progs().filter(|program| program.autoload());
+    let ids = loaded.map(|program| libbpf_rs::Program::id_from_fd(program.as_fd()));
     ids.collect::<Result<_, _>>().map_err(Error::bpf("inspect a BPF program"))
 }

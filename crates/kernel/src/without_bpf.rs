@@ -253,7 +253,7 @@ pub fn rapid_counters(_map: u32) -> Result<RapidCounters, Error> {
 ///
 /// # Errors
 /// Always.
-pub fn rapid_flows(_programs: &[u32]) -> Result<Vec<RapidFlow>, Error> {
+pub fn rapid_flows(_programs: &[u32]) -> Result<Option<Vec<RapidFlow>>, Error> {
     Err(Error::NotBuilt)
 }
 

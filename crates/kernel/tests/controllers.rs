@@ -67,6 +67,15 @@ fn twenty_loads_of_rapid_under_traffic() {
     loads_under_traffic(Controller::Rapid, 20);
 }
 
+/// Sets a flag at the end of its scope, so that a failed test ends the thread that waits for it too.
+struct Set<'a>(&'a AtomicBool);
+
+impl Drop for Set<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Loads a controller again and again, each time for one connection, beside a connection of another.
 fn loads_under_traffic(controller: Controller, rounds: u32) {
     let Some(path) = Path::new() else { return };
@@ -80,6 +89,7 @@ fn loads_under_traffic(controller: Controller, rounds: u32) {
                 transfer(&steady, &mut steady_peer, MEGABYTE);
             }
         });
+        let _done = Set(&done);
         for round in 0..rounds {
             let loaded = Loader::new(controller).name(&name).load().unwrap();
             let (socket, mut peer) = path.connect(V4[1], &name);
@@ -89,7 +99,6 @@ fn loads_under_traffic(controller: Controller, rounds: u32) {
                 loaded.unload();
             }
         }
-        done.store(true, Ordering::Relaxed);
     });
     assert!(!available().unwrap().contains(&name));
     drop(other);

@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use flood::treat;
-use headway_kernel::{Arrivals, Controller, Loaded, Loader, RapidFlow, rapid_flows};
+use headway_kernel::{Arrivals, Controller, Loaded, Loader, RapidCounters, RapidFlow, rapid_flows};
 use headway_telemetry::route::Route;
 use path::{Info, MEGABYTE, Path, V4, V6, attach, close, controller_of, load, transfer};
 use socket2::Socket;
@@ -63,11 +63,16 @@ impl Connection {
         transfer(&self.socket, &mut self.peer, bytes);
     }
 
+    /// Returns the counters of the sender.
+    fn counted(&self) -> RapidCounters {
+        self.loaded.rapid_counters().unwrap()
+    }
+
     /// Returns what the sender knows.
-    fn flow(&self) -> RapidFlow {
-        let flows = rapid_flows(&self.loaded.programs().unwrap()).unwrap();
+    fn flow(&self) -> Option<RapidFlow> {
+        let flows = listed(&self.loaded)?;
         let [flow] = &flows[..] else { panic!("{flows:?}") };
-        flow.clone()
+        Some(flow.clone())
     }
 
     /// Checks that the sender took the ACKs: none had a wrong checksum, and next to none was refused for its timestamp.
@@ -136,6 +141,15 @@ fn option(stream: &TcpStream, name: i32) -> u32 {
     value
 }
 
+/// Lists connections; prints the reason and returns `None` if this kernel does not.
+fn listed(loaded: &Loaded) -> Option<Vec<RapidFlow>> {
+    let flows = rapid_flows(&loaded.programs().unwrap()).unwrap();
+    if flows.is_none() {
+        println!("SKIPPED: this kernel refuses the program that lists connections");
+    }
+    flows
+}
+
 /// The sum of the counters of this name in a file of pairs of lines, names and values.
 fn sum(text: &str, name: &str) -> u64 {
     let lines: Vec<&str> = text.lines().collect();
@@ -144,6 +158,19 @@ fn sum(text: &str, name: &str) -> u64 {
         pair[1].split_whitespace().nth(at)?.parse().ok()
     };
     lines.chunks(2).filter_map(of).sum()
+}
+
+/// Checks that both ends of these connections are listed, with what they measured.
+fn assert_listed(flows: &[RapidFlow], ends: &[(Socket, TcpStream)]) {
+    assert_eq!(flows.len(), 2 * ends.len(), "{flows:?}");
+    for (socket, _) in ends {
+        let address = |address: socket2::SockAddr| address.as_socket().unwrap();
+        let local = address(socket.local_addr().unwrap());
+        let remote = address(socket.peer_addr().unwrap());
+        let flow = flows.iter().find(|flow| (flow.local, flow.remote) == (local, remote)).unwrap();
+        assert!(flow.streams > flow.estimated && flow.estimated > 0 && flow.rate_bps > 0, "{flow:?}");
+        assert!(flow.estimate_bps > 0 && flow.rtt_ns > 0, "{flow:?}");
+    }
 }
 
 #[test]
@@ -161,16 +188,8 @@ fn rapid_sends_probes_and_its_connections_outlive_it() {
     let segments = counted.probes + counted.beside;
     assert!(segments >= 7_000 && counted.beside * 5 < segments, "{counted:?}");
     assert!(counted.estimated > 10, "{counted:?}");
-    // Both ends of both connections have the controller.
-    let flows = rapid_flows(&loaded.programs().unwrap()).unwrap();
-    assert_eq!(flows.len(), 4, "{flows:?}");
-    for (socket, _) in &ends {
-        let address = |address: socket2::SockAddr| address.as_socket().unwrap();
-        let local = address(socket.local_addr().unwrap());
-        let remote = address(socket.peer_addr().unwrap());
-        let flow = flows.iter().find(|flow| (flow.local, flow.remote) == (local, remote)).unwrap();
-        assert!(flow.streams > flow.estimated && flow.estimated > 0 && flow.rate_bps > 0, "{flow:?}");
-        assert!(flow.estimate_bps > 0 && flow.rtt_ns > 0, "{flow:?}");
+    if let Some(flows) = listed(&loaded) {
+        assert_listed(&flows, &ends);
     }
     loaded.unload();
     for (socket, mut peer) in ends {
@@ -223,10 +242,17 @@ fn microseconds_are_found_out_and_survive_a_wrap() {
         let Some(mut connection) = Connection::new(server) else { return };
         connection.move_clock(u32::MAX - SECOND / 5);
         connection.transfer(LONG);
-        let flow = connection.flow();
         assert!(connection.stamp() < u32::MAX / 2, "it has not wrapped: {}", connection.stamp());
-        assert_eq!((flow.arrivals, flow.remote.ip().to_string()), (Arrivals::Timestamps, server.to_owned()));
-        assert!(flow.clock_moved <= 2 && flow.estimated > 10, "{flow:?}");
+        let counted = connection.counted();
+        assert_eq!((counted.stamped, counted.unstamped), (1, 0), "{counted:?}");
+        assert!(counted.moved <= 2 && counted.estimated > 10, "{counted:?}");
+        if let Some(flow) = connection.flow() {
+            assert_eq!(
+                (flow.arrivals, flow.remote.ip().to_string()),
+                (Arrivals::Timestamps, server.to_owned())
+            );
+            assert_eq!(u64::from(flow.clock_moved), counted.moved, "{flow:?}");
+        }
         connection.assert_acks_were_taken();
         connection.close();
     }
@@ -236,13 +262,16 @@ fn microseconds_are_found_out_and_survive_a_wrap() {
 fn a_clock_that_is_moved_forward_does_not_look_like_a_queue() {
     let Some(mut connection) = Connection::new(V4[1]) else { return };
     connection.transfer(LONG);
-    let before = connection.flow();
-    assert_eq!((before.arrivals, before.clock_moved), (Arrivals::Timestamps, 0), "{before:?}");
+    let before = connection.counted();
+    assert_eq!((before.stamped, before.moved), (1, 0), "{before:?}");
     connection.move_clock(connection.stamp().wrapping_add(5 * SECOND));
     connection.transfer(LONG);
-    let flow = connection.flow();
-    assert_eq!((flow.arrivals, flow.clock_moved), (Arrivals::Timestamps, 1), "{flow:?}");
-    assert!(flow.queue_ns < 1_000_000_000, "{flow:?}");
+    let counted = connection.counted();
+    assert_eq!((counted.stamped, counted.unstamped, counted.moved), (1, 0, 1), "{counted:?}");
+    if let Some(flow) = connection.flow() {
+        assert_eq!((flow.arrivals, flow.clock_moved), (Arrivals::Timestamps, 1), "{flow:?}");
+        assert!(flow.queue_ns < 1_000_000_000, "{flow:?}");
+    }
     connection.assert_acks_were_taken();
     connection.close();
 }
@@ -252,14 +281,17 @@ fn timestamps_that_freeze_or_vanish_on_the_path_are_given_up() {
     for how in ["freeze_timestamps", "strip_timestamps"] {
         let Some(mut connection) = Connection::new(V4[1]) else { return };
         connection.transfer(LONG);
-        assert_eq!(connection.flow().arrivals, Arrivals::Timestamps, "before {how}");
+        let before = connection.counted();
+        assert_eq!((before.stamped, before.unstamped), (1, 0), "before {how}: {before:?}");
         connection.path.client.run(move || treat(how));
         connection.transfer(LONG);
-        let flow = connection.flow();
-        assert_eq!(flow.arrivals, Arrivals::Acks, "{how}: {flow:?}");
-        let estimated = flow.estimated;
+        let counted = connection.counted();
+        assert_eq!((counted.stamped, counted.unstamped), (1, 1), "{how}: {counted:?}");
         connection.transfer(LONG);
-        assert!(connection.flow().estimated > estimated, "{how}");
+        assert!(connection.counted().estimated > counted.estimated, "{how}");
+        if let Some(flow) = connection.flow() {
+            assert_eq!(flow.arrivals, Arrivals::Acks, "{how}: {flow:?}");
+        }
         connection.assert_acks_were_taken();
         connection.close();
     }

@@ -163,6 +163,10 @@ pub(super) fn describe_carrier(ends: &Ends) -> String {
     }
 }
 
+/// Says why no connections of TCP Rapid stand below its counters.
+const UNLISTED: &str = "  connections are not listed: this kernel refuses the program that reads them, \
+                        as it does in lockdown mode `confidentiality`";
+
 pub(super) fn stats(timed: bool, json: bool) -> Result<()> {
     warn_unprivileged();
     let running = running();
@@ -175,7 +179,7 @@ pub(super) fn stats(timed: bool, json: bool) -> Result<()> {
     for (note, before) in running.iter().zip(before) {
         let times = if timed { called(cpu_time(&note.programs), &before) } else { Vec::new() };
         let flows = match note.controller {
-            Controller::Rapid => Some(rapid_flows(&note.programs)?),
+            Controller::Rapid => rapid_flows(&note.programs)?,
             _ => None,
         };
         all.push((note, Totals::of(note)?, flows, times));
@@ -199,7 +203,11 @@ pub(super) fn stats(timed: bool, json: bool) -> Result<()> {
     for (note, totals, flows, times) in all {
         print_line(format_args!("{} (process {})", note.name, note.pid));
         print_line(totals.describe());
-        flows.iter().flatten().for_each(|flow| print_line(describe_flow(flow)));
+        match flows {
+            Some(flows) => flows.iter().for_each(|flow| print_line(describe_flow(flow))),
+            None if note.controller == Controller::Rapid && note.stamps.is_none() => print_line(UNLISTED),
+            None => {}
+        }
         for CpuTime { program, calls, nanoseconds } in times {
             print_line(format_args!("  {program:16} {calls} calls, {} ns each", nanoseconds / calls));
         }
