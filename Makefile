@@ -8,6 +8,8 @@ NEED = @CARGO=$(CARGO) packaging/need.sh
 # The ns-3 that the benchmark installs, and where.
 NS3_VENV = target/ns3
 NS3_VERSION = 3.44.post0
+# The compiler of the workspace with its lints, and without what would only save time if something were compiled again.
+LINTED = RUSTC_WORKSPACE_WRAPPER=clippy-driver CARGO_INCREMENTAL=0
 # The Python that `make python` makes.
 PYTHON = target/python/bin/python
 # cargo-deb makes Debian packages, and cargo-cyclonedx lists what is in the program; the target deb installs both below
@@ -22,7 +24,7 @@ QUICK_COMPARISON = target/debug/headway-bench compare scenarios/compare.toml --o
 # The targets of `make fuzz` are no part of the workspace, so `cargo fmt` does not find them.
 UNDECLARED = fuzz/fuzz_targets/*.rs
 
-.PHONY: help demo test test-kernel test-lint test-environment test-python format lint bench accuracy compare repro hostile fuzz uml browser install deb deb-test python wheel clean setup
+.PHONY: help demo test test-kernel test-environment test-python format lint bench accuracy compare repro hostile fuzz uml browser install deb deb-test python wheel clean setup
 
 help:
 	@echo 'make demo       measure an emulated path with every method; writes $(REPORT)/report.html'
@@ -45,14 +47,15 @@ demo:
 	target/demo/headway demo --output $(REPORT)
 
 # The tests are compiled first, and the program with them: by itself it would be compiled with other features of its
-# dependencies, and so twice. The kernel is built while the lints run. The tests then run alone, because some of them
-# run in real time. If the kernel cannot be built, the tests that need it say so and pass.
+# dependencies, and so twice. `clippy-driver` is rustc with lints, so that nothing is compiled once more for those. The
+# kernel is built then. The tests run alone, because some of them run in real time. If the kernel cannot be built, the
+# tests that need it say so and pass.
 test:
 	$(NEED) rust ip bpf kernel
 	$(MAKE) format
-	$(CARGO) test --workspace --locked --no-run
-	$(MAKE) --jobs=2 test-kernel test-lint test-environment
-	$(CARGO) test --workspace --locked
+	$(LINTED) $(CARGO) test --workspace --all-targets --locked --no-run
+	$(MAKE) --jobs=2 test-kernel test-environment
+	$(LINTED) $(CARGO) test --workspace --locked
 	$(MAKE) test-python
 	@if target/debug/headway uml path >/dev/null; \
 	then $(QUICK_COMPARISON); \
@@ -70,9 +73,6 @@ test-python:
 	@if packaging/python.sh environment; \
 	then packaging/python.sh place target/debug/deps/libheadway_python.so && packaging/python.sh test; \
 	else echo 'SKIPPED the Python package: Python or its registry of packages does not answer.'; fi
-
-test-lint:
-	MAKEFLAGS= $(CARGO) clippy --workspace --all-targets --locked
 
 format:
 	$(CARGO) fmt --all --check
