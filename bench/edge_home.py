@@ -10,7 +10,9 @@ between them), and a ping ten times a second. Before that, the ping has the path
   edge         headway edge, which is told the rates of payload
   edge-smooth  the same with `shape = true` in its policy
   edge-found   headway edge without rates
+  edge-found-smooth  the same with `shape = true` in its policy
   edge-probe   headway edge without rates, with --probe
+  edge-probe-smooth  the same with `shape = true` in its policy
   cake         CAKE at both ends of the link, with --on uml
 
 Real time needs root and a quiet machine. With --on uml it is the same programs and queues in virtual time, where computing takes none:
@@ -44,7 +46,7 @@ CALL_SIZE, CALL_GAP = 250, 0.020
 PING_GAP = 0.1
 # The ping alone, and the time in which connections find their rate, which does not count, in seconds.
 IDLE, SETTLES = 4, 8
-MODES = ["none", "fq-codel", "cake", "edge", "edge-smooth", "edge-found", "edge-probe"]
+MODES = ["none", "fq-codel", "cake", "edge", "edge-smooth", "edge-found", "edge-found-smooth", "edge-probe", "edge-probe-smooth"]
 
 
 def cubic(connection):
@@ -207,14 +209,14 @@ def scenario(mode):
 
 def edge_of(mode, lan, wan, server):
     arguments = ["--lan", lan, "--wan", wan, "--json"]
-    if mode == "edge-smooth":
+    if mode.endswith("-smooth"):
         policy = OUT.parent / "edge-home-policy.toml"
         policy.write_text("shape = true\n")
         arguments += ["--policy", policy]
     if mode in ["edge", "edge-smooth"]:
         down, up = (f"{1e3 * rate * PAYLOAD:.0f}kb/s" for rate in RATES.values())
         arguments += ["--rate", down, "--up", up]
-    return arguments + (["--probe", server] if mode == "edge-probe" else [])
+    return arguments + (["--probe", server] if mode.startswith("edge-probe") else [])
 
 
 class Lab:
@@ -273,7 +275,7 @@ def scenario_of_uml(headway, mode, seconds, steps):
     # A link with two different ways has a device for each.
     wan, lan = ("l1-1b", "l2-0a") if steps else ("l2-1b", "l3-0a")
     text += program("server", f"{me} --role serve", 0) + (program("modem", modem_of(seconds, steps), 0) if steps else "")
-    if mode == "edge-probe":
+    if mode.startswith("edge-probe"):
         text += program("server", f"{headway} serve", 0)
     if mode.startswith("edge"):
         text += program("router", " ".join([headway, "edge", *map(str, edge_of(mode, lan, wan, SERVER["uml"]))]), 0.5)
@@ -296,13 +298,13 @@ def run(headway, mode, seconds, steps):
         me = [sys.executable, str(Path(__file__).resolve())]
         assert "ready" in lab.start("server", *me, "--role", "serve").stdout.readline()
         states = []
-        if mode == "edge-probe":
+        if mode.startswith("edge-probe"):
             assert "listening" in lab.start("server", headway, "serve", "--json").stdout.readline()
         if mode.startswith("edge"):
             edge = lab.start("router", headway, "edge", *edge_of(mode, "eth1", "eth0", SERVER["lab"]))
             assert '"on"' in edge.stdout.readline()
             threading.Thread(target=lambda: states.extend(map(json.loads, edge.stdout)), daemon=True).start()
-            time.sleep(8 if mode == "edge-probe" else 0)
+            time.sleep(8 if mode.startswith("edge-probe") else 0)
         home = lab.start("home", *me, "--role", f"use {SERVER['lab']} {seconds}")
         assert "loaded" in home.stdout.readline()
         begun = time.monotonic()
@@ -318,12 +320,12 @@ def run(headway, mode, seconds, steps):
 
 def show(results):
     keys = ["idle_p95_ms", "ping_p50_ms", "ping_p95_ms", "down_mbps", "up_mbps", "call_lost", "jitter_p99_ms", "page_p50_ms", "page_p95_ms"]
-    print(f"{'':12}" + "".join(f"{key:>22}" for key in keys))
+    print(f"{'':18}" + "".join(f"{key:>22}" for key in keys))
     for mode in MODES:
         runs = [result for result in results if result["mode"] == mode]
         if runs:
             cell = lambda values: f"{statistics.median(values):.1f} ({min(values):.1f}-{max(values):.1f})"
-            print(f"{mode:12}" + "".join(f"{cell([each[key] for each in runs]):>22}" for key in keys), flush=True)
+            print(f"{mode:18}" + "".join(f"{cell([each[key] for each in runs]):>22}" for key in keys), flush=True)
 
 
 def main():

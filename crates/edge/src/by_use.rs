@@ -73,7 +73,7 @@ impl ByUse {
         let available = match &mut self.link {
             Link::Told(rates) => [0, 1].map(|side| Some(rates[side].saturating_sub(acks[side]))),
             Link::Found(link) => {
-                link.look(&loads);
+                link.look(&loads, acks);
                 [0, 1].map(|side| link.available(side))
             }
         };

@@ -4,23 +4,20 @@
 //! for it leave no queue. While none stands and flows use what they may have, they may have a little more every second: windows that are
 //! too large by a tenth make a queue of a tenth of the RTT, so trying costs little.
 
-use headway_arithmetic::flow::Flow;
-use headway_units::{Bytes, Duration, Instant, Rate};
+use headway_units::{Duration, Instant, Rate};
 
 use crate::evaluate::{Estimate, Facts, Input, Quantity};
+use crate::load::{Load, Passed, STANDS_PART};
 use crate::snapshot::RateState;
 
 /// What a link whose rate is to be found has at most: windows for more could not be told with an RTT of a second.
 pub const FASTEST: Rate = Rate::from_bps(10_000_000_000);
 
-/// A queue stands if the least RTT of a second is longer by this than the RTT without a queue, and by [`STANDS_PART`] of that.
-///
-/// Range 5 to 30 ms: less is what ACKs wait for on many paths.
-const STANDS: Duration = Duration::from_ms(10);
-/// See [`STANDS`]. Range 0.1 to 0.5: windows too large by this part make such a queue.
-const STANDS_PART: f64 = 0.25;
 /// Flows that have more than this part of what they may have would take more. Range 0.6 to 0.9: windows are whole segments.
 const USES: f64 = 0.8;
+/// The same in a second in which packets did not even wait, near the rate at which a queue stood last and far from it: bursts leave pauses.
+/// Range 0.6 to [`USES`].
+const CALM_USES: [f64; 2] = [0.7, 0.75];
 /// Where both directions have traffic, an RTT does not say in which one the queue is. It is not in one that uses less than this part
 /// of what the other one does, at first. Range 0.3 to 0.8.
 const SUSPECT: f64 = 0.5;
@@ -38,6 +35,9 @@ const DEEPER: f64 = 2.0;
 const DOUBTS: u32 = 3;
 /// Growth in a second near the rate at which a queue stood last, and far from it. Range 1.01 to 1.2.
 const GROWTH: [f64; 2] = [1.02, 1.15];
+/// Growth near that rate in a second in which packets did not even wait, where what leaves is smoothed. No direction is full then, and both
+/// may grow. Range 1.02 to 1.15.
+const CALM_GROWTH: f64 = 1.1;
 /// What is near: up to this factor. Above 1 + [`STANDS_PART`], so that a queue shows before growth becomes faster.
 const NEAR: f64 = 1.35;
 /// The least that flows share, as a part of what they had: beside others who take all that is left, nothing would remain.
@@ -48,11 +48,6 @@ const KEPT: f64 = 0.988;
 const TURN: u32 = 5;
 /// A queue that has become this part of what it was becomes empty. Range 0.5 to 0.95.
 const DRAINS: f64 = 0.8;
-/// A queue that is always there though it is short: longer than what RTTs vary by in the time in which they were least, and than this part of
-/// them. Range 1 to 5 ms, 0.03 to 0.15.
-const WAITS: Duration = Duration::from_ms(3);
-/// See [`WAITS`].
-const WAITS_PART: f64 = 0.07;
 /// By how much windows become wider and narrower in a second. Range 1.005 to 1.05.
 const WIDER: f64 = 1.02;
 /// See [`WIDER`].
@@ -67,46 +62,12 @@ const REACHED: f64 = 0.97;
 /// Who says it.
 const SOURCE: &str = "queue";
 
-/// What was seen of a flow in the last second.
-#[derive(Clone, Copy, Debug)]
-pub struct Load {
-    /// The side, 0 or 1, to which its data goes.
-    pub side: usize,
-    /// How fast.
-    pub rate: Rate,
-    /// How much faster it would be with a segment more in flight: windows are whole segments.
-    pub step: Rate,
-    /// The least RTT in that time, and the RTT without a queue, where they are known.
-    pub rtts: Option<[Duration; 2]>,
-}
-
-impl Load {
-    /// Returns what a connection with a flow did at this rate towards a side in the second before `now`.
-    pub(crate) fn new(flow: &Flow, side: usize, rate: Rate, now: Instant) -> Load {
-        let rtt = flow.rtt().map(|rtt| Duration::from_ns(rtt as i64));
-        let step = rtt.and_then(|rtt| Rate::of(Bytes::new(flow.segment().into()), rtt));
-        // What the end on the side of the hosts sends is echoed from beyond the link.
-        let host = flow.end_on(0);
-        let queue = flow
-            .standing(host, now.ns())
-            .map(|rtts| Duration::from_ns((rtts.recent.saturating_sub(rtts.least)) as i64));
-        let rtts = rtt.zip(queue).map(|(rtt, queue)| [rtt + queue, rtt]);
-        Load { side, rate, step: step.unwrap_or(Rate::ZERO), rtts }
-    }
-
-    /// Returns what it would have without a queue and with whole segments: what its window lets it have, if that is what limits it.
-    pub(crate) fn asks(&self) -> Rate {
-        // A flow that has not a segment in an RTT is not held by its window.
-        let rate = self.rate + self.step.min(self.rate);
-        self.rtts.map_or(rate, |[recent, least]| rate.scale(recent.ns() as f64 / least.ns().max(1) as f64))
-    }
-}
-
 /// What flows share towards each side.
 #[derive(Clone, Debug, Default)]
 pub struct LinkRate {
     sides: [Side; 2],
     trial: Trial,
+    is_smoothed: bool,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -121,6 +82,10 @@ struct Side {
     raised: Option<Rate>,
     /// What was measured, too, but made a queue far below it.
     refuted: Option<Rate>,
+    /// What somebody has measured last, where what leaves is smoothed: elsewhere bursts make the first queues, far below it.
+    measured: Option<Rate>,
+    /// All that passed when a queue stood last, or the most since; none before.
+    carried: Option<Rate>,
 }
 
 /// Which direction has the queue, where both have traffic. An RTT does not say it, so only one grows at a time, and is the first that is
@@ -158,34 +123,32 @@ enum Other {
     Both,
 }
 
-/// What passed towards a side in a second.
-#[derive(Clone, Copy, Debug)]
-struct Passed {
-    rate: Rate,
-    /// What flows would have without it.
-    asks: Rate,
-    /// The queue that stood.
-    queue: Option<Duration>,
-    /// Whether there was a shorter one all the time.
-    waits: bool,
-}
-
 impl LinkRate {
-    /// Takes what the flows that are limited, or would be, did in the last second. To be called every second.
-    pub fn look(&mut self, loads: &[Load]) {
+    /// Says whether what leaves goes through a token bucket with fair queues. ACKs do not wait in bursts then, so that RTTs show whether anything
+    /// waits at the link, and growth may be faster for as long as nothing does.
+    pub fn set_smoothed(&mut self, is_smoothed: bool) {
+        self.is_smoothed = is_smoothed;
+    }
+
+    /// Takes what the flows that are limited, or would be, did in the last second, and what passed `besides`. To be called every second.
+    pub fn look(&mut self, loads: &[Load], besides: [Rate; 2]) {
         let passed = [0, 1].map(|side| Passed::new(loads, side));
+        let all = [0, 1].map(|side| passed[side].rate + besides[side]);
         let used = [0, 1].map(|side| self.sides[side].used(passed[side]));
         for (side, passed) in self.sides.iter_mut().zip(passed) {
             side.highest = side.highest.scale(KEPT).max(passed.rate);
         }
-        let Some(queue) = passed.iter().filter_map(|passed| passed.queue).max() else {
+        let Some(queue) = passed.iter().filter_map(|passed| passed.queue).max_by_key(|[queue, _]| *queue)
+        else {
+            for (side, all) in self.sides.iter_mut().zip(all) {
+                side.carried = side.carried.map(|carried| carried.max(all));
+            }
             self.trial.end(&mut self.sides);
             self.trial.believe();
-            if let Some(side) = self.trial.turn(used.map(|used| used >= USES)) {
-                self.sides[side].grow();
-            }
+            self.grow(used, !passed.iter().any(|passed| passed.waits));
             return;
         };
+        let [queue, least] = queue;
         self.trial.begin_anew(queue);
         // The least RTT of the time before is in what is seen now.
         if std::mem::take(&mut self.trial.settles) {
@@ -197,8 +160,30 @@ impl LinkRate {
         let used = [0, 1].map(|side| self.sides[side].presses(passed[side]));
         let slow = self.trial.next(queue, used, is_first, &self.sides);
         for side in (0..2).filter(|side| slow[*side]) {
-            self.sides[side].slow_down(passed[side].rate);
+            let queue = self.is_smoothed.then(|| queue.ns() as f64 / least.ns().max(1) as f64);
+            self.sides[side].slow_down(passed[side].rate, queue);
+            self.sides[side].carried = Some(all[side]);
             self.trial.settles = true;
+        }
+    }
+
+    /// Lets flows have more that use these parts of what they may have, in a second in which packets waited or not.
+    fn grow(&mut self, used: [f64; 2], is_calm: bool) {
+        let growths = [0, 1].map(|side| {
+            let is_near = self.sides[side].is_near();
+            match (self.is_smoothed, is_calm) {
+                (false, _) => (USES, GROWTH[usize::from(!is_near)]),
+                (true, false) => (USES, GROWTH[0]),
+                (true, true) if is_near => (CALM_USES[0], CALM_GROWTH),
+                (true, true) => (CALM_USES[1], GROWTH[1]),
+            }
+        });
+        let would = [0, 1].map(|side| used[side] >= growths[side].0);
+        let turn = self.trial.turn(would);
+        let both = self.is_smoothed && is_calm;
+        for side in (0..2).filter(|side| both && would[*side] || turn == Some(*side)) {
+            let available = &mut self.sides[side].available;
+            *available = available.map(|most| most.scale(growths[side].1));
         }
     }
 
@@ -206,9 +191,11 @@ impl LinkRate {
     /// made a queue before. A trial that gives back what a direction had forgets that, too.
     pub fn raise(&mut self, side: usize, capacity: Rate) {
         let side = &mut self.sides[side & 1];
+        side.measured = self.is_smoothed.then_some(capacity);
         let is_refuted = side.refuted.is_some_and(|refuted| refuted < capacity.scale(NEAR));
         if side.available.is_some_and(|rate| rate.scale(NEAR) < capacity) && !is_refuted {
             (side.available, side.raised) = (Some(capacity), Some(capacity));
+            side.carried = side.carried.map(|carried| carried.max(capacity));
         }
     }
 
@@ -221,6 +208,11 @@ impl LinkRate {
     pub fn capacity(&self, side: usize) -> Option<Rate> {
         let side = &self.sides[side & 1];
         side.available.map(|rate| side.highest.max(rate))
+    }
+
+    /// Returns all that has passed towards a side, 0 or 1, when a queue stood last, or the most since; none before one stood.
+    pub fn carried(&self, side: usize) -> Option<Rate> {
+        self.sides[side & 1].carried
     }
 
     /// Returns the same with its interval, as pages show it.
@@ -358,48 +350,17 @@ impl Trial {
                 self.likely = 1 - first;
                 sides[first] = before;
             }
-            // The first queue that a side has shows what it can have, and nothing is given back.
-            (Other::Both, Some(second)) if before.available.is_some() && second.available.is_some() => {
-                sides[1 - first] = second;
-                self.doubted = Some((first, before, DOUBTS));
+            // The first queue that a side has shows what it can have, and nothing is given back that nobody knows.
+            (Other::Both, Some(mut second)) => {
+                second.available = second.available.or(second.measured);
+                if before.available.or(before.measured).is_some() && second.available.is_some() {
+                    sides[1 - first] = second;
+                    self.doubted = Some((first, before, DOUBTS));
+                }
             }
             _ => {}
         }
     }
-}
-
-impl Passed {
-    fn new(loads: &[Load], side: usize) -> Passed {
-        let loads = || loads.iter().filter(|load| load.side == side && load.rate > Rate::ZERO);
-        let sum = |of: fn(&Load) -> Rate| Rate::from_bps(loads().map(|load| of(load).bps()).sum());
-        let met = met(loads());
-        let exceeds =
-            |limit: Duration, part| met.filter(|[queue, least]| *queue > limit.max(least.scale(part)));
-        Passed {
-            rate: sum(|load| load.rate),
-            asks: sum(Load::asks),
-            queue: exceeds(STANDS, STANDS_PART).map(|[queue, _]| queue),
-            waits: exceeds(WAITS, WAITS_PART).is_some(),
-        }
-    }
-}
-
-/// Returns the queue that half of the data has met all the time, with the RTT without it: a flow whose own server is slow makes none here.
-fn met<'a>(loads: impl Iterator<Item = &'a Load>) -> Option<[Duration; 2]> {
-    let mut met: Vec<(Duration, Duration, u64)> = loads
-        .filter_map(|load| {
-            let [recent, least] = load.rtts?;
-            Some((recent - least, least, load.rate.bps()))
-        })
-        .collect();
-    met.sort_unstable();
-    let all: u64 = met.iter().map(|(.., rate)| rate).sum();
-    let mut sum = 0;
-    let (queue, least, _) = met.into_iter().find(|(.., rate)| {
-        sum += rate;
-        2 * sum >= all
-    })?;
-    Some([queue, least])
 }
 
 impl Side {
@@ -415,19 +376,26 @@ impl Side {
         passed.asks.bps_f64() / most.min(self.highest.scale(BELIEVED)).bps_f64()
     }
 
-    /// Sets what flows share to what passed while a queue stood.
-    fn slow_down(&mut self, rate: Rate) {
+    /// Sets what flows share to what passed while a queue stood; where the queue is told as a part of the RTT without it, to what they had in
+    /// flight besides it.
+    fn slow_down(&mut self, rate: Rate, queue: Option<f64>) {
         if rate > Rate::ZERO {
             self.refuted = self.raised.take().filter(|raised| rate.scale(NEAR) < *raised).or(self.refuted);
             self.stood_at = rate;
-            self.available = Some(rate.max(self.highest.scale(LEAST)));
+            let besides = |queue: f64| {
+                // A link that has become slower has a queue that grows.
+                let grows = |most: &Rate| *most > rate.scale((1.0 + queue) * WIDEST);
+                self.available.filter(|most| !grows(most)).map(|most| most.saturating_sub(rate.scale(queue)))
+            };
+            let left = queue.and_then(besides).unwrap_or(rate).clamp(rate, rate.scale(WIDEST));
+            self.available = Some(left.max(self.highest.scale(LEAST)));
         }
     }
 
-    fn grow(&mut self) {
-        let Some(most) = self.available else { return };
-        let is_near = (self.stood_at.scale(1.0 / NEAR)..=self.stood_at.scale(NEAR)).contains(&most);
-        self.available = Some(most.scale(GROWTH[usize::from(!is_near)]));
+    /// Returns whether flows share about as much as when a queue stood last.
+    fn is_near(&self) -> bool {
+        let near = self.stood_at.scale(1.0 / NEAR)..=self.stood_at.scale(NEAR);
+        self.available.is_some_and(|most| near.contains(&most))
     }
 
     /// Returns what flows share, with its interval: what has passed, and what would have made a queue that shows.
@@ -439,6 +407,7 @@ impl Side {
 
 impl Input for LinkRate {
     fn tell(&mut self, now: Instant, facts: &mut Facts) {
+        facts.carried = [0, 1].map(|side| self.carried(side));
         for (side, state) in (0..).zip(&self.sides) {
             let Some([rate, low, high]) = state.interval() else { continue };
             let estimate = |quantity, [rate, low, high]: [Rate; 3]| Estimate {
@@ -451,9 +420,9 @@ impl Input for LinkRate {
                 at: now,
             };
             facts.estimates.push(estimate(Quantity::Available, [rate, low, high]));
-            // The link has what once passed, and nobody knows how much more.
-            let highest = state.highest.max(rate);
-            facts.estimates.push(estimate(Quantity::Narrow, [highest, highest, highest.scale(2.0)]));
+            // The link has what once passed, beside what others use, and nobody knows how much more.
+            let highest = state.highest.max(rate) + facts.besides[usize::from(side)];
+            facts.estimates.push(estimate(Quantity::Narrow, [highest, highest, FASTEST]));
         }
     }
 }

@@ -121,9 +121,11 @@ pub struct Monitor {
     looks: u64,
 }
 
-/// Returns what a router does by this policy, besides lowering windows.
-fn means(policy: &Policy) -> Means {
-    Means { proxy: policy.splits(), marking: policy.mark, shaping: policy.shape }
+/// Returns what a router does by this policy, besides lowering windows. Bulk without a window makes no queue by which a rate could be
+/// found, so it is held only where that is known.
+fn means(policy: &Policy, is_known: bool) -> Means {
+    let (smoothing, shaping) = (policy.shape, policy.shape && is_known);
+    Means { proxy: policy.splits(), marking: policy.mark, smoothing, shaping }
 }
 
 /// What is known of a flow before it is decided what to do with it.
@@ -148,7 +150,7 @@ impl Input for Besides {
 impl Monitor {
     /// Creates one for a router that can lower windows and mark packets, at a link with these rates towards its two sides.
     pub fn new(policy: &Policy, capacity: [Rate; 2]) -> Monitor {
-        let evaluator = Evaluator::new(policy.clone(), Registry::of_edge(), capacity, means(policy));
+        let evaluator = Evaluator::new(policy.clone(), Registry::of_edge(), capacity, means(policy, true));
         Monitor {
             evaluator,
             signals: Signals::default(),
@@ -157,7 +159,7 @@ impl Monitor {
             prober: None,
             demand: Demand::default(),
             thresholds: policy.classifier,
-            means: means(policy),
+            means: means(policy, true),
             watched: HashMap::new(),
             at: None,
             looks: 0,
@@ -169,6 +171,7 @@ impl Monitor {
         let mut monitor = Monitor::new(policy, [FASTEST; 2]);
         monitor.evaluator = monitor.evaluator.of_unknown_link();
         monitor.found = Some(LinkRate::default());
+        monitor.set_policy(policy);
         monitor
     }
 
@@ -180,7 +183,10 @@ impl Monitor {
     /// Judges by another policy from now on.
     pub fn set_policy(&mut self, policy: &Policy) {
         self.thresholds = policy.classifier;
-        self.means = means(policy);
+        self.means = means(policy, self.found.is_none());
+        if let Some(found) = &mut self.found {
+            found.set_smoothed(policy.shape);
+        }
         self.evaluator.set_policy(policy.clone(), self.means);
     }
 
@@ -251,14 +257,17 @@ impl Monitor {
         let loads = loads(now, &seen, &known, &self.watched);
         self.demand = self.demand_of(&seen, &known, &loads);
         let mut flows = Flows(&facts);
-        let is_found = |side| self.found.as_ref().is_some_and(|found| found.available(side).is_some());
+        // What is found by the queue is what windows can be, and has its bound in what was measured.
+        let found = |side| self.found.as_ref().and_then(|found| found.available(side));
+        let is_told = |side, shared| found(side).is_none_or(|found| found > shared);
         let shared = self.shared();
-        let told = [0, 1].map(|side| (!is_found(side)).then_some(shared[side]));
-        self.widening.look(&loads, told);
-        let mut besides = Besides(self.besides(&seen, &known), self.widening.factors());
+        self.widening
+            .look(&loads, [0, 1].map(|side| Some(shared[side]).filter(|shared| is_told(side, *shared))));
+        let others = self.besides(&seen, &known);
+        let mut besides = Besides(others, self.widening.factors());
         let mut inputs: Vec<&mut dyn Input> = vec![&mut flows, &mut besides, &mut self.signals];
         if let Some(found) = &mut self.found {
-            found.look(&loads);
+            found.look(&loads, others);
             inputs.push(found);
         }
         if let Some(prober) = &mut self.prober {

@@ -31,7 +31,8 @@ pub struct Policy {
     pub follow_rtt: bool,
     /// Whether packets of flows whose window is out of reach are marked, where their ends react to marks (wan F75).
     pub mark: bool,
-    /// Whether bulk that neither windows nor marks hold is held by a token bucket, with all else that leaves for its side (wan F75).
+    /// Whether a token bucket smooths what leaves for the link while bulk comes down. Where the rate of the link is told, one also holds bulk that
+    /// neither windows nor marks hold, with all else that leaves for its side (wan F75).
     pub shape: bool,
     /// Whether windows are computed as Algorithm 1 prints it: when connections begin, not when they end, and never to
     /// more than before (wan 2.2). For comparison only.

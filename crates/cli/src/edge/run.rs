@@ -67,11 +67,6 @@ pub(super) fn run(args: &EdgeArgs, json: bool) -> Result<()> {
     if rates.is_none() && !policy.follows_rtt() {
         bail!("without `--rate` the rate is found by RTTs; say it, or leave out `follow-rtt = false`");
     }
-    if rates.is_none() && policy.shape {
-        bail!(
-            "`shape = true` needs `--rate`: a token bucket would hide the queue by which the rate is found"
-        );
-    }
     let probes = probing::Plan::new(args)?;
     let signal_socket = args.signals.as_deref().map(SignalSocket::open).transpose()?;
     let history = args.history.as_deref().map(|path| Store::open(path, SIZE)).transpose()?;

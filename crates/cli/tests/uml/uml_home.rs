@@ -8,7 +8,7 @@ use crate::support::PROGRAM;
 use crate::support::kernels::has_kernel;
 
 /// Runs the home of `bench/edge_home.py` in each of these modes; returns what it noticed, or none without Python.
-fn home(modes: [&str; 3]) -> Option<[Value; 3]> {
+fn home<const N: usize>(modes: [&str; N]) -> Option<[Value; N]> {
     let folder = tempfile::tempdir().unwrap();
     let (out, script) =
         (folder.path().join("home.json"), concat!(env!("CARGO_MANIFEST_DIR"), "/../../bench/edge_home.py"));
@@ -30,16 +30,23 @@ fn a_home_has_short_queues_for_a_twentieth_of_its_goodput() {
     if !has_kernel() {
         return;
     }
-    let Some(homes) = home(["none", "cake", "edge-smooth"]) else { return };
+    let Some(homes) = home(["none", "cake", "edge-smooth", "edge-found-smooth"]) else { return };
     let of = |name: &str| homes.each_ref().map(|home| home[name].as_f64().unwrap());
     let (idle, ping, pages, lost) =
         (of("idle_p95_ms"), of("ping_p95_ms"), of("page_p95_ms"), of("call_lost"));
     let [down, up] = ["down_mbps", "up_mbps"].map(of);
-    let goodput = [0, 1, 2].map(|home| down[home] + up[home]);
-    println!("none, CAKE, edge: ping {ping:.1?} ms, goodput {goodput:.1?} Mb/s, pages {pages:.0?} ms");
+    let goodput = [0, 1, 2, 3].map(|home| down[home] + up[home]);
+    println!(
+        "none, CAKE, edge, edge without rates: ping {ping:.1?} ms, goodput {goodput:.1?} Mb/s, pages {pages:.0?} ms"
+    );
     assert!(ping[2] <= 1.5 * idle[2] && ping[0] >= 3.0 * ping[2], "{ping:?} {idle:?}");
     assert!(goodput[2] >= 0.95 * goodput[0], "{goodput:?}");
     assert!(pages[2] <= 0.5 * pages[0] && lost[2] == 0.0, "{pages:?} {lost:?}");
+    // Nobody told the last one the rates.
+    assert!(
+        ping[3] <= 2.0 * idle[3] && goodput[3] >= 0.9 * goodput[0] && lost[3] == 0.0,
+        "{ping:?} {goodput:?}"
+    );
     // CAKE needs the queue itself, and no more of the link.
     assert!(ping[1] <= ping[2] && goodput[2] >= 0.94 * goodput[1], "{ping:?} {goodput:?}");
 }

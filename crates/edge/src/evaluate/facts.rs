@@ -15,12 +15,16 @@ pub trait Input {
 /// All that is known when flows are judged.
 #[derive(Clone, Debug)]
 pub struct Facts {
-    /// Rate of the access link towards each side.
+    /// Rate of the access link towards each side, or the most that it could be.
     pub capacity: [Rate; 2],
+    /// Whether that is known.
+    pub is_known: bool,
     /// The least that flows share towards each side, whatever estimates say.
     pub least: [Rate; 2],
     /// What passes towards each side besides the flows that share: ACKs, and flows that are not limited.
     pub besides: [Rate; 2],
+    /// All that has passed towards each side when a queue stood there last, or the most since, where nobody knows the link.
+    pub carried: [Option<Rate>; 2],
     /// What windows towards each side are multiplied with, 1 or more.
     pub widening: [f64; 2],
     /// What the router can do.
@@ -38,6 +42,8 @@ pub struct Means {
     pub proxy: bool,
     /// It can mark packets.
     pub marking: bool,
+    /// It can smooth what leaves for the link in a token bucket.
+    pub smoothing: bool,
     /// It can hold all that leaves for a side in a token bucket.
     pub shaping: bool,
 }

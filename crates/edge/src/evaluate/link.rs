@@ -20,6 +20,12 @@ const MOST_OF_LINK: f64 = 0.5;
 /// Range 0.4 to 0.8: a queue as long as the RTT halves what a window gives, and a call that is held at its share loses nothing.
 const USES_SHARE: f64 = 0.5;
 
+/// The part of the link that a token bucket before it lets pass, so that the queue is there and not in the link. Range 0.85 to 0.98.
+const SHAPED: f64 = 0.95;
+/// Where nobody knows the link, the same of what has passed: so that bursts become longer, but a queue still stands in the link if flows send
+/// more than that has, and what grows is not held back. Range 1.02 to 1.3.
+const SHAPED_ABOVE: f64 = 1.1;
+
 /// The side to which the link leads.
 pub(super) const TOWARDS_LINK: usize = 1;
 
@@ -31,6 +37,8 @@ struct Towards {
     /// What shares are computed from, and what others use of that.
     basis: Basis,
     besides: Rate,
+    /// What a token bucket before the link lets pass; none before anything is known of it.
+    bucket: Option<Rate>,
 }
 
 /// The link, and who shares it.
@@ -70,6 +78,8 @@ pub struct Case<'a> {
     pub basis: Basis,
     /// What others use of that.
     pub besides: Rate,
+    /// What a token bucket before the link lets pass; none before anything is known of it.
+    pub bucket: Option<Rate>,
     /// By how many percent windows are larger than share x RTT.
     pub wider: u32,
     /// Whether it is limited now.
@@ -100,14 +110,23 @@ impl Towards {
         let ceiling = narrow.map_or(access, |narrow| narrow.rate);
         let besides = facts.besides[side];
         let left = ceiling.saturating_sub(besides);
-        let available = facts.best(now, Quantity::Available, side).filter(|free| free.rate < left);
+        let available = facts.best(now, Quantity::Available, side).filter(|free| free.rate <= left);
         let basis =
             available.or(narrow).map_or(Basis::Access { rate: access }, |estimate| Basis::of(now, estimate));
+        let bucket = if facts.is_known {
+            Some(ceiling.scale(SHAPED))
+        } else {
+            // A queue does not say how much more a link could have.
+            let measured = narrow.filter(|narrow| narrow.high < access);
+            let measured = measured.map(|narrow| narrow.high.scale(SHAPED));
+            let carried = facts.carried[side].map(|rate| rate.scale(SHAPED_ABOVE));
+            measured.into_iter().chain(carried).min()
+        };
         // What is available is so beside the others.
         let besides = if available.is_some() { Rate::ZERO } else { besides };
         let shared = available.map_or(left, |free| free.rate).max(facts.least[side]).min(ceiling);
         let shared = Some(shared).filter(|shared| *shared < access);
-        (Towards { ceiling, basis, besides }, shared, available.map(|free| free.source.clone()))
+        (Towards { ceiling, basis, besides, bucket }, shared, available.map(|free| free.source.clone()))
     }
 }
 
@@ -164,7 +183,7 @@ impl Link {
     /// Returns the case of a flow.
     pub(super) fn case<'a>(&self, flow: &'a FlowFacts, is_limited: bool) -> Case<'a> {
         let side = usize::from(flow.side & 1);
-        let Towards { ceiling, basis, besides } = self.towards[side];
+        let Towards { ceiling, basis, besides, bucket } = self.towards[side];
         let exact = flow.class.map_or(0, |class| self.allocator.shares(class)[side]);
         let widening = self.widening[side];
         let share = share_rate(exact).map(|rate| rate.scale(1.0 / widening).min(ceiling));
@@ -177,6 +196,7 @@ impl Link {
             sharing,
             basis,
             besides,
+            bucket,
             wider: ((widening - 1.0) * 100.0).round() as u32,
             is_limited,
             is_priority: self.is_priority(flow),
@@ -220,7 +240,9 @@ impl Case<'_> {
         Some(match *action {
             Action::Window { limit } => Action::Window { limit: limit.min(self.ceiling_bytes()?) },
             Action::Proxy { buffer } => Action::Proxy { buffer: buffer.min(self.ceiling_bytes()?) },
-            Action::Rate { rate } => Action::Rate { rate: rate.min(self.ceiling) },
+            Action::Rate { rate } => {
+                Action::Rate { rate: rate.min(self.bucket.unwrap_or(Rate::ZERO).max(self.ceiling)) }
+            }
             Action::Mark { rate } => Action::Mark { rate: rate.min(self.ceiling) },
             Action::Pass { .. } | Action::SplitNext | Action::Other => *action,
         })

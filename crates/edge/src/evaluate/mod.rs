@@ -71,8 +71,10 @@ impl Evaluator {
         let least = capacity.map(|rate| rate.scale(LEAST));
         let facts = Facts {
             capacity,
+            is_known: true,
             least,
             besides: [Rate::ZERO; 2],
+            carried: [None; 2],
             widening: [1.0; 2],
             means,
             flows: Vec::new(),
@@ -84,7 +86,7 @@ impl Evaluator {
 
     /// Takes the rates of the access link for the most that it could have, of which estimates may leave any part.
     pub fn of_unknown_link(mut self) -> Evaluator {
-        self.facts.least = [Rate::ZERO; 2];
+        (self.facts.is_known, self.facts.least) = (false, [Rate::ZERO; 2]);
         self
     }
 
@@ -116,7 +118,7 @@ impl Evaluator {
         self.round += 1;
         self.facts.flows.clear();
         self.facts.estimates.clear();
-        self.facts.besides = [Rate::ZERO; 2];
+        (self.facts.besides, self.facts.carried) = ([Rate::ZERO; 2], [None; 2]);
         self.facts.widening = [1.0; 2];
         inputs.iter_mut().for_each(|input| input.tell(now, &mut self.facts));
         let is_limited = |flow| self.held.get(&flow).is_some_and(Held::is_limited);

@@ -21,9 +21,6 @@ impl Strategy for Spared {
     }
 }
 
-/// The part of the link that a token bucket before it lets pass, so that the queue is there and not in the link. Range 0.85 to 0.98.
-const SHAPED: f64 = 0.95;
-
 /// What leaves for the link while bulk comes down goes through a token bucket with fair queues.
 ///
 /// A window is sent at once where its ACKs came at once, and in a plain queue at the link the ACKs of what comes down wait behind it: so that
@@ -39,8 +36,9 @@ impl Strategy for Smoothed {
     fn propose(&self, case: &Case<'_>, _: &[Step]) -> Option<Proposal> {
         let is_held = case.window().is_some() || case.flow.ecn && case.means.marking;
         let leaves = usize::from(case.flow.side) == TOWARDS_LINK && case.flow.behaviour == Behaviour::Bulk;
-        (case.means.shaping && leaves && is_held && case.meets_bulk).then(|| Proposal {
-            action: Action::Rate { rate: case.ceiling.scale(SHAPED) },
+        let rate = case.bucket.filter(|_| case.means.smoothing && leaves && is_held && case.meets_bulk)?;
+        Some(Proposal {
+            action: Action::Rate { rate },
             why: Why::Other(Cow::Borrowed("ACKs of what comes down would wait behind what it sends at once")),
             ends: false,
         })
@@ -58,8 +56,9 @@ impl Strategy for Shaped {
 
     fn propose(&self, case: &Case<'_>, _: &[Step]) -> Option<Proposal> {
         let is_bulk = case.flow.behaviour == Behaviour::Bulk && case.share.is_some();
-        (case.means.shaping && is_bulk).then(|| Proposal {
-            action: Action::Rate { rate: case.ceiling.scale(SHAPED) },
+        let rate = case.bucket.filter(|_| case.means.shaping && is_bulk)?;
+        Some(Proposal {
+            action: Action::Rate { rate },
             why: Why::Other(Cow::Borrowed(
                 "it is bulk that neither its window nor marks hold; all else on its way is in the same token bucket",
             )),

@@ -75,8 +75,8 @@ fn window(decision: &Decision) -> u64 {
     limits.sum()
 }
 
-const ALL: Means = Means { proxy: true, marking: true, shaping: true };
-const NONE: Means = Means { proxy: false, marking: false, shaping: false };
+const ALL: Means = Means { proxy: true, marking: true, smoothing: true, shaping: true };
+const NONE: Means = Means { proxy: false, marking: false, smoothing: false, shaping: false };
 
 #[test]
 fn each_rule_of_the_procedure_gives_its_chain() {
@@ -168,6 +168,41 @@ fn an_upload_is_smoothed_while_bulk_comes_down() {
         let decisions = judge(&mut evaluator, 0, &flows, &[]);
         assert!(decisions.iter().all(|decision| names(decision) == ["receive-window"]), "{decisions:?}");
     }
+}
+
+/// What passed for the link when a queue stood last.
+struct Carried(Option<Rate>);
+
+impl Input for Carried {
+    fn tell(&mut self, _: Instant, facts: &mut Facts) {
+        facts.carried[1] = self.0;
+    }
+}
+
+#[test]
+fn where_nobody_knows_the_link_an_upload_is_smoothed_a_little_above_what_has_passed() {
+    let means = Means { smoothing: true, ..NONE };
+    let flows = [download(1), FlowFacts { side: 1, ..download(2) }];
+    let available = [0, 1].map(|side| Estimate { side, ..estimate(Quantity::Available, 9.0, 0) });
+    let capacity = |mbps: f64| Estimate { side: 1, ..estimate(Quantity::Narrow, mbps, 0) };
+    // Nobody says that it could not be as fast as can be.
+    let unbounded = Estimate { high: Rate::from_mbps(10_000.0), ..capacity(9.0) };
+    let bucket = |carried: Option<f64>, narrow: Option<Estimate>| {
+        let mut evaluator =
+            Evaluator::new(Policy::default(), Registry::of_edge(), mbps(10_000.0), means).of_unknown_link();
+        let estimates = available.iter().cloned().chain(narrow).collect();
+        let mut known = Known(flows.to_vec(), estimates);
+        let mut carried = Carried(carried.map(Rate::from_mbps));
+        let decisions = evaluator.evaluate(at(0), &mut [&mut known, &mut carried]);
+        decisions[1].bucket()
+    };
+    assert_eq!(bucket(None, None), None);
+    assert_eq!(bucket(None, Some(unbounded.clone())), None);
+    assert_eq!(bucket(Some(10.0), None), Some(Rate::from_mbps(11.0)));
+    assert_eq!(bucket(Some(10.0), Some(unbounded)), Some(Rate::from_mbps(11.0)));
+    // Of what was measured, the most that it may be.
+    assert_eq!(bucket(Some(10.0), Some(capacity(10.0))), Some(Rate::from_mbps(10.45)));
+    assert_eq!(bucket(None, Some(capacity(10.0))), Some(Rate::from_mbps(10.45)));
 }
 
 #[test]

@@ -36,7 +36,7 @@ impl Link {
             rtts: Some([Duration::from_us((rtt * 1e3) as i64), LEAST]),
         };
         let loads = [0, 1].map(load);
-        self.found.look(&loads);
+        self.found.look(&loads, [Rate::ZERO; 2]);
         rtt
     }
 
@@ -137,6 +137,37 @@ fn a_capacity_that_makes_a_queue_far_below_it_is_tried_once() {
 }
 
 #[test]
+fn where_uploads_are_smoothed_both_directions_are_found_in_fifteen_seconds() {
+    let mut link = Link::new([20.0, 4.0], [1e3, 1e3]);
+    link.found.set_smoothed(true);
+    link.pass(30);
+    link.carries = [50.0, 10.0];
+    let rtts: Vec<f64> = (0..15).map(|_| link.second()).collect();
+    assert!(link.share(0) >= 47.5 && link.share(1) >= 9.5, "{} {}", link.share(0), link.share(1));
+    assert!(rtts.iter().all(|rtt| *rtt < 60.0), "{rtts:?}");
+}
+
+#[test]
+fn what_has_passed_is_all_that_did_when_a_queue_stood_or_the_most_since() {
+    let mut found = LinkRate::default();
+    let load = |rate: f64, rtt| Load {
+        side: 1,
+        rate: Rate::from_mbps(rate),
+        step: Rate::ZERO,
+        rtts: Some([Duration::from_ms(rtt), LEAST]),
+    };
+    let others = [Rate::ZERO, Rate::from_mbps(1.0)];
+    found.look(&[load(9.0, 30)], others);
+    assert_eq!(found.carried(1), None);
+    found.look(&[load(9.0, 60)], others);
+    assert_eq!(found.carried(1), Some(Rate::from_mbps(10.0)));
+    [8.0, 11.0, 7.0].into_iter().for_each(|rate| found.look(&[load(rate, 30)], others));
+    assert_eq!((found.carried(1), found.carried(0)), (Some(Rate::from_mbps(12.0)), None));
+    found.raise(1, Rate::from_mbps(100.0));
+    assert_eq!(found.carried(1), Some(Rate::from_mbps(100.0)));
+}
+
+#[test]
 fn a_flow_whose_own_server_is_slow_makes_no_queue() {
     let mut found = LinkRate::default();
     let load = |rate: f64, rtt| Load {
@@ -145,9 +176,9 @@ fn a_flow_whose_own_server_is_slow_makes_no_queue() {
         step: Rate::ZERO,
         rtts: Some([Duration::from_ms(rtt), LEAST]),
     };
-    found.look(&[load(10.0, 300), load(15.0, 31), load(1.0, 30)]);
+    found.look(&[load(10.0, 300), load(15.0, 31), load(1.0, 30)], [Rate::ZERO; 2]);
     assert_eq!(found.available(0), None);
-    found.look(&[load(10.0, 300), load(9.0, 31)]);
+    found.look(&[load(10.0, 300), load(9.0, 31)], [Rate::ZERO; 2]);
     assert_eq!(found.available(0), Some(Rate::from_mbps(19.0)));
 }
 
