@@ -22,6 +22,7 @@ buckets of Linux are the link then. `headway` is that of the path, or $HEADWAY. 
 
 import argparse
 import json
+import math
 import os
 import shutil
 import signal
@@ -328,6 +329,29 @@ def show(results):
             print(f"{mode:18}" + "".join(f"{cell([each[key] for each in runs]):>22}" for key in keys), flush=True)
 
 
+def show_steps(results):
+    """After each step of a run: how long a queue of more than 50 ms stood, its most, and when downloads had what they had before the first."""
+    for result in results:
+        seconds, steps = result["seconds"], result["steps"]
+        received = [(at, sum(counts[:DOWNLOADS])) for at, counts in result["bytes"]]
+        # The last answers are still on their way at the end.
+        queues = [(at, math.inf if rtt is None else rtt - RTT) for at, rtt in result["rtts"] if at < seconds - 1]
+
+        def rate(begin, end):
+            (first, before), (last, after) = (min(received, key=lambda look: abs(look[0] - at)) for at in [begin, end])
+            return (after - before) / (last - first)
+
+        ends = [at_step(number, seconds, steps) for number in range(len(steps))]
+        had = rate(ends[0] - SETTLES, ends[0])
+        for begin, end, step in zip([0, *ends], [*ends, seconds], [RATES["forward"], *steps]):
+            waits = [queue for at, queue in queues if begin <= at < end]
+            back = next((at for at in range(1, int(end - begin)) if rate(begin + at - 1, begin + at + 1) >= 0.95 * had), None)
+            print(
+                f"{result['mode']:18} at {step:3} Mb/s: more than 50 ms of queue for {PING_GAP * sum(queue > 50 for queue in waits):.1f} s, "
+                f"at most {max(waits):.0f} ms" + (f"; downloads had what they had after {back} s" if back else "")
+            )
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=3, help="of each mode, in turns")
@@ -361,6 +385,8 @@ def main():
                 results.append(run(headway, mode, arguments.seconds, arguments.steps))
             OUT.write_text(json.dumps(results))
     show(results)
+    if arguments.steps:
+        show_steps(results)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ pub(crate) const STANDS_PART: f64 = 0.25;
 const WAITS: Duration = Duration::from_ms(3);
 /// See [`WAITS`].
 const WAITS_PART: f64 = 0.07;
+
 /// What was seen of a flow in the last second.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {

@@ -32,7 +32,8 @@
 //! - **TCP Rapid has a program of its own** (`rapid.bpf.c`), because it is no algorithm of windows: TCP asks `min_tso_segs`
 //!   before each attempt to send, and the pace at which a packet leaves decides when the next one does. All estimation runs
 //!   there, on 56 kB of state in the storage of the socket, so nothing depends on a process. What each connection knows is
-//!   read by an iterator over that storage (`rapid_flows.bpf.h`), which any process can start.
+//!   read by an iterator over that storage (`rapid_flows.bpf.h`), which any process can start; the controller runs without it
+//!   where the kernel refuses iterators.
 //! - **A receiver for TCP Rapid is two programs and no table of connections** (`stamps.bpf.c`): one notes in the storage of a socket
 //!   when segments arrive, before TCP locks it; one writes that into ACKs as an option of TCP. Senders read it with the socket locked
 //!   (`rapid_stamps.bpf.h`).

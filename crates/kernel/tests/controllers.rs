@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use flood::{flood, treat};
 use headway_kernel::{Controller, Error, Loader, LsOptions, Record, available, counters};
-use path::{Path, TIMEOUT, V4, V6, close, load, transfer};
+use path::{Path, Set, TIMEOUT, V4, V6, close, load, transfer};
 use socket2::Socket;
 
 const MEGABYTE: usize = 1 << 20;
@@ -65,15 +65,6 @@ fn a_hundred_loads_under_traffic() {
 #[test]
 fn twenty_loads_of_rapid_under_traffic() {
     loads_under_traffic(Controller::Rapid, 20);
-}
-
-/// Sets a flag at the end of its scope, so that a failed test ends the thread that waits for it too.
-struct Set<'a>(&'a AtomicBool);
-
-impl Drop for Set<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
 }
 
 /// Loads a controller again and again, each time for one connection, beside a connection of another.

@@ -21,7 +21,7 @@ use std::thread;
 use flood::treat;
 use headway_kernel::{Arrivals, Controller, Loaded, Loader, RapidCounters, RapidFlow, rapid_flows};
 use headway_telemetry::route::Route;
-use path::{Info, MEGABYTE, Path, V4, V6, attach, close, controller_of, load, transfer};
+use path::{Info, MEGABYTE, Path, Set, V4, V6, attach, close, controller_of, load, transfer};
 use socket2::Socket;
 
 /// Packets of a p-stream.
@@ -213,8 +213,9 @@ fn losses_do_not_reduce_the_window() {
             let window = |_| Info::of(&socket).window;
             std::iter::repeat(()).take_while(|()| !done.load(Ordering::Relaxed)).map(window).min()
         });
+        let ends = Set(&done);
         transfer(&socket, &mut peer, 10 * MEGABYTE);
-        done.store(true, Ordering::Relaxed);
+        drop(ends);
         least.join().unwrap()
     });
     let counted = loaded.rapid_counters().unwrap();

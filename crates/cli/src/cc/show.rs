@@ -179,6 +179,7 @@ pub(super) fn stats(timed: bool, json: bool) -> Result<()> {
     for (note, before) in running.iter().zip(before) {
         let times = if timed { called(cpu_time(&note.programs), &before) } else { Vec::new() };
         let flows = match note.controller {
+            Controller::Rapid if note.stamps.is_some() => Some(Vec::new()),
             Controller::Rapid => rapid_flows(&note.programs)?,
             _ => None,
         };
@@ -205,7 +206,7 @@ pub(super) fn stats(timed: bool, json: bool) -> Result<()> {
         print_line(totals.describe());
         match flows {
             Some(flows) => flows.iter().for_each(|flow| print_line(describe_flow(flow))),
-            None if note.controller == Controller::Rapid && note.stamps.is_none() => print_line(UNLISTED),
+            None if note.controller == Controller::Rapid => print_line(UNLISTED),
             None => {}
         }
         for CpuTime { program, calls, nanoseconds } in times {

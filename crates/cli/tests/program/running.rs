@@ -10,7 +10,7 @@ use crate::support::PROGRAM;
 /// A program that ends with the test.
 pub(crate) struct Running {
     pub(crate) child: Child,
-    pub(crate) lines: BufReader<ChildStdout>,
+    lines: BufReader<ChildStdout>,
 }
 
 impl Running {

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
 use std::os::fd::AsRawFd as _;
 use std::process::Command;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::thread;
 use std::time::Duration;
@@ -183,6 +183,15 @@ fn connect(client: &Host, server: &Host, to: &str, controller: &str, other: &str
     let (accepted, _) = listener.accept().unwrap();
     accepted.set_read_timeout(Some(TIMEOUT)).unwrap();
     (socket, accepted.into())
+}
+
+/// Sets a flag at the end of its scope, so that a failed test ends the thread that waits for it too.
+pub(crate) struct Set<'a>(pub(crate) &'a AtomicBool);
+
+impl Drop for Set<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 /// Sends `bytes` and waits until they have been read.

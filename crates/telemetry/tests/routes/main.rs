@@ -16,6 +16,14 @@ fn ip(arguments: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
+/// Makes a pair of interfaces, whose first has the address 10.1.2.3.
+fn link() {
+    ip("link add eth0 type veth peer name eth1");
+    ip("link set eth1 up");
+    ip("link set eth0 up");
+    ip("addr add 10.1.2.3/24 dev eth0");
+}
+
 /// Moves the thread of a test into a network namespace of its own, with loopback up, and tells whether that can be done.
 fn is_alone() -> bool {
     if unshare(CloneFlags::CLONE_NEWNET).is_err() {

@@ -3,17 +3,14 @@
 use headway_telemetry::marked::MarkedRoute;
 use headway_telemetry::preferred::NextHop;
 
-use crate::{ip, is_alone};
+use crate::{ip, is_alone, link};
 
 #[test]
 fn packets_with_a_mark_take_their_next_hop_and_all_others_what_they_took() {
     if !is_alone() {
         return;
     }
-    ip("link add eth0 type veth peer name eth1");
-    ip("link set eth1 up");
-    ip("link set eth0 up");
-    ip("addr add 10.1.2.3/24 dev eth0");
+    link();
     ip("addr add fd00:1::3/64 dev eth0 nodad");
     ip("route add default via 10.1.2.9");
     let listed = || ["-4 rule", "-6 rule", "-4 route show table all", "-6 route show table all"].map(ip);

@@ -2,7 +2,7 @@
 
 use headway_telemetry::route::Route;
 
-use crate::{ip, is_alone};
+use crate::{ip, is_alone, link};
 
 fn listed() -> [String; 2] {
     ["-4 route", "-6 route"].map(ip)
@@ -13,10 +13,7 @@ fn a_route_gets_microseconds_and_is_as_before_afterwards() {
     if !is_alone() {
         return;
     }
-    ip("link add eth0 type veth peer name eth1");
-    ip("link set eth1 up");
-    ip("link set eth0 up");
-    ip("addr add 10.1.2.3/24 dev eth0");
+    link();
     ip("route add 10.7.0.0/16 via 10.1.2.9 dev eth0 metric 50 mtu 1400 features ecn");
     ip("route add 10.7.0.0/16 via 10.1.2.8 dev eth0 metric 60");
     ip("route add 10.8.0.0/16 nexthop via 10.1.2.8 dev eth0 weight 3 nexthop via 10.1.2.9 dev eth0");
