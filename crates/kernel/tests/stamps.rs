@@ -178,9 +178,13 @@ fn stamps_wrap_without_an_effect() {
     let Some(_receiver) = receiver(&path.server, None, None) else { return };
     let _box = path.server.run(|| treat("shift"));
     let sender = Sender::new(&path);
-    let counted = sender.run(&path, V4[1]);
+    let (socket, mut peer) = path.connect_to(V4[1], &sender.name, "reno");
+    let wrapped = sender.go_on(&socket, &mut peer);
+    let counted = sender.go_on(&socket, &mut peer);
     assert_eq!((counted.by_driver, counted.refused_options, counted.timeouts), (1, 0, 0), "{counted:?}");
-    assert!(counted.estimated > 10 * counted.refused, "{counted:?}");
+    // How many streams are refused depends on what else the machine does.
+    assert!(wrapped.moved == 0 && counted.moved == 0, "{counted:?}");
+    assert!(counted.estimated > wrapped.estimated && wrapped.estimated > 0, "{wrapped:?} {counted:?}");
 }
 
 /// rapid F21 and F23: what is no arrival is none, and TCP's own timestamps are as they were.
