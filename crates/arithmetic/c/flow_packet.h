@@ -115,7 +115,7 @@ struct flow_packet {
 	hw_u8 sender;
 	/* On which side of the middlebox it arrived, 0 or 1: set by the owner. */
 	hw_u8 side;
-	/* Whether there are timestamps: only of segments that are no SYN, and where they are the first option. */
+	/* Whether there are timestamps: of segments that are no SYN only where they are the first option. */
 	hw_u8 stamped;
 	/* Explicit congestion notification: enum flow_ecn. */
 	hw_u8 ecn;
@@ -164,7 +164,7 @@ HW_INLINE hw_u32 flow_skip_ethernet(const hw_u8 *packet, const hw_u8 *end, hw_u3
 	return FLOW_OTHER;
 }
 
-/* Reads scale and largest segment from the options of a SYN, of which there are `length` bytes; returns whether all are there. */
+/* Reads the options of a SYN, of which there are `length` bytes: scale, largest segment and timestamps. Returns whether all are there. */
 HW_INLINE int flow_read_options(const hw_u8 *packet, const hw_u8 *end, hw_u32 at, hw_u32 length, struct flow_packet *out)
 {
 	struct tcp_options options = { .length = length };
@@ -189,6 +189,12 @@ HW_INLINE int flow_read_options(const hw_u8 *packet, const hw_u8 *end, hw_u32 at
 	place = tcp_find_option(&options, TCP_OPTION_SCALE, TCP_OPTION_SCALE_BYTES);
 	if (place <= TCP_OPTIONS_BYTES - TCP_OPTION_SCALE_BYTES)
 		out->scale = (hw_u8)hw_min(options.bytes[place + 2], FLOW_LARGEST_SCALE);
+	place = tcp_find_option(&options, TCP_OPTION_STAMPS, TCP_OPTION_STAMPS_BYTES);
+	if (place <= TCP_OPTIONS_BYTES - TCP_OPTION_STAMPS_BYTES) {
+		out->stamp = hw_read_32(options.bytes + place + 2);
+		out->echo = hw_read_32(options.bytes + place + 6);
+		out->stamped = 1;
+	}
 	/* Whoever changes the window of a signed header ends the connection. */
 	if (tcp_find_option(&options, TCP_OPTION_MD5, TCP_ANY_LENGTH) != TCP_NO_OPTION ||
 	    tcp_find_option(&options, TCP_OPTION_AO, TCP_ANY_LENGTH) != TCP_NO_OPTION)

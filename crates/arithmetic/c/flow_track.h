@@ -22,6 +22,13 @@
 /* RTTs of periods are kept in 256 ns, so that 32 bits hold FLOW_LARGEST_RTT many times. */
 #define FLOW_RTT_UNIT 8
 #define FLOW_NO_RTT 0xffffffffU
+/* What timestamps count, in us. */
+#define FLOW_TICK 1000U
+/* One-way delays are kept with this in place of the first one, in us. Clocks that differ by as much as the half of it from then on are
+ * other ones than before, or no clocks of FLOW_TICK. */
+#define FLOW_MIDDLE (1U << 30)
+/* The side of the ends whose clocks tell one-way delays: beyond the link whose queues they are to show. */
+#define FLOW_FAR_SIDE 1
 /* The least RTT of about a second shows a queue that stands: one of a burst is gone meanwhile. In bits of ns, 1.07 s. */
 #define FLOW_SECOND 30
 
@@ -55,6 +62,8 @@ struct flow_half {
 	hw_u32 answered;
 	/* Bytes of data in the SYN (RFC 7413). */
 	hw_u32 data;
+	/* The timestamp of the first SYN-ACK, where it has one. */
+	hw_u32 stamp;
 	hw_u16 mss[2];
 	hw_u8 scale[2];
 	/* The end that sent the SYN, and the side on which it arrived. */
@@ -62,7 +71,17 @@ struct flow_half {
 	hw_u8 side;
 	hw_u8 dscp;
 	hw_u8 stage;
-	hw_u8 unused[6];
+	hw_u8 stamped;
+	hw_u8 unused[5];
+};
+
+/* The least of a time that varies. Where there was none, it is FLOW_NO_RTT. */
+struct flow_least {
+	/* Of this period and of the one before. */
+	hw_u32 period[2];
+	/* Of the second of FLOW_SECOND that has this number, and of the one before it. */
+	hw_u32 recent[2];
+	hw_u32 second;
 };
 
 /* What is known of the RTT between the middlebox and one end, from timestamps that the other end sends (flow_rtt.h). */
@@ -72,15 +91,22 @@ struct flow_echo {
 	/* That timestamp, and the newest one. */
 	hw_u32 mark;
 	hw_u32 newest;
-	/* The least RTT of this period and of the one before, in units of FLOW_RTT_UNIT; FLOW_NO_RTT without one. */
-	hw_u32 least[2];
-	/* The same of the second of FLOW_SECOND that has this number, and of the one before it. */
-	hw_u32 recent[2];
-	hw_u32 second;
+	/* RTTs in units of FLOW_RTT_UNIT. */
+	struct flow_least rtt;
 	/* Whether `mark` is to be echoed yet, and whether there is a `newest`. */
 	hw_u8 waits;
 	hw_u8 began;
 	hw_u8 unused[2];
+};
+
+/* One-way delays between the middlebox and the end on FLOW_FAR_SIDE, by the clock of that end's timestamps (flow_rtt.h). */
+struct flow_delays {
+	/* From that end and towards it, in us and more than they are by something that is not known. */
+	struct flow_least way[2];
+	/* When the first segment passed, minus its timestamp, in us; wraps. */
+	hw_u32 clock;
+	/* Whether there was one. */
+	hw_u32 began;
 };
 
 /* An established connection. Arrays have an entry for each end of the key. */
@@ -114,6 +140,7 @@ struct flow {
 	hw_u32 period;
 	/* By the end that sends the timestamps. */
 	struct flow_echo echo[2];
+	struct flow_delays delays;
 };
 
 HW_INLINE hw_u32 flow_kind(const struct flow_packet *packet)
@@ -201,6 +228,8 @@ HW_INLINE int flow_on_answer(struct flow_half *half, const struct flow_packet *p
 	half->answered = packet->sequence;
 	half->first_answer = now;
 	half->last_answer = now;
+	half->stamp = packet->stamp;
+	half->stamped = packet->stamped;
 	half->mss[sender] = packet->mss;
 	half->scale[sender] = packet->scale;
 	return 1;
@@ -216,6 +245,14 @@ HW_INLINE hw_u64 flow_elapsed(hw_u64 first, hw_u64 last, hw_u64 answer, hw_u64 p
 	if (answer < last || last < first)
 		return ~0ULL;
 	return answer - last <= previous ? answer - last : answer - first;
+}
+
+HW_INLINE void flow_forget_least(struct flow_least *least)
+{
+	least->period[0] = FLOW_NO_RTT;
+	least->period[1] = FLOW_NO_RTT;
+	least->recent[0] = FLOW_NO_RTT;
+	least->recent[1] = FLOW_NO_RTT;
 }
 
 /*
@@ -235,15 +272,24 @@ HW_INLINE void flow_set_rtt(struct flow *flow, const struct flow_half *half, hw_
 		parts[0] = (hw_u32)(far >> FLOW_RTT_UNIT);
 		parts[1] = (hw_u32)(near >> FLOW_RTT_UNIT);
 	}
-	/* What the client sends is echoed by the server, which is far. */
-	flow->echo[0].least[0] = FLOW_NO_RTT;
-	flow->echo[1].least[0] = FLOW_NO_RTT;
 	for (k = 0; k < 2; k++) {
-		flow->echo[k].recent[0] = FLOW_NO_RTT;
-		flow->echo[k].recent[1] = FLOW_NO_RTT;
+		flow_forget_least(&flow->echo[k].rtt);
+		flow_forget_least(&flow->delays.way[k]);
 	}
-	flow->echo[0].least[1] = flow->client ? parts[1] : parts[0];
-	flow->echo[1].least[1] = flow->client ? parts[0] : parts[1];
+	/* What the client sends is echoed by the server, which is far. */
+	flow->echo[0].rtt.period[1] = flow->client ? parts[1] : parts[0];
+	flow->echo[1].rtt.period[1] = flow->client ? parts[0] : parts[1];
+}
+
+/* Takes the delays of a handshake, if the far end has answered, for the first ones. */
+HW_INLINE void flow_begin_delays(struct flow_delays *delays, const struct flow_half *half)
+{
+	if (!half->stamped || half->side == FLOW_FAR_SIDE)
+		return;
+	delays->clock = (hw_u32)(half->first_answer / 1000) - half->stamp * FLOW_TICK;
+	delays->began = 1;
+	delays->way[0].period[1] = FLOW_MIDDLE;
+	delays->way[1].period[1] = FLOW_MIDDLE + (hw_u32)((half->first_answer - half->first_ask) / 1000);
 }
 
 /*
@@ -264,16 +310,20 @@ HW_INLINE int flow_on_third(const struct flow_half *half, const struct flow_pack
 		return 0;
 	/* Only if both say a scale, windows have one (RFC 7323 2.2). */
 	scaled = half->scale[0] != FLOW_NO_SCALE && half->scale[1] != FLOW_NO_SCALE;
-	*flow = (struct flow){
-		.seen = now,
-		.mss = { half->mss[0], half->mss[1] },
-		.scale = { scaled ? half->scale[0] : FLOW_NO_SCALE, scaled ? half->scale[1] : FLOW_NO_SCALE },
-		.client = half->client,
-		.side = half->side,
-		.dscp = half->dscp,
-		.ambiguous = half->first_ask != half->last_ask || half->first_answer != half->last_answer,
-	};
+	/* Field by field: a value of all of them would be built on BPF's stack first. */
+	*flow = (struct flow){ 0 };
+	flow->seen = now;
+	flow->mss[0] = half->mss[0];
+	flow->mss[1] = half->mss[1];
+	flow->scale[0] = scaled ? half->scale[0] : FLOW_NO_SCALE;
+	flow->scale[1] = scaled ? half->scale[1] : FLOW_NO_SCALE;
+	flow->client = half->client;
+	flow->side = half->side;
+	flow->dscp = half->dscp;
+	flow->ambiguous = half->first_ask != half->last_ask || half->first_answer != half->last_answer;
 	flow_set_rtt(flow, half, now, previous);
+	if (!flow->ambiguous)
+		flow_begin_delays(&flow->delays, half);
 	/* Two branches rather than a variable index, for BPF's stack. */
 	if (sender) {
 		flow->acknowledged[1] = packet->acknowledgement;

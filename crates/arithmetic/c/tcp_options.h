@@ -10,13 +10,15 @@
 /* Length of a header without options, and the most bytes of options. */
 #define TCP_HEADER_BYTES 20
 #define TCP_OPTIONS_BYTES 40
-/* Kinds, and the length of those that have one: the largest segment, the window's scale (RFC 7323 2.2). */
+/* Kinds, and the length of those that have one: the largest segment, the window's scale and timestamps (RFC 7323). */
 #define TCP_OPTION_END 0
 #define TCP_OPTION_PADDING 1
 #define TCP_OPTION_MSS 2
 #define TCP_OPTION_MSS_BYTES 4
 #define TCP_OPTION_SCALE 3
 #define TCP_OPTION_SCALE_BYTES 3
+#define TCP_OPTION_STAMPS 8
+#define TCP_OPTION_STAMPS_BYTES 10
 /* Signatures of the header with its window (RFC 2385, RFC 5925), of any length. */
 #define TCP_OPTION_MD5 19
 #define TCP_OPTION_AO 29

@@ -15,6 +15,9 @@ const RTT_UNIT: u32 = 8;
 const NO_RTT: u32 = u32::MAX;
 /// A second is 2^30 ns.
 const SECOND: u32 = 30;
+/// By how much the queues of both directions together may be longer than that of the RTT, in ns, besides a part of it: timestamps of whole
+/// milliseconds, and clocks that differ by 50 parts per million for a minute. Range 2 to 5 ms.
+const CLOCKS_DIFFER: u64 = 4_000_000;
 
 /// What to do with a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,13 +42,24 @@ pub struct Half {
     asked: u32,
     answered: u32,
     data: u32,
+    stamp: u32,
     mss: [u16; 2],
     scale: [u8; 2],
     client: u8,
     side: u8,
     dscp: u8,
     stage: u8,
-    unused: [u8; 6],
+    stamped: u8,
+    unused: [u8; 5],
+}
+
+/// The least of a time that varies, in two periods and in two seconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+struct Least {
+    period: [u32; 2],
+    recent: [u32; 2],
+    second: u32,
 }
 
 /// What is known of the RTT between the middlebox and one end.
@@ -55,12 +69,19 @@ struct Echo {
     marked: u64,
     mark: u32,
     newest: u32,
-    least: [u32; 2],
-    recent: [u32; 2],
-    second: u32,
+    rtt: Least,
     waits: u8,
     began: u8,
     unused: [u8; 2],
+}
+
+/// One-way delays between the middlebox and the end on side 1.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+struct Delays {
+    way: [Least; 2],
+    clock: u32,
+    began: u32,
 }
 
 /// The RTT between a middlebox and one end of a connection, in ns.
@@ -93,6 +114,7 @@ pub struct Flow {
     side: u8,
     period: u32,
     echo: [Echo; 2],
+    delays: Delays,
 }
 
 unsafe extern "C" {
@@ -108,6 +130,22 @@ unsafe extern "C" {
     safe fn headway_flow_on_segment(flow: &mut Flow, packet: &Packet, now: u64) -> i32;
     safe fn headway_flow_follow_rtt(flow: &mut Flow, packet: &Packet, period: u32, now: u64);
     safe fn headway_rwm_window(flow: &mut Flow, packet: &Packet, bytes: u64, no_shrink: i32) -> u32;
+}
+
+impl Least {
+    /// Returns the least of the last second or two, and that of both periods; none where either is not known.
+    fn recent(&self, now: u64) -> Option<[u32; 2]> {
+        let age = ((now >> SECOND) as u32).wrapping_sub(self.second);
+        // A second that has just begun may have met no queue by chance, one that is over has not.
+        let whole = match age {
+            0 => self.recent[1],
+            1 => self.recent[0],
+            _ => NO_RTT,
+        };
+        let least = self.period[0].min(self.period[1]);
+        let recent = if age == 0 { whole.min(self.recent[0]) } else { whole };
+        (whole != NO_RTT && least != NO_RTT).then_some([recent, least])
+    }
 }
 
 impl Half {
@@ -163,18 +201,22 @@ impl Flow {
     /// Returns the RTT between the middlebox and the far end from an end, 0 or 1, as it was in the last second and without a queue; none
     /// where [`Flow::follow_rtt`] has not measured it all that time.
     pub fn standing(&self, end: usize, now: u64) -> Option<Standing> {
-        let Echo { least, recent, second, .. } = &self.echo[end & 1];
-        let age = ((now >> SECOND) as u32).wrapping_sub(*second);
-        // A second that has just begun may have met no queue by chance, one that is over has not.
-        let whole = match age {
-            0 => recent[1],
-            1 => recent[0],
-            _ => NO_RTT,
-        };
-        let least = least[0].min(least[1]);
-        let known = whole != NO_RTT && least != NO_RTT;
-        let recent = if age == 0 { whole.min(recent[0]) } else { whole };
-        known.then(|| Standing { recent: u64::from(recent) << RTT_UNIT, least: u64::from(least) << RTT_UNIT })
+        let [recent, least] = self.echo[end & 1].rtt.recent(now)?.map(|rtt| u64::from(rtt) << RTT_UNIT);
+        Some(Standing { recent, least })
+    }
+
+    /// Returns by how much the delays from the end on side 1 and towards it, in ns, were longer in the last second than without a queue:
+    /// the queues in both directions. None where that end's timestamps do not count milliseconds, or [`Flow::follow_rtt`] has not measured
+    /// all that time.
+    pub fn queues(&self, now: u64) -> Option<[u64; 2]> {
+        let Standing { recent, least } = self.standing(self.end_on(0), now)?;
+        let queue = recent.saturating_sub(least);
+        // Without a handshake and before a period has passed, nobody knows a delay without a queue.
+        let ways = self.delays.way.each_ref().map(|way| way.recent(now).filter(|_| way.period[1] != NO_RTT));
+        let [from, towards] =
+            [ways[0]?, ways[1]?].map(|[recent, least]| u64::from(recent.saturating_sub(least)) * 1000);
+        // Both together may be less: one direction may have had a queue while the other one had none.
+        (from + towards <= queue + queue / 4 + CLOCKS_DIFFER).then_some([from, towards])
     }
 
     /// Returns whether the RTT is one of several: a SYN or SYN-ACK was repeated.

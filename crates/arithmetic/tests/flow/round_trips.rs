@@ -155,3 +155,101 @@ fn a_queue_stands_if_all_of_a_second_had_it() {
     assert_eq!(standing(&flow, client, 5550), Some([60, 36]));
     assert_eq!(standing(&flow, client, 7600), None, "an old one says nothing");
 }
+
+/// By how much the clock of the server is ahead, in ms; it wraps within the first second.
+const AHEAD: u32 = u32::MAX - 2_000;
+
+/// The clock of the server at a time in ms, which counts what lasts `tick` ms.
+fn server(at: u64, tick: u64) -> u32 {
+    AHEAD.wrapping_add((at / tick) as u32)
+}
+
+/// A connection to a server that is 16 ms away in each direction, and whose SYN-ACK has a timestamp.
+fn stamped_flow(tick: u64) -> Flow {
+    let mut handshake = Handshake::new(7, 7);
+    handshake.answer.options.extend(stamps([server(1216, tick), 1200]));
+    handshake.at([1200, 1232, 1234]).unwrap()
+}
+
+/// Both ends talk from `begin` on for `count` rounds of 100 ms, with these queues in the directions.
+fn talk(flow: &mut Flow, begin: u64, count: u64, queues: [u64; 2], tick: u64) {
+    for now in (0..count).map(|round| begin + 100 * round) {
+        let there = now + 16 + queues[1];
+        let back = there + 16 + queues[0];
+        pass(flow, &segment(true, now as u32, server(now - 40, tick)), now);
+        pass(flow, &segment(false, server(there, tick), now as u32), back);
+        pass(flow, &segment(true, now as u32, server(there, tick)), back + 2);
+    }
+}
+
+/// The queues towards both sides, in ms.
+fn queues(flow: &Flow, ms: u64) -> Option<[u64; 2]> {
+    flow.queues(ms * MS).map(|queues| queues.map(|queue| (queue + MS / 2) / MS))
+}
+
+#[test]
+fn timestamps_tell_which_direction_has_a_queue() {
+    for queued in [[0, 0], [30, 0], [0, 30], [20, 45]] {
+        let mut flow = stamped_flow(1);
+        // It is there from the first segment on, and nobody has told anything before.
+        assert_eq!(queues(&flow, 1300), None);
+        talk(&mut flow, 1300, 30, queued, 1);
+        assert_eq!(queues(&flow, 4300), Some(queued));
+        talk(&mut flow, 4300, 30, [0, 0], 1);
+        assert_eq!(queues(&flow, 7300), Some([0, 0]));
+        // Nothing is known of a connection that is silent.
+        assert_eq!(queues(&flow, 10_300), None);
+    }
+}
+
+#[test]
+fn a_connection_that_begins_in_a_later_period_knows_the_delays_of_its_handshake() {
+    let mut flow = stamped_flow(1);
+    // Data comes before anything is echoed.
+    let later = |packet: &Packet, flow: &mut Flow, ms: u64| {
+        flow.on_segment(packet, ms * MS);
+        flow.follow_rtt(packet, 7, ms * MS);
+    };
+    for ms in (1300..4300).step_by(20) {
+        let there = ms + 16;
+        later(&segment(true, ms as u32, server(ms - 40, 1)), &mut flow, ms);
+        later(&segment(false, server(ms - 10, 1), 1), &mut flow, ms + 36);
+        later(&segment(false, server(there, 1), ms as u32), &mut flow, there + 46);
+    }
+    assert_eq!(queues(&flow, 4300), Some([30, 0]));
+}
+
+#[test]
+fn whoever_does_not_know_the_sequence_number_tells_no_delay() {
+    let mut flow = stamped_flow(1);
+    talk(&mut flow, 1300, 15, [0, 0], 1);
+    for ms in 0..100 {
+        let mut forged = segment(false, server(2900, 1) + ms, 1);
+        forged.sequence = forged.sequence.wrapping_add(1 << 30);
+        pass(&mut flow, &forged, 2780);
+    }
+    talk(&mut flow, 2900, 15, [0, 0], 1);
+    assert_eq!(queues(&flow, 4400), Some([0, 0]));
+}
+
+#[test]
+fn where_the_handshake_tells_nothing_delays_are_known_after_a_period() {
+    let mut flow = flow();
+    talk(&mut flow, 1300, 20, [0, 0], 1);
+    assert_eq!(queues(&flow, 3300), None);
+    // The queue is in one direction, then in the other one, and the RTT stays.
+    talk(&mut flow, 5300, 30, [30, 0], 1);
+    assert_eq!(queues(&flow, 8300), Some([30, 0]));
+    talk(&mut flow, 8300, 15, [0, 30], 1);
+    assert_eq!(queues(&flow, 9800), Some([0, 30]));
+}
+
+#[test]
+fn timestamps_of_other_clocks_tell_nothing() {
+    // Four and ten milliseconds, as old systems have them.
+    for tick in [4, 10] {
+        let mut flow = stamped_flow(tick);
+        talk(&mut flow, 1300, 30, [30, 0], tick);
+        assert_eq!(queues(&flow, 4300), None, "{tick}");
+    }
+}

@@ -284,6 +284,7 @@ impl Network {
             Kind::Ack => self.acknowledge(owner, packet),
             Kind::Syn => {
                 let answer = self.receivers[owner].answer(packet);
+                self.note_reply(owner, &answer);
                 self.forward(&answer);
             }
             Kind::SynAck => {
@@ -394,6 +395,7 @@ impl Network {
     /// Sends an ACK that a receiver has just produced.
     #[inline(always)]
     fn reply(&mut self, flow: usize, ack: Packet) {
+        self.note_reply(flow, &ack);
         if ack.has(REPORT) {
             return self.reply_with_report(flow, ack);
         }

@@ -209,6 +209,15 @@ impl Network {
         middleboxes.begun += 1;
     }
 
+    /// Notes that the receiver of a flow sends an ACK, or a SYN-ACK.
+    #[inline]
+    pub(super) fn note_reply(&mut self, flow: usize, ack: &Packet) {
+        if let Some(Some(connection)) = self.middleboxes.connections.get_mut(flow) {
+            let now = self.queues.now;
+            connection.echoes.iter_mut().for_each(|echoes| echoes.on_reply(now, ack));
+        }
+    }
+
     /// Notes that an ACK of a flow has reached its sender.
     #[inline]
     pub(super) fn note_ack(&mut self, flow: usize, ack: &Packet) {
@@ -246,7 +255,7 @@ impl Network {
             connection.see(packet, window, self.senders[flow].is_whole(self.queues.now, behind))?;
         let is_from_receiver = is_ack || packet.kind == Kind::SynAck;
         seen.side = connection.passages[place].sender_side ^ u8::from(is_from_receiver);
-        if let Some(stamps) = connection.echoes[place].of(self.queues.now, packet) {
+        if let Some(stamps) = connection.echoes[place].of(packet) {
             seen = seen.with_timestamps(stamps);
         }
         let (mss, scale) = (connection.mss, connection.scale);
