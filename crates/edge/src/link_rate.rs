@@ -7,8 +7,9 @@
 use headway_units::{Duration, Instant, Rate};
 
 use crate::evaluate::{Estimate, Facts, Input, Quantity};
-use crate::load::{Load, Passed, STANDS_PART};
+use crate::load::{Load, Passed, Queue, STANDS_PART, queues};
 use crate::snapshot::RateState;
+use crate::widening::WIDEST;
 
 /// What a link whose rate is to be found has at most: windows for more could not be told with an RTT of a second.
 pub const FASTEST: Rate = Rate::from_bps(10_000_000_000);
@@ -38,6 +39,9 @@ const GROWTH: [f64; 2] = [1.02, 1.15];
 /// Growth near that rate in a second in which packets did not even wait, where what leaves is smoothed. No direction is full then, and both
 /// may grow. Range 1.02 to 1.15.
 const CALM_GROWTH: f64 = 1.1;
+/// Where one-way delays tell in which direction a queue is: up to so much more than they have. A window above cwnd makes no queue until cwnd has
+/// grown. Range 1.2 to 1.5: packets that wait in bursts take a part of what windows give.
+const MOST_ABOVE: f64 = 1.3;
 /// What is near: up to this factor. Above 1 + [`STANDS_PART`], so that a queue shows before growth becomes faster.
 const NEAR: f64 = 1.35;
 /// The least that flows share, as a part of what they had: beside others who take all that is left, nothing would remain.
@@ -48,17 +52,6 @@ const KEPT: f64 = 0.988;
 const TURN: u32 = 5;
 /// A queue that has become this part of what it was becomes empty. Range 0.5 to 0.95.
 const DRAINS: f64 = 0.8;
-/// By how much windows become wider and narrower in a second. Range 1.005 to 1.05.
-const WIDER: f64 = 1.02;
-/// See [`WIDER`].
-const NARROWER: f64 = 0.96;
-/// The most: more would be a queue of that part of the RTT if it were wrong. Range 1.1 to 1.5.
-const WIDEST: f64 = 1.25;
-/// Flows that would have this part of what they share are held by their windows: some of it is kept for those that have just begun. Range
-/// 0.5 to 0.8.
-const ASKS: f64 = 0.7;
-/// Flows have their shares if they have this part: what is left are pauses of windows. Range 0.95 to 0.99.
-const REACHED: f64 = 0.97;
 /// Who says it.
 const SOURCE: &str = "queue";
 
@@ -67,6 +60,11 @@ const SOURCE: &str = "queue";
 pub struct LinkRate {
     sides: [Side; 2],
     trial: Trial,
+    /// The latest queue of each side, where that is known, and for how many looks the side has been slowed down because of one.
+    queues: [Duration; 2],
+    slowed: [u32; 2],
+    /// For how many looks a queue has stood in neither of them and yet in RTTs.
+    alternating: u32,
     is_smoothed: bool,
 }
 
@@ -138,7 +136,12 @@ impl LinkRate {
         for (side, passed) in self.sides.iter_mut().zip(passed) {
             side.highest = side.highest.scale(KEPT).max(passed.rate);
         }
-        let Some(queue) = passed.iter().filter_map(|passed| passed.queue).max_by_key(|[queue, _]| *queue)
+        if let Some(queues) = queues(loads).filter(|queues| !self.alternates(&passed, queues)) {
+            self.look_at_each(passed, all, queues);
+            return;
+        }
+        (self.queues, self.slowed) = Default::default();
+        let Some(queue) = passed.iter().filter_map(|passed| passed.queue).max_by_key(|queue| queue.queue)
         else {
             for (side, all) in self.sides.iter_mut().zip(all) {
                 side.carried = side.carried.map(|carried| carried.max(all));
@@ -148,42 +151,101 @@ impl LinkRate {
             self.grow(used, !passed.iter().any(|passed| passed.waits));
             return;
         };
-        let [queue, least] = queue;
-        self.trial.begin_anew(queue);
+        self.trial.begin_anew(queue.queue);
         // The least RTT of the time before is in what is seen now.
         if std::mem::take(&mut self.trial.settles) {
-            self.trial.queue = queue;
+            self.trial.queue = queue.queue;
             return;
         }
         // Both directions have one RTT.
         let is_first = !self.trial.recall(&mut self.sides);
         let used = [0, 1].map(|side| self.sides[side].presses(passed[side]));
-        let slow = self.trial.next(queue, used, is_first, &self.sides);
+        let slow = self.trial.next(queue.queue, used, is_first, &self.sides);
         for side in (0..2).filter(|side| slow[*side]) {
-            let queue = self.is_smoothed.then(|| queue.ns() as f64 / least.ns().max(1) as f64);
-            self.sides[side].slow_down(passed[side].rate, queue);
-            self.sides[side].carried = Some(all[side]);
+            self.slow_down(side, passed[side].rate, all[side], queue);
             self.trial.settles = true;
+        }
+    }
+
+    /// Does the same where the queue of each direction is known: each is slowed down and grows by itself.
+    fn look_at_each(&mut self, passed: [Passed; 2], all: [Rate; 2], queues: [Queue; 2]) {
+        self.trial = Trial::default();
+        for side in 0..2 {
+            let queue = queues[side];
+            let before = std::mem::replace(&mut self.queues[side], queue.queue);
+            if !queue.stands_one_way() {
+                self.slowed[side] = 0;
+                let carried = &mut self.sides[side].carried;
+                *carried = carried.map(|carried| carried.max(all[side]));
+                if self.alternating == 0 {
+                    self.grow_alone(side, passed[side].whole, !queue.waits());
+                }
+                continue;
+            }
+            if !self.settles(side, before) {
+                self.slow_down(side, passed[side].rate, all[side], queue);
+                self.slowed[side] = 0;
+            }
+            self.slowed[side] += 1;
+            (self.trial.likely, self.trial.settles) = (side, true);
+        }
+    }
+
+    /// Returns whether a queue stands in RTTs for more than a look and in neither direction: data and ACKs wait behind each other, so that the
+    /// queue is now here and now there (Zhang, Shenker and Clark, 1991). In the first look it may only have moved.
+    fn alternates(&mut self, passed: &[Passed; 2], queues: &[Queue; 2]) -> bool {
+        let stands = passed.iter().any(|passed| passed.queue.is_some());
+        let is_in_one = queues.iter().any(Queue::stands_one_way);
+        self.alternating = if stands && !is_in_one { self.alternating + 1 } else { 0 };
+        self.alternating > 1
+    }
+
+    /// Returns whether a side that was slowed down needs another moment: the least delays of the time before are in what is seen now, and a
+    /// queue may shrink.
+    fn settles(&self, side: usize, before: Duration) -> bool {
+        let queue = self.queues[side];
+        match self.slowed[side] {
+            0 => false,
+            1 => queue <= DEEP || queue <= before.scale(DEEPER),
+            _ => queue < before.scale(DRAINS),
+        }
+    }
+
+    /// Lets flows towards a side have more if they use what they may have, in a second in which packets waited there or not.
+    fn grow_alone(&mut self, side: usize, rate: Rate, is_calm: bool) {
+        let (uses, growth) = self.growth(side, is_calm);
+        let used = self.sides[side].part(rate);
+        if used >= uses {
+            self.sides[side].grow(growth.min((used * MOST_ABOVE).max(1.0)));
+        }
+    }
+
+    /// Has flows towards a side share less, as a queue stood.
+    fn slow_down(&mut self, side: usize, rate: Rate, all: Rate, queue: Queue) {
+        self.sides[side].slow_down(rate, self.is_smoothed.then(|| queue.part()));
+        self.sides[side].carried = Some(all);
+    }
+
+    /// Returns which part flows have to use of what they may have to be let have more, and by how much that grows, after a second in
+    /// which packets waited or not.
+    fn growth(&self, side: usize, is_calm: bool) -> (f64, f64) {
+        let is_near = self.sides[side].is_near();
+        match (self.is_smoothed, is_calm) {
+            (false, _) => (USES, GROWTH[usize::from(!is_near)]),
+            (true, false) => (USES, GROWTH[0]),
+            (true, true) if is_near => (CALM_USES[0], CALM_GROWTH),
+            (true, true) => (CALM_USES[1], GROWTH[1]),
         }
     }
 
     /// Lets flows have more that use these parts of what they may have, in a second in which packets waited or not.
     fn grow(&mut self, used: [f64; 2], is_calm: bool) {
-        let growths = [0, 1].map(|side| {
-            let is_near = self.sides[side].is_near();
-            match (self.is_smoothed, is_calm) {
-                (false, _) => (USES, GROWTH[usize::from(!is_near)]),
-                (true, false) => (USES, GROWTH[0]),
-                (true, true) if is_near => (CALM_USES[0], CALM_GROWTH),
-                (true, true) => (CALM_USES[1], GROWTH[1]),
-            }
-        });
+        let growths = [0, 1].map(|side| self.growth(side, is_calm));
         let would = [0, 1].map(|side| used[side] >= growths[side].0);
         let turn = self.trial.turn(would);
         let both = self.is_smoothed && is_calm;
         for side in (0..2).filter(|side| both && would[*side] || turn == Some(*side)) {
-            let available = &mut self.sides[side].available;
-            *available = available.map(|most| most.scale(growths[side].1));
+            self.sides[side].grow(growths[side].1);
         }
     }
 
@@ -220,45 +282,6 @@ impl LinkRate {
         let [rate, low, high] = self.sides[side & 1].interval()?;
         let (rate_bps, low_bps, high_bps) = (rate.bps(), low.bps(), high.bps());
         Some(RateState { rate_bps, low_bps, high_bps, age_ms: 0, source: SOURCE.to_owned() })
-    }
-}
-
-/// By how much windows are larger than shares x RTT, because packets wait though no queue stands.
-///
-/// A window of a share is sent in bursts, and packets wait behind those of others. So the usual RTT is longer than the least one, from which
-/// windows are computed, and flows have less than their shares. That is made up for as long as the least RTT of a second stays.
-#[derive(Clone, Debug)]
-pub struct Widening {
-    factors: [f64; 2],
-}
-
-impl Default for Widening {
-    fn default() -> Widening {
-        Widening { factors: [1.0; 2] }
-    }
-}
-
-impl Widening {
-    /// Takes what the flows that are limited did in the last second, and what they share; none where that is found by their queue.
-    pub fn look(&mut self, loads: &[Load], shared: [Option<Rate>; 2]) {
-        let passed = [0, 1].map(|side| Passed::new(loads, side));
-        let waits = passed.iter().any(|passed| passed.waits);
-        for ((factor, passed), shared) in self.factors.iter_mut().zip(passed).zip(shared) {
-            let Some(shared) = shared else {
-                *factor = 1.0;
-                continue;
-            };
-            if waits {
-                *factor = (*factor * NARROWER).max(1.0);
-            } else if passed.asks > shared.scale(ASKS) && passed.rate < shared.scale(REACHED) {
-                *factor = (*factor * WIDER).min(WIDEST);
-            }
-        }
-    }
-
-    /// Returns what windows towards each side are multiplied with, 1 or more.
-    pub const fn factors(&self) -> [f64; 2] {
-        self.factors
     }
 }
 
@@ -366,14 +389,22 @@ impl Trial {
 impl Side {
     /// Returns the part that is used of what flows may have.
     fn used(&self, passed: Passed) -> f64 {
-        let asks = passed.asks;
-        self.available.map_or(f64::from(u8::from(asks > Rate::ZERO)), |most| asks.bps_f64() / most.bps_f64())
+        self.part(passed.asks)
+    }
+
+    /// Returns a rate as a part of what flows may have; 1 for any where that is not known.
+    fn part(&self, rate: Rate) -> f64 {
+        self.available.map_or(f64::from(u8::from(rate > Rate::ZERO)), |most| rate.bps_f64() / most.bps_f64())
     }
 
     /// Returns the same for the question where a queue is.
     fn presses(&self, passed: Passed) -> f64 {
         let Some(most) = self.available else { return self.used(passed) };
         passed.asks.bps_f64() / most.min(self.highest.scale(BELIEVED)).bps_f64()
+    }
+
+    fn grow(&mut self, growth: f64) {
+        self.available = self.available.map(|most| most.scale(growth));
     }
 
     /// Sets what flows share to what passed while a queue stood; where the queue is told as a part of the RTT without it, to what they had in

@@ -344,7 +344,9 @@ impl Monitor {
         let behaviour = features
             .map_or((Behaviour::Unknown, Rule::TooLittle), |features| classify(&features, &self.thresholds));
         let held_at = seen.held_at(sender, rates[sender], shares);
-        let mut facts = FlowFacts { unused, held_at, ..seen.facts(sender, behaviour.0, rate) };
+        // What has just become faster would take more, though its mean does not show it yet.
+        let fastest = rate.max(rates[sender]);
+        let mut facts = FlowFacts { unused, held_at, ..seen.facts(sender, behaviour.0, fastest) };
         // What cannot be limited takes no share from what can.
         let Means { marking, shaping, .. } = self.means;
         let is_held = facts.is_tcp || facts.ecn && marking || facts.behaviour == Behaviour::Bulk && shaping;

@@ -71,7 +71,7 @@ pub struct FlowFacts {
     pub is_split: bool,
     /// Whether both ends react to marks.
     pub ecn: bool,
-    /// Its rate.
+    /// Its rate: the mean of the last seconds, or that of the last one if it is higher.
     pub rate: Rate,
     /// The part that it leaves of its share towards each side, 0 to 1.
     pub unused: [f64; 2],

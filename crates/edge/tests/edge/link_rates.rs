@@ -12,11 +12,18 @@ struct Link {
     carries: [f64; 2],
     /// What the ends would send at most, in Mb/s.
     wants: [f64; 2],
+    /// Whether timestamps tell which direction has the queue.
+    tells: bool,
 }
 
 impl Link {
     fn new(carries: [f64; 2], wants: [f64; 2]) -> Link {
-        Link { found: LinkRate::default(), carries, wants }
+        Link { found: LinkRate::default(), carries, wants, tells: false }
+    }
+
+    /// A link with connections whose timestamps tell which direction has the queue.
+    fn that_tells(carries: [f64; 2]) -> Link {
+        Link { tells: true, ..Link::new(carries, [1e3, 1e3]) }
     }
 
     /// Lets a second pass; returns the RTT in it, in ms.
@@ -26,14 +33,22 @@ impl Link {
             let limit = self.found.available(side).map_or(4.0 * self.carries[side], |rate| rate.mbps());
             limit.min(self.wants[side])
         };
-        // Both directions have the same RTT, in which both queues are. A window is a rate at the least RTT.
-        let excess = |side: usize| (window(side) / self.carries[side] - 1.0).max(0.0) * 30.0;
+        // Both directions have the same RTT. A window is a rate at the least one, and makes a queue if it is larger for its direction than
+        // the other one is: with that, the other one does not fill its direction.
+        let full = [0, 1].map(|side| window(side) / self.carries[side]);
+        let excess = |side: usize| {
+            let part =
+                if full[0] == full[1] { 0.5 } else { f64::from(u8::from(full[side] > full[1 - side])) };
+            part * (full[side] - 1.0).max(0.0) * 30.0
+        };
+        let us = |ms: f64| Duration::from_us((ms * 1e3) as i64);
         let rtt = 30.0 + excess(0) + excess(1);
         let load = |side: usize| Load {
             side,
             rate: Rate::from_mbps((window(side) * 30.0 / rtt).min(self.carries[side])),
             step: Rate::from_mbps(0.4),
-            rtts: Some([Duration::from_us((rtt * 1e3) as i64), LEAST]),
+            rtts: Some([us(rtt), LEAST]),
+            queues: self.tells.then(|| [0, 1].map(|side| us(excess(side)))),
         };
         let loads = [0, 1].map(load);
         self.found.look(&loads, [Rate::ZERO; 2]);
@@ -148,6 +163,73 @@ fn where_uploads_are_smoothed_both_directions_are_found_in_fifteen_seconds() {
 }
 
 #[test]
+fn where_it_is_known_which_direction_has_the_queue_the_other_one_keeps_what_it_has() {
+    for (carries, is_smoothed) in [([43.0, 43.0], false), ([43.0, 43.0], true), ([100.0, 5.0], true)] {
+        let mut link = Link::that_tells(carries);
+        link.found.set_smoothed(is_smoothed);
+        link.pass(10);
+        let found = [0, 1].map(|side| link.share(side));
+        assert!((0..2).all(|side| found[side] > 0.8 * carries[side]), "{carries:?} {found:?}");
+        for side in 0..2 {
+            link.carries[side] /= 4.0;
+            let rtts: Vec<f64> = (0..8).map(|_| link.second()).collect();
+            assert!(rtts[3..].iter().all(|rtt| *rtt < 50.0), "{carries:?} {side} {rtts:?}");
+            let shares = [0, 1].map(|side| link.share(side) / link.carries[side]);
+            assert!(shares.iter().all(|part| (0.95..1.4).contains(part)), "{carries:?} {side} {shares:?}");
+        }
+    }
+}
+
+/// A download and an upload with these rates in Mb/s, RTT and queues of both directions in ms.
+fn both(rates: [f64; 2], rtt: i64, queues: [i64; 2]) -> [Load; 2] {
+    [0, 1].map(|side| Load {
+        side,
+        rate: Rate::from_mbps(rates[side]),
+        step: Rate::ZERO,
+        rtts: Some([Duration::from_ms(rtt), LEAST]),
+        queues: Some(queues.map(Duration::from_ms)),
+    })
+}
+
+#[test]
+fn a_queue_of_the_other_direction_that_nothing_else_fills_is_that_of_acks() {
+    let mut found = LinkRate::default();
+    let acks = |rate| both([rate, 0.0], 90, [0, 60]);
+    found.look(&acks(40.0)[..1], [Rate::ZERO; 2]);
+    assert_eq!(found.available(0), Some(Rate::from_mbps(40.0)));
+    found.look(&acks(40.0)[..1], [Rate::ZERO; 2]);
+    found.look(&acks(20.0)[..1], [Rate::ZERO; 2]);
+    assert_eq!([found.available(0), found.available(1)], [Some(Rate::from_mbps(20.0)), None]);
+}
+
+#[test]
+fn a_queue_that_is_now_here_and_now_there_is_one() {
+    let mut found = LinkRate::default();
+    let look = |found: &mut LinkRate| {
+        found.look(&both([40.0, 9.0], 45, [0, 0]), [Rate::ZERO; 2]);
+        [found.available(0).is_some(), found.available(1).is_some()]
+    };
+    // In the first second it may only have moved.
+    assert_eq!(look(&mut found), [false; 2]);
+    assert_eq!(look(&mut found), [true, false]);
+    // That did not help, so it is the other direction, too.
+    look(&mut found);
+    assert_eq!(look(&mut found), [true, true]);
+}
+
+#[test]
+fn flows_may_have_little_more_than_they_have() {
+    let mut found = LinkRate::default();
+    found.set_smoothed(true);
+    found.look(&both([40.0, 9.0], 60, [30, 0]), [Rate::ZERO; 2]);
+    for _ in 0..30 {
+        found.look(&both([40.0, 9.0], 30, [0, 0]), [Rate::ZERO; 2]);
+    }
+    let most = found.available(0).unwrap().mbps();
+    assert!((48.0..52.1).contains(&most), "{most}");
+}
+
+#[test]
 fn what_has_passed_is_all_that_did_when_a_queue_stood_or_the_most_since() {
     let mut found = LinkRate::default();
     let load = |rate: f64, rtt| Load {
@@ -155,6 +237,7 @@ fn what_has_passed_is_all_that_did_when_a_queue_stood_or_the_most_since() {
         rate: Rate::from_mbps(rate),
         step: Rate::ZERO,
         rtts: Some([Duration::from_ms(rtt), LEAST]),
+        queues: None,
     };
     let others = [Rate::ZERO, Rate::from_mbps(1.0)];
     found.look(&[load(9.0, 30)], others);
@@ -175,6 +258,7 @@ fn a_flow_whose_own_server_is_slow_makes_no_queue() {
         rate: Rate::from_mbps(rate),
         step: Rate::ZERO,
         rtts: Some([Duration::from_ms(rtt), LEAST]),
+        queues: None,
     };
     found.look(&[load(10.0, 300), load(15.0, 31), load(1.0, 30)], [Rate::ZERO; 2]);
     assert_eq!(found.available(0), None);
@@ -192,6 +276,7 @@ fn windows_become_wider_while_packets_wait_in_bursts_only() {
         rate: Rate::from_mbps((40.0 * factor * 30.0 / 34.0).min(47.0)),
         step: Rate::from_mbps(0.4),
         rtts: Some([Duration::from_ms(recent), LEAST]),
+        queues: None,
     };
     for second in 0..60 {
         widening.look(&[load(widening.factors()[0], 30 + second % 2)], shared);
