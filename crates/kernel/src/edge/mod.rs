@@ -5,6 +5,8 @@
 //! themselves; the process tells them what a connection of each class may have, at least once in [`PATIENCE`], and hears of
 //! connections that begin and end. [`Session`] is such a process.
 
+#[cfg(feature = "bpf")]
+mod entries;
 mod interface;
 mod look;
 #[cfg(feature = "bpf")]

@@ -10,6 +10,7 @@ use libbpf_rs::{
     Map, MapCore as _, MapFlags, Object, ObjectBuilder, OpenObject, RingBuffer, RingBufferBuilder,
 };
 
+use super::entries::for_each;
 use super::{
     Connection, EdgeCounters, EdgeOptions, Event, Exchange, Marking, PATIENCE, Shares, Side, SmallReceiver,
     Splitting, Treatment, now,
@@ -27,8 +28,6 @@ const WAN: [(&str, libbpf_sys::bpf_attach_type); 2] =
 /// The key of the only entry of maps that have one.
 const ONLY: [u8; 4] = [0; 4];
 const READ_EVENTS: &str = "read the events of the edge";
-/// Entries of a table that the kernel is asked for at once.
-const BATCH: u32 = 4_096;
 /// Most flows of UDP (`EDGE_EXCHANGES`).
 const MOST_EXCHANGES: u32 = 16_384;
 
@@ -167,10 +166,10 @@ impl Edge {
     }
 
     fn list<T: Plain>(&self, map: &str) -> Result<Vec<(Key, T)>, Error> {
-        let map = self.map(map)?;
-        let batch = map.lookup_batch(BATCH, MapFlags::ANY, MapFlags::ANY);
-        let entries = batch.map_err(Error::bpf("list the flows of the edge"))?;
-        Ok(entries.filter_map(|(key, value)| Some((read(&key)?, read(&value)?))).collect())
+        let mut entries = Vec::new();
+        for_each(&self.map(map)?, |key, value| entries.extend(read(key).zip(read(value))))
+            .map_err(|reason| Error::bpf("list the flows of the edge")(reason.into()))?;
+        Ok(entries)
     }
 
     /// Removes a connection; returns whether it was there.
