@@ -4,12 +4,15 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 
 /// Largest number of queued lines of up to about 1 kB, so that the queue takes at most about 1 MB.
 const QUEUE: usize = 1024;
+
+/// Bytes that wait to be written from which on no more are taken: with the queue's limit only small lines would be bounded.
+const ROOM: usize = 1 << 20;
 
 /// How long to wait for queued lines when the program ends.
 const FINISH_TIMEOUT: Duration = Duration::from_secs(1);
@@ -19,7 +22,14 @@ const FINISH_TIMEOUT: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug)]
 pub(crate) struct LineWriter {
     queue: SyncSender<Entry>,
-    lost: Arc<AtomicU64>,
+    counts: Arc<Counts>,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    lost: AtomicU64,
+    /// Bytes of lines that were taken and are not written yet.
+    waiting: AtomicUsize,
 }
 
 #[derive(Debug)]
@@ -45,17 +55,38 @@ impl LineWriter {
     pub(crate) fn with_queue(to: impl AsFd, lines: usize) -> io::Result<LineWriter> {
         let file = File::from(to.as_fd().try_clone_to_owned()?);
         let (queue, entries) = sync_channel(lines);
-        let lost = Arc::new(AtomicU64::new(0));
-        let counter = Arc::clone(&lost);
+        let counts = Arc::new(Counts::default());
+        let counted = Arc::clone(&counts);
         std::thread::Builder::new()
             .name("line-writer".to_owned())
-            .spawn(move || write(file, &entries, &counter))?;
-        Ok(LineWriter { queue, lost })
+            .spawn(move || write(file, &entries, &counted))?;
+        Ok(LineWriter { queue, counts })
     }
 
     /// Returns the number of lines that were not written.
     pub(crate) fn lost(&self) -> u64 {
-        self.lost.load(Ordering::Relaxed)
+        self.counts.lost.load(Ordering::Relaxed)
+    }
+
+    /// Writes the lines that `lines` returns, all of them or none, which count as one. They may be long, so they are not even made
+    /// where too much waits already.
+    pub(crate) fn write_all_or_none(&self, lines: impl FnOnce() -> Vec<u8>) {
+        let has_room = self.counts.waiting.load(Ordering::Relaxed) < ROOM;
+        if !has_room || !self.send(lines()) {
+            self.counts.lost.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns whether there was a place in the queue.
+    fn send(&self, lines: Vec<u8>) -> bool {
+        let bytes = lines.len();
+        // Before the other thread may subtract it.
+        self.counts.waiting.fetch_add(bytes, Ordering::Relaxed);
+        let is_sent = self.queue.try_send(Entry::Line(lines)).is_ok();
+        if !is_sent {
+            self.counts.waiting.fetch_sub(bytes, Ordering::Relaxed);
+        }
+        is_sent
     }
 
     /// Waits, for a limited time, until all lines are written.
@@ -70,9 +101,7 @@ impl LineWriter {
 impl Write for LineWriter {
     /// Accepts a whole line; never fails.
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        if self.queue.try_send(Entry::Line(line.to_vec())).is_err() {
-            self.lost.fetch_add(1, Ordering::Relaxed);
-        }
+        self.write_all_or_none(|| line.to_vec());
         Ok(line.len())
     }
 
@@ -82,11 +111,14 @@ impl Write for LineWriter {
 }
 
 /// Writes entries until all senders are dropped.
-fn write(mut file: File, entries: &Receiver<Entry>, lost: &AtomicU64) {
+fn write(mut file: File, entries: &Receiver<Entry>, counts: &Counts) {
     for entry in entries {
         match entry {
             Entry::Line(line) => {
-                lost.fetch_add(u64::from(file.write_all(&line).is_err()), Ordering::Relaxed);
+                counts.lost.fetch_add(u64::from(file.write_all(&line).is_err()), Ordering::Relaxed);
+                let bytes = line.len();
+                drop(line);
+                counts.waiting.fetch_sub(bytes, Ordering::Relaxed);
             }
             Entry::Finish(written) => {
                 let _ = written.send(());
@@ -130,5 +162,23 @@ mod tests {
             line_writer.finish();
             assert!(line_writer.lost() > 0);
         }
+    }
+    #[test]
+    fn of_long_lines_that_nobody_reads_one_waits_and_no_more_are_made() {
+        let (mut reader, writer) = io::pipe().unwrap();
+        let line_writer = LineWriter::start(&writer).unwrap();
+        drop(writer);
+        let mut made = 0;
+        for _ in 0..5 {
+            line_writer.write_all_or_none(|| {
+                made += 1;
+                vec![b'x'; ROOM]
+            });
+        }
+        assert_eq!((made, line_writer.lost()), (1, 4));
+        drop(line_writer);
+        let mut text = Vec::new();
+        reader.read_to_end(&mut text).unwrap();
+        assert_eq!(text.len(), ROOM);
     }
 }

@@ -1,12 +1,10 @@
-//! The flows as a table and as JSON.
+//! The flows as a table, and what has passed.
 
 use console::{Alignment, pad_str, truncate_str};
 use headway_edge::snapshot::FlowState;
-use headway_edge::{Judged, Shares};
 use headway_kernel::EdgeCounters;
 use headway_program::out::escape_controls;
 use headway_units::{Bytes, Duration, Rate};
-use serde_json::{Value, json};
 
 /// Lines besides those of flows: headings, how many are not shown, counters, how to end, the cursor.
 const FRAME: usize = 5;
@@ -14,28 +12,6 @@ const FRAME: usize = 5;
 const WIDTHS: [usize; 9] = [42, 12, 11, 9, 10, 11, 11, 10, 14];
 const COLUMNS: [&str; 9] =
     ["client, server", "class", "behaviour", "RTT", "window", "let through", "down", "up", "limited by"];
-
-/// Returns a flow as JSON: what a page shows of it, its windows and rates by its ends, and the features by which it was judged.
-pub(super) fn json(judged: &Judged, classes: &[String], shares: &Shares) -> Value {
-    let ends = [judged.seen.client, 1 - judged.seen.client];
-    let [client, server] = ends.map(|end| judged.windows(end, shares));
-    let mut value = json!(judged.state(classes, shares));
-    // What an end sends, the other one receives.
-    let more = json!({
-        "client_window_bytes": client[0],
-        "client_window_let_through_bytes": client[1],
-        "server_window_bytes": server[0],
-        "server_window_let_through_bytes": server[1],
-        "client_receives_bps": judged.rates[ends[1]].bps(),
-        "server_receives_bps": judged.rates[ends[0]].bps(),
-        "features": judged.features,
-        "strategies": judged.decision,
-    });
-    if let (Value::Object(value), Value::Object(more)) = (&mut value, more) {
-        value.extend(more);
-    }
-    value
-}
 
 fn cells(state: &FlowState) -> [String; 9] {
     let bytes = |value: Option<u64>| value.map_or("-".to_owned(), |value| Bytes::new(value).to_string());

@@ -11,6 +11,7 @@ mod page;
 mod policy;
 mod probing;
 mod run;
+mod second;
 mod shaper;
 mod signals;
 mod splitter;

@@ -19,6 +19,7 @@ use super::capture::Capture;
 use super::flows::{self, lines};
 use super::page::{Page, Plan};
 use super::policy::{PolicyFile, kept, unchanged};
+use super::second;
 use super::shaper::Shaper;
 use super::signals::SignalSocket;
 use super::splitter::Splitter;
@@ -29,7 +30,7 @@ use crate::line_writer::LineWriter;
 use crate::screen::Screen;
 use crate::service::start_log;
 
-/// Most lines of JSON that wait for a reader: with many connections each may have megabytes, and the newest says all.
+/// Most seconds of JSON that wait for a reader, and less where they are long: the newest says all.
 const LINES: usize = 4;
 /// Most decisions of a second that a person is shown.
 const SHOWN: usize = 20;
@@ -226,7 +227,7 @@ impl Session {
                 }
                 let live = (0..).map(|class| self.edge.live(class));
                 let connections = self.watch.classes().iter().cloned().zip(live.map(Value::from)).collect();
-                self.output.show(&found, self.watch.classes(), connections);
+                self.output.show(found, self.watch.classes(), connections);
                 out::check()?;
             }
         }
@@ -262,15 +263,11 @@ struct Output {
 
 impl Output {
     /// Shows what was found in a second.
-    fn show(&mut self, found: &Found, classes: &[String], connections: Map<String, Value>) {
-        if let Some(json) = &mut self.json {
-            // One piece, so that a slow reader loses all of a second or nothing.
-            let mut text = String::new();
-            for decision in &found.snapshot.decisions {
-                text += &format!("{}\n", event("decision", json!(decision)));
-            }
-            text += &format!("{}\n", state(found, connections, self.shows_flows.then_some(classes)));
-            let _ = json.write_all(text.as_bytes());
+    fn show(&mut self, found: Found, classes: &[String], connections: Map<String, Value>) {
+        if let Some(json) = &self.json {
+            let classes = self.shows_flows.then_some(classes);
+            // A slow reader loses all of a second or nothing.
+            json.write_all_or_none(|| second::lines(found, classes, connections));
         } else if self.shows_flows {
             let flows = (&found.snapshot.flows[..], found.judged.len());
             self.screen.show(&lines(flows, &found.counted, self.screen.size()));
@@ -301,28 +298,6 @@ impl Output {
         self.screen.clear();
         print_error!("The policy stays as it was: {mistake}");
     }
-}
-
-/// Adds the name of an event.
-fn event(name: &str, mut value: Value) -> Value {
-    value["event"] = name.into();
-    value
-}
-
-/// The event of a second: what the snapshot says, but for what is long or an event of its own; with the names of classes, all flows.
-fn state(found: &Found, connections: Map<String, Value>, classes: Option<&[String]>) -> Value {
-    let mut line = event("state", json!(found.snapshot));
-    if let Value::Object(line) = &mut line {
-        line.remove("decisions");
-        line.remove("flows");
-    }
-    line["connections"] = connections.into();
-    line["counters"] = json!(found.counted);
-    if let Some(classes) = classes {
-        line["flows"] =
-            found.judged.iter().map(|judged| flows::json(judged, classes, &found.shares)).collect();
-    }
-    line
 }
 
 /// Says what would be done with flows, one line for each.

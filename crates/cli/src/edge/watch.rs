@@ -1,5 +1,6 @@
 //! Looks at what the programs have counted, judges it, and has it carried out.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -105,7 +106,9 @@ impl Watch {
         let report = self.sources.capture.as_ref().map(Capture::report).unwrap_or_default();
         self.probe(Instant::from_ns(now));
         let mut judged = edge.look(&mut self.monitor, |key| join(key, &report.flows))?;
-        judged.sort_by_key(|judged| std::cmp::Reverse(judged.rates[0] + judged.rates[1]));
+        // In place, as there may be many; those with the same rate in the order of their beginning.
+        judged
+            .sort_unstable_by_key(|judged| (Reverse(judged.rates[0] + judged.rates[1]), judged.seen.number));
         let (shares, counted) = (edge.shares(), edge.counters()?);
         let time_ms = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64;
         let (decisions, new_kinds) = decisions(&judged, time_ms);
