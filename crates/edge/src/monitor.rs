@@ -115,7 +115,7 @@ pub struct Monitor {
     thresholds: Thresholds,
     /// What the router does besides lowering windows.
     means: Means,
-    watched: HashMap<u64, Watched>,
+    watched: HashMap<u64, Box<Watched>>,
     /// When flows were looked at last, in ns.
     at: Option<u64>,
     looks: u64,
@@ -356,7 +356,7 @@ impl Monitor {
 }
 
 /// Returns what the flows that are limited did since the last look.
-fn loads(now: u64, seen: &[Seen], known: &[Known], watched: &HashMap<u64, Watched>) -> Vec<Load> {
+fn loads(now: u64, seen: &[Seen], known: &[Known], watched: &HashMap<u64, Box<Watched>>) -> Vec<Load> {
     let is_limited = |seen: &Seen| watched.get(&seen.number).is_some_and(|watched| watched.is_limited);
     let limited = seen.iter().zip(known).filter(|(seen, _)| is_limited(seen));
     limited
