@@ -15,6 +15,8 @@ use percent_encoding::percent_decode_str;
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 
+use crate::places::Place;
+
 /// What viewers must know: as `Authorization: Bearer TOKEN`, or once as `/?token=TOKEN`, which sets a cookie.
 #[derive(Clone)]
 pub struct Token {
@@ -163,8 +165,12 @@ pub(crate) async fn check(State(access): State<Access>, request: Request, next: 
     if let Some(response) = access.welcome(&request) {
         return response;
     }
-    match access.refusal(headers) {
-        Some(response) => response,
-        None => next.run(request).await,
+    if let Some(response) = access.refusal(headers) {
+        return response;
     }
+    if request.extensions().get::<Place>().is_some_and(|place| !place.admit()) {
+        return (StatusCode::SERVICE_UNAVAILABLE, "There are as many connections as there may be.\n")
+            .into_response();
+    }
+    next.run(request).await
 }

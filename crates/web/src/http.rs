@@ -2,24 +2,23 @@
 
 use std::convert::Infallible;
 use std::os::fd::AsFd;
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::http::{HeaderName, HeaderValue, header};
+use axum::http::{HeaderName, HeaderValue, Request, header};
 use axum::response::Response;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use crate::places::{Place, Places};
 use crate::timely::Timely;
 
-/// Most connections at once: sixteen viewers with an event stream and two requests beside it, and a few more.
-const CONNECTIONS: usize = 64;
 /// Time for the head of a request. A browser sends it in one packet; who sends it byte by byte only holds a place.
 const HEAD: Duration = Duration::from_secs(5);
 /// Largest head of a request: the least that the library allows, and eight times what browsers send.
@@ -68,19 +67,17 @@ pub(crate) enum Listener {
 
 /// Answers connections for ever.
 pub(crate) async fn serve(listener: Listener, routes: Router) -> Infallible {
-    let places = Arc::new(Semaphore::new(CONNECTIONS));
+    let places = Places::default();
     loop {
-        let Ok(place) = Arc::clone(&places).acquire_owned().await else {
-            return std::future::pending().await;
-        };
         let routes = routes.clone();
         let taken = match &listener {
-            Listener::Tcp(listener) => {
-                listener.accept().await.map(|(stream, _)| tokio::spawn(hold(place, stream, routes)))
-            }
-            Listener::Unix(listener) => {
-                listener.accept().await.map(|(stream, _)| tokio::spawn(hold(place, stream, routes)))
-            }
+            Listener::Tcp(listener) => listener.accept().await.map(|(stream, from)| {
+                let begin = |place| tokio::spawn(hold(place, stream, routes)).abort_handle();
+                places.take(Some(from.ip()), begin);
+            }),
+            Listener::Unix(listener) => listener.accept().await.map(|(stream, _)| {
+                places.take(None, |place| tokio::spawn(hold(place, stream, routes)).abort_handle());
+            }),
         };
         if taken.is_err() {
             tokio::time::sleep(RETRY).await;
@@ -90,16 +87,17 @@ pub(crate) async fn serve(listener: Listener, routes: Router) -> Infallible {
 
 /// Answers a connection while it has its place.
 async fn hold(
-    _place: OwnedSemaphorePermit,
+    place: Place,
     stream: impl AsFd + AsyncRead + AsyncWrite + Unpin + Send + 'static,
     routes: Router,
 ) {
     // Whatever ends it, the viewer comes again.
-    let _ = tokio::time::timeout(LIFE, answer(stream, routes)).await;
+    let _ = tokio::time::timeout(LIFE, answer(&place, stream, routes)).await;
 }
 
 /// Answers one request; further ones need a connection of their own, so that none is idle.
 async fn answer(
+    place: &Place,
     stream: impl AsFd + AsyncRead + AsyncWrite + Unpin + Send + 'static,
     routes: Router,
 ) -> hyper::Result<()> {
@@ -112,5 +110,11 @@ async fn answer(
     builder.timer(TokioTimer::new()).header_read_timeout(HEAD);
     builder.max_buf_size(HEAD_BYTES).max_headers(HEADERS).keep_alive(false);
     let stream = TokioIo::new(Timely::new(stream, SLOW));
-    builder.serve_connection(stream, TowerToHyperService::new(routes)).await
+    let routes = TowerToHyperService::new(routes);
+    // Who decides whether it is answered needs the place.
+    let service = service_fn(|mut request: Request<Incoming>| {
+        request.extensions_mut().insert(place.clone());
+        routes.call(request)
+    });
+    builder.serve_connection(stream, service).await
 }

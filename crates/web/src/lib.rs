@@ -30,6 +30,7 @@ mod events;
 mod history;
 mod http;
 mod metrics;
+mod places;
 mod routes;
 mod server;
 mod shown;

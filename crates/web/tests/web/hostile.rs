@@ -1,9 +1,15 @@
 //! Requests that no browser sends, and names that are code.
 
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::mpsc::channel;
+
 use rand::rngs::SmallRng;
 use rand::{RngExt as _, SeedableRng as _};
+use socket2::{Domain, Socket, Type};
 
-use crate::support::{decision, exchange, flow, get, server, server_with, snapshot};
+use crate::support::{
+    Events, PATIENCE, decision, exchange, flow, get, get_with, server, server_with, snapshot,
+};
 
 const PARTS: [&str; 26] = [
     "GET ",
@@ -96,7 +102,7 @@ fn names_that_are_code_stay_text() {
     assert_eq!(state["state"]["flows"][0]["class"], evil);
     let metrics = get(server.address(), "/metrics").body;
     assert!(metrics.lines().all(|line| line.starts_with("headway_") || line.starts_with("# ")), "{metrics}");
-    let (_, event) = crate::support::Events::open(server.address(), "").1.next().expect("one event");
+    let (_, event) = Events::open(server.address(), "").1.next().expect("one event");
     assert_eq!(event["decisions"][0]["sentence"], evil);
 }
 
@@ -107,4 +113,42 @@ fn long_heads_are_refused() {
     assert!(!exchange(server.address(), long.as_bytes()).starts_with(b"HTTP/1.1 200"));
     let many = format!("GET / HTTP/1.1\r\n{}\r\n", "a: b\r\n".repeat(200));
     assert!(!exchange(server.address(), many.as_bytes()).starts_with(b"HTTP/1.1 200"));
+}
+
+/// So many that their timeouts, one after the other, take longer than anybody waits.
+const SILENT: u32 = 480;
+
+/// Connections from as many addresses of this host that send nothing.
+fn silent(server: SocketAddr, addresses: u32) -> Vec<Socket> {
+    let connect = |number| {
+        let from = Ipv4Addr::from_bits(Ipv4Addr::LOCALHOST.to_bits() + 1 + number % addresses);
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+        socket.bind(&SocketAddr::from((from, 0)).into()).expect("an address of loopback");
+        socket.connect(&server.into()).expect("the server listens");
+        socket
+    };
+    (0..SILENT).map(connect).collect()
+}
+
+#[test]
+fn silent_connections_of_one_address_or_of_many_keep_no_viewer_out() {
+    let secret = "a secret that nobody guesses";
+    let server = server_with(secret);
+    let (address, token) = (server.address(), format!("Authorization: Bearer {secret}\r\n"));
+    let (status, mut before) = Events::open(address, &token);
+    assert_eq!(status, 200);
+    for addresses in [1, SILENT] {
+        let (answers, answered) = channel();
+        let token = token.clone();
+        std::thread::spawn(move || {
+            let silent = silent(address, addresses);
+            answers.send(get_with(address, "/metrics", &token).status).expect("the test waits");
+            drop(silent);
+        });
+        assert_eq!(answered.recv_timeout(PATIENCE), Ok(200));
+    }
+    // Nor do they end the stream of one.
+    server.publish(&snapshot(1000));
+    let mut seen = std::iter::from_fn(|| before.next());
+    assert!(seen.any(|(_, event)| event["state"]["time_ms"] == 1000));
 }

@@ -8,7 +8,7 @@ use headway_edge::snapshot::{DecisionState, FlowState, LinkState, ProbeState, Ra
 use headway_web::{Server, Token};
 
 /// Longer than any answer takes; a test that waits so long has failed.
-const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// An answer: its status, its head and its body.
 #[derive(Debug)]
