@@ -6,12 +6,13 @@
 //!
 //! How long rows stay is a number of rows and no age, because clocks of routers are wrong until somebody tells them the time.
 
+mod file;
 mod point;
 mod reader;
 mod store;
 mod writer;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 pub use point::Point;
 pub use reader::{Range, Reader, Step};
@@ -39,10 +40,19 @@ pub enum Error {
         /// That of this program.
         known: i64,
     },
+    /// The file was deleted or replaced while it was in use.
+    #[error("its file was deleted")]
+    Deleted,
     /// A statement failed.
     #[error("the history cannot be read or written: {0}")]
     Statement(#[from] rusqlite::Error),
     /// No thread could be started.
     #[error("cannot start a thread for the history: {0}")]
     Thread(std::io::Error),
+}
+
+impl Error {
+    fn unusable(path: &Path, reason: String) -> Error {
+        Error::File { path: path.to_owned(), reason }
+    }
 }

@@ -6,8 +6,9 @@ use headway_edge::snapshot::DecisionState;
 use rusqlite::{Connection, OpenFlags, Row};
 
 use crate::Error;
+use crate::file::check_kind;
 use crate::point::{COLUMNS, Point};
-use crate::store::{FLAGS, check_kind, check_version, unusable};
+use crate::store::{FLAGS, check_version, unusable};
 
 /// What a row stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

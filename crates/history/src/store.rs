@@ -1,14 +1,12 @@
 //! The file: its tables, what is added, and what makes room.
 
-use std::fs::{DirBuilder, OpenOptions};
-use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use headway_edge::snapshot::DecisionState;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Statement, params_from_iter};
 
 use crate::Error;
+use crate::file::{Own, why_not};
 use crate::point::{COLUMNS, Point, WIDTH};
 
 /// Version of the tables, in the file's `user_version`.
@@ -57,6 +55,8 @@ impl Kept {
 pub struct Store {
     file: Connection,
     kept: Kept,
+    /// Declared after `file`, which must be closed first.
+    own: Own,
 }
 
 /// What is added at once.
@@ -71,29 +71,34 @@ impl Store {
     /// Opens a history, or begins one, of at most so many bytes ([`SIZE`]; at least [`LEAST_SIZE`]). A link is not followed.
     ///
     /// # Errors
-    /// When the file cannot be opened, is something else, or of another version.
+    /// When the file cannot be opened, is something else, which stays as it is, or of another version, or another process adds to it.
     pub fn open(path: &Path, bytes: u64) -> Result<Store, Error> {
-        create(path)?;
-        let file = Connection::open_with_flags(
-            path,
-            OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_READ_WRITE | FLAGS,
-        )
-        .map_err(|error| unusable(path, &error))?;
+        let own = Own::open(path)?;
+        if !own.is_empty() {
+            check_content(path)?;
+        }
+        own.make_private(path)?;
+        let unusable = |error| unusable(path, &error);
+        let file = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE | FLAGS);
+        let file = file.map_err(unusable)?;
         let bytes = bytes.max(LEAST_SIZE);
-        prepare(&file, bytes - LOG.min(bytes / 2)).map_err(|error| unusable(path, &error))?;
-        check_version(&file, path)?;
-        Ok(Store { file, kept: Kept::within(bytes) })
+        prepare(&file, bytes - LOG.min(bytes / 2)).map_err(unusable)?;
+        Ok(Store { file, kept: Kept::within(bytes), own })
     }
 
     /// Adds rows, all of them or none. Where the file is as large as it may be, the oldest tenth makes room first.
-    pub(crate) fn add(&mut self, batch: &Batch) -> Result<(), rusqlite::Error> {
+    pub(crate) fn add(&mut self, batch: &Batch) -> Result<(), Error> {
+        if self.own.is_deleted() {
+            return Err(Error::Deleted);
+        }
         match self.try_add(batch) {
             Err(error) if error.sqlite_error_code() == Some(ErrorCode::DiskFull) => {
                 self.make_room()?;
-                self.try_add(batch)
+                self.try_add(batch)?;
             }
-            result => result,
+            result => result?,
         }
+        Ok(())
     }
 
     fn try_add(&mut self, batch: &Batch) -> Result<(), rusqlite::Error> {
@@ -130,26 +135,6 @@ impl Store {
 /// A link is not followed, as somebody else may have put it there; one thread uses a connection at a time.
 pub(crate) const FLAGS: OpenFlags = OpenFlags::SQLITE_OPEN_NOFOLLOW.union(OpenFlags::SQLITE_OPEN_NO_MUTEX);
 
-/// Creates the file, and its folder, if there is none: who talks to whom is nobody else's business.
-fn create(path: &Path) -> Result<(), Error> {
-    let failed = |reason: io::Error| Error::File { path: path.to_owned(), reason: reason.to_string() };
-    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.exists()) {
-        DirBuilder::new().mode(0o755).create(folder).map_err(failed)?;
-    }
-    match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
-        Err(reason) if reason.kind() != io::ErrorKind::AlreadyExists => Err(failed(reason)),
-        _ => check_kind(path),
-    }
-}
-
-/// Checks that it is a file: reading a pipe would wait for ever, and a link may have been put there by somebody else.
-pub(crate) fn check_kind(path: &Path) -> Result<(), Error> {
-    match path.symlink_metadata() {
-        Ok(found) if !found.is_file() => Err(Error::File { path: path.to_owned(), reason: why_not(path) }),
-        _ => Ok(()),
-    }
-}
-
 /// Sets how the file is written, and makes its tables.
 fn prepare(file: &Connection, bytes: u64) -> Result<(), rusqlite::Error> {
     file.busy_timeout(std::time::Duration::from_secs(2))?;
@@ -161,8 +146,7 @@ fn prepare(file: &Connection, bytes: u64) -> Result<(), rusqlite::Error> {
     file.pragma_update(None, "wal_autocheckpoint", (LOG / PAGE / 2) as i64)?;
     file.pragma_update(None, "temp_store", "memory")?;
     file.pragma_update_and_check(None, "max_page_count", (bytes / PAGE) as i64, |_| Ok(()))?;
-    let tables: i64 = file.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
-    if tables == 0 {
+    if tables(file)? == 0 {
         file.execute_batch(&schema())?;
     }
     Ok(())
@@ -206,17 +190,32 @@ fn add_decision(insert: &mut Statement<'_>, decision: &DecisionState) -> Result<
     Ok(())
 }
 
+/// Checks that a file is a history of this version, or one that was only begun, without changing it.
+fn check_content(path: &Path) -> Result<(), Error> {
+    let file = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY | FLAGS);
+    let file = file.map_err(|error| unusable(path, &error))?;
+    let is_begun = tables(&file).and_then(|tables| Ok(tables == 0 && number(&file, "application_id")? == 0));
+    match is_begun.map_err(|error| unusable(path, &error))? {
+        true => Ok(()),
+        false => check_version(&file, path),
+    }
+}
+
+fn tables(file: &Connection) -> Result<i64, rusqlite::Error> {
+    file.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))
+}
+
+fn number(file: &Connection, pragma: &str) -> Result<i64, rusqlite::Error> {
+    file.pragma_query_value(None, pragma, |row| row.get(0))
+}
+
 /// Checks that a file is a history of this version.
 pub(crate) fn check_version(file: &Connection, path: &Path) -> Result<(), Error> {
-    let number = |pragma| file.pragma_query_value(None, pragma, |row| row.get::<_, i64>(0));
-    let (mark, found) = number("application_id")
-        .and_then(|mark| Ok((mark, number("user_version")?)))
+    let (mark, found) = number(file, "application_id")
+        .and_then(|mark| Ok((mark, number(file, "user_version")?)))
         .map_err(|error| unusable(path, &error))?;
     if mark != MARK {
-        return Err(Error::File {
-            path: path.to_owned(),
-            reason: "it is the database of another program".to_owned(),
-        });
+        return Err(Error::unusable(path, "it is the database of another program".to_owned()));
     }
     if found != VERSION {
         return Err(Error::Version { path: path.to_owned(), found, known: VERSION });
@@ -233,19 +232,7 @@ pub(crate) fn unusable(path: &Path, error: &rusqlite::Error) -> Error {
         Some(ErrorCode::ReadOnly) => "it cannot be written by this user".to_owned(),
         _ => error.to_string(),
     };
-    Error::File { path: PathBuf::from(path), reason }
-}
-
-/// SQLite does not say why a file cannot be opened.
-fn why_not(path: &Path) -> String {
-    match path.symlink_metadata() {
-        Ok(found) if found.is_symlink() => "it is a link, which is not followed".to_owned(),
-        Ok(found) if found.is_dir() => "it is a folder".to_owned(),
-        Ok(found) if !found.is_file() => "it is a device or a pipe".to_owned(),
-        Ok(_) => "this user may not open it".to_owned(),
-        Err(reason) if path.parent().is_some_and(Path::is_dir) => reason.to_string(),
-        Err(_) => "its folder does not exist".to_owned(),
-    }
+    Error::unusable(path, reason)
 }
 
 #[cfg(test)]

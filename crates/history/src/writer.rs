@@ -134,10 +134,12 @@ impl Work {
             }
             Err(error) => {
                 self.lost.fetch_add(batch.seconds.len() as u64, Ordering::Relaxed);
+                let next = match error {
+                    Error::Deleted => "start the edge again for a new one",
+                    _ => "it is tried again every minute",
+                };
                 if !self.failed {
-                    tracing::warn!(
-                        "the history stops: {error}; it is tried again every minute, all else goes on"
-                    );
+                    tracing::warn!("the history stops: {error}; {next}, all else goes on");
                 }
                 self.failed = true;
             }
@@ -148,6 +150,22 @@ impl Work {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_comes_after_the_file_was_deleted_is_lost() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("history");
+        let store = Store::open(&path, crate::SIZE).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        let (queue, entries) = sync_channel(QUEUE);
+        for _ in 0..3 {
+            queue.send((Point::of(&Snapshot::default()), Vec::new())).unwrap();
+        }
+        drop(queue);
+        let lost = Arc::new(AtomicU64::new(0));
+        Work::new(store, Arc::clone(&lost)).run(&entries);
+        assert_eq!(lost.load(Ordering::Relaxed), 3);
+    }
 
     #[test]
     fn what_a_slow_disk_loses_is_told_at_once_and_then_once_a_minute() {

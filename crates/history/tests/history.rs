@@ -172,6 +172,63 @@ fn what_is_no_history_is_refused_and_stays() {
     assert!(error.contains("No such file"), "{error}");
 }
 
+#[test]
+fn the_database_of_another_program_stays_as_it_is() {
+    for journal in ["delete", "wal"] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("other");
+        let other = rusqlite::Connection::open(&path).expect("a database");
+        other.pragma_update(None, "journal_mode", journal).expect("a journal");
+        other
+            .execute_batch("CREATE TABLE notes (text TEXT); INSERT INTO notes VALUES ('mine')")
+            .expect("a table");
+        drop(other);
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).expect("my file");
+        let before = std::fs::read(&path).expect("a file");
+        let error = Store::open(&path, SIZE).expect_err("refused").to_string();
+        assert!(error.ends_with("it is the database of another program"), "{error}");
+        assert!(std::fs::read(&path).expect("a file") == before, "it was changed in mode {journal}");
+        assert_eq!(std::fs::metadata(&path).expect("a file").permissions().mode() & 0o777, 0o644);
+    }
+}
+
+#[test]
+fn a_history_that_an_edge_adds_to_is_refused_to_others_and_can_be_read() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("history");
+    let first = Store::open(&path, SIZE).expect("a store");
+    let error = Store::open(&path, SIZE).expect_err("refused").to_string();
+    assert!(error.contains("another edge writes to it"), "{error}");
+    assert!(points(&path, Step::Second, ALL).is_empty());
+    drop(first);
+    Store::open(&path, SIZE).expect("a store");
+}
+
+#[test]
+fn others_may_not_read_a_history_that_they_could_read() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("history");
+    let mode = |end: &str| {
+        let file = std::fs::metadata(format!("{}{end}", path.display())).expect("a file");
+        file.permissions().mode() & 0o777
+    };
+    // Of an edge that was killed there is also what SQLite had beside it.
+    let killed = Store::open(&path, SIZE).expect("a store");
+    let copies = ["", "-wal", "-shm"].map(|end| {
+        let file = format!("{}{end}", path.display());
+        let bytes = std::fs::read(&file).expect("a file");
+        (file, bytes)
+    });
+    drop(killed);
+    for (file, bytes) in copies {
+        std::fs::write(&file, bytes).expect("a file");
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).expect("my file");
+    }
+    let store = Store::open(&path, SIZE).expect("a store");
+    assert_eq!(["", "-wal", "-shm"].map(mode), [0o600; 3]);
+    drop(store);
+}
+
 /// Runs `test` in a folder with room for so many bytes, or prints why there can be none.
 fn with_room(bytes: usize, test: impl FnOnce(&Path)) {
     use nix::mount::{MsFlags, mount};
