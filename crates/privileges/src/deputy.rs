@@ -1,15 +1,19 @@
 //! A child process that keeps a right which its parent gives up.
 
 use std::io::{self, Read as _, Write as _};
+use std::net::Shutdown;
+use std::os::fd::AsRawFd as _;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use caps::Capability;
-use nix::sys::signal::{SigHandler, Signal, signal};
+use nix::errno::Errno;
+use nix::sys::signal::{SigHandler, Signal, kill, signal};
+use nix::sys::socket::{MsgFlags, recv};
 use nix::sys::wait::waitpid;
 use nix::unistd::{ForkResult, Pid, fork, setsid};
 
-/// It answers within microseconds.
+/// It answers, and ends, within milliseconds.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A child process with some capabilities and no other right. It does what it is told through a socket, and cleans up when that is
@@ -47,6 +51,14 @@ impl Deputy {
         self.socket.as_ref()
     }
 
+    /// Whether it has ended by itself, for example because it was killed.
+    pub fn has_ended(&self) -> bool {
+        let flags = MsgFlags::MSG_PEEK | MsgFlags::MSG_DONTWAIT;
+        self.socket.as_ref().is_none_or(|socket| {
+            !matches!(recv(socket.as_raw_fd(), &mut [0], flags), Ok(1) | Err(Errno::EAGAIN))
+        })
+    }
+
     /// Asks one that does [`serve`] for something, and returns whether that was done, or the sentence why not.
     ///
     /// # Errors
@@ -76,10 +88,27 @@ pub fn serve<const N: usize>(mut socket: UnixStream, mut act: impl FnMut([u8; N]
 }
 
 impl Drop for Deputy {
+    /// Has it end. One that does not within seconds is left alone, and ends when it goes on.
     fn drop(&mut self) {
-        drop(self.socket.take());
-        // Fails only if somebody else has waited for it.
-        let _ = waitpid(self.child, None);
+        let Some(socket) = self.socket.take() else { return };
+        // Also for whoever has a copy of this end.
+        let _ = socket.shutdown(Shutdown::Write);
+        // One that is stopped would neither clean up nor end.
+        let _ = kill(self.child, Signal::SIGCONT);
+        if is_closed(socket) {
+            // Fails only if somebody else has waited for it.
+            let _ = waitpid(self.child, None);
+        }
+    }
+}
+
+/// Waits until the other end of a socket is closed, as it is when its process ends; returns whether it was.
+fn is_closed(mut socket: UnixStream) -> bool {
+    let waits = socket.set_nonblocking(false).and_then(|()| socket.set_read_timeout(Some(PATIENCE)));
+    match waits.and_then(|()| io::copy(&mut socket, &mut io::sink())) {
+        Ok(_) => true,
+        // It had not read all.
+        Err(reason) => reason.kind() == io::ErrorKind::ConnectionReset,
     }
 }
 

@@ -70,12 +70,29 @@ impl Shaper {
 
     /// Has packets of split connections delivered to this router from now on.
     pub(super) fn deliver(&self) -> Result<()> {
-        self.deputy.as_ref().map_or(Ok(()), |deputy| ask(deputy, DELIVER, None))
+        let Some(deputy) = &self.deputy else { return Ok(()) };
+        let done = ask(deputy, DELIVER, None);
+        done.context("the process that changes queues and routing has ended")?.map_err(anyhow::Error::msg)
     }
 
-    /// Has what was decided done, and says it once where it cannot be.
+    /// Has what was decided done, and says it once where it cannot be. To be called every second.
     pub(super) fn hold(&mut self, judged: &[Judged]) {
-        let Some(deputy) = &self.deputy else { return };
+        if self.try_hold(judged).is_err() {
+            // One that was only stopped cleans up now.
+            self.deputy = None;
+            tracing::warn!(
+                "the process that changes queues and routing has ended or does not answer; what it has set may stay until the edge \
+                 starts again, which removes it, and all else goes on"
+            );
+        }
+    }
+
+    /// Does that; fails if the other process does not live.
+    fn try_hold(&mut self, judged: &[Judged]) -> io::Result<()> {
+        let Some(deputy) = &self.deputy else { return Ok(()) };
+        if deputy.has_ended() {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
         for side in [0, 1] {
             let of_side = judged.iter().filter(|judged| judged.main_side == side);
             let rate = of_side.filter_map(|judged| judged.decision.bucket()).min();
@@ -84,24 +101,23 @@ impl Shaper {
                 continue;
             }
             self.held[side] = rate;
-            if let Err(reason) = ask(deputy, side as u8, rate) {
-                let reason = format!("nothing is held in a token bucket: {reason:#}");
+            if let Err(reason) = ask(deputy, side as u8, rate)? {
+                let reason = format!("nothing is held in a token bucket: {reason}");
                 if self.told.as_ref() != Some(&reason) {
                     tracing::warn!("{reason}");
                     self.told = Some(reason);
                 }
             }
         }
+        Ok(())
     }
 }
 
-/// Asks the other process to hold a side to a rate, or no longer, or to [`DELIVER`].
-fn ask(deputy: &Deputy, side: u8, rate: Option<Rate>) -> Result<()> {
+/// Asks the other process to hold a side to a rate, or no longer, or to [`DELIVER`]; returns the sentence why that cannot be.
+fn ask(deputy: &Deputy, side: u8, rate: Option<Rate>) -> io::Result<Result<(), String>> {
     let mut request = vec![side];
     request.extend(rate.map_or(0, Rate::bps).to_ne_bytes());
-    let done = deputy.ask(&request);
-    let done = done.context("the process that changes queues and routing has ended; start the edge again")?;
-    done.map_err(anyhow::Error::msg)
+    deputy.ask(&request)
 }
 
 /// Does what is asked until the other end of the socket is closed, and removes what is there then.

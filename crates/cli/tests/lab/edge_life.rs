@@ -172,6 +172,30 @@ fn bulk_that_nothing_else_holds_is_in_a_token_bucket_that_goes_with_the_edge() {
 }
 
 #[test]
+fn an_edge_says_that_its_process_for_queues_was_killed_and_ends_though_that_is_stopped() {
+    let folder = tempfile::tempdir().unwrap();
+    let policy = write(folder.path(), "policy.toml", "shape = true\n");
+    let Some((lab, mut edge)) = up("edge-deputy", &["--policy", &policy]) else { return };
+    let signal = |process: Process, signal| kill(Pid::from_raw(process.pid), signal).unwrap();
+    signal(deputy(&edge), Signal::SIGKILL);
+    (0..3).for_each(|_| drop(next(&mut edge, "state")));
+    let mut stderr = edge.child.stderr.take().unwrap();
+    edge.end();
+    let mut said = String::new();
+    stderr.read_to_string(&mut said).unwrap();
+    let warning = "the process that changes queues and routing has ended";
+    assert_eq!(said.matches(warning).count(), 1, "{said}");
+    let [lan, wan] = interfaces(&lab);
+    let all = ["edge", "--lan", &lan, "--wan", &wan, "--rate", "50Mb/s", "--policy", &policy];
+    let edge = On::new(&lab, "router", &all).unwrap();
+    let (process, deputy) = (Process::of(edge.child.id() as i32).unwrap(), deputy(&edge));
+    signal(deputy, Signal::SIGSTOP);
+    signal(process, Signal::SIGTERM);
+    assert!(process.wait_gone(TIMEOUT) && deputy.wait_gone(TIMEOUT));
+    lab.down().unwrap();
+}
+
+#[test]
 fn an_edge_that_hangs_lets_everything_pass_until_it_goes_on() {
     let Some((lab, edge)) = up("edge-stop", &[]) else { return };
     edge.end();
