@@ -15,9 +15,13 @@
 #define EDGE_TO_RELAY 0x7ed90001U
 #define EDGE_OF_RELAY 0x7ed90002U
 
-/* States of sockets (linux/tcp.h), and "in the network namespace of the packet" (linux/bpf.h). */
+/* A SYN that comes again so soon was lost on its way to the relay, or not answered: hosts repeat one after 1 and 3 s. In ns. */
+#define EDGE_REPEATED 10000000000ULL
+
+/* States of sockets (linux/tcp.h, net/tcp_states.h), and "in the network namespace of the packet" (linux/bpf.h). */
 #define EDGE_TIME_WAIT 6
 #define EDGE_LISTENS 10
+#define EDGE_BEGINS 12
 #define EDGE_HERE (-1L)
 /* Families of addresses (linux/socket.h), and "whoever the neighbour is" (linux/bpf.h, since Linux 6.3). */
 #define EDGE_INET 2
@@ -33,6 +37,8 @@ enum edge_socket {
 	/* It belongs to a connection, or to one that has just ended. */
 	EDGE_SOCKET,
 	EDGE_OLD_SOCKET,
+	/* It belongs to one whose handshake is not complete. */
+	EDGE_NEW_SOCKET,
 };
 
 /* Says whose a segment is. */
@@ -64,6 +70,8 @@ static __noinline hw_u32 edge_socket_of(struct __sk_buff *skb, const struct flow
 	/* One that listens on this port of any address is not meant. */
 	if (state == EDGE_LISTENS)
 		return EDGE_NO_SOCKET;
+	if (state == EDGE_BEGINS)
+		return EDGE_NEW_SOCKET;
 	return state == EDGE_TIME_WAIT ? EDGE_OLD_SOCKET : EDGE_SOCKET;
 }
 
@@ -132,6 +140,22 @@ static __noinline int edge_give(struct __sk_buff *skb, const struct flow_packet 
 	return given;
 }
 
+/*
+ * Notes that a SYN is given to the relay. What is to be known is whether SYNs get there, past the firewall of this router, whatever
+ * their hosts do with the answers.
+ */
+static __noinline void edge_note_given(const struct flow_packet *packet, struct edge_counters *counted)
+{
+	const hw_u64 now = bpf_ktime_get_ns();
+	const hw_u64 *before = bpf_map_lookup_elem(&given, &packet->key);
+
+	counted->split++;
+	if (before && now - *before < EDGE_REPEATED)
+		counted->split_repeated++;
+	else
+		bpf_map_update_elem(&given, &packet->key, &now, BPF_ANY);
+}
+
 /* Has the router deliver a segment that arrived from the hosts, if it belongs to the relay; returns whether it does. */
 static __noinline int edge_deliver(struct __sk_buff *skb, const struct flow_packet *packet, struct edge_counters *counted)
 {
@@ -139,7 +163,10 @@ static __noinline int edge_deliver(struct __sk_buff *skb, const struct flow_pack
 	const hw_u32 whose = edge_socket_of(skb, packet);
 	const struct edge_splitting *how;
 
-	if (whose == EDGE_SOCKET || (whose && flow_kind(packet) != FLOW_ASK)) {
+	if (whose && (whose != EDGE_OLD_SOCKET || flow_kind(packet) != FLOW_ASK)) {
+		/* Not so for one that this router listens for itself. */
+		if (whose == EDGE_NEW_SOCKET && !bpf_map_delete_elem(&given, &packet->key))
+			counted->split_reached++;
 		skb->mark = EDGE_TO_RELAY;
 		return 1;
 	}
@@ -149,7 +176,7 @@ static __noinline int edge_deliver(struct __sk_buff *skb, const struct flow_pack
 	if (!how || !edge_is_to_split(packet, how) || !edge_crosses(skb, packet) || !edge_give(skb, packet, how))
 		return 0;
 	skb->mark = EDGE_TO_RELAY;
-	counted->split++;
+	edge_note_given(packet, counted);
 	return 1;
 }
 

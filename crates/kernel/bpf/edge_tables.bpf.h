@@ -27,6 +27,8 @@
 #define EDGE_EXCHANGES 16384
 /* Hosts of a class whose next connections are to be split; one that makes room is found out again. */
 #define EDGE_SMALL_RECEIVERS 1024
+/* Most SYNs given to a relay that are waited for; a flood costs the older ones. */
+#define EDGE_GIVEN 1024
 /* As many as a policy has. */
 #define EDGE_CLASSES 32
 /* Bytes in which all headers of a segment are: Ethernet with two tags, IPv6 with extension headers, and TCP with options. */
@@ -136,8 +138,10 @@ struct edge_counters {
 	hw_u64 exempt;
 	/* Packets that were marked, or would be. */
 	hw_u64 marked;
-	/* Connections that were split. */
+	/* SYNs that were given to the relay; those of them for which there was a socket then, and those that came again without one. */
 	hw_u64 split;
+	hw_u64 split_reached;
+	hw_u64 split_repeated;
 };
 
 /* A connection of TCP (src/edge/mod.rs has the same in Rust, also of the next one). Arrays have an entry for each end of the key. */
@@ -201,6 +205,14 @@ struct {
 	__type(key, struct flow_key);
 	__type(value, struct edge_exchange);
 } exchanges SEC(".maps");
+
+/* When SYNs were given to the relay first of which nothing more is known, in ns. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, EDGE_GIVEN);
+	__type(key, struct flow_key);
+	__type(value, hw_u64);
+} given SEC(".maps");
 
 /*
  * What is done with flows by their number (enum edge_treatment), but for connections that have the window of their class. Only the

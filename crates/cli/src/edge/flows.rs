@@ -66,8 +66,8 @@ pub(super) fn describe(counted: &EdgeCounters) -> String {
     if counted.marked > 0 {
         text += &format!(" {} packets were marked.", counted.marked);
     }
-    if counted.split > 0 {
-        text += &format!(" {} connections were split.", counted.split);
+    if counted.split_reached > 0 {
+        text += &format!(" {} connections were split.", counted.split_reached);
     }
     let passed = [
         (counted.exempt, "segments of connections that are not to be limited"),

@@ -8,7 +8,7 @@ use headway_capture::Live;
 use headway_edge::snapshot::DecisionState;
 use headway_edge::{FASTEST, Policy};
 use headway_history::{SIZE, Store, Writer};
-use headway_kernel::{EdgeInstance, EdgeOptions, EdgeSession, Side};
+use headway_kernel::{EdgeCounters, EdgeInstance, EdgeOptions, EdgeSession, Side};
 use headway_program::out::escape_controls;
 use headway_program::{out, print_error, print_line};
 use headway_units::Rate;
@@ -22,7 +22,7 @@ use super::policy::{PolicyFile, kept, unchanged};
 use super::second;
 use super::shaper::Shaper;
 use super::signals::SignalSocket;
-use super::splitter::Splitter;
+use super::splitter::{Change, Splitter};
 use super::watch::{Found, Sources, Watch};
 use super::{EdgeArgs, probing};
 use crate::lab::signals_but;
@@ -98,7 +98,8 @@ pub(super) fn run(args: &EdgeArgs, json: bool) -> Result<()> {
     let page = page.start()?;
     let history = history.map(Writer::start).transpose()?;
     let output = Output { json: lines.clone(), screen, shows_flows: args.flows, dry_run: args.dry_run };
-    let mut session = Session { edge, watch, splitter, shaper, file, running: policy, page, history, output };
+    let running = policy.clone();
+    let mut session = Session { edge, watch, splitter, shaper, file, running, policy, page, history, output };
     session.begin(args, rates);
     let result = session.work(&signals);
     session.output.screen.clear();
@@ -176,6 +177,8 @@ struct Session {
     file: Option<PolicyFile>,
     /// With which the programs began, but for what can change.
     running: Policy,
+    /// What holds now.
+    policy: Policy,
     page: Page,
     /// Dropped after the page, which reads the same file: the last to close it tidies it up.
     history: Option<Writer>,
@@ -218,9 +221,7 @@ impl Session {
                 let mut found = self.watch.look(&mut self.edge)?;
                 found.snapshot.history_lost = self.history.as_ref().map(Writer::lost);
                 self.shaper.hold(&found.judged);
-                if self.splitter.as_mut().is_some_and(|splitter| splitter.is_to_stop(found.counted.split)) {
-                    self.edge.split_no_more()?;
-                }
+                self.look_at_splitter(&found.counted)?;
                 self.page.publish(&found.snapshot);
                 if let Some(history) = &self.history {
                     history.push(&found.snapshot);
@@ -231,6 +232,17 @@ impl Session {
                 out::check()?;
             }
         }
+    }
+
+    /// Has connections pass, or split again, if that is to change.
+    fn look_at_splitter(&mut self, counted: &EdgeCounters) -> Result<()> {
+        let Some(splitter) = &mut self.splitter else { return Ok(()) };
+        match splitter.look(counted) {
+            Some(Change::Stop) => self.edge.split_no_more()?,
+            Some(Change::Resume) => self.edge.split_by(&self.policy, splitter.ports())?,
+            None => {}
+        }
+        Ok(())
     }
 
     /// Takes another policy if there is one; returns whether there was.
@@ -247,6 +259,7 @@ impl Session {
                 self.edge.set_policy(&policy)?;
                 self.watch.set_policy(&policy);
                 self.output.changed(&policy, &unchanged);
+                self.policy = policy;
                 Ok(true)
             }
         }

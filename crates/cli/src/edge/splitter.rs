@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use headway_edge::evaluate::RELAY_BUFFER;
-use headway_kernel::{OF_RELAY, TO_RELAY};
+use headway_kernel::{EdgeCounters, OF_RELAY, TO_RELAY};
 use headway_privileges::{Capability, Deputy};
 use headway_relay::{Leg, Options, Relay, Target};
 use headway_telemetry::rule::LocalDelivery;
@@ -20,8 +20,11 @@ pub(super) const DELIVERY: LocalDelivery = LocalDelivery { mark: TO_RELAY, table
 /// Connections that are split at a time: each takes two sockets with their buffers in the kernel, and 128 kB here at most. As many as
 /// the usual limit of 1024 open files allows. Further ones pass.
 const CONNECTIONS: usize = 480;
-/// Looks, one a second, after which SYNs that were given to a relay that got no connection are taken for lost.
-const LOOKS: u32 = 3;
+/// SYNs that came again, while none got to the relay, after which something keeps them from it. Range 2 to 5: hosts repeat one after 1 and 3 s.
+const REPEATED: u64 = 2;
+/// Looks, one a second, until it is tried again, at first and at most. Each try delays connections by 3 s, if nothing has changed.
+const PAUSE: u32 = 60;
+const LONGEST_PAUSE: u32 = 3_600;
 /// A silent connection gives up its place. Hosts that are gone are found out earlier.
 const IDLE: Duration = Duration::from_secs(2 * 3600);
 /// Longest time until the relay sees that this process has ended.
@@ -34,12 +37,18 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub(super) struct Splitter {
     relay: Deputy,
     ports: [u16; 2],
-    /// Whether it has got a connection.
-    has_accepted: bool,
-    /// Looks at which SYNs had been given to it, and it had got no connection.
-    waited: u32,
+    reach: Reach,
     /// Whether it is of no use any more, which was told.
     is_over: bool,
+}
+
+/// What is to be done with connections that begin from now on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Change {
+    /// They pass as they are.
+    Stop,
+    /// They are split again.
+    Resume,
 }
 
 impl Splitter {
@@ -54,7 +63,7 @@ impl Splitter {
         let [Ok(v4), Ok(v6)] = ports else {
             bail!("{failed}: sockets with addresses of others need CAP_NET_RAW, and Linux 5.17 or later")
         };
-        Ok(Splitter { relay, ports: [v4, v6], has_accepted: false, waited: 0, is_over: false })
+        Ok(Splitter { relay, ports: [v4, v6], reach: Reach::default(), is_over: false })
     }
 
     /// Returns the ports of the loopback addresses of IPv4 and IPv6 where the relay listens; 0 for none.
@@ -62,31 +71,30 @@ impl Splitter {
         self.ports
     }
 
-    /// Returns whether SYNs are to pass from now on, `split` of which were given to the relay, and tells why: the process has ended, or
-    /// something keeps them from it, such as a firewall. To be called every second.
-    pub(super) fn is_to_stop(&mut self, split: u64) -> bool {
+    /// Returns what is to change, and tells why: the process has ended, or something keeps SYNs from it, such as a firewall. To be called
+    /// every second.
+    pub(super) fn look(&mut self, counted: &EdgeCounters) -> Option<Change> {
         if self.is_over {
-            return false;
+            return None;
         }
-        match self.relay.socket().map_or(Heard::End, hear) {
-            Heard::End => {
-                tracing::warn!(
-                    "the process that splits connections has ended; connections pass until the edge starts again"
-                );
-                self.is_over = true;
-            }
-            Heard::Something => self.has_accepted = true,
-            Heard::Nothing => {}
-        }
-        self.waited += u32::from(split > 0 && !self.has_accepted);
-        if self.waited >= LOOKS && !self.has_accepted && !self.is_over {
+        if self.relay.has_ended() {
             tracing::warn!(
-                "no connection reaches the process that splits them, so all pass until the edge starts again; let packets of the \
-                 hosts into this router's firewall (INPUT), and in a service set IPAddressAllow=any"
+                "the process that splits connections has ended; connections pass until the edge starts again"
             );
             self.is_over = true;
+            return Some(Change::Stop);
         }
-        self.is_over
+        let change = self.reach.look(counted.split_reached, counted.split_repeated);
+        match change {
+            Some(Change::Stop) => tracing::warn!(
+                "no connection reaches the process that splits them, so all pass for {}; let packets of the hosts into this \
+                 router's firewall (INPUT), and in a service set IPAddressAllow=any",
+                humantime::format_duration(Duration::from_secs(self.reach.left.into()))
+            ),
+            Some(Change::Resume) => tracing::info!("connections are split again"),
+            None => {}
+        }
+        change
     }
 
     /// Removes what an earlier edge has left, if it and its processes were killed.
@@ -95,6 +103,47 @@ impl Splitter {
             tracing::warn!("there was a rule of routing of an edge that was killed; it is removed");
         }
         Ok(())
+    }
+}
+
+/// Whether SYNs reach the relay.
+///
+/// A host need not complete a handshake, and a stranger among them may begin as many as it likes. So what counts is whether there
+/// was a socket for what a host sends after its SYN, or, if it repeats that, still none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Reach {
+    reached: u64,
+    /// How many had been repeated when it was known last that SYNs reach it, or it was tried again.
+    repeated: u64,
+    /// Looks until it is tried again; 0 while connections are split.
+    left: u32,
+    /// That of the next pause.
+    pause: u32,
+}
+
+impl Default for Reach {
+    fn default() -> Reach {
+        Reach { reached: 0, repeated: 0, left: 0, pause: PAUSE }
+    }
+}
+
+impl Reach {
+    /// Takes how many SYNs have reached the relay and how many were repeated until now.
+    fn look(&mut self, reached: u64, repeated: u64) -> Option<Change> {
+        if self.left > 0 {
+            self.left -= 1;
+            (self.reached, self.repeated) = (reached, repeated);
+            return (self.left == 0).then_some(Change::Resume);
+        }
+        if reached > self.reached {
+            *self = Reach { reached, repeated, ..Reach::default() };
+        }
+        if repeated - self.repeated < REPEATED {
+            return None;
+        }
+        self.left = self.pause;
+        self.pause = (2 * self.pause).min(LONGEST_PAUSE);
+        Some(Change::Stop)
     }
 }
 
@@ -115,12 +164,7 @@ fn work(mut socket: UnixStream) {
     if socket.write_all(&ports).is_err() || socket.set_nonblocking(true).is_err() {
         return;
     }
-    let mut has_told = false;
-    while hear(&socket) != Heard::End && relay.work(ROUND).is_ok() {
-        if !has_told && relay.counts().accepted > 0 {
-            has_told = socket.write_all(&[0]).is_ok();
-        }
-    }
+    while !has_ended(&socket) && relay.work(ROUND).is_ok() {}
 }
 
 fn listen(addresses: Vec<SocketAddr>) -> Option<Relay> {
@@ -135,21 +179,43 @@ fn listen(addresses: Vec<SocketAddr>) -> Option<Relay> {
     relay.ok().filter(|relay| relay.check().is_ok())
 }
 
-/// What comes from the other end of a socket that does not block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Heard {
-    Nothing,
-    Something,
-    End,
+/// Whether the other end of a socket that does not block is closed.
+fn has_ended(mut socket: &UnixStream) -> bool {
+    match socket.read(&mut [0]) {
+        Ok(bytes) => bytes == 0,
+        Err(error) => !matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted),
+    }
 }
 
-fn hear(mut socket: &UnixStream) -> Heard {
-    match socket.read(&mut [0]) {
-        Ok(0) => Heard::End,
-        Ok(_) => Heard::Something,
-        Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
-            Heard::Nothing
-        }
-        Err(_) => Heard::End,
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn handshakes_that_nobody_completes_switch_nothing_off() {
+        let mut reach = Reach::default();
+        // Whoever sends SYNs and nothing else repeats none.
+        (0..100).for_each(|_| assert_eq!(reach.look(0, 0), None));
+        // Where some get there, others that are repeated say nothing.
+        (1..100).for_each(|second| assert_eq!(reach.look(second, 5 * second), None));
+    }
+
+    #[test]
+    fn what_gets_nowhere_passes_and_is_tried_again_ever_later() {
+        let (mut reach, mut repeated) = (Reach::default(), 0);
+        let mut stop = |reach: &mut Reach| {
+            repeated += 1;
+            assert_eq!(reach.look(7, repeated), None);
+            repeated += 1;
+            assert_eq!(reach.look(7, repeated), Some(Change::Stop));
+            let looks = (1..).find(|_| reach.look(7, repeated) == Some(Change::Resume));
+            looks.unwrap_or(0)
+        };
+        assert_eq!(reach.look(7, 0), None);
+        let pauses: Vec<u32> = (0..8).map(|_| stop(&mut reach)).collect();
+        assert_eq!(pauses, [60, 120, 240, 480, 960, 1_920, 3_600, 3_600]);
+        // It got there, so the next pause is short.
+        assert_eq!(reach.look(8, repeated), None);
+        assert_eq!(reach.pause, PAUSE);
     }
 }

@@ -1,13 +1,14 @@
 //! Connections that `headway edge` splits (wan F73).
 
 use std::io::{ErrorKind, Read as _, Write as _};
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, SocketAddrV4, TcpListener, TcpStream};
+use std::path::Path;
 use std::time::{Duration as Time, Instant as Clock};
 
 use headway_lab::Lab;
-use socket2::{Domain, Socket, Type};
+use socket2::{Domain, Protocol, Socket, Type};
 
-use crate::edge::{interfaces, next_if};
+use crate::edge::{interfaces, next, next_if};
 use crate::support::labs::{On, ROLE, bring_up_text, line, name, now, play, was_late};
 use crate::support::{TIMEOUT, text, write};
 
@@ -49,6 +50,7 @@ fn a_role() {
     let Ok(role) = std::env::var(ROLE) else { return };
     match role.split(' ').collect::<Vec<_>>()[..] {
         ["serve", address] => serve(address.parse().unwrap()),
+        ["ask", address] => ask(address.parse().unwrap()),
         ["fetch", address, seconds] => fetch(address.parse().unwrap(), seconds.parse().unwrap()),
         _ => panic!("{role}"),
     }
@@ -75,6 +77,22 @@ fn serve(address: SocketAddr) {
             while begun.elapsed() < until && stream.write(&block).is_ok() {}
         });
     }
+}
+
+/// Sends a SYN of which this host knows nothing, so that it refuses the answer.
+fn ask(to: SocketAddrV4) {
+    let socket = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::TCP)).unwrap();
+    socket.connect(&to.into()).unwrap();
+    let from = socket.local_addr().unwrap().as_socket_ipv4().unwrap();
+    let port = to.port().to_be_bytes();
+    // From port 1000, with sequence number 1, a header of 20 bytes, the flag SYN and a window of 65 535.
+    let mut segment = [3, 232, port[0], port[1], 0, 0, 0, 1, 0, 0, 0, 0, 0x50, 2, 255, 255, 0, 0, 0, 0];
+    let header = [from.ip().octets(), to.ip().octets(), [0, 6, 0, 20]].concat();
+    let words = header.iter().chain(&segment).copied().collect::<Vec<u8>>();
+    let sum: u32 = words.chunks_exact(2).map(|word| u32::from(u16::from_be_bytes([word[0], word[1]]))).sum();
+    segment[16..18].copy_from_slice(&(!((sum & 0xffff) + (sum >> 16)) as u16).to_be_bytes());
+    socket.send(&segment).unwrap();
+    println!("ready");
 }
 
 /// Downloads for so many seconds, and prints both its addresses, the bits per second of the second half, and how it ended.
@@ -116,22 +134,47 @@ struct Fetched {
     end: String,
 }
 
-#[test]
-fn the_next_downloads_of_a_small_receiver_are_split_until_the_edge_is_gone() {
-    let folder = tempfile::tempdir().unwrap();
-    let policy = write(folder.path(), "policy.toml", POLICY);
-    let Some(lab) = bring_up_text(FAR, &name("edge-split")) else { return };
+/// Brings up the path with an edge that splits, whose first event has come; returns also what routing there was before.
+fn up(what: &str, folder: &Path) -> Option<(Lab, On, String)> {
+    let policy = write(folder, "policy.toml", POLICY);
+    let lab = bring_up_text(FAR, &name(what))?;
     let [lan, wan] = interfaces(&lab);
     let before = routing(&lab);
     let arguments = ["edge", "--lan", &lan, "--wan", &wan, "--rate", "100Mb/s", "--policy", &policy];
-    let mut edge = match On::new(&lab, "router", &arguments) {
-        Ok(edge) => edge,
+    match On::new(&lab, "router", &arguments) {
+        Ok(edge) => Some((lab, edge, before)),
         Err(reason) => {
             assert!(reason.contains("needs root") || reason.contains("no programs"), "{reason}");
             println!("SKIPPED: {reason}");
-            return;
+            None
         }
-    };
+    }
+}
+
+#[test]
+fn connections_that_do_not_reach_the_relay_pass_as_they_are() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some((lab, edge, _)) = up("edge-unsplit", folder.path()) else { return };
+    // As a firewall of the router does it.
+    let rule = "ip rule add pref 0 fwmark 0x7ed90001 blackhole";
+    assert!(lab.command("router", "sh", ["-c", rule]).unwrap().status().unwrap().success());
+    let address = SocketAddr::new(lab.v4("server").unwrap().into(), ALWAYS);
+    let (mut server, mut heard) = play(&lab, "server", &format!("serve {address}"));
+    let (mut client, mut said) = play(&lab, "home", &format!("fetch {address} 0.1"));
+    // The server sees the port of the client, and not that of a relay.
+    assert_eq!(line(&mut said).split(' ').next().unwrap(), line(&mut heard));
+    client.wait().unwrap();
+    let counted = edge.end();
+    assert!(counted["split_repeated"].as_u64() >= Some(2) && counted["split_reached"] == 0, "{counted}");
+    server.kill().unwrap();
+    server.wait().unwrap();
+    lab.down().unwrap();
+}
+
+#[test]
+fn the_next_downloads_of_a_small_receiver_are_split_until_the_edge_is_gone() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some((lab, mut edge, before)) = up("edge-split", folder.path()) else { return };
     let v4 = SocketAddr::new(lab.v4("server").unwrap().into(), 5000);
     let v6 = SocketAddr::new(lab.v6("server").unwrap().into(), ALWAYS);
     let near = SocketAddr::new(lab.v4("router").unwrap().into(), ALWAYS);
@@ -156,6 +199,10 @@ fn the_next_downloads_of_a_small_receiver_are_split_until_the_edge_is_gone() {
             end: end.to_owned(),
         }
     };
+    // A handshake that nobody completes switches nothing off.
+    play(&lab, "home", &format!("ask {}", SocketAddr::new(v4.ip(), ALWAYS))).0.wait().unwrap();
+    let asked = (0..5).map(|_| next(&mut edge, "state")["counters"].clone()).last().unwrap();
+    assert_eq!((&asked["split"], &asked["split_reached"]), (&1.into(), &1.into()), "{asked}");
     let (from, mut decided) = (now(), None);
     let held = fetch_while(v4, HELD, &mut || {
         decided = next_if(&mut edge, "decision", |said| said["strategies"][0] == "proxy");

@@ -278,8 +278,12 @@ pub struct EdgeCounters {
     pub exempt: u64,
     /// Packets that were marked, or would have been without `dry_run`.
     pub marked: u64,
-    /// Connections that were split.
+    /// SYNs of connections that are to be split, which were given to the relay.
     pub split: u64,
+    /// Those of them that got there: there was a socket for what came next.
+    pub split_reached: u64,
+    /// Those of them that came again, and there was none.
+    pub split_repeated: u64,
 }
 
 /// Returns the time since the machine was started, in ns, as programs of BPF know it.

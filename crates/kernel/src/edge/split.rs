@@ -15,9 +15,17 @@ impl Session {
     /// # Errors
     /// When the kernel refuses.
     pub fn with_relay(mut self, policy: &Policy, ports: [u16; 2]) -> Result<Session, Error> {
-        self.relay = Some(ports);
-        self.say_splitting(policy)?;
+        self.split_by(policy, ports)?;
         Ok(self)
+    }
+
+    /// Does so from now on, also after [`Session::split_no_more`].
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn split_by(&mut self, policy: &Policy, ports: [u16; 2]) -> Result<(), Error> {
+        self.relay = Some(ports);
+        self.say_splitting(policy)
     }
 
     /// Lets all connections pass that begin from now on.
