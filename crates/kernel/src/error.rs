@@ -71,6 +71,12 @@ pub enum Error {
     /// The programs or notes lack a part that they always have: a bug in this crate.
     #[error("internal error: {0}")]
     Internal(String),
+    /// The kernel is older than what attaches programs to interfaces, or than what checks them has to be.
+    #[error(
+        "the programs of the edge need Linux 6.8 or later (interfaces have places for them, TCX, since 6.6), and this is {0}; update the \
+         kernel, on Debian 12 to `linux-image-amd64` from bookworm-backports"
+    )]
+    TooOldForEdge(String),
     /// The kernel rejected the programs.
     #[cfg(feature = "bpf")]
     #[error("the kernel refused {name}: {reason}; RUST_LOG=debug shows what it said")]

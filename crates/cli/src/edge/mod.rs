@@ -1,6 +1,7 @@
 //! `headway edge`: holds downloads and uploads at the receive window.
 
 mod capture;
+mod default_route;
 mod flows;
 mod history;
 #[cfg(feature = "web")]

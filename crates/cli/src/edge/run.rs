@@ -24,7 +24,7 @@ use super::shaper::Shaper;
 use super::signals::SignalSocket;
 use super::splitter::{Change, Splitter};
 use super::watch::{Found, Sources, Watch};
-use super::{EdgeArgs, probing};
+use super::{EdgeArgs, default_route, probing};
 use crate::lab::signals_but;
 use crate::line_writer::LineWriter;
 use crate::screen::Screen;
@@ -47,6 +47,9 @@ pub(super) fn run(args: &EdgeArgs, json: bool) -> Result<()> {
     let [lan, wan] = [Side::find(&args.lan)?, Side::find(&args.wan)?];
     if lan == wan {
         bail!("`--lan` and `--wan` are the same interface; an edge is between two");
+    }
+    if let Some(sentence) = default_route::contradiction(&args.lan, &args.wan) {
+        tracing::warn!("{sentence}");
     }
     // Registered before anything is changed, so that every signal leads to a cleanup.
     let signals = Signals::new(file.is_some())?;

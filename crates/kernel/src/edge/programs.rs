@@ -17,6 +17,7 @@ use super::{
 };
 use crate::error::Error;
 use crate::query::program_ids;
+use crate::support::older_than;
 use crate::tcx::{find, link};
 
 /// The programs at the interface towards the hosts, and where they are attached.
@@ -25,6 +26,8 @@ const LAN: [(&str, libbpf_sys::bpf_attach_type); 2] =
 /// Those at the other one, where connections may be split.
 const WAN: [(&str, libbpf_sys::bpf_attach_type); 2] =
     [("edge_back", libbpf_sys::BPF_TCX_INGRESS), ("edge_onward", libbpf_sys::BPF_TCX_EGRESS)];
+/// The first Linux that is known to take the programs.
+const SINCE: [u32; 2] = [6, 8];
 /// The key of the only entry of maps that have one.
 const ONLY: [u8; 4] = [0; 4];
 const READ_EVENTS: &str = "read the events of the edge";
@@ -84,9 +87,16 @@ impl Edge {
     ///
     /// # Errors
     /// When the user lacks the privileges, or the kernel refuses.
-    pub fn start([lan, wan]: [&Side; 2], options: &EdgeOptions, rules: &Rules) -> Result<Edge, Error> {
+    pub fn start(sides: [&Side; 2], options: &EdgeOptions, rules: &Rules) -> Result<Edge, Error> {
         crate::support::check_privileges()?;
         crate::loader::listen();
+        Edge::attach(sides, options, rules).map_err(|error| match older_than(SINCE) {
+            Some(release) => Error::TooOldForEdge(release),
+            None => error,
+        })
+    }
+
+    fn attach([lan, wan]: [&Side; 2], options: &EdgeOptions, rules: &Rules) -> Result<Edge, Error> {
         let object = include_bytes!(concat!(env!("OUT_DIR"), "/edge.bpf.o"));
         let mut open = ObjectBuilder::default().open_memory(object).map_err(refused)?;
         configure(&mut open, [lan, wan], options).map_err(refused)?;
