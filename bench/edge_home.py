@@ -235,12 +235,12 @@ class Lab:
     def set(self, *changes):
         subprocess.run([self.headway, "lab", "set", LAB, "--link", "server-router", *changes], check=True, stdout=subprocess.DEVNULL)
 
-    def down(self):
+    def down(self, *options):
         for child in self.children:
             child.send_signal(signal.SIGTERM)
         for child in self.children:
             child.wait()
-        subprocess.run([self.headway, "lab", "down", LAB], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run([self.headway, "lab", "down", LAB, *options], check=True, stdout=subprocess.DEVNULL)
 
 
 QUEUES = {"fq-codel": 'kernel-queue = "fq_codel"', "cake": 'kernel-queue = "cake unlimited"'}
