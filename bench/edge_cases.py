@@ -5,7 +5,7 @@ import json
 import math
 
 # What a middlebox is told, in parts of the rate of the link: windows count payload.
-TOLD = 1448 / 1538
+TOLD = 1.0
 # What a middlebox is told that finds the rate, in parts of the highest rate, one of them in each case; and one that holds nothing, in Mb/s.
 FAR_ABOVE, INERT = [3, 10, 50], 1_000_000
 # Bytes of a full packet on the wire and of its payload.

@@ -7,7 +7,7 @@ between them), and a ping ten times a second. Before that, the ping has the path
 
   none         nothing
   fq-codel     FQ-CoDel at both ends of the link, where a router at home has no queue of its own for what comes down
-  edge         headway edge, which is told the rates of payload
+  edge         headway edge, which is told the rates
   edge-smooth  the same with `shape = true` in its policy
   edge-found   headway edge without rates
   edge-found-smooth  the same with `shape = true` in its policy
@@ -38,7 +38,6 @@ OUT = Path(os.environ.get("OUT") or Path(__file__).resolve().parent.parent / "ta
 LAB = "edge-home-bench"
 RATES = {"forward": 50, "reverse": 10}
 RTT, BUFFER = 30, 120
-PAYLOAD = 1448 / 1538
 SERVER = {"lab": "10.77.0.1", "uml": "server"}
 BULK, SINK, WEB, ECHO = 5001, 5002, 5003, 5004
 DOWNLOADS = 4
@@ -215,7 +214,7 @@ def edge_of(mode, lan, wan, server):
         policy.write_text("shape = true\n")
         arguments += ["--policy", policy]
     if mode in ["edge", "edge-smooth"]:
-        down, up = (f"{1e3 * rate * PAYLOAD:.0f}kb/s" for rate in RATES.values())
+        down, up = (f"{rate}Mb/s" for rate in RATES.values())
         arguments += ["--rate", down, "--up", up]
     return arguments + (["--probe", server] if mode.startswith("edge-probe") else [])
 

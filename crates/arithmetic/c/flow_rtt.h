@@ -60,9 +60,19 @@ HW_INLINE hw_u32 flow_on_stamps(struct flow *flow, const struct flow_packet *pac
 	return measures;
 }
 
+/* The mean of those that are in none yet, of which there are some. */
+HW_INLINE hw_u32 flow_mean(const struct flow_least *least)
+{
+	return least->some / (hw_u32)hw_max(least->rest, 1) * FLOW_BLOCK;
+}
+
 /* Begins a period with nothing in it. Where nothing was in the one before, that of an older one stays: the connection was silent. */
 HW_INLINE void flow_end_least(struct flow_least *least)
 {
+	if (least->period[0] == FLOW_NO_RTT && least->rest)
+		least->period[0] = flow_mean(least);
+	least->some = 0;
+	least->rest = 0;
 	if (least->period[0] == FLOW_NO_RTT)
 		return;
 	least->period[1] = least->period[0];
@@ -83,29 +93,33 @@ HW_INLINE void flow_end_period(struct flow *flow, hw_u32 period)
 	}
 }
 
-/* Notes a time in the present period and second. */
-HW_INLINE void flow_note_least(struct flow_least *least, hw_u32 time, hw_u64 now)
+/* Notes a time in the present period. */
+HW_INLINE void flow_note_time(struct flow_least *least, hw_u32 time)
 {
-	const hw_u32 second = (hw_u32)(now >> FLOW_SECOND);
-
-	least->period[0] = (hw_u32)hw_min(least->period[0], time);
-	if (second != least->second) {
-		least->recent[1] = second - least->second == 1 ? least->recent[0] : FLOW_NO_RTT;
-		least->recent[0] = FLOW_NO_RTT;
-		least->second = second;
-	}
-	least->recent[0] = (hw_u32)hw_min(least->recent[0], time);
+	least->total += time;
+	least->samples++;
+	least->some += time / FLOW_BLOCK;
+	least->rest++;
+	/* A new connection may have met a queue in its handshake, so its first ones count at once. */
+	if (least->rest < FLOW_BLOCK && least->means)
+		return;
+	least->period[0] = (hw_u32)hw_min(least->period[0], flow_mean(least));
+	if (least->rest < FLOW_BLOCK)
+		return;
+	least->some = 0;
+	least->rest = 0;
+	least->means = 1;
 }
 
 /* Notes a delay from the far end, or towards it, in us and with the difference of both clocks. */
-HW_INLINE void flow_note_delay(struct flow_delays *delays, hw_u32 way, hw_u32 delay, hw_u64 now)
+HW_INLINE void flow_note_delay(struct flow_delays *delays, hw_u32 way, hw_u32 delay)
 {
 	const hw_u32 kept = (way ? delay + delays->clock : delay - delays->clock) + FLOW_MIDDLE;
 
 	if (kept - FLOW_MIDDLE / 2 > FLOW_MIDDLE)
 		delays->began = 0;
 	else
-		flow_note_least(&delays->way[way], kept, now);
+		flow_note_time(&delays->way[way], kept);
 }
 
 /* Notes when a segment of the far end passed. */
@@ -119,7 +133,7 @@ HW_INLINE void flow_note_sent(struct flow_delays *delays, hw_u32 stamp, hw_u64 n
 		delays->clock = delay;
 		delays->began = 1;
 	}
-	flow_note_delay(delays, 0, delay, now);
+	flow_note_delay(delays, 0, delay);
 }
 
 /* Sets the RTT to the least of both ends, where they are known. */
@@ -145,10 +159,9 @@ HW_INLINE void flow_measure(struct flow *flow, const struct flow_packet *packet,
 
 		other->waits = 0;
 		if (elapsed <= FLOW_LARGEST_RTT) {
-			flow_note_least(&other->rtt, (hw_u32)(elapsed >> FLOW_RTT_UNIT), now);
+			flow_note_time(&other->rtt, (hw_u32)(elapsed >> FLOW_RTT_UNIT));
 			if (packet->side == FLOW_FAR_SIDE && flow->delays.began)
-				flow_note_delay(&flow->delays, 1, packet->stamp * FLOW_TICK - (hw_u32)(other->marked / 1000),
-						now);
+				flow_note_delay(&flow->delays, 1, packet->stamp * FLOW_TICK - (hw_u32)(other->marked / 1000));
 		}
 		flow_sum_rtt(flow);
 	}

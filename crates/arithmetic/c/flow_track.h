@@ -27,10 +27,10 @@
 /* One-way delays are kept with this in place of the first one, in us. Clocks that differ by as much as the half of it from then on are
  * other ones than before, or no clocks of FLOW_TICK. */
 #define FLOW_MIDDLE (1U << 30)
+/* How many times are a mean: fewer would be what jitter has spared, more last longer than a queue is gone. Range 2 to 8, a power of two. */
+#define FLOW_BLOCK 4
 /* The side of the ends whose clocks tell one-way delays: beyond the link whose queues they are to show. */
 #define FLOW_FAR_SIDE 1
-/* The least RTT of about a second shows a queue that stands: one of a burst is gone meanwhile. In bits of ns, 1.07 s. */
-#define FLOW_SECOND 30
 
 /* What to do with a segment. */
 enum flow_kind {
@@ -75,13 +75,22 @@ struct flow_half {
 	hw_u8 unused[5];
 };
 
-/* The least of a time that varies. Where there was none, it is FLOW_NO_RTT. */
+/*
+ * The least mean of FLOW_BLOCK times, and sums for the mean of all. Where there was none, the least is FLOW_NO_RTT.
+ *
+ * The least of single ones would be one that jitter has spared, which other packets do not see.
+ */
 struct flow_least {
 	/* Of this period and of the one before. */
 	hw_u32 period[2];
-	/* Of the second of FLOW_SECOND that has this number, and of the one before it. */
-	hw_u32 recent[2];
-	hw_u32 second;
+	/* Of all that were measured; both wrap. */
+	hw_u64 total;
+	hw_u32 samples;
+	/* Parts of those that are not in a mean yet, and how many there are. */
+	hw_u32 some;
+	hw_u32 rest;
+	/* Whether there was a mean. */
+	hw_u32 means;
 };
 
 /* What is known of the RTT between the middlebox and one end, from timestamps that the other end sends (flow_rtt.h). */
@@ -251,8 +260,11 @@ HW_INLINE void flow_forget_least(struct flow_least *least)
 {
 	least->period[0] = FLOW_NO_RTT;
 	least->period[1] = FLOW_NO_RTT;
-	least->recent[0] = FLOW_NO_RTT;
-	least->recent[1] = FLOW_NO_RTT;
+	least->total = 0;
+	least->samples = 0;
+	least->some = 0;
+	least->rest = 0;
+	least->means = 0;
 }
 
 /*

@@ -11,7 +11,7 @@ mod track;
 pub use class::{MOST_RULES, Rule, Rules};
 pub use meter::Meter;
 pub use packet::{Framing, Key, NotSegment, Packet, flag};
-pub use track::{Flow, HALF_OPEN, Half, Kind, LARGEST_RTT, NEAR, Standing};
+pub use track::{Delays, Flow, HALF_OPEN, Half, Kind, LARGEST_RTT, NEAR, Times};
 
 /// The mark of an end without a scale.
 const NO_SCALE: u8 = 0xff;

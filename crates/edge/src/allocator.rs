@@ -3,7 +3,7 @@
 use headway_arithmetic::rwm::SHARE_BITS;
 use headway_units::Rate;
 
-use crate::{Class, Policy, Unused};
+use crate::{Class, Policy, Rates};
 
 /// Bits per second in a byte per ns.
 const BYTE_PER_NS: f64 = 8e9;
@@ -50,12 +50,7 @@ pub struct Allocator {
     literal: bool,
     /// Rate of the link towards each side.
     capacity: [Rate; 2],
-    /// What of it is free, where that is known.
-    available: [Option<Rate>; 2],
-    /// What windows towards each side are multiplied with.
-    factors: [f64; 2],
-    /// What is left of every window, at most 1.
-    part: f64,
+    rates: Rates,
     classes: Vec<ClassState>,
     /// How many connections have begun.
     begun: u64,
@@ -95,9 +90,7 @@ impl Allocator {
             borrow_idle: policy.borrow_idle && !policy.literal,
             literal: policy.literal,
             capacity,
-            available: [None; 2],
-            factors: [1.0; 2],
-            part: 1.0,
+            rates: Rates::default(),
             classes: policy.class.iter().map(class).collect(),
             begun: 0,
         }
@@ -152,36 +145,24 @@ impl Allocator {
         self.update_all()
     }
 
-    /// Sets what of the link towards a side is free, or that it is not known.
-    pub fn set_available(&mut self, side: usize, rate: Option<Rate>) -> Changed {
-        self.available[side & 1] = rate;
-        self.update_all()
+    /// Sets what of the link towards a side, 0 or 1, is free.
+    pub fn set_available(&mut self, side: usize, rate: Rate) {
+        self.rates.available[side & 1] = Some(rate);
+        self.update_all();
     }
 
-    /// Gives connections of each class what others of it leave of their shares: each counts by the part that it uses, and all together as
+    /// Computes shares from these rates.
+    pub fn follow(&mut self, rates: Rates) {
+        self.rates = rates;
+        self.update_all();
+    }
+
+    /// Gives connections of a class what one of it leaves of its share, or less: each counts by the part that it uses, and all together as
     /// one at least.
-    pub fn set_unused(&mut self, unused: &Unused) -> Changed {
-        self.classes.iter_mut().zip(unused).for_each(|(state, unused)| state.unused = *unused);
-        self.update_all()
-    }
-
-    /// The same for one connection of a class, which leaves so much more, or less.
     pub(crate) fn add_unused(&mut self, class: u32, unused: [f64; 2]) -> Changed {
         let Some(state) = self.classes.get_mut(class as usize) else { return Changed::Nothing };
         state.unused = [0, 1].map(|side| state.unused[side] + unused[side]);
         if self.literal { Changed::Nothing } else { self.update(class as usize, false) }
-    }
-
-    /// Sets what windows towards each side are multiplied with, as a [`Widening`](crate::Widening) says.
-    pub fn set_factors(&mut self, factors: [f64; 2]) -> Changed {
-        self.factors = factors;
-        self.update_all()
-    }
-
-    /// Lowers what every connection may have to a part of it, above 0 and at most 1, as a [`Drain`](crate::Drain) says.
-    pub fn set_part(&mut self, part: f64) -> Changed {
-        self.part = part;
-        self.update_all()
     }
 
     /// Returns what a connection of a class may have towards each side: 0 for any.
@@ -248,12 +229,12 @@ impl Allocator {
             return [0; 2];
         }
         std::array::from_fn(|side| {
-            let rate = self.available[side].map_or(self.capacity[side], |free| free.min(self.capacity[side]));
+            let rate =
+                self.rates.available[side].map_or(self.capacity[side], |free| free.min(self.capacity[side]));
             let class = self.delta * rate.bps_f64() * state.share * lent;
             let class = state.ceiling.map_or(class, |ceiling| class.min(ceiling.bps_f64()));
             let sharing = (f64::from(state.live) - state.unused[side]).max(1.0);
-            // One connection never has more than all of them.
-            let share = self.part * class * (self.factors[side] / sharing).min(1.0);
+            let share = class * self.rates.factors[side] / sharing;
             // None at all would be no limit.
             ((share / BYTE_PER_NS * (1_u64 << SHARE_BITS) as f64).round() as u64).max(1)
         })

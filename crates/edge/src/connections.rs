@@ -5,14 +5,14 @@ use std::collections::{HashMap, HashSet};
 use headway_arithmetic::flow::Key;
 use headway_units::Rate;
 
-use crate::usage::NEW;
-use crate::{Allocator, MOST_CLASSES, Policy};
+use crate::usage::new_unused;
+use crate::{Allocator, MOST_CLASSES, Policy, Rates, Ticket, Treatments};
 
 /// What a connection of each class may have towards each side, as [`Allocator::shares`] says it; 0 for any.
 pub type Shares = [[u64; MOST_CLASSES]; 2];
 
 /// How many flows that are no connections share each class, and what they leave of their shares towards each side.
-pub type Others = [(u32, [f64; 2]); MOST_CLASSES];
+type Others = [(u32, [f64; 2]); MOST_CLASSES];
 
 /// Which connections there are, by what is heard of them, and what each may have.
 ///
@@ -21,7 +21,7 @@ pub type Others = [(u32, [f64; 2]); MOST_CLASSES];
 #[derive(Clone, Debug)]
 pub struct Connections {
     allocator: Allocator,
-    known: HashMap<Key, Known>,
+    known: HashMap<Key, Sharing>,
     /// How many there are of each class, also those that take no share.
     live: [u32; MOST_CLASSES],
     /// How many flows that are no connections share each class.
@@ -30,38 +30,62 @@ pub struct Connections {
     new: [f64; 2],
 }
 
+/// What a connection takes of its class.
 #[derive(Clone, Copy, Debug)]
-struct Known {
+pub(crate) struct Sharing {
     class: u32,
-    /// Whether it takes a share of its class, and what it leaves of that towards each side, in parts of it.
+    /// Whether it takes a share, and what it leaves of that towards each side, in parts of it.
     shares: bool,
     unused: [f64; 2],
 }
 
+impl Sharing {
+    /// Begins with a share of which it leaves a part.
+    pub(crate) fn begin(allocator: &mut Allocator, class: u32, unused: [f64; 2]) -> (Sharing, Ticket) {
+        let (ticket, _) = allocator.begin(class);
+        allocator.add_unused(class, unused);
+        (Sharing { class, shares: true, unused }, ticket)
+    }
+
+    /// Takes a share or none, and leaves this much of it.
+    pub(crate) fn set(&mut self, allocator: &mut Allocator, shares: bool, unused: [f64; 2]) {
+        let class = self.class;
+        match (self.shares, shares) {
+            (false, true) => _ = allocator.begin(class),
+            (true, false) => _ = allocator.end(class),
+            _ => {}
+        }
+        let left = |shares: bool, unused: [f64; 2]| if shares { unused } else { [0.0; 2] };
+        let (old, new) = (left(self.shares, self.unused), left(shares, unused));
+        if old != new {
+            allocator.add_unused(class, [0, 1].map(|side| new[side] - old[side]));
+        }
+        (self.shares, self.unused) = (shares, unused);
+    }
+
+    /// Takes nothing any more.
+    pub(crate) fn end(mut self, allocator: &mut Allocator) {
+        self.set(allocator, false, [0.0; 2]);
+    }
+}
+
 impl Connections {
-    /// Creates it for a link with these rates towards the two sides, without connections.
+    /// Creates it for a link with these rates towards the two sides, without connections. Where they share by use, one that begins takes nothing
+    /// until [`Connections::apply`] says what it uses.
     pub fn new(policy: &Policy, capacity: [Rate; 2]) -> Connections {
-        let allocator = Allocator::new(policy, capacity);
         Connections {
-            allocator,
+            allocator: Allocator::new(policy, capacity),
             known: HashMap::new(),
             live: [0; MOST_CLASSES],
             others: Others::default(),
-            new: [0.0; 2],
+            new: new_unused(policy),
         }
-    }
-
-    /// The same where [`Connections::set_sharing`] says every second what connections use: one that begins takes a part of a share until then.
-    pub fn by_use(policy: &Policy, capacity: [Rate; 2]) -> Connections {
-        Connections { new: NEW, ..Connections::new(policy, capacity) }
     }
 
     /// A connection of a class began.
     pub fn begin(&mut self, key: Key, class: u32) {
         self.end(&key);
-        self.known.insert(key, Known { class, shares: true, unused: self.new });
-        self.allocator.begin(class);
-        self.allocator.add_unused(class, self.new);
+        self.known.insert(key, Sharing::begin(&mut self.allocator, class, self.new).0);
         if let Some(live) = self.live.get_mut(class as usize) {
             *live += 1;
         }
@@ -69,38 +93,35 @@ impl Connections {
 
     /// A connection ended.
     pub fn end(&mut self, key: &Key) {
-        let Some(Known { class, shares, unused }) = self.known.remove(key) else { return };
-        if shares {
-            self.allocator.end(class);
-            self.allocator.add_unused(class, unused.map(|unused| -unused));
-        }
+        let Some(sharing) = self.known.remove(key) else { return };
+        let class = sharing.class;
+        sharing.end(&mut self.allocator);
         if let Some(live) = self.live.get_mut(class as usize) {
             *live -= 1;
         }
     }
 
-    /// Says whether a connection takes a share, and what it leaves of that towards each side, in parts of it.
-    pub fn set_sharing(&mut self, key: &Key, shares: bool, unused: [f64; 2]) {
-        let Some(known) = self.known.get_mut(key) else { return };
-        let before = std::mem::replace(known, Known { shares, unused, ..*known });
-        match (before.shares, shares) {
-            (false, true) => {
-                self.allocator.begin(before.class);
+    /// Takes what flows share and who of them does, as a [`Monitor`](crate::Monitor) says. Flows that are no connections count by their class.
+    pub fn apply(&mut self, treatments: &Treatments) {
+        let mut others = Others::default();
+        for judged in &treatments.judged {
+            let (seen, unused) = (&judged.seen, judged.unused);
+            if seen.tcp.is_some() {
+                if let Some(known) = self.known.get_mut(&seen.key) {
+                    known.set(&mut self.allocator, judged.shares(), unused);
+                }
+            } else if let Some((count, left)) =
+                seen.class.filter(|_| judged.shares()).and_then(|class| others.get_mut(class as usize))
+            {
+                (*count, *left) = (*count + 1, [0, 1].map(|side| left[side] + unused[side]));
             }
-            (true, false) => {
-                self.allocator.end(before.class);
-            }
-            _ => {}
         }
-        let left = |shares: bool, unused: [f64; 2]| if shares { unused } else { [0.0; 2] };
-        let (old, new) = (left(before.shares, before.unused), left(shares, unused));
-        if old != new {
-            self.allocator.add_unused(before.class, [0, 1].map(|side| new[side] - old[side]));
-        }
+        self.set_others(&others);
+        self.allocator.follow(treatments.rates);
     }
 
     /// So many flows that are no connections share each class, and leave this much of their shares together.
-    pub fn set_others(&mut self, others: &Others) {
+    fn set_others(&mut self, others: &Others) {
         for ((class, before), now) in (0..).zip(&mut self.others).zip(others) {
             (before.0..now.0).for_each(|_| _ = self.allocator.begin(class));
             (now.0..before.0).for_each(|_| _ = self.allocator.end(class));
@@ -122,21 +143,9 @@ impl Connections {
         gone.iter().for_each(|key| self.end(key));
     }
 
-    /// Sets what is available towards each side, or that it is the whole link.
-    pub fn set_available(&mut self, available: [Option<Rate>; 2]) {
-        for (side, available) in available.into_iter().enumerate() {
-            self.allocator.set_available(side, available);
-        }
-    }
-
-    /// Sets what windows towards each side are multiplied with, as a [`Widening`](crate::Widening) says.
-    pub fn set_factors(&mut self, factors: [f64; 2]) {
-        self.allocator.set_factors(factors);
-    }
-
-    /// Lowers what every connection may have to a part of it, above 0 and at most 1, as a [`Drain`](crate::Drain) says.
-    pub fn set_part(&mut self, part: f64) {
-        self.allocator.set_part(part);
+    /// Computes shares from these rates.
+    pub fn follow(&mut self, rates: Rates) {
+        self.allocator.follow(rates);
     }
 
     /// Returns what a connection of each class may have.
@@ -167,7 +176,12 @@ mod tests {
     const WHOLE: f64 = (1_u64 << 40) as f64 / 100.0;
 
     fn connections() -> Connections {
-        Connections::by_use(&Policy::default(), [Rate::from_mbps(80.0); 2])
+        Connections::new(&Policy::default(), [Rate::from_mbps(80.0); 2])
+    }
+
+    /// A connection takes a share or none, and leaves this much of it.
+    fn set(connections: &mut Connections, key: Key, shares: bool, unused: [f64; 2]) {
+        connections.known.get_mut(&key).unwrap().set(&mut connections.allocator, shares, unused);
     }
 
     /// How many connections the link is divided by, towards each side.
@@ -183,12 +197,12 @@ mod tests {
         connections.begin(key(1), 0);
         assert_eq!((connections.live(0), sharing(&connections)), (1, [1.0; 2]));
         connections.begin(key(2), 0);
-        [1, 2].into_iter().for_each(|port| connections.set_sharing(&key(port), true, [0.0; 2]));
+        [1, 2].into_iter().for_each(|port| set(&mut connections, key(port), true, [0.0; 2]));
         assert_eq!(sharing(&connections), [2.0; 2]);
         connections.end(&key(9));
         // One ended and two began meanwhile.
         connections.reconcile([(key(2), 0), (key(3), 0), (key(4), 0)]);
-        [3, 4].into_iter().for_each(|port| connections.set_sharing(&key(port), true, [0.0; 2]));
+        [3, 4].into_iter().for_each(|port| set(&mut connections, key(port), true, [0.0; 2]));
         assert_eq!((connections.live(0), sharing(&connections)), (3, [3.0; 2]));
         connections.reconcile([]);
         assert_eq!((connections.live(0), connections.shares()[0][0]), (0, 0));
@@ -198,12 +212,12 @@ mod tests {
     fn who_takes_no_share_leaves_it_to_the_others() {
         let mut connections = connections();
         [1, 2].into_iter().for_each(|port| connections.begin(key(port), 0));
-        connections.set_sharing(&key(1), true, [0.0; 2]);
+        set(&mut connections, key(1), true, [0.0; 2]);
         for _ in 0..2 {
-            connections.set_sharing(&key(2), false, [0.0; 2]);
+            set(&mut connections, key(2), false, [0.0; 2]);
             assert_eq!((connections.live(0), sharing(&connections)), (2, [1.0; 2]));
         }
-        connections.set_sharing(&key(2), true, [0.0; 2]);
+        set(&mut connections, key(2), true, [0.0; 2]);
         assert_eq!(sharing(&connections), [2.0; 2]);
         connections.end(&key(2));
         assert_eq!((connections.live(0), sharing(&connections)), (1, [1.0; 2]));
@@ -214,11 +228,11 @@ mod tests {
         let mut connections = connections();
         for port in 1..=4 {
             connections.begin(key(port), 0);
-            connections.set_sharing(&key(port), true, [0.0; 2]);
+            set(&mut connections, key(port), true, [0.0; 2]);
         }
         // Three download and one uploads.
-        [1, 2, 3].into_iter().for_each(|port| connections.set_sharing(&key(port), true, [0.0, 1.0]));
-        connections.set_sharing(&key(4), true, [0.9, 0.0]);
+        [1, 2, 3].into_iter().for_each(|port| set(&mut connections, key(port), true, [0.0, 1.0]));
+        set(&mut connections, key(4), true, [0.9, 0.0]);
         assert_eq!(sharing(&connections), [3.1, 1.0]);
         // One that begins counts as a quarter, whatever it was before.
         connections.begin(key(4), 0);

@@ -6,20 +6,19 @@
 //! for simulators and tests: it takes packets and `now`, and returns windows. The kernel's program does the same with maps in
 //! place of tables. What both do with a packet is C in the crate `arithmetic`.
 //!
-//! [`classify`] says what a flow is for, by how its packets come, and [`evaluate`] what is to be done with it, and why. An
-//! [`Advisor`] uses both for the connections of a middlebox, a [`Monitor`] for the flows that the kernel's programs count.
+//! [`classify`] says what a flow is for, by how its packets come, and [`evaluate`] what is to be done with it, and why. A [`Monitor`]
+//! uses both: it is shown what was [`Seen`], and returns [`Treatments`], for a [`Middlebox`] and for the kernel's programs alike.
 //! [`Signals`] are what others say of the link, and a [`LinkRate`] finds its rate where nobody does. A [`snapshot`] is what a router that does all this tells of itself.
 //!
 //! Whatever arrives, memory is bounded and a connection that is in doubt passes unchanged.
 
-mod advisor;
 mod allocator;
-mod by_use;
 pub mod classify;
 mod code_point;
 mod connections;
-mod drain;
 pub mod evaluate;
+mod judged;
+mod knee;
 mod link_rate;
 mod load;
 mod matches;
@@ -28,26 +27,23 @@ mod monitor;
 mod notes;
 mod policy;
 mod probes;
+mod seen;
 mod signals;
 pub mod snapshot;
 mod table;
 mod usage;
-mod widening;
 
-pub use advisor::{Advisor, Noted};
 pub use allocator::{Allocator, Changed, Ticket};
-pub use by_use::ByUse;
 pub use code_point::CodePoint;
-pub use connections::{Connections, Others, Shares};
-pub use drain::{Drain, Rtts, active};
+pub use connections::{Connections, Shares};
+pub use judged::{Judged, Treatment};
 pub use link_rate::{FASTEST, LinkRate};
 pub use load::Load;
 pub use matches::{Ports, Prefix};
-pub use middlebox::{Counts, Limits, Middlebox, Tracked};
-pub use monitor::{Judged, Monitor, Passive, Seen};
+pub use middlebox::{Counts, Limits, Middlebox, Noted, Tracked};
+pub use monitor::{LOOKS, LinkView, Monitor, Rates, Treatments};
 pub use notes::News;
-pub use policy::{Class, MOST_CLASSES, Policy, Split};
+pub use policy::{Class, MOST_CLASSES, Policy, ShareBy, Split};
 pub use probes::{Demand, Probe, ProbeKind, Probed, Prober};
+pub use seen::{Passive, Seen};
 pub use signals::Signals;
-pub use usage::Unused;
-pub use widening::Widening;

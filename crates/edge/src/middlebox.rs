@@ -1,14 +1,19 @@
 //! A middlebox that lowers windows: tables of connections, their classes, and what they may have.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 
-use headway_arithmetic::flow::{Flow, Framing, Half, Key, Kind, NotSegment, Packet, Rules};
+use headway_arithmetic::flow::{Flow, Framing, Half, Key, Kind, Meter, NotSegment, Packet, Rules};
 use headway_arithmetic::rwm;
 use headway_units::{Duration, Instant, Rate};
 
+use crate::connections::Sharing;
 use crate::table::Recent;
-use crate::{Allocator, Drain, Policy, Ticket, active};
+use crate::usage::NEW;
+use crate::{Allocator, Judged, LOOKS, Monitor, News, Policy, Seen, Shares, Ticket, Treatment, Treatments};
+
+/// Most decisions that are kept; the oldest make room.
+const MOST_NOTED: usize = 200;
 
 /// How many connections there are at most, and how long they may be silent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +66,20 @@ pub struct Counts {
 pub struct Tracked {
     flow: Flow,
     ticket: Ticket,
+    sharing: Sharing,
+    /// The packets with data that each end has sent.
+    sent: [Meter; 2],
+    /// Whether it passes, whatever its class may have.
+    passes: bool,
+}
+
+/// A decision that differs in kind from the one before about the same connection.
+#[derive(Clone, Debug)]
+pub struct Noted {
+    /// When it was made.
+    pub at: Instant,
+    /// What it is about, with what was known of it.
+    pub judged: Judged,
 }
 
 impl Tracked {
@@ -75,21 +94,14 @@ impl Tracked {
     }
 }
 
-/// Returns what drains queues where a policy has RTTs followed. The algorithm as it is printed keeps those of the handshakes.
-fn drain(policy: &Policy) -> Option<Drain> {
-    policy.follows_rtt().then(|| Drain::new(Instant::ZERO))
-}
-
 /// The two ends of a connection without their ports.
 type Hosts = [IpAddr; 2];
 
 /// A middlebox between two sides.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Middlebox {
     rules: Rules,
     no_shrink: bool,
-    /// None where RTTs are not followed.
-    drain: Option<Drain>,
     allocator: Allocator,
     limits: Limits,
     half_open: Recent<Half>,
@@ -97,6 +109,20 @@ pub struct Middlebox {
     /// The latest RTT between hosts whose handshake was not repeated, in ns.
     earlier: HashMap<Hosts, u64>,
     counts: Counts,
+    /// What a connection leaves of its share until it was looked at.
+    new: [f64; 2],
+    /// None where connections count by their number.
+    watch: Option<Watch>,
+}
+
+/// What judges the connections, and when it does so next.
+#[derive(Debug)]
+struct Watch {
+    monitor: Monitor,
+    due: Instant,
+    /// The number of the period of RTTs.
+    period: u32,
+    noted: VecDeque<Noted>,
 }
 
 impl Middlebox {
@@ -105,14 +131,22 @@ impl Middlebox {
         Middlebox {
             rules: policy.rules(),
             no_shrink: policy.no_shrink,
-            drain: drain(policy),
             allocator: Allocator::new(policy, capacity),
             limits,
             half_open: Recent::new(limits.half_open),
             established: HashMap::new(),
             earlier: HashMap::new(),
             counts: Counts::default(),
+            new: [0.0; 2],
+            watch: None,
         }
+    }
+
+    /// The same, which has a monitor judge its connections, and does what that says.
+    pub fn with_monitor(self, monitor: Monitor) -> Middlebox {
+        let watch =
+            Watch { monitor, due: Instant::ZERO, period: 0, noted: VecDeque::with_capacity(MOST_NOTED) };
+        Middlebox { watch: Some(watch), new: NEW, ..self }
     }
 
     /// Lets the bytes of a packet pass that arrived on a side, 0 or 1; returns whether its window was lowered.
@@ -139,8 +173,8 @@ impl Middlebox {
     /// Lets a segment pass, and returns the window field with which it leaves.
     pub fn on_packet(&mut self, packet: &Packet, now: Instant) -> u16 {
         self.counts.segments += 1;
-        if self.drain.as_ref().is_some_and(|drain| drain.due() <= now) {
-            self.turn_drain(now);
+        if self.watch.as_ref().is_some_and(|watch| watch.due <= now) {
+            self.look(now);
         }
         match packet.kind() {
             Kind::Ask => self.on_syn(packet, now),
@@ -170,14 +204,21 @@ impl Middlebox {
         if !self.established.contains_key(&key) {
             self.complete(packet, now);
         }
+        let period = self.period();
         let Some(tracked) = self.established.get_mut(&key) else { return packet.window };
         // The segment that completes the handshake may be the last one of its end, too.
         if tracked.flow.on_segment(packet, now.ns()) {
             self.remove(&key);
             return packet.window;
         }
-        if let Some(drain) = &self.drain {
-            tracked.flow.follow_rtt(packet, drain.period(), now.ns());
+        if packet.data > 0 {
+            tracked.sent[packet.sender()].add(now.ns(), packet.data, 1);
+        }
+        if let Some(period) = period {
+            tracked.flow.follow_rtt(packet, period, now.ns());
+        }
+        if tracked.passes {
+            return packet.window;
         }
         let shares = self.allocator.shares_since(tracked.flow.class, tracked.ticket);
         let bytes = rwm::bytes(shares[usize::from(packet.side & 1)], tracked.flow.rtt().unwrap_or(0));
@@ -186,12 +227,63 @@ impl Middlebox {
         window
     }
 
-    /// Begins or ends a step of a drain.
-    fn turn_drain(&mut self, now: Instant) {
-        let Some(drain) = &mut self.drain else { return };
-        let flows = self.established.iter().map(|(key, tracked)| (*key, &tracked.flow));
-        let part = drain.turn(now, active(flows, now));
-        self.allocator.set_part(part);
+    /// Has all connections judged, and does what is to be done.
+    fn look(&mut self, now: Instant) {
+        let Some(mut watch) = self.watch.take() else { return };
+        let treatments = watch.monitor.look(now, self.seen(), &self.shares_by_class());
+        watch.due = now + LOOKS;
+        watch.period = treatments.rates.period;
+        for judged in treatments.judged.iter().filter(|judged| judged.news == News::Kind) {
+            if watch.noted.len() == MOST_NOTED {
+                watch.noted.pop_front();
+            }
+            watch.noted.push_back(Noted { at: now, judged: judged.clone() });
+        }
+        self.apply(&treatments);
+        self.watch = Some(watch);
+    }
+
+    /// Returns what there is to see of all connections, in the order of their beginning.
+    pub fn seen(&self) -> Vec<Seen> {
+        let seen = self.established.iter().map(|(key, Tracked { flow, ticket, sent, .. })| Seen {
+            number: ticket.number(),
+            key: *key,
+            client: flow.client(),
+            side: flow.side(),
+            class: Some(flow.class).filter(|class| *class != u32::MAX),
+            tcp: Some(flow.clone()),
+            sent: *sent,
+            is_split: false,
+            ecn: [false; 2],
+            passive: Default::default(),
+        });
+        let mut seen: Vec<Seen> = seen.collect();
+        seen.sort_unstable_by_key(|seen| seen.number);
+        seen
+    }
+
+    /// Does what is to be done with the connections.
+    pub fn apply(&mut self, treatments: &Treatments) {
+        for judged in &treatments.judged {
+            let Some(tracked) = self.established.get_mut(&judged.seen.key) else { continue };
+            tracked.sharing.set(&mut self.allocator, judged.shares(), judged.unused);
+            tracked.passes = judged.treatment() == Treatment::Passes;
+        }
+        self.allocator.follow(treatments.rates);
+    }
+
+    fn shares_by_class(&self) -> Shares {
+        [0, 1].map(|side| std::array::from_fn(|class| self.allocator.shares(class as u32)[side]))
+    }
+
+    /// Returns what judges the connections, if anything does.
+    pub fn monitor(&mut self) -> Option<&mut Monitor> {
+        self.watch.as_mut().map(|watch| &mut watch.monitor)
+    }
+
+    /// Returns the latest decisions that differ in kind from those before, the oldest first.
+    pub fn noted(&self) -> impl Iterator<Item = &Noted> {
+        self.watch.iter().flat_map(|watch| &watch.noted)
     }
 
     /// Makes a connection of a handshake, if a segment completes one.
@@ -215,16 +307,17 @@ impl Middlebox {
         }
         let class = self.rules.classify(key, flow.client(), flow.dscp());
         flow.class = class.unwrap_or(u32::MAX);
-        let (ticket, _) = self.allocator.begin(flow.class);
+        let (sharing, ticket) = Sharing::begin(&mut self.allocator, flow.class, self.new);
         self.counts.begun += 1;
         self.counts.unlimited += u64::from(flow.rtt().is_none() || flow.scale(0).is_none());
         self.counts.without_class += u64::from(class.is_none());
-        self.established.insert(*key, Tracked { flow, ticket });
+        let tracked = Tracked { flow, ticket, sharing, sent: Default::default(), passes: false };
+        self.established.insert(*key, tracked);
     }
 
     fn remove(&mut self, key: &Key) {
         if let Some(tracked) = self.established.remove(key) {
-            self.allocator.end(tracked.flow.class);
+            tracked.sharing.end(&mut self.allocator);
             self.counts.ended += 1;
         }
     }
@@ -235,7 +328,7 @@ impl Middlebox {
         self.established.retain(|_, tracked| {
             let stays = now - Instant::from_ns(tracked.flow.seen()) <= idle;
             if !stays {
-                allocator.end(tracked.flow.class);
+                tracked.sharing.end(allocator);
                 counts.ended += 1;
             }
             stays
@@ -246,11 +339,14 @@ impl Middlebox {
     pub fn set_policy(&mut self, policy: &Policy, capacity: [Rate; 2]) {
         self.rules = policy.rules();
         self.no_shrink = policy.no_shrink;
-        self.drain = drain(policy);
         self.allocator = Allocator::new(policy, capacity);
-        for (key, Tracked { flow, ticket }) in &mut self.established {
+        if let Some(watch) = &mut self.watch {
+            watch.monitor.set_policy(policy);
+        }
+        for (key, tracked) in &mut self.established {
+            let flow = &mut tracked.flow;
             flow.class = self.rules.classify(key, flow.client(), flow.dscp()).unwrap_or(u32::MAX);
-            *ticket = self.allocator.begin(flow.class).0;
+            (tracked.sharing, tracked.ticket) = Sharing::begin(&mut self.allocator, flow.class, self.new);
         }
     }
 
@@ -281,9 +377,9 @@ impl Middlebox {
         shares.map(|share| rtt.map(|rtt| rwm::bytes(share, rtt)).filter(|bytes| *bytes != rwm::UNLIMITED))
     }
 
-    /// Returns the number of the period of RTTs, of which each drain begins one.
-    pub fn period(&self) -> u32 {
-        self.drain.as_ref().map_or(0, Drain::period)
+    /// Returns the number of the period of RTTs; none where they are not followed.
+    pub fn period(&self) -> Option<u32> {
+        self.watch.as_ref().map(|watch| watch.period)
     }
 
     /// Returns how many handshakes are under way.

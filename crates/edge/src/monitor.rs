@@ -1,88 +1,28 @@
-//! Judges the flows that programs of the kernel count, and joins with them what a capture says.
+//! Judges flows by what was seen of them, and says what is done with each.
 
 use std::collections::HashMap;
-use std::net::{IpAddr, SocketAddr};
 
-use headway_arithmetic::flow::{Flow, Key, Meter};
-use headway_arithmetic::rwm;
+use headway_arithmetic::flow::{Delays, Times};
 use headway_units::{Bytes, Duration, Instant, Rate};
 
-use crate::advisor::Flows;
 use crate::classify::{Behaviour, Features, LimitedBy, Rule, Thresholds, Window, classify};
 use crate::evaluate::{Decision, Evaluator, Facts, FlowFacts, Input, Means, Registry};
-use crate::link_rate::presses;
+use crate::load::Passed;
 use crate::notes::{News, Note};
-use crate::snapshot::{DecisionState, FlowState, ProbeState, RateState};
+use crate::policy::HEADERS;
+use crate::snapshot::{ProbeState, RateState};
 use crate::usage::Usage;
-use crate::{Demand, FASTEST, LinkRate, Load, Policy, Probe, Probed, Prober, Shares, Signals, Widening};
-
-/// A connection that has more than this part of what its window allows is limited by it.
-///
-/// Range 0.6 to 0.95: a window holds whole segments, and is younger than the rate.
-const FILLS_WINDOW: f64 = 0.8;
+use crate::{Demand, Judged, LinkRate, Load, Policy, Probe, Probed, Prober, Seen, Shares, Signals};
 
 /// Receivers acknowledge every second segment (RFC 9293 3.8.6.3).
 pub(crate) const SEGMENTS_PER_ACK: u64 = 2;
-/// What an ACK takes of a link, beside data: 52 bytes of IPv4 and 38 of Ethernet. The headers of data are a part of what a rate of data means.
-pub(crate) const ACK: u64 = 90;
 
-/// Whether a flow of this rate is as fast as a window in bytes allows.
-pub(crate) fn fills_window(rate: Rate, rtt: Duration, window: u32) -> bool {
-    rate.bytes_in(rtt).get() as f64 >= FILLS_WINDOW * f64::from(window)
-}
-
-/// What a capture says of the data that one end of a connection sends.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Passive {
-    /// What limited it in the last seconds.
-    pub limited_by: LimitedBy,
-}
-
-/// A flow as the tables of the kernel show it. Arrays have an entry for each end of its key.
-#[derive(Clone, Debug)]
-pub struct Seen {
-    /// Its number, which no other flow has.
-    pub number: u64,
-    /// Its ends.
-    pub key: Key,
-    /// The end that began.
-    pub client: usize,
-    /// The side of that, 0 or 1.
-    pub side: usize,
-    /// The index of its class in the policy.
-    pub class: Option<u32>,
-    /// What is known of a connection of TCP; none of other flows.
-    pub tcp: Option<Flow>,
-    /// The packets with data that each end has sent.
-    pub sent: [Meter; 2],
-    /// Whether the router has split it, and this is the half towards the link.
-    pub is_split: bool,
-    /// Whether each end has sent packets that may be marked, so that its peer tells it of marks (RFC 3168 6.1).
-    pub ecn: [bool; 2],
-    /// What a capture says of them.
-    pub passive: [Passive; 2],
-}
-
-/// A flow that was judged.
-#[derive(Clone, Debug)]
-pub struct Judged {
-    /// The flow.
-    pub seen: Seen,
-    /// What its packets looked like; none without any.
-    pub features: Option<Features>,
-    /// What it is for, and by which rule.
-    pub behaviour: (Behaviour, Rule),
-    /// What each end has sent since the last look.
-    pub rates: [Rate; 2],
-    /// The side, 0 or 1, to which most of its data goes.
-    pub main_side: usize,
-    /// The part that it leaves of its share towards each side.
-    pub unused: [f64; 2],
-    /// What is done with it, and why.
-    pub decision: Decision,
-    /// Whether that is news.
-    pub news: News,
-}
+/// Time between two looks.
+pub const LOOKS: Duration = Duration::from_ms(250);
+/// Flows that have this part of what they share use all of it. Range 0.6 to 0.9: windows are whole segments.
+const PRESSES: f64 = 0.8;
+/// They do so without a queue if that is a smaller part of the RTT. Range 0.1 to 0.5.
+const SHORT: f64 = 0.25;
 
 /// What is kept of a flow from one look to the next.
 #[derive(Debug, Default)]
@@ -96,8 +36,13 @@ struct Watched {
     shares: Option<bool>,
     /// What it uses of its share towards each side.
     usage: [Usage; 2],
+    /// What was measured of its RTTs, and what that says of the latest look in which there was something.
+    times: Times,
+    delays: Option<Delays>,
     /// How many packets with data each end has sent.
     packets: [u64; 2],
+    /// Its rates, as those who show them have them.
+    shown: [f64; 2],
 }
 
 /// Judges flows again and again, whatever their number, with memory for those that there are.
@@ -105,9 +50,9 @@ struct Watched {
 pub struct Monitor {
     evaluator: Evaluator,
     signals: Signals,
-    /// None where the rate of the link is known.
-    found: Option<LinkRate>,
-    widening: Widening,
+    /// Whether the rates of the link are known.
+    is_known: bool,
+    link: LinkRate,
     /// None where nothing is probed.
     prober: Option<Prober>,
     /// What flows did with the link until the last look.
@@ -115,9 +60,13 @@ pub struct Monitor {
     thresholds: Thresholds,
     /// What the router does besides lowering windows.
     means: Means,
+    /// The part of what passes the link that is data, and what an ACK takes there in bytes. The headers of data are a part of what a rate of data
+    /// means.
+    payload: f64,
+    ack: u64,
     watched: HashMap<u64, Box<Watched>>,
-    /// When flows were looked at last, in ns.
-    at: Option<u64>,
+    /// When flows were looked at last.
+    at: Option<Instant>,
     looks: u64,
 }
 
@@ -138,55 +87,96 @@ struct Known {
     facts: FlowFacts,
 }
 
-/// What passes besides the flows that share, and how much wider windows are.
-struct Besides([Rate; 2], [f64; 2]);
+/// What is to be done, as a look found it.
+#[derive(Clone, Debug)]
+pub struct Treatments {
+    /// The flows, in the order in which they were seen.
+    pub judged: Vec<Judged>,
+    /// What shares are computed from.
+    pub rates: Rates,
+}
+
+/// What shares are computed from, towards each side.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rates {
+    /// What flows share; none where that is the whole link.
+    pub available: [Option<Rate>; 2],
+    /// What windows are multiplied with.
+    pub factors: [f64; 2],
+    /// The number of the period of RTTs.
+    pub period: u32,
+}
+
+impl Default for Rates {
+    /// Returns the whole link, and windows as they are.
+    fn default() -> Rates {
+        Rates { available: [None; 2], factors: [1.0; 2], period: 0 }
+    }
+}
+
+/// What is known of the link towards a side, in bytes on its wire.
+#[derive(Clone, Debug)]
+pub struct LinkView {
+    /// What it carries: what was told, or else what probes found, or else the most that was seen to pass; 0 where nothing is known.
+    pub capacity_bps: u64,
+    /// What all who know it say of what it has for flows.
+    pub available: Vec<RateState>,
+    /// The capacity of the narrow link as probes found it.
+    pub narrow: Option<RateState>,
+    /// Who says what flows share; none where that is the whole link, or the narrow one.
+    pub followed: Option<String>,
+}
+
+/// Flows as they were looked at.
+struct Flows<'a>(&'a [FlowFacts]);
+
+impl Input for Flows<'_> {
+    fn tell(&mut self, _: Instant, facts: &mut Facts) {
+        facts.flows.extend(self.0);
+    }
+}
+
+/// What passes besides the flows that share, and the part of what passes that is data.
+struct Besides([Rate; 2], f64);
 
 impl Input for Besides {
     fn tell(&mut self, _: Instant, facts: &mut Facts) {
-        (facts.besides, facts.widening) = (self.0, self.1);
+        (facts.besides, facts.payload) = (self.0, self.1);
     }
 }
 
 impl Monitor {
-    /// Creates one for a router that can lower windows and mark packets, at a link with these rates towards its two sides.
-    pub fn new(policy: &Policy, capacity: [Rate; 2]) -> Monitor {
-        let evaluator = Evaluator::new(policy.clone(), Registry::of_edge(), capacity, means(policy, true));
-        Monitor {
-            evaluator,
+    /// Creates one for a router that can lower windows and mark packets, at a link with these rates towards its two sides. Where nobody knows
+    /// them, it finds them by the queue that flows make.
+    pub fn new(policy: &Policy, rates: Option<[Rate; 2]>) -> Monitor {
+        let means = means(policy, rates.is_some());
+        let evaluator = Evaluator::new(policy.clone(), Registry::of_edge(), policy.capacity(rates), means);
+        let mut monitor = Monitor {
+            evaluator: if rates.is_some() { evaluator } else { evaluator.of_unknown_link() },
             signals: Signals::default(),
-            found: None,
-            widening: Widening::default(),
+            is_known: rates.is_some(),
+            link: LinkRate::default(),
             prober: None,
             demand: Demand::default(),
             thresholds: policy.classifier,
-            means: means(policy, true),
+            means,
+            payload: 1.0,
+            ack: 0,
             watched: HashMap::new(),
             at: None,
             looks: 0,
-        }
-    }
-
-    /// Creates one at a link whose rate nobody knows: it finds it by the queue that flows make.
-    pub fn finding_the_rate(policy: &Policy) -> Monitor {
-        let mut monitor = Monitor::new(policy, [FASTEST; 2]);
-        monitor.evaluator = monitor.evaluator.of_unknown_link();
-        monitor.found = Some(LinkRate::default());
+        };
         monitor.set_policy(policy);
         monitor
-    }
-
-    /// Returns the most that was seen to pass towards a side, 0 or 1, where the rate of the link is to be found and a queue has stood.
-    pub fn found(&self, side: usize) -> Option<Rate> {
-        self.found.as_ref()?.capacity(side)
     }
 
     /// Judges by another policy from now on.
     pub fn set_policy(&mut self, policy: &Policy) {
         self.thresholds = policy.classifier;
-        self.means = means(policy, self.found.is_none());
-        if let Some(found) = &mut self.found {
-            found.set_smoothed(policy.shape);
-        }
+        self.payload = policy.payload();
+        self.signals.set_payload(self.payload);
+        self.ack = u64::from(HEADERS + policy.overhead);
+        self.means = means(policy, self.is_known);
         self.evaluator.set_policy(policy.clone(), self.means);
     }
 
@@ -207,8 +197,8 @@ impl Monitor {
 
     /// Takes what came of a probe, and what it has cost.
     pub fn report_probe(&mut self, now: Instant, probe: Probe, cost: Bytes, result: Result<Probed, String>) {
-        if let (Some(found), Ok(Probed { capacity: Some([capacity, ..]), .. })) = (&mut self.found, &result) {
-            found.raise(probe.side, *capacity);
+        if let Ok(Probed { capacity: Some([capacity, ..]), .. }) = &result {
+            self.link.raise(probe.side, *capacity);
         }
         if let Some(prober) = &mut self.prober {
             prober.report(now, probe, cost, result);
@@ -220,73 +210,63 @@ impl Monitor {
         self.prober.as_mut().map(|prober| prober.state(now))
     }
 
-    /// Returns the capacity of the narrow link towards a side as probes found it.
-    pub fn narrow(&self, now: Instant, side: usize) -> Option<RateState> {
-        self.prober.as_ref().and_then(|prober| prober.rates(now, side)[1].clone())
+    /// Returns what is known of the link towards a side, 0 or 1, as the last look has it.
+    pub fn link(&self, now: Instant, side: usize) -> LinkView {
+        let [probed, narrow] = self.prober.as_ref().map(|prober| prober.rates(now, side)).unwrap_or_default();
+        let most = self.link.capacity(side);
+        let told = self.is_known.then(|| self.evaluator.capacity()[side]);
+        let capacity = told.or(narrow.as_ref().map(|narrow| Rate::from_bps(narrow.rate_bps))).or(most);
+        let available = self.link.state(side).into_iter().chain(probed).chain(self.signals.states(now, side));
+        LinkView {
+            capacity_bps: capacity.map_or(0, |rate| rate.scale(1.0 / self.payload).bps()),
+            available: available.map(|state| state.scale(1.0 / self.payload)).collect(),
+            narrow: narrow.map(|state| state.scale(1.0 / self.payload)),
+            followed: self.evaluator.followed(side).map(str::to_owned),
+        }
     }
 
-    /// Returns what all who know the link say of what it has for flows towards a side.
-    pub fn states(&self, now: Instant, side: usize) -> impl Iterator<Item = RateState> {
-        let found = self.found.as_ref().and_then(|found| found.state(side));
-        let probed = self.prober.as_ref().and_then(|prober| prober.rates(now, side)[0].clone());
-        found.into_iter().chain(probed).chain(self.signals.states(now, side))
-    }
-
-    /// Returns what flows share towards each side, as the last look has it; none where that is the whole link.
-    pub const fn available(&self) -> [Option<Rate>; 2] {
-        self.evaluator.available()
-    }
-
-    /// Returns who says what flows share towards a side, as the last look has it; none where that is the whole link, or the narrow one.
-    pub fn followed(&self, side: usize) -> Option<&str> {
-        self.evaluator.followed(side)
-    }
-
-    /// Returns what windows towards each side are multiplied with, as the last look has it.
-    pub const fn factors(&self) -> [f64; 2] {
-        self.widening.factors()
-    }
-
-    /// Judges the flows that there are at `now`, in ns; `shares` is what a connection of each class might have until then. One that is
+    /// Judges the flows that there are at `now`; `shares` is what a connection of each class might have until then. One that is
     /// not among them has ended.
-    pub fn look(&mut self, now: u64, seen: Vec<Seen>, shares: &Shares) -> Vec<Judged> {
+    pub fn look(&mut self, now: Instant, seen: Vec<Seen>, shares: &Shares) -> Treatments {
         self.looks += 1;
-        let time = self.at.replace(now).map(|before| Duration::from_ns(now.saturating_sub(before) as i64));
+        let time = self.at.replace(now).map(|before| now - before);
         let known: Vec<Known> = seen.iter().map(|seen| self.know(now, time, seen, shares)).collect();
         let facts: Vec<FlowFacts> = known.iter().map(|known| known.facts).collect();
-        let loads = loads(now, &seen, &known, &self.watched);
+        let loads = loads(&seen, &known, &self.watched);
         self.demand = self.demand_of(&seen, &known, &loads);
-        let mut flows = Flows(&facts);
-        // What is found by the queue is what windows can be, and has its bound in what was measured.
-        let found = |side| self.found.as_ref().and_then(|found| found.available(side));
-        let is_told = |side, shared| found(side).is_none_or(|found| found > shared);
-        let shared = self.shared();
-        self.widening
-            .look(&loads, [0, 1].map(|side| Some(shared[side]).filter(|shared| is_told(side, *shared))));
         let others = self.besides(&seen, &known);
-        let mut besides = Besides(others, self.widening.factors());
-        let mut inputs: Vec<&mut dyn Input> = vec![&mut flows, &mut besides, &mut self.signals];
-        if let Some(found) = &mut self.found {
-            found.look(&loads, others);
-            inputs.push(found);
-        }
+        // What others tell of the link is less than it has; where that is not known, what they tell is.
+        let shared = self.shared();
+        let goals = [0, 1].map(|side| Some(shared[side]).filter(|_| self.is_told(side)));
+        self.link.look(now, &loads, others, goals);
+        let (mut flows, mut besides) = (Flows(&facts), Besides(others, self.payload));
+        let mut inputs: Vec<&mut dyn Input> =
+            vec![&mut flows, &mut besides, &mut self.signals, &mut self.link];
         if let Some(prober) = &mut self.prober {
             inputs.push(prober);
         }
-        let decisions = self.evaluator.evaluate(Instant::from_ns(now), &mut inputs);
+        let decisions = self.evaluator.evaluate(now, &mut inputs);
         let looks = self.looks;
         self.watched.retain(|_, watched| watched.looks == looks);
         let judge = |((seen, known), decision): ((Seen, Known), Decision)| {
-            let Known { features, behaviour, rates, facts, .. } = known;
+            let Known { features, behaviour, facts, .. } = known;
             let (unused, main_side) = (facts.unused, facts.side.into());
-            let news = self.watched.get_mut(&seen.number).map_or(News::None, |watched| {
+            let (mut rates, mut news) = ([Rate::ZERO; 2], News::None);
+            if let Some(watched) = self.watched.get_mut(&seen.number) {
                 watched.is_limited = !decision.passes();
                 watched.shares = Some(decision.shares);
-                watched.note.take(behaviour.0, &decision)
-            });
+                news = watched.note.take(behaviour.0, &decision);
+                rates = watched.shown.map(Rate::from_bps_f64);
+            }
             Judged { seen, features, behaviour, rates, main_side, unused, decision, news }
         };
-        seen.into_iter().zip(known).zip(decisions).map(judge).collect()
+        let judged = seen.into_iter().zip(known).zip(decisions).map(judge).collect();
+        let rates = Rates {
+            available: self.evaluator.available(),
+            factors: self.link.factors(),
+            period: self.link.period(),
+        };
+        Treatments { judged, rates }
     }
 
     /// Returns what passed towards each side besides the data of flows that share.
@@ -308,30 +288,51 @@ impl Monitor {
             let rate = |(seen, known): (&Seen, &Known)| known.rates[seen.sender_to(side)].bps();
             Rate::from_bps(seen.iter().zip(known).map(rate).sum())
         };
-        Demand { rate: [towards(0), towards(1)], presses: presses(loads, self.shared()) }
+        let shared = self.shared();
+        let presses = |side: usize| {
+            let passed = Passed::new(loads, side, LOOKS);
+            passed.asks > PRESSES * shared[side].bps_f64() && passed.queue < passed.least * SHORT
+        };
+        Demand { rate: [towards(0), towards(1)], presses: [presses(0), presses(1)] }
+    }
+
+    /// Whether what flows share towards a side was told, and not found.
+    fn is_told(&self, side: usize) -> bool {
+        let found = self.link.available(side);
+        self.is_known || found.is_some_and(|found| found > self.shared()[side])
     }
 
     /// Returns what flows share towards each side.
     fn shared(&self) -> [Rate; 2] {
-        [0, 1].map(|side| self.available()[side].unwrap_or(self.evaluator.capacity()[side]))
+        [0, 1].map(|side| self.evaluator.available()[side].unwrap_or(self.evaluator.capacity()[side]))
     }
 
-    fn know(&mut self, now: u64, time: Option<Duration>, seen: &Seen, shares: &Shares) -> Known {
+    fn know(&mut self, now: Instant, time: Option<Duration>, seen: &Seen, shares: &Shares) -> Known {
         let watched = self.watched.entry(seen.number).or_default();
         watched.looks = self.looks;
-        let bytes = [0, 1].map(|end| watched.windows[end].look(now, &seen.sent[end]));
+        let bytes = [0, 1].map(|end| watched.windows[end].look(now.ns(), &seen.sent[end]));
         let rate = |bytes| Rate::of(Bytes::new(bytes), time?);
         let rates = bytes.map(|bytes| rate(bytes).unwrap_or(Rate::ZERO));
+        let part = time.map_or(0.0, |time| time.secs_f64().min(1.0));
+        for (shown, rate) in watched.shown.iter_mut().zip(rates) {
+            *shown += part * (rate.bps_f64() - *shown);
+        }
         let packets = seen.sent.map(|meter| meter.packets);
         let before = std::mem::replace(&mut watched.packets, packets);
         let acks = [0, 1].map(|end| {
             let acks = packets[end].saturating_sub(before[end]) / SEGMENTS_PER_ACK;
-            rate(acks * ACK).unwrap_or(Rate::ZERO)
+            rate(acks * self.ack).unwrap_or(Rate::ZERO)
         });
+        let delays = seen.tcp.as_ref().and_then(|flow| flow.delays(&watched.times));
+        if let (Some(flow), Some(delays)) = (&seen.tcp, delays) {
+            (watched.times, watched.delays) = (flow.times(), Some(delays));
+        }
+        let delays = watched.delays;
+        let time = time.unwrap_or(Duration::ZERO);
         let unused = [0, 1].map(|side| {
             let share = seen.class.and_then(|class| shares[side].get(class as usize)).copied().unwrap_or(0);
-            let rate = rates[seen.sender_to(side)];
-            watched.usage[side].unused(seen.load(side, rate, now).map_or(rate, |load| load.asks()), share)
+            let load = seen.load(side, rates[seen.sender_to(side)], delays);
+            watched.usage[side].unused(time, &load, self.link.queue(side), share)
         });
         // The end that has sent more, the server's if none has.
         let [one, other] = [0, 1].map(|end| watched.windows[end].bytes());
@@ -339,7 +340,8 @@ impl Monitor {
         let window = &watched.windows[sender];
         let features = window.features(LimitedBy::Unknown);
         let rate = features.map_or(Rate::ZERO, |features| features.rate);
-        let limited_by = seen.limited_by(sender, rate, shares);
+        let rtt = delays.map(|delays| Duration::from_ns(delays.rtt as i64)).or(seen.rtt());
+        let limited_by = seen.limited_by(sender, rate, rtt, shares);
         let features = features.map(|features| Features { limited_by, ..features });
         let behaviour = features
             .map_or((Behaviour::Unknown, Rule::TooLittle), |features| classify(&features, &self.thresholds));
@@ -356,154 +358,15 @@ impl Monitor {
 }
 
 /// Returns what the flows that are limited did since the last look.
-fn loads(now: u64, seen: &[Seen], known: &[Known], watched: &HashMap<u64, Box<Watched>>) -> Vec<Load> {
+fn loads(seen: &[Seen], known: &[Known], watched: &HashMap<u64, Box<Watched>>) -> Vec<Load> {
     let is_limited = |seen: &Seen| watched.get(&seen.number).is_some_and(|watched| watched.is_limited);
     let limited = seen.iter().zip(known).filter(|(seen, _)| is_limited(seen));
     limited
         .filter_map(|(seen, known)| {
             let side = usize::from(known.facts.side & 1);
             let sender = seen.sender_to(side);
-            seen.load(side, known.rates[sender], now)
+            let delays = watched.get(&seen.number).and_then(|watched| watched.delays);
+            seen.tcp.is_some().then(|| seen.load(side, known.rates[sender], delays))
         })
         .collect()
-}
-
-impl Seen {
-    /// Returns what a connection of TCP did at this rate towards a side in the second before `now`, in ns.
-    fn load(&self, side: usize, rate: Rate, now: u64) -> Option<Load> {
-        self.tcp.as_ref().map(|flow| Load::new(flow, side, rate, Instant::from_ns(now)))
-    }
-
-    /// Returns the side, 0 or 1, on which an end is.
-    fn side_of(&self, end: usize) -> usize {
-        self.side ^ usize::from(end != self.client)
-    }
-
-    /// Returns the end, 0 or 1, that sends towards a side.
-    fn sender_to(&self, side: usize) -> usize {
-        usize::from(self.side_of(0) == side)
-    }
-
-    fn rtt(&self) -> Option<Duration> {
-        self.tcp.as_ref()?.rtt().map(|rtt| Duration::from_ns(rtt as i64))
-    }
-
-    /// Returns the window of an end that is let through with these shares; none where it cannot be lowered.
-    fn let_through(&self, end: usize, shares: &Shares) -> Option<u32> {
-        let flow = self.tcp.as_ref()?;
-        let class = self.class.and_then(|class| shares[self.side_of(end)].get(class as usize));
-        flow.let_through(end, rwm::bytes(class.copied().unwrap_or(0), flow.rtt().unwrap_or(0)))
-    }
-
-    /// Returns what limits what an end sends at this rate. A window that the router has lowered is not in a capture on the hosts'
-    /// side of it.
-    fn limited_by(&self, sender: usize, rate: Rate, shares: &Shares) -> LimitedBy {
-        let is_full = self
-            .rtt()
-            .zip(self.let_through(1 - sender, shares))
-            .is_some_and(|(rtt, window)| fills_window(rate, rtt, window));
-        if is_full { LimitedBy::ReceiveWindow } else { self.passive[sender].limited_by }
-    }
-
-    /// Returns the window that a host, not the router, lets an end beyond the link fill, if it is filled at this rate.
-    fn held_at(&self, sender: usize, rate: Rate, shares: &Shares) -> Option<Bytes> {
-        let host = 1 - sender;
-        // A window of nothing is that of an application which does not read.
-        let told = self.tcp.as_ref()?.told(host).filter(|told| self.side_of(host) == 0 && *told > 0)?;
-        let is_own = self.let_through(host, shares) == Some(told);
-        (is_own && fills_window(rate, self.rtt()?, told)).then_some(Bytes::new(told.into()))
-    }
-
-    fn facts(&self, sender: usize, behaviour: Behaviour, rate: Rate) -> FlowFacts {
-        let receiver = 1 - sender;
-        FlowFacts {
-            id: self.number,
-            behaviour,
-            class: self.class,
-            side: self.side_of(receiver) as u8,
-            is_tcp: self.tcp.is_some(),
-            rtt: self.rtt(),
-            scale: self.tcp.as_ref().and_then(|flow| flow.scale(receiver)),
-            held_at: None,
-            is_split: self.is_split,
-            ecn: self.ecn[sender],
-            rate,
-            unused: [0.0; 2],
-        }
-    }
-}
-
-impl Judged {
-    /// Returns `tcp` or `udp`.
-    pub const fn protocol(&self) -> &'static str {
-        if self.seen.tcp.is_some() { "tcp" } else { "udp" }
-    }
-
-    /// Returns the address of the end on the side of the hosts.
-    pub fn host(&self) -> IpAddr {
-        self.seen.key.address(self.seen.sender_to(1))
-    }
-
-    /// Returns the address of the end that began, and that of the other one.
-    pub fn ends(&self) -> [SocketAddr; 2] {
-        let key = &self.seen.key;
-        [self.seen.client, 1 - self.seen.client].map(|end| SocketAddr::new(key.address(end), key.port(end)))
-    }
-
-    /// Returns what passes towards each side.
-    pub fn towards(&self) -> [Rate; 2] {
-        [0, 1].map(|side| self.rates[self.seen.sender_to(side)])
-    }
-
-    /// Returns the window that an end, 0 or 1, has told last, and what is let through of it with these shares.
-    pub fn windows(&self, end: usize, shares: &Shares) -> [Option<u32>; 2] {
-        let told = self.seen.tcp.as_ref().and_then(|flow| flow.told(end));
-        let shares = if self.decision.passes() { &[[0; crate::MOST_CLASSES]; 2] } else { shares };
-        [told, self.seen.let_through(end, shares)]
-    }
-
-    /// Returns what pages and history show of it. `shares` is what a connection of each class may have from now on.
-    pub fn state(&self, classes: &[String], shares: &Shares) -> FlowState {
-        let [client, server] = self.ends();
-        let [down, up] = self.towards();
-        let host = usize::from(self.seen.side_of(0) != 0);
-        let [told, let_through] = self.windows(host, shares).map(|bytes| bytes.map(u64::from));
-        FlowState {
-            id: self.seen.number,
-            protocol: self.protocol().to_owned(),
-            client,
-            server,
-            class: self.seen.class.and_then(|class| classes.get(class as usize)).cloned(),
-            behaviour: self.behaviour.0.name().to_owned(),
-            rule: self.behaviour.1.to_string(),
-            down_bps: down.bps(),
-            up_bps: up.bps(),
-            rtt_ns: self.seen.rtt().map(|rtt| rtt.ns() as u64),
-            window_bytes: told,
-            window_let_through_bytes: let_through,
-            limited_by: self.limited_by().name().to_owned(),
-            mean_gap_ns: self.features.map_or(0, |features| features.mean_gap.ns() as u64),
-            burstiness: self.features.map_or(0.0, |features| features.slot_variation),
-            decision: self.decision.to_string(),
-        }
-    }
-
-    /// Returns what limits its rate.
-    pub fn limited_by(&self) -> LimitedBy {
-        self.features.map_or(LimitedBy::Unknown, |features| features.limited_by)
-    }
-
-    /// Returns the decision about it, made at a time since 1970 in ms.
-    pub fn decided(&self, time_ms: u64) -> DecisionState {
-        let [client, server] = self.ends();
-        DecisionState {
-            time_ms,
-            flow: self.seen.number,
-            client,
-            server,
-            behaviour: self.behaviour.0.name().to_owned(),
-            strategies: self.decision.chain.iter().map(|step| step.strategy.to_owned()).collect(),
-            sentence: self.decision.to_string(),
-        }
-    }
 }

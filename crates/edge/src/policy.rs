@@ -9,10 +9,16 @@ use headway_units::{ConfigError, Rate, share};
 use serde::{Deserialize, Serialize};
 
 use crate::classify::Thresholds;
-use crate::{CodePoint, Ports, Prefix};
+use crate::{CodePoint, FASTEST, Ports, Prefix};
 
 /// Most classes.
 pub const MOST_CLASSES: usize = 32;
+/// What most packets with data have, and their headers of IP and TCP with timestamps.
+const PACKET: u32 = 1500;
+/// See [`PACKET`].
+pub(crate) const HEADERS: u32 = 52;
+/// More is no link that carries IP.
+const MOST_OVERHEAD: u32 = 256;
 /// How far the sum of shares may be above one, because shares such as 0.1 are no binary fractions.
 const ROUNDING: f64 = 1e-9;
 
@@ -34,6 +40,13 @@ pub struct Policy {
     /// Whether a token bucket smooths what leaves for the link while bulk comes down. Where the rate of the link is told, one also holds bulk that
     /// neither windows nor marks hold, with all else that leaves for its side (wan F75).
     pub shape: bool,
+    /// Whether windows follow what is free on paths, where a world tells it and that is less than the link has (wan 2.2).
+    pub follow_available: bool,
+    /// Bytes that the link adds to a packet of IP: 38 of Ethernet with preamble and gap, 46 where PPPoE is over it. Rates of the link count them, and
+    /// windows do not. At most 256.
+    pub overhead: u32,
+    /// How connections of a class divide what it has.
+    pub share_by: ShareBy,
     /// Whether windows are computed as Algorithm 1 prints it: when connections begin, not when they end, and never to
     /// more than before (wan 2.2). For comparison only.
     pub literal: bool,
@@ -42,6 +55,17 @@ pub struct Policy {
     pub classifier: Thresholds,
     /// The classes; a connection is of the first one whose conditions it meets, and of none passes unchanged.
     pub class: Vec<Class>,
+}
+
+/// How connections of a class divide what it has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ShareBy {
+    /// By what they use of it: a silent one takes nothing from others.
+    #[default]
+    Use,
+    /// By their number, as the thesis has it (wan 2.2). For comparison only.
+    Number,
 }
 
 /// A class of connections. A connection meets its conditions if it meets one of each kind.
@@ -103,6 +127,9 @@ impl Default for Policy {
             follow_rtt: true,
             mark: true,
             shape: false,
+            follow_available: false,
+            overhead: 38,
+            share_by: ShareBy::default(),
             literal: false,
             classifier: Thresholds::default(),
             class: vec![all],
@@ -181,6 +208,7 @@ impl Policy {
         check("delta", self.delta > 0.0 && self.delta <= 2.0, "must be above 0 and at most 2")?;
         let rule = "is no part of the algorithm as it is printed; leave out this or `literal`";
         check("borrow-idle", !(self.literal && self.borrow_idle), rule)?;
+        check("overhead", self.overhead <= MOST_OVERHEAD, &format!("must be at most {MOST_OVERHEAD} bytes"))?;
         self.classifier.check().map_err(|mistake| {
             let key = format!("classifier.{}", mistake.key().unwrap_or_default());
             ConfigError::new(&key, mistake.message())
@@ -212,9 +240,22 @@ impl Policy {
         Ok(())
     }
 
-    /// Whether RTTs are measured again and again. The algorithm as it is printed keeps those of the handshakes.
-    pub const fn follows_rtt(&self) -> bool {
-        self.follow_rtt && !self.literal
+    /// Whether RTTs are measured again and again. Where connections count by their number, they are those of the handshakes, as it is printed.
+    pub fn follows_rtt(&self) -> bool {
+        self.follow_rtt && !self.literal && self.share_by == ShareBy::Use
+    }
+
+    /// Returns the part of what passes the link that is data. The algorithm as it is printed takes all for data.
+    pub fn payload(&self) -> f64 {
+        match self.follows_rtt() {
+            true => f64::from(PACKET - HEADERS) / f64::from(PACKET + self.overhead),
+            false => 1.0,
+        }
+    }
+
+    /// Returns what a link with these rates, in bytes on its wire, has for data towards each side; [`FASTEST`] where they are not known.
+    pub fn capacity(&self, rates: Option<[Rate; 2]>) -> [Rate; 2] {
+        rates.map_or([FASTEST; 2], |rates| rates.map(|rate| rate.scale(self.payload())))
     }
 
     /// Whether connections of a class are to be split.

@@ -39,7 +39,10 @@ enum Path {
 /// The latest estimate of each source and direction.
 #[derive(Clone, Debug, Default)]
 pub struct Signals {
+    /// Of data.
     estimates: [Vec<Estimate>; 2],
+    /// The part of what passes the link that is data; 0 for all.
+    payload: f64,
 }
 
 impl Signals {
@@ -61,7 +64,9 @@ impl Signals {
         if source.is_empty() || source.len() > NAME || source.contains(char::is_control) {
             return Err(format!("`source` must have 1 to {NAME} bytes and no control characters"));
         }
-        let [rate, low, high] = [line.available_bps, low, high].map(Rate::from_bps);
+        let payload = if self.payload > 0.0 { self.payload } else { 1.0 };
+        let [rate, low, high] = [line.available_bps, low, high]
+            .map(|bps| Rate::from_bps(bps).scale(payload).max(Rate::from_bps(1)));
         let side = line.path as u8;
         let age = line.age_ms.saturating_mul(1_000_000);
         let at = Instant::from_ns(now.ns().saturating_sub(age));
@@ -77,7 +82,13 @@ impl Signals {
         Ok(())
     }
 
-    fn put(&mut self, estimate: Estimate) {
+    /// Takes rates of lines for bytes on the wire of the link, of which this part is data.
+    pub(crate) fn set_payload(&mut self, payload: f64) {
+        self.payload = payload;
+    }
+
+    /// Takes an estimate in place of the one before of its source and direction.
+    pub fn put(&mut self, estimate: Estimate) {
         let known = &mut self.estimates[usize::from(estimate.side)];
         known.retain(|other| other.source != estimate.source);
         if known.len() == SOURCES {

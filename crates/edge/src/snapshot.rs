@@ -4,6 +4,7 @@
 
 use std::net::SocketAddr;
 
+use headway_units::Rate;
 use serde::{Deserialize, Serialize};
 
 /// What the edge knows and does at one moment.
@@ -52,6 +53,19 @@ pub struct RateState {
     pub age_ms: u64,
     /// Who says it, such as `passive` or `probes`.
     pub source: String,
+}
+
+impl RateState {
+    /// Returns it with all rates multiplied.
+    pub(crate) fn scale(self, factor: f64) -> RateState {
+        let scale = |bps: u64| Rate::from_bps(bps).scale(factor).bps();
+        RateState {
+            rate_bps: scale(self.rate_bps),
+            low_bps: scale(self.low_bps),
+            high_bps: scale(self.high_bps),
+            ..self
+        }
+    }
 }
 
 /// An estimate older than this is not shown as one of now, ms: the link may have changed. Range 5000 to 600 000.

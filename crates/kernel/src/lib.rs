@@ -78,9 +78,9 @@ pub use controller::{Carrier, Controller, EndOptions, LsOptions, RapidOptions};
 pub use default::{FormerDefault, Namespace, available, current_default};
 pub use device::Interface;
 pub use edge::{
-    Connection as EdgeConnection, Edge, EdgeCounters, EdgeOptions, Event, Events, Exchange as EdgeExchange,
-    Instance as EdgeInstance, MOST_CLASSES, Marking as EdgeMarking, OF_RELAY, PATIENCE,
-    Session as EdgeSession, Shares, Side, SmallReceiver, Splitting as EdgeSplitting, TO_RELAY,
+    Connection as EdgeConnection, Due as EdgeDue, Edge, EdgeCounters, EdgeOptions, Event, Events,
+    Exchange as EdgeExchange, Instance as EdgeInstance, MOST_CLASSES, Marking as EdgeMarking, OF_RELAY,
+    PATIENCE, Session as EdgeSession, Shares, Side, SmallReceiver, Splitting as EdgeSplitting, TO_RELAY,
     Treatment as EdgeTreatment, now,
 };
 pub use error::Error;

@@ -55,8 +55,7 @@ impl Scenario {
             dilation.flow(flow);
         }
         for middlebox in &mut scenario.middlebox {
-            dilation.rate(&mut middlebox.rate);
-            middlebox.up.iter_mut().for_each(|rate| dilation.rate(rate));
+            middlebox.rate.iter_mut().chain(&mut middlebox.up).for_each(|rate| dilation.rate(rate));
         }
         for (index, change) in scenario.change.iter_mut().enumerate() {
             dilation.time(&mut change.at);

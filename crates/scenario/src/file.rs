@@ -17,6 +17,19 @@ const PAIR: [&str; 2] = ["client", "server"];
 /// What the way back has in common with `forward` if a file does not describe it.
 const SHARED: [&str; 6] = ["rate", "rates", "trace", "burst", "peak-rate", "delay"];
 
+/// Keys that middleboxes had before they had policies.
+const POLICY_KEYS: [&str; 9] = [
+    "delta",
+    "borrow-idle",
+    "no-shrink",
+    "follow-rtt",
+    "literal",
+    "follow-available",
+    "decide",
+    "find-rate",
+    "by-use",
+];
+
 /// Hosts, and the interrupt coalescing that short forms give their NICs.
 type Nics<'a> = Vec<(String, Spanned<DeValue<'a>>)>;
 
@@ -92,7 +105,60 @@ impl<'a> File<'a> {
         for (host, nic) in nics {
             self.add_nic(&host, nic);
         }
-        self.expand_cross(&links)
+        self.expand_cross(&links)?;
+        self.expand_policies()
+    }
+
+    /// Moves what older files say of a middlebox's policy into that.
+    fn expand_policies(&mut self) -> Result<(), ConfigError> {
+        let mut warnings = Vec::new();
+        let Some(DeValue::Array(middleboxes)) =
+            self.full.get_mut().get_mut("middlebox").map(Spanned::get_mut)
+        else {
+            return Ok(());
+        };
+        for (index, middlebox) in middleboxes.iter_mut().enumerate() {
+            let DeValue::Table(table) = middlebox.get_mut() else { continue };
+            for name in POLICY_KEYS {
+                let Some((old, value)) = table.remove_entry(name) else { continue };
+                let is_on = value.get_ref().as_bool() == Some(true);
+                let (key, value, instead) = match name {
+                    "decide" => {
+                        warnings.push((old.span().start, "nothing: decisions are always noted".to_owned()));
+                        continue;
+                    }
+                    "find-rate" => {
+                        if is_on {
+                            for key in ["rate", "up"] {
+                                table.remove(key);
+                            }
+                            warnings.push((old.span().start, "neither `rate` nor `up`".to_owned()));
+                        }
+                        continue;
+                    }
+                    "by-use" if is_on => {
+                        warnings.push((old.span().start, "nothing: a policy has it by itself".to_owned()));
+                        continue;
+                    }
+                    "by-use" => {
+                        let number = DeValue::String(Cow::Borrowed("number"));
+                        ("share-by", Spanned::new(value.span(), number), "share-by = \"number\"".to_owned())
+                    }
+                    _ => (name, value, format!("`{name}`")),
+                };
+                warnings.push((old.span().start, format!("`policy = {{ ... }}` with {instead} in it")));
+                let span = old.span();
+                let empty = || Spanned::new(span.clone(), DeValue::Table(DeTable::new()));
+                let policy = table.entry(self::key("policy", &span)).or_insert_with(empty);
+                let DeValue::Table(policy) = policy.get_mut() else {
+                    let rule = "is a key of the file that `policy` names; write it there";
+                    return Err(ConfigError::new(&format!("middlebox[{index}].{name}"), rule));
+                };
+                policy.insert(self::key(key, &span), value);
+            }
+        }
+        warnings.into_iter().for_each(|(at, instead)| self.warn(at, &instead));
+        Ok(())
     }
 
     /// Replaces links with two directions, and returns the ends of all links, and the NICs at their ends.

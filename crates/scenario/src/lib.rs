@@ -30,7 +30,7 @@ pub use controller::{FlowController, KernelController};
 pub use dilate::MAX_DILATION;
 pub use error::Error;
 pub use kernel_queue::KernelQueue;
-pub use middlebox::{MiddleboxClass, MiddleboxKind, MiddleboxSpec, Sharing};
+pub use middlebox::{MiddleboxClass, MiddleboxKind, MiddleboxSpec, PolicySource};
 pub use middlebox_program::{MiddleboxEnd, MiddleboxPlan};
 pub use model::{
     EcnMode, FlowSpec, HostSpec, LinkSpec, MeasureSpec, ProgramSpec, Scenario, TrafficSpec, Wire,

@@ -1,9 +1,14 @@
 //! Middleboxes on the paths of flows.
 
+use std::fmt;
+use std::path::{Path, PathBuf};
+
 use headway_edge::{Class, Policy, Ports};
 use headway_units::config_error::check;
 use headway_units::{ConfigError, Rate, share};
-use serde::{Deserialize, Serialize};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 
 use crate::check::{RATE_RULE, in_range};
 use crate::model::Scenario;
@@ -22,38 +27,13 @@ pub struct MiddleboxSpec {
     pub kind: MiddleboxKind,
     /// The neighbour at the other end of the link that flows share.
     pub wan: String,
-    /// The rate from there that flows share. Windows count payload, so it is that of payload, too.
-    pub rate: Rate,
+    /// The rate from there, in bytes on the wire of that link; default: it is found by the queue that flows make.
+    pub rate: Option<Rate>,
     /// The rate towards there; default `rate`.
     pub up: Option<Rate>,
-    /// What windows are multiplied with; default 1 (wan 2.2).
-    #[serde(default = "one")]
-    pub delta: f64,
-    /// Whether classes with connections share what classes without any do not use; default no.
+    /// How flows share it: what a file for `headway edge --policy` has, or the name of one; default: what the command does without.
     #[serde(default)]
-    pub borrow_idle: bool,
-    /// Whether a sequence number that an end allowed stays allowed; default no (wan 2.3).
-    #[serde(default)]
-    pub no_shrink: bool,
-    /// Whether the RTT of connections is measured again and again, and not only in their handshake; default yes.
-    #[serde(default = "yes")]
-    pub follow_rtt: bool,
-    /// Whether windows follow what is free on the path, where that is less than `rate`; default no (wan 2.2).
-    #[serde(default)]
-    pub follow_available: bool,
-    /// Whether the rate of the link is found by the queue that flows make in it; `rate` and `up` are then the most that it could have.
-    /// Default no.
-    #[serde(default)]
-    pub find_rate: bool,
-    /// Whether connections count by what they use of their shares; default no: by their number (wan 2.2). `find_rate` includes it.
-    #[serde(default)]
-    pub by_use: bool,
-    /// Whether it is noted what would be done with each flow, and why; default no (wan 2.20). It changes no window.
-    #[serde(default)]
-    pub decide: bool,
-    /// Whether windows are computed as Algorithm 1 prints it; default no (wan 2.2).
-    #[serde(default)]
-    pub literal: bool,
+    pub policy: PolicySource,
     /// The classes; a connection is of the first one that has it, and of none passes unchanged. Default: one of all.
     #[serde(default)]
     pub class: Vec<MiddleboxClass>,
@@ -67,16 +47,62 @@ pub enum MiddleboxKind {
     ReceiveWindow,
 }
 
-/// How a middlebox divides a link.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Sharing {
-    /// By the number of connections (wan 2.2).
-    #[default]
-    ByNumber,
-    /// By what connections use of their shares.
-    ByUse,
-    /// The same, of a rate that it finds.
-    FoundRate,
+/// Where a middlebox has its policy from.
+#[derive(Clone, Debug, PartialEq)]
+pub enum PolicySource {
+    /// From a file, which is not read yet.
+    File(PathBuf),
+    /// From the scenario, or from a file that was read.
+    Known(Policy),
+}
+
+impl Default for PolicySource {
+    fn default() -> PolicySource {
+        PolicySource::Known(Policy::default())
+    }
+}
+
+impl<'de> Deserialize<'de> for PolicySource {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<PolicySource, D::Error> {
+        struct Either;
+        impl<'de> Visitor<'de> for Either {
+            type Value = PolicySource;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("the keys of a policy, or the name of a file with them")
+            }
+
+            fn visit_str<E: serde::de::Error>(self, path: &str) -> Result<PolicySource, E> {
+                Ok(PolicySource::File(path.into()))
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<PolicySource, A::Error> {
+                Policy::deserialize(MapAccessDeserializer::new(map)).map(PolicySource::Known)
+            }
+        }
+        deserializer.deserialize_any(Either)
+    }
+}
+
+impl PolicySource {
+    /// Returns the file that is not read yet, if there is one.
+    pub(crate) fn unread(&self) -> Option<&Path> {
+        match self {
+            PolicySource::File(path) => Some(path),
+            PolicySource::Known(_) => None,
+        }
+    }
+
+    /// Reads the file, if there is one, from a folder; `key` is named in errors.
+    pub(crate) fn load(&mut self, folder: &Path, key: &str) -> Result<(), ConfigError> {
+        let PolicySource::File(path) = self else { return Ok(()) };
+        let path = folder.join(path);
+        let text = headway_input::text(&path, headway_input::SCENARIO);
+        let text =
+            text.map_err(|error| ConfigError::new(key, &format!("cannot read {}: {error}", path.display())))?;
+        *self = PolicySource::Known(Policy::parse(&text, &path)?);
+        Ok(())
+    }
 }
 
 /// A class of connections at a middlebox.
@@ -93,24 +119,7 @@ pub struct MiddleboxClass {
     pub flows: Vec<String>,
 }
 
-fn one() -> f64 {
-    1.0
-}
-
-fn yes() -> bool {
-    true
-}
-
 impl MiddleboxSpec {
-    /// Returns how it knows what connections are to share.
-    pub const fn sharing(&self) -> Sharing {
-        match (self.find_rate, self.by_use) {
-            (true, _) => Sharing::FoundRate,
-            (false, true) => Sharing::ByUse,
-            (false, false) => Sharing::ByNumber,
-        }
-    }
-
     /// Returns the port that flows of a group, counted from 0, are connected to, as the policy has it.
     pub fn port(group: usize) -> u16 {
         FIRST_PORT.saturating_add(u16::try_from(group).unwrap_or(u16::MAX))
@@ -118,14 +127,9 @@ impl MiddleboxSpec {
 
     /// Returns the policy, whose classes know groups of flows by their ports.
     pub fn policy(&self, scenario: &Scenario) -> Policy {
-        let default = Policy::default();
-        let policy = Policy {
-            delta: self.delta,
-            borrow_idle: self.borrow_idle,
-            no_shrink: self.no_shrink,
-            follow_rtt: self.follow_rtt,
-            literal: self.literal,
-            ..default
+        let policy = match &self.policy {
+            PolicySource::Known(policy) => policy.clone(),
+            PolicySource::File(_) => Policy::default(),
         };
         if self.class.is_empty() {
             return policy;
@@ -143,9 +147,9 @@ impl MiddleboxSpec {
         Policy { class: class.collect(), ..policy }
     }
 
-    /// Returns the rates of the link towards the two sides, that of the neighbour last.
-    pub fn capacity(&self) -> [Rate; 2] {
-        [self.rate, self.up.unwrap_or(self.rate)]
+    /// Returns the rates of the link towards the two sides, that of the neighbour last; none where they are to be found.
+    pub fn rates(&self) -> Option<[Rate; 2]> {
+        self.rate.map(|rate| [rate, self.up.unwrap_or(rate)])
     }
 }
 
@@ -168,7 +172,12 @@ pub(crate) fn check_middleboxes(topology: &Topology, scenario: &Scenario) -> Res
         let rule =
             format!("`{wan}` is no neighbour of `{at}`: name the node at the other end of the shared link");
         check(&key("wan"), topology.are_neighbours(at, wan), &rule)?;
-        check(&key("rate"), in_range(middlebox.rate), RATE_RULE)?;
+        check(&key("rate"), middlebox.rate.is_none_or(in_range), RATE_RULE)?;
+        check(
+            &key("up"),
+            middlebox.up.is_none() || middlebox.rate.is_some(),
+            "needs `rate`; leave out both, and they are found",
+        )?;
         check(&key("up"), middlebox.up.is_none_or(in_range), RATE_RULE)?;
         for (number, class) in middlebox.class.iter().enumerate() {
             for name in &class.flows {
@@ -176,19 +185,14 @@ pub(crate) fn check_middleboxes(topology: &Topology, scenario: &Scenario) -> Res
                 check(&key(&format!("class[{number}].flows")), known, &format!("there is no flow `{name}`"))?;
             }
         }
-        let checked = middlebox.policy(scenario).check();
-        checked
-            .map_err(|mistake| ConfigError::new(&key(mistake.key().unwrap_or("class")), mistake.message()))?;
-        let has_rtts = !middlebox.follow_available || middlebox.policy(scenario).follows_rtt();
-        let rule = "needs RTTs that are followed; leave out `literal` and `follow-rtt = false`";
-        check(&key("follow-available"), has_rtts, rule)?;
-        for (name, used) in [("find-rate", middlebox.find_rate), ("by-use", middlebox.by_use)] {
-            let has_rtts = !used || middlebox.policy(scenario).follows_rtt();
-            check(&key(name), has_rtts, rule)?;
-            let is_one = !(used && middlebox.follow_available);
-            let both = "sets what is shared, as `follow-available` does; leave out one of both";
-            check(&key(name), is_one, both)?;
-        }
+        let policy = middlebox.policy(scenario);
+        policy.check().map_err(|mistake| {
+            let at = mistake.key().unwrap_or("class");
+            let at = if at.starts_with("class[") { at.to_owned() } else { format!("policy.{at}") };
+            ConfigError::new(&key(&at), mistake.message())
+        })?;
+        let rule = "is needed where flows share by number, or RTTs are not followed";
+        check(&key("rate"), middlebox.rate.is_some() || policy.follows_rtt(), rule)?;
     }
     Ok(())
 }

@@ -7,7 +7,7 @@ use headway_units::config_error::check;
 use headway_units::{ConfigError, Rate};
 use serde::{Deserialize, Serialize};
 
-use crate::middlebox::{MiddleboxSpec, Sharing};
+use crate::middlebox::MiddleboxSpec;
 use crate::model::Scenario;
 use crate::route::Topology;
 
@@ -18,12 +18,10 @@ pub struct MiddleboxPlan {
     pub lan: String,
     /// The interface towards the link that flows share.
     pub wan: String,
-    /// The rates of that link towards the two sides, that of the hosts first.
-    pub capacity: [Rate; 2],
+    /// The rates of that link towards the two sides, that of the hosts first; none where they are to be found.
+    pub rates: Option<[Rate; 2]>,
     /// Who shares it.
     pub policy: Policy,
-    /// How it is divided.
-    pub sharing: Sharing,
 }
 
 /// What has passed such a middlebox when it ends.

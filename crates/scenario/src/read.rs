@@ -97,6 +97,7 @@ impl Scenario {
         self.files = self.named_files();
         let checked =
             self.load_traces().and_then(|()| self.load_captures()).and_then(|()| self.load_models());
+        let checked = checked.and_then(|()| self.load_policies());
         let checked = checked.and_then(|()| check(self));
         let loaded = checked.and_then(|()| self.load_capacities());
         loaded.map_err(|mistake| change::attribute(mistake, changes, file))
@@ -118,7 +119,8 @@ impl Scenario {
         let models =
             self.measure.iter().map(|spec| &spec.model).chain(self.flow.iter().map(|spec| &spec.model));
         let models = models.flatten().map(|model| model.path().to_owned());
-        self.link.iter().flat_map(of_link).chain(captures).chain(models).collect()
+        let policies = self.middlebox.iter().filter_map(|spec| spec.policy.unread()).map(Path::to_owned);
+        self.link.iter().flat_map(of_link).chain(captures).chain(models).chain(policies).collect()
     }
 
     fn load_traces(&mut self) -> Result<(), ConfigError> {
@@ -157,6 +159,12 @@ impl Scenario {
             }
         }
         Ok(())
+    }
+
+    fn load_policies(&mut self) -> Result<(), ConfigError> {
+        let mut policies = self.middlebox.iter_mut().map(|spec| &mut spec.policy).enumerate();
+        policies
+            .try_for_each(|(index, policy)| policy.load(&self.folder, &format!("middlebox[{index}].policy")))
     }
 
     fn load_captures(&mut self) -> Result<(), ConfigError> {

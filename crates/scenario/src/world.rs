@@ -4,10 +4,10 @@
 use std::fmt;
 use std::str::FromStr;
 
+use headway_edge::Policy;
 use headway_traffic::channel::EcnField;
 use headway_units::{Bytes, ConfigError, Duration};
 
-use crate::middlebox::MiddleboxSpec;
 use crate::model::{EcnMode, FlowSpec, LinkSpec, Scenario};
 
 /// A world in which a scenario can run.
@@ -258,15 +258,14 @@ const WHOLE: &[Row<Scenario>] = &[
         used: |_| None,
     },
     Row {
-        keys: "`[[middlebox]]`: `literal`, `follow-available`, `decide`",
+        keys: "`[[middlebox]]`: a `policy` with `literal` or `follow-available`",
         has: ["yes", "no", "no"],
         used: |scenario| {
-            let has = |used: fn(&MiddleboxSpec) -> bool| scenario.middlebox.iter().any(used);
-            first(&[
-                ("middlebox[0].literal", has(|middlebox| middlebox.literal)),
-                ("middlebox[0].follow-available", has(|middlebox| middlebox.follow_available)),
-                ("middlebox[0].decide", has(|middlebox| middlebox.decide)),
-            ])
+            let has = |used: fn(&Policy) -> bool| {
+                scenario.middlebox.iter().any(|middlebox| used(&middlebox.policy(scenario)))
+            };
+            let (literal, follows) = (has(|policy| policy.literal), has(|policy| policy.follow_available));
+            first(&[("middlebox[0].policy", literal || follows)])
         },
     },
     Row {

@@ -5,7 +5,6 @@ use std::fmt::Display;
 use std::sync::Arc;
 
 use headway_control::Kind;
-use headway_edge::ByUse;
 use headway_estimate::measure::{Config, Method, UnknownMethod};
 use headway_host::gap::Mechanism;
 use headway_host::nic::Coalescing;
@@ -17,7 +16,7 @@ use headway_units::{Bytes, ConfigError, Duration, Instant, Rate};
 
 use headway_scenario::{
     Changed, EcnMode, Error, FlowSpec, HostSpec, LinkSpec, MeasureSpec, MiddleboxSpec, ModelFile, Scenario,
-    Sharing, Topology, World,
+    Topology, World,
 };
 use headway_traffic::random;
 use rand::Rng;
@@ -318,18 +317,7 @@ impl Builder {
 
     fn add_middleboxes(&mut self, scenario: &Scenario) {
         for spec in &scenario.middlebox {
-            let id = self.network.add_middlebox(&spec.policy(scenario), spec.capacity());
-            match spec.sharing() {
-                Sharing::ByNumber => {}
-                Sharing::ByUse => self.network.share_by_use(id, ByUse::new(spec.capacity())),
-                Sharing::FoundRate => self.network.share_by_use(id, ByUse::finding_the_rate()),
-            }
-            if spec.follow_available {
-                self.network.follow_available(id, spec.capacity());
-            }
-            if spec.decide {
-                self.network.decide(id, &spec.policy(scenario), spec.capacity());
-            }
+            let id = self.network.add_middlebox(&spec.policy(scenario), spec.rates());
             self.middleboxes.push(id);
         }
     }

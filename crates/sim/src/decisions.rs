@@ -17,20 +17,21 @@ pub(crate) fn decisions(scenario: &Scenario, built: &Built) -> Vec<DecisionResul
 
 /// Returns a decision of a middlebox as a result.
 fn decision(scenario: &Scenario, spec: &MiddleboxSpec, noted: &Noted) -> DecisionResult {
-    let port = noted.key.port(1 - noted.client);
+    let Noted { at, judged } = noted;
+    let port = judged.seen.key.port(1 - judged.seen.client);
     let group = (0..scenario.flow.len()).find(|group| MiddleboxSpec::port(*group) == port);
-    let chain = &noted.decision.chain;
+    let chain = &judged.decision.chain;
     DecisionResult {
-        at_ns: noted.at.ns(),
+        at_ns: at.ns(),
         at: spec.at.clone(),
         group: group.map_or(String::new(), |group| scenario.flow[group].group_name()),
-        connection: noted.decision.flow,
-        behaviour: noted.behaviour.name().to_owned(),
+        connection: judged.seen.number,
+        behaviour: judged.behaviour.0.name().to_owned(),
         strategies: chain.iter().map(|step| step.strategy.to_owned()).collect(),
         limit_bytes: chain.iter().find_map(|step| match step.action {
             Action::Window { limit } => Some(limit.get()),
             _ => None,
         }),
-        sentence: noted.decision.to_string(),
+        sentence: judged.decision.to_string(),
     }
 }

@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use headway_edge::Monitor;
 use headway_kernel::{EdgeOptions, EdgeSession, Side};
 use headway_record::MiddleboxResult;
-use headway_scenario::{MiddleboxEnd, MiddleboxPlan, MiddleboxSpec, Sharing};
+use headway_scenario::{MiddleboxEnd, MiddleboxPlan, MiddleboxSpec};
 
 use crate::endpoint::{READY, print, termination};
 use crate::error::Error;
@@ -24,15 +24,13 @@ pub(crate) fn run() -> Result<(), Error> {
         serde_json::from_str(&line).context("this command is only for runs with a middlebox")?;
     let sides = [Side::find(&plan.lan)?, Side::find(&plan.wan)?];
     let options = EdgeOptions::of(&plan.policy);
-    let mut monitor = monitor(&plan);
-    let mut session = EdgeSession::start(sides, &options, &plan.policy, plan.capacity)?;
-    if monitor.is_some() {
-        session = session.by_use(&plan.policy);
-    }
+    // Where connections count by their number, nothing is to be judged.
+    let mut monitor = plan.policy.follows_rtt().then(|| Monitor::new(&plan.policy, plan.rates));
+    let mut session = EdgeSession::start(sides, &options, &plan.policy, plan.policy.capacity(plan.rates))?;
     print(READY)?;
     while !ended.load(Ordering::Relaxed) {
-        let is_due = session.work()?;
-        if let Some(monitor) = monitor.as_mut().filter(|_| is_due) {
+        let due = session.work()?;
+        if let Some(monitor) = monitor.as_mut().filter(|_| due.look) {
             session.look(monitor, |_| Default::default())?;
         }
     }
@@ -42,15 +40,6 @@ pub(crate) fn run() -> Result<(), Error> {
         lowered: counted.lowered,
         unattended: counted.unattended,
     })?)
-}
-
-/// Returns what judges flows every second; none where shares are of the number of connections.
-fn monitor(plan: &MiddleboxPlan) -> Option<Monitor> {
-    match plan.sharing {
-        Sharing::ByNumber => None,
-        Sharing::ByUse => Some(Monitor::new(&plan.policy, plan.capacity)),
-        Sharing::FoundRate => Some(Monitor::finding_the_rate(&plan.policy)),
-    }
 }
 
 /// Returns the result of a middlebox that has ended.

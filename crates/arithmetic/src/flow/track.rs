@@ -13,11 +13,9 @@ pub const NEAR: u32 = 1 << 26;
 const RTT_UNIT: u32 = 8;
 /// What stands for an RTT that is not known.
 const NO_RTT: u32 = u32::MAX;
-/// A second is 2^30 ns.
-const SECOND: u32 = 30;
-/// By how much the queues of both directions together may be longer than that of the RTT, in ns, besides a part of it: timestamps of whole
-/// milliseconds, and clocks that differ by 50 parts per million for a minute. Range 2 to 5 ms.
-const CLOCKS_DIFFER: u64 = 4_000_000;
+/// By how much the queues of both directions together may be longer than twice that of the RTT, in ns: timestamps of whole milliseconds, and clocks
+/// that differ by 50 parts per million for a minute. Range 2 to 10 ms.
+const CLOCKS_DIFFER: u64 = 5_000_000;
 
 /// What to do with a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,13 +51,16 @@ pub struct Half {
     unused: [u8; 5],
 }
 
-/// The least of a time that varies, in two periods and in two seconds.
+/// The least of a time that varies, in two periods, and sums of all that were measured, which wrap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 struct Least {
     period: [u32; 2],
-    recent: [u32; 2],
-    second: u32,
+    total: u64,
+    samples: u32,
+    some: u32,
+    rest: u32,
+    means: u32,
 }
 
 /// What is known of the RTT between the middlebox and one end.
@@ -78,19 +79,31 @@ struct Echo {
 /// One-way delays between the middlebox and the end on side 1.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
-struct Delays {
+struct Ways {
     way: [Least; 2],
     clock: u32,
     began: u32,
 }
 
-/// The RTT between a middlebox and one end of a connection, in ns.
+/// Times that were measured of a connection until a look.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Times {
+    /// Of the two ends.
+    echoes: [Least; 2],
+    /// From the end on side 1, and towards it.
+    ways: [Least; 2],
+}
+
+/// What RTTs and delays a connection had between two looks, in ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Standing {
-    /// The least of the last second or two, of which the former is whole.
-    pub recent: u64,
-    /// The least of this period and the one before, without a queue.
+pub struct Delays {
+    /// The mean RTT.
+    pub rtt: u64,
+    /// The least RTT of this period and the one before.
     pub least: u64,
+    /// By how much the means of the delays from the end on side 1 and towards it were longer than the least ones: the queues in both
+    /// directions. None where that end's timestamps do not count milliseconds.
+    pub queues: Option<[u64; 2]>,
 }
 
 /// An established connection.
@@ -114,7 +127,7 @@ pub struct Flow {
     side: u8,
     period: u32,
     echo: [Echo; 2],
-    delays: Delays,
+    delays: Ways,
 }
 
 unsafe extern "C" {
@@ -133,18 +146,16 @@ unsafe extern "C" {
 }
 
 impl Least {
-    /// Returns the least of the last second or two, and that of both periods; none where either is not known.
-    fn recent(&self, now: u64) -> Option<[u32; 2]> {
-        let age = ((now >> SECOND) as u32).wrapping_sub(self.second);
-        // A second that has just begun may have met no queue by chance, one that is over has not.
-        let whole = match age {
-            0 => self.recent[1],
-            1 => self.recent[0],
-            _ => NO_RTT,
-        };
-        let least = self.period[0].min(self.period[1]);
-        let recent = if age == 0 { whole.min(self.recent[0]) } else { whole };
-        (whole != NO_RTT && least != NO_RTT).then_some([recent, least])
+    /// Returns the least of both periods; none where it is not known.
+    fn least(&self) -> Option<u64> {
+        Some(self.period[0].min(self.period[1])).filter(|least| *least != NO_RTT).map(u64::from)
+    }
+
+    /// Returns the mean since an earlier state; none where nothing was measured, or all was forgotten.
+    fn mean(&self, before: &Least) -> Option<u64> {
+        let samples = self.samples.wrapping_sub(before.samples);
+        let is_some = (1..=u32::MAX / 2).contains(&samples);
+        is_some.then(|| self.total.wrapping_sub(before.total) / u64::from(samples))
     }
 }
 
@@ -198,25 +209,39 @@ impl Flow {
         Some(self.rtt).filter(|rtt| *rtt > 0)
     }
 
-    /// Returns the RTT between the middlebox and the far end from an end, 0 or 1, as it was in the last second and without a queue; none
-    /// where [`Flow::follow_rtt`] has not measured it all that time.
-    pub fn standing(&self, end: usize, now: u64) -> Option<Standing> {
-        let [recent, least] = self.echo[end & 1].rtt.recent(now)?.map(|rtt| u64::from(rtt) << RTT_UNIT);
-        Some(Standing { recent, least })
+    /// Returns what was measured until now, for [`Flow::delays`].
+    pub fn times(&self) -> Times {
+        Times { echoes: self.echo.each_ref().map(|echo| echo.rtt), ways: self.delays.way }
     }
 
-    /// Returns by how much the delays from the end on side 1 and towards it, in ns, were longer in the last second than without a queue:
-    /// the queues in both directions. None where that end's timestamps do not count milliseconds, or [`Flow::follow_rtt`] has not measured
-    /// all that time.
-    pub fn queues(&self, now: u64) -> Option<[u64; 2]> {
-        let Standing { recent, least } = self.standing(self.end_on(0), now)?;
-        let queue = recent.saturating_sub(least);
-        // Without a handshake and before a period has passed, nobody knows a delay without a queue.
-        let ways = self.delays.way.each_ref().map(|way| way.recent(now).filter(|_| way.period[1] != NO_RTT));
-        let [from, towards] =
-            [ways[0]?, ways[1]?].map(|[recent, least]| u64::from(recent.saturating_sub(least)) * 1000);
-        // Both together may be less: one direction may have had a queue while the other one had none.
-        (from + towards <= queue + queue / 4 + CLOCKS_DIFFER).then_some([from, towards])
+    /// Returns the RTT and the queues since an earlier look; none where [`Flow::follow_rtt`] has not measured the far end since. The end on
+    /// side 0 counts as it was where it has answered nothing.
+    pub fn delays(&self, before: &Times) -> Option<Delays> {
+        let times = self.times();
+        // What the end on the side of the hosts sends is echoed from beyond the link.
+        let (far, near) = (self.end_on(0), self.end_on(1));
+        let least = [far, near].map(|end| times.echoes[end].least().unwrap_or(0));
+        let mean = [far, near].map(|end| times.echoes[end].mean(&before.echoes[end]));
+        let rtt = (mean[0]? + mean[1].unwrap_or(least[1])) << RTT_UNIT;
+        let least = (least[0] + least[1]) << RTT_UNIT;
+        Some(Delays { rtt, least, queues: self.queues(before, rtt.saturating_sub(least)) })
+    }
+
+    /// Returns the queues of both directions, where they agree with that of the RTT.
+    fn queues(&self, before: &Times, queue: u64) -> Option<[u64; 2]> {
+        let of = |way: usize| {
+            let (now, before) = (&self.delays.way[way], &before.ways[way]);
+            // Without a handshake and before a period has passed, nobody knows a delay without a queue.
+            let least = now.least().filter(|_| now.period[1] != NO_RTT)?;
+            Some(now.mean(before)?.saturating_sub(least) * 1000)
+        };
+        let (from, towards) = (of(0)?, of(1)?);
+        // There are more samples of a way than of the RTT, in another part of the time.
+        let both = from + towards;
+        let told = queue.min(both);
+        (both <= 2 * queue + CLOCKS_DIFFER).then(|| {
+            [from, towards].map(|way| (u128::from(way) * u128::from(told) / u128::from(both.max(1))) as u64)
+        })
     }
 
     /// Returns whether the RTT is one of several: a SYN or SYN-ACK was repeated.

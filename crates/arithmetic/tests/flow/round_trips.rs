@@ -1,6 +1,6 @@
 //! RTTs of established connections, from timestamps.
 
-use headway_arithmetic::flow::{Flow, Packet, flag};
+use headway_arithmetic::flow::{Flow, Packet, Times, flag};
 
 use crate::support::{CLIENT, Handshake, LAN, MS, SERVER, Segment, WAN, stamps};
 
@@ -99,7 +99,8 @@ fn only_the_first_segment_with_a_timestamp_is_waited_for() {
     pass(&mut flow, &segment(false, 502, 1), 1340);
     pass(&mut flow, &segment(true, 3, 501), 1341);
     pass(&mut flow, &segment(true, 3, 502), 1345);
-    assert_eq!(rtt(&flow), 205);
+    // The mean of 31 and 5 ms.
+    assert_eq!(rtt(&flow), 200 + (21 + 5) / 2);
 }
 
 #[test]
@@ -136,24 +137,29 @@ fn a_repeated_handshake_gives_no_parts() {
     assert_eq!(rtt(&flow), 40);
 }
 
-/// Of the client's timestamps: the least RTT of the last second and that without a queue, in ms.
-fn standing(flow: &Flow, client: usize, ms: u64) -> Option<[u64; 2]> {
-    flow.standing(client, ms * MS).map(|rtts| [rtts.recent, rtts.least].map(|rtt| (rtt + MS / 2) / MS))
+/// The mean RTT since an earlier look, and that without a queue, in ms.
+fn delays(flow: &Flow, before: &Times) -> Option<[u64; 2]> {
+    flow.delays(before).map(|delays| [delays.rtt, delays.least].map(|rtt| (rtt + MS / 2) / MS))
 }
 
 #[test]
-fn a_queue_stands_if_all_of_a_second_had_it() {
+fn a_mean_is_of_the_time_between_two_looks() {
     let mut flow = flow();
-    let client = flow.client();
     converse(&mut flow, 1300, 40, LEAST);
-    // A second is 2^30 ns: the second one began at 2148 ms and ended at 3221.
-    assert_eq!(standing(&flow, client, 3300), Some([36, 36]));
+    let before = flow.times();
+    assert_eq!(delays(&flow, &before), None, "nothing was measured since");
     converse(&mut flow, 3300, 18, [4, 60]);
-    // Of the second before there is one without a queue.
-    assert_eq!(standing(&flow, client, 4200), Some([36, 36]));
-    converse(&mut flow, 5000, 10, [4, 60]);
-    assert_eq!(standing(&flow, client, 5550), Some([60, 36]));
-    assert_eq!(standing(&flow, client, 7600), None, "an old one says nothing");
+    assert_eq!(delays(&flow, &before), Some([64, 40]));
+}
+
+#[test]
+fn what_jitter_spares_now_and_then_is_not_the_least() {
+    let mut flow = flow();
+    // Every fourth answer comes at once.
+    for round in 0..40 {
+        converse(&mut flow, 1300 + 50 * round, 1, [4, if round % 4 == 0 { 6 } else { 36 }]);
+    }
+    assert_eq!(rtt(&flow), 32);
 }
 
 /// By how much the clock of the server is ahead, in ms; it wraps within the first second.
@@ -182,29 +188,32 @@ fn talk(flow: &mut Flow, begin: u64, count: u64, queues: [u64; 2], tick: u64) {
     }
 }
 
-/// The queues towards both sides, in ms.
-fn queues(flow: &Flow, ms: u64) -> Option<[u64; 2]> {
-    flow.queues(ms * MS).map(|queues| queues.map(|queue| (queue + MS / 2) / MS))
+/// The queues towards both sides since an earlier look, in ms.
+fn queues(flow: &Flow, before: &Times) -> Option<[u64; 2]> {
+    flow.delays(before)?.queues.map(|queues| queues.map(|queue| (queue + MS / 2) / MS))
 }
 
 #[test]
 fn timestamps_tell_which_direction_has_a_queue() {
     for queued in [[0, 0], [30, 0], [0, 30], [20, 45]] {
         let mut flow = stamped_flow(1);
+        let before = flow.times();
         // It is there from the first segment on, and nobody has told anything before.
-        assert_eq!(queues(&flow, 1300), None);
+        assert_eq!(queues(&flow, &before), None);
         talk(&mut flow, 1300, 30, queued, 1);
-        assert_eq!(queues(&flow, 4300), Some(queued));
+        assert_eq!(queues(&flow, &before), Some(queued));
+        let before = flow.times();
         talk(&mut flow, 4300, 30, [0, 0], 1);
-        assert_eq!(queues(&flow, 7300), Some([0, 0]));
+        assert_eq!(queues(&flow, &before), Some([0, 0]));
         // Nothing is known of a connection that is silent.
-        assert_eq!(queues(&flow, 10_300), None);
+        assert_eq!(queues(&flow, &flow.times()), None);
     }
 }
 
 #[test]
 fn a_connection_that_begins_in_a_later_period_knows_the_delays_of_its_handshake() {
     let mut flow = stamped_flow(1);
+    let before = flow.times();
     // Data comes before anything is echoed.
     let later = |packet: &Packet, flow: &mut Flow, ms: u64| {
         flow.on_segment(packet, ms * MS);
@@ -216,12 +225,13 @@ fn a_connection_that_begins_in_a_later_period_knows_the_delays_of_its_handshake(
         later(&segment(false, server(ms - 10, 1), 1), &mut flow, ms + 36);
         later(&segment(false, server(there, 1), ms as u32), &mut flow, there + 46);
     }
-    assert_eq!(queues(&flow, 4300), Some([30, 0]));
+    assert_eq!(queues(&flow, &before), Some([30, 0]));
 }
 
 #[test]
 fn whoever_does_not_know_the_sequence_number_tells_no_delay() {
     let mut flow = stamped_flow(1);
+    let before = flow.times();
     talk(&mut flow, 1300, 15, [0, 0], 1);
     for ms in 0..100 {
         let mut forged = segment(false, server(2900, 1) + ms, 1);
@@ -229,19 +239,22 @@ fn whoever_does_not_know_the_sequence_number_tells_no_delay() {
         pass(&mut flow, &forged, 2780);
     }
     talk(&mut flow, 2900, 15, [0, 0], 1);
-    assert_eq!(queues(&flow, 4400), Some([0, 0]));
+    assert_eq!(queues(&flow, &before), Some([0, 0]));
 }
 
 #[test]
 fn where_the_handshake_tells_nothing_delays_are_known_after_a_period() {
     let mut flow = flow();
+    let before = flow.times();
     talk(&mut flow, 1300, 20, [0, 0], 1);
-    assert_eq!(queues(&flow, 3300), None);
+    assert_eq!(queues(&flow, &before), None);
     // The queue is in one direction, then in the other one, and the RTT stays.
+    let before = flow.times();
     talk(&mut flow, 5300, 30, [30, 0], 1);
-    assert_eq!(queues(&flow, 8300), Some([30, 0]));
+    assert_eq!(queues(&flow, &before), Some([30, 0]));
+    let before = flow.times();
     talk(&mut flow, 8300, 15, [0, 30], 1);
-    assert_eq!(queues(&flow, 9800), Some([0, 30]));
+    assert_eq!(queues(&flow, &before), Some([0, 30]));
 }
 
 #[test]
@@ -249,7 +262,8 @@ fn timestamps_of_other_clocks_tell_nothing() {
     // Four and ten milliseconds, as old systems have them.
     for tick in [4, 10] {
         let mut flow = stamped_flow(tick);
+        let before = flow.times();
         talk(&mut flow, 1300, 30, [30, 0], tick);
-        assert_eq!(queues(&flow, 4300), None, "{tick}");
+        assert_eq!(queues(&flow, &before), None, "{tick}");
     }
 }

@@ -5,8 +5,8 @@ use std::os::unix::net::UnixStream;
 
 use anyhow::{Context as _, Result, bail};
 use headway_capture::Live;
+use headway_edge::Policy;
 use headway_edge::snapshot::DecisionState;
-use headway_edge::{FASTEST, Policy};
 use headway_history::{SIZE, Store, Writer};
 use headway_kernel::{EdgeCounters, EdgeInstance, EdgeOptions, EdgeSession, Side};
 use headway_program::out::escape_controls;
@@ -77,8 +77,7 @@ pub(super) fn run(args: &EdgeArgs, json: bool) -> Result<()> {
     if let Some(history) = args.history.as_deref() {
         page = page.with_history(history)?;
     }
-    let edge = EdgeSession::start([lan, wan], &options, &policy, rates.unwrap_or([FASTEST; 2]))?;
-    let mut edge = edge.by_use(&policy);
+    let mut edge = EdgeSession::start([lan, wan], &options, &policy, policy.capacity(rates))?;
     if let Some(splitter) = &splitter {
         shaper.deliver().context("cannot set the rule of routing for connections that are split")?;
         edge = edge.with_relay(&policy, splitter.ports())?;
@@ -217,13 +216,15 @@ impl Session {
             if signals.has_ended()? {
                 return Ok(());
             }
-            let is_due = self.edge.work()?;
+            let due = self.edge.work()?;
             self.watch.listen()?;
             let is_other = self.look_at_policy(signals.is_to_reload()?)?;
-            if is_due || is_other {
-                let mut found = self.watch.look(&mut self.edge)?;
+            if due.look || is_other {
+                self.shaper.hold(self.watch.look(&mut self.edge)?);
+            }
+            if due.second || is_other {
+                let mut found = self.watch.found(&self.edge)?;
                 found.snapshot.history_lost = self.history.as_ref().map(Writer::lost);
-                self.shaper.hold(&found.judged);
                 self.look_at_splitter(&found.counted)?;
                 self.page.publish(&found.snapshot);
                 if let Some(history) = &self.history {

@@ -3,11 +3,12 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use headway_arithmetic::flow::Key;
 use headway_edge::snapshot::{DecisionState, LinkState, Snapshot};
-use headway_edge::{Judged, Monitor, News, Passive, Policy, Shares};
+use headway_edge::{Judged, LinkView, Monitor, News, Passive, Policy, Shares};
 use headway_kernel::{EdgeCounters, EdgeSession, Error};
 use headway_units::{Bytes, Instant, Rate};
 
@@ -23,13 +24,16 @@ pub(super) struct Watch {
     lan: String,
     wan: String,
     dry_run: bool,
-    /// None where they are to be found.
-    rates: Option<[Rate; 2]>,
     classes: Vec<String>,
     monitor: Monitor,
     sources: Sources,
     /// Whether it was told that probes fail.
     has_warned: bool,
+    /// What the last look found, and what a capture said then.
+    judged: Vec<Judged>,
+    report: Arc<Report>,
+    /// The decisions since the last second that are news: about another kind of thing, and about another amount.
+    decided: [Vec<DecisionState>; 2],
 }
 
 /// From where something is known besides the tables of the kernel.
@@ -59,8 +63,7 @@ impl Watch {
         (policy, rates): (&Policy, Option<[Rate; 2]>),
         sources: Sources,
     ) -> Watch {
-        let monitor =
-            rates.map_or_else(|| Monitor::finding_the_rate(policy), |rates| Monitor::new(policy, rates));
+        let monitor = Monitor::new(policy, rates);
         let monitor = match &sources.probing {
             Some((_, budget)) => monitor.probing(*budget),
             None => monitor,
@@ -69,11 +72,13 @@ impl Watch {
             lan: lan.to_owned(),
             wan: wan.to_owned(),
             dry_run,
-            rates,
             classes: names(policy),
             monitor,
             sources,
             has_warned: false,
+            judged: Vec::new(),
+            report: Arc::default(),
+            decided: Default::default(),
         }
     }
 
@@ -101,17 +106,30 @@ impl Watch {
     ///
     /// # Errors
     /// When the kernel refuses.
-    pub(super) fn look(&mut self, edge: &mut EdgeSession) -> Result<Found, Error> {
+    pub(super) fn look(&mut self, edge: &mut EdgeSession) -> Result<&[Judged], Error> {
+        self.report = self.sources.capture.as_ref().map(Capture::report).unwrap_or_default();
+        self.probe(Instant::from_ns(headway_kernel::now()?));
+        self.judged = edge.look(&mut self.monitor, |key| join(key, &self.report.flows))?;
+        let time_ms = time_ms();
+        for judged in self.judged.iter().filter(|judged| judged.news > News::None) {
+            self.decided[usize::from(judged.news < News::Kind)].push(judged.decided(time_ms));
+        }
+        Ok(&self.judged)
+    }
+
+    /// Returns what was found since the last call.
+    ///
+    /// # Errors
+    /// When the counters cannot be read.
+    pub(super) fn found(&mut self, edge: &EdgeSession) -> Result<Found, Error> {
         let now = headway_kernel::now()?;
-        let report = self.sources.capture.as_ref().map(Capture::report).unwrap_or_default();
-        self.probe(Instant::from_ns(now));
-        let mut judged = edge.look(&mut self.monitor, |key| join(key, &report.flows))?;
+        let (mut judged, report) = (std::mem::take(&mut self.judged), Arc::clone(&self.report));
         // In place, as there may be many; those with the same rate in the order of their beginning.
         judged
             .sort_unstable_by_key(|judged| (Reverse(judged.rates[0] + judged.rates[1]), judged.seen.number));
-        let (shares, counted) = (edge.shares(), edge.counters()?);
-        let time_ms = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64;
-        let (decisions, new_kinds) = decisions(&judged, time_ms);
+        let (shares, counted, time_ms) = (edge.shares(), edge.counters()?, time_ms());
+        let [kinds, amounts] = std::mem::take(&mut self.decided);
+        let (new_kinds, decisions) = (kinds.len(), kinds.into_iter().chain(amounts).collect());
         let snapshot = Snapshot {
             time_ms,
             lan: self.lan.clone(),
@@ -154,22 +172,16 @@ impl Watch {
         }
     }
 
-    /// Returns what the link carries, or what was found of that.
-    fn capacity_bps(&self, now: Instant, side: usize) -> u64 {
-        if let Some(rates) = self.rates {
-            return rates[side].bps();
-        }
-        let probed = self.monitor.narrow(now, side).map(|narrow| narrow.rate_bps);
-        probed.or_else(|| self.monitor.found(side).map(Rate::bps)).unwrap_or(0)
-    }
-
     fn links(&mut self, now: Instant, judged: &[Judged], report: &Report) -> [LinkState; 2] {
-        [0, 1].map(|side| LinkState {
-            capacity_bps: self.capacity_bps(now, side),
-            rate_bps: judged.iter().map(|judged| judged.towards()[side].bps()).sum(),
-            available: report.available[side].iter().cloned().chain(self.monitor.states(now, side)).collect(),
-            followed: self.monitor.followed(side).map(str::to_owned),
-            narrow: report.narrow[side].iter().cloned().chain(self.monitor.narrow(now, side)).collect(),
+        [0, 1].map(|side| {
+            let LinkView { capacity_bps, available, narrow, followed } = self.monitor.link(now, side);
+            LinkState {
+                capacity_bps,
+                rate_bps: judged.iter().map(|judged| judged.towards()[side].bps()).sum(),
+                available: report.available[side].iter().cloned().chain(available).collect(),
+                followed,
+                narrow: report.narrow[side].iter().cloned().chain(narrow).collect(),
+            }
         })
     }
 }
@@ -178,12 +190,9 @@ fn names(policy: &Policy) -> Vec<String> {
     policy.class.iter().map(|class| class.name.clone()).collect()
 }
 
-/// Returns the decisions that are news, those about another kind of thing first, and how many of these there are.
-fn decisions(judged: &[Judged], time_ms: u64) -> (Vec<DecisionState>, usize) {
-    let of = |news: News| judged.iter().filter(move |judged| judged.news == news);
-    let kinds: Vec<DecisionState> = of(News::Kind).map(|judged| judged.decided(time_ms)).collect();
-    let (count, amounts) = (kinds.len(), of(News::Amount).map(|judged| judged.decided(time_ms)));
-    (kinds.into_iter().chain(amounts).collect(), count)
+/// Returns the time since 1970, in ms.
+fn time_ms() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64
 }
 
 /// Returns what a capture says of the data of each end.

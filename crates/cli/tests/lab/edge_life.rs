@@ -117,12 +117,15 @@ fn bulk_that_nothing_else_holds_is_in_a_token_bucket_that_goes_with_the_edge() {
     let address = SocketAddr::new(lab.v4("server").unwrap().into(), 5000);
     let (sink, _lines) = play(&lab, "server", &format!("answer {address}"));
     let (source, _said) = play(&lab, "home", &format!("flood {address}"));
-    let bucket = |queue: &str| queue.contains("tbf 7ed9:") && queue.contains("rate 10090Kbit");
+    let bucket = |queue: &str| queue.contains("tbf 7ed9:") && queue.contains("rate 9500Kbit");
     wait_for_queue(&lab, bucket);
     let decided = std::iter::from_fn(|| Some(next(&mut edge, "decision")));
     let decided = decided.into_iter().find(|said| said["strategies"][0] == "rate-control").unwrap();
     assert!(
-        decided["sentence"].as_str().unwrap().starts_with("is held to 9.50 Mb/s, because it is bulk"),
+        decided["sentence"]
+            .as_str()
+            .unwrap()
+            .starts_with("is held to 8.94 Mb/s of payload, because it is bulk"),
         "{decided}"
     );
     // The process that may change queues may do nothing else.

@@ -84,9 +84,14 @@ fn a_download_whose_window_is_out_of_reach_is_held_by_marks() {
         assert!(lab.command(node, "sh", ["-c", set]).unwrap().status().unwrap().success());
     }
     let mut decided = Value::Null;
-    let seen = download_while(&lab, "cubic", 5000, 2.0 * TRANSFER, || decided = next(&mut edge, "decision"));
-    assert_eq!(decided["strategies"], serde_json::json!(["ecn"]), "{decided}");
-    assert!(decided["sentence"].as_str().unwrap().starts_with("is marked above 10.0 Mb/s, because its ends"));
+    let seen = download_while(&lab, "cubic", 5000, 2.0 * TRANSFER, || {
+        // In the first look nothing may be known of its ends yet.
+        while decided["strategies"] != serde_json::json!(["ecn"]) {
+            decided = next(&mut edge, "decision");
+        }
+    });
+    let sentence = decided["sentence"].as_str().unwrap();
+    assert!(sentence.starts_with("is marked above 9.41 Mb/s of payload, because its ends"), "{sentence}");
     let counted = edge.end();
     assert!(counted["marked"].as_u64().unwrap() > 0 && counted["lowered"] == 0, "{counted}");
     if let Some(seen) = seen {
@@ -145,7 +150,7 @@ fn probes_find_the_capacity_before_anybody_makes_a_queue() {
     assert!(state["probes"]["spent_bytes"].as_u64() < Some(1_500_000), "{state}");
     // Where the first streams had to wait for the processor, later ones tell more.
     let is_near = |state: &Value| {
-        let available = probed(state, "available").unwrap_or(0.0) / (CAPACITY / WIRE);
+        let available = probed(state, "available").unwrap_or(0.0) / CAPACITY;
         (available - 1.0).abs() < 0.15
     };
     let begun = Clock::now();
@@ -153,7 +158,7 @@ fn probes_find_the_capacity_before_anybody_makes_a_queue() {
         state = next(&mut edge, "state");
     }
     println!("{} {}", state["links"][0], state["probes"]);
-    let capacity = probed(&state, "narrow").unwrap() / (CAPACITY / WIRE);
+    let capacity = probed(&state, "narrow").unwrap() / CAPACITY;
     let is_right = (capacity - 1.0).abs() < 0.03 && is_near(&state);
     assert!(is_right || was_late(&lab, from), "{state}");
     if let Some(seen) = download(&lab, "cubic", 5000) {

@@ -73,7 +73,8 @@ fn it_does_not_matter_at_which_side_the_edge_is() {
     if !has_kernel() {
         return;
     }
-    let keys = "rate = \"45 Mb/s\"";
+    // Windows of the thesis, which nobody judges: two who do would find other ones.
+    let keys = "rate = \"45 Mb/s\"\npolicy.share-by = \"number\"";
     let [receiver, sender] =
         [("home", "office"), ("office", "home")].map(|(at, wan)| middlebox(at, wan, keys));
     let rate = |middleboxes: &str| {

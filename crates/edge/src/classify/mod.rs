@@ -64,7 +64,7 @@ impl fmt::Display for Behaviour {
 pub enum Rule {
     /// Too few packets or too short a time.
     TooLittle,
-    /// Small packets at equal gaps, also in bursts between silences.
+    /// Packets at equal gaps that are small or few, also in bursts between silences.
     EqualGaps,
     /// About as many bytes in every slot, at a rate that nothing in the network sets.
     SteadyRate,
@@ -84,7 +84,7 @@ impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Rule::TooLittle => "too little of it was seen",
-            Rule::EqualGaps => "its packets are small and come at equal gaps",
+            Rule::EqualGaps => "its packets are small or few, and come at equal gaps",
             Rule::SteadyRate => "its rate is steady, and nothing in the network sets it",
             Rule::LargeBursts => "it sends more at a time than somebody waits for",
             Rule::NoPause => "it sends large packets without a pause",
@@ -114,8 +114,10 @@ pub fn classify(features: &Features, thresholds: &Thresholds) -> (Behaviour, Rul
             (Behaviour::Unknown, Rule::TooLittle)
         };
     }
+    // A slow stream of large packets has slots without any.
+    let is_slow = !is_held && features.rate <= limits.small_rate;
     match features.pauses {
-        _ if is_small && has_equal_gaps(features, limits) => (Behaviour::Cbr, Rule::EqualGaps),
+        _ if (is_small || is_slow) && has_equal_gaps(features, limits) => (Behaviour::Cbr, Rule::EqualGaps),
         _ if !is_held && has_steady_rate(features, limits) => (Behaviour::Cbr, Rule::SteadyRate),
         _ if is_much => (Behaviour::Bulk, Rule::LargeBursts),
         0 if !is_small && lasts => (Behaviour::Bulk, Rule::NoPause),

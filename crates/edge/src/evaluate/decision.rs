@@ -75,6 +75,16 @@ impl Basis {
         let rates = [estimate.rate, estimate.low, estimate.high];
         Basis::Estimate { quantity: estimate.quantity, rates, age: now - estimate.at }
     }
+
+    /// Returns it with other rates.
+    pub(super) fn map(self, of: impl Fn(Rate) -> Rate) -> Basis {
+        match self {
+            Basis::Access { rate } => Basis::Access { rate: of(rate) },
+            Basis::Estimate { quantity, rates, age } => {
+                Basis::Estimate { quantity, rates: rates.map(of), age }
+            }
+        }
+    }
 }
 
 impl fmt::Display for Basis {
@@ -195,8 +205,8 @@ impl fmt::Display for Step {
             Action::Proxy { buffer } => write!(f, "is split at a proxy with a buffer of {buffer}"),
             Action::SplitNext => f.write_str("has the next connections of its class from its host split"),
             Action::Window { limit } => write!(f, "has a window of {limit} at most"),
-            Action::Mark { rate } => write!(f, "is marked above {rate}"),
-            Action::Rate { rate } => write!(f, "is held to {rate}"),
+            Action::Mark { rate } => write!(f, "is marked above {rate} of payload"),
+            Action::Rate { rate } => write!(f, "is held to {rate} of payload"),
             Action::Other => f.write_str(self.strategy),
         }?;
         write!(f, ", because {}", self.why)?;

@@ -25,7 +25,9 @@ pub struct Facts {
     pub besides: [Rate; 2],
     /// All that has passed towards each side when a queue stood there last, or the most since, where nobody knows the link.
     pub carried: [Option<Rate>; 2],
-    /// What windows towards each side are multiplied with, 1 or more.
+    /// The part of what passes the link that is data.
+    pub payload: f64,
+    /// What windows towards each side are multiplied with.
     pub widening: [f64; 2],
     /// What the router can do.
     pub means: Means,

@@ -8,7 +8,7 @@ use headway_units::{Bytes, Duration, Instant, Rate};
 use super::{Action, Basis, Facts, FlowFacts, Means, Quantity};
 use crate::allocator::share_rate;
 use crate::classify::Behaviour;
-use crate::{Allocator, Policy, Split};
+use crate::{Allocator, Policy, Rates, Split};
 
 /// A flow of constant rate that has more than this part of the link is too aggressive for a call, and is limited as others are
 /// (rule r2 in wan 2.20).
@@ -34,6 +34,8 @@ pub(super) const TOWARDS_LINK: usize = 1;
 struct Towards {
     /// The lower of the capacities of access link and narrow link.
     ceiling: Rate,
+    /// What others leave of that.
+    left: Rate,
     /// What shares are computed from, and what others use of that.
     basis: Basis,
     besides: Rate,
@@ -51,6 +53,7 @@ pub(super) struct Link {
     pub(super) followed: [Option<Cow<'static, str>>; 2],
     allocator: Allocator,
     means: Means,
+    payload: f64,
     /// What windows towards each side are multiplied with.
     widening: [f64; 2],
     /// Whether each class is never limited.
@@ -68,8 +71,12 @@ pub struct Case<'a> {
     pub flow: &'a FlowFacts,
     /// What the router can do.
     pub means: Means,
+    /// The part of what passes the link that is data.
+    pub payload: f64,
     /// The lower of the capacities of access link and narrow link.
     pub ceiling: Rate,
+    /// What others leave of that.
+    pub left: Rate,
     /// What it may have of the link; none if it is of no class.
     pub share: Option<Rate>,
     /// How many flows of its class share with it; 0 if it takes no share.
@@ -97,8 +104,8 @@ pub struct Case<'a> {
 }
 
 /// Whether delay hurts a flow, and it leaves room for others.
-fn is_modest(flow: &FlowFacts, ceiling: Rate) -> bool {
-    let takes_all = flow.behaviour == Behaviour::Cbr && flow.rate > ceiling.scale(MOST_OF_LINK);
+fn is_modest(flow: &FlowFacts, left: Rate) -> bool {
+    let takes_all = flow.behaviour == Behaviour::Cbr && flow.rate > left.scale(MOST_OF_LINK);
     flow.behaviour.is_latency_sensitive() && !takes_all
 }
 
@@ -126,7 +133,7 @@ impl Towards {
         let besides = if available.is_some() { Rate::ZERO } else { besides };
         let shared = available.map_or(left, |free| free.rate).max(facts.least[side]).min(ceiling);
         let shared = Some(shared).filter(|shared| *shared < access);
-        (Towards { ceiling, basis, besides, bucket }, shared, available.map(|free| free.source.clone()))
+        (Towards { ceiling, left, basis, besides, bucket }, shared, available.map(|free| free.source.clone()))
     }
 }
 
@@ -142,10 +149,7 @@ impl Link {
         let towards = [one.0, other.0];
         let mut allocator = Allocator::new(policy, towards.map(|towards| towards.ceiling));
         let available = [one.1, other.1];
-        for (side, available) in available.into_iter().enumerate() {
-            allocator.set_available(side, available);
-        }
-        allocator.set_factors(facts.widening);
+        allocator.follow(Rates { available, factors: facts.widening, ..Rates::default() });
         let priority = policy.class.iter().map(|class| class.priority).collect();
         let is_bulk = |flow: &FlowFacts| flow.behaviour == Behaviour::Bulk;
         let bulk = [0, 1].map(|side| facts.flows.iter().any(|flow| flow.side == side && is_bulk(flow)));
@@ -156,6 +160,7 @@ impl Link {
             followed: [one.2, other.2],
             allocator,
             means: facts.means,
+            payload: facts.payload,
             widening: facts.widening,
             priority,
             bulk,
@@ -176,14 +181,14 @@ impl Link {
 
     /// Whether a flow counts among those who share its class. Where none is limited, all count, so that what they leave is lent.
     fn counts(&self, flow: &FlowFacts, is_limited: bool) -> bool {
-        let ceiling = self.towards[usize::from(flow.side & 1)].ceiling;
-        is_limited || !is_modest(flow, ceiling) || self.is_priority(flow)
+        let left = self.towards[usize::from(flow.side & 1)].left;
+        is_limited || !is_modest(flow, left) || self.is_priority(flow)
     }
 
     /// Returns the case of a flow.
     pub(super) fn case<'a>(&self, flow: &'a FlowFacts, is_limited: bool) -> Case<'a> {
         let side = usize::from(flow.side & 1);
-        let Towards { ceiling, basis, besides, bucket } = self.towards[side];
+        let Towards { ceiling, left, basis, besides, bucket } = self.towards[side];
         let exact = flow.class.map_or(0, |class| self.allocator.shares(class)[side]);
         let widening = self.widening[side];
         let share = share_rate(exact).map(|rate| rate.scale(1.0 / widening).min(ceiling));
@@ -191,7 +196,9 @@ impl Link {
         Case {
             flow,
             means: self.means,
+            payload: self.payload,
             ceiling,
+            left,
             share,
             sharing,
             basis,
@@ -214,7 +221,7 @@ impl Case<'_> {
         let is_shaped = self.flow.behaviour == Behaviour::Cbr
             && self.is_limited
             && self.share.is_some_and(|share| self.flow.rate > share.scale(USES_SHARE));
-        is_modest(self.flow, self.ceiling) && !is_shaped
+        is_modest(self.flow, self.left) && !is_shaped
     }
 
     /// Returns what the narrow link carries in an RTT, which no limit may exceed (wan F74).

@@ -75,6 +75,7 @@ impl Evaluator {
             least,
             besides: [Rate::ZERO; 2],
             carried: [None; 2],
+            payload: 1.0,
             widening: [1.0; 2],
             means,
             flows: Vec::new(),

@@ -114,17 +114,17 @@ pub(super) fn spared(case: &Case<'_>) -> Option<Why> {
     case.comes_first().then_some(Why::DelayHurts(case.flow.behaviour))
 }
 
-/// Returns what a flow may have, and why.
+/// Returns what a flow may have, and why. Reasons are told in bytes on the wire of the link.
 fn share(case: &Case<'_>) -> Option<(Rate, Why)> {
     let rate = case.share?;
-    Some((
-        rate,
-        Why::Share {
-            rate,
-            sharing: case.sharing,
-            basis: case.basis,
-            besides: case.besides,
-            wider: case.wider,
-        },
-    ))
+    let wire = |rate: Rate| rate.scale(1.0 / case.payload);
+    let basis = case.basis.map(wire);
+    let why = Why::Share {
+        rate: wire(rate),
+        sharing: case.sharing,
+        basis,
+        besides: wire(case.besides),
+        wider: case.wider,
+    };
+    Some((rate, why))
 }

@@ -1,6 +1,6 @@
 //! What the allocator gives to each connection (wan 2.2).
 
-use headway_edge::{Allocator, Changed, Ticket};
+use headway_edge::{Allocator, Changed, Rates, Ticket};
 use headway_units::Rate;
 
 use crate::support::{mbps, policy, several};
@@ -97,12 +97,14 @@ fn the_sides_of_a_link_may_differ_and_less_may_be_free() {
     let shares = |allocator: &Allocator| allocator.shares(1);
     near(shares(&allocator)[0], 30e6);
     near(shares(&allocator)[1], 6e6);
-    assert_eq!(allocator.set_available(0, Some(Rate::from_mbps(50.0))), Changed::All);
+    let available =
+        |rate: Option<f64>| Rates { available: [rate.map(Rate::from_mbps), None], ..Rates::default() };
+    allocator.follow(available(Some(50.0)));
     near(shares(&allocator)[0], 15e6);
     // More than the link has is never free.
-    allocator.set_available(0, Some(Rate::from_mbps(500.0)));
+    allocator.follow(available(Some(500.0)));
     near(shares(&allocator)[0], 30e6);
-    allocator.set_available(0, None);
+    allocator.follow(available(None));
     allocator.set_capacity(1, Rate::from_mbps(10.0));
     near(shares(&allocator)[0], 30e6);
     near(shares(&allocator)[1], 3e6);

@@ -112,7 +112,7 @@ fn marks_hold_a_flow_to_its_share_and_never_above_the_narrow_link() {
         let decisions = judge(&mut evaluator, 0, &[quic, unscaled, download(3)], &estimates);
         for decision in &decisions[..2] {
             let sentence = format!(
-                "is marked above {rate}, because its ends react to marks, and its window cannot be lowered"
+                "is marked above {rate} of payload, because its ends react to marks, and its window cannot be lowered"
             );
             assert_eq!(decision.to_string(), sentence);
             assert!(decision.marks() && decision.shares && !decision.passes(), "{decision:?}");
@@ -160,7 +160,7 @@ fn an_upload_is_smoothed_while_bulk_comes_down() {
     assert_eq!(chains, [vec!["receive-window"], vec!["smoothing", "receive-window"], vec!["spared"]]);
     assert_eq!(decisions[1].bucket(), Some(Rate::from_mbps(47.5)));
     let sentence = decisions[1].to_string();
-    let smoothed = "is held to 47.5 Mb/s, because ACKs of what comes down would wait behind what it sends at once; then it has a window of ";
+    let smoothed = "is held to 47.5 Mb/s of payload, because ACKs of what comes down would wait behind what it sends at once; then it has a window of ";
     assert!(sentence.starts_with(smoothed), "{sentence}");
     // Nothing waits behind an upload alone, and who may not change queues smooths nothing.
     for (means, flows) in [(ALL, vec![upload]), (NONE, vec![download(1), upload])] {

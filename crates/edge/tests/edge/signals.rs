@@ -61,14 +61,16 @@ fn many_sources_take_no_more_room_and_the_oldest_goes() {
 
 #[test]
 fn shares_are_of_what_a_fresh_signal_says_and_of_a_tenth_of_the_link_at_least() {
-    let mut monitor = Monitor::new(&Policy::default(), [Rate::from_mbps(50.0), Rate::from_mbps(10.0)]);
+    let mut monitor = Monitor::new(&Policy::default(), Some([Rate::from_mbps(50.0), Rate::from_mbps(10.0)]));
     let mut available = |now: u64, line: &str| {
         monitor.signals().take(at(now), line).unwrap();
-        monitor.look(now * SECOND, Vec::new(), &[[0; headway_edge::MOST_CLASSES]; 2]);
-        assert_eq!(monitor.followed(0), monitor.available()[0].map(|_| "signal"));
-        monitor.available()
+        let treatments = monitor.look(at(now), Vec::new(), &[[0; headway_edge::MOST_CLASSES]; 2]);
+        let available = treatments.rates.available;
+        assert_eq!(monitor.link(at(now), 0).followed, available[0].map(|_| "signal".to_owned()));
+        available
     };
-    let down = |mbps: f64| [Some(Rate::from_mbps(mbps)), None];
+    // Of what is told, this is data.
+    let down = |mbps: f64| [Some(Rate::from_mbps(mbps).scale(Policy::default().payload())), None];
     assert_eq!(available(10, r#"{"path":"down","available_bps":20000000}"#), down(20.0));
     // More than the link carries is no limit.
     assert_eq!(available(11, r#"{"path":"down","available_bps":900000000}"#), [None, None]);

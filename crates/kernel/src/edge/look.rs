@@ -1,18 +1,25 @@
 //! What a monitor is shown of the flows that programs count, and how its decisions are carried out.
 
-use headway_arithmetic::flow::Key;
-use headway_edge::{Judged, Monitor, Passive, Seen};
+use std::time::{Duration as Span, Instant as Clock};
 
-use super::session::{Decided, Kind, Session};
-use super::{Connection, Exchange, SmallReceiver, Treatment, now};
+use headway_arithmetic::flow::Key;
+use headway_edge::{Judged, LOOKS, Monitor, Passive, Seen};
+use headway_units::Instant;
+
+use super::session::Session;
+use super::{Connection, Exchange, SmallReceiver, now};
 use crate::error::Error;
 
+/// A look takes one of so many parts of the time: 3 % of a core.
+const SPARES: u32 = 33;
+/// Longest time between two looks, however many flows there are: experiments with windows take a look or two.
+const LONGEST: Span = Span::from_secs(1);
 /// The side of the hosts, from where exchanges of UDP begin.
 const HOSTS: usize = 0;
 
 impl Session {
-    /// Has all flows judged, with what `passive` says of the data of each end of a connection, and carries the decisions out. To be
-    /// called every second.
+    /// Has all flows judged, with what `passive` says of the data of each end of a connection, and carries out what is to be done. To be
+    /// called when [`Session::work`] says so: the fewer flows there are, the more often.
     ///
     /// # Errors
     /// When the kernel refuses.
@@ -21,17 +28,17 @@ impl Session {
         monitor: &mut Monitor,
         passive: impl Fn(&Key) -> [Passive; 2],
     ) -> Result<Vec<Judged>, Error> {
+        self.looked = Clock::now();
         let seen = self.seen(passive)?;
-        let judged = monitor.look(now()?, seen, &self.shares());
-        self.set_available(monitor.available());
-        self.set_factors(monitor.factors());
-        self.carry_out(judged.iter().map(decided))?;
-        for judged in judged.iter().filter(|judged| judged.decision.splits_next()) {
+        let treatments = monitor.look(Instant::from_ns(now()?), seen, &self.shares());
+        self.carry_out(&treatments)?;
+        for judged in treatments.judged.iter().filter(|judged| judged.decision.splits_next()) {
             if let Some(class) = judged.seen.class {
                 self.split_next(SmallReceiver::new(judged.host(), class))?;
             }
         }
-        Ok(judged)
+        self.pause = (self.looked.elapsed() * SPARES).clamp(LOOKS.to_std(), LONGEST);
+        Ok(treatments.judged)
     }
 
     /// Returns all flows, in the order of their beginning.
@@ -64,23 +71,5 @@ impl Session {
         let mut seen: Vec<Seen> = connections.chain(exchanges).collect();
         seen.sort_unstable_by_key(|seen| seen.number);
         Ok(seen)
-    }
-}
-
-/// What the programs are to do with a flow.
-fn decided(judged: &Judged) -> Decided<'_> {
-    let (seen, decision) = (&judged.seen, &judged.decision);
-    let is_held = seen.tcp.is_some();
-    Decided {
-        flow: if is_held { Kind::Connection(&seen.key) } else { Kind::Other(seen.class.unwrap_or(u32::MAX)) },
-        number: seen.number,
-        // What passes by itself takes nothing from others.
-        shares: decision.shares && (is_held || !decision.passes()),
-        unused: judged.unused,
-        treatment: match seen.class {
-            Some(class) if decision.marks() => Treatment::Marked(class),
-            _ if is_held && decision.passes() => Treatment::Passes,
-            _ => Treatment::Window,
-        },
     }
 }

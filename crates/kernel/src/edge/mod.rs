@@ -22,13 +22,14 @@ use serde::Serialize;
 
 use headway_arithmetic::flow::{Flow, Framing, Key, Meter};
 use headway_edge::Policy;
+pub use headway_edge::Treatment;
 
 use crate::error::Error;
 
 pub use interface::{Instance, Side};
 #[cfg(feature = "bpf")]
 pub use programs::{Edge, Events};
-pub use session::Session;
+pub use session::{Due, Session};
 #[cfg(not(feature = "bpf"))]
 pub use without_bpf::{Edge, Events};
 
@@ -109,27 +110,13 @@ const fn ends(bits: u32) -> [bool; 2] {
     [bits & 1 != 0, bits & 2 != 0]
 }
 
-/// What is done with a flow.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Treatment {
-    /// A connection has the window of its class, and all else passes.
-    #[default]
-    Window,
-    /// It passes, whatever its class may have.
-    Passes,
-    /// Its packets are marked where those of its class, which has this index, are too fast together.
-    Marked(u32),
-}
-
-impl Treatment {
-    /// Returns what the programs know it by (`enum edge_treatment`); none if they do by itself.
-    #[cfg(feature = "bpf")]
-    const fn code(self) -> Option<u32> {
-        match self {
-            Treatment::Window => None,
-            Treatment::Passes => Some(1),
-            Treatment::Marked(class) => Some(2 | class << 8),
-        }
+/// Returns what the programs know a treatment by (`enum edge_treatment`); none if they do it by themselves.
+#[cfg(feature = "bpf")]
+const fn code(treatment: Treatment) -> Option<u32> {
+    match treatment {
+        Treatment::Window => None,
+        Treatment::Passes => Some(1),
+        Treatment::Marked(class) => Some(2 | class << 8),
     }
 }
 

@@ -206,7 +206,7 @@ impl Edge {
     /// When the kernel refuses.
     pub fn treat(&self, number: u64, treatment: Treatment) -> Result<(), Error> {
         let key = number.to_ne_bytes();
-        let Some(code) = treatment.code() else { return self.delete("treated", &key).map(|_| ()) };
+        let Some(code) = super::code(treatment) else { return self.delete("treated", &key).map(|_| ()) };
         self.map("treated")?
             .update(&key, &code.to_ne_bytes(), MapFlags::ANY)
             .map_err(Error::bpf("say what is done with a flow"))

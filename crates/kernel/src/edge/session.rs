@@ -6,12 +6,12 @@ use std::time::{Duration as Span, Instant as Clock};
 use headway_arithmetic::flow::{Flow, Key, Rules};
 use headway_arithmetic::rwm::SHARE_BITS;
 use headway_arithmetic::virtual_queue::COST_BITS;
-use headway_edge::{Connections, Drain, Others, Policy, Shares, active};
-use headway_units::{Duration, Instant, Rate};
+use headway_edge::{Connections, Policy, Rates, Shares, Treatment, Treatments};
+use headway_units::Rate;
 
 use super::{
     Connection, Edge, EdgeCounters, EdgeOptions, Event, Events, Exchange, MOST_CLASSES, Marking, Side,
-    SmallReceiver, Treatment, now,
+    SmallReceiver, now,
 };
 use crate::error::Error;
 
@@ -45,13 +45,9 @@ pub struct Session {
     rules: Rules,
     ruled: u32,
     capacity: [Rate; 2],
-    /// What of that is available, where it is less.
-    available: [Option<Rate>; 2],
-    /// What windows towards each side are multiplied with.
-    factors: [f64; 2],
-    /// Whether connections count by what they use.
-    by_use: bool,
     connections: Connections,
+    /// What shares are computed from, as the last look has it.
+    rates: Rates,
     /// What the programs do with flows by their numbers, but for windows.
     treated: HashMap<u64, Treatment>,
     /// What they were told last.
@@ -59,10 +55,20 @@ pub struct Session {
     /// Where a relay takes connections that are split, if there is one, and the hosts of which the programs know that.
     pub(super) relay: Option<[u16; 2]>,
     pub(super) small_receivers: HashSet<SmallReceiver>,
-    /// None where RTTs are not followed.
-    drain: Option<Drain>,
     said: Clock,
     reconciled: Clock,
+    /// When connections were looked at last, and how long the next look waits after that.
+    pub(super) looked: Clock,
+    pub(super) pause: Span,
+}
+
+/// What is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Due {
+    /// A look at all flows.
+    pub look: bool,
+    /// What is told every second.
+    pub second: bool,
 }
 
 impl Session {
@@ -83,7 +89,6 @@ impl Session {
         let events = edge.events()?;
         let connections = Connections::new(policy, capacity);
         edge.say(&connections.shares(), 0, 0)?;
-        let drain = options.follow_rtt.then(now_here).transpose()?.map(Drain::new);
         let now = Clock::now();
         Ok(Session {
             sides,
@@ -92,39 +97,32 @@ impl Session {
             rules,
             ruled: 0,
             capacity,
-            available: [None; 2],
-            factors: [1.0; 2],
-            by_use: false,
             connections,
+            rates: Rates::default(),
             treated: HashMap::new(),
             marking: Marking::default(),
             relay: None,
             small_receivers: HashSet::new(),
-            drain,
             said: now,
             reconciled: now,
+            looked: now,
+            pause: Span::ZERO,
         })
     }
 
-    /// Has connections count by what they use, as [`Session::look`] finds it every second. To be called before any is known.
-    pub fn by_use(self, policy: &Policy) -> Session {
-        Session { by_use: true, connections: Connections::by_use(policy, self.capacity), ..self }
-    }
-
-    /// Works for a tenth of a second at most, or until connections begin or end; returns whether a second has passed since this
-    /// was so last. To be called again at once: after five seconds without it, the programs let everything pass.
+    /// Works for a tenth of a second at most, or until connections begin or end; returns what is due. To be called again at once: after five
+    /// seconds without it, the programs let everything pass.
     ///
     /// # Errors
     /// When an interface is gone, with which the programs went, or the kernel refuses.
-    pub fn work(&mut self) -> Result<bool, Error> {
+    pub fn work(&mut self) -> Result<Due, Error> {
         let before = self.connections.shares();
-        for event in self.events.wait(self.round()?)? {
+        for event in self.events.wait(ROUND)? {
             match event {
                 Event::Begun(key, flow) => self.connections.begin(key, class_of(&self.rules, &key, &flow)),
                 Event::Ended(key, _) => self.connections.end(&key),
             }
         }
-        self.turn_drain()?;
         if self.reconciled.elapsed() >= RECONCILE {
             self.reconcile()?;
             self.reconciled = Clock::now();
@@ -138,7 +136,7 @@ impl Session {
             self.said = Clock::now();
             self.check_sides()?;
         }
-        Ok(is_due)
+        Ok(Due { look: self.looked.elapsed() >= self.pause, second: is_due })
     }
 
     /// Returns the connections that there are.
@@ -176,59 +174,27 @@ impl Session {
         self.rules = policy.rules();
         self.ruled = self.ruled.wrapping_add(1);
         self.edge.set_rules(&self.rules)?;
-        self.connections = if self.by_use {
-            Connections::by_use(policy, self.capacity)
-        } else {
-            Connections::new(policy, self.capacity)
-        };
-        self.connections.set_available(self.available);
-        self.connections.set_factors(self.factors);
+        self.connections = Connections::new(policy, self.capacity);
         // Their classes may have other numbers now.
         self.forget_receivers()?;
         self.say_splitting(policy)?;
         for (key, Connection { flow, .. }) in self.edge.connections()? {
             self.connections.begin(key, class_of(&self.rules, &key, &flow));
         }
+        self.connections.follow(self.rates);
         self.say()
     }
 
-    /// Has connections share what is available towards each side, or the whole link, from [`Session::look`] on.
-    pub(super) fn set_available(&mut self, available: [Option<Rate>; 2]) {
-        self.available = available;
-        self.connections.set_available(available);
-    }
-
-    /// Sets what windows towards each side are multiplied with, from [`Session::look`] on.
-    pub(super) fn set_factors(&mut self, factors: [f64; 2]) {
-        self.factors = factors;
-        self.connections.set_factors(factors);
-    }
-
-    /// Does with flows what was decided: the only ones that take no share of their class, and that have another treatment than its
-    /// window. The programs hear of changes only.
+    /// Does with flows what was decided. The programs hear of changes only.
     ///
     /// # Errors
     /// When the kernel refuses.
-    pub(super) fn carry_out<'a>(
-        &mut self,
-        decided: impl IntoIterator<Item = Decided<'a>>,
-    ) -> Result<(), Error> {
-        let (mut treated, mut others) = (HashMap::new(), Others::default());
-        for Decided { flow, number, shares, unused, treatment } in decided {
-            match flow {
-                Kind::Connection(key) => self.connections.set_sharing(key, shares, unused),
-                Kind::Other(class) if shares => {
-                    if let Some((count, left)) = others.get_mut(class as usize) {
-                        (*count, *left) = (*count + 1, [0, 1].map(|side| left[side] + unused[side]));
-                    }
-                }
-                Kind::Other(_) => {}
-            }
-            if treatment != Treatment::Window {
-                treated.insert(number, treatment);
-            }
-        }
-        self.connections.set_others(&others);
+    pub(super) fn carry_out(&mut self, treatments: &Treatments) -> Result<(), Error> {
+        self.rates = treatments.rates;
+        self.connections.apply(treatments);
+        let judged = treatments.judged.iter().map(|judged| (judged.seen.number, judged.treatment()));
+        let treated: HashMap<u64, Treatment> =
+            judged.filter(|(_, treatment)| *treatment != Treatment::Window).collect();
         // Those that have ended first, so that there is room for as many as there are flows.
         for number in self.treated.keys().filter(|number| !treated.contains_key(number)) {
             self.edge.treat(*number, Treatment::Window)?;
@@ -259,8 +225,7 @@ impl Session {
     }
 
     fn say(&mut self) -> Result<(), Error> {
-        let period = self.drain.as_ref().map_or(0, Drain::period);
-        self.edge.say(&self.connections.shares(), period, self.ruled)?;
+        self.edge.say(&self.connections.shares(), self.rates.period, self.ruled)?;
         let marking = self.marking();
         if self.marking != marking {
             self.edge.mark(&marking)?;
@@ -285,25 +250,6 @@ impl Session {
     /// When the counters cannot be read.
     pub fn counters(&self) -> Result<EdgeCounters, Error> {
         self.edge.counters()
-    }
-
-    /// Returns how long to wait for events.
-    fn round(&self) -> Result<Span, Error> {
-        let Some(drain) = &self.drain else { return Ok(ROUND) };
-        // Never nothing, so that a drain that is late cannot keep the processor busy.
-        let until = (drain.due() - now_here()?).max(Duration::from_ms(1));
-        Ok(until.to_std().min(ROUND))
-    }
-
-    /// Begins or ends a step of a drain that is due.
-    fn turn_drain(&mut self) -> Result<(), Error> {
-        let now = now_here()?;
-        let Some(drain) = self.drain.as_mut().filter(|drain| drain.due() <= now) else { return Ok(()) };
-        let flows = self.edge.connections()?;
-        let flows = flows.iter().map(|(key, connection)| (*key, &connection.flow));
-        let part = drain.turn(now, active(flows, now));
-        self.connections.set_part(part);
-        Ok(())
     }
 
     /// Removes silent connections, and makes up for events that were missed.
@@ -332,30 +278,6 @@ impl Session {
     }
 }
 
-/// A connection of TCP, or a flow of UDP.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Kind<'a> {
-    /// A connection between these ends.
-    Connection(&'a Key),
-    /// A flow of UDP, of the class with this index.
-    Other(u32),
-}
-
-/// What was decided about a flow.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Decided<'a> {
-    /// Which flow.
-    pub(super) flow: Kind<'a>,
-    /// Its number.
-    pub(super) number: u64,
-    /// Whether it takes a share of its class.
-    pub(super) shares: bool,
-    /// The part that it leaves of that towards each side.
-    pub(super) unused: [f64; 2],
-    /// What is done with it.
-    pub(super) treatment: Treatment,
-}
-
 /// Returns what a byte costs in a virtual queue that has this part of the link, in bytes per ns as [`Shares`] has it, 1 at least.
 fn cost_of(share: u64) -> u64 {
     let units = (1_u64 << (SHARE_BITS + COST_BITS)) as f64;
@@ -372,9 +294,4 @@ fn is_over(exchange: &Exchange, now: u64) -> bool {
     let [one, other] = &exchange.sent;
     let idle = if one.packets + other.packets < FEW { SHORT_EXCHANGE_IDLE } else { EXCHANGE_IDLE };
     now.saturating_sub(exchange.seen()) > idle
-}
-
-/// Returns the time since the machine was started, as programs and [`Drain`] know it.
-fn now_here() -> Result<Instant, Error> {
-    Ok(Instant::from_ns(now()?))
 }

@@ -1,6 +1,7 @@
 //! What traffic that a middlebox does not hold leaves free on the path, and a limit that follows it (wan 2.2, 2.10).
 
 use headway_edge::Middlebox;
+use headway_edge::evaluate::{Estimate, Quantity};
 use headway_estimate::sabes::{Passed, Path, Settings, Windows};
 use headway_units::{Bytes, Duration, Instant, Rate};
 
@@ -15,6 +16,9 @@ const STEP: f64 = 0.1;
 const LEAST: f64 = 0.1;
 /// After so many windows without ACKs, what was known is forgotten: 0.5 % of it is left.
 const FORGOTTEN: i64 = 50;
+
+/// Who says what is free.
+const SOURCE: &str = "SABES";
 
 /// What the connections towards one side of a middlebox may have together.
 ///
@@ -46,8 +50,14 @@ impl Free {
 
     /// Takes an ACK that arrived at a middlebox from a side, 0 or 1, and tells the middlebox the limit towards there.
     pub(super) fn set_available(&mut self, middlebox: &mut Middlebox, side: u8, passed: &Passed) {
-        if let Some(limit) = self.on_ack(passed) {
-            middlebox.allocator().set_available(side.into(), Some(limit));
+        let Some(rate) = self.on_ack(passed) else { return };
+        match middlebox.monitor() {
+            Some(monitor) => {
+                let source = SOURCE.into();
+                let (quantity, at) = (Quantity::Available, passed.at);
+                monitor.signals().put(Estimate { source, quantity, side, rate, low: rate, high: rate, at });
+            }
+            None => middlebox.allocator().set_available(side.into(), rate),
         }
     }
 

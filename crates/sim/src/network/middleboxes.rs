@@ -6,7 +6,7 @@
 use std::net::{IpAddr, Ipv6Addr};
 
 use headway_arithmetic::flow::{Packet as Seen, flag};
-use headway_edge::{Advisor, ByUse, Limits, Middlebox, Noted, Policy};
+use headway_edge::{Limits, Middlebox, Monitor, Noted, Policy};
 use headway_units::{Duration, Instant, Rate};
 
 use super::echoes::Echoes;
@@ -41,10 +41,6 @@ struct Station {
     expired: Instant,
     /// What is free towards each side, where that is followed.
     free: Option<[Free; 2]>,
-    /// What finds the rate of the link, where it is not known.
-    by_use: Option<ByUse>,
-    /// What says what would be done with each connection, where that is wanted.
-    advisor: Option<Advisor>,
 }
 
 /// A flow as middleboxes see it.
@@ -78,18 +74,6 @@ impl Middleboxes {
         let free = self.stations.iter().filter_map(|station| station.free.as_ref()).flatten();
         self.stations.len() * size_of::<Station>()
             + free.map(Free::memory).sum::<usize>()
-            + self
-                .stations
-                .iter()
-                .filter_map(|station| station.by_use.as_ref())
-                .map(ByUse::memory)
-                .sum::<usize>()
-            + self
-                .stations
-                .iter()
-                .filter_map(|station| station.advisor.as_ref())
-                .map(Advisor::memory)
-                .sum::<usize>()
             + self.connections.capacity() * size_of::<Option<Connection>>()
     }
 }
@@ -148,42 +132,30 @@ impl Connection {
 }
 
 impl Network {
-    /// Adds a middlebox that holds connections at the receive window, at a link with these rates towards its two sides;
-    /// [`TcpConfig::middleboxes`] says which flows pass it.
-    pub fn add_middlebox(&mut self, policy: &Policy, capacity: [Rate; 2]) -> MiddleboxId {
+    /// Adds a middlebox that holds connections at the receive window, at a link with these rates towards its two sides, or at one whose rates
+    /// it is to find; [`TcpConfig::middleboxes`] says which flows pass it. Where the policy follows what is free on paths, all connections
+    /// towards a side count as on one path (wan 2.2).
+    pub fn add_middlebox(&mut self, policy: &Policy, rates: Option<[Rate; 2]>) -> MiddleboxId {
         let id = number(self.middleboxes.stations.len());
+        let capacity = policy.capacity(rates);
+        let middlebox = Middlebox::new(policy, capacity, Limits::default());
         self.middleboxes.stations.push(Station {
-            middlebox: Middlebox::new(policy, capacity, Limits::default()),
+            middlebox: match policy.follows_rtt() {
+                true => middlebox.with_monitor(Monitor::new(policy, rates)),
+                false => middlebox,
+            },
             counts: MiddleboxCounts::default(),
             expired: Instant::ZERO,
-            free: None,
-            by_use: None,
-            advisor: None,
+            free: policy.follow_available.then(|| capacity.map(Free::new)),
         });
         self.constraints.indivisible();
         self.topology_changed = true;
         MiddleboxId(id)
     }
 
-    /// Lets a middlebox share what is free on the path, where it sees that this is less than `capacity`, which is that of
-    /// [`Network::add_middlebox`] (wan 2.2). All connections towards a side then count as on one path.
-    pub fn follow_available(&mut self, middlebox: MiddleboxId, capacity: [Rate; 2]) {
-        self.middleboxes.stations[middlebox.0 as usize].free = Some(capacity.map(Free::new));
-    }
-
-    /// Has connections of a middlebox share by what they use.
-    pub fn share_by_use(&mut self, middlebox: MiddleboxId, by_use: ByUse) {
-        self.middleboxes.stations[middlebox.0 as usize].by_use = Some(by_use);
-    }
-
-    /// Notes what would be done with each connection of a middlebox that has this policy and these rates (wan 2.20).
-    pub fn decide(&mut self, middlebox: MiddleboxId, policy: &Policy, capacity: [Rate; 2]) {
-        self.middleboxes.stations[middlebox.0 as usize].advisor = Some(Advisor::new(policy, capacity));
-    }
-
-    /// Returns the latest decisions of a middlebox, the oldest first; none without [`Network::decide`].
+    /// Returns the latest decisions of a middlebox, the oldest first.
     pub fn decisions(&self, middlebox: MiddleboxId) -> impl Iterator<Item = &Noted> {
-        self.middleboxes.stations[middlebox.0 as usize].advisor.iter().flat_map(Advisor::noted)
+        self.middleboxes.stations[middlebox.0 as usize].middlebox.noted()
     }
 
     /// Returns what has passed a middlebox.
@@ -260,19 +232,12 @@ impl Network {
         }
         let (mss, scale) = (connection.mss, connection.scale);
         let now = Instant::from_ns(self.queues.now);
-        let Station { middlebox, counts, expired, free, by_use, advisor } =
-            &mut self.middleboxes.stations[middlebox as usize];
+        let Station { middlebox, counts, expired, free } = &mut self.middleboxes.stations[middlebox as usize];
         if packet.kind == Kind::Syn && now - *expired > EXPIRE_EVERY {
             middlebox.expire(now);
             *expired = now;
         }
         let left = middlebox.on_packet(&seen, now);
-        if let Some(by_use) = by_use {
-            by_use.on_packet(middlebox, now);
-        }
-        if let Some(advisor) = advisor {
-            advisor.on_packet(&seen, middlebox, now);
-        }
         if !is_ack {
             // The windows of senders limit nothing here: receivers send no data.
             return None;
@@ -280,7 +245,8 @@ impl Network {
         counts.acks += 1;
         if let Some(free) = free {
             let waits = &mut connection.waits[place];
-            if let Some(passed) = waits.on_ack(self.queues.now, packet, mss, middlebox.period()) {
+            if let Some(passed) = waits.on_ack(self.queues.now, packet, mss, middlebox.period().unwrap_or(0))
+            {
                 free[usize::from(seen.side)].set_available(middlebox, seen.side, &passed);
             }
         }

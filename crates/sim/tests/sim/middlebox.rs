@@ -28,9 +28,12 @@ fn path(rate: f64, delay: f64, rest: &str) -> String {
         "duration = \"12 s\"\nwarmup = \"4 s\"\n\
          [[link]]\nfrom = \"a\"\nto = \"r\"\nrate = \"{rate} Mb/s\"\ndelay = \"{delay} ms\"\nbuffer = \"2 s\"\n\
          [[link]]\nfrom = \"r\"\nto = \"b\"\nrate = \"10 Gb/s\"\n\
-         [[middlebox]]\nat = \"r\"\nkind = \"receive-window\"\nwan = \"a\"\n{rest}\n"
+         [[middlebox]]\nat = \"r\"\nkind = \"receive-window\"\nwan = \"a\"\n{BY_NUMBER}{rest}\n"
     )
 }
+
+/// The form of the thesis, in which windows are what can be computed.
+const BY_NUMBER: &str = "policy.share-by = \"number\"\n";
 
 fn flows(controller: &str, keys: &str) -> String {
     format!("[[flow]]\nfrom = \"a\"\nto = \"b\"\ncontroller = \"{controller}\"\n{keys}\n")
@@ -58,7 +61,7 @@ fn a_single_flow_gets_a_window_per_rtt_of_an_idle_link() {
         ("bbr", 20.0, 50.0, 0.5),
     ] {
         let keys = format!(
-            "rate = \"{rate} Mb/s\"\nfollow-rtt = false\n[[middlebox.class]]\nname = \"x\"\nshare = {share}\n"
+            "rate = \"{rate} Mb/s\"\npolicy.follow-rtt = false\n[[middlebox.class]]\nname = \"x\"\nshare = {share}\n"
         );
         // One that starts at once, and one whose handshake comes before its start.
         for start in ["0 s", "1 s"] {
@@ -135,29 +138,32 @@ fn changing(link: &str, keys: &str, rest: &str) -> [f64; 2] {
 fn a_queue_during_the_handshake_does_not_stay() {
     // Until 2.5 s other traffic fills the buffer.
     let other = "[[traffic]]\nfrom = \"a\"\nto = \"b\"\nmodel = \"poisson\"\nrate = \"60 Mb/s\"\nsize = \"1200 B\"\nstop = \"2.5 s\"";
-    let [link, rate] = ["delay = \"20 ms\"", "rate = \"47 Mb/s\""];
+    let [link, rate] = ["delay = \"20 ms\"", "rate = \"50 Mb/s\""];
     let [goodput, delay] = changing(link, rate, other);
     assert!(goodput > 44.0 && delay < 2.0, "{goodput} Mb/s, {delay} ms");
     // As the thesis has it, it stays for ever.
-    let [_, delay] = changing(link, &format!("{rate}\nfollow-rtt = false"), other);
+    let [_, delay] = changing(link, &format!("{rate}\npolicy.follow-rtt = false"), other);
     assert!(delay > 300.0, "{delay} ms");
 }
 
 #[test]
 fn windows_grow_with_a_path_that_becomes_longer() {
-    let [link, rate] = ["delay-trace = [[\"0 s\", \"10 ms\"], [\"8 s\", \"50 ms\"]]", "rate = \"47 Mb/s\""];
+    let [link, rate] = ["delay-trace = [[\"0 s\", \"10 ms\"], [\"8 s\", \"50 ms\"]]", "rate = \"50 Mb/s\""];
     let [goodput, delay] = changing(link, rate, "");
-    assert!(goodput > 43.0 && delay < 2.0, "{goodput} Mb/s, {delay} ms");
-    let [goodput, _] = changing(link, &format!("{rate}\nfollow-rtt = false"), "");
+    assert!(goodput > 45.0 && delay < 8.0, "{goodput} Mb/s, {delay} ms");
+    let [goodput, _] = changing(link, &format!("{rate}\npolicy.follow-rtt = false"), "");
     assert!(goodput < 11.0, "{goodput} Mb/s");
 }
 
-/// Windows that grow with a queue that grows with windows have no bound, unless drains show the path.
 #[test]
-fn a_rate_that_is_too_high_makes_a_queue_that_stays_the_same() {
-    let [_, delay] = changing("delay = \"20 ms\"", "rate = \"94 Mb/s\"", "");
+fn a_rate_that_is_too_high_makes_a_queue_unless_somebody_looks_what_comes_of_it() {
+    let rate = "rate = \"94 Mb/s\"";
+    let [_, delay] = changing("delay = \"20 ms\"", &format!("{rate}\n{BY_NUMBER}"), "");
     // Twice the windows: as much again as the path of 40 ms is in the queue.
     assert!((20.0..60.0).contains(&delay), "{delay} ms");
+    // What is found to be too much goes to and fro, and costs a fifth of 47 Mb/s.
+    let [goodput, delay] = changing("delay = \"20 ms\"", rate, "");
+    assert!(goodput > 37.0 && delay < 10.0, "{goodput} Mb/s, {delay} ms");
 }
 
 /// wan F77, with the rate of the wire.
@@ -173,7 +179,7 @@ fn two_middleboxes_at_both_ends_of_a_link_agree() {
     assert_near("goodput", results.summary.total.goodput_bps as f64, 46.5e6, 0.05);
     assert!(results.summary.total.fairness > 0.99);
     let queue = named(&results, "provider->home");
-    assert!(queue.dropped == 0 && queue.delay_mean_ns < 2_000_000, "{queue:?}");
+    assert!(queue.dropped == 0 && queue.delay_mean_ns < 5_000_000, "{queue:?}");
     assert!(results.summary.middleboxes.iter().all(|middlebox| middlebox.connections == 4));
 }
 
@@ -189,7 +195,7 @@ fn flows_share_equally_whatever_their_rtt() {
                 [[link]]\nfrom = \"far\"\nto = \"r\"\nrate = \"1 Gb/s\"\ndelay = \"69 ms\"\n\
                 [[link]]\nfrom = \"r\"\nto = \"b\"\nrate = \"200 Mb/s\"\ndelay = \"1 ms\"\nbuffer = \"500 ms\"\n\
                 [[middlebox]]\nat = \"b\"\nkind = \"receive-window\"\nwan = \"r\"\nrate = \"176 Mb/s\"\n";
-    let results = run(&format!("{text}{}{}", flow("near"), flow("far")));
+    let results = run(&format!("{text}{BY_NUMBER}{}{}", flow("near"), flow("far")));
     let [near, far] = [0, 1].map(|flow| results.flows[flow].goodput_bps as f64);
     assert_near("near and far", near, far, 0.05);
     assert_near("both", near + far, 176e6, 0.05);
@@ -199,7 +205,7 @@ fn flows_share_equally_whatever_their_rtt() {
 fn classes_are_groups_of_flows_and_lend_what_they_do_not_use_if_told_to() {
     let keys = |borrow| {
         format!(
-            "rate = \"100 Mb/s\"\nborrow-idle = {borrow}\n\
+            "rate = \"100 Mb/s\"\npolicy.borrow-idle = {borrow}\n\
              [[middlebox.class]]\nname = \"less\"\nshare = 0.2\nflows = [\"one\"]\n\
              [[middlebox.class]]\nname = \"more\"\nshare = 0.4\nflows = [\"two\", \"three\"]\n"
         )
@@ -253,7 +259,7 @@ fn it_does_not_matter_where_on_the_path_a_middlebox_is() {
             "duration = \"8 s\"\nwarmup = \"3 s\"\n\
              [[link]]\nfrom = \"a\"\nto = \"r\"\nrate = \"50 Mb/s\"\ndelay = \"10 ms\"\n\
              [[link]]\nfrom = \"r\"\nto = \"b\"\nrate = \"50 Mb/s\"\ndelay = \"10 ms\"\n\
-             [[middlebox]]\nat = \"{at}\"\nkind = \"receive-window\"\nwan = \"{wan}\"\n{up}\n"
+             [[middlebox]]\nat = \"{at}\"\nkind = \"receive-window\"\nwan = \"{wan}\"\n{BY_NUMBER}{up}\n"
         );
         let results = run(&(text + &flows("cubic", "")));
         assert!(results.summary.middleboxes[0].lowered > 0, "{at}");

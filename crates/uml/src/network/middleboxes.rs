@@ -15,9 +15,8 @@ impl Network<'_> {
             let plan = MiddleboxPlan {
                 lan: lan.device.clone(),
                 wan: wan.arrival.clone(),
-                capacity: spec.capacity(),
+                rates: spec.rates(),
                 policy: spec.policy_by_address(self.scenario, receiver),
-                sharing: spec.sharing(),
             };
             self.plan.middleboxes.push(PlannedMiddlebox { node: lan.node, plan });
         }

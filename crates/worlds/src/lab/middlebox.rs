@@ -31,9 +31,8 @@ pub(super) fn start(
         let plan = MiddleboxPlan {
             lan: device(lan)?,
             wan: device(wan)?,
-            capacity: spec.capacity(),
+            rates: spec.rates(),
             policy: spec.policy_by_address(scenario, graph::receiver),
-            sharing: spec.sharing(),
         };
         let command = lab.command(node, options.program()?, [COMMAND])?;
         started.push(Endpoint::of(command, &format!("the middlebox on {}", spec.at), node, &plan)?);

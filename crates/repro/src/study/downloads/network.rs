@@ -81,8 +81,8 @@ pub(super) fn scenario(study: &Downloads, cell: &Cell<'_>, job: &Job<'_>, run: u
         let held = rate.scale(1.0 - study.cross).bps();
         let _ = write!(
             text,
-            "[[middlebox]]\nat = \"home\"\nkind = \"receive-window\"\nwan = \"isp\"\nrate = \"{held} b/s\"\ndelta = {delta:?}\n\
-             follow-rtt = false\n"
+            "[[middlebox]]\nat = \"home\"\nkind = \"receive-window\"\nwan = \"isp\"\nrate = \"{held} b/s\"\n\
+             policy = {{ delta = {delta:?}, share-by = \"number\" }}\n"
         );
     }
     text
