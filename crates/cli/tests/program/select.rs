@@ -8,6 +8,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Instant;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -123,6 +124,12 @@ fn programs_see_paths_and_each_decision_whatever_others_send_or_do_not_read() {
     let keys = |state: &Value| state.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
     assert_eq!(keys(&told), keys(&state));
     let lines = events(address);
+    let spent = |address: &str| {
+        let state = body(&get(address, "/v1/paths", "localhost"));
+        [0, 1].map(|path| state["paths"][path]["spent_bytes"].as_u64().unwrap())
+    };
+    let begun = Instant::now();
+    while spent(address)[1] == 0 && begun.elapsed() < TIMEOUT {}
     one.end();
     let data =
         lines.filter_map(|line| line.strip_prefix("data: ").and_then(|data| serde_json::from_str(data).ok()));
@@ -131,10 +138,6 @@ fn programs_see_paths_and_each_decision_whatever_others_send_or_do_not_read() {
     assert_eq!(body(&get(address, "/v1/paths", "localhost"))["chosen"], "two");
     drop(deaf);
     // What was sent counts after a restart, too.
-    let spent = |address: &str| {
-        let state = body(&get(address, "/v1/paths", "localhost"));
-        [0, 1].map(|path| state["paths"][path]["spent_bytes"].as_u64().unwrap())
-    };
     let before = spent(address);
     kill(Pid::from_raw(select.child.id() as i32), Signal::SIGINT).unwrap();
     assert!(select.child.wait().unwrap().success());
