@@ -79,7 +79,10 @@ fn the_limit_of_a_flow_is_the_one_of_its_decision() {
         let passes = flow["window_let_through_bytes"].as_f64().unwrap();
         // A window is in units of its scale.
         assert!(passes <= limit && passes > 0.97 * limit, "{flow}");
-        limit
+        // The sentence says by how much it is wider or narrower than the share needs.
+        let said = flow["decision"].as_str().unwrap();
+        let percent = |change: &str| said.split_once(change)?.0.rsplit("windows are ").next()?.parse::<f64>().ok();
+        limit / (1.0 + (percent(" % wider").unwrap_or(0.0) - percent(" % narrower").unwrap_or(0.0)) / 100.0)
     };
     let whole = limit(&bulk);
     assert!(bulk["features"]["packets"].as_u64().unwrap() > 100, "{bulk}");

@@ -127,8 +127,8 @@ pub enum Why {
         basis: Basis,
         /// What others use of that.
         besides: Rate,
-        /// By how many percent windows are larger than share x RTT.
-        wider: u32,
+        /// By how many percent windows are larger than share x RTT; below 0, smaller.
+        wider: i32,
     },
     /// Its ends react to marks, and its window cannot be lowered.
     ReactsToMarks,
@@ -166,10 +166,8 @@ impl fmt::Display for Why {
                 }
                 match wider {
                     0 => Ok(()),
-                    _ => write!(
-                        f,
-                        "; windows are {wider} % wider, as packets wait in bursts and no queue stands"
-                    ),
+                    1.. => write!(f, "; windows are {wider} % wider, as more is delivered with that"),
+                    _ => write!(f, "; windows are {} % narrower, as no less is delivered", wider.abs()),
                 }
             }
             Why::ReactsToMarks => f.write_str("its ends react to marks, and its window cannot be lowered"),

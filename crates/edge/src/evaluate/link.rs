@@ -88,7 +88,7 @@ pub struct Case<'a> {
     /// What a token bucket before the link lets pass; none before anything is known of it.
     pub bucket: Option<Rate>,
     /// By how many percent windows are larger than share x RTT.
-    pub wider: u32,
+    pub wider: i32,
     /// Whether it is limited now.
     pub is_limited: bool,
     /// Whether its class is never limited.
@@ -204,7 +204,7 @@ impl Link {
             basis,
             besides,
             bucket,
-            wider: ((widening - 1.0) * 100.0).round() as u32,
+            wider: ((widening - 1.0) * 100.0).round() as i32,
             is_limited,
             is_priority: self.is_priority(flow),
             split: flow.class.and_then(|class| *self.splits.get(class as usize)?),
