@@ -32,6 +32,7 @@ mod signals;
 pub mod snapshot;
 mod table;
 mod usage;
+mod waited;
 
 pub use allocator::{Allocator, Changed, Ticket};
 pub use code_point::CodePoint;

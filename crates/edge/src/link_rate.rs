@@ -2,10 +2,10 @@
 //!
 //! An experiment in one direction changes the RTT of the other one, too, so only one is made at a time.
 
-use headway_units::{Instant, Rate};
+use headway_units::{Duration, Instant, Rate};
 
 use crate::evaluate::{Estimate, Facts, Input, Quantity};
-use crate::knee::{Knee, Other, Seen};
+use crate::knee::{Both, Knee, Other, Seen};
 use crate::load::{Load, Passed};
 use crate::snapshot::RateState;
 
@@ -14,8 +14,18 @@ pub const FASTEST: Rate = Rate::from_bps(10_000_000_000);
 
 /// What is left in a second of the highest rate that flows had, if they have less: half of it after a minute.
 const KEPT: f64 = 0.988;
-/// A direction that carries this part of its rate may have a queue. Range 0.4 to 0.8.
-const BUSY: f64 = 0.5;
+/// A direction with this part of its rate has bulk. Range 0.2 to 0.5: beside the other one it may have less than half.
+const BUSY: f64 = 0.3;
+/// Both directions have bulk until one has none for so long. Range 1 to 5 s.
+const ENDS: Duration = Duration::from_ms(2_000);
+/// With so many segments in flight, an RTT tells of a queue: with fewer, receivers wait for another one before they acknowledge. Range 5 to 20.
+const SEGMENTS: f64 = 10.0;
+/// A flow makes a queue if it has this part of what passes. Range 0.1 to 0.4: others may fill the link.
+const MAKES: f64 = 0.2;
+/// What others send at once, who have this part of what passes and more than twice of what they had, makes a queue of theirs. Range 0.2 to 0.5.
+const BURST: f64 = 0.3;
+/// The time in which the mean of what others have follows, in s. Range 1 to 10.
+const OTHERS: f64 = 3.0;
 /// The least that flows share, as a part of that: beside others who take all that is left, nothing would remain. Range 0.02 to 0.2.
 const LEAST: f64 = 0.05;
 /// The least and the most that windows are multiplied with where the rate is known. Range 0.5 to 0.9, and 2 to 10: a path may have become longer by so
@@ -33,6 +43,8 @@ pub struct LinkRate {
     /// The direction whose turn it is to try something.
     turn: usize,
     at: Option<Instant>,
+    /// Until when both directions are taken to have bulk.
+    both: Instant,
 }
 
 #[derive(Clone, Debug)]
@@ -44,15 +56,39 @@ struct Side {
     queue: f64,
     /// By what windows are wider than that needs without jitter.
     factor: f64,
+    /// Whether it shows, and whether enough is in flight for that, or others tell.
+    shows: bool,
+    is_clear: bool,
+    /// The RTT without a queue as a part of that from which windows are computed.
+    shorter: f64,
+    /// What is tried while the other direction has bulk, too.
+    both: Both,
     /// The highest rate, which is forgotten slowly.
     highest: f64,
-    /// All that passed when a queue stood last, or the most since.
+    /// What others had in the last seconds, in bit/s.
+    others: f64,
+    /// All that passed.
+    all: Rate,
+    /// The same when a queue stood last, or the most since.
     carried: Option<Rate>,
 }
 
 impl Default for Side {
     fn default() -> Side {
-        Side { knee: Knee::default(), goal: None, queue: 0.0, factor: 1.0, highest: 0.0, carried: None }
+        Side {
+            knee: Knee::default(),
+            goal: None,
+            queue: 0.0,
+            shows: false,
+            is_clear: false,
+            shorter: 1.0,
+            both: Both::default(),
+            factor: 1.0,
+            highest: 0.0,
+            others: 0.0,
+            all: Rate::ZERO,
+            carried: None,
+        }
     }
 }
 
@@ -62,14 +98,24 @@ impl LinkRate {
     pub fn look(&mut self, now: Instant, loads: &[Load], besides: [Rate; 2], goals: [Option<Rate>; 2]) {
         let Some(before) = self.at.replace(now) else { return };
         let passed = [0, 1].map(|side| Passed::new(loads, side, now - before));
+        if [0, 1].into_iter().all(|side| self.sides[side].is_busy(&passed[side], goals[side])) {
+            self.both = now + ENDS;
+        }
+        let has_both = now < self.both;
         for number in [self.turn, 1 - self.turn] {
             let tries = self.sides[1 - number].knee.is_trying();
             let there = &passed[1 - number];
-            let is_busy = goals[1 - number].is_some_and(|goal| there.rate > BUSY * goal.bps_f64());
-            let other = Other { tries, queues: Seen::of(there).shows_queue(), is_busy };
+            let queues = there.rate > 0.0 && Seen::of(there).shows_queue();
             let side = &mut self.sides[number];
             let was_trying = side.knee.is_trying();
-            side.look(now, &passed[number], besides[number], goals[number], other);
+            side.look(
+                now,
+                &passed[number],
+                besides[number],
+                goals[number],
+                Other { tries, queues },
+                has_both,
+            );
             if side.knee.is_trying() && !was_trying {
                 self.turn = 1 - number;
             }
@@ -90,14 +136,25 @@ impl LinkRate {
         side.knee.tried().filter(|_| side.goal.is_none()).map(Rate::from_bps_f64)
     }
 
+    /// Returns the queues towards each side at the last look, in s, where there was enough in flight to tell; else 0.
+    pub(crate) fn queues(&self) -> [f64; 2] {
+        self.sides.each_ref().map(|side| if side.is_clear { side.queue } else { 0.0 })
+    }
+
+    /// Whether a queue showed towards a side, 0 or 1, at the last look, of which a flow with this rate makes a good part.
+    pub(crate) fn makes_queue(&self, side: usize, rate: Rate) -> bool {
+        let side = &self.sides[side & 1];
+        side.shows && side.is_clear && rate > side.all.scale(MAKES)
+    }
+
     /// Returns the queue towards a side, 0 or 1, at the last look, in s.
     pub(crate) fn queue(&self, side: usize) -> f64 {
         self.sides[side & 1].queue
     }
 
-    /// Returns what windows towards each side are multiplied with where the rate of the link is known.
+    /// Returns what windows towards each side are multiplied with.
     pub fn factors(&self) -> [f64; 2] {
-        self.sides.each_ref().map(|side| if side.goal.is_some() { side.factor } else { 1.0 })
+        self.sides.each_ref().map(|side| side.shorter * if side.goal.is_some() { side.factor } else { 1.0 })
     }
 
     /// Returns the number of the period of RTTs: with another one, connections find anew what theirs is without a queue.
@@ -121,23 +178,57 @@ impl LinkRate {
 }
 
 impl Side {
-    fn look(&mut self, now: Instant, passed: &Passed, besides: Rate, goal: Option<Rate>, other: Other) {
+    /// Whether this direction has bulk that may make a queue.
+    fn is_busy(&self, passed: &Passed, goal: Option<Rate>) -> bool {
+        if let Some(goal) = goal {
+            return passed.rate > BUSY * goal.bps_f64();
+        }
+        let shows = || Seen::of(passed).shows_queue().then_some(self.highest);
+        let rate = self.both.carries().or(self.knee.tried()).or_else(shows);
+        rate.is_some_and(|rate| passed.rate > BUSY * rate)
+            && passed.rate * passed.rtt > SEGMENTS * passed.segment
+    }
+
+    fn look(
+        &mut self,
+        now: Instant,
+        passed: &Passed,
+        besides: Rate,
+        goal: Option<Rate>,
+        other: Other,
+        has_both: bool,
+    ) {
         self.highest = (self.highest * KEPT.powf(passed.time)).max(passed.rate);
-        (self.goal, self.queue) = (goal, passed.queue);
+        (self.goal, self.queue, self.shows) = (goal, passed.queue, Seen::of(passed).shows_queue());
+        self.is_clear = passed.rate == 0.0 || passed.rate * passed.rtt > SEGMENTS * passed.segment;
+        if passed.least > 0.0 {
+            self.shorter = passed.least / (passed.least + passed.longer);
+        }
+        if !has_both && let Some(carries) = self.both.end() {
+            self.factor = 1.0;
+            self.knee.set_tried(Some(carries));
+        }
         if let Some(goal) = goal {
             self.knee.set_tried(Some(self.factor * goal.bps_f64()));
         }
-        self.knee.look(now, passed, goal.map(Rate::bps_f64), other);
+        let others = besides.bps_f64();
+        let is_burst = others > BURST * (passed.rate + others) + 2.0 * self.others;
+        self.others += (passed.time / OTHERS).min(1.0) * (others - self.others);
+        match has_both {
+            _ if is_burst => self.knee.pause(now),
+            true => self.knee.follow(now, self.both.look(passed, besides, goal, self.highest)),
+            false => self.knee.look(now, passed, goal.map(Rate::bps_f64), other),
+        }
         if let Some(goal) = goal.filter(|goal| *goal > Rate::ZERO) {
             let factor = self.knee.tried().map_or(1.0, |tried| tried / goal.bps_f64());
             self.factor = factor.clamp(FACTORS[0], FACTORS[1]);
         } else if let Some(tried) = self.knee.tried() {
             self.knee.set_tried(Some(tried.max(LEAST * self.highest)));
         }
-        let all = Rate::from_bps_f64(passed.rate) + besides;
-        self.carried = match self.knee.is_backing_off() {
-            true => Some(all),
-            false => self.carried.map(|carried| carried.max(all)),
+        self.all = Rate::from_bps_f64(passed.rate) + besides;
+        self.carried = match self.knee.is_backing_off() || has_both {
+            true => Some(self.all),
+            false => self.carried.map(|carried| carried.max(self.all)),
         };
     }
 

@@ -20,6 +20,8 @@ pub struct Load {
     pub segment: Bytes,
     /// Its mean RTT in that time and the RTT without a queue, where they are known.
     pub rtts: Option<[Duration; 2]>,
+    /// By how much the RTT from which its window is computed is longer than that.
+    pub longer: Duration,
     /// The mean queues towards each side, where timestamps tell them apart.
     pub queues: Option<[Duration; 2]>,
 }
@@ -37,8 +39,12 @@ pub(crate) struct Passed {
     pub(crate) rtt: f64,
     /// The RTT without a queue.
     pub(crate) least: f64,
+    /// By how much the RTT from which windows are computed is longer than that.
+    pub(crate) longer: f64,
     /// The queue that the data which met least has met, in s.
     pub(crate) queue: f64,
+    /// Whether that is in this direction, and not perhaps in the other one.
+    pub(crate) is_told: bool,
     /// The size of a segment, in bits.
     pub(crate) segment: f64,
     /// What a segment more in flight of each flow would let pass, in bit/s.
@@ -48,24 +54,26 @@ pub(crate) struct Passed {
 impl Passed {
     /// Sums up what flows did towards a side in this time.
     pub(crate) fn new(loads: &[Load], side: usize, time: Duration) -> Passed {
-        let queue = met(loads, side);
+        let (queue, is_told) = met(loads, side);
         let loads: Vec<&Load> =
             loads.iter().filter(|load| load.side == side && load.rate > Rate::ZERO).collect();
         let sum = |of: &dyn Fn(&Load) -> f64| loads.iter().map(|load| of(load)).sum::<f64>();
         let rate = sum(&|load| load.rate.bps_f64());
         let known = sum(&|load| load.rtts.map_or(0.0, |_| load.rate.bps_f64()));
-        let mean = |of: fn([Duration; 2]) -> Duration| {
+        let mean = |of: fn(&Load, [Duration; 2]) -> Duration| {
             let weighted =
-                sum(&|load| load.rtts.map_or(0.0, |rtts| load.rate.bps_f64() * of(rtts).secs_f64()));
+                sum(&|load| load.rtts.map_or(0.0, |rtts| load.rate.bps_f64() * of(load, rtts).secs_f64()));
             if known > 0.0 { weighted / known } else { 0.0 }
         };
         Passed {
             time: time.secs_f64(),
             rate,
             asks: sum(&Load::asks),
-            rtt: mean(|[rtt, _]| rtt),
-            least: mean(|[_, least]| least),
+            rtt: mean(|_, [rtt, _]| rtt),
+            least: mean(|_, [_, least]| least),
+            longer: mean(|load, _| load.longer),
             queue,
+            is_told,
             segment: sum(&|load| load.rate.bps_f64() * load.segment.get() as f64 * 8.0) / rate.max(1.0),
             step: sum(&Load::step),
         }
@@ -96,17 +104,17 @@ impl Load {
     }
 }
 
-/// Returns the queue towards a side: what a part of the data, which met least, has met at most. Flows whose timestamps tell in which direction it is
-/// know it best, those that go there before others; else it may be in either.
-fn met(loads: &[Load], side: usize) -> f64 {
+/// Returns the queue towards a side: what a part of the data, which met least, has met at most; and whether timestamps tell in which direction it is.
+/// Flows whose timestamps do know it best, those that go there before others; else it may be in either.
+fn met(loads: &[Load], side: usize) -> (f64, bool) {
     let told = |load: &Load| load.queues.map(|queues| queues[side].secs_f64());
     let any = |load: &Load| load.rtts.map(|[rtt, least]| (rtt - least).secs_f64());
     let there = || loads.iter().filter(|load| load.side == side);
-    let enough = |all: f64, (queue, sum): (f64, f64)| (2.0 * sum > all).then_some(queue);
+    let enough = |all: f64, (queue, sum): (f64, f64)| (2.0 * sum > all).then_some((queue, true));
     let all = there().map(|load| load.rate.bps_f64()).sum();
     enough(all, first(there().filter_map(|load| Some((told(load)?, load)))))
         .or_else(|| enough(0.0, first(loads.iter().filter_map(|load| Some((told(load)?, load))))))
-        .unwrap_or_else(|| first(there().filter_map(|load| Some((any(load)?, load)))).0)
+        .unwrap_or_else(|| (first(there().filter_map(|load| Some((any(load)?, load)))).0, false))
 }
 
 /// Returns what the first part of the data has met, and how much data there is.

@@ -12,6 +12,7 @@ use crate::notes::{News, Note};
 use crate::policy::HEADERS;
 use crate::snapshot::{ProbeState, RateState};
 use crate::usage::Usage;
+use crate::waited::Waited;
 use crate::{Demand, Judged, LinkRate, Load, Policy, Probe, Probed, Prober, Seen, Shares, Signals};
 
 /// Receivers acknowledge every second segment (RFC 9293 3.8.6.3).
@@ -39,6 +40,7 @@ struct Watched {
     /// What was measured of its RTTs, and what that says of the latest look in which there was something.
     times: Times,
     delays: Option<Delays>,
+    waited: Waited,
     /// How many packets with data each end has sent.
     packets: [u64; 2],
     /// Its rates, as those who show them have them.
@@ -238,7 +240,13 @@ impl Monitor {
         // What others tell of the link is less than it has; where that is not known, what they tell is.
         let shared = self.shared();
         let goals = [0, 1].map(|side| Some(shared[side]).filter(|_| self.is_told(side)));
+        let before = self.link.queues();
         self.link.look(now, &loads, others, goals);
+        let queues = self.link.queues();
+        let queues = [0, 1].map(|side| before[side].min(queues[side]));
+        for watched in self.watched.values_mut() {
+            watched.waited.begin(watched.delays, queues);
+        }
         let (mut flows, mut besides) = (Flows(&facts), Besides(others, self.payload));
         let mut inputs: Vec<&mut dyn Input> =
             vec![&mut flows, &mut besides, &mut self.signals, &mut self.link];
@@ -325,9 +333,16 @@ impl Monitor {
         });
         let delays = seen.tcp.as_ref().and_then(|flow| flow.delays(&watched.times));
         if let (Some(flow), Some(delays)) = (&seen.tcp, delays) {
-            (watched.times, watched.delays) = (flow.times(), Some(delays));
+            watched.times = flow.times();
+            let before = watched.delays.replace(delays);
+            watched.waited.look(
+                before,
+                &delays,
+                self.link.period(),
+                time.map_or(0.0, |time| time.secs_f64()),
+            );
         }
-        let delays = watched.delays;
+        let delays = watched.waited.correct(watched.delays);
         let time = time.unwrap_or(Duration::ZERO);
         let unused = [0, 1].map(|side| {
             let share = seen.class.and_then(|class| shares[side].get(class as usize)).copied().unwrap_or(0);
@@ -340,9 +355,12 @@ impl Monitor {
         let window = &watched.windows[sender];
         let features = window.features(LimitedBy::Unknown);
         let rate = features.map_or(Rate::ZERO, |features| features.rate);
-        let rtt = delays.map(|delays| Duration::from_ns(delays.rtt as i64)).or(seen.rtt());
-        let limited_by = seen.limited_by(sender, rate, rtt, shares);
-        let features = features.map(|features| Features { limited_by, ..features });
+        let rtt = delays.map(|(delays, _)| Duration::from_ns(delays.rtt as i64)).or(seen.rtt());
+        let features = features.map(|features| {
+            let makes_queue = self.link.makes_queue(seen.side_of(1 - sender), rates[sender]);
+            let limited_by = seen.limited_by(sender, rate, rtt, (features.mean_size, makes_queue), shares);
+            Features { limited_by, ..features }
+        });
         let behaviour = features
             .map_or((Behaviour::Unknown, Rule::TooLittle), |features| classify(&features, &self.thresholds));
         let held_at = seen.held_at(sender, rates[sender], shares);
@@ -365,7 +383,7 @@ fn loads(seen: &[Seen], known: &[Known], watched: &HashMap<u64, Box<Watched>>) -
         .filter_map(|(seen, known)| {
             let side = usize::from(known.facts.side & 1);
             let sender = seen.sender_to(side);
-            let delays = watched.get(&seen.number).and_then(|watched| watched.delays);
+            let delays = watched.get(&seen.number).and_then(|watched| watched.waited.correct(watched.delays));
             seen.tcp.is_some().then(|| seen.load(side, known.rates[sender], delays))
         })
         .collect()

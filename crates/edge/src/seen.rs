@@ -13,6 +13,10 @@ use crate::{Load, Shares};
 /// Range 0.6 to 0.95: a window holds whole segments, and is younger than the rate.
 const FILLS_WINDOW: f64 = 0.8;
 
+/// A sender that makes a queue has more to send if its segments have this part of the largest one: an application that sets the rate ends its
+/// messages with shorter ones, as each frame of video. Range 0.95 to 0.99.
+const FULL: f64 = 0.97;
+
 /// Whether a flow of this rate is as fast as a window in bytes allows.
 fn fills_window(rate: Rate, rtt: Duration, window: u32) -> bool {
     rate.bytes_in(rtt).get() as f64 >= FILLS_WINDOW * f64::from(window)
@@ -52,13 +56,15 @@ pub struct Seen {
 
 impl Seen {
     /// Returns what it did at this rate towards a side, with these delays.
-    pub(crate) fn load(&self, side: usize, rate: Rate, delays: Option<Delays>) -> Load {
+    pub(crate) fn load(&self, side: usize, rate: Rate, delays: Option<(Delays, Duration)>) -> Load {
         let time = |ns: u64| Duration::from_ns(ns as i64);
+        let (delays, longer) = delays.unzip();
         Load {
             side,
             rate,
             segment: Bytes::new(self.tcp.as_ref().map_or(0, |flow| flow.segment().into())),
             rtts: delays.map(|delays| [delays.rtt, delays.least].map(time)),
+            longer: longer.unwrap_or(Duration::ZERO),
             queues: delays.and_then(|delays| delays.queues).map(|queues| queues.map(time)),
         }
     }
@@ -84,18 +90,25 @@ impl Seen {
         flow.let_through(end, rwm::bytes(class.copied().unwrap_or(0), flow.rtt().unwrap_or(0)))
     }
 
-    /// Returns what limits what an end sends at this rate and RTT, with its queue. A window that the router has lowered is not in a capture on the hosts'
-    /// side of it.
+    /// Returns what limits what an end sends at this rate and RTT in segments of this mean size, which make a queue or not. A window that the
+    /// router has lowered is not in a capture on the hosts' side of it.
     pub(crate) fn limited_by(
         &self,
         sender: usize,
         rate: Rate,
         rtt: Option<Duration>,
+        (mean_size, makes_queue): (Bytes, bool),
         shares: &Shares,
     ) -> LimitedBy {
         let window = self.let_through(1 - sender, shares);
-        let is_full = rtt.zip(window).is_some_and(|(rtt, window)| fills_window(rate, rtt, window));
-        if is_full { LimitedBy::ReceiveWindow } else { self.passive[sender].limited_by }
+        if rtt.zip(window).is_some_and(|(rtt, window)| fills_window(rate, rtt, window)) {
+            return LimitedBy::ReceiveWindow;
+        }
+        let full = self.tcp.as_ref().map_or(f64::INFINITY, |flow| FULL * f64::from(flow.segment()));
+        match self.passive[sender].limited_by {
+            LimitedBy::Unknown if makes_queue && mean_size.get() as f64 >= full => LimitedBy::Path,
+            known => known,
+        }
     }
 
     /// Returns the window that a host, not the router, lets an end beyond the link fill, if it is filled at this rate.

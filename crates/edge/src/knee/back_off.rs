@@ -142,7 +142,7 @@ impl Knee {
             memory.deaf_until = now + memory.pause;
             memory.delivered = probe.was.rate;
             // A link that was full had a queue of its own.
-            if probe.is_of_path(&seen) && !other.queues && !other.is_busy && !is_full(probe.was.rate, goal) {
+            if probe.is_of_path(&seen) && !other.queues && !is_full(probe.was.rate, goal) {
                 // What was least before the present RTT does not count any more.
                 self.renewals = self.renewals.wrapping_add(1);
                 self.renews = Some(now + Duration::from_secs_f64(SETTLES * seen.rtt));

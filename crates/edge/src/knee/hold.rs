@@ -10,11 +10,13 @@ use crate::load::Passed;
 const SHOWS: f64 = 0.005;
 /// See [`SHOWS`]. Range 0.1 to 0.5.
 const SHOWS_PART: f64 = 0.2;
+/// And by so many segments at the rate: on a slow link one that leaves makes the next one wait. Range 1 to 3.
+const SHOWS_SEGMENTS: f64 = 1.5;
 /// A queue of so much shows on any path. Range 20 to 60 ms.
 const SHOWS_ALWAYS: f64 = 0.040;
 /// If so much less is delivered, and with a longer queue, the link or the path has changed. Flows that have only begun do while this part of what
 /// they have is what they had. Range 0.5 to 0.8.
-const CHANGED: f64 = 0.7;
+pub(super) const CHANGED: f64 = 0.7;
 /// How fast what is normal follows what is seen, in parts of what an experiment sees. Range 1 to 4.
 const FOLLOWS: f64 = 2.0;
 /// A link whose rate is known is full with this part of it. Range 0.95 to 0.99: pauses of windows.
@@ -34,7 +36,8 @@ pub(super) struct Hold {
 impl Seen {
     /// Whether a queue shows.
     pub(crate) fn shows_queue(&self) -> bool {
-        self.queue > SHOWS.max((SHOWS_PART * self.least).min(SHOWS_ALWAYS))
+        let segments = SHOWS_SEGMENTS * self.segment / self.rate.max(1.0);
+        self.queue > SHOWS.max((SHOWS_PART * self.least).max(segments).min(SHOWS_ALWAYS))
     }
 }
 

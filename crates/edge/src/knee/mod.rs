@@ -10,9 +10,11 @@
 //! |---|---|---|
 //! | [`hold`] | | when a queue shows, or it is time to try more |
 //! | [`probe_up`] | where flows use what they may have | kept if more was delivered; taken back if only delays grew |
+//! | [`both`] | where both directions have bulk, in place of the others | when one has none any more |
 //! | [`back_off`] | where a queue shows, and now and then without one, so that the RTT without it is known | kept if as much was delivered or the queue became shorter |
 
 mod back_off;
+mod both;
 mod hold;
 mod probe_up;
 
@@ -20,6 +22,7 @@ use headway_units::{Duration, Instant};
 
 use crate::load::Passed;
 use back_off::BackOff;
+pub(crate) use both::Both;
 use hold::Hold;
 use probe_up::ProbeUp;
 
@@ -60,8 +63,6 @@ pub(crate) struct Other {
     pub(crate) tries: bool,
     /// Whether a queue shows there, in data of its own.
     pub(crate) queues: bool,
-    /// Whether it is known to carry much of what it can, so that what waits may wait there.
-    pub(crate) is_busy: bool,
 }
 
 /// What may be in flight towards a side.
@@ -192,6 +193,12 @@ impl Knee {
         self.normal.map(|seen| seen.rate)
     }
 
+    /// Tries this rate, and sees nothing.
+    pub(crate) fn follow(&mut self, now: Instant, rate: f64) {
+        self.tried = Some(rate);
+        self.rest(now, Duration::ZERO);
+    }
+
     /// Takes what passed since the last look, and `goal`, what the link carries if that is known, in bit/s; and what is known
     /// of the `other` direction.
     pub(crate) fn look(&mut self, now: Instant, passed: &Passed, goal: Option<f64>, other: Other) {
@@ -234,13 +241,18 @@ impl Knee {
         if rate > 0.0 && silent < PAUSES * rtt || silent > LONGEST_SILENCE && passed.rate > 0.0 {
             return passed.rtt == 0.0;
         }
+        self.pause(now);
+        true
+    }
+
+    /// Ends what is tried, as nothing can be concluded.
+    pub(crate) fn pause(&mut self, now: Instant) {
         match &self.phase {
             Phase::ProbeUp(probe) => self.tried = Some(probe.from),
             Phase::BackOff(probe) => self.tried = probe.from,
             Phase::Hold(_) => {}
         }
         self.rest(now, Duration::ZERO);
-        true
     }
 
     /// Changes what is tried, and looks at what comes of it.

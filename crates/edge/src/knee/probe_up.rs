@@ -2,7 +2,7 @@
 
 use headway_units::{Duration, Instant};
 
-use super::hold::is_full;
+use super::hold::{CHANGED, is_full};
 use super::{Knee, Phase, Seen, USES};
 
 /// By what is tried grows at first, and each time that helped. Range 1.05 to 1.25 for the first: what is too much stands in the queue for
@@ -41,9 +41,11 @@ pub(super) struct Memory {
 }
 
 impl ProbeUp {
-    /// Whether a queue has grown by far more than what is tried can make.
+    /// Whether a queue has grown by far more than what is tried can make, or the link or the path has changed.
     pub(super) fn is_clear(&self, seen: &Seen) -> bool {
-        seen.has_seen(1.0) && seen.queue > self.was.queue + CLEARLY * self.was.rtt && seen.shows_queue()
+        let longer = seen.queue > self.was.queue + CLEARLY * self.was.rtt;
+        let slower = seen.rate < CHANGED * self.was.rate && seen.queue > self.was.queue;
+        (longer || slower) && seen.has_seen(1.0) && seen.shows_queue()
     }
 }
 
@@ -52,9 +54,11 @@ impl Knee {
         let Some(from) = self.tried else { return };
         let memory = &mut self.memory.up;
         let measured = memory.measured.take().filter(|measured| *measured > from);
-        let gain = GAINS[memory.helped.min(GAINS.len() - 1)];
-        // Where the rate is known, what that needs if windows give in proportion.
-        let gain = goal.map_or(gain, |goal| (goal / seen.rate.max(1.0)).clamp(1.03, GAINS[GAINS.len() - 1]));
+        let gain_after = |helped: usize| GAINS[helped.min(GAINS.len() - 1)];
+        let gain = gain_after(memory.helped);
+        // Where the rate is known, what that needs if windows give in proportion, but less after what has only made a queue.
+        let most = gain_after(if memory.pause == Duration::ZERO { GAINS.len() } else { memory.helped + 1 });
+        let gain = goal.map_or(gain, |goal| (goal / seen.rate.max(1.0)).clamp(1.03, most));
         // A window is whole segments.
         let least = 1.0 + seen.step / seen.asks.max(1.0);
         let tried = measured.unwrap_or(from * gain.max(least));

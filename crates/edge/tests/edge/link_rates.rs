@@ -45,6 +45,7 @@ impl Path {
                 rate: Rate::from_mbps(rate),
                 segment: Bytes::new(1448),
                 rtts: Some([self.rtt + queue, self.least].map(ms)),
+                longer: Duration::ZERO,
                 queues: None,
             };
             self.found.look(self.now, &[load], [Rate::ZERO; 2], [goal.map(Rate::from_mbps), None]);
@@ -116,24 +117,55 @@ fn a_silent_link_says_nothing() {
     assert!((0.85..1.15).contains(&(after / before)), "{before} {after}");
 }
 
-#[test]
-fn both_directions_never_try_at_once_what_changes_one_rtt() {
+/// Returns the rates of two flows in parts of what their directions of a path carry, and the RTT in parts of that without a queue, in the last
+/// ten seconds of `seconds`. The RTT is such that neither direction carries more than it can.
+fn two_ways(carries: [f64; 2], rtt: f64, are_told: bool, seconds: f64) -> [f64; 3] {
     let mut found = LinkRate::default();
-    let load = |side: usize, rtt: i64| Load {
-        side,
-        rate: Rate::from_mbps(20.0),
-        segment: Bytes::new(1448),
-        rtts: Some([rtt, 30].map(Duration::from_ms)),
-        queues: None,
-    };
-    let mut changed = 0;
-    for look in 0..200_u64 {
-        let before = [0, 1].map(|side| found.available(side));
+    let looks = (seconds * 1e9 / LOOKS.ns() as f64) as u64;
+    let (begin, mut sums) = (looks - (10.0 * 1e9 / LOOKS.ns() as f64) as u64, [0.0; 3]);
+    for look in 0..looks {
+        let tried = |side: usize| match are_told {
+            true => carries[side] * found.factors()[side],
+            false => found.available(side).map_or(4.0 * carries[side], |rate| rate.bps_f64() / 1e6),
+        };
+        let windows = [0, 1].map(|side| tried(side) * rtt);
+        let longest = [0, 1].map(|side| windows[side] / carries[side]).into_iter().fold(rtt, f64::max);
+        let load = |side: usize| {
+            let queue = if windows[side] / carries[side] >= longest { longest - rtt } else { 0.0 };
+            let ms = |ms: f64| Duration::from_us((1e3 * ms) as i64);
+            Load {
+                side,
+                rate: Rate::from_mbps(windows[side] / longest),
+                segment: Bytes::new(1448),
+                rtts: Some([longest, rtt].map(ms)),
+                longer: Duration::ZERO,
+                queues: Some(
+                    if side == 0 { [queue, longest - rtt - queue] } else { [longest - rtt - queue, queue] }
+                        .map(ms),
+                ),
+            }
+        };
+        let goals = carries.map(|rate| are_told.then(|| Rate::from_mbps(rate)));
         let now = Instant::from_ns((look + 1) * LOOKS.ns() as u64);
-        found.look(now, &[load(0, 80), load(1, 80)], [Rate::ZERO; 2], [None; 2]);
-        let moved = [0, 1].map(|side| found.available(side) != before[side]);
-        changed += u32::from(moved[0] || moved[1]);
-        assert!(look < 4 || moved != [true; 2] || before.contains(&None), "{look}");
+        found.look(now, &[load(0), load(1)], [Rate::ZERO; 2], goals);
+        if look >= begin {
+            sums[0] += windows[0] / longest / carries[0];
+            sums[1] += windows[1] / longest / carries[1];
+            sums[2] += longest / rtt;
+        }
     }
-    assert!(changed > 0);
+    sums.map(|sum| sum / (looks - begin) as f64)
+}
+
+#[test]
+fn both_directions_of_a_path_carry_what_they_can_with_a_short_queue() {
+    for (carries, rtt) in [([50.0, 10.0], 30.0), ([100.0, 100.0], 10.0), ([200.0, 9.0], 60.0)] {
+        for are_told in [true, false] {
+            let [down, up, longer] = two_ways(carries, rtt, are_told, 30.0);
+            let case = format!("{carries:?} Mb/s, {rtt} ms, told {are_told}: {down} {up} {longer}");
+            // Where nobody tells the rates, a direction tries more as long as the RTT is not twice as long.
+            let longest = if are_told { 1.5 } else { 2.3 };
+            assert!(down > 0.9 && up > 0.9 && longer < longest, "{case}");
+        }
+    }
 }
