@@ -2,9 +2,9 @@
 //!
 //! An experiment in one direction changes the RTT of the other one, too, so only one is made at a time.
 
-use headway_units::{Instant, Rate};
+use headway_units::{Duration, Instant, Rate};
 
-use crate::evaluate::{Estimate, Facts, Input, Quantity};
+use crate::evaluate::{Estimate, Facts, Input, Quantity, TOWARDS_LINK};
 use crate::knee::{Knee, Other, Seen};
 use crate::load::{Load, Passed};
 use crate::snapshot::RateState;
@@ -23,6 +23,8 @@ const LEAST: f64 = 0.05;
 const FACTORS: [f64; 2] = [0.05, 10.0];
 /// A capacity that somebody has measured is tried if it is this much more. Range 1.1 to 1.5.
 const MORE: f64 = 1.2;
+/// A queue that shows for so long stands. Range 0.5 to 2 s.
+const STANDS: Duration = Duration::from_ms(1_000);
 /// Who says it.
 const SOURCE: &str = "queue";
 
@@ -48,11 +50,21 @@ struct Side {
     highest: f64,
     /// All that passed when a queue stood last, or the most since.
     carried: Option<Rate>,
+    /// For how long a queue has shown without a pause.
+    queued: Duration,
 }
 
 impl Default for Side {
     fn default() -> Side {
-        Side { knee: Knee::default(), goal: None, queue: 0.0, factor: 1.0, highest: 0.0, carried: None }
+        Side {
+            knee: Knee::default(),
+            goal: None,
+            queue: 0.0,
+            factor: 1.0,
+            highest: 0.0,
+            carried: None,
+            queued: Duration::ZERO,
+        }
     }
 }
 
@@ -69,7 +81,8 @@ impl LinkRate {
             let other = Other { tries, queues: Seen::of(there).shows_queue(), is_busy };
             let side = &mut self.sides[number];
             let was_trying = side.knee.is_trying();
-            side.look(now, &passed[number], besides[number], goals[number], other);
+            side.look(now, &passed[number], goals[number], other);
+            side.carry(number == TOWARDS_LINK, &passed[number], besides[number]);
             if side.knee.is_trying() && !was_trying {
                 self.turn = 1 - number;
             }
@@ -121,7 +134,7 @@ impl LinkRate {
 }
 
 impl Side {
-    fn look(&mut self, now: Instant, passed: &Passed, besides: Rate, goal: Option<Rate>, other: Other) {
+    fn look(&mut self, now: Instant, passed: &Passed, goal: Option<Rate>, other: Other) {
         self.highest = (self.highest * KEPT.powf(passed.time)).max(passed.rate);
         (self.goal, self.queue) = (goal, passed.queue);
         if let Some(goal) = goal {
@@ -134,8 +147,17 @@ impl Side {
         } else if let Some(tried) = self.knee.tried() {
             self.knee.set_tried(Some(tried.max(LEAST * self.highest)));
         }
+    }
+
+    /// Notes what the link has carried. Where that `is_ahead` of the router, it does not carry all that leaves for it while a queue stands.
+    fn carry(&mut self, is_ahead: bool, passed: &Passed, besides: Rate) {
         let all = Rate::from_bps_f64(passed.rate) + besides;
-        self.carried = match self.knee.is_backing_off() {
+        let has_queue = Seen::of(passed).shows_queue();
+        let queued = self.queued + Duration::from_secs_f64(passed.time);
+        self.queued = if has_queue { queued } else { Duration::ZERO };
+        let most = self.carried.filter(|_| is_ahead && has_queue);
+        let all = most.map_or(all, |most| all.min(most));
+        self.carried = match self.knee.is_backing_off() || self.queued >= STANDS {
             true => Some(all),
             false => self.carried.map(|carried| carried.max(all)),
         };
@@ -153,6 +175,7 @@ impl Input for LinkRate {
     fn tell(&mut self, now: Instant, facts: &mut Facts) {
         facts.widening = self.factors();
         facts.carried = self.sides.each_ref().map(|side| side.carried);
+        facts.queued = self.sides.each_ref().map(|side| side.queued);
         for (side, state) in (0..).zip(&self.sides) {
             let Some([rate, low, high]) = state.interval() else { continue };
             let estimate = |quantity, [rate, low, high]: [Rate; 3]| Estimate {

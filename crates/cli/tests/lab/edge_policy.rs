@@ -81,7 +81,8 @@ fn the_limit_of_a_flow_is_the_one_of_its_decision() {
         assert!(passes <= limit && passes > 0.97 * limit, "{flow}");
         // The sentence says by how much it is wider or narrower than the share needs.
         let said = flow["decision"].as_str().unwrap();
-        let percent = |change: &str| said.split_once(change)?.0.rsplit("windows are ").next()?.parse::<f64>().ok();
+        let percent =
+            |change: &str| said.split_once(change)?.0.rsplit("windows are ").next()?.parse::<f64>().ok();
         limit / (1.0 + (percent(" % wider").unwrap_or(0.0) - percent(" % narrower").unwrap_or(0.0)) / 100.0)
     };
     let whole = limit(&bulk);
