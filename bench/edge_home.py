@@ -3,7 +3,8 @@
 
 A link of 50 Mb/s down and 10 Mb/s up, with an RTT of 30 ms and buffers of 120 ms (or --home), carries four downloads and an upload of
 Linux's CUBIC, a call (250 B every 20 ms each way), pages (five objects of 40 kB on a connection of their own, with half a second
-between them), and a ping ten times a second. Before that, the ping has the path for itself for some seconds.
+between them), and a ping ten times a second. Before that, the ping has the path for itself for some seconds. With --quic, two of the downloads
+are of a protocol like QUIC over UDP (edge_quic.py), and another upload is. With --flood, an upload of UDP takes no notice of anything.
 
   none         nothing
   fq-codel     FQ-CoDel at both ends of the link, where a router at home has no queue of its own for what comes down
@@ -34,13 +35,21 @@ import threading
 import time
 from pathlib import Path
 
+import edge_quic
+
 OUT = Path(os.environ.get("OUT") or Path(__file__).resolve().parent.parent / "target/bench/edge-home.json")
 LAB = "edge-home-bench"
 RATES = {"forward": 50, "reverse": 10}
 RTT, BUFFER = 30, 120
 SERVER = {"lab": "10.77.0.1", "uml": "server"}
-BULK, SINK, WEB, ECHO = 5001, 5002, 5003, 5004
+BULK, SINK, WEB, ECHO, QUIC, FLOOD = 5001, 5002, 5003, 5004, 5005, 5006
+# How many of each kind there are, and how many of the downloads and besides the upload are of QUIC, if any is.
 DOWNLOADS = 4
+QUIC_DOWNLOADS, QUIC_UPLOADS = 2, 1
+# When a flood begins, in seconds after the rest: connections know their RTTs then.
+FLOODED = 4
+# A full datagram, in bytes of data and on the wire, and how many of them one answer is for.
+DATAGRAM, ON_WIRE, ANSWERS = 1472, 1538, 50
 OBJECTS, OBJECT = 5, 40_000
 CALL_SIZE, CALL_GAP = 250, 0.020
 PING_GAP = 0.1
@@ -89,12 +98,36 @@ def serve():
     listen(BULK, source)
     listen(SINK, sink)
     listen(WEB, pages)
+    edge_quic.serve(QUIC)
+    threading.Thread(target=answer, daemon=True).start()
     echo = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     echo.bind(("", ECHO))
     print("ready", flush=True)
     while True:
         datagram, peer = echo.recvfrom(2048)
         echo.sendto(datagram, peer)
+
+
+def answer():
+    """Answers a flood now and then, as whoever gets so much does."""
+    taker, taken = socket.socket(socket.AF_INET, socket.SOCK_DGRAM), 0
+    taker.bind(("", FLOOD))
+    while True:
+        _, peer = taker.recvfrom(2048)
+        taken += 1
+        if taken % ANSWERS == 1:
+            taker.sendto(b"!", peer)
+
+
+def flood(server, rate):
+    """Sends datagrams at a rate on the wire in Mb/s, whatever becomes of them."""
+    sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    sender.connect((server, FLOOD))
+    gap, due = ON_WIRE * 8e-6 / rate, time.monotonic()
+    while True:
+        sender.send(bytes(DATAGRAM))
+        due += gap
+        time.sleep(max(0, due - time.monotonic()))
 
 
 class Pings:
@@ -166,12 +199,17 @@ def percentile(values, part):
     return sorted(values)[min(len(values) - 1, int(part * len(values)))] if values else float("nan")
 
 
-def use(server, seconds):
+def use(server, seconds, is_half_quic, flooded):
     """The home: uses the link, and prints what it noticed."""
     ping, call = Pings(server, 64, PING_GAP), Pings(server, CALL_SIZE, CALL_GAP)
     time.sleep(IDLE)
     begun = time.monotonic()
-    bulk = [Bulk(server, True) for _ in range(DOWNLOADS)] + [Bulk(server, False)]
+    quic = [QUIC_DOWNLOADS, QUIC_UPLOADS] if is_half_quic else [0, 0]
+    bulk = [Bulk(server, True) for _ in range(DOWNLOADS - quic[0])]
+    bulk += [edge_quic.Bulk(server, QUIC, True) for _ in range(quic[0])] + [Bulk(server, False)]
+    bulk += [edge_quic.Bulk(server, QUIC, False) for _ in range(quic[1])]
+    if flooded:
+        threading.Timer(FLOODED, flood, (server, flooded)).start()
     pages, stop = [], threading.Event()
     threading.Thread(target=browse, args=(server, pages, stop), daemon=True).start()
     print("loaded", flush=True)
@@ -191,7 +229,7 @@ def use(server, seconds):
     loads = [took for at, took in pages if at >= settled]
     result = {
         "idle_p95_ms": percentile(idle, 0.95), "ping_p50_ms": percentile(loaded, 0.5), "ping_p95_ms": percentile(loaded, 0.95),
-        "down_mbps": rate(range(DOWNLOADS)), "up_mbps": rate([DOWNLOADS]), "call_lost": lost, "call_sent": len(called) + lost,
+        "down_mbps": rate(range(DOWNLOADS)), "up_mbps": rate(range(DOWNLOADS, len(bulk))), "each_mbps": [rate([k]) for k in range(len(bulk))], "call_lost": lost, "call_sent": len(called) + lost,
         "jitter_p99_ms": percentile(jitter, 0.99), "page_p50_ms": percentile(loads, 0.5), "page_p95_ms": percentile(loads, 0.95),
         "pages": len(loads),
         "rtts": [(at - begun, 1e3 * ping.rtts[number] if number in ping.rtts else None) for number, at in ping.sent.items()],
@@ -262,7 +300,7 @@ def modem_of(seconds, steps):
     return "; ".join(commands)
 
 
-def scenario_of_uml(headway, mode, seconds, steps):
+def scenario_of_uml(headway, mode, seconds, steps, load):
     """The same network and programs for virtual time."""
     me = f"{sys.executable} {Path(__file__).resolve()}"
     queue = QUEUES.get(mode, f'buffer = "{BUFFER} ms"')
@@ -279,20 +317,20 @@ def scenario_of_uml(headway, mode, seconds, steps):
         text += program("server", f"{headway} serve", 0)
     if mode.startswith("edge"):
         text += program("router", " ".join([headway, "edge", *map(str, edge_of(mode, lan, wan, SERVER["uml"]))]), 0.5)
-    return text + program("home", f"{me} --role 'use {SERVER['uml']} {seconds}'", SETTLES)
+    return text + program("home", f"{me} --role 'use {SERVER['uml']} {seconds} {load}'", SETTLES)
 
 
-def run_uml(headway, mode, seconds, steps):
+def run_uml(headway, mode, seconds, steps, load):
     folder = OUT.parent / f"edge-home-uml-{mode}"
     file = OUT.parent / f"edge-home-{mode}.toml"
-    file.write_text(scenario_of_uml(headway, mode, seconds, steps))
+    file.write_text(scenario_of_uml(headway, mode, seconds, steps, load))
     subprocess.run([headway, "run", file, "--on", "uml", "--output", folder, "--force"], check=True, stdout=subprocess.DEVNULL)
     outputs = [line for part in sorted(folder.glob("program-*.out")) for line in part.read_text().splitlines()]
     result = next(json.loads(line) for line in outputs if line.startswith('{"idle_p95_ms"'))
     return result | {"mode": mode, "seconds": seconds, "steps": steps, "probes": None}
 
 
-def run(headway, mode, seconds, steps):
+def run(headway, mode, seconds, steps, load):
     lab = Lab(headway, mode)
     try:
         me = [sys.executable, str(Path(__file__).resolve())]
@@ -305,7 +343,7 @@ def run(headway, mode, seconds, steps):
             assert '"on"' in edge.stdout.readline()
             threading.Thread(target=lambda: states.extend(map(json.loads, edge.stdout)), daemon=True).start()
             time.sleep(8 if mode.startswith("edge-probe") else 0)
-        home = lab.start("home", *me, "--role", f"use {SERVER['lab']} {seconds}")
+        home = lab.start("home", *me, "--role", f"use {SERVER['lab']} {seconds} {load}")
         assert "loaded" in home.stdout.readline()
         begun = time.monotonic()
         for part, rate in enumerate(steps):
@@ -359,11 +397,13 @@ def main():
     parser.add_argument("--modes", nargs="+", choices=MODES, help="all by default")
     parser.add_argument("--home", nargs=4, type=int, metavar=("DOWN", "UP", "RTT", "BUFFER"), help="Mb/s, Mb/s, ms and ms")
     parser.add_argument("--steps", nargs="*", type=int, default=[], help="rates that the downlink gets, in Mb/s")
+    parser.add_argument("--quic", action="store_true", help="have half of the bulk in a protocol like QUIC")
+    parser.add_argument("--flood", type=float, default=0, metavar="RATE", help="Mb/s of an upload of UDP, on the wire")
     parser.add_argument("--role", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.role:
         role, *rest = arguments.role.split()
-        return serve() if role == "serve" else use(rest[0], int(rest[1]))
+        return serve() if role == "serve" else use(rest[0], int(rest[1]), rest[2] == "quic", float(rest[3]))
     modes = arguments.modes or [mode for mode in MODES if mode != "cake" or arguments.on == "uml"]
     if "cake" in modes and arguments.on == "lab":
         parser.error("the emulated link has no CAKE; --on uml has it")
@@ -374,14 +414,14 @@ def main():
         RATES["forward"], RATES["reverse"], RTT, BUFFER = arguments.home
     headway = os.environ.get("HEADWAY") or shutil.which("headway") or sys.exit("no headway: set HEADWAY to its path")
     OUT.parent.mkdir(parents=True, exist_ok=True)
-    results = []
+    results, load = [], f"{'quic' if arguments.quic else 'tcp'} {arguments.flood}"
     for number in range(arguments.runs):
         for mode in modes:
             print(f"run {number + 1} of {arguments.runs}, {mode}", file=sys.stderr)
             if arguments.on == "uml":
-                results.append(run_uml(headway, mode, arguments.seconds, arguments.steps))
+                results.append(run_uml(headway, mode, arguments.seconds, arguments.steps, load))
             else:
-                results.append(run(headway, mode, arguments.seconds, arguments.steps))
+                results.append(run(headway, mode, arguments.seconds, arguments.steps, load))
             OUT.write_text(json.dumps(results))
     show(results)
     if arguments.steps:

@@ -4,7 +4,7 @@
 
 use headway_units::{Duration, Instant, Rate};
 
-use crate::evaluate::{Estimate, Facts, Input, Quantity};
+use crate::evaluate::{Estimate, Facts, Input, Quantity, TOWARDS_LINK};
 use crate::knee::{Both, Knee, Other, Seen};
 use crate::load::{Load, Passed};
 use crate::snapshot::RateState;
@@ -33,6 +33,8 @@ const LEAST: f64 = 0.05;
 const FACTORS: [f64; 2] = [0.05, 10.0];
 /// A capacity that somebody has measured is tried if it is this much more. Range 1.1 to 1.5.
 const MORE: f64 = 1.2;
+/// A queue that shows for so long stands. Range 0.5 to 2 s.
+const STANDS: Duration = Duration::from_ms(1_000);
 /// Who says it.
 const SOURCE: &str = "queue";
 
@@ -71,6 +73,8 @@ struct Side {
     all: Rate,
     /// The same when a queue stood last, or the most since.
     carried: Option<Rate>,
+    /// For how long a queue has shown without a pause.
+    queued: Duration,
 }
 
 impl Default for Side {
@@ -88,6 +92,7 @@ impl Default for Side {
             others: 0.0,
             all: Rate::ZERO,
             carried: None,
+            queued: Duration::ZERO,
         }
     }
 }
@@ -116,6 +121,7 @@ impl LinkRate {
                 Other { tries, queues },
                 has_both,
             );
+            side.carry(number == TOWARDS_LINK, &passed[number]);
             if side.knee.is_trying() && !was_trying {
                 self.turn = 1 - number;
             }
@@ -226,9 +232,17 @@ impl Side {
             self.knee.set_tried(Some(tried.max(LEAST * self.highest)));
         }
         self.all = Rate::from_bps_f64(passed.rate) + besides;
-        self.carried = match self.knee.is_backing_off() || has_both {
-            true => Some(self.all),
-            false => self.carried.map(|carried| carried.max(self.all)),
+    }
+
+    /// Notes what the link has carried. Where that `is_ahead` of the router, it does not carry all that leaves for it while a queue stands.
+    fn carry(&mut self, is_ahead: bool, passed: &Passed) {
+        let queued = self.queued + Duration::from_secs_f64(passed.time);
+        self.queued = if self.shows { queued } else { Duration::ZERO };
+        let most = self.carried.filter(|_| is_ahead && self.shows);
+        let all = most.map_or(self.all, |most| self.all.min(most));
+        self.carried = match self.knee.is_backing_off() || self.queued >= STANDS {
+            true => Some(all),
+            false => self.carried.map(|carried| carried.max(all)),
         };
     }
 
@@ -244,6 +258,7 @@ impl Input for LinkRate {
     fn tell(&mut self, now: Instant, facts: &mut Facts) {
         facts.widening = self.factors();
         facts.carried = self.sides.each_ref().map(|side| side.carried);
+        facts.queued = self.sides.each_ref().map(|side| side.queued);
         for (side, state) in (0..).zip(&self.sides) {
             let Some([rate, low, high]) = state.interval() else { continue };
             let estimate = |quantity, [rate, low, high]: [Rate; 3]| Estimate {

@@ -6,7 +6,7 @@ use headway_arithmetic::flow::{Delays, Times};
 use headway_units::{Bytes, Duration, Instant, Rate};
 
 use crate::classify::{Behaviour, Features, LimitedBy, Rule, Thresholds, Window, classify};
-use crate::evaluate::{Decision, Evaluator, Facts, FlowFacts, Input, Means, Registry};
+use crate::evaluate::{Decision, Evaluator, Facts, FlowFacts, Input, Means, Registry, TOWARDS_LINK};
 use crate::load::Passed;
 use crate::notes::{News, Note};
 use crate::policy::HEADERS;
@@ -66,14 +66,16 @@ pub struct Monitor {
     /// means.
     payload: f64,
     ack: u64,
+    /// To what rate of data all that leaves for the link is held, if it is.
+    held: Option<Rate>,
     watched: HashMap<u64, Box<Watched>>,
     /// When flows were looked at last.
     at: Option<Instant>,
     looks: u64,
 }
 
-/// Returns what a router does by this policy, besides lowering windows. Bulk without a window makes no queue by which a rate could be
-/// found, so it is held only where that is known.
+/// Returns what a router does by this policy, besides lowering windows. Bulk without a window has a share only where the rate is known:
+/// what is found is for flows with windows.
 fn means(policy: &Policy, is_known: bool) -> Means {
     let (smoothing, shaping) = (policy.shape, policy.shape && is_known);
     Means { proxy: policy.splits(), marking: policy.mark, smoothing, shaping }
@@ -164,6 +166,7 @@ impl Monitor {
             means,
             payload: 1.0,
             ack: 0,
+            held: None,
             watched: HashMap::new(),
             at: None,
             looks: 0,
@@ -236,7 +239,7 @@ impl Monitor {
         let facts: Vec<FlowFacts> = known.iter().map(|known| known.facts).collect();
         let loads = loads(&seen, &known, &self.watched);
         self.demand = self.demand_of(&seen, &known, &loads);
-        let others = self.besides(&seen, &known);
+        let others = self.besides(&seen, &known, &loads);
         // What others tell of the link is less than it has; where that is not known, what they tell is.
         let shared = self.shared();
         let goals = [0, 1].map(|side| Some(shared[side]).filter(|_| self.is_told(side)));
@@ -254,6 +257,9 @@ impl Monitor {
             inputs.push(prober);
         }
         let decisions = self.evaluator.evaluate(now, &mut inputs);
+        let held = facts.iter().zip(&decisions).filter(|(flow, _)| usize::from(flow.side) == TOWARDS_LINK);
+        let held = held.filter_map(|(_, decision)| decision.bucket()).min();
+        self.held = held.map(|rate| rate.scale(self.payload));
         let looks = self.looks;
         self.watched.retain(|_, watched| watched.looks == looks);
         let judge = |((seen, known), decision): ((Seen, Known), Decision)| {
@@ -278,8 +284,8 @@ impl Monitor {
     }
 
     /// Returns what passed towards each side besides the data of flows that share.
-    fn besides(&self, seen: &[Seen], known: &[Known]) -> [Rate; 2] {
-        [0, 1].map(|side| {
+    fn besides(&self, seen: &[Seen], known: &[Known], loads: &[Load]) -> [Rate; 2] {
+        let mut besides = [0, 1].map(|side| {
             let rate = |(seen, known): (&Seen, &Known)| {
                 let sender = seen.sender_to(side);
                 let judged = self.watched.get(&seen.number).and_then(|watched| watched.shares);
@@ -288,7 +294,14 @@ impl Monitor {
                 data + if seen.tcp.is_some() { known.acks[1 - sender].bps() } else { 0 }
             };
             Rate::from_bps(seen.iter().zip(known).map(rate).sum())
-        })
+        });
+        if let Some(held) = self.held {
+            // Behind here, the token bucket drops the rest.
+            let ahead = loads.iter().filter(|load| load.side == TOWARDS_LINK).map(|load| load.rate.bps());
+            let most = held.saturating_sub(Rate::from_bps(ahead.sum()));
+            besides[TOWARDS_LINK] = besides[TOWARDS_LINK].min(most);
+        }
+        besides
     }
 
     fn demand_of(&self, seen: &[Seen], known: &[Known], loads: &[Load]) -> Demand {

@@ -37,8 +37,8 @@ pub struct Policy {
     pub follow_rtt: bool,
     /// Whether packets of flows whose window is out of reach are marked, where their ends react to marks (wan F75).
     pub mark: bool,
-    /// Whether a token bucket smooths what leaves for the link while bulk comes down. Where the rate of the link is told, one also holds bulk that
-    /// neither windows nor marks hold, with all else that leaves for its side (wan F75).
+    /// Whether a token bucket smooths what leaves for the link while bulk comes down, and holds bulk that neither windows nor marks hold, in
+    /// either direction, with all else that crosses the link (wan F75).
     pub shape: bool,
     /// Whether windows follow what is free on paths, where a world tells it and that is less than the link has (wan 2.2).
     pub follow_available: bool,

@@ -220,7 +220,7 @@ impl Session {
             self.watch.listen()?;
             let is_other = self.look_at_policy(signals.is_to_reload()?)?;
             if due.look || is_other {
-                self.shaper.hold(self.watch.look(&mut self.edge)?);
+                self.shaper.hold(self.watch.look(&mut self.edge)?, self.policy.overhead);
             }
             if due.second || is_other {
                 let mut found = self.watch.found(&self.edge)?;

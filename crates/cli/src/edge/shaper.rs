@@ -1,6 +1,6 @@
 //! Token buckets at the interfaces, and the rule of routing for connections that are split, which a child process sets and removes.
 //!
-//! Only that process keeps CAP_NET_ADMIN, and it knows two kinds of message: a side and a rate, or to set the rule. It removes what
+//! Only that process keeps CAP_NET_ADMIN, and it knows two kinds of message: a side with a rate, or to set the rule. It removes what
 //! it has set when this process ends, also by `kill -9`. What is left after both were killed, the next edge removes.
 
 use std::io;
@@ -27,10 +27,10 @@ const WAIT: Span = Span::from_ms(20);
 const LEAST_WAIT: Bytes = Bytes::new(10 * 1_538);
 /// For how long packets of a flow may wait again and again (RFC 8289 4.3), but one and a half full packets at least (RFC 8290 5.2.1).
 const TARGET: Span = Span::from_ms(5);
-/// Bytes on the wire and of payload of a full segment: policies count payload, and token buckets what is on the wire.
-const SEGMENT: [f64; 2] = [1_538.0, 1_448.0];
-/// Bytes of a request: side and rate.
-const REQUEST: usize = 9;
+/// Bytes of a request: side, overhead and rate.
+const REQUEST: usize = 11;
+/// Bytes of the header of Ethernet, which the kernel counts.
+const COUNTED: u32 = 14;
 /// In place of a side: to have packets of split connections delivered.
 const DELIVER: u8 = 2;
 
@@ -71,13 +71,14 @@ impl Shaper {
     /// Has packets of split connections delivered to this router from now on.
     pub(super) fn deliver(&self) -> Result<()> {
         let Some(deputy) = &self.deputy else { return Ok(()) };
-        let done = ask(deputy, DELIVER, None);
+        let done = ask(deputy, DELIVER, None, 0);
         done.context("the process that changes queues and routing has ended")?.map_err(anyhow::Error::msg)
     }
 
-    /// Has what was decided done, and says it once where it cannot be. To be called every second.
-    pub(super) fn hold(&mut self, judged: &[Judged]) {
-        if self.try_hold(judged).is_err() {
+    /// Has what was decided done, on a link that adds so many bytes to a packet of IP, and says it once where it cannot be. To be called every
+    /// second.
+    pub(super) fn hold(&mut self, judged: &[Judged], overhead: u32) {
+        if self.try_hold(judged, overhead).is_err() {
             // One that was only stopped cleans up now.
             self.deputy = None;
             tracing::warn!(
@@ -88,7 +89,7 @@ impl Shaper {
     }
 
     /// Does that; fails if the other process does not live.
-    fn try_hold(&mut self, judged: &[Judged]) -> io::Result<()> {
+    fn try_hold(&mut self, judged: &[Judged], overhead: u32) -> io::Result<()> {
         let Some(deputy) = &self.deputy else { return Ok(()) };
         if deputy.has_ended() {
             return Err(io::ErrorKind::BrokenPipe.into());
@@ -101,7 +102,7 @@ impl Shaper {
                 continue;
             }
             self.held[side] = rate;
-            if let Err(reason) = ask(deputy, side as u8, rate)? {
+            if let Err(reason) = ask(deputy, side as u8, rate, overhead)? {
                 let reason = format!("nothing is held in a token bucket: {reason}");
                 if self.told.as_ref() != Some(&reason) {
                     tracing::warn!("{reason}");
@@ -114,8 +115,10 @@ impl Shaper {
 }
 
 /// Asks the other process to hold a side to a rate, or no longer, or to [`DELIVER`]; returns the sentence why that cannot be.
-fn ask(deputy: &Deputy, side: u8, rate: Option<Rate>) -> io::Result<Result<(), String>> {
+fn ask(deputy: &Deputy, side: u8, rate: Option<Rate>, overhead: u32) -> io::Result<Result<(), String>> {
+    let overhead = u16::try_from(overhead.saturating_sub(COUNTED)).unwrap_or(u16::MAX);
     let mut request = vec![side];
+    request.extend(overhead.to_ne_bytes());
     request.extend(rate.map_or(0, Rate::bps).to_ne_bytes());
     deputy.ask(&request)
 }
@@ -123,7 +126,7 @@ fn ask(deputy: &Deputy, side: u8, rate: Option<Rate>) -> io::Result<Result<(), S
 /// Does what is asked until the other end of the socket is closed, and removes what is there then.
 fn work(socket: UnixStream, mut queues: Queues, interfaces: [u32; 2]) {
     let (mut has_set, mut delivers) = ([false; 2], false);
-    serve(socket, |[side, rate @ ..]: [u8; REQUEST]| {
+    serve(socket, |[side, low, high, rate @ ..]: [u8; REQUEST]| {
         if side == DELIVER {
             let set = DELIVERY.set();
             delivers |= set.is_ok();
@@ -132,7 +135,10 @@ fn work(socket: UnixStream, mut queues: Queues, interfaces: [u32; 2]) {
         let side = usize::from(side & 1);
         let done = match Rate::from_bps(u64::from_ne_bytes(rate)) {
             Rate::ZERO => queues.remove(interfaces[side], HANDLE).map(|_| ()),
-            rate => set(&mut queues, interfaces[side], rate),
+            rate => {
+                let bucket = bucket(rate, u16::from_ne_bytes([low, high]));
+                set(&mut queues, interfaces, side, &bucket)
+            }
         };
         has_set[side] |= done.is_ok();
         done
@@ -147,8 +153,9 @@ fn work(socket: UnixStream, mut queues: Queues, interfaces: [u32; 2]) {
     }
 }
 
-/// Sets a token bucket, unless somebody else has set up the queue that is there.
-fn set(queues: &mut Queues, interface: u32, rate: Rate) -> io::Result<()> {
+/// Sets a token bucket for what leaves for a side, unless somebody else has set up the queue that is there.
+fn set(queues: &mut Queues, interfaces: [u32; 2], side: usize, bucket: &TokenBucket) -> io::Result<()> {
+    let interface = interfaces[side];
     if let Some(root) = queues.root(interface)?.filter(|root| root.handle != 0 && root.handle != HANDLE) {
         let name = nix::net::if_::if_indextoname(interface)?;
         let name = name.to_string_lossy();
@@ -158,15 +165,16 @@ fn set(queues: &mut Queues, interface: u32, rate: Rate) -> io::Result<()> {
             root.handle >> 16
         )));
     }
-    queues.set(interface, HANDLE, &bucket(rate))
+    // All that leaves for the link crosses it. Of what leaves for the hosts, only what came from the link does.
+    let only_from = (side == 0).then_some(interfaces[1]);
+    queues.set(interface, HANDLE, bucket, only_from)
 }
 
-/// Returns the token bucket for a rate of payload.
-fn bucket(payload: Rate) -> TokenBucket {
-    let rate = payload.scale(SEGMENT[0] / SEGMENT[1]);
+/// Returns the token bucket for a rate on a wire that adds so many bytes to what the kernel counts.
+fn bucket(rate: Rate, overhead: u16) -> TokenBucket {
     let target = TARGET.max(rate.time_for(Bytes::new(1_538)).scale(1.5));
     let burst = rate.bytes_in(BURST).max(LEAST_BURST);
-    TokenBucket { rate, burst, limit: burst + rate.bytes_in(WAIT).max(LEAST_WAIT), target }
+    TokenBucket { rate, overhead, burst, limit: burst + rate.bytes_in(WAIT).max(LEAST_WAIT), target }
 }
 
 #[cfg(test)]
@@ -175,13 +183,11 @@ mod tests {
 
     #[test]
     fn a_bucket_holds_two_packets_and_lets_twenty_ms_wait_or_ten_packets() {
-        // 1.448 Mb/s of payload are 1.538 on the wire.
-        let slow = bucket(Rate::from_mbps(1.448));
+        let slow = bucket(Rate::from_mbps(1.538), 24);
         assert_eq!((slow.burst, slow.limit), (Bytes::new(3_076), Bytes::new(3_076 + 15_380)));
         assert_eq!(slow.target, Span::from_ms(12));
-        // 94.2 Mb/s are a little more than 100 on the wire.
-        let fast = bucket(Rate::from_mbps(94.2));
-        assert_eq!((fast.burst.get() / 10, fast.limit.get() / 100), (1_250, 2_626));
+        let fast = bucket(Rate::from_mbps(100.0), 24);
+        assert_eq!((fast.burst, fast.limit), (Bytes::new(12_500), Bytes::new(12_500 + 250_000)));
         assert_eq!(fast.target, TARGET);
     }
 }

@@ -47,6 +47,9 @@ fn a_role() {
         }
         ["answer", address] => answer(address.parse().unwrap()),
         ["flood", address] => flood(address.parse().unwrap()),
+        ["fill", address] => fill(address.parse().unwrap()),
+        ["want", address] => want(address.parse().unwrap()),
+        ["knock", address, count] => knock(address.parse().unwrap(), count.parse().unwrap()),
         ["get", address, path] => get(address.parse().unwrap(), path),
         _ => panic!("{role}"),
     }
@@ -80,6 +83,41 @@ fn flood(address: SocketAddr) {
     let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
     socket.connect(address).unwrap();
     println!("ready");
+    pour(&socket);
+}
+
+/// The same to whoever sends a datagram.
+fn fill(address: SocketAddr) {
+    let socket = UdpSocket::bind(address).unwrap();
+    println!("ready");
+    let (_, from) = socket.recv_from(&mut [0; 2000]).unwrap();
+    socket.connect(from).unwrap();
+    pour(&socket);
+}
+
+/// Asks for datagrams, and takes what comes until it is stopped.
+fn want(address: SocketAddr) {
+    let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+    socket.connect(address).unwrap();
+    println!("ready");
+    for number in 0_u64.. {
+        if number % 100 == 0 {
+            socket.send(&[0]).unwrap();
+        }
+        socket.recv(&mut [0; 2000]).unwrap();
+    }
+}
+
+/// Sends so many datagrams to where nobody listens.
+fn knock(address: SocketAddr, count: usize) {
+    for _ in 0..count {
+        let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+        socket.send_to(&[0], address).unwrap();
+    }
+    println!("ready");
+}
+
+fn pour(socket: &UdpSocket) {
     loop {
         for _ in 0..8 {
             let _ = socket.send(&[0; 1300]);

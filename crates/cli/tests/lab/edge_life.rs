@@ -11,7 +11,7 @@ use nix::unistd::Pid;
 use serde_json::Value;
 
 use crate::edge::{
-    CAPACITY, Download, download, download_until, download_while, interfaces, next, play, stop, up,
+    CAPACITY, Download, download, download_until, download_while, interfaces, next, play, stop, up, up_at,
 };
 use crate::support::labs::On;
 use crate::support::{PROGRAM, TIMEOUT, text, write};
@@ -125,7 +125,7 @@ fn bulk_that_nothing_else_holds_is_in_a_token_bucket_that_goes_with_the_edge() {
         decided["sentence"]
             .as_str()
             .unwrap()
-            .starts_with("is held to 8.94 Mb/s of payload, because it is bulk"),
+            .starts_with("is held to 9.50 Mb/s on the wire, because it is bulk"),
         "{decided}"
     );
     // The process that may change queues may do nothing else.
@@ -195,6 +195,55 @@ fn an_edge_says_that_its_process_for_queues_was_killed_and_ends_though_that_is_s
     signal(deputy, Signal::SIGSTOP);
     signal(process, Signal::SIGTERM);
     assert!(process.wait_gone(TIMEOUT) && deputy.wait_gone(TIMEOUT));
+    lab.down().unwrap();
+}
+
+#[test]
+fn bulk_that_comes_down_is_held_and_what_the_router_sends_by_itself_is_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let policy = write(folder.path(), "policy.toml", "shape = true\n");
+    let Some((lab, mut edge)) = up_at("edge-shape-down", &["--policy", &policy, "--rate", "10Mb/s"]) else {
+        return;
+    };
+    let [lan, wan] = interfaces(&lab);
+    let tc = |what: &[&str]| {
+        let output = lab.command("router", "tc", what).unwrap().output().unwrap();
+        text(&output.stdout).to_owned()
+    };
+    let before = tc(&["qdisc", "show", "dev", &lan]);
+    let address = SocketAddr::new(lab.v4("server").unwrap().into(), 5000);
+    let (source, _said) = play(&lab, "server", &format!("fill {address}"));
+    let (sink, _lines) = play(&lab, "home", &format!("want {address}"));
+    let begun = Clock::now();
+    let filter = loop {
+        let filter = tc(&["filter", "show", "dev", &lan, "parent", "7ed9:"]);
+        if filter.contains("flowid 7ed9:1") {
+            break filter;
+        }
+        assert!(begun.elapsed() < TIMEOUT, "{}", tc(&["qdisc", "show", "dev", &lan]));
+        std::thread::sleep(Time::from_millis(20));
+    };
+    assert!(filter.contains(&format!("input dev {wan}")), "{filter}");
+    let class = tc(&["class", "show", "dev", &lan]);
+    assert!(class.contains("htb 7ed9:1 root") && class.contains("rate 9500Kbit"), "{class}");
+    let at_once = || {
+        let queue = tc(&["qdisc", "show", "dev", &lan, "root"]);
+        let count = queue.split_once("direct_packets_stat ").map(|(_, rest)| rest.split(' ').next().unwrap());
+        count.unwrap_or_else(|| panic!("{queue}")).parse::<u64>().unwrap()
+    };
+    let passed = at_once();
+    let home = SocketAddr::new(lab.v4("home").unwrap().into(), 9);
+    let (mut knocks, _lines) = play(&lab, "router", &format!("knock {home} 100"));
+    assert!(knocks.wait().unwrap().success());
+    assert!((100..150).contains(&(at_once() - passed)), "{passed} and then {}", at_once());
+    edge.child.kill().unwrap();
+    edge.child.wait().unwrap();
+    let ended = Clock::now();
+    while tc(&["qdisc", "show", "dev", &lan]) != before {
+        assert!(ended.elapsed() < TIMEOUT, "{}", tc(&["qdisc", "show", "dev", &lan]));
+        std::thread::sleep(Time::from_millis(20));
+    }
+    stop([source, sink]);
     lab.down().unwrap();
 }
 

@@ -32,12 +32,12 @@ pub enum Action {
     },
     /// Its packets are marked where it is faster than this, with others that are marked.
     Mark {
-        /// Its part of the rate.
+        /// Its part of the rate, of data.
         rate: Rate,
     },
     /// Its packets are held to a rate.
     Rate {
-        /// The rate.
+        /// The rate on the wire of the link.
         rate: Rate,
     },
     /// What a strategy from outside does, whose name says it.
@@ -204,7 +204,7 @@ impl fmt::Display for Step {
             Action::SplitNext => f.write_str("has the next connections of its class from its host split"),
             Action::Window { limit } => write!(f, "has a window of {limit} at most"),
             Action::Mark { rate } => write!(f, "is marked above {rate} of payload"),
-            Action::Rate { rate } => write!(f, "is held to {rate} of payload"),
+            Action::Rate { rate } => write!(f, "is held to {rate} on the wire"),
             Action::Other => f.write_str(self.strategy),
         }?;
         write!(f, ", because {}", self.why)?;
@@ -260,7 +260,7 @@ impl Decision {
         self.chain.iter().any(|step| step.action == Action::SplitNext)
     }
 
-    /// Returns the rate of the token bucket in which it is to be.
+    /// Returns the rate of the token bucket in which it is to be, on the wire of the link.
     pub fn bucket(&self) -> Option<Rate> {
         self.chain.iter().find_map(|step| match step.action {
             Action::Rate { rate } => Some(rate),

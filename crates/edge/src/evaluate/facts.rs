@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use headway_units::{Bytes, Duration, Instant, Rate};
 
+use super::hold::Passed;
 use crate::classify::Behaviour;
 
 /// Tells facts: a monitor of flows, an engine that probes, or a device that knows its link (wan 2.20).
@@ -15,7 +16,7 @@ pub trait Input {
 /// All that is known when flows are judged.
 #[derive(Clone, Debug)]
 pub struct Facts {
-    /// Rate of the access link towards each side, or the most that it could be.
+    /// Rate of data of the access link towards each side, or the most that it could be.
     pub capacity: [Rate; 2],
     /// Whether that is known.
     pub is_known: bool,
@@ -25,6 +26,8 @@ pub struct Facts {
     pub besides: [Rate; 2],
     /// All that has passed towards each side when a queue stood there last, or the most since, where nobody knows the link.
     pub carried: [Option<Rate>; 2],
+    /// For how long a queue has been seen towards each side without a pause.
+    pub queued: [Duration; 2],
     /// The part of what passes the link that is data.
     pub payload: f64,
     /// What windows towards each side are multiplied with.
@@ -44,9 +47,9 @@ pub struct Means {
     pub proxy: bool,
     /// It can mark packets.
     pub marking: bool,
-    /// It can smooth what leaves for the link in a token bucket.
+    /// It can smooth what leaves for a side, or hold it, in a token bucket.
     pub smoothing: bool,
-    /// It can hold all that leaves for a side in a token bucket.
+    /// What only that holds shares the link with the rest, as the rate is known.
     pub shaping: bool,
 }
 
@@ -129,6 +132,23 @@ impl Estimate {
 }
 
 impl Facts {
+    /// Returns what passed towards a side, where nobody knows the link and a queue has stood.
+    pub(super) fn passed(&self, at: Instant, side: usize) -> Option<Passed> {
+        let shares = |flow: &&FlowFacts| usize::from(flow.side) == side && flow.class.is_some();
+        let shared = self.flows.iter().filter(shares).map(|flow| flow.rate.bps()).sum();
+        Some(Passed {
+            at,
+            now: self.on_wire(Rate::from_bps(shared) + self.besides[side]),
+            carried: self.on_wire(self.carried[side]?),
+            queued: self.queued[side],
+        })
+    }
+
+    /// Returns what data of this rate takes of the wire of the link.
+    pub(super) fn on_wire(&self, data: Rate) -> Rate {
+        data.scale(1.0 / self.payload)
+    }
+
     /// Returns the fresh estimate of a quantity with the narrowest interval; of equal ones the latest, then the first.
     pub fn best(&self, now: Instant, quantity: Quantity, side: usize) -> Option<&Estimate> {
         let fresh = self.estimates.iter().filter(|estimate| {

@@ -5,7 +5,8 @@ use std::borrow::Cow;
 use headway_arithmetic::rwm;
 use headway_units::{Bytes, Duration, Instant, Rate};
 
-use super::{Action, Basis, Facts, FlowFacts, Means, Quantity};
+use super::hold::Hold;
+use super::{Action, Basis, Estimate, Facts, FlowFacts, Means, Quantity};
 use crate::allocator::share_rate;
 use crate::classify::Behaviour;
 use crate::{Allocator, Policy, Rates, Split};
@@ -20,26 +21,31 @@ const MOST_OF_LINK: f64 = 0.5;
 /// Range 0.4 to 0.8: a queue as long as the RTT halves what a window gives, and a call that is held at its share loses nothing.
 const USES_SHARE: f64 = 0.5;
 
+/// Flows of UDP of a constant rate that have more than this part of the link each, and more than [`CROWD`] together, are too aggressive for
+/// calls, too: several of QUIC look so. Range 0.02 to 0.2.
+const PART_OF_LINK: f64 = 0.05;
+/// See [`PART_OF_LINK`]. Range 0.15 to 0.5: fair queues do no harm to calls that are held with the rest.
+const CROWD: f64 = 0.25;
+
 /// The part of the link that a token bucket before it lets pass, so that the queue is there and not in the link. Range 0.85 to 0.98.
 const SHAPED: f64 = 0.95;
-/// Where nobody knows the link, the same of what has passed: so that bursts become longer, but a queue still stands in the link if flows send
-/// more than that has, and what grows is not held back. Range 1.02 to 1.3.
-const SHAPED_ABOVE: f64 = 1.1;
 
 /// The side to which the link leads.
-pub(super) const TOWARDS_LINK: usize = 1;
+pub(crate) const TOWARDS_LINK: usize = 1;
 
 /// What there is towards one side.
 #[derive(Clone, Copy, Debug)]
 struct Towards {
     /// The lower of the capacities of access link and narrow link.
     ceiling: Rate,
-    /// What others leave of that.
+    /// What others leave of that, or the least that flows share.
     left: Rate,
+    /// The same as `ceiling`, or what has passed where nobody knows it.
+    has: Rate,
     /// What shares are computed from, and what others use of that.
     basis: Basis,
     besides: Rate,
-    /// What a token bucket before the link lets pass; none before anything is known of it.
+    /// What a token bucket before the link lets pass, on the wire; none before anything is known of it.
     bucket: Option<Rate>,
 }
 
@@ -60,6 +66,8 @@ pub(super) struct Link {
     priority: Vec<bool>,
     /// Whether bulk goes to each side.
     bulk: [bool; 2],
+    /// Whether flows of UDP of a constant rate have most of the link towards each side.
+    is_crowded: [bool; 2],
     /// Which connections of each class are split.
     splits: Vec<Option<Split>>,
 }
@@ -85,7 +93,7 @@ pub struct Case<'a> {
     pub basis: Basis,
     /// What others use of that.
     pub besides: Rate,
-    /// What a token bucket before the link lets pass; none before anything is known of it.
+    /// What a token bucket before the link lets pass, on the wire, so that no queue is in the link; none before anything is known of it.
     pub bucket: Option<Rate>,
     /// By how many percent windows are larger than share x RTT.
     pub wider: i32,
@@ -99,8 +107,27 @@ pub struct Case<'a> {
     pub shares: bool,
     /// Whether bulk goes the other way.
     pub meets_bulk: bool,
+    /// Whether it may be bulk though it has a constant rate, as it is of UDP, and whether all such flows have most of the link.
+    pub takes_part: [bool; 2],
     /// The share as [`rwm::bytes`] takes it.
     exact: u64,
+}
+
+/// Returns what flows with a window have in fair queues of what is held, if each has as much as each without. A lower window makes no queue
+/// shorter: the others take what is left.
+fn fair_share(facts: &Facts, side: usize, hold: Hold, is_limited: impl Fn(u64) -> bool) -> Rate {
+    let mut using = [0.0, 0.0];
+    for flow in facts.flows.iter().filter(|flow| usize::from(flow.side) == side) {
+        match flow.class {
+            Some(_) => using[0] += 1.0 - flow.unused[side],
+            None => using[1] += f64::from(u8::from(is_limited(flow.id))),
+        }
+    }
+    let [with_window, without] = using;
+    if without == 0.0 {
+        return Rate::ZERO;
+    }
+    hold.rate().scale(facts.payload * with_window / (with_window + without))
 }
 
 /// Whether delay hurts a flow, and it leaves room for others.
@@ -109,9 +136,35 @@ fn is_modest(flow: &FlowFacts, left: Rate) -> bool {
     flow.behaviour.is_latency_sensitive() && !takes_all
 }
 
+/// Whether it is a flow of UDP that may be bulk though it has a constant rate.
+fn takes_part(flow: &FlowFacts, link: Rate) -> bool {
+    !flow.is_tcp && flow.behaviour == Behaviour::Cbr && flow.rate > link.scale(PART_OF_LINK)
+}
+
+/// Returns what a token bucket before the link lets pass, on the wire. `narrow` is an estimate of the link.
+fn bucket(
+    facts: &Facts,
+    side: usize,
+    (ceiling, narrow): (Rate, Option<&Estimate>),
+    hold: Option<Hold>,
+) -> Option<Rate> {
+    if facts.is_known {
+        return Some(facts.on_wire(ceiling).scale(SHAPED));
+    }
+    // A queue does not say how much more a link could have.
+    let measured = narrow.filter(|narrow| narrow.high < facts.capacity[side]);
+    let measured = measured.map(|narrow| facts.on_wire(narrow.high).scale(SHAPED));
+    measured.into_iter().chain(hold.map(|hold| hold.rate())).min()
+}
+
 impl Towards {
     /// Returns what there is, how much of it is available, and who says so.
-    fn new(now: Instant, facts: &Facts, side: usize) -> (Towards, Option<Rate>, Option<Cow<'static, str>>) {
+    fn new(
+        now: Instant,
+        facts: &Facts,
+        side: usize,
+        (hold, least): (Option<Hold>, Rate),
+    ) -> (Towards, Option<Rate>, Option<Cow<'static, str>>) {
         let access = facts.capacity[side];
         let narrow = facts.best(now, Quantity::Narrow, side).filter(|narrow| narrow.rate < access);
         let ceiling = narrow.map_or(access, |narrow| narrow.rate);
@@ -120,20 +173,15 @@ impl Towards {
         let available = facts.best(now, Quantity::Available, side).filter(|free| free.rate <= left);
         let basis =
             available.or(narrow).map_or(Basis::Access { rate: access }, |estimate| Basis::of(now, estimate));
-        let bucket = if facts.is_known {
-            Some(ceiling.scale(SHAPED))
-        } else {
-            // A queue does not say how much more a link could have.
-            let measured = narrow.filter(|narrow| narrow.high < access);
-            let measured = measured.map(|narrow| narrow.high.scale(SHAPED));
-            let carried = facts.carried[side].map(|rate| rate.scale(SHAPED_ABOVE));
-            measured.into_iter().chain(carried).min()
-        };
+        let bucket = bucket(facts, side, (ceiling, narrow), hold);
         // What is available is so beside the others.
         let besides = if available.is_some() { Rate::ZERO } else { besides };
-        let shared = available.map_or(left, |free| free.rate).max(facts.least[side]).min(ceiling);
+        let shared = available.map_or(left, |free| free.rate).max(least).min(ceiling);
         let shared = Some(shared).filter(|shared| *shared < access);
-        (Towards { ceiling, left, basis, besides, bucket }, shared, available.map(|free| free.source.clone()))
+        let has = facts.carried[side].map_or(ceiling, |carried| carried.min(ceiling));
+        let left = left.max(least);
+        let towards = Towards { ceiling, left, has, basis, besides, bucket };
+        (towards, shared, available.map(|free| free.source.clone()))
     }
 }
 
@@ -143,9 +191,13 @@ impl Link {
         now: Instant,
         facts: &Facts,
         policy: &Policy,
+        holds: [Option<Hold>; 2],
         is_limited: impl Fn(u64) -> bool,
     ) -> Link {
-        let [one, other] = [0, 1].map(|side| Towards::new(now, facts, side));
+        let [one, other] = [0, 1].map(|side| {
+            let least = holds[side].map_or(Rate::ZERO, |hold| fair_share(facts, side, hold, &is_limited));
+            Towards::new(now, facts, side, (holds[side], least.max(facts.least[side])))
+        });
         let towards = [one.0, other.0];
         let mut allocator = Allocator::new(policy, towards.map(|towards| towards.ceiling));
         let available = [one.1, other.1];
@@ -153,6 +205,12 @@ impl Link {
         let priority = policy.class.iter().map(|class| class.priority).collect();
         let is_bulk = |flow: &FlowFacts| flow.behaviour == Behaviour::Bulk;
         let bulk = [0, 1].map(|side| facts.flows.iter().any(|flow| flow.side == side && is_bulk(flow)));
+        let is_crowded = [0, 1].map(|side| {
+            let has = towards[side].has;
+            let takers = facts.flows.iter().filter(|flow| usize::from(flow.side) == side);
+            let takers = takers.filter(|flow| takes_part(flow, has));
+            Rate::from_bps(takers.map(|flow| flow.rate.bps()).sum()) > has.scale(CROWD)
+        });
         let splits = policy.class.iter().map(|class| class.split).collect();
         let mut link = Link {
             towards,
@@ -164,6 +222,7 @@ impl Link {
             widening: facts.widening,
             priority,
             bulk,
+            is_crowded,
             splits,
         };
         for flow in &facts.flows {
@@ -182,13 +241,13 @@ impl Link {
     /// Whether a flow counts among those who share its class. Where none is limited, all count, so that what they leave is lent.
     fn counts(&self, flow: &FlowFacts, is_limited: bool) -> bool {
         let left = self.towards[usize::from(flow.side & 1)].left;
-        is_limited || !is_modest(flow, left) || self.is_priority(flow)
+        flow.class.is_some() && (is_limited || !is_modest(flow, left) || self.is_priority(flow))
     }
 
     /// Returns the case of a flow.
     pub(super) fn case<'a>(&self, flow: &'a FlowFacts, is_limited: bool) -> Case<'a> {
         let side = usize::from(flow.side & 1);
-        let Towards { ceiling, left, basis, besides, bucket } = self.towards[side];
+        let Towards { ceiling, left, has, basis, besides, bucket } = self.towards[side];
         let exact = flow.class.map_or(0, |class| self.allocator.shares(class)[side]);
         let widening = self.widening[side];
         let share = share_rate(exact).map(|rate| rate.scale(1.0 / widening).min(ceiling));
@@ -210,6 +269,7 @@ impl Link {
             split: flow.class.and_then(|class| *self.splits.get(class as usize)?),
             shares: self.counts(flow, is_limited),
             meets_bulk: self.bulk[1 - side],
+            takes_part: [takes_part(flow, has), self.is_crowded[side]],
             exact,
         }
     }
@@ -218,10 +278,17 @@ impl Link {
 impl Case<'_> {
     /// Whether it passes before others: delay hurts it, it leaves room for others, and no limit shapes its rate.
     pub fn comes_first(&self) -> bool {
+        let [takes_part, is_crowded] = self.takes_part;
+        let takes_share = |share: Rate| self.flow.rate > share.scale(USES_SHARE);
         let is_shaped = self.flow.behaviour == Behaviour::Cbr
             && self.is_limited
-            && self.share.is_some_and(|share| self.flow.rate > share.scale(USES_SHARE));
-        is_modest(self.flow, self.left) && !is_shaped
+            && self.share.map_or(takes_part, takes_share);
+        is_modest(self.flow, self.left) && !is_shaped && !(takes_part && is_crowded)
+    }
+
+    /// Returns what data of this rate takes of the wire of the link.
+    pub fn on_wire(&self, data: Rate) -> Rate {
+        data.scale(1.0 / self.payload)
     }
 
     /// Returns what the narrow link carries in an RTT, which no limit may exceed (wan F74).
@@ -248,7 +315,8 @@ impl Case<'_> {
             Action::Window { limit } => Action::Window { limit: limit.min(self.ceiling_bytes()?) },
             Action::Proxy { buffer } => Action::Proxy { buffer: buffer.min(self.ceiling_bytes()?) },
             Action::Rate { rate } => {
-                Action::Rate { rate: rate.min(self.bucket.unwrap_or(Rate::ZERO).max(self.ceiling)) }
+                let most = self.on_wire(self.ceiling).max(self.bucket.unwrap_or(Rate::ZERO));
+                Action::Rate { rate: rate.min(most) }
             }
             Action::Mark { rate } => Action::Mark { rate: rate.min(self.ceiling) },
             Action::Pass { .. } | Action::SplitNext | Action::Other => *action,

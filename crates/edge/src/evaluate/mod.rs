@@ -9,6 +9,7 @@
 
 mod decision;
 mod facts;
+mod hold;
 mod link;
 mod registry;
 mod splits;
@@ -24,8 +25,10 @@ use crate::Policy;
 
 pub use decision::{Action, Basis, Decision, Step, Why};
 pub use facts::{Estimate, Facts, FlowFacts, Input, Means, Quantity};
+use hold::Hold;
 pub use link::Case;
 use link::Link;
+pub(crate) use link::TOWARDS_LINK;
 pub use registry::{Proposal, Registry, Strategy};
 pub use splits::{RELAY_BUFFER, Splits};
 pub use strategies::{Marks, Passes, Priority, Proxied, RateControl, ReceiveWindow};
@@ -60,6 +63,8 @@ pub struct Evaluator {
     registry: Registry,
     facts: Facts,
     held: HashMap<u64, Held>,
+    /// To what all that leaves for each side is to be held, where nobody knows the link; none before a queue has stood.
+    holds: [Option<Hold>; 2],
     available: [Option<Rate>; 2],
     followed: [Option<Cow<'static, str>>; 2],
     round: u64,
@@ -75,6 +80,7 @@ impl Evaluator {
             least,
             besides: [Rate::ZERO; 2],
             carried: [None; 2],
+            queued: [Duration::ZERO; 2],
             payload: 1.0,
             widening: [1.0; 2],
             means,
@@ -82,7 +88,7 @@ impl Evaluator {
             estimates: Vec::new(),
         };
         let (held, available, followed) = (HashMap::new(), [None; 2], [None, None]);
-        Evaluator { policy, registry, facts, held, available, followed, round: 0 }
+        Evaluator { policy, registry, facts, held, holds: [None; 2], available, followed, round: 0 }
     }
 
     /// Takes the rates of the access link for the most that it could have, of which estimates may leave any part.
@@ -120,10 +126,12 @@ impl Evaluator {
         self.facts.flows.clear();
         self.facts.estimates.clear();
         (self.facts.besides, self.facts.carried) = ([Rate::ZERO; 2], [None; 2]);
+        self.facts.queued = [Duration::ZERO; 2];
         self.facts.widening = [1.0; 2];
         inputs.iter_mut().for_each(|input| input.tell(now, &mut self.facts));
         let is_limited = |flow| self.held.get(&flow).is_some_and(Held::is_limited);
-        let link = Link::new(now, &self.facts, &self.policy, is_limited);
+        self.holds = [0, 1].map(|side| self.hold(now, side));
+        let link = Link::new(now, &self.facts, &self.policy, self.holds, is_limited);
         self.available = link.available;
         self.followed.clone_from(&link.followed);
         let mut decisions = Vec::with_capacity(self.facts.flows.len());
@@ -148,7 +156,21 @@ impl Evaluator {
     }
 }
 
+impl Evaluator {
+    /// Returns to what all that leaves for a side is to be held, where nobody knows the link and a queue has stood.
+    fn hold(&self, now: Instant, side: usize) -> Option<Hold> {
+        let is_held = |flow: &FlowFacts| self.held.get(&flow.id).is_some_and(Held::is_shaped);
+        let is_held = self.facts.flows.iter().any(|flow| usize::from(flow.side) == side && is_held(flow));
+        let passed = self.facts.passed(now, side)?;
+        Some(self.holds[side].map_or_else(|| Hold::new(passed), |hold| hold.look(passed, is_held)))
+    }
+}
+
 impl Held {
+    fn is_shaped(&self) -> bool {
+        self.chain.iter().any(|step| matches!(step.action, Action::Rate { .. }))
+    }
+
     fn is_limited(&self) -> bool {
         self.chain.iter().any(|step| step.action.limits())
     }

@@ -87,7 +87,7 @@ impl Strategy for RateControl {
     fn propose(&self, case: &Case<'_>, _: &[Step]) -> Option<Proposal> {
         let (rate, why) = share(case)?;
         let needs_it = case.flow.behaviour != Behaviour::Unknown || case.flow.rate > rate;
-        needs_it.then_some(Proposal { action: Action::Rate { rate }, why, ends: true })
+        needs_it.then_some(Proposal { action: Action::Rate { rate: case.on_wire(rate) }, why, ends: true })
     }
 }
 
@@ -117,7 +117,7 @@ pub(super) fn spared(case: &Case<'_>) -> Option<Why> {
 /// Returns what a flow may have, and why. Reasons are told in bytes on the wire of the link.
 fn share(case: &Case<'_>) -> Option<(Rate, Why)> {
     let rate = case.share?;
-    let wire = |rate: Rate| rate.scale(1.0 / case.payload);
+    let wire = |rate| case.on_wire(rate);
     let basis = case.basis.map(wire);
     let why = Why::Share {
         rate: wire(rate),

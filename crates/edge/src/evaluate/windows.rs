@@ -55,8 +55,13 @@ impl Strategy for Shaped {
     }
 
     fn propose(&self, case: &Case<'_>, _: &[Step]) -> Option<Proposal> {
-        let is_bulk = case.flow.behaviour == Behaviour::Bulk && case.share.is_some();
-        let rate = case.bucket.filter(|_| case.means.shaping && is_bulk)?;
+        let behaviour = case.flow.behaviour;
+        // Of a constant rate is what fills the link, or is held already: else it would have been spared.
+        let is_bulk = matches!(behaviour, Behaviour::Bulk | Behaviour::Cbr);
+        // What has no window has a share only if it is bulk, and the rate of the link is known: what is found is for those with windows.
+        let has_none = !case.flow.is_tcp && (behaviour == Behaviour::Cbr || !case.means.shaping);
+        let is_to_be_held = is_bulk && (case.share.is_some() || has_none);
+        let rate = case.bucket.filter(|_| case.means.smoothing && is_to_be_held)?;
         Some(Proposal {
             action: Action::Rate { rate },
             why: Why::Other(Cow::Borrowed(

@@ -160,7 +160,7 @@ fn an_upload_is_smoothed_while_bulk_comes_down() {
     assert_eq!(chains, [vec!["receive-window"], vec!["smoothing", "receive-window"], vec!["spared"]]);
     assert_eq!(decisions[1].bucket(), Some(Rate::from_mbps(47.5)));
     let sentence = decisions[1].to_string();
-    let smoothed = "is held to 47.5 Mb/s of payload, because ACKs of what comes down would wait behind what it sends at once; then it has a window of ";
+    let smoothed = "is held to 47.5 Mb/s on the wire, because ACKs of what comes down would wait behind what it sends at once; then it has a window of ";
     assert!(sentence.starts_with(smoothed), "{sentence}");
     // Nothing waits behind an upload alone, and who may not change queues smooths nothing.
     for (means, flows) in [(ALL, vec![upload]), (NONE, vec![download(1), upload])] {
@@ -170,17 +170,20 @@ fn an_upload_is_smoothed_while_bulk_comes_down() {
     }
 }
 
-/// What passed for the link when a queue stood last.
+/// What data passed for the link when a queue stood last.
 struct Carried(Option<Rate>);
+
+/// The part of what passes the link that is data.
+const PAYLOAD: f64 = 1448.0 / 1538.0;
 
 impl Input for Carried {
     fn tell(&mut self, _: Instant, facts: &mut Facts) {
-        facts.carried[1] = self.0;
+        (facts.carried[1], facts.payload) = (self.0, PAYLOAD);
     }
 }
 
 #[test]
-fn where_nobody_knows_the_link_an_upload_is_smoothed_a_little_above_what_has_passed() {
+fn where_nobody_knows_the_link_an_upload_is_smoothed_a_little_below_what_has_passed() {
     let means = Means { smoothing: true, ..NONE };
     let flows = [download(1), FlowFacts { side: 1, ..download(2) }];
     let available = [0, 1].map(|side| Estimate { side, ..estimate(Quantity::Available, 9.0, 0) });
@@ -198,11 +201,31 @@ fn where_nobody_knows_the_link_an_upload_is_smoothed_a_little_above_what_has_pas
     };
     assert_eq!(bucket(None, None), None);
     assert_eq!(bucket(None, Some(unbounded.clone())), None);
-    assert_eq!(bucket(Some(10.0), None), Some(Rate::from_mbps(11.0)));
-    assert_eq!(bucket(Some(10.0), Some(unbounded)), Some(Rate::from_mbps(11.0)));
-    // Of what was measured, the most that it may be.
-    assert_eq!(bucket(Some(10.0), Some(capacity(10.0))), Some(Rate::from_mbps(10.45)));
-    assert_eq!(bucket(None, Some(capacity(10.0))), Some(Rate::from_mbps(10.45)));
+    // What was found is of data, and a bucket counts what is on the wire.
+    let on_wire = |mbps: f64| Some(Rate::from_mbps(mbps).scale(1.0 / PAYLOAD));
+    assert_eq!(bucket(Some(10.0), None), on_wire(9.5));
+    assert_eq!(bucket(Some(10.0), Some(unbounded)), on_wire(9.5));
+    // Of what was measured, the most that it may be, if that is less.
+    assert_eq!(bucket(Some(10.0), Some(capacity(10.0))), on_wire(9.5));
+    assert_eq!(bucket(None, Some(capacity(10.0))), on_wire(10.45));
+}
+
+#[test]
+fn where_nobody_knows_the_link_bulk_without_a_window_is_held_when_a_queue_has_stood() {
+    // It takes no share of what is found for flows with windows.
+    let quic = FlowFacts { is_tcp: false, rtt: None, scale: None, class: None, side: 1, ..download(1) };
+    for (carried, smoothing, chain) in
+        [(Some(10.0), true, "rate-control"), (None, true, "pass"), (Some(10.0), false, "pass")]
+    {
+        let means = Means { smoothing, ..NONE };
+        let mut evaluator =
+            Evaluator::new(Policy::default(), Registry::of_edge(), mbps(10_000.0), means).of_unknown_link();
+        let mut carried = Carried(carried.map(Rate::from_mbps));
+        let decisions = evaluator.evaluate(at(0), &mut [&mut Known(vec![quic], Vec::new()), &mut carried]);
+        assert_eq!(names(&decisions[0]), [chain]);
+        let rate = Rate::from_mbps(9.5).scale(1.0 / PAYLOAD);
+        assert_eq!(decisions[0].bucket(), Some(rate).filter(|_| chain == "rate-control"));
+    }
 }
 
 #[test]
