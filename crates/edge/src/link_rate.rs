@@ -242,7 +242,10 @@ impl Side {
         let all = most.map_or(self.all, |most| self.all.min(most));
         self.carried = match self.knee.is_backing_off() || self.queued >= STANDS {
             true => Some(all),
-            false => self.carried.map(|carried| carried.max(all)),
+            false => {
+                let begun = self.both.most().map(Rate::from_bps_f64);
+                self.carried.or(begun).map(|carried| carried.max(all))
+            }
         };
     }
 

@@ -72,6 +72,11 @@ impl Both {
         self.windows.map(|_| self.carries)
     }
 
+    /// Returns the most that has passed, if this has begun, in bit/s.
+    pub(crate) fn most(&self) -> Option<f64> {
+        self.windows.map(|_| self.most)
+    }
+
     /// Ends, if it has begun; returns what the direction carries.
     pub(crate) fn end(&mut self) -> Option<f64> {
         self.windows.take().map(|_| self.carries)
