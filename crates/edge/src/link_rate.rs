@@ -243,7 +243,7 @@ impl Side {
         self.carried = match self.knee.is_backing_off() || self.queued >= STANDS {
             true => Some(all),
             false => {
-                let begun = self.both.most().map(Rate::from_bps_f64);
+                let begun = self.both.most().filter(|_| self.shows).map(Rate::from_bps_f64);
                 self.carried.or(begun).map(|carried| carried.max(all))
             }
         };
