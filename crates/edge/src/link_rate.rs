@@ -56,7 +56,7 @@ struct Side {
     goal: Option<Rate>,
     /// The queue, in s.
     queue: f64,
-    /// By what windows are wider than that needs without jitter.
+    /// By what windows are wider than that, or what is tried, needs without jitter.
     factor: f64,
     /// Whether it shows, and whether enough is in flight for that, or others tell.
     shows: bool,
@@ -160,7 +160,11 @@ impl LinkRate {
 
     /// Returns what windows towards each side are multiplied with.
     pub fn factors(&self) -> [f64; 2] {
-        self.sides.each_ref().map(|side| side.shorter * if side.goal.is_some() { side.factor } else { 1.0 })
+        let factor = |side: &Side| match side.goal.is_some() || side.both.carries().is_some() {
+            true => side.factor,
+            false => 1.0,
+        };
+        self.sides.each_ref().map(|side| side.shorter * factor(side))
     }
 
     /// Returns the number of the period of RTTs: with another one, connections find anew what theirs is without a queue.
@@ -175,10 +179,12 @@ impl LinkRate {
         side.knee.tried().map(|_| Rate::from_bps_f64(side.highest))
     }
 
-    /// Returns what flows share with its interval, as pages show it.
+    /// Returns what was delivered with what is tried as its interval, as pages show it.
     pub fn state(&self, side: usize) -> Option<RateState> {
-        let [rate, low, high] = self.sides[side & 1].interval()?;
-        let (rate_bps, low_bps, high_bps) = (rate.bps(), low.bps(), high.bps());
+        let side = &self.sides[side & 1];
+        let [tried, low, high] = side.interval()?;
+        let delivered = side.both.carries().or(side.knee.delivered()).map_or(tried, Rate::from_bps_f64);
+        let (rate_bps, low_bps, high_bps) = (delivered.bps(), low.bps(), high.bps());
         Some(RateState { rate_bps, low_bps, high_bps, age_ms: 0, source: SOURCE.to_owned() })
     }
 }
@@ -222,7 +228,11 @@ impl Side {
         self.others += (passed.time / OTHERS).min(1.0) * (others - self.others);
         match has_both {
             _ if is_burst => self.knee.pause(now),
-            true => self.knee.follow(now, self.both.look(passed, besides, goal, self.highest)),
+            true => {
+                let [carries, windows] = self.both.look(passed, besides, goal, self.highest);
+                self.factor = windows;
+                self.knee.follow(now, if goal.is_some() { windows * carries } else { carries });
+            }
             false => self.knee.look(now, passed, goal.map(Rate::bps_f64), other),
         }
         if let Some(goal) = goal.filter(|goal| *goal > Rate::ZERO) {
@@ -252,7 +262,7 @@ impl Side {
     /// Returns what is believed of what flows may have, with its interval: what was delivered, and what is tried.
     fn interval(&self) -> Option<[Rate; 3]> {
         let tried = Rate::from_bps_f64(self.knee.tried().filter(|_| self.goal.is_none())?);
-        let delivered = self.knee.delivered().map_or(tried, Rate::from_bps_f64);
+        let delivered = self.both.carries().or(self.knee.delivered()).map_or(tried, Rate::from_bps_f64);
         Some([tried, delivered.min(tried), tried.max(delivered)])
     }
 }

@@ -41,9 +41,15 @@ pub(crate) struct Both {
 }
 
 impl Both {
-    /// Takes what passed, what `besides`, what the direction is known to carry, and the highest rate that was seen before; returns what is to be
-    /// tried, in bit/s.
-    pub(crate) fn look(&mut self, passed: &Passed, besides: Rate, goal: Option<Rate>, highest: f64) -> f64 {
+    /// Takes what passed, what `besides`, what the direction is known to carry, and the highest rate that was seen before; returns what it
+    /// carries of data, in bit/s, and how many times what that needs windows are to be.
+    pub(crate) fn look(
+        &mut self,
+        passed: &Passed,
+        besides: Rate,
+        goal: Option<Rate>,
+        highest: f64,
+    ) -> [f64; 2] {
         let besides = besides.bps_f64();
         let windows = self.windows.unwrap_or_else(|| {
             self.most = highest;
@@ -63,8 +69,9 @@ impl Both {
             false => (counts * passed.rate / self.carries.max(1.0)).min(1.0),
         };
         let windows = windows * (1.0 + FOLLOWS * (USES - used) * passed.time);
-        self.windows = Some(windows.clamp(RANGE[0], RANGE[1]));
-        windows.clamp(RANGE[0], RANGE[1]) * self.carries
+        let windows = windows.clamp(RANGE[0], RANGE[1]);
+        self.windows = Some(windows);
+        [self.carries, windows]
     }
 
     /// Returns what the direction carries, if this has begun.

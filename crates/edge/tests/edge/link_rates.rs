@@ -126,7 +126,9 @@ fn two_ways(carries: [f64; 2], rtt: f64, are_told: bool, seconds: f64) -> [f64; 
     for look in 0..looks {
         let tried = |side: usize| match are_told {
             true => carries[side] * found.factors()[side],
-            false => found.available(side).map_or(4.0 * carries[side], |rate| rate.bps_f64() / 1e6),
+            false => found
+                .available(side)
+                .map_or(4.0 * carries[side], |rate| rate.bps_f64() / 1e6 * found.factors()[side]),
         };
         let windows = [0, 1].map(|side| tried(side) * rtt);
         let longest = [0, 1].map(|side| windows[side] / carries[side]).into_iter().fold(rtt, f64::max);
