@@ -14,8 +14,9 @@ pub const FASTEST: Rate = Rate::from_bps(10_000_000_000);
 
 /// What is left in a second of the highest rate that flows had, if they have less: half of it after a minute.
 const KEPT: f64 = 0.988;
-/// A direction with this part of its rate has bulk. Range 0.2 to 0.5: beside the other one it may have less than half.
-const BUSY: f64 = 0.3;
+/// A direction with this part of its rate has bulk, if that was told and if it is the most that was seen. Range 0.2 to 0.5, and 0.1 to 0.3: beside
+/// the other one it may have far less than it could.
+const BUSY: [f64; 2] = [0.3, 0.15];
 /// Both directions have bulk until one has none for so long. Range 1 to 5 s.
 const ENDS: Duration = Duration::from_ms(2_000);
 /// With so many segments in flight, an RTT tells of a queue: with fewer, receivers wait for another one before they acknowledge. Range 5 to 20.
@@ -107,6 +108,7 @@ impl LinkRate {
             self.both = now + ENDS;
         }
         let has_both = now < self.both;
+        let least = passed[0].least.min(passed[1].least);
         for number in [self.turn, 1 - self.turn] {
             let tries = self.sides[1 - number].knee.is_trying();
             let there = &passed[1 - number];
@@ -120,6 +122,7 @@ impl LinkRate {
                 goals[number],
                 Other { tries, queues },
                 has_both,
+                least,
             );
             side.carry(number == TOWARDS_LINK, &passed[number]);
             if side.knee.is_trying() && !was_trying {
@@ -193,12 +196,11 @@ impl Side {
     /// Whether this direction has bulk that may make a queue.
     fn is_busy(&self, passed: &Passed, goal: Option<Rate>) -> bool {
         if let Some(goal) = goal {
-            return passed.rate > BUSY * goal.bps_f64();
+            return passed.rate > BUSY[0] * goal.bps_f64();
         }
-        let shows = || Seen::of(passed).shows_queue().then_some(self.highest);
-        let rate = self.both.carries().or(self.knee.tried()).or_else(shows);
-        rate.is_some_and(|rate| passed.rate > BUSY * rate)
-            && passed.rate * passed.rtt > SEGMENTS * passed.segment
+        let has_stood = self.knee.tried().is_some() || Seen::of(passed).shows_queue();
+        let is_bulk = passed.rate * passed.rtt > SEGMENTS * passed.segment;
+        has_stood && is_bulk && passed.rate > BUSY[1] * self.highest
     }
 
     fn look(
@@ -209,6 +211,7 @@ impl Side {
         goal: Option<Rate>,
         other: Other,
         has_both: bool,
+        least: f64,
     ) {
         self.highest = (self.highest * KEPT.powf(passed.time)).max(passed.rate);
         (self.goal, self.queue, self.shows) = (goal, passed.queue, Seen::of(passed).shows_queue());
@@ -229,7 +232,7 @@ impl Side {
         match has_both {
             _ if is_burst => self.knee.pause(now),
             true => {
-                let [carries, windows] = self.both.look(passed, besides, goal, self.highest);
+                let [carries, windows] = self.both.look((passed, least), besides, goal, self.highest);
                 self.factor = windows;
                 self.knee.follow(now, if goal.is_some() { windows * carries } else { carries });
             }

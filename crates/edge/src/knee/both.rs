@@ -13,7 +13,7 @@ use crate::load::Passed;
 /// first, and more than the last only adds to queues.
 const WINDOWS: f64 = 1.4;
 /// See [`WINDOWS`].
-const RANGE: [f64; 2] = [1.0, 2.5];
+const RANGE: [f64; 2] = [0.5, 2.5];
 /// The part of what it carries that a direction is to have. Range 0.9 to 0.97.
 const USES: f64 = 0.95;
 /// How fast windows become wider, in parts of what is missing in a second. Range 0.5 to 4.
@@ -41,11 +41,11 @@ pub(crate) struct Both {
 }
 
 impl Both {
-    /// Takes what passed, what `besides`, what the direction is known to carry, and the highest rate that was seen before; returns what it
+    /// Takes what passed and the least RTT of both directions, what `besides`, what the direction is known to carry, and the highest rate that was seen before; returns what it
     /// carries of data, in bit/s, and how many times what that needs windows are to be.
     pub(crate) fn look(
         &mut self,
-        passed: &Passed,
+        (passed, least): (&Passed, f64),
         besides: Rate,
         goal: Option<Rate>,
         highest: f64,
@@ -64,7 +64,7 @@ impl Both {
         let is_short = passed.rtt < SHORT * passed.least && !Seen::of(passed).shows_queue();
         let may_have_more = goal.is_none() && is_short;
         let counts = if may_have_more { MAY_HAVE_MORE } else { 1.0 };
-        let used = match passed.is_told && passed.queue > STANDS * passed.least {
+        let used = match passed.is_told && passed.queue > STANDS * passed.least.min(2.0 * least) {
             true => FULL,
             false => (counts * passed.rate / self.carries.max(1.0)).min(1.0),
         };
