@@ -80,6 +80,12 @@ enum flow_ecn {
 /* Two options without meaning, and timestamps of ten bytes: what segments begin their options with (RFC 7323 A). */
 #define FLOW_STAMPS 0x0101080aU
 #define FLOW_STAMPS_BYTES 12
+/* Two options without meaning, and what a receiver has beyond what it acknowledges (RFC 2018): what follows them; the last byte is the length. With
+   timestamps there is room for three blocks. */
+#define FLOW_SACK 0x01010500U
+#define FLOW_SACK_BYTES 4
+#define FLOW_BLOCK_BYTES 8
+#define FLOW_MOST_BLOCKS 3
 
 /*
  * A connection: its two ends, in the same order whichever of them sends. Addresses are in network order, of IPv4 in the first
@@ -120,6 +126,8 @@ struct flow_packet {
 	/* Explicit congestion notification: enum flow_ecn. */
 	hw_u8 ecn;
 	hw_u8 unused;
+	/* Bytes that SACKs say have arrived beyond `acknowledgement`: only behind timestamps. */
+	hw_u32 sacked;
 };
 
 /* Loads four bytes as they lie. Programs of BPF run where the headers of packets are aligned or need not be. */
@@ -264,7 +272,32 @@ HW_INLINE int flow_has_sense(hw_u32 flags)
 	return (flags & (FLOW_RST | FLOW_ACK)) != 0;
 }
 
-/* Reads the timestamps of a segment, of which options begin at `at` and have `length` bytes. */
+/* Returns the bytes of the blocks of a SACK that lie beyond what is acknowledged: those before it were received twice (RFC 2883). */
+HW_INLINE hw_u32 flow_read_sacked(const hw_u8 *packet, const hw_u8 *end, hw_u32 at, hw_u32 length, hw_u32 acknowledgement)
+{
+	const hw_u8 *option = length < FLOW_SACK_BYTES ? 0 : hw_view(packet, end, at, FLOW_SACK_BYTES);
+	hw_u32 sacked = 0;
+	hw_u32 k, bytes;
+
+	if (!option || (hw_read_32(option) & ~0xffU) != FLOW_SACK)
+		return 0;
+	bytes = (hw_u32)hw_min(option[3] + 2U, length);
+	for (k = 0; k < FLOW_MOST_BLOCKS; k++) {
+		const hw_u32 begins = FLOW_SACK_BYTES + FLOW_BLOCK_BYTES * k;
+		const hw_u8 *block = hw_view(packet, end, at + begins, FLOW_BLOCK_BYTES);
+		hw_u32 left, right;
+
+		if (!block || begins + FLOW_BLOCK_BYTES > bytes)
+			break;
+		left = hw_read_32(block) - acknowledgement;
+		right = hw_read_32(block + 4) - acknowledgement;
+		if ((hw_s32)left > 0 && (hw_s32)right > (hw_s32)left)
+			sacked += right - left;
+	}
+	return sacked;
+}
+
+/* Reads the timestamps of a segment and what SACKs say, of which options begin at `at` and have `length` bytes. */
 HW_INLINE void flow_read_stamps(const hw_u8 *packet, const hw_u8 *end, hw_u32 at, hw_u32 length, struct flow_packet *out)
 {
 	const hw_u8 *view = length < FLOW_STAMPS_BYTES ? 0 : hw_view(packet, end, at, FLOW_STAMPS_BYTES);
@@ -274,6 +307,7 @@ HW_INLINE void flow_read_stamps(const hw_u8 *packet, const hw_u8 *end, hw_u32 at
 	out->stamp = hw_read_32(view + 4);
 	out->echo = hw_read_32(view + 8);
 	out->stamped = 1;
+	out->sacked = flow_read_sacked(packet, end, at + FLOW_STAMPS_BYTES, length - FLOW_STAMPS_BYTES, out->acknowledgement);
 }
 
 /* Reads the header of TCP behind that of IP. */

@@ -32,6 +32,15 @@ HW_INLINE hw_u64 rwm_bytes(hw_u64 share, hw_u64 rtt)
 	return share && rtt ? hw_product(share, rtt, RWM_SHARE_BITS) : RWM_UNLIMITED;
 }
 
+/*
+ * The same beside bytes that SACKs say have arrived: what a host allows begins at what it acknowledges, and after a loss that stands still, though
+ * what has arrived is no longer under way.
+ */
+HW_INLINE hw_u64 rwm_beside(hw_u64 bytes, hw_u32 sacked)
+{
+	return bytes == RWM_UNLIMITED ? bytes : bytes + sacked;
+}
+
 /* The largest segment between the ends: the lesser of both, as each says what its link can carry. */
 HW_INLINE hw_u32 rwm_segment(const struct flow *flow)
 {

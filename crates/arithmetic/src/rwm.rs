@@ -7,6 +7,7 @@ pub const UNLIMITED: u64 = u64::MAX;
 
 unsafe extern "C" {
     safe fn headway_rwm_bytes(share: u64, rtt: u64) -> u64;
+    safe fn headway_rwm_beside(bytes: u64, sacked: u32) -> u64;
     safe fn headway_rwm_rounded(bytes: u64, scale: u32, number: u64, now: u64) -> u64;
     safe fn headway_rwm_field(bytes: u64, scale: u32, segment: u32) -> u32;
     safe fn headway_checksum_after(checksum: u16, place: u32, old: u16, word: u16) -> u16;
@@ -16,6 +17,11 @@ unsafe extern "C" {
 /// [`UNLIMITED`] if either is 0.
 pub fn bytes(share: u64, rtt: u64) -> u64 {
     headway_rwm_bytes(share, rtt)
+}
+
+/// Returns a limit beside bytes that SACKs say have arrived: after a loss they are no longer under way.
+pub fn beside(bytes: u64, sacked: u32) -> u64 {
+    headway_rwm_beside(bytes, sacked)
 }
 
 /// Returns a limit and up to one unit more of the window field of an end with this scale, at a time in ns: what is rounded down to `bytes` in the

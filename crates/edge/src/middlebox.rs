@@ -221,7 +221,10 @@ impl Middlebox {
             return packet.window;
         }
         let shares = self.allocator.shares_since(tracked.flow.class, tracked.ticket);
-        let bytes = rwm::bytes(shares[usize::from(packet.side & 1)], tracked.flow.rtt().unwrap_or(0));
+        let mut bytes = rwm::bytes(shares[usize::from(packet.side & 1)], tracked.flow.rtt().unwrap_or(0));
+        if period.is_some() {
+            bytes = rwm::beside(bytes, packet.sacked);
+        }
         let window = tracked.flow.window(packet, bytes, self.no_shrink);
         self.counts.lowered += u64::from(window < packet.window);
         window

@@ -76,6 +76,8 @@ static __always_inline void segment(struct __sk_buff *skb, struct edge_counters 
 	if (measures)
 		flow_measure(flow, packet, measures, said->period, packet->data ? now : bpf_ktime_get_ns());
 	bytes = limit(counted, said, connection, packet->side, now);
+	if (options.follow_rtt)
+		bytes = rwm_beside(bytes, packet->sacked);
 	/* An edge that must not move back would keep every window that was rounded up. */
 	if (!options.no_shrink)
 		bytes = rwm_rounded(bytes, flow->scale[packet->sender & 1], connection->number, now);

@@ -98,6 +98,8 @@ pub struct Packet {
     /// Explicit congestion notification: 0 for none, 1 and 2 for what may be marked, 3 for a mark (RFC 3168 5).
     pub ecn: u8,
     unused: u8,
+    /// Bytes that SACKs say have arrived beyond the acknowledgement number.
+    pub sacked: u32,
 }
 
 unsafe extern "C" {
@@ -144,6 +146,7 @@ impl Packet {
         stamped: 0,
         ecn: 0,
         unused: 0,
+        sacked: 0,
     };
 
     /// Returns an ACK from one address and port to another of the same version of IP, without bytes, for simulators.

@@ -43,6 +43,28 @@ fn converse(flow: &mut Flow, begin: u64, count: u64, wait: [u64; 2]) {
 }
 
 #[test]
+fn what_arrived_beyond_the_acknowledgement_is_read_behind_timestamps() {
+    let sacked = |acknowledgement: u32, blocks: &[[u32; 2]]| {
+        let mut options = [stamps([1, 2]), vec![1, 1, 5, 2 + 8 * blocks.len() as u8]].concat();
+        options.extend(blocks.iter().flatten().flat_map(|edge| edge.to_be_bytes()));
+        let mut segment = Segment::new(SERVER, CLIENT, flag::ACK).with_options(&options);
+        segment.acknowledgement = acknowledgement;
+        segment.read(WAN).sacked
+    };
+    assert_eq!(sacked(1_000, &[[3_000, 4_448], [7_000, 9_000], [1_500, 1_600]]), 1_448 + 2_000 + 100);
+    // Numbers wrap, and what was received twice lies before (RFC 2883).
+    assert_eq!(sacked(u32::MAX - 9, &[[5, 25]]), 20);
+    assert_eq!(sacked(1_000, &[[0, 500], [2_000, 2_100]]), 100);
+    // The wrong way round; without timestamps; and as it is without any.
+    assert_eq!(sacked(1_000, &[[4_000, 3_000]]), 0);
+    let plain = Segment::new(SERVER, CLIENT, flag::ACK);
+    let alone =
+        [vec![1, 1, 5, 10], 3_000_u32.to_be_bytes().to_vec(), 4_000_u32.to_be_bytes().to_vec()].concat();
+    assert_eq!(plain.clone().with_options(&alone).read(WAN).sacked, 0);
+    assert_eq!(plain.with_options(&stamps([1, 2])).read(WAN).sacked, 0);
+}
+
+#[test]
 fn timestamps_are_read_where_options_begin_with_them() {
     assert_eq!(segment(true, 7, 0xffff_fffe).timestamps(), Some([7, 0xffff_fffe]));
     let mut other = stamps([1, 2]);

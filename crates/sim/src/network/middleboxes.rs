@@ -218,14 +218,18 @@ impl Network {
         let connection = self.middleboxes.connections.get_mut(flow)?.as_mut()?;
         let place = connection.passages.iter().position(|passage| passage.middlebox.0 == middlebox)?;
         let is_ack = packet.kind == Kind::Ack;
-        let window = match packet.has(REPORT) {
-            true => self.reports.get(packet.extra).window,
-            false => packet.extra,
+        let (window, sacked) = match packet.has(REPORT) {
+            true => {
+                let report = self.reports.get(packet.extra);
+                (report.window, report.ascending().map(|(first, end)| end - first).sum())
+            }
+            false => (packet.extra, 0_u32),
         };
         let behind = packet.seq + u64::from(!is_ack);
         let mut seen =
             connection.see(packet, window, self.senders[flow].is_whole(self.queues.now, behind))?;
         let is_from_receiver = is_ack || packet.kind == Kind::SynAck;
+        seen.sacked = if is_ack { sacked * connection.mss } else { 0 };
         seen.side = connection.passages[place].sender_side ^ u8::from(is_from_receiver);
         if let Some(stamps) = connection.echoes[place].of(packet) {
             seen = seen.with_timestamps(stamps);

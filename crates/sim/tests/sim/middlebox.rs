@@ -166,6 +166,24 @@ fn a_rate_that_is_too_high_makes_a_queue_unless_somebody_looks_what_comes_of_it(
     assert!(goodput > 37.0 && delay < 10.0, "{goodput} Mb/s, {delay} ms");
 }
 
+/// A loss stops what the receiver acknowledges, but not what arrives (RFC 2018).
+#[test]
+fn windows_do_not_halve_who_takes_no_notice_of_losses() {
+    let text = |middlebox: &str| {
+        format!(
+            "duration = \"20 s\"\nwarmup = \"5 s\"\n\
+             [[link]]\nfrom = \"a\"\nto = \"r\"\nrate = \"100 Mb/s\"\ndelay = \"10 ms\"\nbuffer = \"100 ms\"\nloss = 0.005\n\
+             [[link]]\nfrom = \"r\"\nto = \"b\"\n{middlebox}{}",
+            flows("bbr", "")
+        )
+    };
+    let middlebox =
+        "[[middlebox]]\nat = \"r\"\nkind = \"receive-window\"\nwan = \"a\"\nrate = \"100 Mb/s\"\n";
+    let [with, without] =
+        [middlebox, ""].map(|middlebox| run(&text(middlebox)).summary.total.goodput_bps as f64);
+    assert!(with > 0.9 * without, "{with} {without}");
+}
+
 /// wan F77, with the rate of the wire.
 #[test]
 fn two_middleboxes_at_both_ends_of_a_link_agree() {
