@@ -234,10 +234,10 @@ mod tests {
         [1, 2, 3].into_iter().for_each(|port| set(&mut connections, key(port), true, [0.0, 1.0]));
         set(&mut connections, key(4), true, [0.9, 0.0]);
         assert_eq!(sharing(&connections), [3.1, 1.0]);
-        // One that begins counts as a quarter, whatever it was before.
+        // One that begins costs nothing, whatever it was before.
         connections.begin(key(4), 0);
         connections.begin(key(5), 0);
-        assert_eq!(sharing(&connections), [3.5, 1.0]);
+        assert_eq!(sharing(&connections), [3.0, 1.0]);
         [3, 4, 5].into_iter().for_each(|port| connections.end(&key(port)));
         assert_eq!(sharing(&connections), [2.0, 1.0]);
     }

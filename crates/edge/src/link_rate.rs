@@ -107,23 +107,15 @@ impl LinkRate {
         if [0, 1].into_iter().all(|side| self.sides[side].is_busy(&passed[side], goals[side])) {
             self.both = now + ENDS;
         }
-        let has_both = now < self.both;
-        let least = passed[0].least.min(passed[1].least);
+        // The least RTT, where both have.
+        let both = (now < self.both).then(|| passed[0].least.min(passed[1].least));
         for number in [self.turn, 1 - self.turn] {
             let tries = self.sides[1 - number].knee.is_trying();
             let there = &passed[1 - number];
             let queues = there.rate > 0.0 && Seen::of(there).shows_queue();
             let side = &mut self.sides[number];
             let was_trying = side.knee.is_trying();
-            side.look(
-                now,
-                &passed[number],
-                besides[number],
-                goals[number],
-                Other { tries, queues },
-                has_both,
-                least,
-            );
+            side.look(now, &passed[number], besides[number], goals[number], Other { tries, queues }, both);
             side.carry(number == TOWARDS_LINK, &passed[number]);
             if side.knee.is_trying() && !was_trying {
                 self.turn = 1 - number;
@@ -210,8 +202,7 @@ impl Side {
         besides: Rate,
         goal: Option<Rate>,
         other: Other,
-        has_both: bool,
-        least: f64,
+        both: Option<f64>,
     ) {
         self.highest = (self.highest * KEPT.powf(passed.time)).max(passed.rate);
         (self.goal, self.queue, self.shows) = (goal, passed.queue, Seen::of(passed).shows_queue());
@@ -219,7 +210,9 @@ impl Side {
         if passed.least > 0.0 {
             self.shorter = passed.least / (passed.least + passed.longer);
         }
-        if !has_both && let Some(carries) = self.both.end() {
+        if both.is_none()
+            && let Some(carries) = self.both.end()
+        {
             self.factor = 1.0;
             self.knee.set_tried(Some(carries));
         }
@@ -229,14 +222,14 @@ impl Side {
         let others = besides.bps_f64();
         let is_burst = others > BURST * (passed.rate + others) + 2.0 * self.others;
         self.others += (passed.time / OTHERS).min(1.0) * (others - self.others);
-        match has_both {
+        match both {
             _ if is_burst => self.knee.pause(now),
-            true => {
+            Some(least) => {
                 let [carries, windows] = self.both.look((passed, least), besides, goal, self.highest);
                 self.factor = windows;
                 self.knee.follow(now, if goal.is_some() { windows * carries } else { carries });
             }
-            false => self.knee.look(now, passed, goal.map(Rate::bps_f64), other),
+            None => self.knee.look(now, passed, goal.map(Rate::bps_f64), other),
         }
         if let Some(goal) = goal.filter(|goal| *goal > Rate::ZERO) {
             let factor = self.knee.tried().map_or(1.0, |tried| tried / goal.bps_f64());

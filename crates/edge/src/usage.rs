@@ -9,11 +9,9 @@ use crate::{Load, Policy};
 const USES: f64 = 0.8;
 /// What is left in a second of the rate that a flow had, if it has less: who pauses keeps its share for some seconds.
 const KEPT: f64 = 0.3;
-/// A flow that has begun says nothing about what it will use for so long. Range 1 to 5 s: slow start is over then.
-const BEGINS: Duration = Duration::from_ms(2_000);
-/// What it leaves meanwhile. Most are short: if all of a share were kept for each, a page that opens one after the other would halve
-/// a download. Where many begin at once, a quarter for each is enough. Range 0.5 to 0.9.
-pub(crate) const NEW: [f64; 2] = [0.75; 2];
+/// What a connection leaves of its share towards each side until it was looked at. What has only begun costs nothing: else whoever opens many
+/// connections would take the link from others.
+pub(crate) const NEW: [f64; 2] = [1.0; 2];
 
 /// Returns what a connection leaves of its share towards each side until it was looked at.
 pub(crate) fn new_unused(policy: &Policy) -> [f64; 2] {
@@ -24,18 +22,15 @@ pub(crate) fn new_unused(policy: &Policy) -> [f64; 2] {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Usage {
     rate: f64,
-    age: Duration,
 }
 
 impl Usage {
     /// Takes what it did in a time in which the queue of the link was this long, in s; returns what is left of its share, as
     /// [`Allocator::shares`](crate::Allocator::shares) has it, in parts of that.
     pub(crate) fn unused(&mut self, time: Duration, load: &Load, queue: f64, share: u64) -> f64 {
-        self.age += time;
         self.rate = (self.rate * KEPT.powf(time.secs_f64())).max(load.asks_here(queue));
         match share_rate(share) {
-            Some(share) if self.age > BEGINS => 1.0 - (self.rate / (USES * share.bps_f64())).min(1.0),
-            Some(_) => NEW[0],
+            Some(share) => 1.0 - (self.rate / (USES * share.bps_f64())).min(1.0),
             None => 0.0,
         }
     }
