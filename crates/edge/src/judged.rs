@@ -4,12 +4,12 @@ use std::net::{IpAddr, SocketAddr};
 
 use headway_units::Rate;
 
-use crate::Shares;
 use crate::classify::{Behaviour, Features, LimitedBy, Rule};
 use crate::evaluate::Decision;
 use crate::notes::News;
 use crate::seen::Seen;
 use crate::snapshot::{DecisionState, FlowState};
+use crate::{Shares, Weight};
 
 /// A flow that was judged.
 #[derive(Clone, Debug)]
@@ -38,6 +38,8 @@ pub enum Treatment {
     /// A connection has the window of its class, and all else passes.
     #[default]
     Window,
+    /// A connection has a part of that, or more.
+    Weighed(Weight),
     /// It passes, whatever its class may have.
     Passes,
     /// Its packets are marked where those of its class, which has this index, are too fast together.
@@ -50,6 +52,9 @@ impl Judged {
         match self.seen.class {
             Some(class) if self.decision.marks() => Treatment::Marked(class),
             _ if self.seen.tcp.is_some() && self.decision.passes() => Treatment::Passes,
+            _ if self.seen.tcp.is_some() && self.decision.weight != Weight::default() => {
+                Treatment::Weighed(self.decision.weight)
+            }
             _ => Treatment::Window,
         }
     }

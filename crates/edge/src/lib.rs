@@ -33,6 +33,7 @@ pub mod snapshot;
 mod table;
 mod usage;
 mod waited;
+mod weight;
 
 pub use allocator::{Allocator, Changed, Ticket};
 pub use code_point::CodePoint;
@@ -48,3 +49,4 @@ pub use policy::{Class, MOST_CLASSES, Policy, ShareBy, Split};
 pub use probes::{Demand, Probe, ProbeKind, Probed, Prober};
 pub use seen::{Passive, Seen};
 pub use signals::Signals;
+pub use weight::Weight;

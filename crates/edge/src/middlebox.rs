@@ -10,7 +10,9 @@ use headway_units::{Duration, Instant, Rate};
 use crate::connections::Sharing;
 use crate::table::Recent;
 use crate::usage::NEW;
-use crate::{Allocator, Judged, LOOKS, Monitor, News, Policy, Seen, Shares, Ticket, Treatment, Treatments};
+use crate::{
+    Allocator, Judged, LOOKS, Monitor, News, Policy, Seen, Shares, Ticket, Treatment, Treatments, Weight,
+};
 
 /// Most decisions that are kept; the oldest make room.
 const MOST_NOTED: usize = 200;
@@ -71,6 +73,8 @@ pub struct Tracked {
     sent: [Meter; 2],
     /// Whether it passes, whatever its class may have.
     passes: bool,
+    /// What it has in parts of what others of its class have.
+    weight: Weight,
 }
 
 /// A decision that differs in kind from the one before about the same connection.
@@ -221,7 +225,9 @@ impl Middlebox {
             return packet.window;
         }
         let shares = self.allocator.shares_since(tracked.flow.class, tracked.ticket);
-        let mut bytes = rwm::bytes(shares[usize::from(packet.side & 1)], tracked.flow.rtt().unwrap_or(0));
+        let side = usize::from(packet.side & 1);
+        let share = tracked.weight.scale(side, shares[side]);
+        let mut bytes = rwm::bytes(share, tracked.flow.rtt().unwrap_or(0));
         if period.is_some() {
             bytes = rwm::beside(bytes, packet.sacked);
         }
@@ -259,6 +265,7 @@ impl Middlebox {
             is_split: false,
             ecn: [false; 2],
             passive: Default::default(),
+            weight: Weight::default(),
         });
         let mut seen: Vec<Seen> = seen.collect();
         seen.sort_unstable_by_key(|seen| seen.number);
@@ -271,6 +278,7 @@ impl Middlebox {
             let Some(tracked) = self.established.get_mut(&judged.seen.key) else { continue };
             tracked.sharing.set(&mut self.allocator, judged.shares(), judged.unused);
             tracked.passes = judged.treatment() == Treatment::Passes;
+            tracked.weight = judged.decision.weight;
         }
         self.allocator.follow(treatments.rates);
     }
@@ -314,7 +322,14 @@ impl Middlebox {
         self.counts.begun += 1;
         self.counts.unlimited += u64::from(flow.rtt().is_none() || flow.scale(0).is_none());
         self.counts.without_class += u64::from(class.is_none());
-        let tracked = Tracked { flow, ticket, sharing, sent: Default::default(), passes: false };
+        let tracked = Tracked {
+            flow,
+            ticket,
+            sharing,
+            sent: Default::default(),
+            passes: false,
+            weight: Weight::default(),
+        };
         self.established.insert(*key, tracked);
     }
 

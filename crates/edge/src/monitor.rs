@@ -13,7 +13,7 @@ use crate::policy::HEADERS;
 use crate::snapshot::{ProbeState, RateState};
 use crate::usage::Usage;
 use crate::waited::Waited;
-use crate::{Demand, Judged, LinkRate, Load, Policy, Probe, Probed, Prober, Seen, Shares, Signals};
+use crate::{Demand, Judged, LinkRate, Load, Policy, Probe, Probed, Prober, Seen, Shares, Signals, Weight};
 
 /// Receivers acknowledge every second segment (RFC 9293 3.8.6.3).
 pub(crate) const SEGMENTS_PER_ACK: u64 = 2;
@@ -35,8 +35,9 @@ struct Watched {
     is_limited: bool,
     /// Whether it shares with others of its class; none before it was judged.
     shares: Option<bool>,
-    /// What it uses of its share towards each side.
+    /// What it uses of its share towards each side, and what that is in parts of that of others.
     usage: [Usage; 2],
+    weight: Weight,
     /// What was measured of its RTTs, and what that says of the latest look in which there was something.
     times: Times,
     delays: Option<Delays>,
@@ -232,8 +233,12 @@ impl Monitor {
 
     /// Judges the flows that there are at `now`; `shares` is what a connection of each class might have until then. One that is
     /// not among them has ended.
-    pub fn look(&mut self, now: Instant, seen: Vec<Seen>, shares: &Shares) -> Treatments {
+    pub fn look(&mut self, now: Instant, mut seen: Vec<Seen>, shares: &Shares) -> Treatments {
         self.looks += 1;
+        for seen in &mut seen {
+            seen.weight =
+                self.watched.get(&seen.number).map_or_else(Weight::default, |watched| watched.weight);
+        }
         let time = self.at.replace(now).map(|before| now - before);
         let known: Vec<Known> = seen.iter().map(|seen| self.know(now, time, seen, shares)).collect();
         let facts: Vec<FlowFacts> = known.iter().map(|known| known.facts).collect();
@@ -262,13 +267,14 @@ impl Monitor {
         self.held = held.map(|rate| rate.scale(self.payload));
         let looks = self.looks;
         self.watched.retain(|_, watched| watched.looks == looks);
-        let judge = |((seen, known), decision): ((Seen, Known), Decision)| {
+        let judge = |((mut seen, known), decision): ((Seen, Known), Decision)| {
             let Known { features, behaviour, facts, .. } = known;
             let (unused, main_side) = (facts.unused, facts.side.into());
             let (mut rates, mut news) = ([Rate::ZERO; 2], News::None);
             if let Some(watched) = self.watched.get_mut(&seen.number) {
                 watched.is_limited = !decision.passes();
-                watched.shares = Some(decision.shares);
+                (watched.shares, watched.weight) = (Some(decision.shares), decision.weight);
+                seen.weight = decision.weight;
                 news = watched.note.take(behaviour.0, &decision);
                 rates = watched.shown.map(Rate::from_bps_f64);
             }
@@ -358,7 +364,7 @@ impl Monitor {
         let delays = watched.waited.correct(watched.delays);
         let time = time.unwrap_or(Duration::ZERO);
         let unused = [0, 1].map(|side| {
-            let share = seen.class.and_then(|class| shares[side].get(class as usize)).copied().unwrap_or(0);
+            let share = seen.share(side, shares);
             let load = seen.load(side, rates[seen.sender_to(side)], delays);
             watched.usage[side].unused(time, &load, self.link.queue(side), share)
         });

@@ -61,8 +61,10 @@ pub struct Policy {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ShareBy {
-    /// By what they use of it: a silent one takes nothing from others.
+    /// By hosts first, on the side of the hosts, and by what their connections use of it: a silent one takes nothing from others.
     #[default]
+    Host,
+    /// By what connections use of it.
     Use,
     /// By their number, as the thesis has it (wan 2.2). For comparison only.
     Number,
@@ -242,7 +244,7 @@ impl Policy {
 
     /// Whether RTTs are measured again and again. Where connections count by their number, they are those of the handshakes, as it is printed.
     pub fn follows_rtt(&self) -> bool {
-        self.follow_rtt && !self.literal && self.share_by == ShareBy::Use
+        self.follow_rtt && !self.literal && self.share_by != ShareBy::Number
     }
 
     /// Returns the part of what passes the link that is data. The algorithm as it is printed takes all for data.

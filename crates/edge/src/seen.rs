@@ -6,7 +6,7 @@ use headway_units::{Bytes, Duration, Rate};
 
 use crate::classify::{Behaviour, LimitedBy};
 use crate::evaluate::FlowFacts;
-use crate::{Load, Shares};
+use crate::{Load, Shares, Weight};
 
 /// A connection that has more than this part of what its window allows is limited by it.
 ///
@@ -52,6 +52,8 @@ pub struct Seen {
     pub ecn: [bool; 2],
     /// What a capture says of them.
     pub passive: [Passive; 2],
+    /// What it has in parts of what others of its class have, as the last look decided.
+    pub weight: Weight,
 }
 
 impl Seen {
@@ -83,11 +85,16 @@ impl Seen {
         self.tcp.as_ref()?.rtt().map(|rtt| Duration::from_ns(rtt as i64))
     }
 
+    /// Returns what it may have towards a side with these shares; 0 for any.
+    pub(crate) fn share(&self, side: usize, shares: &Shares) -> u64 {
+        let class = self.class.and_then(|class| shares[side].get(class as usize));
+        self.weight.scale(side, class.copied().unwrap_or(0))
+    }
+
     /// Returns the window of an end that is let through with these shares; none where it cannot be lowered.
     pub(crate) fn let_through(&self, end: usize, shares: &Shares) -> Option<u32> {
         let flow = self.tcp.as_ref()?;
-        let class = self.class.and_then(|class| shares[self.side_of(end)].get(class as usize));
-        flow.let_through(end, rwm::bytes(class.copied().unwrap_or(0), flow.rtt().unwrap_or(0)))
+        flow.let_through(end, rwm::bytes(self.share(self.side_of(end), shares), flow.rtt().unwrap_or(0)))
     }
 
     /// Returns what limits what an end sends at this rate and RTT in segments of this mean size, which make a queue or not. A window that the
@@ -126,6 +133,7 @@ impl Seen {
             id: self.number,
             behaviour,
             class: self.class,
+            host: self.key.address(self.sender_to(1)),
             side: self.side_of(receiver) as u8,
             is_tcp: self.tcp.is_some(),
             rtt: self.rtt(),

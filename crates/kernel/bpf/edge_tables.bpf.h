@@ -108,9 +108,14 @@ enum edge_treatment {
 	EDGE_PASSES = 1,
 	/* With its class in the bits from EDGE_CLASS_SHIFT on. */
 	EDGE_MARKED = 2,
+	/* It has a window, of so many parts of what its class has towards both sides: twice EDGE_WEIGHT_BITS from EDGE_CLASS_SHIFT on. */
+	EDGE_WEIGHED = 3,
 };
 
 #define EDGE_CLASS_SHIFT 8
+#define EDGE_WEIGHT_BITS 12
+/* One is so many parts, as a power of two. */
+#define EDGE_WEIGHT_SHIFT 6
 
 /* Totals since the programs were loaded (src/edge/mod.rs has the same in Rust). */
 struct edge_counters {

@@ -25,9 +25,14 @@ static __always_inline hw_u64 limit(struct edge_counters *counted, const struct 
 	if (!share)
 		return RWM_UNLIMITED;
 	treatment = bpf_map_lookup_elem(&treated, &connection->number);
-	if (treatment) {
+	if (treatment && (hw_u8)*treatment != EDGE_WEIGHED) {
 		counted->exempt += *treatment == EDGE_PASSES;
 		return RWM_UNLIMITED;
+	}
+	if (treatment) {
+		const hw_u32 parts = *treatment >> (side & 1 ? EDGE_CLASS_SHIFT + EDGE_WEIGHT_BITS : EDGE_CLASS_SHIFT);
+
+		share = share * (parts & ((1U << EDGE_WEIGHT_BITS) - 1)) >> EDGE_WEIGHT_SHIFT;
 	}
 	return rwm_bytes(share, connection->flow.rtt);
 }

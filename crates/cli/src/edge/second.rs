@@ -116,7 +116,7 @@ mod tests {
     use headway_edge::classify::{Behaviour, Rule};
     use headway_edge::evaluate::{Action, Step, Why};
     use headway_edge::snapshot::{DecisionState, Snapshot};
-    use headway_edge::{MOST_CLASSES, News, Seen};
+    use headway_edge::{MOST_CLASSES, News, Seen, Weight};
     use headway_units::Rate;
 
     use super::*;
@@ -171,6 +171,7 @@ mod tests {
             is_split: false,
             ecn: [false; 2],
             passive: Default::default(),
+            weight: Weight::default(),
         };
         let why = Why::DelayHurts(Behaviour::Interactive);
         let step =
@@ -188,6 +189,7 @@ mod tests {
                 changed: false,
                 waiting: Vec::new(),
                 shares: true,
+                weight: Weight::default(),
             },
             news: News::None,
         }

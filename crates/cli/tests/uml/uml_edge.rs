@@ -89,6 +89,33 @@ fn it_does_not_matter_at_which_side_the_edge_is() {
     assert!((0.9..1.01).contains(&(rates[0] / 45e6)), "{rates:?}");
 }
 
+/// Hosts share first, and a sender that takes no notice of losses is not halved, as what SACKs say has arrived does not count.
+#[test]
+fn hosts_share_a_link_and_losses_do_not_narrow_windows() {
+    if !has_kernel() {
+        return;
+    }
+    let host = |name: &str, count: u64| {
+        let link = format!("[[link]]\nfrom = \"laptop\"\nto = \"{name}\"\n");
+        let flow = flow("cubic", count)
+            .replacen("cubic", name, 1)
+            .replace("to = \"laptop\"", &format!("to = \"{name}\""));
+        link + &flow
+    };
+    let middlebox = middlebox("home", "office", "rate = \"50 Mb/s\"");
+    let results =
+        summary(&site(&(host("one", 6) + &host("other", 1) + &middlebox)).replace("\"5 s\"", "\"15 s\""));
+    let goodput = |results: &Value, group: usize| results["groups"][group]["goodput_bps"].as_f64().unwrap();
+    let other = goodput(&results, 1) / (goodput(&results, 0) + goodput(&results, 1));
+    assert!((0.4..0.6).contains(&other), "{other}");
+    let lossy = |rest: &str| {
+        let text = site(&(flow("bbr", 1) + rest)).replace("\"300 ms\"", "\"300 ms\"\nloss = 0.005");
+        goodput(&summary(&text.replace("\"5 s\"", "\"15 s\"")), 0)
+    };
+    let [with, without] = [&*middlebox, ""].map(lossy);
+    assert!(with > 0.9 * without, "{with} {without}");
+}
+
 /// The published scenario, shortened, has the same goodput and RTT in both worlds.
 #[test]
 fn the_simulator_and_linux_agree_on_a_link_that_is_held() {

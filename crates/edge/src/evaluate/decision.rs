@@ -8,6 +8,7 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
 use super::{Case, Estimate, Quantity};
+use crate::Weight;
 use crate::classify::Behaviour;
 
 /// What is done with a flow.
@@ -242,12 +243,15 @@ pub struct Decision {
     /// Whether it counts among those who share its class.
     #[serde(skip)]
     pub shares: bool,
+    /// What it has in parts of what others of its class have.
+    #[serde(skip)]
+    pub weight: Weight,
 }
 
 impl Decision {
     pub(super) fn new(case: &Case<'_>, chain: &[Step], changed: bool, waiting: &[&'static str]) -> Decision {
-        let (flow, shares) = (case.flow.id, case.shares);
-        Decision { flow, chain: chain.to_vec(), changed, waiting: waiting.to_vec(), shares }
+        let (flow, shares, weight) = (case.flow.id, case.shares, case.weight);
+        Decision { flow, chain: chain.to_vec(), changed, waiting: waiting.to_vec(), shares, weight }
     }
 
     /// Whether its packets are marked where it is too fast.

@@ -1,6 +1,7 @@
 //! What inputs know of flows and links.
 
 use std::borrow::Cow;
+use std::net::IpAddr;
 
 use headway_units::{Bytes, Duration, Instant, Rate};
 
@@ -62,6 +63,8 @@ pub struct FlowFacts {
     pub behaviour: Behaviour,
     /// The index of its class in the policy; none if it is of no class.
     pub class: Option<u32>,
+    /// The host on the side of the hosts.
+    pub host: IpAddr,
     /// The side, 0 or 1, to which most of its data goes.
     pub side: u8,
     /// Whether it is TCP.

@@ -9,7 +9,8 @@ use super::hold::Hold;
 use super::{Action, Basis, Estimate, Facts, FlowFacts, Means, Quantity};
 use crate::allocator::share_rate;
 use crate::classify::Behaviour;
-use crate::{Allocator, Policy, Rates, Split};
+use crate::weight::Hosts;
+use crate::{Allocator, Policy, Rates, ShareBy, Split, Weight};
 
 /// A flow of constant rate that has more than this part of the link is too aggressive for a call, and is limited as others are
 /// (rule r2 in wan 2.20).
@@ -70,6 +71,8 @@ pub(super) struct Link {
     is_crowded: [bool; 2],
     /// Which connections of each class are split.
     splits: Vec<Option<Split>>,
+    /// What hosts use, where they share first.
+    hosts: Option<Hosts>,
 }
 
 /// A flow that is to be judged, with what it may have.
@@ -109,6 +112,8 @@ pub struct Case<'a> {
     pub meets_bulk: bool,
     /// Whether it may be bulk though it has a constant rate, as it is of UDP, and whether all such flows have most of the link.
     pub takes_part: [bool; 2],
+    /// What it has in parts of what others of its class have.
+    pub(super) weight: Weight,
     /// The share as [`rwm::bytes`] takes it.
     exact: u64,
 }
@@ -224,11 +229,15 @@ impl Link {
             bulk,
             is_crowded,
             splits,
+            hosts: (policy.share_by == ShareBy::Host).then(Hosts::default),
         };
         for flow in &facts.flows {
             if let Some(class) = flow.class.filter(|_| link.counts(flow, is_limited(flow.id))) {
                 link.allocator.begin(class);
                 link.allocator.add_unused(class, flow.unused);
+                if let Some(hosts) = &mut link.hosts {
+                    hosts.add(class, flow.host, flow.unused);
+                }
             }
         }
         link
@@ -248,7 +257,9 @@ impl Link {
     pub(super) fn case<'a>(&self, flow: &'a FlowFacts, is_limited: bool) -> Case<'a> {
         let side = usize::from(flow.side & 1);
         let Towards { ceiling, left, has, basis, besides, bucket } = self.towards[side];
-        let exact = flow.class.map_or(0, |class| self.allocator.shares(class)[side]);
+        let hosts = self.hosts.as_ref().zip(flow.class);
+        let weight = hosts.map_or_else(Weight::default, |(hosts, class)| hosts.weight(class, flow.host));
+        let exact = flow.class.map_or(0, |class| weight.scale(side, self.allocator.shares(class)[side]));
         let widening = self.widening[side];
         let share = share_rate(exact).map(|rate| rate.scale(1.0 / widening).min(ceiling));
         let sharing = flow.class.map_or(0, |class| self.allocator.live(class));
@@ -270,6 +281,7 @@ impl Link {
             shares: self.counts(flow, is_limited),
             meets_bulk: self.bulk[1 - side],
             takes_part: [takes_part(flow, has), self.is_crowded[side]],
+            weight,
             exact,
         }
     }

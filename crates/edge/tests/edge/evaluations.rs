@@ -25,6 +25,7 @@ impl Input for Known {
 /// A download by TCP with an RTT of 40 ms whose receiver tells windows of up to 8 MB.
 fn download(id: u64) -> FlowFacts {
     FlowFacts {
+        host: [192, 168, 1, 2].into(),
         unused: [0.0; 2],
         id,
         behaviour: Behaviour::Bulk,

@@ -2,7 +2,7 @@
 
 use headway_arithmetic::flow::{Half, Meter};
 use headway_edge::classify::{Behaviour, LimitedBy};
-use headway_edge::{Connections, Judged, Monitor, News, Passive, Policy, Seen, Treatments};
+use headway_edge::{Connections, Judged, Monitor, News, Passive, Policy, Seen, Treatments, Weight};
 
 use headway_units::Instant;
 
@@ -59,6 +59,7 @@ impl Source {
             is_split: false,
             ecn: [false; 2],
             passive,
+            weight: Weight::default(),
         }
     }
 }

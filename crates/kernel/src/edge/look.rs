@@ -3,7 +3,7 @@
 use std::time::{Duration as Span, Instant as Clock};
 
 use headway_arithmetic::flow::Key;
-use headway_edge::{Judged, LOOKS, Monitor, Passive, Seen};
+use headway_edge::{Judged, LOOKS, Monitor, Passive, Seen, Weight};
 use headway_units::Instant;
 
 use super::session::Session;
@@ -58,6 +58,7 @@ impl Session {
                 sent,
                 ecn,
                 is_split,
+                weight: Weight::default(),
                 passive: passive(&key),
             }
         });
@@ -66,7 +67,20 @@ impl Session {
             let class = self.class(&key, client, exchange.dscp());
             let Exchange { number, sent, .. } = exchange;
             let passive = Default::default();
-            Seen { number, key, client, side: HOSTS, class, tcp: None, sent, ecn, is_split: false, passive }
+            let weight = Weight::default();
+            Seen {
+                number,
+                key,
+                client,
+                side: HOSTS,
+                class,
+                tcp: None,
+                sent,
+                ecn,
+                is_split: false,
+                passive,
+                weight,
+            }
         });
         let mut seen: Vec<Seen> = connections.chain(exchanges).collect();
         seen.sort_unstable_by_key(|seen| seen.number);

@@ -117,6 +117,10 @@ const fn code(treatment: Treatment) -> Option<u32> {
         Treatment::Window => None,
         Treatment::Passes => Some(1),
         Treatment::Marked(class) => Some(2 | class << 8),
+        Treatment::Weighed(weight) => {
+            let [one, other] = weight.units();
+            Some(3 | (one as u32) << 8 | (other as u32) << 20)
+        }
     }
 }
 

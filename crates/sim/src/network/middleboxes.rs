@@ -12,7 +12,7 @@ use headway_units::{Duration, Instant, Rate};
 use super::echoes::Echoes;
 use super::free::{Free, Waits};
 use super::{Network, number};
-use crate::config::{MiddleboxId, Passage, TcpConfig};
+use crate::config::{LinkId, MiddleboxId, Passage, TcpConfig};
 use crate::packet::{Kind, Packet, REPORT};
 use crate::tap::{SENDER_SCALE, field, largest_segment, receiver_scale};
 
@@ -78,17 +78,18 @@ impl Middleboxes {
     }
 }
 
-/// Returns an address on a path, the same for all connections with these numbers.
-fn host(path: u32, number: u64) -> IpAddr {
-    IpAddr::V6(Ipv6Addr::from_bits(0xfd00 << 112 | u128::from(path) << 64 | u128::from(number)))
+/// Returns the address of a host at a link, the same for all connections with these numbers.
+fn host(link: Option<&LinkId>, number: u64) -> IpAddr {
+    let link = link.map_or(0, |link| u128::from(link.0) + 1);
+    IpAddr::V6(Ipv6Addr::from_bits(0xfd00 << 112 | link << 64 | u128::from(number)))
 }
 
 impl Connection {
-    /// Returns connection `number` of its network, whose forward route begins at `path`.
-    fn new(config: &TcpConfig, path: u32, number: u64) -> Connection {
-        // Numbers that do not fit into a port continue in the address.
-        let sender = (host(path, 2 * (number >> 16)), number as u16);
-        let receiver = (host(path, 1), config.port);
+    /// Returns connection `number` of its network.
+    fn new(config: &TcpConfig, number: u64) -> Connection {
+        // Connections that begin or end at one link are of one host. Numbers that do not fit into a port continue in the address.
+        let sender = (host(config.forward.first(), 2 * (number >> 16)), number as u16);
+        let receiver = (host(config.forward.last(), 1), config.port);
         Connection {
             segment: Seen::between(sender, receiver),
             ack: Seen::between(receiver, sender),
@@ -171,13 +172,12 @@ impl Network {
         if !config.meets_middlebox() && place >= self.middleboxes.connections.len() {
             return;
         }
-        let path = self.senders[place].route();
         let middleboxes = &mut self.middleboxes;
         if place >= middleboxes.connections.len() {
             middleboxes.connections.resize(place + 1, None);
         }
         middleboxes.connections[place] =
-            config.meets_middlebox().then(|| Connection::new(config, path, middleboxes.begun));
+            config.meets_middlebox().then(|| Connection::new(config, middleboxes.begun));
         middleboxes.begun += 1;
     }
 

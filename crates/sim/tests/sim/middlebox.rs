@@ -219,6 +219,33 @@ fn flows_share_equally_whatever_their_rtt() {
     assert_near("both", near + far, 176e6, 0.05);
 }
 
+/// Else whoever opens more connections would have more.
+#[test]
+fn hosts_share_first_and_then_the_connections_of_each() {
+    let text = |policy: &str| {
+        let flow = |to: &str, count: u32| {
+            format!(
+                "[[flow]]\nname = \"{to}\"\nfrom = \"s\"\nto = \"{to}\"\ncontroller = \"cubic\"\ncount = {count}\nstagger = \"100 ms\"\n"
+            )
+        };
+        format!(
+            "duration = \"25 s\"\nwarmup = \"10 s\"\n\
+             [[link]]\nfrom = \"s\"\nto = \"r\"\nrate = \"50 Mb/s\"\ndelay = \"10 ms\"\nbuffer = \"200 ms\"\n\
+             [[link]]\nfrom = \"r\"\nto = \"one\"\n[[link]]\nfrom = \"r\"\nto = \"other\"\n\
+             [[middlebox]]\nat = \"r\"\nkind = \"receive-window\"\nwan = \"s\"\nrate = \"50 Mb/s\"\n{policy}{}{}",
+            flow("one", 6),
+            flow("other", 1)
+        )
+    };
+    let of_other = |policy: &str| {
+        let groups = run(&text(policy)).summary.groups;
+        groups[1].total.goodput_bps as f64
+            / groups.iter().map(|group| group.total.goodput_bps as f64).sum::<f64>()
+    };
+    let [by_host, by_use] = ["", "policy.share-by = \"use\"\n"].map(of_other);
+    assert!((0.42..0.58).contains(&by_host) && (0.1..0.2).contains(&by_use), "{by_host} {by_use}");
+}
+
 #[test]
 fn classes_are_groups_of_flows_and_lend_what_they_do_not_use_if_told_to() {
     let keys = |borrow| {
