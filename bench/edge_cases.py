@@ -64,6 +64,8 @@ def middlebox(mode, made):
 
 
 def written(steps):
+    if not isinstance(steps, list):
+        return f'rate = "{steps:.4f} Mb/s"'
     return "rates = [" + ", ".join(f'["{at:.3f} s", "{rate:.4f} Mb/s"]' for at, rate in steps) + "]"
 
 
@@ -78,13 +80,15 @@ def scenario(mode, made, shaped=None):
 
     for name, server in {"server": {}, **made.get("servers", {})}.items():
         rtt = server.get("rtt", made["rtt"])
-        steps = ", ".join(f'["{at:.3f} s", "{max(each / 2 - access, 0):.3f} ms"]' for at, each in (rtt if isinstance(rtt, list) else [[0, rtt]]))
-        link([name, "provider"], [f"delay-trace = [{steps}]", *server.get("lines", [])], True)
+        delays = [(at, f"{max(each / 2 - access, 0):.3f} ms") for at, each in (rtt if isinstance(rtt, list) else [[0, rtt]])]
+        trace = ", ".join(f'["{at:.3f} s", "{each}"]' for at, each in delays)
+        # The kernel has constant delays and rates only.
+        delay = f"delay-trace = [{trace}]" if isinstance(rtt, list) else f'delay = "{delays[0][1]}"'
+        link([name, "provider"], [delay, *server.get("lines", [])], True)
     for ends, rates, buffer, lines in zip([["provider", "home"], ["home", "provider"]], made["rates"], made["buffer"], made.get("lines", [[], []])):
-        rate = written(rates if isinstance(rates, list) else [[0, rates]])
         queue = 'queue = { kind = "fq-codel" }' if mode == "fq-codel" else f'buffer = "{buffer:.1f} ms"'
         silent = ", ".join(f'["{at:.3f} s", "{length:.0f} ms"]' for at, length in made.get("outages", []))
-        link(ends, [rate, f'delay = "{access:.3f} ms"', queue, f"outages = [{silent}]" if silent else "", *lines])
+        link(ends, [written(rates), f'delay = "{access:.3f} ms"', queue, f"outages = [{silent}]" if silent else "", *lines])
     if shaped:
         for place, ends in enumerate([["home", "inside"], ["inside", "home"]]):
             link(ends, [written([[at, rates[place]] for at, rates in shaped]), 'queue = { kind = "fq-codel" }'])
@@ -205,6 +209,15 @@ def homes(draw):
         if draw.random() < 0.75:
             made["flows"].insert(0, {**small("ping", PAYLOAD * 8 / PING / 1000), "controller": "fixed-window:60", "start": f"{uniform(0, 8):.2f} s"})
     return list(drawn.values())
+
+
+def worlds(draw):
+    """Homes that the virtual-time kernel runs as the simulator does: nothing changes, and no packet is late by chance."""
+    for number in range(10):
+        down, part = log(draw, 5, 150), draw.uniform(1, 10)
+        flows = [any_bulk(draw), any_bulk(draw, 2, "up")][: 1 + number % 2]
+        made = case(down, down / part, log(draw, 8, 80), flows, (log(draw, 40, 300), log(draw, 40, 300)))
+        yield made | {"class": "downloads, uploads" if number % 2 else "downloads", "seed": draw.randint(1, 10**6)}
 
 
 def recorded(folder, draw):
