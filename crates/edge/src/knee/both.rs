@@ -14,8 +14,8 @@ use crate::load::Passed;
 const WINDOWS: f64 = 1.4;
 /// See [`WINDOWS`].
 const RANGE: [f64; 2] = [0.5, 2.5];
-/// The part of what it carries that a direction is to have. Range 0.9 to 0.97.
-const USES: f64 = 0.95;
+/// The part of what it carries that a direction is to have. Range 0.9 to 0.98.
+const USES: f64 = 0.97;
 /// How fast windows become wider, in parts of what is missing in a second. Range 0.5 to 4.
 const FOLLOWS: f64 = 2.0;
 /// The other one has no more queue than it should if an RTT is less than so many without a queue. Range 1.4 to 2.5.
