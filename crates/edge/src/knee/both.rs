@@ -14,8 +14,9 @@ use crate::load::Passed;
 const WINDOWS: f64 = 1.4;
 /// See [`WINDOWS`].
 const RANGE: [f64; 2] = [0.5, 2.5];
-/// The part of what it carries that a direction is to have. Range 0.9 to 0.98.
-const USES: f64 = 0.97;
+/// The part of what it carries that a direction is to have, if that was told, and if it is the most that was seen, which one look may have too
+/// high. Range 0.9 to 0.98.
+const USES: [f64; 2] = [0.97, 0.94];
 /// How fast windows become wider, in parts of what is missing in a second. Range 0.5 to 4.
 const FOLLOWS: f64 = 2.0;
 /// The other one has no more queue than it should if an RTT is less than so many without a queue. Range 1.4 to 2.5.
@@ -68,7 +69,8 @@ impl Both {
             true => FULL,
             false => (counts * passed.rate / self.carries.max(1.0)).min(1.0),
         };
-        let windows = windows * (1.0 + FOLLOWS * (USES - used) * passed.time);
+        let uses = USES[usize::from(goal.is_none())];
+        let windows = windows * (1.0 + FOLLOWS * (uses - used) * passed.time);
         let windows = windows.clamp(RANGE[0], RANGE[1]);
         self.windows = Some(windows);
         [self.carries, windows]
