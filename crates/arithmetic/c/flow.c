@@ -28,6 +28,7 @@ hw_u32 headway_flow_classify(const struct flow_rules *rules, const struct flow_k
 void headway_flow_meter_add(struct flow_meter *meter, hw_u64 now, hw_u32 bytes, hw_u32 packets);
 void headway_flow_meter_end_slots(struct flow_meter *meter, hw_u64 now);
 hw_u64 headway_rwm_bytes(hw_u64 share, hw_u64 rtt);
+hw_u64 headway_rwm_weighed(hw_u64 share, hw_u32 parts);
 hw_u64 headway_rwm_beside(hw_u64 bytes, hw_u32 sacked);
 hw_u64 headway_rwm_rounded(hw_u64 bytes, hw_u32 scale, hw_u64 number, hw_u64 now);
 hw_u32 headway_rwm_field(hw_u64 bytes, hw_u32 scale, hw_u32 segment);
@@ -96,6 +97,11 @@ void headway_flow_meter_end_slots(struct flow_meter *meter, hw_u64 now)
 hw_u64 headway_rwm_bytes(hw_u64 share, hw_u64 rtt)
 {
 	return rwm_bytes(share, rtt);
+}
+
+hw_u64 headway_rwm_weighed(hw_u64 share, hw_u32 parts)
+{
+	return rwm_weighed(share, parts);
 }
 
 hw_u64 headway_rwm_beside(hw_u64 bytes, hw_u32 sacked)

@@ -32,8 +32,17 @@ HW_INLINE hw_u64 rwm_bytes(hw_u64 share, hw_u64 rtt)
 	return share && rtt ? hw_product(share, rtt, RWM_SHARE_BITS) : RWM_UNLIMITED;
 }
 
+/* Parts of a share that are the whole, as a power of two. */
+#define RWM_WHOLE_SHIFT 6
+
+/* So many parts of a share: 0, which is no limit, stays so, and nothing else becomes that. */
+HW_INLINE hw_u64 rwm_weighed(hw_u64 share, hw_u32 parts)
+{
+	return share ? hw_max(share * parts >> RWM_WHOLE_SHIFT, 1) : 0;
+}
+
 /*
- * The same beside bytes that SACKs say have arrived: what a host allows begins at what it acknowledges, and after a loss that stands still, though
+ * The limit in bytes beside bytes that SACKs say have arrived: what a host allows begins at what it acknowledges, and after a loss that stands still, though
  * what has arrived is no longer under way.
  */
 HW_INLINE hw_u64 rwm_beside(hw_u64 bytes, hw_u32 sacked)

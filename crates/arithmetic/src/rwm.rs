@@ -7,6 +7,7 @@ pub const UNLIMITED: u64 = u64::MAX;
 
 unsafe extern "C" {
     safe fn headway_rwm_bytes(share: u64, rtt: u64) -> u64;
+    safe fn headway_rwm_weighed(share: u64, parts: u32) -> u64;
     safe fn headway_rwm_beside(bytes: u64, sacked: u32) -> u64;
     safe fn headway_rwm_rounded(bytes: u64, scale: u32, number: u64, now: u64) -> u64;
     safe fn headway_rwm_field(bytes: u64, scale: u32, segment: u32) -> u32;
@@ -17,6 +18,14 @@ unsafe extern "C" {
 /// [`UNLIMITED`] if either is 0.
 pub fn bytes(share: u64, rtt: u64) -> u64 {
     headway_rwm_bytes(share, rtt)
+}
+
+/// How many parts of a share are the whole.
+pub const WHOLE: u16 = 64;
+
+/// Returns so many parts, [`WHOLE`] of which are the whole, of a share: 0, which is no limit, stays so, and nothing else becomes that.
+pub fn weighed(share: u64, parts: u16) -> u64 {
+    headway_rwm_weighed(share, parts.into())
 }
 
 /// Returns a limit beside bytes that SACKs say have arrived: after a loss they are no longer under way.

@@ -1,10 +1,10 @@
 //! What flows may have towards both sides of a link: its rate where that is known, and what experiments find.
 //!
-//! An experiment in one direction changes the RTT of the other one, too, so only one is made at a time.
+//! An experiment in one direction changes the RTT of the other one, too, so only one is made at a time, and none while both have bulk.
 
 use headway_units::{Duration, Instant, Rate};
 
-use crate::evaluate::{Estimate, Facts, Input, Quantity, TOWARDS_LINK};
+use crate::evaluate::{Estimate, Facts, Input, Quantity, STANDS, TOWARDS_LINK};
 use crate::knee::{Both, Knee, Other, Seen};
 use crate::load::{Load, Passed};
 use crate::snapshot::RateState;
@@ -19,8 +19,6 @@ const KEPT: f64 = 0.988;
 const BUSY: [f64; 2] = [0.3, 0.15];
 /// Both directions have bulk until one has none for so long. Range 1 to 5 s.
 const ENDS: Duration = Duration::from_ms(2_000);
-/// With so many segments in flight, an RTT tells of a queue: with fewer, receivers wait for another one before they acknowledge. Range 5 to 20.
-const SEGMENTS: f64 = 10.0;
 /// A flow makes a queue if it has this part of what passes. Range 0.1 to 0.4: others may fill the link.
 const MAKES: f64 = 0.2;
 /// What others send at once, who have this part of what passes and more than twice of what they had, makes a queue of theirs. Range 0.2 to 0.5.
@@ -29,13 +27,11 @@ const BURST: f64 = 0.3;
 const OTHERS: f64 = 3.0;
 /// The least that flows share, as a part of that: beside others who take all that is left, nothing would remain. Range 0.02 to 0.2.
 const LEAST: f64 = 0.05;
-/// The least and the most that windows are multiplied with where the rate is known. Range 0.5 to 0.9, and 2 to 10: a path may have become longer by so
-/// much, or jitter is most of its RTT.
+/// The least and the most that windows are multiplied with where the rate is known. Range 0.02 to 0.5, and 2 to 10: what was told may
+/// be far too much, and a path may have become longer by so much, or jitter is most of its RTT.
 const FACTORS: [f64; 2] = [0.05, 10.0];
 /// A capacity that somebody has measured is tried if it is this much more. Range 1.1 to 1.5.
 const MORE: f64 = 1.2;
-/// A queue that shows for so long stands. Range 0.5 to 2 s.
-const STANDS: Duration = Duration::from_ms(1_000);
 /// Who says it.
 const SOURCE: &str = "queue";
 
@@ -55,12 +51,13 @@ struct Side {
     knee: Knee,
     /// What the link carries for flows, where that is known.
     goal: Option<Rate>,
-    /// The queue, in s.
-    queue: f64,
     /// By what windows are wider than that, or what is tried, needs without jitter.
     factor: f64,
-    /// Whether it shows, and whether enough is in flight for that, or others tell.
+    /// The queue, in s.
+    queue: f64,
+    /// Whether it shows.
     shows: bool,
+    /// Whether enough is in flight for that to say something, or what others have met tells it.
     is_clear: bool,
     /// The RTT without a queue as a part of that from which windows are computed.
     shorter: f64,
@@ -83,12 +80,12 @@ impl Default for Side {
         Side {
             knee: Knee::default(),
             goal: None,
+            factor: 1.0,
             queue: 0.0,
             shows: false,
             is_clear: false,
             shorter: 1.0,
             both: Both::default(),
-            factor: 1.0,
             highest: 0.0,
             others: 0.0,
             all: Rate::ZERO,
@@ -177,9 +174,9 @@ impl LinkRate {
     /// Returns what was delivered with what is tried as its interval, as pages show it.
     pub fn state(&self, side: usize) -> Option<RateState> {
         let side = &self.sides[side & 1];
-        let [tried, low, high] = side.interval()?;
-        let delivered = side.both.carries().or(side.knee.delivered()).map_or(tried, Rate::from_bps_f64);
-        let (rate_bps, low_bps, high_bps) = (delivered.bps(), low.bps(), high.bps());
+        let [tried, delivered] = side.believed()?;
+        let (rate_bps, low_bps, high_bps) =
+            (delivered.bps(), delivered.min(tried).bps(), tried.max(delivered).bps());
         Some(RateState { rate_bps, low_bps, high_bps, age_ms: 0, source: SOURCE.to_owned() })
     }
 }
@@ -191,8 +188,7 @@ impl Side {
             return passed.rate > BUSY[0] * goal.bps_f64();
         }
         let has_stood = self.knee.tried().is_some() || Seen::of(passed).shows_queue();
-        let is_bulk = passed.rate * passed.rtt > SEGMENTS * passed.segment;
-        has_stood && is_bulk && passed.rate > BUSY[1] * self.highest
+        has_stood && passed.fills_rtt() && passed.rate > BUSY[1] * self.highest
     }
 
     fn look(
@@ -206,7 +202,7 @@ impl Side {
     ) {
         self.highest = (self.highest * KEPT.powf(passed.time)).max(passed.rate);
         (self.goal, self.queue, self.shows) = (goal, passed.queue, Seen::of(passed).shows_queue());
-        self.is_clear = passed.rate == 0.0 || passed.rate * passed.rtt > SEGMENTS * passed.segment;
+        self.is_clear = passed.rate == 0.0 || passed.fills_rtt();
         if passed.least > 0.0 {
             self.shorter = passed.least / (passed.least + passed.longer);
         }
@@ -255,11 +251,11 @@ impl Side {
         };
     }
 
-    /// Returns what is believed of what flows may have, with its interval: what was delivered, and what is tried.
-    fn interval(&self) -> Option<[Rate; 3]> {
+    /// Returns what is tried and what was delivered, between which is what flows may have; none where that is known.
+    fn believed(&self) -> Option<[Rate; 2]> {
         let tried = Rate::from_bps_f64(self.knee.tried().filter(|_| self.goal.is_none())?);
-        let delivered = self.both.carries().or(self.knee.delivered()).map_or(tried, Rate::from_bps_f64);
-        Some([tried, delivered.min(tried), tried.max(delivered)])
+        let delivered = self.both.carries().or(self.knee.delivered());
+        Some([tried, delivered.map_or(tried, Rate::from_bps_f64)])
     }
 }
 
@@ -269,7 +265,7 @@ impl Input for LinkRate {
         facts.carried = self.sides.each_ref().map(|side| side.carried);
         facts.queued = self.sides.each_ref().map(|side| side.queued);
         for (side, state) in (0..).zip(&self.sides) {
-            let Some([rate, low, high]) = state.interval() else { continue };
+            let Some([tried, delivered]) = state.believed() else { continue };
             let estimate = |quantity, [rate, low, high]: [Rate; 3]| Estimate {
                 source: SOURCE.into(),
                 quantity,
@@ -279,9 +275,10 @@ impl Input for LinkRate {
                 high,
                 at: now,
             };
-            facts.estimates.push(estimate(Quantity::Available, [rate, low, high]));
+            let rates = [tried, delivered.min(tried), tried.max(delivered)];
+            facts.estimates.push(estimate(Quantity::Available, rates));
             // The link has what once passed, beside what others use, and nobody knows how much more.
-            let highest = Rate::from_bps_f64(state.highest).max(rate) + facts.besides[usize::from(side)];
+            let highest = Rate::from_bps_f64(state.highest).max(tried) + facts.besides[usize::from(side)];
             facts.estimates.push(estimate(Quantity::Narrow, [highest, highest, FASTEST]));
         }
     }

@@ -9,6 +9,9 @@ const FIRST: f64 = 0.25;
 /// By how much longer the queue of a flow may be, in s: bursts keep their order for some RTTs. Range 5 to 20 ms.
 const ELSEWHERE: f64 = 0.010;
 
+/// With so many segments in flight, an RTT tells of a queue: with fewer, receivers wait for another one before they acknowledge. Range 5 to 20.
+const SEGMENTS: f64 = 10.0;
+
 /// What was seen of a flow since the last look.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
@@ -77,6 +80,13 @@ impl Passed {
             segment: sum(&|load| load.rate.bps_f64() * load.segment.get() as f64 * 8.0) / rate.max(1.0),
             step: sum(&Load::step),
         }
+    }
+}
+
+impl Passed {
+    /// Whether enough is in flight that an RTT tells of a queue.
+    pub(crate) fn fills_rtt(&self) -> bool {
+        self.rate * self.rtt > SEGMENTS * self.segment
     }
 }
 

@@ -5,8 +5,8 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 
-/// What stands for one.
-const ONE: u16 = 64;
+use headway_arithmetic::rwm::{self, WHOLE};
+
 /// The most that programs in the kernel have room for.
 const MOST: u16 = (1 << 12) - 1;
 /// Weights are such powers of two, so that they seldom change. Range 4 to 16: windows differ from what is right by half of a step.
@@ -18,7 +18,7 @@ pub struct Weight([u16; 2]);
 
 impl Default for Weight {
     fn default() -> Weight {
-        Weight([ONE; 2])
+        Weight([WHOLE; 2])
     }
 }
 
@@ -27,7 +27,7 @@ impl Weight {
     fn of(parts: [f64; 2]) -> Weight {
         Weight(parts.map(|part| {
             let rounded = ((STEPS * part.log2()).round() / STEPS).exp2();
-            ((rounded * f64::from(ONE)).round() as u16).clamp(1, MOST)
+            ((rounded * f64::from(WHOLE)).round() as u16).clamp(1, MOST)
         }))
     }
 
@@ -38,8 +38,7 @@ impl Weight {
 
     /// Returns a share towards a side, 0 or 1, with this weight: 0, which is no limit, stays so.
     pub fn scale(self, side: usize, share: u64) -> u64 {
-        let weighed = share.saturating_mul(u64::from(self.0[side & 1])) / u64::from(ONE);
-        weighed.max(share.min(1))
+        rwm::weighed(share, self.0[side & 1])
     }
 }
 
@@ -86,7 +85,7 @@ mod tests {
     fn weights(connections: &[(u8, f64)]) -> impl Fn(u8) -> f64 {
         let mut hosts = Hosts::default();
         connections.iter().for_each(|(number, unused)| hosts.add(0, host(*number), [*unused; 2]));
-        move |number| f64::from(hosts.weight(0, host(number)).units()[0]) / f64::from(ONE)
+        move |number| f64::from(hosts.weight(0, host(number)).units()[0]) / f64::from(WHOLE)
     }
 
     fn is_about(weight: f64, expected: f64) {

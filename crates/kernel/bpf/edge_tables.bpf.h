@@ -114,8 +114,6 @@ enum edge_treatment {
 
 #define EDGE_CLASS_SHIFT 8
 #define EDGE_WEIGHT_BITS 12
-/* One is so many parts, as a power of two. */
-#define EDGE_WEIGHT_SHIFT 6
 
 /* Totals since the programs were loaded (src/edge/mod.rs has the same in Rust). */
 struct edge_counters {

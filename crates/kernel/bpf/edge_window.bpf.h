@@ -32,7 +32,7 @@ static __always_inline hw_u64 limit(struct edge_counters *counted, const struct 
 	if (treatment) {
 		const hw_u32 parts = *treatment >> (side & 1 ? EDGE_CLASS_SHIFT + EDGE_WEIGHT_BITS : EDGE_CLASS_SHIFT);
 
-		share = share * (parts & ((1U << EDGE_WEIGHT_BITS) - 1)) >> EDGE_WEIGHT_SHIFT;
+		share = rwm_weighed(share, parts & ((1U << EDGE_WEIGHT_BITS) - 1));
 	}
 	return rwm_bytes(share, connection->flow.rtt);
 }

@@ -23,7 +23,7 @@ const USES: f64 = 0.85;
 const LEAST: f64 = 0.8;
 
 /// A queue that is seen for so long stands, and stands again after the same time. Range 0.5 to 2 s.
-const STANDS: Duration = Duration::from_ms(1_000);
+pub(crate) const STANDS: Duration = Duration::from_ms(1_000);
 /// It is raised for no more than a second at once, in s: what was not looked at may have had a queue.
 const LONGEST: f64 = 1.0;
 

@@ -26,6 +26,7 @@ use crate::Policy;
 pub use decision::{Action, Basis, Decision, Step, Why};
 pub use facts::{Estimate, Facts, FlowFacts, Input, Means, Quantity};
 use hold::Hold;
+pub(crate) use hold::STANDS;
 pub use link::Case;
 use link::Link;
 pub(crate) use link::TOWARDS_LINK;

@@ -21,7 +21,8 @@ const USES: [f64; 2] = [0.97, 0.94];
 const FOLLOWS: f64 = 2.0;
 /// The other one has no more queue than it should if an RTT is less than so many without a queue. Range 1.4 to 2.5.
 const SHORT: f64 = 2.0;
-/// What it has counts by this part where nobody knows what it carries, and neither it nor the other direction has much of a queue: it may carry more. Range 0.3 to 0.7.
+/// What it has counts by this part where nobody knows what it carries, and neither it nor the other direction has much of a queue: it may carry
+/// more. Range 0.3 to 0.7.
 const MAY_HAVE_MORE: f64 = 0.5;
 /// A direction with a queue of this part of the RTT without one is full, and more than that. Range 0.3 to 0.7, and 1 to 1.2.
 const STANDS: f64 = 0.5;
@@ -42,8 +43,8 @@ pub(crate) struct Both {
 }
 
 impl Both {
-    /// Takes what passed and the least RTT of both directions, what `besides`, what the direction is known to carry, and the highest rate that was seen before; returns what it
-    /// carries of data, in bit/s, and how many times what that needs windows are to be.
+    /// Takes what passed with the least RTT of both directions, what `besides`, what the direction is known to carry, and the highest rate that was
+    /// seen before; returns what it carries of data, in bit/s, and how many times what that needs windows are to be.
     pub(crate) fn look(
         &mut self,
         (passed, least): (&Passed, f64),
