@@ -4,10 +4,8 @@ import itertools
 import json
 import math
 
-# What a middlebox is told, in parts of the rate of the link: windows count payload.
-TOLD = 1.0
-# What a middlebox is told that finds the rate, in parts of the highest rate, one of them in each case; and one that holds nothing, in Mb/s.
-FAR_ABOVE, INERT = [3, 10, 50], 1_000_000
+# What a middlebox is told that holds nothing, in Mb/s.
+INERT = 1_000_000
 # Bytes of a full packet on the wire and of its payload.
 PACKET, PAYLOAD = 1538, 1448
 # The ping is a flow that sends a segment every 100 ms, and its RTT is read every 50 ms.
@@ -46,17 +44,16 @@ def highest(made):
 
 
 def middlebox(mode, made):
-    """The middlebox of a mode, and the only place that knows its keys."""
-    rates = [rate * TOLD for rate in highest(made)]
-    keys = {"told": "by-use = true", "found": "find-rate = true"}.get(mode, "")
-    if mode == "found":
-        rates = [rate * FAR_ABOVE[made["seed"] % len(FAR_ABOVE)] for rate in highest(made)]
-    elif mode != "told":
+    """The middlebox of a mode."""
+    rates = highest(made)
+    if mode not in ("told", "found"):
         # Flows that pass a middlebox open with a handshake, so short ones pass one that holds nothing.
         if not any(flow.get("short") for flow in made["flows"]):
             return ""
         rates = [INERT] * 2
-    text = f'[[middlebox]]\nat = "home"\nkind = "receive-window"\nwan = "provider"\n{keys}\nrate = "{rates[0]:.4f} Mb/s"\nup = "{rates[1]:.4f} Mb/s"\n'
+    text = '[[middlebox]]\nat = "home"\nkind = "receive-window"\nwan = "provider"\n'
+    if mode != "found":
+        text += f'rate = "{rates[0]:.4f} Mb/s"\nup = "{rates[1]:.4f} Mb/s"\n'
     held = [flow["name"] for flow in made["flows"] if not flow.get("before")]
     if len(held) < len(made["flows"]):
         text += f'[[middlebox.class]]\nname = "new"\nshare = 1.0\nflows = {json.dumps(held)}\n'
