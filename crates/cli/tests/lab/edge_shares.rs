@@ -167,7 +167,9 @@ fn probes_find_the_capacity_before_anybody_makes_a_queue() {
     assert!(is_right || was_late(&lab, from), "{state}");
     if let Some(seen) = download(&lab, "cubic", 5000) {
         println!("{seen:?}");
-        assert!(seen.rate > 0.9 * CAPACITY && seen.rtt < 25.0 && seen.repeated == 0, "{seen:?}");
+        // It has what was found, which may be less than there is.
+        let found = probed(&state, "available").unwrap().min(CAPACITY) / WIRE;
+        assert!(seen.rate > 0.95 * found && seen.rtt < 25.0 && seen.repeated == 0, "{seen:?} {state}");
     }
     edge.end();
     kill(Pid::from_raw(server.id() as i32), Signal::SIGTERM).unwrap();
