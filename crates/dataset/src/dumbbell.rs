@@ -126,7 +126,7 @@ impl Default for Flow {
 /// The cross traffic that left a bottleneck.
 #[derive(Clone, Debug)]
 pub struct Truth {
-    capacity: Rate,
+    pub(crate) capacity: Rate,
     /// Bytes that had left after every [`Truth::STEP`].
     left: Vec<u64>,
 }

@@ -271,10 +271,7 @@ impl Run<'_> {
     pub fn windows(&self, watched: &Watched) -> Observed {
         let settings = Settings { form: Form::Literal, windows: self.plan.division(), ..Settings::default() };
         let mut transfers = vec![Transfer::new(&settings); watched.flows];
-        let capacity = watched.capacity();
-        for transfer in &mut transfers {
-            capacity.into_iter().for_each(|capacity| transfer.share_capacity(capacity));
-        }
+        transfers.iter_mut().for_each(|transfer| transfer.share_capacity(watched.capacity()));
         let mut windows = Vec::new();
         let mut all = 0;
         for (flow, segment) in &watched.segments {
@@ -345,19 +342,25 @@ impl Watched {
         self.truth.between(from, to)
     }
 
-    /// Returns the largest capacity that a flow finds by the guarded rules.
-    pub fn capacity(&self) -> Option<Rate> {
-        let mut transfers = vec![Transfer::new(&Settings::default()); self.flows];
-        for (flow, segment) in &self.segments {
-            transfers[*flow].observe(segment);
-        }
-        transfers.iter().filter_map(Transfer::capacity).max()
+    /// Returns the capacity of the tight link.
+    pub fn capacity(&self) -> Rate {
+        self.truth.capacity
+    }
+
+    /// Returns the capacity that all flows together show by the guarded rules.
+    pub fn narrow_link(&self) -> Option<Rate> {
+        let (_, path) = self.guarded_path(&Settings::default());
+        path.narrow_link().map(|found| found.rate)
     }
 
     /// Returns what the guarded rules say of the path, from the only flow or from all together, and the number of all windows.
     pub fn guarded(&self, windows: Windows) -> (Vec<Estimate>, u64) {
         let settings = Settings { windows, ..Settings::default() };
-        if self.flows == 1 { self.guarded_flow(&settings) } else { self.guarded_path(&settings) }
+        if self.flows == 1 {
+            return self.guarded_flow(&settings);
+        }
+        let (estimates, path) = self.guarded_path(&settings);
+        (estimates, path.windows().total())
     }
 
     fn guarded_flow(&self, settings: &Settings) -> (Vec<Estimate>, u64) {
@@ -366,7 +369,7 @@ impl Watched {
         (estimates, transfer.windows().total())
     }
 
-    fn guarded_path(&self, settings: &Settings) -> (Vec<Estimate>, u64) {
+    fn guarded_path(&self, settings: &Settings) -> (Vec<Estimate>, Path) {
         let mut transfers = vec![Transfer::new(settings); self.flows];
         let mut path = Path::new(settings);
         let mut estimates = Vec::new();
@@ -377,7 +380,7 @@ impl Watched {
             path.learn(transfer.capacity(), transfer.rtt());
             estimates.extend(path.observe(&passed));
         }
-        (estimates, path.windows().total())
+        (estimates, path)
     }
 }
 

@@ -41,7 +41,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             format!("{} ({} to {}, {} windows)", free.rate, free.low, free.high, free.windows)
         });
         let limit = row.limit().map_or("-", |limit| limit.name());
-        let capacity = row.capacity.map_or("-".to_owned(), |rate| rate.to_string());
+        let capacity = row.capacity.map_or("-".to_owned(), |found| found.rate.to_string());
         let rtt = row.rtt.map_or("-".to_owned(), |rtt| rtt.to_string());
         println!(
             "{} {}: rate {}, RTT {rtt}, capacity {capacity}, free {free}, limited by {limit}; refused {:?}",

@@ -4,8 +4,9 @@ use std::hash::{Hash, Hasher};
 use std::net::IpAddr;
 
 use headway_estimate::sabes::{Estimate, Handshake, Segment, Settings, Transfer};
-use headway_units::{Instant, Rate};
+use headway_units::{Duration, Instant, Rate};
 
+use crate::conclude::Peak;
 use crate::copies::Places;
 use crate::headers::{Endpoint, Tcp};
 use crate::path::{Path, Sums, Volume};
@@ -14,6 +15,10 @@ use crate::path::{Path, Sums, Volume};
 const DEFAULT_MSS: u16 = 1_460;
 /// Largest IP packet on a wire, bytes.
 const JUMBO: u32 = 9_000;
+/// Who acknowledges data within this time, and took so many times longer to answer a SYN, is a proxy near the tap that asked another
+/// host first. Range 1 to 10 ms, and 5 to 20: hosts that wake up take longer for the first packet, too.
+const PROXY: Duration = Duration::from_ms(5);
+const FARTHER: i64 = 10;
 /// ACKs that must advance before a direction counts whose data was not captured.
 const ACKS_ONLY: u8 = 10;
 
@@ -46,6 +51,12 @@ impl Hash for Key {
 }
 
 impl Key {
+    /// Whether both ends are the same host.
+    pub(crate) fn is_loopback(&self) -> bool {
+        let [one, other] = self.0.map(|end| end.address);
+        one == other || one.is_loopback()
+    }
+
     /// Returns the key of a segment, and which end sent it.
     pub(crate) fn of(tcp: &Tcp) -> (Key, usize) {
         // Ports differ in most packets, and compare faster than addresses.
@@ -115,6 +126,8 @@ pub(crate) struct Followed {
     /// The payload that has had its weight in them.
     weighed: u64,
     pub(crate) estimates: Sum,
+    /// The most that passed in a second.
+    pub(crate) peak: Peak,
 }
 
 impl Followed {
@@ -129,7 +142,7 @@ impl Followed {
         }
         path.sums.merge(&new);
         self.added = sums;
-        path.capacity = path.capacity.max(self.transfer.capacity());
+        self.transfer.narrow_link().into_iter().for_each(|capacity| path.learn(capacity));
     }
 }
 
@@ -140,11 +153,13 @@ pub(crate) struct Sum {
     rate: f64,
     low: f64,
     high: f64,
+    pub(crate) bytes: u64,
 }
 
 impl Sum {
     pub(crate) fn add(&mut self, estimate: &Estimate) {
         self.count += 1;
+        self.bytes += estimate.bytes.get();
         self.rate += estimate.rate.bps_f64();
         self.low += estimate.low.bps_f64();
         self.high += estimate.high.bps_f64();
@@ -234,6 +249,18 @@ impl Connection {
         by_heading
     }
 
+    /// Data of an end were acknowledged after `time`: if that is far sooner than the handshake was, takes back what the handshake told.
+    /// Returns whether a proxy near the tap answers.
+    pub(crate) fn answered(&mut self, end: usize, time: Duration) -> bool {
+        let Some(shaken) = self.handshake.take_back(end, time) else { return false };
+        for (of, half) in self.halves.iter_mut().enumerate() {
+            if let Some(followed) = &mut half.followed {
+                followed.transfer.take_back(usize::from(of != end), time);
+            }
+        }
+        time <= PROXY && shaken >= time * FARTHER
+    }
+
     /// Counts a packet of an end, and returns its data; `framing` is the link layer's bytes of every packet on the wire.
     ///
     /// A payload above the MSS was captured before segmentation or after reassembly, and counts as the packets on the
@@ -277,8 +304,9 @@ impl Connection {
     /// Starts to follow the data of an end on the path at a place of the table of paths.
     pub(crate) fn begin(&mut self, end: usize, settings: &Settings, path: u32) {
         let transfer = Transfer::after(settings, &self.handshake, end);
-        let (added, weighed, estimates) = Default::default();
-        self.halves[end].followed = Some(Box::new(Followed { transfer, path, added, weighed, estimates }));
+        let (added, weighed, estimates, peak) = Default::default();
+        self.halves[end].followed =
+            Some(Box::new(Followed { transfer, path, added, weighed, estimates, peak }));
     }
 
     /// Whether packets of one end only were captured, and not only attempts to connect.

@@ -4,6 +4,7 @@
 //! estimates what is free on their paths.
 
 mod clock;
+mod conclude;
 mod connection;
 mod copies;
 mod filter;
@@ -15,6 +16,7 @@ pub mod report;
 mod tracker;
 
 pub use clock::ClockCounts;
+pub use conclude::Unknown;
 pub use connection::Evidence;
 pub use filter::{Filter, FilterError};
 pub use headers::{Endpoint, Skipped};

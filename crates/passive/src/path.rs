@@ -4,13 +4,15 @@ use std::fmt;
 use std::net::IpAddr;
 
 use headway_estimate::sabes::{
-    self, Anomalies, Estimate, Histogram, Limit, Passed, Settings, Transfer, WindowRefusal,
+    self, Anomalies, Capacity, Estimate, Histogram, Limit, Passed, Reservoir, Settings, Transfer,
+    WindowRefusal,
 };
 use headway_units::{Duration, Instant, Rate};
 
+use crate::conclude::Peak;
 use crate::headers;
 
-/// Most estimates of a path that are kept; of more, every second, fourth ... is.
+/// Most estimates of a path that are kept.
 const KEPT: usize = 256;
 
 /// Which transfers share a path.
@@ -94,47 +96,38 @@ pub struct Free {
     pub high: Rate,
     /// The number of estimates.
     pub windows: u64,
+    /// Bytes on the wire in their windows.
+    pub bytes: u64,
 }
 
-/// Estimates from many windows, of which a bounded number is kept, evenly over time.
+/// Estimates from many windows, of which a bounded number is kept.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Estimates {
     /// Rate, lower and upper end, bit/s.
-    kept: Vec<[f32; 3]>,
-    seen: u64,
-    /// Base-2 logarithm of the number of estimates of which one is kept.
-    thinning: u32,
+    rates: Reservoir<[f32; 3]>,
+    bytes: u64,
 }
 
 impl Estimates {
     pub(crate) fn push(&mut self, estimate: &Estimate) {
-        if self.seen & ((1 << self.thinning) - 1) == 0 {
-            if self.kept.len() == KEPT {
-                let mut keep = false;
-                self.kept.retain(|_| {
-                    keep = !keep;
-                    keep
-                });
-                self.thinning += 1;
-            }
-            self.kept.push([estimate.rate, estimate.low, estimate.high].map(|rate| rate.bps_f64() as f32));
-        }
-        self.seen += 1;
+        self.rates.push([estimate.rate, estimate.low, estimate.high].map(|rate| rate.bps_f64() as f32), KEPT);
+        self.bytes += estimate.bytes.get();
     }
 
     /// Returns medians; `None` without estimates.
     pub(crate) fn free(&self) -> Option<Free> {
         let median = |part: usize| {
-            let mut rates: Vec<f32> = self.kept.iter().map(|estimate| estimate[part]).collect();
+            let mut rates: Vec<f32> = self.rates.kept().iter().map(|estimate| estimate[part]).collect();
             let middle = rates.len() / 2;
             let bps = |rates: &mut [f32]| *rates.select_nth_unstable_by(middle, f32::total_cmp).1;
             (!rates.is_empty()).then(|| Rate::from_bps_f64(bps(&mut rates).into()))
         };
-        Some(Free { rate: median(0)?, low: median(1)?, high: median(2)?, windows: self.seen })
+        let [rate, low, high] = [median(0)?, median(1)?, median(2)?];
+        Some(Free { rate, low, high, windows: self.rates.seen(), bytes: self.bytes })
     }
 
     fn memory(&self) -> usize {
-        self.kept.capacity() * size_of::<[f32; 3]>()
+        self.rates.memory()
     }
 }
 
@@ -246,7 +239,11 @@ pub(crate) struct Path {
     pub(crate) volume: Volume,
     pub(crate) first: Instant,
     pub(crate) last: Instant,
-    pub(crate) capacity: Option<Rate>,
+    pub(crate) capacity: Option<Capacity>,
+    /// The most that passed in a second.
+    pub(crate) peak: Peak,
+    /// Whether the ends of its transfers are the same host.
+    pub(crate) is_loopback: bool,
     pub(crate) estimates: Both,
     /// Of all transfers, as of the last interval for those in the table.
     pub(crate) sums: Sums,
@@ -281,6 +278,11 @@ impl Both {
     }
 }
 
+/// Returns the capacity of more samples. The largest of many would be that of the largest error.
+fn surer(known: Option<Capacity>, found: Capacity) -> Option<Capacity> {
+    Some(known.filter(|known| known.samples > found.samples).unwrap_or(found))
+}
+
 impl Path {
     pub(crate) fn new(at: Instant) -> Path {
         Path {
@@ -290,6 +292,8 @@ impl Path {
             first: at,
             last: at,
             capacity: None,
+            peak: Peak::default(),
+            is_loopback: false,
             estimates: Both::default(),
             sums: Sums::default(),
             recent: Both::default(),
@@ -310,7 +314,7 @@ impl Path {
         self.volume.wire += volume.wire;
         if self.live > 1 && self.together.is_none() {
             let mut together = sabes::Path::new(settings);
-            together.learn(self.capacity, self.rtt);
+            together.learn(self.capacity.map(|capacity| capacity.rate), self.rtt);
             self.together = Some(Box::new(together));
         }
     }
@@ -339,11 +343,19 @@ impl Path {
         self.recent.single.push(estimate);
     }
 
+    /// Takes the capacity that a transfer has found.
+    pub(crate) fn learn(&mut self, capacity: Capacity) {
+        self.capacity = surer(self.capacity, capacity);
+    }
+
     /// Takes what the last segment of a transfer acknowledged.
     pub(crate) fn pass(&mut self, passed: &Passed, transfer: &Transfer) {
         let Some(together) = &mut self.together else { return };
         together.learn(transfer.capacity(), transfer.rtt());
         if let Some(estimate) = together.observe(passed) {
+            if let Some(found) = together.narrow_link() {
+                self.capacity = surer(self.capacity, found);
+            }
             self.estimates.together.push(&estimate);
             self.recent.together.push(&estimate);
         }
@@ -371,6 +383,7 @@ impl Path {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use headway_units::Bytes;
 
     fn estimate(mbps: f64) -> Estimate {
         let rate = Rate::from_mbps(mbps);
@@ -381,6 +394,7 @@ mod tests {
             high: rate.scale(2.0),
             samples: 9,
             window: Duration::ZERO,
+            bytes: Bytes::new(100),
         }
     }
 
@@ -391,9 +405,9 @@ mod tests {
         for k in 0..100_000 {
             estimates.push(&estimate(f64::from(k % 1_001)));
         }
-        assert!(estimates.kept.len() <= KEPT);
+        assert!(estimates.rates.kept().len() <= KEPT);
         let free = estimates.free().unwrap();
-        assert_eq!(free.windows, 100_000);
+        assert_eq!((free.windows, free.bytes), (100_000, 10_000_000));
         assert!((free.rate.mbps() - 500.0).abs() < 60.0, "{}", free.rate);
         assert!((free.low.mbps() * 2.0 - free.rate.mbps()).abs() < 1e-3);
     }

@@ -2,10 +2,11 @@
 
 use std::collections::HashMap;
 
-use headway_estimate::sabes::Limit;
+use headway_estimate::sabes::{Capacity, Limit};
 use headway_units::{Duration, Instant, Rate};
 
-use crate::connection::{Evidence, Followed, Half, Key};
+use crate::conclude::{Measured, Said, Unknown, conclude};
+use crate::connection::{Evidence, Followed, Half, Key, Sum};
 use crate::headers::Endpoint;
 use crate::path::{Direction, Free, Path, PathKey, Peer, RoundTrips, Sums, Volume};
 use crate::tracker::{Tracker, rate};
@@ -23,10 +24,12 @@ pub struct PathRow {
     pub rate: Rate,
     /// RTT of the transfer with the most data.
     pub rtt: Option<Duration>,
-    /// Capacity of the narrow link, the largest that a transfer found.
-    pub capacity: Option<Rate>,
+    /// Capacity of the narrow link, as the transfer with most samples found it.
+    pub capacity: Option<Capacity>,
     /// The available bandwidth.
     pub free: Option<Free>,
+    /// Why it is not known.
+    pub why: Option<Unknown>,
     /// Times between segments and their ACKs at the tap.
     pub round_trips: Option<RoundTrips>,
     /// Windows, limits and anomalies.
@@ -55,45 +58,19 @@ pub struct FlowRow {
     /// RTT of the handshake.
     pub handshake: Option<Duration>,
     /// Capacity of the narrow link.
-    pub capacity: Option<Rate>,
+    pub capacity: Option<Capacity>,
     /// The available bandwidth: means over its windows.
     pub free: Option<Free>,
+    /// Why it is not known.
+    pub why: Option<Unknown>,
     /// Times between segments and their ACKs at the tap.
     pub round_trips: Option<RoundTrips>,
     /// Windows, limits and anomalies.
     pub sums: Sums,
 }
 
-/// A capacity is that of the link if the rate is lower by more than this share where something else limits the transfer, and
-/// is an error of measurement if the rate is higher by less than that where it is the link.
-const SLOWER: f64 = 0.2;
-const FASTER: f64 = 0.1;
-
-/// Returns capacity, what is free, and sums that do not contradict each other and the rate, which lasted for `time`.
-///
-/// In the long run nothing is faster than the capacity. Where receiver or application limits the transfers and the
-/// capacity found is about their rate, whole flights were taken for trains of packets, and the capacity is not known.
-fn agree(
-    (rate, time): (Rate, Duration),
-    rtt: Option<Duration>,
-    capacity: Option<Rate>,
-    free: Option<Free>,
-    mut sums: Sums,
-) -> (Option<Rate>, Option<Free>, Sums) {
-    let free = free.filter(|free| free.windows > 0);
-    sums.used = sums.used.max(free.map_or(0, |free| free.windows));
-    let lasts = rtt.is_none_or(|rtt| time >= rtt);
-    let elsewhere = matches!(sums.main_limit(), Some(Limit::ReceiveWindow | Limit::Application));
-    let too_slow = if elsewhere { 1.0 + SLOWER } else { 1.0 - FASTER };
-    let capacity = capacity
-        .filter(|capacity| !lasts || *capacity >= rate.scale(too_slow))
-        .map(|capacity| if lasts { capacity.max(rate) } else { capacity })
-        // What passes while the link is busy, its capacity lets pass.
-        .map(|capacity| free.map_or(capacity, |free| capacity.max(free.rate)));
-    let most = |rate: Rate| capacity.map_or(rate, |capacity| capacity.min(rate));
-    let free = free.map(|free| Free { low: most(free.low), high: most(free.high), ..free });
-    (capacity, free, sums)
-}
+/// A shorter interval tells nothing of the rate of a second.
+const SECOND: Duration = Duration::from_ms(1_000);
 
 /// The transfers of a path that are in the table.
 #[derive(Default)]
@@ -193,10 +170,14 @@ impl Tracker {
 }
 
 fn path_row(key: &PathKey, path: &Path) -> PathRow {
-    let time = path.last - path.first;
-    let rate = rate(path.volume.wire, time);
-    let (capacity, free, sums) =
-        agree((rate, time), path.rtt, path.capacity, path.estimates.free(), path.sums);
+    let rate = rate(path.volume.wire, path.last - path.first);
+    let Said { capacity, free, sums } = conclude(Measured {
+        is_loopback: path.is_loopback,
+        peak: path.peak.rates(),
+        capacity: path.capacity,
+        free: path.estimates.free(),
+        sums: path.sums,
+    });
     let mut round_trips = path.round_trips.clone();
     round_trips.merge(&path.recent_round_trips);
     PathRow {
@@ -206,7 +187,8 @@ fn path_row(key: &PathKey, path: &Path) -> PathRow {
         rate,
         rtt: path.rtt,
         capacity,
-        free,
+        free: free.ok(),
+        why: free.err(),
         round_trips: RoundTrips::of(&round_trips),
         sums,
     }
@@ -220,10 +202,24 @@ fn interval_row(key: &PathKey, path: &mut Path, transfers: u64, length: Duration
     let free = std::mem::take(&mut path.recent).free();
     let round_trips = path.end_round_trips();
     let rate = rate(volume.wire, length);
-    let (capacity, free, sums) = agree((rate, length), path.rtt, path.capacity, free, sums);
-    let row =
-        PathRow { key: *key, transfers, volume, rate, rtt: path.rtt, capacity, free, round_trips, sums };
-    (volume.wire > 0 || free.is_some()).then_some(row)
+    let has_estimate = free.is_some();
+    let peak = if length >= SECOND { [rate; 2] } else { [Rate::ZERO; 2] };
+    let is_loopback = path.is_loopback;
+    let Said { capacity, free, sums } =
+        conclude(Measured { is_loopback, peak, capacity: path.capacity, free, sums });
+    let row = PathRow {
+        key: *key,
+        transfers,
+        volume,
+        rate,
+        rtt: path.rtt,
+        capacity,
+        free: free.ok(),
+        why: free.err(),
+        round_trips,
+        sums,
+    };
+    (volume.wire > 0 || has_estimate).then_some(row)
 }
 
 fn flow(
@@ -234,12 +230,18 @@ fn flow(
     evidence: Evidence,
     duration: Duration,
 ) -> Option<FlowRow> {
-    let Followed { transfer, estimates, .. } = &**half.followed.as_ref()?;
-    let means = estimates.means();
-    let free = means.map(|[rate, low, high]| Free { rate, low, high, windows: estimates.count.into() });
+    let Followed { transfer, estimates, peak, .. } = &**half.followed.as_ref()?;
+    let Sum { count, bytes, .. } = *estimates;
+    let free = estimates.means();
+    let free = free.map(|[rate, low, high]| Free { rate, low, high, windows: count.into(), bytes });
     let rate = rate(half.volume.wire, duration);
-    let (capacity, free, sums) =
-        agree((rate, duration), transfer.rtt(), transfer.capacity(), free, Sums::of(transfer));
+    let Said { capacity, free, sums } = conclude(Measured {
+        is_loopback: key.is_loopback(),
+        peak: peak.rates(),
+        capacity: transfer.narrow_link(),
+        free,
+        sums: Sums::of(transfer),
+    });
     Some(FlowRow {
         near: key.0[near],
         far: key.0[1 - near],
@@ -251,7 +253,8 @@ fn flow(
         rtt: transfer.rtt(),
         handshake: transfer.handshake_rtt(),
         capacity,
-        free,
+        free: free.ok(),
+        why: free.err(),
         round_trips: RoundTrips::of(transfer.round_trips()),
         sums,
     })

@@ -78,6 +78,8 @@ pub struct Counts {
     pub one_way: u64,
     /// Transfers of which only ACKs were captured.
     pub acks_only: u64,
+    /// Connections that a proxy near the tap answers: the handshake took far longer than the first data.
+    pub proxies: u64,
     /// Protocols that are not read, in the order in which they appeared, with their packets. Those that came after the
     /// table was full are counted in `skipped` only.
     pub unread: [Option<(Unread, u64)>; UNREAD],
@@ -298,6 +300,7 @@ impl Tracker {
             connection.near = Some((if outgoing { end } else { 1 - end }, Evidence::Heading));
         }
         let mut segment = tcp.segment(at, Way::Data);
+        let mut answered = None;
         if connection.shake_hands(end, &segment) {
             self.memory = self.memory.wrapping_add_signed(change_side(
                 connection,
@@ -331,10 +334,17 @@ impl Tracker {
             }
             if let Some(time) = followed.transfer.timed() {
                 path.recent_round_trips.add(time);
+                answered = Some((of, time));
             }
             self.outside = followed.transfer.outside().or(self.outside);
+            let passed = followed.transfer.passed();
+            // Behind a loss much is acknowledged at once.
+            if let Some(passed) = passed.filter(|passed| passed.counts) {
+                path.peak.add(at, passed.bytes.get());
+                followed.peak.add(at, passed.bytes.get());
+            }
             // A model knows single transfers only.
-            if let Some(passed) = followed.transfer.passed().filter(|_| self.model.is_none()) {
+            if let Some(passed) = passed.filter(|_| self.model.is_none()) {
                 let shared = path.shared_memory();
                 path.pass(&passed, &followed.transfer);
                 self.memory = self.memory + path.shared_memory() - shared;
@@ -344,6 +354,9 @@ impl Tracker {
                 path.estimate(&estimate);
                 share_capacity(path, &mut followed.transfer);
             }
+        }
+        if let Some((of, time)) = answered {
+            self.counts.proxies += u64::from(connection.answered(of, time));
         }
         let memory = connection.memory();
         self.memory = self.memory + memory - std::mem::replace(&mut connection.counted, memory);
@@ -431,15 +444,12 @@ impl Tracker {
     }
 }
 
-/// The larger capacity counts for the transfer and its path.
+/// A path knows the capacity that its transfers found, and tells those that did not.
 fn share_capacity(path: &mut Path, transfer: &mut Transfer) {
-    let known: Option<Rate> = transfer.capacity();
-    if known > path.capacity {
-        path.capacity = known;
-    } else if let Some(capacity) = path.capacity
-        && known < Some(capacity)
-    {
-        transfer.share_capacity(capacity);
+    if let Some(found) = transfer.narrow_link() {
+        path.learn(found);
+    } else if let Some(known) = path.capacity {
+        transfer.share_capacity(known.rate);
     }
 }
 
@@ -461,8 +471,9 @@ fn begin(
     let shared = path.shared_memory();
     // Data in the SYN came before there was a path.
     path.join(&settings, connection.halves[of].volume);
+    path.is_loopback |= key.is_loopback();
     if let (Some(capacity), Some(followed)) = (path.capacity, &mut connection.halves[of].followed) {
-        followed.transfer.share_capacity(capacity);
+        followed.transfer.share_capacity(capacity.rate);
     }
     path.shared_memory() - shared
 }

@@ -144,7 +144,8 @@ impl Memory {
                 report.available[side].clone_from(&free);
             }
             if report.narrow[side].is_none() {
-                report.narrow[side] = row.capacity.map(|rate| known([rate; 3], Duration::ZERO));
+                report.narrow[side] =
+                    row.capacity.map(|found| known([found.rate, found.low, found.high], Duration::ZERO));
             }
             if report.paths.len() < MOST_PATHS {
                 report.paths.push(path(row, free));
@@ -206,7 +207,7 @@ fn path(row: &PathRow, available: Option<RateState>) -> PathState {
         connections: row.transfers,
         rate_bps: row.rate.bps(),
         rtt_ns: row.rtt.map(|rtt| rtt.ns() as u64),
-        capacity_bps: row.capacity.map(Rate::bps),
+        capacity_bps: row.capacity.map(|found| found.rate.bps()),
         available,
         limited_by: row.limit().map(|limit| limit.name().to_owned()),
     }

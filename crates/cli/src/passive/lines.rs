@@ -1,7 +1,7 @@
 //! Results as JSON and CSV.
 
-use headway_estimate::sabes::{Limit, WindowRefusal};
-use headway_passive::{Free, PathRow, RoundTrips, Skipped, Sums, Tracker};
+use headway_estimate::sabes::{Capacity, Limit, WindowRefusal};
+use headway_passive::{Free, PathRow, RoundTrips, Skipped, Sums, Tracker, Unknown};
 use headway_record::csv::{Fixed, Text};
 use headway_record::row;
 use headway_units::{Duration, Instant, Rate};
@@ -15,6 +15,7 @@ use headway_program::time::rfc3339;
 /// Returns a row of `--csv`; unknown values are empty.
 pub(super) fn csv_row(at: Instant, row: &PathRow, names: &mut Names) -> impl Serialize + use<> {
     let bps = |rate: Option<Rate>| rate.map(Rate::bps);
+    let free = row.free;
     let times = row.round_trips;
     let us = |time: Option<Duration>| time.map(|time| Fixed::<1>(time.us()));
     let share = |limit| Fixed::<4>(row.sums.share(limit));
@@ -26,10 +27,10 @@ pub(super) fn csv_row(at: Instant, row: &PathRow, names: &mut Names) -> impl Ser
         flows: row.transfers,
         rate_bps: row.rate.bps(),
         rtt_us: us(row.rtt),
-        capacity_bps: bps(row.capacity),
-        free_bps: bps(row.free.map(|free| free.rate)),
-        free_low_bps: bps(row.free.map(|free| free.low)),
-        free_high_bps: bps(row.free.map(|free| free.high)),
+        capacity_bps: bps(row.capacity.map(|capacity| capacity.rate)),
+        free_bps: bps(free.map(|free| free.rate)),
+        free_low_bps: bps(free.map(|free| free.low)),
+        free_high_bps: bps(free.map(|free| free.high)),
         windows_used: row.sums.used,
         windows_refused: row.sums.refused.iter().sum::<u64>(),
         limited_application: share(Limit::Application),
@@ -89,6 +90,7 @@ pub(super) fn result(
         "connections_evicted": counts.evicted,
         "connections_one_way": tracker.one_way(),
         "transfers_acks_only": counts.acks_only,
+        "connections_proxied": counts.proxies,
         "sent_bytes": 0,
         "paths": paths.iter().map(|row| path(row, names)).collect::<Vec<_>>(),
         "notes": notes,
@@ -107,7 +109,10 @@ fn path(row: &PathRow, names: &mut Names) -> Value {
         "flows": row.transfers,
     });
     let volume = (row.volume.packets, row.volume.wire, row.rate);
-    extend(&mut value, measured(volume, row.rtt, row.round_trips, row.capacity, row.free, &row.sums));
+    extend(
+        &mut value,
+        measured(volume, row.rtt, row.round_trips, row.capacity, (row.free, row.why), &row.sums),
+    );
     value
 }
 
@@ -121,7 +126,10 @@ fn flow(row: &headway_passive::FlowRow, names: &mut Names) -> Value {
         "handshake_rtt_us": row.handshake.map(Duration::us),
     });
     let volume = (row.volume.packets, row.volume.wire, row.rate);
-    extend(&mut value, measured(volume, row.rtt, row.round_trips, row.capacity, row.free, &row.sums));
+    extend(
+        &mut value,
+        measured(volume, row.rtt, row.round_trips, row.capacity, (row.free, row.why), &row.sums),
+    );
     value
 }
 
@@ -136,8 +144,8 @@ fn measured(
     (packets, bytes, rate): (u64, u64, Rate),
     rtt: Option<Duration>,
     round_trips: Option<RoundTrips>,
-    capacity: Option<Rate>,
-    free: Option<Free>,
+    capacity: Option<Capacity>,
+    (free, why): (Option<Free>, Option<Unknown>),
     sums: &Sums,
 ) -> Value {
     let refused: Map<String, Value> = WindowRefusal::ALL
@@ -151,10 +159,13 @@ fn measured(
         "data_wire_bytes": bytes,
         "rate_bps": rate.bps(),
         "rtt_us": rtt.map(Duration::us),
-        "capacity_bps": capacity.map(Rate::bps),
+        "capacity_bps": capacity.map(|capacity| capacity.rate.bps()),
+        "capacity_low_bps": capacity.map(|capacity| capacity.low.bps()),
+        "capacity_high_bps": capacity.map(|capacity| capacity.high.bps()),
         "free_bps": free.map(|free| free.rate.bps()),
         "free_low_bps": free.map(|free| free.low.bps()),
         "free_high_bps": free.map(|free| free.high.bps()),
+        "free_unknown": why.map(Unknown::name),
         "windows_used": sums.used,
         "windows_refused": refused,
         "limited_by": sums.main_limit().map(Limit::name),

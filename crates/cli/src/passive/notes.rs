@@ -64,6 +64,14 @@ pub(super) fn all(tracker: &Tracker, drops: u64, failures: &[Failure], args: &Pa
             counts.acks_only
         ),
     );
+    let proxies = counts.proxies;
+    note(
+        proxies,
+        format!(
+            "Of {proxies} connections a proxy near the tap answers, such as a NAT that ends TCP: it acknowledges data far sooner than \
+             the handshake took. Their RTT and rates are those of the way to it."
+        ),
+    );
     let evicted = counts.evicted;
     note(
         evicted,

@@ -48,7 +48,7 @@ impl History {
             points.push(Point {
                 seconds,
                 rate: row.rate.mbps(),
-                capacity: row.capacity.map(|rate| rate.mbps()),
+                capacity: row.capacity.map(|capacity| capacity.rate.mbps()),
                 free: row.free.map(|free| [free.rate, free.low, free.high].map(|rate| rate.mbps())),
             });
         }

@@ -1,7 +1,7 @@
 //! Results as tables.
 
 use headway_estimate::sabes::Anomalies;
-use headway_passive::{FlowRow, Free, PathRow, RoundTrips, Sums, Tracker};
+use headway_passive::{FlowRow, Free, PathRow, RoundTrips, Sums, Tracker, Unknown};
 use headway_units::{Bytes, Duration, Rate};
 
 use super::names::Names;
@@ -32,8 +32,8 @@ pub(super) fn path_cells(row: &PathRow, names: &mut Names) -> Vec<String> {
         row.transfers.to_string(),
         row.rate.to_string(),
         time(row.rtt),
-        rate(row.capacity),
-        free(row.free, &row.sums),
+        rate(row.capacity.map(|capacity| capacity.rate)),
+        free(row.free, row.why),
         limit(&row.sums),
     ]
 }
@@ -51,8 +51,8 @@ pub(super) fn flow_cells(row: &FlowRow, names: &mut Names) -> Vec<String> {
         Bytes::new(row.volume.wire).to_string(),
         row.rate.to_string(),
         time(row.rtt),
-        rate(row.capacity),
-        free(row.free, &row.sums),
+        rate(row.capacity.map(|capacity| capacity.rate)),
+        free(row.free, row.why),
         limit(&row.sums),
     ]
 }
@@ -66,13 +66,11 @@ fn rate(rate: Option<Rate>) -> String {
 }
 
 /// Formats what is free, or why it is not known.
-fn free(free: Option<Free>, sums: &Sums) -> String {
-    match free {
-        Some(Free { rate, low, high, .. }) => with_interval(rate, low, high),
-        None => match sums.main_refusal() {
-            Some(reason) => format!("unknown: {}", reason.name().replace('-', " ")),
-            None => "unknown".to_owned(),
-        },
+fn free(free: Option<Free>, why: Option<Unknown>) -> String {
+    match (free, why) {
+        (Some(Free { rate, low, high, .. }), _) => with_interval(rate, low, high),
+        (None, Some(why)) => format!("unknown: {why}"),
+        (None, None) => "unknown".to_owned(),
     }
 }
 

@@ -68,6 +68,40 @@ const CASES: &[(&str, &[(&str, Right)])] = &[
     ("limits-cubic-window-receiver.pcap", &[("/paths/0/limited_by", Is("receive-window"))]),
     ("limits-bbr-application-receiver.pcap", &[("/paths/0/limited_by", Is("application"))]),
     ("limits-cubic-application-middle.pcap", &[("/paths/0/limited_by", Is("application"))]),
+    // Dialogues on loopback, whose MSS is larger than the window.
+    (
+        "20a-loopback-mss-above-window.pcap",
+        &[
+            ("/paths/0/limited_by", Is("application")),
+            ("/paths/1/limited_by", Is("application")),
+            ("/paths/0/free_unknown", Is("loopback")),
+        ],
+    ),
+    // TLS handshakes, audio, and bursts of a server: nothing presses the path.
+    ("20b-free-of-tls-handshakes.pcap", NOTHING_FREE),
+    ("20d-free-of-audio-at-a-10M-link.pcap.gz", NOTHING_FREE),
+    ("26a-free-1.2G-of-16M.pcap", NOTHING_FREE),
+    // A NAT that ends TCP acknowledges data within 0.3 or 0.5 ms, and took 320 or 2762 ms for the handshake.
+    (
+        "21a-vm-nat-proxy.pcap",
+        &[
+            ("/connections_proxied", Is("1")),
+            ("/flows/0/rtt_us", Near(464.0, 0.01)),
+            ("/flows/1/rtt_us", Near(257.0, 0.01)),
+            ("/paths/0/limited_by", Is("application")),
+        ],
+    ),
+    ("21c-vm-nat-proxy-free.pcap", NOTHING_FREE),
+    (
+        "21c-vm-nat-proxy-free.pcap",
+        &[("/connections_proxied", Is("1")), ("/flows/0/rtt_us", Near(462.0, 0.01))],
+    ),
+    // A request of one packet.
+    ("22a-one-request-path.pcap", &[("/flows/1/limited_by", Is("null"))]),
+    // A link of 10 Mb/s of Ethernet frames, 10.16 Mb/s on the wire; of the short file nothing is known.
+    ("24a-capacity-4-times-htb10.pcap", &[("/paths/0/capacity_bps", Is("null"))]),
+    ("24b-capacity-drifts-up-htb10.pcap.gz", &[("/paths/0/capacity_bps", Near(10.16e6, 0.01))]),
+    ("24b-capacity-drifts-up-htb10.pcap.gz", &[("/paths/0/free_bps", Near(10.16e6, 0.01))]),
     // The handshake is out of order, or both ends send a SYN.
     (
         "12a-synack-before-syn.pcap",
@@ -92,6 +126,12 @@ const WHOLE: &[(&str, Right)] = &[
     ("/connections", Is("1")),
     ("/paths/0/rate_bps", Near(6.0e6, 0.03)),
     ("/flows/0/rtt_us", Near(20_000.0, 0.02)),
+];
+const NOTHING_FREE: &[(&str, Right)] = &[
+    ("/paths/0/free_bps", Is("null")),
+    ("/paths/0/capacity_bps", Is("null")),
+    ("/paths/1/free_bps", Is("null")),
+    ("/paths/1/capacity_bps", Is("null")),
 ];
 const WRONG_STAMP: &[(&str, Right)] = &[
     ("/packets_used", Is("80")),

@@ -152,8 +152,9 @@ mod tests {
             at: Instant::from_ns((i / 3 * 3 + 3) * 24_608 + i % 3 * 800),
             gap: Duration::from_ns(if i.is_multiple_of(3) { 3 * 24_608 - 1_600 } else { 800 }),
             bytes: 3_076.0,
-            sent: None,
-            wait: Duration::ZERO,
+            wait: None,
+            presses: true,
+            is_full: true,
         };
         (0..count).map(step).collect()
     }

@@ -1,7 +1,8 @@
-//! Phase 1: the capacity of the narrow link from the rates of consecutive ACKs (wan 2.9).
+//! Phase 1 as published: the capacity of the narrow link from the rates of consecutive ACKs (wan 2.9).
 
+use super::narrow::{Capacity, Narrow};
 use super::sample::Step;
-use super::settings::{Form, Settings};
+use super::settings::{self, Settings};
 use headway_units::{Duration, Rate};
 
 /// Bins of a histogram, between the smallest and the largest sample.
@@ -15,8 +16,6 @@ const EPSILON: f64 = 3.27e-5;
 /// The fewest and the most samples of an estimate.
 const FEWEST: usize = 10;
 const MOST: usize = 512;
-/// The memory for samples that a transfer begins with.
-const FIRST: usize = 8;
 
 /// Returns the number of samples for an estimate (alpha, Eq. 6.2).
 pub(super) fn samples_needed(nic: Rate, mss: u32, rtt: Duration) -> usize {
@@ -80,144 +79,170 @@ impl<'a> Histogram<'a> {
     }
 }
 
-/// The result of phase 1.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Found {
-    pub(super) rate: f32,
-    /// Whether one bin held most samples.
-    pub(super) is_strong: bool,
-}
-
 /// Returns the capacity from the rates of pairs and of trains, both ascending and not empty.
-pub(super) fn capacity(pairs: &[f32], trains: &[f32], form: Form) -> Found {
+pub(super) fn capacity(pairs: &[f32], trains: &[f32]) -> f32 {
     let pairs = Histogram::new(pairs);
-    let strong = match form {
-        Form::Literal => Some(pairs.fullest()).filter(|bin| pairs.is_strong(*bin)),
-        // With many transfers the fullest bin may be the lowest one (wan 2.9).
-        Form::Guarded => (0..BINS).rev().find(|bin| pairs.is_strong(*bin)),
-    };
-    let dispersion = || {
-        let trains = Histogram::new(trains);
-        trains.value(trains.fullest())
-    };
-    let rate = match strong {
-        Some(bin) => pairs.value(bin),
-        None => {
-            let least = dispersion();
-            let above = (0..BINS).find(|bin| pairs.is_mode(*bin) && pairs.value(*bin) > least);
-            let highest = (0..BINS).rev().find(|bin| pairs.count(*bin) > 0);
-            pairs.value(above.or(highest).unwrap_or(0))
-        }
-    };
-    let rate = if form == Form::Guarded { rate.max(dispersion()) } else { rate };
-    Found { rate, is_strong: strong.is_some() }
+    let fullest = pairs.fullest();
+    if pairs.is_strong(fullest) {
+        return pairs.value(fullest);
+    }
+    let trains = Histogram::new(trains);
+    let least = trains.value(trains.fullest());
+    let above = (0..BINS).find(|bin| pairs.is_mode(*bin) && pairs.value(*bin) > least);
+    let highest = (0..BINS).rev().find(|bin| pairs.count(*bin) > 0);
+    pairs.value(above.or(highest).unwrap_or(0))
 }
 
-/// What phase 1 must know about a transfer.
+/// What the search for the capacity must know about a transfer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct First {
     /// Payload of a full segment.
     pub(super) mss: u32,
+    /// The same with its headers on the wire.
+    pub(super) packet: f64,
     /// The RTT of the handshake; not needed once samples are collected.
     pub(super) rtt: Option<Duration>,
     /// The longest gap of a sample.
     pub(super) longest_gap: Duration,
-    /// Whether a sample holds whole flights with the pauses between them: those of batches that stamps come in, while the
-    /// application or the receive window limits the transfer.
-    pub(super) has_pauses: bool,
+    /// Whether steps tell how long their segments waited in queues.
+    pub(super) knows_waits: bool,
+    /// Whether a queue has stood, or a segment was lost.
+    pub(super) has_been_full: bool,
 }
 
-/// Collects samples until phase 1 can be carried out. The guarded form repeats it with further samples.
-#[derive(Clone, Debug)]
+/// Collects samples until phase 1 can be carried out.
+#[derive(Clone, Debug, Default)]
 pub(super) struct Phase {
-    form: Form,
-    nic: Rate,
     /// Time in seconds and bits of each sample.
     samples: Vec<(f32, f32)>,
-    pairs: Vec<f32>,
-    trains: Vec<f32>,
     needed: usize,
-    is_over: bool,
     capacity: Option<Rate>,
 }
 
 impl Phase {
-    pub(super) fn new(settings: &Settings) -> Phase {
-        Phase {
-            form: settings.form,
-            nic: settings.nic,
-            samples: Vec::new(),
-            pairs: Vec::new(),
-            trains: Vec::new(),
-            needed: 0,
-            is_over: false,
-            capacity: None,
-        }
-    }
-
-    pub(super) fn capacity(&self) -> Option<Rate> {
-        self.capacity
-    }
-
-    /// Whether it is known how many samples are needed.
-    pub(super) fn has_begun(&self) -> bool {
-        self.needed > 0
-    }
-
-    /// Takes the capacity found by another transfer.
-    pub(super) fn share(&mut self, capacity: Rate) {
-        self.capacity = self.capacity.max(Some(capacity));
-    }
-
     /// Takes a step whose gap is positive.
-    pub(super) fn add(&mut self, step: &Step, first: &First) {
-        if self.is_over || first.has_pauses || step.gap > first.longest_gap {
+    fn add(&mut self, step: &Step, first: &First, nic: Rate) {
+        if self.capacity.is_some() || step.gap > first.longest_gap {
             return;
         }
         if self.needed == 0 {
             let Some(rtt) = first.rtt else { return };
-            self.needed = samples_needed(self.nic, first.mss, rtt);
+            self.needed = samples_needed(nic, first.mss, rtt);
         }
-        self.reserve();
         self.samples.push((step.gap.secs_f64() as f32, (step.bytes * 8.0) as f32));
         if self.samples.len() < self.needed {
             return;
         }
-        let found = self.estimate();
-        let rate = Rate::from_bps_f64(found.rate.into()).min(self.nic);
-        // Of later results only clear ones count.
-        if found.is_strong || self.capacity.is_none() {
-            self.share(rate);
-        }
-        self.samples.clear();
-        self.is_over = self.form == Form::Literal;
+        self.capacity = Some(Rate::from_bps_f64(self.estimate().into()).min(nic));
+        self.samples = Vec::new();
     }
 
-    /// Makes room for a sample: for a few at first, because most connections are short, and then for all.
-    fn reserve(&mut self) {
-        let (len, most) = (self.samples.len(), self.samples.capacity());
-        if len == most {
-            self.samples.reserve_exact(if most == 0 { FIRST.min(self.needed) } else { self.needed - len });
-        }
-    }
-
-    fn estimate(&mut self) -> Found {
+    fn estimate(&self) -> f32 {
         let rate = |samples: &[(f32, f32)]| {
             let (seconds, bits) = samples.iter().fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
             bits / seconds
         };
-        self.pairs.clear();
-        self.pairs.extend(self.samples.iter().map(|(seconds, bits)| bits / seconds));
-        self.trains.clear();
-        self.trains.extend(self.samples.windows(TRAIN).map(rate));
-        self.pairs.sort_unstable_by(f32::total_cmp);
-        self.trains.sort_unstable_by(f32::total_cmp);
-        capacity(&self.pairs, &self.trains, self.form)
+        let mut pairs: Vec<f32> = self.samples.iter().map(|(seconds, bits)| bits / seconds).collect();
+        let mut trains: Vec<f32> = self.samples.windows(TRAIN).map(rate).collect();
+        pairs.sort_unstable_by(f32::total_cmp);
+        trains.sort_unstable_by(f32::total_cmp);
+        capacity(&pairs, &trains)
+    }
+}
+
+/// The search for the capacity, by one of the forms.
+#[derive(Clone, Debug)]
+enum Form {
+    Literal(Phase),
+    /// `None` before the first sample, which most transfers never have.
+    Guarded(Option<Box<Narrow>>),
+}
+
+/// What is known of the capacity of the narrow link.
+#[derive(Clone, Debug)]
+pub(super) struct Search {
+    nic: Rate,
+    form: Form,
+    /// What other transfers over the path have found.
+    shared: Option<Rate>,
+}
+
+impl Search {
+    pub(super) fn new(settings: &Settings) -> Search {
+        let form = match settings.form {
+            settings::Form::Literal => Form::Literal(Phase::default()),
+            settings::Form::Guarded => Form::Guarded(None),
+        };
+        Search { nic: settings.nic, form, shared: None }
+    }
+
+    /// Returns the capacity that this transfer has found, or others have. With the published form the larger one counts.
+    pub(super) fn rate(&self) -> Option<Rate> {
+        match &self.form {
+            Form::Literal(phase) => phase.capacity.max(self.shared),
+            Form::Guarded(narrow) => {
+                let own = narrow.as_ref().and_then(|narrow| narrow.found());
+                own.map(|found| found.rate).or(self.shared)
+            }
+        }
+    }
+
+    /// Returns what all samples of this transfer show so far; `None` with the published form, too, which knows no interval.
+    pub(super) fn found(&self) -> Option<Capacity> {
+        match &self.form {
+            Form::Literal(_) => None,
+            Form::Guarded(narrow) => narrow.as_ref()?.look(self.nic),
+        }
+    }
+
+    /// Whether the RTT of the handshake is not needed any more.
+    pub(super) fn has_begun(&self) -> bool {
+        match &self.form {
+            Form::Literal(phase) => phase.needed > 0,
+            Form::Guarded(_) => true,
+        }
+    }
+
+    /// Takes the capacity found by another transfer.
+    pub(super) fn share(&mut self, capacity: Rate) {
+        self.shared = match &self.form {
+            Form::Literal(_) => self.shared.max(Some(capacity)),
+            Form::Guarded(_) => Some(capacity),
+        };
+    }
+
+    /// The next step does not continue the one before.
+    pub(super) fn restart(&mut self) {
+        if let Form::Guarded(Some(narrow)) = &mut self.form {
+            narrow.restart();
+        }
+    }
+
+    /// Takes a step whose gap is positive. The guarded form needs a path that limits its transfer, and a queue that stood meanwhile,
+    /// where that can be seen.
+    pub(super) fn add(&mut self, step: &Step, first: &First) {
+        match &mut self.form {
+            Form::Literal(phase) => phase.add(step, first, self.nic),
+            Form::Guarded(narrow) => {
+                let has_queue = if first.knows_waits {
+                    step.is_busy()
+                } else {
+                    first.has_been_full && step.gap <= first.longest_gap
+                };
+                if step.presses && step.is_full && has_queue {
+                    narrow.get_or_insert_default().add(step, first.packet, self.nic);
+                } else if let Some(narrow) = narrow {
+                    narrow.restart();
+                }
+            }
+        }
     }
 
     pub(super) fn memory(&self) -> usize {
-        self.samples.capacity() * size_of::<(f32, f32)>()
-            + (self.pairs.capacity() + self.trains.capacity()) * size_of::<f32>()
+        match &self.form {
+            Form::Literal(phase) => phase.samples.capacity() * size_of::<(f32, f32)>(),
+            Form::Guarded(narrow) => narrow.as_ref().map_or(0, |narrow| narrow.memory()),
+        }
     }
 }
 
@@ -238,62 +263,57 @@ mod tests {
         let mut pairs = vec![97.0; 6];
         pairs.extend([10.0, 30.0, 50.0, 70.0]);
         pairs.sort_unstable_by(f32::total_cmp);
-        for form in [Form::Literal, Form::Guarded] {
-            assert_eq!(capacity(&pairs, &[40.0], form), Found { rate: 97.0, is_strong: true });
-        }
+        assert_eq!(capacity(&pairs, &[40.0]), 97.0);
     }
 
     #[test]
     fn without_a_strong_mode_it_is_the_first_mode_above_the_dispersion_rate() {
         // Modes at 20 and 80 with less than 30 % each, and trains around 50.
         let pairs = [10.0, 19.0, 20.0, 21.0, 31.0, 45.0, 52.0, 60.0, 79.0, 80.0, 81.0, 110.0];
-        let trains = [30.0, 50.0, 51.0, 52.0, 70.0];
-        for form in [Form::Literal, Form::Guarded] {
-            assert_eq!(capacity(&pairs, &trains, form), Found { rate: 80.5, is_strong: false });
-        }
+        assert_eq!(capacity(&pairs, &[30.0, 50.0, 51.0, 52.0, 70.0]), 80.5);
     }
 
     #[test]
     fn ties_between_trains_go_to_the_faster_and_no_mode_above_gives_the_highest_bin() {
         let pairs = [10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 100.0];
-        let trains = [20.0, 21.0, 95.0, 96.0];
-        assert_eq!(capacity(&pairs, &trains, Form::Literal).rate, 100.0);
+        assert_eq!(capacity(&pairs, &[20.0, 21.0, 95.0, 96.0]), 100.0);
     }
 
     #[test]
-    fn the_guard_takes_the_highest_of_several_strong_bins() {
+    fn with_most_pairs_in_the_lowest_bin_the_published_rule_is_far_too_low() {
         // As with 50 transfers at 20 ms: most pairs at 5 of 100.
         let mut pairs = vec![5.0; 5];
         pairs.extend([96.0, 97.0, 97.0, 98.0]);
-        assert_eq!(capacity(&pairs, &[40.0], Form::Literal).rate, 5.0);
-        assert_eq!(capacity(&pairs, &[40.0], Form::Guarded).rate, 97.0);
-        assert_eq!(capacity(&[5.0; 9], &[40.0], Form::Guarded).rate, 40.0, "never below the trains");
+        assert_eq!(capacity(&pairs, &[40.0]), 5.0);
     }
 
     #[test]
-    fn the_literal_phase_1_ends_with_enough_samples_and_the_guarded_one_goes_on() {
+    fn the_published_phase_1_ends_with_enough_samples_and_the_guarded_search_goes_on() {
         let first = First {
             mss: 1460,
+            packet: 1_538.0,
             rtt: Some(Duration::from_ms(140)),
             longest_gap: Duration::from_ms(280),
-            has_pauses: false,
+            knows_waits: false,
+            has_been_full: true,
         };
         // wan 7: 2920 B in 240 us are 97.33 Mb/s.
         let step = |us| Step {
             at: Instant::ZERO,
             gap: Duration::from_us(us),
             bytes: 2920.0,
-            sent: None,
-            wait: Duration::ZERO,
+            wait: None,
+            presses: true,
+            is_full: true,
         };
-        for form in [Form::Literal, Form::Guarded] {
-            let mut phase = Phase::new(&Settings { form, ..Settings::default() });
-            (0..9).for_each(|_| phase.add(&step(480), &first));
-            assert_eq!(phase.capacity(), None);
-            phase.add(&step(480), &first);
-            (0..10).for_each(|_| phase.add(&step(240), &first));
-            let expected = if form == Form::Literal { 48.67 } else { 97.33 };
-            let found = phase.capacity().map_or(0.0, Rate::mbps);
+        for form in [settings::Form::Literal, settings::Form::Guarded] {
+            let mut search = Search::new(&Settings { form, ..Settings::default() });
+            (0..9).for_each(|_| search.add(&step(480), &first));
+            assert_eq!(search.rate(), None);
+            search.add(&step(480), &first);
+            (0..40).for_each(|_| search.add(&step(240), &first));
+            let expected = if form == settings::Form::Literal { 48.67 } else { 97.33 };
+            let found = search.rate().map_or(0.0, Rate::mbps);
             assert!((found - expected).abs() < 0.01, "{found}");
         }
     }

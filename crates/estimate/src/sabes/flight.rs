@@ -55,6 +55,11 @@ impl Flight {
         false
     }
 
+    /// Returns when the first of the segments in flight was sent; `None` if there are none, or it was sent again.
+    pub(super) fn oldest(&self) -> Option<Instant> {
+        self.entries.front().filter(|entry| !entry.retransmitted).map(|entry| entry.at)
+    }
+
     /// Forgets the segments before `number`.
     pub(super) fn acknowledge(&mut self, number: u32) -> Acknowledged {
         let mut all = Acknowledged { sent: None, retransmitted: false };

@@ -4,6 +4,11 @@ use super::flight::before;
 use super::segment::Segment;
 use headway_units::{Duration, Instant};
 
+/// Data that are acknowledged so many times sooner than a SYN was answered, and by so much, are acknowledged by another host, or over
+/// another path: hosts take long to accept a connection, but not an RTT of the path. Range 2 to 10.
+const SOONER: i64 = 4;
+const SOONER_LEAST: Duration = Duration::from_ms(5);
+
 /// The segment that opens the connection of one end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Opening {
@@ -108,6 +113,18 @@ impl Handshake {
         if let Some(other) = self.openings[1 - end] {
             self.answer(end, other.at, other.acknowledgement);
         }
+    }
+
+    /// Data of `end` were acknowledged after `time`. If that is far sooner than its SYN was answered, another host answered: takes
+    /// that time in place of the handshake's, and returns it.
+    pub fn take_back(&mut self, end: usize, time: Duration) -> Option<Duration> {
+        let answered =
+            self.answered[end].filter(|answered| self.is_over && *answered > time * SOONER + SOONER_LEAST);
+        if answered.is_some() && time > Duration::ZERO {
+            self.answered[end] = Some(time);
+            return answered;
+        }
+        None
     }
 
     /// Whether all is known that the handshake tells.

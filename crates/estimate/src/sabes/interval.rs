@@ -33,6 +33,9 @@ const ERRORS: f64 = 2.0;
 /// Reach in every case, as a share of the capacity: what leaves the link in a window is not exactly what its ACKs show.
 const LEAST: f64 = 0.04;
 
+/// A capacity that is not known is taken for so many times what was available. Range 2 to 10.
+const UNKNOWN: f64 = 6.0;
+
 /// What a window shows; rates in bits per second.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shown {
@@ -52,13 +55,15 @@ pub(super) struct Shown {
 /// While the queue may have been empty, at least what the transfers used was available and at most the capacity: these
 /// bounds hold whatever the cross traffic did. The ACKs of a window show the link up to an RTT earlier, and the change in
 /// that time is not known, only how large such changes were before. It does not depend on the error of the rate.
-pub(super) fn of_busy_rate(shown: &Shown, capacity: f64) -> Interval {
+pub(super) fn of_busy_rate(shown: &Shown, capacity: Option<f64>) -> Interval {
     let Shown { rate, error, busy, observed, change } = *shown;
     let idle = (1.0 - busy).clamp(0.0, 1.0);
-    let reach = ERRORS * error.hypot(change) + LEAST * capacity;
+    // A capacity that is not known hides behind much cross traffic, or there is none and it is spread by delays.
+    let most = capacity.map_or(UNKNOWN * rate, |capacity| capacity.max(rate));
+    let reach = ERRORS * error.hypot(change) + LEAST * most;
     let below = reach + (rate - observed).max(0.0);
-    let above = reach + idle * (capacity - rate).max(0.0);
-    around(rate, (below, above), capacity.max(rate))
+    let above = reach + idle * (most - rate);
+    around(rate, (below, above), most * (1.0 + LEAST))
 }
 
 #[cfg(test)]
@@ -69,7 +74,7 @@ mod tests {
     fn intervals_widen_with_error_change_and_the_time_of_an_empty_queue() {
         let still = Shown { rate: 50e6, error: 0.0, busy: 1.0, observed: 50e6, change: 0.0 };
         let reach = |shown: &Shown| {
-            let Interval { rate, low, high } = of_busy_rate(shown, 100e6);
+            let Interval { rate, low, high } = of_busy_rate(shown, Some(100e6));
             [(rate.mbps() - low.mbps()).round(), (high.mbps() - rate.mbps()).round()]
         };
         assert_eq!(reach(&still), [4.0, 4.0]);

@@ -10,6 +10,8 @@
 //! A paced sender that fills the path (BBR) keeps no queue, and its flight need not grow. Its rate is that of the link, and
 //! where that is not known, it probes for more every few rounds, which makes a queue for a while.
 
+use std::cmp::Ordering;
+
 use super::limit::{Limit, Limits};
 use headway_units::{Duration, Instant};
 
@@ -39,6 +41,8 @@ const SPAN: u32 = 8;
 const BURST: Duration = Duration::from_ms(500);
 /// Rounds between such a burst and the pause behind it: in one the last segments are sent, in the next acknowledged.
 const TAIL: u32 = 2;
+/// Transfers of so many packets have no verdict: they have nothing more to send.
+const SHORTEST: u32 = 3;
 /// Share of the receive window that a paced sender's flight must have where the window stops its probes.
 const NEAR_WINDOW: f64 = 0.7;
 
@@ -59,6 +63,8 @@ pub(super) struct Situation {
     pub(super) flight: u32,
     /// Room in the receive window; `None` where its scale is not known.
     pub(super) room: Option<u32>,
+    /// Payload of a full segment, or half of the largest receive window if that is less: a sender waits for no more room than that
+    /// (RFC 9293 3.8.6.2.1).
     pub(super) mss: u32,
 }
 
@@ -99,6 +105,8 @@ pub(super) struct Limiter {
     /// Rounds since the queue was longer than usual, and since the receive window was full.
     since_queue: u32,
     since_blocked: u32,
+    /// Packets sent so far.
+    packets: u32,
     /// Whether a queue has stood, or a segment was lost. Before that the capacity may be the pace of the application.
     has_been_full: bool,
     /// How long the path has been the limit without a pause, and the application in how many rounds since, while that is
@@ -159,6 +167,10 @@ impl Waits {
         self.count > 0 && self.shortest > 0
     }
 
+    fn mean(&self) -> i64 {
+        self.sum / self.count.max(1)
+    }
+
     /// Whether there was a queue on average.
     fn has_queue(&self) -> bool {
         self.sum > 0
@@ -180,6 +192,7 @@ impl Limiter {
             passed: 0,
             since_queue: u32::MAX,
             since_blocked: u32::MAX,
+            packets: 0,
             has_been_full: false,
             burst: Duration::ZERO,
             tail: Duration::ZERO,
@@ -189,10 +202,18 @@ impl Limiter {
 
     /// Returns the limits so far; a burst that has not ended counts as limited by the path.
     pub(super) fn limits(&self) -> Limits {
+        if self.packets <= SHORTEST {
+            return Limits::default();
+        }
         let mut limits = self.limits;
         limits.add(Limit::Path, self.burst);
         limits.add(Limit::Application, self.tail);
         limits
+    }
+
+    /// Whether a queue has stood, or a segment was lost.
+    pub(super) fn has_been_full(&self) -> bool {
+        self.has_been_full
     }
 
     /// Returns the verdict of the last round.
@@ -200,9 +221,10 @@ impl Limiter {
         self.current
     }
 
-    /// A segment with data was sent; `now` is the situation after it, and `next` the number behind the last byte sent.
-    /// `partial` says that it is no full segment.
-    pub(super) fn on_send(&mut self, now: &Situation, next: u32, partial: bool) {
+    /// A segment with data was sent, which is so many packets on the wire; `now` is the situation after it, and `next` the number
+    /// behind the last byte sent. `partial` says that it is no full segment.
+    pub(super) fn on_send(&mut self, now: &Situation, next: u32, (packets, partial): (u32, bool)) {
+        self.packets = self.packets.saturating_add(packets);
         if self.end.is_none() {
             self.round = Round { begin: now.at, ..Round::default() };
             (self.end, self.since) = (Some(next), now.at);
@@ -274,8 +296,8 @@ impl Limiter {
         };
     }
 
-    /// Ends the round; `next` is the number behind the last byte sent.
-    pub(super) fn finish(&mut self, now: &Situation, next: u32, basis: &Basis) {
+    /// Ends the round; `next` is the number behind the last byte sent. Returns where a queue stood in it.
+    pub(super) fn finish(&mut self, now: &Situation, next: u32, basis: &Basis) -> Option<Seen> {
         let round = std::mem::take(&mut self.round);
         let time = now.at - round.begin;
         let count = |since: u32, again: bool| if again { 0 } else { since.saturating_add(1) };
@@ -296,6 +318,13 @@ impl Limiter {
         }
         self.round.begin = now.at;
         self.end = Some(next);
+        let [behind, before] =
+            round.waits.each_ref().map(|waits| if waits.stands() { waits.mean() } else { 0 });
+        match behind.cmp(&before) {
+            Ordering::Less => Some(Seen::Before),
+            Ordering::Equal => None,
+            Ordering::Greater => Some(Seen::Behind),
+        }
     }
 
     /// Credits the time of a round to its limit.
@@ -327,7 +356,9 @@ impl Limiter {
         let idle = round.is_idle(time);
         let unused = round.unused > round.full;
         let queue_stands = round.waits.iter().any(Waits::stands);
-        if round.lost || (!idle && !unused && queue_stands) {
+        // A backlog has hardly any segments that are not full: without it, what waits is an answer.
+        let is_filled = round.partial <= round.segments / PARTIAL;
+        if round.lost || (!idle && !unused && is_filled && queue_stands) {
             return Limit::Path;
         }
         let (flight, window) = round.largest;
@@ -336,8 +367,7 @@ impl Limiter {
             return Limit::ReceiveWindow;
         }
         // Segments that are each sent after the one before has left the link would have any rate. Then the pace of the
-        // application passes for the capacity. It shows in segments that are not full, of which a backlog has hardly any.
-        let is_filled = round.partial <= round.segments / PARTIAL;
+        // application passes for the capacity. It shows in segments that are not full.
         let is_train = self.has_been_full && is_filled && flight > mss.saturating_mul(SLACK_SEGMENTS);
         let bytes = round.bytes as f64;
         let is_full = |capacity: f64| bytes >= FULL * capacity * time.secs_f64();

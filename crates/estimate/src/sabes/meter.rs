@@ -18,6 +18,8 @@ use headway_units::{Bytes, Duration, Instant, Rate};
 const LONGEST_WINDOW: Duration = Duration::from_ms(1_000);
 /// A sample with a longer gap than this many RTTs says nothing (wan 2.8).
 const LONGEST_GAP: i64 = 2;
+/// The smallest share of the bytes of a window that must have passed while the path was the limit. Range 0.3 to 0.8.
+const LEAST_PRESSED: f64 = 0.5;
 /// The smallest share of a window during which the queue of the tight link must not have been empty.
 const LEAST_BUSY: f64 = 0.2;
 
@@ -38,6 +40,8 @@ pub struct Estimate {
     pub high: Rate,
     /// Number of samples used.
     pub samples: u32,
+    /// Bytes on the wire of all samples of the window.
+    pub bytes: Bytes,
 }
 
 /// A window that the published rules have judged.
@@ -72,6 +76,8 @@ pub(super) struct Known {
     pub(super) rtt: Option<Duration>,
     pub(super) capacity: Option<Rate>,
     pub(super) limit: Limit,
+    /// Whether steps tell how long their segments waited in queues.
+    pub(super) knows_waits: bool,
 }
 
 impl Known {
@@ -86,6 +92,15 @@ impl Known {
         self.rtt.map_or(1.0, |rtt| (rtt.secs_f64() / window.secs_f64()).min(1.0))
     }
 
+    /// Returns why a window says nothing of the path, if it does not for what limits the transfer.
+    fn refusal(&self) -> WindowRefusal {
+        match self.limit {
+            Limit::Application => WindowRefusal::ApplicationLimited,
+            Limit::ReceiveWindow => WindowRefusal::WindowLimited,
+            Limit::Path | Limit::Unknown => WindowRefusal::QueueEmpty,
+        }
+    }
+
     /// Returns the length of a window: an RTT, at most a second.
     fn window(&self) -> Duration {
         self.rtt.unwrap_or(LONGEST_WINDOW).min(LONGEST_WINDOW)
@@ -98,8 +113,6 @@ pub(super) struct Meter {
     settings: Settings,
     batches: Batches,
     samples: Samples,
-    /// The last step, if the next one continues it.
-    previous: Option<Step>,
     /// When the present tumbling window began.
     begin: Option<Instant>,
     /// Bytes on the wire acknowledged since `begin`, and the rate of the last complete window.
@@ -120,7 +133,6 @@ impl Meter {
             settings: *settings,
             batches: Batches::default(),
             samples: Samples::new(settings.samples),
-            previous: None,
             begin: None,
             recent: 0.0,
             throughput: None,
@@ -175,10 +187,14 @@ impl Meter {
         self.recent += bytes;
     }
 
-    /// A step that gives no sample: the next one continues it, but not the one before.
-    pub(super) fn restart(&mut self, step: &Step) {
+    /// Forgets the samples of the present window.
+    pub(super) fn clear(&mut self) {
+        self.samples.clear();
+    }
+
+    /// The next step does not continue the one before.
+    pub(super) fn restart(&mut self) {
         self.batches.clear();
-        self.previous = Some(*step);
     }
 
     /// Takes a step, alone or with the others of its batch, and calls `take` for what it gives: single steps and whole
@@ -203,17 +219,17 @@ impl Meter {
     }
 
     fn sample(&mut self, step: &Step, take: &mut impl FnMut(&Step)) -> bool {
-        // The queue still held the previous segment when this one joined it.
-        let busy = self.previous.is_some_and(|previous| match (previous.sent, step.sent) {
-            (Some(before), Some(sent)) => sent - before <= previous.wait,
-            _ => false,
-        });
-        self.previous = Some(*step);
         if step.gap <= Duration::ZERO {
             return false;
         }
         let gap = u32::try_from(step.gap.ns()).unwrap_or(u32::MAX);
-        self.samples.push(Sample { at: step.at, gap, bytes: step.bytes as f32, busy });
+        self.samples.push(Sample {
+            at: step.at,
+            gap,
+            bytes: step.bytes as f32,
+            busy: step.is_busy(),
+            presses: step.presses,
+        });
         take(step);
         true
     }
@@ -277,13 +293,18 @@ impl Meter {
         let window = self.samples.begin_if_full().map_or(window, |begin| window.min(at - begin));
         let (found, samples) = if self.learned.is_some() {
             self.ask((at, window), known)?
-        } else if guarded && self.settings.side == Side::Sender {
+        } else if guarded && known.knows_waits {
             self.busy_rate(at, window, known)?
         } else {
             self.mean((at, window), known)?
         };
+        // What something else limits says nothing of the path, however its packets came together.
+        if guarded && self.learned.is_none() && self.samples.pressed() < LEAST_PRESSED {
+            return Err(known.refusal());
+        }
         let Interval { rate, low, high } = found;
-        Ok(Estimate { at, window, rate, low, high, samples })
+        let bytes = Bytes::new(self.samples.bytes() as u64);
+        Ok(Estimate { at, window, rate, low, high, samples, bytes })
     }
 
     /// The rate while the queue of the tight link was never empty. All that it served then was observed or cross
@@ -302,11 +323,7 @@ impl Meter {
         let share = busy.time / window.secs_f64();
         self.busy = share.min(1.0);
         if busy.samples < FEWEST || share < LEAST_BUSY {
-            return Err(match known.limit {
-                Limit::Application => WindowRefusal::ApplicationLimited,
-                Limit::ReceiveWindow => WindowRefusal::WindowLimited,
-                Limit::Path | Limit::Unknown => WindowRefusal::QueueEmpty,
-            });
+            return Err(known.refusal());
         }
         let rate = busy.bits / busy.time;
         self.change.add(at, window, rate);
@@ -317,8 +334,8 @@ impl Meter {
             observed: busy.all_bits / window.secs_f64(),
             change: self.change.typical() * known.lateness(window),
         };
-        let capacity = known.capacity.map_or(rate, Rate::bps_f64);
-        Ok((interval::of_busy_rate(&shown, capacity), busy.samples as u32))
+        let interval = interval::of_busy_rate(&shown, known.capacity.map(Rate::bps_f64));
+        Ok((interval, busy.samples as u32))
     }
 
     /// The mean of the samples of a window, if their distribution is wide and symmetric.

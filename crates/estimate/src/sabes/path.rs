@@ -1,9 +1,11 @@
 //! All observed transfers over one path.
 
+use super::capacity::{First, Search};
 use super::limit::Limit;
 use super::meter::{Estimate, Known, Meter};
+use super::narrow::Capacity;
 use super::sample::Step;
-use super::settings::{Form, Settings, Side, Windows};
+use super::settings::{Form, Settings, Windows};
 use super::window_counts::WindowCounts;
 use headway_units::{Bytes, Duration, Instant, Rate};
 
@@ -14,27 +16,31 @@ pub struct Passed {
     pub at: Instant,
     /// Bytes on the wire that it acknowledges.
     pub bytes: Bytes,
-    /// When the last segment that it acknowledges passed the tap; `None` if that is not known, or another one was lost.
-    pub sent: Option<Instant>,
-    /// How long that segment waited in queues: its RTT beyond the smallest of its transfer.
-    pub wait: Duration,
+    /// How long the last segment that it acknowledges waited in queues: its RTT beyond the smallest of its transfer; `None` if that
+    /// is not known, or another one was lost.
+    pub wait: Option<Duration>,
+    /// Whether the path limits its transfer.
+    pub presses: bool,
+    /// Whether its gap is one of the path: nothing was lost, and packets are in order.
+    pub counts: bool,
+    /// Whether these are full segments only.
+    pub is_full: bool,
 }
 
 /// The available bandwidth of a path that several observed transfers share.
 ///
 /// To one transfer the others are cross traffic. Taken together, they show what is left by traffic that is not
-/// observed: while the queue of the tight link is never empty, the rate of all of them. A tap near the receivers gives no
-/// estimates here, because it does not see when segments were sent.
+/// observed: while the queue of the tight link is never empty, the rate of all of them. A tap that does not see how long segments
+/// waited gives no estimates here.
 #[derive(Clone, Debug)]
 pub struct Path {
     meter: Meter,
     sliding: bool,
-    sender: bool,
     /// The last ACK, and the bytes acknowledged since whose time is not known.
     last: Option<Instant>,
     pending: f64,
     rtt: Option<Duration>,
-    capacity: Option<Rate>,
+    search: Search,
 }
 
 /// Wire bytes of a full packet, for the grouping of batches.
@@ -48,48 +54,62 @@ impl Path {
         Path {
             meter: Meter::new(&settings),
             sliding: settings.windows == Windows::Sliding,
-            sender: settings.side == Side::Sender,
             last: None,
             pending: 0.0,
             rtt: None,
-            capacity: None,
+            search: Search::new(&settings),
         }
     }
 
     /// Takes the latest ACK of one of the transfers, in the order in which ACKs pass the tap; returns an estimate if a
     /// window ended with it that gives one.
     pub fn observe(&mut self, passed: &Passed) -> Option<Estimate> {
-        if !self.sender {
-            return None;
-        }
-        let known = Known { rtt: self.rtt, capacity: self.capacity, limit: Limit::Unknown };
+        let known =
+            Known { rtt: self.rtt, capacity: self.search.rate(), limit: Limit::Unknown, knows_waits: true };
         let over = self.meter.is_over(passed.at);
-        let over = over.and_then(|end| self.meter.tumble((end, passed.at), &known, PACKET, |_| {}));
+        let first = First {
+            mss: 0,
+            packet: PACKET,
+            rtt: None,
+            longest_gap: known.longest_gap(),
+            knows_waits: known.knows_waits,
+            has_been_full: true,
+        };
+        let over = over.and_then(|end| {
+            self.meter.tumble((end, passed.at), &known, PACKET, |step| self.search.add(step, &first))
+        });
         let bytes = passed.bytes.get() as f64;
         self.meter.acknowledged(bytes);
         // Segments behind a loss are acknowledged late; their bytes join the next sample.
         self.pending += bytes;
-        let Some(sent) = passed.sent else { return over };
+        let Some(wait) = passed.wait else { return over };
         let gap = self.last.replace(passed.at).map(|last| passed.at - last);
-        let bytes = std::mem::take(&mut self.pending);
+        let all = std::mem::take(&mut self.pending);
         let step = Step {
             at: passed.at,
             gap: gap.unwrap_or(Duration::ZERO),
-            bytes,
-            sent: Some(sent),
-            wait: passed.wait,
+            bytes: all,
+            wait: Some(wait),
+            presses: passed.presses,
+            is_full: passed.is_full && all == bytes,
         };
         if gap.is_none_or(|gap| gap < Duration::ZERO) {
-            self.meter.restart(&step);
+            self.meter.restart();
+            self.search.restart();
             return over;
         }
-        let advanced = self.meter.step(step, PACKET, |_| {});
+        let advanced = self.meter.step(step, PACKET, |step| self.search.add(step, &first));
         if advanced && self.sliding { self.meter.slide(passed.at, &known) } else { over }
     }
 
-    /// Tells what a transfer over the path knows: the largest capacity and the smallest RTT count.
+    /// Returns the capacity of the narrow link that all transfers together show.
+    pub fn narrow_link(&self) -> Option<Capacity> {
+        self.search.found()
+    }
+
+    /// Tells what a transfer over the path knows: the latest capacity, until all together show it, and the smallest RTT count.
     pub fn learn(&mut self, capacity: Option<Rate>, rtt: Option<Duration>) {
-        self.capacity = self.capacity.max(capacity);
+        capacity.into_iter().for_each(|capacity| self.search.share(capacity));
         self.rtt = self.rtt.into_iter().chain(rtt).min();
     }
 
@@ -111,6 +131,6 @@ impl Path {
 
     /// Returns the bytes of memory in use.
     pub fn memory(&self) -> usize {
-        size_of::<Path>() + self.meter.memory()
+        size_of::<Path>() + self.meter.memory() + self.search.memory()
     }
 }

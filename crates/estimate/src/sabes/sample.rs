@@ -17,10 +17,19 @@ pub(super) struct Step {
     pub(super) gap: Duration,
     /// Bytes on the wire that it acknowledges.
     pub(super) bytes: f64,
-    /// When the last segment that it acknowledges was sent, if known.
-    pub(super) sent: Option<Instant>,
-    /// How long that segment waited in queues.
-    pub(super) wait: Duration,
+    /// How long the last segment that it acknowledges waited in queues, if known.
+    pub(super) wait: Option<Duration>,
+    /// Whether the path limited its transfer.
+    pub(super) presses: bool,
+    /// Whether it is of full segments only.
+    pub(super) is_full: bool,
+}
+
+impl Step {
+    /// Whether the queue cannot have become empty in its gap: without the queue, its last segment would have come before.
+    pub(super) fn is_busy(&self) -> bool {
+        self.wait.is_some_and(|wait| self.gap <= wait)
+    }
 }
 
 /// A sample of a window.
@@ -32,6 +41,8 @@ pub(super) struct Sample {
     pub(super) bytes: f32,
     /// Whether the queue of the tight link cannot have become empty in this time.
     pub(super) busy: bool,
+    /// Whether the path limited its transfer.
+    pub(super) presses: bool,
 }
 
 impl Sample {
@@ -109,6 +120,12 @@ impl Samples {
         self.samples.iter().map(|sample| f64::from(sample.bytes)).sum()
     }
 
+    /// Returns the share of these bytes, 0 to 1, that passed while the path was the limit.
+    pub(super) fn pressed(&self) -> f64 {
+        let pressed = self.samples.iter().filter(|sample| sample.presses);
+        pressed.map(|sample| f64::from(sample.bytes)).sum::<f64>() / self.bytes().max(1.0)
+    }
+
     /// Returns the rates of the samples since `from` whose gap is at most `longest`, in ascending order.
     pub(super) fn rates(&mut self, from: Instant, longest: Duration) -> &[f32] {
         let longest = longest.ns().clamp(0, u32::MAX.into()) as u32;
@@ -164,7 +181,7 @@ mod tests {
     use super::*;
 
     fn sample(ms: u64, us: u32, bytes: f32, busy: bool) -> Sample {
-        Sample { at: Instant::from_ns(ms * 1_000_000), gap: us * 1_000, bytes, busy }
+        Sample { at: Instant::from_ns(ms * 1_000_000), gap: us * 1_000, bytes, busy, presses: true }
     }
 
     #[test]

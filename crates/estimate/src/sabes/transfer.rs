@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::anomalies::{Anomalies, Kind, Watch};
-use super::capacity::{First, Phase};
+use super::capacity::{First, Search};
 use super::chain::{Chain, Link};
 use super::flight::{Flight, before};
 use super::handshake::Handshake;
@@ -11,13 +11,14 @@ use super::histogram::Histogram;
 use super::limit::{Limit, Limits};
 use super::limiter::{Basis, Limiter, Seen, Situation};
 use super::meter::{Estimate, Judgement, Known, Meter};
+use super::narrow::Capacity;
 use super::on_the_way::OnTheWay;
 use super::one_way::OneWay;
 use super::path::Passed;
 use super::round_trip::RoundTrip;
 use super::sample::Step;
 use super::segment::{Segment, Way};
-use super::settings::{Settings, Side, Windows};
+use super::settings::{Form, Settings, Side, Windows};
 use super::window_counts::WindowCounts;
 use super::wire::Wire;
 use headway_learned::{Model, Outside};
@@ -39,7 +40,7 @@ pub struct Transfer {
     meter: Meter,
     /// What the last segment acknowledged.
     passed: Option<Passed>,
-    phase: Phase,
+    search: Search,
     acknowledged: u64,
     watch: Watch,
     round_trips: Histogram,
@@ -56,8 +57,35 @@ pub struct Transfer {
     scale: Option<u8>,
     /// The largest payload of a packet on the wire.
     largest: u32,
+    /// The largest receive window.
+    widest: u32,
+    place: Place,
+    /// When the last new segment passed the tap, if the next one continues it.
+    arrived: Option<Instant>,
 }
 
+/// Where packets pass the tap behind the queue of the tight link, so that their gaps show it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// ACKs do, and how long their segments waited is known.
+    Acks,
+    /// ACKs do, but near the receiver nothing tells how long segments waited.
+    AcksAlone,
+    /// Segments do, and their time stamps tell how long they waited.
+    Segments,
+}
+
+impl Place {
+    const fn of(side: Side) -> Place {
+        match side {
+            Side::Sender => Place::Acks,
+            Side::Receiver => Place::AcksAlone,
+        }
+    }
+}
+
+/// Differences of an RTT that are no queue: hosts and NICs take so long now and then. Range 100 to 500 us.
+const NOISE: Duration = Duration::from_us(300);
 /// The tap is beside the sender if the time to it and back is at most this part of the RTT.
 const BESIDE: i64 = 16;
 
@@ -73,7 +101,7 @@ impl Transfer {
             last: None,
             meter: Meter::new(settings),
             passed: None,
-            phase: Phase::new(settings),
+            search: Search::new(settings),
             acknowledged: 0,
             watch: Watch::default(),
             round_trips: Histogram::default(),
@@ -85,6 +113,9 @@ impl Transfer {
             known: None,
             scale: None,
             largest: 0,
+            widest: 0,
+            place: Place::of(settings.side),
+            arrived: None,
         }
     }
 
@@ -132,7 +163,16 @@ impl Transfer {
     /// The tap is on another side than was assumed.
     pub fn move_to(&mut self, side: Side) {
         self.meter.move_to(side);
+        self.place = Place::of(side);
         self.find_sender();
+    }
+
+    /// Data of an end were acknowledged far sooner than its SYN was answered: another host answered. The sender of the data is the
+    /// first end.
+    pub fn take_back(&mut self, end: usize, time: Duration) {
+        if self.handshake.take_back(end, time).is_some() {
+            self.find_sender();
+        }
     }
 
     /// Finds out how far the sender is from the tap.
@@ -180,14 +220,77 @@ impl Transfer {
         }
         let full = self.wire.observe(segment);
         self.flight.send(at, segment.sequence, end);
+        let partial = self.is_partial(segment.payload, full) && !segment.flags.fin;
         match kind {
-            Kind::New => self.note_wait(segment),
+            Kind::New => self.arrive(segment, !partial),
             Kind::Retransmission => self.limiter.on_loss(),
             Kind::OutOfOrder | Kind::KeepAlive => {}
         }
+        if kind != Kind::New {
+            self.arrived = None;
+        }
         let next = self.flight.next().unwrap_or(end);
-        let partial = self.is_partial(segment.payload, full) && kind == Kind::New && !segment.flags.fin;
-        self.limiter.on_send(&self.situation(at), next, partial);
+        let packets = segment.payload.div_ceil(full.max(1));
+        self.limiter.on_send(&self.situation(at), next, (packets, partial && kind == Kind::New));
+    }
+
+    /// Takes a new segment; where the queue is before the tap, its gap is a sample.
+    fn arrive(&mut self, segment: &Segment, is_full: bool) {
+        let at = segment.at;
+        let wait = self.note_wait(segment);
+        let gap = self.arrived.replace(at).map(|before| at - before);
+        if self.place != Place::Segments {
+            return;
+        }
+        let bytes = self.wire.bytes(segment.payload);
+        self.meter.acknowledged(bytes);
+        let step = self.step(at, gap, bytes, (wait, is_full));
+        self.passed = Some(Passed {
+            at,
+            bytes: Bytes::new(bytes.round() as u64),
+            wait: wait.filter(|_| gap.is_some()),
+            presses: step.presses,
+            counts: gap.is_some(),
+            is_full,
+        });
+        match gap {
+            Some(_) => _ = self.measure(step),
+            None => self.restart(),
+        }
+    }
+
+    fn step(
+        &self,
+        at: Instant,
+        gap: Option<Duration>,
+        bytes: f64,
+        (wait, is_full): (Option<Duration>, bool),
+    ) -> Step {
+        let presses = self.limiter.current() == Limit::Path;
+        Step { at, gap: gap.unwrap_or(Duration::ZERO), bytes, wait, presses, is_full }
+    }
+
+    /// Takes a step of the chain; returns whether it gave a sample.
+    fn measure(&mut self, step: Step) -> bool {
+        let first = self.first();
+        self.meter.step(step, first.packet, |step| self.search.add(step, &first))
+    }
+
+    /// The next step does not continue the one before.
+    fn restart(&mut self) {
+        self.meter.restart();
+        self.search.restart();
+    }
+
+    /// The queue stands on the other side of the tap than was thought.
+    fn change_place(&mut self, place: Place) {
+        if self.meter.settings().form == Form::Guarded && place != self.place {
+            self.place = place;
+            // Segments that react to an ACK pass the tap behind the queue.
+            self.is_beside &= place == Place::Acks;
+            self.meter.clear();
+            self.restart();
+        }
     }
 
     /// Whether a packet has, after segmentation, one that is smaller than others; `most` is the largest possible payload.
@@ -198,12 +301,14 @@ impl Transfer {
         !payload.is_multiple_of(full)
     }
 
-    /// Takes note of the queue that a segment met before the tap.
-    fn note_wait(&mut self, segment: &Segment) {
-        let Some((stamp, _)) = segment.timestamps.filter(|_| !self.is_beside) else { return };
-        if let (Some(wait), Some(rtt)) = (self.one_way.wait(segment.at, stamp), self.empty_rtt()) {
+    /// Takes note of the queue that a segment met before the tap, and returns how long it waited there.
+    fn note_wait(&mut self, segment: &Segment) -> Option<Duration> {
+        let (stamp, _) = segment.timestamps?;
+        let wait = self.one_way.wait(segment.at, stamp)?;
+        if let Some(rtt) = self.empty_rtt() {
             self.limiter.on_wait(Seen::Before, wait, rtt);
         }
+        Some(wait)
     }
 
     /// Returns the RTT of empty queues.
@@ -218,6 +323,7 @@ impl Transfer {
         let is_old = advance > 1 << 31;
         if !is_old {
             self.known = Some((number, window));
+            self.widest = self.widest.max(self.receive_window().unwrap_or(0));
         }
         let now = self.situation(at);
         let Some(next) = self.flight.next() else { return };
@@ -225,9 +331,14 @@ impl Transfer {
             self.limiter.on_window(&now);
         } else if self.limiter.on_ack(&now, advance, |end| !before(number, end)) {
             let payload = |capacity: Rate| capacity.bps_f64() / 8.0 / self.wire.bytes(1);
-            let capacity = self.phase.capacity().map(payload);
+            let capacity = self.search.rate().map(payload);
             let knows_order = self.is_beside || self.on_the_way.has_stamps();
-            self.limiter.finish(&now, next, &Basis { capacity, knows_order });
+            let seen = self.limiter.finish(&now, next, &Basis { capacity, knows_order });
+            match seen {
+                Some(Seen::Before) => self.change_place(Place::Segments),
+                Some(Seen::Behind) => self.change_place(Place::Acks),
+                None => {}
+            }
         }
     }
 
@@ -262,38 +373,48 @@ impl Transfer {
     fn take(&mut self, at: Instant, payload: u32, gap: Option<Duration>, number: u32) -> bool {
         let bytes = self.wire.bytes(payload);
         self.acknowledged += u64::from(payload);
-        self.meter.acknowledged(bytes);
         let all = self.flight.acknowledge(number);
         let sent = all.sent.filter(|_| !all.retransmitted);
         let wait = self.time(at, sent);
-        let step = Step { at, gap: gap.unwrap_or(Duration::ZERO), bytes, sent, wait };
+        if self.place == Place::Segments {
+            return gap.is_some() && !all.retransmitted;
+        }
+        self.meter.acknowledged(bytes);
         let counts = gap.is_some() && !all.retransmitted;
-        self.passed =
-            Some(Passed { at, bytes: Bytes::new(bytes.round() as u64), sent: sent.filter(|_| counts), wait });
+        let is_full = self.largest > 0 && payload.is_multiple_of(self.largest);
+        let step = self.step(at, gap, bytes, (wait, is_full));
+        let wait = wait.filter(|_| counts && self.place == Place::Acks);
+        let passed = Bytes::new(bytes.round() as u64);
+        self.passed = Some(Passed { at, bytes: passed, wait, presses: step.presses, counts, is_full });
         if !counts {
-            self.meter.restart(&step);
+            self.restart();
             return false;
         }
-        let packet = self.wire.packet();
-        let first = self.first();
-        self.meter.step(step, packet, |step| self.phase.add(step, &first))
+        self.measure(step)
     }
 
     /// Takes the RTT of an ACK, and tells the limiter; returns how long the segment waited in queues.
-    fn time(&mut self, at: Instant, sent: Option<Instant>) -> Duration {
-        let Some(sent) = sent else { return Duration::ZERO };
-        let time = at - sent;
+    fn time(&mut self, at: Instant, sent: Option<Instant>) -> Option<Duration> {
+        let time = at - sent?;
         self.timed = Some(time);
         self.round_trips.add(time);
         self.round_trip.measured(at, time);
-        let Some(least) = self.round_trip.least() else { return Duration::ZERO };
-        let wait = time - least;
-        self.limiter.on_wait(Seen::Behind, wait, self.empty_rtt().unwrap_or(least));
-        wait
+        self.take_back(Way::Data as usize, time);
+        let least = self.round_trip.least()?;
+        // An ACK that was delayed by the receiver acknowledges all that had arrived: only what has not shows a queue.
+        let oldest = self.flight.oldest().map_or(Duration::ZERO, |oldest| at - oldest - least);
+        let queue = oldest.min(time - least).max(Duration::ZERO);
+        self.limiter.on_wait(Seen::Behind, queue, self.empty_rtt().unwrap_or(least));
+        Some(time - least - NOISE)
     }
 
     fn known(&self) -> Known {
-        Known { rtt: self.rtt(), capacity: self.phase.capacity(), limit: self.limiter.current() }
+        Known {
+            rtt: self.rtt(),
+            capacity: self.search.rate(),
+            limit: self.limiter.current(),
+            knows_waits: self.place != Place::AcksAlone,
+        }
     }
 
     fn tumble(&mut self, end: Instant, now: Instant) -> Option<Estimate> {
@@ -303,23 +424,24 @@ impl Transfer {
         let first = self.meter.is_batched().then(|| self.first());
         self.meter.tumble((end, now), &known, packet, |step| {
             if let Some(first) = &first {
-                self.phase.add(step, first);
+                self.search.add(step, first);
             }
         })
     }
 
     /// Returns what phase 1 needs.
     fn first(&self) -> First {
-        let elsewhere = matches!(self.limiter.current(), Limit::Application | Limit::ReceiveWindow);
         First {
             mss: self.wire.mss(),
-            rtt: if self.phase.has_begun() {
+            packet: self.wire.packet(),
+            rtt: if self.search.has_begun() {
                 None
             } else {
                 self.handshake.rtt().or_else(|| self.round_trip.least())
             },
             longest_gap: self.known().longest_gap(),
-            has_pauses: elsewhere && self.meter.is_batched(),
+            knows_waits: self.place != Place::AcksAlone,
+            has_been_full: self.limiter.has_been_full(),
         }
     }
 
@@ -329,7 +451,8 @@ impl Transfer {
         let flight = next.zip(acknowledged).map_or(0, |(next, number)| next.wrapping_sub(number));
         let flight = if flight > 1 << 31 { 0 } else { flight };
         let room = self.receive_window().map(|window| window.saturating_sub(flight));
-        Situation { at, flight, room, mss: self.wire.mss() }
+        let mss = self.wire.mss().min(if self.widest > 0 { self.widest / 2 } else { u32::MAX });
+        Situation { at, flight, room, mss }
     }
 
     /// Returns the window that the sender was told last, in bytes; `None` where its scale is not known.
@@ -352,14 +475,19 @@ impl Transfer {
         }
     }
 
-    /// Tells the capacity found by another transfer over the same path; the larger one counts.
+    /// Tells the capacity found by another transfer over the same path, which counts until this one finds it.
     pub fn share_capacity(&mut self, capacity: Rate) {
-        self.phase.share(capacity);
+        self.search.share(capacity);
     }
 
     /// Returns the capacity of the narrow link; `None` until it is known.
     pub fn capacity(&self) -> Option<Rate> {
-        self.phase.capacity()
+        self.search.rate()
+    }
+
+    /// Returns the capacity of the narrow link with its interval, if this transfer itself has found it by the guarded form.
+    pub fn narrow_link(&self) -> Option<Capacity> {
+        self.search.found()
     }
 
     /// Returns the RTT: smoothed at the sender's side, of the handshake at the receiver's; `None` until it is known.
@@ -442,7 +570,7 @@ impl Transfer {
         size_of::<Transfer>()
             + self.flight.memory()
             + self.meter.memory()
-            + self.phase.memory()
+            + self.search.memory()
             + self.on_the_way.memory()
             + self.round_trips.memory()
     }

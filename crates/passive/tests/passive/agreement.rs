@@ -2,8 +2,9 @@
 
 use crate::support::{Handshake, Random, Tcp};
 use headway_capture::{Link, Packet};
-use headway_passive::{Free, Options, Sums, Tracker};
-use headway_units::{Duration, Instant, Rate};
+use headway_estimate::sabes::{Capacity, Limit};
+use headway_passive::{Free, Options, Sums, Tracker, Unknown};
+use headway_units::Instant;
 
 const PAYLOAD: u64 = 1_448;
 const WIRE: u64 = 1_448 + 40 + 38;
@@ -53,20 +54,20 @@ fn packets(random: &mut Random, port: u16) -> Vec<(u64, Tcp)> {
     packets
 }
 
-fn check(
-    rate: (Rate, Duration),
-    rtt: Option<Duration>,
-    capacity: Option<Rate>,
-    free: Option<Free>,
-    sums: &Sums,
-) {
-    let said = format!("{rate:?} {rtt:?} {capacity:?} {free:?} {sums:?}");
-    let Some(capacity) = capacity else { return };
-    if rtt.is_some_and(|rtt| rate.1 >= rtt) {
-        assert!(capacity >= rate.0, "slower than its traffic: {said}");
+fn check(capacity: Option<Capacity>, free: Option<Free>, why: Option<Unknown>, sums: &Sums) {
+    let said = format!("{capacity:?} {free:?} {why:?} {sums:?}");
+    if let Some(Capacity { rate, low, high, .. }) = capacity {
+        assert!(low <= rate && rate <= high, "{said}");
     }
+    assert_eq!(free.is_none(), why.is_some(), "no number without a reason: {said}");
     if let Some(Free { rate, low, high, .. }) = free {
-        assert!(low <= rate && rate <= high && high <= capacity, "free beyond the capacity: {said}");
+        assert!(low <= rate && rate < high && sums.used > 0, "{said}");
+        assert_eq!(sums.main_limit(), Some(Limit::Path), "{said}");
+        // But for the error that a rate may have.
+        assert!(
+            capacity.is_none_or(|capacity| high <= capacity.high.scale(1.021)),
+            "beyond the capacity: {said}"
+        );
     }
 }
 
@@ -90,25 +91,20 @@ fn rows_of_random_transfers_do_not_contradict_themselves() {
             if at.ns() > next {
                 next = at.ns() + 500_000_000;
                 for row in tracker.end_interval() {
-                    let free_without_window = row.free.is_some() && row.sums.used == 0;
-                    assert!(!free_without_window, "{row:?}");
-                    check((row.rate, Duration::ZERO), row.rtt, row.capacity, row.free, &row.sums);
+                    check(row.capacity, row.free, row.why, &row.sums);
                 }
             }
         }
         tracker.finish();
-        let time = Duration::from_ns((all[all.len() - 1].0 - all[0].0) as i64);
         for row in tracker.flows() {
-            check((row.rate, row.duration), row.rtt, row.capacity, row.free, &row.sums);
-            assert!(row.free.is_none() || row.sums.used > 0, "{row:?}");
+            check(row.capacity, row.free, row.why, &row.sums);
             assert_eq!(row.volume.wire, row.volume.packets * WIRE);
             with_capacity += usize::from(row.capacity.is_some());
         }
         for row in tracker.paths() {
-            check((row.rate, time / 2), row.rtt, row.capacity, row.free, &row.sums);
-            assert!(row.free.is_none() || row.sums.used > 0, "{row:?}");
+            check(row.capacity, row.free, row.why, &row.sums);
             with_free += usize::from(row.free.is_some());
         }
     }
-    assert!(with_capacity > 20 && with_free > 12, "{with_capacity} {with_free}");
+    assert!(with_capacity > 10 && with_free > 4, "{with_capacity} {with_free}");
 }

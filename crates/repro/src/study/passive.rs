@@ -241,19 +241,18 @@ fn observe(study: &Passive, cell: &Cell, seed: u64) -> Run {
     let (sender, receiver) = (of_tap(0), of_tap(1));
     guarded(&mut run.guarded, &sender);
     throughput(&mut run, &sender);
-    let shared = Rate::from_mbps(run.shared);
-    run.published = literal(&mut run.literal, &sender, (Side::Sender, shared));
-    literal(&mut run.receiver, &receiver, (Side::Receiver, shared));
+    run.published = literal(&mut run.literal, &sender, Side::Sender);
+    literal(&mut run.receiver, &receiver, Side::Receiver);
     run
 }
 
-/// Reads the segments by the published rules, with the shared capacity for phase 2; returns the smallest capacity that
+/// Reads the segments by the published rules, with the capacity of the link for phase 2; returns the smallest capacity that
 /// the published phase 1 finds.
-fn literal(errors: &mut Errors, watched: &Watched, (side, capacity): (Side, Rate)) -> f64 {
+fn literal(errors: &mut Errors, watched: &Watched, side: Side) -> f64 {
     let settings = Settings { form: Form::Literal, windows: Windows::Sliding, side, ..Settings::default() };
     let mut transfers = vec![Transfer::new(&settings); watched.flows()];
     let mut alone = transfers.clone();
-    transfers.iter_mut().for_each(|transfer| transfer.share_capacity(capacity));
+    transfers.iter_mut().for_each(|transfer| transfer.share_capacity(watched.capacity()));
     for (flow, segment) in watched.segments() {
         if let Some(estimate) = transfers[*flow].observe(segment) {
             errors.take(*flow, &estimate, watched.truth(&estimate));
@@ -285,11 +284,12 @@ fn throughput(run: &mut Run, watched: &Watched) {
             && let Some(rate) = transfer.throughput()
         {
             let (at, window) = (segment.at, PERIOD);
-            let as_estimate = Estimate { at, window, rate, low: rate, high: rate, samples: 0 };
+            let as_estimate =
+                Estimate { at, window, rate, low: rate, high: rate, samples: 0, bytes: Bytes::ZERO };
             run.throughput.take(*flow, &as_estimate, watched.truth(&as_estimate));
         }
     }
     run.throughput.windows = run.throughput.used() as u64;
-    let capacities = || transfers.iter().filter_map(Transfer::capacity).map(Rate::mbps);
-    (run.alone, run.shared) = (smallest(capacities()), largest(capacities()));
+    run.alone = smallest(transfers.iter().filter_map(Transfer::capacity).map(Rate::mbps));
+    run.shared = watched.narrow_link().map_or(0.0, Rate::mbps);
 }

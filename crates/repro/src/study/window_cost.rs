@@ -7,7 +7,6 @@ use headway_dataset::windows::Watched;
 use headway_estimate::sabes::{Form, Settings, Transfer, Windows};
 use headway_learned::Model;
 use headway_passive::{Options, Tracker};
-use headway_units::Rate;
 use nix::time::{ClockId, clock_gettime};
 
 use super::learned_windows::Numbers;
@@ -29,8 +28,7 @@ pub(super) fn compare(
         black_box(track(recording, settings, model));
     };
     let sliding = Settings { windows: Windows::Sliding, ..literal };
-    let shared = watched.capacity();
-    let follow = |model: Option<&Arc<Model>>| follow(watched, (&sliding, shared), model);
+    let follow = |model: Option<&Arc<Model>>| follow(watched, &sliding, model);
     let segments = |model: Option<&Arc<Model>>| {
         black_box(follow(model));
     };
@@ -55,15 +53,11 @@ fn track(recording: &Recording, settings: Settings, model: Option<&Arc<Model>>) 
     tracker.counts().used
 }
 
-/// Reads segments in the windows of the settings; all flows know the capacity that one of them has found.
-fn follow(
-    watched: &Watched,
-    (settings, capacity): (&Settings, Option<Rate>),
-    model: Option<&Arc<Model>>,
-) -> Vec<Transfer> {
+/// Reads segments in the windows of the settings; all flows know the capacity of the link.
+fn follow(watched: &Watched, settings: &Settings, model: Option<&Arc<Model>>) -> Vec<Transfer> {
     let mut transfers = vec![Transfer::new(settings); watched.flows()];
     for transfer in &mut transfers {
-        capacity.into_iter().for_each(|capacity| transfer.share_capacity(capacity));
+        transfer.share_capacity(watched.capacity());
         model.into_iter().for_each(|model| transfer.set_model(Arc::clone(model)));
     }
     for (flow, segment) in watched.segments() {

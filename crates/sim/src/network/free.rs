@@ -121,8 +121,10 @@ impl Waits {
         Some(Passed {
             at: Instant::from_ns(now),
             bytes: Bytes::new(segments * u64::from(mss)),
-            sent: is_in_order.then(|| Instant::from_ns(now.saturating_sub(wait))),
-            wait: Duration::from_ns(i64::try_from(wait).unwrap_or(i64::MAX)),
+            wait: is_in_order.then(|| Duration::from_ns(i64::try_from(wait).unwrap_or(i64::MAX))),
+            presses: true,
+            counts: is_in_order,
+            is_full: true,
         })
     }
 
@@ -145,7 +147,13 @@ mod tests {
         let wait = Duration::from_us(wait_us);
         for ack in 0..seconds * 2_500 {
             let at = Instant::from_ns(1_000_000_000 * (from + 1) + ack * 400_000);
-            free.on_ack(&Passed { at, bytes: Bytes::new(2_000), sent: Some(at - wait), wait });
+            free.on_ack(&Passed {
+                at,
+                bytes: Bytes::new(2_000),
+                wait: Some(wait),
+                presses: true,
+                counts: true,
+            });
         }
         free.limit / 1e6
     }
@@ -177,12 +185,12 @@ mod tests {
             let packet = Packet { seq, sent: 1_000, ..Packet::default() };
             waits.on_ack(1_000 + time, &packet, 1_448, period)
         };
-        let wait = |passed: Option<Passed>| passed.unwrap().wait.ns();
+        let wait = |passed: Option<Passed>| passed.unwrap().wait.unwrap().ns();
         assert_eq!([wait(ack(1, 500, 0)), wait(ack(2, 400, 0)), wait(ack(4, 700, 0))], [0, 0, 300]);
         assert_eq!(ack(4, 700, 0), None);
         // The first that acknowledges more after a repeated one says nothing about time.
         let repaired = ack(9, 900, 1).unwrap();
-        assert_eq!((repaired.sent, repaired.bytes, repaired.wait.ns()), (None, Bytes::new(5 * 1_448), 500));
+        assert_eq!((repaired.wait, repaired.bytes), (None, Bytes::new(5 * 1_448)));
         assert_eq!([wait(ack(10, 900, 1)), wait(ack(11, 900, 2))], [500, 0]);
     }
 }

@@ -188,7 +188,11 @@ fn the_pace_of_small_writes_is_no_capacity() {
 fn the_rtt_is_that_of_segments_at_the_sender_and_of_the_handshake_at_the_receiver() {
     for (side, expected) in [(Side::Sender, 10), (Side::Receiver, 60)] {
         let mut transfer = Transfer::new(&Settings { side, ..Settings::default() });
-        feed(&mut transfer, &handshake(1_000, 60_000, 7));
+        let mut segments = handshake(1_000, 60_000, 7);
+        if side == Side::Receiver {
+            segments[1].at = segments[0].at;
+        }
+        feed(&mut transfer, &segments);
         transfer.observe(&data(100_000, 1_000, MSS));
         transfer.observe(&ack(110_000, 1_000 + MSS));
         assert_eq!(transfer.rtt(), Some(Duration::from_ms(expected)));
@@ -285,4 +289,19 @@ fn what_the_published_rules_judged_can_be_seen() {
     let mut guarded = Transfer::new(&Settings::default());
     windowed(&mut guarded, 60, 123, 5_000, 400);
     assert_eq!(guarded.judgement(), None);
+}
+
+#[test]
+fn data_that_are_acknowledged_far_sooner_than_the_syn_take_back_the_rtt_of_the_handshake() {
+    // The SYN was answered after 60 ms, from behind a proxy that acknowledges data itself after 300 us.
+    let mut transfer = Transfer::new(&Settings::default());
+    feed(&mut transfer, &handshake(1_000, 60_000, 7));
+    assert_eq!(transfer.handshake_rtt(), Some(Duration::from_ms(60)));
+    feed(&mut transfer, &[data(100_000, 1_000, MSS), ack(100_300, 1_000 + MSS)]);
+    assert_eq!(transfer.handshake_rtt(), Some(Duration::from_us(300)));
+    // A host that takes three times as long to accept a connection is no proxy.
+    let mut transfer = Transfer::new(&Settings::default());
+    feed(&mut transfer, &handshake(1_000, 60_000, 7));
+    feed(&mut transfer, &[data(100_000, 1_000, MSS), ack(120_000, 1_000 + MSS)]);
+    assert_eq!(transfer.handshake_rtt(), Some(Duration::from_ms(60)));
 }
