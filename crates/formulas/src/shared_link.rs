@@ -8,6 +8,7 @@ pub const FRAME_OVERHEAD: u64 = 18;
 pub const SEGMENT_OVERHEAD: u64 = 52;
 /// Segments per ACK of a receiver, and the minimum window of standard TCP (ls-aimd 1.1).
 pub const DELTA: u32 = 2;
+
 /// Equal flows that share a link; all fields are above zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SharedLink {
@@ -28,6 +29,11 @@ impl SharedLink {
         self.rate.bps_f64() * self.rtt.secs_f64()
     }
 
+    /// Returns each flow's share of [`SharedLink::bits`].
+    pub fn fair_bits(&self) -> f64 {
+        self.bits() / f64::from(self.flows)
+    }
+
     /// Returns the rate of each flow.
     pub fn fair_rate(&self) -> Rate {
         Rate::from_bps_f64(self.rate.bps_f64() / f64::from(self.flows))
@@ -35,7 +41,7 @@ impl SharedLink {
 
     /// Returns the window of each flow in segments that fills the link without a queue (ls-aimd 1.1).
     pub fn window(&self) -> f64 {
-        self.bits() / (f64::from(self.flows) * self.frame_bits())
+        self.fair_bits() / self.frame_bits()
     }
 
     /// Returns the time in which the link sends one segment of every flow, which is each flow's send interval at full
@@ -48,6 +54,16 @@ impl SharedLink {
     pub fn rtt_for(&self, segments: u32) -> Duration {
         let bits = f64::from(self.flows) * f64::from(segments) * self.frame_bits();
         Duration::from_secs_f64(bits / self.rate.bps_f64())
+    }
+
+    /// Returns the rate of the link at which a window of `segments` is the fair one (ls-aimd 4.6, F59).
+    pub fn rate_for(&self, segments: u32) -> Rate {
+        self.flow_rate_for(segments).scale(f64::from(self.flows))
+    }
+
+    /// Returns the rate of a flow with a window of `segments` and no queue (ls-aimd 4.6).
+    pub fn flow_rate_for(&self, segments: u32) -> Rate {
+        Rate::from_bps_f64(f64::from(segments) * self.frame_bits() / self.rtt.secs_f64())
     }
 
     /// Returns the queueing delay if every flow keeps `segments` in flight regardless of marks; zero if the path
@@ -85,19 +101,29 @@ mod tests {
         let four = share("40 Gb/s", "10 us", 4, 9018);
         near(four.window(), 1.386);
         near(four.rtt_for(2).us(), 14.43);
+        near(four.rate_for(2).mbps(), 57.7e3);
         near(four.rtt_for(16).us(), 115.4);
+        near(four.rate_for(16).mbps(), 462e3);
         let eight = SharedLink { flows: 8, ..four };
         near(eight.rtt_for(2).us(), 28.9);
+        near(eight.rate_for(2).mbps(), 115.4e3);
     }
 
-    /// Cells of the thesis's tables Q0 to Q3, in segments.
     #[test]
-    fn windows_are_those_of_the_thesis() {
-        near(share("5 Mb/s", "1 ms", 1, 1518).window(), 0.4117);
-        near(share("40 Gb/s", "400 us", 4, 9018).window(), 55.44);
-        near(share("320 Mb/s", "1 ms", 32, 1518).window(), 0.823);
-        near(share("400 Mb/s", "40 ms", 128, 1518).window(), 10.29);
-        near(share("400 Gb/s", "1 us", 1, 65_536).window(), 0.763);
+    fn broadband_needs_more_with_every_flow() {
+        let broadband = share("320 Mb/s", "1 ms", 32, 1518);
+        near(broadband.window(), 0.823);
+        near(broadband.flow_rate_for(2).mbps(), 24.3);
+        near(broadband.rate_for(2).mbps(), 777.2);
+        near(SharedLink { flows: 64, ..broadband }.rate_for(2).mbps(), 1554.0);
+        near(SharedLink { flows: 128, ..broadband }.rate_for(2).mbps(), 3109.0);
+    }
+
+    #[test]
+    fn processes_on_one_host_need_a_terabit() {
+        let one = share("400 Gb/s", "1 us", 1, 65_536);
+        near(one.window(), 0.763);
+        near(one.rate_for(2).mbps(), 1.049e6);
     }
 
     #[test]

@@ -1,7 +1,9 @@
-//! `headway-bench calc`: windows, token buckets and explicit rates by formula.
+//! `headway-bench calc`: windows, rates, token buckets and explicit rates by formula.
 
 mod bucket;
 mod explicit;
+mod required;
+mod tables;
 mod window;
 
 use clap::{Args, Subcommand};
@@ -10,8 +12,8 @@ use headway_units::{Bytes, Duration, Rate};
 
 use headway_program::print_line;
 
-/// Calculates by formula the window of equal flows on a shared link, and what token-bucket shapers and routers with
-/// explicit rates can do.
+/// Calculates by formula the window of equal flows on a shared link, the rate they need for a window, and what token-bucket
+/// shapers and routers with explicit rates can do.
 ///
 /// Nothing is measured or simulated. Frame sizes of flows are counted as in the tables of the LS-AIMD thesis: the IP packet
 /// and 18 bytes of Ethernet.
@@ -19,6 +21,8 @@ use headway_program::print_line;
 #[command(after_help = "\
 Examples:
   headway-bench calc window --rate '40 Gb/s' --rtt '10 us' --flows 4 --mtu 9000
+  headway-bench calc required --rtt '10 us' --flows 4 --mtu 9000 --segments 16
+  headway-bench calc tables Q1
   headway-bench calc tbf --rate '100 Mb/s' --burst '4800 B'
   headway-bench calc explicit limits")]
 pub(crate) struct CalcArgs {
@@ -29,6 +33,8 @@ pub(crate) struct CalcArgs {
 #[derive(Debug, Subcommand)]
 enum What {
     Window(window::WindowArgs),
+    Required(required::RequiredArgs),
+    Tables(tables::TablesArgs),
     Tbf(bucket::TbfArgs),
     Explicit(explicit::ExplicitArgs),
 }
@@ -36,6 +42,8 @@ enum What {
 pub(crate) fn run(args: &CalcArgs, json: bool) -> anyhow::Result<()> {
     match &args.command {
         What::Window(args) => window::run(args, json),
+        What::Required(args) => required::run(args, json),
+        What::Tables(args) => tables::run(args, json),
         What::Tbf(args) => bucket::run(args, json),
         What::Explicit(args) => explicit::run(args, json),
     }

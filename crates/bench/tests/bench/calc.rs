@@ -32,11 +32,31 @@ fn windows_come_with_the_queue_of_those_that_keep_two_segments() {
     assert!((value["ls_least_window"].as_f64().expect("a number") - 0.0056).abs() < 1e-4, "{value}");
 }
 
+/// Four flows whose receivers acknowledge 16 segments at once need 462 Gb/s over 10 us (ls-aimd F59).
 #[test]
-fn what_the_experiments_show_is_no_formula() {
-    for gone in ["required", "increase", "gap", "tables"] {
-        assert_eq!(calc(&[gone]).status.code(), Some(2), "{gone}");
+fn what_is_required_is_answered_for_what_is_given() {
+    let flows = ["required", "--flows", "4", "--mtu", "9000"];
+    for segments in ["--segments", "--delta"] {
+        let text = printed(&[&flows[..], &["--rtt", "10 us", segments, "16"]].concat());
+        assert!(text.contains("rate 462 Gb/s"), "{text}");
     }
+    let value = json(&[&flows[..], &["--rate", "40 Gb/s", "--json"]].concat());
+    assert_eq!((value["rtt_ns"].as_i64(), value["rate_bps"].as_u64()), (Some(14_429), None));
+    assert_eq!(calc(&flows).status.code(), Some(2), "neither RTT nor rate is given");
+}
+
+/// ls-aimd F58.
+#[test]
+fn tables_are_those_of_the_thesis() {
+    let text = printed(&["tables", "q0", "Q1"]);
+    for part in ["5 kb, 0.41", "20 kb, 1.64", "55.44"] {
+        assert!(text.contains(part), "no {part} in\n{text}");
+    }
+    assert!(!text.contains("Q2"), "{text}");
+    let cells = json(&["tables", "--json"]);
+    assert_eq!(cells.as_array().map(Vec::len), Some(3 * 3 * 4 + 3 * 7 * 7));
+    assert_eq!((&cells[0]["table"], &cells[0]["printed"]), (&"Q0".into(), &"0.41".into()));
+    assert_eq!(calc(&["tables", "Q4"]).status.code(), Some(2));
 }
 
 #[test]
