@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use headway_units::config_error::check;
 use headway_units::{Bytes, ConfigError, Duration, Rate};
 use serde::{Deserialize, Serialize};
 
@@ -54,20 +55,22 @@ impl CapacityTrace {
         self.file.as_deref()
     }
 
-    /// Reads the file, if it has not been read, relative to `folder`.
+    /// Reads the file, if it has not been read, relative to `folder`, and checks the opportunities.
     ///
     /// # Errors
-    /// Names the file with the line, or `key` if it cannot be read.
+    /// Names `key`, and the file with the line if there is one, when that cannot be read or when opportunities are missing or
+    /// not ascending.
     pub fn load(&mut self, folder: &Path, key: &str) -> Result<(), ConfigError> {
-        let Some(file) = self.file.take() else { return Ok(()) };
+        let Some(file) = self.file.take() else { return self.check(key) };
         let path = folder.join(&file);
-        let wrong = |why: std::io::Error| ConfigError::new(key, &format!("{}: {why}", path.display()));
-        let text = headway_input::text(&path, headway_input::TRACE).map_err(wrong)?;
-        *self = CapacityTrace::parse(&text, &path)?;
-        Ok(())
+        let wrong = |why: String| ConfigError::new(key, &why);
+        let text = headway_input::text(&path, headway_input::TRACE)
+            .map_err(|error| wrong(format!("{}: {error}", path.display())))?;
+        *self = CapacityTrace::parse(&text, &path).map_err(|mistake| wrong(mistake.to_string()))?;
+        self.check(key).map_err(|mistake| wrong(format!("{}: {}", path.display(), mistake.message())))
     }
 
-    /// Parses the text of such a file; `path` is named in errors.
+    /// Parses the text of such a file, without the checks of [`CapacityTrace::check`]; `path` is named in errors.
     ///
     /// # Errors
     /// When a line is not a time or is earlier than the line before.
@@ -78,7 +81,8 @@ impl CapacityTrace {
             let wrong = |what: &str| ConfigError::at(text, path, Some(start..start), what);
             let word = line.split('#').next().unwrap_or_default().trim();
             if !word.is_empty() {
-                let ms: u32 = word.parse().map_err(|_| wrong("must be a whole number of milliseconds"))?;
+                let ms: u32 =
+                    word.parse().map_err(|_| wrong("must be a whole number of milliseconds, from 0 on"))?;
                 let time = Duration::from_ms(i64::from(ms));
                 if opportunities.last().is_some_and(|last| *last > time) {
                     return Err(wrong("is earlier than the line before"));
@@ -87,11 +91,17 @@ impl CapacityTrace {
             }
             start += line.len();
         }
-        let trace = CapacityTrace { file: None, opportunities };
-        match trace.period() > Duration::ZERO {
-            true => Ok(trace),
-            false => Err(ConfigError::at(text, path, None, "must have an opportunity after 0 ms")),
-        }
+        Ok(CapacityTrace { file: None, opportunities })
+    }
+
+    /// Checks the opportunities.
+    ///
+    /// # Errors
+    /// Names `key` if they do not ascend or none is after 0 ms.
+    pub fn check(&self, key: &str) -> Result<(), ConfigError> {
+        check(key, self.opportunities.is_sorted(), "must have ascending times")?;
+        let rule = "must have a time after 0 ms: one in milliseconds for each packet of 1500 bytes";
+        check(key, self.period() > Duration::ZERO, rule)
     }
 
     /// Returns the times of the opportunities, ascending.
@@ -128,8 +138,32 @@ mod tests {
     #[test]
     fn mistakes_name_the_line() {
         let error = |text| parse(text).unwrap_err().to_string();
-        assert_eq!(error("1\nx\n"), "x.trace, line 2: must be a whole number of milliseconds");
+        assert_eq!(error("1\nx\n"), "x.trace, line 2: must be a whole number of milliseconds, from 0 on");
         assert_eq!(error("5\n\n4\n"), "x.trace, line 3: is earlier than the line before");
-        assert_eq!(error("0\n"), "x.trace: must have an opportunity after 0 ms");
+    }
+
+    #[test]
+    fn what_has_no_period_is_refused_with_its_key() {
+        let folder = tempfile::tempdir().unwrap();
+        let error = |written: &str| {
+            let mut trace: CapacityTrace = serde_json::from_str(written).unwrap();
+            trace.load(folder.path(), "link[0].trace").unwrap_err().to_string()
+        };
+        let rule = "must have a time after 0 ms: one in milliseconds for each packet of 1500 bytes";
+        let path = folder.path().join("t");
+        for text in ["", "# nothing\n", "0\n0\n"] {
+            std::fs::write(&path, text).unwrap();
+            assert_eq!(error("\"t\""), format!("`link[0].trace`: {}: {rule}", path.display()));
+        }
+        std::fs::write(&path, "1\nx\n").unwrap();
+        let line = format!(
+            "`link[0].trace`: {}, line 2: must be a whole number of milliseconds, from 0 on",
+            path.display()
+        );
+        assert_eq!(error("\"t\""), line);
+        for list in ["[]", "[0]"] {
+            assert_eq!(error(list), format!("`link[0].trace`: {rule}"));
+        }
+        assert_eq!(error("[5, 4]"), "`link[0].trace`: must have ascending times");
     }
 }

@@ -47,10 +47,10 @@ impl DelayTrace {
         self.file.as_deref()
     }
 
-    /// Reads the file, if there is one, relative to `folder`.
+    /// Reads and checks the file, if there is one, relative to `folder`.
     ///
     /// # Errors
-    /// Names `key` and the file if that cannot be read or understood.
+    /// Names `key` and the file if that cannot be read or understood, or breaks a rule of [`DelayTrace::check`].
     pub fn load(&mut self, folder: &Path, key: &str) -> Result<(), ConfigError> {
         let Some(file) = self.file.take() else { return Ok(()) };
         let path = folder.join(&file);
@@ -58,9 +58,9 @@ impl DelayTrace {
         let text =
             headway_input::text(&path, headway_input::TRACE).map_err(|error| wrong(error.to_string()))?;
         self.points = DelayTrace::parse(&text)
-            .map_err(|line| wrong(format!("line {line}: not two numbers of milliseconds")))?
+            .map_err(|line| wrong(format!("line {line}: must be two numbers of milliseconds, from 0 on")))?
             .points;
-        Ok(())
+        self.check(key).map_err(|mistake| wrong(mistake.message().to_owned()))
     }
 
     /// Parses the text of a file, without the checks of [`DelayTrace::check`].
@@ -148,8 +148,7 @@ mod tests {
         let read = |text: &str| {
             std::fs::write(folder.path().join("t"), text).unwrap();
             let mut trace: DelayTrace = serde_json::from_str("\"t\"").unwrap();
-            trace.load(folder.path(), "forward.delay-trace")?;
-            trace.check("forward.delay-trace").map(|()| trace)
+            trace.load(folder.path(), "forward.delay-trace").map(|()| trace)
         };
         let trace = read("# ms, ms\n0 10.5\n\n100,20 # later\n").unwrap();
         assert_eq!(trace.at(Duration::from_ms(99)), Duration::from_us(10_500));
@@ -159,13 +158,17 @@ mod tests {
         for (text, complaint) in [
             ("0 10\n5\n", "line 2"),
             ("0 x\n", "line 1"),
+            ("0 -10\n", "line 1: must be two numbers of milliseconds, from 0 on"),
             ("0 10 3\n", "line 1"),
             ("", "no points"),
             ("5 1\n5 2\n", "ascending"),
             ("0 10001\n", "at most 10 s"),
         ] {
             let error = read(text).unwrap_err().to_string();
-            assert!(error.contains(complaint) && error.contains("forward.delay-trace"), "{text}: {error}");
+            let file = folder.path().join("t").display().to_string();
+            for part in [complaint, "forward.delay-trace", &file] {
+                assert!(error.contains(part), "{text}: {error}");
+            }
         }
     }
 }
