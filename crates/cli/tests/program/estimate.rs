@@ -102,6 +102,11 @@ fn mistakes_name_file_and_line() {
         &[],
         "streams.csv, line 9: has packet 8 of stream 0 where packet 7 is due",
     );
+    fails(
+        &good.replacen(",6976000000,0,", ",6976000000,-5,", 1),
+        &[],
+        "streams.csv, line 2: `-5` in column 5 (`sent_ns`) is negative; add the same time to all of that column",
+    );
     fails("measure,sent_ns\n", &[], "streams.csv, line 1: `measure` is none of the columns stream, index");
     fails(&good, &["--method", "prc-mt-dp1"], "prc-mt-dp1 needs the scheduled gaps: the column `gap_ns`");
     fails(&good, &["--method", "guess"], "`guess` is none of null, excursion, bass");

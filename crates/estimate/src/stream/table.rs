@@ -159,9 +159,11 @@ impl Table {
             return Err(format!("has {} values instead of {expected}", fields.len()));
         }
         let optional = |column: usize| {
-            let Some(text) = self.columns[column].map(|position| fields[position]) else { return Ok(None) };
-            let wrong = |_| format!("`{text}` is no whole number for `{}`", COLUMNS[column].0);
-            if text.is_empty() { Ok(None) } else { text.parse::<u64>().map(Some).map_err(wrong) }
+            let Some(position) = self.columns[column] else { return Ok(None) };
+            match fields[position] {
+                "" => Ok(None),
+                text => text.parse::<u64>().map(Some).map_err(|_| wrong_number(text, column, position)),
+            }
         };
         let needed = |column: usize| {
             optional(column)?.ok_or_else(|| format!("has no value for `{}`", COLUMNS[column].0))
@@ -187,6 +189,28 @@ impl Table {
             free: optional(FREE)?.map(Rate::from_bps),
         })
     }
+}
+
+/// Says what is wrong with the text of a column, which is at this position, and what to do about it.
+fn wrong_number(text: &str, column: usize, position: usize) -> String {
+    let digits = text.strip_prefix('-').filter(|rest| !rest.is_empty()).unwrap_or(text);
+    let wrong = match digits.parse::<f64>() {
+        Err(_) => "is no number; all are whole ones, without a unit",
+        Ok(_) if !digits.bytes().all(|byte| byte.is_ascii_digit()) => {
+            "is no whole number; round it, and write all its digits"
+        }
+        Ok(_) if digits.len() == text.len() => "is too large; it must be below 2^64",
+        Ok(_) => match column {
+            SENT | RECEIVED => {
+                "is negative; add the same time to all of that column, so that none is below 0"
+            }
+            STREAM | INDEX => "is negative; number streams and their packets from 0",
+            FREE => "is negative; write 0 where nothing was available",
+            GAP => "is negative; packets are sent one after the other, so gaps are at least 0",
+            _ => "is negative; leave it empty where it is not known",
+        },
+    };
+    format!("`{text}` in column {} (`{}`) {wrong}", position + 1, COLUMNS[column].0)
 }
 
 /// Computes the average rate of a stream that has none in the table; it stays zero for a single packet.
@@ -230,10 +254,40 @@ mod tests {
     }
 
     #[test]
+    fn a_number_that_cannot_be_is_shown_with_its_place_and_what_to_do() {
+        let header = "stream,index,packet,average,sent,received,gap,free\n";
+        let right = ["1", "0", "1538", "9", "10", "20", "0", "5"];
+        for (column, text, expected) in [
+            (4, "-7", "(`sent_ns`) is negative; add the same time to all of that column"),
+            (5, "-1", "(`received_ns`) is negative; add the same time"),
+            (0, "-1", "(`stream`) is negative; number streams"),
+            (1, "-1", "(`index`) is negative; number streams"),
+            (2, "-1538", "(`packet_wire_bytes`) is negative; leave it empty"),
+            (3, "-1", "(`average_bps`) is negative; leave it empty"),
+            (6, "-1", "(`gap_ns`) is negative; packets are sent"),
+            (7, "-99999999999999999999", "(`free_bps`) is negative; write 0"),
+            (4, "-0.5", "(`sent_ns`) is no whole number; round it"),
+            (4, "1e9", "(`sent_ns`) is no whole number; round it, and write all its digits"),
+            (4, "18446744073709551616", "(`sent_ns`) is too large; it must be below 2^64"),
+            (5, "5 ns", "(`received_ns`) is no number; all are whole ones, without a unit"),
+            (5, "-", "(`received_ns`) is no number"),
+        ] {
+            let mut fields = right;
+            fields[column] = text;
+            let found = parse(&format!("{header}{}\n", fields.join(","))).unwrap_err();
+            let expected = format!("s.csv, line 2: `{text}` in column {} {expected}", column + 1);
+            assert!(found.starts_with(&expected), "found    {found}\nexpected {expected}");
+        }
+    }
+
+    #[test]
     fn mistakes_name_the_line() {
         let cases = [
             ("1,0,1538,1,2\n", "line 2: has 5 values instead of 6"),
-            ("1,0,1538,1,2,3\n\n1,1,1538,1,x,3\n", "line 4: `x` is no whole number for `sent_ns`"),
+            (
+                "1,0,1538,1,2,3\n\n1,1,1538,1,x,3\n",
+                "line 4: `x` in column 5 (`sent_ns`) is no number; all are",
+            ),
             ("1,0,1538,1,,3\n", "line 2: has no value for `sent_ns`"),
             ("1,1,1538,1,2,3\n", "line 2: has packet 1 of stream 1 where packet 0 is due"),
             ("1,0,0,1,2,3\n", "line 2: has a packet of 0 bytes"),
