@@ -22,6 +22,8 @@ mod sweep;
 /// The native part of the package `headway`, whose modules say what the functions do.
 #[pyo3::pymodule]
 mod _headway {
+    use pyo3::prelude::*;
+
     #[pymodule_export]
     use crate::bass::bass;
     #[pymodule_export]
@@ -42,4 +44,10 @@ mod _headway {
     use crate::streams::read_streams;
     #[pymodule_export]
     use crate::sweep::{Sweep, build, run_job};
+
+    /// Adds the version, which is that of the package too.
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("__version__", env!("CARGO_PKG_VERSION"))
+    }
 }

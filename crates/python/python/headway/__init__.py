@@ -6,7 +6,7 @@ times are whole nanoseconds. Names say so: ``_bps``, ``_ns``, ``_us``, ``_wire_b
 
 from headway._denoise import Gaps, bass, normalise
 from headway._estimate import METHODS, VERDICTS, Estimates, estimate
-from headway._headway import HeadwayError, RunError, ScenarioError
+from headway._headway import HeadwayError, RunError, ScenarioError, __version__
 from headway._model import Model
 from headway._pairs import hire, ppdd
 from headway._passive import Passive, sabes
@@ -31,6 +31,7 @@ __all__ = [
     "ScenarioError",
     "Streams",
     "Table",
+    "__version__",
     "bass",
     "estimate",
     "hire",

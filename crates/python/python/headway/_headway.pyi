@@ -14,6 +14,7 @@ __all__ = [
     "Scenario",
     "ScenarioError",
     "Sweep",
+    "__version__",
     "bass",
     "build",
     "estimate",
@@ -26,6 +27,8 @@ __all__ = [
     "run_job",
     "sabes",
 ]
+
+__version__: str
 
 class HeadwayError(ValueError): ...
 class ScenarioError(HeadwayError): ...
