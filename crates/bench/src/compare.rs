@@ -10,7 +10,7 @@ use headway_program::build::BUILD;
 use headway_program::exit::Failed;
 use headway_program::runs::{interruption, reporter, world};
 use headway_program::table::table;
-use headway_program::{comparison, print_error, print_line};
+use headway_program::{comparison, out, print_error, print_line};
 use headway_scenario::{Change, MAX_DILATION};
 use headway_worlds::compare::rows::{
     TALLY_COLUMNS, cell_columns, cell_rows, progress, tally_rows, total_cost, verdict,
@@ -147,7 +147,7 @@ pub(crate) fn run(args: &CompareArgs, json: bool) -> Result<ExitCode, Failed> {
     if !json {
         print_line!("{}", text(&results, &tallies, cells.len()));
     } else if error.is_none() {
-        print_line!("{}", serde_json::to_string_pretty(&value)?);
+        out::document(&serde_json::to_string_pretty(&value)?);
     }
     if let Some(folder) = args.output.as_ref().filter(|_| !results.is_empty()) {
         comparison::write(folder, &page::matrix(&results, &tallies, cells.len())?, &value, json)?;

@@ -19,7 +19,7 @@ use headway_program::exit::{Code, Failed};
 use headway_program::identity::identity;
 use headway_program::progress::Progress;
 use headway_program::runs::Building;
-use headway_program::{print_error, print_line};
+use headway_program::{out, print_error, print_line};
 use headway_worlds::{Cancellation, Event, Kept, Options, Output, World};
 
 use took::Took;
@@ -218,10 +218,9 @@ fn on_linux(
 
 fn print(outcomes: &[Outcome], json: bool) -> Result<(), Failed> {
     if json {
-        print_line!(
-            "{}",
-            serde_json::to_string_pretty(&outcomes.iter().map(build::stamped).collect::<Vec<_>>())?
-        );
+        out::document(&serde_json::to_string_pretty(
+            &outcomes.iter().map(build::stamped).collect::<Vec<_>>(),
+        )?);
         return Ok(());
     }
     for worlds in outcomes.chunk_by(|one, other| one.id == other.id) {
@@ -313,7 +312,7 @@ fn list(args: &ReproArgs, json: bool) -> Result<(), Failed> {
                 "last_run": last_run(e),
             })
         };
-        print_line!("{}", serde_json::to_string_pretty(&experiments.iter().map(entry).collect::<Vec<_>>())?);
+        out::document(&serde_json::to_string_pretty(&experiments.iter().map(entry).collect::<Vec<_>>())?);
         return Ok(());
     }
     let mut table = Table::new();

@@ -21,7 +21,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use headway_program::exit::Code;
 use headway_program::runs::interruption;
-use headway_program::{print_error, print_line};
+use headway_program::{out, print_error, print_line};
 
 /// Manages emulated paths with known available bandwidth.
 ///
@@ -400,7 +400,7 @@ fn status(json: bool) -> Result<ExitCode> {
     let labs = Lab::list()?;
     if json {
         let labs: Vec<_> = labs.iter().map(as_json).collect();
-        print_line!("{}", serde_json::to_string_pretty(&labs)?);
+        out::document(&serde_json::to_string_pretty(&labs)?);
         return Ok(ExitCode::SUCCESS);
     }
     if labs.is_empty() {

@@ -142,12 +142,13 @@ pub fn parse<P: Parser>(name: &str) -> Result<P, ExitCode> {
     })
 }
 
-/// Ends the program of this name: prints why it failed, with `json` as an object too, and returns the exit code.
+/// Ends the program of this name: prints why it failed, with `json` as an object too unless the command has printed its
+/// document, and returns the exit code.
 pub fn end(name: &str, json: bool, result: Result<ExitCode, Failed>) -> ExitCode {
     // A command is not successful if its result could not be printed.
     let result = result.and_then(|code| Ok(out::check().map(|()| code)?));
     result.unwrap_or_else(|failed| {
-        if json {
+        if json && !out::has_document() {
             print_line!("{}", failed.to_json());
         }
         print_error!("{name}: {failed}");

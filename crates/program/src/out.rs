@@ -8,11 +8,15 @@ use std::borrow::Cow;
 use std::fmt;
 use std::io::{self, ErrorKind, Write as _};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::anyhow;
 
 /// The first error on standard output; nothing is printed after it.
 static FAILED: Mutex<Option<io::Error>> = Mutex::new(None);
+
+/// Whether a whole document was printed.
+static DOCUMENT: AtomicBool = AtomicBool::new(false);
 
 /// Prints a line on standard output and flushes it.
 #[macro_export]
@@ -41,6 +45,17 @@ pub fn line(text: fmt::Arguments<'_>) {
 pub fn error_line(text: fmt::Arguments<'_>) {
     // A single write keeps lines of several processes apart. A failure cannot be reported.
     let _ = io::stderr().write_all(format!("{}\n", escape_controls(&text.to_string())).as_bytes());
+}
+
+/// Prints the JSON document that is all of a command's result; an error after it is told on standard error only.
+pub fn document(text: &str) {
+    DOCUMENT.store(true, Ordering::Relaxed);
+    line(format_args!("{text}"));
+}
+
+/// Whether a command has printed its document.
+pub(crate) fn has_document() -> bool {
+    DOCUMENT.load(Ordering::Relaxed)
 }
 
 /// Escapes control characters: names from files, command lines and other hosts may contain terminal escape

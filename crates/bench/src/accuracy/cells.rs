@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use headway_program::progress::Progress;
 use headway_program::testbed::{self, Scored, Testbed};
-use headway_program::{print_error, print_line};
+use headway_program::{out, print_error, print_line};
 use headway_units::statistics::median;
 
 /// Attempts per cell and requested run before the machine counts as too busy.
@@ -109,7 +109,7 @@ pub(crate) fn print(
 ) -> anyhow::Result<()> {
     let text = serde_json::to_string_pretty(cells)?;
     if json {
-        print_line!("{text}");
+        out::document(&text);
     } else {
         print_line!("{table}");
         sentences.iter().for_each(|sentence| print_line!("{sentence}"));

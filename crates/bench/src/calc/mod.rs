@@ -10,7 +10,7 @@ use clap::{Args, Subcommand};
 use headway_formulas::{FRAME_OVERHEAD, SEGMENT_OVERHEAD};
 use headway_units::{Bytes, Duration, Rate};
 
-use headway_program::print_line;
+use headway_program::{out, print_line};
 
 /// Calculates by formula the window of equal flows on a shared link, the rate they need for a window, and what token-bucket
 /// shapers and routers with explicit rates can do.
@@ -153,7 +153,7 @@ fn line(what: &str, value: &str) {
 
 /// Prints a result as one JSON object.
 fn print_json(value: &impl serde::Serialize) -> anyhow::Result<()> {
-    print_line!("{}", serde_json::to_string(value)?);
+    out::document(&serde_json::to_string(value)?);
     Ok(())
 }
 

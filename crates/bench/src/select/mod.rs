@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use clap::Args;
 use headway_program::exit::Failed;
-use headway_program::print_line;
 use headway_program::table::table;
+use headway_program::{out, print_line};
 use headway_select::Settings;
 use headway_sim::select::{Contestant, Fetches, PathsWorld, Score};
 use headway_units::statistics::{median, quantile, sorted};
@@ -118,8 +118,7 @@ pub(crate) fn run(args: &SelectArgs, json: bool) -> Result<(), Failed> {
     let row = |name: &&str| row(name, &runs.iter().filter(|run| run.name == **name).collect::<Vec<_>>());
     let rows: Vec<Row> = names.iter().map(row).collect();
     if json {
-        let text = serde_json::to_string_pretty(&rows).map_err(anyhow::Error::from)?;
-        print_line!("{text}");
+        out::document(&serde_json::to_string_pretty(&rows).map_err(anyhow::Error::from)?);
         return Ok(());
     }
     print(&rows);

@@ -45,6 +45,27 @@ fn an_experiment_prints_its_claims_and_writes_its_results() {
     }
 }
 
+/// The only claim of bass/P5 that fails is explained as a known deviation.
+#[test]
+fn json_is_one_document_also_when_a_claim_fails() {
+    let output = repro(&["bass/P5", "rapid/B4", "--json"]);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).expect("one document");
+    let outcomes = document.as_array().unwrap();
+    let all = |outcome: &serde_json::Value| {
+        let checks = outcome["checks"].as_array().unwrap();
+        checks.iter().all(|check| check["passed"] == true)
+    };
+    let mut hold: Vec<_> =
+        outcomes.iter().map(|outcome| (outcome["id"].as_str().unwrap(), all(outcome))).collect();
+    hold.sort_unstable();
+    assert_eq!(hold, [("bass/P5", false), ("rapid/B4", true)]);
+    assert!(text(&output.stderr).contains("claims failed"));
+    let unknown = repro(&["rapid/G99", "--json"]);
+    let error: serde_json::Value = serde_json::from_slice(&unknown.stdout).expect("one document");
+    assert_eq!(error["type"], "error");
+}
+
 #[test]
 fn an_unknown_name_is_an_error_that_says_where_the_names_are() {
     let output = repro(&["rapid/G99"]);

@@ -8,9 +8,9 @@ use headway_worlds::{Options, Output, World};
 use super::CompareArgs;
 use headway_program::build::stamped;
 use headway_program::exit::{Code, Failed};
-use headway_program::print_line;
 use headway_program::runs::{interruption, reporter};
 use headway_program::table::table;
+use headway_program::{out, print_line};
 
 pub(super) fn run(args: &CompareArgs, worlds: &[World], json: bool) -> Result<ExitCode, Failed> {
     let &[world] = worlds else {
@@ -41,7 +41,11 @@ pub(super) fn run(args: &CompareArgs, worlds: &[World], json: bool) -> Result<Ex
     drop(report);
     let Some(comparison) = compared else { return Ok(Code::Interrupted.into()) };
     let value = format!("{}\n", serde_json::to_string_pretty(&stamped(&comparison))?);
-    print_line!("{}", if json { value.trim_end().to_owned() } else { text(&comparison) });
+    if json {
+        out::document(value.trim_end());
+    } else {
+        print_line!("{}", text(&comparison));
+    }
     if let Some(folder) = &args.output {
         let output = Output::make(folder)?;
         output.write("report.html", &page::report(&comparison)?)?;

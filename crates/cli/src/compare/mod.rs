@@ -11,7 +11,7 @@ use headway_program::build::stamped;
 use headway_program::exit::{Code, Failed};
 use headway_program::runs::{interruption, reporter, world};
 use headway_program::table::table;
-use headway_program::{comparison, print_line};
+use headway_program::{comparison, out, print_line};
 use headway_scenario::{Change, MAX_DILATION, Scenario};
 use headway_worlds::compare::rows::{metric_columns, metric_rows, remarks};
 use headway_worlds::compare::{self, Comparison, page};
@@ -115,7 +115,7 @@ pub(crate) fn run(args: &CompareArgs, json: bool) -> Result<ExitCode, Failed> {
     let tallies = compare::tallies(std::slice::from_ref(&comparison));
     let value = serde_json::to_value(stamped(&comparison))?;
     if json {
-        print_line!("{}", serde_json::to_string_pretty(&value)?);
+        out::document(&serde_json::to_string_pretty(&value)?);
     } else {
         print_line!("{}", text(&comparison));
     }

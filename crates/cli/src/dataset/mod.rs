@@ -13,9 +13,9 @@ use headway_dataset::{StreamTable, WindowTable, streams, windows};
 use headway_input::toml_keys::Document;
 use headway_learned::stream::Kind;
 use headway_program::exit::{Code, Failed};
-use headway_program::print_line;
 use headway_program::progress::Progress;
 use headway_program::runs::interruption;
+use headway_program::{out, print_line};
 use headway_units::ConfigError;
 use headway_worlds::{Cancellation, pool};
 use serde::Serialize;
@@ -157,7 +157,7 @@ pub(crate) fn run(args: &DatasetArgs, json: bool) -> Result<(), Failed> {
         return Err(Failed::new(Code::Interrupted, anyhow::anyhow!("interrupted; nothing was written")));
     };
     if json {
-        print_line!("{}", serde_json::to_string_pretty(&made)?);
+        out::document(&serde_json::to_string_pretty(&made)?);
     } else {
         let Made { table, card, counts, .. } = &made;
         print_line!("{}: {counts}", table.display());

@@ -14,7 +14,7 @@ use headway_learned::{Model, Outside};
 use headway_units::{Bytes, Rate};
 
 use crate::model_file;
-use headway_program::print_line;
+use headway_program::{out, print_line};
 
 /// Runs estimators over streams recorded in a CSV file, and scores their answers where the truth is known.
 ///
@@ -204,7 +204,7 @@ pub(crate) fn run(args: &EstimateArgs, json: bool) -> anyhow::Result<()> {
         scored.push(Scored { estimator, answers, score, outside });
     }
     if json {
-        print_line!("{}", serde_json::to_string_pretty(&print::value(&streams, &scored))?);
+        out::document(&serde_json::to_string_pretty(&print::value(&streams, &scored))?);
     } else {
         print_line!("{}", print::text(&streams, &scored, args.each));
     }

@@ -15,9 +15,9 @@ use crate::connection::{net_failure, stop_on_signals};
 use crate::output_file::OutputFile;
 use headway_program::build::stamped;
 use headway_program::exit::{Code, Failed};
-use headway_program::print_line;
 use headway_program::progress::Progress;
 use headway_program::time::now;
+use headway_program::{out, print_line};
 
 /// Largest packet of pairs and trains, on the wire: larger ones may be fragmented or dropped on later links.
 const LARGEST: Bytes = Bytes::new(1538);
@@ -60,7 +60,7 @@ pub(super) fn run(args: &PathArgs, json: bool) -> Result<(), Failed> {
         interrupted: interrupted.load(Ordering::Relaxed),
     };
     if json {
-        print_line!("{}", serde_json::to_string(&stamped(line(&context, &answer)))?);
+        out::document(&serde_json::to_string(&stamped(line(&context, &answer)))?);
     } else {
         print_line!("{}", human(&context, &answer).trim_end());
     }

@@ -16,8 +16,8 @@ use headway_worlds::{Folder, Manifest, Options, Outcome, UmlOptions, World};
 
 use headway_program::build::{BUILD, stamped};
 use headway_program::exit::{Code, Failed};
-use headway_program::print_line;
 use headway_program::runs::{self, interruption, reporter};
+use headway_program::{out, print_line};
 
 /// The long help of `--controller`, with a list of all controllers.
 fn controllers() -> String {
@@ -165,7 +165,7 @@ fn print(args: &RunArgs, json: bool, outcomes: &[Outcome], path: &Path) -> anyho
             [one] if args.repeat == 1 => serde_json::to_value(stamped(one))?,
             all => serde_json::json!({ "build": BUILD, "runs": all, "spread": spread(all) }),
         };
-        print_line!("{}", serde_json::to_string_pretty(&value)?);
+        out::document(&serde_json::to_string_pretty(&value)?);
         return Ok(());
     }
     match &summaries[..] {

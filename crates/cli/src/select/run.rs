@@ -8,7 +8,7 @@ use std::time::{Duration as Span, Instant as Clock};
 use anyhow::{Result, anyhow};
 use headway_program::build::stamped;
 use headway_program::exit::{Code, Failed};
-use headway_program::print_line;
+use headway_program::{out, print_line};
 use headway_select::{Decision, Settings};
 use headway_units::Duration;
 use serde_json::{Map, Value, json};
@@ -97,7 +97,7 @@ fn print_order(snapshot: &Value, paths: Vec<Value>, json: bool) -> Result<(), Fa
             "decision": snapshot["decision"],
             "paths": paths,
         });
-        print_line!("{}", serde_json::to_string(&stamped(object))?);
+        out::document(&serde_json::to_string(&stamped(object))?);
     } else {
         print_line!("{}", snapshot["decision"]["sentence"].as_str().unwrap_or_default());
         print_line!("{}", table(&paths).trim_end());
@@ -107,7 +107,7 @@ fn print_order(snapshot: &Value, paths: Vec<Value>, json: bool) -> Result<(), Fa
             }
         }
     }
-    Ok(headway_program::out::check()?)
+    Ok(out::check()?)
 }
 
 /// What is done for each decision, and said.

@@ -10,7 +10,7 @@ use headway_program::exit::{Code, Failed};
 use headway_program::progress::Progress;
 use headway_program::runs::interruption;
 use headway_program::table::table;
-use headway_program::{print_line, testbed};
+use headway_program::{out, print_line, testbed};
 use headway_worlds::{Cancellation, pool};
 use serde::Serialize;
 use serde_json::json;
@@ -51,7 +51,7 @@ pub(super) fn run(args: &SensitivityArgs, json: bool) -> Result<ExitCode, Failed
     let found = json!({ "build": BUILD, "partial": partial, "seeds": args.seeds, "seed": args.seed, "studies": findings });
     let text = serde_json::to_string_pretty(&found).context("cannot write the tables")?;
     if json {
-        print_line!("{text}");
+        out::document(&text);
     } else {
         findings.iter().for_each(|findings| print(findings, args.seeds));
         if partial {

@@ -8,8 +8,8 @@ use super::page;
 use super::report::{COLUMNS, LEGEND, Report};
 use super::scored::Scored;
 use headway_program::build::BUILD;
-use headway_program::print_line;
 use headway_program::table::table;
+use headway_program::{out, print_line};
 use headway_worlds::Output;
 
 /// Prints the results, and writes them to the output folder if there is one.
@@ -21,7 +21,7 @@ pub(super) fn print(
 ) -> anyhow::Result<()> {
     let found = json!({ "build": BUILD, "partial": partial, "methods": reports });
     if json {
-        print_line!("{}", serde_json::to_string_pretty(&found)?);
+        out::document(&serde_json::to_string_pretty(&found)?);
     } else {
         reports.iter().for_each(text);
         if partial {
