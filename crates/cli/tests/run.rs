@@ -147,6 +147,25 @@ fn json_is_the_summary() {
     assert_eq!(summary, json(&folder.path().join("summary.json")));
 }
 
+/// Of a choice among paths, the simulator has no packets but those of measurements.
+#[test]
+fn tables_and_figures_without_content_are_left_out() {
+    let folder = TempDir::new().unwrap();
+    let out = folder.path().join("results");
+    let output = run_changed(
+        "select.toml",
+        &["--on", "sim", "--output", out.to_str().unwrap()],
+        &["duration=\"600 s\""],
+    );
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("choice") && !text.contains("utilisation"), "{text}");
+    let page = std::fs::read_to_string(out.join("report.html")).unwrap();
+    assert!(
+        page.contains("Choices among paths") && !page.contains("Links") && !page.contains("<svg"),
+        "{page}"
+    );
+}
+
 #[test]
 fn an_interrupted_run_leaves_what_it_has() {
     // A slow machine simulates less in the same time.

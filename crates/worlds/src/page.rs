@@ -17,17 +17,18 @@ const POINTS: usize = 1_000;
 /// Returns the report of a run.
 pub(crate) fn page(results: &Results) -> Result<String, CannotDraw> {
     let Results { summary, series, .. } = results;
-    let wires = wire_rows(summary);
+    let (links, wires) = (link_rows(summary), wire_rows(summary));
+    let queues = queues(summary, series);
     let body = html! {
         (introduction(summary))
         @if summary.total.flows > 0 { (flows(summary, series)?) }
-        @if !summary.links.is_empty() {
+        @if !links.is_empty() {
             h2 { "Links" }
-            (page::table(LINK_COLUMNS, &link_rows(summary)))
+            (page::table(LINK_COLUMNS, &links))
             p.note { "Rates count every byte on the wire. Delay is the time from arrival to the start of transmission." }
         }
         @if !wires.is_empty() { (page::table(WIRE_COLUMNS, &wires)) }
-        (figure(&queues(summary, series), "queue, kB")?)
+        @if !queues.is_empty() { (figure(&queues, "queue, kB")?) }
         @if !summary.traffic.is_empty() {
             h2 { "Other traffic" }
             (page::table(TRAFFIC_COLUMNS, &traffic_rows(summary)))

@@ -12,31 +12,20 @@ use headway_worlds::rows::{
 /// Formats the summary of a run.
 pub(super) fn summary(summary: &Summary) -> String {
     let seconds = summary.measured_ns as f64 / 1e9;
+    let heading =
+        format!("{} on {}, seed {}, {seconds:.1} s counted", summary.scenario, summary.world, summary.seed);
+    let traffic = filled(TRAFFIC_COLUMNS, traffic_rows(summary));
+    let tables = [
+        filled(FLOW_COLUMNS, flow_rows(summary)).filter(|_| summary.total.flows > 0),
+        filled(COMPLETION_COLUMNS, completion_rows(summary)),
+        filled(LINK_COLUMNS, link_rows(summary)),
+        filled(WIRE_COLUMNS, wire_rows(summary)),
+        traffic.map(|table| format!("{table}\n{TRAFFIC_NOTE}")),
+        filled(MEASURE_COLUMNS, measure_rows(summary)),
+        filled(SELECT_COLUMNS, select_rows(summary)),
+    ];
     let mut text =
-        format!("{} on {}, seed {}, {seconds:.1} s counted\n", summary.scenario, summary.world, summary.seed);
-    if summary.total.flows > 0 {
-        text += &format!("{}\n", table(FLOW_COLUMNS, flow_rows(summary)));
-    }
-    let completions = completion_rows(summary);
-    if !completions.is_empty() {
-        text += &format!("{}\n", table(COMPLETION_COLUMNS, completions));
-    }
-    if !summary.links.is_empty() {
-        text += &table(LINK_COLUMNS, link_rows(summary)).to_string();
-    }
-    let wires = wire_rows(summary);
-    if !wires.is_empty() {
-        text += &format!("\n{}", table(WIRE_COLUMNS, wires));
-    }
-    if !summary.traffic.is_empty() {
-        text += &format!("\n{}\n{TRAFFIC_NOTE}", table(TRAFFIC_COLUMNS, traffic_rows(summary)));
-    }
-    if !summary.measurements.is_empty() {
-        text += &format!("\n{}", table(MEASURE_COLUMNS, measure_rows(summary)));
-    }
-    if !summary.selections.is_empty() {
-        text += &format!("\n{}", table(SELECT_COLUMNS, select_rows(summary)));
-    }
+        std::iter::once(heading).chain(tables.into_iter().flatten()).collect::<Vec<_>>().join("\n");
     for decision in &summary.decisions {
         text += &format!(
             "\n{:.3} s, {}: {} {} ({}) {}",
@@ -48,10 +37,15 @@ pub(super) fn summary(summary: &Summary) -> String {
             decision.sentence
         );
     }
-    if !summary.programs.is_empty() {
-        text += &format!("\n{}", table(PROGRAM_COLUMNS, program_rows(summary)));
+    if let Some(programs) = filled(PROGRAM_COLUMNS, program_rows(summary)) {
+        text += &format!("\n{programs}");
     }
     text
+}
+
+/// Formats a table, unless it has no rows.
+fn filled<const N: usize>(columns: [&str; N], rows: Vec<[String; N]>) -> Option<String> {
+    (!rows.is_empty()).then(|| table(columns, rows).to_string())
 }
 
 /// Formats the main metrics over several seeds.
