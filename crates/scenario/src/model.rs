@@ -245,7 +245,7 @@ pub struct FlowSpec {
     /// Initial window, in segments; default 10.
     #[serde(default = "default_initial_window")]
     pub initial_window: u32,
-    /// Receive buffer, in payload bytes; default 64 MB.
+    /// Receive buffer, as `SO_RCVBUF` asks for it: the window of a host becomes a fifth larger; default 64 MB.
     #[serde(default = "default_receive_buffer")]
     pub receive_buffer: Bytes,
     /// Largest IP packet in bytes, from 576, or from 80 with `xcp` and `rcp`, to that of the scenario; default that of

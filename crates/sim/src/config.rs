@@ -230,7 +230,8 @@ pub struct TcpConfig {
     pub mss: u32,
     /// Segments in the initial window.
     pub initial_window: u32,
-    /// Receive buffer in payload bytes: the largest window the receiver advertises.
+    /// Receive buffer in payload bytes: the largest window that a textbook's receiver advertises. That of a host grows, see
+    /// `transport::receive_window`.
     pub receive_buffer: Bytes,
     /// Rate at which the receiving application reads; at once if `None`.
     pub read_rate: Option<Rate>,

@@ -5,13 +5,13 @@ use crate::config::TcpConfig;
 /// Segments by which the window grows for each that arrives; while it grows, every segment is acknowledged at
 /// once.
 pub(super) const GROWTH: u64 = 2;
-/// How far the window grows, as a ratio: from half of the buffer, which a host reserves for payload at first, to
-/// 153/256, which it computes when the first full segment arrives (Linux's `tcp_grow_window` and `scaling_ratio`;
-/// a segment of 1448 bytes takes 2408 of memory).
-const WINDOW_GROWTH: (u64, u64) = (153, 128);
-/// Bytes of the window that the segment being acknowledged occupies, since it has not been read yet: 2408 of
-/// memory.
-const UNREAD_SEGMENT: u64 = 2408 * 153 / 256;
+/// Memory of a host per byte of `receive-buffer` (Linux doubles what `SO_RCVBUF` asks for).
+pub(super) const MEMORY_FACTOR: u64 = 2;
+/// The part of that memory that the window offers, which a host computes when the first full segment arrives: a segment of
+/// 1448 bytes takes 2408 of memory (Linux's `scaling_ratio`). Before, it is half.
+pub(super) const WINDOW_SHARE: (u64, u64) = (153, 256);
+/// Bytes of memory that the segment being acknowledged takes, since it has not been read yet.
+const UNREAD_SEGMENT: u64 = 2408;
 /// Maximum of the window field. Its unit is a power of two fixed by the initial buffer so that twice the buffer
 /// can be advertised; the shift is 14 at most (Linux's `tcp_select_initial_window`, RFC 7323 2.3).
 const FIELD: u64 = 65_535;
@@ -41,12 +41,12 @@ impl ReceiveWindow {
         if !config.has_host_receiver() {
             return ReceiveWindow { initial, max: initial, growth: 0 };
         }
-        let grown = bytes.saturating_mul(WINDOW_GROWTH.0) / WINDOW_GROWTH.1;
-        let read = grown.saturating_sub(UNREAD_SEGMENT);
-        let advertised = max_advertised(bytes);
-        // An unscaled window is rounded to whole segments, and does not change by less than one.
-        let stays = advertised == FIELD && read < (initial + 1) * mss;
-        let max = if stays { initial } else { read.min(advertised) / mss };
+        let memory = bytes.saturating_mul(MEMORY_FACTOR);
+        let share = |memory: u64| memory.saturating_mul(WINDOW_SHARE.0) / WINDOW_SHARE.1;
+        let grown = share(memory);
+        let beside_unread = share(memory.saturating_sub(UNREAD_SEGMENT)).min(max_advertised(bytes)) / mss;
+        // So small a window is told anew when the segment has been read.
+        let max = if beside_unread < 2 { (grown / mss).min(initial) } else { beside_unread };
         ReceiveWindow { initial, max: max.max(1), growth: grown / mss - initial.min(grown / mss) }
     }
 }

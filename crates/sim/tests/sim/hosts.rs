@@ -96,6 +96,28 @@ fn a_receive_window_that_has_grown_limits_by_what_it_has_become() {
     }
 }
 
+/// Of 53, 12 and 2 segments all are used, as in Linux in virtual time; the last ones of five and of three segments wait for a
+/// delayed ACK of 40 ms.
+#[test]
+fn a_receive_buffer_limits_by_the_window_that_it_holds() {
+    for (bytes, least, most) in [
+        (65_536, 52.5, 53.1),
+        (16_384, 11.9, 12.1),
+        (8_192, 4.6, 4.8),
+        (5_000, 2.7, 2.85),
+        (4_096, 1.95, 2.05),
+    ] {
+        let mut pipe = Pipe::new(Kind::Cubic, &wire(MS(80)), MS(80), |flow| {
+            host(flow);
+            flow.receive_buffer = Bytes::new(bytes);
+        });
+        pipe.run(5.0);
+        pipe.network.reset_statistics();
+        let used = pipe.run(21.0).delivered as f64 / 100.0;
+        assert!((least..=most).contains(&used), "{bytes} B: {used} segments a round trip of 160 ms");
+    }
+}
+
 /// The handshake of a late flow waits in the queue that exists by then, and Linux's BBR starts with that RTT.
 #[test]
 fn a_late_flow_measures_its_handshake_through_the_queue() {

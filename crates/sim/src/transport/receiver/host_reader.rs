@@ -6,6 +6,7 @@
 
 use headway_units::Rate;
 
+use crate::transport::receive_window::{MEMORY_FACTOR, WINDOW_SHARE};
 use crate::transport::ticks::TICK;
 
 /// Memory of a segment that shares a buffer with those before it: its payload, bytes of 1448.
@@ -14,10 +15,6 @@ const MERGED: u64 = 1448;
 const BUFFER: u64 = 960;
 /// Segments that share a buffer (Linux's `MAX_SKB_FRAGS`); their memory is free again when all of them are read.
 const SHARED: u64 = 17;
-/// Memory of a host per byte of `receive-buffer`, and the part of it that the window offers (Linux's `sk_rcvbuf`, and its
-/// `scaling_ratio` for segments that take 2408 bytes).
-const MEMORY_FACTOR: u64 = 2;
-const WINDOW_SHARE: (u64, u64) = (153, 256);
 /// A host offers nothing below this fraction of the window (Linux's `__tcp_select_window`).
 const LEAST_SHARE: u64 = 16;
 /// Unread bytes, at most, and as a fraction of the receive buffer, with which the reader counts as late: then an ACK that

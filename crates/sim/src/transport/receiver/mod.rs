@@ -92,6 +92,14 @@ fn most_quick(window: u64) -> u32 {
     }
 }
 
+/// Returns after how many segments an ACK is due with a window of so many: on a host that reads at once, when half of it is
+/// used, because reading then doubles what is left (Linux's `tcp_cleanup_rbuf`).
+fn every(config: &TcpConfig, window: u64) -> u32 {
+    let doubles = config.has_host_receiver() && config.read_rate.is_none();
+    let half = if doubles { window.div_ceil(2) } else { u64::MAX };
+    u64::from(config.ack.every).min(half) as u32
+}
+
 impl Receiver {
     /// Returns the receiver of a new flow. A host knows the RTT of the empty path, `round_trip` ns, from its
     /// handshake.
@@ -103,7 +111,7 @@ impl Receiver {
         Receiver {
             next: 0,
             unacknowledged: 0,
-            every: config.ack.every,
+            every: every(config, window.max),
             quickack: most_quick.max((window.growth / GROWTH) as u32),
             deadline: u64::MAX,
             timeout: config.ack.timeout.ns().unsigned_abs(),

@@ -122,18 +122,39 @@ fn after_a_silence_every_segment_is_acknowledged() {
     assert!(at(410_000_001, 3) && at(410_000_001, 4));
 }
 
+/// A segment of 1448 bytes takes 2408 of memory, of which there is twice the buffer, and 1448/2408 of memory is window, in
+/// 256ths; one segment is unread (Linux's `tcp_measure_rcv_mss` and `tcp_space`).
 #[test]
-fn a_window_grows_by_what_headers_take_less_than_was_thought() {
-    let windows = |bytes| {
+fn the_window_of_a_host_is_what_its_memory_holds_beside_one_segment() {
+    let windows = |bytes: u64| {
         let config = TcpConfig::new(Controller::Reno, Vec::new(), Vec::new());
         let config = TcpConfig { receive_buffer: headway_units::Bytes::new(bytes), ..config };
         let ReceiveWindow { initial, max, .. } = ReceiveWindow::new(&config);
         (initial, max)
     };
-    // As measured with Linux: an unscaled window does not change by less than a segment.
-    assert_eq!(windows(12_000), (8, 8));
-    assert_eq!(windows(30_000), (20, 23));
-    assert_eq!(windows(100_000), (69, 81));
+    for bytes in (4_400..65_536).step_by(97) {
+        let share = 1448 * 256 / 2408;
+        // Below 64 KiB the unit of the window is a byte.
+        let window = ((2 * bytes - 2408) * share / 256).min(65_535);
+        assert_eq!(windows(bytes), (bytes / 1448, window / 1448), "{bytes}");
+    }
+    // As advertised by Linux in virtual time. In the last line the window is told when nothing is unread.
+    assert_eq!([65_536, 30_000, 12_000].map(windows), [(45, 53), (20, 23), (8, 8)]);
+    assert_eq!([8_192, 7_240, 6_000, 5_000].map(windows), [(5, 5), (5, 4), (4, 3), (3, 3)]);
+    assert_eq!([4_344, 2_896, 2_600, 1_000].map(windows), [(3, 2), (2, 2), (1, 1), (1, 1)]);
+}
+
+/// Linux's `tcp_cleanup_rbuf`: half of two segments is one.
+#[test]
+fn a_host_acknowledges_when_half_of_its_window_is_used() {
+    for (bytes, acknowledged) in [(2_896, 8), (4_700, 8), (6_000, 4), (12_000, 4)] {
+        let config = TcpConfig::new(Controller::Reno, Vec::new(), Vec::new());
+        let config = TcpConfig { receive_buffer: headway_units::Bytes::new(bytes), ..config };
+        let mut receiver = Receiver::new(&config, 0, 0, 10_000_000);
+        receiver.quickack = 0;
+        let acknowledges = |seq| receiver.on_segment(0, &Packet { seq, ..Packet::default() }).is_some();
+        assert_eq!((0..8).map(acknowledges).filter(|at_once| *at_once).count(), acknowledged, "{bytes}");
+    }
 }
 
 /// A host's receiver on a path of 20 ms that has received these segments out of order and compressed all ACKs but
