@@ -4,7 +4,7 @@ use std::fs;
 use std::net::UdpSocket;
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use nix::sched::{CloneFlags, setns};
 use serde::{Deserialize, Serialize};
@@ -37,7 +37,7 @@ impl Namespace {
         Ok(Namespace { number: metadata.ino(), cookie: cookie().map_err(Error::file("inspect", NAMESPACE))? })
     }
 
-    /// Returns whether something on this host may keep it alive: a thread, or a name given by `ip netns`.
+    /// Returns whether something on this host may keep it alive: a thread, a name given by `ip netns`, or another mount.
     pub fn may_be_kept(&self) -> bool {
         let entries = |folder: &Path| fs::read_dir(folder).into_iter().flatten().flatten();
         let is_it = |path: &Path| match fs::metadata(path) {
@@ -55,7 +55,18 @@ impl Namespace {
         let mut threads = others.flat_map(|process| entries(&process.path().join("task")));
         threads.any(|thread| is_it(&thread.path().join("ns/net")))
             || entries(Path::new(NAMED)).any(|name| is_it(&name.path()))
+            || mounted().iter().any(|path| is_it(path))
     }
+}
+
+/// Returns where network namespaces are mounted, which keeps them without any process.
+fn mounted() -> Vec<PathBuf> {
+    let mounts = fs::read_to_string("/proc/thread-self/mountinfo").unwrap_or_default();
+    let path = |line: &str| {
+        let mut fields = line.split(' ').skip(3);
+        fields.next()?.starts_with("net:[").then(|| fields.next()).flatten().map(PathBuf::from)
+    };
+    mounts.lines().filter_map(path).collect()
 }
 
 /// Returns the cookie of the namespace behind a file; `None` if we may not enter it.

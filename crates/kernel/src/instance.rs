@@ -13,6 +13,7 @@ use crate::default::{FormerDefault, Namespace, current_default, set_default};
 use crate::device::Interface;
 use crate::error::Error;
 use crate::folder::{Folder, read, remove};
+use crate::is_loaded;
 use crate::note::Note;
 use crate::notes::{self, Store};
 use crate::routes::ChangedRoutes;
@@ -109,6 +110,24 @@ impl Notes {
     /// When a file cannot be removed.
     pub fn remove_killed(&mut self, wanted: impl Fn(&String) -> bool) -> Result<(), Error> {
         notes::remove_killed(self, wanted)
+    }
+
+    /// Removes what is noted of network namespaces that are gone, where nothing can be restored; killed instances stay while
+    /// the kernel has their controller loaded, as for connections of other namespaces.
+    ///
+    /// # Errors
+    /// When a file cannot be read or removed.
+    pub fn remove_gone(&mut self) -> Result<(), Error> {
+        let is_gone = |namespace: Namespace| !namespace.may_be_kept();
+        notes::remove_gone(self, is_gone, |note| is_loaded(note.counters_map))?;
+        let interfaces = self.interfaces_left_behind().into_iter().map(|changed| changed.interface);
+        for interface in interfaces.filter(|interface| is_gone(interface.namespace)) {
+            self.forget_interface(&interface)?;
+        }
+        for routes in self.routes_left_behind().iter().filter(|routes| is_gone(routes.namespace)) {
+            self.forget_routes(routes)?;
+        }
+        Ok(())
     }
 
     /// Notes an interface as it is, before it is changed: it can then be restored whatever becomes of this process.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::controller::{Controller, EndOptions, LsOptions};
-use crate::default::FormerDefault;
+use crate::default::{FormerDefault, Namespace};
 use crate::device::Interface;
 use crate::stamps::StampOptions;
 
@@ -31,6 +31,9 @@ pub struct Note {
     pub stamps: Option<StampOptions>,
     /// The former default, if the instance has changed it.
     pub default: Option<FormerDefault>,
+    /// The network namespace in which it was started, noted when it is announced; older notes do not have it.
+    #[serde(default)]
+    pub namespace: Option<Namespace>,
     /// The BPF ID of the map with its counters.
     pub counters_map: u32,
     /// The BPF IDs of its programs.

@@ -34,6 +34,7 @@ pub(crate) trait Store {
 pub(crate) fn start(store: &mut impl Store, note: &mut Note, default: bool) -> Result<(), Error> {
     remove_killed(store, |name| *name == note.name)?;
     refuse_taken(store, &note.name, default)?;
+    note.namespace = Some(store.here()?);
     if !default {
         return store.announce(note);
     }
@@ -79,6 +80,26 @@ pub(crate) fn remove_killed(store: &mut impl Store, wanted: impl Fn(&String) -> 
         }
     }
     remove_obsolete(store).map(|_| ())
+}
+
+/// Removes what is noted of network namespaces that are gone: their defaults, and killed instances whose controller is not
+/// loaded any more.
+pub(crate) fn remove_gone(
+    store: &mut impl Store,
+    is_gone: impl Fn(Namespace) -> bool,
+    is_loaded: impl Fn(&Note) -> bool,
+) -> Result<(), Error> {
+    for (note, alive) in store.instances()? {
+        if !alive && note.namespace.is_some_and(&is_gone) && !is_loaded(&note) {
+            store.withdraw(&note.name)?;
+        }
+    }
+    for former in store.former_defaults()? {
+        if is_gone(former.namespace) {
+            store.remove(former.namespace)?;
+        }
+    }
+    Ok(())
 }
 
 /// Returns the former defaults that no living process will restore.

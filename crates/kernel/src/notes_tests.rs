@@ -131,6 +131,7 @@ fn note(name: &str) -> Note {
         rapid: None,
         stamps: None,
         default: None,
+        namespace: None,
         counters_map: 0,
         programs: Vec::new(),
     }
@@ -267,6 +268,24 @@ fn a_restore_that_fails_is_not_forgotten() {
     host.refuses = false;
     host.clean(0, None);
     assert_eq!((host.defaults[&0].as_str(), host.former_defaults.len()), ("cubic", 0));
+}
+
+#[test]
+fn what_is_noted_of_a_namespace_goes_with_it() {
+    let mut host = Host::new();
+    host.start("ours_a", 0, true, None);
+    host.start("ours_b", 1, true, None);
+    host.start("ours_c", 1, false, None);
+    for name in ["ours_a", "ours_b"] {
+        host.end(name, Some(0));
+    }
+    let known =
+        |host: &Host| (host.instances.keys().cloned().collect::<Vec<_>>(), host.former_defaults.len());
+    // The kernel unloads a controller a moment after the last namespace has gone that has it as its default.
+    remove_gone(&mut host, |namespace| namespace.cookie == 1, |_| true).unwrap();
+    assert_eq!(known(&host), (["ours_a", "ours_b", "ours_c"].map(str::to_owned).to_vec(), 1));
+    remove_gone(&mut host, |namespace| namespace.cookie == 1, |_| false).unwrap();
+    assert_eq!(known(&host), (["ours_a", "ours_c"].map(str::to_owned).to_vec(), 1));
 }
 
 #[test]

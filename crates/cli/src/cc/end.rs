@@ -49,6 +49,7 @@ pub(super) fn run(controller: Controller, options: EndOptions, args: &EndArgs, j
         stamps: None,
         ends: Some(Ends { options, receives_only: args.receive, interfaces: interfaces.clone() }),
         default: None,
+        namespace: None,
         counters_map: loaded.counters_map()?,
         programs: loaded.programs()?,
     };

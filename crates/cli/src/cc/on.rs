@@ -97,6 +97,7 @@ pub(super) fn run(controller: Controller, plain: &Plain<'_>, json: bool) -> Resu
         }),
         stamps: None,
         default: None,
+        namespace: None,
         counters_map: loaded.counters_map()?,
         programs: loaded.programs()?,
     };

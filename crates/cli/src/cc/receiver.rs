@@ -68,6 +68,7 @@ pub(super) fn run(args: &ReceiverArgs, json: bool) -> Result<()> {
         rapid: None,
         stamps: Some(options),
         default: None,
+        namespace: None,
         counters_map: receiver.counters_map()?,
         programs: receiver.programs()?,
     };

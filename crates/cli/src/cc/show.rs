@@ -55,7 +55,8 @@ pub(super) fn list(json: bool) -> Result<()> {
 
 pub(super) fn status(json: bool) -> Result<()> {
     warn_unprivileged();
-    let (running, killed, (left, interfaces, routes)) = (running(), killed(), left_behind()?);
+    let (left, interfaces, routes) = left_behind()?;
+    let (running, killed) = (running(), killed());
     let (default, available) = (current_default()?, available()?);
     if json {
         let killed = killed.iter().map(|note| Ok(Killed { note, kernel: Remains::of(note)? }));
@@ -108,13 +109,14 @@ struct Killed<'a> {
     kernel: Remains,
 }
 
-/// Returns the defaults, interfaces and routes left behind by killed programs; none for users other than root, who cannot see
-/// them.
+/// Returns the defaults, interfaces and routes left behind by killed programs, and removes the notes of network namespaces that
+/// are gone; none for users other than root, who cannot see them.
 fn left_behind() -> Result<(Vec<FormerDefault>, Vec<Changed>, Vec<ChangedRoutes>)> {
     if !nix::unistd::geteuid().is_root() {
         return Ok(Default::default());
     }
-    let notes = Notes::lock()?;
+    let mut notes = Notes::lock()?;
+    notes.remove_gone()?;
     Ok((notes.left_behind()?, notes.interfaces_left_behind(), notes.routes_left_behind()))
 }
 

@@ -25,7 +25,7 @@ pub(super) fn run(names: &[String]) -> Result<()> {
         print_line(format_args!("{} is off", note.name));
         found += 1;
     }
-    found += clean(&wanted, !names.is_empty())?;
+    found += clean(&wanted)?;
     if found == 0 && !names.is_empty() {
         bail!(
             "no controller of Headway named {} is on; `headway cc status` shows those that are",
@@ -56,7 +56,7 @@ fn end(note: &Note) -> Result<()> {
 }
 
 /// Removes the leftovers of killed programs and returns their number.
-fn clean(wanted: &impl Fn(&String) -> bool, named: bool) -> Result<usize> {
+fn clean(wanted: &impl Fn(&String) -> bool) -> Result<usize> {
     let killed: Vec<_> = killed().into_iter().filter(|note| wanted(&note.name)).collect();
     if !nix::unistd::geteuid().is_root() {
         return Ok(0);
@@ -75,7 +75,7 @@ fn clean(wanted: &impl Fn(&String) -> bool, named: bool) -> Result<usize> {
             let names: Vec<&str> = former.names.iter().map(String::as_str).collect();
             notes.restore(&names).context("the former default is not restored")?;
             print_line("restored");
-        } else if named && !former.namespace.may_be_kept() {
+        } else if !former.namespace.may_be_kept() {
             notes.remove_default(former)?;
             print_line("that namespace no longer exists; note removed");
         }

@@ -200,6 +200,28 @@ fn the_default_of_a_killed_program_is_reported_and_restored() {
 }
 
 #[test]
+fn what_killed_programs_left_is_forgotten_with_their_network_namespace() {
+    let Some(name) = start("gone") else { return };
+    On::new(&name, &["ls-dctcp", "--default"]).end(Signal::SIGKILL);
+    let other = format!("{name}_too");
+    On::new(&other, &["hw-reno"]).end(Signal::SIGKILL);
+    wait_gone(&other);
+    let status = printed(&["status"]);
+    for name in [&name, &other] {
+        assert!(status.contains(&format!("was killed while {name} was on")), "{status}");
+    }
+    // Nothing else is in the namespace that this thread leaves; the kernel unloads its default when it has cleaned up.
+    unshare(CloneFlags::CLONE_NEWNET).unwrap();
+    let deadline = Instant::now() + TIMEOUT;
+    while printed(&["status"]).contains(&name) {
+        assert!(Instant::now() < deadline, "{}", printed(&["status"]));
+    }
+    for file in [format!("{name}.json"), format!("{other}.json")] {
+        assert!(!std::path::Path::new("/run/headway/cc").join(&file).exists(), "{file}");
+    }
+}
+
+#[test]
 fn the_first_default_survives_whatever_is_started_and_killed() {
     let Some(name) = start("first") else { return };
     let former = default();
