@@ -40,14 +40,16 @@ pub(super) fn all(tracker: &Tracker, drops: u64, failures: &[Failure], args: &Pa
     note(steps, format!("The clock of the capture was set {steps} times; no time passes there."));
     note(
         disordered,
-        format!("{disordered} packets have earlier time stamps than the ones before; they got theirs."),
+        format!(
+            "{disordered} packets have an earlier time stamp than the packet before, whose stamp counts."
+        ),
     );
     let oversized = counts.oversized;
     note(
         oversized,
         format!(
             "{oversized} packets are larger than the MSS: captured before segmentation or after reassembly by the \
-             NIC. Their ACKs are used; gaps between such packets are not those on the wire."
+             NIC. ACKs of such packets are used; gaps between them are not those on the wire."
         ),
     );
     let one_way = tracker.one_way();
@@ -60,7 +62,7 @@ pub(super) fn all(tracker: &Tracker, drops: u64, failures: &[Failure], args: &Pa
     note(
         counts.acks_only,
         format!(
-            "Of {} transfers only ACKs were captured: they have no RTT but that of the handshake.",
+            "Of {} transfers only ACKs were captured: there is no RTT but that of the handshake.",
             counts.acks_only
         ),
     );
@@ -69,14 +71,14 @@ pub(super) fn all(tracker: &Tracker, drops: u64, failures: &[Failure], args: &Pa
         proxies,
         format!(
             "Of {proxies} connections a proxy near the tap answers, such as a NAT that ends TCP: it acknowledges data far sooner than \
-             the handshake took. Their RTT and rates are those of the way to it."
+             the handshake took. RTT and rates of such connections are those of the way to it."
         ),
     );
     let evicted = counts.evicted;
     note(
         evicted,
         format!(
-            "The table is full: {evicted} connections idle for longest were given up; --connections {} holds more.",
+            "The table is full, and gave up {evicted} connections idle for longest; --connections {} holds more.",
             u64::from(args.connections) * 4
         ),
     );
@@ -97,7 +99,30 @@ pub(super) fn all(tracker: &Tracker, drops: u64, failures: &[Failure], args: &Pa
              say --side receiver if that is wrong."
         ),
     );
-    notes
+    notes.iter().map(|note| agreeing(note)).collect()
+}
+
+/// Returns a sentence in which one of something is singular, and its verbs too.
+fn agreeing(sentence: &str) -> String {
+    const NOUNS: [(&str, &str); 5] = [
+        ("1 packets", "1 packet"),
+        ("1 connections", "1 connection"),
+        ("1 transfers", "1 transfer"),
+        ("1 records", "1 record"),
+        ("1 times", "once"),
+    ];
+    const VERBS: [(&str, &str); 5] =
+        [("have ", "has "), ("are ", "is "), ("were ", "was "), ("do ", "does "), ("hold ", "holds ")];
+    let is_whole = |at: &usize| !sentence[..*at].ends_with(|c: char| c.is_ascii_digit());
+    let found = NOUNS.iter().find_map(|(many, one)| {
+        let at = sentence.match_indices(many).map(|(at, _)| at).find(is_whole)?;
+        Some((&sentence[..at], *one, &sentence[at + many.len()..]))
+    });
+    let Some((before, one, after)) = found else { return sentence.to_owned() };
+    let verb =
+        VERBS.iter().find(|(many, _)| after.strip_prefix(' ').is_some_and(|rest| rest.starts_with(many)));
+    let after = verb.map_or(after.to_owned(), |(many, one)| after.replacen(many, one, 1));
+    format!("{before}{one}{}", after.replacen(", and were ", ", and was ", 1))
 }
 
 fn skipped(reason: Skipped, count: u64, tracker: &Tracker) -> String {
@@ -113,24 +138,22 @@ fn skipped(reason: Skipped, count: u64, tracker: &Tracker) -> String {
             format!("{count} packets are not IP ({kinds}).")
         }
         Skipped::NotTcp => format!("{count} packets are IP but not TCP."),
-        Skipped::Fragment => format!("{count} packets are IP fragments, which are not put together."),
+        Skipped::Fragment => {
+            format!("{count} packets hold a fragment of IP; fragments are not put together.")
+        }
         Skipped::Snapped => {
-            format!("{count} packets were cut before the end of their headers; capture with `-s 128`.")
+            format!("{count} packets were cut before the end of the headers; capture with `-s 128`.")
         }
         Skipped::Malformed => format!("{count} packets have headers that contradict themselves."),
         Skipped::Copy => {
-            format!("{count} packets were captured several times; one of each was used.")
+            format!("{count} packets were captured several times; one copy of each was used.")
         }
         Skipped::WrongStamp => {
-            format!(
-                "{count} packets have time stamps that those before and after them contradict; they were left out."
-            )
+            format!("{count} packets have a time stamp that others around contradict, and were left out.")
         }
         Skipped::Filtered => format!("{count} packets do not pass the filter."),
         Skipped::OddRecord => {
-            format!(
-                "{count} records have no time stamp, no bytes, or numbers that make no sense; they were skipped."
-            )
+            format!("{count} records were skipped: no time stamp, no bytes, or numbers that make no sense.")
         }
     }
 }
@@ -146,5 +169,39 @@ fn unread(all: u64, tracker: &Tracker, kind: impl Fn(Unread) -> bool) -> String 
     match &list[..] {
         [(name, _)] => name.clone(),
         _ => list.iter().map(|(name, count)| format!("{name}: {count}")).collect::<Vec<_>>().join("; "),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_of_something_is_singular() {
+        for (many, one) in [
+            ("1 packets are not IP (ARP).", "1 packet is not IP (ARP)."),
+            ("1 packets do not pass the filter.", "1 packet does not pass the filter."),
+            ("1 packets came late, and were sorted.", "1 packet came late, and was sorted."),
+            ("1 packets have a stamp, and were left out.", "1 packet has a stamp, and was left out."),
+            ("The kernel dropped 1 packets: they are gone.", "The kernel dropped 1 packet: they are gone."),
+            ("Of 1 transfers only ACKs were captured.", "Of 1 transfer only ACKs were captured."),
+            ("The clock was set 1 times; no time passes.", "The clock was set once; no time passes."),
+            ("21 packets are not IP (ARP: 1).", "21 packets are not IP (ARP: 1)."),
+            ("0 packets have 11 times 1 byte.", "0 packets have 11 times 1 byte."),
+        ] {
+            assert_eq!(agreeing(many), one);
+        }
+    }
+
+    #[test]
+    fn what_was_skipped_is_said_of_one_and_of_many() {
+        let tracker = Tracker::new(&headway_passive::Options::default());
+        for reason in Skipped::ALL {
+            let one = agreeing(&skipped(reason, 1, &tracker));
+            let is_right = |verb: &str| one.starts_with(&format!("1 packet {verb} "));
+            let record = one.starts_with("1 record was ");
+            assert!(record || ["has", "is", "was", "does", "holds"].into_iter().any(is_right), "{one}");
+            assert!(!one.contains(" they ") && !one.contains(" their "), "{one}");
+        }
     }
 }
