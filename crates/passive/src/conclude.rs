@@ -77,22 +77,25 @@ pub(crate) struct Peak {
 }
 
 impl Peak {
+    #[inline]
     pub(crate) fn add(&mut self, at: Instant, bytes: u64) {
         let bin = at.ns() / BIN.ns().unsigned_abs();
-        self.bytes = match bin.wrapping_sub(self.bin) {
-            0 => self.bytes,
-            1 => [self.bytes[1], 0],
-            _ => [0, 0],
-        };
-        self.bin = bin;
+        if bin != self.bin {
+            self.most = self.most();
+            self.bytes = if bin == self.bin + 1 { [self.bytes[1], 0] } else { [0, 0] };
+            self.bin = bin;
+        }
         self.bytes[1] += bytes;
-        self.most = self.most.max(self.bytes[0] + self.bytes[1]);
         self.step = self.step.max(bytes);
+    }
+
+    fn most(&self) -> u64 {
+        self.most.max(self.bytes[0] + self.bytes[1])
     }
 
     /// Returns the rate of that second, and what it was at least: what was counted first may have passed before.
     pub(crate) fn rates(&self) -> [Rate; 2] {
-        [self.most, self.most - self.step]
+        [self.most(), self.most() - self.step]
             .map(|bytes| Rate::from_bps_f64(bytes as f64 * 8.0 / (2.0 * BIN.secs_f64())))
     }
 }

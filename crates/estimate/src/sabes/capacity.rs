@@ -180,18 +180,15 @@ impl Search {
     pub(super) fn rate(&self) -> Option<Rate> {
         match &self.form {
             Form::Literal(phase) => phase.capacity.max(self.shared),
-            Form::Guarded(narrow) => {
-                let own = narrow.as_ref().and_then(|narrow| narrow.found());
-                own.map(|found| found.rate).or(self.shared)
-            }
+            Form::Guarded(_) => self.found().map(|found| found.rate).or(self.shared),
         }
     }
 
-    /// Returns what all samples of this transfer show so far; `None` with the published form, too, which knows no interval.
+    /// Returns what this transfer has found; `None` with the published form, too, which knows no interval.
     pub(super) fn found(&self) -> Option<Capacity> {
         match &self.form {
             Form::Literal(_) => None,
-            Form::Guarded(narrow) => narrow.as_ref()?.look(self.nic),
+            Form::Guarded(narrow) => narrow.as_ref()?.found(),
         }
     }
 
@@ -241,7 +238,7 @@ impl Search {
     pub(super) fn memory(&self) -> usize {
         match &self.form {
             Form::Literal(phase) => phase.samples.capacity() * size_of::<(f32, f32)>(),
-            Form::Guarded(narrow) => narrow.as_ref().map_or(0, |narrow| narrow.memory()),
+            Form::Guarded(narrow) => narrow.as_ref().map_or(0, |_| Narrow::memory()),
         }
     }
 }

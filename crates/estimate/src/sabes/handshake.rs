@@ -117,14 +117,13 @@ impl Handshake {
 
     /// Data of `end` were acknowledged after `time`. If that is far sooner than its SYN was answered, another host answered: takes
     /// that time in place of the handshake's, and returns it.
+    #[inline]
     pub fn take_back(&mut self, end: usize, time: Duration) -> Option<Duration> {
-        let answered =
-            self.answered[end].filter(|answered| self.is_over && *answered > time * SOONER + SOONER_LEAST);
-        if answered.is_some() && time > Duration::ZERO {
+        let answered = self.answered[end].filter(|answered| *answered > time * SOONER + SOONER_LEAST)?;
+        (self.is_over && time > Duration::ZERO).then(|| {
             self.answered[end] = Some(time);
-            return answered;
-        }
-        None
+            answered
+        })
     }
 
     /// Whether all is known that the handshake tells.

@@ -34,8 +34,9 @@ const APART: f32 = 0.15;
 /// The smallest share of a rate that all samples together must have. Range 0.1 to 0.3: others may use most of a link, but what passes a
 /// token bucket at the rate of the line is followed by pauses.
 const LEAST_MEAN: f64 = 0.15;
-/// Trains of one packet between looks, as a share of those before, and at least so many.
-const LOOKS: u64 = 8;
+/// Trains of one packet between looks: a part of those before, and at least so many. Range 2 to 8, and 4 to 16.
+const LOOKS: u64 = 3;
+const LEAST_LOOKS: u64 = 8;
 
 /// The capacity of the narrow link of a path.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -58,9 +59,9 @@ struct Train {
 }
 
 impl Train {
-    fn add(&mut self, step: &Step) {
-        self.bytes += step.bytes;
-        self.seconds += step.gap.secs_f64();
+    fn add(&mut self, part: Train) {
+        self.bytes += part.bytes;
+        self.seconds += part.seconds;
     }
 
     /// Returns the rate in bits per second.
@@ -88,18 +89,22 @@ impl Narrow {
 
     /// Takes a step during which a queue stood; `packet` is the size of a full packet on the wire, and nothing is faster than `nic`.
     pub(super) fn add(&mut self, step: &Step, packet: f64, nic: Rate) {
-        self.all.add(step);
+        self.all.add(Train { bytes: step.bytes, seconds: step.gap.secs_f64() });
+        // A train that is complete is a part of the next longer one.
+        let mut part = Train { bytes: step.bytes, seconds: step.gap.secs_f64() };
         let places = self.trains.iter_mut().zip(&mut self.rates).zip(LENGTHS).zip(KEPT);
         for (((train, rates), length), kept) in places {
-            train.add(step);
+            train.add(part);
             // A packet is smaller by options that only some carry.
-            if train.bytes > (length - 0.1) * packet {
-                rates.push(std::mem::take(train).rate(), kept);
+            if train.bytes < (length - 0.1) * packet {
+                break;
             }
+            part = std::mem::take(train);
+            rates.push(part.rate(), kept);
         }
         if self.rates[0].seen() >= self.next {
             self.found = self.look(nic);
-            self.next = self.rates[0].seen() + (self.rates[0].seen() / LOOKS).max(LOOKS);
+            self.next = self.rates[0].seen() + (self.rates[0].seen() / LOOKS).max(LEAST_LOOKS);
         }
     }
 
@@ -108,8 +113,7 @@ impl Narrow {
         self.found
     }
 
-    /// Returns the capacity that all trains so far show.
-    pub(super) fn look(&self, nic: Rate) -> Option<Capacity> {
+    fn look(&self, nic: Rate) -> Option<Capacity> {
         let most = self.all.rate() / LEAST_MEAN as f32;
         let rates = self.rates.iter().zip(FEWEST).zip(SHARES);
         let found = rates
@@ -120,38 +124,89 @@ impl Narrow {
         (rate <= nic).then_some(Capacity { rate, low, high, samples: self.rates[0].seen() })
     }
 
-    pub(super) fn memory(&self) -> usize {
-        size_of::<Narrow>() + self.rates.iter().map(Reservoir::memory).sum::<usize>()
+    /// Returns the bytes of memory that it may use.
+    pub(super) const fn memory() -> usize {
+        let [short, long, longer, longest] = KEPT;
+        size_of::<Narrow>() + (short + long + longer + longest) * size_of::<f32>()
+    }
+}
+
+/// Ascending rates, and how many agree with each.
+struct Sorted {
+    rates: Vec<f32>,
+    /// The end of those from each that are not faster by more than [`WIDTH`].
+    ends: Vec<usize>,
+}
+
+impl Sorted {
+    fn new(rates: &[f32]) -> Sorted {
+        let mut rates = rates.to_vec();
+        rates.sort_unstable_by(f32::total_cmp);
+        let mut end = 0;
+        let ends = rates.iter().map(|from| {
+            end += rates[end..].iter().take_while(|rate| **rate <= from * (1.0 + WIDTH)).count();
+            end
+        });
+        let ends = ends.collect();
+        Sorted { rates, ends }
+    }
+
+    fn agree(&self, from: usize) -> usize {
+        self.ends[from] - from
+    }
+
+    /// Returns the number of rates that are not above this one.
+    fn below(&self, rate: f32) -> usize {
+        self.rates.partition_point(|other| *other <= rate)
+    }
+
+    /// Returns where most agree of those places that are lower by no more than [`WIDTH`]. Of a broad mode, the highest part that is
+    /// enough is not the middle.
+    fn middle(&self, highest: usize) -> usize {
+        let lowest = self.below(self.rates[highest] / (1.0 + WIDTH)).min(highest);
+        (lowest..=highest).max_by_key(|from| self.agree(*from)).unwrap_or(highest)
+    }
+
+    /// Whether there are hardly any beside those that agree from here on.
+    fn stands_out(&self, from: usize) -> bool {
+        let (low, number) = (self.rates[from], self.agree(from));
+        let before = from - self.below(low / (1.0 + WIDTH)).min(from);
+        let behind = self.below(low * (1.0 + WIDTH) * (1.0 + WIDTH)) - self.ends[from];
+        before.max(behind) * CONTRAST <= number
+    }
+
+    /// Returns the highest place from which so many agree that stand out, above another place.
+    fn sharp(&self, needed: usize, above: Option<usize>) -> Option<usize> {
+        let mut next = self.rates.len();
+        while let Some(highest) = (0..next).rev().find(|from| self.agree(*from) >= needed) {
+            let from = self.middle(highest);
+            if Some(from) <= above {
+                return None;
+            }
+            if self.stands_out(from) {
+                return Some(from);
+            }
+            next = self.below(self.rates[from] / (1.0 + WIDTH)).min(from);
+        }
+        None
     }
 }
 
 /// Returns the slowest, the median and the fastest of the highest rates that agree; `None` if none do, or too many are faster.
 ///
-/// Either this share of all agree, or fewer that stand out: there are hardly any between them and others.
+/// Either this share of all agree, or fewer that stand out.
 fn mode(rates: &[f32], share: f64) -> Option<[f32; 3]> {
-    let mut sorted = rates.to_vec();
-    sorted.sort_unstable_by(f32::total_cmp);
-    let count = sorted.len() as f64;
-    let below = |rate: f32| sorted.partition_point(|other| *other <= rate);
-    let agree = |from: usize| below(sorted[from] * (1.0 + WIDTH)) - from;
-    let stands_out = |from: usize| {
-        let (low, number) = (sorted[from], agree(from));
-        let high = low * (1.0 + WIDTH);
-        let beside = [from - below(low / (1.0 + WIDTH)).min(from), below(high * (1.0 + WIDTH)) - below(high)];
-        sorted.len() >= MANY && beside.iter().all(|beside| beside * CONTRAST <= number)
-    };
-    // Of a broad mode, the highest part that is enough is not the middle.
-    let middle = |highest: usize| {
-        let around = (0..=highest).rev().take_while(|from| sorted[*from] >= sorted[highest] / (1.0 + WIDTH));
-        around.max_by_key(|from| agree(*from)).unwrap_or(highest)
-    };
-    let enough = (0..sorted.len()).rev().find(|from| agree(*from) as f64 >= share * count).map(middle);
-    let sharp = (0..sorted.len()).rev().filter(|from| agree(*from) as f64 >= SHARP * count).map(middle);
-    let from = sharp.take_while(|from| Some(*from) > enough).find(|from| stands_out(*from)).or(enough)?;
-    let to = from + agree(from);
-    let rate = sorted[(from + to) / 2];
-    let faster = sorted.len() - below(rate * (1.0 + APART));
-    (faster as f64 <= FASTER * count).then(|| [sorted[from], rate, sorted[to - 1]])
+    let sorted = Sorted::new(rates);
+    let count = rates.len();
+    let of_all = |share: f64| (share * count as f64).ceil() as usize;
+    let enough = (0..count).rev().find(|from| sorted.agree(*from) >= of_all(share));
+    let enough = enough.map(|highest| sorted.middle(highest));
+    let sharp = if count >= MANY { sorted.sharp(of_all(SHARP), enough) } else { None };
+    let from = sharp.or(enough)?;
+    let to = sorted.ends[from];
+    let rate = sorted.rates[(from + to) / 2];
+    let faster = count - sorted.below(rate * (1.0 + APART));
+    (faster <= of_all(FASTER)).then(|| [sorted.rates[from], rate, sorted.rates[to - 1]])
 }
 
 #[cfg(test)]
@@ -180,8 +235,9 @@ mod tests {
                 NIC,
             );
         }
-        assert!(narrow.memory() < 8_192);
-        narrow.look(NIC).map(|found| found.rate.mbps())
+        let used: usize = narrow.rates.iter().map(Reservoir::memory).sum();
+        assert!(used + size_of::<Narrow>() <= Narrow::memory());
+        narrow.found().map(|found| found.rate.mbps())
     }
 
     /// Numbers from 0 to 1 that look random.

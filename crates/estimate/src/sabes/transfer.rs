@@ -60,6 +60,8 @@ pub struct Transfer {
     /// The largest receive window.
     widest: u32,
     place: Place,
+    /// Segments whose time stamps might have been looked at.
+    looks: u8,
     /// When the last new segment passed the tap, if the next one continues it.
     arrived: Option<Instant>,
 }
@@ -86,6 +88,8 @@ impl Place {
 
 /// Differences of an RTT that are no queue: hosts and NICs take so long now and then. Range 100 to 500 us.
 const NOISE: Duration = Duration::from_us(300);
+/// Beside the sender, one of so many segments tells how long it waited.
+const LOOKS: u8 = 8;
 /// The tap is beside the sender if the time to it and back is at most this part of the RTT.
 const BESIDE: i64 = 16;
 
@@ -115,6 +119,7 @@ impl Transfer {
             largest: 0,
             widest: 0,
             place: Place::of(settings.side),
+            looks: 0,
             arrived: None,
         }
     }
@@ -169,6 +174,7 @@ impl Transfer {
 
     /// Data of an end were acknowledged far sooner than its SYN was answered: another host answered. The sender of the data is the
     /// first end.
+    #[inline]
     pub fn take_back(&mut self, end: usize, time: Duration) {
         if self.handshake.take_back(end, time).is_some() {
             self.find_sender();
@@ -304,6 +310,11 @@ impl Transfer {
     /// Takes note of the queue that a segment met before the tap, and returns how long it waited there.
     fn note_wait(&mut self, segment: &Segment) -> Option<Duration> {
         let (stamp, _) = segment.timestamps?;
+        // Beside a sender, hardly ever is there a queue before the tap: that of a router.
+        self.looks = self.looks.wrapping_add(1);
+        if self.is_beside && self.looks % LOOKS > 0 {
+            return None;
+        }
         let wait = self.one_way.wait(segment.at, stamp)?;
         if let Some(rtt) = self.empty_rtt() {
             self.limiter.on_wait(Seen::Before, wait, rtt);
@@ -404,7 +415,8 @@ impl Transfer {
         // An ACK that was delayed by the receiver acknowledges all that had arrived: only what has not shows a queue.
         let oldest = self.flight.oldest().map_or(Duration::ZERO, |oldest| at - oldest - least);
         let queue = oldest.min(time - least).max(Duration::ZERO);
-        self.limiter.on_wait(Seen::Behind, queue, self.empty_rtt().unwrap_or(least));
+        let empty = if self.is_beside { least } else { self.empty_rtt().unwrap_or(least) };
+        self.limiter.on_wait(Seen::Behind, queue, empty);
         Some(time - least - NOISE)
     }
 
