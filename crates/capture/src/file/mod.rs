@@ -90,7 +90,8 @@ pub enum Next<'a> {
     End,
 }
 
-/// Reads the packets of a capture from a stream: pcap with microseconds or nanoseconds, or pcapng, in either byte order.
+/// Reads the packets of a capture from a stream: pcap with microseconds or nanoseconds, of old versions or with the longer
+/// headers of a patch, or pcapng, in either byte order.
 #[derive(Debug)]
 pub struct Reader<R> {
     input: R,
@@ -190,7 +191,7 @@ impl<R: Read> Reader<R> {
                     }
                     None => Step::Need { from: 0, length: 4 },
                 }),
-                Format::Classic(classic) => classic.step(data, self.buffer.offset()),
+                Format::Classic(classic) => classic.step(data, self.buffer.offset(), self.buffer.ended()),
                 Format::Sections(sections) => sections.step(data, self.buffer.offset()),
             };
             let wrong = |Wrong { at, problem, remedy }| ReadError::Corrupt {

@@ -61,18 +61,23 @@ impl Several {
     /// [`FileError`] if a file cannot be opened, or is no capture.
     pub fn open(paths: &[PathBuf]) -> Result<Several, FileError> {
         let mut later = Vec::new();
-        let [mut length, mut ended] = [0; 2];
+        let [mut length, mut ended, mut odd] = [0; 3];
         for path in paths {
             let failed = |error| FileError { path: path.clone(), error };
             let file = File::open(path).map_err(|error| failed(ReadError::Io(error)))?;
             let size = file.metadata().map_or(0, |metadata| metadata.len());
             length += size;
             let mut reader = Reader::new(Unpacked::new(file));
+            let mut before = 0;
             loop {
                 match reader.next() {
                     Ok(Next::Packet(packet)) => later.push((packet.at, path.clone())),
-                    Ok(Next::OddRecord) => continue,
-                    Ok(Next::Pending | Next::End) => ended += size,
+                    Ok(Next::OddRecord) => {
+                        before += 1;
+                        continue;
+                    }
+                    // It is not read again.
+                    Ok(Next::Pending | Next::End) => (ended, odd) = (ended + size, odd + before),
                     Err(error) => return Err(failed(error)),
                 }
                 break;
@@ -80,7 +85,7 @@ impl Several {
         }
         later.reverse();
         later.sort_by_key(|(first, _)| std::cmp::Reverse(*first));
-        Ok(Several { later, open: Vec::new(), last: None, odd: 0, ended, length })
+        Ok(Several { later, open: Vec::new(), last: None, odd, ended, length })
     }
 
     /// Returns the next packet of all files.

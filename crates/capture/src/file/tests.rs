@@ -125,6 +125,75 @@ fn all_formats_give_the_same_packets() {
     }
 }
 
+/// Changes numbers of a pcap file's header, and moves every record of it to a longer header or exchanges its lengths.
+fn variant(magic: u32, version: [u16; 2], extra: usize, exchanged: bool, big_endian: bool) -> Vec<u8> {
+    let plain = classic(&FRAMES, false, big_endian);
+    let mut out = Vec::new();
+    put(&mut out, magic, big_endian);
+    for half in version {
+        out.extend(if big_endian { half.to_be_bytes() } else { half.to_le_bytes() });
+    }
+    out.extend(&plain[8..24]);
+    let mut rest = &plain[24..];
+    for (_, length) in FRAMES {
+        let (record, next) = rest.split_at(16 + length.min(64) as usize);
+        out.extend(&record[..8]);
+        let lengths =
+            if exchanged { [&record[12..16], &record[8..12]] } else { [&record[8..12], &record[12..16]] };
+        out.extend(lengths.concat());
+        out.resize(out.len() + extra, 7);
+        out.extend(&record[16..]);
+        rest = next;
+    }
+    out
+}
+
+#[test]
+fn old_and_modified_versions_give_the_same_packets() {
+    let expected = parsed(&classic(&FRAMES, false, false));
+    for big_endian in [false, true] {
+        let read =
+            |magic, version, extra, exchanged| parsed(&variant(magic, version, extra, exchanged, big_endian));
+        for (version, exchanged) in [
+            ([2, 4], false),
+            ([2, 3], false),
+            ([2, 3], true),
+            ([2, 2], true),
+            ([2, 1], true),
+            ([543, 0], true),
+        ] {
+            assert_eq!(read(0xa1b2_c3d4, version, 0, exchanged), expected, "{version:?}");
+        }
+        assert_eq!(read(0xa1b2_cd34, [2, 4], 8, false), expected);
+    }
+}
+
+#[test]
+fn nanoseconds_in_a_file_of_microseconds_are_read_as_such() {
+    // The first fraction could be microseconds, and is not alone.
+    let with = |fractions: &[u32]| {
+        let frames = vec![(0, 60); fractions.len()];
+        let mut file = classic(&frames, false, false);
+        for (k, fraction) in fractions.iter().enumerate() {
+            file[24 + k * 76 + 4..][..4].copy_from_slice(&fraction.to_le_bytes());
+        }
+        file
+    };
+    assert_eq!(
+        parsed(&with(&[1_000_000, 2_000_001, 999_999_999])),
+        [(0, 60), (1_000_001, 60), (998_999_999, 60)]
+    );
+    assert_eq!(parsed(&with(&[5_000_000])), [(0, 60)]);
+    // Behind enough of them a small fraction is one of nanoseconds, too.
+    let many = [&[500_000_000; 8][..], &[7]].concat();
+    assert_eq!(lengths(&with(&many)).len(), 9);
+    assert_eq!(parsed(&with(&many))[8].0, 7 - 500_000_000);
+    // Otherwise they are odd.
+    assert_eq!(lengths(&with(&[5_000_000, 7])), [0, 60]);
+    assert_eq!(lengths(&with(&[7, 5_000_000])), [60, 0]);
+    assert_eq!(lengths(&with(&[1_000_000_000, 5_000_000])), [0, 0]);
+}
+
 #[test]
 fn times_are_those_since_1970() {
     for contents in [classic(&FRAMES, true, true), pcapng(&FRAMES, false)] {
