@@ -1,12 +1,16 @@
-//! Time stamps that never run backwards, and those that are wrong.
+//! Clocks that are set, and time stamps that are wrong.
 
 use headway_units::Instant;
 
-/// Largest backward difference that counts as packets out of order and not as a clock step, ns: several queues of a
-/// NIC are read one after the other, and capture programs write the packets of several interfaces in turns.
-const DISORDER: i64 = 1_000_000_000;
-/// Largest pause after which a time stamp is believed at once, ns; after a longer one the packets behind it decide.
-const PAUSE: i64 = 100_000_000;
+/// Largest difference either way that counts as packets out of order, ns, and not as a clock that was set or a wrong
+/// stamp: several queues of a NIC are read one after the other, capture programs write the packets of several
+/// interfaces in turns, and files are merged. After a longer pause the packets behind it decide.
+pub(crate) const DISORDER: i64 = 1_000_000_000;
+/// Interfaces that are set together differ by less than this behind it, ns.
+const TOGETHER: i64 = 100_000_000;
+/// A clock that is set back again before it went on for this many times the step is none: packets are out of order.
+/// Range 3 to 100: two queues in blocks go on for one or two times the step.
+const AGAIN: i64 = 10;
 /// Longest pause, ns, after which two packets are enough to decide.
 const SHORT: i64 = 10_000_000_000;
 /// Longest pause, ns, that is believed at the end of a capture, where nothing follows: a day.
@@ -21,11 +25,18 @@ const VOTES: usize = 4;
 /// Most interfaces with a clock of their own; later ones share the last.
 const CLOCKS: usize = 64;
 
-/// The number of time stamps that a clock had to change.
+/// What was odd about the time stamps of a capture.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClockCounts {
-    /// Packets slightly older than the one before, which got its time.
+    /// Packets that came behind later ones, by a second at most.
     pub disordered: u64,
+    /// Those of them that came too late to be sorted, and got the time of the packet before.
+    pub late: u64,
+    /// Packets more than a second behind others: of an interface with another clock, or left out though they are from the
+    /// time of the capture.
+    pub behind: u64,
+    /// Times that packets went back by more than a second in a way that no clock does. What follows is not in order.
+    pub unsorted: u64,
     /// Times the clock was set: back by more than a second, or ahead by more than a year. What follows is moved so that
     /// no time passed.
     pub steps: u64,
@@ -39,12 +50,29 @@ struct Clock {
     latest: Option<i64>,
     /// What earlier steps took back, ns; negative for steps ahead.
     shift: i64,
+    /// The first stamp, and that behind the last step back.
+    first: i64,
+    back: Option<i64>,
 }
 
 impl Clock {
     fn time(&self, stamp: Instant) -> i64 {
-        (stamp.ns().min(LATEST as u64) as i64 + self.shift).max(0)
+        (raw(stamp) + self.shift).max(0)
     }
+
+    /// Whether a step back to a stamp, from the stamp `before`, shows packets out of order: it goes back over most of the
+    /// capture, or is the second one within a short time.
+    fn is_unsorted(&self, before: i64, stamp: i64) -> bool {
+        let step = before - stamp;
+        let whole = before - self.first;
+        let over = stamp >= self.first - DISORDER && step > whole / 2;
+        over || self.back.is_some_and(|back| before - back <= step.saturating_mul(AGAIN))
+    }
+}
+
+/// Returns a time stamp in ns.
+fn raw(stamp: Instant) -> i64 {
+    stamp.ns().min(LATEST as u64) as i64
 }
 
 /// A time stamp as an interface wrote it.
@@ -100,7 +128,7 @@ impl Clocks {
         let time = clock.time(stamp.at);
         // Nearly every packet.
         if let (Some(latest), Some(now)) = (clock.latest, self.now)
-            && (latest..=now + PAUSE).contains(&time)
+            && (latest..=now + DISORDER).contains(&time)
         {
             (clock.latest, self.now) = (Some(time), Some(now.max(time)));
             return Some(Instant::from_ns(time as u64));
@@ -142,6 +170,8 @@ impl Clocks {
             Fit::First | Fit::Follows => true,
         };
         let right = agree > disagree || agree == disagree && undecided;
+        let within = fit == Fit::Behind && raw(stamp.at) >= self.clocks[clock].first;
+        self.counts.behind += u64::from(within && !right);
         Some(if right { Verdict::At(self.accept(clock, stamp.at)) } else { Verdict::Wrong })
     }
 
@@ -155,7 +185,7 @@ impl Clocks {
             None if self.clocks.len() == CLOCKS => CLOCKS - 1,
             None => {
                 let shift = self.clocks.get(self.current).map_or(0, |clock| clock.shift);
-                self.clocks.push(Clock { interface, latest: None, shift });
+                self.clocks.push(Clock { interface, latest: None, shift, first: 0, back: None });
                 self.clocks.len() - 1
             }
         };
@@ -177,7 +207,7 @@ impl Clocks {
         if time < latest - DISORDER {
             return Fit::Behind;
         }
-        if time <= latest.max(now) + PAUSE { Fit::Follows } else { Fit::Ahead(time - latest) }
+        if time <= latest.max(now) + DISORDER { Fit::Follows } else { Fit::Ahead(time - latest) }
     }
 
     /// Whether a later packet confirms or contradicts a stamp; `None` if it does not tell.
@@ -191,36 +221,41 @@ impl Clocks {
         }
         let latest = clock.latest.unwrap_or(0);
         match fit {
-            Fit::Ahead(_) if later >= time - PAUSE / 2 => Some(true),
+            Fit::Ahead(_) if later >= time - DISORDER => Some(true),
             Fit::Ahead(_) => (later >= latest - DISORDER).then_some(false),
             Fit::Behind if later > latest + YEAR => None,
             Fit::Behind => Some(later < latest - DISORDER),
-            Fit::First | Fit::Follows => Some((-PAUSE / 2..=YEAR).contains(&(later - time))),
+            Fit::First | Fit::Follows => Some((-DISORDER..=YEAR).contains(&(later - time))),
         }
     }
 
-    /// Takes the stamp of a packet, and returns its time: as stamped, or that of the packet before if it is earlier.
+    /// Takes the stamp of a packet, and returns its time.
     fn accept(&mut self, clock: usize, stamp: Instant) -> Instant {
         let mut time = self.clocks[clock].time(stamp);
-        if let Some(latest) = self.clocks[clock].latest {
-            if time < latest - DISORDER || time > latest + YEAR {
+        let latest = self.clocks[clock].latest;
+        match latest {
+            Some(latest) if time < latest - DISORDER || time > latest + YEAR => {
                 time = self.step(clock, stamp, latest);
-            } else if time < latest {
-                self.counts.disordered += 1;
-                time = latest;
             }
+            Some(_) => {}
+            None => self.clocks[clock].first = raw(stamp),
         }
-        self.clocks[clock].latest = Some(time);
-        self.now = Some(self.now.map_or(time, |now| now.max(time)));
+        self.clocks[clock].latest = latest.max(Some(time));
+        self.now = self.now.max(Some(time));
         Instant::from_ns(time as u64)
     }
 
     /// Sets a clock so that no time passed since its latest packet; the interfaces of a host are set together.
     fn step(&mut self, clock: usize, stamp: Instant, latest: i64) -> i64 {
         self.counts.steps += 1;
+        let (now, before) = (raw(stamp), latest - self.clocks[clock].shift);
+        if now < before {
+            self.counts.unsorted += u64::from(self.clocks[clock].is_unsorted(before, now));
+            self.clocks[clock].back = Some(now);
+        }
         let with = |shift: i64| Clock { shift, ..self.clocks[clock] }.time(stamp);
-        let follows = |shift: &i64| (latest..=latest + PAUSE).contains(&with(*shift));
-        let alone = latest - (stamp.ns().min(LATEST as u64)) as i64;
+        let follows = |shift: &i64| (latest..=latest + TOGETHER).contains(&with(*shift));
+        let alone = latest - now;
         let shift = self.clocks.iter().map(|clock| clock.shift).find(follows).unwrap_or(alone);
         let time = with(shift).max(latest);
         self.clocks[clock].shift = shift.clamp(-LATEST, LATEST);
@@ -267,12 +302,36 @@ mod tests {
     }
 
     #[test]
-    fn time_never_runs_backwards() {
-        assert_eq!(times(&[5_000, 5_010, 5_005, 5_020]).0, [5_000, 5_010, 5_010, 5_020]);
+    fn a_step_back_takes_no_time() {
         let (after, counts) = times(&[8_000, 8_010, 8_020, 9_000, 9_010, 2_000, 2_010, 1_990, 2_020]);
-        let moved = [8_000, 8_010, 8_020, 9_000, 9_010, 9_010, 9_020, 9_020, 9_030];
-        assert_eq!(after, moved, "the step back takes no time");
-        assert_eq!(counts, ClockCounts { disordered: 1, steps: 1 });
+        let moved = [8_000, 8_010, 8_020, 9_000, 9_010, 9_010, 9_020, 9_000, 9_030];
+        assert_eq!(after, moved, "and those out of order stay so");
+        assert_eq!(counts, ClockCounts { steps: 1, ..ClockCounts::default() });
+    }
+
+    #[test]
+    fn stamps_out_of_order_within_a_second_are_right() {
+        for (early, late) in [(107, 0), (0, 107), (900, 0), (950, 20)] {
+            let stamps =
+                [START + early, START + early + 10, START + late, START + late + 1, START + early + 30];
+            assert_eq!(times(&stamps), (stamps.to_vec(), ClockCounts::default()));
+        }
+    }
+
+    #[test]
+    fn steps_back_of_a_clock_are_told_from_packets_out_of_order() {
+        let run = |from: u64, to: u64| (from..to).step_by(50).map(|ms| START + ms);
+        let unsorted = |stamps: Vec<u64>| times(&stamps).1.unsorted;
+        // Set by 3 s after 30, after 10, and by an hour.
+        assert_eq!(unsorted(run(0, 30_000).chain(run(27_000, 60_000)).collect()), 0);
+        assert_eq!(unsorted(run(0, 10_000).chain(run(7_000, 60_000)).collect()), 0);
+        assert_eq!(unsorted(run(3_600_000, 3_610_000).chain(run(0, 60_000)).collect()), 0);
+        // Set every hour.
+        assert_eq!(unsorted((0..3).flat_map(|k| run(k * 3_597_000, (k + 1) * 3_600_000)).collect()), 0);
+        // One direction behind the other, and two queues in blocks of 3 s, behind some time in order.
+        assert_eq!(unsorted(run(0, 10_000).chain(run(30, 10_000)).collect()), 1);
+        let blocks = (10..20).flat_map(|k| [0, 7].map(|queue| run(k * 3_000 + queue, (k + 1) * 3_000)));
+        assert!(unsorted(run(0, 30_000).chain(blocks.flatten()).collect()) > 5);
     }
 
     #[test]
@@ -283,7 +342,7 @@ mod tests {
             0,
             START - 2 * year,
             START - 3_000,
-            START + 1_000,
+            START + 1_300,
             START + 60_000,
             START + 10 * year,
             u64::MAX / MS,
@@ -327,7 +386,7 @@ mod tests {
         let stamps = [[7_000, 7_010, 7_020, 7_030, 7_040], [0, 10, 20, 30, 40].map(|ms| START + ms)].concat();
         let (after, counts) = times(&stamps);
         assert_eq!(after, [7_000, 7_010, 7_020, 7_030, 7_040, 7_040, 7_050, 7_060, 7_070, 7_080]);
-        assert_eq!(counts, ClockCounts { disordered: 0, steps: 1 });
+        assert_eq!(counts, ClockCounts { steps: 1, ..ClockCounts::default() });
     }
 
     #[test]

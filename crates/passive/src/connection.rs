@@ -209,15 +209,14 @@ impl Connection {
         if !opens || self.handshake.opening(end).is_some_and(|opening| opening.sequence == tcp.sequence) {
             return false;
         }
-        // The SYN of an end of which nothing was seen belongs to the SYN of the other end if that acknowledges it, and was
-        // captured first, or if both ends open the connection (RFC 9293 3.5).
-        let other = self.handshake.opening(1 - end);
-        let belongs = other.is_some_and(|other| {
-            let beyond = other.acknowledgement.map(|number| number.wrapping_sub(tcp.sequence));
-            beyond.is_none_or(|beyond| (1..=tcp.payload.saturating_add(1)).contains(&beyond))
-        });
+        // A SYN belongs to the SYN of the other end if that acknowledges it, and was captured first, or, where nothing else
+        // was seen of its end, if both ends open the connection (RFC 9293 3.5).
         let is_first = self.halves[end].packets == 0;
-        !(is_first && belongs) && (self.closed || self.halves.iter().any(|half| half.packets > 0))
+        let belongs = self.handshake.opening(1 - end).is_some_and(|other| {
+            let beyond = other.acknowledgement.map(|number| number.wrapping_sub(tcp.sequence));
+            beyond.map_or(is_first, |beyond| (1..=tcp.payload.saturating_add(1)).contains(&beyond))
+        });
+        !belongs && (self.closed || self.halves.iter().any(|half| half.packets > 0))
     }
 
     /// Takes note of the handshake, and of the end that it shows to be near; returns whether another end was assumed.

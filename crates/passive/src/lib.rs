@@ -11,6 +11,7 @@ mod filter;
 pub mod headers;
 mod layers;
 mod lru;
+mod order;
 mod path;
 pub mod report;
 mod tracker;

@@ -15,6 +15,7 @@ use crate::filter::Filter;
 use crate::headers::{self, Skipped, Tcp};
 use crate::layers::Unread;
 use crate::lru::Lru;
+use crate::order::Order;
 use crate::path::{Direction, Grouping, Path, PathKey, Peer};
 use headway_capture::Packet;
 
@@ -114,7 +115,7 @@ struct Waiting {
 /// Follows connections packet by packet, in bounded memory.
 ///
 /// The first packets, and those whose time stamps leap, are used when the packets after them have shown that their times
-/// are right; see [`Tracker::finish`].
+/// are right, and those of a capture out of order when earlier ones have come; see [`Tracker::finish`].
 #[derive(Debug)]
 pub struct Tracker {
     options: Options,
@@ -122,6 +123,8 @@ pub struct Tracker {
     clocks: Clocks,
     /// Packets since the first whose time is not yet known.
     waiting: VecDeque<Waiting>,
+    /// Packets whose time is known, with their interfaces.
+    order: Order<(u32, Result<Tcp, Skipped>)>,
     pub(crate) connections: Lru<Key, Connection>,
     pub(crate) paths: Lru<PathKey, Path>,
     recent: Recent,
@@ -151,6 +154,7 @@ impl Tracker {
             counts: Counts::default(),
             clocks: Clocks::new(),
             waiting: VecDeque::with_capacity(WAITING),
+            order: Order::new(),
             connections: Lru::new(options.connections),
             paths,
             recent: Recent::new(),
@@ -170,6 +174,13 @@ impl Tracker {
         self.filter = Some(filter);
     }
 
+    /// Lets all packets wait up to a second for earlier ones that come behind them, by the clock of the capture: those of
+    /// the first ten seconds, which show how long others have to wait, or `always`. Without this call none waits before one was
+    /// late, as [`ClockCounts::late`] tells.
+    pub fn expect_late(&mut self, always: bool) {
+        self.order.expect_late(always);
+    }
+
     /// Lets a trained model judge the windows of transfers; see [`Transfer::set_model`].
     pub fn set_model(&mut self, model: Arc<Model>) {
         self.model = Some(model);
@@ -185,7 +196,7 @@ impl Tracker {
         &self.counts
     }
 
-    /// Returns the time stamps that were changed.
+    /// Returns what was odd about the time stamps.
     pub fn clock(&self) -> ClockCounts {
         self.clocks.counts
     }
@@ -205,10 +216,15 @@ impl Tracker {
         self.interval
     }
 
-    /// Returns the bytes of memory in use: tables of full size and transfers.
+    /// Returns the bytes of memory in use: tables of full size, transfers and packets that wait.
     pub fn memory(&self) -> usize {
         let paths: usize = self.paths.iter().map(|(_, path)| path.memory()).sum();
-        self.connections.memory() + self.paths.memory() + self.recent.memory() + self.memory + paths
+        self.connections.memory()
+            + self.paths.memory()
+            + self.recent.memory()
+            + self.memory
+            + paths
+            + self.order.memory()
     }
 
     /// Takes the next packet of a capture; `outgoing` overrides what its link layer says.
@@ -227,7 +243,10 @@ impl Tracker {
         if self.waiting.is_empty()
             && let Some(at) = self.clocks.next(stamp)
         {
-            return self.timed(at, stamp.interface, &parsed);
+            if self.order.passes(at) {
+                return self.timed(at, stamp.interface, &parsed);
+            }
+            return self.sort(at, stamp.interface, parsed);
         }
         self.waiting.push_back(Waiting { stamp, parsed });
         self.judge(self.waiting.len() == WAITING);
@@ -244,6 +263,9 @@ impl Tracker {
         while !self.waiting.is_empty() {
             self.judge(true);
         }
+        while let Some((at, (interface, parsed))) = self.order.next(true) {
+            self.timed(at, interface, &parsed);
+        }
     }
 
     /// Uses the packets whose times are known by now; the first one in any case if it is the `last` occasion.
@@ -254,13 +276,26 @@ impl Tracker {
             last = false;
             let Some(Waiting { stamp, parsed }) = self.waiting.pop_front() else { return };
             match verdict {
-                Verdict::At(at) => self.timed(at, stamp.interface, &parsed),
+                Verdict::At(at) if self.order.passes(at) => self.timed(at, stamp.interface, &parsed),
+                Verdict::At(at) => self.sort(at, stamp.interface, parsed),
                 Verdict::Wrong => self.counts.skip(Skipped::WrongStamp),
             }
         }
     }
 
-    /// Takes a packet whose time is known.
+    /// Takes a packet whose time is known and that may have to wait; uses those whose wait is over.
+    fn sort(&mut self, at: Instant, interface: u32, parsed: Result<Tcp, Skipped>) {
+        if let Some((at, (interface, parsed))) =
+            self.order.take(at, (interface, parsed), &mut self.clocks.counts)
+        {
+            self.timed(at, interface, &parsed);
+        }
+        while let Some((at, (interface, parsed))) = self.order.next(false) {
+            self.timed(at, interface, &parsed);
+        }
+    }
+
+    /// Takes a packet in its turn.
     fn timed(&mut self, at: Instant, interface: u32, parsed: &Result<Tcp, Skipped>) {
         let first = *self.first.get_or_insert_with(|| {
             self.interval = at;

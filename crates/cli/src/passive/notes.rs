@@ -36,13 +36,24 @@ pub(super) fn all(tracker: &Tracker, drops: u64, failures: &[Failure], args: &Pa
         drops,
         format!("The kernel dropped {drops} packets: this host cannot keep up, and estimates may be wrong."),
     );
-    let ClockCounts { steps, disordered } = tracker.clock();
-    note(steps, format!("The clock of the capture was set {steps} times; no time passes there."));
+    let ClockCounts { steps, unsorted, disordered, late, behind } = tracker.clock();
+    let sort = "If packets are not in the order of their times, `reordercap FILE NEW` sorts them.";
     note(
-        disordered,
-        format!(
-            "{disordered} packets have an earlier time stamp than the packet before, whose stamp counts."
-        ),
+        steps - unsorted,
+        format!("The clock of the capture was set {} times; no time passes there. {sort}", steps - unsorted),
+    );
+    note(
+        unsorted,
+        format!("Packets went back by more than a second {unsorted} times: the result is wrong. {sort}"),
+    );
+    note(
+        disordered - late,
+        format!("{} packets came behind later ones, and were sorted.", disordered - late),
+    );
+    note(late, format!("{late} packets came too late to be sorted, and got the time of the packet before."));
+    note(
+        behind,
+        format!("{behind} packets are more than a second behind others, as with another clock. {sort}"),
     );
     let oversized = counts.oversized;
     note(

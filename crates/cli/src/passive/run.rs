@@ -7,6 +7,7 @@ use std::time::Instant as Clock;
 
 use anyhow::Context as _;
 use headway_capture::ReadError;
+use headway_learned::Model;
 use headway_passive::{PathRow, Skipped, Tracker};
 use headway_record::csv;
 use headway_units::Instant;
@@ -25,6 +26,9 @@ use headway_program::{out, print_error, print_line};
 /// Files longer than this get a progress bar, bytes.
 const LONG: u64 = 64 << 20;
 
+/// Why a file is refused.
+const UNSORTED: &str = "its packets are out of order by more than a second; `reordercap FILE NEW` sorts them";
+
 pub(crate) fn run(args: &PassiveArgs, json: bool) -> Result<(), Failed> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
@@ -34,9 +38,6 @@ pub(crate) fn run(args: &PassiveArgs, json: bool) -> Result<(), Failed> {
     }
     let model = args.model()?;
     let source = Source::open(args)?;
-    let mut tracker = Tracker::new(&args.options(source.speed()));
-    args.filter.iter().for_each(|filter| tracker.set_filter(filter.clone()));
-    model.into_iter().for_each(|model| tracker.set_model(model));
     let csv = args.csv.as_deref().map(|path| {
         let file = output_file::create(path).with_context(|| format!("cannot write {}", path.display()))?;
         let sample = lines::csv_row(Instant::ZERO, &PathRow::default(), &mut Names::new(false));
@@ -48,9 +49,20 @@ pub(crate) fn run(args: &PassiveArgs, json: bool) -> Result<(), Failed> {
         // The ring and all files are open; from here on strangers' packets are read.
         headway_privileges::drop_all_but(&[]).map_err(anyhow::Error::from)?;
     }
+    // A file that is not in order is read again from its start, unless what was read has been recorded.
+    let records = csv.is_some() || report.is_some();
+    let late = if source.is_live() {
+        Late::Learned
+    } else if records {
+        Late::Expected
+    } else {
+        Late::Unexpected
+    };
+    let tracker = tracker(args, &source, model.as_ref(), late);
     let session = Session {
         args,
         json,
+        model,
         names: Names::new(args.hide_addresses),
         history: args.report.is_some().then(History::default),
         csv,
@@ -58,17 +70,42 @@ pub(crate) fn run(args: &PassiveArgs, json: bool) -> Result<(), Failed> {
         screen: Screen::new(source.is_live() && !json),
         source,
         tracker,
+        late,
+        before: 0,
         stop,
     };
     session.run()
+}
+
+/// What a tracker knows beforehand of packets that come behind later ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Late {
+    Unexpected,
+    /// It learns from the first seconds.
+    Learned,
+    Expected,
+}
+
+fn tracker(args: &PassiveArgs, source: &Source, model: Option<&Arc<Model>>, late: Late) -> Tracker {
+    let mut tracker = Tracker::new(&args.options(source.speed()));
+    args.filter.iter().for_each(|filter| tracker.set_filter(filter.clone()));
+    model.into_iter().for_each(|model| tracker.set_model(Arc::clone(model)));
+    if late != Late::Unexpected {
+        tracker.expect_late(late == Late::Expected);
+    }
+    tracker
 }
 
 /// A run of the command.
 struct Session<'a> {
     args: &'a PassiveArgs,
     json: bool,
+    model: Option<Arc<Model>>,
     source: Source,
     tracker: Tracker,
+    late: Late,
+    /// Packets when the last interval ended.
+    before: u64,
     names: Names,
     csv: Option<csv::Writer<File>>,
     report: Option<OutputFile>,
@@ -80,6 +117,7 @@ struct Session<'a> {
 impl Session<'_> {
     fn run(mut self) -> Result<(), Failed> {
         let failures = self.read()?;
+        // Also of a live capture, which a signal ends.
         self.tracker.finish();
         self.end_interval()?;
         self.screen.clear();
@@ -122,14 +160,35 @@ impl Session<'_> {
         let recorded = records.then_some(self.args.interval);
         let mut shown = Clock::now();
         while !self.stop.load(Ordering::Relaxed) && !out::is_closed() {
-            match self.source.step(&mut self.tracker, recorded)? {
-                Step::More => {}
-                Step::Failed(failure) => failures.push(failure),
-                Step::End => break,
+            let step = self.source.step(&mut self.tracker, recorded)?;
+            let ended = matches!(step, Step::End);
+            if let Step::Failed(failure) = step {
+                failures.push(failure);
+            }
+            if ended {
+                self.tracker.finish();
+            }
+            if !self.source.is_live() && self.late == Late::Unexpected && self.tracker.clock().late > 0 {
+                self.late = Late::Expected;
+                failures.clear();
+                self.source = Source::open(self.args)?;
+                self.tracker = tracker(self.args, &self.source, self.model.as_ref(), self.late);
+                continue;
+            }
+            if !self.source.is_live() && self.tracker.clock().unsorted > 0 {
+                return Err(anyhow::anyhow!(UNSORTED).context(self.name()).into());
+            }
+            if ended {
+                break;
             }
             if self.source.is_live() {
                 if shown.elapsed() >= interval {
                     shown = Clock::now();
+                    // While nothing comes, nothing comes late.
+                    let packets = self.tracker.counts().packets;
+                    if std::mem::replace(&mut self.before, packets) == packets {
+                        self.tracker.finish();
+                    }
                     self.end_interval()?;
                 }
             } else if is_over(&self.tracker, recorded) {

@@ -113,6 +113,20 @@ const CASES: &[(&str, &[(&str, Right)])] = &[
         ],
     ),
     ("12b-simultaneous-open.pcap", &[("/connections", Is("1")), ("/flows/0/near_known_by", Is("handshake"))]),
+    // Out of order by 107 ms, and in blocks of 20 ms of either direction.
+    ("23a-out-of-order-left-out.pcap", &[("/packets_used", Is("6")), ("/connections", Is("2"))]),
+    (
+        "23b-two-queues-20ms.pcap.gz",
+        &[
+            ("/packets_used", Is("900")),
+            ("/paths/0/free_bps", Near(21.6e6, 0.01)),
+            ("/paths/0/capacity_bps", Near(21.6e6, 0.01)),
+            ("/paths/0/limited_by", Is("path")),
+            ("/flows/0/near_known_by", Is("handshake")),
+            ("/flows/0/ack_rtt_min_us", Near(20_181.0, 0.001)),
+            ("/flows/0/ack_rtt_p95_us", Near(47_200.0, 0.03)),
+        ],
+    ),
     // Data in the SYN (TCP Fast Open).
     (
         "15-tfo-side-assumed.pcap",
@@ -187,4 +201,68 @@ fn captures_that_are_easily_read_wrongly_are_read_rightly() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// The records of a pcap file of this machine's byte order, with stamps in microseconds.
+fn records(file: &[u8]) -> Vec<(u64, Vec<u8>)> {
+    let word = |at: usize| u32::from_le_bytes([file[at], file[at + 1], file[at + 2], file[at + 3]]);
+    let (mut at, mut records) = (24, Vec::new());
+    while at < file.len() {
+        let end = at + 16 + word(at + 8) as usize;
+        records.push((u64::from(word(at)) * 1_000_000 + u64::from(word(at + 4)), file[at..end].to_vec()));
+        at = end;
+    }
+    records
+}
+
+/// Writes the records of a case in blocks of so many ms, first the packets of one direction, then those of the other.
+fn in_blocks(case: &str, ms: u64, folder: &std::path::Path) -> String {
+    let file = std::fs::read(format!("{}/tests/cases/{case}", env!("CARGO_MANIFEST_DIR"))).unwrap();
+    let mut records = records(&file);
+    let first = records[0].0;
+    // The last byte of the source in Ethernet and IPv4.
+    records.sort_by_key(|(at, record)| ((at - first) / (ms * 1_000), record[16 + 29]));
+    let path = folder.join("blocks.pcap");
+    let bytes: Vec<u8> = records.into_iter().flat_map(|(_, record)| record).collect();
+    std::fs::write(&path, [&file[..24], &bytes].concat()).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn files_out_of_order_are_sorted_within_a_second_and_refused_beyond() {
+    let folder = tempfile::tempdir().unwrap();
+    let case = "14a-capacity-below-rate.pcap";
+    let result = |path: &str| -> Value {
+        let output = output(&mut headway(&["passive", path, "--json", "--per-flow"]));
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    let whole = result(&format!("{}/tests/cases/{case}", env!("CARGO_MANIFEST_DIR")));
+    for ms in [30, 700] {
+        let blocks = result(&in_blocks(case, ms, folder.path()));
+        for part in ["paths", "flows"] {
+            assert_eq!(blocks[part], whole[part], "{ms} ms");
+        }
+        assert!(blocks["disordered"].as_u64() > Some(100));
+    }
+    let path = in_blocks(case, 2_000, folder.path());
+    let refused = output(&mut headway(&["passive", &path]));
+    assert_eq!((refused.status.code(), refused.stdout.is_empty()), (Some(1), true));
+    assert!(text(&refused.stderr).contains("`reordercap FILE NEW`"), "{}", text(&refused.stderr));
+}
+
+#[test]
+fn a_stream_out_of_order_is_sorted_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = in_blocks("01b-same-data-no-think.pcap", 20, folder.path());
+    let run = |arguments: &[&str], input: bool| -> Value {
+        let mut command = headway(arguments);
+        if input {
+            command.stdin(std::fs::File::open(&path).unwrap());
+        }
+        serde_json::from_slice(&output(&mut command).stdout).unwrap()
+    };
+    let (file, stream) = (run(&["passive", &path, "--json"], false), run(&["passive", "-", "--json"], true));
+    assert_eq!(file["paths"], stream["paths"]);
+    assert_eq!(file["disordered"], stream["disordered"]);
 }

@@ -174,8 +174,34 @@ fn ports_that_are_used_again_are_another_connection() {
     let mut tracker = self::tracker();
     let packets = Bulk { segments: 10, ..bulk() }.packets();
     feed(&mut tracker, [(500 * MS, packets[0].1.clone())]);
-    feed(&mut tracker, packets);
+    feed(&mut tracker, packets.clone());
     assert_eq!(tracker.counts().connections, 1);
+    // Nor is one that comes behind all others, whether it is a copy or the only one.
+    for first in 0..2 {
+        let mut tracker = self::tracker();
+        feed(&mut tracker, packets[first..].to_vec());
+        feed(&mut tracker, [(9_000 * MS, packets[0].1.clone())]);
+        assert_eq!(tracker.counts().connections, 1);
+    }
+}
+
+#[test]
+fn packets_of_queues_in_blocks_count_as_in_the_order_of_their_times() {
+    let mut ordered = tracker();
+    feed(&mut ordered, bulk().packets());
+    let expected = only(ordered.paths());
+    for length in [5, 20, 100, 900] {
+        let mut packets = bulk().packets();
+        packets.sort_by_key(|(at, tcp)| (at / (length * MS), tcp.source.1 == CLIENT.1));
+        let mut tracker = tracker();
+        tracker.expect_late(true);
+        feed(&mut tracker, packets);
+        let row = only(tracker.paths());
+        assert_eq!((row.rtt, row.capacity, row.free), (expected.rtt, expected.capacity, expected.free));
+        assert_eq!((row.round_trips, row.sums), (expected.round_trips, expected.sums), "{length} ms");
+        assert_eq!((tracker.clock().late, tracker.clock().steps), (0, 0));
+        assert!(tracker.clock().disordered > 1_000);
+    }
 }
 
 #[test]
