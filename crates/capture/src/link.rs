@@ -28,6 +28,12 @@ pub enum Link {
     CiscoHdlc,
     /// Linux's log of Netfilter (239).
     Netfilter,
+    /// 802.11 (105).
+    Wireless,
+    /// 802.11 behind what its receiver says of the signal (radiotap, 127).
+    Radiotap,
+    /// Any link layer behind what its receiver says of the packet (PPI, 192).
+    Ppi,
     /// Any other link layer.
     Other(u16),
 }
@@ -46,6 +52,9 @@ impl Link {
             51 => Link::PppoE,
             104 => Link::CiscoHdlc,
             239 => Link::Netfilter,
+            105 => Link::Wireless,
+            127 => Link::Radiotap,
+            192 => Link::Ppi,
             other => Link::Other(other),
         }
     }
@@ -75,6 +84,7 @@ impl fmt::Display for Link {
             Link::PppoE => f.write_str("PPPoE"),
             Link::CiscoHdlc => f.write_str("Cisco HDLC"),
             Link::Netfilter => f.write_str("Netfilter's log"),
+            Link::Wireless | Link::Radiotap | Link::Ppi => f.write_str("802.11"),
             Link::Other(number) => write!(f, "link type {number}"),
         }
     }

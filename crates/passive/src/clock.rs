@@ -1,5 +1,7 @@
 //! Clocks that are set, and time stamps that are wrong.
 
+use std::collections::VecDeque;
+
 use headway_units::Instant;
 
 /// Largest difference either way that counts as packets out of order, ns, and not as a clock that was set or a wrong
@@ -22,6 +24,8 @@ const YEAR: i64 = 366 * DAY;
 const LATEST: i64 = 140 * 365 * DAY;
 /// Packets that decide whether one before them has a wrong time stamp; a run of fewer wrong ones is recognised.
 const VOTES: usize = 4;
+/// Most packets that wait until later ones tell whether their time stamps are right.
+const WAITING: usize = 64;
 /// Most interfaces with a clock of their own; later ones share the last.
 const CLOCKS: usize = 64;
 
@@ -77,9 +81,9 @@ fn raw(stamp: Instant) -> i64 {
 
 /// A time stamp as an interface wrote it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Stamp {
-    pub(crate) interface: u32,
-    pub(crate) at: Instant,
+struct Stamp {
+    interface: u32,
+    at: Instant,
 }
 
 /// How a time stamp follows the ones before.
@@ -97,32 +101,82 @@ enum Fit {
 
 /// What becomes of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+enum Verdict {
     /// It has this time.
     At(Instant),
     /// Its time stamp is wrong.
     Wrong,
 }
 
+/// Gives packets the times when they passed, in the order in which they come. Those whose time stamps leap wait until the
+/// packets behind them have shown whether they are right.
+#[derive(Debug)]
+pub struct Timing<T> {
+    clocks: Clocks,
+    waiting: VecDeque<(Stamp, T)>,
+}
+
+impl<T> Default for Timing<T> {
+    fn default() -> Timing<T> {
+        Timing { clocks: Clocks::new(), waiting: VecDeque::with_capacity(WAITING) }
+    }
+}
+
+impl<T> Timing<T> {
+    /// Returns what was odd about the time stamps.
+    pub fn counts(&self) -> ClockCounts {
+        self.clocks.counts
+    }
+
+    pub(crate) fn counts_mut(&mut self) -> &mut ClockCounts {
+        &mut self.clocks.counts
+    }
+
+    /// Returns the time of the next packet, with its interface and time stamp; `None` if it must wait ([`Timing::push`]).
+    #[inline]
+    pub fn next(&mut self, interface: u32, at: Instant) -> Option<Instant> {
+        if self.waiting.is_empty() { self.clocks.next(Stamp { interface, at }) } else { None }
+    }
+
+    /// Lets a packet wait.
+    pub fn push(&mut self, interface: u32, at: Instant, packet: T) {
+        self.waiting.push_back((Stamp { interface, at }, packet));
+    }
+
+    /// Returns the first packet that has waited, with its interface and its time, which is `None` if its stamp is wrong; in
+    /// any case if this is the `last` occasion.
+    pub fn pop(&mut self, last: bool) -> Option<(u32, Option<Instant>, T)> {
+        let (stamp, _) = self.waiting.front()?;
+        let behind = self.waiting.iter().skip(1).map(|(stamp, _)| *stamp);
+        let last = last || self.waiting.len() >= WAITING;
+        let verdict = self.clocks.judge(*stamp, behind, last)?;
+        let (stamp, packet) = self.waiting.pop_front()?;
+        match verdict {
+            Verdict::At(at) => Some((stamp.interface, Some(at), packet)),
+            Verdict::Wrong => Some((stamp.interface, None, packet)),
+        }
+    }
+}
+
 /// The clocks of all interfaces.
 #[derive(Debug)]
-pub(crate) struct Clocks {
+struct Clocks {
     clocks: Vec<Clock>,
     /// The clock of the last packet.
     current: usize,
     /// The latest time of all clocks, ns.
     now: Option<i64>,
-    pub(crate) counts: ClockCounts,
+    counts: ClockCounts,
 }
 
 impl Clocks {
-    pub(crate) fn new() -> Clocks {
+    fn new() -> Clocks {
         Clocks { clocks: Vec::new(), current: 0, now: None, counts: ClockCounts::default() }
     }
 
     /// Returns the time of the next packet; `None` if only later packets can tell whether its stamp is right.
     #[inline]
-    pub(crate) fn next(&mut self, stamp: Stamp) -> Option<Instant> {
+    fn next(&mut self, stamp: Stamp) -> Option<Instant> {
         let place = self.of(stamp.interface);
         let clock = &mut self.clocks[place];
         let time = clock.time(stamp.at);
@@ -137,12 +191,7 @@ impl Clocks {
     }
 
     /// Judges a packet by those behind it; `None` if there are too few of them and `last` is false.
-    pub(crate) fn judge(
-        &mut self,
-        stamp: Stamp,
-        behind: impl Iterator<Item = Stamp>,
-        last: bool,
-    ) -> Option<Verdict> {
+    fn judge(&mut self, stamp: Stamp, behind: impl Iterator<Item = Stamp>, last: bool) -> Option<Verdict> {
         let clock = self.of(stamp.interface);
         let fit = self.fit(clock, stamp.at);
         let needed = match fit {

@@ -16,6 +16,12 @@ use headway_capture::Packet;
 const MAX_TUNNELS: usize = 8;
 /// The bytes of a TCP header up to its window; of the rest, only options matter.
 const LEAST_TCP: usize = 16;
+/// IP protocols that carry no TCP: ICMP, IGMP, UDP, ICMPv6, OSPF, PIM and SCTP, and those of tunnels, which are read.
+const KNOWN: [u8; 13] = [1, 2, 4, 17, 41, 47, 58, 89, 97, 103, 115, 132, 137];
+/// EtherTypes that carry no IP: 802.2 without SNAP, ARP and LLDP.
+const NO_IP: [u16; 3] = [4, 0x0806, 0x88cc];
+/// A header that only says who sent the packet (RFC 4302).
+const AUTHENTICATION: u8 = 51;
 /// Length of a TCP header without options.
 const FIXED_TCP: usize = 20;
 
@@ -160,11 +166,45 @@ struct Datagram {
     identification: u16,
 }
 
+/// Why a packet is not used, and the protocol because of which, where that is worth a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Refused {
+    pub(crate) reason: Skipped,
+    pub(crate) unread: Option<Unread>,
+}
+
+impl From<Skipped> for Refused {
+    fn from(reason: Skipped) -> Refused {
+        Refused { reason, unread: None }
+    }
+}
+
+impl From<Stop> for Refused {
+    fn from(stop: Stop) -> Refused {
+        let unread = match stop {
+            Stop::Unread(unread) => Some(unread),
+            Stop::Snapped => None,
+        };
+        Refused { reason: stop.into(), unread }
+    }
+}
+
 /// Reads the headers of a packet; of one within tunnels, those of the innermost. Allocates nothing.
 ///
 /// # Errors
 /// [`Skipped`] if the packet is not a TCP segment, or not enough of it is there.
 pub fn parse(packet: &Packet<'_>) -> Result<Tcp, Skipped> {
+    read(packet).map_err(|refused| refused.reason)
+}
+
+/// Returns the protocol because of which [`parse`] cannot read a packet, where that is worth a name.
+pub fn unread(packet: &Packet<'_>) -> Option<Unread> {
+    read(packet).err().and_then(|refused| refused.unread)
+}
+
+/// Reads the headers of a packet as [`parse`] does.
+#[inline]
+pub(crate) fn read(packet: &Packet<'_>) -> Result<Tcp, Refused> {
     let (mut start, outgoing) = layers::network(packet)?;
     for tunnels in 0..=MAX_TUNNELS {
         let data = packet.data.get(start..).ok_or(Skipped::Snapped)?;
@@ -174,30 +214,41 @@ pub fn parse(packet: &Packet<'_>) -> Result<Tcp, Skipped> {
             4 => ipv4(data, original)?,
             6 => ipv6(data, original)?,
             // What follows labels, for example, is no more than likely.
-            _ if tunnels > 0 => return Err(Skipped::NotTcp),
-            _ => return Err(Skipped::Malformed),
+            _ if tunnels > 0 => return Err(Skipped::NotTcp.into()),
+            _ => return Err(Skipped::Malformed.into()),
         };
         match within {
             // A segment is written once, to its place: moving it costs more than reading it.
-            Within::Tcp(datagram) => return tcp(data, &datagram, outgoing),
+            Within::Tcp(datagram) => return Ok(tcp(data, &datagram, outgoing)?),
             Within::Other(protocol, at) => {
                 start = match layers::inside(packet.data, protocol, start + at) {
                     Some(Ok(start)) => start,
-                    Some(Err(Stop::Snapped)) => return Err(Skipped::Snapped),
-                    Some(Err(Stop::Unread(_))) | None => return Err(Skipped::NotTcp),
+                    Some(Err(Stop::Snapped)) => return Err(Skipped::Snapped.into()),
+                    other => {
+                        let unread = match other {
+                            Some(Err(Stop::Unread(Unread::EtherType(number))))
+                                if !NO_IP.contains(&number) =>
+                            {
+                                Some(Unread::Tunnelled(number))
+                            }
+                            Some(_) => None,
+                            None => (!KNOWN.contains(&protocol)).then_some(Unread::Protocol(protocol)),
+                        };
+                        return Err(Refused { reason: Skipped::NotTcp, unread });
+                    }
                 }
             }
         }
     }
-    Err(Skipped::NotTcp)
+    Err(Skipped::NotTcp.into())
 }
 
-/// Returns the number of the protocol because of which a packet is not IP, or has a link layer that is not read.
-pub fn unread(packet: &Packet<'_>) -> Option<Unread> {
-    match layers::network(packet) {
-        Err(Stop::Unread(unread)) => Some(unread),
-        _ => None,
-    }
+/// Returns where the outermost IP header of a packet starts.
+///
+/// # Errors
+/// [`Skipped`] if there is none, or it cannot be found.
+pub fn network(packet: &Packet<'_>) -> Result<usize, Skipped> {
+    layers::network(packet).map(|(start, _)| start).map_err(Skipped::from)
 }
 
 impl From<Stop> for Skipped {
@@ -215,11 +266,17 @@ fn ipv4(data: &[u8], original: usize) -> Result<Within, Skipped> {
         err::ipv4::HeaderSliceError::Len(_) => Skipped::Snapped,
         err::ipv4::HeaderSliceError::Content(_) => Skipped::Malformed,
     })?;
-    let start = header.slice().len();
-    if header.protocol() != ip_number::TCP {
-        // The first fragment of a tunnel has all headers of what is in it.
-        let later = header.fragments_offset().value() > 0;
-        return if later { Err(Skipped::NotTcp) } else { Ok(Within::Other(header.protocol().0, start)) };
+    let (mut start, mut protocol) = (header.slice().len(), header.protocol());
+    // The first fragment of a tunnel has all headers of what is in it.
+    if protocol != ip_number::TCP && header.fragments_offset().value() > 0 {
+        return Err(Skipped::NotTcp);
+    }
+    if protocol.0 == AUTHENTICATION {
+        let [next, words] = *data.get(start..).and_then(<[u8]>::first_chunk).ok_or(Skipped::Snapped)?;
+        (start, protocol) = (start + (usize::from(words) + 2) * 4, next.into());
+    }
+    if protocol != ip_number::TCP {
+        return Ok(Within::Other(protocol.0, start));
     }
     if header.is_fragmenting_payload() {
         return Err(Skipped::Fragment);

@@ -4,6 +4,8 @@ use std::fmt;
 
 use headway_capture::{Link, Packet};
 
+use crate::wireless;
+
 /// EtherTypes, most of them from IANA's registry; the numbers of PPP for the same protocols follow.
 const IPV4: u16 = 0x0800;
 const IPV6: u16 = 0x86dd;
@@ -21,6 +23,9 @@ const ETHERNET: u16 = 0x6558;
 const PPP: u16 = 0x880b;
 /// Mirrored frames within GRE (ERSPAN types I and II, and III).
 const ERSPAN: [u16; 2] = [0x88be, 0x22eb];
+/// A packet that a router redirects within GRE (WCCP), and an Ethernet frame within GRE of another form (EoIP).
+const REDIRECTED: u16 = 0x883e;
+const EOIP: u16 = 0x6400;
 /// EtherTypes begin here; smaller numbers are lengths of 802.3 frames.
 const LEAST_TYPE: u16 = 0x0600;
 /// Linux's number for 802.2 frames, which have no EtherType.
@@ -46,6 +51,12 @@ pub enum Unread {
     Ppp(u16),
     /// An address family.
     Family(u16),
+    /// A protocol within IP, by its number.
+    Protocol(u8),
+    /// An EtherType within a tunnel.
+    Tunnelled(u16),
+    /// Frames of 802.11 of which no packet can be read, and why.
+    Wireless(&'static str),
 }
 
 impl fmt::Display for Unread {
@@ -57,6 +68,10 @@ impl fmt::Display for Unread {
             Unread::EtherType(number) => write!(f, "EtherType 0x{number:04x}"),
             Unread::Ppp(number) => write!(f, "PPP protocol 0x{number:04x}"),
             Unread::Family(number) => write!(f, "address family {number}"),
+            Unread::Tunnelled(number) => write!(f, "{} in a tunnel", Unread::EtherType(*number)),
+            Unread::Protocol(50) => f.write_str("IP protocol 50, ESP"),
+            Unread::Protocol(number) => write!(f, "IP protocol {number}"),
+            Unread::Wireless(what) => write!(f, "802.11, {what}"),
         }
     }
 }
@@ -82,12 +97,12 @@ enum Header {
     Ip(usize),
 }
 
-fn half(data: &[u8], at: usize) -> Result<u16, Stop> {
+pub(crate) fn half(data: &[u8], at: usize) -> Result<u16, Stop> {
     let bytes = data.get(at..at + 2).ok_or(Stop::Snapped)?;
     Ok(u16::from_be_bytes([bytes[0], bytes[1]]))
 }
 
-fn byte(data: &[u8], at: usize) -> Result<u8, Stop> {
+pub(crate) fn byte(data: &[u8], at: usize) -> Result<u8, Stop> {
     data.get(at).copied().ok_or(Stop::Snapped)
 }
 
@@ -118,7 +133,13 @@ pub(crate) fn network(packet: &Packet<'_>) -> Result<(usize, Option<bool>), Stop
             (Header::Ppp(1 + control), Some(byte(data, 0)? != 0))
         }
         Link::PppoE => (Header::PppoE(0), None),
-        Link::Netfilter => return Ok((netfilter(data)?, None)),
+        Link::Netfilter => (netfilter(data)?, None),
+        Link::Wireless => (Header::Llc(wireless::data(data, 0, false)?), None),
+        Link::Radiotap => {
+            let (at, padded) = wireless::radiotap(data)?;
+            (Header::Llc(wireless::data(data, at, padded)?), None)
+        }
+        Link::Ppi => return ppi(packet),
         Link::Other(number) => return Err(Stop::Unread(Unread::Link(number))),
     };
     Ok((follow(data, header)?, outgoing))
@@ -212,21 +233,36 @@ fn family(data: &[u8], header: usize) -> Result<usize, Stop> {
     }
 }
 
-/// The log of Netfilter: family, version and group, then attributes, of which one is the packet.
-fn netfilter(data: &[u8]) -> Result<usize, Stop> {
+/// Per-packet information (PPI): its length and the link layer behind it, in little-endian order.
+fn ppi(packet: &Packet<'_>) -> Result<(usize, Option<bool>), Stop> {
+    let number = half(packet.data, 4)?.swap_bytes();
+    let at = usize::from(half(packet.data, 2)?.swap_bytes());
+    let link = match Link::from_number(number) {
+        Link::Ppi => return Err(Stop::Unread(Unread::Link(number))),
+        link => link,
+    };
+    let inner = Packet { data: packet.data.get(at..).ok_or(Stop::Snapped)?, link, ..*packet };
+    network(&inner).map(|(start, outgoing)| (at + start, outgoing))
+}
+
+/// The log of Netfilter: family, version and group, then attributes, of which one is the packet, and one before it tells the
+/// EtherType, which families other than those of IP need.
+fn netfilter(data: &[u8]) -> Result<Header, Stop> {
+    const ABOUT: u16 = 1;
     const PAYLOAD: u16 = 9;
-    match byte(data, 0)? {
-        2 | 10 => {}
-        other => return Err(Stop::Unread(Unread::Family(other.into()))),
-    }
-    let mut at = 4;
+    let family = byte(data, 0)?;
+    let (mut at, mut kind_of_payload) = (4, None);
     for _ in 0..MAX_HEADERS {
         // In the byte order of the capturing host; attribute numbers are small.
         let [length, kind] = [half(data, at)?, half(data, at + 2)?];
         let big_endian = kind < kind.swap_bytes();
         let [length, kind] = if big_endian { [length, kind] } else { [length, kind].map(u16::swap_bytes) };
-        if kind == PAYLOAD {
-            return Ok(at + 4);
+        match (kind, family, kind_of_payload) {
+            (PAYLOAD, 2 | 10, _) => return Ok(Header::Ip(at + 4)),
+            (PAYLOAD, _, Some(number)) => return typed(number, at + 4),
+            (PAYLOAD, other, None) => return Err(Stop::Unread(Unread::Family(other.into()))),
+            (ABOUT, ..) => kind_of_payload = Some(half(data, at + 4)?),
+            _ => {}
         }
         at += usize::from(length).max(4).next_multiple_of(4);
     }
@@ -241,12 +277,14 @@ pub(crate) fn inside(data: &[u8], protocol: u8, at: usize) -> Option<Result<usiz
     const IPV6_IN_IP: u8 = 41;
     const GRE: u8 = 47;
     const ETHERIP: u8 = 97;
+    const L2TP: u8 = 115;
     const MPLS_IN_IP: u8 = 137;
     let header = match protocol {
         IPIP | IPV6_IN_IP => Ok(Some(Header::Ip(at))),
         GRE => gre(data, at),
         ETHERIP => Ok(Some(Header::Ethernet(at + 2))),
         MPLS_IN_IP => Ok(Some(Header::Mpls(at))),
+        L2TP => session(data, at),
         UDP => udp(data, at),
         _ => return None,
     };
@@ -263,10 +301,17 @@ fn gre(data: &[u8], at: usize) -> Result<Option<Header>, Stop> {
     let [flags, number] = [half(data, at)?, half(data, at + 2)?];
     let optional = |fields: &[u16]| 4 * fields.iter().filter(|field| flags & **field != 0).count();
     let next = match flags & 7 {
+        // The key is the frame's length and a number; the sequence bit is not set.
+        1 if number == EOIP => return Ok(Some(Header::Ethernet(at + 8))),
         0 if flags & ROUTING == 0 => at + 4 + optional(&[CHECKSUM, KEY, SEQUENCE]),
         1 if flags & SEQUENCE != 0 => at + 4 + optional(&[KEY, SEQUENCE, ACKNOWLEDGEMENT]),
         _ => return Ok(None),
     };
+    if number == REDIRECTED {
+        // A header of four bytes may come first.
+        let direct = matches!(byte(data, next)? >> 4, 4);
+        return Ok(Some(Header::Ip(if direct { next } else { next + 4 })));
+    }
     Ok(Some(match ERSPAN.iter().position(|mirrored| *mirrored == number) {
         // Type I has no header of its own, and no sequence number.
         Some(0) => Header::Ethernet(next + if flags & SEQUENCE != 0 { 8 } else { 0 }),
@@ -275,11 +320,57 @@ fn gre(data: &[u8], at: usize) -> Result<Option<Header>, Stop> {
     }))
 }
 
-/// Tunnels over UDP, by the port that they go to.
+/// L2TP over UDP (RFC 2661, RFC 3931): data of version 2 is PPP, behind fields that flags announce.
+fn l2tp(data: &[u8], at: usize) -> Result<Option<Header>, Stop> {
+    const CONTROL: u16 = 0x8000;
+    const LENGTH: u16 = 0x4000;
+    const SEQUENCE: u16 = 0x0800;
+    const OFFSET: u16 = 0x0200;
+    let flags = half(data, at)?;
+    let has = |flag: u16| usize::from(flags & flag != 0);
+    let next = at + 6 + 2 * has(LENGTH) + 4 * has(SEQUENCE);
+    match flags & (CONTROL | 0xf) {
+        2 if flags & OFFSET != 0 => Ok(Some(Header::Ppp(next + 2 + usize::from(half(data, next)?)))),
+        2 => Ok(Some(Header::Ppp(next))),
+        3 => session(data, at + 4),
+        _ => Ok(None),
+    }
+}
+
+/// The data of a session of L2TP version 3, which only the two ends know how to read: a cookie of up to eight bytes, perhaps a
+/// header of four, and a frame of Ethernet or PPP. What fits is taken.
+fn session(data: &[u8], at: usize) -> Result<Option<Header>, Stop> {
+    // Session 0 is for control messages.
+    if half(data, at)? == 0 && half(data, at + 2)? == 0 {
+        return Ok(None);
+    }
+    let is_ip = |number: u16, at: usize| match number {
+        IPV4 => byte(data, at).is_ok_and(|first| first >> 4 == 4),
+        IPV6 => byte(data, at).is_ok_and(|first| first >> 4 == 6),
+        other => VLAN.contains(&other) || other == PPPOE_SESSION,
+    };
+    for next in (4..=16).step_by(4).map(|skipped| at + skipped) {
+        let kind = next + ETHERNET_TYPE;
+        if is_ip(half(data, kind)?, kind + 2) {
+            return Ok(Some(Header::Ethernet(next)));
+        }
+        if half(data, next)? == 0xff03 {
+            return Ok(Some(Header::Ppp(next)));
+        }
+    }
+    Ok(None)
+}
+
+/// Tunnels over UDP, by the port that they go to, and L2TP by either.
 fn udp(data: &[u8], at: usize) -> Result<Option<Header>, Stop> {
+    const L2TP: u16 = 1_701;
     let port = half(data, at + 2)?;
     let next = at + 8;
+    if half(data, at)? == L2TP {
+        return l2tp(data, next);
+    }
     Ok(match port {
+        L2TP => l2tp(data, next)?,
         // VXLAN (RFC 7348), and the port that Linux used before there was a number: bit 3 says that there is an identifier.
         4_789 | 8_472 if byte(data, next)? & 8 != 0 => Some(Header::Ethernet(next + 8)),
         // VXLAN with a next protocol: IPv4, IPv6 or Ethernet.

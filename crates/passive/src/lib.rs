@@ -15,8 +15,9 @@ mod order;
 mod path;
 pub mod report;
 mod tracker;
+mod wireless;
 
-pub use clock::ClockCounts;
+pub use clock::{ClockCounts, Timing};
 pub use conclude::Unknown;
 pub use connection::Evidence;
 pub use filter::{Filter, FilterError};

@@ -1,6 +1,6 @@
 //! Follows the TCP connections in a capture and estimates what is free on their paths.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -8,19 +8,17 @@ use headway_estimate::sabes::{Settings, Side, Transfer, Way};
 use headway_learned::{Model, Outside};
 use headway_units::{Duration, Instant, Rate};
 
-use crate::clock::{ClockCounts, Clocks, Stamp, Verdict};
+use crate::clock::{ClockCounts, Timing};
 use crate::connection::{Connection, Evidence, Key};
 use crate::copies::{Kind, Place, Recent};
 use crate::filter::Filter;
-use crate::headers::{self, Skipped, Tcp};
+use crate::headers::{self, Refused, Skipped, Tcp};
 use crate::layers::Unread;
 use crate::lru::Lru;
 use crate::order::Order;
 use crate::path::{Direction, Grouping, Path, PathKey, Peer};
 use headway_capture::Packet;
 
-/// Most packets that wait until later ones tell whether their time stamps are right.
-const WAITING: usize = 64;
 /// Most addresses that are remembered as near.
 const NEAR_ADDRESSES: usize = 4_096;
 
@@ -105,13 +103,6 @@ impl Counts {
     }
 }
 
-/// A packet whose time is not yet known.
-#[derive(Debug)]
-struct Waiting {
-    stamp: Stamp,
-    parsed: Result<Tcp, Skipped>,
-}
-
 /// Follows connections packet by packet, in bounded memory.
 ///
 /// The first packets, and those whose time stamps leap, are used when the packets after them have shown that their times
@@ -120,9 +111,7 @@ struct Waiting {
 pub struct Tracker {
     options: Options,
     pub(crate) counts: Counts,
-    clocks: Clocks,
-    /// Packets since the first whose time is not yet known.
-    waiting: VecDeque<Waiting>,
+    timing: Timing<Result<Tcp, Skipped>>,
     /// Packets whose time is known, with their interfaces.
     order: Order<(u32, Result<Tcp, Skipped>)>,
     pub(crate) connections: Lru<Key, Connection>,
@@ -152,8 +141,7 @@ impl Tracker {
         Tracker {
             options: *options,
             counts: Counts::default(),
-            clocks: Clocks::new(),
-            waiting: VecDeque::with_capacity(WAITING),
+            timing: Timing::default(),
             order: Order::new(),
             connections: Lru::new(options.connections),
             paths,
@@ -198,7 +186,7 @@ impl Tracker {
 
     /// Returns what was odd about the time stamps.
     pub fn clock(&self) -> ClockCounts {
-        self.clocks.counts
+        self.timing.counts()
     }
 
     /// Returns the time of the latest packet.
@@ -231,25 +219,21 @@ impl Tracker {
     pub fn packet(&mut self, packet: &Packet<'_>, outgoing: Option<bool>) {
         self.counts.packets += 1;
         self.counts.bytes += u64::from(packet.length);
-        let stamp = Stamp { interface: packet.interface, at: packet.at };
-        let mut parsed = headers::parse(packet);
-        match &mut parsed {
-            Ok(tcp) => tcp.outgoing = outgoing.or(tcp.outgoing),
-            Err(Skipped::ForeignLink | Skipped::NotIp) => {
-                headers::unread(packet).into_iter().for_each(|unread| self.counts.name(unread));
+        let parsed = match headers::read(packet) {
+            Ok(tcp) => Ok(Tcp { outgoing: outgoing.or(tcp.outgoing), ..tcp }),
+            Err(Refused { reason, unread }) => {
+                unread.into_iter().for_each(|unread| self.counts.name(unread));
+                Err(reason)
             }
-            Err(_) => {}
-        }
-        if self.waiting.is_empty()
-            && let Some(at) = self.clocks.next(stamp)
-        {
-            if self.order.passes(at) {
-                return self.timed(at, stamp.interface, &parsed);
+        };
+        match self.timing.next(packet.interface, packet.at) {
+            Some(at) if self.order.passes(at) => self.timed(at, packet.interface, &parsed),
+            Some(at) => self.sort(at, packet.interface, parsed),
+            None => {
+                self.timing.push(packet.interface, packet.at, parsed);
+                self.judge(false);
             }
-            return self.sort(at, stamp.interface, parsed);
         }
-        self.waiting.push_back(Waiting { stamp, parsed });
-        self.judge(self.waiting.len() == WAITING);
     }
 
     /// Counts a record without a packet that could be used.
@@ -260,25 +244,19 @@ impl Tracker {
 
     /// Uses the packets that wait for later ones: call it at the end of a capture.
     pub fn finish(&mut self) {
-        while !self.waiting.is_empty() {
-            self.judge(true);
-        }
+        self.judge(true);
         while let Some((at, (interface, parsed))) = self.order.next(true) {
             self.timed(at, interface, &parsed);
         }
     }
 
-    /// Uses the packets whose times are known by now; the first one in any case if it is the `last` occasion.
-    fn judge(&mut self, mut last: bool) {
-        while let Some(Waiting { stamp, .. }) = self.waiting.front() {
-            let behind = self.waiting.iter().skip(1).map(|waiting| waiting.stamp);
-            let Some(verdict) = self.clocks.judge(*stamp, behind, last) else { return };
-            last = false;
-            let Some(Waiting { stamp, parsed }) = self.waiting.pop_front() else { return };
-            match verdict {
-                Verdict::At(at) if self.order.passes(at) => self.timed(at, stamp.interface, &parsed),
-                Verdict::At(at) => self.sort(at, stamp.interface, parsed),
-                Verdict::Wrong => self.counts.skip(Skipped::WrongStamp),
+    /// Uses the packets whose times are known by now, all of them if it is the `last` occasion.
+    fn judge(&mut self, last: bool) {
+        while let Some((interface, at, parsed)) = self.timing.pop(last) {
+            match at {
+                Some(at) if self.order.passes(at) => self.timed(at, interface, &parsed),
+                Some(at) => self.sort(at, interface, parsed),
+                None => self.counts.skip(Skipped::WrongStamp),
             }
         }
     }
@@ -286,7 +264,7 @@ impl Tracker {
     /// Takes a packet whose time is known and that may have to wait; uses those whose wait is over.
     fn sort(&mut self, at: Instant, interface: u32, parsed: Result<Tcp, Skipped>) {
         if let Some((at, (interface, parsed))) =
-            self.order.take(at, (interface, parsed), &mut self.clocks.counts)
+            self.order.take(at, (interface, parsed), self.timing.counts_mut())
         {
             self.timed(at, interface, &parsed);
         }

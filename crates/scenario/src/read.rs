@@ -172,6 +172,7 @@ impl Scenario {
             if let Traffic::Pcap { file, .. } = &mut spec.traffic {
                 let key = format!("traffic[{index}].file");
                 file.load(&self.folder).map_err(|error| ConfigError::new(&key, &error.to_string()))?;
+                self.warnings.extend(file.left_out().iter().map(|what| format!("{key}: left out: {what}")));
             }
         }
         Ok(())

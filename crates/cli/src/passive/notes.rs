@@ -145,10 +145,16 @@ fn skipped(reason: Skipped, count: u64, tracker: &Tracker) -> String {
             )
         }
         Skipped::NotIp => {
-            let kinds = unread(count, tracker, |unread| !matches!(unread, Unread::Link(_)));
+            let kinds =
+                unread(count, tracker, |unread| !matches!(unread, Unread::Link(_)) && !is_within_ip(unread));
             format!("{count} packets are not IP ({kinds}).")
         }
-        Skipped::NotTcp => format!("{count} packets are IP but not TCP."),
+        Skipped::NotTcp => match unread(0, tracker, is_within_ip) {
+            none if none.is_empty() => format!("{count} packets are IP but not TCP."),
+            some => {
+                format!("{count} packets are IP but not TCP; TCP in some of them cannot be read ({some}).")
+            }
+        },
         Skipped::Fragment => {
             format!("{count} packets hold a fragment of IP; fragments are not put together.")
         }
@@ -167,6 +173,10 @@ fn skipped(reason: Skipped, count: u64, tracker: &Tracker) -> String {
             format!("{count} records were skipped: no time stamp, no bytes, or numbers that make no sense.")
         }
     }
+}
+
+fn is_within_ip(unread: Unread) -> bool {
+    matches!(unread, Unread::Protocol(_) | Unread::Tunnelled(_))
 }
 
 /// Lists the protocols of some kind that are not read, with their packets out of `all`.

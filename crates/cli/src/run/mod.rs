@@ -17,7 +17,7 @@ use headway_worlds::{Folder, Manifest, Options, Outcome, UmlOptions, World};
 use headway_program::build::{BUILD, stamped};
 use headway_program::exit::{Code, Failed};
 use headway_program::runs::{self, interruption, reporter};
-use headway_program::{out, print_line};
+use headway_program::{out, print_error, print_line};
 
 /// The long help of `--controller`, with a list of all controllers.
 fn controllers() -> String {
@@ -122,6 +122,9 @@ pub(crate) fn run(args: &RunArgs, json: bool) -> Result<ExitCode, Failed> {
     let text = headway_input::text(&args.file, headway_input::SCENARIO)
         .with_context(|| format!("cannot read {}", args.file.display()))?;
     let (scenario, set) = args.scenario(&text)?;
+    for warning in &scenario.warnings {
+        print_error!("headway: warning: {warning}");
+    }
     let scenario = scenario.dilated(args.dilate)?;
     let first = args.seed.unwrap_or(scenario.seed);
     let seeds: Vec<u64> = (0..u64::from(args.repeat)).map(|index| first.wrapping_add(index)).collect();

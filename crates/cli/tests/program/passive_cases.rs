@@ -127,6 +127,13 @@ const CASES: &[(&str, &[(&str, Right)])] = &[
             ("/flows/0/ack_rtt_p95_us", Near(47_200.0, 0.03)),
         ],
     ),
+    // Lengths in the order of old versions, longer headers of records, and nanoseconds that are called microseconds.
+    ("25a-pcap-2.2-lengths-swapped.pcap", &[("/packets_used", Is("5"))]),
+    ("25b-modified-pcap-fritzbox.pcap", &[("/packets_used", Is("5"))]),
+    (
+        "25c-nanoseconds-under-microsecond-magic.pcap",
+        &[("/packets", Is("60")), ("/packets_used", Is("60")), ("/packets_skipped/odd-record", Is("0"))],
+    ),
     // Data in the SYN (TCP Fast Open).
     (
         "15-tfo-side-assumed.pcap",

@@ -102,6 +102,14 @@ fn ip_options_and_extension_headers_are_passed() {
     let tcp = parsed(Link::Raw, &with_options, length + 4).unwrap();
     assert_eq!((tcp.payload, tcp.headers), (1_448, 56));
 
+    // A header that authenticates the packet.
+    let mut authenticated = ip.clone();
+    authenticated[9] = 51;
+    authenticated.splice(20..20, [6, 4, 0, 0, 0, 0, 0, 1, 0, 0, 0, 2, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3]);
+    authenticated[2..4].copy_from_slice(&(length as u16 + 24).to_be_bytes());
+    let tcp = parsed(Link::Raw, &authenticated, length + 24).unwrap();
+    assert_eq!((tcp.payload, tcp.headers), (1_448, 76));
+
     let (ip, length) = example(true).ip();
     let mut extended = ip.clone();
     extended[6] = 0;
@@ -224,6 +232,24 @@ fn tags_labels_and_tunnels_lead_to_the_segment_in_them() {
                 "Geneve",
                 outer(17, &udp(6_081, &[&[1, 0, 0x65, 0x58, 0, 0, 7, 0, 1, 1, 1, 1], &frame[..]].concat())),
             ),
+            (
+                "L2TP",
+                outer(17, &udp(1_701, &[&[0x40, 2, 0, 0, 0, 1, 0, 2, 0xff, 3, 0, ppp], &ip[..]].concat())),
+            ),
+            (
+                "L2TP with an offset and numbers",
+                outer(
+                    17,
+                    &udp(1_701, &[&[0x0a, 2, 0, 1, 0, 2, 0, 1, 0, 1, 0, 2, 9, 9, 0, ppp], &ip[..]].concat()),
+                ),
+            ),
+            ("L2TP version 3", outer(115, &[&[0, 0, 0, 7], &frame[..]].concat())),
+            (
+                "L2TP version 3 over UDP with a cookie",
+                outer(17, &udp(1_701, &[&[0, 3, 0, 0, 0, 0, 0, 7, 9, 8, 7, 6], &frame[..]].concat())),
+            ),
+            ("EoIP", outer(47, &[&[0x20, 1, 0x64, 0, 0, 90, 7, 0], &frame[..]].concat())),
+            ("WCCP", outer(47, &[&[0, 0, 0x88, 0x3e, 0, 0, 0, 0], &ip[..]].concat())),
             ("GTP", outer(17, &udp(2_152, &[&[0x30, 255, 0, 0, 0, 0, 0, 1], &ip[..]].concat()))),
             (
                 "GTP with an extension",
@@ -276,6 +302,33 @@ fn tags_labels_and_tunnels_lead_to_the_segment_in_them() {
                 239,
                 [&[10, 0, 0, 7, 0, 8, 0, 1, 0, 0, 0, 0, 0, 200, 0, 9], &ip[..]].concat(),
             ),
+            (
+                "Netfilter's log of a bridge",
+                239,
+                [
+                    &[7, 0, 0, 7, 8, 0, 1, 0, kind[0], kind[1], 1, 0, 5, 0, 10, 0, 65, 0, 0, 0, 200, 0, 9, 0],
+                    &ip[..],
+                ]
+                .concat(),
+            ),
+        ]);
+        // 802.11: plain; with QoS; between access points, with QoS and HT control.
+        let wireless = |control: [u8; 2], more: usize| {
+            [&control[..], &vec![0; 22 + more], &[0xaa, 0xaa, 3, 0, 0, 0], &kind, &ip].concat()
+        };
+        // Time, flags and rate behind two words that say so.
+        let radiotap = |flags: u8, frame: &[u8]| {
+            let fields = [&[0, 0, 26, 0, 7, 0, 0, 0x80, 0, 0, 0, 0][..], &[0; 12], &[flags, 2]].concat();
+            [&fields[..], frame].concat()
+        };
+        let ppi = [0, 0, 12, 0, 105, 0, 0, 0, 1, 2, 0, 0];
+        cases.extend([
+            ("802.11", 105, wireless([8, 1], 0)),
+            ("802.11 with QoS", 105, wireless([0x88, 2], 2)),
+            ("802.11 with all fields", 105, wireless([0x88, 0x83], 12)),
+            ("radiotap", 127, radiotap(0x10, &wireless([8, 1], 0))),
+            ("radiotap, padded", 127, radiotap(0x30, &wireless([0x88, 1], 4))),
+            ("PPI", 192, [&ppi[..], &wireless([8, 1], 0)].concat()),
         ]);
         let expected = parsed(Link::Raw, &ip, 5_000).unwrap();
         for (name, link, data) in cases {
@@ -325,6 +378,18 @@ fn what_is_not_read_is_named_by_its_number() {
     assert_eq!(unread(1, &[&[0; 12][..], &[0, 38, 0x42, 0x42, 3], &[0; 40]].concat()), "802.2");
     assert_eq!(unread(9, &[0xff, 3, 0xc0, 0x21, 1, 1, 0, 4]), "PPP protocol 0xc021");
     assert_eq!(unread(0, &[7, 0, 0, 0, 0]), "address family 7");
+    let wireless =
+        |control: [u8; 2], more: [u8; 8]| unread(105, &[&control[..], &[0; 20], &more, &[0; 40]].concat());
+    assert_eq!(wireless([0x80, 0], [0; 8]), "802.11, no data");
+    assert_eq!(wireless([8, 0x41], [0; 8]), "802.11, encrypted");
+    assert_eq!(wireless([8, 1], [1, 0, 0, 0, 0, 0, 0, 0]), "802.11, a fragment");
+    assert_eq!(wireless([0x88, 1], [0, 0, 0x80, 0, 0, 0, 0, 0]), "802.11, several packets in one frame");
+    let ip = |protocol: u8, payload: &[u8]| {
+        let header = [0x45, 0, 5, 0, 0, 0, 0, 0, 64, protocol, 0, 0, 192, 0, 2, 1, 192, 0, 2, 2];
+        unread(101, &[&header[..], payload, &[0; 20]].concat())
+    };
+    assert_eq!(ip(50, &[]), "IP protocol 50, ESP");
+    assert_eq!(ip(47, &[0, 0, 0x20, 0]), "EtherType 0x2000 in a tunnel");
     // Of a packet that another host sent to a third one, this host says nothing.
     let (ip, length) = example(false).ip();
     let other = [&[0, 3][..], &[0; 12], &[8, 0], &ip].concat();

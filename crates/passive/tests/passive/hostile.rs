@@ -16,7 +16,7 @@ const EDGES: [u32; 14] =
     [0, 1, 3, 4, 12, 15, 20, 0x7fff, 0xffff, 0x1_0000, 0x7fff_ffff, 0x8000_0000, u32::MAX - 3, u32::MAX];
 
 /// Numbers of link layers: all that are read, Ethernet more often, and one that is not.
-const LINKS: [u16; 13] = [1, 1, 1, 101, 113, 276, 0, 9, 166, 51, 104, 239, 147];
+const LINKS: [u16; 16] = [1, 1, 1, 101, 113, 276, 0, 9, 166, 51, 104, 239, 147, 105, 127, 192];
 
 /// Changes some bytes, writes edge numbers, inserts, removes and cuts.
 fn mutate(bytes: &mut Vec<u8>, random: &mut Random) {
@@ -110,7 +110,7 @@ fn wrap(frame: &mut Vec<u8>, v6: bool, random: &mut Random) {
             [&outer(17)[..], &[0, 7], &port.to_be_bytes(), &[5, 0, 0, 0], more].concat()
         };
         // What comes before the EtherType (12) or before what it announces (14).
-        let (head, at) = match random.below(10) {
+        let (head, at) = match random.below(13) {
             0 => (vec![0x88, 0xa8, 0, bits], 12),
             1 => (vec![0x92, 0, 0, bits], 12),
             2 if ip => (vec![0x88, 0x64, 0x11, 0, 0, 1, 5, 0, 0, if v6 { 0x57 } else { 0x21 }], 14),
@@ -119,6 +119,9 @@ fn wrap(frame: &mut Vec<u8>, v6: bool, random: &mut Random) {
             5 => (udp(4_789, &[8, 0, 0, 0, 0, 0, 7, 0, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2]), 12),
             6 => (udp(6_081, &[0, 0, 0x65, 0x58, 0, 0, 7, 0, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2]), 12),
             7 if ip => (udp(2_152, &[0x30 | bits & 7, 255, 0, 0, 0, 0, 0, 1]), 14),
+            9 => (udp(1_701, &[bits & 0x4a, 2 | bits & 1, 0, 0, 0, 0, 0, 1, 0xff, 3]), 14),
+            10 => ([&[2; 12][..], &outer(115), &[0, 0, 0, bits]].concat(), 0),
+            11 => ([&[2; 12][..], &outer(47), &[0x20, 1, 0x64, 0, 0, 0, 0, bits]].concat(), 0),
             8 if ip => (outer(if kind == [8, 0] { 4 } else { 41 }), 14),
             _ => (vec![0, 99, 0xaa, 0xaa, 3, 0, 0, 0], 12),
         };
@@ -175,9 +178,14 @@ fn changed_pcap_files_are_read_or_refused() {
         for frame in frames(&mut random) {
             file.push(random.next() >> random.below(60), &frame, frame.len() as u32);
         }
-        if random.chance(3) {
+        match random.below(6) {
             // As on a machine of the other byte order: headers that make no sense.
-            file.bytes[..4].reverse();
+            0 => file.bytes[..4].reverse(),
+            // Microseconds, longer headers, and versions before the lengths changed places.
+            1 => file.bytes[..4].copy_from_slice(&0xa1b2_c3d4u32.to_le_bytes()),
+            2 => file.bytes[..4].copy_from_slice(&0xa1b2_cd34u32.to_le_bytes()),
+            3 => file.bytes[6] = random.below(4) as u8,
+            _ => {}
         }
         mutate(&mut file.bytes, &mut random);
         let (found, error) = read(&file.bytes);

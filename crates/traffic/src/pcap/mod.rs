@@ -5,8 +5,9 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use headway_capture::file::{CONVERT, REPAIR};
-use headway_capture::{Next, Packet, ReadError, Reader};
+use headway_capture::file::REPAIR;
+use headway_capture::{Next, Packet, ReadError, Reader, Unpacked};
+use headway_passive::{Skipped, Timing, headers};
 use headway_units::{Bytes, Duration};
 use serde::{Deserialize, Serialize};
 
@@ -27,6 +28,8 @@ const MIN_FRAME: u64 = 84;
 pub struct Capture {
     path: PathBuf,
     packets: Arc<[Emission]>,
+    /// What of the file is not among them, in sentences.
+    left_out: Arc<[String]>,
 }
 
 /// Why a capture cannot be replayed.
@@ -55,15 +58,14 @@ pub enum CaptureError {
 }
 
 impl Capture {
-    /// Reads a pcap file (timestamps in micro- or nanoseconds, either byte order) or a pcapng file.
+    /// Reads a capture of any format that [`Reader`] knows, packed with gzip or not.
     ///
     /// # Errors
-    /// [`CaptureError`] if the file is missing, corrupt, without packets, or of a link layer other than Ethernet, IP
-    /// and Linux cooked capture.
+    /// [`CaptureError`] if the file is missing, corrupt, or without packets that can be read.
     pub(crate) fn read(path: &Path) -> Result<Capture, CaptureError> {
         let unreadable = |source| CaptureError::Unreadable { path: path.to_owned(), source };
         let file = headway_input::open(path, headway_input::CAPTURE).map_err(unreadable)?;
-        Capture::parse(path, file)
+        Capture::parse(path, Unpacked::new(file).take(headway_input::CAPTURE))
     }
 
     /// Parses a stream; `path` is only used in errors.
@@ -71,7 +73,7 @@ impl Capture {
     /// # Errors
     /// As [`Capture::read`], except for missing files.
     pub fn parse(path: &Path, contents: impl Read) -> Result<Capture, CaptureError> {
-        let packets = parse(contents).map_err(|error| {
+        let (packets, left_out) = parse(contents).map_err(|error| {
             let (offset, problem, remedy) = match error {
                 ReadError::Io(source) => return CaptureError::Unreadable { path: path.to_owned(), source },
                 ReadError::Cut { offset, expected, left } => {
@@ -81,7 +83,7 @@ impl Capture {
             };
             CaptureError::Corrupt { path: path.to_owned(), offset, problem, remedy }
         })?;
-        Ok(Capture { path: path.to_owned(), packets: packets.into() })
+        Ok(Capture { path: path.to_owned(), packets: packets.into(), left_out: left_out.into() })
     }
 
     /// Reads the file named in the description, unless it has been read; a relative path is relative to `folder`, and becomes
@@ -92,7 +94,8 @@ impl Capture {
     pub fn load(&mut self, folder: &Path) -> Result<(), CaptureError> {
         if self.packets.is_empty() {
             let path = folder.join(&self.path);
-            self.packets = Capture::read(&path)?.packets;
+            let Capture { packets, left_out, .. } = Capture::read(&path)?;
+            (self.packets, self.left_out) = (packets, left_out);
             self.path = std::path::absolute(&path).unwrap_or(path);
         }
         Ok(())
@@ -101,6 +104,11 @@ impl Capture {
     /// Returns the file, as named until it is read.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Returns sentences about what of the file is left out, such as packets with a wrong time stamp.
+    pub fn left_out(&self) -> &[String] {
+        &self.left_out
     }
 
     /// Returns all packets; at least one after the file has been read.
@@ -112,7 +120,7 @@ impl Capture {
 impl From<PathBuf> for Capture {
     /// A capture that has not been read yet.
     fn from(path: PathBuf) -> Capture {
-        Capture { path, packets: Arc::new([]) }
+        Capture { path, packets: Arc::new([]), left_out: Arc::new([]) }
     }
 }
 
@@ -134,42 +142,82 @@ impl fmt::Debug for Capture {
     }
 }
 
-/// Reads all packets. Returns them sorted by time, with the first at zero.
-fn parse(contents: impl Read) -> Result<Vec<Emission>, ReadError> {
-    let mut reader = Reader::new(contents);
-    let mut packets = Vec::new();
-    loop {
-        match reader.next()? {
-            Next::Packet(packet) => packets.push((packet.at, wire(&packet)?)),
-            Next::OddRecord => {}
-            // Streams that can be pending are not read here; one would end like a file.
-            Next::Pending | Next::End => break,
-        }
-    }
-    // Captures from several queues may be slightly out of order.
-    packets.sort_by_key(|(at, _)| *at);
-    let corrupt = |problem: &str, remedy| {
-        let (offset, problem) = (reader.position(), problem.to_owned());
-        Err(ReadError::Corrupt { offset, problem, remedy })
-    };
-    let [(start, _), ..] = packets[..] else {
-        return corrupt("the capture contains no packets", "capture some traffic");
-    };
-    // The time between two stamps is counted in 63 bits.
-    if packets.last().is_some_and(|(end, _)| end.ns() - start.ns() > i64::MAX as u64) {
-        return corrupt("its time stamps lie more than 292 years apart", REPAIR);
-    }
-    Ok(packets.into_iter().map(|(time, size)| Emission { at: time - start, size }).collect())
+/// What is left out of a capture, in packets, and where it is cut off.
+#[derive(Default)]
+struct LeftOut {
+    odd: u64,
+    wrong: u64,
+    unread: u64,
+    cut: Option<ReadError>,
 }
 
-/// Returns the size of a packet on the wire.
-fn wire(packet: &Packet<'_>) -> Result<Bytes, ReadError> {
-    let Some(header) = packet.link.header() else {
-        let problem = format!(
-            "{} is neither Ethernet (1), IP (101, 228, 229), loopback (0, 108) nor cooked (113, 276)",
-            packet.link
-        );
-        return Err(ReadError::Corrupt { offset: packet.declared, problem, remedy: CONVERT });
+impl LeftOut {
+    fn sentences(self) -> Vec<String> {
+        let counts = [
+            (self.odd, "records have no time stamp, no bytes, or numbers that make no sense"),
+            (self.wrong, "packets have time stamps that those before and after them contradict"),
+            (
+                self.unread,
+                "packets have a link layer that is not read, or one without IP whose length is unknown",
+            ),
+        ];
+        let counts = counts.into_iter().filter(|(count, _)| *count > 0);
+        let sentences = counts.map(|(count, what)| format!("{count} {what}"));
+        sentences.chain(self.cut.map(|error| format!("the file is cut off: {error}"))).collect()
+    }
+}
+
+/// Reads all packets. Returns them sorted by time, with the first at zero, and what was left out.
+fn parse(contents: impl Read) -> Result<(Vec<Emission>, Vec<String>), ReadError> {
+    let mut reader = Reader::new(contents);
+    let (mut packets, mut left_out, mut timing) = (Vec::new(), LeftOut::default(), Timing::default());
+    let mut ended = false;
+    while !ended {
+        match reader.next() {
+            Ok(Next::Packet(packet)) => match wire(&packet) {
+                Ok(size) => timing.push(packet.interface, packet.at, size),
+                Err(_) => left_out.unread += 1,
+            },
+            Ok(Next::OddRecord) => left_out.odd += 1,
+            // Streams that can be pending are not read here; one would end like a file.
+            Ok(Next::Pending | Next::End) => ended = true,
+            Err(error @ ReadError::Cut { .. }) => {
+                left_out.cut = Some(error);
+                ended = true;
+            }
+            Err(error) => return Err(error),
+        }
+        while let Some((_, at, size)) = timing.pop(ended) {
+            match at {
+                Some(at) => packets.push((at, size)),
+                None => left_out.wrong += 1,
+            }
+        }
+    }
+    // Captures from several queues may be out of order.
+    packets.sort_by_key(|(at, _)| *at);
+    let [(start, _), ..] = packets[..] else {
+        if let Some(error) = left_out.cut {
+            return Err(error);
+        }
+        let found = left_out.sentences().join("; ");
+        let but = if found.is_empty() { found } else { format!(" that can be read: {found}") };
+        let problem = format!("the capture contains no packets{but}");
+        return Err(ReadError::Corrupt {
+            offset: reader.position(),
+            problem,
+            remedy: "capture some traffic",
+        });
+    };
+    let packets = packets.into_iter().map(|(time, size)| Emission { at: time - start, size });
+    Ok((packets.collect(), left_out.sentences()))
+}
+
+/// Returns the size of a packet on the wire of an Ethernet.
+fn wire(packet: &Packet<'_>) -> Result<Bytes, Skipped> {
+    let header = match packet.link.header() {
+        Some(header) => header,
+        None => headers::network(packet)?,
     };
     let check_sequence = if packet.check_sequence { 0 } else { CHECK_SEQUENCE };
     let complete = u64::from(packet.length) + ETHERNET_HEADER + check_sequence + PREAMBLE_AND_GAP;
