@@ -111,6 +111,8 @@ pub(crate) struct Half {
     /// ACKs of this end that advanced while no data of the other end was seen.
     unseen: u8,
     last_acknowledgement: Option<u32>,
+    /// The highest sequence number before the first data, and when it passed.
+    reached: Option<(u32, Instant)>,
     /// The transfer of its data, from the first data on.
     pub(crate) followed: Option<Box<Followed>>,
 }
@@ -269,6 +271,10 @@ impl Connection {
         let half = &mut self.halves[end];
         half.packets += 1;
         if tcp.payload == 0 {
+            let ahead = |(number, _): &(u32, Instant)| tcp.sequence.wrapping_sub(*number) as i32 > 0;
+            if half.followed.is_none() && !tcp.flags.syn && half.reached.as_ref().is_none_or(ahead) {
+                half.reached = Some((tcp.sequence, self.last));
+            }
             return Volume::default();
         }
         let largest = u32::from(mss.unwrap_or(DEFAULT_MSS).max(1));
@@ -302,7 +308,8 @@ impl Connection {
 
     /// Starts to follow the data of an end on the path at a place of the table of paths.
     pub(crate) fn begin(&mut self, end: usize, settings: &Settings, path: u32) {
-        let transfer = Transfer::after(settings, &self.handshake, end);
+        let mut transfer = Transfer::after(settings, &self.handshake, end);
+        self.halves[end].reached.into_iter().for_each(|(number, at)| transfer.reach(number, at));
         let (added, weighed, estimates, peak) = Default::default();
         self.halves[end].followed =
             Some(Box::new(Followed { transfer, path, added, weighed, estimates, peak }));

@@ -56,13 +56,11 @@ pub(super) enum Kind {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Watch {
     pub(super) counts: Anomalies,
-    /// The number behind the last byte and FIN, and when it passed.
+    /// The number behind the last byte and FIN, or of a segment without data that is ahead of it, and when that passed.
     next: Option<u32>,
     advanced: Instant,
     /// Whether the last segment only asked for an ACK.
     keeps_alive: bool,
-    /// The highest number acknowledged.
-    acknowledgement: Option<u32>,
     /// The last ACK and its window, and how often it was repeated until when.
     last: Option<(u32, u16)>,
     duplicates: u32,
@@ -77,8 +75,14 @@ impl Watch {
         let length = segment.payload + u32::from(segment.flags.fin);
         self.keeps_alive = false;
         let end = segment.sequence.wrapping_add(length);
+        let is_acknowledged = self.last.is_some_and(|(number, _)| !before(number, end));
         let Some(next) = self.next.filter(|next| before(segment.sequence, *next)) else {
             (self.next, self.advanced) = (Some(end), segment.at);
+            if is_acknowledged && segment.payload > 0 {
+                // It came behind its ACK, so it is no sign of a loss.
+                self.counts.retransmissions += 1;
+                return Kind::OutOfOrder;
+            }
             return Kind::New;
         };
         if segment.sequence == next.wrapping_sub(1) && !segment.flags.fin {
@@ -90,7 +94,6 @@ impl Watch {
             (self.next, self.advanced) = (Some(end), segment.at);
             return Kind::New;
         }
-        let is_acknowledged = self.acknowledgement.is_some_and(|number| !before(number, end));
         let is_fast = self.duplicates >= DUPLICATES
             && self.last.is_some_and(|(number, _)| number == segment.sequence)
             && segment.at - self.repeated < FAST;
@@ -111,6 +114,14 @@ impl Watch {
     /// Takes a segment of the data way without payload or FIN.
     pub(super) fn empty(&mut self, segment: &Segment) {
         self.keeps_alive = self.next == Some(segment.sequence.wrapping_add(1));
+        self.reach(segment.sequence, segment.at);
+    }
+
+    /// The sender has come to a number: what comes below it later is out of order, or sent again.
+    pub(super) fn reach(&mut self, number: u32, at: Instant) {
+        if self.next.is_none_or(|next| before(next, number)) {
+            (self.next, self.advanced) = (Some(number), at);
+        }
     }
 
     /// Takes a segment of the other way.
@@ -121,9 +132,6 @@ impl Watch {
         self.counts.zero_windows += u64::from(plain && segment.window == 0);
         if self.last.is_none_or(|(last, _)| last != number) {
             self.duplicates = 0;
-            if self.acknowledgement.is_none_or(|highest| before(highest, number)) {
-                self.acknowledgement = Some(number);
-            }
         } else if plain
             && segment.payload == 0
             && segment.window != 0
@@ -167,6 +175,25 @@ mod tests {
             assert_eq!(watch.data(&segment, || rtt), kind, "{segment:?}");
         }
         assert_eq!((watch.counts.retransmissions, watch.counts.out_of_order), (1, 1));
+    }
+
+    #[test]
+    fn data_behind_a_segment_without_data_that_is_ahead_are_out_of_order() {
+        let rtt = Some(Duration::from_ms(20));
+        let mut watch = Watch::default();
+        watch.empty(&data(0, 0, 0));
+        assert_eq!(watch.data(&data(10, 0, 1_000), || rtt), Kind::New);
+        watch.empty(&data(20, 4_000, 0));
+        let kinds = [
+            (data(30, 1_000, 1_000), Kind::OutOfOrder),
+            (data(40, 2_000, 1_000), Kind::OutOfOrder),
+            // tshark takes the last one for a retransmission: it ends where the sender had come to.
+            (data(50, 3_000, 1_000), Kind::Retransmission),
+            (data(60, 4_000, 1_000), Kind::New),
+        ];
+        for (segment, kind) in kinds {
+            assert_eq!(watch.data(&segment, || rtt), kind, "{segment:?}");
+        }
     }
 
     #[test]

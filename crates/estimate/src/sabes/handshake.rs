@@ -47,6 +47,8 @@ pub struct Handshake {
     answered: [Option<Duration>; 2],
     /// The time from the SYN to the next segment of the same end, where the other end was not captured.
     one_way: Option<Duration>,
+    /// The RTT before a part of it was taken back.
+    shaken: Option<Duration>,
     is_over: bool,
 }
 
@@ -121,6 +123,7 @@ impl Handshake {
     pub fn take_back(&mut self, end: usize, time: Duration) -> Option<Duration> {
         let answered = self.answered[end].filter(|answered| *answered > time * SOONER + SOONER_LEAST)?;
         (self.is_over && time > Duration::ZERO).then(|| {
+            self.shaken = self.shaken.or(self.rtt());
             self.answered[end] = Some(time);
             answered
         })
@@ -143,6 +146,11 @@ impl Handshake {
             _ => self.one_way,
         };
         whole.filter(|time| *time > Duration::ZERO)
+    }
+
+    /// Returns the RTT as the handshake showed it, whoever answered.
+    pub(crate) fn shaken_rtt(&self) -> Option<Duration> {
+        self.shaken.or_else(|| self.rtt())
     }
 
     /// Returns the end that is nearer to the tap; `None` if the handshake does not tell.

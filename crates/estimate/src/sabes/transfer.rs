@@ -165,6 +165,11 @@ impl Transfer {
         transfer
     }
 
+    /// Before its first data the sender had come to this sequence number, at `at`.
+    pub fn reach(&mut self, number: u32, at: Instant) {
+        self.watch.reach(number, at);
+    }
+
     /// The tap is on another side than was assumed.
     pub fn move_to(&mut self, side: Side) {
         self.meter.move_to(side);
@@ -220,7 +225,7 @@ impl Transfer {
         while let Some(ack) = self.on_the_way.next(at, echo) {
             self.inform(ack.at, ack.number, ack.window);
         }
-        let kind = self.watch.data(segment, || self.handshake.rtt());
+        let kind = self.watch.data(segment, || self.handshake.shaken_rtt());
         if segment.payload == 0 {
             return;
         }
