@@ -118,16 +118,15 @@ impl<K: Copy + Eq + Hash, V> Lru<K, V> {
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
         let mut place = self.newest;
         std::iter::from_fn(move || {
-            let entry = self.entries.get(place as usize)?;
-            place = entry.older;
-            entry.value.as_ref().map(|value| (&entry.key, value))
+            let here = place;
+            place = self.entries.get(here as usize)?.older;
+            self.at(here)
         })
     }
 
     /// Returns the entry unused for longest.
     pub(crate) fn oldest(&self) -> Option<(&K, &V)> {
-        let entry = self.entries.get(self.oldest as usize)?;
-        entry.value.as_ref().map(|value| (&entry.key, value))
+        self.at(self.oldest)
     }
 
     /// Visits entries from the most to the least recently used one, until `visit` returns false.
@@ -144,6 +143,12 @@ impl<K: Copy + Eq + Hash, V> Lru<K, V> {
     pub(crate) fn places(&self) -> impl Iterator<Item = (u32, &K, &V)> {
         let places = self.entries.iter().enumerate();
         places.filter_map(|(at, entry)| entry.value.as_ref().map(|value| (at as u32, &entry.key, value)))
+    }
+
+    /// Returns the entry at a place; `None` if it was removed.
+    pub(crate) fn at(&self, place: u32) -> Option<(&K, &V)> {
+        let entry = self.entries.get(place as usize)?;
+        entry.value.as_ref().map(|value| (&entry.key, value))
     }
 
     /// Visits all entries with their places, in no particular order.

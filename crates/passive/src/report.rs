@@ -1,5 +1,6 @@
 //! What a tracker knows: a row for every path, and for every transfer.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use headway_estimate::sabes::{Capacity, Limit};
@@ -130,15 +131,25 @@ impl Tracker {
 
     /// Returns the transfers in the table, those with the most data first.
     pub fn flows(&self) -> Vec<FlowRow> {
-        let mut rows = Vec::new();
-        for (key, connection) in self.connections.iter() {
-            let Some((near, evidence)) = connection.near else { continue };
-            for (of, half) in connection.halves.iter().enumerate() {
-                rows.extend(flow(key, near, of, half, evidence, connection.last - connection.first));
+        self.each_flow().collect()
+    }
+
+    /// Returns the rows of [`Tracker::flows`] one by one, so that they are not in memory together.
+    pub fn each_flow(&self) -> impl Iterator<Item = FlowRow> {
+        let mut order = Vec::new();
+        for (place, Key(ends), connection) in self.connections.places() {
+            let Some((near, _)) = connection.near else { continue };
+            for (of, half) in connection.halves.iter().enumerate().filter(|(_, half)| half.followed.is_some())
+            {
+                order.push((Reverse(half.volume.wire), ends[near], ends[1 - near], of, place));
             }
         }
-        rows.sort_by_key(|row| (std::cmp::Reverse(row.volume.wire), row.near, row.far));
-        rows
+        order.sort_unstable();
+        order.into_iter().filter_map(|(.., of, place)| {
+            let (key, connection) = self.connections.at(place)?;
+            let (near, evidence) = connection.near?;
+            flow(key, near, of, &connection.halves[of], evidence, connection.last - connection.first)
+        })
     }
 
     /// Returns the transfers in the table, in no order: from whom the data comes, and to whom, and for how long each limit has held,
@@ -262,7 +273,7 @@ fn flow(
 
 /// Sorts paths by their data, largest first.
 fn sort(rows: &mut [PathRow]) {
-    rows.sort_by_key(|row| (std::cmp::Reverse(row.volume.wire), row.key));
+    rows.sort_by_key(|row| (Reverse(row.volume.wire), row.key));
 }
 
 impl PathRow {

@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::io::{self, ErrorKind, Write as _};
+use std::io::{self, BufWriter, ErrorKind, Write as _};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -39,6 +39,17 @@ pub fn line(text: fmt::Arguments<'_>) {
     }
     let mut out = io::stdout().lock();
     *failed = writeln!(out, "{}", escape_controls(&text.to_string())).and_then(|()| out.flush()).err();
+}
+
+/// Prints a long text on standard output in parts, so that it is not in memory as a whole, and flushes it.
+pub fn parts(parts: impl IntoIterator<Item = String>) {
+    let Ok(mut failed) = FAILED.lock() else { return };
+    if failed.is_some() {
+        return;
+    }
+    let mut out = BufWriter::new(io::stdout().lock());
+    let written = parts.into_iter().try_for_each(|part| out.write_all(escape_controls(&part).as_bytes()));
+    *failed = written.and_then(|()| out.flush()).err();
 }
 
 /// Prints a line; see [`print_error`].

@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 use super::names::Names;
 use headway_program::build::BUILD;
 use headway_program::time::rfc3339;
+use headway_program::{out, print_line};
 
 /// Returns a row of `--csv`; unknown values are empty.
 pub(super) fn csv_row(at: Instant, row: &PathRow, names: &mut Names) -> impl Serialize + use<> {
@@ -54,15 +55,15 @@ pub(super) fn interval(at: Instant, rows: &[PathRow], drops: u64, names: &mut Na
     json!({ "type": "interval", "at_unix_ns": at.ns(), "at_rfc3339": rfc3339(at), "dropped": drops, "paths": paths })
 }
 
-/// Formats what `--json` prints at the end.
-pub(super) fn result(
+/// Prints what `--json` prints at the end, with the transfers if they are to be listed.
+pub(super) fn print(
     tracker: &Tracker,
     paths: &[PathRow],
-    flows: Option<&[headway_passive::FlowRow]>,
+    per_flow: bool,
     drops: u64,
     notes: &[String],
     names: &mut Names,
-) -> Value {
+) {
     let counts = tracker.counts();
     let skipped: Map<String, Value> = Skipped::ALL
         .into_iter()
@@ -70,7 +71,7 @@ pub(super) fn result(
         .collect();
     let unread = counts.unread.into_iter().flatten();
     let unread: Map<String, Value> = unread.map(|(what, count)| (what.to_string(), json!(count))).collect();
-    let mut value = json!({
+    let mut object = json!({
         "type": "passive",
         "build": BUILD,
         "started_unix_ns": tracker.first().map(Instant::ns),
@@ -92,14 +93,30 @@ pub(super) fn result(
         "transfers_acks_only": counts.acks_only,
         "connections_proxied": counts.proxies,
         "sent_bytes": 0,
-        "paths": paths.iter().map(|row| path(row, names)).collect::<Vec<_>>(),
         "notes": notes,
     });
-    if let (Value::Object(value), Some(flows)) = (&mut value, flows) {
-        let flows: Vec<Value> = flows.iter().map(|row| flow(row, names)).collect();
-        value.insert("flows".to_owned(), json!(flows));
+    // Rows are made as they are printed; paths have their names first.
+    paths.iter().for_each(|row| _ = names.peer(row.key.peer));
+    let mut rows = vec!["paths"];
+    rows.extend(per_flow.then_some("flows"));
+    rows.into_iter().for_each(|key| object[key] = Value::Null);
+    let mut before = '{';
+    for (key, value) in object.as_object().into_iter().flatten() {
+        out::parts([format!("{before}{}:", json!(key))]);
+        match &key[..] {
+            "paths" => out::parts(array(paths.iter().map(|row| path(row, names)))),
+            "flows" => out::parts(array(tracker.each_flow().map(|row| flow(&row, names)))),
+            _ => out::parts([value.to_string()]),
+        }
+        before = ',';
     }
-    value
+    print_line!("}}");
+}
+
+/// Formats values as an array, one by one.
+fn array(values: impl Iterator<Item = Value>) -> impl Iterator<Item = String> {
+    let values = values.enumerate().map(|(k, value)| format!("{}{value}", if k > 0 { "," } else { "" }));
+    ["[".to_owned()].into_iter().chain(values).chain(["]".to_owned()])
 }
 
 fn path(row: &PathRow, names: &mut Names) -> Value {

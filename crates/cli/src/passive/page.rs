@@ -14,7 +14,7 @@ const FIGURES: usize = 8;
 /// Most intervals in a figure; of more, neighbours are merged.
 const POINTS: usize = 600;
 /// Most transfers in the table of the page.
-const FLOWS: usize = 1_000;
+pub(super) const FLOWS: usize = 1_000;
 /// Paths whose history is kept.
 const PATHS: usize = 1_024;
 
@@ -78,11 +78,8 @@ pub(super) fn html(
     let all = |cells: Vec<String>, more: Vec<String>| [cells, more].concat();
     let path_rows: Vec<Vec<String>> =
         paths.iter().map(|row| all(path_cells(row, names), more_cells(row.round_trips, &row.sums))).collect();
-    let flow_rows: Vec<Vec<String>> = flows
-        .iter()
-        .take(FLOWS)
-        .map(|row| all(flow_cells(row, names), more_cells(row.round_trips, &row.sums)))
-        .collect();
+    let flow_rows: Vec<Vec<String>> =
+        flows.iter().map(|row| all(flow_cells(row, names), more_cells(row.round_trips, &row.sums))).collect();
     let body = html! {
         p { (summary(tracker)) }
         p {

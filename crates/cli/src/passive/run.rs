@@ -8,7 +8,7 @@ use std::time::Instant as Clock;
 use anyhow::Context as _;
 use headway_capture::ReadError;
 use headway_learned::Model;
-use headway_passive::{PathRow, Skipped, Tracker};
+use headway_passive::{FlowRow, PathRow, Skipped, Tracker};
 use headway_record::csv;
 use headway_units::Instant;
 
@@ -241,18 +241,18 @@ impl Session<'_> {
         let drops = self.source.drops();
         let notes = notes::all(&self.tracker, drops, failures, self.args);
         let paths = self.tracker.paths();
-        let flows = if self.args.per_flow { self.tracker.flows() } else { Vec::new() };
+        let per_flow = self.args.per_flow;
         if self.json {
-            let flows = self.args.per_flow.then_some(&flows[..]);
-            let result = lines::result(&self.tracker, &paths, flows, drops, &notes, &mut self.names);
-            print_line!("{result}");
+            lines::print(&self.tracker, &paths, per_flow, drops, &notes, &mut self.names);
         } else {
-            print_line!("{}", table::result(&self.tracker, &paths, &flows, &mut self.names));
+            table::print(&self.tracker, &paths, per_flow, &mut self.names);
             for note in &notes {
                 print_line!("{note}");
             }
         }
         if let (Some(history), Some(path)) = (&self.history, &self.args.report) {
+            let flows: Vec<FlowRow> =
+                self.tracker.each_flow().take(if per_flow { page::FLOWS } else { 0 }).collect();
             let html =
                 page::html(&self.name(), &self.tracker, &paths, &flows, history, &notes, &mut self.names);
             if let Some(report) = &mut self.report {

@@ -1,11 +1,14 @@
 //! Results as tables.
 
+use std::cell::RefCell;
+
 use headway_estimate::sabes::Anomalies;
 use headway_passive::{FlowRow, Free, PathRow, RoundTrips, Sums, Tracker, Unknown};
 use headway_units::{Bytes, Duration, Rate};
 
 use super::names::Names;
-use headway_program::table::table;
+use headway_program::table::lines;
+use headway_program::{out, print_line};
 
 /// Columns of paths.
 pub(super) const COLUMNS: [&str; 7] = ["path", "flows", "rate", "RTT", "capacity", "free", "limited by"];
@@ -92,30 +95,36 @@ fn limit(sums: &Sums) -> String {
     }
 }
 
-/// Formats the result of the whole capture.
-pub(super) fn result(tracker: &Tracker, paths: &[PathRow], flows: &[FlowRow], names: &mut Names) -> String {
-    let mut text = String::new();
+/// Prints the result of the whole capture, with the transfers if they are to be listed.
+pub(super) fn print(tracker: &Tracker, paths: &[PathRow], per_flow: bool, names: &mut Names) {
+    let names = RefCell::new(names);
     if !paths.is_empty() {
-        text = format!("{}\n", table(COLUMNS, paths.iter().map(|row| path_cells(row, names))));
+        let rows = || paths.iter().map(|row| path_cells(row, &mut names.borrow_mut()));
+        out::parts(lines(COLUMNS.to_vec(), rows));
     }
-    if !flows.is_empty() {
-        text += &format!("{}\n", table(FLOW_COLUMNS, flows.iter().map(|row| flow_cells(row, names))));
-        text += &format!("{}\n", details(paths, flows, names));
+    if per_flow && tracker.each_flow().next().is_some() {
+        let rows = || tracker.each_flow().map(|row| flow_cells(&row, &mut names.borrow_mut()));
+        out::parts(lines(FLOW_COLUMNS.to_vec(), rows));
+        let header = [&["path or transfer"][..], &MORE_COLUMNS].concat();
+        out::parts(lines(header, || details(tracker, paths, &names)));
     }
-    text + &summary(tracker)
+    print_line!("{}", summary(tracker));
 }
 
-/// Formats the table of what TCP did on every path and in every transfer.
-fn details(paths: &[PathRow], flows: &[FlowRow], names: &mut Names) -> String {
-    let mut rows = Vec::new();
-    for row in paths {
-        rows.push([vec![names.path(&row.key)], more_cells(row.round_trips, &row.sums)].concat());
-    }
-    for row in flows {
-        let ends = flow_cells(row, names)[..2].join(" to ");
-        rows.push([vec![ends], more_cells(row.round_trips, &row.sums)].concat());
-    }
-    table(["path or transfer"].into_iter().chain(MORE_COLUMNS), rows).to_string()
+/// Returns the rows of the table of what TCP did on every path and in every transfer.
+fn details<'a>(
+    tracker: &'a Tracker,
+    paths: &'a [PathRow],
+    names: &'a RefCell<&mut Names>,
+) -> impl Iterator<Item = Vec<String>> + 'a {
+    let of_paths = paths.iter().map(|row| {
+        [vec![names.borrow_mut().path(&row.key)], more_cells(row.round_trips, &row.sums)].concat()
+    });
+    let of_flows = tracker.each_flow().map(|row| {
+        let ends = flow_cells(&row, &mut names.borrow_mut())[..2].join(" to ");
+        [vec![ends], more_cells(row.round_trips, &row.sums)].concat()
+    });
+    of_paths.chain(of_flows)
 }
 
 /// Formats what was read.
