@@ -215,13 +215,12 @@ fn parse(contents: impl Read) -> Result<(Vec<Emission>, Vec<String>), ReadError>
 
 /// Returns the size of a packet on the wire of an Ethernet.
 fn wire(packet: &Packet<'_>) -> Result<Bytes, Skipped> {
-    let header = match packet.link.header() {
-        Some(header) => header,
-        None => headers::network(packet)?,
+    let missing = if packet.check_sequence { 0 } else { CHECK_SEQUENCE };
+    let frame = match packet.link.header() {
+        Some(header) => u64::from(packet.length).saturating_sub(header as u64) + ETHERNET_HEADER + missing,
+        None => u64::from(headers::ip_length(packet)?) + ETHERNET_HEADER + CHECK_SEQUENCE,
     };
-    let check_sequence = if packet.check_sequence { 0 } else { CHECK_SEQUENCE };
-    let complete = u64::from(packet.length) + ETHERNET_HEADER + check_sequence + PREAMBLE_AND_GAP;
-    Ok(Bytes::new(complete.saturating_sub(header as u64).max(MIN_FRAME)))
+    Ok(Bytes::new((frame + PREAMBLE_AND_GAP).max(MIN_FRAME)))
 }
 
 /// Replays the packets of a capture.

@@ -96,15 +96,15 @@ fn what_is_left_out_is_told() {
 
 #[test]
 fn packets_behind_headers_of_any_length_are_read() {
-    // 802.11 behind radiotap: 8, 24 and 8 bytes before IP, of which the length counts; a beacon is left out.
+    // 802.11 behind radiotap, whose IP packets have 1500 bytes; a beacon is left out.
     let frame = |kind: u8| {
         let header = [0, 0, 8, 0, 0, 0, 0, 0, kind, 1];
-        [&header[..], &[0; 22], &[0xaa, 0xaa, 3, 0, 0, 0, 8, 0, 0x45], &[0; 30]].concat()
+        [&header[..], &[0; 22], &[0xaa, 0xaa, 3, 0, 0, 0, 8, 0, 0x45, 0, 0x05, 0xdc], &[0; 30]].concat()
     };
     let mut file = classic(&[]);
     file[20] = 127;
     for kind in [8, 0x80, 8] {
-        let words = [1, 1, frame(kind).len() as u32, 1_540];
+        let words = [1, 1, frame(kind).len() as u32, 1_544];
         file.extend(words.iter().flat_map(|word: &u32| word.to_le_bytes()));
         file.extend(frame(kind));
     }
