@@ -9,8 +9,8 @@ use etherparse::{
 use headway_estimate::sabes::{Flags, Segment, Way};
 use headway_units::Instant;
 
-use crate::layers::{self, Stop, Unread};
 use headway_capture::Packet;
+use headway_capture::layers::{self, Stop, Unread};
 
 /// Most packets within packets that are opened.
 const MAX_TUNNELS: usize = 8;
@@ -22,8 +22,6 @@ const KNOWN: [u8; 13] = [1, 2, 4, 17, 41, 47, 58, 89, 97, 103, 115, 132, 137];
 const NO_IP: [u16; 3] = [4, 0x0806, 0x88cc];
 /// A header that only says who sent the packet (RFC 4302).
 const AUTHENTICATION: u8 = 51;
-/// Length of an IPv6 header.
-const FIXED_IPV6: u32 = 40;
 /// Length of a TCP header without options.
 const FIXED_TCP: usize = 20;
 
@@ -243,22 +241,6 @@ pub(crate) fn read(packet: &Packet<'_>) -> Result<Tcp, Refused> {
         }
     }
     Err(Skipped::NotTcp.into())
-}
-
-/// Returns the length in bytes of a packet from its outermost IP header on, without what its link layer puts behind it.
-///
-/// # Errors
-/// [`Skipped`] if there is no such header, or it cannot be found.
-pub fn ip_length(packet: &Packet<'_>) -> Result<u32, Skipped> {
-    let (start, _) = layers::network(packet)?;
-    let half = |at: usize| layers::half(packet.data, start + at).map(u32::from);
-    let length = match layers::byte(packet.data, start)? >> 4 {
-        4 => half(2)?,
-        6 => half(4)? + if half(4)? > 0 { FIXED_IPV6 } else { 0 },
-        _ => return Err(Skipped::Malformed),
-    };
-    // Packets captured before segmentation may have none.
-    Ok(if length > 0 { length } else { packet.length.saturating_sub(start as u32) })
 }
 
 impl From<Stop> for Skipped {

@@ -3,26 +3,21 @@
 //! [`headers::parse`] reads a TCP segment's headers, and a [`Tracker`] follows connections in tables of fixed size and
 //! estimates what is free on their paths.
 
-mod clock;
 mod conclude;
 mod connection;
 mod copies;
 mod filter;
 pub mod headers;
-mod layers;
 mod lru;
 mod order;
 mod path;
 pub mod report;
 mod tracker;
-mod wireless;
 
-pub use clock::{ClockCounts, Timing};
 pub use conclude::Unknown;
 pub use connection::Evidence;
 pub use filter::{Filter, FilterError};
 pub use headers::{Endpoint, Skipped};
-pub use layers::Unread;
 pub use path::{Direction, Free, Grouping, PathKey, Peer, RoundTrips, Sums, Volume};
 pub use report::{FlowRow, PathRow};
 pub use tracker::{Counts, Options, Tracker};

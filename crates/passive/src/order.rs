@@ -8,7 +8,7 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use headway_units::{Duration, Instant};
 
-use crate::clock::{ClockCounts, DISORDER};
+use headway_capture::{ClockCounts, DISORDER};
 
 /// Longest wait, by the clock of the capture.
 const LONGEST: Duration = Duration::from_ns(DISORDER);

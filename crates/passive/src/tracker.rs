@@ -8,16 +8,15 @@ use headway_estimate::sabes::{Settings, Side, Transfer, Way};
 use headway_learned::{Model, Outside};
 use headway_units::{Duration, Instant, Rate};
 
-use crate::clock::{ClockCounts, Timing};
 use crate::connection::{Connection, Evidence, Key};
 use crate::copies::{Kind, Place, Recent};
 use crate::filter::Filter;
 use crate::headers::{self, Refused, Skipped, Tcp};
-use crate::layers::Unread;
 use crate::lru::Lru;
 use crate::order::Order;
 use crate::path::{Direction, Grouping, Path, PathKey, Peer};
-use headway_capture::Packet;
+use headway_capture::layers::Unread;
+use headway_capture::{ClockCounts, Packet, Timing};
 
 /// Most addresses that are remembered as near.
 const NEAR_ADDRESSES: usize = 4_096;

@@ -1,7 +1,8 @@
 //! Sentences about what was not used, and why.
 
-use headway_capture::ReadError;
-use headway_passive::{ClockCounts, Skipped, Tracker, Unread};
+use headway_capture::layers::Unread;
+use headway_capture::{ClockCounts, ReadError};
+use headway_passive::{Skipped, Tracker};
 
 use super::PassiveArgs;
 use super::source::Failure;

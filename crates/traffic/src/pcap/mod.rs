@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use headway_capture::file::REPAIR;
-use headway_capture::{Next, Packet, ReadError, Reader, Unpacked};
-use headway_passive::{Skipped, Timing, headers};
+use headway_capture::layers::{self, Stop};
+use headway_capture::{Next, Packet, ReadError, Reader, Timing, Unpacked};
 use headway_units::{Bytes, Duration};
 use serde::{Deserialize, Serialize};
 
@@ -214,11 +214,11 @@ fn parse(contents: impl Read) -> Result<(Vec<Emission>, Vec<String>), ReadError>
 }
 
 /// Returns the size of a packet on the wire of an Ethernet.
-fn wire(packet: &Packet<'_>) -> Result<Bytes, Skipped> {
+fn wire(packet: &Packet<'_>) -> Result<Bytes, Stop> {
     let missing = if packet.check_sequence { 0 } else { CHECK_SEQUENCE };
     let frame = match packet.link.header() {
         Some(header) => u64::from(packet.length).saturating_sub(header as u64) + ETHERNET_HEADER + missing,
-        None => u64::from(headers::ip_length(packet)?) + ETHERNET_HEADER + CHECK_SEQUENCE,
+        None => u64::from(layers::ip_length(packet)?) + ETHERNET_HEADER + CHECK_SEQUENCE,
     };
     Ok(Bytes::new((frame + PREAMBLE_AND_GAP).max(MIN_FRAME)))
 }

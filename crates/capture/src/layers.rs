@@ -2,9 +2,7 @@
 
 use std::fmt;
 
-use headway_capture::{Link, Packet};
-
-use crate::wireless;
+use crate::{Link, Packet, wireless};
 
 /// EtherTypes, most of them from IANA's registry; the numbers of PPP for the same protocols follow.
 const IPV4: u16 = 0x0800;
@@ -78,7 +76,8 @@ impl fmt::Display for Unread {
 
 /// Why no IP header was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stop {
+pub enum Stop {
+    /// A protocol that is not read.
     Unread(Unread),
     /// The capture kept less than the headers before it.
     Snapped,
@@ -106,9 +105,12 @@ pub(crate) fn byte(data: &[u8], at: usize) -> Result<u8, Stop> {
     data.get(at).copied().ok_or(Stop::Snapped)
 }
 
-/// Returns where the IP header starts, and whether the packet is outgoing.
+/// Returns where the outermost IP header of a packet starts, and whether the packet is outgoing, if its link layer tells.
+///
+/// # Errors
+/// [`Stop`] if there is none, or it cannot be found.
 #[inline]
-pub(crate) fn network(packet: &Packet<'_>) -> Result<(usize, Option<bool>), Stop> {
+pub fn network(packet: &Packet<'_>) -> Result<(usize, Option<bool>), Stop> {
     let data = packet.data;
     let heading = |kind: u16| match kind {
         SENT => Some(true),
@@ -143,6 +145,25 @@ pub(crate) fn network(packet: &Packet<'_>) -> Result<(usize, Option<bool>), Stop
         Link::Other(number) => return Err(Stop::Unread(Unread::Link(number))),
     };
     Ok((follow(data, header)?, outgoing))
+}
+
+/// Returns the length in bytes of a packet from its outermost IP header on, without what its link layer puts behind it.
+///
+/// # Errors
+/// [`Stop`] if there is no such header, or it cannot be found.
+pub fn ip_length(packet: &Packet<'_>) -> Result<u32, Stop> {
+    /// Length of an IPv6 header.
+    const FIXED: u32 = 40;
+    let (start, _) = network(packet)?;
+    let length = match byte(packet.data, start)? >> 4 {
+        6 => match half(packet.data, start + 4)? {
+            0 => 0,
+            payload => FIXED + u32::from(payload),
+        },
+        _ => half(packet.data, start + 2)?.into(),
+    };
+    // Packets captured before segmentation may have none.
+    Ok(if length > 0 { length } else { packet.length.saturating_sub(start as u32) })
 }
 
 /// Passes headers until one of IP.
@@ -271,7 +292,7 @@ fn netfilter(data: &[u8]) -> Result<Header, Stop> {
 
 /// Returns where the IP header of the packet inside another one starts, whose IP `protocol` begins at `at`; `None` if there
 /// is none.
-pub(crate) fn inside(data: &[u8], protocol: u8, at: usize) -> Option<Result<usize, Stop>> {
+pub fn inside(data: &[u8], protocol: u8, at: usize) -> Option<Result<usize, Stop>> {
     const IPIP: u8 = 4;
     const UDP: u8 = 17;
     const IPV6_IN_IP: u8 = 41;

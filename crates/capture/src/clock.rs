@@ -7,7 +7,7 @@ use headway_units::Instant;
 /// Largest difference either way that counts as packets out of order, ns, and not as a clock that was set or a wrong
 /// stamp: several queues of a NIC are read one after the other, capture programs write the packets of several
 /// interfaces in turns, and files are merged. After a longer pause the packets behind it decide.
-pub(crate) const DISORDER: i64 = 1_000_000_000;
+pub const DISORDER: i64 = 1_000_000_000;
 /// Interfaces that are set together differ by less than this behind it, ns.
 const TOGETHER: i64 = 100_000_000;
 /// A clock that is set back again before it went on for this many times the step is none: packets are out of order.
@@ -128,7 +128,8 @@ impl<T> Timing<T> {
         self.clocks.counts
     }
 
-    pub(crate) fn counts_mut(&mut self) -> &mut ClockCounts {
+    /// Returns them to be counted further by who sorts the packets.
+    pub fn counts_mut(&mut self) -> &mut ClockCounts {
         &mut self.clocks.counts
     }
 
