@@ -96,11 +96,13 @@ enum Header {
     Ip(usize),
 }
 
+#[inline]
 pub(crate) fn half(data: &[u8], at: usize) -> Result<u16, Stop> {
     let bytes = data.get(at..at + 2).ok_or(Stop::Snapped)?;
     Ok(u16::from_be_bytes([bytes[0], bytes[1]]))
 }
 
+#[inline]
 pub(crate) fn byte(data: &[u8], at: usize) -> Result<u8, Stop> {
     data.get(at).copied().ok_or(Stop::Snapped)
 }

@@ -203,7 +203,6 @@ pub fn unread(packet: &Packet<'_>) -> Option<Unread> {
 }
 
 /// Reads the headers of a packet as [`parse`] does.
-#[inline]
 pub(crate) fn read(packet: &Packet<'_>) -> Result<Tcp, Refused> {
     let (mut start, outgoing) = layers::network(packet)?;
     for tunnels in 0..=MAX_TUNNELS {
@@ -219,7 +218,7 @@ pub(crate) fn read(packet: &Packet<'_>) -> Result<Tcp, Refused> {
         };
         match within {
             // A segment is written once, to its place: moving it costs more than reading it.
-            Within::Tcp(datagram) => return Ok(tcp(data, &datagram, outgoing)?),
+            Within::Tcp(datagram) => return tcp(data, &datagram, outgoing),
             Within::Other(protocol, at) => {
                 start = match layers::inside(packet.data, protocol, start + at) {
                     Some(Ok(start)) => start,
@@ -309,7 +308,7 @@ fn ipv6(data: &[u8], original: usize) -> Result<Within, Skipped> {
 }
 
 /// Reads the TCP header behind the IP headers at the start of `data`.
-fn tcp(data: &[u8], datagram: &Datagram, outgoing: Option<bool>) -> Result<Tcp, Skipped> {
+fn tcp(data: &[u8], datagram: &Datagram, outgoing: Option<bool>) -> Result<Tcp, Refused> {
     let &Datagram { headers: start, length, addresses, identification } = datagram;
     let data = data.get(start..).ok_or(Skipped::Snapped)?;
     let header: &[u8; LEAST_TCP] = data.first_chunk().ok_or(Skipped::Snapped)?;
@@ -317,7 +316,7 @@ fn tcp(data: &[u8], datagram: &Datagram, outgoing: Option<bool>) -> Result<Tcp, 
     let word = |at: usize| u32::from(half(at)) << 16 | u32::from(half(at + 2));
     let size = usize::from(header[12] >> 4) * 4;
     if size < FIXED_TCP {
-        return Err(Skipped::Malformed);
+        return Err(Skipped::Malformed.into());
     }
     let payload = length.checked_sub(start + size).ok_or(Skipped::Malformed)?;
     let flag = |bit: u8| header[13] & bit != 0;

@@ -110,9 +110,9 @@ impl Counts {
 pub struct Tracker {
     options: Options,
     pub(crate) counts: Counts,
-    timing: Timing<Result<Tcp, Skipped>>,
+    timing: Timing<Result<Tcp, Refused>>,
     /// Packets whose time is known, with their interfaces.
-    order: Order<(u32, Result<Tcp, Skipped>)>,
+    order: Order<(u32, Result<Tcp, Refused>)>,
     pub(crate) connections: Lru<Key, Connection>,
     pub(crate) paths: Lru<PathKey, Path>,
     recent: Recent,
@@ -218,13 +218,11 @@ impl Tracker {
     pub fn packet(&mut self, packet: &Packet<'_>, outgoing: Option<bool>) {
         self.counts.packets += 1;
         self.counts.bytes += u64::from(packet.length);
-        let parsed = match headers::read(packet) {
-            Ok(tcp) => Ok(Tcp { outgoing: outgoing.or(tcp.outgoing), ..tcp }),
-            Err(Refused { reason, unread }) => {
-                unread.into_iter().for_each(|unread| self.counts.name(unread));
-                Err(reason)
-            }
-        };
+        let mut parsed = headers::read(packet);
+        match &mut parsed {
+            Ok(tcp) => tcp.outgoing = outgoing.or(tcp.outgoing),
+            Err(refused) => refused.unread.into_iter().for_each(|unread| self.counts.name(unread)),
+        }
         match self.timing.next(packet.interface, packet.at) {
             Some(at) if self.order.passes(at) => self.timed(at, packet.interface, &parsed),
             Some(at) => self.sort(at, packet.interface, parsed),
@@ -261,7 +259,7 @@ impl Tracker {
     }
 
     /// Takes a packet whose time is known and that may have to wait; uses those whose wait is over.
-    fn sort(&mut self, at: Instant, interface: u32, parsed: Result<Tcp, Skipped>) {
+    fn sort(&mut self, at: Instant, interface: u32, parsed: Result<Tcp, Refused>) {
         if let Some((at, (interface, parsed))) =
             self.order.take(at, (interface, parsed), self.timing.counts_mut())
         {
@@ -273,7 +271,7 @@ impl Tracker {
     }
 
     /// Takes a packet in its turn.
-    fn timed(&mut self, at: Instant, interface: u32, parsed: &Result<Tcp, Skipped>) {
+    fn timed(&mut self, at: Instant, interface: u32, parsed: &Result<Tcp, Refused>) {
         let first = *self.first.get_or_insert_with(|| {
             self.interval = at;
             at
@@ -284,7 +282,7 @@ impl Tracker {
                 Some(filter) if !filter.passes(tcp, at, first) => self.counts.skip(Skipped::Filtered),
                 _ => self.segment(at, interface, tcp),
             },
-            Err(reason) => self.counts.skip(*reason),
+            Err(refused) => self.counts.skip(refused.reason),
         }
     }
 
