@@ -192,6 +192,15 @@ impl Search {
         }
     }
 
+    /// Looks for a capacity in all samples so far if none is known.
+    pub(super) fn look(&mut self) {
+        if let Form::Guarded(Some(narrow)) = &mut self.form
+            && narrow.found().is_none()
+        {
+            narrow.look(self.nic);
+        }
+    }
+
     /// Whether the RTT of the handshake is not needed any more.
     pub(super) fn has_begun(&self) -> bool {
         match &self.form {

@@ -103,7 +103,7 @@ impl Narrow {
             rates.push(part.rate(), kept);
         }
         if self.rates[0].seen() >= self.next {
-            self.found = self.look(nic);
+            self.look(nic);
             self.next = self.rates[0].seen() + (self.rates[0].seen() / LOOKS).max(LEAST_LOOKS);
         }
     }
@@ -113,7 +113,12 @@ impl Narrow {
         self.found
     }
 
-    fn look(&self, nic: Rate) -> Option<Capacity> {
+    /// Looks for a capacity in all trains so far.
+    pub(super) fn look(&mut self, nic: Rate) {
+        self.found = self.search(nic);
+    }
+
+    fn search(&self, nic: Rate) -> Option<Capacity> {
         let most = self.all.rate() / LEAST_MEAN as f32;
         let rates = self.rates.iter().zip(FEWEST).zip(SHARES);
         let found = rates

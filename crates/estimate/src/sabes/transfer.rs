@@ -435,6 +435,7 @@ impl Transfer {
     }
 
     fn tumble(&mut self, end: Instant, now: Instant) -> Option<Estimate> {
+        self.search.look();
         let known = self.known();
         let packet = self.wire.packet();
         // Only of batches, steps are left to take at the end of a window.
