@@ -224,8 +224,10 @@ impl Tracker {
             Err(refused) => refused.unread.into_iter().for_each(|unread| self.counts.name(unread)),
         }
         match self.timing.next(packet.interface, packet.at) {
-            Some(at) if self.order.passes(at) => self.timed(at, packet.interface, &parsed),
-            Some(at) => self.sort(at, packet.interface, parsed),
+            Some(at) => match self.order.pass(at) {
+                Some(at) => self.timed(at, packet.interface, &parsed),
+                None => self.sort(at, packet.interface, parsed),
+            },
             None => {
                 self.timing.push(packet.interface, packet.at, parsed);
                 self.judge(false);
@@ -251,8 +253,10 @@ impl Tracker {
     fn judge(&mut self, last: bool) {
         while let Some((interface, at, parsed)) = self.timing.pop(last) {
             match at {
-                Some(at) if self.order.passes(at) => self.timed(at, interface, &parsed),
-                Some(at) => self.sort(at, interface, parsed),
+                Some(at) => match self.order.pass(at) {
+                    Some(at) => self.timed(at, interface, &parsed),
+                    None => self.sort(at, interface, parsed),
+                },
                 None => self.counts.skip(Skipped::WrongStamp),
             }
         }

@@ -119,7 +119,8 @@ const CASES: &[(&str, &[(&str, Right)])] = &[
         "23b-two-queues-20ms.pcap.gz",
         &[
             ("/packets_used", Is("900")),
-            ("/paths/0/capacity_bps", Near(20.3e6, 0.07)),
+            ("/paths/0/capacity_bps", Near(20.3e6, 0.01)),
+            ("/paths/0/free_bps", Near(20.3e6, 0.01)),
             ("/paths/0/limited_by", Is("path")),
             ("/flows/0/near_known_by", Is("handshake")),
             ("/flows/0/ack_rtt_min_us", Near(20_181.0, 0.001)),

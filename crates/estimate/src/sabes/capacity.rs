@@ -197,7 +197,7 @@ impl Search {
         if let Form::Guarded(Some(narrow)) = &mut self.form
             && narrow.found().is_none()
         {
-            narrow.look(self.nic);
+            narrow.look_early(self.nic);
         }
     }
 

@@ -104,7 +104,6 @@ impl Narrow {
         }
         if self.rates[0].seen() >= self.next {
             self.look(nic);
-            self.next = self.rates[0].seen() + (self.rates[0].seen() / LOOKS).max(LEAST_LOOKS);
         }
     }
 
@@ -113,9 +112,16 @@ impl Narrow {
         self.found
     }
 
-    /// Looks for a capacity in all trains so far.
-    pub(super) fn look(&mut self, nic: Rate) {
+    /// Looks for a capacity in all trains so far, if there are some more than at the last look.
+    pub(super) fn look_early(&mut self, nic: Rate) {
+        if self.next - self.rates[0].seen() < self.rates[0].seen() / LOOKS / 2 {
+            self.look(nic);
+        }
+    }
+
+    fn look(&mut self, nic: Rate) {
         self.found = self.search(nic);
+        self.next = self.rates[0].seen() + (self.rates[0].seen() / LOOKS).max(LEAST_LOOKS);
     }
 
     fn search(&self, nic: Rate) -> Option<Capacity> {
