@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """Compares `headway passive` with tshark over capture files.
 
-Packets, connections, RTT of handshakes, RTT of segments, and what went wrong with the data of every transfer. Prints a
-line for each disagreement, with packets that only tshark counts, and the share of agreements. Connections whose
-addresses and ports occur twice in a file are left out of the comparison of transfers.
+Packets, connections, RTT of handshakes, RTT of segments, and what went wrong with the data of every transfer; and whether
+a number for what is free, or for the capacity, stands only where it can: no row's own transfer carried more in a second
+than the upper end, and no row with a number for what is free says that something else was the limit. Prints a line for
+each disagreement, with packets that only tshark counts, and the share of agreements. Connections whose addresses and
+ports occur twice in a file are left out of the comparison of transfers.
 
 usage: passive_tshark.py [--headway COMMAND] FILE_OR_FOLDER...
 """
@@ -23,12 +25,15 @@ FIELDS = [
     "tcp.stream", "ip.src", "ipv6.src", "tcp.srcport", "ip.dst", "ipv6.dst", "tcp.dstport", "tcp.len",
     "tcp.analysis.initial_rtt", "tcp.analysis.ack_rtt", "tcp.analysis.retransmission", "tcp.analysis.out_of_order",
     "tcp.analysis.duplicate_ack", "tcp.analysis.zero_window", "tcp.flags.syn", "tcp.flags.fin",
+    "frame.time_epoch", "ip.len", "ipv6.plen",
 ]
 # Protocols over TCP, by tshark's names, that also carry TCP over IP, UDP or GRE.
 CARRIERS = {"gtp", "gtpprime", "tcp", "udp", "ip", "ipv6", "eth", "vxlan", "geneve", "ppp", "lisp-tcp"}
 # Why packets are not used, and tshark counts them.
 LEFT_OUT = {"copy": "captured twice, tshark calls copies sent again", "wrong-stamp": "the time stamp is wrong"}
 COUNTS = ["retransmissions", "out_of_order", "duplicate_acks", "zero_windows"]
+# Bytes of a packet on the wire besides its IP packet, and of an IPv6 header.
+FRAMING, IPV6 = 38, 40
 # An RTT agrees within this share, or this many microseconds.
 SHARE, LEAST_US = 0.05, 500
 
@@ -40,6 +45,19 @@ class Transfer:
         self.counts = collections.Counter()
         self.ack_rtts = []
         self.handshake = None
+        self.data = []
+
+    def peak(self):
+        """Returns the most bit/s on the wire within a second."""
+        most, total, first = 0, 0, 0
+        data = sorted(self.data)
+        for at, size in data:
+            total += size
+            while at - data[first][0] >= 1:
+                total -= data[first][1]
+                first += 1
+            most = max(most, total)
+        return 8 * most
 
 
 @functools.cache
@@ -69,6 +87,9 @@ def tshark(path):
         sends, acks = transfers[tuple(ends)], transfers[tuple(reversed(ends))]
         if row["tcp.analysis.initial_rtt"]:
             sends.handshake = acks.handshake = 1e6 * float(row["tcp.analysis.initial_rtt"])
+        if row["tcp.len"] not in ("", "0"):
+            size = int(row["ip.len"] or 0) or int(row["ipv6.plen"] or 0) + IPV6
+            sends.data.append((float(row["frame.time_epoch"]), size + FRAMING))
         # A FIN occupies a sequence number like data.
         if row["tcp.len"] not in ("", "0") or row["tcp.flags.fin"] == "1":
             sends.counts["retransmissions"] += bool(row["tcp.analysis.retransmission"])
@@ -118,6 +139,13 @@ def compare(path, command, tally):
         ours = flow["handshake_rtt_us"]
         if ours is not None or theirs.handshake is not None:
             judge(tally, "handshake RTT", name, ours, theirs.handshake, agree(ours, theirs.handshake), why)
+        highest = flow["free_high_bps"] or flow["capacity_high_bps"]
+        if highest is not None:
+            peak = theirs.peak()
+            judge(tally, "upper ends", name, highest, peak, peak <= highest)
+        if flow["free_bps"] is not None:
+            limit = flow["limited_by"]
+            judge(tally, "limit where free", name, limit, "path", limit == "path")
         for count in COUNTS:
             judge(tally, count, name, flow[count], theirs.counts[count], flow[count] == theirs.counts[count], why)
         if len(theirs.ack_rtts) >= 20 and flow["ack_rtt_median_us"] is not None:
@@ -127,7 +155,7 @@ def compare(path, command, tally):
 
 
 def judge(tally, what, name, ours, theirs, right, why=""):
-    tally[what].append(None if right else f"{name}: {ours}, tshark {theirs}{why}")
+    tally[what].append(None if right else f"{name}: {ours}, not {theirs}{why}")
 
 
 def reasons(result):

@@ -317,7 +317,7 @@ impl Transfer {
         let (stamp, _) = segment.timestamps?;
         // Beside a sender, hardly ever is there a queue before the tap: that of a router.
         self.looks = self.looks.wrapping_add(1);
-        if self.is_beside && self.looks % LOOKS > 0 {
+        if self.is_beside && !self.looks.is_multiple_of(LOOKS) {
             return None;
         }
         let wait = self.one_way.wait(segment.at, stamp)?;
@@ -516,9 +516,9 @@ impl Transfer {
         }
     }
 
-    /// Returns the RTT of the handshake; `None` if it was not seen.
+    /// Returns the RTT of the handshake, whoever answered it; `None` if it was not seen.
     pub fn handshake_rtt(&self) -> Option<Duration> {
-        self.handshake.rtt()
+        self.handshake.shaken_rtt()
     }
 
     /// Returns the rate on the wire that was acknowledged in the last window; `None` before the end of the first.
