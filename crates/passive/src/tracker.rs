@@ -352,10 +352,17 @@ impl Tracker {
             }
             self.outside = followed.transfer.outside().or(self.outside);
             let passed = followed.transfer.passed();
-            // Behind a loss much is acknowledged at once.
-            if let Some(passed) = passed.filter(|passed| passed.counts) {
-                path.peak.add(at, passed.bytes.get());
-                followed.peak.add(at, passed.bytes.get());
+            let carried = match (followed.transfer.shows_delivery(), of == end) {
+                (true, true) => counted.wire,
+                // Behind a loss much is acknowledged at once.
+                (false, false) => {
+                    passed.filter(|passed| passed.counts).map_or(0, |passed| passed.bytes.get())
+                }
+                _ => 0,
+            };
+            if carried > 0 {
+                path.peak.add(at, carried);
+                followed.peak.add(at, carried);
             }
             // A model knows single transfers only.
             if let Some(passed) = passed.filter(|_| self.model.is_none()) {

@@ -536,6 +536,11 @@ impl Transfer {
         self.passed
     }
 
+    /// Whether segments pass the tap behind the queue, so that they show themselves what is delivered, and when.
+    pub fn shows_delivery(&self) -> bool {
+        self.place != Place::Acks
+    }
+
     /// Returns the payload acknowledged so far.
     pub fn acknowledged(&self) -> Bytes {
         Bytes::new(self.acknowledged)

@@ -65,7 +65,7 @@ fn check(capacity: Option<Capacity>, free: Option<Free>, why: Option<Unknown>, s
         assert_eq!(sums.main_limit(), Some(Limit::Path), "{said}");
         // But for the error that a rate may have.
         assert!(
-            capacity.is_none_or(|capacity| high <= capacity.high.scale(1.021)),
+            capacity.is_none_or(|capacity| high <= capacity.high.scale(1.031)),
             "beyond the capacity: {said}"
         );
     }
