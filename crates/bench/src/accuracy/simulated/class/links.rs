@@ -2,7 +2,7 @@
 
 use headway_worlds::draw::Draw;
 
-use super::{LINES, USUAL, USUAL_TCP, add_loaded_link, bare, one_queue};
+use super::{LINES, USUAL, USUAL_TCP, add_loaded_link, bare, jittery, one_queue};
 use crate::accuracy::simulated::path::{Path, START, digits};
 use crate::accuracy::simulated::traffic::{ALL, SMOOTH, applications, in_step, sessions, web};
 
@@ -117,6 +117,24 @@ pub(super) fn varying_rate(draw: &mut Draw) -> Path {
     let (least, every) = (digits(draw.between(0.5, 0.9)), draw.log_uniform(100.0, 2000.0).round());
     path.hops[0].keys.push(format!("redrawn = {{ least = {least}, every = \"{every} ms\" }}"));
     path
+}
+
+/// A link that is silent for 50 to 500 ms every now and then, as a radio between two cells. Half of the buffers hold what comes meanwhile.
+pub(super) fn stalls(draw: &mut Draw) -> Path {
+    let mut path = one_queue(draw, (5.0, 500.0), &SMOOTH, (0.1, 0.8));
+    let length = draw.log_uniform(50.0, 500.0).round();
+    let every = draw.log_uniform(f64::max(2.0 * length, 500.0), 5e3).round();
+    path.hops[0].keys.push(format!("outages = {{ every = \"{every} ms\", length = \"{length} ms\" }}"));
+    if draw.choose(&[false, true]) {
+        let held = path.narrow() * 1e3 / 8.0 * length / path.packet();
+        path.hops[0].packets += held.ceil();
+    }
+    path
+}
+
+/// Delays that vary by 1 to 50 ms, as those of radio links that send again what was damaged.
+pub(super) fn radio_jitter(draw: &mut Draw) -> Path {
+    jittery(draw, false, (1.0, 50.0))
 }
 
 /// 1 to 40 Gb/s with a receiver that coalesces interrupts by time or, under load, by number.

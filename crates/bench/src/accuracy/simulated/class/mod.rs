@@ -15,7 +15,7 @@ pub(super) struct Class {
     pub(super) path: fn(&mut Draw) -> Path,
 }
 
-pub(super) const CLASSES: [Class; 50] = [
+pub(super) const CLASSES: [Class; 52] = [
     Class { name: "empty", path: empty },
     Class { name: "constant-rate", path: constant_rate },
     Class { name: "poisson", path: poisson },
@@ -67,6 +67,8 @@ pub(super) const CLASSES: [Class; 50] = [
     Class { name: "varying-rate", path: links::varying_rate },
     Class { name: "fast-coalescing", path: links::fast_coalescing },
     Class { name: "peak-rate", path: links::peak_rate },
+    Class { name: "stalls", path: links::stalls },
+    Class { name: "radio-jitter", path: links::radio_jitter },
 ];
 
 /// Range of rates of one queue in most classes, Mb/s.
@@ -257,10 +259,10 @@ fn shallow_bursty(draw: &mut Draw) -> Path {
     path
 }
 
-/// Adds a link without a queue that delays every packet by a random jitter.
-fn jittery(draw: &mut Draw, reordering: bool, high: f64) -> Path {
+/// Adds a link without a queue that delays every packet by a random jitter of up to so many ms.
+fn jittery(draw: &mut Draw, reordering: bool, (low, high): (f64, f64)) -> Path {
     let mut path = one_queue(draw, (5.0, 1e3), &ALL, (0.1, 0.7));
-    let jitter = (draw.log_uniform(0.05, high) * 1e3).round();
+    let jitter = (draw.log_uniform(low, high) * 1e3).round();
     let keys = vec![format!("jitter = \"{jitter} us\"\nreordering = {reordering}")];
     let place = draw.choose(&[0, 1]);
     path.hops.insert(place, Hop { keys, ..Hop::default() });
@@ -268,11 +270,11 @@ fn jittery(draw: &mut Draw, reordering: bool, high: f64) -> Path {
 }
 
 fn jitter(draw: &mut Draw) -> Path {
-    jittery(draw, false, 5.0)
+    jittery(draw, false, (0.05, 5.0))
 }
 
 fn reordering(draw: &mut Draw) -> Path {
-    jittery(draw, true, 2.0)
+    jittery(draw, true, (0.05, 2.0))
 }
 
 fn random_loss(draw: &mut Draw) -> Path {
