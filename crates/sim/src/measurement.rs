@@ -33,7 +33,7 @@ pub(crate) fn deadline(
     (schedule, last): (&Schedule, Instant),
 ) -> Instant {
     let on_the_way = network.latest_probe_delay(prober).unwrap_or(rtt / 2 + LONGEST_QUEUE);
-    last + on_the_way.max(rtt / 2) + wait_for_late(rtt, schedule.average.time_for(schedule.packet))
+    last + on_the_way.max(rtt / 2) + wait_for_late(rtt, Some(schedule.average))
 }
 
 /// Configuration of a measurement in a network.

@@ -37,14 +37,16 @@ pub(super) fn packet_of(model: &Model, packet: Bytes) -> Bytes {
 /// Wait for late packets: hosts may be descheduled for a few time slices, and one that is delayed by a second counts as lost.
 const LATE: (Duration, Duration) = (Duration::from_ms(20), Duration::from_ms(1_000));
 
-/// Packets of others, in a burst amid a stream, that its last packets wait for: on a slow link that takes longer than an RTT,
-/// and packets that are still on the way then would look lost.
-const BURST: i64 = 32;
+/// Full packets of others, in a burst amid a stream, that its last packets wait for: on a slow link that takes longer than an
+/// RTT, and packets that are still on the way then would look lost. Range 8 to 64: fewer are no burst, and losses that are
+/// waited for cost as much time.
+const BURST: u64 = 32;
 
 /// Returns how long the receiver of a stream waits for late packets, once it knows that all have been sent: another RTT, or
-/// the time of a burst of packets `gap` apart, within limits.
-pub fn wait_for_late(rtt: Duration, gap: Duration) -> Duration {
-    rtt.max(gap * BURST).clamp(LATE.0, LATE.1)
+/// the time of a burst of full packets at the rate of the stream, within limits. A stream is hardly faster than what it probes.
+pub fn wait_for_late(rtt: Duration, rate: Option<Rate>) -> Duration {
+    let burst = rate.map_or(Duration::ZERO, |rate| rate.time_for(FULL_PACKET * BURST));
+    rtt.max(burst).clamp(LATE.0, LATE.1)
 }
 
 /// Packets trickle through a path if it takes this many times as long to receive them as to send them.
@@ -167,4 +169,19 @@ pub(super) fn trickle(record: &StreamRecord) -> Option<Rate> {
     let slow = received >= sent * TRICKLING;
     let rate = Rate::of(record.packet * u64::from(last.index - first.index), received)?;
     (late && slow && sent > Duration::ZERO).then_some(rate)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packets_behind_a_burst_of_others_are_waited_for_as_long_as_it_takes_at_the_rate_of_the_stream() {
+        let rtt = Duration::from_ms(10);
+        let slow = Rate::from_mbps(2.7);
+        assert!(wait_for_late(rtt, Some(slow)) > slow.time_for(FULL_PACKET * 24));
+        assert_eq!(wait_for_late(rtt, Some(Rate::from_mbps(500.0))), LATE.0);
+        assert_eq!(wait_for_late(rtt, Some(Rate::from_bps(1))), LATE.1);
+        assert_eq!(wait_for_late(Duration::from_ms(30), None), Duration::from_ms(30));
+    }
 }

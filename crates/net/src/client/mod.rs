@@ -363,12 +363,12 @@ impl Session {
 
     /// Returns how long to wait for late packets.
     fn grace(&self) -> Span {
-        wait_for_late(self.rtt.into(), Duration::ZERO).to_std()
+        wait_for_late(self.rtt.into(), None).to_std()
     }
 
     /// The same after the packets of a stream.
     fn grace_after(&self, schedule: &Schedule) -> Span {
-        wait_for_late(self.rtt.into(), schedule.average.time_for(schedule.packet)).to_std()
+        wait_for_late(self.rtt.into(), Some(schedule.average)).to_std()
     }
 
     /// Sends a request and waits for its answer; a refusal is an error.
