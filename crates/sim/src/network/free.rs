@@ -153,6 +153,7 @@ mod tests {
                 wait: Some(wait),
                 presses: true,
                 counts: true,
+                is_full: true,
             });
         }
         free.limit / 1e6
