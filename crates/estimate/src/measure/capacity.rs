@@ -41,6 +41,11 @@ const SPANS: i64 = 4;
 /// ... but is no larger than this, out of a budget of 2 MB.
 const MAX_BYTES: Bytes = Bytes::new(150_000);
 
+/// A capacity is at most so many times what trains allow: bursts of others may have delayed all of them. Range 1.2 to 3.
+const ALLOWED: f64 = 1.5;
+
+const UNLIMITED: Rate = Rate::from_bps(u64::MAX);
+
 /// Collects trains and computes the narrow link's capacity.
 #[derive(Clone, Debug)]
 pub(super) struct Capacity {
@@ -58,6 +63,8 @@ pub(super) struct Capacity {
     jitter: Option<Span>,
     /// Receive rates of whole trains.
     rates: Vec<Rate>,
+    /// The highest capacity that any train allows.
+    allowed: Rate,
 }
 
 impl Capacity {
@@ -89,6 +96,7 @@ impl Capacity {
             spread: 0,
             jitter,
             rates: Vec::new(),
+            allowed: Rate::ZERO,
         }
     }
 
@@ -142,7 +150,10 @@ impl Capacity {
         self.narrow |= whole.receive > whole.send.scale(SPREAD);
         self.spread += usize::from(whole.receive > whole.send.scale(SPREAD_OF_ALL));
         let packet_time = whole.receive / whole.samples as i64;
-        self.rates.extend(Rate::of(self.packet * whole.samples, whole.receive));
+        let bytes = self.packet * whole.samples;
+        self.rates.extend(Rate::of(bytes, whole.receive));
+        // Others that take a whole link would delay a train by as much as it takes to send it.
+        self.allowed = self.allowed.max(Rate::of(bytes, whole.receive - whole.send).unwrap_or(UNLIMITED));
         let events = probe.sums(record, packet_time).unwrap_or(whole);
         self.coalesced |= events.samples < whole.samples || in_batches(gaps, &whole);
         self.fastest = self.fastest.max(Rate::of(self.packet * events.samples, events.receive));
@@ -159,6 +170,12 @@ impl Capacity {
         let range = middle.scale(1.0 - ALIKE)..=middle.scale(1.0 + ALIKE);
         let alike = self.gaps.iter().filter(|gap| range.contains(gap)).count();
         ((alike as f64) < ALIKE_SHARE * self.gaps.len() as f64).then_some(middle)
+    }
+
+    /// Returns whether the trains allow this capacity. Two packets may pass any link as fast as they were sent, as a shaper that lets
+    /// so many pass at once; trains do not.
+    pub(super) fn allows(&self, capacity: Rate) -> bool {
+        capacity <= self.allowed.scale(ALLOWED)
     }
 
     /// Returns the time a coalescing receiver takes per packet of a batch: the mean of the shorter half of the gaps.

@@ -231,4 +231,11 @@ mod tests {
         assert_eq!(streams as usize, ROUNDS * pairs.trains().streams());
         assert_eq!(pairs.capacity(), None);
     }
+
+    #[test]
+    fn two_packets_that_pass_as_fast_as_they_were_sent_are_no_capacity() {
+        // A shaper of 48 Mb/s that lets two packets pass at once: trains show it, pairs the line before it.
+        let trains = trains([235, 250, 265]);
+        assert!(trains.allows(Rate::from_bps(60_000_000)) && !trains.allows(Rate::from_bps(1_700_000_000)));
+    }
 }

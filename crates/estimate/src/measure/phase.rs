@@ -182,7 +182,7 @@ impl Measurement {
         let Phase::Pairs(pairs) = &self.phase else { return };
         if pairs.done() {
             let trains = pairs.trains().clone();
-            self.capacity = pairs.capacity().or(self.capacity);
+            self.capacity = pairs.capacity().filter(|capacity| trains.allows(*capacity)).or(self.capacity);
             self.enter_method(trains);
         }
     }
