@@ -112,7 +112,7 @@ pub struct Measurements {
     sender: GapSender,
     current: Option<Current>,
     next: Option<Instant>,
-    /// The stream in flight, and when its last packet leaves.
+    /// The stream in flight, and when its last packet leaves, or has left a link that was out.
     pending_stream: Option<(Schedule, Instant)>,
     ended: Vec<Measured>,
     streams: Vec<StreamTruth>,
@@ -196,7 +196,11 @@ impl Measurements {
         if self.next.is_none_or(|next| now < next) {
             return;
         }
-        if let Some((schedule, last)) = self.pending_stream.take() {
+        if let Some((schedule, mut last)) = self.pending_stream.take() {
+            // The message that ends the stream waits as the packets do.
+            if network.is_out(self.prober, now - POLL_INTERVAL) {
+                last = now;
+            }
             if !network.probes_arrived(self.prober)
                 && now < deadline(network, self.prober, self.config.measure.rtt, (&schedule, last))
             {

@@ -2,7 +2,8 @@
 
 use headway_units::{Bytes, Duration, Instant};
 
-use super::{Network, first_link, number};
+use super::bundles::first_of;
+use super::{DESTINATION, Network, first_link, number};
 use crate::config::{LinkId, ProberId};
 use crate::packet::Packet;
 use crate::probe::{ProbeLog, Prober};
@@ -59,6 +60,14 @@ impl Network {
     /// Whether all scheduled probe packets whose log has not been taken have arrived.
     pub(crate) fn probes_arrived(&self, prober: ProberId) -> bool {
         self.probers[prober.0 as usize].all_arrived()
+    }
+
+    /// Whether a link of a prober's path has sent nothing since `since`, because its rate is zero.
+    pub(crate) fn is_out(&self, prober: ProberId, since: Instant) -> bool {
+        let route = self.probers[prober.0 as usize].route() as usize;
+        let hops = self.routes[route..].iter().take_while(|hop| **hop != DESTINATION);
+        let links = hops.filter_map(|hop| self.links.get(first_of(*hop) as usize));
+        links.filter_map(|link| link.limit(since, self.now())).any(|bytes| bytes == Bytes::ZERO)
     }
 
     /// Returns the one-way delay of the latest packet sent that has arrived, among those whose log has not been taken.
