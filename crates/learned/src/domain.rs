@@ -10,6 +10,10 @@ use crate::file::{self, TimeUnit};
 use crate::network::dot;
 use crate::{stream, window};
 
+/// No path of a training is silent for so long: interrupts come far more often, and no data are made with outages.
+/// Range 20 to 50 ms.
+const STALL: Duration = Duration::from_ms(40);
+
 /// A statistic of a stream or of a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Statistic {
@@ -39,6 +43,23 @@ pub enum Outside {
         distance: f64,
         /// The largest one that is taken.
         limit: f64,
+    },
+    /// Delays vary where nothing queues.
+    Jitter {
+        /// By how much.
+        span: Duration,
+    },
+    /// Nothing arrives for a time.
+    Stall {
+        /// For how long.
+        length: Duration,
+    },
+    /// What is available moves while it is measured.
+    Moving {
+        /// The lowest rate that streams said.
+        low: Rate,
+        /// The highest one.
+        high: Rate,
     },
     /// Streams are like those that the model has seen, but what they say of the path is not.
     Free {
@@ -143,6 +164,15 @@ impl Domain {
         }
     }
 
+    /// Checks whether nothing arrived for a time during a stream.
+    pub(crate) fn check_stall(&self, gaps: stream::Gaps<'_>) -> Result<(), Outside> {
+        let silent = gaps.send.iter().zip(gaps.receive).map(|(send, receive)| *receive - *send).max();
+        match silent {
+            Some(length) if length >= STALL => Err(Outside::Stall { length }),
+            _ => Ok(()),
+        }
+    }
+
     /// Checks the statistics of a stream or of a window, `all` in their usual order; `away` is memory.
     pub(crate) fn check(&self, all: &[f64], away: &mut Vec<f64>) -> Result<(), Outside> {
         if let Some(outside) = self.farthest(all) {
@@ -200,6 +230,18 @@ impl fmt::Display for Outside {
                 f,
                 "what it sees is as a whole unlike what the model has seen: {distance:.1} standard deviations from it, \
                  where {limit:.1} are the most"
+            ),
+            Outside::Jitter { span } => write!(
+                f,
+                "delays vary by {span} where nothing queues; the model has seen no jitter, so gaps mean something else to it"
+            ),
+            Outside::Stall { length } => {
+                write!(f, "the path stalls: nothing arrives for {length}; the model has seen no stalls")
+            }
+            Outside::Moving { low, high } => write!(
+                f,
+                "what is available moves between {low} and {high} while it is measured; the model has seen only paths whose \
+                 rate and load stay as they are"
             ),
             Outside::Free { share, low, high } => write!(
                 f,

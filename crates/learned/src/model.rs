@@ -136,6 +136,11 @@ impl Model {
         matches!(&self.input, Input::Stream { unit: TimeUnit::Ns, .. })
     }
 
+    /// Whether it says what it has seen, and refuses the rest.
+    pub const fn has_domain(&self) -> bool {
+        self.domain.is_some()
+    }
+
     /// Returns the lowest and the highest average rate of streams that it has seen, where its file says so; `packet` and `capacity`
     /// are those of the path.
     pub fn rates(&self, packet: Bytes, capacity: Option<Rate>) -> Option<(Rate, Rate)> {
@@ -241,6 +246,7 @@ impl Model {
             return Err(NoAnswer::OtherShape);
         }
         if let Some(domain) = &self.domain {
+            domain.check_stall(gaps).map_err(NoAnswer::Unseen)?;
             let statistics = stream::statistics(gaps, unit_ns);
             domain.check(&statistics, &mut scratch.values).map_err(NoAnswer::Unseen)?;
         }
