@@ -63,6 +63,9 @@ pub(super) fn line(context: &Context, answer: &Answer) -> Line {
         changed: answer.change.is_some(),
         before_bps: answer.change.map(|change| change.before.bps()),
         after_bps: answer.change.map(|change| change.after.bps()),
+        longest_stall_us: answer.stalls.map(|stalls| stalls.longest.us()),
+        stalled_share: answer.stalls.map(|stalls| stalls.share),
+        between_stalls_bps: answer.stalls.map(|stalls| stalls.between.bps()),
         capacity_bps: answer.capacity.map(|capacity| capacity.bps()),
         path_kind: answer.path_kind.map(|kind| kind.name().to_owned()),
         bucket_bytes: answer.bucket.map(Bytes::get),
@@ -136,13 +139,9 @@ pub(crate) fn human(context: &Context, answer: &Answer) -> String {
                     "  available    {}  (90 % interval {} to {high})",
                     interval.rate, interval.low
                 ),
-                None if answer.path_kind == Some(PathKind::TooFast) => {
-                    writeln!(
-                        text,
-                        "  available    at least {}: {}",
-                        interval.low,
-                        PathKind::TooFast.sentence()
-                    )
+                None if matches!(answer.path_kind, Some(PathKind::TooFast | PathKind::Jittery)) => {
+                    let reason = answer.path_kind.map_or("", PathKind::sentence);
+                    writeln!(text, "  available    at least {}: {reason}", interval.low)
                 }
                 None => writeln!(
                     text,
@@ -167,6 +166,15 @@ pub(crate) fn human(context: &Context, answer: &Answer) -> String {
             text,
             "  changed      changed from {} to {} during the measurement; available is the average",
             change.before, change.after
+        );
+    }
+    if let Some(stalls) = answer.stalls {
+        let _ = writeln!(
+            text,
+            "  stalls       the path stalls for up to {}, {:.0} % of the time; between stalls {} are free, available is the average",
+            stalls.longest,
+            stalls.share * 100.0,
+            stalls.between
         );
     }
     if let Some(capacity) = answer.capacity {

@@ -8,6 +8,7 @@ use headway_units::{Bytes, Duration, Instant, Rate};
 
 use super::mixture::Spread;
 use super::probe;
+use super::stalls::Stalls;
 use super::{Change, PathKind};
 
 /// An available bandwidth with its 90 % interval.
@@ -54,6 +55,9 @@ pub struct Answer {
     /// The change of the available bandwidth during the measurement, where the method detects one; `available` is
     /// then the average over that time.
     pub change: Option<Change>,
+    /// The stalls of the path during the time that `available` is about, where the default method found any; `available` is then
+    /// the average over stalls and the time between them.
+    pub stalls: Option<Stalls>,
     /// Capacity of the narrow link where the method measures it, or the sustained rate of a shaper.
     pub capacity: Option<Rate>,
     /// Size on the wire of the burst that a shaper passes before it enforces its sustained rate; `None`
@@ -98,6 +102,17 @@ pub enum Failure {
     /// A clock was stepped repeatedly.
     #[error("a clock was stepped during the measurement; let time synchronisation settle and run again")]
     ClockStep,
+    /// Delays vary by so much without queueing that no stream can outlast it.
+    #[error(
+        "delays vary by {0} where nothing queues, which hides what the streams of a measurement would show; measure before \
+         the radio or relay that delays packets"
+    )]
+    Jitter(Duration),
+    /// Too many streams met a stall.
+    #[error(
+        "the path stalls all the time: in most streams nothing arrived for a while; measure again, or for longer"
+    )]
+    Stalls,
     /// Packets overtake each other too often.
     #[error(
         "packets arrive out of order, so the gaps between them are meaningless; measure each parallel path separately"
@@ -127,6 +142,7 @@ impl From<Refusal> for Failure {
             Refusal::Reordered => Failure::Reordered,
             Refusal::SenderGaps => Failure::SenderGaps,
             Refusal::ClockStep => Failure::ClockStep,
+            Refusal::Stalled => Failure::Stalls,
             Refusal::TooShort => Failure::Unfinished,
             Refusal::NoModel
             | Refusal::OtherShape

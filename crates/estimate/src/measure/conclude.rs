@@ -1,13 +1,17 @@
 //! The answer that a measurement gives in each phase.
 
 use crate::stream::Refusal;
+use headway_learned::Outside;
 use headway_units::{Duration, Rate};
 
 use super::Measurement;
 use super::answer::{Answer, Claim, Failure, Interval};
+use super::method::Method;
 use super::mixture::LEVELS;
+use super::path_kind::PathKind;
 use super::phase::Phase;
 use super::probe::FULL_PACKET;
+use super::stalls::Stalls;
 
 /// If this share of the streams is refused because of losses, the lower end is this share of what the others show. The same
 /// holds where most streams overflow a queue, and for "at least" where a stream filled one.
@@ -21,6 +25,7 @@ impl Measurement {
     /// Returns the answer so far, which is final once [`Measurement::next_step`] returns `Done`.
     pub fn answer(&self) -> Answer {
         let (added_delay, added_delay_max) = self.baseline.added().unwrap_or_default();
+        let stalls = self.stalls();
         let available = self.available().map(|interval| Interval {
             rate: if interval.high.is_none() { self.doubted(interval.rate) } else { interval.rate },
             low: self.doubted(interval.low),
@@ -31,7 +36,11 @@ impl Measurement {
             claims: available.map_or_else(|_| Vec::new(), |interval| self.claims(interval)),
             available,
             sampled_from: self.sampled_from,
-            path_kind: evaluation.and_then(|phase| phase.path_kind()),
+            path_kind: match stalls {
+                Some(_) => Some(PathKind::Stalls),
+                None => evaluation.and_then(|phase| phase.path_kind()),
+            },
+            stalls,
             change: evaluation.and_then(|phase| phase.change()),
             // Timestamps that are too coarse do not give a capacity.
             capacity: evaluation
@@ -57,6 +66,12 @@ impl Measurement {
         if let Some(capacity) = self.too_slow() {
             return Err(Failure::TooSlow(capacity));
         }
+        if let Some(outside) = self.outside() {
+            return Err(Failure::Unseen(outside));
+        }
+        if let Some(jitter) = self.unbearable_jitter() {
+            return Err(Failure::Jitter(jitter));
+        }
         let phase = match &self.phase {
             Phase::PolicerSearch(search) => &search.phase,
             phase => phase,
@@ -67,11 +82,22 @@ impl Measurement {
         };
         let interval =
             phase.evaluation().map_or_else(|| phase.at_least().map(at_least), |phase| phase.interval());
+        let interval = interval.map(|interval| match self.stalls() {
+            Some(stalls) => stalls.averaged(interval, 1.0),
+            None => interval,
+        });
         if let Some(outside) = phase.evaluation().and_then(|phase| phase.outside()) {
             return Err(Failure::Unseen(outside));
         }
         let failure = || self.given_up.map_or_else(|| self.most_frequent_failure(), Failure::from);
         interval.ok_or_else(failure)
+    }
+
+    /// Returns in what the path is unlike all that the model of the learned method has seen: no training has jitter or stalls.
+    pub(super) fn outside(&self) -> Option<Outside> {
+        self.model.as_ref().filter(|model| model.has_domain())?;
+        let jitter = self.jitter.map(|jitter| Outside::Jitter { span: jitter.most });
+        jitter.or_else(|| self.stalls.longest().map(|length| Outside::Stall { length }))
     }
 
     /// Returns the lower end of an interval, which includes what refused streams would have shown, and the rate of a policer
@@ -99,16 +125,31 @@ impl Measurement {
     }
 
     fn claims(&self, available: Interval) -> Vec<Claim> {
-        let levels = LEVELS.iter().map(|(percent, _)| *percent);
         if available.high.is_none() {
-            return levels.map(|percent| Claim { percent, low: available.low, high: None }).collect();
+            return LEVELS
+                .iter()
+                .map(|(percent, _)| Claim { percent: *percent, low: available.low, high: None })
+                .collect();
         }
-        let spread = self.phase.evaluation().and_then(|phase| phase.spread());
-        let intervals = spread.into_iter().flat_map(|spread| spread.intervals);
-        levels
-            .zip(intervals)
-            .map(|(percent, (low, high))| Claim { percent, low: self.doubted(low), high: Some(high) })
-            .collect()
+        let Some(spread) = self.phase.evaluation().and_then(|phase| phase.spread()) else {
+            return Vec::new();
+        };
+        let stalls = self.stalls();
+        let claim = |((percent, width), (low, high)): (&(u32, f64), (Rate, Rate))| {
+            let between = Interval { rate: spread.median, low, high: Some(high) };
+            let mean = stalls.map_or(between, |stalls| stalls.averaged(between, *width));
+            Claim { percent: *percent, low: self.doubted(mean.low), high: mean.high }
+        };
+        LEVELS.iter().zip(spread.intervals).map(claim).collect()
+    }
+
+    /// Returns the stalls during the time that the answer is about, where the default method evaluates streams.
+    pub(super) fn stalls(&self) -> Option<Stalls> {
+        let from = self.sampled_from.filter(|_| self.config.method == Method::Response)?;
+        let evaluation =
+            self.phase.evaluation().filter(|phase| phase.path_kind() != Some(PathKind::Policed))?;
+        let (between, capacity) = (evaluation.newest()?, evaluation.capacity().or(self.capacity)?);
+        self.stalls.within(&(from..self.observed), between, capacity)
     }
 
     /// Returns the most common refusal, which explains a missing estimate better than an exhausted budget does.
@@ -116,7 +157,12 @@ impl Measurement {
         let commonest = self.tally.refusals.iter().max_by_key(|(_, count)| **count);
         match commonest {
             Some((refusal, count)) if *count > self.tally.used => (*refusal).into(),
-            _ => Failure::Unfinished,
+            // What made streams so long, or met so many of them, explains it.
+            _ => match self.jitter {
+                Some(jitter) => Failure::Jitter(jitter.most),
+                None if self.tally.refusals.contains_key(&Refusal::Stalled) => Failure::Stalls,
+                None => Failure::Unfinished,
+            },
         }
     }
 }

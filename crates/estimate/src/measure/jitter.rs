@@ -8,7 +8,7 @@
 use std::f64::consts::PI;
 
 use crate::stream::{Arrival, StreamRecord};
-use headway_units::{Bytes, Duration};
+use headway_units::{Bytes, Duration, Rate};
 
 /// Number of delays needed to determine the span; two start-up streams provide them.
 const ENOUGH: usize = 16;
@@ -19,6 +19,34 @@ const NEAR_MINIMUM: (f64, f64) = (0.05, 0.2);
 /// A smaller span is the noise of hosts and timestamps.
 const MIN_SPAN: Duration = Duration::from_us(40);
 
+/// What streams and trains can outlast: a span of half the duration of the longest streams on such paths, in which no more
+/// bytes pass than most of the largest trains have.
+const MOST: (Duration, Bytes) = (Duration::from_ms(15), Bytes::new(120_000));
+
+/// Squares of the jumps from delay to delay, as a multiple of those around their mean: 2 for noise, less where packets keep their
+/// order, and hardly any for a queue that grows or drains.
+const WHITE: f64 = 1.2;
+
+/// Returns whether the delays in the slower half of a start-up stream are noise rather than those of a queue.
+pub(super) fn is_white(record: &StreamRecord) -> bool {
+    let slower = record.arrivals[..record.arrivals.len() / 2].iter();
+    let delays: Vec<f64> = slower.filter_map(|one| Some(one.one_way_delay()?.secs_f64())).collect();
+    let mean = delays.iter().sum::<f64>() / delays.len().max(1) as f64;
+    let around: f64 = delays.iter().map(|delay| (delay - mean).powi(2)).sum();
+    let jumps: f64 = delays.windows(2).map(|pair| (pair[1] - pair[0]).powi(2)).sum();
+    jumps > WHITE * around
+}
+
+/// So many delays tell jitter from bursts of others for sure, if they span hardly more than the first ones that showed it: a queue
+/// gets longer the more is sent. Range 32 to 128 and 1.2 to 2: each start-up stream brings some ten.
+const CERTAIN: usize = 64;
+const STEADY: f64 = 1.3;
+/// A longer span is that of a queue which bursts fill. Range 50 to 100 ms: radio links delay single packets by up to 50 ms.
+const LARGEST: Duration = Duration::from_ms(60);
+
+/// A shorter span may be that of a receiver that coalesces interrupts, which streams see through. Range 0.5 to 2 ms.
+const INTERRUPTS: Duration = Duration::from_ms(1);
+
 /// The delays of start-up streams.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Jitter {
@@ -28,6 +56,8 @@ pub(super) struct Jitter {
     packet: Bytes,
     delays: Vec<Duration>,
     overtaking: bool,
+    /// The first span that was significant.
+    first: Option<Duration>,
 }
 
 /// Significant jitter of a path.
@@ -37,6 +67,8 @@ pub(super) struct Span {
     pub(super) most: Duration,
     /// Whether packets overtake each other.
     pub(super) overtaking: bool,
+    /// Whether no queue can have caused it.
+    pub(super) is_certain: bool,
 }
 
 /// The mean and variance of the delay that jitter adds to packets of a stream.
@@ -60,6 +92,7 @@ impl Jitter {
         let slower = &record.arrivals[..record.arrivals.len() / 2];
         self.delays.extend(slower.iter().filter_map(Arrival::one_way_delay));
         self.overtaking |= overtaking;
+        self.first = self.first.or_else(|| Some(self.span()?.most));
     }
 
     /// Returns the span, if the delays vary in a way that a queue does not explain.
@@ -73,11 +106,22 @@ impl Jitter {
         let near = above.partition_point(|delay| *delay <= most.scale(NEAR_MINIMUM.0));
         let even = above[above.len() / 2] > most.scale(MIDDLE)
             && (near as f64) < NEAR_MINIMUM.1 * above.len() as f64;
-        (even && most > MIN_SPAN).then_some(Span { most, overtaking: self.overtaking })
+        (even && most > MIN_SPAN).then_some(Span {
+            most,
+            overtaking: self.overtaking,
+            is_certain: above.len() >= CERTAIN
+                && self.first.is_some_and(|first| most <= first.scale(STEADY).min(LARGEST)),
+        })
     }
 }
 
 impl Span {
+    /// Returns whether streams can outlast it, or it may be none, on a path with this much available bandwidth.
+    pub(super) fn is_bearable(&self, available: Rate) -> bool {
+        let is_known = self.is_certain && available > Rate::ZERO && self.most >= INTERRUPTS;
+        !is_known || self.most <= MOST.0 && available.bytes_in(self.most) <= MOST.1
+    }
+
     /// Returns the delay that jitter adds to packets this far apart.
     pub(super) fn added(&self, gap: Duration) -> Added {
         let (span, gap) = (self.most.secs_f64(), gap.secs_f64());
@@ -102,7 +146,7 @@ fn above_least(delays: &[Duration]) -> impl Iterator<Item = Duration> + use<'_> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use headway_units::{Instant, Rate};
+    use headway_units::Instant;
 
     /// Returns the slower half of 34 packets, 10 ms apart and with these delays in microseconds.
     fn record(delays: impl Iterator<Item = u64>) -> StreamRecord {
@@ -136,7 +180,7 @@ mod tests {
 
     #[test]
     fn packets_in_order_wait_for_those_before_them() {
-        let span = Span { most: Duration::from_ms(1), overtaking: false };
+        let span = Span { most: Duration::from_ms(1), overtaking: false, is_certain: true };
         let gap = Duration::from_us(10);
         // Simulates the definition: each packet arrives when it would alone, or together with the one before it.
         let (mut state, mut latest, mut delays) = (1_u64, 0.0_f64, Vec::new());

@@ -32,6 +32,7 @@
 //!   `estimate/series.rs` reads tables that `examples/series_table.rs` computes;
 //! - `busy.rs`: how long streams met a queue, and how much cross traffic they may have missed in that time;
 //! - `change.rs`: whether the available bandwidth changed during the measurement;
+//! - `stalls.rs`: for how long the path delivered nothing;
 //! - `series.rs`: when the measurements of a series start, and how long each may take;
 //! - `pairs.rs`: where few gaps of the capacity trains are alike, the default method sends packet pairs, which tell the
 //!   capacity instead, if they agree;
@@ -72,6 +73,7 @@ mod search;
 mod series;
 mod shaped;
 mod shaper_search;
+mod stalls;
 mod startup;
 mod timestamp_resolution;
 mod track;
@@ -82,6 +84,7 @@ pub use method::{Method, UnknownMethod};
 pub use path_kind::PathKind;
 pub use probe::{settings, wait_for_late};
 pub use series::Series;
+pub use stalls::Stalls;
 
 #[cfg(any(test, feature = "sensitivity"))]
 pub(crate) use response::{EVIDENCE, PACE, RESPONSE};
@@ -103,6 +106,7 @@ use policer_search::PolicerSearch;
 use probe::Probe;
 use queue_limit::QueueLimit;
 use shaper_search::ShaperSearch;
+use stalls::StallSearch;
 use startup::Startup;
 use timestamp_resolution::TimestampResolution;
 
@@ -159,6 +163,7 @@ pub struct Measurement {
     jitter: Option<Span>,
     baseline: Baseline,
     queue_limit: QueueLimit,
+    stalls: StallSearch,
     account: Account,
     shaper_search: ShaperSearch,
     policer_search: PolicerSearch,
@@ -203,6 +208,7 @@ impl Measurement {
             jitter: None,
             baseline: Baseline::default(),
             queue_limit: QueueLimit::new(config.gentle),
+            stalls: StallSearch::default(),
             account: Account::default(),
             shaper_search: ShaperSearch::default(),
             policer_search: PolicerSearch::default(),
@@ -248,7 +254,8 @@ impl Measurement {
 
     /// Returns the next stream to send, or that the measurement is over.
     pub fn next_step(&mut self, now: Instant) -> Step {
-        if self.given_up.is_some() || self.too_slow().is_some() {
+        let refused = self.outside().is_some() || self.unbearable_jitter().is_some();
+        if refused || self.given_up.is_some() || self.too_slow().is_some() {
             return Step::Done;
         }
         self.check_for_policer(now);
@@ -321,20 +328,26 @@ impl Measurement {
     pub fn observe(&mut self, now: Instant, record: &StreamRecord, refusal: Option<Refusal>) {
         self.tally.sent(record);
         self.overhead = now - self.asked.0 - self.asked.1;
+        self.allow_for_jitter(now, record);
         let sorted = self.reads_sorted().then(|| record.in_order()).flatten();
+        let overtaken = sorted.is_some();
+        let record = sorted.as_ref().unwrap_or(record);
+        let (refusal, part) = self.without_stall(record, refusal);
+        let record = part.as_ref().unwrap_or(record);
         let outcome = match (refusal, &self.phase) {
             // Trains are sent as fast as possible; the actual rate does not matter.
             (None, _)
             | (
                 Some(Refusal::SenderGaps),
                 Phase::Capacity(_) | Phase::Pairs(_) | Phase::ShaperSearch(_) | Phase::PolicerSearch(_),
-            ) => self.take_in(now, sorted.as_ref().unwrap_or(record), sorted.is_some()),
+            ) => self.take_in(now, record, overtaken),
             (Some(refusal), _) => Err(refusal),
         };
         if outcome == Err(Refusal::ClockStep) {
             // Delays from before the step cannot be compared with later ones.
             self.baseline.restart();
             self.queue_limit.restart();
+            self.stalls.restart();
             self.account.clear();
             if let Phase::Evaluation(phase) = &mut self.phase {
                 phase.restart();
@@ -353,10 +366,49 @@ impl Measurement {
         self.ready = now + self.draining(record).max(pause);
     }
 
+    /// Looks for stalls. Returns the refusal of the stream if one made it useless, and its longest part without one if that is of
+    /// use.
+    fn without_stall(
+        &mut self,
+        record: &StreamRecord,
+        refusal: Option<Refusal>,
+    ) -> (Option<Refusal>, Option<StreamRecord>) {
+        let context = stalls::Context {
+            asked: self.asked.0,
+            capacity: self.capacity,
+            free: self.free_share(),
+            jitter: self.jitter.map_or(Duration::ZERO, |jitter| jitter.most),
+            drops: self.phase.meets_policer(),
+        };
+        if refusal == Some(Refusal::ClockStep) {
+            return (refusal, None);
+        }
+        let Some(longest) = self.stalls.observe(record, &context) else { return (refusal, None) };
+        match &self.phase {
+            _ if refusal.is_some() => (refusal, None),
+            Phase::Evaluation(_) if self.config.method == Method::Response && longest.len() >= LEAST_PART => {
+                (None, Some(record.part(longest)))
+            }
+            Phase::Evaluation(_) | Phase::PolicerSearch(_) => (Some(Refusal::Stalled), None),
+            _ if self.stalls.leave_out() => (Some(Refusal::Stalled), None),
+            _ => (None, None),
+        }
+    }
+
     /// Returns the capacity if it is known and below what can be measured.
     fn too_slow(&self) -> Option<Rate> {
         let known = !matches!(self.phase, Phase::Capacity(_) | Phase::Pairs(_));
         self.capacity.filter(|capacity| known && *capacity < SLOWEST.scale(ALMOST))
+    }
+
+    /// Returns the span of the jitter, if streams cannot outlast it.
+    fn unbearable_jitter(&self) -> Option<Duration> {
+        let carried = match &self.phase {
+            Phase::Startup(startup) => startup.likely(),
+            phase => self.available.or(phase.at_least()).unwrap_or_default(),
+        };
+        let jitter = self.jitter.filter(|jitter| !jitter.is_bearable(carried))?;
+        (self.config.method == Method::Response).then_some(jitter.most)
     }
 
     /// Returns whether streams have filled a queue, so that others lost packets, too: then fewer bytes are spent.
@@ -396,13 +448,17 @@ impl Measurement {
             }
             _ => {}
         }
+        let drained_in = delay::growth(record).scale(1.0 / self.free_share()) - self.config.rtt;
+        drained_in.clamp(Duration::ZERO, MAX_WAIT)
+    }
+
+    /// Returns the share of the capacity that is free, as far as known: a queue drains at that rate.
+    fn free_share(&self) -> f64 {
         let share = match (self.estimate(), self.capacity) {
             (Some(available), Some(capacity)) => available.bps_f64() / capacity.bps_f64(),
             _ => USUAL_DRAIN_SHARE,
         };
-        let share = share.clamp(MIN_DRAIN_SHARE, 1.0);
-        let drained_in = delay::growth(record).scale(1.0 / share) - self.config.rtt;
-        drained_in.clamp(Duration::ZERO, MAX_WAIT)
+        share.clamp(MIN_DRAIN_SHARE, 1.0)
     }
 
     /// Returns the available bandwidth as far as known.
@@ -459,6 +515,14 @@ impl Measurement {
             Phase::AtLeast(_) | Phase::PolicerSearch(_) => {}
         }
         Ok(())
+    }
+
+    /// Allows as much more as a start-up stream took on a path with jitter, which it has to outlast.
+    fn allow_for_jitter(&mut self, now: Instant, record: &StreamRecord) {
+        if matches!(self.phase, Phase::Startup(_)) && self.jitter.is_some() {
+            self.searched.0 += now - self.asked.0;
+            self.searched.1 += record.packet * record.arrivals.len() as u64;
+        }
     }
 
     /// Takes in what a stream tells about delays, queues and buckets, whatever the phase.
@@ -541,6 +605,9 @@ const USUAL_DRAIN_SHARE: f64 = 0.5;
 const MAX_WAIT: Duration = Duration::from_ms(300);
 /// Maximum wait for the bucket of a shaper with a peak rate.
 const MAX_REFILL: Duration = Duration::from_ms(1_000);
+
+/// The fewest packets of a stream between two stalls that tell something: the shortest streams of the default method have as many.
+const LEAST_PART: usize = 24;
 
 /// A capacity that is measured as this share of [`SLOWEST`] may be that.
 const ALMOST: f64 = 0.95;

@@ -13,6 +13,8 @@ pub enum PathKind {
     SeveralQueues,
     /// The receiver coalesces interrupts.
     Coalescing,
+    /// The path delivers nothing for moments.
+    Stalls,
     /// Delays vary from packet to packet by more than a queue can explain, or packets overtake each other.
     Jittery,
     /// A token bucket lets bursts exceed its sustained rate.
@@ -31,6 +33,7 @@ impl PathKind {
             PathKind::UnknownQueues => "unknown-queues",
             PathKind::SeveralQueues => "several-queues",
             PathKind::Coalescing => "coalescing",
+            PathKind::Stalls => "stalls",
             PathKind::Jittery => "jittery",
             PathKind::Shaped => "shaped",
             PathKind::Policed => "policed",
@@ -47,6 +50,7 @@ impl PathKind {
                 "the tight link is not the narrow link, or several queues fill together"
             }
             PathKind::Coalescing => "a single queue; the receiver coalesces interrupts",
+            PathKind::Stalls => "the path stalls: for moments nothing arrives",
             PathKind::Jittery => "delays vary even without queueing, which hides small queues",
             PathKind::Shaped => "a shaper passes bursts, then limits to its sustained rate",
             PathKind::Policed => "a policer passes bursts, then drops what exceeds its rate",

@@ -68,6 +68,7 @@ impl Measurement {
             && self.phase.may_hide_policer()
             && !self.phase.evaluation().is_some_and(|phase| phase.is_jittery())
             && !self.policer_search.is_checked()
+            && self.stalls().is_none()
             && !self.harms()
             && !self.config.gentle
     }

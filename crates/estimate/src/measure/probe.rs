@@ -159,6 +159,14 @@ pub(super) fn send_rate(record: &StreamRecord) -> Option<Rate> {
     Rate::of(bytes, last.sent - first.sent)
 }
 
+/// Returns the rate at which the packets of a stream arrived.
+pub(super) fn receive_rate(record: &StreamRecord) -> Option<Rate> {
+    let mut arrived = record.arrivals.iter().filter_map(|arrival| arrival.received);
+    let first = arrived.next()?;
+    let (count, last) = arrived.fold((0, first), |(count, last), at| (count + 1, last.max(at)));
+    Rate::of(record.packet * count, last - first)
+}
+
 /// Returns the rate at which packets arrived, if the last ones of the stream did not, and may still be on the way:
 /// those before them took far longer to arrive than to send.
 pub(super) fn trickle(record: &StreamRecord) -> Option<Rate> {

@@ -37,6 +37,12 @@ const LEAD: usize = 1;
 const MAX_SETTLING: u32 = 20;
 /// The rate has settled when an estimate exceeds it by no more than this.
 const ARRIVED: f64 = 1.02;
+/// What is available moves if the means of so many groups of p-streams or more, each sent as one stream, have at least this
+/// standard deviation as a share of their mean, and a variance so many times that within groups. Range 0.05 to 0.15 and 2 to 6: bursts
+/// vary within groups, too.
+const FEWEST_GROUPS: usize = 3;
+const MOVING: f64 = 0.08;
+const MOVING_APART: f64 = 3.0;
 /// Number of streams used at which the method stops.
 const ENOUGH_STREAMS: usize = 24;
 /// Streams keep this share away from the ends of the rates that a trained model has seen: gaps are not exactly as scheduled.
@@ -168,6 +174,27 @@ impl Track {
     }
 }
 
+impl Track {
+    /// Returns the lowest and the highest rate of streams that lie close together in time, if they differ far more than those of
+    /// one time do: then what is available moves.
+    fn moving(&self) -> Option<Outside> {
+        let groups = || {
+            self.estimates.chunks_exact(GAMMA).map(|group| spread(group.iter().map(|rate| rate.bps_f64())))
+        };
+        if groups().count() < FEWEST_GROUPS {
+            return None;
+        }
+        let (mean, between) = spread(groups().map(|(mean, _)| mean));
+        let (within, _) = spread(groups().map(|(_, variance)| variance));
+        let means = || groups().map(|(mean, _)| mean);
+        let moves = between > (MOVING * mean).powi(2) && between > MOVING_APART * within;
+        moves.then(|| Outside::Moving {
+            low: Rate::from_bps_f64(means().fold(f64::INFINITY, f64::min)),
+            high: Rate::from_bps_f64(means().fold(0.0, f64::max)),
+        })
+    }
+}
+
 impl Evaluation for Track {
     fn schedule(&self, _: &Known<'_>) -> Option<Schedule> {
         (self.estimates.len() < ENOUGH_STREAMS).then(|| self.next_stream())
@@ -234,8 +261,18 @@ impl Evaluation for Track {
 
     fn outside(&self) -> Option<Outside> {
         let unseen = self.unseen.1.filter(|_| self.unseen.0 > self.estimates.len());
-        unseen.or_else(|| self.scratch.unlike_training(self.interval()?.rate, self.settings.capacity))
+        let moving = || self.moving().filter(|_| self.method == MultiRate::Learned);
+        unseen
+            .or_else(moving)
+            .or_else(|| self.scratch.unlike_training(self.interval()?.rate, self.settings.capacity))
     }
+}
+
+/// Returns the mean of some rates in bit/s, and their variance around it.
+fn spread(rates: impl Iterator<Item = f64> + Clone) -> (f64, f64) {
+    let count = rates.clone().count().max(1) as f64;
+    let mean = rates.clone().sum::<f64>() / count;
+    (mean, rates.map(|rate| (rate - mean).powi(2)).sum::<f64>() / count)
 }
 
 /// Widens an interval by an independent error, as a share of the rate.

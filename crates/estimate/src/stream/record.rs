@@ -1,5 +1,7 @@
 //! Observations of a p-stream, and the gap arrays that denoising and estimation work on.
 
+use std::ops::Range;
+
 use headway_learned::stream::Statistic;
 use headway_learned::{NoAnswer, Outside};
 use headway_units::{Bytes, Duration, Instant, Rate};
@@ -57,6 +59,9 @@ pub enum Refusal {
     /// Too few samples remained, before or after denoising (rapid 2.9).
     #[error("too few samples")]
     TooShort,
+    /// The path delivered nothing for a time.
+    #[error("the path stalled")]
+    Stalled,
     /// A clock was stepped during the stream.
     #[error("clock stepped")]
     ClockStep,
@@ -79,8 +84,8 @@ pub enum Refusal {
 
 impl Refusal {
     /// All reasons; a table of results may count in this list.
-    pub const ALL: [Refusal; 10 + Statistic::ALL.len()] = {
-        let mut all = [Refusal::Unseen(None); 10 + Statistic::ALL.len()];
+    pub const ALL: [Refusal; 11 + Statistic::ALL.len()] = {
+        let mut all = [Refusal::Unseen(None); 11 + Statistic::ALL.len()];
         all[0] = Refusal::Lost;
         all[1] = Refusal::Reordered;
         all[2] = Refusal::SenderGaps;
@@ -90,9 +95,10 @@ impl Refusal {
         all[6] = Refusal::OtherShape;
         all[7] = Refusal::NoCapacity;
         all[8] = Refusal::NoNumber;
+        all[9] = Refusal::Stalled;
         let mut place = 0;
         while place < Statistic::ALL.len() {
-            all[10 + place] = Refusal::Unseen(Some(Statistic::ALL[place]));
+            all[11 + place] = Refusal::Unseen(Some(Statistic::ALL[place]));
             place += 1;
         }
         all
@@ -197,11 +203,17 @@ impl StreamRecord {
 
     /// Returns the packets before the first lost one.
     pub(crate) fn before_loss(&self) -> StreamRecord {
-        let whole = self.arrivals.iter().take_while(|arrival| arrival.received.is_some()).count();
-        let mut record = self.clone();
-        record.arrivals.truncate(whole);
-        record.intended.truncate(whole.saturating_sub(1));
-        record
+        self.part(0..self.arrivals.iter().take_while(|arrival| arrival.received.is_some()).count())
+    }
+
+    /// Returns these packets only, which must be packets of the stream.
+    pub(crate) fn part(&self, packets: Range<usize>) -> StreamRecord {
+        let gaps = packets.len().saturating_sub(1);
+        StreamRecord {
+            intended: self.intended.iter().skip(packets.start).take(gaps).copied().collect(),
+            arrivals: self.arrivals[packets].to_vec(),
+            ..*self
+        }
     }
 
     /// Returns the number of packets that never arrived.

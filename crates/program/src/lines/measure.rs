@@ -61,6 +61,15 @@ pub struct MeasureLine {
     /// See `before_bps`.
     #[serde(default)]
     pub after_bps: Option<u64>,
+    /// The longest time in which nothing arrived; absent if the path did not stall. `available_bps` is then the average.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub longest_stall_us: Option<f64>,
+    /// The share of the time in which the path stalled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stalled_share: Option<f64>,
+    /// The available bandwidth between stalls.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub between_stalls_bps: Option<u64>,
     /// Capacity of the narrow link; absent if it is not known.
     pub capacity_bps: Option<u64>,
     /// The kind of path; absent if the method does not determine it.

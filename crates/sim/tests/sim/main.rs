@@ -39,6 +39,7 @@ mod shaper;
 mod short_flows;
 mod snapshots;
 mod spraying;
+mod stalls;
 mod support;
 mod taps;
 mod traffic;

@@ -104,14 +104,18 @@ fn segments_from_the_host_of_a_bundle_are_sprayed_too_and_come_back() {
 
 #[test]
 fn what_is_free_on_links_that_take_turns_is_that_of_both() {
-    let measure = "[[measure]]\nfrom = \"a\"\nto = \"b\"\n";
+    let measure = "[[measure]]\nfrom = \"a\"\nto = \"b\"\nevery = \"1 s\"\n";
     let traffic =
         "[[traffic]]\nfrom = \"a\"\nto = \"b\"\nmodel = \"poisson\"\nrate = \"40 Mb/s\"\nsize = \"1000 B\"\n";
     for (rest, free) in [(measure.to_owned(), 100e6), (format!("{measure}{traffic}"), 60e6)] {
         let results = run([10, 10], &rest);
-        let result = &results.summary.measurements[0];
-        assert_near("free", result.free_bps.unwrap() as f64, free, 0.02);
-        assert_near("capacity", result.narrow_bps.unwrap() as f64, 100e6, 0.001);
+        let measured = &results.summary.measurements;
+        // A single one sees some thousand packets of others, which vary by 2 %.
+        let free_bps: Vec<f64> =
+            measured.iter().filter_map(|one| one.free_bps).map(|bps| bps as f64).collect();
+        let mean = free_bps.iter().sum::<f64>() / free_bps.len() as f64;
+        assert_near("free", mean, free, 0.015);
+        assert_near("capacity", measured[0].narrow_bps.unwrap() as f64, 100e6, 0.001);
         assert!(results.streams.iter().all(|(_, stream)| stream.free.is_none()));
     }
 }

@@ -36,6 +36,9 @@ constants! {
         /// Odds of a single queue on a path with jitter, where trains measure the capacity poorly.
         /// Half and double: nothing clear.
         jittery_odds: f64 = 0.1, "odds, 0 to 1";
+        /// Additional error on a path with jitter, which delays the packets of a stream more and more where they keep their
+        /// order: answers are up to so much too high, mostly.
+        jittery_error: f64 = 0.8, "share of the capacity, times the span of the jitter over the duration of a stream, 0 to 2";
         /// Additional error if the tight link is not the narrow one: the delay then grows more slowly, and packets and
         /// timestamps hide more of the growth.
         /// Half and double: nothing clear.
@@ -98,8 +101,9 @@ pub(super) struct Circumstances {
     pub(super) time: Range<Instant>,
     /// Whether streams arrived in batches.
     pub(super) coalesced: bool,
-    /// Whether delays vary on their own, as trains showed, and as most streams did.
-    pub(super) jitter: bool,
+    /// How much delays vary on their own, as the first streams showed, as a share of the duration of a stream.
+    pub(super) jitter: Option<f64>,
+    /// Whether most streams were jittery.
     pub(super) jittery: bool,
 }
 
@@ -153,6 +157,7 @@ impl Evidence {
         let Circumstances { ref time, coalesced, jitter, jittery } = *circumstances;
         let error = if coalesced { EVIDENCE.common_error_coalesced } else { EVIDENCE.common_error };
         let error = error.hypot(self.busy.end_effect(self.capacity));
+        let error = error.hypot(EVIDENCE.jittery_error * jitter.unwrap_or(0.0));
         // Jitter affects which gaps look busy, which biases this reading.
         let busy = (self.sampled && !jittery).then_some(&self.readings);
         let context = Context { time: time.clone(), capacity: self.capacity, error, busy };
@@ -165,7 +170,7 @@ impl Evidence {
                 ..*before
             };
         }
-        let trusted = if jitter { EVIDENCE.jittery_odds } else { 1.0 };
+        let trusted = if jitter.is_some() { EVIDENCE.jittery_odds } else { 1.0 };
         let summary = self.belief.summary(self.agreement.odds() * trusted);
         let (one_queue, series) = (summary.one_queue, summary.series);
         let error = error.hypot(EVIDENCE.several_error * (1.0 - one_queue));

@@ -56,6 +56,8 @@ constants! {
         /// An interval whose upper end exceeds this share of what timestamps resolve has no upper end.
         /// Half and double: no run changed.
         near_limit: f64 = 0.9, "share, 0.5 to 1";
+        /// Where jitter spans more than this share of a stream, trains and streams show too little of the path for an upper end.
+        hidden: f64 = 0.4, "share of the duration of a stream, 0.2 to 1";
         /// If more than this share of its packets is lost, the queue overflowed, and a stream is used only up to its
         /// first loss (rapid 2.13).
         /// Half and double: nothing clear.
@@ -70,6 +72,9 @@ constants! {
         /// The last train counts as so many streams, so that a load that set in during it shows in more than one.
         /// Half and double: nothing clear.
         last_parts: usize = 4, "streams, from 1";
+        /// The answer is at most so many times the rate at which the fastest stream was delivered: a queue is as fast as it is, however
+        /// close together some packets came. Streams are faster than what is available now and then.
+        delivered: f64 = 1.25, "times the rate, 1 to 2";
         /// A train at less than this share of what is available hardly meets a queue, and bursts of others decide what it
         /// samples.
         /// Half: error -0.9 points. Double: nothing clear.
@@ -98,12 +103,15 @@ pub(super) struct Response {
 struct Seen {
     /// Those that are used.
     observations: Vec<Observed>,
-    /// Their gaps.
+    /// Their gaps, and how long it took to send them.
     gaps: u32,
+    sent: Duration,
     /// How many of them were jittery.
     jittery: u32,
     /// The lowest delay when they were read.
     lowest: Option<Duration>,
+    /// The highest rate at which one was delivered.
+    delivered: Rate,
     /// All streams, and the rates of those in which the queue overflowed.
     streams: usize,
     overflowed: Vec<Rate>,
@@ -139,10 +147,16 @@ impl Response {
         let circumstances = Circumstances {
             time: self.time.clone(),
             coalesced: self.coalesced,
-            jitter: self.jitter.is_some(),
+            jitter: self.jitter_share(),
             jittery: self.is_jittery(),
         };
         self.conclusion = self.evidence.conclude(&circumstances, &self.conclusion);
+    }
+
+    /// Returns the span of the jitter as a share of the duration of a stream, if there is any.
+    fn jitter_share(&self) -> Option<f64> {
+        let usual = self.seen.sent.secs_f64() / self.seen.observations.len().max(1) as f64;
+        self.jitter.map(|jitter| jitter.most.secs_f64() / usual.max(1e-9))
     }
 
     /// Returns the rate that the path carried least well: the median of those whose streams overflowed a queue, if most did.
@@ -205,6 +219,7 @@ impl Evaluation for Response {
     ) -> Result<(), Refusal> {
         let before_loss;
         self.seen.streams += 1;
+        self.seen.delivered = self.seen.delivered.max(probe::receive_rate(record).unwrap_or_default());
         if record.lost() as f64 > RESPONSE.loss_tolerance * record.arrivals.len() as f64 {
             self.seen.overflowed.push(record.average);
             // The queue overflowed. Up to that point the stream is as informative as any; refusing it would leave
@@ -221,6 +236,7 @@ impl Evaluation for Response {
         self.seen.jittery += u32::from(marks.jittery || overtaken);
         self.seen.observations.push((observation, marks, at - probe::sent_for(record) / 2));
         self.seen.gaps += record.arrivals.len() as u32;
+        self.seen.sent += probe::sent_for(record);
         if self.seen.observations.len() == 1 {
             self.time.start = at - probe::sent_for(record);
         }
@@ -270,19 +286,20 @@ impl Evaluation for Response {
         self.conclusion = Conclusion { spread: None, change: None, ..self.conclusion };
     }
 
-    /// Returns the answer so far: no more than a rate at which streams overflow a queue.
+    /// Returns the answer so far: no more than a rate at which streams overflow a queue, or than any was delivered at.
     fn spread(&self) -> Option<Spread> {
         let spread = self.conclusion.spread?;
-        let capped = self.too_fast().filter(|rate| *rate < spread.median);
+        let delivered = self.seen.delivered.scale(RESPONSE.delivered);
+        let most = self.too_fast().map_or(delivered, |rate| rate.min(delivered));
+        let capped = Some(most).filter(|rate| *rate < spread.median);
         Some(capped.map_or(spread, |rate| spread.capped(rate, LOW_IF_LOST)))
     }
 
     fn interval(&self) -> Option<Interval> {
         let interval = Interval::from(self.spread()?);
-        let unlimited = self
-            .stamp_limit
-            .zip(interval.high)
-            .is_some_and(|(limit, high)| high > limit.scale(RESPONSE.near_limit));
+        let near = |(limit, high): (Rate, Rate)| high > limit.scale(RESPONSE.near_limit);
+        let hidden = self.jitter_share().is_some_and(|share| share > RESPONSE.hidden);
+        let unlimited = hidden || self.stamp_limit.zip(interval.high).is_some_and(near);
         Some(if unlimited { Interval { rate: interval.low, high: None, ..interval } } else { interval })
     }
 
