@@ -41,7 +41,10 @@ const ARRIVED: f64 = 1.02;
 /// standard deviation as a share of their mean, and a variance so many times that within groups. Range 0.05 to 0.15 and 2 to 6: bursts
 /// vary within groups, too.
 const FEWEST_GROUPS: usize = 3;
-const MOVING: f64 = 0.08;
+/// As many streams that have more than the capacity free, by this factor, say that the link has become faster. Range 1.1 to 1.3: answers
+/// of models are off by some percent.
+const ABOVE: f64 = 1.2;
+const MOVING: f64 = 0.1;
 const MOVING_APART: f64 = 3.0;
 /// Number of streams used at which the method stops.
 const ENOUGH_STREAMS: usize = 24;
@@ -66,6 +69,8 @@ pub(super) struct Track {
     intervals: Vec<(Rate, Rate)>,
     /// How many p-streams were unlike those that a trained model has seen, and in what the last one was.
     unseen: (usize, Option<Outside>),
+    /// What a trained model said of streams that were far above the capacity as trains found it.
+    above: Vec<Rate>,
     /// The average rates that a trained model has seen.
     seen: Option<(Rate, Rate)>,
     /// Smooths the estimates from reflected chirps.
@@ -89,6 +94,7 @@ impl Track {
             estimates: Vec::new(),
             intervals: Vec::new(),
             unseen: (0, None),
+            above: Vec::new(),
             seen: None,
             filter: VerticalHorizontal::default(),
             filtered: None,
@@ -166,6 +172,7 @@ impl Track {
         let Some(most) = self.settings.capacity.filter(|_| self.method == MultiRate::Learned) else {
             return found;
         };
+        self.above.extend(found.ok().map(|found| found.rate).filter(|rate| *rate > most.scale(ABOVE)));
         found.map(|found| StreamEstimate {
             rate: found.rate.min(most),
             interval: found.interval.map(|(low, high)| (low.min(most), high)),
@@ -178,6 +185,12 @@ impl Track {
     /// Returns the lowest and the highest rate of streams that lie close together in time, if they differ far more than those of
     /// one time do: then what is available moves.
     fn moving(&self) -> Option<Outside> {
+        let capacity = self.settings.capacity.unwrap_or_default();
+        // A model that says so of all streams is off by as much.
+        let others = self.estimates.len().saturating_sub(self.above.len());
+        if self.above.len().min(others) >= FEWEST_GROUPS {
+            return Some(Outside::Moving { low: capacity, high: mean(&self.above) });
+        }
         let groups = || {
             self.estimates.chunks_exact(GAMMA).map(|group| spread(group.iter().map(|rate| rate.bps_f64())))
         };
