@@ -117,6 +117,8 @@ impl Peak {
 /// What was measured of a path or transfer.
 pub(crate) struct Measured {
     pub(crate) is_loopback: bool,
+    /// Whether a trained model judged windows, which it may do whatever limits the transfers.
+    pub(crate) by_model: bool,
     /// The most that passed in a second, as [`Peak::rates`].
     pub(crate) peak: [Rate; 2],
     pub(crate) capacity: Option<Capacity>,
@@ -134,7 +136,7 @@ pub(crate) struct Said {
 
 /// Returns what the numbers say without contradicting each other, and the reason where they say nothing.
 pub(crate) fn conclude(measured: Measured) -> Said {
-    let Measured { is_loopback, peak: [peak, at_least], capacity, free, mut sums } = measured;
+    let Measured { is_loopback, by_model, peak: [peak, at_least], capacity, free, mut sums } = measured;
     let peak = peak.scale(1.0 + FASTER);
     let free = free.filter(|free| free.windows > 0);
     sums.used = sums.used.max(free.map_or(0, |free| free.windows));
@@ -146,6 +148,7 @@ pub(crate) fn conclude(measured: Measured) -> Said {
     let capacity = capacity.map(|capacity| Capacity { high: capacity.high.max(peak), ..capacity });
     let free = match free {
         None => Err(sums.main_refusal().map_or(Unknown::NoWindow, Unknown::Window)),
+        Some(free) if by_model => Ok(bounded(free, peak, capacity)),
         Some(_) if sums.main_limit() != Some(Limit::Path) => Err(Unknown::Unpressed),
         Some(free) if free.bytes < LEAST_BYTES || free.high > free.low.scale(WIDEST) => {
             Err(Unknown::TooLittle)
@@ -184,7 +187,14 @@ mod tests {
             high: MBPS(high),
             samples: 99,
         });
-        conclude(Measured { is_loopback: false, peak: [MBPS(peak); 2], capacity, free, sums })
+        conclude(Measured {
+            is_loopback: false,
+            by_model: false,
+            peak: [MBPS(peak); 2],
+            capacity,
+            free,
+            sums,
+        })
     }
 
     #[test]

@@ -244,6 +244,8 @@ pub(crate) struct Path {
     pub(crate) peak: Peak,
     /// Whether the ends of its transfers are the same host.
     pub(crate) is_loopback: bool,
+    /// Whether a trained model judges their windows.
+    pub(crate) by_model: bool,
     pub(crate) estimates: Both,
     /// Of all transfers, as of the last interval for those in the table.
     pub(crate) sums: Sums,
@@ -294,6 +296,7 @@ impl Path {
             capacity: None,
             peak: Peak::default(),
             is_loopback: false,
+            by_model: false,
             estimates: Both::default(),
             sums: Sums::default(),
             recent: Both::default(),

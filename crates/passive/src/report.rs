@@ -184,6 +184,7 @@ fn path_row(key: &PathKey, path: &Path) -> PathRow {
     let rate = rate(path.volume.wire, path.last - path.first);
     let Said { capacity, free, sums } = conclude(Measured {
         is_loopback: path.is_loopback,
+        by_model: path.by_model,
         peak: path.peak.rates(),
         capacity: path.capacity,
         free: path.estimates.free(),
@@ -215,9 +216,9 @@ fn interval_row(key: &PathKey, path: &mut Path, transfers: u64, length: Duration
     let rate = rate(volume.wire, length);
     let has_estimate = free.is_some();
     let peak = if length >= SECOND { [rate; 2] } else { [Rate::ZERO; 2] };
-    let is_loopback = path.is_loopback;
+    let (is_loopback, by_model) = (path.is_loopback, path.by_model);
     let Said { capacity, free, sums } =
-        conclude(Measured { is_loopback, peak, capacity: path.capacity, free, sums });
+        conclude(Measured { is_loopback, by_model, peak, capacity: path.capacity, free, sums });
     let row = PathRow {
         key: *key,
         transfers,
@@ -248,6 +249,7 @@ fn flow(
     let rate = rate(half.volume.wire, duration);
     let Said { capacity, free, sums } = conclude(Measured {
         is_loopback: key.is_loopback(),
+        by_model: transfer.has_model(),
         peak: peak.rates(),
         capacity: transfer.narrow_link(),
         free,

@@ -331,6 +331,7 @@ impl Tracker {
                     begin(connection, &key, of, &self.options, &mut self.near, &mut self.paths, at);
                 if let (Some(model), Some(followed)) = (&self.model, &mut connection.halves[of].followed) {
                     followed.transfer.set_model(Arc::clone(model));
+                    self.paths.value(followed.path).into_iter().for_each(|path| path.by_model = true);
                 }
             }
         }

@@ -184,10 +184,13 @@ impl Search {
         }
     }
 
-    /// Returns what this transfer has found; `None` with the published form, too, which knows no interval.
+    /// Returns what this transfer has found; the published form knows no interval.
     pub(super) fn found(&self) -> Option<Capacity> {
         match &self.form {
-            Form::Literal(_) => None,
+            Form::Literal(phase) => {
+                let samples = phase.needed as u64;
+                phase.capacity.map(|rate| Capacity { rate, low: rate, high: rate, samples })
+            }
             Form::Guarded(narrow) => narrow.as_ref()?.found(),
         }
     }

@@ -149,6 +149,10 @@ impl Meter {
         self.learned = Some(Box::new(Judge::new(model)));
     }
 
+    pub(super) fn has_model(&self) -> bool {
+        self.learned.is_some()
+    }
+
     pub(super) fn outside(&self) -> Option<Outside> {
         self.learned.as_ref().and_then(|judge| judge.outside())
     }

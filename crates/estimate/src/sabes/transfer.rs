@@ -503,7 +503,7 @@ impl Transfer {
         self.search.rate()
     }
 
-    /// Returns the capacity of the narrow link with its interval, if this transfer itself has found it by the guarded form.
+    /// Returns the capacity of the narrow link with its interval, if this transfer itself has found it.
     pub fn narrow_link(&self) -> Option<Capacity> {
         self.search.found()
     }
@@ -556,6 +556,11 @@ impl Transfer {
     /// on windows of [`Form::Literal`](super::Form::Literal).
     pub fn set_model(&mut self, model: Arc<Model>) {
         self.meter.set_model(model);
+    }
+
+    /// Whether a trained model judges windows.
+    pub fn has_model(&self) -> bool {
+        self.meter.has_model()
     }
 
     /// Returns why the last window that was refused for it is unlike those that the model has seen.
