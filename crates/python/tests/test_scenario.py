@@ -111,7 +111,7 @@ def test_a_scenario_can_be_slowed_down() -> None:
 
 
 def test_measurements_streams_and_routers_are_tables() -> None:
-    results = headway.Scenario.load(SCENARIOS / "measure-10g.toml", {"link.0.rate": "1 Gb/s", "duration": "3 s"}).run()
+    results = headway.Scenario.load(SCENARIOS / "measure-10g.toml", {"link.0.rate": "1 Gb/s", "duration": "8 s"}).run()
     assert len(results["streams"]["free_bps"]) >= 10
     routers = headway.Scenario.load(SCENARIOS / "explicit.toml").run()
     assert set(routers["control"]["law"]) == {"xcp"}
