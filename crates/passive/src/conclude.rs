@@ -30,7 +30,7 @@ pub enum Unknown {
     Unpressed,
     /// Fewer bytes than needed were in windows with an estimate, or their intervals are too wide.
     TooLittle,
-    /// In a whole second, its own transfers carried more than the estimates, or the capacity, allow.
+    /// In a second, its own transfers carried more than twice what the estimates say.
     Contradicted,
     /// No window gave an estimate, for this reason most often.
     Window(WindowRefusal),

@@ -1,4 +1,5 @@
-//! Phase 1 as published: the capacity of the narrow link from the rates of consecutive ACKs (wan 2.9).
+//! The search for the capacity of the narrow link: phase 1 as published, from the rates of consecutive ACKs (wan 2.9), or by trains
+//! (`narrow.rs`).
 
 use super::narrow::{Capacity, Narrow};
 use super::sample::Step;
@@ -227,8 +228,8 @@ impl Search {
         }
     }
 
-    /// Takes a step whose gap is positive. The guarded form needs a path that limits its transfer, and a queue that stood meanwhile,
-    /// where that can be seen.
+    /// Takes a step whose gap is positive. The guarded form needs a path that limits its transfer, and a queue meanwhile, where
+    /// that can be seen.
     pub(super) fn add(&mut self, step: &Step, first: &First) {
         match &mut self.form {
             Form::Literal(phase) => phase.add(step, first, self.nic),

@@ -1,8 +1,8 @@
 //! The capacity of the narrow link, from trains of several lengths.
 //!
-//! Phase 1 as published (`capacity.rs`) takes the highest strong bin of a few samples. Repeated, that rises with the length of a
+//! Phase 1 as published (`Phase` in `capacity.rs`) takes the highest strong bin of a few samples. Repeated, that rises with the length of a
 //! transfer, because a maximum does: packets that pass a token bucket, or were held up together behind the link, are faster than
-//! it. So all samples count here, of the times only in which a queue stood, and a capacity is a rate at which many trains agree
+//! it. So all samples count here, of the times only in which there was a queue, and a capacity is a rate at which many trains agree
 //! and which few exceed. Short trains are looked at first: between two packets there may be none of others. Where jitter or a
 //! bucket spreads those, longer trains show the rate. Where none agree, there is no capacity.
 
@@ -87,11 +87,11 @@ impl Narrow {
         self.trains = Default::default();
     }
 
-    /// Takes a step during which a queue stood; `packet` is the size of a full packet on the wire, and nothing is faster than `nic`.
+    /// Takes a step during which there was a queue; `packet` is the size of a full packet on the wire, and nothing is faster than `nic`.
     pub(super) fn add(&mut self, step: &Step, packet: f64, nic: Rate) {
-        self.all.add(Train { bytes: step.bytes, seconds: step.gap.secs_f64() });
-        // A train that is complete is a part of the next longer one.
         let mut part = Train { bytes: step.bytes, seconds: step.gap.secs_f64() };
+        self.all.add(part);
+        // A train that is complete is a part of the next longer one.
         let places = self.trains.iter_mut().zip(&mut self.rates).zip(LENGTHS).zip(KEPT);
         for (((train, rates), length), kept) in places {
             train.add(part);
