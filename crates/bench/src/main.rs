@@ -9,6 +9,7 @@ mod compare;
 mod gaps;
 mod repro;
 mod select;
+mod select_worlds;
 
 use std::process::ExitCode;
 
@@ -36,6 +37,7 @@ enum Command {
     Calc(calc::CalcArgs),
     Gaps(gaps::GapsArgs),
     Select(select::SelectArgs),
+    SelectWorlds(select_worlds::SelectWorldsArgs),
 }
 
 fn main() -> ExitCode {
@@ -59,6 +61,7 @@ fn run(command: &Command, json: bool) -> Result<ExitCode, Failed> {
         Command::Calc(args) => calc::run(args, json)?,
         Command::Gaps(args) => gaps::run(args, json)?,
         Command::Select(args) => select::run(args, json)?,
+        Command::SelectWorlds(args) => select_worlds::run(args, json)?,
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -29,15 +29,37 @@ const IN_A_ROW: usize = 8;
 const PACKET_TIME: Duration = Duration::from_us(2_400);
 /// The smallest packet on the wire.
 const SMALLEST: Bytes = Bytes::new(300);
-/// Parts of a stream whose growth is judged one by one. Range 2 to 8.
-const PARTS: usize = 4;
+/// Packets of the parts of a stream whose growth is judged one by one: with fewer the batches of others are no longer like a normal
+/// distribution. Range 8 to 32.
+const PART: usize = 16;
 /// The answer is clear with such odds, either way, and no further stream is sent. Range 0.8 to 0.999.
-const CLEAR: f64 = 0.97;
+const CLEAR: f64 = 0.9;
 /// Size of a packet of other traffic, on the wire.
 const FULL_PACKET: Bytes = Bytes::new(1_538);
-/// The noise of other traffic that is thought possible, as the variance of the delay per unit of time in packet times of the link: a few
-/// smooth flows, or batches of some 25 packets.
-const NOISE: [f64; NOISES] = [0.03, 0.1, 0.3, 1.0, 3.0, 10.0];
+/// How bursty other traffic may be: the variance of its bytes in a time, in packets, by their mean. 1 is that of packets by chance, 0.1 that
+/// of a few smooth flows, 30 that of batches of some 15. It is a factor on the share of the link that this traffic has: an empty link has no
+/// noise.
+const BURSTINESS: [f64; NOISES] = [0.1, 0.3, 1.0, 3.0, 10.0, 30.0];
+/// The least share of a link that other traffic has: capacities are measured with an error. Range 0.005 to 0.1.
+const LEAST_LOAD: f64 = 0.02;
+/// Variance of a delay from where in a packet of others it falls, in squared packet times, for a link that others use fully. Range 0.05 to
+/// 0.5.
+const WITHIN_PACKET: f64 = 0.17;
+/// The lowest delay of a stream may be above that of an empty queue by so many packet times, each with the part of that axis that it stands
+/// for.
+const RAISED: [(f64, f64); 9] = [
+    (0.0, 0.25),
+    (0.5, 0.5),
+    (1.0, 0.75),
+    (2.0, 1.5),
+    (4.0, 3.0),
+    (8.0, 6.0),
+    (16.0, 12.0),
+    (32.0, 24.0),
+    (64.0, 32.0),
+];
+/// A stream shows what is free up to so many times its rate. Range 1.05 to 1.3: more lets errors of the model add up, less loses answers.
+const SHOWS: f64 = 1.15;
 /// How many kinds of noise are thought possible.
 pub const NOISES: usize = 6;
 /// Standard deviation of timestamps in software, in seconds.
@@ -130,7 +152,7 @@ impl Question {
     pub fn new(config: QuestionConfig, now: Instant) -> Question {
         let reply = Reply {
             rate: config.rate,
-            segments: Vec::new(),
+            passages: Vec::new(),
             streams: 0,
             packets: 0,
             lost: 0,
@@ -218,6 +240,71 @@ fn emptied(record: &StreamRecord, capacity: Rate, gaps: &[Duration]) -> Option<B
     Some(Bytes::new((record.packet.get() * first as u64).saturating_sub(refilled.get())))
 }
 
+/// A stream as it was seen.
+#[derive(Clone, Debug)]
+struct Passage {
+    segments: Vec<Segment>,
+    /// Whether the lowest delay is that of an empty queue, because many packets came before those that are judged.
+    is_base_known: bool,
+}
+
+/// A link as it might be; times in seconds.
+struct Link {
+    packet_time: f64,
+    capacity: f64,
+    /// What is free, as a share of the capacity.
+    free: f64,
+    variance: f64,
+    within_packet: f64,
+}
+
+impl Link {
+    fn ln_likelihood(&self, passage: &Passage, normal: &Normal) -> f64 {
+        if passage.is_base_known {
+            return self.ln_of_segments(&passage.segments, 0.0, normal);
+        }
+        let Some(first) = passage.segments.first() else { return 0.0 };
+        let mut sum = f64::NEG_INFINITY;
+        for (raised, width) in RAISED {
+            let shift = raised * self.packet_time;
+            let ln = self.ln_at_rest(first.transition.from + shift)
+                + self.ln_of_segments(&passage.segments, shift, normal);
+            sum = ln_sum(sum, ln + f64::ln(width));
+        }
+        sum
+    }
+
+    /// Returns the logarithm of the likelihood of a delay before the stream: the queue of other traffic alone.
+    fn ln_at_rest(&self, delay: f64) -> f64 {
+        let resolution = self.packet_time / 2.0;
+        let mean = (self.variance / (2.0 * self.free.max(1e-3))).max(resolution / 4.0);
+        if delay <= resolution {
+            (1.0 - (-resolution / mean).exp()).max(1e-12).ln()
+        } else {
+            -delay / mean + (resolution / mean).ln()
+        }
+    }
+
+    fn ln_of_segments(&self, segments: &[Segment], shift: f64, normal: &Normal) -> f64 {
+        let resolution = self.packet_time / 2.0;
+        let stray = (STRAY.0 / (2.0 * STRAY.1)).ln();
+        let part = |segment: &Segment| {
+            let Transition { from, to, time } = segment.transition;
+            let transition = Transition { from: from + shift, to: to + shift, time };
+            let variance = self.variance + (STAMP * STAMP + self.within_packet) / time;
+            let motion = Reflected { drift: segment.rate.bps_f64() / self.capacity - self.free, variance };
+            let fits = if transition.to <= resolution {
+                let to = resolution.max(variance);
+                motion.ln_at_most(&Transition { to, ..transition }, normal)
+            } else {
+                motion.ln_density(&transition, normal) + resolution.ln()
+            };
+            ln_sum(fits, stray)
+        };
+        segments.iter().map(part).sum()
+    }
+}
+
 /// What streams of one rate said about what is free.
 #[derive(Clone, Debug)]
 pub struct Reply {
@@ -233,7 +320,7 @@ pub struct Reply {
     pub bytes: Bytes,
     /// What was in the bucket that was to be emptied; none if no packet was delayed, so that it may not be empty yet.
     pub emptied: Option<Bytes>,
-    segments: Vec<Segment>,
+    passages: Vec<Passage>,
     normal: Normal,
 }
 
@@ -246,7 +333,8 @@ impl Reply {
         let Some(lowest) = arrived.iter().map(|(_, delay)| *delay).min() else { return Duration::ZERO };
         let highest = arrived.iter().map(|(_, delay)| *delay).max().unwrap_or(lowest);
         let arrived = &arrived[arrived.partition_point(|(one, _)| (one.index as usize) < before)..];
-        let parts = PARTS.min(arrived.len().saturating_sub(1));
+        let parts = arrived.len() / PART;
+        let mut segments = Vec::with_capacity(parts);
         for part in 0..parts {
             let end = |number: usize| arrived[number * (arrived.len() - 1) / parts];
             let ((first, before), (last, after)) = (end(part), end(part + 1));
@@ -254,38 +342,38 @@ impl Reply {
             let bytes = record.packet * u64::from(last.index - first.index);
             let Some(rate) = Rate::of(bytes, time) else { continue };
             let (from, to) = ((before - lowest).secs_f64(), (after - lowest).secs_f64());
-            self.segments.push(Segment { rate, transition: Transition { from, to, time: time.secs_f64() } });
+            segments.push(Segment { rate, transition: Transition { from, to, time: time.secs_f64() } });
         }
+        self.passages.push(Passage { segments, is_base_known: before > 0 });
         highest - lowest
     }
 
     /// Whether no part of a stream has met a queue.
     pub fn is_flat(&self, capacity: Rate) -> bool {
         let least = capacity.time_for(FULL_PACKET).secs_f64() / 2.0;
-        self.segments.iter().all(|segment| segment.transition.from.max(segment.transition.to) < least)
+        self.passages
+            .iter()
+            .flat_map(|one| &one.segments)
+            .all(|segment| segment.transition.from.max(segment.transition.to) < least)
     }
 
     /// Returns the logarithm of the likelihood of what was seen if `available` are free before a tight link of `capacity`, for each kind
-    /// of noise, from the smoothest traffic to the most bursty.
+    /// of other traffic, from the smoothest to the most bursty.
     pub fn ln_likelihoods(&self, capacity: Rate, available: Rate) -> [f64; NOISES] {
         let packet_time = capacity.time_for(FULL_PACKET).secs_f64().max(1e-9);
-        let resolution = packet_time / 2.0;
-        let stray = (STRAY.0 / (2.0 * STRAY.1)).ln();
-        NOISE.map(|noise| {
-            let part = |segment: &Segment| {
-                let transition = segment.transition;
-                let variance = noise * packet_time + STAMP * STAMP / transition.time;
-                let drift = (segment.rate.bps_f64() - available.bps_f64()) / capacity.bps_f64();
-                let motion = Reflected { drift, variance };
-                let fits = if transition.to <= resolution {
-                    let to = resolution.max(variance);
-                    motion.ln_at_most(&Transition { to, ..transition }, &self.normal)
-                } else {
-                    motion.ln_density(&transition, &self.normal) + resolution.ln()
-                };
-                ln_sum(fits, stray)
+        // A stream below what is free shows only that so much is free: how much more there is has a part in delays that is too small for a
+        // model of queues, and errors of which would add up.
+        let free = available.min(self.rate.scale(SHOWS)).bps_f64() / capacity.bps_f64().max(1.0);
+        let load = (1.0 - free).max(LEAST_LOAD);
+        BURSTINESS.map(|burstiness| {
+            let link = Link {
+                packet_time,
+                capacity: capacity.bps_f64(),
+                free,
+                variance: burstiness * load * packet_time,
+                within_packet: WITHIN_PACKET * load * packet_time * packet_time,
             };
-            self.segments.iter().map(part).sum()
+            self.passages.iter().map(|passage| link.ln_likelihood(passage, &self.normal)).sum()
         })
     }
 
@@ -355,7 +443,7 @@ mod tests {
     #[test]
     fn the_answer_tells_by_how_much_the_rate_was_too_high() {
         let reply = asked(8.0, false).answer().expect("an answer");
-        assert!(reply.odds_of_more(Some(Rate::from_mbps(50.0))) < 0.05);
+        assert!(reply.odds_of_more(Some(Rate::from_mbps(50.0))) < 1.0 - CLEAR);
         let capacity = Rate::from_mbps(50.0);
         let likelihood = |mbps: f64| reply.ln_likelihoods(capacity, Rate::from_mbps(mbps))[1];
         let best =

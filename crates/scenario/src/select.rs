@@ -20,9 +20,11 @@ pub struct SelectSpec {
     pub to: String,
     /// The paths, two at least.
     pub path: Vec<SelectPath>,
-    /// By what a path is chosen; default `available`.
+    /// By what a path is chosen; default `transfer-time`.
     #[serde(default)]
     pub strategy: Strategy,
+    /// The size of the transfers that matter, for `transfer-time`; default learned from own traffic.
+    pub transfer: Option<Bytes>,
     /// The longest round-trip time of a path, for the strategy with such a floor; default 200 ms.
     pub latency_floor: Option<Duration>,
     /// A path replaces another if it is better by more than this share; default 10 %.
@@ -143,6 +145,7 @@ impl SelectSpec {
         let usual = Settings::default();
         Settings {
             strategy: self.strategy,
+            transfer: self.transfer,
             latency_floor: self.latency_floor.unwrap_or(usual.latency_floor),
             tolerance: self.tolerance,
             interval: self.interval.unwrap_or(usual.interval),

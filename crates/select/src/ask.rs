@@ -1,11 +1,12 @@
 //! What is asked next: only what decides, and only where it pays.
 
 use headway_estimate::question::QuestionConfig;
-use headway_units::{Bytes, Duration, Instant};
+use headway_units::{Bytes, Duration, Instant, Rate};
 
 use crate::distribution::Distribution;
 use crate::selector::{Action, Pair, Pending, Selector};
 use crate::settings::Strategy;
+use crate::transfer::Prospect;
 use crate::worth::{Outlook, Worth, pays};
 
 /// The capacity of a path is measured anew after so long, if bytes are left: it changes with the route.
@@ -18,6 +19,12 @@ const ALIKE: f64 = 0.7;
 const TOGETHER: f64 = 0.75;
 /// They are asked only while this is known about both: a 90 % interval whose ends differ by no more than this factor.
 const NARROW: f64 = 2.0;
+
+/// The 90 % interval of the path in use is wide if its ends differ by more than this factor. Range 1.2 to 3.
+const WIDE: f64 = 1.35;
+/// The highest rate that is asked for, as a part of the capacity: faster streams have no room beside a few packets of others, and this one
+/// shows all that may be free. Range 0.85 to 0.98.
+pub(crate) const MOST_ASKED: f64 = 0.9;
 
 /// What may be asked, and what that is worth for each byte.
 struct Offer {
@@ -117,8 +124,8 @@ impl Selector {
         // Where choosing is vain, so is asking.
         candidates.retain(|path| *path == self.chosen || !self.shared.is_sure(self.chosen, *path));
         let chosen = candidates.iter().position(|path| *path == self.chosen)?;
-        let paths: Vec<(usize, Distribution)> =
-            candidates.iter().map(|path| (*path, self.paths[*path].belief.at(now))).collect();
+        let paths: Vec<(usize, Prospect)> =
+            candidates.iter().map(|path| (*path, self.prospect(now, *path))).collect();
         let outlook = Outlook::new(&paths, chosen, self.settings.tolerance);
         let mut offers: Vec<Offer> = Vec::new();
         for (place, path) in candidates.iter().enumerate() {
@@ -128,28 +135,49 @@ impl Selector {
             }
         }
         let best = offers.into_iter().max_by(|one, other| one.per_byte.total_cmp(&other.per_byte));
-        best.map(|offer| offer.action)
+        best.map(|offer| offer.action).or_else(|| self.spare(now))
+    }
+
+    /// Returns a question about the path in use where little is known of it and bytes are left: a change there is met first.
+    fn spare(&mut self, now: Instant) -> Option<Action> {
+        let path = self.chosen;
+        let [free, low, high] = self.paths[path].belief.at(now).interval();
+        let state = &mut self.paths[path];
+        let is_wide = high.bps_f64() > WIDE * low.bps_f64();
+        if !is_wide || state.fill() < 1.0 || !state.may_be_asked(now) || !state.may_be_questioned() {
+            return None;
+        }
+        let capacity = state.belief.capacity();
+        let rate = capacity.map_or(free, |capacity| free.min(capacity.scale(MOST_ASKED)));
+        self.ask(now, path, rate)
+    }
+
+    /// Returns a question about a rate of a path, with what must come before it, if it can be paid.
+    fn ask(&mut self, now: Instant, path: usize, rate: Rate) -> Option<Action> {
+        let state = &mut self.paths[path];
+        let packet = self.settings.packet;
+        // A stream that fits into a bucket passes at any rate.
+        let bucket = state.to_empty(QuestionConfig::usual_cost(rate, packet, None));
+        if bucket.is_some_and(|bucket| !QuestionConfig::fits(rate, packet, bucket)) {
+            return None;
+        }
+        let most = QuestionConfig::usual_cost(rate, packet, bucket);
+        let capacity = state.belief.capacity();
+        (state.affordable(now) >= most).then_some(Action::Ask { path, rate, capacity, bucket, most })
     }
 
     fn question(&mut self, now: Instant, outlook: &Outlook<'_>, place: usize) -> Option<Offer> {
         let path = outlook.paths[place].0;
-        let state = &mut self.paths[path];
+        let state = &self.paths[path];
         if !state.may_be_questioned() {
             return None;
         }
         let capacity = state.belief.capacity();
         let Worth { rate, gain, .. } = outlook.best_question(place, capacity)?;
-        // A stream that fits into a bucket passes at any rate.
-        let most = QuestionConfig::usual_cost(rate, self.settings.packet, None);
-        let bucket = state.to_empty(most);
-        if bucket.is_some_and(|bucket| !QuestionConfig::fits(rate, self.settings.packet, bucket)) {
-            return None;
-        }
-        let most = QuestionConfig::usual_cost(rate, self.settings.packet, bucket);
-        let is_affordable = state.affordable(now) >= most;
-        let action = Action::Ask { path, rate, capacity, bucket, most };
+        let action = self.ask(now, path, rate)?;
+        let Action::Ask { most, .. } = action else { return None };
         let per_byte = gain / most.get().max(1) as f64;
-        (is_affordable && pays(gain, most, state.fill())).then_some(Offer { action, per_byte })
+        pays(gain, most, self.paths[path].fill()).then_some(Offer { action, per_byte })
     }
 
     fn measurement(&mut self, now: Instant, outlook: &Outlook<'_>, place: usize) -> Option<Offer> {

@@ -30,6 +30,10 @@ const STRAY: f64 = 0.003;
 const TAIL: f64 = 4.0;
 /// The ends of a 90 % interval are so many standard deviations away.
 const Z90: f64 = 1.645;
+/// Standard deviation of what own traffic carries, as a share.
+const CARRIED_ERROR: f64 = 0.1;
+/// Likelihood of traffic that has passed although less is free: it has taken that from others. Range 1e-6 to 0.01.
+const CARRIED_STRAY: f64 = 1e-4;
 /// Least standard deviation of an answer, as a share.
 const LEAST_ERROR: f64 = 0.04;
 
@@ -226,6 +230,16 @@ impl Belief {
         let likelihood = with_stray((0..POINTS).map(likelihood).collect());
         self.learn(now, &likelihood);
         likelihood
+    }
+
+    /// Takes that at least so much is free: bytes that have passed are no estimate, so nothing is left of rates far below.
+    pub(crate) fn at_least(&mut self, now: Instant, least: Rate) {
+        let likelihood = |point: usize| {
+            let below = (rate_at(point) / least.bps_f64().max(1.0)).ln().min(0.0) / CARRIED_ERROR;
+            (-0.5 * below * below).exp().max(CARRIED_STRAY)
+        };
+        let likelihood: Vec<f64> = (0..POINTS).map(likelihood).collect();
+        self.learn(now, &likelihood);
     }
 
     /// Takes the capacity of the narrow link.

@@ -9,10 +9,14 @@ use crate::distribution::Distribution;
 use crate::path::Trouble;
 use crate::selector::{LOG, Selector};
 use crate::settings::Strategy;
+use crate::transfer::time_of;
 use crate::worth::ODDS;
 
 /// Where a path must be found at once, this quantile of what is free counts: one of which nothing is known is a risk.
 const CAUTIOUS: f64 = 0.25;
+
+/// Below these odds a path is not thought of as better. Range 0.05 to 0.5.
+const MAYBE: f64 = 0.1;
 
 impl Selector {
     /// Returns the paths that may be chosen: those that are up, and answer if any does, and are near enough if any is.
@@ -23,8 +27,8 @@ impl Selector {
             found = all.filter(|path| self.paths[*path].is_up()).collect();
         }
         // If none answers, it is rather the far end that is away than all paths.
-        if found.iter().any(|path| !self.paths[*path].is_away()) {
-            found.retain(|path| !self.paths[*path].is_away());
+        if found.iter().any(|path| !self.paths[*path].is_dead()) {
+            found.retain(|path| !self.paths[*path].is_dead());
         }
         if self.settings.strategy == Strategy::AvailableWithLatencyFloor
             && found.iter().any(|path| !self.is_too_far(*path))
@@ -87,8 +91,8 @@ impl Selector {
                 candidates.iter().min_by_key(rtt)
             }
             _ => {
-                let free = |path: &&usize| self.paths[**path].belief.at(now).quantile(CAUTIOUS);
-                candidates.iter().max_by_key(free)
+                let value = |path: &&usize| self.prospect(now, **path).value.quantile(CAUTIOUS);
+                candidates.iter().max_by_key(value)
             }
         };
         (best.copied().unwrap_or(self.chosen), why)
@@ -100,20 +104,23 @@ impl Selector {
         if others.is_empty() {
             return (self.chosen, Why::Alone);
         }
-        if let Some(odds) = self.is_vain(&others) {
+        if let Some(odds) = self.is_vain(now, &others) {
             return (self.chosen, Why::Vain { odds });
         }
         match self.settings.strategy {
             Strategy::Latency => self.nearest(&others),
-            _ => self.freest(now, &others),
+            _ => self.by_value(now, &others),
         }
     }
 
-    /// Returns the odds that all other paths share the tight link of the chosen one, if that is sure.
-    fn is_vain(&self, others: &[usize]) -> Option<f64> {
-        let is_sure = others.iter().all(|other| self.shared.is_sure(self.chosen, *other));
+    /// Returns the odds that all other paths share the tight link of the chosen one, if that is sure, and nothing else tells them apart.
+    fn is_vain(&self, now: Instant, others: &[usize]) -> Option<f64> {
+        let is_vain = |other: &usize| {
+            self.shared.is_sure(self.chosen, *other)
+                && (self.settings.strategy != Strategy::TransferTime || self.odds(now, *other) < MAYBE)
+        };
         let odds = others.iter().map(|other| self.shared.odds(self.chosen, *other));
-        is_sure.then(|| odds.fold(1.0, f64::min))
+        others.iter().all(is_vain).then(|| odds.fold(1.0, f64::min))
     }
 
     fn nearest(&self, others: &[usize]) -> (usize, Why) {
@@ -128,13 +135,19 @@ impl Selector {
         (self.chosen, self.no_better(path, 0.0))
     }
 
-    fn freest(&mut self, now: Instant, others: &[usize]) -> (usize, Why) {
-        let here = self.paths[self.chosen].belief.at(now);
+    /// Compares the chosen path with others by what is free, or by what follows from that.
+    fn by_value(&mut self, now: Instant, others: &[usize]) -> (usize, Why) {
+        let here = self.prospect(now, self.chosen);
         let factor = 1.0 + self.settings.tolerance;
-        let rivals = others.iter().filter(|path| !self.shared.is_sure(self.chosen, **path));
-        let rivals = rivals.map(|path| (*path, self.paths[*path].belief.at(now)));
-        let rivals: Vec<(usize, f64, Distribution)> =
-            rivals.map(|(path, there)| (path, there.exceeds(&here, factor), there)).collect();
+        let is_open = |path: &&usize| {
+            self.settings.strategy == Strategy::TransferTime || !self.shared.is_sure(self.chosen, **path)
+        };
+        let rivals = others.iter().filter(is_open).map(|path| {
+            let there = self.prospect(now, *path);
+            let odds = self.shared.odds_of(self.chosen, *path, (&here, &there), factor);
+            (*path, odds, there.value)
+        });
+        let rivals: Vec<(usize, f64, Distribution)> = rivals.collect();
         let better = rivals.iter().filter(|(_, odds, _)| *odds >= ODDS);
         let best = better.max_by_key(|(_, _, there)| there.mean());
         let Some((path, odds, there)) = best else {
@@ -147,8 +160,20 @@ impl Selector {
             let better = Arc::clone(&self.names[*path]);
             return (self.chosen, Why::Holds { better, odds: *odds, for_another: left });
         }
-        let rates: [[Rate; 3]; 2] = [there.interval(), here.interval()];
-        (*path, Why::Better { odds: *odds, here: rates[0], before: rates[1] })
+        (*path, self.better(*odds, there, &here.value))
+    }
+
+    /// Returns that a path is better, with what both are compared by.
+    fn better(&self, odds: f64, here: &Distribution, before: &Distribution) -> Why {
+        let [here, before] = [here, before].map(Distribution::interval);
+        match self.settings.strategy {
+            Strategy::TransferTime => {
+                // The faster, the less time it takes.
+                let times = |[median, low, high]: [Rate; 3]| [median, high, low].map(time_of);
+                Why::Sooner { odds, here: times(here), before: times(before), size: self.sizes.usual() }
+            }
+            _ => Why::Better { odds, here, before },
+        }
     }
 
     fn no_better(&self, next: usize, odds: f64) -> Why {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use headway_units::{Duration, Instant, Rate};
+use headway_units::{Bytes, Duration, Instant, Rate};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
@@ -22,6 +22,17 @@ pub enum Why {
         here: [Rate; 3],
         /// The same of the path before.
         before: [Rate; 3],
+    },
+    /// Transfers take less time than over the one before by more than the tolerance, with these odds.
+    Sooner {
+        /// The probability.
+        odds: f64,
+        /// The time that one of the usual size takes here, with the ends of the 90 % interval.
+        here: [Duration; 3],
+        /// The same over the path before.
+        before: [Duration; 3],
+        /// The usual size.
+        size: Bytes,
     },
     /// Its round-trip time is shorter than that of the one before by more than the tolerance.
     Nearer {
@@ -67,6 +78,7 @@ impl Why {
         match self {
             Why::First => "first",
             Why::Better { .. } => "better",
+            Why::Sooner { .. } => "sooner",
             Why::Nearer { .. } => "nearer",
             Why::Left(_) => "left",
             Why::TooFar(_) => "too-far",
@@ -113,6 +125,11 @@ impl fmt::Display for Decision {
             Why::Better { odds, here: [here, low, high], before: [before, below, above] } => write!(
                 f,
                 "{here} are free ({low} to {high}) instead of {before} ({below} to {above}), better with odds of {}",
+                Percent(*odds)
+            ),
+            Why::Sooner { odds, here: [here, low, high], before: [before, below, above], size } => write!(
+                f,
+                "{size} take {here} ({low} to {high}) instead of {before} ({below} to {above}), better with odds of {}",
                 Percent(*odds)
             ),
             Why::Nearer { here, before } => write!(f, "its round trips take {here} instead of {before}"),
@@ -167,6 +184,12 @@ impl Serialize for Decision {
                 map.serialize_entry("odds", odds)?;
                 map.serialize_entry("free_bps", &here.map(Rate::bps))?;
                 map.serialize_entry("free_before_bps", &before.map(Rate::bps))?;
+            }
+            Why::Sooner { odds, here, before, size } => {
+                map.serialize_entry("odds", odds)?;
+                map.serialize_entry("transfer_bytes", &size.get())?;
+                map.serialize_entry("time_ns", &here.map(Duration::ns))?;
+                map.serialize_entry("time_before_ns", &before.map(Duration::ns))?;
             }
             Why::NoBetter { odds, .. } | Why::Holds { odds, .. } | Why::Vain { odds } => {
                 map.serialize_entry("odds", odds)?;

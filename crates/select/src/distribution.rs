@@ -53,6 +53,18 @@ impl Distribution {
         (after, sum)
     }
 
+    /// Returns the distribution of what follows from rates: `values` has it for each of them, ascending.
+    pub(crate) fn mapped(&self, values: &[f64]) -> Distribution {
+        let mut mapped = Distribution { mass: vec![0.0; POINTS] };
+        for (mass, value) in self.mass.iter().zip(values) {
+            let at = position(*value);
+            let (below, part) = (at as usize, at.fract());
+            mapped.mass[below] += mass * (1.0 - part);
+            mapped.mass[(below + 1).min(POINTS - 1)] += mass * part;
+        }
+        mapped
+    }
+
     /// Spreads every rate over its neighbours, with a variance of `steps` squared steps.
     pub(crate) fn blur(&mut self, steps: f64) {
         /// More would not be positive definite.

@@ -18,6 +18,8 @@ mod settings;
 mod shared;
 mod snapshot;
 mod spending;
+mod stays;
+mod transfer;
 mod worth;
 
 pub use decision::{Decision, Why};

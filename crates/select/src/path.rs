@@ -1,10 +1,14 @@
 //! One path: what is thought of it, what it has cost, and what is wrong with it.
 
+use std::collections::VecDeque;
+
 use headway_estimate::question::Reply;
 use headway_units::{Budget, Bytes, Duration, Instant, Rate};
 
 use crate::belief::Belief;
 use crate::settings::Settings;
+use crate::stays::Stays;
+use crate::transfer::{Busy, Losses};
 
 /// Time after a failure until a path is asked again; doubled with each further one, up to [`LONGEST_RETRY`].
 const RETRY: Duration = Duration::from_ms(5_000);
@@ -13,12 +17,6 @@ const LONGEST_RETRY: Duration = Duration::from_ms(300_000);
 const LONGEST_UNREAD: Duration = Duration::from_ms(20_000);
 /// A far end counts as away after so many attempts without an answer.
 const AWAY_AFTER: u32 = 2;
-/// A path that was down is not chosen before it has been up for so long, doubled with each time that it went down within [`CALM`].
-const SETTLE: Duration = Duration::from_ms(5_000);
-/// The longest such time.
-const LONGEST_SETTLE: Duration = Duration::from_ms(600_000);
-/// After so long without going down a path counts as one that never did.
-const CALM: Duration = Duration::from_ms(1_800_000);
 /// What has not been spent is kept for this part of an hour, so that bytes are left when something changes.
 const KEPT: f64 = 0.1;
 /// What a full measurement costs, before the first one.
@@ -42,6 +40,22 @@ const LEAST_BUCKET: Bytes = Bytes::new(15_000);
 const FADES: f64 = 0.995;
 /// A token bucket of less than this part of a question hardly matters. Range 5 to 50.
 const SMALL_BUCKET: u64 = 10;
+
+/// Own traffic is judged by so many rates of a second,
+const SECONDS: usize = 5;
+/// that are no older than this.
+const RECENT: Duration = Duration::from_ms(10_000);
+/// A queue is full if a stream loses more than this share of its packets. Range 0.01 to 0.1.
+const FULL_LOSES: f64 = 0.03;
+/// Own traffic of up to this part of what is free does not disturb a question. Range 0 to 0.2.
+const LITTLE: f64 = 0.1;
+
+/// Traffic of this rate passes, and is not only sent again and again. Range 50 kb/s to 1 Mb/s.
+const PASSES: Rate = Rate::from_bps(200_000);
+/// The median of so many round-trip times is the usual one. Range 3 to 20.
+const RTTS: usize = 7;
+/// Up to this part of what is free, streams of a question find no full queue. Range 0.5 to 0.9.
+const CLEARLY_FREE: f64 = 0.85;
 
 /// What is wrong with a path, or with a question about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -82,6 +96,19 @@ impl Trouble {
     }
 }
 
+/// How own traffic and a reply go together.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Beside {
+    /// There is hardly any.
+    Little(Rate),
+    /// It has gone on for seconds at this rate, and streams had room beside it.
+    Room(Rate),
+    /// It has gone on for seconds at this rate, and streams had none: it uses what is free.
+    Full(Rate),
+    /// It has begun or ended just now, so a queue that it fills for moments may be all that was seen.
+    Unknown,
+}
+
 /// A path among which is chosen.
 #[derive(Clone, Debug)]
 pub(crate) struct Path {
@@ -95,17 +122,24 @@ pub(crate) struct Path {
     patience: u32,
     pub(crate) rtt: Option<Duration>,
     pub(crate) rtt_at: Option<Instant>,
-    /// What own traffic uses, and when that told something last.
+    /// The last round-trip times without much own traffic, whose queue they would show.
+    idle_rtts: VecDeque<Duration>,
+    pub(crate) losses: Losses,
+    /// What own traffic uses, the rates of the last seconds, and when they told something last.
     pub(crate) own: Rate,
+    carried: VecDeque<(Instant, Rate)>,
+    busy: Busy,
     pub(crate) carried_at: Option<Instant>,
     pub(crate) trouble: Option<Trouble>,
     /// Failures in a row, and when to try again.
     failures: u32,
     retry_at: Instant,
     is_down: bool,
-    /// How often it went down of late, when it did so last, and from when on it may be chosen.
-    downs: u32,
-    down_at: Instant,
+    /// Since when the far end does not answer, and when own traffic passed last.
+    away_at: Instant,
+    passed_at: Option<Instant>,
+    /// For how long it has been there each time, and from when on it may be chosen.
+    stays: Stays,
     settled_at: Instant,
     pub(crate) hour: Budget,
     pub(crate) month: Option<Budget>,
@@ -130,14 +164,19 @@ impl Path {
             patience: FLAT,
             rtt: None,
             rtt_at: None,
+            idle_rtts: VecDeque::with_capacity(RTTS),
+            losses: Losses::new(now),
             own: Rate::ZERO,
+            carried: VecDeque::with_capacity(SECONDS),
+            busy: Busy::default(),
             carried_at: None,
             trouble: None,
             failures: 0,
             retry_at: now,
             is_down: false,
-            downs: 0,
-            down_at: now,
+            away_at: now,
+            passed_at: None,
+            stays: Stays::new(now),
             settled_at: now,
             hour: Budget::hourly(settings.max_bytes_per_hour),
             month: settings.max_bytes_per_month.map(Budget::monthly),
@@ -161,8 +200,13 @@ impl Path {
     }
 
     /// Whether nobody has answered several times.
-    pub(crate) fn is_away(&self) -> bool {
+    fn is_away(&self) -> bool {
         self.trouble == Some(Trouble::Away) && self.failures >= AWAY_AFTER
+    }
+
+    /// Whether nobody has answered several times, and no own traffic has passed since.
+    pub(crate) fn is_dead(&self) -> bool {
+        self.is_away() && self.passed_at.is_none_or(|at| at < self.away_at)
     }
 
     /// Whether it may be asked something.
@@ -178,6 +222,15 @@ impl Path {
     /// Returns the bucket that must be empty before a question of so many bytes tells anything.
     pub(crate) fn to_empty(&self, bytes: Bytes) -> Option<Bytes> {
         self.trial.or_else(|| self.bucket.filter(|_| self.hides(bytes)))
+    }
+
+    /// Takes what a reply says of losses by chance: streams of a rate that is free lose no packets otherwise.
+    pub(crate) fn lost(&mut self, now: Instant, reply: &Reply) {
+        let is_free = reply.rate <= self.belief.at(now).quantile(0.5).scale(CLEARLY_FREE);
+        if is_free && self.own <= self.little(now) && reply.streams > 0 {
+            let harmed = reply.lost.min(reply.streams.into()) as u32;
+            self.losses.learn(now, reply.streams, reply.packets as f64 / f64::from(reply.streams), harmed);
+        }
     }
 
     /// Takes the reply to a question before which this bucket was to be emptied, and returns whether it tells anything. Where no packet ever
@@ -207,6 +260,66 @@ impl Path {
                 }
                 true
             }
+        }
+    }
+
+    /// Takes a round-trip time.
+    pub(crate) fn take_rtt(&mut self, now: Instant, rtt: Duration) {
+        (self.rtt, self.rtt_at) = (Some(rtt), Some(now));
+        if self.own <= self.little(now) || self.idle_rtts.is_empty() {
+            if self.idle_rtts.len() >= RTTS {
+                self.idle_rtts.pop_front();
+            }
+            self.idle_rtts.push_back(rtt);
+        }
+    }
+
+    /// Returns the usual round-trip time without own traffic.
+    pub(crate) fn idle_rtt(&self) -> Option<Duration> {
+        let mut rtts: Vec<Duration> = self.idle_rtts.iter().copied().collect();
+        rtts.sort_unstable();
+        rtts.get(rtts.len() / 2).copied()
+    }
+
+    /// Returns how much own traffic does not matter.
+    fn little(&self, now: Instant) -> Rate {
+        self.belief.at(now).quantile(0.5).scale(LITTLE)
+    }
+
+    /// Takes the rate of own traffic in the last second; returns the size of a transfer that has ended.
+    pub(crate) fn carry(&mut self, now: Instant, rate: Rate) -> Option<Bytes> {
+        self.own = rate;
+        while self.carried.len() >= SECONDS || self.carried.front().is_some_and(|(at, _)| now - *at > RECENT)
+        {
+            self.carried.pop_front();
+        }
+        self.carried.push_back((now, rate));
+        if rate >= PASSES {
+            self.passed_at = Some(now);
+        }
+        self.busy.look(now, rate)
+    }
+
+    /// Returns the mean rate of own traffic in the last seconds, and whether all of them had some; none if they were not all watched.
+    pub(crate) fn lately(&self, now: Instant) -> Option<(Rate, bool)> {
+        let rates = || self.carried.iter().filter(|(at, _)| now - *at <= RECENT).map(|(_, rate)| *rate);
+        let mean = Rate::from_bps_f64(rates().map(Rate::bps_f64).sum::<f64>() / SECONDS as f64);
+        let little = self.little(now);
+        (rates().count() == SECONDS).then(|| (mean, rates().all(|rate| rate > little)))
+    }
+
+    /// Returns what a reply says besides own traffic.
+    pub(crate) fn beside(&self, now: Instant, reply: &Reply) -> Beside {
+        if self.own <= self.little(now) {
+            return Beside::Little(self.own);
+        }
+        match self.lately(now) {
+            Some((mean, true)) => {
+                let lost = reply.lost as f64 / reply.packets.max(1) as f64;
+                let is_full = lost > FULL_LOSES || reply.odds_of_more(self.belief.capacity()) < 0.5;
+                if is_full { Beside::Full(mean) } else { Beside::Room(mean) }
+            }
+            _ => Beside::Unknown,
         }
     }
 
@@ -282,6 +395,9 @@ impl Path {
     }
 
     pub(crate) fn answered(&mut self, now: Instant, rtt: Option<Duration>) {
+        if self.is_away() {
+            self.settled_at = now + self.stays.begun(now);
+        }
         self.failures = 0;
         self.retry_at = now;
         self.trouble = None;
@@ -289,7 +405,7 @@ impl Path {
             self.came_up(now);
         }
         if let Some(rtt) = rtt {
-            (self.rtt, self.rtt_at) = (Some(rtt), Some(now));
+            self.take_rtt(now, rtt);
         }
     }
 
@@ -301,15 +417,20 @@ impl Path {
             }
             return;
         }
+        let was_away = self.is_away();
         self.failures = self.failures.saturating_add(1);
+        if self.is_away() && !was_away {
+            self.away_at = now;
+            self.stays.ended(now);
+        }
         let longer = 1 << self.failures.saturating_sub(1).min(10);
         let longest = if trouble == Trouble::Away { LONGEST_RETRY } else { LONGEST_UNREAD };
         self.retry_at = now + (RETRY * longer).min(longest);
     }
 
     fn went_down(&mut self, now: Instant) {
-        self.downs = if now - self.down_at > CALM { 1 } else { self.downs + 1 };
-        (self.is_down, self.down_at) = (true, now);
+        self.is_down = true;
+        self.stays.ended(now);
     }
 
     /// It is there again. Who comes and goes must stay before he is chosen.
@@ -320,7 +441,6 @@ impl Path {
         self.is_down = false;
         self.trouble = None;
         (self.failures, self.retry_at) = (0, now);
-        let longer = 1 << self.downs.saturating_sub(1).min(10);
-        self.settled_at = now + (SETTLE * longer).min(LONGEST_SETTLE);
+        self.settled_at = now + self.stays.begun(now);
     }
 }

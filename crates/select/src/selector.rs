@@ -10,9 +10,10 @@ use headway_units::{Bytes, Duration, Instant, Rate};
 use crate::belief::Belief;
 use crate::decision::{Decision, Why};
 use crate::hold::Hold;
-use crate::path::{Path, Trouble};
-use crate::settings::Settings;
+use crate::path::{Beside, Path, Trouble};
+use crate::settings::{Settings, Strategy};
 use crate::shared::Shared;
+use crate::transfer::{Prospect, Sizes};
 
 /// The time for an answer after which nobody will give it.
 const PATIENCE: Duration = Duration::from_ms(60_000);
@@ -23,6 +24,11 @@ const ERRORS: f64 = 4.0;
 const BEHIND_BUCKET: f64 = 3.0;
 /// What own traffic carries is news if it is above this quantile of what was thought to be free. Range 0.01 to 0.5.
 const CARRIED: f64 = 0.05;
+/// What is free where own traffic leaves no room, in times of what it has: the 90 % interval and its middle. TCP leaves some of it, and
+/// takes some from others.
+const FULL: [f64; 3] = [0.75, 1.05, 1.5];
+/// The part of the capacity that a queue of a quarter of a second may have taken of five seconds. Range 0.02 to 0.1.
+const QUEUED: f64 = 0.05;
 /// Decisions that are kept.
 pub(crate) const LOG: usize = 256;
 
@@ -118,6 +124,8 @@ pub struct Selector {
     pub(crate) chosen: usize,
     pub(crate) hold: Hold,
     pub(crate) shared: Shared,
+    /// The sizes of own transfers.
+    pub(crate) sizes: Sizes,
     pub(crate) pending: Option<Pending>,
     /// When to look next, and whether something was learned since the last decision.
     next: Instant,
@@ -153,6 +161,7 @@ impl Selector {
             chosen: 0,
             hold: Hold::new(settings.interval),
             shared: Shared::default(),
+            sizes: Sizes::new(settings.transfer),
             pending: None,
             next: now,
             is_news: false,
@@ -229,8 +238,20 @@ impl Selector {
                 pair.ln_ratio += state.belief.ln_shares(now, reply, pair.rate, state.own) / 2.0;
             }
             (Answer::Reply(reply), None) => {
+                state.lost(now, reply);
+                let beside = state.beside(now, reply);
                 if state.replied(reply, emptied) {
-                    self.learn(now, path, |belief, own| belief.reply(now, reply, own));
+                    match beside {
+                        Beside::Little(own) | Beside::Room(own) => {
+                            self.learn(now, path, |belief| belief.reply(now, reply, own));
+                        }
+                        Beside::Full(own) => {
+                            let [low, rate, high] = FULL.map(|part| own.scale(part));
+                            let used = Interval { rate, low, high: Some(high) };
+                            self.learn(now, path, |belief| belief.interval(now, &used, Rate::ZERO));
+                        }
+                        Beside::Unknown => {}
+                    }
                 }
             }
             (Answer::Measured { free, capacity, bucket }, _) => {
@@ -240,7 +261,8 @@ impl Selector {
                     state.belief.set_capacity(*capacity);
                 }
                 let free = if state.bucket.is_some() { widened(free) } else { *free };
-                self.learn(now, path, |belief, own| belief.interval(now, &free, own));
+                let own = state.own;
+                self.learn(now, path, |belief| belief.interval(now, &free, own));
             }
             (Answer::Pong, _) => {}
         }
@@ -278,10 +300,9 @@ impl Selector {
 
     /// Learns from an answer about a path, also which others share its tight link: what was last heard of those then fits the answer, and
     /// better than what was heard of the path itself before that.
-    fn learn(&mut self, now: Instant, path: usize, take: impl FnOnce(&mut Belief, Rate) -> Vec<f64>) {
-        let own = self.paths[path].own;
+    fn learn(&mut self, now: Instant, path: usize, take: impl FnOnce(&mut Belief) -> Vec<f64>) {
         let before = self.paths[path].belief.clone();
-        let likelihood = take(&mut self.paths[path].belief, own);
+        let likelihood = take(&mut self.paths[path].belief);
         if !before.is_known() {
             return;
         }
@@ -307,17 +328,23 @@ impl Selector {
         }
     }
 
-    /// Takes the rate that own traffic has had on a path for a second or more: what queues hold of it must not matter. Once an interval it tells
-    /// that at least so much is free, where that was not clear.
+    /// Takes the rate that own traffic has had on a path for a second, to be called once a second while nothing is asked there. Once an
+    /// interval traffic that has gone on for some seconds tells that at least so much is free, but for what a queue took of it.
     pub fn carried(&mut self, now: Instant, path: usize, rate: Rate) {
-        self.own(now, path, rate);
+        self.advance(now);
         let interval = self.settings.interval;
         let Some(state) = self.paths.get_mut(path) else { return };
+        if let Some(size) = state.carry(now, rate) {
+            self.sizes.learn(size);
+        }
         let is_due = state.carried_at.is_none_or(|at| now - at >= interval);
-        if is_due && state.belief.is_known() && rate > state.belief.at(now).quantile(CARRIED) {
+        let Some((least, _)) = state.lately(now).filter(|_| is_due) else { return };
+        let queued = state.belief.capacity().unwrap_or(least).scale(QUEUED);
+        let least = least.saturating_sub(queued);
+        if least > state.belief.at(now).quantile(CARRIED) {
             state.carried_at = Some(now);
-            let nothing_more = Interval { rate: Rate::ZERO, low: Rate::ZERO, high: None };
-            self.passive(now, path, &nothing_more);
+            state.belief.at_least(now, least);
+            self.is_news = true;
         }
     }
 
@@ -325,7 +352,7 @@ impl Selector {
     pub fn rtt(&mut self, now: Instant, path: usize, rtt: Duration) {
         let now = self.advance(now);
         if let Some(state) = self.paths.get_mut(path) {
-            (state.rtt, state.rtt_at) = (Some(rtt), Some(now));
+            state.take_rtt(now, rtt);
             self.is_news = true;
         }
     }
@@ -351,11 +378,23 @@ impl Selector {
     /// Returns the odds that what is free on a path is better than on the chosen one by more than the tolerance.
     pub fn odds(&self, now: Instant, path: usize) -> f64 {
         match self.paths.get(path) {
-            Some(other) if path != self.chosen => {
-                let here = self.paths[self.chosen].belief.at(now);
-                other.belief.at(now).exceeds(&here, 1.0 + self.settings.tolerance)
+            Some(_) if path != self.chosen => {
+                let (here, there) = (self.prospect(now, self.chosen), self.prospect(now, path));
+                self.shared.odds_of(self.chosen, path, (&here, &there), 1.0 + self.settings.tolerance)
             }
             _ => 0.0,
+        }
+    }
+
+    /// Returns what is thought of a path, as it is compared with others.
+    pub(crate) fn prospect(&self, now: Instant, path: usize) -> Prospect {
+        let state = &self.paths[path];
+        let free = state.belief.at(now);
+        match self.settings.strategy {
+            Strategy::TransferTime => {
+                Prospect::of_speed(free, self.sizes.speeds(state.idle_rtt(), &state.losses))
+            }
+            _ => Prospect::of_free(free),
         }
     }
 

@@ -10,8 +10,10 @@ use serde::Deserialize;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Strategy {
-    /// By what is free.
+    /// By the time that transfers take: from what is free, the round-trip time, and losses.
     #[default]
+    TransferTime,
+    /// By what is free.
     Available,
     /// By what is free, among paths whose round-trip time is no longer than the floor.
     AvailableWithLatencyFloor,
@@ -21,12 +23,13 @@ pub enum Strategy {
 
 impl Strategy {
     /// All strategies.
-    pub const ALL: [Strategy; 3] =
-        [Strategy::Available, Strategy::AvailableWithLatencyFloor, Strategy::Latency];
+    pub const ALL: [Strategy; 4] =
+        [Strategy::TransferTime, Strategy::Available, Strategy::AvailableWithLatencyFloor, Strategy::Latency];
 
     /// Returns the name in files and on command lines.
     pub const fn name(self) -> &'static str {
         match self {
+            Strategy::TransferTime => "transfer-time",
             Strategy::Available => "available",
             Strategy::AvailableWithLatencyFloor => "available-with-latency-floor",
             Strategy::Latency => "latency",
@@ -46,7 +49,11 @@ pub struct UnknownStrategy(String);
 
 impl fmt::Display for UnknownStrategy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` is not `available`, `available-with-latency-floor` or `latency`", self.0)
+        write!(
+            f,
+            "`{}` is not `transfer-time`, `available`, `available-with-latency-floor` or `latency`",
+            self.0
+        )
     }
 }
 
@@ -68,6 +75,8 @@ pub struct Settings {
     pub strategy: Strategy,
     /// The longest round-trip time of a path, for the strategy that has such a floor.
     pub latency_floor: Duration,
+    /// The size of the transfers that matter, for the strategy that compares their times; none if it is to be learned from own traffic.
+    pub transfer: Option<Bytes>,
     /// A path replaces another if it is better by more than this share. Range 0 to 1.
     pub tolerance: f64,
     /// Time between looks: a decision takes no longer once something is known. More than 0.
@@ -83,7 +92,8 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Settings {
         Settings {
-            strategy: Strategy::Available,
+            strategy: Strategy::TransferTime,
+            transfer: None,
             latency_floor: Duration::from_ms(200),
             tolerance: 0.1,
             interval: Duration::from_ms(10_000),

@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 
 use headway_units::{Duration, Instant};
 
+use crate::transfer::Prospect;
+
 /// Two paths share with these odds before anything is known.
 const PRIOR: f64 = 0.05;
 /// It is known with these odds, either way.
@@ -50,6 +52,23 @@ impl Shared {
     /// Whether it is known that two paths share.
     pub(crate) fn is_sure(&self, one: usize, other: usize) -> bool {
         self.odds(one, other) > SURE
+    }
+
+    /// Returns the probability that a path is better than another by more than a factor: where they share their tight link, both have the
+    /// same free.
+    pub(crate) fn odds_of(
+        &self,
+        one: usize,
+        other: usize,
+        paths: (&Prospect, &Prospect),
+        factor: f64,
+    ) -> f64 {
+        let (here, there) = paths;
+        if self.is_sure(one, other) {
+            there.surpasses(here, factor)
+        } else {
+            there.value.exceeds(&here.value, factor)
+        }
     }
 
     /// Notes that it is asked.

@@ -5,6 +5,8 @@ use serde::Serialize;
 
 use crate::decision::Decision;
 use crate::selector::Selector;
+use crate::settings::Strategy;
+use crate::transfer::time_of;
 
 /// The state of a choice at one time.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -23,6 +25,9 @@ pub struct Snapshot {
     pub questions: u64,
     /// How many whole measurements there were.
     pub measurements: u64,
+    /// The size of a usual transfer, if paths are compared by that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub transfer_bytes: Option<u64>,
     /// How long the choice stays after a change.
     pub hold_ms: u64,
     /// The paths, in their order.
@@ -53,6 +58,11 @@ pub struct PathState {
     /// The round-trip time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rtt_ns: Option<u64>,
+    /// The share of packets that it is thought to lose by chance.
+    pub loss: f64,
+    /// How long a transfer of the usual size takes, with the ends of the 90 % interval; only where that is compared.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub transfer_ns: Option<[u64; 3]>,
     /// The odds that it is better than the chosen one by more than the tolerance.
     pub odds: f64,
     /// The odds that it shares the tight link of the chosen one.
@@ -81,13 +91,19 @@ impl Selector {
             changes: self.changes,
             questions: self.asked[0],
             measurements: self.asked[1],
+            transfer_bytes: self.compares_times().then(|| self.sizes.usual().get()),
             hold_ms: (self.hold.time().ns() / 1_000_000).unsigned_abs(),
             paths,
         }
     }
 
+    fn compares_times(&self) -> bool {
+        self.settings.strategy == Strategy::TransferTime
+    }
+
     fn path_state(&mut self, now: Instant, path: usize, weight: f64) -> PathState {
         let odds = self.odds(now, path);
+        let speeds = self.compares_times().then(|| self.prospect(now, path).value.interval());
         let is_chosen = path == self.chosen;
         let shares = if is_chosen { 1.0 } else { self.shared.odds(self.chosen, path) };
         let state = &mut self.paths[path];
@@ -101,6 +117,11 @@ impl Selector {
             lasts_ms: (1e3 / state.belief.hazard()) as u64,
             capacity_bps: state.belief.capacity().map(|rate| rate.bps()),
             rtt_ns: state.rtt.map(|rtt| rtt.ns().unsigned_abs()),
+            loss: state.losses.mean(),
+            // The faster, the less time it takes.
+            transfer_ns: speeds.filter(|_| is_known).map(|[median, low, high]| {
+                [median, high, low].map(|speed| time_of(speed).ns().unsigned_abs())
+            }),
             odds,
             shares,
             weight,

@@ -2,7 +2,9 @@
 
 use headway_units::{Bytes, Rate};
 
+use crate::ask::MOST_ASKED;
 use crate::distribution::{Distribution, POINTS, STEP, position};
+use crate::transfer::Prospect;
 
 /// Odds with which a path replaces another.
 pub(crate) const ODDS: f64 = 0.9;
@@ -16,9 +18,9 @@ const LEAST_PART: f64 = 0.25;
 /// What is thought of all paths that can be used.
 #[derive(Debug)]
 pub(crate) struct Outlook<'a> {
-    /// The number of each path, and what is thought to be free there.
-    pub(crate) paths: &'a [(usize, Distribution)],
-    /// The means of these, in bit/s.
+    /// The number of each path, and what is thought of it.
+    pub(crate) paths: &'a [(usize, Prospect)],
+    /// The means of their values.
     means: Vec<f64>,
     /// The place of the chosen one.
     chosen: usize,
@@ -34,15 +36,15 @@ pub(crate) struct Worth {
 }
 
 impl<'a> Outlook<'a> {
-    pub(crate) fn new(paths: &'a [(usize, Distribution)], chosen: usize, tolerance: f64) -> Outlook<'a> {
-        let means = paths.iter().map(|(_, free)| free.mean().bps_f64()).collect();
+    pub(crate) fn new(paths: &'a [(usize, Prospect)], chosen: usize, tolerance: f64) -> Outlook<'a> {
+        let means = paths.iter().map(|(_, path)| path.value.mean().bps_f64()).collect();
         Outlook { paths, means, chosen, tolerance }
     }
 
     /// Returns the best question about one rate of a path.
     pub(crate) fn best_question(&self, place: usize, capacity: Option<Rate>) -> Option<Worth> {
         let pivot = self.pivot(place)?;
-        let most = capacity.unwrap_or(Rate::from_mbps(1e5)).scale(0.98);
+        let most = capacity.unwrap_or(Rate::from_mbps(1e5)).scale(MOST_ASKED);
         let rates = AROUND.map(|factor| pivot.scale(factor).min(most));
         let worths = rates.into_iter().filter(|rate| *rate >= LEAST_RATE);
         let worths = worths.map(|rate| Worth { place, rate, gain: self.gain(place, rate) });
@@ -56,17 +58,20 @@ impl<'a> Outlook<'a> {
 
     /// Returns the rate of a path at which the choice would change.
     fn pivot(&self, place: usize) -> Option<Rate> {
-        if place != self.chosen {
-            return Some(self.paths[self.chosen].1.quantile(0.5).scale(1.0 + self.tolerance));
-        }
-        let others = self.paths.iter().enumerate().filter(|(other, _)| *other != place);
-        let best = others.map(|(_, (_, free))| free.quantile(0.5)).max()?;
-        Some(best.scale(1.0 / (1.0 + self.tolerance)))
+        let value = |place: usize| self.paths[place].1.value.quantile(0.5);
+        let pivot = if place != self.chosen {
+            value(self.chosen).scale(1.0 + self.tolerance)
+        } else {
+            let others = (0..self.paths.len()).filter(|other| *other != place);
+            others.map(value).max()?.scale(1.0 / (1.0 + self.tolerance))
+        };
+        self.paths[place].1.rate_for(pivot)
     }
 
     /// Returns by how much the expected rate rises with an answer, as a share.
     fn gain(&self, place: usize, rate: Rate) -> f64 {
-        let (_, free) = &self.paths[place];
+        let (_, path) = &self.paths[place];
+        let free = &path.free;
         let now = self.value(None);
         let mut expected = 0.0;
         let top = (position(rate.bps_f64()).round() as usize).min(POINTS);
@@ -79,7 +84,7 @@ impl<'a> Outlook<'a> {
             }
             let (part, odds) = free.between(from, to);
             if odds > 1e-4 {
-                expected += odds * self.value(Some((place, &part)));
+                expected += odds * self.value(Some((place, &path.value_of(&part))));
             } else {
                 expected += odds * now;
             }
@@ -110,7 +115,7 @@ impl<'a> Outlook<'a> {
     fn value(&self, known: Option<(usize, &Distribution)>) -> f64 {
         let free = |place: usize| match known {
             Some((other, free)) if other == place => free,
-            _ => &self.paths[place].1,
+            _ => &self.paths[place].1.value,
         };
         let known_mean = known.map(|(place, free)| (place, free.mean().bps_f64()));
         let mean = |place: usize| match known_mean {
@@ -159,7 +164,7 @@ mod tests {
     }
 
     fn gain(chosen: Distribution, other: Distribution) -> [f64; 2] {
-        let paths = [(0, chosen), (1, other)];
+        let paths = [(0, Prospect::of_free(chosen)), (1, Prospect::of_free(other))];
         let outlook = Outlook::new(&paths, 0, 0.1);
         [0, 1].map(|place| outlook.best_question(place, None).map_or(0.0, |worth| worth.gain))
     }

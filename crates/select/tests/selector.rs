@@ -188,10 +188,11 @@ fn a_path_that_goes_down_is_left_at_once_and_not_taken_again_before_it_has_settl
         paths.now += Duration::from_ms(1_000);
     }
     paths.selector.up(paths.now, 1);
-    let until = paths.now + Duration::from_ms(100_000);
+    let until = paths.now + Duration::from_ms(4_000);
     paths.run(until);
     assert_eq!(paths.selector.chosen(), 0);
-    paths.run(until + Duration::from_ms(900_000));
+    // It has never stayed for so long.
+    paths.run(until + Duration::from_ms(60_000));
     assert_eq!(paths.selector.chosen(), 1, "{}", paths.selector.decision());
 }
 
@@ -287,8 +288,11 @@ fn what_own_traffic_carries_is_known_without_a_question() {
     let mut paths = Paths::new(Settings::default(), &[20.0, 15.0], &[50.0, 50.0]);
     paths.run(at(30.0));
     let asked = paths.selector.asked();
+    // A second is no more than a queue may take.
     paths.selector.carried(at(31.0), 0, Rate::from_mbps(40.0));
-    let state = &paths.selector.snapshot(at(31.0)).paths[0];
+    assert!(paths.selector.snapshot(at(31.0)).paths[0].free_bps.is_some_and(|[free, ..]| free < 25_000_000));
+    (32..38).for_each(|second| paths.selector.carried(at(f64::from(second)), 0, Rate::from_mbps(40.0)));
+    let state = &paths.selector.snapshot(at(38.0)).paths[0];
     let [free, low, _] = state.free_bps.expect("measured").map(|bps| bps as f64 / 1e6);
     assert!(low > 30.0 && free > 35.0, "{state:?}");
     assert_eq!(paths.selector.asked(), asked);
@@ -302,7 +306,7 @@ fn where_no_packet_ever_waits_a_token_bucket_is_looked_for() {
     paths.bucket = 200_000.0;
     paths.run(at(1_800.0));
     let [free, _, high] = paths.selector.snapshot(paths.now).paths[0].free_bps.expect("measured");
-    assert!(paths.emptied > 0 && free < 30_000_000 && high < 45_000_000, "{free} {high} {}", paths.emptied);
+    assert!(paths.emptied > 0 && free < 30_000_000 && high < 50_000_000, "{free} {high} {}", paths.emptied);
     assert_eq!(paths.selector.chosen(), 0);
     paths.free = vec![10.0, 30.0];
     paths.run(at(3_600.0));

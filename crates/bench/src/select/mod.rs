@@ -11,7 +11,7 @@ use clap::Args;
 use headway_program::exit::Failed;
 use headway_program::table::table;
 use headway_program::{out, print_line};
-use headway_select::Settings;
+use headway_select::{Settings, Strategy};
 use headway_sim::select::{Contestant, Fetches, PathsWorld, Score};
 use headway_units::statistics::{median, quantile, sorted};
 use headway_units::{Bytes, Duration, Instant};
@@ -164,8 +164,12 @@ fn contestants(args: &SelectArgs) -> Vec<(String, Contestant)> {
     let mut contestants: Vec<(String, Contestant)> = Vec::new();
     for budget in args.case.budgets() {
         let max_bytes_per_hour = Bytes::new(*budget);
-        let settings = Settings { max_bytes_per_hour, ..Settings::default() };
-        contestants.push((format!("available, {max_bytes_per_hour}"), Contestant::Selector(settings)));
+        for strategy in [Strategy::Available, Strategy::TransferTime] {
+            // What users fetch here.
+            let transfer = Some(Bytes::new(1_000_000));
+            let settings = Settings { strategy, transfer, max_bytes_per_hour, ..Settings::default() };
+            contestants.push((format!("{strategy}, {max_bytes_per_hour}"), Contestant::Selector(settings)));
+        }
     }
     contestants.push(("lowest-ping".to_owned(), Contestant::LowestPing));
     if !args.quick {

@@ -5,6 +5,7 @@
 //! paths.
 
 mod contestant;
+mod packets;
 mod runs;
 mod timeline;
 mod users;
@@ -12,6 +13,7 @@ mod window;
 mod world;
 
 pub use contestant::{Contestant, GET, IPERF, LONGEST_GET, wire};
+pub use packets::{Chooser, PacketLink, PacketPath, PacketRun, PacketWorld, Statement};
 pub use runs::{Selections, world};
 pub use timeline::{Score, Timeline};
 pub use users::Fetches;

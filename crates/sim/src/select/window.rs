@@ -4,10 +4,11 @@
 //! times, and its packets exist only around probes, from a moment before them on.
 
 use headway_control::Kind;
-use headway_estimate::measure::{Measurement, Step};
+use headway_estimate::measure::{Failure, Measurement, Step};
 use headway_estimate::question::Question;
 use headway_estimate::stream::Arrival;
 use headway_estimate::{Schedule, StreamRecord};
+use headway_select::Answer;
 use headway_traffic::random;
 use headway_units::{Bytes, Duration, Instant};
 use rand::Rng;
@@ -51,7 +52,7 @@ impl Machine {
 
 /// One sender of streams in a window.
 #[derive(Debug)]
-struct Sender {
+pub(super) struct Sender {
     machine: Machine,
     prober: ProberId,
     rtt: Duration,
@@ -144,7 +145,7 @@ impl<'a> Window<'a> {
             let prober = self.network.add_prober(&[self.directions(path)[0]], None);
             let rtt = self.world.rtt(path);
             paths.push(path);
-            senders.push(Sender { machine, prober, rtt, next: Some(start), pending: None });
+            senders.push(Sender::new(machine, prober, rtt, start));
         }
         while let Some(next) = senders.iter().filter_map(|sender| sender.next).min() {
             if next > start + LONGEST {
@@ -203,7 +204,18 @@ impl<'a> Window<'a> {
 }
 
 impl Sender {
-    fn poll(&mut self, network: &mut Network) {
+    /// Creates one that begins at `now`.
+    pub(super) fn new(machine: Machine, prober: ProberId, rtt: Duration, now: Instant) -> Sender {
+        Sender { machine, prober, rtt, next: Some(now), pending: None }
+    }
+
+    /// Returns when to poll it next; none when the answer is there.
+    pub(super) const fn next(&self) -> Option<Instant> {
+        self.next
+    }
+
+    /// Does what is due now.
+    pub(super) fn poll(&mut self, network: &mut Network) {
         let now = network.now();
         if let Some((schedule, last)) = self.pending.take() {
             if !network.probes_arrived(self.prober)
@@ -235,6 +247,19 @@ impl Sender {
         }
         self.pending = Some((schedule, at));
         at + LOOK
+    }
+
+    /// Returns what has been learned, and what it has cost.
+    pub(super) fn into_answer(self) -> (Result<Answer, Failure>, Bytes) {
+        match self.machine {
+            Machine::Question(question) => (question.answer().map(Answer::Reply), question.bytes()),
+            Machine::Measurement(measurement) => {
+                let found = measurement.answer();
+                let (capacity, bucket) = (found.capacity, found.bucket);
+                let measured = |free| Answer::Measured { free, capacity, bucket };
+                (found.available.map(measured), found.bytes)
+            }
+        }
     }
 
     fn record(&self, network: &mut Network, schedule: &Schedule) -> StreamRecord {

@@ -20,6 +20,7 @@ mod fast_links;
 mod find_rate;
 mod gap_creation;
 mod hosts;
+mod likelihood;
 mod limits;
 mod locate;
 mod ls_aimd;
