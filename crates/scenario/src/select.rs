@@ -166,9 +166,8 @@ impl SelectSpec {
         let route = |(number, path): (usize, &SelectPath)| {
             let key = format!("select[{index}].path[{number}].via");
             let wrong = |reason: String| ConfigError::new(&key, &reason);
-            let back: Vec<String> = path.via.iter().rev().cloned().collect();
-            let there = topology.route(&self.from, &self.to, &path.via).map_err(wrong)?;
-            let back = topology.route(&self.to, &self.from, &back);
+            let (there, back) = self.hops(path, topology);
+            let there = there.map_err(wrong)?;
             let back = back.map_err(|reason| wrong(format!("no way back: {reason}")))?;
             let link = |hop: &usize| &scenario.link[topology.directions()[*hop].link];
             let rated = there.iter().filter_map(|hop| Some((link(hop).lowest_rate()?, *hop)));
@@ -179,6 +178,16 @@ impl SelectSpec {
             Ok(SelectRoute { there, back, tight })
         };
         self.path.iter().enumerate().map(route).collect()
+    }
+
+    /// Returns the directions of links on a path there and back, or why there are none.
+    fn hops(
+        &self,
+        path: &SelectPath,
+        topology: &Topology,
+    ) -> (Result<Vec<usize>, String>, Result<Vec<usize>, String>) {
+        let back: Vec<String> = path.via.iter().rev().cloned().collect();
+        (topology.route(&self.from, &self.to, &path.via), topology.route(&self.to, &self.from, &back))
     }
 }
 
@@ -221,16 +230,16 @@ pub(crate) fn check_selects(topology: &Topology, scenario: &Scenario) -> Result<
         for (number, path) in select.path.iter().enumerate() {
             let table = format!("select[{index}].path[{number}]");
             check_path(topology, &table, &select.from, &select.to, &path.via)?;
+            let (there, back) = select.hops(path, topology);
+            for hop in there.iter().chain(&back).flatten() {
+                let link = topology.directions()[*hop].link;
+                check_link(link, &scenario.link[link])?;
+            }
             let times: Vec<Duration> = path.down.iter().flatten().copied().collect();
             let rule = "must be times in ascending order";
             check(&format!("{table}.down"), times.windows(2).all(|pair| pair[0] < pair[1]), rule)?;
         }
-        for route in select.routes(index, scenario, topology)? {
-            for hop in route.there.iter().chain(&route.back) {
-                let link = topology.directions()[*hop].link;
-                check_link(link, &scenario.link[link])?;
-            }
-        }
+        select.routes(index, scenario, topology)?;
         check(&key("tolerance"), (0.0..=1.0).contains(&select.tolerance), "must lie between 0 and 100 %")?;
         let interval = select.settings().interval;
         let rule = "must lie between 1 s and 1 h";

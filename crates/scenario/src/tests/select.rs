@@ -109,6 +109,10 @@ fn what_is_not_modelled_at_a_link_of_a_path_is_refused_with_its_line_and_key() {
     refused(0, "outages = { every = \"60 s\", length = \"1 s\" }", "outages");
     refused(0, "redrawn = { every = \"1 s\", least = 0.5 }", "redrawn");
     refused(1, "trace = \"x.trace\"", "trace");
+    // Also where a path has nothing else to go by.
+    let traced = format!("{}{SELECT}{PATHS}", LINKS.replacen("rate = \"50 Mb/s\"", "trace = \"x.trace\"", 1));
+    let error = read(&traced, &[]).unwrap_err().to_string();
+    assert!(error.contains("line 6") && error.contains("`link[0].trace`: cannot be on a path"), "{error}");
     let kernel = "kernel-queue = \"fq_codel limit 100\"";
     assert!(refusal(0, kernel).contains("`link[0].kernel-queue`"), "{}", refusal(0, kernel));
     for known in [
