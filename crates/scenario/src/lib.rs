@@ -20,6 +20,7 @@ mod model_file;
 mod read;
 mod route;
 mod select;
+mod select_keys;
 mod world;
 
 pub use buffer::{Buffer, BufferSize};
@@ -37,7 +38,7 @@ pub use model::{
 };
 pub use model_file::ModelFile;
 pub use route::{Direction, Topology};
-pub use select::{SelectCross, SelectPath, SelectRival, SelectSpec};
+pub use select::{SelectCross, SelectPath, SelectRival, SelectRoute, SelectSpec};
 pub use world::{UnknownWorld, World};
 
 #[cfg(test)]

@@ -7,8 +7,9 @@ use headway_units::{Bytes, ConfigError, Duration, Rate, share};
 use serde::Deserialize;
 
 use crate::check::check_path;
-use crate::model::{LinkSpec, Scenario};
+use crate::model::Scenario;
 use crate::route::Topology;
+use crate::select_keys::{check_link, check_whole};
 
 /// A choice among paths with cross traffic that moves.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -155,30 +156,53 @@ impl SelectSpec {
         }
     }
 
-    /// Returns the index of the narrowest link on each path with its rate, and the delay of the path in one direction.
+    /// Returns which links the packets of each path pass.
     ///
     /// # Errors
-    /// Names the key of a path that has none.
-    pub fn tight_links(
+    /// Names the key of a path without a way back, a rate or a delay.
+    pub fn routes(
         &self,
         index: usize,
         scenario: &Scenario,
         topology: &Topology,
-    ) -> Result<Vec<(usize, Duration)>, ConfigError> {
-        let tight = |(number, path): (usize, &SelectPath)| {
-            let route = topology.route(&self.from, &self.to, &path.via).unwrap_or_default();
-            let links = || route.iter().map(|hop| topology.directions()[*hop].link);
-            let rate = |link: &usize| scenario.link[*link].rate.unwrap_or(Rate::from_bps(u64::MAX));
-            let rated = links().filter(|link| scenario.link[*link].rate.is_some()).min_by_key(rate);
+    ) -> Result<Vec<SelectRoute>, ConfigError> {
+        let route = |(number, path): (usize, &SelectPath)| {
             let key = format!("select[{index}].path[{number}].via");
-            let link = rated.ok_or_else(|| ConfigError::new(&key, "none of its links has a `rate`"))?;
-            let delay =
-                links().map(|link| scenario.link[link].delay).fold(Duration::ZERO, |sum, one| sum + one);
-            check(&key, delay > Duration::ZERO, "none of its links has a `delay`")?;
-            Ok((link, delay))
+            let wrong = |reason: String| ConfigError::new(&key, &reason);
+            let (there, back) = self.hops(path, topology);
+            let there = there.map_err(wrong)?;
+            let back = back.map_err(|reason| wrong(format!("no way back: {reason}")))?;
+            let link = |hop: &usize| &scenario.link[topology.directions()[*hop].link];
+            let rated = there.iter().filter_map(|hop| Some((link(hop).lowest_rate()?, *hop)));
+            let narrowest = rated.min_by_key(|(rate, _)| *rate);
+            let (_, tight) = narrowest.ok_or_else(|| wrong("none of its links has a `rate`".to_owned()))?;
+            let has_delay = there.iter().any(|hop| link(hop).delay > Duration::ZERO);
+            check(&key, has_delay, "none of its links has a `delay`")?;
+            Ok(SelectRoute { there, back, tight })
         };
-        self.path.iter().enumerate().map(tight).collect()
+        self.path.iter().enumerate().map(route).collect()
     }
+
+    /// Returns the directions of links on a path there and back, or why there are none.
+    fn hops(
+        &self,
+        path: &SelectPath,
+        topology: &Topology,
+    ) -> (Result<Vec<usize>, String>, Result<Vec<usize>, String>) {
+        let back: Vec<String> = path.via.iter().rev().cloned().collect();
+        (topology.route(&self.from, &self.to, &path.via), topology.route(&self.to, &self.from, &back))
+    }
+}
+
+/// The links of a path, as directions of the [`Topology`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SelectRoute {
+    /// From the host that chooses to the other, in order.
+    pub there: Vec<usize>,
+    /// Back, in order.
+    pub back: Vec<usize>,
+    /// The one with the lowest rate of those there, which has the cross traffic.
+    pub tight: usize,
 }
 
 impl SelectPath {
@@ -196,6 +220,9 @@ pub(crate) fn check_selects(topology: &Topology, scenario: &Scenario) -> Result<
         ("measure", scenario.measure.is_empty()),
         ("program", scenario.program.is_empty()),
     ];
+    if !scenario.select.is_empty() {
+        check_whole(scenario)?;
+    }
     for (index, select) in scenario.select.iter().enumerate() {
         let key = |key: &str| format!("select[{index}].{key}");
         for (other, is_absent) in others {
@@ -206,13 +233,16 @@ pub(crate) fn check_selects(topology: &Topology, scenario: &Scenario) -> Result<
         for (number, path) in select.path.iter().enumerate() {
             let table = format!("select[{index}].path[{number}]");
             check_path(topology, &table, &select.from, &select.to, &path.via)?;
+            let (there, back) = select.hops(path, topology);
+            for hop in there.iter().chain(&back).flatten() {
+                let link = topology.directions()[*hop].link;
+                check_link(link, &scenario.link[link])?;
+            }
             let times: Vec<Duration> = path.down.iter().flatten().copied().collect();
             let rule = "must be times in ascending order";
             check(&format!("{table}.down"), times.windows(2).all(|pair| pair[0] < pair[1]), rule)?;
         }
-        for (link, _) in select.tight_links(index, scenario, topology)? {
-            check_tight_link(link, &scenario.link[link])?;
-        }
+        select.routes(index, scenario, topology)?;
         check(&key("tolerance"), (0.0..=1.0).contains(&select.tolerance), "must lie between 0 and 100 %")?;
         let interval = select.settings().interval;
         let rule = "must lie between 1 s and 1 h";
@@ -225,20 +255,4 @@ pub(crate) fn check_selects(topology: &Topology, scenario: &Scenario) -> Result<
         check(&key("stays"), Duration::from_ms(1_000) <= shortest && shortest <= longest, rule)?;
     }
     Ok(())
-}
-
-/// The tight link is simulated by itself, with its rate, bucket and buffer only.
-fn check_tight_link(index: usize, link: &LinkSpec) -> Result<(), ConfigError> {
-    let extras = [
-        ("trace", link.trace.is_some()),
-        ("rates", link.rates.is_some()),
-        ("outages", link.outages.is_some()),
-        ("police", link.police.is_some()),
-    ];
-    match extras.iter().find(|(_, used)| *used) {
-        Some((key, _)) => {
-            Err(ConfigError::new(&format!("link[{index}].{key}"), "cannot be on a path of a [[select]]"))
-        }
-        None => Ok(()),
-    }
 }

@@ -128,7 +128,7 @@ impl<T> Row<T> {
 }
 
 /// Returns the first key of which the second part is true.
-fn first(keys: &[(&'static str, bool)]) -> Option<&'static str> {
+pub(crate) fn first(keys: &[(&'static str, bool)]) -> Option<&'static str> {
     keys.iter().find(|(_, used)| *used).map(|(key, _)| *key)
 }
 

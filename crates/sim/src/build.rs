@@ -16,7 +16,7 @@ use headway_units::{Bytes, ConfigError, Duration, Instant, Rate};
 
 use headway_scenario::{
     Changed, EcnMode, Error, FlowSpec, HostSpec, LinkSpec, MeasureSpec, MiddleboxSpec, ModelFile, Scenario,
-    Topology, World,
+    Topology, Wire, World,
 };
 use headway_traffic::random;
 use rand::Rng;
@@ -140,7 +140,7 @@ pub fn memory(scenario: &Scenario) -> Bytes {
 }
 
 /// Returns how a link serves its queue, and the queue.
-fn service(scenario: &Scenario, spec: &LinkSpec, seed: u64) -> (Service, QueueChange) {
+pub(crate) fn service(scenario: &Scenario, spec: &LinkSpec, seed: u64) -> (Service, QueueChange) {
     if let Some(rates) = spec.steps(scenario.duration) {
         // Of a capacity that is redrawn, queues know the full one.
         let known = spec.rate.unwrap_or(rates.at(Instant::ZERO));
@@ -166,9 +166,17 @@ fn service(scenario: &Scenario, spec: &LinkSpec, seed: u64) -> (Service, QueueCh
 
 /// Returns the configuration of one direction of a link, of a duplex link the way `back` or there.
 fn link_config(scenario: &Scenario, spec: &LinkSpec, back: bool, seed: u64) -> LinkConfig {
-    let wire = spec.wire(back);
     let (service, queue) = service(scenario, spec, seed);
-    let built = queue.spec.build(queue.rate, seed);
+    LinkConfig {
+        ack_filter: spec.ack_filter,
+        policer: spec.police.map(|police| (police.rate, police.burst)),
+        ..with_wire(service, queue, spec.delay, spec.wire(back))
+    }
+}
+
+/// Returns a link that serves this queue, with this delay and wire behind it.
+pub(crate) fn with_wire(service: Service, queue: QueueChange, delay: Duration, wire: Wire) -> LinkConfig {
+    let built = queue.spec.build(queue.rate, queue.seed);
     let queue = queue.rates.into_iter().fold(built, Queue::with_rates);
     LinkConfig {
         delay_trace: wire.delay_trace,
@@ -179,9 +187,7 @@ fn link_config(scenario: &Scenario, spec: &LinkSpec, back: bool, seed: u64) -> L
         duplicate: wire.duplicate,
         corrupt: wire.corrupt,
         ecn: wire.ecn,
-        ack_filter: spec.ack_filter,
-        policer: spec.police.map(|police| (police.rate, police.burst)),
-        ..LinkConfig::new(service, spec.delay, queue)
+        ..LinkConfig::new(service, delay, queue)
     }
 }
 

@@ -89,6 +89,15 @@ impl RateSteps {
         RateSteps { origin: origin.ns(), steps: self.steps.iter().map(moved).collect() }
     }
 
+    /// Returns the rates that apply so much later: what is over by then is left out, and the first rate also applies before. A
+    /// negative time delays them.
+    pub fn after(&self, time: Duration) -> RateSteps {
+        let first = self.step_at(time.ns().try_into().unwrap_or(0));
+        let moved =
+            |(start, rate): &(u64, u64)| (start.saturating_add_signed(time.ns().saturating_neg()), *rate);
+        RateSteps { origin: 0, steps: self.steps[first..].iter().map(moved).collect() }
+    }
+
     /// Returns the same rates but for outages, in which the rate is zero: from each of these times on, for so long.
     /// Times count from the origin; outages must begin after it, ascend and not touch each other.
     pub fn with_outages(&self, outages: impl IntoIterator<Item = (Duration, Duration)>) -> RateSteps {
@@ -275,6 +284,16 @@ mod tests {
         assert_eq!(list.mean(Instant::ZERO, Instant::from_ns(20_000)), Rate::from_mbps(550.0));
         assert_eq!(list.at(Instant::from_ns(9_999)), Rate::from_mbps(1_000.0));
         assert_eq!(list.at(Instant::from_ns(10_000)), Rate::from_mbps(100.0));
+    }
+
+    #[test]
+    fn later_the_same_rates_apply_at_earlier_times() {
+        let list = rates(&[(0, 8_000), (1_000, 16_000), (2_000, 24_000)]);
+        assert_eq!(list.after(Duration::from_ns(1_400)), rates(&[(0, 16_000), (600, 24_000)]));
+        assert_eq!(list.after(Duration::from_ns(9_000)), rates(&[(0, 24_000)]));
+        let delayed = list.after(Duration::from_ns(-500));
+        let at = [0, 1_499, 1_500, 2_500].map(|ns| delayed.at(Instant::from_ns(ns)).bps());
+        assert_eq!(at, [8_000, 8_000, 16_000, 24_000]);
     }
 
     #[test]

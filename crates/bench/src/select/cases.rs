@@ -2,7 +2,7 @@
 
 use clap::ValueEnum;
 use headway_queue::{DropTailConfig, QueueSpec};
-use headway_scenario::SelectCross;
+use headway_scenario::{SelectCross, Wire};
 use headway_sim::config::Service;
 use headway_sim::select::{Moves, MovingLink, MovingPath, PathsWorld};
 use headway_traffic::random;
@@ -58,17 +58,21 @@ impl Case {
                 limit: Some(rate.bytes_in(Duration::from_ms(100)).max(Bytes::new(15_380))),
                 packets: None,
             }),
+            wire: Wire::default(),
             cross: cross.traffic(),
             levels: moves.levels(*rate, end, seed, number as u64),
         };
         let count = specs.len();
+        let mut links: Vec<MovingLink> = specs.iter().enumerate().map(link).collect();
+        let tight = |number: usize| if self == Case::Shared { 0 } else { number };
         let path = |number: usize| MovingPath {
             name: format!("path {}", number + 1),
-            link: if self == Case::Shared { 0 } else { number },
+            link: tight(number),
+            there: vec![tight(number)],
+            back: vec![links[tight(number)].unlimited_back()],
             down: if self == Case::Failing { outages(seed, number, count, end) } else { Vec::new() },
         };
         let paths = (0..count).map(path).collect();
-        let mut links: Vec<MovingLink> = specs.iter().enumerate().map(link).collect();
         if self == Case::Shared {
             links.truncate(1);
         }

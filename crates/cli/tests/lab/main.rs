@@ -15,5 +15,6 @@ mod lab;
 mod passive;
 mod router;
 mod select;
+mod select_sing_box;
 #[path = "../support/mod.rs"]
 mod support;

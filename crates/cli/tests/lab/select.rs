@@ -96,21 +96,21 @@ fn connect() {
 }
 
 /// The lab, and what serves at its far end.
-struct Stage {
-    lab: Lab,
+pub(crate) struct Stage {
+    pub(crate) lab: Lab,
     serve: Child,
-    folder: tempfile::TempDir,
+    pub(crate) folder: tempfile::TempDir,
 }
 
 impl Stage {
-    fn up(what: &str) -> Option<Stage> {
+    pub(crate) fn up(what: &str) -> Option<Stage> {
         let lab = bring_up_text(LINKS, &name(what))?;
         let serve = serve(&lab);
         Some(Stage { lab, serve, folder: tempfile::tempdir().unwrap() })
     }
 
     /// Writes a file with both paths, the slow one first, after these lines.
-    fn file(&self, head: &str) -> String {
+    pub(crate) fn file(&self, head: &str) -> String {
         let path = |number: usize, link: &str| {
             format!(
                 "[[path]]\nname = \"{link}\"\nhosts = [\"10.77.{number}.2\"]\ninterface = \"{}\"\nnext-hop = \"10.77.{number}.2\"\n",
@@ -123,7 +123,7 @@ impl Stage {
         write(self.folder.path(), "paths.toml", &text)
     }
 
-    fn path(&self, name: &str) -> String {
+    pub(crate) fn path(&self, name: &str) -> String {
         self.folder.path().join(name).to_str().unwrap().to_owned()
     }
 
@@ -131,11 +131,11 @@ impl Stage {
         self.lab.command("here", PROGRAM, ["select", file, "--once", "--json"]).unwrap().output().unwrap()
     }
 
-    fn start(&self, file: &str) -> On {
+    pub(crate) fn start(&self, file: &str) -> On {
         On::new(&self.lab, "here", &["select", file, "--socket", &self.path("socket")]).unwrap()
     }
 
-    fn ip(&self, arguments: &str) -> String {
+    pub(crate) fn ip(&self, arguments: &str) -> String {
         let output = self.lab.command("here", "ip", arguments.split(' ')).unwrap().output().unwrap();
         assert!(output.status.success(), "{arguments}: {}", text(&output.stderr));
         text(&output.stdout)
@@ -154,7 +154,7 @@ impl Stage {
         said.split_once(" dev ").unwrap().1.split(' ').next().unwrap().to_owned()
     }
 
-    fn interface(&self, link: &str) -> String {
+    pub(crate) fn interface(&self, link: &str) -> String {
         self.lab.interface("here", link).unwrap().name.clone()
     }
 
@@ -187,7 +187,7 @@ impl Stage {
         }
     }
 
-    fn down(mut self) {
+    pub(crate) fn down(mut self) {
         self.serve.kill().unwrap();
         self.serve.wait().unwrap();
         self.lab.down().unwrap();
@@ -215,7 +215,7 @@ fn event(on: &mut On) -> Value {
 }
 
 /// Returns the next event of this name about this path, and which reason if one is named.
-fn next(on: &mut On, name: &str, path: &str, why: Option<&str>) -> Value {
+pub(crate) fn next(on: &mut On, name: &str, path: &str, why: Option<&str>) -> Value {
     let begun = Clock::now();
     loop {
         let said = event(on);

@@ -58,10 +58,14 @@ impl Contestant {
             Contestant::LowestPing => of_values(world, |path, at| {
                 if world.is_up(path, at) { 1.0 / world.rtt(path).secs_f64().max(1e-9) } else { 0.0 }
             }),
-            Contestant::LargestCapacity => of_values(world, |path, at| {
-                let rate = world.links[world.paths[path].link].rate.bps_f64();
-                if world.is_up(path, at) { rate } else { 0.0 }
-            }),
+            Contestant::LargestCapacity => {
+                of_values(
+                    world,
+                    |path, at| {
+                        if world.is_up(path, at) { world.capacity(path, at).bps_f64() } else { 0.0 }
+                    },
+                )
+            }
             Contestant::Oracle => of_values(world, |path, at| world.free(path, at).bps_f64()),
             Contestant::Get => by_transfers(world, GET.1, |window, path| {
                 let (bytes, took) = window.transfer(path, Some(GET.0), LONGEST_GET);

@@ -4,12 +4,13 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use headway_record::SelectResult;
-use headway_scenario::{Error, Scenario, SelectSpec, Topology};
-use headway_units::{ConfigError, Duration, Instant};
+use headway_scenario::{Error, Scenario, SelectPath, SelectRoute, SelectSpec, Topology};
+use headway_units::{ConfigError, Instant};
 
 use super::contestant::Contestant;
 use super::users::Fetches;
-use super::world::{Moves, MovingLink, MovingPath, PathsWorld};
+use super::world::{Moves, MovingLink, MovingPath, PathsWorld, of_rates};
+use crate::build;
 use crate::config::Service;
 
 /// Who chooses among the paths of which `[[select]]`.
@@ -78,36 +79,47 @@ pub fn world(
     spec: &SelectSpec,
     seed: u64,
 ) -> Result<PathsWorld, ConfigError> {
-    let tight = spec.tight_links(index, scenario, &Topology::new(scenario))?;
+    let topology = Topology::new(scenario);
+    let routes = spec.routes(index, scenario, &topology)?;
     let end = Instant::ZERO + scenario.duration;
     let moves = Moves { load: spec.load, stays: spec.stays };
-    let mut numbers: Vec<usize> = tight.iter().map(|(link, _)| *link).collect();
-    numbers.sort_unstable();
-    numbers.dedup();
-    let link = |number: &usize| {
-        let link = &scenario.link[*number];
-        let rate = link.rate.unwrap_or_default();
-        let service = match link.burst {
-            Some(burst) => Service::TokenBucket { rate, burst, peak: None },
-            None => Service::Constant(rate),
-        };
-        let delay = tight.iter().find(|(one, _)| one == number).map(|(_, delay)| *delay);
+    let mut hops: Vec<usize> = routes.iter().flat_map(|route| route.there.iter().copied()).collect();
+    hops.sort_unstable();
+    hops.dedup();
+    let link = |hop: &usize| {
+        let direction = &topology.directions()[*hop];
+        let link = &scenario.link[direction.link];
+        let (service, queue) = build::service(scenario, link, seed);
         MovingLink {
-            number: *number,
+            number: direction.link,
             service,
-            rate,
-            delay: delay.unwrap_or_default(),
-            queue: link.queue_spec(link.rate),
+            rate: link.highest_rate().unwrap_or_default(),
+            delay: link.delay,
+            queue: queue.spec,
+            wire: link.wire(direction.back),
             cross: spec.cross.traffic(),
-            levels: moves.levels(rate, end, seed, *number as u64),
+            levels: Vec::new(),
         }
     };
-    let path = |(path, (link, _)): (&headway_scenario::SelectPath, &(usize, Duration))| MovingPath {
+    let with_cross = |hop: &usize| {
+        let mut link = link(hop);
+        if routes.iter().any(|route| route.tight == *hop) {
+            link.levels = moves.levels(link.rate, end, seed, link.number as u64);
+            if let Service::Steps(rates) = &link.service {
+                link.levels = of_rates(&link.levels, link.rate, rates);
+            }
+        }
+        link
+    };
+    let number = |hop: &usize| hops.binary_search(hop).unwrap_or(0);
+    let path = |(path, route): (&SelectPath, &SelectRoute)| MovingPath {
         name: path.name(),
-        link: numbers.binary_search(link).unwrap_or(0),
+        link: number(&route.tight),
+        there: route.there.iter().map(number).collect(),
+        back: route.back.iter().map(link).collect(),
         down: path.down.iter().map(|[from, to]| (Instant::ZERO + *from, Instant::ZERO + *to)).collect(),
     };
-    let links = numbers.iter().map(link).collect();
-    let paths = spec.path.iter().zip(&tight).map(path).collect();
+    let links = hops.iter().map(with_cross).collect();
+    let paths = spec.path.iter().zip(&routes).map(path).collect();
     Ok(PathsWorld { links, paths, end, seed })
 }

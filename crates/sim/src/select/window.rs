@@ -14,7 +14,7 @@ use headway_units::{Bytes, Duration, Instant};
 use rand::Rng;
 
 use super::world::PathsWorld;
-use crate::config::{FlowId, LinkConfig, LinkId, ProberId, Service, SourceConfig, SourceId, TcpConfig};
+use crate::config::{FlowId, LinkId, ProberId, SourceConfig, TcpConfig};
 use crate::measurement::deadline;
 use crate::network::Network;
 
@@ -66,9 +66,10 @@ pub(super) struct Sender {
 pub(super) struct Window<'a> {
     world: &'a PathsWorld,
     network: Network,
-    /// The links of the world that are here, by number, with both directions.
-    links: Vec<(usize, [LinkId; 2])>,
-    sources: Vec<SourceId>,
+    /// The links of the world that are here, by index.
+    links: Vec<(usize, LinkId)>,
+    /// The ways back of the paths that are here.
+    backs: Vec<(usize, Vec<LinkId>)>,
     /// What is time zero of the run, in the time of this network.
     begin: Instant,
 }
@@ -77,44 +78,53 @@ impl<'a> Window<'a> {
     /// Creates one around some paths at `at`; `salt` tells uses at the same time apart.
     pub(super) fn new(world: &'a PathsWorld, paths: &[usize], at: Instant, salt: u64) -> Window<'a> {
         let seed = random::generator(world.seed ^ salt, "window", at.ns()).next_u64();
-        let mut window =
-            Window { world, network: Network::new(seed), links: Vec::new(), sources: Vec::new(), begin: at };
+        let network = Network::new(seed);
+        let mut window = Window { world, network, links: Vec::new(), backs: Vec::new(), begin: at };
         for path in paths {
-            window.add_link(world.paths[*path].link, at, seed);
+            for link in &world.paths[*path].there {
+                window.add_link(*link, seed);
+            }
+            let from = window.from();
+            let back = &world.paths[*path].back;
+            let back = back.iter().map(|link| window.network.add_link(&link.config(from, seed))).collect();
+            window.backs.push((*path, back));
         }
         window
     }
 
-    fn add_link(&mut self, number: usize, at: Instant, seed: u64) {
+    /// Returns how long after time zero of the run that of this network is.
+    fn from(&self) -> Duration {
+        self.begin - self.local_start()
+    }
+
+    fn add_link(&mut self, number: usize, seed: u64) {
         if self.links.iter().any(|(known, _)| *known == number) {
             return;
         }
-        let link = &self.world.links[number];
-        let there = self.network.add_link(&link.config(seed));
-        let back = LinkConfig { service: Service::Unlimited, ..link.config(seed) };
-        let back = self.network.add_link(&back);
-        self.links.push((number, [there, back]));
-        let from = at - WARM;
-        let first = link.levels.partition_point(|(begin, _)| *begin <= from).saturating_sub(1);
+        let (from, link) = (self.from(), &self.world.links[number]);
+        let id = self.network.add_link(&link.config(from, seed));
+        self.links.push((number, id));
+        let local = |time: Instant| Instant::ZERO + ((time - Instant::ZERO) - from).max(Duration::ZERO);
+        let first =
+            link.levels.partition_point(|(begin, _)| *begin - Instant::ZERO <= from).saturating_sub(1);
         for (index, (begin, rate)) in link.levels.iter().enumerate().skip(first) {
-            if *begin > at + LONGEST {
+            if *begin > self.begin + LONGEST {
                 break;
             }
             let end = link.levels.get(index + 1).map(|(end, _)| *end);
-            let local = |time: Instant| Instant::ZERO + (time - from).max(Duration::ZERO);
-            self.sources.push(self.network.add_source(&SourceConfig {
-                path: vec![there],
+            self.network.add_source(&SourceConfig {
+                path: vec![id],
                 traffic: link.traffic(*rate),
-                start: local(*begin),
+                start: if index == 0 { Instant::ZERO } else { local(*begin) },
                 stop: end.map(local),
-            }));
+            });
         }
     }
 
-    fn directions(&self, path: usize) -> [LinkId; 2] {
-        let link = self.world.paths[path].link;
-        let found = self.links.iter().find(|(number, _)| *number == link);
-        found.map_or([LinkId(0), LinkId(1)], |(_, directions)| *directions)
+    /// Returns the links there of a path.
+    fn there(&self, path: usize) -> Vec<LinkId> {
+        let id = |number: &usize| self.links.iter().find(|(known, _)| known == number).map(|(_, id)| *id);
+        self.world.paths[path].there.iter().filter_map(id).collect()
     }
 
     fn local_start(&self) -> Instant {
@@ -128,7 +138,7 @@ impl<'a> Window<'a> {
 
     /// Returns how many packets of others were lost.
     pub(super) fn others_lost(&self) -> u64 {
-        self.links.iter().map(|(_, [there, _])| self.network.displaced(*there).max(0).unsigned_abs()).sum()
+        self.links.iter().map(|(_, id)| self.network.displaced(*id).max(0).unsigned_abs()).sum()
     }
 
     /// Runs machines, each over its path, until all have their answers; returns them with the time that took.
@@ -137,12 +147,12 @@ impl<'a> Window<'a> {
         machines: impl FnOnce(Instant) -> Vec<(usize, Machine)>,
     ) -> (Vec<(usize, Machine)>, Duration) {
         let start = self.local_start();
-        let watched: Vec<LinkId> = self.links.iter().map(|(_, [there, _])| *there).collect();
+        let watched: Vec<LinkId> = self.links.iter().map(|(_, id)| *id).collect();
         self.network.watch(&watched);
         let mut paths = Vec::new();
         let mut senders: Vec<Sender> = Vec::new();
         for (path, machine) in machines(start) {
-            let prober = self.network.add_prober(&[self.directions(path)[0]], None);
+            let prober = self.network.add_prober(&self.there(path), None);
             let rtt = self.world.rtt(path);
             paths.push(path);
             senders.push(Sender::new(machine, prober, rtt, start));
@@ -170,12 +180,14 @@ impl<'a> Window<'a> {
         size: Option<Bytes>,
         longest: Duration,
     ) -> (Bytes, Duration) {
-        let [there, back] = self.directions(path);
+        let there = self.there(path);
+        let back = self.backs.iter().find(|(known, _)| *known == path).map(|(_, back)| back.clone());
         let start = self.local_start();
         let rtt = self.world.rtt(path);
         // Connecting takes a round trip, and the request half of one.
         let begun = start + rtt + rtt / 2;
-        let config = TcpConfig { start: begun, size, ..TcpConfig::new(Kind::Cubic, vec![there], vec![back]) };
+        let config =
+            TcpConfig { start: begun, size, ..TcpConfig::new(Kind::Cubic, there, back.unwrap_or_default()) };
         let flow = self.network.add_tcp(&config);
         let end = self.run_flow(flow, start + longest);
         (self.network.flow(flow).goodput, end - start)
@@ -194,7 +206,7 @@ impl<'a> Window<'a> {
     /// Returns how many packets of the cross traffic were sent and did not arrive, except those on the way.
     pub(super) fn cross_lost(&self) -> u64 {
         let dropped = |link: &LinkId| self.network.link(*link).statistics().dropped.packets;
-        self.links.iter().map(|(_, [there, _])| dropped(there)).sum()
+        self.links.iter().map(|(_, id)| dropped(id)).sum()
     }
 
     /// Returns the time of the run at which this window began.

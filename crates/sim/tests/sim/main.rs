@@ -35,6 +35,7 @@ mod rates;
 mod recovery;
 mod scenarios;
 mod select;
+mod select_packets;
 mod several_queues;
 mod shaper;
 mod short_flows;

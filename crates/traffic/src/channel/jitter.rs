@@ -152,6 +152,14 @@ impl Jitter {
         }
     }
 
+    /// Returns the mean delay, without what is cut off.
+    pub fn mean(&self) -> Duration {
+        match self.distribution {
+            Delays::Uniform { max } => max / 2,
+            Delays::Normal { mean, .. } | Delays::Pareto { mean, .. } => mean,
+        }
+    }
+
     /// Returns a delay that is seldom or never exceeded.
     pub fn most(&self) -> Duration {
         match self.distribution {

@@ -1,8 +1,8 @@
 //! The parallel paths of everyone who chooses: each has copies of the tight links between two nodes of his own.
 
-use headway_lab::of_scenario::side;
+use headway_lab::of_scenario::{has_queue, side};
 use headway_lab::{Cross, Direction, Edge, LinkSpec, PathSpec, Spec};
-use headway_scenario::{Scenario, SelectSpec};
+use headway_scenario::{Scenario, SelectSpec, Topology, Wire};
 use headway_sim::select::{Contestant, PathsWorld, world};
 use headway_traffic::channel::Outages;
 use headway_units::config_error::check;
@@ -27,7 +27,7 @@ pub(super) struct Network {
     /// The nodes of the lab.
     pub(super) home: String,
     pub(super) server: String,
-    /// The lab's names of the tight links, in the order of the world.
+    /// The lab's names of links, of which there are the tight ones, in the order of the world.
     pub(super) links: Vec<String>,
 }
 
@@ -75,28 +75,74 @@ fn check_outages(select: usize, world: &PathsWorld) -> Result<(), ConfigError> {
     Ok(())
 }
 
-/// Returns the lab of all these paths.
+/// Returns the lab of all these paths: a link for each that is tight, with what else there is on its path.
 pub(super) fn spec(scenario: &Scenario, seed: u64, networks: &[Network]) -> Result<Spec, Error> {
-    let mut edges = Vec::new();
+    let topology = Topology::new(scenario);
+    let mut edges: Vec<Edge> = Vec::new();
     for network in networks {
-        for (link, name) in network.world.links.iter().zip(&network.links) {
-            let written = &scenario.link[link.number];
-            let way = |back: bool| LinkSpec {
-                delay: link.delay,
-                outages: outages(network, name),
-                ..side(scenario, written, &written.wire(back))
-            };
-            edges.push(Edge {
-                name: name.clone(),
-                from: network.home.clone(),
-                to: network.server.clone(),
-                path: PathSpec { forward: way(false), reverse: way(true) },
-            });
+        let routes = network.spec.routes(network.select, scenario, &topology)?;
+        for (number, route) in routes.iter().enumerate() {
+            let name = network.link(number);
+            let way = |hops: &[usize]| one_link(scenario, &topology, hops, outages(network, name));
+            let path = PathSpec { forward: way(&route.there)?, reverse: way(&route.back)? };
+            match edges.iter().find(|edge| edge.name == name) {
+                None => edges.push(Edge {
+                    name: name.to_owned(),
+                    from: network.home.clone(),
+                    to: network.server.clone(),
+                    path,
+                }),
+                Some(known) => {
+                    let key = format!("select[{}].path[{number}].via", network.select);
+                    let rule = "has another delay, loss or jitter than another path over the same tight link; in a lab both are one \
+                                link";
+                    check(&key, known.path == path, rule)?;
+                }
+            }
         }
     }
     let spec = Spec { mtu: scenario.mtu, interval: INTERVAL, seed, ..Spec::of(edges) };
     spec.validate().context("the lab cannot emulate these paths")?;
     Ok(spec)
+}
+
+/// Returns one direction of a link that does what all these links do.
+fn one_link(
+    scenario: &Scenario,
+    topology: &Topology,
+    hops: &[usize],
+    outages: Option<Outages>,
+) -> Result<LinkSpec, ConfigError> {
+    let (mut rated, mut wire, mut delay, mut arrive) = (None, Wire::default(), Duration::ZERO, 1.0);
+    for hop in hops {
+        let direction = &topology.directions()[*hop];
+        let link = &scenario.link[direction.link];
+        let of_hop = link.wire(direction.back);
+        let key = |key: &str| format!("link[{}].{key}", direction.link);
+        if has_queue(link) {
+            let name = if link.rates.is_some() { "rates" } else { "rate" };
+            check(&key(name), rated.is_none(), "is the second rate on a path; a lab emulates one")?;
+            rated = Some(link);
+        }
+        if !of_hop.jitter.is_none() {
+            check(
+                &key("jitter"),
+                wire.jitter.is_none(),
+                "is the second jitter on a path; a lab emulates one",
+            )?;
+            (wire.jitter, wire.reordering) = (of_hop.jitter, of_hop.reordering);
+        }
+        arrive *= 1.0 - of_hop.loss;
+        delay += link.delay;
+    }
+    wire.loss = 1.0 - arrive;
+    // Without a rate any link will do.
+    let first = hops.first().map(|hop| &scenario.link[topology.directions()[*hop].link]);
+    let side = rated
+        .or(first)
+        .map(|link| side(scenario, link, &wire))
+        .ok_or_else(|| ConfigError::new("link", "is missing"))?;
+    Ok(LinkSpec { delay, outages, ..side })
 }
 
 /// Returns when the only path over a link is down.
@@ -107,9 +153,10 @@ fn outages(network: &Network, link: &str) -> Option<Outages> {
     (!down.is_empty()).then_some(Outages::Listed(listed))
 }
 
-/// Returns the links with outages, whose times count from the moment at which they are set.
+/// Returns the links with outages or rates, whose times count from the moment at which they are set.
 pub(super) fn changing(spec: &Spec) -> Vec<(&str, PathSpec)> {
-    let links = spec.links.iter().filter(|link| link.path.forward.outages.is_some());
+    let changes = |path: &PathSpec| path.forward.varies() || path.reverse.varies();
+    let links = spec.links.iter().filter(|link| changes(&link.path));
     links.map(|link| (link.name.as_str(), link.path.clone())).collect()
 }
 
@@ -126,4 +173,80 @@ pub(super) fn cross(networks: &[Network]) -> Vec<Cross> {
         }
     }
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    fn spec_of(text: &str) -> Result<(Vec<Network>, Spec), String> {
+        let scenario = Scenario::parse(text, Path::new("x.toml"), &[]).map_err(|error| error.to_string())?;
+        let networks = all(&scenario, 1).map_err(|error| error.to_string())?;
+        let lab = spec(&scenario, 1, &networks).map_err(|error| error.to_string())?;
+        Ok((networks, lab))
+    }
+
+    /// Returns two paths over a common first link with these keys, then a link each and one more each.
+    fn text(common: &str, [a, b]: [&str; 2], a_end: &str) -> String {
+        let link = |from: &str, to: &str, keys: &str| {
+            format!("[[link]]\nfrom = \"{from}\"\nto = \"{to}\"\n{keys}\n")
+        };
+        let links = link("here", "up", common) + &link("up", "a", a) + &link("up", "b", b);
+        let ends = link("a", "there", a_end) + &link("b", "there", "delay = \"5 ms\"");
+        let select =
+            "[[select]]\nfrom = \"here\"\nto = \"there\"\npath = [{ via = [\"a\"] }, { via = [\"b\"] }]\n";
+        format!("duration = \"60 s\"\n{links}{ends}{select}")
+    }
+
+    const RATES: [&str; 2] = ["rate = \"20 Mb/s\"", "rate = \"30 Mb/s\""];
+    const DELAY: &str = "delay = \"5 ms\"";
+
+    #[test]
+    fn a_link_of_a_lab_does_what_all_links_of_a_path_do() {
+        let end =
+            format!("{DELAY}\nloss = 0.1\njitter = \"2 ms\"\nreordering = true\nreverse = {{ loss = 0.5 }}");
+        let (_, lab) = spec_of(&text("loss = 0.2\ndelay = \"1 ms\"", RATES, &end)).unwrap();
+        let [one, two] = [&lab.links[0].path, &lab.links[1].path];
+        let losses = [one.forward.loss, one.reverse.loss, two.forward.loss, two.reverse.loss];
+        let close =
+            losses.iter().zip([0.28, 0.6, 0.2, 0.2]).all(|(loss, wanted)| (loss - wanted).abs() < 1e-12);
+        assert!(close, "{losses:?}");
+        assert!(one.forward.reordering && !one.forward.jitter.is_none() && one.reverse.jitter.is_none());
+        let facts = |side: &LinkSpec| (side.rate.mbps(), side.delay);
+        assert_eq!(facts(&one.forward), (20.0, Duration::from_ms(6)));
+        assert_eq!(facts(&two.reverse), (30.0, Duration::from_ms(6)));
+        assert!(changing(&lab).is_empty());
+    }
+
+    #[test]
+    fn times_of_rates_count_from_the_begin_of_the_run() {
+        let rates = "rates = [[\"0 s\", \"20 Mb/s\"], [\"30 s\", \"5 Mb/s\"]]";
+        let (networks, lab) = spec_of(&text("", [rates, RATES[1]], DELAY)).unwrap();
+        assert_eq!(changing(&lab).iter().map(|(name, _)| *name).collect::<Vec<_>>(), [networks[0].link(0)]);
+        // The cross traffic has another level where the rate has.
+        assert!(cross(&networks).iter().any(|cross| cross.start == Duration::from_ms(30_000)));
+    }
+
+    #[test]
+    fn what_one_link_cannot_do_is_refused_with_its_key() {
+        let jitter = "jitter = \"1 ms\"";
+        let narrow = "rate = \"5 Mb/s\"";
+        for (text, wanted) in [
+            (text(narrow, RATES, DELAY), "`link[1].rate`: is the second rate on a path"),
+            (
+                text(jitter, RATES, &format!("{DELAY}\n{jitter}")),
+                "`link[3].jitter`: is the second jitter on a path",
+            ),
+            (
+                text(narrow, ["loss = 0.1", ""], DELAY),
+                "`select[0].path[1].via`: has another delay, loss or jitter",
+            ),
+        ] {
+            let error = spec_of(&text).map(|_| ()).unwrap_err();
+            assert!(error.contains(wanted), "{error}");
+        }
+        assert_eq!(spec_of(&text(narrow, ["", ""], DELAY)).unwrap().1.links.len(), 1);
+    }
 }
