@@ -78,7 +78,7 @@ fn two(duration: u32, links: [&str; 3], keys: &str) -> Results {
          [[link]]\nfrom = \"a\"\nto = \"server\"\ndelay = \"10 ms\"\n{other}\n\
          [[link]]\nfrom = \"home\"\nto = \"b\"\nrate = \"30 Mb/s\"\nbuffer = \"100 ms\"\n\
          [[link]]\nfrom = \"b\"\nto = \"server\"\ndelay = \"5 ms\"\n{second}\n\
-         [[select]]\nfrom = \"home\"\nto = \"server\"\nload = [0.0, 0.0]\npath = [{{ via = [\"a\"] }}, {{ via = [\"b\"] }}]\n{keys}\n"
+         [[select]]\nfrom = \"home\"\nto = \"server\"\nstrategy = \"available\"\nload = [0.0, 0.0]\npath = [{{ via = [\"a\"] }}, {{ via = [\"b\"] }}]\n{keys}\n"
     );
     finish(&Scenario::parse(&text, Path::new("x.toml"), &[]).unwrap())
 }
@@ -143,7 +143,7 @@ fn cross_traffic_takes_its_share_of_the_rate_of_the_time() {
         "duration = \"1200 s\"\ninterval = \"60 s\"\n\
          [[link]]\nfrom = \"home\"\nto = \"a\"\n{rates}\ndelay = \"5 ms\"\n[[link]]\nfrom = \"a\"\nto = \"server\"\n\
          [[link]]\nfrom = \"home\"\nto = \"b\"\nrate = \"1 Mb/s\"\ndelay = \"9 ms\"\n[[link]]\nfrom = \"b\"\nto = \"server\"\n\
-         [[select]]\nfrom = \"home\"\nto = \"server\"\nload = [0.5, 0.5]\npath = [{{ via = [\"a\"] }}, {{ via = [\"b\"] }}]\n\
+         [[select]]\nfrom = \"home\"\nto = \"server\"\nstrategy = \"available\"\nload = [0.5, 0.5]\npath = [{{ via = [\"a\"] }}, {{ via = [\"b\"] }}]\n\
          rivals = [\"oracle\"]\n"
     );
     let results = finish(&Scenario::parse(&text, Path::new("x.toml"), &[]).unwrap());
