@@ -46,6 +46,7 @@ impl Selector {
     /// Decides anew; returns the decision if another path is chosen.
     pub(crate) fn decide(&mut self, now: Instant) -> Option<Decision> {
         let candidates = self.candidates(now);
+        let candidates = self.wished(now, candidates);
         let (path, why) = if candidates.is_empty() {
             let trouble = self.paths[self.chosen].trouble.unwrap_or(Trouble::Down);
             (self.chosen, Why::NoneUsable(trouble))
@@ -81,9 +82,15 @@ impl Selector {
 
     /// Leaves a path that cannot be used for the best of others.
     fn flee(&self, now: Instant, candidates: &[usize]) -> (usize, Why) {
-        let why = match self.paths[self.chosen].rtt {
-            Some(rtt) if self.is_too_far(self.chosen) => Why::TooFar(rtt),
-            _ => Why::Left(self.paths[self.chosen].trouble.unwrap_or(Trouble::Down)),
+        let chosen = &self.paths[self.chosen];
+        let is_preferred = candidates.iter().all(|path| self.paths[*path].wished.preferred);
+        let why = match (chosen.rtt, chosen.trouble) {
+            (Some(rtt), _) if self.is_too_far(self.chosen) => Why::TooFar(rtt),
+            (_, Some(trouble)) => Why::Left(trouble),
+            _ if chosen.wished.is_full => Why::Full,
+            _ if is_preferred => Why::Preferred,
+            _ if chosen.is_usable(now) && chosen.wished.quota.is_some() => Why::Quota,
+            _ => Why::Left(Trouble::Down),
         };
         let best = match self.settings.strategy {
             Strategy::Latency => {

@@ -43,6 +43,12 @@ pub enum Why {
     },
     /// The path before cannot be used.
     Left(Trouble),
+    /// It is preferred, and has room again.
+    Preferred,
+    /// The path before is preferred until it is full, which it is.
+    Full,
+    /// What the path before may carry in a month has been used up.
+    Quota,
     /// The path before is above the latency floor.
     TooFar(Duration),
     /// No other path is better by more than the tolerance; the next one is with these odds.
@@ -81,6 +87,9 @@ impl Why {
             Why::Sooner { .. } => "sooner",
             Why::Nearer { .. } => "nearer",
             Why::Left(_) => "left",
+            Why::Preferred => "preferred",
+            Why::Full => "full",
+            Why::Quota => "quota",
             Why::TooFar(_) => "too-far",
             Why::NoBetter { .. } => "no-better",
             Why::Holds { .. } => "holds",
@@ -134,6 +143,9 @@ impl fmt::Display for Decision {
             ),
             Why::Nearer { here, before } => write!(f, "its round trips take {here} instead of {before}"),
             Why::Left(trouble) => write!(f, "the path before cannot be used, {}", trouble.clause()),
+            Why::Preferred => f.write_str("it is preferred, and has room"),
+            Why::Full => f.write_str("the path before is preferred, but full"),
+            Why::Quota => f.write_str("the path before has carried what it may in a month"),
             Why::TooFar(rtt) => {
                 write!(f, "round trips of the path before take {rtt}, more than the latency floor")
             }

@@ -20,6 +20,7 @@ mod snapshot;
 mod spending;
 mod stays;
 mod transfer;
+mod wishes;
 mod worth;
 
 pub use decision::{Decision, Why};
@@ -29,3 +30,4 @@ pub use selector::{Action, Answer, Selector};
 pub use settings::{Settings, Strategy, UnknownStrategy};
 pub use snapshot::{PathState, Snapshot};
 pub use spending::Spending;
+pub use wishes::Wishes;

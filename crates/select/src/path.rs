@@ -9,6 +9,7 @@ use crate::belief::Belief;
 use crate::settings::Settings;
 use crate::stays::Stays;
 use crate::transfer::{Busy, Losses};
+use crate::wishes::Wished;
 
 /// Time after a failure until a path is asked again; doubled with each further one, up to [`LONGEST_RETRY`].
 const RETRY: Duration = Duration::from_ms(5_000);
@@ -101,9 +102,10 @@ impl Trouble {
 pub(crate) enum Beside {
     /// There is hardly any.
     Little(Rate),
-    /// It has gone on for seconds at this rate, and streams had room beside it.
-    Room(Rate),
-    /// It has gone on for seconds at this rate, and streams had none: it uses what is free.
+    /// It has gone on for seconds at this rate.
+    Steady(Rate),
+    /// It has gone on for seconds at this rate, and packets were lost: beside it less is free than was asked for. Delays say nothing then, as
+    /// a queue that is full does not grow.
     Full(Rate),
     /// It has begun or ended just now, so a queue that it fills for moments may be all that was seen.
     Unknown,
@@ -141,6 +143,8 @@ pub(crate) struct Path {
     /// For how long it has been there each time, and from when on it may be chosen.
     stays: Stays,
     settled_at: Instant,
+    /// What the user wishes of it.
+    pub(crate) wished: Wished,
     pub(crate) hour: Budget,
     pub(crate) month: Option<Budget>,
     /// Bytes that may be spent now, so that an hour's are not spent at once; and when that was computed.
@@ -178,6 +182,7 @@ impl Path {
             passed_at: None,
             stays: Stays::new(now),
             settled_at: now,
+            wished: Wished::default(),
             hour: Budget::hourly(settings.max_bytes_per_hour),
             month: settings.max_bytes_per_month.map(Budget::monthly),
             saved: settings.max_bytes_per_hour.get() as f64,
@@ -314,11 +319,8 @@ impl Path {
             return Beside::Little(self.own);
         }
         match self.lately(now) {
-            Some((mean, true)) => {
-                let lost = reply.lost as f64 / reply.packets.max(1) as f64;
-                let is_full = lost > FULL_LOSES || reply.odds_of_more(self.belief.capacity()) < 0.5;
-                if is_full { Beside::Full(mean) } else { Beside::Room(mean) }
-            }
+            Some((mean, true)) if reply.lost as f64 > FULL_LOSES * reply.packets as f64 => Beside::Full(mean),
+            Some((mean, true)) => Beside::Steady(mean),
             _ => Beside::Unknown,
         }
     }

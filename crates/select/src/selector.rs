@@ -24,9 +24,8 @@ const ERRORS: f64 = 4.0;
 const BEHIND_BUCKET: f64 = 3.0;
 /// What own traffic carries is news if it is above this quantile of what was thought to be free. Range 0.01 to 0.5.
 const CARRIED: f64 = 0.05;
-/// What is free where own traffic leaves no room, in times of what it has: the 90 % interval and its middle. TCP leaves some of it, and
-/// takes some from others.
-const FULL: [f64; 3] = [0.75, 1.05, 1.5];
+/// At least this part of what own traffic has is free where it fills the queue: it takes some from others. Range 0.6 to 0.9.
+const FULL: f64 = 0.75;
 /// The part of the capacity that a queue of a quarter of a second may have taken of five seconds. Range 0.02 to 0.1.
 const QUEUED: f64 = 0.05;
 /// Decisions that are kept.
@@ -242,12 +241,13 @@ impl Selector {
                 let beside = state.beside(now, reply);
                 if state.replied(reply, emptied) {
                     match beside {
-                        Beside::Little(own) | Beside::Room(own) => {
+                        Beside::Little(own) | Beside::Steady(own) => {
                             self.learn(now, path, |belief| belief.reply(now, reply, own));
                         }
                         Beside::Full(own) => {
-                            let [low, rate, high] = FULL.map(|part| own.scale(part));
-                            let used = Interval { rate, low, high: Some(high) };
+                            let high = own + reply.rate;
+                            let rate = Rate::from_bps_f64((own.bps_f64() * high.bps_f64()).sqrt());
+                            let used = Interval { rate, low: own.scale(FULL), high: Some(high) };
                             self.learn(now, path, |belief| belief.interval(now, &used, Rate::ZERO));
                         }
                         Beside::Unknown => {}
@@ -398,7 +398,7 @@ impl Selector {
         }
     }
 
-    fn advance(&mut self, now: Instant) -> Instant {
+    pub(crate) fn advance(&mut self, now: Instant) -> Instant {
         self.now = self.now.max(now);
         self.now
     }

@@ -1,6 +1,6 @@
 //! The state of a choice, as programs and pages show it.
 
-use headway_units::Instant;
+use headway_units::{Bytes, Instant};
 use serde::Serialize;
 
 use crate::decision::Decision;
@@ -69,6 +69,16 @@ pub struct PathState {
     pub shares: f64,
     /// The share of traffic that it should get.
     pub weight: f64,
+    /// Whether it is preferred until it is full.
+    pub preferred: bool,
+    /// Whether it is full, if it is preferred.
+    pub is_full: bool,
+    /// What its interface may carry within 30 days, and what is left of that, if there is a limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub quota_bytes: Option<u64>,
+    /// What is left of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub quota_left_bytes: Option<u64>,
     /// What was sent to measure it within the last hour, and the most that may be.
     pub spent_bytes: u64,
     /// The most that may be sent within an hour.
@@ -125,6 +135,10 @@ impl Selector {
             odds,
             shares,
             weight,
+            preferred: state.wished.preferred,
+            is_full: state.wished.is_full,
+            quota_bytes: state.wished.quota.as_ref().map(|quota| quota.limit().get()),
+            quota_left_bytes: state.wished.left(now).map(Bytes::get),
             spent_bytes: state.spent(now).get(),
             budget_bytes: self.settings.max_bytes_per_hour.get(),
             total_bytes: state.total.get(),

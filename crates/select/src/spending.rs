@@ -1,4 +1,4 @@
-//! What was sent to measure paths, for whoever keeps it longer than a selector lives.
+//! What was sent to measure paths, and what they carried, for whoever keeps it longer than a selector lives.
 
 use headway_units::{Bytes, Instant};
 
@@ -11,6 +11,8 @@ pub struct Spending {
     pub hour: Vec<(Instant, Bytes)>,
     /// Within 30 days, if that is limited.
     pub month: Vec<(Instant, Bytes)>,
+    /// What its interface has carried within 30 days, if that is limited.
+    pub carried: Vec<(Instant, Bytes)>,
 }
 
 impl Selector {
@@ -20,6 +22,7 @@ impl Selector {
         Spending {
             hour: path.hour.parts().collect(),
             month: path.month.iter().flat_map(|month| month.parts()).collect(),
+            carried: path.wished.quota.iter().flat_map(|quota| quota.parts()).collect(),
         }
     }
 
@@ -29,6 +32,9 @@ impl Selector {
         spending.hour.iter().for_each(|(end, bytes)| path.hour.spend(*end, *bytes));
         if let Some(month) = &mut path.month {
             spending.month.iter().for_each(|(end, bytes)| month.spend(*end, *bytes));
+        }
+        if let Some(quota) = &mut path.wished.quota {
+            spending.carried.iter().for_each(|(end, bytes)| quota.spend(*end, *bytes));
         }
     }
 }

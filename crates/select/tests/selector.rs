@@ -3,7 +3,7 @@
 use headway_estimate::measure::{Interval, Step};
 use headway_estimate::question::{Question, QuestionConfig, Reply};
 use headway_estimate::stream::{Arrival, StreamRecord};
-use headway_select::{Action, Answer, Selector, Settings, Strategy, Trouble};
+use headway_select::{Action, Answer, Selector, Settings, Strategy, Trouble, Wishes};
 use headway_units::{Bytes, Duration, Instant, Rate};
 use proptest::prelude::*;
 use rand::{RngExt, SeedableRng};
@@ -353,4 +353,48 @@ proptest! {
         let sum: f64 = paths.selector.snapshot(now).paths.iter().map(|path| path.weight).sum();
         prop_assert!((sum - 1.0).abs() < 1e-9);
     }
+}
+
+/// While a preferred path has room it is used, though another has more free; what it cannot carry takes the other.
+#[test]
+fn a_preferred_path_is_used_until_it_is_full() {
+    let mut paths = Paths::new(Settings::default(), &[80.0, 20.0], &[100.0, 50.0]);
+    paths.selector.wish(1, Wishes { preferred: true, quota: None });
+    paths.run(at(60.0));
+    assert_eq!((paths.selector.chosen(), paths.selector.decision().why.name()), (1, "alone"));
+    let mut carry = |from: u32, mbps: f64, expected: usize| {
+        for second in from..from + 30 {
+            paths.selector.carried(at(second.into()), 1, Rate::from_mbps(mbps));
+            paths.now = at(second.into());
+            paths.run(at(f64::from(second) + 0.5));
+        }
+        let state = paths.selector.snapshot(paths.now);
+        assert_eq!(paths.selector.chosen(), expected, "{mbps} Mb/s: {state:?}");
+    };
+    carry(61, 8.0, 1);
+    carry(91, 19.5, 0);
+    // Connections that were made before end one after the other.
+    carry(121, 17.0, 0);
+    carry(151, 5.0, 1);
+}
+
+/// What an interface may carry in a month is for when nothing else is there.
+#[test]
+fn a_path_whose_quota_is_used_up_is_left_while_there_are_others() {
+    let mut paths = Paths::new(Settings::default(), &[60.0, 20.0], &[80.0, 50.0]);
+    paths.selector.wish(0, Wishes { preferred: false, quota: Some(Bytes::new(1_000_000_000)) });
+    paths.run(at(60.0));
+    assert_eq!(paths.selector.chosen(), 0);
+    paths.selector.passed(at(60.0), 0, Bytes::new(999_000_000));
+    paths.run(at(90.0));
+    let state = &paths.selector.snapshot(at(90.0)).paths[0];
+    assert_eq!((paths.selector.chosen(), state.quota_left_bytes), (0, Some(1_000_000)));
+    paths.selector.passed(at(90.0), 0, Bytes::new(1_000_000));
+    paths.run(at(120.0));
+    assert_eq!(paths.selector.chosen(), 1);
+    paths.selector.failed(paths.now, 1, Trouble::Down, Bytes::ZERO);
+    paths.run(paths.now + Duration::from_ms(1_000));
+    assert_eq!(paths.selector.chosen(), 0);
+    let carried = paths.selector.spending(0).carried;
+    assert_eq!(carried.iter().map(|(_, bytes)| bytes.get()).sum::<u64>(), 1_000_000_000);
 }
