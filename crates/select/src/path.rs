@@ -65,6 +65,8 @@ pub enum Trouble {
     Down,
     /// Nobody answers at the far end.
     Away,
+    /// The host at the far end answers, but not the questions: nothing listens there, or something else.
+    Refused,
     /// A host was too busy to send or to stamp packets in time.
     Busy,
     /// A clock was stepped meanwhile.
@@ -79,6 +81,7 @@ impl Trouble {
         match self {
             Trouble::Down => "it is down",
             Trouble::Away => "its far end does not answer",
+            Trouble::Refused => "its far end refuses to measure",
             Trouble::Busy => "a host is too busy to measure",
             Trouble::ClockStep => "a clock was stepped",
             Trouble::Unclear => "its packets did not agree",
@@ -90,6 +93,7 @@ impl Trouble {
         match self {
             Trouble::Down => "down",
             Trouble::Away => "away",
+            Trouble::Refused => "refused",
             Trouble::Busy => "busy",
             Trouble::ClockStep => "clock-step",
             Trouble::Unclear => "unclear",
@@ -426,7 +430,8 @@ impl Path {
             self.stays.ended(now);
         }
         let longer = 1 << self.failures.saturating_sub(1).min(10);
-        let longest = if trouble == Trouble::Away { LONGEST_RETRY } else { LONGEST_UNREAD };
+        let is_silent = matches!(trouble, Trouble::Away | Trouble::Refused);
+        let longest = if is_silent { LONGEST_RETRY } else { LONGEST_UNREAD };
         self.retry_at = now + (RETRY * longer).min(longest);
     }
 

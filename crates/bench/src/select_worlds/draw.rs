@@ -34,7 +34,7 @@ pub(super) enum Class {
     Lossy,
     /// A near slow path, and fast far ones.
     Far,
-    /// The far end of the path with most free never answers.
+    /// The far end of the path with most free refuses to be asked.
     Refusing,
     /// The far end of a path comes and goes.
     Absent,
@@ -109,12 +109,13 @@ pub(super) fn world(class: Class, seed: u64) -> PacketWorld {
             link: number,
             down: Vec::new(),
             away: Vec::new(),
+            refuses: false,
         })
         .collect();
     let free = |link: &PacketLink| link.free.first().map_or(Rate::ZERO, |(_, rate)| *rate);
     let best = (0..count).max_by_key(|number| free(&links[*number])).unwrap_or(0);
     match class {
-        Class::Refusing => paths[best].away = vec![(Instant::ZERO, draw.end)],
+        Class::Refusing => paths[best].refuses = true,
         Class::Absent => paths[best].away = draw.outages([4.0, 120.0], [4.0, 120.0]),
         Class::Flapping => {
             paths[best].down = draw.outages([5.0, 400.0], [3.0, 200.0]);

@@ -52,6 +52,8 @@ pub struct PacketPath {
     pub down: Vec<(Instant, Instant)>,
     /// When its far end does not answer, though packets pass.
     pub away: Vec<(Instant, Instant)>,
+    /// Whether its far end refuses to be asked.
+    pub refuses: bool,
 }
 
 /// Parallel paths with users.
@@ -353,7 +355,8 @@ impl<'a> Run<'a> {
     }
 
     fn is_there(&self, number: usize) -> bool {
-        self.paths[number].is_up && !PacketWorld::is_among(&self.world.paths[number].away, self.now)
+        let path = &self.world.paths[number];
+        self.paths[number].is_up && !path.refuses && !PacketWorld::is_among(&path.away, self.now)
     }
 
     /// Goes on with what asks paths something.
@@ -388,8 +391,9 @@ impl<'a> Run<'a> {
         path.ping_at = self.now + path.pause;
         self.run.spent[number] += cost;
         if let Some(selector) = &mut self.selector {
-            selector.failed(self.now, number, Trouble::Away, cost);
-            selector.failed(self.now, number, Trouble::Away, Bytes::ZERO);
+            let trouble = if self.world.paths[number].refuses { Trouble::Refused } else { Trouble::Away };
+            selector.failed(self.now, number, trouble, cost);
+            selector.failed(self.now, number, trouble, Bytes::ZERO);
         }
     }
 

@@ -30,7 +30,13 @@ fn link(mbps: f64, load: f64, traffic: Kind) -> PacketLink {
 
 /// A path over each link.
 fn world(links: Vec<PacketLink>, transfers: Vec<(Instant, Bytes)>, seconds: i64, seed: u64) -> PacketWorld {
-    let path = |link: usize| PacketPath { name: format!("{link}"), link, down: Vec::new(), away: Vec::new() };
+    let path = |link: usize| PacketPath {
+        name: format!("{link}"),
+        link,
+        down: Vec::new(),
+        away: Vec::new(),
+        refuses: false,
+    };
     PacketWorld {
         paths: (0..links.len()).map(path).collect(),
         links,
