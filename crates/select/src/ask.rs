@@ -21,7 +21,7 @@ const TOGETHER: f64 = 0.75;
 const NARROW: f64 = 2.0;
 
 /// The 90 % interval of the path in use is wide if its ends differ by more than this factor. Range 1.2 to 3.
-const WIDE: f64 = 1.35;
+const WIDE: f64 = 1.2;
 /// The highest rate that is asked for, as a part of the capacity: faster streams have no room beside a few packets of others, and this one
 /// shows all that may be free. Range 0.85 to 0.98.
 pub(crate) const MOST_ASKED: f64 = 0.9;

@@ -11,7 +11,7 @@ use headway_units::{Duration, Instant, Rate};
 use crate::distribution::{Distribution, POINTS, STEP, position, rate_at};
 
 /// Before anything is known of a path, what is free there lasts so long. Range 1 minute to 1 hour.
-const LASTS: f64 = 600.0;
+const LASTS: f64 = 400.0;
 /// After this time half of what was learned about changes, and of what a path has had, is forgotten. Range 30 minutes to a week.
 const FORGETS: f64 = 3.0 * 3_600.0;
 /// Changes for each one that is seen: small ones look like none. Range 1 to 2.
@@ -26,6 +26,8 @@ const CAPACITIES: [f64; 5] = [1.05, 1.5, 2.2, 4.0, 8.0];
 const OVER: f64 = 1.1;
 /// Likelihood of an answer that has nothing to do with the truth, of its best one. Range 0 to 0.1.
 const STRAY: f64 = 0.003;
+/// Exponent of the likelihood of a reply of several streams: they meet the same seconds. Range 0.4 to 1.
+const TEMPER: f64 = 0.7;
 /// Degrees of freedom of the errors of intervals: tails are longer than those of the normal distribution. Range 2 to 30.
 const TAIL: f64 = 4.0;
 /// The ends of a 90 % interval are so many standard deviations away.
@@ -162,15 +164,16 @@ impl Belief {
         let weigh = |noise: usize| -> f64 {
             all.iter().zip(prior.mass()).map(|(one, mass)| one[noise] * mass).sum::<f64>() * self.noise[noise]
         };
-        let likelihood: Vec<f64> = all
-            .iter()
-            .map(|one| one.iter().zip(&self.noise).map(|(one, weight)| one * weight).sum())
-            .collect();
+        let temper = if reply.streams > 1 { TEMPER } else { 1.0 };
+        let likely = |one: &[f64; NOISES]| {
+            one.iter().zip(&self.noise).map(|(one, weight)| one * weight).sum::<f64>().powf(temper)
+        };
+        let likelihood: Vec<f64> = all.iter().map(likely).collect();
         let weights: Vec<f64> = (0..NOISES).map(weigh).collect();
         let sum: f64 = weights.iter().sum();
         if sum > 0.0 && sum.is_finite() {
             // Noise changes, too, so that no kind of it becomes impossible.
-            self.noise = std::array::from_fn(|kind| 0.9 * weights[kind] / sum + 0.1 / NOISES as f64);
+            self.noise = std::array::from_fn(|kind| 0.98 * weights[kind] / sum + 0.02 / NOISES as f64);
         }
         let likelihood = with_stray(likelihood);
         self.learn(now, &likelihood);

@@ -27,8 +27,8 @@ impl Selector {
             found = all.filter(|path| self.paths[*path].is_up()).collect();
         }
         // If none answers, it is rather the far end that is away than all paths.
-        if found.iter().any(|path| !self.paths[*path].is_dead()) {
-            found.retain(|path| !self.paths[*path].is_dead());
+        if found.iter().any(|path| !self.paths[*path].is_dead(now)) {
+            found.retain(|path| !self.paths[*path].is_dead(now));
         }
         if self.settings.strategy == Strategy::AvailableWithLatencyFloor
             && found.iter().any(|path| !self.is_too_far(*path))

@@ -8,7 +8,7 @@ use headway_units::{Budget, Bytes, Duration, Instant, Rate};
 use crate::belief::Belief;
 use crate::settings::Settings;
 use crate::stays::Stays;
-use crate::transfer::{Busy, Losses};
+use crate::transfer::{Busy, Conditions, Losses};
 use crate::wishes::Wished;
 
 /// Time after a failure until a path is asked again; doubled with each further one, up to [`LONGEST_RETRY`].
@@ -18,6 +18,8 @@ const LONGEST_RETRY: Duration = Duration::from_ms(300_000);
 const LONGEST_UNREAD: Duration = Duration::from_ms(20_000);
 /// A far end counts as away after so many attempts without an answer.
 const AWAY_AFTER: u32 = 2;
+/// A path whose far end has never answered is dead if no own traffic has passed for so long.
+const NEVER_ANSWERED: Duration = Duration::from_ms(30_000);
 /// What has not been spent is kept for this part of an hour, so that bytes are left when something changes.
 const KEPT: f64 = 0.1;
 /// What a full measurement costs, before the first one.
@@ -141,7 +143,8 @@ pub(crate) struct Path {
     failures: u32,
     retry_at: Instant,
     is_down: bool,
-    /// Since when the far end does not answer, and when own traffic passed last.
+    /// Whether the far end has ever answered, since when it does not, and when own traffic passed last.
+    has_answered: bool,
     away_at: Instant,
     passed_at: Option<Instant>,
     /// For how long it has been there each time, and from when on it may be chosen.
@@ -182,6 +185,7 @@ impl Path {
             failures: 0,
             retry_at: now,
             is_down: false,
+            has_answered: false,
             away_at: now,
             passed_at: None,
             stays: Stays::new(now),
@@ -213,9 +217,11 @@ impl Path {
         self.trouble == Some(Trouble::Away) && self.failures >= AWAY_AFTER
     }
 
-    /// Whether nobody has answered several times, and no own traffic has passed since.
-    pub(crate) fn is_dead(&self) -> bool {
-        self.is_away() && self.passed_at.is_none_or(|at| at < self.away_at)
+    /// Whether nobody has answered several times, and no own traffic has passed since. The silence of one who has never answered is not
+    /// taken for that of the path at once.
+    pub(crate) fn is_dead(&self, now: Instant) -> bool {
+        let is_news = self.has_answered || now - self.away_at >= NEVER_ANSWERED;
+        self.is_away() && is_news && self.passed_at.is_none_or(|at| at < self.away_at)
     }
 
     /// Whether it may be asked something.
@@ -283,11 +289,11 @@ impl Path {
         }
     }
 
-    /// Returns the usual round-trip time without own traffic.
-    pub(crate) fn idle_rtt(&self) -> Option<Duration> {
+    /// Returns what makes transfers slow or fast besides what is free; the round-trip time is the usual one without own traffic.
+    pub(crate) fn conditions(&self) -> Conditions {
         let mut rtts: Vec<Duration> = self.idle_rtts.iter().copied().collect();
         rtts.sort_unstable();
-        rtts.get(rtts.len() / 2).copied()
+        Conditions { rtt: rtts.get(rtts.len() / 2).copied(), bucket: self.bucket }
     }
 
     /// Returns how much own traffic does not matter.
@@ -350,10 +356,20 @@ impl Path {
     /// Adds what has become available since the last time. What a first measurement did not need is kept, too.
     fn save(&mut self, now: Instant) {
         let limit = self.hour.limit().get() as f64;
-        let added = limit * (now - self.saved_at).secs_f64().max(0.0) / self.hour.period().secs_f64();
+        let added = self.pace(now) * (now - self.saved_at).secs_f64().max(0.0);
         let most = (KEPT * limit).max(self.measurement_cost().get() as f64);
         self.saved = if self.saved > most { self.saved } else { (self.saved + added).min(most) };
         self.saved_at = self.saved_at.max(now);
+    }
+
+    /// Returns how many bytes become available in a second: as many as make up the budget in an hour, or fewer, so that some are left until the
+    /// first measurement is an hour ago.
+    fn pace(&mut self, now: Instant) -> f64 {
+        let period = self.hour.period().secs_f64();
+        let usual = self.hour.limit().get() as f64 / period;
+        let left = self.hour.left(now).get() as f64;
+        let Some((oldest, _)) = self.hour.parts().next() else { return usual };
+        usual.min(left / (period - (now - oldest).secs_f64()).max(1.0))
     }
 
     /// Counts what was sent.
@@ -404,6 +420,7 @@ impl Path {
         if self.is_away() {
             self.settled_at = now + self.stays.begun(now);
         }
+        self.has_answered = true;
         self.failures = 0;
         self.retry_at = now;
         self.trouble = None;

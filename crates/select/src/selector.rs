@@ -392,7 +392,7 @@ impl Selector {
         let free = state.belief.at(now);
         match self.settings.strategy {
             Strategy::TransferTime => {
-                Prospect::of_speed(free, self.sizes.speeds(state.idle_rtt(), &state.losses))
+                Prospect::of_speed(free, self.sizes.speeds(&state.conditions(), &state.losses))
             }
             _ => Prospect::of_free(free),
         }

@@ -24,6 +24,8 @@ const LEAST: u64 = 8_192;
 const CLASSES: usize = 20;
 /// Before transfers were seen, this many of this class count: what takes long matters most. 8 kB times two to the tenth is 8 MB.
 const BEFORE: (usize, f64) = (10, 1.0);
+/// How much more transfers of twice the size matter: users wait for them longer. Range 1 to 1.3.
+const LONG: f64 = 1.05;
 /// Weight that a size keeps with each further transfer: some fifty count. Range 0.9 to 0.999.
 const KEPT: f64 = 0.98;
 /// Shares of packets that a path may lose by chance, and how likely each is before anything was seen.
@@ -33,13 +35,24 @@ const LOSS_ODDS: [f64; 5] = [0.92, 0.02, 0.02, 0.02, 0.02];
 const BURSTS: f64 = 3e-4;
 /// What was seen of losses counts half after so many seconds. Range 10 minutes to a day.
 const LOSS_FORGETS: f64 = 3_600.0;
+/// Variance of how far the model is from how long transfers take, in squared steps of 4 %: times vary with round-trip times, and with what
+/// is sent next. Range 2 to 10.
+const ERROR: f64 = 9.0;
 /// Of the time in seconds this is a rate on the grid of [`Distribution`]: a millisecond to a quarter of an hour are on it.
 const SPEED: f64 = 1e8;
 
-/// Returns the seconds that a transfer of `size` bytes takes over a path with this round-trip time, where `free` bit/s are free and this
-/// share of packets is lost.
-fn seconds(size: f64, free: f64, rtt: Option<Duration>, loss: f64) -> f64 {
-    let rtt = rtt.map_or(USUAL_RTT, Duration::secs_f64).max(1e-4);
+/// What makes a transfer slow or fast besides what is free.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Conditions {
+    /// The round-trip time.
+    pub(crate) rtt: Option<Duration>,
+    /// What a token bucket passes at any rate.
+    pub(crate) bucket: Option<Bytes>,
+}
+
+/// Returns the seconds that a transfer of `size` bytes takes where `free` bit/s are free and this share of packets is lost.
+fn seconds(size: f64, free: f64, conditions: &Conditions, loss: f64) -> f64 {
+    let rtt = conditions.rtt.map_or(USUAL_RTT, Duration::secs_f64).max(1e-4);
     let goodput = (free * PAYLOAD).max(1.0);
     let segments = (size * 8.0 / SEGMENT).max(1.0);
     // Segments until the first loss.
@@ -48,7 +61,8 @@ fn seconds(size: f64, free: f64, rtt: Option<Duration>, loss: f64) -> f64 {
     let doublings = (full / INITIAL_WINDOW).max(1.0).log2();
     let until_full = (INITIAL_WINDOW / LN_2 * (doublings.exp2() - 1.0)).min(unharmed);
     let rounds = (until_full * LN_2 / INITIAL_WINDOW + 1.0).log2();
-    let at_goodput = (unharmed - until_full) * SEGMENT / goodput;
+    let bucket = conditions.bucket.map_or(0.0, |bucket| bucket.get() as f64 * 8.0 * PAYLOAD / SEGMENT);
+    let at_goodput = (unharmed - until_full - bucket).max(0.0) * SEGMENT / goodput;
     let lossy = if loss > 1e-9 { lossy_rate(rtt, loss).min(goodput) } else { goodput };
     let rest = (segments - unharmed) * SEGMENT / lossy;
     // The request and the last segments have nothing behind them by which a loss would be noticed.
@@ -128,7 +142,7 @@ impl Sizes {
         }
     }
 
-    /// Returns the sizes in bytes, each with its share of transfers.
+    /// Returns the sizes in bytes, each with how much it matters.
     fn each(&self) -> Vec<(f64, f64)> {
         if let Some(size) = self.given {
             return vec![(size.get() as f64, 1.0)];
@@ -136,23 +150,25 @@ impl Sizes {
         let sum: f64 = self.weights.iter().sum();
         let size = |class: usize| LEAST as f64 * 1.5 * f64::from(1u32 << class);
         let classes = self.weights.iter().enumerate().filter(|(_, weight)| **weight > 0.01 * sum);
-        classes.map(|(class, weight)| (size(class), weight / sum)).collect()
+        let matters = |class: usize| LONG.powi(class as i32);
+        classes.map(|(class, weight)| (size(class), matters(class) * weight / sum)).collect()
     }
 
-    /// Returns the size that half of all transfers have at most.
+    /// Returns the size that matters as much as all smaller ones, and as all larger ones.
     pub(crate) fn usual(&self) -> Bytes {
-        let mut sum = 0.0;
         let each = self.each();
+        let half = each.iter().map(|(_, share)| share).sum::<f64>() / 2.0;
+        let mut sum = 0.0;
         let usual = each.iter().find(|(_, share)| {
             sum += share;
-            sum >= 0.5
+            sum >= half
         });
-        Bytes::new(usual.or(each.last()).map_or(LEAST, |(size, _)| *size as u64))
+        Bytes::new(usual.map_or(LEAST, |(size, _)| *size as u64))
     }
 
     /// Returns how fast transfers are over a path for each rate that may be free: the geometric mean of their times, as a rate by
     /// [`time_of`].
-    pub(crate) fn speeds(&self, rtt: Option<Duration>, losses: &Losses) -> Vec<f64> {
+    pub(crate) fn speeds(&self, conditions: &Conditions, losses: &Losses) -> Vec<f64> {
         let losses = || losses.each().filter(|(_, odds)| *odds > 0.01);
         let each: Vec<[f64; 3]> = self
             .each()
@@ -161,8 +177,9 @@ impl Sizes {
             .collect();
         let weight: f64 = each.iter().map(|[.., weight]| weight).sum();
         let speed = |point: usize| {
-            let ln =
-                |[size, loss, weight]: &[f64; 3]| weight * seconds(*size, rate_at(point), rtt, *loss).ln();
+            let ln = |[size, loss, weight]: &[f64; 3]| {
+                weight * seconds(*size, rate_at(point), conditions, *loss).ln()
+            };
             SPEED / (each.iter().map(ln).sum::<f64>() / weight).exp()
         };
         (0..POINTS).map(speed).collect()
@@ -219,7 +236,9 @@ impl Prospect {
 
     /// One that is compared by the speed of transfers.
     pub(crate) fn of_speed(free: Distribution, speeds: Vec<f64>) -> Prospect {
-        Prospect { value: free.mapped(&speeds), free, speeds: Some(speeds) }
+        let mut value = free.mapped(&speeds);
+        value.blur(ERROR);
+        Prospect { value, free, speeds: Some(speeds) }
     }
 
     /// Returns the probability that the value is more than `factor` times that of another path where as much is
@@ -248,7 +267,7 @@ mod tests {
     use super::*;
 
     fn took(rtt_ms: i64, loss: f64, size: f64, free: f64) -> f64 {
-        seconds(size, free, Some(Duration::from_ms(rtt_ms)), loss)
+        seconds(size, free, &Conditions { rtt: Some(Duration::from_ms(rtt_ms)), bucket: None }, loss)
     }
 
     #[test]

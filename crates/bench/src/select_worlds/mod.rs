@@ -190,7 +190,7 @@ impl Truth<'_> {
     /// Whether the second path is better than the first by more than the tolerance: by what is free, or by the next transfers over both.
     fn is_better(&self, at: Instant, [before, path]: [usize; 2]) -> bool {
         /// So many transfers.
-        const NEXT: usize = 8;
+        const NEXT: usize = 16;
         let factor = 1.0 + self.settings.tolerance;
         if self.settings.strategy != Strategy::TransferTime {
             let free = |path: usize| self.world.free(path, at).bps_f64();
