@@ -3,15 +3,24 @@
 use std::io;
 use std::net::IpAddr;
 
-use crate::netlink::{ACKNOWLEDGE, CREATE_NEW, Netlink, REPLACE, REQUEST, SockProtocol, attribute, message};
+use crate::netlink::{
+    ACKNOWLEDGE, CREATE_NEW, Netlink, REPLACE, REQUEST, SockProtocol, attribute, attributes, message,
+    messages,
+};
 use crate::preferred::{NextHop, SCOPE_UNIVERSE, UNICAST};
-use crate::route::{RTA_GATEWAY, RTA_OIF, RTM_NEWROUTE};
+use crate::route::{RTA_DST, RTA_GATEWAY, RTA_OIF, RTM_GETROUTE, RTM_NEWROUTE};
 use crate::rule::{
     RTA_TABLE, RTM_DELROUTE, RTM_DELRULE, RTM_NEWRULE, is_not_there, is_without_ipv6, marked_rule,
 };
 
 /// Behind the rule for addresses of this host, and before all that somebody is likely to have added.
 const PRIORITY: u32 = 2;
+/// The mark of a packet of which the route is asked, and the flag that the answer names the table.
+const RTA_MARK: u16 = 16;
+const LOOKUP_TABLE: u32 = 0x1000;
+/// Destinations for such questions, of which no host has a route: of documentation (RFC 5737, RFC 3849).
+const SOMEWHERE: [&[u8]; 2] =
+    [&[192, 0, 2, 1], &[0x20, 0x01, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]];
 
 /// Where packets with a mark go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +55,34 @@ impl MarkedRoute {
             Err(error) if error.raw_os_error() == Some(libc::EEXIST) => Ok(()),
             result => result,
         }
+    }
+
+    /// Whether packets with the mark go over the router of `hop`, whoever has set that.
+    ///
+    /// # Errors
+    /// The system's error, or that there is no router.
+    pub fn is_set(&self, hop: &NextHop) -> io::Result<bool> {
+        let gateway = hop.gateway.ok_or(io::ErrorKind::InvalidInput)?;
+        let family = if gateway.is_ipv6() { libc::AF_INET6 } else { libc::AF_INET };
+        let somewhere = SOMEWHERE[usize::from(gateway.is_ipv6())];
+        let mut body = vec![family as u8, 8 * somewhere.len() as u8, 0, 0, 0, 0, 0, 0];
+        body.extend(LOOKUP_TABLE.to_ne_bytes());
+        body.extend(attribute(RTA_DST, somewhere));
+        body.extend(attribute(RTA_MARK, &self.mark.to_ne_bytes()));
+        let mut netlink = Netlink::open(SockProtocol::NetlinkRoute)?;
+        netlink.send(&message(RTM_GETROUTE, REQUEST, 4, &body))?;
+        let answer = netlink.receive()?;
+        let Some(found) = messages(answer).next().filter(|found| found.kind == RTM_NEWROUTE) else {
+            return Ok(false);
+        };
+        let gateway = match gateway {
+            IpAddr::V4(gateway) => gateway.octets().to_vec(),
+            IpAddr::V6(gateway) => gateway.octets().to_vec(),
+        };
+        let has = |kind, value: &[u8]| {
+            attributes(found.body.get(12..).unwrap_or_default()).any(|found| found == (kind, value))
+        };
+        Ok(has(RTA_TABLE, &self.mark.to_ne_bytes()) && has(RTA_GATEWAY, &gateway))
     }
 
     /// Removes what is there of it; returns whether anything was.

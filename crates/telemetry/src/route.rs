@@ -11,7 +11,7 @@ use crate::netlink::{
 
 /// Message types, attributes, metrics and features of `include/uapi/linux/rtnetlink.h`.
 pub const RTM_NEWROUTE: u16 = 24;
-const RTM_GETROUTE: u16 = 26;
+pub(crate) const RTM_GETROUTE: u16 = 26;
 /// Destination of a route.
 pub const RTA_DST: u16 = 1;
 /// Interface of a route.

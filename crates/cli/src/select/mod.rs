@@ -6,6 +6,7 @@ mod file;
 mod hook;
 mod ledger;
 mod link;
+mod lock;
 mod namespace;
 mod route;
 mod run;

@@ -13,6 +13,7 @@ use headway_telemetry::marked::MarkedRoute;
 use headway_telemetry::preferred::Preferred;
 
 use super::file::{MOST_PATHS, PathEntry};
+use super::lock::Holder;
 
 /// By which routes are known as ours; `ip route` shows `proto 126 metric 7`. Nothing in `/etc/iproute2/rt_protos` has the number, and
 /// routes that people or VPNs make have another metric.
@@ -23,7 +24,8 @@ const ROUTES: Preferred = Preferred { protocol: 126, metric: 7 };
 pub(super) struct Router(Deputy);
 
 impl Router {
-    /// Starts it, after removing what an earlier one has left that was killed. This process must have one thread.
+    /// Starts it, after removing what an earlier one has left that was killed. This process must have one thread,
+    /// and the lock of those that set routes.
     ///
     /// # Errors
     /// When routes cannot be changed, or the system makes no process.
@@ -50,22 +52,22 @@ impl Router {
     }
 }
 
-/// The process that keeps the rules of paths which only their next hop tells apart.
+/// The rules of paths which only their next hop tells apart.
 #[derive(Debug)]
-pub(super) struct Rules(Deputy);
+pub(super) enum Rules<'a> {
+    /// A process keeps them.
+    Kept(Deputy),
+    /// Another `headway select` has set the same for these paths.
+    Borrowed(&'a [PathEntry]),
+}
 
-impl Rules {
-    /// Sets them, if any path needs one, after removing what an earlier process has left. This process must have one thread.
+impl<'a> Rules<'a> {
+    /// Sets them, after removing what an earlier process has left. This process must have one thread, and the lock of those that set rules.
     ///
     /// # Errors
     /// When rules and routes cannot be changed, or the system makes no process.
-    pub(super) fn start(paths: &[PathEntry]) -> Result<Option<Rules>> {
-        let marks = paths.iter().enumerate().filter_map(|(number, path)| path.next_hop_mark(number));
-        let rules: Vec<MarkedRoute> =
-            marks.map(|mark| MarkedRoute { mark, protocol: ROUTES.protocol }).collect();
-        if rules.is_empty() {
-            return Ok(None);
-        }
+    pub(super) fn start(paths: &[PathEntry]) -> Result<Rules<'a>> {
+        let rules: Vec<MarkedRoute> = marked(paths).map(|(rule, _)| rule).collect();
         let cannot = "cannot set the rules by which packets take a `next-hop`; run it as root, or name the `interface` too";
         rules.iter().try_for_each(|rule| rule.remove().map(drop)).context(cannot)?;
         let deputy = Deputy::start(&[Capability::CAP_NET_ADMIN], |socket| {
@@ -73,28 +75,54 @@ impl Rules {
             // What is left is removed when it is started again.
             let _ = rules.iter().try_for_each(|rule| rule.remove().map(drop));
         })?;
-        let rules = Rules(deputy);
+        let rules = Rules::Kept(deputy);
         rules.keep().context(cannot)?;
-        Ok(Some(rules))
+        Ok(rules)
     }
 
-    /// Sets them again: the kernel removes routes with their interface.
+    /// Uses those of another process, which must be the same.
     ///
     /// # Errors
-    /// When the kernel refuses, or the process has ended.
+    /// When they are others.
+    pub(super) fn borrow(paths: &'a [PathEntry], holder: &Holder) -> Result<Rules<'a>> {
+        let rules = Rules::Borrowed(paths);
+        rules.keep().with_context(|| {
+            format!("{holder} has the rules by which packets take a `next-hop`; end it, or name the `interface` too")
+        })?;
+        Ok(rules)
+    }
+
+    /// Sets them again: the kernel removes routes with their interface. Those of another process are only looked at.
+    ///
+    /// # Errors
+    /// When the kernel refuses, the process has ended, or those of another are not there.
     pub(super) fn keep(&self) -> Result<()> {
-        let done = self.0.ask(&[0]).context("the process that keeps rules has ended; start it again")?;
-        done.map_err(anyhow::Error::msg)
+        match self {
+            Rules::Kept(deputy) => {
+                let done =
+                    deputy.ask(&[0]).context("the process that keeps rules has ended; start it again")?;
+                done.map_err(anyhow::Error::msg)
+            }
+            Rules::Borrowed(paths) => {
+                for (rule, path) in marked(paths) {
+                    anyhow::ensure!(rule.is_set(&path.hop()?)?, "it has none for the path {}", path.name);
+                }
+                Ok(())
+            }
+        }
     }
 }
 
+/// Returns the paths that need a rule, with it.
+fn marked(paths: &[PathEntry]) -> impl Iterator<Item = (MarkedRoute, &PathEntry)> {
+    paths.iter().enumerate().filter_map(|(number, path)| {
+        let rule = MarkedRoute { mark: path.next_hop_mark(number)?, protocol: ROUTES.protocol };
+        Some((rule, path))
+    })
+}
+
 fn set_rules(paths: &[PathEntry]) -> io::Result<()> {
-    for (number, path) in paths.iter().enumerate() {
-        if let Some(mark) = path.next_hop_mark(number) {
-            MarkedRoute { mark, protocol: ROUTES.protocol }.set(&path.hop()?)?;
-        }
-    }
-    Ok(())
+    marked(paths).try_for_each(|(rule, path)| rule.set(&path.hop()?))
 }
 
 /// Sets routes until the other end of the socket is closed, and removes them then.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration as Span, Instant as Clock};
 
-use anyhow::{Result, anyhow};
+use anyhow::{Result, anyhow, bail};
 use headway_program::build::stamped;
 use headway_program::exit::{Code, Failed};
 use headway_program::{out, print_line};
@@ -18,6 +18,7 @@ use super::driver::{Driver, News};
 use super::file::File;
 use super::hook::{Change, Hook};
 use super::ledger::{Ledger, Now};
+use super::lock::Lock;
 use super::route::{Router, Rules};
 use super::shares::Shares;
 use super::show::{event, table};
@@ -43,12 +44,32 @@ pub(super) fn run(args: &SelectArgs, json: bool) -> Result<(), Failed> {
     let file = File::read(&args.file).map_err(|mistake| Failed::new(Code::Arguments, mistake))?;
     let interrupted = Arc::new(AtomicBool::new(false));
     stop_on_signals(&interrupted)?;
-    // The other processes first: they have what this one has open.
-    let rules = Rules::start(&file.path)?;
+    // Before anything is changed; and the other processes, which have what this one has open, before there are threads.
+    let (_lock, rules) = rules(args, &file)?;
     if args.once {
         once(&file, &interrupted, json)
     } else {
         Ok(go_on(args, &file, rules, &interrupted, json)?)
+    }
+}
+
+/// Sets the rules that the file needs, as the only process that sets any in this network namespace, if it sets some. What changes nothing
+/// else may use those of another process.
+fn rules<'a>(args: &SelectArgs, file: &'a File) -> Result<(Option<Lock>, Option<Rules<'a>>)> {
+    let only_asks = args.once || args.dry_run;
+    let sets_routes = !only_asks && (file.route || file.balance);
+    if !file.sets_rules() && !sets_routes {
+        return Ok((None, None));
+    }
+    match Lock::take()? {
+        Ok(lock) => {
+            let rules = file.sets_rules().then(|| Rules::start(&file.path)).transpose()?;
+            Ok((Some(lock), rules))
+        }
+        Err(holder) if only_asks => Ok((None, Some(Rules::borrow(&file.path, &holder)?))),
+        Err(holder) => bail!(
+            "{holder} chooses already and sets the routes of this host; end it first, or look at it with `headway select status`"
+        ),
     }
 }
 
@@ -114,7 +135,7 @@ fn print_order(snapshot: &Value, paths: Vec<Value>, json: bool) -> Result<(), Fa
 struct Running<'a> {
     file: &'a File,
     driver: Driver,
-    rules: Option<Rules>,
+    rules: Option<Rules<'a>>,
     router: Option<Router>,
     /// How connections are spread, if they are.
     shares: Option<Shares>,
@@ -124,6 +145,8 @@ struct Running<'a> {
     viewers: Viewers,
     lines: LineWriter,
     json: bool,
+    /// Whether it only says what it would do.
+    is_dry: bool,
     /// The path that was acted upon last, and the last warning.
     taken: Option<usize>,
     warned: Option<String>,
@@ -133,14 +156,18 @@ struct Running<'a> {
 fn go_on(
     args: &SelectArgs,
     file: &File,
-    rules: Option<Rules>,
+    rules: Option<Rules<'_>>,
     interrupted: &AtomicBool,
     json: bool,
 ) -> Result<()> {
     let acts = !args.dry_run;
     let router = (acts && (file.route || file.balance)).then(|| Router::start(&file.path)).transpose()?;
     let usual = nix::unistd::geteuid().is_root().then(|| SOCKET.as_ref());
-    let status = args.socket.as_deref().or(usual).map(|path| Socket::open(path, "--socket")).transpose()?;
+    let status = match (args.socket.as_deref(), usual) {
+        // One that goes on beside this has it.
+        (None, Some(usual)) if args.dry_run => Socket::open(usual, "--socket").ok(),
+        (named, usual) => named.or(usual).map(|path| Socket::open(path, "--socket")).transpose()?,
+    };
     let interval = file.interval.to_std();
     let hook = (acts && !file.hook.is_empty())
         .then(|| Hook::new(file.hook.clone(), file.hook_timeout.to_std(), interval));
@@ -166,6 +193,7 @@ fn go_on(
         viewers,
         lines,
         json,
+        is_dry: args.dry_run,
         taken,
         warned,
     };
@@ -308,7 +336,8 @@ impl Running<'_> {
 
     /// Keeps what was sent, if it is to be kept.
     fn keep(&mut self, is_end: bool) {
-        let Some(ledger) = &mut self.ledger else { return };
+        // What goes on beside this may keep the file.
+        let Some(ledger) = self.ledger.as_mut().filter(|_| !self.is_dry) else { return };
         let now = Now { here: self.driver.now(), wall: headway_program::time::now() };
         if let Err(failed) = ledger.keep(now, is_end, self.driver.spending()) {
             self.warn(format!("{failed:#}"));
