@@ -8,20 +8,17 @@ use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::time::{Duration as Span, Instant as Clock};
+use std::time::Instant as Clock;
 
 use anyhow::{Context as _, Result};
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, fcntl};
 
+use super::socket::{PATIENCE, PAUSE};
+
 /// Where only root can make files.
 const FOLDER: &str = "/run/headway";
 const NAME: &str = "select.lock";
-/// How long the processes of one that was killed may take to remove what it had set; they take milliseconds.
-const PATIENCE: Span = Span::from_secs(5);
-/// Time between two attempts meanwhile.
-const PAUSE: Span = Span::from_millis(5);
-
 /// The lock, for this process and those that it starts, until all have ended.
 #[derive(Debug)]
 pub(super) struct Lock {

@@ -170,7 +170,8 @@ fn go_on(
     };
     let interval = file.interval.to_std();
     let hook = (acts && !file.hook.is_empty())
-        .then(|| Hook::new(file.hook.clone(), file.hook_timeout.to_std(), interval));
+        .then(|| Hook::start(&file.hook, file.hook_timeout.to_std(), interval))
+        .transpose()?;
     let lines = LineWriter::start(std::io::stdout())?;
     let mut driver = Driver::start(file, file.settings())?;
     let (ledger, ignored) = file.state_file.as_deref().map(Ledger::open).unzip();
@@ -281,7 +282,7 @@ impl Running<'_> {
             old: before.map_or_else(String::new, |before| self.file.path[before].name.clone()),
             new: path.name.clone(),
             number: chosen,
-            why: decision.why.name(),
+            why: decision.why.name().to_owned(),
             reason: decision.to_string(),
             interface: path.interface.clone().unwrap_or_default(),
             next_hop: path.next_hop.map_or_else(String::new, |hop| hop.to_string()),
