@@ -4,10 +4,7 @@ use std::fmt::{self, Display, Formatter};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use crate::netlink::{
-    ACKNOWLEDGE, DONE, DUMP, ERROR, Netlink, REPLACE, REQUEST, SockProtocol, attribute, attributes, message,
-    messages,
-};
+use crate::netlink::{ACKNOWLEDGE, Netlink, REPLACE, REQUEST, SockProtocol, attribute, attributes, message};
 
 /// Message types, attributes, metrics and features of `include/uapi/linux/rtnetlink.h`.
 pub const RTM_NEWROUTE: u16 = 24;
@@ -69,8 +66,9 @@ impl Route {
         for family in [libc::AF_INET, libc::AF_INET6] {
             let mut head = [0; HEAD];
             head[FAMILY] = family as u8;
-            netlink.send(&message(RTM_GETROUTE, REQUEST | DUMP, 1, &head))?;
-            while !read(netlink.receive()?, &mut routes)? {}
+            netlink.dump(RTM_GETROUTE, &head, |message| {
+                routes.extend(Route::parse(message.body).filter(|_| message.kind == RTM_NEWROUTE));
+            })?;
         }
         let single = |route: &&Route| routes.iter().filter(|other| route.is_alike(other)).count() == 1;
         Ok(routes.iter().filter(single).cloned().collect())
@@ -163,17 +161,4 @@ impl Display for Route {
         let (address, length) = self.destination();
         write!(f, "{address}/{length}")
     }
-}
-
-/// Reads a datagram of a list of routes; returns whether it was the last one.
-fn read(datagram: &[u8], routes: &mut Vec<Route>) -> io::Result<bool> {
-    for message in messages(datagram) {
-        match message.kind {
-            DONE => return message.error().map(|()| true),
-            ERROR => message.error()?,
-            RTM_NEWROUTE => routes.extend(Route::parse(message.body)),
-            _ => {}
-        }
-    }
-    Ok(false)
 }

@@ -14,7 +14,6 @@ use headway_program::exit::Code;
 use headway_select::{Answer, Trouble};
 use headway_units::{Bytes, Duration, Rate};
 
-use super::namespace::Namespace;
 use crate::asking::{Asking, drive, elapsed};
 use crate::connection::net_failure;
 
@@ -83,7 +82,7 @@ impl Asker {
     /// When there can be no thread.
     pub(super) fn start(
         path: usize,
-        (namespace, hosts): (Option<Namespace>, Vec<ConnectOptions>),
+        hosts: Vec<ConnectOptions>,
         (reverse, interval): (bool, Duration),
         told: Sender<Told>,
     ) -> Result<Asker> {
@@ -93,7 +92,6 @@ impl Asker {
         let hosts =
             hosts.into_iter().map(|host| ConnectOptions { stop: Some(Arc::clone(&stop)), timeout, ..host });
         let end = FarEnd {
-            namespace,
             hosts: hosts.collect(),
             current: 0,
             reverse,
@@ -169,8 +167,6 @@ impl Vain {
 
 /// The far ends of a path, and the session with one of them.
 struct FarEnd {
-    /// Where its sessions begin, if it is another than that of this process.
-    namespace: Option<Namespace>,
     hosts: Vec<ConnectOptions>,
     current: usize,
     reverse: bool,
@@ -280,10 +276,6 @@ impl FarEnd {
     /// Returns the session, or opens one with the far end that answered last, or the next one that can be reached.
     fn session(&mut self) -> Result<&mut Session, NetError> {
         if self.session.is_none() {
-            // By its name each time: it may be another one than before.
-            let entered = self.namespace.as_ref().map_or(Ok(()), Namespace::enter);
-            let address = || self.hosts[self.current].host.clone();
-            entered.map_err(|reason| NetError::Unreachable { address: address(), reason })?;
             let mut opened = Session::connect(&self.hosts[self.current]);
             for _ in 1..self.hosts.len() {
                 if opened.is_err() {

@@ -1,17 +1,21 @@
 //! Drives the selector: has paths asked, and tells it what came of that.
 
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration as Span, Instant as Clock};
 
 use anyhow::{Context as _, Result};
+use headway_net::{ConnectOptions, Sockets};
 use headway_program::exit::Code;
 use headway_select::{Action, Answer, Decision, Selector, Settings, Snapshot, Spending, Trouble};
+use headway_telemetry::netlink::{Netlink, SockProtocol};
 use headway_units::{Bytes, Instant};
 use serde_json::Value;
 
 use super::asker::{Ask, Asker, Told, What};
 use super::file::File;
 use super::link::{Interfaces, Link, Reading};
+use super::opener::{Opener, PathSockets};
 use super::show;
 use crate::asking::elapsed;
 
@@ -52,6 +56,8 @@ struct Watched {
 /// The selector, and the paths.
 pub(super) struct Driver {
     selector: Selector,
+    /// Tells interfaces of this network namespace.
+    netlink: Netlink,
     paths: Vec<Watched>,
     told: Receiver<Told>,
     clock: Clock,
@@ -63,18 +69,28 @@ pub(super) struct Driver {
 }
 
 impl Driver {
-    /// Starts asking.
+    /// Starts asking by these connections of each path.
     ///
     /// # Errors
-    /// When the token cannot be read, or there can be no thread.
-    pub(super) fn start(file: &File, settings: Settings) -> Result<Driver> {
+    /// When there can be no thread, or the kernel does not tell interfaces.
+    pub(super) fn start(
+        file: &File,
+        settings: Settings,
+        opener: &Arc<Opener>,
+        connections: Vec<Vec<ConnectOptions>>,
+    ) -> Result<Driver> {
+        let netlink = Netlink::open(SockProtocol::NetlinkRoute).context("cannot list interfaces")?;
         let (tell, told) = channel();
         let names = file.path.iter().map(|path| path.name.as_str());
         let selector = Selector::new(settings, names, BEGIN).context("there is no path")?;
         let mut paths = Vec::new();
-        for (number, (entry, hosts)) in file.path.iter().zip(file.connections()?).enumerate() {
-            let link = Link::new(entry.namespace.clone(), entry.via(number), &hosts);
-            let hosts = (entry.namespace.clone(), hosts);
+        for (number, (entry, hosts)) in file.path.iter().zip(connections).enumerate() {
+            let sockets = PathSockets::new(opener, number);
+            let link = Link::new(entry.namespace.clone(), entry.via(number), sockets.clone(), &hosts);
+            let sockets: Arc<dyn Sockets> = Arc::new(sockets);
+            let hosts =
+                hosts.into_iter().map(|host| ConnectOptions { sockets: Some(Arc::clone(&sockets)), ..host });
+            let hosts = hosts.collect();
             let asker = Asker::start(number, hosts, (file.reverse, file.interval), tell.clone())?;
             let name = entry.name.clone();
             let (is_asked, waits, is_settled) = (false, false, false);
@@ -83,6 +99,7 @@ impl Driver {
         }
         Ok(Driver {
             selector,
+            netlink,
             paths,
             told,
             clock: Clock::now(),
@@ -172,7 +189,7 @@ impl Driver {
     /// Looks at interfaces, sources and routes, and at what own traffic uses.
     fn look(&mut self) {
         self.looked = Some(Clock::now());
-        let interfaces = Interfaces::look();
+        let interfaces = Interfaces::look(&mut self.netlink);
         let now = self.now();
         for number in 0..self.paths.len() {
             let path = &mut self.paths[number];
@@ -226,7 +243,7 @@ impl Driver {
     fn ask_path(&mut self, number: usize, ask: Ask) {
         let path = &mut self.paths[number];
         (path.is_asked, path.waits) = (true, true);
-        path.before = path.link.reading(self.reverse);
+        path.before = path.link.reading(&mut self.netlink, self.reverse);
         path.asker.ask(ask);
     }
 
@@ -239,7 +256,7 @@ impl Driver {
                 let path = &mut self.paths[number];
                 path.waits = false;
                 // What own traffic used meanwhile counts as free, and not what it uses now.
-                let after = path.link.reading(self.reverse);
+                let after = path.link.reading(&mut self.netlink, self.reverse);
                 if let (Some(before), Some(after)) = (path.before.take(), after)
                     && !matches!(answer, Answer::Pong)
                     && let Some(own) = after.since(&before, cost)

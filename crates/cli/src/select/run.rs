@@ -1,11 +1,13 @@
 //! Chooses until a signal arrives, or once.
 
 use std::io::Write as _;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration as Span, Instant as Clock};
 
 use anyhow::{Result, anyhow, bail};
+use headway_net::ConnectOptions;
 use headway_program::build::stamped;
 use headway_program::exit::{Code, Failed};
 use headway_program::{out, print_line};
@@ -17,14 +19,16 @@ use super::SelectArgs;
 use super::driver::{Driver, News};
 use super::file::File;
 use super::hook::{Change, Hook};
+use super::keeper::Keeper;
 use super::ledger::{Ledger, Now};
 use super::lock::Lock;
+use super::opener::Opener;
 use super::route::{Router, Rules};
 use super::shares::Shares;
 use super::show::{event, table};
 use super::socket::Socket;
 use super::status::{self, SOCKET};
-use super::viewers::Viewers;
+use super::viewers::{Doors, Viewers};
 use crate::connection::stop_on_signals;
 use crate::line_writer::LineWriter;
 use crate::service::start_log;
@@ -47,9 +51,27 @@ pub(super) fn run(args: &SelectArgs, json: bool) -> Result<(), Failed> {
     // Before anything is changed; and the other processes, which have what this one has open, before there are threads.
     let (_lock, rules) = rules(args, &file)?;
     if args.once {
-        once(&file, &interrupted, json)
+        let asking = Asking::start(&file)?;
+        headway_privileges::drop_all_but(&[]).map_err(anyhow::Error::from)?;
+        once(&file, asking, &interrupted, json)
     } else {
         Ok(go_on(args, &file, rules, &interrupted, json)?)
+    }
+}
+
+/// What it takes to ask, which needs rights that are given up before anybody is asked.
+struct Asking {
+    opener: Arc<Opener>,
+    connections: Vec<Vec<ConnectOptions>>,
+}
+
+impl Asking {
+    fn start(file: &File) -> Result<Asking> {
+        Ok(Asking { opener: Opener::start(&file.path)?, connections: file.connections()? })
+    }
+
+    fn driver(self, file: &File, settings: Settings) -> Result<Driver> {
+        Driver::start(file, settings, &self.opener, self.connections)
     }
 }
 
@@ -74,8 +96,8 @@ fn rules<'a>(args: &SelectArgs, file: &'a File) -> Result<(Option<Lock>, Option<
 }
 
 /// Measures every path, and prints their order.
-fn once(file: &File, interrupted: &AtomicBool, json: bool) -> Result<(), Failed> {
-    let mut driver = Driver::start(file, Settings { interval: AT_ONCE, ..file.settings() })?;
+fn once(file: &File, asking: Asking, interrupted: &AtomicBool, json: bool) -> Result<(), Failed> {
+    let mut driver = asking.driver(file, Settings { interval: AT_ONCE, ..file.settings() })?;
     let mut settled: Option<Clock> = None;
     while settled.is_none_or(|since| since.elapsed() < 2 * AT_ONCE.to_std()) {
         if interrupted.load(Ordering::Relaxed) {
@@ -143,10 +165,10 @@ struct Running<'a> {
     ledger: Option<Ledger>,
     status: Option<Socket>,
     viewers: Viewers,
+    /// Ends after all that uses its sockets.
+    keeper: Keeper,
     lines: LineWriter,
     json: bool,
-    /// Whether it only says what it would do.
-    is_dry: bool,
     /// The path that was acted upon last, and the last warning.
     taken: Option<usize>,
     warned: Option<String>,
@@ -161,25 +183,34 @@ fn go_on(
     json: bool,
 ) -> Result<()> {
     let acts = !args.dry_run;
-    let router = (acts && (file.route || file.balance)).then(|| Router::start(&file.path)).transpose()?;
     let usual = nix::unistd::geteuid().is_root().then(|| SOCKET.as_ref());
     let status = match (args.socket.as_deref(), usual) {
         // One that goes on beside this has it.
         (None, Some(usual)) if args.dry_run => Socket::open(usual, "--socket").ok(),
         (named, usual) => named.or(usual).map(|path| Socket::open(path, "--socket")).transpose()?,
     };
+    let doors = Doors::open(args, file.token_file())?;
+    let sockets: Vec<PathBuf> =
+        status.iter().map(Socket::path).chain(doors.path()).map(Path::to_owned).collect();
+    let (mut ledger, ignored) = file.state_file.as_deref().map(Ledger::open).unzip();
+    // What goes on beside this may keep the file.
+    let keeper = Keeper::start(file.state_file.as_deref().filter(|_| acts), &sockets)?;
+    let asking = Asking::start(file)?;
     let interval = file.interval.to_std();
     let hook = (acts && !file.hook.is_empty())
         .then(|| Hook::start(&file.hook, file.hook_timeout.to_std(), interval))
         .transpose()?;
+    let router = (acts && (file.route || file.balance)).then(|| Router::start(&file.path)).transpose()?;
+    // From now on it reads what far ends send.
+    headway_privileges::drop_all_but(&[])?;
     let lines = LineWriter::start(std::io::stdout())?;
-    let mut driver = Driver::start(file, file.settings())?;
-    let (ledger, ignored) = file.state_file.as_deref().map(Ledger::open).unzip();
+    let mut driver = asking.driver(file, file.settings())?;
     if let Some(ledger) = &ledger {
         let now = Now { here: driver.now(), wall: headway_program::time::now() };
         driver.restore(|name| ledger.spending(name, now));
     }
-    let viewers = Viewers::start(args, file.token_file(), &driver.state())?;
+    ledger = ledger.filter(|_| acts);
+    let viewers = Viewers::start(doors, &driver.state())?;
     let shares = file.balance.then(|| Shares::new(file.settings().tolerance));
     let (taken, warned) = (None, None);
     let mut running = Running {
@@ -192,9 +223,9 @@ fn go_on(
         ledger,
         status,
         viewers,
+        keeper,
         lines,
         json,
-        is_dry: args.dry_run,
         taken,
         warned,
     };
@@ -337,10 +368,14 @@ impl Running<'_> {
 
     /// Keeps what was sent, if it is to be kept.
     fn keep(&mut self, is_end: bool) {
-        // What goes on beside this may keep the file.
-        let Some(ledger) = self.ledger.as_mut().filter(|_| !self.is_dry) else { return };
+        let Some(ledger) = &mut self.ledger else { return };
         let now = Now { here: self.driver.now(), wall: headway_program::time::now() };
-        if let Err(failed) = ledger.keep(now, is_end, self.driver.spending()) {
+        let text = ledger.keep(now, is_end, self.driver.spending());
+        let done = match text {
+            Some(text) => self.keeper.write(&text),
+            None => self.keeper.look(),
+        };
+        if let Err(failed) = done {
             self.warn(format!("{failed:#}"));
         }
     }

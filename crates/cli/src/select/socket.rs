@@ -42,6 +42,12 @@ impl Socket {
         Ok(Socket { listener, path: path.to_owned() })
     }
 
+    /// Returns where it is.
+    #[cfg_attr(not(feature = "web"), allow(dead_code, reason = "only one is asked for it"))]
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Returns what accepts connections, without waiting for them.
     pub(super) const fn listener(&self) -> &UnixListener {
         &self.listener
