@@ -3,12 +3,16 @@
 use std::io;
 use std::net::IpAddr;
 
-use crate::netlink::{Message, Netlink, attributes};
+use crate::netlink::{Message, Netlink, SockProtocol, attributes, messages};
+use crate::route::RTM_NEWROUTE;
+use crate::rule::RTM_DELROUTE;
 
 /// Kinds of messages.
 const RTM_NEWLINK: u16 = 16;
+const RTM_DELLINK: u16 = 17;
 const RTM_GETLINK: u16 = 18;
 const RTM_NEWADDR: u16 = 20;
+const RTM_DELADDR: u16 = 21;
 const RTM_GETADDR: u16 = 22;
 /// Bytes of `struct ifinfomsg` and `struct ifaddrmsg`, and attributes.
 const LINK_HEAD: usize = 16;
@@ -17,6 +21,10 @@ const IFLA_IFNAME: u16 = 3;
 const IFLA_STATS64: u16 = 23;
 const IFA_ADDRESS: u16 = 1;
 const IFA_LOCAL: u16 = 2;
+/// Groups of changes: interfaces, addresses of IPv4 and IPv6, routes of both.
+const GROUPS: u32 = 0x1 | 0x10 | 0x100 | 0x40 | 0x400;
+/// The place of the protocol in `struct rtmsg`.
+const PROTOCOL: usize = 5;
 
 /// An interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,6 +57,51 @@ pub fn addresses(netlink: &mut Netlink) -> io::Result<Vec<(IpAddr, u32)>> {
     let mut found = Vec::new();
     netlink.dump(RTM_GETADDR, &[0; ADDRESS_HEAD], |message| found.extend(address(&message)))?;
     Ok(found)
+}
+
+/// What changes of interfaces, addresses and routes in a network namespace.
+#[derive(Debug)]
+pub struct Changes {
+    netlink: Netlink,
+    /// By which routes of the one who asks are known.
+    own: u8,
+}
+
+impl Changes {
+    /// Listens from now on, in this thread's network namespace. Routes of this protocol do not count.
+    ///
+    /// # Errors
+    /// The system's error.
+    pub fn open(own: u8) -> io::Result<Changes> {
+        Ok(Changes { netlink: Netlink::open_for(SockProtocol::NetlinkRoute, GROUPS)?, own })
+    }
+
+    /// Waits until something has changed since the last time.
+    ///
+    /// # Errors
+    /// The system's error.
+    pub fn wait(&mut self) -> io::Result<()> {
+        let own = self.own;
+        let counts = |datagram: &[u8]| messages(datagram).any(|message| is_change(&message, own));
+        // One for which there was no room counts, too.
+        let lost = |error: io::Error| {
+            if error.raw_os_error() == Some(libc::ENOBUFS) { Ok(true) } else { Err(error) }
+        };
+        let mut has_changed = false;
+        while !has_changed {
+            has_changed = self.netlink.receive().map(counts).or_else(lost)?;
+        }
+        while self.netlink.receive_now().map(|datagram| datagram.is_some()).or_else(lost)? {}
+        Ok(())
+    }
+}
+
+fn is_change(message: &Message<'_>, own: u8) -> bool {
+    match message.kind {
+        RTM_NEWLINK | RTM_DELLINK | RTM_NEWADDR | RTM_DELADDR => true,
+        RTM_NEWROUTE | RTM_DELROUTE => message.body.get(PROTOCOL) != Some(&own),
+        _ => false,
+    }
 }
 
 fn interface(message: &Message<'_>) -> Option<Interface> {
@@ -87,6 +140,22 @@ mod tests {
 
     use super::*;
     use crate::netlink::SockProtocol;
+
+    #[test]
+    fn what_others_change_counts() {
+        let body = |protocol: u8| [2, 1, 0, 0, 254, protocol, 0, 1, 0, 0, 0, 0];
+        for (kind, protocol, counts) in [
+            (RTM_NEWLINK, 0, true),
+            (RTM_DELADDR, 0, true),
+            (RTM_NEWROUTE, 4, true),
+            (RTM_DELROUTE, 126, false),
+            (RTM_NEWROUTE, 126, false),
+            (68, 0, false),
+        ] {
+            let message = Message { kind, flags: 0, sequence: 0, body: &body(protocol) };
+            assert_eq!(is_change(&message, 126), counts, "{kind} {protocol}");
+        }
+    }
 
     #[test]
     fn the_loopback_interface_is_there_with_its_address() {

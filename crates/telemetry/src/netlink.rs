@@ -112,6 +112,19 @@ impl Netlink {
         }
     }
 
+    /// Returns the next datagram, if there is one.
+    ///
+    /// # Errors
+    /// As [`Netlink::receive`].
+    pub fn receive_now(&mut self) -> io::Result<Option<&[u8]>> {
+        let flags = MsgFlags::MSG_TRUNC | MsgFlags::MSG_DONTWAIT;
+        match recv(self.socket.as_raw_fd(), &mut self.buffer, flags) {
+            Err(nix::errno::Errno::EAGAIN | nix::errno::Errno::EINTR) => Ok(None),
+            Err(error) => Err(error.into()),
+            Ok(length) => Ok(Some(&self.buffer[..length.min(LONGEST)])),
+        }
+    }
+
     /// Sends a message that asks for an acknowledgement, and waits for it.
     ///
     /// # Errors

@@ -52,6 +52,15 @@ pub(super) struct Told {
     pub(super) what: What,
 }
 
+/// Something that the driver is told.
+#[derive(Debug)]
+pub(super) enum Heard {
+    /// About a path, by what asks it.
+    Path(Told),
+    /// Interfaces, addresses or routes have changed.
+    Change,
+}
+
 /// What was learned.
 #[derive(Debug)]
 pub(super) enum What {
@@ -84,7 +93,7 @@ impl Asker {
         path: usize,
         hosts: Vec<ConnectOptions>,
         (reverse, interval): (bool, Duration),
-        told: Sender<Told>,
+        told: Sender<Heard>,
     ) -> Result<Asker> {
         let (asks, asked) = sync_channel(1);
         let stop = Arc::new(AtomicBool::new(false));
@@ -105,7 +114,9 @@ impl Asker {
         let idle = interval.to_std() / 2;
         std::thread::Builder::new()
             .name(format!("path-{path}"))
-            .spawn(move || work(end, &asked, idle, |what| told.send(Told { path, what }).is_ok()))
+            .spawn(move || {
+                work(end, &asked, idle, |what| told.send(Heard::Path(Told { path, what })).is_ok())
+            })
             .context("cannot start a thread")?;
         Ok(Asker { asks, stop })
     }

@@ -1,21 +1,23 @@
 //! Drives the selector: has paths asked, and tells it what came of that.
 
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration as Span, Instant as Clock};
 
 use anyhow::{Context as _, Result};
 use headway_net::{ConnectOptions, Sockets};
 use headway_program::exit::Code;
 use headway_select::{Action, Answer, Decision, Selector, Settings, Snapshot, Spending, Trouble};
+use headway_telemetry::interfaces::Changes;
 use headway_telemetry::netlink::{Netlink, SockProtocol};
 use headway_units::{Bytes, Instant};
 use serde_json::Value;
 
-use super::asker::{Ask, Asker, Told, What};
+use super::asker::{Ask, Asker, Heard, Told, What};
 use super::file::File;
 use super::link::{Interfaces, Link, Reading};
 use super::opener::{Opener, PathSockets};
+use super::route::ROUTES;
 use super::show;
 use crate::asking::elapsed;
 
@@ -27,6 +29,9 @@ const PAST: usize = 10;
 const BEGIN: Instant = Instant::from_ns(40 * 86_400_000_000_000);
 /// The longest wait for something to happen: signals and hooks are looked at in between.
 const NAP: Span = Span::from_millis(100);
+
+/// Time between two changes that are told: a router may change thousands of routes.
+const CALM: Span = Span::from_millis(20);
 
 /// Something that is to be said.
 #[derive(Clone, Debug)]
@@ -59,7 +64,9 @@ pub(super) struct Driver {
     /// Tells interfaces of this network namespace.
     netlink: Netlink,
     paths: Vec<Watched>,
-    told: Receiver<Told>,
+    told: Receiver<Heard>,
+    /// Whether interfaces, addresses or routes have changed since that was asked.
+    has_changed: bool,
     clock: Clock,
     looked: Option<Clock>,
     reverse: bool,
@@ -81,6 +88,7 @@ impl Driver {
     ) -> Result<Driver> {
         let netlink = Netlink::open(SockProtocol::NetlinkRoute).context("cannot list interfaces")?;
         let (tell, told) = channel();
+        watch(tell.clone())?;
         let names = file.path.iter().map(|path| path.name.as_str());
         let selector = Selector::new(settings, names, BEGIN).context("there is no path")?;
         let mut paths = Vec::new();
@@ -102,6 +110,7 @@ impl Driver {
             netlink,
             paths,
             told,
+            has_changed: false,
             clock: Clock::now(),
             looked: None,
             reverse: file.reverse,
@@ -118,14 +127,16 @@ impl Driver {
         self.ask();
         let now = self.now();
         let wait = (self.selector.next() - now).max(headway_units::Duration::ZERO).to_std().min(NAP);
+        // A decision is not to wait.
+        let wait = if self.news.is_empty() { wait } else { Span::ZERO };
         match self.told.recv_timeout(wait) {
-            Ok(told) => self.take(told),
+            Ok(heard) => self.hear(heard),
             Err(RecvTimeoutError::Timeout) => {}
             // Its threads have ended, which they do not while this is there.
             Err(RecvTimeoutError::Disconnected) => std::thread::sleep(NAP),
         }
-        while let Ok(told) = self.told.try_recv() {
-            self.take(told);
+        while let Ok(heard) = self.told.try_recv() {
+            self.hear(heard);
         }
         std::mem::take(&mut self.news)
     }
@@ -186,6 +197,31 @@ impl Driver {
         self.paths[path].trouble.as_ref()
     }
 
+    /// Whether interfaces, addresses or routes have changed since this was asked last.
+    pub(super) fn has_changed(&mut self) -> bool {
+        std::mem::take(&mut self.has_changed)
+    }
+
+    /// Whether this host has a way over a path.
+    pub(super) fn is_up(&self, path: usize) -> bool {
+        self.paths[path].link.down().is_none()
+    }
+
+    fn hear(&mut self, heard: Heard) {
+        match heard {
+            Heard::Path(told) => self.take(told),
+            Heard::Change => {
+                self.has_changed = true;
+                let interfaces = Interfaces::look(&mut self.netlink);
+                for number in 0..self.paths.len() {
+                    if self.paths[number].link.look_again(&interfaces) {
+                        self.went(number);
+                    }
+                }
+            }
+        }
+    }
+
     /// Looks at interfaces, sources and routes, and at what own traffic uses.
     fn look(&mut self) {
         self.looked = Some(Clock::now());
@@ -198,18 +234,23 @@ impl Driver {
             if let Some(own) = own {
                 self.selector.carried(now, number, own);
             }
-            if !has_changed {
-                continue;
+            if has_changed {
+                self.went(number);
             }
-            match self.paths[number].link.down().map(str::to_owned) {
-                Some(why) => {
-                    self.selector.failed(now, number, Trouble::Down, Bytes::ZERO);
-                    self.in_trouble(number, Code::Unreachable, why);
-                }
-                None => {
-                    self.selector.up(now, number);
-                    self.is_well(number);
-                }
+        }
+    }
+
+    /// Tells that a path went down or came up.
+    fn went(&mut self, number: usize) {
+        let now = self.now();
+        match self.paths[number].link.down().map(str::to_owned) {
+            Some(why) => {
+                self.selector.failed(now, number, Trouble::Down, Bytes::ZERO);
+                self.in_trouble(number, Code::Unreachable, why);
+            }
+            None => {
+                self.selector.up(now, number);
+                self.is_well(number);
             }
         }
     }
@@ -310,4 +351,16 @@ impl Driver {
             self.news.push(News::Path(number, None));
         }
     }
+}
+
+/// Tells changes of interfaces, addresses and routes from now on, by a thread of its own.
+fn watch(tell: Sender<Heard>) -> Result<()> {
+    let mut changes = Changes::open(ROUTES.protocol).context("cannot watch interfaces")?;
+    let work = move || {
+        while changes.wait().is_ok() && tell.send(Heard::Change).is_ok() {
+            std::thread::sleep(CALM);
+        }
+    };
+    std::thread::Builder::new().name("changes".to_owned()).spawn(work).context("cannot start a thread")?;
+    Ok(())
 }

@@ -93,29 +93,44 @@ impl Link {
         reverse: bool,
         is_asked: bool,
     ) -> (bool, Option<Rate>) {
-        let was_down = self.down.is_some();
-        let looked = match self.namespace.clone() {
-            None => Ok(self.look_at(interfaces, reverse, is_asked)),
-            Some(namespace) => {
-                let netlink = self.sockets.netlink().map_err(|error| namespace.failed(&error));
-                netlink.map(|mut netlink| self.look_at(&Interfaces::look(&mut netlink), reverse, is_asked))
-            }
+        let here = match self.in_its_namespace() {
+            None => None,
+            Some(Ok(there)) => Some(there),
+            Some(Err(why)) => return (self.set_down(Some(why)), None),
         };
-        let own = looked.unwrap_or_else(|why| {
-            self.down = Some(why);
-            None
-        });
-        (was_down != self.down.is_some(), own)
+        let interfaces = here.as_ref().unwrap_or(interfaces);
+        let down = self.why_down(interfaces);
+        (self.set_down(down), self.use_of(interfaces, reverse, is_asked))
     }
 
-    /// Looks at it in its network namespace.
-    fn look_at(&mut self, interfaces: &Interfaces, reverse: bool, is_asked: bool) -> Option<Rate> {
-        self.down = interfaces.why_down(&self.via).or_else(|| {
+    /// Looks anew whether it is down where something has changed in the network namespace of this process; returns whether it went down or
+    /// came up.
+    pub(super) fn look_again(&mut self, interfaces: &Interfaces) -> bool {
+        if self.namespace.is_some() {
+            return false;
+        }
+        let down = self.why_down(interfaces);
+        self.set_down(down)
+    }
+
+    fn set_down(&mut self, down: Option<String>) -> bool {
+        let was_down = std::mem::replace(&mut self.down, down).is_some();
+        was_down != self.down.is_some()
+    }
+
+    /// Looks at the interfaces of its network namespace, if that is another one.
+    fn in_its_namespace(&self) -> Option<Result<Interfaces, String>> {
+        let namespace = self.namespace.as_ref()?;
+        let netlink = self.sockets.netlink().map_err(|error| namespace.failed(&error));
+        Some(netlink.map(|mut netlink| Interfaces::look(&mut netlink)))
+    }
+
+    fn why_down(&self, interfaces: &Interfaces) -> Option<String> {
+        interfaces.why_down(&self.via).or_else(|| {
             let refused: Vec<_> = self.peers.iter().map(|peer| self.refused(*peer)).collect();
             let first = refused.iter().flatten().next()?;
             refused.iter().all(Option::is_some).then(|| format!("this host has no way there ({first})"))
-        });
-        self.use_of(interfaces, reverse, is_asked)
+        })
     }
 
     /// Returns why this host has no way to a far end.
@@ -134,10 +149,8 @@ impl Link {
     /// Reads what has passed its interface so far; `netlink` tells the interfaces of this process.
     pub(super) fn reading(&self, netlink: &mut Netlink, reverse: bool) -> Option<Reading> {
         self.via.interface.as_ref()?;
-        let interfaces = match self.namespace {
-            None => Interfaces::look(netlink),
-            Some(_) => Interfaces::look(&mut self.sockets.netlink().ok()?),
-        };
+        let there = self.in_its_namespace().transpose().ok()?;
+        let interfaces = there.unwrap_or_else(|| Interfaces::look(netlink));
         self.reading_of(&interfaces, reverse)
     }
 

@@ -17,7 +17,7 @@ use super::lock::Holder;
 
 /// By which routes are known as ours; `ip route` shows `proto 126 metric 7`. Nothing in `/etc/iproute2/rt_protos` has the number, and
 /// routes that people or VPNs make have another metric.
-const ROUTES: Preferred = Preferred { protocol: 126, metric: 7 };
+pub(super) const ROUTES: Preferred = Preferred { protocol: 126, metric: 7 };
 
 /// The process that changes routes.
 #[derive(Debug)]
@@ -122,7 +122,9 @@ fn marked(paths: &[PathEntry]) -> impl Iterator<Item = (MarkedRoute, &PathEntry)
 }
 
 fn set_rules(paths: &[PathEntry]) -> io::Result<()> {
-    marked(paths).try_for_each(|(rule, path)| rule.set(&path.hop()?))
+    // All that can be: one whose interface is gone keeps no other from being back.
+    let done: Vec<io::Result<()>> = marked(paths).map(|(rule, path)| rule.set(&path.hop()?)).collect();
+    done.into_iter().collect()
 }
 
 /// Sets routes until the other end of the socket is closed, and removes them then.

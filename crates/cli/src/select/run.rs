@@ -285,6 +285,9 @@ impl Running<'_> {
         if is_news {
             self.spread();
         }
+        if self.driver.has_changed() {
+            self.restore();
+        }
         if let Some(failed) = self.hook.as_mut().and_then(Hook::look) {
             self.warn(failed);
         }
@@ -380,9 +383,17 @@ impl Running<'_> {
         }
     }
 
+    /// Sets again what the kernel removes with an interface.
+    fn restore(&mut self) {
+        // What is in vain now is told after an interval.
+        let _ = self.rules.as_ref().map(Rules::keep);
+        if self.taken.is_some_and(|chosen| self.driver.is_up(chosen)) {
+            self.route();
+        }
+    }
+
     /// Does once an interval what may have become undone, and tells the state.
     fn repeat(&mut self) {
-        // The kernel removes routes with their interface, which may be back.
         if let Some(Err(refused)) = self.rules.as_ref().map(Rules::keep) {
             self.warn(format!("a rule for a `next-hop` cannot be set: {refused:#}"));
         }
