@@ -20,7 +20,7 @@ pub const RTA_METRICS: u16 = 8;
 /// Metric of a route: the lowest counts.
 pub(crate) const RTA_PRIORITY: u16 = 6;
 const RTA_CACHEINFO: u16 = 12;
-const RTA_NH_ID: u16 = 30;
+pub(crate) const RTA_NH_ID: u16 = 30;
 /// The metric that is a set of features.
 pub const RTAX_FEATURES: u16 = 12;
 /// TCP's timestamps are microseconds (Linux 6.7).

@@ -9,6 +9,7 @@ use std::os::unix::net::UnixStream;
 
 use anyhow::{Context as _, Result};
 use headway_privileges::{Capability, Deputy, serve};
+use headway_telemetry::kept::Kept;
 use headway_telemetry::marked::MarkedRoute;
 use headway_telemetry::preferred::Preferred;
 
@@ -18,6 +19,9 @@ use super::lock::Holder;
 /// By which routes are known as ours; `ip route` shows `proto 126 metric 7`. Nothing in `/etc/iproute2/rt_protos` has the number, and
 /// routes that people or VPNs make have another metric.
 pub(super) const ROUTES: Preferred = Preferred { protocol: 126, metric: 7 };
+
+/// By which connections that pass this host are spread, with next hops of the numbers that follow.
+const KEPT: Kept = Kept { number: 0x4877_0100, protocol: ROUTES.protocol };
 
 /// The process that changes routes.
 #[derive(Debug)]
@@ -29,14 +33,20 @@ impl Router {
     ///
     /// # Errors
     /// When routes cannot be changed, or the system makes no process.
-    pub(super) fn start(paths: &[PathEntry]) -> Result<Router> {
-        if ROUTES
-            .remove()
-            .context("cannot change routes; run it as root, or leave out `route` and `balance`")?
-        {
+    pub(super) fn start(paths: &[PathEntry], balance: bool) -> Result<Router> {
+        let cannot = "cannot change routes; run it as root, or leave out `route` and `balance`";
+        if remove().context(cannot)? {
             tracing::warn!("there were routes of a process that was killed; they are removed");
         }
-        Ok(Router(Deputy::start(&[Capability::CAP_NET_ADMIN], |socket| work(socket, paths))?))
+        let kept = balance.then(|| KEPT.check());
+        if let Some(Err(reason)) = &kept {
+            tracing::warn!(
+                "this kernel has no resilient next hops as Linux 5.13 does ({reason}), so connections that pass this host may change \
+                 their path with the shares"
+            );
+        }
+        let keeps = matches!(kept, Some(Ok(())));
+        Ok(Router(Deputy::start(&[Capability::CAP_NET_ADMIN], |socket| work(socket, paths, keeps))?))
     }
 
     /// Has connections take paths from now on, as many as these parts of all say; paths with 0 get none.
@@ -127,14 +137,24 @@ fn set_rules(paths: &[PathEntry]) -> io::Result<()> {
     done.into_iter().collect()
 }
 
-/// Sets routes until the other end of the socket is closed, and removes them then.
-fn work(socket: UnixStream, paths: &[PathEntry]) {
+/// Removes all that leads to paths; returns whether anything was there.
+fn remove() -> io::Result<bool> {
+    let (routes, kept) = (ROUTES.remove(), KEPT.remove(MOST_PATHS as u32));
+    Ok(routes? | kept?)
+}
+
+/// Sets routes until the other end of the socket is closed, and removes them then. If it `keeps` connections that pass this host on their
+/// paths, those have a route of their own.
+fn work(socket: UnixStream, paths: &[PathEntry], keeps: bool) {
     serve(socket, |parts: [u8; MOST_PATHS]| {
-        let parts = paths.iter().zip(parts);
-        let hops = parts.filter_map(|(path, part)| Some((path, NonZeroU8::new(part)?)));
-        let hops = hops.map(|(path, part)| Ok((path.hop()?, part))).collect::<io::Result<Vec<_>>>()?;
-        ROUTES.spread(&hops)
+        let parts = paths.iter().zip(parts).enumerate();
+        let hops = parts.filter_map(|(number, (path, part))| Some((number, path, NonZeroU8::new(part)?)));
+        let hops = hops.map(|(number, path, part)| Ok((number as u32, path.hop()?, part)));
+        let hops = hops.collect::<io::Result<Vec<_>>>()?;
+        let spread: Vec<_> = hops.iter().map(|(_, hop, part)| (*hop, *part)).collect();
+        ROUTES.spread(&spread)?;
+        if keeps { KEPT.spread(&hops) } else { Ok(()) }
     });
     // What is left is told when it is started again.
-    let _ = ROUTES.remove();
+    let _ = remove();
 }

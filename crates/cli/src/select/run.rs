@@ -200,7 +200,9 @@ fn go_on(
     let hook = (acts && !file.hook.is_empty())
         .then(|| Hook::start(&file.hook, file.hook_timeout.to_std(), interval))
         .transpose()?;
-    let router = (acts && (file.route || file.balance)).then(|| Router::start(&file.path)).transpose()?;
+    let router = (acts && (file.route || file.balance))
+        .then(|| Router::start(&file.path, file.balance))
+        .transpose()?;
     // From now on it reads what far ends send.
     headway_privileges::drop_all_but(&[])?;
     let lines = LineWriter::start(std::io::stdout())?;

@@ -6,6 +6,7 @@ use std::process::Command;
 
 use nix::sched::{CloneFlags, unshare};
 
+mod kept;
 mod marked;
 mod preferred;
 mod timestamps;
