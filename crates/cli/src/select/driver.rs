@@ -15,6 +15,7 @@ use serde_json::Value;
 
 use super::asker::{Ask, Asker, Heard, Told, What};
 use super::file::File;
+use super::hush::Hush;
 use super::link::{Interfaces, Link, Reading};
 use super::opener::{Opener, PathSockets};
 use super::route::ROUTES;
@@ -40,6 +41,8 @@ pub(super) enum News {
     Decision(Decision),
     /// A path or what was asked of it is in trouble, as a sentence; none when that is over.
     Path(usize, Option<String>),
+    /// The same, of which enough was said of late.
+    Again,
 }
 
 /// A path while it is watched.
@@ -56,6 +59,9 @@ struct Watched {
     is_settled: bool,
     /// What was told of its trouble last, with the exit code.
     trouble: Option<(Code, String)>,
+    /// Whether that was said, and when the last time was that streams had told nothing.
+    is_said: bool,
+    hush: Hush,
 }
 
 /// The selector, and the paths.
@@ -102,8 +108,19 @@ impl Driver {
             let asker = Asker::start(number, hosts, (file.reverse, file.interval), tell.clone())?;
             let name = entry.name.clone();
             let (is_asked, waits, is_settled) = (false, false, false);
-            let (before, trouble) = (None, None);
-            paths.push(Watched { name, asker, link, is_asked, waits, before, is_settled, trouble });
+            let (before, trouble, is_said, hush) = (None, None, false, Hush::default());
+            paths.push(Watched {
+                name,
+                asker,
+                link,
+                is_asked,
+                waits,
+                before,
+                is_settled,
+                trouble,
+                is_said,
+                hush,
+            });
         }
         Ok(Driver {
             selector,
@@ -338,8 +355,13 @@ impl Driver {
         let path = &mut self.paths[number];
         path.is_settled = true;
         let is_new = path.trouble.as_ref().is_none_or(|(_, before)| *before != why);
-        if is_new {
+        // A busy host often comes and goes. What was not said is said when it lasts.
+        let mut is_due = || code != Code::Untrustworthy || path.hush.says(Clock::now());
+        if (is_new || !path.is_said) && is_due() {
+            path.is_said = true;
             self.news.push(News::Path(number, Some(format!("{}: {why}", path.name))));
+        } else if is_new {
+            self.news.push(News::Again);
         }
         path.trouble = Some((code, why));
     }
@@ -348,7 +370,8 @@ impl Driver {
         let path = &mut self.paths[number];
         path.is_settled = path.link.down().is_none() && (path.is_settled || !path.waits);
         if path.trouble.take().is_some() {
-            self.news.push(News::Path(number, None));
+            let is_said = std::mem::take(&mut path.is_said);
+            self.news.push(if is_said { News::Path(number, None) } else { News::Again });
         }
     }
 }

@@ -4,6 +4,7 @@ mod asker;
 mod driver;
 mod file;
 mod hook;
+mod hush;
 mod keeper;
 mod ledger;
 mod link;

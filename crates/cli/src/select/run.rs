@@ -272,6 +272,7 @@ impl Running<'_> {
                     decisions.push(said.clone());
                     self.say(said, &decision.to_string());
                 }
+                News::Again => {}
                 News::Path(number, trouble) => {
                     let name = &self.file.path[number].name;
                     let sentence = trouble.unwrap_or_else(|| format!("{name} answers again"));
