@@ -6,6 +6,7 @@
 mod deputy;
 mod family;
 mod filter;
+mod talk;
 
 use std::fs;
 use std::io;
@@ -61,6 +62,17 @@ pub fn drop_all_but_maps() -> Result<(), Error> {
 /// If a privilege could not be given up: the process should end then.
 pub fn drop_all_but_namespaces(keep: &[Capability]) -> Result<(), Error> {
     drop(keep, &Beyond::Namespaces)
+}
+
+/// Gives up everything, as [`drop_all_but`] does, and all system calls that a process does not need which only talks over sockets, starts
+/// threads and reads files.
+///
+/// # Errors
+/// If a privilege could not be given up: the process should end then.
+pub fn drop_all_but_talk() -> Result<(), Error> {
+    drop(&[], &Beyond::Nothing)?;
+    talk::install();
+    Ok(())
 }
 
 fn drop(keep: &[Capability], beyond: &Beyond) -> Result<(), Error> {

@@ -62,7 +62,10 @@ impl Lock {
 
 fn cannot(folder: &Path) -> String {
     let path = folder.join(NAME);
-    format!("cannot take the lock {} of those that set routes and rules; run it as root", path.display())
+    format!(
+        "cannot take the lock {} of those that set routes; run it as root, or leave out `route`, `balance` and paths with a `next-hop` alone",
+        path.display()
+    )
 }
 
 fn open(folder: &Path) -> io::Result<File> {

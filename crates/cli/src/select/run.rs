@@ -52,7 +52,7 @@ pub(super) fn run(args: &SelectArgs, json: bool) -> Result<(), Failed> {
     let (_lock, rules) = rules(args, &file)?;
     if args.once {
         let asking = Asking::start(&file)?;
-        headway_privileges::drop_all_but(&[]).map_err(anyhow::Error::from)?;
+        headway_privileges::drop_all_but_talk().map_err(anyhow::Error::from)?;
         once(&file, asking, &interrupted, json)
     } else {
         Ok(go_on(args, &file, rules, &interrupted, json)?)
@@ -204,7 +204,7 @@ fn go_on(
         .then(|| Router::start(&file.path, file.balance))
         .transpose()?;
     // From now on it reads what far ends send.
-    headway_privileges::drop_all_but(&[])?;
+    headway_privileges::drop_all_but_talk()?;
     let lines = LineWriter::start(std::io::stdout())?;
     let mut driver = asking.driver(file, file.settings())?;
     if let Some(ledger) = &ledger {

@@ -105,3 +105,28 @@ fn another_start_is_refused_and_changes_nothing_and_what_only_asks_uses_what_is_
     assert_eq!(routing(&lab), before);
     lab.down().unwrap();
 }
+
+/// Nothing else happens within an hour.
+#[test]
+fn routes_are_back_when_their_interface_is() {
+    let Some(lab) = bring_up_text(LINKS, &name("back")) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let interface = lab.interface("here", "one").unwrap().name.clone();
+    let path = format!(
+        "[[path]]\nname = \"one\"\nhosts = [\"10.77.0.2\"]\ninterface = {interface:?}\nnext-hop = \"10.77.0.2\"\n"
+    );
+    let file = write(folder.path(), "one.toml", &format!("interval = \"1 h\"\nroute = true\n{path}"));
+    let socket = folder.path().join("socket");
+    let on = On::new(&lab, "here", &["select", &file, "--socket", socket.to_str().unwrap()]).unwrap();
+    let are_set = || ip(&lab, "-4 route").matches("proto 126 metric 7").count() == 2;
+    until("routes are set", are_set);
+    for _ in 0..3 {
+        ip(&lab, &format!("link set {interface} down"));
+        assert!(!are_set());
+        ip(&lab, &format!("link set {interface} up"));
+        until("routes are back", are_set);
+    }
+    on.end();
+    assert!(!ip(&lab, "-4 route").contains("proto 126"));
+    lab.down().unwrap();
+}
