@@ -31,8 +31,8 @@ const BEGIN: Instant = Instant::from_ns(40 * 86_400_000_000_000);
 /// The longest wait for something to happen: signals and hooks are looked at in between.
 const NAP: Span = Span::from_millis(100);
 
-/// Time between two changes that are told: a router may change thousands of routes.
-const CALM: Span = Span::from_millis(20);
+/// The least and the longest time between two changes that are told, while they follow each other: a router may change thousands of routes.
+const CALM: [Span; 2] = [Span::from_millis(20), Span::from_millis(200)];
 
 /// Something that is to be said.
 #[derive(Clone, Debug)]
@@ -380,8 +380,12 @@ impl Driver {
 fn watch(tell: Sender<Heard>) -> Result<()> {
     let mut changes = Changes::open(ROUTES.protocol).context("cannot watch interfaces")?;
     let work = move || {
+        let mut pause = CALM[0];
+        let mut waits = Clock::now();
         while changes.wait().is_ok() && tell.send(Heard::Change).is_ok() {
-            std::thread::sleep(CALM);
+            pause = if waits.elapsed() < pause { (2 * pause).min(CALM[1]) } else { CALM[0] };
+            std::thread::sleep(pause);
+            waits = Clock::now();
         }
     };
     std::thread::Builder::new().name("changes".to_owned()).spawn(work).context("cannot start a thread")?;

@@ -43,7 +43,6 @@ impl Socket {
     }
 
     /// Returns where it is.
-    #[cfg_attr(not(feature = "web"), allow(dead_code, reason = "only one is asked for it"))]
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
