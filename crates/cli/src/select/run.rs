@@ -182,6 +182,26 @@ fn go_on(
     interrupted: &AtomicBool,
     json: bool,
 ) -> Result<()> {
+    let mut running = start(args, file, rules, json)?;
+    let interval = file.interval.to_std();
+    let [mut told, mut fresh] = [Clock::now(); 2];
+    while !interrupted.load(Ordering::Relaxed) {
+        running.step();
+        if fresh.elapsed() >= FRESH {
+            fresh = Clock::now();
+            running.refresh();
+        }
+        if told.elapsed() >= interval {
+            told = Clock::now();
+            running.repeat();
+        }
+    }
+    running.end();
+    Ok(())
+}
+
+/// Takes sockets, starts the other processes, gives up all rights, and then begins to ask.
+fn start<'a>(args: &SelectArgs, file: &'a File, rules: Option<Rules<'a>>, json: bool) -> Result<Running<'a>> {
     let acts = !args.dry_run;
     let usual = nix::unistd::geteuid().is_root().then(|| SOCKET.as_ref());
     let status = match (args.socket.as_deref(), usual) {
@@ -233,20 +253,7 @@ fn go_on(
     };
     running.begin(args);
     ignored.flatten().into_iter().for_each(|sentence| running.warn(sentence));
-    let [mut told, mut fresh] = [Clock::now(); 2];
-    while !interrupted.load(Ordering::Relaxed) {
-        running.step();
-        if fresh.elapsed() >= FRESH {
-            fresh = Clock::now();
-            running.refresh();
-        }
-        if told.elapsed() >= interval {
-            told = Clock::now();
-            running.repeat();
-        }
-    }
-    running.end();
-    Ok(())
+    Ok(running)
 }
 
 impl Running<'_> {
