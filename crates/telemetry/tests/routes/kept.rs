@@ -54,6 +54,8 @@ struct Stage {
 
 impl Stage {
     fn up() -> Stage {
+        // Routes of link-local addresses would come some time after their interfaces. Without IPv6 there are none.
+        let _ = std::fs::write("/proc/sys/net/ipv6/conf/default/addr_gen_mode", "1");
         ip("link add in0 address 02:00:00:00:09:00 type veth peer name in1");
         ip("link set in1 up");
         ip("link set in0 up");
@@ -63,6 +65,7 @@ impl Stage {
             ip(&format!("link set far{number} up"));
             ip(&format!("link set eth{number} up"));
             ip(&format!("addr add 10.1.{number}.3/24 dev eth{number}"));
+            ip(&format!("addr add fd00:{number}::3/64 dev eth{number} nodad"));
             ip(&format!("neigh add 10.1.{number}.7 lladdr 02:00:00:00:00:07 dev eth{number}"));
         }
         ip("route add default via 10.1.0.7");
@@ -120,12 +123,13 @@ fn connections_that_pass_keep_their_path_when_shares_change_and_paths_come_back(
         return;
     }
     let stage = Stage::up();
-    let listed = || ["-4 route show table all", "rule", "nexthop"].map(ip);
+    let listed = || ["-4 route show table all", "rule", "nexthop", "-6 rule", "-6 route"].map(ip);
     let before = listed();
-    let hop = |number: u32, weight| {
-        let gateway: IpAddr = format!("10.1.{number}.7").parse().unwrap();
+    let over = |number: u32, gateway: String, weight| {
+        let gateway: IpAddr = gateway.parse().unwrap();
         (number, NextHop { gateway: Some(gateway), interface: None }, NonZeroU8::new(weight).unwrap())
     };
+    let hop = |number: u32, weight| over(number, format!("10.1.{number}.7"), weight);
     KEPT.spread(&[hop(0, 50), hop(1, 50)]).unwrap();
     let old = stage.paths(0..ALL);
     KEPT.spread(&[hop(0, 10), hop(1, 90)]).unwrap();
@@ -147,5 +151,17 @@ fn connections_that_pass_keep_their_path_when_shares_change_and_paths_come_back(
     assert_eq!(share(&stage.paths(0..ALL)), 1.0);
     ip("route del 198.51.100.0/24");
     assert!(KEPT.remove(2).unwrap() && !KEPT.remove(2).unwrap());
+    assert_eq!(listed(), before);
+    // The other version of IP.
+    let six = [0, 1].map(|number| over(number, format!("fd00:{number}::7"), 50));
+    KEPT.spread(&six).unwrap();
+    let passes = ip("-6 route get 2001:db8::1 iif in0");
+    assert!(
+        passes.contains("via fd00:0::7 ")
+            || passes.contains("via fd00::7 ")
+            || passes.contains("via fd00:1::7 "),
+        "{passes}"
+    );
+    assert!(KEPT.remove(2).unwrap());
     assert_eq!(listed(), before);
 }

@@ -26,8 +26,11 @@ fn packets_with_a_mark_take_their_next_hop_and_all_others_what_they_took() {
     // Another next hop takes the place of the one before.
     route(1_000).set(&hop("10.1.2.8")).unwrap();
     assert!(to("192.0.2.1", 1_000).contains("via 10.1.2.8 "));
+    let is_set = |mark, gateway: &str| route(mark).is_set(&hop(gateway)).unwrap();
+    assert!(is_set(1_000, "10.1.2.8") && is_set(1_001, "fd00:1::7"));
+    assert!(!is_set(1_000, "10.1.2.7") && !is_set(1_001, "fd00:1::8") && !is_set(1_002, "10.1.2.9"));
     assert!(route(1_002).set(&hop("203.0.113.1")).is_err(), "nothing leads there");
     assert!(route(1_000).remove().unwrap() && route(1_001).remove().unwrap());
-    assert!(!route(1_000).remove().unwrap());
+    assert!(!route(1_000).remove().unwrap() && !is_set(1_000, "10.1.2.8"));
     assert_eq!(listed(), before);
 }
