@@ -1,4 +1,4 @@
-//! A next hop for packets with a mark: a rule of routing, and a table with one route.
+//! A next hop for packets with a mark: a rule of routing, and a table with a route over it, and one to nowhere.
 
 use std::io;
 use std::net::IpAddr;
@@ -8,13 +8,16 @@ use crate::netlink::{
     messages,
 };
 use crate::preferred::{NextHop, SCOPE_UNIVERSE, UNICAST};
-use crate::route::{RTA_DST, RTA_GATEWAY, RTA_OIF, RTM_GETROUTE, RTM_NEWROUTE};
+use crate::route::{RTA_DST, RTA_GATEWAY, RTA_OIF, RTA_PRIORITY, RTM_GETROUTE, RTM_NEWROUTE};
 use crate::rule::{
     RTA_TABLE, RTM_DELROUTE, RTM_DELRULE, RTM_NEWRULE, is_not_there, is_without_ipv6, marked_rule,
 };
 
 /// Behind the rule for addresses of this host, and before all that somebody is likely to have added.
 const PRIORITY: u32 = 2;
+/// A route that leads nowhere, and its metric: behind those that lead somewhere.
+const UNREACHABLE: u8 = 7;
+const LAST: u32 = 1 << 30;
 /// The mark of a packet of which the route is asked, and the flag that the answer names the table.
 const RTA_MARK: u16 = 16;
 const LOOKUP_TABLE: u32 = 0x1000;
@@ -33,15 +36,22 @@ pub struct MarkedRoute {
 
 impl MarkedRoute {
     /// Sends packets with the mark over the router of `hop`, in this thread's network namespace, in place of one that was set before. May be
-    /// called again in case the kernel has removed the route with its interface.
+    /// called again in case the kernel has removed the route with its interface; meanwhile they go nowhere, and not where all others go.
     ///
     /// # Errors
-    /// The system's error, or that there is no router.
+    /// The system's error, or that there is no router; packets may go nowhere then.
     pub fn set(&self, hop: &NextHop) -> io::Result<()> {
         let gateway = hop.gateway.ok_or(io::ErrorKind::InvalidInput)?;
         let mut netlink = Netlink::open(SockProtocol::NetlinkRoute)?;
         let family = if gateway.is_ipv6() { libc::AF_INET6 } else { libc::AF_INET };
-        let mut route = self.route(family, SCOPE_UNIVERSE);
+        let nowhere = self.nowhere(family, SCOPE_UNIVERSE);
+        netlink.ask(&message(RTM_NEWROUTE, REQUEST | ACKNOWLEDGE | REPLACE, 1, &nowhere))?;
+        let rule = marked_rule(family, PRIORITY, self.mark, self.mark);
+        match netlink.ask(&message(RTM_NEWRULE, REQUEST | ACKNOWLEDGE | CREATE_NEW, 2, &rule)) {
+            Err(error) if error.raw_os_error() == Some(libc::EEXIST) => {}
+            result => result?,
+        }
+        let mut route = self.route(family, SCOPE_UNIVERSE, UNICAST);
         route.extend(match gateway {
             IpAddr::V4(gateway) => attribute(RTA_GATEWAY, &gateway.octets()),
             IpAddr::V6(gateway) => attribute(RTA_GATEWAY, &gateway.octets()),
@@ -49,19 +59,14 @@ impl MarkedRoute {
         if let Some(interface) = hop.interface {
             route.extend(attribute(RTA_OIF, &interface.to_ne_bytes()));
         }
-        let rule = marked_rule(family, PRIORITY, self.mark, self.mark);
-        netlink.ask(&message(RTM_NEWROUTE, REQUEST | ACKNOWLEDGE | REPLACE, 1, &route))?;
-        match netlink.ask(&message(RTM_NEWRULE, REQUEST | ACKNOWLEDGE | CREATE_NEW, 2, &rule)) {
-            Err(error) if error.raw_os_error() == Some(libc::EEXIST) => Ok(()),
-            result => result,
-        }
+        netlink.ask(&message(RTM_NEWROUTE, REQUEST | ACKNOWLEDGE | REPLACE, 3, &route))
     }
 
-    /// Whether packets with the mark go over the router of `hop`, whoever has set that.
+    /// Whether packets with the mark go anywhere but over the router of `hop`, or nowhere, whoever has set that.
     ///
     /// # Errors
     /// The system's error, or that there is no router.
-    pub fn is_set(&self, hop: &NextHop) -> io::Result<bool> {
+    pub fn leads_elsewhere(&self, hop: &NextHop) -> io::Result<bool> {
         let gateway = hop.gateway.ok_or(io::ErrorKind::InvalidInput)?;
         let family = if gateway.is_ipv6() { libc::AF_INET6 } else { libc::AF_INET };
         let somewhere = SOMEWHERE[usize::from(gateway.is_ipv6())];
@@ -82,7 +87,7 @@ impl MarkedRoute {
         let has = |kind, value: &[u8]| {
             attributes(found.body.get(12..).unwrap_or_default()).any(|found| found == (kind, value))
         };
-        Ok(has(RTA_TABLE, &self.mark.to_ne_bytes()) && has(RTA_GATEWAY, &gateway))
+        Ok(!has(RTA_TABLE, &self.mark.to_ne_bytes()) || !has(RTA_GATEWAY, &gateway))
     }
 
     /// Removes what is there of it; returns whether anything was.
@@ -94,8 +99,10 @@ impl MarkedRoute {
         let mut was_there = false;
         for family in [libc::AF_INET, libc::AF_INET6] {
             let rule = marked_rule(family, PRIORITY, self.mark, self.mark);
+            let routes = [self.route(family, u8::MAX, UNICAST), self.nowhere(family, u8::MAX)];
             // The rule first, so that none leads to an empty table. Of a scope that stands for all.
-            for (kind, body) in [(RTM_DELRULE, rule), (RTM_DELROUTE, self.route(family, u8::MAX))] {
+            let routes = routes.map(|route| (RTM_DELROUTE, route));
+            for (kind, body) in [(RTM_DELRULE, rule)].into_iter().chain(routes) {
                 match netlink.ask(&message(kind, REQUEST | ACKNOWLEDGE, 3, &body)) {
                     Ok(()) => was_there = true,
                     Err(error) if is_not_there(&error) || is_without_ipv6(&error) => {}
@@ -106,9 +113,16 @@ impl MarkedRoute {
         Ok(was_there)
     }
 
-    /// Returns the beginning of messages about the route: `struct rtmsg`, in which tables above 255 are 0, and the table.
-    fn route(&self, family: i32, scope: u8) -> Vec<u8> {
-        let mut body = vec![family as u8, 0, 0, 0, 0, self.protocol, scope, UNICAST, 0, 0, 0, 0];
+    /// Returns a message about the route for packets that have no other: they go nowhere.
+    fn nowhere(&self, family: i32, scope: u8) -> Vec<u8> {
+        let mut body = self.route(family, scope, UNREACHABLE);
+        body.extend(attribute(RTA_PRIORITY, &LAST.to_ne_bytes()));
+        body
+    }
+
+    /// Returns the beginning of messages about a route of this kind: `struct rtmsg`, in which tables above 255 are 0, and the table.
+    fn route(&self, family: i32, scope: u8, kind: u8) -> Vec<u8> {
+        let mut body = vec![family as u8, 0, 0, 0, 0, self.protocol, scope, kind, 0, 0, 0, 0];
         body.extend(attribute(RTA_TABLE, &self.mark.to_ne_bytes()));
         body
     }

@@ -115,7 +115,11 @@ impl<'a> Rules<'a> {
             }
             Rules::Borrowed(paths) => {
                 for (rule, path) in marked(paths) {
-                    anyhow::ensure!(rule.is_set(&path.hop()?)?, "it has none for the path {}", path.name);
+                    anyhow::ensure!(
+                        !rule.leads_elsewhere(&path.hop()?)?,
+                        "they lead elsewhere for the path {}",
+                        path.name
+                    );
                 }
                 Ok(())
             }
@@ -134,7 +138,11 @@ fn marked(paths: &[PathEntry]) -> impl Iterator<Item = (MarkedRoute, &PathEntry)
 fn set_rules(paths: &[PathEntry]) -> io::Result<()> {
     // All that can be: one whose interface is gone keeps no other from being back.
     let done: Vec<io::Result<()>> = marked(paths).map(|(rule, path)| rule.set(&path.hop()?)).collect();
-    done.into_iter().collect()
+    // A path whose router cannot be reached is down, and says so; its packets go nowhere.
+    let is_down = |error: &io::Error| {
+        matches!(error.raw_os_error(), Some(libc::ENETUNREACH | libc::ENETDOWN | libc::EHOSTUNREACH))
+    };
+    done.into_iter().filter(|done| !done.as_ref().is_err_and(is_down)).collect()
 }
 
 /// Removes all that leads to paths; returns whether anything was there.

@@ -12,7 +12,7 @@ use nix::net::if_::if_nametoindex;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{MsgFlags, recv, send};
 
-use crate::{ip, is_alone};
+use crate::{ip, is_alone, without_link_local};
 
 /// Connections that pass.
 const ALL: u16 = 200;
@@ -54,8 +54,7 @@ struct Stage {
 
 impl Stage {
     fn up() -> Stage {
-        // Routes of link-local addresses would come some time after their interfaces. Without IPv6 there are none.
-        let _ = std::fs::write("/proc/sys/net/ipv6/conf/default/addr_gen_mode", "1");
+        without_link_local();
         ip("link add in0 address 02:00:00:00:09:00 type veth peer name in1");
         ip("link set in1 up");
         ip("link set in0 up");
