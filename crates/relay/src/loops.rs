@@ -11,12 +11,17 @@ use nix::ifaddrs::getifaddrs;
 
 use crate::pair::Pair;
 
-/// How long the target must have been silent: in a loop it is for ever, and others answer within round-trip times.
-const SILENT: Duration = Duration::from_secs(1);
-/// How soon most connections of an address have ended if they were a loop, of which one was ended.
-const TRIAL: Duration = Duration::from_secs(10);
-/// How long a judgement holds.
-const HOLDS: Duration = Duration::from_secs(600);
+/// How long the target must have been silent: in a loop it is for ever, and others answer within round-trip times, or after work. Range 1 to
+/// 10 s.
+const SILENT: Duration = Duration::from_secs(3);
+/// How soon others have ended if they were a loop, of which one was ended, and how much later for each of them.
+const TRIAL: Duration = Duration::from_secs(2);
+const EACH: Duration = Duration::from_millis(10);
+/// How many others end with it at least, if there are so many, and which part of all others: several clients make several loops.
+const LEAST: usize = 3;
+const PART: usize = 32;
+/// How long it holds that an address is a loop, and that it is none.
+const HOLDS: [Duration; 2] = [Duration::from_secs(600), Duration::from_secs(60)];
 
 /// How connections come back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +59,9 @@ fn is_of_this_host(address: IpAddr) -> bool {
 /// What is known of connections that come back over others.
 #[derive(Debug, Default)]
 pub(crate) struct Loops {
-    /// The address of which a connection was ended to see what follows, how many it had, and when.
+    /// How many connections had ended when one ended last, and when that was.
+    calm: Option<(u64, Instant)>,
+    /// The address of which a connection was ended to see what follows, how many others it had, and when.
     trial: Option<(IpAddr, usize, Instant)>,
     /// The last address that was tried, whether it was a loop, and until when that holds.
     judged: Option<(IpAddr, bool, Instant)>,
@@ -82,39 +89,62 @@ impl Loops {
         (is_loop && address == client && now < until).then(|| share(all))
     }
 
-    /// Looks at all connections, of which there may be `all`; returns the place of one that is to be ended: the newest one of an address that
-    /// has most of the places while none is free, and whose connections the target has left without an answer.
-    pub(crate) fn look(&mut self, pairs: &[Option<Pair>], all: usize, now: Instant) -> Option<usize> {
-        let is_silent = |pair: &&Pair| pair.bytes()[1] == 0 && pair.age(now) >= SILENT;
-        if let Some((client, had, since)) = self.trial {
-            let of_client = |pair: &&Pair| pair.client().ip() == client;
-            let left = pairs.iter().flatten().filter(is_silent).filter(of_client).count();
-            let is_loop = 2 * left < had;
-            if is_loop || now.duration_since(since) >= TRIAL {
-                (self.trial, self.judged) = (None, Some((client, is_loop, now + HOLDS)));
-                self.told = is_loop.then(|| Loop::Over(client, share(all))).or(self.told);
-            }
+    /// Looks at all connections, of which there may be `all`, and of which so many have `ended` since the beginning; returns the place of one
+    /// that is to be ended: while no place is free and none becomes free, the newest one of an address that has half of the places or more,
+    /// and whose connections the target has left without an answer.
+    pub(crate) fn look(
+        &mut self,
+        pairs: &[Option<Pair>],
+        all: usize,
+        ended: u64,
+        now: Instant,
+    ) -> Option<usize> {
+        let since = self.calm.filter(|(then, _)| *then == ended).map_or(now, |(_, since)| since);
+        self.calm = Some((ended, since));
+        if self.trial.is_some() {
+            self.judge(pairs, all, now);
             return None;
         }
-        let open = pairs.iter().flatten().count();
-        if open < all || all < 2 {
+        if pairs.iter().flatten().count() < all {
             return None;
         }
         let mut counts: HashMap<IpAddr, usize> = HashMap::new();
-        for pair in pairs.iter().flatten().filter(is_silent) {
+        for pair in pairs.iter().flatten().filter(|pair| is_silent(pair, now)) {
             *counts.entry(pair.client().ip()).or_default() += 1;
         }
         let (client, had) = counts.into_iter().max_by_key(|(_, count)| *count)?;
-        let is_judged = self.judged.is_some_and(|(address, _, until)| address == client && now < until);
-        if is_judged || 4 * had < 3 * all {
+        let judged = self.judged.filter(|(address, _, until)| *address == client && now < *until);
+        let is_loop = judged.map(|(_, is_loop, _)| is_loop);
+        if had < 2 || 2 * had < all || is_loop == Some(false) {
             return None;
         }
-        self.trial = Some((client, had, now));
-        let of_client = |pair: &Pair| pair.client().ip() == client;
+        if is_loop.is_none() {
+            if now.duration_since(since) < SILENT {
+                return None;
+            }
+            self.trial = Some((client, had - 1, now));
+        }
         let places = pairs.iter().enumerate().filter_map(|(place, pair)| Some((place, pair.as_ref()?)));
-        let newest = places.filter(|(_, pair)| of_client(pair)).min_by_key(|(_, pair)| pair.age(now));
-        newest.map(|(place, _)| place)
+        let of_client = places.filter(|(_, pair)| pair.client().ip() == client);
+        of_client.min_by_key(|(_, pair)| pair.age(now)).map(|(place, _)| place)
     }
+
+    /// Judges an address by what has become of its others since one was ended.
+    fn judge(&mut self, pairs: &[Option<Pair>], all: usize, now: Instant) {
+        let Some((client, others, since)) = self.trial else { return };
+        let time = now.duration_since(since);
+        let is_of_then = |pair: &&Pair| pair.client().ip() == client && pair.age(now) > time;
+        let left = pairs.iter().flatten().filter(|pair| is_silent(pair, now)).filter(is_of_then).count();
+        let is_loop = others.saturating_sub(left) >= (others / PART).max(LEAST).min(others);
+        if is_loop || time >= TRIAL + EACH * others as u32 {
+            (self.trial, self.judged) = (None, Some((client, is_loop, now + HOLDS[usize::from(!is_loop)])));
+            self.told = is_loop.then(|| Loop::Over(client, share(all))).or(self.told);
+        }
+    }
+}
+
+fn is_silent(pair: &Pair, now: Instant) -> bool {
+    pair.bytes()[1] == 0 && pair.age(now) >= SILENT
 }
 
 /// The places of an address whose connections come back: enough for its own clients, and too few to keep others out.

@@ -442,7 +442,8 @@ impl Relay {
             }
         }
         if !self.is_transparent()
-            && let Some(place) = self.loops.look(&self.pairs, self.options.connections, now)
+            && let Some(place) =
+                self.loops.look(&self.pairs, self.options.connections, self.counts.ended.iter().sum(), now)
         {
             self.end(place, Reason::Broken, now);
         }
