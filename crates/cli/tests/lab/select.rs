@@ -118,7 +118,7 @@ impl Stage {
             )
         };
         // A busy machine has to measure a path several times, and nobody is to wait an hour for that.
-        let budget = "max-bytes-per-hour = \"1 GB\"";
+        let budget = "strategy = \"available\"\nmax-bytes-per-hour = \"1 GB\"";
         let text = format!("{budget}\n{head}\n{}{}", path(0, "slow"), path(1, "fast"));
         write(self.folder.path(), "paths.toml", &text)
     }
@@ -420,7 +420,11 @@ fn paths_may_differ_in_nothing_but_their_next_hop() {
     let path = |name: &str, hop: &str| {
         format!("[[path]]\nname = \"{name}\"\nhosts = [\"198.51.100.7\"]\nnext-hop = \"{hop}\"\n")
     };
-    let lines = format!("interval = \"2 s\"\n{}{}", path("slow", "10.77.0.2"), path("fast", "10.77.1.2"));
+    let lines = format!(
+        "strategy = \"available\"\ninterval = \"2 s\"\n{}{}",
+        path("slow", "10.77.0.2"),
+        path("fast", "10.77.1.2")
+    );
     let file = write(stage.folder.path(), "hops.toml", &lines);
     let listed = || ["-4 rule", "-4 route show table all"].map(|what| stage.ip(what));
     let before = listed();
