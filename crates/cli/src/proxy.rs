@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use anyhow::{Context as _, Result, bail};
 use headway_privileges::Capability;
 use headway_program::{out, print_line, time};
-use headway_relay::{Counts, Ended, Leg, Options, Reason, Relay, Target};
+use headway_relay::{Counts, Ended, Leg, Loop, Options, Reason, Relay, Target, leads_back};
 use headway_units::{Bytes, Duration};
 use serde_json::{Value, json};
 
@@ -98,6 +98,9 @@ pub(crate) fn run(args: &ProxyArgs, json: bool) -> Result<()> {
         for ended in relay.work(ROUND)? {
             report_ended(&ended, json);
         }
+        if let Some(found) = relay.take_loop() {
+            report_loop(found, json);
+        }
         if json && said.elapsed() >= EVERY {
             said = std::time::Instant::now();
             print_line!("{}", object("state", counters(&relay.counts())));
@@ -114,7 +117,7 @@ fn options(args: &ProxyArgs) -> Result<Options> {
     let found = (args.target.name.as_str(), port).to_socket_addrs();
     let target: Vec<SocketAddr> =
         found.with_context(|| format!("cannot find the target {}", args.target))?.collect();
-    if target.contains(&args.listen) {
+    if target.iter().any(|target| leads_back(args.listen, *target)) {
         bail!("the target is where the proxy listens; it would connect to itself");
     }
     let leg = |controller: &Option<String>, window| Leg { controller: controller.clone(), window };
@@ -177,6 +180,25 @@ fn report_ended(ended: &Ended, json: bool) {
         print_line!("{}", object("ended", said));
     } else if ended.reason == Reason::Unreachable {
         print_line!("{}: the target does not answer", ended.client);
+    }
+}
+
+fn report_loop(found: Loop, json: bool) {
+    let sentence = match found {
+        Loop::Itself(target) => {
+            format!(
+                "the target {target} is this proxy itself; connections are refused, so give it another target"
+            )
+        }
+        Loop::Over(client, places) => format!(
+            "what goes to the target comes back from {client}, as between two proxies whose targets are each other; that address may \
+             have {places} connections at a time for ten minutes"
+        ),
+    };
+    if json {
+        print_line!("{}", object("warning", json!({ "sentence": sentence })));
+    } else {
+        print_line!("{sentence}");
     }
 }
 

@@ -29,7 +29,7 @@ mod transmit;
 mod transport;
 
 pub use auth::Token;
-pub use client::{ConnectOptions, FamilyChoice, Gaps, Session, StreamOutcome, TrainOutcome, Via};
+pub use client::{ConnectOptions, FamilyChoice, Gaps, Session, Sockets, StreamOutcome, TrainOutcome, Via};
 pub use counters::Counts;
 pub use error::NetError;
 pub use limits::{LONGEST_REVERSE_STREAM, Limits};

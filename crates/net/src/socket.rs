@@ -1,7 +1,6 @@
 //! Sockets for probes: connected, with timestamps, never fragmenting, with buffers for a whole stream.
 
 use crate::batch::{Batch, Queue};
-use crate::client::Via;
 use crate::echo_filter;
 use crate::envelope::Envelope;
 use crate::protocol::echo::identifier;
@@ -48,16 +47,17 @@ impl ProbeSocket {
     /// # Errors
     /// Same as the underlying system calls.
     pub(crate) fn connect(local: SocketAddr, peer: SocketAddr) -> io::Result<ProbeSocket> {
-        ProbeSocket::connect_via(&Via::default(), local, peer)
+        let socket = Socket::new(Domain::for_address(peer), Type::DGRAM, Some(Protocol::UDP))?;
+        let probe = ProbeSocket::connect_by(socket, local, peer)?;
+        probe.shrink_receive_buffer();
+        Ok(probe)
     }
 
-    /// Does the same over one of several paths.
+    /// Does the same by a UDP socket that is there, whose receive buffer stays as it is.
     ///
     /// # Errors
     /// Same as the underlying system calls.
-    pub(crate) fn connect_via(via: &Via, local: SocketAddr, peer: SocketAddr) -> io::Result<ProbeSocket> {
-        let socket = Socket::new(Domain::for_address(peer), Type::DGRAM, Some(Protocol::UDP))?;
-        via.apply(&socket)?;
+    pub(crate) fn connect_by(socket: Socket, local: SocketAddr, peer: SocketAddr) -> io::Result<ProbeSocket> {
         if local.port() != 0 {
             share_port(&socket)?;
         }
@@ -99,7 +99,9 @@ impl ProbeSocket {
         // Raw sockets have no ports; in IPv6 the field may only name the protocol.
         local.set_port(0);
         peer.set_port(0);
-        ProbeSocket::set_up(socket, local, peer, Carrier::Icmp)
+        let probe = ProbeSocket::set_up(socket, local, peer, Carrier::Icmp)?;
+        probe.shrink_receive_buffer();
+        Ok(probe)
     }
 
     /// Binds and connects a socket and sets the options that all probes need.
@@ -113,12 +115,12 @@ impl ProbeSocket {
         socket.connect(&SockAddr::from(peer))?;
         socket.set_nonblocking(true)?;
         set_dont_fragment(&socket, Family::of(peer.ip()))?;
-        // The forced variant needs CAP_NET_ADMIN; without it the kernel's limit applies.
-        if setsockopt(&socket, sockopt::SndBufForce, &SEND_BUFFER).is_err() {
+        // The forced variant needs CAP_NET_ADMIN; without it the kernel's limit applies, unless whoever opened it had that.
+        let is_forced = setsockopt(&socket, sockopt::SndBufForce, &SEND_BUFFER).is_ok();
+        if !is_forced && socket.send_buffer_size().is_ok_and(|bytes| bytes < SEND_BUFFER) {
             let _ = socket.set_send_buffer_size(SEND_BUFFER);
         }
         let probe = ProbeSocket { socket, peer, carrier };
-        probe.shrink_receive_buffer();
         probe.stamp_from_zero()?;
         // Before it was connected, the socket may have received packets meant for others.
         probe.discard(Queue::Data);
@@ -220,7 +222,11 @@ impl ProbeSocket {
     /// Enlarges the receive buffer, as far as allowed, for the packets of a stream or for the timestamps of those sent.
     pub(crate) fn grow_receive_buffer(&self, size: PacketSize, packets: usize) {
         let bytes = (usize::from(size.ip()) + BOOKKEEPING).saturating_mul(packets);
-        self.set_receive_buffer(bytes.clamp(QUIET_BUFFER, LARGEST_BUFFER));
+        let bytes = bytes.clamp(QUIET_BUFFER, LARGEST_BUFFER);
+        // The kernel doubles what is asked for.
+        if self.socket.recv_buffer_size().is_ok_and(|is| is < 2 * bytes) {
+            self.set_receive_buffer(bytes);
+        }
     }
 
     /// Shrinks the receive buffer again.
@@ -264,6 +270,12 @@ impl AsFd for ProbeSocket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
+}
+
+/// Gives a new socket the buffers that a session needs, if this process may.
+pub(crate) fn force_buffers(socket: &Socket) {
+    let _ = setsockopt(socket, sockopt::SndBufForce, &SEND_BUFFER);
+    let _ = setsockopt(socket, sockopt::RcvBufForce, &LARGEST_BUFFER);
 }
 
 /// Lets several sockets of this program bind the same port.

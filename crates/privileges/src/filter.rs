@@ -61,19 +61,32 @@ const FORBIDDEN: &[libc::c_long] = &[
 /// up many.
 const OF_MAPS: [u64; 5] = [1, 2, 3, 4, 24];
 
-/// Installs the filter where the kernel and the machine have one; without it the process still has no privileges. With `maps`,
-/// open maps of BPF can be used.
-pub(crate) fn install(maps: bool) {
-    if let Some(program) = program(maps) {
+/// What a process may still do beyond what every one may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Beyond {
+    /// Nothing.
+    Nothing,
+    /// Use maps of BPF that are open.
+    Maps,
+    /// Enter namespaces.
+    Namespaces,
+}
+
+/// Installs the filter where the kernel and the machine have one; without it the process still has no privileges.
+pub(crate) fn install(beyond: &Beyond) {
+    if let Some(program) = program(beyond) {
         // Fails where another filter, such as that of a container, forbids it.
         let _ = seccompiler::apply_filter(&program);
     }
 }
 
-fn program(maps: bool) -> Option<BpfProgram> {
+fn program(beyond: &Beyond) -> Option<BpfProgram> {
     let machine: TargetArch = std::env::consts::ARCH.try_into().ok()?;
     let mut rules: BTreeMap<i64, _> = FORBIDDEN.iter().map(|call| (*call, Vec::new())).collect();
-    if maps {
+    if *beyond == Beyond::Namespaces {
+        rules.remove(&libc::SYS_setns);
+    }
+    if *beyond == Beyond::Maps {
         let is_another =
             |command| SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, command);
         let others = OF_MAPS.into_iter().map(is_another).collect::<Result<_, _>>().ok()?;
@@ -89,6 +102,7 @@ mod tests {
 
     #[test]
     fn there_is_a_filter_for_this_machine() {
-        assert!(program(false).is_some() && program(true).is_some());
+        let all = [Beyond::Nothing, Beyond::Maps, Beyond::Namespaces];
+        assert!(all.iter().all(|beyond| program(beyond).is_some()));
     }
 }

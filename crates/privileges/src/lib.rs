@@ -4,7 +4,9 @@
 //! it. Whoever finds a mistake in the code that reads then has the rights of nobody, and not those of root.
 
 mod deputy;
+mod family;
 mod filter;
+mod talk;
 
 use std::fs;
 use std::io;
@@ -12,7 +14,9 @@ use std::os::fd::AsFd;
 
 pub use caps::Capability;
 use caps::{CapSet, CapsHashSet};
-pub use deputy::{Deputy, serve};
+pub use deputy::{Deputy, answer, framed, read_framed, serve, serve_files};
+pub use family::{adopt, end_descendants, end_with, reap};
+use filter::Beyond;
 use nix::unistd::{Gid, Uid, User, fchown, geteuid, setgroups, setresgid, setresuid};
 
 /// The number of the user `nobody` where the host has no such name.
@@ -40,7 +44,7 @@ fn failed<E: Into<io::Error>>(what: &'static str) -> impl FnOnce(E) -> Error {
 /// # Errors
 /// If a privilege could not be given up: the process should end then.
 pub fn drop_all_but(keep: &[Capability]) -> Result<(), Error> {
-    drop(keep, false)
+    drop(keep, &Beyond::Nothing)
 }
 
 /// Gives up everything but the use of maps of BPF that are open, as [`drop_all_but`] does. Linux lets whoever has a map open
@@ -49,10 +53,29 @@ pub fn drop_all_but(keep: &[Capability]) -> Result<(), Error> {
 /// # Errors
 /// If a privilege could not be given up: the process should end then.
 pub fn drop_all_but_maps() -> Result<(), Error> {
-    drop(&[], true)
+    drop(&[], &Beyond::Maps)
 }
 
-fn drop(keep: &[Capability], maps: bool) -> Result<(), Error> {
+/// Gives up everything but some capabilities and the right to enter network namespaces, as [`drop_all_but`] does.
+///
+/// # Errors
+/// If a privilege could not be given up: the process should end then.
+pub fn drop_all_but_namespaces(keep: &[Capability]) -> Result<(), Error> {
+    drop(keep, &Beyond::Namespaces)
+}
+
+/// Gives up everything, as [`drop_all_but`] does, and all system calls that a process does not need which only talks over sockets, starts
+/// threads and reads files.
+///
+/// # Errors
+/// If a privilege could not be given up: the process should end then.
+pub fn drop_all_but_talk() -> Result<(), Error> {
+    drop(&[], &Beyond::Nothing)?;
+    talk::install();
+    Ok(())
+}
+
+fn drop(keep: &[Capability], beyond: &Beyond) -> Result<(), Error> {
     let had = caps::read(None, CapSet::Permitted).map_err(|e| failed("capabilities")(io::Error::other(e)))?;
     let kept: CapsHashSet = keep.iter().copied().filter(|capability| had.contains(capability)).collect();
     become_nobody(!kept.is_empty())?;
@@ -65,7 +88,7 @@ fn drop(keep: &[Capability], maps: bool) -> Result<(), Error> {
     capabilities(CapSet::Effective, &kept)?;
     capabilities(CapSet::Permitted, &kept)?;
     nix::sys::prctl::set_no_new_privs().map_err(failed("the right to gain privileges"))?;
-    filter::install(maps);
+    filter::install(beyond);
     Ok(())
 }
 

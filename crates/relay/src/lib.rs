@@ -8,9 +8,11 @@
 //! One thread serves all connections, told by `epoll` about changes only.
 
 mod leg;
+mod loops;
 mod pair;
 mod relay;
 mod ring;
 
 pub use leg::Leg;
+pub use loops::{Loop, leads_back};
 pub use relay::{Counts, Ended, Error, Options, Reason, Relay, Target};

@@ -9,6 +9,7 @@ use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTime
 use socket2::{SockAddr, Socket};
 
 use crate::leg::{self, Leg};
+use crate::loops::{Loop, Loops};
 use crate::pair::{Pair, State};
 
 /// Clients that the kernel keeps waiting, each after its handshake.
@@ -138,6 +139,7 @@ pub struct Relay {
     swept: Instant,
     counts: Counts,
     ended: Vec<Ended>,
+    loops: Loops,
 }
 
 impl Relay {
@@ -161,6 +163,7 @@ impl Relay {
             swept: Instant::now(),
             counts: Counts::default(),
             ended: Vec::new(),
+            loops: Loops::default(),
         };
         relay.open()?;
         Ok(relay)
@@ -198,6 +201,11 @@ impl Relay {
     /// Where it listens, in the order of the options.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
+    }
+
+    /// Returns how connections come back, when that was found out since this was asked last.
+    pub fn take_loop(&mut self) -> Option<Loop> {
+        self.loops.take()
     }
 
     /// What it has done.
@@ -316,15 +324,13 @@ impl Relay {
     fn begin(&mut self, socket: Socket, client: SocketAddr, now: Instant) -> io::Result<()> {
         socket.set_nonblocking(true)?;
         leg::prepare(&socket)?;
+        if self.comes_back(&socket, client, now) {
+            self.refuse(client, Reason::Broken);
+            return Ok(());
+        }
         let first = if self.is_translated { FROM_HERE } else { 0 };
         let Some((tried, target)) = self.connect(&socket, client, first) else {
-            self.counts.ended[Reason::Unreachable as usize] += 1;
-            self.ended.push(Ended {
-                client,
-                bytes: [0; 2],
-                time: Duration::ZERO,
-                reason: Reason::Unreachable,
-            });
+            self.refuse(client, Reason::Unreachable);
             return Ok(());
         };
         let place = self.free.pop().unwrap_or(self.pairs.len());
@@ -340,6 +346,24 @@ impl Relay {
             self.end(place, Reason::Broken, now);
         }
         Ok(())
+    }
+
+    fn refuse(&mut self, client: SocketAddr, reason: Reason) {
+        self.counts.ended[reason as usize] += 1;
+        self.ended.push(Ended { client, bytes: [0; 2], time: Duration::ZERO, reason });
+    }
+
+    /// Whether a client is this relay itself, or has all places of those whose connections come back.
+    fn comes_back(&mut self, socket: &Socket, client: SocketAddr, now: Instant) -> bool {
+        let Target::Host(targets) = &self.options.target else { return false };
+        let here = socket.local_addr().ok().and_then(|here| here.as_socket());
+        let known = |address: &SocketAddr| (address.ip().to_canonical(), address.port());
+        if let Some(here) = here.filter(|here| targets.iter().any(|target| known(target) == known(here))) {
+            self.loops.came_back(here);
+            return true;
+        }
+        let Some(most) = self.loops.most(client.ip(), self.options.connections, now) else { return false };
+        self.pairs.iter().flatten().filter(|pair| pair.client().ip() == client.ip()).count() >= most
     }
 
     fn watch(&self, socket: &Socket, place: usize) -> io::Result<()> {
@@ -416,6 +440,12 @@ impl Relay {
             } else if silence >= self.options.idle || pair.bytes() == [0, 0] && pair.age(now) >= FIRST_BYTE {
                 self.end(place, Reason::Silent, now);
             }
+        }
+        if !self.is_transparent()
+            && let Some(place) =
+                self.loops.look(&self.pairs, self.options.connections, self.counts.ended.iter().sum(), now)
+        {
+            self.end(place, Reason::Broken, now);
         }
     }
 

@@ -41,15 +41,36 @@ pub struct Netlink {
     buffer: Vec<u8>,
 }
 
+impl From<OwnedFd> for Netlink {
+    /// Uses a socket that somebody else has opened.
+    fn from(socket: OwnedFd) -> Netlink {
+        Netlink { socket, buffer: vec![0; LONGEST] }
+    }
+}
+
+impl From<Netlink> for OwnedFd {
+    fn from(netlink: Netlink) -> OwnedFd {
+        netlink.socket
+    }
+}
+
 impl Netlink {
     /// Opens a socket for messages of a protocol of netlink; they are about the network namespace of this process.
     ///
     /// # Errors
     /// The system's error.
     pub fn open(protocol: SockProtocol) -> io::Result<Netlink> {
+        Netlink::open_for(protocol, 0)
+    }
+
+    /// Opens one that also gets what changes in these groups, a bit for each.
+    ///
+    /// # Errors
+    /// The system's error.
+    pub fn open_for(protocol: SockProtocol, groups: u32) -> io::Result<Netlink> {
         let socket = socket(AddressFamily::Netlink, SockType::Raw, SockFlag::SOCK_CLOEXEC, protocol)?;
-        bind(socket.as_raw_fd(), &NetlinkAddr::new(0, 0))?;
-        Ok(Netlink { socket, buffer: vec![0; LONGEST] })
+        bind(socket.as_raw_fd(), &NetlinkAddr::new(0, groups))?;
+        Ok(Netlink::from(socket))
     }
 
     /// Sends a message.
@@ -73,6 +94,35 @@ impl Netlink {
             }
         };
         self.buffer.get(..length).ok_or_else(|| io::Error::other("an answer of the kernel is too long"))
+    }
+
+    /// Asks for all that there is of a kind, and has each message taken.
+    ///
+    /// # Errors
+    /// The system's error, or that with which the kernel answers.
+    pub fn dump(&mut self, kind: u16, body: &[u8], mut take: impl FnMut(Message<'_>)) -> io::Result<()> {
+        self.send(&message(kind, REQUEST | DUMP, 1, body))?;
+        loop {
+            for message in messages(self.receive()?) {
+                match message.kind {
+                    DONE | ERROR => return message.error(),
+                    _ => take(message),
+                }
+            }
+        }
+    }
+
+    /// Returns the next datagram, if there is one.
+    ///
+    /// # Errors
+    /// As [`Netlink::receive`].
+    pub fn receive_now(&mut self) -> io::Result<Option<&[u8]>> {
+        let flags = MsgFlags::MSG_TRUNC | MsgFlags::MSG_DONTWAIT;
+        match recv(self.socket.as_raw_fd(), &mut self.buffer, flags) {
+            Err(nix::errno::Errno::EAGAIN | nix::errno::Errno::EINTR) => Ok(None),
+            Err(error) => Err(error.into()),
+            Ok(length) => Ok(Some(&self.buffer[..length.min(LONGEST)])),
+        }
     }
 
     /// Sends a message that asks for an acknowledgement, and waits for it.

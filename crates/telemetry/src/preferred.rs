@@ -37,7 +37,7 @@ pub struct NextHop {
 
 impl NextHop {
     /// Whether it is for IPv6. Without a router it is for IPv4.
-    fn is_v6(&self) -> bool {
+    pub(crate) fn is_v6(&self) -> bool {
         self.gateway.is_some_and(|gateway| gateway.is_ipv6())
     }
 

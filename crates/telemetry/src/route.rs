@@ -4,14 +4,11 @@ use std::fmt::{self, Display, Formatter};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use crate::netlink::{
-    ACKNOWLEDGE, DONE, DUMP, ERROR, Netlink, REPLACE, REQUEST, SockProtocol, attribute, attributes, message,
-    messages,
-};
+use crate::netlink::{ACKNOWLEDGE, Netlink, REPLACE, REQUEST, SockProtocol, attribute, attributes, message};
 
 /// Message types, attributes, metrics and features of `include/uapi/linux/rtnetlink.h`.
 pub const RTM_NEWROUTE: u16 = 24;
-const RTM_GETROUTE: u16 = 26;
+pub(crate) const RTM_GETROUTE: u16 = 26;
 /// Destination of a route.
 pub const RTA_DST: u16 = 1;
 /// Interface of a route.
@@ -23,7 +20,7 @@ pub const RTA_METRICS: u16 = 8;
 /// Metric of a route: the lowest counts.
 pub(crate) const RTA_PRIORITY: u16 = 6;
 const RTA_CACHEINFO: u16 = 12;
-const RTA_NH_ID: u16 = 30;
+pub(crate) const RTA_NH_ID: u16 = 30;
 /// The metric that is a set of features.
 pub const RTAX_FEATURES: u16 = 12;
 /// TCP's timestamps are microseconds (Linux 6.7).
@@ -69,8 +66,9 @@ impl Route {
         for family in [libc::AF_INET, libc::AF_INET6] {
             let mut head = [0; HEAD];
             head[FAMILY] = family as u8;
-            netlink.send(&message(RTM_GETROUTE, REQUEST | DUMP, 1, &head))?;
-            while !read(netlink.receive()?, &mut routes)? {}
+            netlink.dump(RTM_GETROUTE, &head, |message| {
+                routes.extend(Route::parse(message.body).filter(|_| message.kind == RTM_NEWROUTE));
+            })?;
         }
         let single = |route: &&Route| routes.iter().filter(|other| route.is_alike(other)).count() == 1;
         Ok(routes.iter().filter(single).cloned().collect())
@@ -163,17 +161,4 @@ impl Display for Route {
         let (address, length) = self.destination();
         write!(f, "{address}/{length}")
     }
-}
-
-/// Reads a datagram of a list of routes; returns whether it was the last one.
-fn read(datagram: &[u8], routes: &mut Vec<Route>) -> io::Result<bool> {
-    for message in messages(datagram) {
-        match message.kind {
-            DONE => return message.error().map(|()| true),
-            ERROR => message.error()?,
-            RTM_NEWROUTE => routes.extend(Route::parse(message.body)),
-            _ => {}
-        }
-    }
-    Ok(false)
 }

@@ -11,12 +11,12 @@ pub(crate) const RTM_DELROUTE: u16 = 25;
 pub(crate) const RTM_NEWRULE: u16 = 32;
 pub(crate) const RTM_DELRULE: u16 = 33;
 pub(crate) const RTA_TABLE: u16 = 15;
-const FRA_PRIORITY: u16 = 6;
+pub(crate) const FRA_PRIORITY: u16 = 6;
 const FRA_FWMARK: u16 = 10;
-const FRA_TABLE: u16 = 15;
+pub(crate) const FRA_TABLE: u16 = 15;
 const FRA_FWMASK: u16 = 16;
 /// What a rule does: look a route up in a table.
-const TO_TABLE: u8 = 1;
+pub(crate) const TO_TABLE: u8 = 1;
 const LOCAL: u8 = 2;
 /// Made by somebody who administers the host.
 const STATIC: u8 = 4;

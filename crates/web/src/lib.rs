@@ -38,4 +38,4 @@ mod timely;
 
 pub use access::Token;
 pub use metrics::MetricWriter;
-pub use server::{ChoiceServer, Error, MetricsServer, Server};
+pub use server::{ChoiceDoors, ChoiceServer, Error, MetricsServer, Server};

@@ -102,6 +102,27 @@ impl MetricsServer {
     }
 }
 
+/// Where those who look at a choice among paths come from.
+pub struct ChoiceDoors {
+    address: Option<SocketAddr>,
+    doors: Vec<Door>,
+}
+
+impl ChoiceDoors {
+    /// Begins to listen at an address, where port 0 takes a free one, at a Unix socket, or at both; whoever can connect to the socket
+    /// may look. Starts no thread.
+    ///
+    /// # Errors
+    /// If the address is reachable for others and there is no token, or is not to be had.
+    pub fn open(
+        listen: Option<(SocketAddr, Option<Token>)>,
+        socket: Option<UnixListener>,
+    ) -> Result<ChoiceDoors, Error> {
+        let (door, address) = listen.map(|(listen, token)| Door::tcp(listen, token)).transpose()?.unzip();
+        Ok(ChoiceDoors { address, doors: door.into_iter().chain(socket.map(Door::Unix)).collect() })
+    }
+}
+
 /// A choice among paths, as its caller tells it in JSON. It ends when it is dropped.
 pub struct ChoiceServer {
     choice: Arc<Choice>,
@@ -110,27 +131,14 @@ pub struct ChoiceServer {
 }
 
 impl ChoiceServer {
-    /// Begins to listen at an address, where port 0 takes a free one, at a Unix socket, or at both; whoever can connect to the socket
-    /// may look. Until another is told, this is the state.
+    /// Begins to answer; until another is told, this is the state.
     ///
     /// # Errors
-    /// As [`Server::start`].
-    pub fn start(
-        listen: Option<(SocketAddr, Option<Token>)>,
-        socket: Option<UnixListener>,
-        state: &Value,
-    ) -> Result<ChoiceServer, Error> {
+    /// If there can be no thread.
+    pub fn start(doors: ChoiceDoors, state: &Value) -> Result<ChoiceServer, Error> {
         let choice = Arc::new(Choice::new(run(), state));
-        let mut doors = Vec::new();
-        let mut address = None;
-        if let Some((listen, token)) = listen {
-            let (door, found) = Door::tcp(listen, token)?;
-            address = Some(found);
-            doors.push(door);
-        }
-        doors.extend(socket.map(Door::Unix));
-        let worker = Worker::start(doors, |access| routes::choice(Arc::clone(&choice), access))?;
-        Ok(ChoiceServer { choice, address, _worker: worker })
+        let worker = Worker::start(doors.doors, |access| routes::choice(Arc::clone(&choice), access))?;
+        Ok(ChoiceServer { choice, address: doors.address, _worker: worker })
     }
 
     /// Takes a state for those who ask from now on; event streams do not show it.

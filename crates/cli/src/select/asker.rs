@@ -14,7 +14,6 @@ use headway_program::exit::Code;
 use headway_select::{Answer, Trouble};
 use headway_units::{Bytes, Duration, Rate};
 
-use super::namespace::Namespace;
 use crate::asking::{Asking, drive, elapsed};
 use crate::connection::net_failure;
 
@@ -53,6 +52,15 @@ pub(super) struct Told {
     pub(super) what: What,
 }
 
+/// Something that the driver is told.
+#[derive(Debug)]
+pub(super) enum Heard {
+    /// About a path, by what asks it.
+    Path(Told),
+    /// Interfaces, addresses or routes have changed.
+    Change,
+}
+
 /// What was learned.
 #[derive(Debug)]
 pub(super) enum What {
@@ -83,9 +91,9 @@ impl Asker {
     /// When there can be no thread.
     pub(super) fn start(
         path: usize,
-        (namespace, hosts): (Option<Namespace>, Vec<ConnectOptions>),
+        hosts: Vec<ConnectOptions>,
         (reverse, interval): (bool, Duration),
-        told: Sender<Told>,
+        told: Sender<Heard>,
     ) -> Result<Asker> {
         let (asks, asked) = sync_channel(1);
         let stop = Arc::new(AtomicBool::new(false));
@@ -93,7 +101,6 @@ impl Asker {
         let hosts =
             hosts.into_iter().map(|host| ConnectOptions { stop: Some(Arc::clone(&stop)), timeout, ..host });
         let end = FarEnd {
-            namespace,
             hosts: hosts.collect(),
             current: 0,
             reverse,
@@ -107,7 +114,9 @@ impl Asker {
         let idle = interval.to_std() / 2;
         std::thread::Builder::new()
             .name(format!("path-{path}"))
-            .spawn(move || work(end, &asked, idle, |what| told.send(Told { path, what }).is_ok()))
+            .spawn(move || {
+                work(end, &asked, idle, |what| told.send(Heard::Path(Told { path, what })).is_ok())
+            })
             .context("cannot start a thread")?;
         Ok(Asker { asks, stop })
     }
@@ -169,8 +178,6 @@ impl Vain {
 
 /// The far ends of a path, and the session with one of them.
 struct FarEnd {
-    /// Where its sessions begin, if it is another than that of this process.
-    namespace: Option<Namespace>,
     hosts: Vec<ConnectOptions>,
     current: usize,
     reverse: bool,
@@ -280,10 +287,6 @@ impl FarEnd {
     /// Returns the session, or opens one with the far end that answered last, or the next one that can be reached.
     fn session(&mut self) -> Result<&mut Session, NetError> {
         if self.session.is_none() {
-            // By its name each time: it may be another one than before.
-            let entered = self.namespace.as_ref().map_or(Ok(()), Namespace::enter);
-            let address = || self.hosts[self.current].host.clone();
-            entered.map_err(|reason| NetError::Unreachable { address: address(), reason })?;
             let mut opened = Session::connect(&self.hosts[self.current]);
             for _ in 1..self.hosts.len() {
                 if opened.is_err() {

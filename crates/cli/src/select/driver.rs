@@ -1,17 +1,24 @@
 //! Drives the selector: has paths asked, and tells it what came of that.
 
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration as Span, Instant as Clock};
 
 use anyhow::{Context as _, Result};
+use headway_net::{ConnectOptions, Sockets};
 use headway_program::exit::Code;
 use headway_select::{Action, Answer, Decision, Selector, Settings, Snapshot, Spending, Trouble};
+use headway_telemetry::interfaces::Changes;
+use headway_telemetry::netlink::{Netlink, SockProtocol};
 use headway_units::{Bytes, Instant};
 use serde_json::Value;
 
-use super::asker::{Ask, Asker, Told, What};
+use super::asker::{Ask, Asker, Heard, Told, What};
 use super::file::File;
+use super::hush::Hush;
 use super::link::{Interfaces, Link, Reading};
+use super::opener::{Opener, PathSockets};
+use super::route::ROUTES;
 use super::show;
 use crate::asking::elapsed;
 
@@ -24,6 +31,9 @@ const BEGIN: Instant = Instant::from_ns(40 * 86_400_000_000_000);
 /// The longest wait for something to happen: signals and hooks are looked at in between.
 const NAP: Span = Span::from_millis(100);
 
+/// The least and the longest time between two changes that are told, while they follow each other: a router may change thousands of routes.
+const CALM: [Span; 2] = [Span::from_millis(20), Span::from_millis(200)];
+
 /// Something that is to be said.
 #[derive(Clone, Debug)]
 pub(super) enum News {
@@ -31,6 +41,8 @@ pub(super) enum News {
     Decision(Decision),
     /// A path or what was asked of it is in trouble, as a sentence; none when that is over.
     Path(usize, Option<String>),
+    /// The same, of which enough was said of late.
+    Again,
 }
 
 /// A path while it is watched.
@@ -47,13 +59,20 @@ struct Watched {
     is_settled: bool,
     /// What was told of its trouble last, with the exit code.
     trouble: Option<(Code, String)>,
+    /// Whether that was said, and when the last time was that streams had told nothing.
+    is_said: bool,
+    hush: Hush,
 }
 
 /// The selector, and the paths.
 pub(super) struct Driver {
     selector: Selector,
+    /// Tells interfaces of this network namespace.
+    netlink: Netlink,
     paths: Vec<Watched>,
-    told: Receiver<Told>,
+    told: Receiver<Heard>,
+    /// Whether interfaces, addresses or routes have changed since that was asked.
+    has_changed: bool,
     clock: Clock,
     looked: Option<Clock>,
     reverse: bool,
@@ -63,28 +82,52 @@ pub(super) struct Driver {
 }
 
 impl Driver {
-    /// Starts asking.
+    /// Starts asking by these connections of each path.
     ///
     /// # Errors
-    /// When the token cannot be read, or there can be no thread.
-    pub(super) fn start(file: &File, settings: Settings) -> Result<Driver> {
+    /// When there can be no thread, or the kernel does not tell interfaces.
+    pub(super) fn start(
+        file: &File,
+        settings: Settings,
+        opener: &Arc<Opener>,
+        connections: Vec<Vec<ConnectOptions>>,
+    ) -> Result<Driver> {
+        let netlink = Netlink::open(SockProtocol::NetlinkRoute).context("cannot list interfaces")?;
         let (tell, told) = channel();
+        watch(tell.clone())?;
         let names = file.path.iter().map(|path| path.name.as_str());
         let selector = Selector::new(settings, names, BEGIN).context("there is no path")?;
         let mut paths = Vec::new();
-        for (number, (entry, hosts)) in file.path.iter().zip(file.connections()?).enumerate() {
-            let link = Link::new(entry.namespace.clone(), entry.via(number), &hosts);
-            let hosts = (entry.namespace.clone(), hosts);
+        for (number, (entry, hosts)) in file.path.iter().zip(connections).enumerate() {
+            let sockets = PathSockets::new(opener, number);
+            let link = Link::new(entry.namespace.clone(), entry.via(number), sockets.clone(), &hosts);
+            let sockets: Arc<dyn Sockets> = Arc::new(sockets);
+            let hosts =
+                hosts.into_iter().map(|host| ConnectOptions { sockets: Some(Arc::clone(&sockets)), ..host });
+            let hosts = hosts.collect();
             let asker = Asker::start(number, hosts, (file.reverse, file.interval), tell.clone())?;
             let name = entry.name.clone();
             let (is_asked, waits, is_settled) = (false, false, false);
-            let (before, trouble) = (None, None);
-            paths.push(Watched { name, asker, link, is_asked, waits, before, is_settled, trouble });
+            let (before, trouble, is_said, hush) = (None, None, false, Hush::default());
+            paths.push(Watched {
+                name,
+                asker,
+                link,
+                is_asked,
+                waits,
+                before,
+                is_settled,
+                trouble,
+                is_said,
+                hush,
+            });
         }
         Ok(Driver {
             selector,
+            netlink,
             paths,
             told,
+            has_changed: false,
             clock: Clock::now(),
             looked: None,
             reverse: file.reverse,
@@ -101,14 +144,16 @@ impl Driver {
         self.ask();
         let now = self.now();
         let wait = (self.selector.next() - now).max(headway_units::Duration::ZERO).to_std().min(NAP);
+        // A decision is not to wait.
+        let wait = if self.news.is_empty() { wait } else { Span::ZERO };
         match self.told.recv_timeout(wait) {
-            Ok(told) => self.take(told),
+            Ok(heard) => self.hear(heard),
             Err(RecvTimeoutError::Timeout) => {}
             // Its threads have ended, which they do not while this is there.
             Err(RecvTimeoutError::Disconnected) => std::thread::sleep(NAP),
         }
-        while let Ok(told) = self.told.try_recv() {
-            self.take(told);
+        while let Ok(heard) = self.told.try_recv() {
+            self.hear(heard);
         }
         std::mem::take(&mut self.news)
     }
@@ -169,10 +214,35 @@ impl Driver {
         self.paths[path].trouble.as_ref()
     }
 
+    /// Whether interfaces, addresses or routes have changed since this was asked last.
+    pub(super) fn has_changed(&mut self) -> bool {
+        std::mem::take(&mut self.has_changed)
+    }
+
+    /// Whether this host has a way over a path.
+    pub(super) fn is_up(&self, path: usize) -> bool {
+        self.paths[path].link.down().is_none()
+    }
+
+    fn hear(&mut self, heard: Heard) {
+        match heard {
+            Heard::Path(told) => self.take(told),
+            Heard::Change => {
+                self.has_changed = true;
+                let interfaces = Interfaces::look(&mut self.netlink);
+                for number in 0..self.paths.len() {
+                    if self.paths[number].link.look_again(&interfaces) {
+                        self.went(number);
+                    }
+                }
+            }
+        }
+    }
+
     /// Looks at interfaces, sources and routes, and at what own traffic uses.
     fn look(&mut self) {
         self.looked = Some(Clock::now());
-        let interfaces = Interfaces::look();
+        let interfaces = Interfaces::look(&mut self.netlink);
         let now = self.now();
         for number in 0..self.paths.len() {
             let path = &mut self.paths[number];
@@ -181,18 +251,23 @@ impl Driver {
             if let Some(own) = own {
                 self.selector.carried(now, number, own);
             }
-            if !has_changed {
-                continue;
+            if has_changed {
+                self.went(number);
             }
-            match self.paths[number].link.down().map(str::to_owned) {
-                Some(why) => {
-                    self.selector.failed(now, number, Trouble::Down, Bytes::ZERO);
-                    self.in_trouble(number, Code::Unreachable, why);
-                }
-                None => {
-                    self.selector.up(now, number);
-                    self.is_well(number);
-                }
+        }
+    }
+
+    /// Tells that a path went down or came up.
+    fn went(&mut self, number: usize) {
+        let now = self.now();
+        match self.paths[number].link.down().map(str::to_owned) {
+            Some(why) => {
+                self.selector.failed(now, number, Trouble::Down, Bytes::ZERO);
+                self.in_trouble(number, Code::Unreachable, why);
+            }
+            None => {
+                self.selector.up(now, number);
+                self.is_well(number);
             }
         }
     }
@@ -226,7 +301,7 @@ impl Driver {
     fn ask_path(&mut self, number: usize, ask: Ask) {
         let path = &mut self.paths[number];
         (path.is_asked, path.waits) = (true, true);
-        path.before = path.link.reading(self.reverse);
+        path.before = path.link.reading(&mut self.netlink, self.reverse);
         path.asker.ask(ask);
     }
 
@@ -239,7 +314,7 @@ impl Driver {
                 let path = &mut self.paths[number];
                 path.waits = false;
                 // What own traffic used meanwhile counts as free, and not what it uses now.
-                let after = path.link.reading(self.reverse);
+                let after = path.link.reading(&mut self.netlink, self.reverse);
                 if let (Some(before), Some(after)) = (path.before.take(), after)
                     && !matches!(answer, Answer::Pong)
                     && let Some(own) = after.since(&before, cost)
@@ -280,8 +355,13 @@ impl Driver {
         let path = &mut self.paths[number];
         path.is_settled = true;
         let is_new = path.trouble.as_ref().is_none_or(|(_, before)| *before != why);
-        if is_new {
+        // A busy host often comes and goes. What was not said is said when it lasts.
+        let mut is_due = || code != Code::Untrustworthy || path.hush.says(Clock::now());
+        if (is_new || !path.is_said) && is_due() {
+            path.is_said = true;
             self.news.push(News::Path(number, Some(format!("{}: {why}", path.name))));
+        } else if is_new {
+            self.news.push(News::Again);
         }
         path.trouble = Some((code, why));
     }
@@ -290,7 +370,24 @@ impl Driver {
         let path = &mut self.paths[number];
         path.is_settled = path.link.down().is_none() && (path.is_settled || !path.waits);
         if path.trouble.take().is_some() {
-            self.news.push(News::Path(number, None));
+            let is_said = std::mem::take(&mut path.is_said);
+            self.news.push(if is_said { News::Path(number, None) } else { News::Again });
         }
     }
+}
+
+/// Tells changes of interfaces, addresses and routes from now on, by a thread of its own.
+fn watch(tell: Sender<Heard>) -> Result<()> {
+    let mut changes = Changes::open(ROUTES.protocol).context("cannot watch interfaces")?;
+    let work = move || {
+        let mut pause = CALM[0];
+        let mut waits = Clock::now();
+        while changes.wait().is_ok() && tell.send(Heard::Change).is_ok() {
+            pause = if waits.elapsed() < pause { (2 * pause).min(CALM[1]) } else { CALM[0] };
+            std::thread::sleep(pause);
+            waits = Clock::now();
+        }
+    };
+    std::thread::Builder::new().name("changes".to_owned()).spawn(work).context("cannot start a thread")?;
+    Ok(())
 }

@@ -172,6 +172,11 @@ impl File {
         }
     }
 
+    /// Whether packets take some path only by a rule of routing that it sets.
+    pub(super) fn sets_rules(&self) -> bool {
+        self.path.iter().enumerate().any(|(number, path)| path.next_hop_mark(number).is_some())
+    }
+
     /// Returns the file with the token of the far ends, if it is in one.
     pub(super) fn token_file(&self) -> Option<&Path> {
         self.token_file.as_deref()

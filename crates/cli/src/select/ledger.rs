@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration as Span, Instant as Clock};
 
 use anyhow::{Context as _, Result};
@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 /// Time between two writes: flash memories wear out.
 const PAUSE: Span = Span::from_secs(60);
 /// Most bytes of a file: 64 paths have some 300 kB.
-const LARGEST: u64 = 4 << 20;
+pub(super) const LARGEST: u64 = 4 << 20;
 /// Number of the form of the file.
 const VERSION: u32 = 1;
 /// What was sent within so much of an hour, and of 30 days, is one number in the file, in ms.
@@ -52,7 +52,6 @@ pub(super) struct Now {
 /// The file.
 #[derive(Debug)]
 pub(super) struct Ledger {
-    path: PathBuf,
     kept: Kept,
     written: Option<Clock>,
 }
@@ -70,7 +69,7 @@ impl Ledger {
                 (Kept::default(), Some(sentence))
             }
         };
-        (Ledger { path: path.to_owned(), kept, written: None }, why)
+        (Ledger { kept, written: None }, why)
     }
 
     /// Returns what was sent to measure the path of this name.
@@ -84,27 +83,25 @@ impl Ledger {
         Spending { hour: restored(&sent.hour), month: restored(&sent.month) }
     }
 
-    /// Writes what was sent to measure each path, if the last time is long ago or this is the end, and anything was sent since.
-    ///
-    /// # Errors
-    /// When the file cannot be written.
+    /// Returns what is to be written of what was sent to measure each path, if the last time is long ago or this is the end, and anything
+    /// was sent since.
     pub(super) fn keep<'a>(
         &mut self,
         now: Now,
         is_end: bool,
         spent: impl Iterator<Item = (&'a str, Spending)>,
-    ) -> Result<()> {
+    ) -> Option<String> {
         if !is_end && self.written.is_some_and(|written| written.elapsed() < PAUSE) {
-            return Ok(());
+            return None;
         }
         self.written = Some(Clock::now());
         let paths = spent.map(|(name, spending)| (name.to_owned(), merged(&spending, now))).collect();
         let kept = Kept { version: VERSION, paths };
-        if kept != self.kept {
-            write(&self.path, &kept).with_context(|| format!("cannot write {}", self.path.display()))?;
-            self.kept = kept;
+        if kept == self.kept {
+            return None;
         }
-        Ok(())
+        self.kept = kept;
+        serde_json::to_string(&self.kept).ok()
     }
 }
 
@@ -119,10 +116,17 @@ fn read(path: &Path) -> Result<Kept> {
 }
 
 /// Replaces the file in one step.
-fn write(path: &Path, kept: &Kept) -> Result<()> {
+///
+/// # Errors
+/// When it cannot be written.
+pub(super) fn write(path: &Path, text: &[u8]) -> Result<()> {
+    replace(path, text).with_context(|| format!("cannot write {}", path.display()))
+}
+
+fn replace(path: &Path, text: &[u8]) -> Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut file = tempfile::NamedTempFile::new_in(folder)?;
-    file.write_all(serde_json::to_string(kept)?.as_bytes())?;
+    file.write_all(text)?;
     file.as_file().sync_data()?;
     file.persist(path).map_err(|error| error.error)?;
     Ok(())
@@ -163,6 +167,11 @@ mod tests {
         Now { here: at, wall: at }
     }
 
+    fn keep(ledger: &mut Ledger, path: &Path, now: Now, is_end: bool, spent: (&str, Spending)) -> Result<()> {
+        let text = ledger.keep(now, is_end, [spent].into_iter());
+        text.map_or(Ok(()), |text| write(path, text.as_bytes()))
+    }
+
     fn sum(parts: &[(Instant, Bytes)]) -> u64 {
         parts.iter().map(|(_, bytes)| bytes.get()).sum()
     }
@@ -176,10 +185,10 @@ mod tests {
         let parts: Vec<(Instant, Bytes)> =
             (0..600).map(|minute| (now(minute).here, Bytes::new(100))).collect();
         let spent = Spending { hour: parts[540..].to_vec(), month: parts };
-        ledger.keep(now(600), false, [("a", spent.clone())].into_iter()).unwrap();
+        keep(&mut ledger, &path, now(600), false, ("a", spent.clone())).unwrap();
         // Too soon; and at the end nothing new.
-        ledger.keep(now(600), false, [("a", Spending::default())].into_iter()).unwrap();
-        ledger.keep(now(600), true, [("a", spent)].into_iter()).unwrap();
+        keep(&mut ledger, &path, now(600), false, ("a", Spending::default())).unwrap();
+        keep(&mut ledger, &path, now(600), true, ("a", spent)).unwrap();
         let (ledger, why) = Ledger::open(&path);
         assert_eq!(
             (why, ledger.kept.paths["a"].month.len()),
@@ -219,11 +228,11 @@ mod tests {
             assert!(why.is_none() == words.is_empty(), "{content}");
             assert!(why.unwrap_or_default().contains(words), "{content}");
             assert!(sum(&ledger.spending("a", now(0)).hour) <= MOST);
-            ledger.keep(now(0), true, [("b", Spending::default())].into_iter()).unwrap();
+            keep(&mut ledger, &path, now(0), true, ("b", Spending::default())).unwrap();
             assert!(Ledger::open(&path).1.is_none());
         }
         let nowhere = folder.path().join("missing/state");
         let (mut ledger, _) = Ledger::open(&nowhere);
-        assert!(ledger.keep(now(0), true, [("b", Spending::default())].into_iter()).is_err());
+        assert!(keep(&mut ledger, &nowhere, now(0), true, ("b", Spending::default())).is_err());
     }
 }

@@ -4,12 +4,13 @@ use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Instant as Clock;
 
-use headway_net::{ConnectOptions, Via};
+use headway_net::{ConnectOptions, Sockets as _, Via};
+use headway_telemetry::interfaces::{addresses, interfaces};
+use headway_telemetry::netlink::Netlink;
 use headway_units::{Bytes, Duration, Rate};
-use nix::ifaddrs::getifaddrs;
-use nix::net::if_::InterfaceFlags;
 
 use super::namespace::Namespace;
+use super::opener::PathSockets;
 
 /// The interfaces of this host, at one time.
 #[derive(Debug, Default)]
@@ -23,22 +24,18 @@ pub(super) struct Interfaces {
 }
 
 impl Interfaces {
-    /// Looks at all of them, in this thread's network namespace.
-    pub(super) fn look() -> Interfaces {
+    /// Looks at all of them, in the network namespace of a socket for routing; there are none if the kernel does not tell.
+    pub(super) fn look(netlink: &mut Netlink) -> Interfaces {
         let mut found = Interfaces::default();
-        for one in getifaddrs().into_iter().flatten() {
-            let works = one.flags.contains(InterfaceFlags::IFF_UP | InterfaceFlags::IFF_RUNNING);
-            let address = one.address.and_then(|address| {
-                let v4 = address.as_sockaddr_in().map(|v4| IpAddr::from(v4.ip()));
-                v4.or_else(|| address.as_sockaddr_in6().map(|v6| IpAddr::from(v6.ip())))
-            });
-            if let Some(address) = address {
-                found.of.insert(address, one.interface_name.clone());
-            }
-            found.works.insert(one.interface_name, works);
+        let all = interfaces(netlink).unwrap_or_default();
+        for (address, index) in addresses(netlink).unwrap_or_default() {
+            let of = all.iter().find(|one| one.index == index);
+            found.of.extend(of.map(|one| (address, one.name.clone())));
         }
-        let counted = std::fs::read_to_string("/proc/thread-self/net/dev").unwrap_or_default();
-        found.bytes = counted.lines().filter_map(counters).collect();
+        for one in all {
+            found.bytes.insert(one.name.clone(), one.bytes);
+            found.works.insert(one.name, one.works);
+        }
         found
     }
 
@@ -57,20 +54,12 @@ impl Interfaces {
     }
 }
 
-/// Reads a line of `/proc/net/dev`: the name, eight numbers of what was received, and eight of what was sent.
-fn counters(line: &str) -> Option<(String, [u64; 2])> {
-    let (name, numbers) = line.split_once(':')?;
-    let mut numbers = numbers.split_whitespace().map(str::parse::<u64>);
-    let received = numbers.next()?.ok()?;
-    let sent = numbers.nth(7)?.ok()?;
-    Some((name.trim().to_owned(), [received, sent]))
-}
-
 /// What is known of one path.
 #[derive(Debug)]
 pub(super) struct Link {
     namespace: Option<Namespace>,
     via: Via,
+    sockets: PathSockets,
     /// Far ends that are addresses: names are not looked up again and again.
     peers: Vec<SocketAddr>,
     /// Why it is down; none while it is up.
@@ -80,10 +69,15 @@ pub(super) struct Link {
 }
 
 impl Link {
-    pub(super) fn new(namespace: Option<Namespace>, via: Via, hosts: &[ConnectOptions]) -> Link {
+    pub(super) fn new(
+        namespace: Option<Namespace>,
+        via: Via,
+        sockets: PathSockets,
+        hosts: &[ConnectOptions],
+    ) -> Link {
         let address = |host: &ConnectOptions| Some(SocketAddr::new(host.host.parse().ok()?, host.port));
         let peers = hosts.iter().filter_map(address).collect();
-        Link { namespace, via, peers, down: None, counted: None }
+        Link { namespace, via, sockets, peers, down: None, counted: None }
     }
 
     /// Returns why it is down, as a clause.
@@ -99,29 +93,50 @@ impl Link {
         reverse: bool,
         is_asked: bool,
     ) -> (bool, Option<Rate>) {
-        let was_down = self.down.is_some();
-        let looked = match self.namespace.clone() {
-            None => Ok(self.look_at(interfaces, reverse, is_asked)),
-            Some(namespace) => {
-                let looked = namespace.inside(|| self.look_at(&Interfaces::look(), reverse, is_asked));
-                looked.map_err(|error| namespace.failed(&error))
-            }
+        let here = match self.in_its_namespace() {
+            None => None,
+            Some(Ok(there)) => Some(there),
+            Some(Err(why)) => return (self.set_down(Some(why)), None),
         };
-        let own = looked.unwrap_or_else(|why| {
-            self.down = Some(why);
-            None
-        });
-        (was_down != self.down.is_some(), own)
+        let interfaces = here.as_ref().unwrap_or(interfaces);
+        let down = self.why_down(interfaces);
+        (self.set_down(down), self.use_of(interfaces, reverse, is_asked))
     }
 
-    /// Looks at it in its network namespace.
-    fn look_at(&mut self, interfaces: &Interfaces, reverse: bool, is_asked: bool) -> Option<Rate> {
-        self.down = interfaces.why_down(&self.via).or_else(|| {
-            let refused: Vec<_> = self.peers.iter().map(|peer| self.via.check(*peer).err()).collect();
+    /// Looks anew whether it is down where something has changed in the network namespace of this process; returns whether it went down or
+    /// came up.
+    pub(super) fn look_again(&mut self, interfaces: &Interfaces) -> bool {
+        if self.namespace.is_some() {
+            return false;
+        }
+        let down = self.why_down(interfaces);
+        self.set_down(down)
+    }
+
+    fn set_down(&mut self, down: Option<String>) -> bool {
+        let was_down = std::mem::replace(&mut self.down, down).is_some();
+        was_down != self.down.is_some()
+    }
+
+    /// Looks at the interfaces of its network namespace, if that is another one.
+    fn in_its_namespace(&self) -> Option<Result<Interfaces, String>> {
+        let namespace = self.namespace.as_ref()?;
+        let netlink = self.sockets.netlink().map_err(|error| namespace.failed(&error));
+        Some(netlink.map(|mut netlink| Interfaces::look(&mut netlink)))
+    }
+
+    fn why_down(&self, interfaces: &Interfaces) -> Option<String> {
+        interfaces.why_down(&self.via).or_else(|| {
+            let refused: Vec<_> = self.peers.iter().map(|peer| self.refused(*peer)).collect();
             let first = refused.iter().flatten().next()?;
             refused.iter().all(Option::is_some).then(|| format!("this host has no way there ({first})"))
-        });
-        self.use_of(interfaces, reverse, is_asked)
+        })
+    }
+
+    /// Returns why this host has no way to a far end.
+    fn refused(&self, peer: SocketAddr) -> Option<std::io::Error> {
+        let socket = self.sockets.open(peer.is_ipv6(), false);
+        socket.and_then(|socket| self.via.check(socket, peer)).err()
     }
 
     /// Takes what has passed its interface since, unless probes were among that; returns the rate of own traffic, if it is known.
@@ -131,11 +146,12 @@ impl Link {
         now.since(&before.filter(|_| !is_asked)?, Bytes::ZERO)
     }
 
-    /// Reads what has passed its interface so far.
-    pub(super) fn reading(&self, reverse: bool) -> Option<Reading> {
+    /// Reads what has passed its interface so far; `netlink` tells the interfaces of this process.
+    pub(super) fn reading(&self, netlink: &mut Netlink, reverse: bool) -> Option<Reading> {
         self.via.interface.as_ref()?;
-        let read = || self.reading_of(&Interfaces::look(), reverse);
-        self.namespace.as_ref().map_or_else(&read, |namespace| namespace.inside(read).ok().flatten())
+        let there = self.in_its_namespace().transpose().ok()?;
+        let interfaces = there.unwrap_or_else(|| Interfaces::look(netlink));
+        self.reading_of(&interfaces, reverse)
     }
 
     fn reading_of(&self, interfaces: &Interfaces, reverse: bool) -> Option<Reading> {
@@ -191,12 +207,5 @@ mod tests {
         assert_eq!(after.since(&before, Bytes::new(50_000)), Some(Rate::from_bps(1_600_000)));
         assert_eq!(after.since(&before, Bytes::new(200_000)), Some(Rate::ZERO));
         assert_eq!(before.since(&before, Bytes::ZERO), None);
-    }
-
-    #[test]
-    fn bytes_of_an_interface_are_read() {
-        let line = "  eth0: 1234 5 0 0 0 0 0 0 678 9 0 0 0 0 0 0";
-        assert_eq!(counters(line), Some(("eth0".to_owned(), [1234, 678])));
-        assert_eq!(counters("Inter-|   Receive                |  Transmit"), None);
     }
 }

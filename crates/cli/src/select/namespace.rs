@@ -30,17 +30,6 @@ impl Namespace {
         Ok(())
     }
 
-    /// Does something in it, in a thread of its own.
-    ///
-    /// # Errors
-    /// As [`Namespace::enter`].
-    pub(super) fn inside<T: Send>(&self, work: impl FnOnce() -> T + Send) -> io::Result<T> {
-        std::thread::scope(|scope| {
-            let thread = scope.spawn(|| self.enter().map(|()| work()));
-            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        })
-    }
-
     /// Says that it cannot be entered.
     pub(super) fn failed(&self, error: &io::Error) -> String {
         format!("the network namespace {} cannot be entered ({error})", self.0)

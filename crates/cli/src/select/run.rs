@@ -1,11 +1,13 @@
 //! Chooses until a signal arrives, or once.
 
 use std::io::Write as _;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration as Span, Instant as Clock};
 
-use anyhow::{Result, anyhow};
+use anyhow::{Result, anyhow, bail};
+use headway_net::ConnectOptions;
 use headway_program::build::stamped;
 use headway_program::exit::{Code, Failed};
 use headway_program::{out, print_line};
@@ -17,13 +19,16 @@ use super::SelectArgs;
 use super::driver::{Driver, News};
 use super::file::File;
 use super::hook::{Change, Hook};
+use super::keeper::Keeper;
 use super::ledger::{Ledger, Now};
+use super::lock::Lock;
+use super::opener::Opener;
 use super::route::{Router, Rules};
 use super::shares::Shares;
 use super::show::{event, table};
 use super::socket::Socket;
 use super::status::{self, SOCKET};
-use super::viewers::Viewers;
+use super::viewers::{Doors, Viewers};
 use crate::connection::stop_on_signals;
 use crate::line_writer::LineWriter;
 use crate::service::start_log;
@@ -43,18 +48,56 @@ pub(super) fn run(args: &SelectArgs, json: bool) -> Result<(), Failed> {
     let file = File::read(&args.file).map_err(|mistake| Failed::new(Code::Arguments, mistake))?;
     let interrupted = Arc::new(AtomicBool::new(false));
     stop_on_signals(&interrupted)?;
-    // The other processes first: they have what this one has open.
-    let rules = Rules::start(&file.path)?;
+    // Before anything is changed; and the other processes, which have what this one has open, before there are threads.
+    let (_lock, rules) = rules(args, &file)?;
     if args.once {
-        once(&file, &interrupted, json)
+        let asking = Asking::start(&file)?;
+        headway_privileges::drop_all_but_talk().map_err(anyhow::Error::from)?;
+        once(&file, asking, &interrupted, json)
     } else {
         Ok(go_on(args, &file, rules, &interrupted, json)?)
     }
 }
 
+/// What it takes to ask, which needs rights that are given up before anybody is asked.
+struct Asking {
+    opener: Arc<Opener>,
+    connections: Vec<Vec<ConnectOptions>>,
+}
+
+impl Asking {
+    fn start(file: &File) -> Result<Asking> {
+        Ok(Asking { opener: Opener::start(&file.path)?, connections: file.connections()? })
+    }
+
+    fn driver(self, file: &File, settings: Settings) -> Result<Driver> {
+        Driver::start(file, settings, &self.opener, self.connections)
+    }
+}
+
+/// Sets the rules that the file needs, as the only process that sets any in this network namespace, if it sets some. What changes nothing
+/// else may use those of another process.
+fn rules<'a>(args: &SelectArgs, file: &'a File) -> Result<(Option<Lock>, Option<Rules<'a>>)> {
+    let only_asks = args.once || args.dry_run;
+    let sets_routes = !only_asks && (file.route || file.balance);
+    if !file.sets_rules() && !sets_routes {
+        return Ok((None, None));
+    }
+    match Lock::take()? {
+        Ok(lock) => {
+            let rules = file.sets_rules().then(|| Rules::start(&file.path)).transpose()?;
+            Ok((Some(lock), rules))
+        }
+        Err(holder) if only_asks => Ok((None, Some(Rules::borrow(&file.path, &holder)?))),
+        Err(holder) => bail!(
+            "{holder} chooses already and sets the routes of this host; end it first, or look at it with `headway select status`"
+        ),
+    }
+}
+
 /// Measures every path, and prints their order.
-fn once(file: &File, interrupted: &AtomicBool, json: bool) -> Result<(), Failed> {
-    let mut driver = Driver::start(file, Settings { interval: AT_ONCE, ..file.settings() })?;
+fn once(file: &File, asking: Asking, interrupted: &AtomicBool, json: bool) -> Result<(), Failed> {
+    let mut driver = asking.driver(file, Settings { interval: AT_ONCE, ..file.settings() })?;
     let mut settled: Option<Clock> = None;
     while settled.is_none_or(|since| since.elapsed() < 2 * AT_ONCE.to_std()) {
         if interrupted.load(Ordering::Relaxed) {
@@ -114,7 +157,7 @@ fn print_order(snapshot: &Value, paths: Vec<Value>, json: bool) -> Result<(), Fa
 struct Running<'a> {
     file: &'a File,
     driver: Driver,
-    rules: Option<Rules>,
+    rules: Option<Rules<'a>>,
     router: Option<Router>,
     /// How connections are spread, if they are.
     shares: Option<Shares>,
@@ -122,6 +165,8 @@ struct Running<'a> {
     ledger: Option<Ledger>,
     status: Option<Socket>,
     viewers: Viewers,
+    /// Ends after all that uses its sockets.
+    keeper: Keeper,
     lines: LineWriter,
     json: bool,
     /// The path that was acted upon last, and the last warning.
@@ -133,44 +178,12 @@ struct Running<'a> {
 fn go_on(
     args: &SelectArgs,
     file: &File,
-    rules: Option<Rules>,
+    rules: Option<Rules<'_>>,
     interrupted: &AtomicBool,
     json: bool,
 ) -> Result<()> {
-    let acts = !args.dry_run;
-    let router = (acts && (file.route || file.balance)).then(|| Router::start(&file.path)).transpose()?;
-    let usual = nix::unistd::geteuid().is_root().then(|| SOCKET.as_ref());
-    let status = args.socket.as_deref().or(usual).map(|path| Socket::open(path, "--socket")).transpose()?;
+    let mut running = start(args, file, rules, json)?;
     let interval = file.interval.to_std();
-    let hook = (acts && !file.hook.is_empty())
-        .then(|| Hook::new(file.hook.clone(), file.hook_timeout.to_std(), interval));
-    let lines = LineWriter::start(std::io::stdout())?;
-    let mut driver = Driver::start(file, file.settings())?;
-    let (ledger, ignored) = file.state_file.as_deref().map(Ledger::open).unzip();
-    if let Some(ledger) = &ledger {
-        let now = Now { here: driver.now(), wall: headway_program::time::now() };
-        driver.restore(|name| ledger.spending(name, now));
-    }
-    let viewers = Viewers::start(args, file.token_file(), &driver.state())?;
-    let shares = file.balance.then(|| Shares::new(file.settings().tolerance));
-    let (taken, warned) = (None, None);
-    let mut running = Running {
-        file,
-        driver,
-        rules,
-        router,
-        shares,
-        hook,
-        ledger,
-        status,
-        viewers,
-        lines,
-        json,
-        taken,
-        warned,
-    };
-    running.begin(args);
-    ignored.flatten().into_iter().for_each(|sentence| running.warn(sentence));
     let [mut told, mut fresh] = [Clock::now(); 2];
     while !interrupted.load(Ordering::Relaxed) {
         running.step();
@@ -185,6 +198,62 @@ fn go_on(
     }
     running.end();
     Ok(())
+}
+
+/// Takes sockets, starts the other processes, gives up all rights, and then begins to ask.
+fn start<'a>(args: &SelectArgs, file: &'a File, rules: Option<Rules<'a>>, json: bool) -> Result<Running<'a>> {
+    let acts = !args.dry_run;
+    let usual = nix::unistd::geteuid().is_root().then(|| SOCKET.as_ref());
+    let status = match (args.socket.as_deref(), usual) {
+        // One that goes on beside this has it.
+        (None, Some(usual)) if args.dry_run => Socket::open(usual, "--socket").ok(),
+        (named, usual) => named.or(usual).map(|path| Socket::open(path, "--socket")).transpose()?,
+    };
+    let doors = Doors::open(args, file.token_file())?;
+    let sockets: Vec<PathBuf> =
+        status.iter().map(Socket::path).chain(doors.path()).map(Path::to_owned).collect();
+    let (mut ledger, ignored) = file.state_file.as_deref().map(Ledger::open).unzip();
+    // What goes on beside this may keep the file.
+    let keeper = Keeper::start(file.state_file.as_deref().filter(|_| acts), &sockets)?;
+    let asking = Asking::start(file)?;
+    let interval = file.interval.to_std();
+    let hook = (acts && !file.hook.is_empty())
+        .then(|| Hook::start(&file.hook, file.hook_timeout.to_std(), interval))
+        .transpose()?;
+    let router = (acts && (file.route || file.balance))
+        .then(|| Router::start(&file.path, file.balance))
+        .transpose()?;
+    // From now on it reads what far ends send.
+    headway_privileges::drop_all_but_talk()?;
+    let lines = LineWriter::start(std::io::stdout())?;
+    let mut driver = asking.driver(file, file.settings())?;
+    if let Some(ledger) = &ledger {
+        let now = Now { here: driver.now(), wall: headway_program::time::now() };
+        driver.restore(|name| ledger.spending(name, now));
+    }
+    ledger = ledger.filter(|_| acts);
+    let viewers = Viewers::start(doors, &driver.state())?;
+    let shares = file.balance.then(|| Shares::new(file.settings().tolerance));
+    let (taken, warned) = (None, None);
+    let mut running = Running {
+        file,
+        driver,
+        rules,
+        router,
+        shares,
+        hook,
+        ledger,
+        status,
+        viewers,
+        keeper,
+        lines,
+        json,
+        taken,
+        warned,
+    };
+    running.begin(args);
+    ignored.flatten().into_iter().for_each(|sentence| running.warn(sentence));
+    Ok(running)
 }
 
 impl Running<'_> {
@@ -210,6 +279,7 @@ impl Running<'_> {
                     decisions.push(said.clone());
                     self.say(said, &decision.to_string());
                 }
+                News::Again => {}
                 News::Path(number, trouble) => {
                     let name = &self.file.path[number].name;
                     let sentence = trouble.unwrap_or_else(|| format!("{name} answers again"));
@@ -224,6 +294,9 @@ impl Running<'_> {
         self.act();
         if is_news {
             self.spread();
+        }
+        if self.driver.has_changed() {
+            self.restore();
         }
         if let Some(failed) = self.hook.as_mut().and_then(Hook::look) {
             self.warn(failed);
@@ -253,7 +326,7 @@ impl Running<'_> {
             old: before.map_or_else(String::new, |before| self.file.path[before].name.clone()),
             new: path.name.clone(),
             number: chosen,
-            why: decision.why.name(),
+            why: decision.why.name().to_owned(),
             reason: decision.to_string(),
             interface: path.interface.clone().unwrap_or_default(),
             next_hop: path.next_hop.map_or_else(String::new, |hop| hop.to_string()),
@@ -310,14 +383,27 @@ impl Running<'_> {
     fn keep(&mut self, is_end: bool) {
         let Some(ledger) = &mut self.ledger else { return };
         let now = Now { here: self.driver.now(), wall: headway_program::time::now() };
-        if let Err(failed) = ledger.keep(now, is_end, self.driver.spending()) {
+        let text = ledger.keep(now, is_end, self.driver.spending());
+        let done = match text {
+            Some(text) => self.keeper.write(&text),
+            None => self.keeper.look(),
+        };
+        if let Err(failed) = done {
             self.warn(format!("{failed:#}"));
+        }
+    }
+
+    /// Sets again what the kernel removes with an interface.
+    fn restore(&mut self) {
+        // What is in vain now is told after an interval.
+        let _ = self.rules.as_ref().map(Rules::keep);
+        if self.taken.is_some_and(|chosen| self.driver.is_up(chosen)) {
+            self.route();
         }
     }
 
     /// Does once an interval what may have become undone, and tells the state.
     fn repeat(&mut self) {
-        // The kernel removes routes with their interface, which may be back.
         if let Some(Err(refused)) = self.rules.as_ref().map(Rules::keep) {
             self.warn(format!("a rule for a `next-hop` cannot be set: {refused:#}"));
         }

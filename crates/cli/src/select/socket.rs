@@ -5,9 +5,16 @@ use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt as _, FileTypeExt as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::time::{Duration as Span, Instant as Clock};
 
 use anyhow::{Context as _, Result, bail};
+use nix::sys::socket::getsockopt;
+use nix::sys::socket::sockopt::PeerCredentials;
 use nix::sys::stat::{Mode, umask};
+
+/// How long the processes of one that was killed may take to end what it had started, and the time between two looks meanwhile.
+pub(super) const PATIENCE: Span = Span::from_secs(5);
+pub(super) const PAUSE: Span = Span::from_millis(5);
 
 /// A socket, which is removed with this.
 #[derive(Debug)]
@@ -35,6 +42,11 @@ impl Socket {
         Ok(Socket { listener, path: path.to_owned() })
     }
 
+    /// Returns where it is.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Returns what accepts connections, without waiting for them.
     pub(super) const fn listener(&self) -> &UnixListener {
         &self.listener
@@ -47,19 +59,30 @@ impl Drop for Socket {
     }
 }
 
-/// Removes a socket at which nobody listens; anything else stays.
+/// Removes a socket at which nobody listens, once what a process has left that was killed has ended; anything else stays.
 fn remove_left(path: &Path, option: &str) -> Result<()> {
-    let Ok(found) = path.symlink_metadata() else { return Ok(()) };
-    if !found.file_type().is_socket() {
-        bail!("{} is there and no socket; name another path with {option}", path.display());
-    }
-    match UnixStream::connect(path) {
-        Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
-            std::fs::remove_file(path).with_context(|| format!("cannot replace {}", path.display()))
+    let begun = Clock::now();
+    loop {
+        let Ok(found) = path.symlink_metadata() else { return Ok(()) };
+        if !found.file_type().is_socket() {
+            bail!("{} is there and no socket; name another path with {option}", path.display());
         }
-        _ => {
-            bail!("another process listens at {}; end it, or name another path with {option}", path.display())
+        let listener = match UnixStream::connect(path) {
+            Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
+                return std::fs::remove_file(path)
+                    .with_context(|| format!("cannot replace {}", path.display()));
+            }
+            Ok(stream) => getsockopt(&stream, PeerCredentials).map_or(0, |peer| peer.pid()),
+            Err(_) => 0,
+        };
+        let is_gone = listener > 0 && !Path::new("/proc").join(listener.to_string()).exists();
+        if !is_gone || begun.elapsed() >= PATIENCE {
+            bail!(
+                "another process listens at {}; end it, or name another path with {option}",
+                path.display()
+            );
         }
+        std::thread::sleep(PAUSE);
     }
 }
 

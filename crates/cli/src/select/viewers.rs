@@ -4,26 +4,26 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
-use headway_web::{ChoiceServer, Token};
+use headway_web::{ChoiceDoors, ChoiceServer, Token};
 use serde_json::Value;
 
 use super::SelectArgs;
 use super::socket::Socket;
 use crate::token;
 
-/// A server for programs, or none.
-pub(super) struct Viewers {
-    server: Option<ChoiceServer>,
+/// Where programs will connect to, or nothing.
+pub(super) struct Doors {
+    doors: Option<ChoiceDoors>,
     /// Removed at the end.
-    _socket: Option<Socket>,
+    socket: Option<Socket>,
 }
 
-impl Viewers {
-    /// Starts a server with this state, if one is wanted; `measurements` is the file with the token of the far ends.
+impl Doors {
+    /// Listens where programs are wanted; `measurements` is the file with the token of the far ends.
     ///
     /// # Errors
     /// When the token cannot be read or is that of measurements, or address or socket cannot be had.
-    pub(super) fn start(args: &SelectArgs, measurements: Option<&Path>, state: &Value) -> Result<Viewers> {
+    pub(super) fn open(args: &SelectArgs, measurements: Option<&Path>) -> Result<Doors> {
         let socket =
             args.http_socket.as_deref().map(|path| Socket::open(path, "--http-socket")).transpose()?;
         let listener = socket.as_ref().map(|socket| socket.listener().try_clone()).transpose()?;
@@ -31,8 +31,30 @@ impl Viewers {
         let token = token.transpose()?.as_deref().map(Token::new);
         let listen = args.listen.map(|address| (address, token));
         let wanted = listen.is_some() || listener.is_some();
-        let server = wanted.then(|| ChoiceServer::start(listen, listener, state));
-        Ok(Viewers { server: server.transpose().context("--listen")?, _socket: socket })
+        let doors = wanted.then(|| ChoiceDoors::open(listen, listener));
+        Ok(Doors { doors: doors.transpose().context("--listen")?, socket })
+    }
+
+    /// Returns the path of its socket, if it has one.
+    pub(super) fn path(&self) -> Option<&Path> {
+        self.socket.as_ref().map(Socket::path)
+    }
+}
+
+/// A server for programs, or none.
+pub(super) struct Viewers {
+    server: Option<ChoiceServer>,
+    _socket: Option<Socket>,
+}
+
+impl Viewers {
+    /// Answers with this state from now on.
+    ///
+    /// # Errors
+    /// When there can be no thread.
+    pub(super) fn start(doors: Doors, state: &Value) -> Result<Viewers> {
+        let server = doors.doors.map(|doors| ChoiceServer::start(doors, state));
+        Ok(Viewers { server: server.transpose()?, _socket: doors.socket })
     }
 
     /// Returns the address of the server, if it has one.

@@ -8,12 +8,27 @@ use serde_json::Value;
 
 use super::SelectArgs;
 
+/// Nowhere.
+pub(super) struct Doors;
+
+impl Doors {
+    #[allow(clippy::unnecessary_wraps, reason = "as with a server")]
+    pub(super) fn open(_args: &SelectArgs, _measurements: Option<&Path>) -> Result<Doors> {
+        Ok(Doors)
+    }
+
+    #[allow(clippy::unused_self, reason = "as with a server")]
+    pub(super) fn path(&self) -> Option<&Path> {
+        None
+    }
+}
+
 /// No server.
 pub(super) struct Viewers;
 
 impl Viewers {
     #[allow(clippy::unnecessary_wraps, reason = "as with a server")]
-    pub(super) fn start(_args: &SelectArgs, _measurements: Option<&Path>, _state: &Value) -> Result<Viewers> {
+    pub(super) fn start(_doors: Doors, _state: &Value) -> Result<Viewers> {
         Ok(Viewers)
     }
 

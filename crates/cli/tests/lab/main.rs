@@ -16,5 +16,6 @@ mod passive;
 mod router;
 mod select;
 mod select_sing_box;
+mod select_single;
 #[path = "../support/mod.rs"]
 mod support;

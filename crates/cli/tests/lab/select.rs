@@ -118,7 +118,7 @@ impl Stage {
             )
         };
         // A busy machine has to measure a path several times, and nobody is to wait an hour for that.
-        let budget = "max-bytes-per-hour = \"1 GB\"";
+        let budget = "strategy = \"available\"\nmax-bytes-per-hour = \"1 GB\"";
         let text = format!("{budget}\n{head}\n{}{}", path(0, "slow"), path(1, "fast"));
         write(self.folder.path(), "paths.toml", &text)
     }
@@ -148,6 +148,11 @@ impl Stage {
         assert!(self.lab.command("there", "ip", set).unwrap().status().unwrap().success());
     }
 
+    /// All that a process may have set.
+    fn routes(&self) -> String {
+        ["-4 route show table all", "-4 rule", "nexthop"].map(|what| self.ip(what)).concat()
+    }
+
     /// Returns by which interface what has no route of its own leaves.
     fn way(&self) -> String {
         let said = self.ip("route get 198.51.100.1");
@@ -168,7 +173,7 @@ impl Stage {
 
     /// Starts it and kills it as often as `HEADWAY_KILLS` says, each time after it has set routes, and waits until routes are as before.
     fn kill_often(&self, file: &str, before: &str) {
-        let is_before = || self.ip("-4 route") == before;
+        let is_before = || self.routes() == before;
         let kills = std::env::var("HEADWAY_KILLS").map_or(2, |count| count.parse().unwrap());
         for kill in 0..kills {
             let mut on = self.start(file);
@@ -181,7 +186,7 @@ impl Stage {
             on.child.wait().unwrap();
             let begun = Clock::now();
             while !is_before() {
-                assert!(begun.elapsed() < TIMEOUT, "after {kill} kills: {}", self.ip("route"));
+                assert!(begun.elapsed() < TIMEOUT, "after {kill} kills: {}", self.routes());
                 std::thread::sleep(Time::from_millis(20));
             }
         }
@@ -333,8 +338,8 @@ fn the_default_route_follows_the_choice_and_is_as_before_whatever_ends_it() {
     let Some(stage) = Stage::up("select-route") else { return };
     // The default route of the host goes over the slow link.
     stage.ip("route add default via 10.77.0.2");
-    let before = stage.ip("-4 route");
-    let is_before = || stage.ip("-4 route") == before;
+    let before = stage.routes();
+    let is_before = || stage.routes() == before;
     let file = stage.file("interval = \"2 s\"\nroute = true\n");
     let mut on = stage.start(&file);
     next(&mut on, "decision", "fast", Some("better"));
@@ -380,7 +385,7 @@ fn wait_for_share(on: &mut On, path: &str, low: u64) -> f64 {
 fn new_connections_are_spread_in_proportion_to_what_is_free_and_routes_are_restored() {
     let Some(stage) = Stage::up("select-balance") else { return };
     stage.ip("route add default via 10.77.0.2");
-    let before = stage.ip("-4 route");
+    let before = stage.routes();
     let file = stage.file("interval = \"2 s\"\nbalance = true\n");
     let mut on = stage.start(&file);
     // 40 of 50 Mb/s, once both are known; before, all take the one that is.
@@ -415,7 +420,11 @@ fn paths_may_differ_in_nothing_but_their_next_hop() {
     let path = |name: &str, hop: &str| {
         format!("[[path]]\nname = \"{name}\"\nhosts = [\"198.51.100.7\"]\nnext-hop = \"{hop}\"\n")
     };
-    let lines = format!("interval = \"2 s\"\n{}{}", path("slow", "10.77.0.2"), path("fast", "10.77.1.2"));
+    let lines = format!(
+        "strategy = \"available\"\ninterval = \"2 s\"\n{}{}",
+        path("slow", "10.77.0.2"),
+        path("fast", "10.77.1.2")
+    );
     let file = write(stage.folder.path(), "hops.toml", &lines);
     let listed = || ["-4 rule", "-4 route show table all"].map(|what| stage.ip(what));
     let before = listed();

@@ -4,7 +4,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
@@ -195,11 +195,69 @@ fn a_router_keeps_nothing_and_the_process_that_restores_settings_little() {
     assert!(line.starts_with("forwarding"), "{line}");
     check(router.id(), 0);
     let pid = router.id();
-    let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
-    let children: Vec<u32> = children.split_whitespace().map(|pid| pid.parse().unwrap()).collect();
+    let children = children(pid);
     assert_eq!(children.len(), 1);
     check(children[0], NET_ADMIN);
     assert_eq!(records.metadata().unwrap().uid(), 4321);
     end(router);
     lab.down().unwrap();
+}
+
+/// Returns the children of a process.
+fn children(pid: u32) -> Vec<u32> {
+    let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
+    children.split_whitespace().map(|pid| pid.parse().unwrap()).collect()
+}
+
+#[test]
+fn a_choice_asks_without_rights_and_its_children_keep_what_each_needs() {
+    if !is_root() {
+        return;
+    }
+    let (server, port) = serve(0);
+    let folder = tempfile::tempdir().unwrap();
+    // Of no use to nobody.
+    std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o700)).unwrap();
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let [socket, state, told] = ["socket", "state", "told"].map(at);
+    let hook = format!("[\"/bin/sh\", \"-c\", \"id -u > {told}.new; mv {told}.new {told}; sleep 600\"]");
+    let path = |name: &str| {
+        format!("[[path]]\nname = \"{name}\"\nhosts = [\"127.0.0.1:{port}\"]\nmark = 7\ninterface = \"lo\"\n")
+    };
+    let head = format!(
+        "hook = {hook}\nhook-timeout = \"300 s\"\nstate-file = {state:?}\nmax-bytes-per-hour = \"1 GB\"\n"
+    );
+    let file = write(folder.path(), "paths.toml", &format!("{head}{}{}", path("one"), path("two")));
+    let mut choice = headway(&["select", &file, "--json", "--socket", &socket]);
+    let mut choice = choice.stdout(Stdio::null()).spawn().unwrap();
+    check(choice.id(), 0);
+    let until = |what: &str, holds: &dyn Fn() -> bool| {
+        let deadline = Instant::now() + TIMEOUT;
+        while !holds() {
+            assert!(Instant::now() < deadline, "{what}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    };
+    until("the hook runs", &|| std::fs::exists(&told).unwrap());
+    assert_eq!(std::fs::read_to_string(&told).unwrap(), "0\n");
+    let deputies = children(choice.id());
+    let opener: Vec<u32> =
+        deputies.iter().copied().filter(|pid| status(*pid, "Seccomp").as_deref() == Some("2")).collect();
+    assert_eq!((deputies.len(), opener.len()), (3, 1), "one for files, one for sockets, one for hooks");
+    check(opener[0], NET_ADMIN | NET_RAW);
+    let ask = || {
+        let asked = ["select", "status", "--json", "--socket", &socket];
+        let output = headway(&asked).output().unwrap();
+        serde_json::from_slice::<serde_json::Value>(&output.stdout).unwrap_or_default()
+    };
+    until("a far end answers", &|| {
+        ask()["paths"].as_array().is_some_and(|paths| paths.iter().any(|path| path["rtt_ns"].is_number()))
+    });
+    kill(Pid::from_raw(choice.id() as i32), Signal::SIGINT).unwrap();
+    assert!(choice.wait().unwrap().success());
+    assert!(!std::fs::exists(&socket).unwrap(), "it is removed");
+    assert_eq!(std::fs::metadata(&state).unwrap().uid(), 0);
+    let kept: serde_json::Value = serde_json::from_slice(&std::fs::read(&state).unwrap()).unwrap();
+    assert!(kept["paths"]["one"].is_object(), "{kept}");
+    end(server);
 }

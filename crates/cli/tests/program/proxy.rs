@@ -41,6 +41,8 @@ fn a_proxy_passes_bytes_on_and_says_what_it_did() {
 fn a_proxy_refuses_what_cannot_be_meant() {
     for (arguments, words) in [
         (&["127.0.0.1:9", "127.0.0.1:9"][..], "connect to itself"),
+        (&["0.0.0.0:9", "127.0.0.1:9"], "connect to itself"),
+        (&["[::]:9", "localhost:9"], "connect to itself"),
         (&["127.0.0.1:0", "127.0.0.1"], "has no port; say 127.0.0.1:PORT"),
         (&["127.0.0.1:0", "127.0.0.1:9", "--target-controller", "no-such-law"], "no congestion controller"),
         (&["127.0.0.1:0", "127.0.0.1:9", "--target-window", "1kB"], "it must be 2920 B to"),

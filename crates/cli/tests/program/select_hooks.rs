@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::support::labs::marked_if;
 use crate::support::{PROGRAM, TIMEOUT, output, text, write};
 
 /// Stands for `uci`: a file has a line KEY=VALUE for each option and section.
@@ -149,4 +150,41 @@ fn the_selector_of_sing_box_takes_the_chosen_path() {
     fakes.select(&[&hook, "mine", &address], || answering.is_finished());
     let (request, body) = answering.join().unwrap();
     assert_eq!((&request[..], &body[..]), ("PUT /proxies/mine HTTP/1.1", r#"{"name":"one"}"#));
+}
+
+/// Its grandchild has a session of its own, and its parent does not wait for it.
+const STUBBORN: &str = r#"#!/bin/sh
+trap '' TERM INT HUP
+(setsid sh -c 'trap "" TERM INT HUP; while :; do sleep 1; done' &)
+echo $$ >>"$FAKES/began"
+while :; do sleep 1; done
+"#;
+
+#[test]
+fn what_a_hook_has_started_ends_with_a_program_that_is_killed_and_before_the_next_one_begins() {
+    let fakes = Fakes::new(&[("stubborn", STUBBORN)]);
+    let path = |name: &str| format!("[[path]]\nname = \"{name}\"\nhosts = [\"127.0.0.1:9\"]\n");
+    let hook = format!("hook = [{:?}]\nhook-timeout = \"300 s\"\n", fakes.path("stubborn"));
+    let file = write(fakes.0.path(), "paths.toml", &format!("{hook}{}{}", path("one"), path("two")));
+    let socket = fakes.path("socket");
+    let mut before: Vec<headway_lab::Process> = Vec::new();
+    for round in 1..=3 {
+        let mark = format!("HEADWAY_ROUND={}-{round}", std::process::id());
+        let mut command = Command::new(PROGRAM);
+        command.args(["select", &file, "--socket", socket.to_str().unwrap()]);
+        let (key, value) = mark.split_once('=').unwrap();
+        let mut child = fakes.before(&mut command).env(key, value).stdout(Stdio::null()).spawn().unwrap();
+        let begun = Instant::now();
+        while fakes.read("began").lines().count() < round {
+            assert!(begun.elapsed() < TIMEOUT, "the hook does not begin");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        assert!(before.iter().all(|process| process.wait_gone(Duration::ZERO)), "{before:?} go on");
+        let program = child.id() as i32;
+        before = marked_if(&mark, |pid| pid != program);
+        assert!(before.len() >= 3, "{before:?}");
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    assert!(before.iter().all(|process| process.wait_gone(TIMEOUT)), "{before:?} go on");
 }

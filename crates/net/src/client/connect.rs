@@ -1,6 +1,6 @@
 //! Connecting: from a host name to an open session.
 
-use super::{ConnectOptions, FamilyChoice, Gaps, Session, Via, channel_error, handshake, unexpected};
+use super::{ConnectOptions, FamilyChoice, Gaps, Session, channel_error, handshake, unexpected};
 use crate::channel::Channel;
 use crate::clock::Watch;
 use crate::error::NetError;
@@ -10,7 +10,7 @@ use crate::protocol::{COOKIE_LEN, Carrier, Header, Kind, Message, PacketSize};
 use crate::socket::{ProbeSocket, STOP_CHECK, readable, wait};
 use headway_units::Bytes;
 use nix::poll::PollFlags;
-use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+use socket2::SockAddr;
 use std::io;
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::fd::AsFd;
@@ -40,7 +40,7 @@ pub(super) fn connect(options: &ConnectOptions) -> Result<Session, NetError> {
     };
     let opened = handshake::open(tcp, peer, options)?;
     let mut channel = opened.channel;
-    let socket = ProbeSocket::connect_via(&options.via, local, peer)?;
+    let socket = ProbeSocket::connect_by(options.open(peer, false)?, local, peer)?;
     socket.grow_receive_buffer(PacketSize::LARGEST, crate::protocol::MAX_STREAM_PACKETS as usize);
     let frames = match options.gaps {
         Gaps::Pause => Some(FrameSender::open(socket.local()?, peer)?),
@@ -110,7 +110,7 @@ fn connect_tcp(
 ) -> Result<TcpStream, NetError> {
     let mut failed = Vec::new();
     for address in addresses {
-        match connect_one(&options.via, *address, options.timeout, stop) {
+        match connect_one(options, *address, stop) {
             Ok(Some(tcp)) => return Ok(tcp),
             Ok(None) => return Err(NetError::Interrupted),
             Err(reason) => failed.push((address, reason)),
@@ -127,14 +127,12 @@ fn connect_tcp(
 
 /// Connects to one address; `None` if `stop` is set first. The standard library's own connect could not be interrupted.
 fn connect_one(
-    via: &Via,
+    options: &ConnectOptions,
     address: SocketAddr,
-    timeout: Duration,
     stop: &AtomicBool,
 ) -> io::Result<Option<TcpStream>> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-    via.apply(&socket)?;
-    if let Some(source) = via.source {
+    let socket = options.open(address, true)?;
+    if let Some(source) = options.via.source {
         socket.bind(&SockAddr::from(SocketAddr::new(source, 0)))?;
     }
     socket.set_nonblocking(true)?;
@@ -142,7 +140,7 @@ fn connect_one(
         Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => return Err(error),
         _ => {}
     }
-    let deadline = Instant::now() + timeout;
+    let deadline = Instant::now() + options.timeout;
     loop {
         if stop.load(Ordering::Relaxed) {
             return Ok(None);

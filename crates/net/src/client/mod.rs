@@ -6,7 +6,7 @@ mod options;
 mod outcome;
 mod train_outcome;
 
-pub use options::{ConnectOptions, FamilyChoice, Gaps, Via};
+pub use options::{ConnectOptions, FamilyChoice, Gaps, Sockets, Via};
 pub use outcome::StreamOutcome;
 pub use train_outcome::TrainOutcome;
 

@@ -2,10 +2,13 @@
 
 use crate::auth::Token;
 use crate::protocol::{Carrier, DEFAULT_PORT};
+use crate::socket::force_buffers;
 use crate::tls::TlsClient;
-use socket2::{Domain, Socket, Type};
+use socket2::{Domain, Protocol, Socket, Type};
+use std::fmt::Debug;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration as Span;
@@ -46,29 +49,48 @@ pub struct Via {
 }
 
 impl Via {
-    /// Checks that this host has a way to an address over the path; sends nothing.
+    /// Opens a socket of this version of IP, for TCP or UDP, whose packets take the path; the source is for whoever binds it.
     ///
     /// # Errors
-    /// The system's error: without the interface, the source, a route, or the right to mark packets.
-    pub fn check(&self, peer: SocketAddr) -> io::Result<()> {
-        let socket = Socket::new(Domain::for_address(peer), Type::DGRAM, None)?;
-        self.apply(&socket)?;
+    /// The system's error: without the interface, or the right to mark packets.
+    pub fn open(&self, is_v6: bool, is_tcp: bool) -> io::Result<OwnedFd> {
+        let domain = if is_v6 { Domain::IPV6 } else { Domain::IPV4 };
+        let (kind, protocol) =
+            if is_tcp { (Type::STREAM, Protocol::TCP) } else { (Type::DGRAM, Protocol::UDP) };
+        let socket = Socket::new(domain, kind, Some(protocol))?;
+        if let Some(interface) = &self.interface {
+            socket.bind_device(Some(interface.as_bytes()))?;
+        }
+        if let Some(mark) = self.mark {
+            socket.set_mark(mark)?;
+        }
+        if !is_tcp {
+            // Whoever uses it may lack the right to do that.
+            force_buffers(&socket);
+        }
+        Ok(socket.into())
+    }
+
+    /// Checks that this host has a way to an address over the path, by a socket for UDP of the path; sends nothing.
+    ///
+    /// # Errors
+    /// The system's error: without the source, or a route.
+    pub fn check(&self, socket: OwnedFd, peer: SocketAddr) -> io::Result<()> {
+        let socket = Socket::from(socket);
         if let Some(source) = self.source {
             socket.bind(&SocketAddr::new(source, 0).into())?;
         }
         socket.connect(&peer.into())
     }
+}
 
-    /// Gives a new socket interface and mark; the source is for whoever binds it.
+/// Opens sockets in place of a process that may not do so itself.
+pub trait Sockets: Debug + Send + Sync {
+    /// Does what [`Via::open`] does.
     ///
     /// # Errors
-    /// Same as `setsockopt`.
-    pub(crate) fn apply(&self, socket: &Socket) -> io::Result<()> {
-        if let Some(interface) = &self.interface {
-            socket.bind_device(Some(interface.as_bytes()))?;
-        }
-        self.mark.map_or(Ok(()), |mark| socket.set_mark(mark))
-    }
+    /// The system's error.
+    fn open(&self, is_v6: bool, is_tcp: bool) -> io::Result<OwnedFd>;
 }
 
 /// Options for connecting to a server.
@@ -82,6 +104,8 @@ pub struct ConnectOptions {
     pub family: FamilyChoice,
     /// How packets take the path.
     pub via: Via,
+    /// Who opens the sockets of the path, if this process does not.
+    pub sockets: Option<Arc<dyn Sockets>>,
     /// The shared token, if the server requires one.
     pub token: Option<Token>,
     /// The trusted certificates, to encrypt the control connection.
@@ -97,6 +121,19 @@ pub struct ConnectOptions {
 }
 
 impl ConnectOptions {
+    /// Opens a socket for an address, whose packets take the path.
+    ///
+    /// # Errors
+    /// The system's error.
+    pub(super) fn open(&self, address: SocketAddr, is_tcp: bool) -> io::Result<Socket> {
+        let is_v6 = address.is_ipv6();
+        let opened = match &self.sockets {
+            Some(sockets) => sockets.open(is_v6, is_tcp),
+            None => self.via.open(is_v6, is_tcp),
+        };
+        Ok(opened?.into())
+    }
+
     /// Returns options with the default port, any IP version, the path of the routing table, no token, no TLS, trains by UDP, gaps by spinning, a timeout of
     /// ten seconds and no stop flag.
     pub fn new(host: impl Into<String>) -> ConnectOptions {
@@ -105,6 +142,7 @@ impl ConnectOptions {
             port: DEFAULT_PORT,
             family: FamilyChoice::Any,
             via: Via::default(),
+            sockets: None,
             token: None,
             tls: None,
             carrier: Carrier::Udp,

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{JoinHandle, spawn};
 use std::time::Duration;
 
-use headway_relay::{Counts, Ended, Leg, Options, Reason, Relay, Target};
+use headway_relay::{Counts, Ended, Leg, Loop, Options, Reason, Relay, Target};
 use headway_telemetry::TcpInfo;
 
 /// How long anything may take that must happen soon.
@@ -290,4 +290,97 @@ fn what_cannot_be_had_is_said() {
         said(&|options| options.legs[1].controller = unknown.clone()).contains("connections to the target")
     );
     assert!(said(&|options| options.connections = 1 << 30).contains("open files"));
+}
+
+/// Returns whether a client gets an answer from behind a relay.
+fn is_answered(mut client: TcpStream) -> bool {
+    let _ = client.write_all(b"x");
+    matches!(client.read(&mut [0]), Ok(1))
+}
+
+#[test]
+fn a_relay_that_is_its_own_target_refuses_what_comes_back() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let listen = vec![SocketAddr::from(([0, 0, 0, 0], address.port()))];
+    let mut relay = Relay::listen(Options { listen, ..options(&[address]) }).unwrap();
+    let client = TcpStream::connect(address).unwrap();
+    client.set_read_timeout(Some(TIMEOUT)).unwrap();
+    let reads = spawn(move || is_answered(client));
+    while relay.counts().ended.iter().sum::<u64>() == 0 {
+        relay.work(Duration::from_millis(1)).unwrap();
+    }
+    assert!(!reads.join().unwrap());
+    assert_eq!((relay.counts().accepted, relay.take_loop()), (1, Some(Loop::Itself(address))));
+    assert_eq!(relay.take_loop(), None);
+}
+
+#[test]
+fn two_relays_whose_targets_are_each_other_leave_places_for_others() {
+    let listeners = [target(), target()];
+    let [one, two] = listeners.each_ref().map(|(_, address)| *address);
+    drop(listeners);
+    let looped = |listen: SocketAddr, target: SocketAddr| {
+        Relay::listen(Options { listen: vec![listen], connections: 16, ..options(&[target]) }).unwrap()
+    };
+    let mut relays = [looped(one, two), looped(two, one)];
+    let mut found = None;
+    let client = TcpStream::connect(one).unwrap();
+    client.set_read_timeout(Some(TIMEOUT)).unwrap();
+    let reads = spawn(move || is_answered(client));
+    let mut full = false;
+    while found.is_none() {
+        for relay in &mut relays {
+            relay.work(Duration::from_millis(1)).unwrap();
+            full |= relay.counts().open == 16;
+            found = found.or(relay.take_loop());
+        }
+    }
+    assert!(full && !reads.join().unwrap(), "all places were taken, and the client is told");
+    assert_eq!(found, Some(Loop::Over(one.ip(), 4)));
+    // Another one is refused sooner, and places stay free meanwhile.
+    let client = TcpStream::connect(one).unwrap();
+    client.set_read_timeout(Some(TIMEOUT)).unwrap();
+    let reads = spawn(move || is_answered(client));
+    while !reads.is_finished() {
+        for relay in &mut relays {
+            relay.work(Duration::from_millis(1)).unwrap();
+            assert!(relay.counts().open <= 8, "{:?}", relay.counts());
+        }
+    }
+    assert!(!reads.join().unwrap());
+}
+
+/// Reads all that has come; returns whether nothing more will.
+fn is_at_end(mut stream: &TcpStream) -> bool {
+    stream.set_nonblocking(true).unwrap();
+    loop {
+        match stream.read(&mut [0; 64]) {
+            Ok(0) => return true,
+            Ok(_) => {}
+            Err(error) => return error.kind() != ErrorKind::WouldBlock,
+        }
+    }
+}
+
+#[test]
+fn clients_of_one_address_may_have_all_places_though_the_target_says_nothing() {
+    let (listener, address) = target();
+    let running = Running::new(Options { connections: 8, ..options(&[address]) });
+    let clients: Vec<TcpStream> = (0..8).map(|_| running.connect()).collect();
+    let targets: Vec<TcpStream> = (0..8).map(|_| listener.accept().unwrap().0).collect();
+    for mut client in &clients {
+        client.write_all(b"a line of a log").unwrap();
+    }
+    // One is ended, to see whether others follow.
+    let ended = |targets: &[TcpStream]| targets.iter().filter(|target| is_at_end(target)).count();
+    while ended(&targets) == 0 {}
+    let again = running.connect();
+    let mut last = listener.accept().unwrap().0;
+    (&again).write_all(b"x").unwrap();
+    last.read_exact(&mut [0]).unwrap();
+    assert_eq!(ended(&targets), 1);
+    drop((clients, again));
+    running.end();
 }

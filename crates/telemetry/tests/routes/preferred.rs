@@ -5,7 +5,7 @@ use std::num::NonZeroU8;
 
 use headway_telemetry::preferred::{NextHop, Preferred};
 
-use crate::{ip, is_alone};
+use crate::{ip, is_alone, without_link_local};
 
 /// Returns which part of so many destinations is reached from an address that begins so.
 fn part(from: &str, destination: impl Fn(u32) -> String) -> f64 {
@@ -24,6 +24,7 @@ fn connections_are_spread_by_weights_in_both_versions_of_ip_and_the_rest_stays()
     if !is_alone() {
         return;
     }
+    without_link_local();
     for number in [1, 2] {
         ip(&format!("link add eth{number} type veth peer name far{number}"));
         ip(&format!("link set far{number} up"));

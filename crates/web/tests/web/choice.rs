@@ -4,7 +4,7 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::SocketAddr;
 use std::os::unix::net::{UnixListener, UnixStream};
 
-use headway_web::{ChoiceServer, Error, Token};
+use headway_web::{ChoiceDoors, ChoiceServer, Error, Token};
 use serde_json::{Value, json};
 
 use crate::support::{get, get_with, send};
@@ -12,9 +12,9 @@ use crate::support::{get, get_with, send};
 const LOOPBACK: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
 
 fn started(token: Option<&str>) -> (ChoiceServer, SocketAddr) {
-    let server =
-        ChoiceServer::start(Some((LOOPBACK, token.map(Token::new))), None, &json!({ "chosen": "a" }));
-    let server = server.expect("loopback has free ports");
+    let doors = ChoiceDoors::open(Some((LOOPBACK, token.map(Token::new))), None);
+    let doors = doors.expect("loopback has free ports");
+    let server = ChoiceServer::start(doors, &json!({ "chosen": "a" })).expect("it starts");
     let address = server.address().expect("it has one");
     (server, address)
 }
@@ -81,7 +81,7 @@ fn a_viewer_that_comes_again_gets_what_it_missed_and_a_new_one_the_state_only() 
 #[test]
 fn others_need_the_token_and_this_host_its_own_name() {
     let all = SocketAddr::from(([0, 0, 0, 0], 0));
-    let refused = ChoiceServer::start(Some((all, None)), None, &json!({}));
+    let refused = ChoiceDoors::open(Some((all, None)), None);
     assert!(matches!(refused.err(), Some(Error::NeedsToken(_))));
     let (_server, address) = started(Some("a token of many bytes"));
     for path in ["/v1/paths", "/v1/events", "/"] {
@@ -99,7 +99,8 @@ fn a_unix_socket_answers_whoever_can_connect() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("http");
     let listener = UnixListener::bind(&path).expect("a socket");
-    let _server = ChoiceServer::start(None, Some(listener), &json!({ "chosen": "a" })).expect("it starts");
+    let doors = ChoiceDoors::open(None, Some(listener)).expect("it listens");
+    let _server = ChoiceServer::start(doors, &json!({ "chosen": "a" })).expect("it starts");
     let ask = |request: &str| {
         let mut stream = UnixStream::connect(&path).expect("it listens");
         stream.write_all(request.as_bytes()).expect("it reads");
