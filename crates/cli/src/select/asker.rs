@@ -154,9 +154,27 @@ impl From<NetError> for Vain {
     }
 }
 
+/// Whether an error says that the host at the far end answers, but does not let itself be asked.
+fn refuses(error: &NetError) -> bool {
+    match error {
+        NetError::Unreachable { reason, .. } => reason.kind() == std::io::ErrorKind::ConnectionRefused,
+        NetError::NotHeadway { .. }
+        | NetError::VersionMismatch { .. }
+        | NetError::TlsRequired
+        | NetError::TlsMissing
+        | NetError::Tls(_)
+        | NetError::TokenRequired
+        | NetError::WrongToken
+        | NetError::TokenUnknown
+        | NetError::Refused(_) => true,
+        _ => false,
+    }
+}
+
 impl Vain {
     fn trouble(&self) -> Trouble {
         match self {
+            Vain::Net(error) if refuses(error) => Trouble::Refused,
             Vain::Net(_) | Vain::Measurement(Failure::AllLost) => Trouble::Away,
             Vain::Measurement(Failure::SenderGaps) => Trouble::Busy,
             Vain::Measurement(Failure::ClockStep) => Trouble::ClockStep,

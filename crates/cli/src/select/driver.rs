@@ -97,6 +97,10 @@ impl Driver {
         watch(tell.clone())?;
         let names = file.path.iter().map(|path| path.name.as_str());
         let selector = Selector::new(settings, names, BEGIN).context("there is no path")?;
+        let mut selector = selector;
+        for (number, entry) in file.path.iter().enumerate() {
+            selector.wish(number, entry.wishes());
+        }
         let mut paths = Vec::new();
         for (number, (entry, hosts)) in file.path.iter().zip(connections).enumerate() {
             let sockets = PathSockets::new(opener, number);
@@ -248,6 +252,7 @@ impl Driver {
             let path = &mut self.paths[number];
             let (has_changed, own) = path.link.look(&interfaces, self.reverse, path.is_asked || path.waits);
             path.is_asked = false;
+            self.selector.passed(now, number, self.paths[number].link.passed());
             if let Some(own) = own {
                 self.selector.carried(now, number, own);
             }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use headway_input::toml_keys::Document;
 use headway_net::{ConnectOptions, DEFAULT_PORT, Via};
-use headway_select::{Settings, Strategy};
+use headway_select::{Settings, Strategy, Wishes};
 use headway_telemetry::preferred::NextHop;
 use headway_units::config_error::check;
 use headway_units::{Bytes, ConfigError, Duration};
@@ -33,6 +33,10 @@ const LONGEST_INTERFACE: usize = 15;
 const SHORTEST_INTERVAL: Duration = Duration::from_ms(2_000);
 /// The longest interval, after which nothing would be noticed within an hour.
 const LONGEST_INTERVAL: Duration = Duration::from_ms(3_600_000);
+/// The smallest transfer that anybody compares paths for.
+const LEAST_TRANSFER: Bytes = Bytes::new(1_000);
+/// The least quota of an interface in 30 days: less is used up by measuring.
+const LEAST_QUOTA: Bytes = Bytes::new(100_000_000);
 /// Least bytes an hour: opening a connection takes some 20 kB.
 const LEAST_BYTES: Bytes = Bytes::new(500_000);
 
@@ -41,6 +45,7 @@ const LEAST_BYTES: Bytes = Bytes::new(500_000);
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct File {
     strategy: Strategy,
+    transfer: Option<Bytes>,
     latency_floor: Duration,
     tolerance: f64,
     pub(super) interval: Duration,
@@ -66,6 +71,7 @@ impl Default for File {
         let Settings { strategy, latency_floor, tolerance, interval, .. } = Settings::default();
         File {
             strategy,
+            transfer: None,
             latency_floor,
             tolerance,
             interval,
@@ -95,6 +101,11 @@ pub(super) struct PathEntry {
     mark: Option<u32>,
     pub(super) next_hop: Option<IpAddr>,
     pub(super) namespace: Option<Namespace>,
+    /// Whether it is used first, until it is full.
+    #[serde(default)]
+    preferred: bool,
+    /// The most that its interface may carry in 30 days.
+    quota: Option<Bytes>,
 }
 
 impl File {
@@ -124,6 +135,8 @@ impl File {
         check("tolerance", (0.0..=1.0).contains(&self.tolerance), "must be 0 to 1")?;
         let rule = format!("must be {SHORTEST_INTERVAL} to {LONGEST_INTERVAL}");
         check("interval", (SHORTEST_INTERVAL..=LONGEST_INTERVAL).contains(&self.interval), &rule)?;
+        let is_right = self.transfer.is_none_or(|size| size >= LEAST_TRANSFER);
+        check("transfer", is_right, &format!("must be {LEAST_TRANSFER} or more"))?;
         check("latency-floor", self.latency_floor > Duration::ZERO, "must be more than 0")?;
         let rule = format!("must be {LEAST_BYTES} or more");
         check("max-bytes-per-hour", self.max_bytes_per_hour >= LEAST_BYTES, &rule)?;
@@ -163,6 +176,7 @@ impl File {
     pub(super) fn settings(&self) -> Settings {
         Settings {
             strategy: self.strategy,
+            transfer: self.transfer,
             latency_floor: self.latency_floor,
             tolerance: self.tolerance,
             interval: self.interval,
@@ -220,6 +234,10 @@ impl PathEntry {
         };
         let is_right = self.interface.as_ref().is_none_or(is_interface);
         check(&format!("{key}.interface"), is_right, "is no name of an interface")?;
+        let is_right = self.quota.is_none_or(|quota| quota >= LEAST_QUOTA && self.interface.is_some());
+        let rule =
+            format!("must be {LEAST_QUOTA} or more, and needs the `interface` whose bytes are counted");
+        check(&format!("{key}.quota"), is_right, &rule)?;
         check(&format!("{key}.mark"), self.mark != Some(0), "must be more than 0: packets have 0 anyway")?;
         let is_name = self.namespace.as_ref().is_none_or(Namespace::is_valid);
         check(
@@ -227,6 +245,11 @@ impl PathEntry {
             is_name,
             "is no name of a network namespace, as `ip netns` lists them",
         )
+    }
+
+    /// Returns what the user wishes of it.
+    pub(super) const fn wishes(&self) -> Wishes {
+        Wishes { preferred: self.preferred, quota: self.quota }
     }
 
     /// Returns the mark of packets that only their next hop tells from those of other paths; `number` is that of the path.
@@ -300,6 +323,9 @@ mod tests {
             (TWO.replace("192.0.2.7", "192.0.2.7:0"), 3, "is not a port"),
             (TWO.replace("eth0", "a/b"), 4, "`path[0].interface`"),
             (TWO.replace("mark = 7", "mark = 0"), 8, "`path[1].mark`"),
+            ("transfer = \"10 B\"\n".to_owned() + TWO, 1, "`transfer`"),
+            (TWO.replace("mark = 7", "quota = \"50 GB\""), 8, "needs the `interface`"),
+            (TWO.replace("eth0\"", "eth0\"\nquota = \"1 MB\""), 5, "must be 100 MB or more"),
             (TWO.replace("mark", "mrak"), 8, "did you mean `mark`"),
             (TWO.replace("mark = 7", "namespace = \"../a\""), 8, "`path[1].namespace`"),
             (

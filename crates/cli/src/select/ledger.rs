@@ -38,6 +38,9 @@ struct Kept {
 struct Sent {
     hour: BTreeMap<u64, u64>,
     month: BTreeMap<u64, u64>,
+    /// What the interface has carried, where that is limited.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    carried: BTreeMap<u64, u64>,
 }
 
 /// Both clocks, read at the same time.
@@ -80,7 +83,11 @@ impl Ledger {
                 sent.iter().map(|(at, bytes)| (age(*at, now), *bytes)).filter(|(age, _)| *age < OLDEST);
             recent.map(|(age, bytes)| (now.here - from_ms(age), Bytes::new(bytes.min(MOST)))).collect()
         };
-        Spending { hour: restored(&sent.hour), month: restored(&sent.month) }
+        Spending {
+            hour: restored(&sent.hour),
+            month: restored(&sent.month),
+            carried: restored(&sent.carried),
+        }
     }
 
     /// Returns what is to be written of what was sent to measure each path, if the last time is long ago or this is the end, and anything
@@ -154,7 +161,11 @@ fn merged(spending: &Spending, now: Now) -> Sent {
         sent.into_values().collect()
     };
     let [hour, month] = PARTS;
-    Sent { hour: merge(&spending.hour, hour), month: merge(&spending.month, month) }
+    Sent {
+        hour: merge(&spending.hour, hour),
+        month: merge(&spending.month, month),
+        carried: merge(&spending.carried, month),
+    }
 }
 
 #[cfg(test)]
@@ -184,7 +195,7 @@ mod tests {
         assert_eq!((why, ledger.spending("a", now(0))), (None, Spending::default()));
         let parts: Vec<(Instant, Bytes)> =
             (0..600).map(|minute| (now(minute).here, Bytes::new(100))).collect();
-        let spent = Spending { hour: parts[540..].to_vec(), month: parts };
+        let spent = Spending { hour: parts[540..].to_vec(), carried: parts[..10].to_vec(), month: parts };
         keep(&mut ledger, &path, now(600), false, ("a", spent.clone())).unwrap();
         // Too soon; and at the end nothing new.
         keep(&mut ledger, &path, now(600), false, ("a", Spending::default())).unwrap();
@@ -199,6 +210,7 @@ mod tests {
         let later = |wall: Now| Now { here: now(9).here, ..wall };
         let restored = ledger.spending("a", later(now(630)));
         assert_eq!((sum(&restored.hour), sum(&restored.month)), (6_000, 60_000));
+        assert_eq!(sum(&restored.carried), 1_000);
         assert_eq!(restored.hour[59].0, now(9).here - Duration::from_ms(31 * 60_000));
         // A clock that was set back makes nothing younger than now, and one that was set forward by a month forgets.
         let before = ledger.spending("a", later(now(0)));

@@ -64,8 +64,9 @@ pub(super) struct Link {
     peers: Vec<SocketAddr>,
     /// Why it is down; none while it is up.
     down: Option<String>,
-    /// When bytes were counted last, and how many.
+    /// When bytes were counted last, and how many; and how many passed between the last two times, in both directions.
     counted: Option<Reading>,
+    passed: Bytes,
 }
 
 impl Link {
@@ -77,7 +78,7 @@ impl Link {
     ) -> Link {
         let address = |host: &ConnectOptions| Some(SocketAddr::new(host.host.parse().ok()?, host.port));
         let peers = hosts.iter().filter_map(address).collect();
-        Link { namespace, via, sockets, peers, down: None, counted: None }
+        Link { namespace, via, sockets, peers, down: None, counted: None, passed: Bytes::ZERO }
     }
 
     /// Returns why it is down, as a clause.
@@ -141,9 +142,21 @@ impl Link {
 
     /// Takes what has passed its interface since, unless probes were among that; returns the rate of own traffic, if it is known.
     fn use_of(&mut self, interfaces: &Interfaces, reverse: bool, is_asked: bool) -> Option<Rate> {
+        self.passed = Bytes::ZERO;
         let now = self.reading_of(interfaces, reverse)?;
-        let before = self.counted.replace(now);
-        now.since(&before.filter(|_| !is_asked)?, Bytes::ZERO)
+        let before = self.counted.replace(now)?;
+        let [own, other] = [0, 1].map(|way| now.bytes[way].get().saturating_sub(before.bytes[way].get()));
+        self.passed = Bytes::new(own + other);
+        if is_asked {
+            return None;
+        }
+        // What nobody answers does not arrive.
+        if other > 0 { now.since(&before, Bytes::ZERO) } else { Some(Rate::ZERO) }
+    }
+
+    /// Returns how many bytes have passed its interface in both directions between the last two looks.
+    pub(super) const fn passed(&self) -> Bytes {
+        self.passed
     }
 
     /// Reads what has passed its interface so far; `netlink` tells the interfaces of this process.
@@ -155,8 +168,9 @@ impl Link {
     }
 
     fn reading_of(&self, interfaces: &Interfaces, reverse: bool) -> Option<Reading> {
-        let [received, sent] = *interfaces.bytes.get(self.via.interface.as_ref()?)?;
-        Some(Reading { at: Clock::now(), bytes: Bytes::new(if reverse { received } else { sent }) })
+        let [received, sent] = interfaces.bytes.get(self.via.interface.as_ref()?)?.map(Bytes::new);
+        let bytes = if reverse { [received, sent] } else { [sent, received] };
+        Some(Reading { at: Clock::now(), bytes })
     }
 }
 
@@ -164,13 +178,14 @@ impl Link {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Reading {
     at: Clock,
-    bytes: Bytes,
+    /// In the direction that is measured, and in the other.
+    bytes: [Bytes; 2],
 }
 
 impl Reading {
     /// Returns the rate of what has passed since an earlier reading, besides probes of so many bytes.
     pub(super) fn since(&self, before: &Reading, probes: Bytes) -> Option<Rate> {
-        let own = self.bytes.get().saturating_sub(before.bytes.get() + probes.get());
+        let own = self.bytes[0].get().saturating_sub(before.bytes[0].get() + probes.get());
         Rate::of(Bytes::new(own), Duration::from(self.at - before.at))
     }
 }
@@ -201,7 +216,7 @@ mod tests {
         let at = Clock::now();
         let reading = |ms: u64, bytes: u64| Reading {
             at: at + std::time::Duration::from_millis(ms),
-            bytes: Bytes::new(bytes),
+            bytes: [Bytes::new(bytes), Bytes::ZERO],
         };
         let (before, after) = (reading(0, 1_000), reading(500, 151_000));
         assert_eq!(after.since(&before, Bytes::new(50_000)), Some(Rate::from_bps(1_600_000)));

@@ -116,11 +116,13 @@ fn once(file: &File, asking: Asking, interrupted: &AtomicBool, json: bool) -> Re
             path["error"] = why.as_str().into();
         }
     }
-    let is_latency = snapshot["strategy"] == "latency";
     let key = |path: &Value| {
         let fails = path.get("error").is_some();
-        let value =
-            if is_latency { path["rtt_ns"].as_i64() } else { path["free_bps"][0].as_i64().map(|bps| -bps) };
+        let value = match snapshot["strategy"].as_str() {
+            Some("latency") => path["rtt_ns"].as_i64(),
+            Some("transfer-time") => path["transfer_ns"][0].as_i64(),
+            _ => path["free_bps"][0].as_i64().map(|bps| -bps),
+        };
         (fails, value.unwrap_or(i64::MAX))
     };
     paths.sort_by_key(|(_, path)| key(path));

@@ -80,6 +80,7 @@ pub(super) fn table(paths: &[Value]) -> String {
         "age",
         "capacity",
         "RTT",
+        "transfer",
         "odds",
         "cost this hour",
         "",
@@ -90,7 +91,7 @@ pub(super) fn table(paths: &[Value]) -> String {
     table.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
 }
 
-fn row(path: &Value) -> [String; 10] {
+fn row(path: &Value) -> [String; 11] {
     let number = |key: &str| path.get(key).and_then(Value::as_u64);
     let rate = |bps: Option<u64>| bps.map_or_else(|| "-".to_owned(), |bps| Rate::from_bps(bps).to_string());
     let free = |place: usize| path["free_bps"].get(place).and_then(Value::as_u64);
@@ -111,10 +112,21 @@ fn row(path: &Value) -> [String; 10] {
         time(number("age_ms").map(|ms| ms / 1_000 * 1_000_000_000)),
         rate(number("capacity_bps")),
         time(number("rtt_ns")),
+        time(path["transfer_ns"].get(0).and_then(Value::as_u64)),
         odds.map_or_else(String::new, |odds| format!("{:.0} %", 100.0 * odds)),
         format!("{} of {}", bytes("spent_bytes"), bytes("budget_bytes")),
-        path["trouble"].as_str().unwrap_or_default().to_owned(),
+        notes(path),
     ]
+}
+
+/// Returns what is wrong with a path, and what its user wishes.
+fn notes(path: &Value) -> String {
+    let is = |key: &str| path[key] == json!(true);
+    let trouble = path["trouble"].as_str().map(str::to_owned);
+    let preferred =
+        is("preferred").then(|| if is("is_full") { "preferred, full" } else { "preferred" }.to_owned());
+    let left = path["quota_left_bytes"].as_u64().map(|left| format!("{} left", Bytes::new(left)));
+    [trouble, preferred, left].into_iter().flatten().collect::<Vec<_>>().join("; ")
 }
 
 #[cfg(test)]
