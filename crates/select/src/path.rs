@@ -18,8 +18,8 @@ const LONGEST_RETRY: Duration = Duration::from_ms(300_000);
 const LONGEST_UNREAD: Duration = Duration::from_ms(20_000);
 /// A far end counts as away after so many attempts without an answer.
 const AWAY_AFTER: u32 = 2;
-/// A path whose far end has never answered is dead if no own traffic has passed for so long.
-const NEVER_ANSWERED: Duration = Duration::from_ms(30_000);
+/// A path whose far end has never answered is dead if no own traffic has passed for so many intervals.
+const NEVER_ANSWERED: i64 = 3;
 /// What has not been spent is kept for this part of an hour, so that bytes are left when something changes.
 const KEPT: f64 = 0.1;
 /// What a full measurement costs, before the first one.
@@ -146,6 +146,8 @@ pub(crate) struct Path {
     /// Whether the far end has ever answered, since when it does not, and when own traffic passed last.
     has_answered: bool,
     away_at: Instant,
+    /// For so long own traffic may still show that a path works whose far end has never answered.
+    patient: Duration,
     passed_at: Option<Instant>,
     /// For how long it has been there each time, and from when on it may be chosen.
     stays: Stays,
@@ -186,6 +188,7 @@ impl Path {
             retry_at: now,
             is_down: false,
             has_answered: false,
+            patient: settings.interval * NEVER_ANSWERED,
             away_at: now,
             passed_at: None,
             stays: Stays::new(now),
@@ -213,15 +216,15 @@ impl Path {
     }
 
     /// Whether nobody has answered several times.
-    fn is_away(&self) -> bool {
-        self.trouble == Some(Trouble::Away) && self.failures >= AWAY_AFTER
+    fn is_silent(&self) -> bool {
+        matches!(self.trouble, Some(Trouble::Away | Trouble::Refused)) && self.failures >= AWAY_AFTER
     }
 
     /// Whether nobody has answered several times, and no own traffic has passed since. The silence of one who has never answered is not
     /// taken for that of the path at once.
     pub(crate) fn is_dead(&self, now: Instant) -> bool {
-        let is_news = self.has_answered || now - self.away_at >= NEVER_ANSWERED;
-        self.is_away() && is_news && self.passed_at.is_none_or(|at| at < self.away_at)
+        let is_news = self.has_answered || now - self.away_at >= self.patient;
+        self.is_silent() && is_news && self.passed_at.is_none_or(|at| at < self.away_at)
     }
 
     /// Whether it may be asked something.
@@ -417,7 +420,7 @@ impl Path {
     }
 
     pub(crate) fn answered(&mut self, now: Instant, rtt: Option<Duration>) {
-        if self.is_away() {
+        if self.is_silent() {
             self.settled_at = now + self.stays.begun(now);
         }
         self.has_answered = true;
@@ -440,15 +443,15 @@ impl Path {
             }
             return;
         }
-        let was_away = self.is_away();
+        let was_away = self.is_silent();
         self.failures = self.failures.saturating_add(1);
-        if self.is_away() && !was_away {
+        if self.is_silent() && !was_away {
             self.away_at = now;
             self.stays.ended(now);
         }
         let longer = 1 << self.failures.saturating_sub(1).min(10);
-        let is_silent = matches!(trouble, Trouble::Away | Trouble::Refused);
-        let longest = if is_silent { LONGEST_RETRY } else { LONGEST_UNREAD };
+        let is_answer = !matches!(trouble, Trouble::Away | Trouble::Refused);
+        let longest = if !is_answer { LONGEST_RETRY } else { LONGEST_UNREAD };
         self.retry_at = now + (RETRY * longer).min(longest);
     }
 

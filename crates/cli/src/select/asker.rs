@@ -182,6 +182,11 @@ impl Vain {
         }
     }
 
+    /// Whether nobody answers questions, or nobody will.
+    fn is_silence(&self) -> bool {
+        matches!(self.trouble(), Trouble::Away | Trouble::Refused)
+    }
+
     /// Returns the exit code and the sentence.
     fn told(self) -> (Code, String) {
         match self {
@@ -215,7 +220,7 @@ impl FarEnd {
     fn answer(&mut self, ask: Ask) -> What {
         let mut result = self.attempt(ask);
         let mut attempts = 1;
-        if matches!(&result, Err(vain) if vain.trouble() == Trouble::Away) {
+        if matches!(&result, Err(vain) if vain.is_silence()) {
             result = self.attempt(ask);
             attempts = 2;
         }
@@ -269,7 +274,7 @@ impl FarEnd {
 
     fn failed(&mut self, vain: Vain, attempts: u32) -> What {
         let trouble = vain.trouble();
-        if trouble == Trouble::Away {
+        if vain.is_silence() {
             self.wait_longer();
         }
         let (code, sentence) = vain.told();
@@ -278,7 +283,7 @@ impl FarEnd {
 
     fn attempt(&mut self, ask: Ask) -> Result<(Answer, Option<Duration>), Vain> {
         let result = self.ask(ask);
-        if result.as_ref().is_err_and(|vain| vain.trouble() == Trouble::Away) {
+        if result.as_ref().is_err_and(Vain::is_silence) {
             self.close();
         }
         result

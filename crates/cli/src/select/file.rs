@@ -325,7 +325,7 @@ mod tests {
             (TWO.replace("mark = 7", "mark = 0"), 8, "`path[1].mark`"),
             ("transfer = \"10 B\"\n".to_owned() + TWO, 1, "`transfer`"),
             (TWO.replace("mark = 7", "quota = \"50 GB\""), 8, "needs the `interface`"),
-            (TWO.replace("eth0\"", "eth0\"\nquota = \"1 MB\""), 5, "must be 100 MB or more"),
+            (TWO.replace("eth0\"", "eth0\"\nquota = \"1 MB\""), 5, "must be 100.00 MB or more"),
             (TWO.replace("mark", "mrak"), 8, "did you mean `mark`"),
             (TWO.replace("mark = 7", "namespace = \"../a\""), 8, "`path[1].namespace`"),
             (
