@@ -39,14 +39,16 @@ pub(crate) fn run(args: &Args, json: bool) -> Result<(), Failed> {
     }
 }
 
-/// Chooses among paths by what they have free.
+/// Chooses among paths by how long transfers take over them, or by what they have free.
 ///
 /// Behind each path runs `headway serve`. A few streams of one rate, 50 to 150 kB, tell whether so much is free on a path, and they are
-/// sent only where the answer decides; whole measurements are rare. What is free is a distribution that ages, and a path replaces
-/// another if it is better by more than the tolerance with odds of 90 %. Prints a sentence for each decision.
+/// sent only where the answer decides; whole measurements are rare. From what is free, the round-trip time and losses follows how long a
+/// transfer takes of the size that is usual here. A path replaces another if it is better by more than the tolerance with odds of 90 %.
+/// Prints a sentence for each decision.
 ///
 /// The choice is carried out by a program of yours (`hook`), by routes for all destinations that no more specific route has (`route`),
-/// which may also spread new connections over all paths in proportion to what is free (`balance`), or by nobody. The default route stays as it is, and holds again when this ends, however that happens.
+/// which may also spread new connections over all paths in proportion to what is free (`balance`), or by nobody. The default route stays as
+/// it is, and holds again when this ends, however that happens.
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 #[command(after_long_help = exit::HELP)]
