@@ -22,6 +22,8 @@ const NARROW: f64 = 2.0;
 
 /// The 90 % interval of the path in use is wide if its ends differ by more than this factor. Range 1.2 to 3.
 const WIDE: f64 = 1.2;
+/// It is asked for so many times what is thought to be free: then less and more are told apart equally well. Range 1.1 to 1.4.
+const ABOVE: f64 = 1.3;
 /// The highest rate that is asked for, as a part of the capacity: faster streams have no room beside a few packets of others, and this one
 /// shows all that may be free. Range 0.85 to 0.98.
 pub(crate) const MOST_ASKED: f64 = 0.9;
@@ -148,7 +150,8 @@ impl Selector {
             return None;
         }
         let capacity = state.belief.capacity();
-        let rate = capacity.map_or(free, |capacity| free.min(capacity.scale(MOST_ASKED)));
+        let rate = free.scale(ABOVE);
+        let rate = capacity.map_or(rate, |capacity| rate.min(capacity.scale(MOST_ASKED)));
         self.ask(now, path, rate)
     }
 

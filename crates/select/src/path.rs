@@ -48,6 +48,8 @@ const SMALL_BUCKET: u64 = 10;
 const SECONDS: usize = 5;
 /// that are no older than this.
 const RECENT: Duration = Duration::from_ms(10_000);
+/// Own traffic goes on as in the last seconds if it has no more than so many times as much, or as little. Range 1.2 to 2.
+const STEADY: f64 = 1.5;
 /// A queue is full if a stream loses more than this share of its packets. Range 0.01 to 0.1.
 const FULL_LOSES: f64 = 0.03;
 /// Own traffic of up to this part of what is free does not disturb a question. Range 0 to 0.2.
@@ -296,7 +298,11 @@ impl Path {
     pub(crate) fn conditions(&self) -> Conditions {
         let mut rtts: Vec<Duration> = self.idle_rtts.iter().copied().collect();
         rtts.sort_unstable();
-        Conditions { rtt: rtts.get(rtts.len() / 2).copied(), bucket: self.bucket }
+        Conditions {
+            rtt: rtts.get(rtts.len() / 2).copied(),
+            capacity: self.belief.capacity(),
+            bucket: self.bucket,
+        }
     }
 
     /// Returns how much own traffic does not matter.
@@ -331,7 +337,9 @@ impl Path {
         if self.own <= self.little(now) {
             return Beside::Little(self.own);
         }
+        let same = |mean: Rate| self.own <= mean.scale(STEADY) && mean <= self.own.scale(STEADY);
         match self.lately(now) {
+            Some((mean, true)) if !same(mean) => Beside::Unknown,
             Some((mean, true)) if reply.lost as f64 > FULL_LOSES * reply.packets as f64 => Beside::Full(mean),
             Some((mean, true)) => Beside::Steady(mean),
             _ => Beside::Unknown,

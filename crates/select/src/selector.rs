@@ -24,8 +24,8 @@ const ERRORS: f64 = 4.0;
 const BEHIND_BUCKET: f64 = 3.0;
 /// What own traffic carries is news if it is above this quantile of what was thought to be free. Range 0.01 to 0.5.
 const CARRIED: f64 = 0.05;
-/// At least this part of what own traffic has is free where it fills the queue: it takes some from others. Range 0.6 to 0.9.
-const FULL: f64 = 0.75;
+/// What is free where own traffic fills the queue, in times of what it has, and at least: TCP takes some from others, and leaves some at times.
+const FULL: [f64; 2] = [0.75, 1.05];
 /// The part of the capacity that a queue of a quarter of a second may have taken of five seconds. Range 0.02 to 0.1.
 const QUEUED: f64 = 0.05;
 /// Decisions that are kept.
@@ -245,9 +245,9 @@ impl Selector {
                             self.learn(now, path, |belief| belief.reply(now, reply, own));
                         }
                         Beside::Full(own) => {
-                            let high = own + reply.rate;
-                            let rate = Rate::from_bps_f64((own.bps_f64() * high.bps_f64()).sqrt());
-                            let used = Interval { rate, low: own.scale(FULL), high: Some(high) };
+                            let [low, rate] = FULL.map(|part| own.scale(part));
+                            let high = rate.max(own + reply.rate.scale(0.5));
+                            let used = Interval { rate, low, high: Some(high) };
                             self.learn(now, path, |belief| belief.interval(now, &used, Rate::ZERO));
                         }
                         Beside::Unknown => {}
