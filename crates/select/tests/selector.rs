@@ -302,11 +302,16 @@ fn what_own_traffic_carries_is_known_without_a_question() {
 /// Streams that fit into a bucket of 200 kB meet no queue whatever their rate, so it is found and emptied before them.
 #[test]
 fn where_no_packet_ever_waits_a_token_bucket_is_looked_for() {
-    let mut paths = Paths::new(Settings::default(), &[20.0, 10.0], &[50.0, 50.0]);
+    let mut paths = Paths::new(
+        Settings { strategy: Strategy::Available, ..Settings::default() },
+        &[20.0, 10.0],
+        &[50.0, 50.0],
+    );
     paths.bucket = 200_000.0;
     paths.run(at(1_800.0));
-    let [free, _, high] = paths.selector.snapshot(paths.now).paths[0].free_bps.expect("measured");
-    assert!(paths.emptied > 0 && free < 30_000_000 && high < 50_000_000, "{free} {high} {}", paths.emptied);
+    let [free, low, high] = paths.selector.snapshot(paths.now).paths[0].free_bps.expect("measured");
+    // Streams are no faster than decides, and behind a bucket few can be paid.
+    assert!(paths.emptied > 0 && low < 20_000_000 && high > 20_000_000, "{free} {low} {high}");
     assert_eq!(paths.selector.chosen(), 0);
     paths.free = vec![10.0, 30.0];
     paths.run(at(3_600.0));
