@@ -2,7 +2,8 @@
 //!
 //! The delay of a stream grows if its rate is above what is free, and how fast it grows tells by how much. Two or three streams of 50 kB
 //! therefore decide between two paths where a measurement takes 2 MB. The answer is no verdict but a likelihood, by the same model as
-//! [`crate::belief`], so that whoever asks can weigh it with what was known before.
+//! [`crate::belief`], so that whoever asks can weigh it with what was known before. Answers are multiplied, so it must be highest at the truth
+//! in the mean: where a model of queues cannot be as exact as that, it says nothing.
 
 use headway_units::{Bytes, Duration, Instant, Rate};
 
@@ -250,15 +251,19 @@ struct Passage {
 
 /// A link as it might be; times in seconds.
 struct Link {
+    /// Time of a full packet on it.
     packet_time: f64,
+    /// In bit/s.
     capacity: f64,
     /// What is free, as a share of the capacity.
     free: f64,
+    /// What other traffic adds to the variance of the delay per unit of time, and once.
     variance: f64,
     within_packet: f64,
 }
 
 impl Link {
+    /// Returns the logarithm of the likelihood of a stream, whatever the delay of an empty queue is.
     fn ln_likelihood(&self, passage: &Passage, normal: &Normal) -> f64 {
         if passage.is_base_known {
             return self.ln_of_segments(&passage.segments, 0.0, normal);
@@ -285,6 +290,7 @@ impl Link {
         }
     }
 
+    /// Returns the logarithm of the likelihood of segments whose delays are all longer by `shift`.
     fn ln_of_segments(&self, segments: &[Segment], shift: f64, normal: &Normal) -> f64 {
         let resolution = self.packet_time / 2.0;
         let stray = (STRAY.0 / (2.0 * STRAY.1)).ln();

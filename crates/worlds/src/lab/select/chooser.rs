@@ -173,6 +173,9 @@ fn text(lab: &Lab, network: &Network, settings: &Settings) -> Result<String, Err
         ms(settings.interval),
         settings.max_bytes_per_hour.get()
     );
+    if let Some(transfer) = settings.transfer {
+        text += &format!("transfer = \"{} B\"\n", transfer.get());
+    }
     if let Some(month) = settings.max_bytes_per_month {
         text += &format!("max-bytes-per-month = \"{} B\"\n", month.get());
     }
