@@ -44,7 +44,7 @@ pub(super) enum Class {
     Small,
     /// Transfers of 10 to 100 MB.
     Large,
-    /// Buffers of 0.3 to 1.5 s, and TCP that fills some.
+    /// Buffers of 0.3 to 1.5 s.
     Bloated,
     /// Token buckets of 20 to 400 kB.
     Buckets,
