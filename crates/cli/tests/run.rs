@@ -485,7 +485,7 @@ fn paths_are_chosen_in_the_lab_too() {
 /// Whether four choices went to the better path and back when it was gone, and are told as they were.
 fn is_right_choice(all: &Value) -> bool {
     let of = |index: usize, key: &str| all[index][key].as_f64().unwrap();
-    assert_eq!((&all[0]["strategy"], &all[3]["strategy"]), (&"available".into(), &"oracle".into()));
+    assert_eq!((&all[0]["strategy"], &all[3]["strategy"]), (&"transfer-time".into(), &"oracle".into()));
     assert!((0.35..0.45).contains(&of(1, "on_good")) && of(3, "on_good") > 0.99, "{all}");
     assert!(of(2, "bytes_per_path_hour") > 1e8 && of(3, "bulk_bps") > 1.5 * of(1, "bulk_bps"), "{all}");
     assert!(of(0, "bytes_per_path_hour") > 1e6, "{all}");
