@@ -84,13 +84,14 @@ impl Selector {
     fn flee(&self, now: Instant, candidates: &[usize]) -> (usize, Why) {
         let chosen = &self.paths[self.chosen];
         let is_preferred = candidates.iter().all(|path| self.paths[*path].wished.preferred);
-        let why = match (chosen.rtt, chosen.trouble) {
-            (Some(rtt), _) if self.is_too_far(self.chosen) => Why::TooFar(rtt),
-            (_, Some(trouble)) => Why::Left(trouble),
+        let why = match chosen.rtt {
+            Some(rtt) if self.is_too_far(self.chosen) => Why::TooFar(rtt),
+            _ if !chosen.is_usable(now) || chosen.is_dead(now) => {
+                Why::Left(chosen.trouble.unwrap_or(Trouble::Down))
+            }
             _ if chosen.wished.is_full => Why::Full,
             _ if is_preferred => Why::Preferred,
-            _ if chosen.is_usable(now) && chosen.wished.quota.is_some() => Why::Quota,
-            _ => Why::Left(Trouble::Down),
+            _ => Why::Quota,
         };
         let best = match self.settings.strategy {
             Strategy::Latency => {

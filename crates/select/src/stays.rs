@@ -8,7 +8,7 @@ use headway_units::{Duration, Instant};
 const LEAST: f64 = 5.0;
 /// Whoever uses a path when it goes loses about so many seconds, until another one is used and connections are made again. Range 5 to 60.
 const COST: f64 = 20.0;
-/// Before anything was seen, what using a path at once is worth, in seconds. Range 20 to 200: three short stays outweigh it.
+/// What using a path soon is worth before anything was seen, in seconds. Range 20 to 200: three short stays outweigh it.
 const TRUST: f64 = 50.0;
 /// So many stays are known.
 const MOST: usize = 16;
@@ -45,18 +45,15 @@ impl Stays {
                 let weight = 0.5f64.powf((now - *at).secs_f64() / FORGETS);
                 if *stay > wait { weight * (stay - wait - COST) } else { 0.0 }
             };
-            self.ended.iter().map(of).sum::<f64>() + (TRUST - wait / FORGETS)
+            self.ended.iter().map(of).sum()
         };
-        let waits = self.ended.iter().map(|(_, stay)| stay * 1.01).filter(|wait| *wait > LEAST);
-        let best = waits.fold(LEAST, |best, wait| {
-            if worth(wait) > worth(best) + self.patience(best, wait) { wait } else { best }
-        });
-        Duration::from_secs_f64(best)
-    }
-
-    /// What waiting longer must be worth: as much as was trusted before anything was seen.
-    fn patience(&self, from: f64, to: f64) -> f64 {
-        if from < to { TRUST } else { -TRUST }
+        let mut best = (LEAST, worth(LEAST) + TRUST);
+        for wait in self.ended.iter().map(|(_, stay)| stay * 1.01).filter(|wait| *wait > LEAST) {
+            if worth(wait) > best.1 {
+                best = (wait, worth(wait));
+            }
+        }
+        Duration::from_secs_f64(best.0)
     }
 }
 

@@ -165,6 +165,9 @@ impl File {
             let is_here = path.namespace.is_none();
             let rule = "`route` and `balance` set routes of this network namespace only";
             check(&format!("path[{index}].namespace"), is_here || !sets_routes, rule)?;
+            let is_spread = self.balance && path.wishes() != Wishes::default();
+            let rule = "`preferred` and `quota` are about the chosen path, and `balance` spreads over all; leave one out";
+            check(&format!("path[{index}]"), !is_spread, rule)?;
             let is_alike = path.is_v4() == self.path[0].is_v4();
             let rule = "is of another version of IP than that of the first path";
             check(&format!("path[{index}].next-hop"), is_alike || !sets_routes, rule)?;
@@ -324,6 +327,12 @@ mod tests {
             (TWO.replace("eth0", "a/b"), 4, "`path[0].interface`"),
             (TWO.replace("mark = 7", "mark = 0"), 8, "`path[1].mark`"),
             ("transfer = \"10 B\"\n".to_owned() + TWO, 1, "`transfer`"),
+            (
+                format!("balance = true\n{TWO}next-hop = \"2001:db8::1\"\npreferred = true")
+                    .replace("eth0\"", "eth0\"\nnext-hop = \"2001:db8::2\""),
+                7,
+                "leave one out",
+            ),
             (TWO.replace("mark = 7", "quota = \"50 GB\""), 8, "needs the `interface`"),
             (TWO.replace("eth0\"", "eth0\"\nquota = \"1 MB\""), 5, "must be 100.00 MB or more"),
             (TWO.replace("mark", "mrak"), 8, "did you mean `mark`"),
