@@ -28,7 +28,7 @@ const OVER: f64 = 1.1;
 const STRAY: f64 = 0.003;
 /// Exponents of the likelihood of a reply of one stream, and of several, which meet the same seconds: traffic is alike for longer than the
 /// model thinks. Range 0.4 to 1.
-const TEMPER: [f64; 2] = [0.85, 0.7];
+const TEMPER: [f64; 2] = [1.0, 0.85];
 /// Degrees of freedom of the errors of intervals: tails are longer than those of the normal distribution. Range 2 to 30.
 const TAIL: f64 = 4.0;
 /// The ends of a 90 % interval are so many standard deviations away.
