@@ -26,9 +26,9 @@ const CAPACITIES: [f64; 5] = [1.05, 1.5, 2.2, 4.0, 8.0];
 const OVER: f64 = 1.1;
 /// Likelihood of an answer that has nothing to do with the truth, of its best one. Range 0 to 0.1.
 const STRAY: f64 = 0.003;
-/// Exponents of the likelihood of a reply of one stream, and of several, which meet the same seconds: traffic is alike for longer than the
-/// model thinks. Range 0.4 to 1.
-const TEMPER: [f64; 2] = [1.0, 0.85];
+/// Exponent of the likelihood of a reply of several streams, which meet the same seconds: traffic is alike for longer than the model
+/// thinks. Range 0.4 to 1.
+const TEMPER: f64 = 0.85;
 /// Degrees of freedom of the errors of intervals: tails are longer than those of the normal distribution. Range 2 to 30.
 const TAIL: f64 = 4.0;
 /// The ends of a 90 % interval are so many standard deviations away.
@@ -165,7 +165,7 @@ impl Belief {
         let weigh = |noise: usize| -> f64 {
             all.iter().zip(prior.mass()).map(|(one, mass)| one[noise] * mass).sum::<f64>() * self.noise[noise]
         };
-        let temper = if reply.streams > 1 { TEMPER[1] } else { TEMPER[0] };
+        let temper = if reply.streams > 1 { TEMPER } else { 1.0 };
         let likely = |one: &[f64; NOISES]| {
             one.iter().zip(&self.noise).map(|(one, weight)| one * weight).sum::<f64>().powf(temper)
         };

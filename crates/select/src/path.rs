@@ -108,9 +108,7 @@ impl Trouble {
 /// How own traffic and a reply go together.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Beside {
-    /// There is hardly any.
-    Little(Rate),
-    /// It has gone on for seconds at this rate.
+    /// There is hardly any, or it has gone on for seconds at this rate.
     Steady(Rate),
     /// It has gone on for seconds at this rate, and packets were lost: beside it less is free than was asked for. Delays say nothing then, as
     /// a queue that is full does not grow.
@@ -335,7 +333,7 @@ impl Path {
     /// Returns what a reply says besides own traffic.
     pub(crate) fn beside(&self, now: Instant, reply: &Reply) -> Beside {
         if self.own <= self.little(now) {
-            return Beside::Little(self.own);
+            return Beside::Steady(self.own);
         }
         let same = |mean: Rate| self.own <= mean.scale(STEADY) && mean <= self.own.scale(STEADY);
         match self.lately(now) {
@@ -458,8 +456,8 @@ impl Path {
             self.stays.ended(now);
         }
         let longer = 1 << self.failures.saturating_sub(1).min(10);
-        let is_answer = !matches!(trouble, Trouble::Away | Trouble::Refused);
-        let longest = if !is_answer { LONGEST_RETRY } else { LONGEST_UNREAD };
+        let is_silence = matches!(trouble, Trouble::Away | Trouble::Refused);
+        let longest = if is_silence { LONGEST_RETRY } else { LONGEST_UNREAD };
         self.retry_at = now + (RETRY * longer).min(longest);
     }
 

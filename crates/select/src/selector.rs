@@ -241,7 +241,7 @@ impl Selector {
                 let beside = state.beside(now, reply);
                 if state.replied(reply, emptied) {
                     match beside {
-                        Beside::Little(own) | Beside::Steady(own) => {
+                        Beside::Steady(own) => {
                             self.learn(now, path, |belief| belief.reply(now, reply, own));
                         }
                         Beside::Full(own) => {

@@ -54,7 +54,7 @@ impl Selector {
     }
 
     /// Notes which preferred paths are full.
-    pub(crate) fn fill(&mut self, now: Instant) {
+    fn note_full(&mut self, now: Instant) {
         for state in self.paths.iter_mut().filter(|state| state.wished.preferred) {
             let free = state.belief.at(now).quantile(0.5);
             let used = state.lately(now).map_or(state.own, |(mean, _)| mean);
@@ -68,7 +68,7 @@ impl Selector {
     /// Keeps of the paths that may be chosen those that the user wishes: first preferred ones with room, then any with room, and none that has
     /// used up its quota, as long as there are others.
     pub(crate) fn wished(&mut self, now: Instant, candidates: Vec<usize>) -> Vec<usize> {
-        self.fill(now);
+        self.note_full(now);
         let mut is_spent = |path: &usize| self.paths[*path].wished.left(now) == Some(Bytes::ZERO);
         let (spent, left): (Vec<usize>, Vec<usize>) = candidates.into_iter().partition(|path| is_spent(path));
         let candidates = if left.is_empty() { spent } else { left };
