@@ -12,8 +12,9 @@
 #define IP_BYTES 20
 #define IPV6_BYTES 40
 #define IPPROTO_TCP 6
-/* Where the option lies in an ACK with timestamps. */
-#define OPTION 32
+/* Where options begin, and the last place for the whole option: the kernel's come before it, which are SACK blocks, too. */
+#define OPTIONS 20
+#define LAST_OPTION 52
 #define PADDING 1
 /* The arrival that the first ACK tells after `shift`: it wraps 100 ms later. */
 #define BEFORE_WRAP (-100000)
@@ -92,12 +93,19 @@ int note_leaving(struct __sk_buff *packet)
 /* Finds the option of an ACK; checksums are not computed yet. */
 static __always_inline __u32 find_option(struct __sk_buff *packet, struct arrival_option *option)
 {
-	__u32 bytes;
+	__u32 bytes, offset;
 	__u32 at = find_tcp(packet, &bytes);
 
-	if (!at || bpf_skb_load_bytes(packet, at + OPTION, option, sizeof(*option)))
+	if (!at)
 		return 0;
-	return option->kind == ARRIVAL_KIND && option->length == sizeof(*option) ? at + OPTION : 0;
+	for (offset = OPTIONS; offset <= LAST_OPTION; offset += sizeof(__u32)) {
+		if (bpf_skb_load_bytes(packet, at + offset, option, sizeof(*option)))
+			return 0;
+		if (option->kind == ARRIVAL_KIND && option->length == sizeof(*option) &&
+		    option->experiment == bpf_htons(ARRIVAL_EXPERIMENT))
+			return at + offset;
+	}
+	return 0;
 }
 
 static __always_inline int write(struct __sk_buff *packet, __u32 at, __u32 arrival)
