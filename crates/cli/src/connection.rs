@@ -32,7 +32,7 @@ pub(crate) struct ConnectionArgs {
     /// Use IPv6 only.
     #[arg(long, short = '6')]
     ipv6: bool,
-    /// Token that both ends prove to know, also in the variable HEADWAY_TOKEN.
+    /// File with the token that both ends prove to know; also in the variable HEADWAY_TOKEN.
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
     /// Encrypt the control connection and trust the certificate authorities in this PEM file.
