@@ -6,6 +6,19 @@
 //! To add a controller, write its file, which exports a type that implements [`Controller`], and add a line to the
 //! table below. Parameters implement [`Parameters`]. A controller outside this crate implements [`Controller`] and
 //! is handed to a flow as a [`Factory`].
+//!
+//! # Decisions
+//!
+//! - **A controller is one file and one entry of the table.** From the table a macro generates names,
+//!   parsing, help, and an enum with static dispatch ([`AnyController`]), because the transport calls a
+//!   controller several times per segment. One outside this crate costs an indirect call
+//!   (`crates/sim/examples/my_controller.rs`).
+//! - **A controller may set the gap between departures** ([`Controller::gap`]). The sender asks for it at
+//!   every event and stores no departure time, so every ACK may move a pending departure earlier or later, as
+//!   the packet conservation clock of LS-AIMD requires.
+//! - **Or it schedules every departure** ([`Controller::schedule`]), at absolute times, as Rapid does. The
+//!   sender asks when it has something to send, and the line of the host, which its flows share, says when
+//!   the packet really leaves.
 
 use std::fmt;
 use std::sync::Arc;

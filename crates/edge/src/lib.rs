@@ -11,6 +11,31 @@
 //! [`Signals`] are what others say of the link, and a [`LinkRate`] finds its rate where nobody does. A [`snapshot`] is what a router that does all this tells of itself.
 //!
 //! Whatever arrives, memory is bounded and a connection that is in doubt passes unchanged.
+//!
+//! # Decisions
+//!
+//! - **A connection is given a share, not a window.** The window is computed for each packet from the share
+//!   of its class and its own RTT, so a connection that begins or ends changes one entry of a table, and none
+//!   of other connections.
+//! - **All worlds have one monitor.** The tables of the kernel, the simulator's middlebox and the helper of a
+//!   lab fill in what was [`Seen`] and apply the [`Treatments`]; none has a rule of its own.
+//! - **Inputs and strategies are traits,** because a modem, a test or a program outside may be either. A
+//!   decision carries its reason as data, which becomes a sentence only where one is shown. The evaluator,
+//!   not a strategy, keeps every limit at or below that of the narrow link.
+//! - **Flows are counted in sums that only grow.** A reader subtracts what it saw last, so no packet wakes a
+//!   process, and the kernel needs no time window. A UDP flow begins with a datagram from the hosts: tables
+//!   that a stranger could fill would show nothing in a flood.
+//! - **Whether a delay is one's own is found by experiment** (`knee`). BBR's model for the sum of a
+//!   direction, the windowed maximum of what was delivered, would need pauses in which the RTT is seen, and
+//!   takes jitter for delay. Taking the rate that passed during a standing queue needed a constant for each
+//!   kind of path, and was wrong on radio links. Only with bulk in both directions is it BBR's model after
+//!   all, with windows of one to two and a half times what each direction carries (`knee/both.rs`).
+//! - **Bytes that SACKs report as arrived are added to a window,** which begins at what is acknowledged, and
+//!   that does not move after a loss. Otherwise a sender that ignores losses would be halved.
+//! - **The RTT without a queue is the least mean of four samples.** The least single sample is one that
+//!   jitter spared, and a window computed from it is too small for all others.
+//! - **A middlebox leaves alone what is in doubt:** connections that were there before it, without a window
+//!   scale of both ends, with signed headers, or for which its tables have no room.
 
 mod allocator;
 pub mod classify;

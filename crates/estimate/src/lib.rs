@@ -8,6 +8,22 @@
 //! per stream).
 //!
 //! References such as `rapid 2.9` name the section of `papers/rapid/spec.md` that a rule or constant comes from.
+//!
+//! # Decisions
+//!
+//! - **Every method starts alike.** Start-up and capacity come first, because thresholds scale with the
+//!   packet time of the narrow link. P-streams are sent four in a row, and the first, which fills the queue,
+//!   does not count: isolated ones answer too low.
+//! - **The default estimator is [`response`],** not the excursion search of Rapid. That was made for a sender
+//!   whose every packet is a probe, and answers with one of a few probing rates. Where a measurement must be
+//!   cheap, the growth of the one-way delay over a stream says more. The literal method is `--method bass`.
+//! - **The default has two readings of the same streams,** weighted by the probability that the path has a
+//!   single queue: busy gaps with the capacity of the narrow link, precise as long as that is the tight link,
+//!   and delays as reflected Brownian motion, which hold for any tight link.
+//! - **Pathload groups delays,** as the original tool does: without groups its tests hardly ever detect a
+//!   trend among packets of equal size.
+//! - **There is no trait for estimators.** They are two enums with scratch memory owned by the caller; a
+//!   trait with one user would not pay.
 
 pub(crate) mod agreement;
 pub(crate) mod belief;

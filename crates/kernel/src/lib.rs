@@ -39,6 +39,24 @@
 //!   (`rapid_stamps.bpf.h`).
 //! - **In BPF, loops are separate functions** (`HW_FUNCTION`), which the verifier checks once for all arguments.
 //!   Inlined, it would follow all their paths at every call.
+//!
+//! # Decisions about the middlebox
+//!
+//! - **Its programs are at the interface towards the hosts, in both directions.** Behind NAT, both directions
+//!   of a connection have the same addresses only there; where a packet came from says whether it crosses the
+//!   link.
+//! - **It marks at the same place,** not where packets leave for the link, because behind NAT nothing there
+//!   tells which flow a packet belongs to. A virtual queue needs no backlog, so it may be anywhere before the
+//!   link. It is one time for each class and direction, which two processors may change at once without a
+//!   lock.
+//! - **What the process decides about a connection is in a map of its own,** by the connection's number: the
+//!   entry that the programs write cannot be changed from outside without losing what they write meanwhile.
+//!   For the same reason a program gives a connection its class by new rules, when it sees that their number
+//!   has changed. A connection's weight is in the same map, so packets pay for no second lookup.
+//! - **The fewer flows there are, the more often they are looked at,** at most four times a second, because a
+//!   look may take 3 % of the time. An experiment then lasts some RTTs, and what it puts into a queue is soon
+//!   gone.
+//! - **It fails open:** the process says every second that it lives, in the map that has the shares.
 
 #[cfg(feature = "bpf")]
 mod attached;

@@ -3,6 +3,17 @@
 //! A [`client::Session`] sends requests to a [`server::Server`]. The two negotiate over a control connection (TCP)
 //! and exchange probe streams (UDP, or ICMP Echo Replies to the server) in either direction; each stream yields a
 //! [`headway_estimate::StreamRecord`]. Their messages are defined in [`protocol`], which does no I/O.
+//!
+//! # Decisions
+//!
+//! - **Threads, not an asynchronous runtime:** a session is one blocking conversation, and a server has a few
+//!   dozen of them. The only runtime is in the crate `web`; `deny.toml` refuses it to all others.
+//! - **Timestamps are only subtracted from others of the same host,** so clocks need no synchronisation.
+//!   Software timestamps follow CLOCK_REALTIME; a step of it is detected by comparison with CLOCK_MONOTONIC
+//!   around every stream.
+//! - **Gaps may be bytes on the line** instead of times (`frames`). The schedule is the simulator's
+//!   `ByteClock`, and PAUSE frames fill what it leaves. Only the time for which the line ran dry comes from a
+//!   clock.
 
 mod auth;
 mod batch;

@@ -2,6 +2,14 @@
 //!
 //! Commands that read what strangers send are often started as root, because opening an interface or a raw socket takes
 //! it. Whoever finds a mistake in the code that reads then has the rights of nobody, and not those of root.
+//!
+//! # Decisions
+//!
+//! - **A right that is needed later is in a process of its own** ([`Deputy`]), which knows a few messages: a
+//!   token bucket or a route can be wanted at any time, but the process that reads what strangers send gives
+//!   its rights up at the beginning. Opening sockets, writing files, running hooks and setting routes are
+//!   deputies with the rights for that only.
+//! - **A deputy restores what it has changed,** however its parent ends.
 
 mod deputy;
 mod family;

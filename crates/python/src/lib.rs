@@ -3,6 +3,16 @@
 //! The modules of the package in `python/headway` check and convert what users give, and call what is here. Arrays are
 //! read where they are. Those that come back belong to numpy from the beginning. No function holds the interpreter's
 //! lock while it works, and all of them ask now and then whether Ctrl-C was pressed.
+//!
+//! # Decisions
+//!
+//! - **The native module needs no Python to compile:** it uses the stable interface of CPython 3.11 and does
+//!   not link the interpreter. So it is a member of the workspace like others, and the library that `cargo
+//!   test` compiles is the one that the package's tests load.
+//! - **Rust checks values, Python checks types.** What numpy must convert is converted before Rust sees it,
+//!   so the native functions take only contiguous `int64`, and read it in place.
+//! - **Worlds that need helper processes start a program of the family:** the interpreter cannot be one of
+//!   them.
 
 mod bass;
 mod columns;

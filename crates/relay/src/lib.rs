@@ -6,6 +6,12 @@
 //! that has sent all is told to the other end, which may go on sending. A connection that breaks breaks the other.
 //!
 //! One thread serves all connections, told by `epoll` about changes only.
+//!
+//! # Decisions
+//!
+//! - **What a stranger may hold is a number of places,** and a connection that nobody reads costs its buffers
+//!   and no time. A connection without a byte in its first minute gives
+//!   its place up.
 
 mod leg;
 mod loops;

@@ -5,6 +5,17 @@
 //! most for each byte: mostly whether one rate is free on one path, which takes two or three streams ([`headway_estimate::question`]),
 //! and rarely for a whole measurement. Whoever drives it sends, and tells what came of it; the command line and the simulator drive the
 //! same object.
+//!
+//! # Decisions
+//!
+//! - **A path is chosen by distributions, not by points.** An estimate is mixed with what the path has had
+//!   before, the more the older it is, so there is no separate rule for stale values.
+//! - **Paths are compared by one number for each rate that may be free:** that rate, or how fast transfers
+//!   are then. So odds, the worth of an answer and the next question follow from the same distributions for
+//!   every strategy.
+//! - **Bytes become dear when few are saved up,** so that some are left when a choice is open.
+//! - **Own traffic is an answer only over seconds.** What it sends in one second may be in a queue, and what
+//!   a stream meets beside a transfer that begins is that transfer.
 
 mod ask;
 mod belief;

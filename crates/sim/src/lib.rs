@@ -1,14 +1,11 @@
 //! A packet-level network simulator in virtual time.
 //!
-//! A simulation is a pure function of its configuration and seed: it uses no clock, no threads, no global state,
-//! integer nanoseconds, and only arithmetic that gives the same bits on every machine.
+//! A run is a pure function of scenario and seed: no clock, no threads, no global state. Times are integer nanoseconds,
+//! every component has its own random generator, and the network uses only floating-point operations that give the same
+//! bits on every machine. The estimators of `estimate`, which `[[measure]]` and the reproductions run, use the
+//! logarithms and powers of the platform: their last digits may differ between C libraries.
 //!
 //! # How it works
-//!
-//! A run is a pure function of scenario and seed: times are integer nanoseconds, every component has its own random
-//! generator, and the network uses only floating-point operations that give the same bits on every machine. The
-//! estimators of `estimate`, which `[[measure]]` and the reproductions run, use the logarithms and powers of the platform:
-//! their last digits may differ between C libraries.
 //!
 //! - **A link keeps its packets in one ring and has one pending event.** Most disciplines judge a packet on arrival;
 //!   the end of its transmission and its arrival at the far end are then known at once. Only disciplines that may drop
@@ -40,23 +37,14 @@
 //!   know which controller it runs. Senders send bursts like hosts with segmentation offload, and wait briefly to make
 //!   them larger (`sender/burst.rs`); tests of closed forms use `Burst::Single`. `docs/simulate.md` lists what is
 //!   missing of Linux.
-//! - **A controller is one file and one entry of the table in `control/mod.rs`.** From the table a macro generates
-//!   names, parsing, help, and an enum with static dispatch (`AnyController`), because the transport calls a controller
-//!   several times per segment. A controller outside the crate costs an indirect call: `Factory::new` wraps it as
-//!   `AnyController::Other` (`crates/sim/examples/my_controller.rs`).
-//! - **A controller may set the gap between departures** (`Controller::gap`). The sender asks for it at every event and
-//!   stores no departure time, so every ACK may move a pending departure earlier or later, as the packet conservation
-//!   clock of LS-AIMD requires.
-//! - **Or it schedules every departure** (`Controller::schedule`), at absolute times, as Rapid does. The sender asks
-//!   when it has something to send, and the line of the host, which its flows share, says when the packet really
-//!   leaves. The ACKs of flows whose controller wants stamps carry them in their report, so packets of other flows do
-//!   not grow.
+//! - **Departures follow the controller** (`Controller::gap` and `Controller::schedule`). The ACKs of flows whose
+//!   controller wants stamps carry them in their report, so packets of other flows do not grow.
 //! - **A tap is a hop of a route** (`network/taps.rs`), and so are a middlebox (`network/middleboxes.rs`), a NIC that
 //!   coalesces the interrupts of ACKs and links over which packets take turns (`network/bundles.rs`). Only the flows
 //!   that meet one have such hops, so others do not check for them. Where hops are compared with the end of a route
 //!   anyway, the comparison is with the first number that is no link.
-//! - **A discipline decides but holds no packets.** So the same `queue` serves the simulator, the emulator and
-//!   tests. `Classes`, `DualPi2` and `FqCodel` also say in which of their queues a packet waits, and which sends next.
+//! - **A discipline holds no packets,** but `Classes`, `DualPi2` and `FqCodel` say in which of their queues a packet waits,
+//!   and which sends next.
 //! - **What varies with time is a function of seed and time** (`traffic::channel`). Outages and redrawn capacities
 //!   become steps of `RateSteps`, which both worlds serve exactly; a loss in a burst depends on when a packet leaves,
 //!   not on how many left before.

@@ -10,6 +10,11 @@
 //! - [`route`] lists routes and gives TCP timestamps of microseconds on them.
 //! - [`preferred`] sends what has no more specific route over another next hop than that of the default route.
 //! - [`rule`] has packets with a mark delivered to this host.
+//!
+//! # Decisions
+//!
+//! - **Connections are told apart by the kernel's number of their socket,** not by addresses and ports. One
+//!   has ended when two lists in a row lack it: the kernel may leave out one that it is just moving.
 
 mod diagnosis;
 pub mod interfaces;

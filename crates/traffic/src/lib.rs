@@ -1,4 +1,9 @@
 //! Non-responsive traffic models: departure times and sizes of packets.
+//!
+//! # Decisions
+//!
+//! - **What varies with time is a function of seed and time,** so every world sees the same outages and
+//!   capacities.
 
 mod arrivals;
 mod batches;

@@ -26,6 +26,16 @@
 //!   the host.
 //! - **Reports are lines of JSON,** written during the run, so that an interrupted run has results too. The console is
 //!   read for progress and for the kernel's last messages.
+//!
+//! # Decisions
+//!
+//! - **A link has its delay before its queue,** both on one device: a second device would cost every packet
+//!   another hop.
+//! - **Records come from a module** (`headway_record`), because a line of text per packet would be most of
+//!   the work.
+//! - **Rapid asks for no timer of its own.** TCP asks a controller for the size of bursts at each attempt to
+//!   send, and the module moves TCP's own departure clock then. Attempts that come to nothing are no
+//!   departures, so it counts sequence numbers, not questions.
 
 mod core;
 mod discipline;

@@ -22,6 +22,21 @@
 //! |---|---|
 //! | `/v1/paths` | the newest state |
 //! | `/v1/events` | server-sent events: `decision` for each, `state` after decisions and once an interval |
+//!
+//! # Decisions
+//!
+//! - **It is axum on a tokio of one thread,** the most widely known library: strangers may connect, and
+//!   parsing HTTP is not for this project to write. The data path hands over a snapshot and waits for
+//!   nothing.
+//! - **The newest snapshot wins.** A viewer's stream is asked for a message only when its connection has
+//!   room, so a viewer that does not read costs a place and nothing else. The position in a message says how
+//!   many decisions the viewer has, so that one that reconnects misses none.
+//! - **A connection answers one request,** so none is idle, and one timer for the head and one for its life
+//!   bound them all.
+//! - **The page has no build step.** Its parts are compiled in as they are. What comes from the network
+//!   becomes text nodes only, and the Content-Security-Policy allows no code but the file.
+//! - **Metrics are computed when asked for,** from the newest snapshot, and have no labels that a stranger
+//!   can multiply.
 
 mod access;
 mod assets;

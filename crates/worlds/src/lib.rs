@@ -18,6 +18,17 @@
 //!
 //! The kernel in virtual time and the lab start helper processes of a program that calls [`run_helper`] first in
 //! `main`: this program, or the one in [`Options::helper`].
+//!
+//! # Decisions
+//!
+//! - **`sim`, `uml` and `lab` do not know each other.** Scenarios, traffic, links and the shape of results
+//!   are crates of their own, and only this one runs all three.
+//! - **A cell of a sweep is a [`sweep::Job`],** a value that says everything that determines its result.
+//!   Threads, another process or another machine run it, and the table has the same bytes. Every result is a
+//!   file of its own, written under another name first, so a kill at any moment costs at most the cells that
+//!   were running.
+//! - **In a lab everyone who chooses among paths has links of its own,** with the same cross traffic at the
+//!   same times. So all run together, and none meets the probes and users of another.
 
 mod cancel;
 pub mod compare;

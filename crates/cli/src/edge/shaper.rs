@@ -2,6 +2,10 @@
 //!
 //! Only that process keeps CAP_NET_ADMIN, and it knows two kinds of message: a side with a rate, or to set the rule. It removes what
 //! it has set when this process ends, also by `kill -9`. What is left after both were killed, the next edge removes.
+//!
+//! What comes down is held by the interface by which it came, in a class of `htb` at the interface towards
+//! the hosts: the router's own traffic and that of other networks passes at once. A bucket's rate is on the
+//! wire, as everywhere; windows and marks are of data.
 
 use std::io;
 use std::os::unix::net::UnixStream;

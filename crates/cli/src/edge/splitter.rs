@@ -2,6 +2,9 @@
 //!
 //! Only that process keeps CAP_NET_RAW, which sockets with addresses of others need. It ends with this process, however that ends,
 //! and its connections end with resets then.
+//!
+//! The relay is a process of its own because it copies what strangers send. It uses another port than the
+//! client, because to the kernel's connection tracking both halves would be one.
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
