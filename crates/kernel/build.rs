@@ -4,8 +4,8 @@ use std::env;
 use std::path::Path;
 use std::process::Command;
 
-/// The controllers, the receiver of TCP Rapid, the middlebox, and segments of a fixed gap; then, for tests and examples, what
-/// happens to ACKs, a link, and a controller that stalls connections.
+/// The controllers, the receiver of TCP Rapid, the middlebox, and segments of a fixed gap; then, for tests
+/// and examples, what happens to ACKs, a link, and a controller that stalls connections.
 const SOURCES: [&str; 13] = [
     "bpf/ls_reno",
     "bpf/ls_dctcp",

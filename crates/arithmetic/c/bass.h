@@ -2,9 +2,9 @@
 /*
  * Buffering-aware spike smoothing (BASS, rapid 2.9) and the moving average after it (2.10).
  *
- * Packets that wait in a buffer and leave together arrive with one large gap, the spike, and tiny ones after it, the
- * dips. Within such an event the gaps are lost but their sum is preserved, so both send and receive gaps become
- * their means over the event.
+ * Packets that wait in a buffer and leave together arrive with one large gap, the spike, and tiny ones after
+ * it, the dips. Within such an event the gaps are lost but their sum is preserved, so both send and receive
+ * gaps become their means over the event.
  *
  *     NONE    --- g[i] + up < g[i+1]: an event begins at i + 1 --------------------> PENDING
  *     PENDING --- g[i] + down < largest of the event ------------------------------> VALID
@@ -48,8 +48,8 @@ struct bass_pass {
 	hw_u32 changed;
 };
 
-/* Replaces both arrays from `begin` to before `end` by their means; returns whether that changed any value. The sum
- * of a whole stream has less than 60 bits. */
+/* Replaces both arrays from `begin` to before `end` by their means; returns whether that changed any value.
+ * The sum of a whole stream has less than 60 bits. */
 HW_FUNCTION hw_u32 bass_average(struct rapid_gaps *gaps HW_NONNULL, hw_u32 begin, hw_u32 end)
 {
 	hw_u64 send = 0, receive = 0, differences = 0, first_send, first_receive;
@@ -147,7 +147,8 @@ HW_FUNCTION hw_u32 bass_changes(struct rapid_gaps *gaps HW_NONNULL, const struct
 	return bass_pass(gaps, thresholds).changed;
 }
 
-/* Runs one pass and removes the events that the ends of the stream cut off; returns how many samples remain (2.9). */
+/* Runs one pass and removes the events that the ends of the stream cut off; returns how many
+ * samples remain (2.9). */
 HW_FUNCTION hw_u32 bass_crop(struct rapid_gaps *gaps HW_NONNULL, const struct bass_thresholds *thresholds HW_NONNULL)
 {
 	struct bass_pass pass = bass_pass(gaps, thresholds);
@@ -223,8 +224,9 @@ HW_FUNCTION hw_u32 bass_mean_step(struct rapid_gaps *gaps HW_NONNULL, struct rap
 }
 
 /*
- * Replaces each gap of both arrays by the mean of the `window` gaps around it, i - window / 2 to i + (window - 1) / 2,
- * cut off at the ends (2.10). `scratch` is memory. Smoothing only the receive gaps makes estimates 5 % low.
+ * Replaces each gap of both arrays by the mean of the `window` gaps around it, i - window / 2 to i +
+ * (window - 1) / 2, cut off at the ends (2.10). `scratch` is memory. Smoothing only the receive gaps
+ * makes estimates 5 % low.
  */
 HW_FUNCTION hw_u32 bass_smooth(struct rapid_gaps *gaps HW_NONNULL, struct rapid_gaps *scratch HW_NONNULL, hw_u32 window)
 {

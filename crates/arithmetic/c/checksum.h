@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * The checksum of IP and TCP, changed with what it covers (RFC 1624). Words and sums may be in either order of bytes, as
- * long as all are in the same (RFC 1071 2).
+ * The checksum of IP and TCP, changed with what it covers (RFC 1624). Words and sums may be in either order
+ * of bytes, as long as all are in the same (RFC 1071 2).
  */
 #ifndef HEADWAY_CHECKSUM_H
 #define HEADWAY_CHECKSUM_H
@@ -16,8 +16,8 @@ HW_INLINE hw_u16 hw_fold(hw_u32 sum)
 }
 
 /*
- * A word as the checksum sees it that begins at `place` of what is covered: words of the checksum begin at even places, and
- * one at an odd place changes two of them as if its bytes were swapped.
+ * A word as the checksum sees it that begins at `place` of what is covered: words of the checksum begin at
+ * even places, and one at an odd place changes two of them as if its bytes were swapped.
  */
 HW_INLINE hw_u16 hw_word_at(hw_u32 place, hw_u16 word)
 {
@@ -25,8 +25,8 @@ HW_INLINE hw_u16 hw_word_at(hw_u32 place, hw_u16 word)
 }
 
 /*
- * The checksum after a word became another one (RFC 1624, equation 3). A checksum that was wrong stays wrong by the same, so
- * that the receiver still notices.
+ * The checksum after a word became another one (RFC 1624, equation 3). A checksum that was wrong stays wrong
+ * by the same, so that the receiver still notices.
  */
 HW_INLINE hw_u16 hw_checksum_after(hw_u16 checksum, hw_u16 old, hw_u16 word)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * When to cut the window again: at most once per window of data for marks and once for losses; a loss also cuts a
- * window that marks have already cut (RFC 8257 3.5).
+ * When to cut the window again: at most once per window of data for marks and once for losses; a loss also
+ * cuts a window that marks have already cut (RFC 8257 3.5).
  *
- * The record of a cut is cleared once everything in flight at that time is acknowledged. Sequence numbers wrap, so
- * a cut made 2^31 bytes ago would otherwise look like one still in the future.
+ * The record of a cut is cleared once everything in flight at that time is acknowledged. Sequence numbers
+ * wrap, so a cut made 2^31 bytes ago would otherwise look like one still in the future.
  */
 #ifndef HEADWAY_CUT_H
 #define HEADWAY_CUT_H
@@ -20,7 +20,8 @@ enum hw_cause {
 
 /* Packed, so that the state of a connection fits into the space the kernel reserves for it. */
 struct hw_cut {
-	/* The next sequence number to be sent at the time of the cut; ACKs up to it cover data sent before the cut. */
+	/* The next sequence number to be sent at the time of the cut; ACKs up to it cover data
+	 * sent before the cut. */
 	hw_u32 end;
 	/* One of enum hw_cause. */
 	hw_u16 cause;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * A moving average of the fraction of marked segments (RFC 8257 4.2), with more bits than the kernel's own: at
- * small windows each sample is a single bit, and at low congestion ten bits round the average to zero (ls-aimd
- * 2.11).
+ * A moving average of the fraction of marked segments (RFC 8257 4.2), with more bits than the kernel's
+ * own: at small windows each sample is a single bit, and at low congestion ten bits round the average to
+ * zero (ls-aimd 2.11).
  */
 #ifndef HEADWAY_DCTCP_ALPHA_H
 #define HEADWAY_DCTCP_ALPHA_H
@@ -17,8 +17,8 @@
 #define DCTCP_GAIN_SHIFT 4
 
 /*
- * Moves `average` towards `fraction` with weight 2^-shift. The average is kept multiplied by 2^shift so that no
- * bits are lost. Both have DCTCP_FRACTION_BITS. Without marks the average decays to exactly zero.
+ * Moves `average` towards `fraction` with weight 2^-shift. The average is kept multiplied by 2^shift so that
+ * no bits are lost. Both have DCTCP_FRACTION_BITS. Without marks the average decays to exactly zero.
  */
 HW_INLINE hw_u32 dctcp_average(hw_u32 average, hw_u32 fraction, hw_u32 shift)
 {

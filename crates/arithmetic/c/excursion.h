@@ -2,9 +2,10 @@
 /*
  * The rate from which on receive gaps exceed send gaps (rapid 2.11).
  *
- * A sample is congested if g_r > g_s + max(margin, relative g_s). A run of at least `min_length` congested samples is
- * an excursion. All samples up to the end of an excursion count with the rate of the sample before it, and those after
- * the last one with the last rate; the estimate is their mean, so an excursion that ended lowers it in part only.
+ * A sample is congested if g_r > g_s + max(margin, relative g_s). A run of at least `min_length` congested
+ * samples is an excursion. All samples up to the end of an excursion count with the rate of the sample before
+ * it, and those after the last one with the last rate; the estimate is their mean, so an excursion that ended
+ * lowers it in part only.
  */
 #ifndef HEADWAY_EXCURSION_H
 #define HEADWAY_EXCURSION_H
@@ -65,7 +66,8 @@ struct excursion {
 	hw_u32 packet;
 };
 
-/* Counts the samples before `end` with the rate of sample `at`. 192 packets of 65573 B within 1 ns sum to 2^57. */
+/* Counts the samples before `end` with the rate of sample `at`. 192 packets of 65573 B within
+ * 1 ns sum to 2^57. */
 HW_INLINE void excursion_count(struct excursion *search, const struct rapid_gaps *gaps, hw_u32 end, hw_u32 at)
 {
 	hw_u64 gap = at < RAPID_MAX_PACKETS ? gaps->send[at] : 0;
@@ -109,8 +111,8 @@ HW_FUNCTION hw_u32 excursion_step(const struct rapid_gaps *gaps HW_NONNULL, stru
 	return 0;
 }
 
-/* Estimates the available bandwidth from the gaps of one stream of packets of `packet` bytes; returns one of enum
- * rapid_outcome. */
+/* Estimates the available bandwidth from the gaps of one stream of packets of `packet` bytes; returns one of
+ * enum rapid_outcome. */
 HW_FUNCTION hw_u32 excursion_search(struct rapid_gaps *gaps HW_NONNULL,
 				    const struct excursion_settings *settings HW_NONNULL, hw_u32 packet,
 				    struct rapid_estimate *estimate HW_NONNULL)

@@ -4,18 +4,18 @@
  * congestion control, Porto, 2008).
  *
  * In a nutshell:
- *   - Packets carry a header with the sender's RTT, the time X between its packets, and a field that routers lower: the
- *     change of throughput that the sender asks for (XCP), or the rate that it may have (RCP).
- *   - Every control interval, which is about the average RTT d long, the router compares the input y and the persistent
- *     queue q with the capacity C:
+ *   - Packets carry a header with the sender's RTT, the time X between its packets, and a field that routers
+ *     lower: the change of throughput that the sender asks for (XCP), or the rate that it may have (RCP).
+ *   - Every control interval, which is about the average RTT d long, the router compares the input y and the
+ *     persistent queue q with the capacity C:
  *
  *         F = alpha (C - y) - beta q / d        XCP shares F among the packets of the next interval
  *         R += R F / C                          RCP writes R into all of them
  *
- *   - XCP gives flows equal parts of a positive F (Cp X per packet) and takes a negative one in proportion to their rates
- *     (Cn size), so their rates converge; shuffling a tenth of y does the same while F is 0.
- *   - XCP-b knows no C: it holds a queue of kappa bytes. Where kappa tunes itself, it follows the deviation of the queue.
- *     ErrorS subtracts the error of C, which it integrates from the standing queue.
+ *   - XCP gives flows equal parts of a positive F (Cp X per packet) and takes a negative one in proportion to
+ *     their rates (Cn size), so their rates converge; shuffling a tenth of y does the same while F is 0.
+ *   - XCP-b knows no C: it holds a queue of kappa bytes. Where kappa tunes itself, it follows the deviation
+ *     of the queue. ErrorS subtracts the error of C, which it integrates from the standing queue.
  *
  *       arrival                     departure                          due
  *     +----------------+          +---------------------+           +--------------------------------------------+
@@ -25,30 +25,33 @@
  *                                 +---------------------+
  *
  * How to use it:
- *   - Before every arrival and departure, and whenever explicit_due has come, call explicit_timer until it returns
- *     EXPLICIT_NOTHING, with the backlog as it was until then. After EXPLICIT_CONTROLLED, queue->record is new.
- *   - After a long silence this takes some thousand calls at most: intervals in which nothing changes any more are left
- *     out.
- *   - Sizes are those of packets without what the link adds to each; config.overhead adds that. A caller whose sizes
- *     include it sets overhead to 0.
+ *   - Before every arrival and departure, and whenever explicit_due has come, call explicit_timer until it
+ *     returns EXPLICIT_NOTHING, with the backlog as it was until then. After EXPLICIT_CONTROLLED,
+ *     queue->record is new.
+ *   - After a long silence this takes some thousand calls at most: intervals in which nothing changes
+ *     any more are left out.
+ *   - Sizes are those of packets without what the link adds to each; config.overhead adds that. A caller
+ *     whose sizes include it sets overhead to 0.
  *   - A queue serves one version of the header. Routers with XCP and RCP have two (F43).
  *
- * Units: times in ns; RTT, X and their sums in s with 28 fraction bits; rates in B/s and queues in B with 16, which is
- * called "the fraction". Configurations must have passed explicit_check; then no sum or product overflows. No function
- * allocates. A number in parentheses is a section, as in "xcp-rcp 2.6"; equations have the thesis's numbers.
+ * Units: times in ns; RTT, X and their sums in s with 28 fraction bits; rates in B/s and queues in B with 16,
+ * which is called "the fraction". Configurations must have passed explicit_check; then no sum or product
+ * overflows. No function allocates. A number in parentheses is a section, as in "xcp-rcp 2.6"; equations have
+ * the thesis's numbers.
  */
 #ifndef HEADWAY_EXPLICIT_H
 #define HEADWAY_EXPLICIT_H
 
 #include "explicit_rate.h"
 
-/* Control intervals that are computed after a silence before the rest is left out: averages with a weight of at least 4 %
- * have then come to rest. */
+/* Control intervals that are computed after a silence before the rest is left out: averages with a weight of
+ * at least 4 % have then come to rest. */
 #define EXPLICIT_SILENT_INTERVALS 1024
-/* How often laws of RCP without a capacity move R in d: as often as they measure the queue that they go by (2.5). */
+/* How often laws of RCP without a capacity move R in d: as often as they measure the queue that
+ * they go by (2.5). */
 #define EXPLICIT_BLIND_PARTS 2
-/* Response times without packets after which RCP takes them for a silence: few flows whose packets are a response time
- * apart leave two or three of them empty by chance. */
+/* Response times without packets after which RCP takes them for a silence: few flows whose packets are a
+ * response time apart leave two or three of them empty by chance. */
 #define EXPLICIT_LONGEST_WAIT 4
 
 /* What explicit_timer did. */
@@ -66,7 +69,8 @@ enum explicit_event {
 /* What becomes of an arriving packet. */
 enum explicit_verdict {
 	EXPLICIT_ACCEPTED,
-	/* The queue does not serve its version of the header, or there is no such format: it is to be dropped. */
+	/* The queue does not serve its version of the header, or there is no such format: it
+	 * is to be dropped. */
 	EXPLICIT_BAD_VERSION,
 	EXPLICIT_BAD_FORMAT,
 };
@@ -81,8 +85,9 @@ HW_INLINE void explicit_forget_share(struct explicit_queue *queue)
 	queue->remainder = 0;
 }
 
-/* Adopts a configuration that has passed explicit_check. What the laws before and after have in common stays: d, the
- * queue and its average, kappa if both tune it, xi if both integrate it, R if both write it (F25, F42). */
+/* Adopts a configuration that has passed explicit_check. What the laws before and after have in
+ * common stays: d, the queue and its average, kappa if both tune it, xi if both integrate it, R if
+ * both write it (F25, F42). */
 HW_INLINE void explicit_set_config(struct explicit_queue *queue, const struct explicit_config *config)
 {
 	const struct explicit_config before = queue->config;
@@ -118,8 +123,9 @@ HW_INLINE void explicit_set_config(struct explicit_queue *queue, const struct ex
 }
 
 /*
- * Initialises a queue at time `now`. `random`, any number, moves its timers by up to 20 %, so that routers do not act
- * together (2.6). kappa starts at Qmax where it tunes itself, to which an empty queue leads anyway (2.9).
+ * Initialises a queue at time `now`. `random`, any number, moves its timers by up to 20 %, so that
+ * routers do not act together (2.6). kappa starts at Qmax where it tunes itself, to which an empty
+ * queue leads anyway (2.9).
  */
 HW_INLINE void explicit_init(struct explicit_queue *queue, const struct explicit_config *config, hw_u64 now, hw_u32 random)
 {
@@ -140,8 +146,8 @@ HW_INLINE void explicit_init(struct explicit_queue *queue, const struct explicit
 }
 
 /*
- * A packet of `bytes` arrives; `header` is null if it has none. Returns one of enum explicit_verdict. Every packet
- * counts as input, also one that then finds no room, because the law must see what is offered (2.4).
+ * A packet of `bytes` arrives; `header` is null if it has none. Returns one of enum explicit_verdict. Every
+ * packet counts as input, also one that then finds no room, because the law must see what is offered (2.4).
  */
 HW_INLINE hw_u32 explicit_arrive(struct explicit_queue *queue, const struct explicit_header *header, hw_u32 bytes)
 {
@@ -172,8 +178,8 @@ HW_INLINE void explicit_drop(struct explicit_queue *queue)
 }
 
 /*
- * The change of throughput that a packet is granted, in whole B/s: Cp X - Cn size. What rounding keeps from one packet
- * goes to the next (2.15).
+ * The change of throughput that a packet is granted, in whole B/s: Cp X - Cn size. What rounding keeps from
+ * one packet goes to the next (2.15).
  */
 HW_INLINE hw_s32 explicit_round(struct explicit_queue *queue, hw_s64 change, hw_s64 *remainder)
 {
@@ -222,8 +228,8 @@ HW_INLINE void explicit_grant(struct explicit_queue *queue, struct explicit_head
 }
 
 /*
- * A packet of `bytes` leaves, with the backlog behind it; `header` is null if it has none. Returns whether its field
- * `feedback` was changed (2.7, 2.12).
+ * A packet of `bytes` leaves, with the backlog behind it; `header` is null if it has none. Returns whether
+ * its field `feedback` was changed (2.7, 2.12).
  */
 HW_INLINE hw_u32 explicit_depart(struct explicit_queue *queue, struct explicit_header *header, hw_u32 bytes,
 				 hw_u64 backlog_bytes, hw_u32 backlog_packets)
@@ -303,9 +309,9 @@ HW_INLINE void explicit_note(struct explicit_queue *queue, hw_u64 backlog_bytes,
 }
 
 /*
- * By how many of its first lengths the control interval can still grow without packets. R stays in intervals without
- * packets (F39), so if flows have less than one in each and empty ones ended, the others would show an input of many times
- * what it is.
+ * By how many of its first lengths the control interval can still grow without packets. R stays in intervals
+ * without packets (F39), so if flows have less than one in each and empty ones ended, the others would show
+ * an input of many times what it is.
  */
 HW_INLINE hw_u64 explicit_wait(const struct explicit_queue *queue)
 {
@@ -346,8 +352,8 @@ HW_INLINE void explicit_next_interval(struct explicit_queue *queue, hw_u64 now)
 }
 
 /*
- * Ends a control interval. y belongs to the interval that ends, the queue term and the next interval to the new d
- * (2.6). With nothing to share there is no feedback, but averages follow the queue that drains (2.16).
+ * Ends a control interval. y belongs to the interval that ends, the queue term and the next interval to the
+ * new d (2.6). With nothing to share there is no feedback, but averages follow the queue that drains (2.16).
  */
 HW_FUNCTION void explicit_control(struct explicit_queue *queue HW_NONNULL, hw_u64 backlog_bytes, hw_u32 backlog_packets,
 				  hw_u64 now)
@@ -383,8 +389,8 @@ HW_INLINE hw_u64 explicit_due(const struct explicit_queue *queue)
 }
 
 /*
- * Does one thing that has become due by `now`, as if at the time when it did, and returns one of enum explicit_event.
- * The backlog is the one since the last event of the queue.
+ * Does one thing that has become due by `now`, as if at the time when it did, and returns one of enum
+ * explicit_event. The backlog is the one since the last event of the queue.
  */
 HW_INLINE hw_u32 explicit_timer(struct explicit_queue *queue, hw_u64 backlog_bytes, hw_u32 backlog_packets, hw_u64 now)
 {

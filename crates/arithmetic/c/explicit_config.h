@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * The laws of explicit routers, their parameters and the ranges of these (xcp-rcp 1.7, 2). Units as in explicit.h.
+ * The laws of explicit routers, their parameters and the ranges of these (xcp-rcp 1.7, 2).
+ * Units as in explicit.h.
  */
 #ifndef HEADWAY_EXPLICIT_CONFIG_H
 #define HEADWAY_EXPLICIT_CONFIG_H
@@ -8,13 +9,15 @@
 #include "numbers.h"
 #include "wide.h"
 
-/* Fraction bits of rates in B/s, of queues in B and of parameters without a unit. Queues with 8 would miss averages near
- * zero by more than 2^-16 of themselves (2.15). */
+/* Fraction bits of rates in B/s, of queues in B and of parameters without a unit. Queues with 8 would miss
+ * averages near zero by more than 2^-16 of themselves (2.15). */
 #define EXPLICIT_BITS 16
 #define EXPLICIT_ONE (1U << EXPLICIT_BITS)
-/* Largest rate in B/s (8.8 Tb/s) and largest queue in B: 2^56 with the fraction, so sums of some fit into 64 bits. */
+/* Largest rate in B/s (8.8 Tb/s) and largest queue in B: 2^56 with the fraction, so sums of some
+ * fit into 64 bits. */
 #define EXPLICIT_LARGEST (1ULL << 40)
-/* Every term of the feedback is cut off here, in B/s with the fraction: sums of four fit into a signed number. */
+/* Every term of the feedback is cut off here, in B/s with the fraction: sums of four fit
+ * into a signed number. */
 #define EXPLICIT_LARGEST_TERM (1ULL << 60)
 /* Fraction bits of RTT and X in the header, in s (1.4). */
 #define EXPLICIT_TIME_BITS 28
@@ -24,8 +27,8 @@
 /* Shortest control interval that may be set, in ns: some packets of 100 Gb/s must fit. */
 #define EXPLICIT_SHORTEST_INTERVAL 1000U
 /*
- * First control interval and first average RTT: so many of the shortest interval, but at most so many ns, which are
- * those of the default of 5 ms; the interval is random within 20 % (2.6).
+ * First control interval and first average RTT: so many of the shortest interval, but at most so many ns,
+ * which are those of the default of 5 ms; the interval is random within 20 % (2.6).
  */
 #define EXPLICIT_FIRST_INTERVALS 10
 #define EXPLICIT_FIRST_INTERVAL 50000000ULL
@@ -79,7 +82,8 @@ enum explicit_flag {
 	/* RCP grants new flows the smallest rate while it does (2.13). */
 	EXPLICIT_ADMISSION = 8,
 	/*
-	 * The laws as published, each without one repair of this project. Laws that do not have it ignore the switch.
+	 * The laws as published, each without one repair of this project. Laws that do not have
+	 * it ignore the switch.
 	 *
 	 * ErrorS integrates the error of C also while senders do not use what it found (2.10).
 	 */
@@ -88,11 +92,13 @@ enum explicit_flag {
 	EXPLICIT_PUBLISHED_DROPS = 32,
 	/* RCP may fall to its smallest rate (equation 2.17). */
 	EXPLICIT_PUBLISHED_FALL = 64,
-	/* RCP's intervals and d are those of windows also where flows have less than a packet per RTT (equation 5.9). */
+	/* RCP's intervals and d are those of windows also where flows have less than a packet per
+	 * RTT (equation 5.9). */
 	EXPLICIT_PUBLISHED_INTERVALS = 128,
 	/* RCP begins with C also after a law of XCP (2.12). */
 	EXPLICIT_PUBLISHED_START = 256,
-	/* RCP without a capacity moves R once in d, takes y / R for the number of flows, and ignores the growth of d (F56). */
+	/* RCP without a capacity moves R once in d, takes y / R for the number of flows, and ignores the
+	 * growth of d (F56). */
 	EXPLICIT_PUBLISHED_STEPS = 512,
 	EXPLICIT_FLAGS = 1023,
 };
@@ -101,8 +107,8 @@ enum explicit_flag {
 struct explicit_config {
 	/* Believed capacity C in B/s, 1 to EXPLICIT_LARGEST; 0 for unknown, except with XCP and RCP. */
 	hw_u64 capacity;
-	/* Rate of the interface in B/s, 1 to EXPLICIT_LARGEST: bounds R without a capacity, and the error that ErrorS
-	 * finds. */
+	/* Rate of the interface in B/s, 1 to EXPLICIT_LARGEST: bounds R without a capacity, and the error
+	 * that ErrorS finds. */
 	hw_u64 line;
 	/* Smallest R in B/s: 1 to C, or to the line rate without C. Far below C / N for N flows (2.12),
 	 * but an overload may take R there, and a sender that is paced then waits for size / rate_min. */
@@ -132,7 +138,8 @@ struct explicit_config {
 	hw_u32 rho;
 	/* Share of kappa below which EXPLICIT_LOW_AVERAGE sees too short a queue, up to 2^16. */
 	hw_u32 tau;
-	/* Empty intervals before a link counts as under-utilised, 0 to EXPLICIT_LARGEST_N: tau of XCP-b is 0.75^n. */
+	/* Empty intervals before a link counts as under-utilised, 0 to EXPLICIT_LARGEST_N: tau
+	 * of XCP-b is 0.75^n. */
 	hw_u32 n;
 	/* One of enum explicit_detector. */
 	hw_u32 detector;
@@ -261,7 +268,8 @@ HW_INLINE hw_u32 explicit_check_gains(const struct explicit_config *config)
 	return EXPLICIT_NO_FAULT;
 }
 
-/* Returns the first parameter that is out of its range, one of enum explicit_fault. Surge measures are RCP's. */
+/* Returns the first parameter that is out of its range, one of enum explicit_fault. Surge
+ * measures are RCP's. */
 HW_INLINE hw_u32 explicit_check(const struct explicit_config *config)
 {
 	const hw_u32 surge = EXPLICIT_RAISE_BETA | EXPLICIT_ADMISSION;
@@ -276,9 +284,9 @@ HW_INLINE hw_u32 explicit_check(const struct explicit_config *config)
 }
 
 /*
- * Returns the published parameters of a law for a capacity and an interface in B/s (1.7). kappa and Qmax are those of
- * 1.5 Mb/s with an RTT of 100 ms: 4 and 13 packets of 1500 B, and 50 for the buffer where kappa tunes itself. RCP would
- * fill that at its start.
+ * Returns the published parameters of a law for a capacity and an interface in B/s (1.7). kappa and Qmax are
+ * those of 1.5 Mb/s with an RTT of 100 ms: 4 and 13 packets of 1500 B, and 50 for the buffer where kappa
+ * tunes itself. RCP would fill that at its start.
  */
 HW_INLINE struct explicit_config explicit_configure(hw_u32 law, hw_u64 capacity, hw_u64 line)
 {

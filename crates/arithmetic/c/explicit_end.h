@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * The ends of a connection whose routers tell its sender how fast to send: what a sender writes into the congestion
- * header, and what becomes of its window (xcp-rcp 2.1 to 2.3, 2.12).
+ * The ends of a connection whose routers tell its sender how fast to send: what a sender writes into the
+ * congestion header, and what becomes of its window (xcp-rcp 2.1 to 2.3, 2.12).
  *
- * Sizes are in bytes on the wire, as routers count them; times in ns, those of the header in s with 28 fraction bits;
- * rates in b/s, those of the header in B/s.
+ * Sizes are in bytes on the wire, as routers count them; times in ns, those of the header in s with 28
+ * fraction bits; rates in b/s, those of the header in B/s.
  */
 #ifndef HEADWAY_EXPLICIT_END_H
 #define HEADWAY_EXPLICIT_END_H
@@ -21,7 +21,8 @@
 #define EXPLICIT_LARGEST_WINDOW (65535ULL << 14)
 /* Fraction bits of what rounding takes from requests. */
 #define EXPLICIT_REQUEST_BITS 16
-/* Bits of a difference of rates in b/s that requests are computed for; of larger ones the lowest bits are left out. */
+/* Bits of a difference of rates in b/s that requests are computed for; of larger ones the lowest
+ * bits are left out. */
 #define EXPLICIT_CHANGE_BITS 46
 /* Largest segment in bytes that requests are computed for. */
 #define EXPLICIT_LARGEST_SEGMENT (1ULL << 16)
@@ -32,15 +33,15 @@
 /* Least window in whole segments: with one, receivers that wait for a second would set the pace. */
 #define EXPLICIT_LEAST_WHOLE 2
 /*
- * The most segments after an idle period. RCP hears the rate of now with its first ACK, as at the beginning; XCP would need
- * seconds to be as fast again.
+ * The most segments after an idle period. RCP hears the rate of now with its first ACK, as at the beginning;
+ * XCP would need seconds to be as fast again.
  */
 #define EXPLICIT_RESTART_RCP 1
 #define EXPLICIT_RESTART_XCP 10
 /*
- * Window of a sender of RCP that its rate paces, as a multiple of rate x RTT. It limits nothing unless the RTT grows by so
- * much within one. But a sender whose packets are all lost stops, and a send buffer that TCP derives from it does not hold
- * seconds of data.
+ * Window of a sender of RCP that its rate paces, as a multiple of rate x RTT. It limits nothing unless the
+ * RTT grows by so much within one. But a sender whose packets are all lost stops, and a send buffer that TCP
+ * derives from it does not hold seconds of data.
  */
 #define EXPLICIT_PACED_WINDOW 4
 /* Weight of an RTT sample: 2^-3 (RFC 6298). */
@@ -56,7 +57,8 @@ struct explicit_window {
 	hw_u64 rest;
 	/* A full segment in bytes. */
 	hw_u64 segment;
-	/* What rounding took from the last window in whole segments, less than a segment, in units of `bytes`. */
+	/* What rounding took from the last window in whole segments, less than a segment, in
+	 * units of `bytes`. */
 	hw_u64 carry;
 };
 
@@ -98,8 +100,8 @@ HW_INLINE hw_u32 explicit_excess(hw_u64 number, hw_u32 bits)
 }
 
 /*
- * The share of a packet in the change from `rate` to `desired`, in b/s, of which all segments of one `srtt` ask for the
- * whole (2.1); in B/s with EXPLICIT_REQUEST_BITS. `srtt` is not 0.
+ * The share of a packet in the change from `rate` to `desired`, in b/s, of which all segments of one `srtt`
+ * ask for the whole (2.1); in B/s with EXPLICIT_REQUEST_BITS. `srtt` is not 0.
  */
 HW_FUNCTION hw_s64 explicit_share(hw_u64 rate, hw_u64 desired, hw_u64 srtt, hw_u32 segment)
 {
@@ -141,8 +143,8 @@ HW_INLINE void explicit_window_set(struct explicit_window *window, hw_u64 bytes)
 }
 
 /*
- * Applies XCP's feedback in B/s: the window changes by feedback x RTT (2.2). Without an RTT (0) it stays. Returns whether
- * it changed: functions of BPF that are not inlined return a number.
+ * Applies XCP's feedback in B/s: the window changes by feedback x RTT (2.2). Without an RTT (0) it stays.
+ * Returns whether it changed: functions of BPF that are not inlined return a number.
  */
 HW_FUNCTION hw_u32 explicit_window_change(struct explicit_window *window HW_NONNULL, hw_s64 feedback, hw_u64 srtt)
 {
@@ -171,8 +173,8 @@ HW_FUNCTION hw_u32 explicit_window_change(struct explicit_window *window HW_NONN
 }
 
 /*
- * Applies RCP's feedback in B/s: the window becomes rate x RTT (2.12). Without an RTT or a rate (0) it stays; at
- * EXPLICIT_ANY_RATE no router of RCP was on the path, and it is as large as can be (2.16).
+ * Applies RCP's feedback in B/s: the window becomes rate x RTT (2.12). Without an RTT or a rate (0) it stays;
+ * at EXPLICIT_ANY_RATE no router of RCP was on the path, and it is as large as can be (2.16).
  */
 HW_INLINE void explicit_window_rate(struct explicit_window *window, hw_u32 rate, hw_u64 srtt)
 {
@@ -183,7 +185,8 @@ HW_INLINE void explicit_window_rate(struct explicit_window *window, hw_u32 rate,
 					    hw_scale((hw_u64)rate << EXPLICIT_WINDOW_BITS, srtt, EXPLICIT_NS_PER_S));
 }
 
-/* Reduces the window after an idle period, when the state of the path is unknown (RFC 5681 4.1); returns whether it did. */
+/* Reduces the window after an idle period, when the state of the path is unknown (RFC 5681 4.1);
+ * returns whether it did. */
 HW_INLINE hw_u32 explicit_window_restart(struct explicit_window *window, hw_u32 version)
 {
 	const hw_u64 segments = version == EXPLICIT_VERSION_RCP ? EXPLICIT_RESTART_RCP : EXPLICIT_RESTART_XCP;
@@ -203,15 +206,16 @@ HW_INLINE hw_u32 explicit_is_clocked(const struct explicit_window *window, hw_u3
 }
 
 /*
- * The window in whole segments, for the next ACK, of a sender that has sent `sent` segments. That of XCP is rounded down,
- * and what is lost is added at the next ACK, so that it is right on average, and ACKs clock the segments. Windows below
- * two segments, and those of RCP, are rounded up, and the pacing rate carries the fraction. As long as Linux does not
- * pace, it is never more than the window in bytes, or one.
+ * The window in whole segments, for the next ACK, of a sender that has sent `sent` segments. That of XCP is
+ * rounded down, and what is lost is added at the next ACK, so that it is right on average, and ACKs clock the
+ * segments. Windows below two segments, and those of RCP, are rounded up, and the pacing rate carries the
+ * fraction. As long as Linux does not pace, it is never more than the window in bytes, or one.
  */
 HW_INLINE hw_u64 explicit_window_whole(struct explicit_window *window, hw_u32 version, hw_u32 sent)
 {
 	const hw_u64 segment = window->segment << EXPLICIT_WINDOW_BITS;
-	/* A receiver of RCP may hold one segment back while it waits for another, and must not set the pace. */
+	/* A receiver of RCP may hold one segment back while it waits for another, and must
+	 * not set the pace. */
 	const hw_u64 held_back = version == EXPLICIT_VERSION_RCP;
 	const hw_u64 bytes = window->bytes + window->carry;
 
@@ -225,8 +229,8 @@ HW_INLINE hw_u64 explicit_window_whole(struct explicit_window *window, hw_u32 ve
 }
 
 /*
- * The rate of a sender in b/s; 0 while it is not known. That of RCP is what routers say, in B/s, also where it is less than
- * a segment per round trip; a sender of XCP has at least one.
+ * The rate of a sender in b/s; 0 while it is not known. That of RCP is what routers say, in B/s, also where
+ * it is less than a segment per round trip; a sender of XCP has at least one.
  */
 HW_INLINE hw_u64 explicit_sender_rate(hw_u32 version, hw_u32 told, const struct explicit_window *window, hw_u64 srtt)
 {
@@ -236,10 +240,11 @@ HW_INLINE hw_u64 explicit_sender_rate(hw_u32 version, hw_u32 told, const struct 
 }
 
 /*
- * The pacing rate of a sender in whole segments, in b/s; 0 while it is not known. One of XCP is faster as soon as the RTT
- * becomes shorter, before the smoothed one does: otherwise queues would oscillate. Where ACKs clock its segments, pacing
- * only separates them and must not be the limit, so it has room for the one segment that may be carried over. With more,
- * such as a quarter of the window, bursts stay together, and queues at 1 Gb/s are up to half as long again.
+ * The pacing rate of a sender in whole segments, in b/s; 0 while it is not known. One of XCP is faster as
+ * soon as the RTT becomes shorter, before the smoothed one does: otherwise queues would oscillate. Where ACKs
+ * clock its segments, pacing only separates them and must not be the limit, so it has room for the one
+ * segment that may be carried over. With more, such as a quarter of the window, bursts stay together, and
+ * queues at 1 Gb/s are up to half as long again.
  */
 HW_INLINE hw_u64 explicit_pacing_rate(hw_u32 version, hw_u32 told, const struct explicit_window *window,
 				      const struct explicit_rtt *rtt)
@@ -253,7 +258,8 @@ HW_INLINE hw_u64 explicit_pacing_rate(hw_u32 version, hw_u32 told, const struct 
 	return explicit_throughput(bytes, hw_min(rtt->latest, rtt->smoothed));
 }
 
-/* A rate in b/s as a pace in bytes of payload per second, of which a full segment has `payload`; 1 at least. */
+/* A rate in b/s as a pace in bytes of payload per second, of which a full segment has
+ * `payload`; 1 at least. */
 HW_INLINE hw_u64 explicit_pace(const struct explicit_window *window, hw_u64 rate, hw_u32 payload)
 {
 	return hw_max(hw_scale(rate, payload, window->segment * 8), 1);
@@ -269,8 +275,8 @@ HW_INLINE void explicit_rtt_sample(struct explicit_rtt *rtt, hw_u64 sample)
 }
 
 /*
- * Whether a segment that was acknowledged alone may have waited for another that its sender had not sent yet: with `gap`
- * between them, after an RTT of `sample` where `least` was the shortest, in ns.
+ * Whether a segment that was acknowledged alone may have waited for another that its sender had not sent yet:
+ * with `gap` between them, after an RTT of `sample` where `least` was the shortest, in ns.
  */
 HW_INLINE hw_u32 explicit_has_waited(hw_u64 gap, hw_u64 sample, hw_u64 least)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * The aggregate feedback F of a control interval: XCP, XCP-b, self-tuning kappa and ErrorS (xcp-rcp 2.6 to 2.10).
- * Units as in explicit.h.
+ * The aggregate feedback F of a control interval: XCP, XCP-b, self-tuning kappa and ErrorS (xcp-rcp 2.6 to
+ * 2.10). Units as in explicit.h.
  */
 #ifndef HEADWAY_EXPLICIT_FEEDBACK_H
 #define HEADWAY_EXPLICIT_FEEDBACK_H
@@ -78,7 +78,8 @@ HW_FUNCTION void explicit_update_tau(struct explicit_queue *queue HW_NONNULL)
 	queue->tau_n = queue->config.n;
 }
 
-/* What found no room in this interval, in B or packets, with the fraction; packets have their average size. */
+/* What found no room in this interval, in B or packets, with the fraction; packets have
+ * their average size. */
 HW_INLINE hw_s64 explicit_lost(const struct explicit_queue *queue)
 {
 	const hw_u64 packets = hw_min(queue->drops - queue->drops_previous, EXPLICIT_LARGEST) << EXPLICIT_BITS;
@@ -91,9 +92,9 @@ HW_INLINE hw_s64 explicit_lost(const struct explicit_queue *queue)
 }
 
 /*
- * F = -alpha (q - q') / d - beta (q - kappa) / d (2.8). The change of the queue stands for y - C, so what found no
- * room belongs to it: a full buffer would look like an input that equals the capacity. In short intervals the queue
- * changes by a part of what it would in d.
+ * F = -alpha (q - q') / d - beta (q - kappa) / d (2.8). The change of the queue stands for y - C, so what
+ * found no room belongs to it: a full buffer would look like an input that equals the capacity. In short
+ * intervals the queue changes by a part of what it would in d.
  */
 HW_INLINE hw_s64 explicit_follow(const struct explicit_queue *queue, hw_s64 q)
 {
@@ -111,8 +112,8 @@ HW_INLINE hw_u32 explicit_weight(const struct explicit_queue *queue, hw_u32 weig
 }
 
 /*
- * XCP-b: fills an empty queue with chi Qmax / d, then follows it (2.8). Without kappa, lambda cannot be below it, so the
- * queue itself is looked at (2.16).
+ * XCP-b: fills an empty queue with chi Qmax / d, then follows it (2.8). Without kappa, lambda cannot be below
+ * it, so the queue itself is looked at (2.16).
  */
 HW_INLINE hw_s64 explicit_feedback_blind(struct explicit_queue *queue, hw_u64 q)
 {
@@ -142,7 +143,8 @@ HW_INLINE int explicit_underused(const struct explicit_queue *queue, hw_u64 q)
 	}
 }
 
-/* Moves kappa towards the distance of the queue from its average, or to Qmax if the link is under-utilised (2.9). */
+/* Moves kappa towards the distance of the queue from its average, or to Qmax if the link is
+ * under-utilised (2.9). */
 HW_INLINE void explicit_tune(struct explicit_queue *queue, hw_u64 q)
 {
 	const struct explicit_config *config = &queue->config;
@@ -170,9 +172,10 @@ HW_INLINE hw_s64 explicit_error(const struct explicit_queue *queue, hw_s64 q)
  * Integrates epsilon to xi (2.10). With no input kappa grows and xi would run away, so it starts again. It is
  * bounded by what a wrong capacity can cause.
  *
- * A queue below kappa says that more than C - xi / alpha can be had only once the input is that large. Below it senders
- * have not taken what they were granted yet, or cannot: their windows, their applications or losses limit them. xi then
- * waits. Otherwise it would fall as long as they are limited, and the next flow would get what is not there.
+ * A queue below kappa says that more than C - xi / alpha can be had only once the input is that large. Below
+ * it senders have not taken what they were granted yet, or cannot: their windows, their applications or
+ * losses limit them. xi then waits. Otherwise it would fall as long as they are limited, and the next flow
+ * would get what is not there.
  */
 HW_INLINE void explicit_integrate(struct explicit_queue *queue, hw_s64 q, hw_s64 spare)
 {
@@ -209,8 +212,8 @@ HW_INLINE hw_s64 explicit_feedback_errors(struct explicit_queue *queue, hw_u64 q
 }
 
 /*
- * F of the law in force. All laws keep lambda and the last queue up to date, so that one can follow another at run
- * time.
+ * F of the law in force. All laws keep lambda and the last queue up to date, so that one can follow
+ * another at run time.
  */
 HW_INLINE hw_s64 explicit_feedback(struct explicit_queue *queue, hw_u64 q, hw_u64 input_rate, hw_u32 beta)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * What a router measures: average RTT, input and persistent queue (xcp-rcp 2.4 to 2.6). Units as in explicit.h.
+ * What a router measures: average RTT, input and persistent queue (xcp-rcp 2.4 to 2.6).
+ * Units as in explicit.h.
  */
 #ifndef HEADWAY_EXPLICIT_MEASURE_H
 #define HEADWAY_EXPLICIT_MEASURE_H
@@ -8,8 +9,8 @@
 #include "explicit_state.h"
 
 /*
- * Shortest time over which the persistent queue is measured, in ns, and the shortest control interval if that is shorter
- * (2.5): a queue of many RTTs ago would be drained once in each of them.
+ * Shortest time over which the persistent queue is measured, in ns, and the shortest control interval if that
+ * is shorter (2.5): a queue of many RTTs ago would be drained once in each of them.
  */
 #define EXPLICIT_SHORTEST_MEASUREMENT 2000000ULL
 /* The newest queue weighs 1/4 in lambda, in units of 2^-16 (2.8). */
@@ -33,8 +34,8 @@ HW_INLINE void explicit_count(struct explicit_queue *queue, hw_u32 bytes, int sa
 	queue->unsaid_packets += !says;
 }
 
-/* Adds the RTT and X of a packet to the sums. Their product has 56 fraction bits. At 10 Gb/s the lower half of them is
- * all that it has, so it is kept. */
+/* Adds the RTT and X of a packet to the sums. Their product has 56 fraction bits. At 10 Gb/s the lower half
+ * of them is all that it has, so it is kept. */
 HW_INLINE void explicit_sum(struct explicit_queue *queue, hw_u32 rtt, hw_u32 x)
 {
 	const hw_u64 product = (hw_u64)x * hw_min(rtt, EXPLICIT_LONGEST_RTT);
@@ -45,7 +46,8 @@ HW_INLINE void explicit_sum(struct explicit_queue *queue, hw_u32 rtt, hw_u32 x)
 	queue->sum_xrtt_low = low & (EXPLICIT_LONGEST_RTT - 1);
 }
 
-/* d = sum of X RTT / sum of X: the mean over flows, not over packets (2.6). Without a sum the last one stays. */
+/* d = sum of X RTT / sum of X: the mean over flows, not over packets (2.6). Without a sum
+ * the last one stays. */
 HW_INLINE void explicit_average_rtt(struct explicit_queue *queue)
 {
 	struct hw_wide sum = hw_multiply(queue->sum_xrtt, EXPLICIT_LONGEST_RTT);
@@ -58,8 +60,9 @@ HW_INLINE void explicit_average_rtt(struct explicit_queue *queue)
 }
 
 /*
- * The time in which flows react. A paced sender of RCP hears of R at its next packet. With less than a packet per RTT that
- * is later than d, and a law that moves R every d would move it many times before the first of them shows.
+ * The time in which flows react. A paced sender of RCP hears of R at its next packet. With less than a
+ * packet per RTT that is later than d, and a law that moves R every d would move it many times before the
+ * first of them shows.
  */
 HW_INLINE void explicit_find_response(struct explicit_queue *queue)
 {
@@ -81,8 +84,9 @@ HW_INLINE hw_u32 explicit_share_of(const struct explicit_queue *queue, hw_u64 ti
 }
 
 /*
- * The share of the response time that the interval lasts, in units of 2^-16: what laws of RCP do in an interval is that
- * share of what they would do in the whole time. Without tau it is 1 with RCP, although d has just changed (2.12).
+ * The share of the response time that the interval lasts, in units of 2^-16: what laws of RCP do in an
+ * interval is that share of what they would do in the whole time. Without tau it is 1 with RCP, although d
+ * has just changed (2.12).
  */
 HW_INLINE hw_u32 explicit_part(const struct explicit_queue *queue)
 {
@@ -113,9 +117,10 @@ HW_INLINE hw_u64 explicit_input_rate(const struct explicit_queue *queue)
 }
 
 /*
- * The number of flows: in an interval, the X of each sum to its length. Packets without a header count as those of
- * flows that send at R. A silence says nothing about the flows before it. The average is over the time between packets of
- * a flow: flows that hear of a low R together send a packet each at the same time, and then wait.
+ * The number of flows: in an interval, the X of each sum to its length. Packets without a header count as
+ * those of flows that send at R. A silence says nothing about the flows before it. The average is over
+ * the time between packets of a flow: flows that hear of a low R together send a packet each at the same
+ * time, and then wait.
  */
 HW_INLINE void explicit_count_flows(struct explicit_queue *queue)
 {
@@ -149,8 +154,8 @@ HW_INLINE hw_u64 explicit_persistent(const struct explicit_queue *queue)
 }
 
 /*
- * Tq = max(2 ms, (d - backlog / C) / 2), without the backlog if C is unknown (2.5). With control intervals below 2 ms, the
- * shortest of those takes the place of the 2 ms.
+ * Tq = max(2 ms, (d - backlog / C) / 2), without the backlog if C is unknown (2.5). With control intervals
+ * below 2 ms, the shortest of those takes the place of the 2 ms.
  */
 HW_INLINE hw_u64 explicit_measurement_time(const struct explicit_queue *queue, hw_u64 bytes, hw_u32 packets)
 {
@@ -166,9 +171,9 @@ HW_INLINE hw_u64 explicit_measurement_time(const struct explicit_queue *queue, h
 }
 
 /*
- * Measures the persistent queue: the least backlog since the last time (2.5). Nothing changes between two events of a
- * queue, so once a measurement finds what the last one found, it is not repeated until `now` or the end of the control
- * interval.
+ * Measures the persistent queue: the least backlog since the last time (2.5). Nothing changes between two
+ * events of a queue, so once a measurement finds what the last one found, it is not repeated until `now` or
+ * the end of the control interval.
  */
 HW_INLINE void explicit_measure_queue(struct explicit_queue *queue, hw_u64 bytes, hw_u32 packets, hw_u64 now)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * The rate R of RCP, with and without a capacity, and measures against surges of flows (xcp-rcp 2.12, 2.13, F55, F56).
- * Units as in explicit.h.
+ * The rate R of RCP, with and without a capacity, and measures against surges of flows (xcp-rcp 2.12, 2.13,
+ * F55, F56). Units as in explicit.h.
  */
 #ifndef HEADWAY_EXPLICIT_RATE_H
 #define HEADWAY_EXPLICIT_RATE_H
@@ -37,7 +37,8 @@ static const struct explicit_limit explicit_limits[EXPLICIT_ROWS] __attribute__(
 	{ .beta = 39322, .whole = 17039, .safe = 13868, .half = 8903 }, /* 0.6: 0.1975 */
 };
 
-/* Updates the growth of the number of flows, C / R, in d0: its logarithm, which weighs the newest value by 1/4. */
+/* Updates the growth of the number of flows, C / R, in d0: its logarithm, which weighs the
+ * newest value by 1/4. */
 HW_INLINE void explicit_update_growth(struct explicit_queue *queue, hw_u64 previous)
 {
 	/* From 2^-40 to 2^40. */
@@ -62,8 +63,9 @@ HW_INLINE hw_u32 explicit_base_row(const struct explicit_config *config)
 }
 
 /*
- * Sets beta and the rate of new flows for the growth of their number. beta becomes the smallest of the table whose limit
- * is above 1.25 times the growth, and the configured one after some intervals of less than half its limit (2.13).
+ * Sets beta and the rate of new flows for the growth of their number. beta becomes the smallest of the
+ * table whose limit is above 1.25 times the growth, and the configured one after some intervals of less
+ * than half its limit (2.13).
  */
 HW_FUNCTION void explicit_handle_surge(struct explicit_queue *queue HW_NONNULL)
 {
@@ -98,8 +100,8 @@ HW_INLINE hw_u32 explicit_beta(const struct explicit_queue *queue)
 }
 
 /*
- * R as it is written, in whole B/s: at most 34.4 Gb/s per flow. The largest number would say that no router of RCP was on
- * the path, and a single flow on a faster link would fill its buffer.
+ * R as it is written, in whole B/s: at most 34.4 Gb/s per flow. The largest number would say that no router
+ * of RCP was on the path, and a single flow on a faster link would fill its buffer.
  */
 HW_INLINE hw_u32 explicit_written(hw_u64 rate)
 {
@@ -118,9 +120,9 @@ HW_INLINE void explicit_set_rate(struct explicit_queue *queue, hw_u64 rate)
 }
 
 /*
- * The R that a queue starts with: C, or a packet in the first average RTT if C is unknown. It must never be 0, from which
- * it could not grow (2.12). After a law of XCP it is the share of a flow: with C, the flows of XCP would fill the buffer
- * at once, and R would fall to its minimum.
+ * The R that a queue starts with: C, or a packet in the first average RTT if C is unknown. It must never be
+ * 0, from which it could not grow (2.12). After a law of XCP it is the share of a flow: with C, the flows of
+ * XCP would fill the buffer at once, and R would fall to its minimum.
  */
 HW_INLINE void explicit_start_rate(struct explicit_queue *queue)
 {
@@ -137,13 +139,14 @@ HW_INLINE void explicit_start_rate(struct explicit_queue *queue)
 }
 
 /*
- * The R below which RCP does not fall: a quarter of an equal part of C, so that the queue drains at three quarters of C;
- * the published law takes R to half of one when a second flow comes (E12). Flows send at C at most, and a packet more
- * where an interval is short, so there are at least y / (C + a packet per interval), whatever they say.
+ * The R below which RCP does not fall: a quarter of an equal part of C, so that the queue drains at three
+ * quarters of C; the published law takes R to half of one when a second flow comes (E12). Flows send at C
+ * at most, and a packet more where an interval is short, so there are at least y / (C + a packet per
+ * interval), whatever they say.
  *
- * F does not know how many flows there are. When many begin at once, the input is many times C and stays so until they
- * have heard of a lower R; meanwhile R would fall to its minimum, at which paced senders wait for minutes before they hear
- * of a better one.
+ * F does not know how many flows there are. When many begin at once, the input is many times C and stays so
+ * until they have heard of a lower R; meanwhile R would fall to its minimum, at which paced senders wait for
+ * minutes before they hear of a better one.
  */
 HW_INLINE hw_u64 explicit_least_rate(const struct explicit_queue *queue, hw_u64 input_rate)
 {
@@ -157,9 +160,9 @@ HW_INLINE hw_u64 explicit_least_rate(const struct explicit_queue *queue, hw_u64 
 }
 
 /*
- * The change of R by F: R F / C, as there are C / R flows (equation 2.17). Without a capacity F is shared among the
- * flows that X counts, one at least, or y / R if it counts none; y / R is the number of flows times what R has changed by
- * since they heard of it.
+ * The change of R by F: R F / C, as there are C / R flows (equation 2.17). Without a capacity F is shared
+ * among the flows that X counts, one at least, or y / R if it counts none; y / R is the number of flows times
+ * what R has changed by since they heard of it.
  */
 HW_INLINE hw_u64 explicit_rate_step(const struct explicit_queue *queue, hw_s64 feedback, hw_u64 input_rate)
 {
@@ -176,9 +179,9 @@ HW_INLINE hw_u64 explicit_rate_step(const struct explicit_queue *queue, hw_s64 f
 }
 
 /*
- * R less what windows would lose by themselves: two thirds of the growth of d. XCP-b was derived for windows, whose rate
- * falls while the queue grows; rates do not, and its gains alone then let the queue swing. Taking all of it makes paced
- * flows swing, whose RTTs are known late.
+ * R less what windows would lose by themselves: two thirds of the growth of d. XCP-b was derived for windows,
+ * whose rate falls while the queue grows; rates do not, and its gains alone then let the queue swing. Taking
+ * all of it makes paced flows swing, whose RTTs are known late.
  */
 HW_INLINE hw_u64 explicit_slowed_rate(const struct explicit_queue *queue)
 {
@@ -188,7 +191,8 @@ HW_INLINE hw_u64 explicit_slowed_rate(const struct explicit_queue *queue)
 }
 
 /*
- * R += (T / d) times the change by F. Without a capacity R changes at most by a factor of two. R stays if nothing arrived.
+ * R += (T / d) times the change by F. Without a capacity R changes at most by a factor of two. R
+ * stays if nothing arrived.
  *
  * T / d never exceeds 1, or gains would grow where d is below the shortest interval.
  */

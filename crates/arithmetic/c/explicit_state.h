@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * The congestion header, decoded, and the control block of a queue (xcp-rcp 1.4 to 1.6, 2.0). Units as in explicit.h.
+ * The congestion header, decoded, and the control block of a queue (xcp-rcp 1.4 to 1.6, 2.0).
+ * Units as in explicit.h.
  */
 #ifndef HEADWAY_EXPLICIT_STATE_H
 #define HEADWAY_EXPLICIT_STATE_H
@@ -21,7 +22,8 @@ struct explicit_header {
 	/* The sender's RTT, 0 if unknown, and the time between its packets; in s with 28 fraction bits. */
 	hw_u32 rtt;
 	hw_u32 x;
-	/* XCP: the change of throughput that the sender asks for and routers lower, signed. RCP: the rate. In B/s. */
+	/* XCP: the change of throughput that the sender asks for and routers lower, signed. RCP:
+	 * the rate. In B/s. */
 	hw_u32 feedback;
 	/* What the receiver returns, the same unit; routers leave it alone. */
 	hw_u32 reverse;
@@ -32,7 +34,8 @@ struct explicit_header {
 	hw_u8 unused;
 };
 
-/* What is known at the end of a control interval: the records of XCP-b and RCP and what the other laws add (1.6). */
+/* What is known at the end of a control interval: the records of XCP-b and RCP and what the
+ * other laws add (1.6). */
 struct explicit_record {
 	/* End of the interval and its length, in ns. */
 	hw_u64 time;
@@ -67,7 +70,8 @@ struct explicit_record {
 	hw_s64 epsilon;
 	/* Growth of the number of flows in d0, lg(1 + L0), with the fraction. */
 	hw_s64 growth;
-	/* Packets that found no room, and packets with a header of another version or format; since the beginning. */
+	/* Packets that found no room, and packets with a header of another version or format;
+	 * since the beginning. */
 	hw_u64 drops;
 	hw_u64 rejected;
 	hw_u32 backlog_packets;
@@ -85,7 +89,8 @@ struct explicit_record {
 
 /* The state of one queue: "xqcb". What packets touch comes first. */
 struct explicit_queue {
-	/* Sums of X and of X RTT over this interval, in s and s^2 with 28 fraction bits, and the 28 bits below those. */
+	/* Sums of X and of X RTT over this interval, in s and s^2 with 28 fraction bits, and the 28
+	 * bits below those. */
 	hw_u64 sum_x;
 	hw_u64 sum_xrtt;
 	hw_u64 sum_xrtt_low;
@@ -95,7 +100,8 @@ struct explicit_queue {
 	/* Bytes of those whose header has no X, or that have none, and such packets. */
 	hw_u64 unsaid_bytes;
 	hw_u64 unsaid_packets;
-	/* Cp in B/s/s with 16 fraction bits, Cn in 1/s with 32, and what is left of Rp and Rn, in B/s with the fraction. */
+	/* Cp in B/s/s with 16 fraction bits, Cn in 1/s with 32, and what is left of Rp and Rn, in B/s
+	 * with the fraction. */
 	hw_u64 positive_scale;
 	hw_u64 negative_scale;
 	hw_u64 positive;
@@ -107,7 +113,8 @@ struct explicit_queue {
 	hw_u32 written_rate;
 	/* The rate of flows that do not know their RTT yet. */
 	hw_u32 first_rate;
-	/* The least backlog since the last measurement, without overhead, and the time of the next one in ns. */
+	/* The least backlog since the last measurement, without overhead, and the time of
+	 * the next one in ns. */
 	hw_u64 least_bytes;
 	hw_u64 queue_due;
 	hw_u32 least_packets;
@@ -121,7 +128,8 @@ struct explicit_queue {
 	/* d, in s with 28 fraction bits, and in ns. */
 	hw_u64 average_rtt;
 	hw_u64 average_rtt_ns;
-	/* The time in which flows react, in the same units: d, or with RCP the time between packets of a flow if longer. */
+	/* The time in which flows react, in the same units: d, or with RCP the time between packets of
+	 * a flow if longer. */
 	hw_u64 response;
 	hw_u64 response_ns;
 	/* Average size of packets, with overhead and fraction, in B. */
@@ -143,7 +151,8 @@ struct explicit_queue {
 	/* xi and the last epsilon, in B/s with the fraction. */
 	hw_s64 xi;
 	hw_s64 epsilon;
-	/* lg(1 + L0) with the fraction, smoothed; the row of beta in the table, and the intervals since growth needed it. */
+	/* lg(1 + L0) with the fraction, smoothed; the row of beta in the table, and the intervals since
+	 * growth needed it. */
 	hw_s64 growth;
 	hw_u32 beta_row;
 	hw_u32 calm;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * The congestion header in packets: where it lies behind an IP header, how it is read, and how a router writes into it
- * (xcp-rcp 1.4, 1.5, 2.4). All of this works on bytes in network order, and reads none beyond the length that it is given.
+ * The congestion header in packets: where it lies behind an IP header, how it is read, and how a router
+ * writes into it (xcp-rcp 1.4, 1.5, 2.4). All of this works on bytes in network order, and reads none beyond
+ * the length that it is given.
  */
 #ifndef HEADWAY_EXPLICIT_WIRE_H
 #define HEADWAY_EXPLICIT_WIRE_H
@@ -9,13 +10,14 @@
 #include "explicit_state.h"
 #include "ip_wire.h"
 
-/* Length of the header, and the number under which it follows an IP header: one for experiments (RFC 3692). */
+/* Length of the header, and the number under which it follows an IP header: one for
+ * experiments (RFC 3692). */
 #define EXPLICIT_WIRE_BYTES 20
 #define EXPLICIT_PROTOCOL 253
 /* Offset of the four bytes that routers write. */
 #define EXPLICIT_WIRE_FEEDBACK 12
-/* Bytes at the beginning of a packet that are searched: the longest header of IPv4 and a congestion header fit, and so do
- * IPv6 with some extension headers. */
+/* Bytes at the beginning of a packet that are searched: the longest header of IPv4 and a congestion header
+ * fit, and so do IPv6 with some extension headers. */
 #define EXPLICIT_SEARCHED_BYTES 128
 
 /* What a packet has behind its IP header. */
@@ -63,8 +65,8 @@ HW_INLINE void explicit_write(const struct explicit_header *header, hw_u8 *bytes
 }
 
 /*
- * Finds the congestion header of a packet of IP, of which `length` bytes are at hand, and reads it. `*at` becomes its
- * offset. What is not IP, or ends within the IP header, has none.
+ * Finds the congestion header of a packet of IP, of which `length` bytes are at hand, and reads it. `*at`
+ * becomes its offset. What is not IP, or ends within the IP header, has none.
  */
 HW_INLINE hw_u32 explicit_find(const hw_u8 *packet, hw_u32 length, struct explicit_header *header, hw_u32 *at)
 {

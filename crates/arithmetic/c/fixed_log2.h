@@ -2,8 +2,8 @@
 /*
  * Binary logarithm and power of two in fixed point.
  *
- * The logarithm computes its fraction bit by bit: squaring a number between 1 and 2 doubles its logarithm, and the
- * integer part of the result is the next bit (C. S. Turner, A Fast Binary Logarithm Algorithm, 2010).
+ * The logarithm computes its fraction bit by bit: squaring a number between 1 and 2 doubles its logarithm,
+ * and the integer part of the result is the next bit (C. S. Turner, A Fast Binary Logarithm Algorithm, 2010).
  */
 #ifndef HEADWAY_FIXED_LOG2_H
 #define HEADWAY_FIXED_LOG2_H
@@ -46,7 +46,8 @@ HW_INLINE hw_u32 hw_exp2_negative(hw_u32 x)
 	hw_u32 whole = x >> 16;
 	hw_u32 fraction = x & 0xffff;
 
-	/* Between powers of two the curve lies below a straight line; 0.17 f (1 - f) is the parabola that fits best. */
+	/* Between powers of two the curve lies below a straight line; 0.17 f (1 - f) is the
+	 * parabola that fits best. */
 	hw_u64 sag = ((hw_u64)fraction * (65536 - fraction) >> 16) * 11141 >> 16;
 
 	if (whole >= 17)

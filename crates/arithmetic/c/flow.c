@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* Exports the inline functions of the headers about connections as symbols, for callers in other languages. */
+/* Exports the inline functions of the headers about connections as symbols, for callers
+ * in other languages. */
 #include "flow_class.h"
 #include "flow_meter.h"
 #include "flow_rtt.h"

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * What the packets with data look like that one end of a flow sends: sums of sizes, of times between them, and of bytes in slots
- * of time, and of their squares (wan 2.20, F67).
+ * What the packets with data look like that one end of a flow sends: sums of sizes, of times between them,
+ * and of bytes in slots of time, and of their squares (wan 2.20, F67).
  *
- * They only ever grow, and wrap, so that whoever reads them now and then gets those of the time between by subtraction. The
- * crate `edge` has the same in floating point (src/classify/meter.rs), and a test that holds one against the other.
+ * They only ever grow, and wrap, so that whoever reads them now and then gets those of the time between by
+ * subtraction. The crate `edge` has the same in floating point (src/classify/meter.rs), and a test that holds
+ * one against the other.
  *
- * Packets of one direction are taken to arrive one after another. If two processors have them at once, some may not count.
+ * Packets of one direction are taken to arrive one after another. If two processors have them at
+ * once, some may not count.
  */
 #ifndef HEADWAY_FLOW_METER_H
 #define HEADWAY_FLOW_METER_H
@@ -17,9 +19,11 @@
 #define FLOW_SLOT 100000000ULL
 /* A time without packets from which on the sender had nothing to send, in ns. */
 #define FLOW_PAUSE 500000000ULL
-/* Times between packets are summed in 256 ns: squares of pauses of half a second then need 42 bits, and years of them 64. */
+/* Times between packets are summed in 256 ns: squares of pauses of half a second then need 42 bits, and
+ * years of them 64. */
 #define FLOW_GAP_UNIT 8
-/* Bytes in slots are summed in 4: squares at 100 Gb/s then need 57 bits, and the slots of 12 s 64; nobody looks back further. */
+/* Bytes in slots are summed in 4: squares at 100 Gb/s then need 57 bits, and the slots of 12 s 64; nobody
+ * looks back further. */
 #define FLOW_SLOT_UNIT 2
 
 /* Times are in ns. All but `packets` is to be ignored before the first packet. */
@@ -64,8 +68,9 @@ HW_INLINE void flow_meter_end_slots(struct flow_meter *meter, hw_u64 now)
 }
 
 /*
- * Adds `packets` packets, at least one, with this many bytes of data together, which arrived at once: what the kernel has merged.
- * They count as of equal size. A time that seems to be earlier than the last counts as the same.
+ * Adds `packets` packets, at least one, with this many bytes of data together, which arrived at once:
+ * what the kernel has merged. They count as of equal size. A time that seems to be earlier than the
+ * last counts as the same.
  */
 HW_INLINE void flow_meter_add(struct flow_meter *meter, hw_u64 now, hw_u32 bytes, hw_u32 packets)
 {

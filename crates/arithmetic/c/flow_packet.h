@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * What a middlebox reads of a packet of TCP: its connection, and what flow_track.h and rwm.h go by (wan 1.4, 2.1); and of one
- * of UDP: its ends and how large it is.
+ * What a middlebox reads of a packet of TCP: its connection, and what flow_track.h and rwm.h go by (wan 1.4,
+ * 2.1); and of one of UDP: its ends and how large it is.
  *
- * A packet is bytes in network order from `packet` up to `end`, which may be earlier than the end of its data: the headers
- * suffice. It is only read; where it lies is for its owner to know.
+ * A packet is bytes in network order from `packet` up to `end`, which may be earlier than the end of its
+ * data: the headers suffice. It is only read; where it lies is for its owner to know.
  */
 #ifndef HEADWAY_FLOW_PACKET_H
 #define HEADWAY_FLOW_PACKET_H
@@ -31,7 +31,8 @@ enum flow_found {
 	/* A header that is cut off, contradicts itself, or has flags that no TCP sends. */
 	FLOW_MALFORMED,
 	FLOW_FOUND_KINDS,
-	/* A datagram of UDP, of which key, sender, code point and data were read: for those who do not count it as something else. */
+	/* A datagram of UDP, of which key, sender, code point and data were read: for those who do not count
+	 * it as something else. */
 	FLOW_DATAGRAM = FLOW_FOUND_KINDS,
 };
 
@@ -77,19 +78,20 @@ enum flow_ecn {
 #define FLOW_DEFAULT_MSS_V4 536
 #define FLOW_DEFAULT_MSS_V6 1220
 #define FLOW_LEAST_MSS 88
-/* Two options without meaning, and timestamps of ten bytes: what segments begin their options with (RFC 7323 A). */
+/* Two options without meaning, and timestamps of ten bytes: what segments begin their options
+ * with (RFC 7323 A). */
 #define FLOW_STAMPS 0x0101080aU
 #define FLOW_STAMPS_BYTES 12
-/* Two options without meaning, and what a receiver has beyond what it acknowledges (RFC 2018): what follows them; the last byte is the length. With
-   timestamps there is room for three blocks. */
+/* Two options without meaning, and what a receiver has beyond what it acknowledges (RFC 2018): what follows
+ * them; the last byte is the length. With timestamps there is room for three blocks. */
 #define FLOW_SACK 0x01010500U
 #define FLOW_SACK_BYTES 4
 #define FLOW_BLOCK_BYTES 8
 #define FLOW_MOST_BLOCKS 3
 
 /*
- * A connection: its two ends, in the same order whichever of them sends. Addresses are in network order, of IPv4 in the first
- * four bytes; unused bytes are zero, so that keys can be compared as bytes.
+ * A connection: its two ends, in the same order whichever of them sends. Addresses are in network order, of
+ * IPv4 in the first four bytes; unused bytes are zero, so that keys can be compared as bytes.
  */
 struct flow_key {
 	hw_u32 address[2][4];
@@ -111,7 +113,8 @@ struct flow_packet {
 	hw_u32 stamp;
 	hw_u32 echo;
 	hw_u16 window;
-	/* Largest segment and scale that a SYN says; the scale is FLOW_NO_SCALE without one, and where all headers are signed. */
+	/* Largest segment and scale that a SYN says; the scale is FLOW_NO_SCALE without one, and where all
+	 * headers are signed. */
 	hw_u16 mss;
 	hw_u8 scale;
 	hw_u8 flags;
@@ -130,7 +133,8 @@ struct flow_packet {
 	hw_u32 sacked;
 };
 
-/* Loads four bytes as they lie. Programs of BPF run where the headers of packets are aligned or need not be. */
+/* Loads four bytes as they lie. Programs of BPF run where the headers of packets are
+ * aligned or need not be. */
 HW_INLINE hw_u32 flow_load(const hw_u8 *bytes)
 {
 #ifdef __bpf__
@@ -172,7 +176,8 @@ HW_INLINE hw_u32 flow_skip_ethernet(const hw_u8 *packet, const hw_u8 *end, hw_u3
 	return FLOW_OTHER;
 }
 
-/* Reads the options of a SYN, of which there are `length` bytes: scale, largest segment and timestamps. Returns whether all are there. */
+/* Reads the options of a SYN, of which there are `length` bytes: scale, largest segment and timestamps.
+ * Returns whether all are there. */
 HW_INLINE int flow_read_options(const hw_u8 *packet, const hw_u8 *end, hw_u32 at, hw_u32 length, struct flow_packet *out)
 {
 	struct tcp_options options = { .length = length };
@@ -272,7 +277,8 @@ HW_INLINE int flow_has_sense(hw_u32 flags)
 	return (flags & (FLOW_RST | FLOW_ACK)) != 0;
 }
 
-/* Returns the bytes of the blocks of a SACK that lie beyond what is acknowledged: those before it were received twice (RFC 2883). */
+/* Returns the bytes of the blocks of a SACK that lie beyond what is acknowledged: those before it were
+ * received twice (RFC 2883). */
 HW_INLINE hw_u32 flow_read_sacked(const hw_u8 *packet, const hw_u8 *end, hw_u32 at, hw_u32 length, hw_u32 acknowledgement)
 {
 	const hw_u8 *option = length < FLOW_SACK_BYTES ? 0 : hw_view(packet, end, at, FLOW_SACK_BYTES);
@@ -297,7 +303,8 @@ HW_INLINE hw_u32 flow_read_sacked(const hw_u8 *packet, const hw_u8 *end, hw_u32 
 	return sacked;
 }
 
-/* Reads the timestamps of a segment and what SACKs say, of which options begin at `at` and have `length` bytes. */
+/* Reads the timestamps of a segment and what SACKs say, of which options begin at `at` and
+ * have `length` bytes. */
 HW_INLINE void flow_read_stamps(const hw_u8 *packet, const hw_u8 *end, hw_u32 at, hw_u32 length, struct flow_packet *out)
 {
 	const hw_u8 *view = length < FLOW_STAMPS_BYTES ? 0 : hw_view(packet, end, at, FLOW_STAMPS_BYTES);
@@ -353,9 +360,9 @@ HW_INLINE hw_u32 flow_read_udp(const hw_u8 *packet, const hw_u8 *end, const hw_u
 }
 
 /*
- * Reads a packet that begins as `framing` says, one of enum flow_framing, of which all headers must be at hand. Returns one of
- * enum flow_found; `*out` is complete but for the side if that is FLOW_SEGMENT, has some fields if it is FLOW_DATAGRAM, and is otherwise
- * to be ignored.
+ * Reads a packet that begins as `framing` says, one of enum flow_framing, of which all headers must be at
+ * hand. Returns one of enum flow_found; `*out` is complete but for the side if that is FLOW_SEGMENT, has some
+ * fields if it is FLOW_DATAGRAM, and is otherwise to be ignored.
  */
 HW_INLINE hw_u32 flow_read(const hw_u8 *packet, const hw_u8 *end, hw_u32 framing, struct flow_packet *out)
 {
@@ -378,7 +385,8 @@ HW_INLINE hw_u32 flow_read(const hw_u8 *packet, const hw_u8 *end, hw_u32 framing
 		return FLOW_TUNNEL;
 	if (place.protocol != FLOW_PROTOCOL_TCP && place.protocol != FLOW_PROTOCOL_UDP)
 		return FLOW_OTHER;
-	/* As long as the shorter of the two headers, that of IPv4; its end was looked at before, but BPF has forgotten it. */
+	/* As long as the shorter of the two headers, that of IPv4; its end was looked at before, but BPF
+	 * has forgotten it. */
 	ip = hw_view(packet, end, start, IP_V4_BYTES);
 	if (!ip)
 		return FLOW_MALFORMED;

@@ -1,21 +1,24 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * The RTT of an established connection, and its one-way delays, from timestamps of both directions (RFC 7323).
+ * The RTT of an established connection, and its one-way delays, from timestamps of both
+ * directions (RFC 7323).
  *
- * The RTT of the handshake (wan 2.1) may be that of a full queue, and paths change. An end echoes the timestamps that it gets, so
- * the time from the first segment with a timestamp to its echo is the RTT between the middlebox and that end; both ends together
- * are the path. The least of two periods counts, because ends also wait: for more data, for an application, for the timer of
- * delayed ACKs. The owner numbers the periods. Each should begin with a time in which queues are short: an RTT that may grow with
- * a queue, from which windows are computed that may grow with the RTT, would have no bound otherwise.
+ * The RTT of the handshake (wan 2.1) may be that of a full queue, and paths change. An end echoes the
+ * timestamps that it gets, so the time from the first segment with a timestamp to its echo is the RTT between
+ * the middlebox and that end; both ends together are the path. The least of two periods counts, because ends
+ * also wait: for more data, for an application, for the timer of delayed ACKs. The owner numbers the periods.
+ * Each should begin with a time in which queues are short: an RTT that may grow with a queue, from which
+ * windows are computed that may grow with the RTT, would have no bound otherwise.
  *
- * An RTT does not say in which direction a queue is. But an end tells when it sent a segment, too: the time at which that passes
- * minus its timestamp is the delay from that end, and the timestamp of an echo minus the time at which the echoed one passed is the
- * delay towards it, each with the same unknown difference of two clocks, so that only changes count. Timestamps are taken to count
- * milliseconds, as with Linux, macOS and FreeBSD. The owner believes delays that change together with the RTT; those by another clock
- * do not. The first ones are those of the handshake.
+ * An RTT does not say in which direction a queue is. But an end tells when it sent a segment, too: the time
+ * at which that passes minus its timestamp is the delay from that end, and the timestamp of an echo minus the
+ * time at which the echoed one passed is the delay towards it, each with the same unknown difference of two
+ * clocks, so that only changes count. Timestamps are taken to count milliseconds, as with Linux, macOS and
+ * FreeBSD. The owner believes delays that change together with the RTT; those by another clock do not. The
+ * first ones are those of the handshake.
  *
- * Segments of one direction are taken to arrive one after another. If two processors have them at once, a sample may be wrong,
- * until two periods later.
+ * Segments of one direction are taken to arrive one after another. If two processors have them at once, a
+ * sample may be wrong, until two periods later.
  */
 #ifndef HEADWAY_FLOW_RTT_H
 #define HEADWAY_FLOW_RTT_H
@@ -33,8 +36,8 @@ enum flow_measures {
 };
 
 /*
- * Notes the timestamps of a segment behind flow_on_segment(). Returns bits of enum flow_measures; without any, as of most segments,
- * nobody needs to know the exact time.
+ * Notes the timestamps of a segment behind flow_on_segment(). Returns bits of enum flow_measures; without
+ * any, as of most segments, nobody needs to know the exact time.
  */
 HW_INLINE hw_u32 flow_on_stamps(struct flow *flow, const struct flow_packet *packet)
 {
@@ -66,7 +69,8 @@ HW_INLINE hw_u32 flow_mean(const struct flow_least *least)
 	return least->some / (hw_u32)hw_max(least->rest, 1) * FLOW_BLOCK;
 }
 
-/* Begins a period with nothing in it. Where nothing was in the one before, that of an older one stays: the connection was silent. */
+/* Begins a period with nothing in it. Where nothing was in the one before, that of an older one stays: the
+ * connection was silent. */
 HW_INLINE void flow_end_least(struct flow_least *least)
 {
 	if (least->period[0] == FLOW_NO_RTT && least->rest)
@@ -146,7 +150,8 @@ HW_INLINE void flow_sum_rtt(struct flow *flow)
 		flow->rtt = hw_max((first + second) << FLOW_RTT_UNIT, 1);
 }
 
-/* Measures in a period with a segment for which flow_on_stamps() returned `measures`, at the exact time in ns. */
+/* Measures in a period with a segment for which flow_on_stamps() returned `measures`, at the
+ * exact time in ns. */
 HW_INLINE void flow_measure(struct flow *flow, const struct flow_packet *packet, hw_u32 measures, hw_u32 period, hw_u64 now)
 {
 	struct flow_echo *own = &flow->echo[packet->sender & 1];

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * Connections of TCP as a middlebox sees them: their handshake, the scales of their windows, and their RTT (wan 2.1).
+ * Connections of TCP as a middlebox sees them: their handshake, the scales of their windows, and
+ * their RTT (wan 2.1).
  *
- * The owner has two tables by struct flow_key: connections in their handshake, and established ones, so that a flood of SYNs
- * cannot push out the latter. It looks up what flow_kind() says, and does what the functions return. All of them keep to one
- * rule: a connection about which anything is in doubt is left alone, and its windows pass unchanged.
+ * The owner has two tables by struct flow_key: connections in their handshake, and established ones, so that
+ * a flood of SYNs cannot push out the latter. It looks up what flow_kind() says, and does what the functions
+ * return. All of them keep to one rule: a connection about which anything is in doubt is left alone, and its
+ * windows pass unchanged.
  */
 #ifndef HEADWAY_FLOW_TRACK_H
 #define HEADWAY_FLOW_TRACK_H
@@ -15,19 +17,22 @@
 #define FLOW_HALF_OPEN 127000000000ULL
 /* Largest RTT; what is above is a clock that has stepped, or an end that waited. In ns. */
 #define FLOW_LARGEST_RTT 60000000000ULL
-/* An established connection notes the time of packets that are so far apart: others need not write to its memory. In ns. */
+/* An established connection notes the time of packets that are so far apart: others need not write to
+ * its memory. In ns. */
 #define FLOW_SEEN_STEP 100000000ULL
-/* Sequence numbers that are so far from the expected ones do not belong to the connection. Windows are seldom so large. */
+/* Sequence numbers that are so far from the expected ones do not belong to the connection. Windows
+ * are seldom so large. */
 #define FLOW_NEAR (1U << 26)
 /* RTTs of periods are kept in 256 ns, so that 32 bits hold FLOW_LARGEST_RTT many times. */
 #define FLOW_RTT_UNIT 8
 #define FLOW_NO_RTT 0xffffffffU
 /* What timestamps count, in us. */
 #define FLOW_TICK 1000U
-/* One-way delays are kept with this in place of the first one, in us. Clocks that differ by as much as the half of it from then on are
- * other ones than before, or no clocks of FLOW_TICK. */
+/* One-way delays are kept with this in place of the first one, in us. Clocks that differ by as much as the
+ * half of it from then on are other ones than before, or no clocks of FLOW_TICK. */
 #define FLOW_MIDDLE (1U << 30)
-/* How many times are a mean: fewer would be what jitter has spared, more last longer than a queue is gone. Range 2 to 8, a power of two. */
+/* How many times are a mean: fewer would be what jitter has spared, more last longer than a queue is gone.
+ * Range 2 to 8, a power of two. */
 #define FLOW_BLOCK 4
 /* The side of the ends whose clocks tell one-way delays: beyond the link whose queues they are to show. */
 #define FLOW_FAR_SIDE 1
@@ -46,7 +51,8 @@ enum flow_kind {
 enum flow_stage {
 	FLOW_ASKED,
 	FLOW_ANSWERED,
-	/* Both ends have sent a SYN without having seen the other's (RFC 9293 3.5). Such a connection is left alone. */
+	/* Both ends have sent a SYN without having seen the other's (RFC 9293 3.5). Such a
+	 * connection is left alone. */
 	FLOW_CROSSED,
 };
 
@@ -76,7 +82,8 @@ struct flow_half {
 };
 
 /*
- * The least mean of FLOW_BLOCK times, and sums for the mean of all. Where there was none, the least is FLOW_NO_RTT.
+ * The least mean of FLOW_BLOCK times, and sums for the mean of all. Where there was none, the
+ * least is FLOW_NO_RTT.
  *
  * The least of single ones would be one that jitter has spared, which other packets do not see.
  */
@@ -93,7 +100,8 @@ struct flow_least {
 	hw_u32 means;
 };
 
-/* What is known of the RTT between the middlebox and one end, from timestamps that the other end sends (flow_rtt.h). */
+/* What is known of the RTT between the middlebox and one end, from timestamps that the other end
+ * sends (flow_rtt.h). */
 struct flow_echo {
 	/* When the segment passed whose timestamp is to be echoed, in ns. */
 	hw_u64 marked;
@@ -108,7 +116,8 @@ struct flow_echo {
 	hw_u8 unused[2];
 };
 
-/* One-way delays between the middlebox and the end on FLOW_FAR_SIDE, by the clock of that end's timestamps (flow_rtt.h). */
+/* One-way delays between the middlebox and the end on FLOW_FAR_SIDE, by the clock of that end's
+ * timestamps (flow_rtt.h). */
 struct flow_delays {
 	/* From that end and towards it, in us and more than they are by something that is not known. */
 	struct flow_least way[2];
@@ -120,7 +129,8 @@ struct flow_delays {
 
 /* An established connection. Arrays have an entry for each end of the key. */
 struct flow {
-	/* RTT in ns, at least 1; 0 if it is not known. That of the handshake, or the least of two periods (flow_rtt.h). */
+	/* RTT in ns, at least 1; 0 if it is not known. That of the handshake, or the least of two
+	 * periods (flow_rtt.h). */
 	hw_u64 rtt;
 	/* Time of its latest packet, in ns, up to FLOW_SEEN_STEP late. */
 	hw_u64 seen;
@@ -179,8 +189,8 @@ HW_INLINE int flow_is_stale(const struct flow_half *half, hw_u64 now)
 }
 
 /*
- * Begins a handshake, or notes a repeated SYN. `*half` is the entry of the table if `known`, and a new one otherwise. Returns
- * whether it is to be stored.
+ * Begins a handshake, or notes a repeated SYN. `*half` is the entry of the table if `known`, and a new one
+ * otherwise. Returns whether it is to be stored.
  */
 HW_INLINE int flow_on_syn(struct flow_half *half, int known, const struct flow_packet *packet, hw_u64 now)
 {
@@ -218,8 +228,9 @@ HW_INLINE int flow_on_syn(struct flow_half *half, int known, const struct flow_p
 }
 
 /*
- * Notes a SYN-ACK; returns whether it answers the SYN of `*half`, so that no older connection between the same ends exists any
- * more. It must come from the other side: traffic that turns round at the middlebox does not cross what is to be shared.
+ * Notes a SYN-ACK; returns whether it answers the SYN of `*half`, so that no older connection between the
+ * same ends exists any more. It must come from the other side: traffic that turns round at the middlebox does
+ * not cross what is to be shared.
  */
 HW_INLINE int flow_on_answer(struct flow_half *half, const struct flow_packet *packet, hw_u64 now)
 {
@@ -245,9 +256,9 @@ HW_INLINE int flow_on_answer(struct flow_half *half, const struct flow_packet *p
 }
 
 /*
- * The time from a question, which may have been repeated, to its answer. With one that was, it is that from the latest one only
- * if that is at most `previous`, an earlier RTT, and otherwise the larger one; 0 for `previous` if there is none. Returns all
- * bits set if the clock has stepped back.
+ * The time from a question, which may have been repeated, to its answer. With one that was, it is that from
+ * the latest one only if that is at most `previous`, an earlier RTT, and otherwise the larger one; 0 for
+ * `previous` if there is none. Returns all bits set if the clock has stepped back.
  */
 HW_INLINE hw_u64 flow_elapsed(hw_u64 first, hw_u64 last, hw_u64 answer, hw_u64 previous)
 {
@@ -268,8 +279,9 @@ HW_INLINE void flow_forget_least(struct flow_least *least)
 }
 
 /*
- * Sets the RTT of a connection to that of its handshake, whose third segment has come, if it can be known. Its two parts are what
- * later ones are compared with, unless a segment was repeated: then they may belong to another one.
+ * Sets the RTT of a connection to that of its handshake, whose third segment has come, if it can be
+ * known. Its two parts are what later ones are compared with, unless a segment was repeated: then they
+ * may belong to another one.
  */
 HW_INLINE void flow_set_rtt(struct flow *flow, const struct flow_half *half, hw_u64 now, hw_u64 previous)
 {
@@ -305,8 +317,9 @@ HW_INLINE void flow_begin_delays(struct flow_delays *delays, const struct flow_h
 }
 
 /*
- * Returns whether a segment completes the handshake of `*half`. Then `*flow` is the connection, to be stored in place of that,
- * with a class that its owner gives it. `previous` is an earlier RTT between the same hosts in ns, or 0.
+ * Returns whether a segment completes the handshake of `*half`. Then `*flow` is the connection, to be
+ * stored in place of that, with a class that its owner gives it. `previous` is an earlier RTT between the
+ * same hosts in ns, or 0.
  */
 HW_INLINE int flow_on_third(const struct flow_half *half, const struct flow_packet *packet, hw_u64 now, hw_u64 previous,
 			    struct flow *flow)
@@ -348,8 +361,8 @@ HW_INLINE int flow_on_third(const struct flow_half *half, const struct flow_pack
 }
 
 /*
- * Whether a segment may belong to a connection: whoever only guesses addresses and ports does not guess the sequence number
- * (RFC 5961).
+ * Whether a segment may belong to a connection: whoever only guesses addresses and ports does not guess the
+ * sequence number (RFC 5961).
  */
 HW_INLINE int flow_is_near(const struct flow *flow, const struct flow_packet *packet)
 {
@@ -357,8 +370,8 @@ HW_INLINE int flow_is_near(const struct flow *flow, const struct flow_packet *pa
 }
 
 /*
- * Notes a segment of an established connection; returns whether the connection ends with it: with a reset, or because both
- * ends have sent their FIN.
+ * Notes a segment of an established connection; returns whether the connection ends with it: with a reset, or
+ * because both ends have sent their FIN.
  */
 HW_INLINE int flow_on_segment(struct flow *flow, const struct flow_packet *packet, hw_u64 now)
 {

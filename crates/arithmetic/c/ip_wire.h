@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * IP headers in packets, and what lies behind them. All of this works on bytes in network order, and reads none outside of
- * a packet. In BPF a packet may be memory whose end only the verifier's pointers know.
+ * IP headers in packets, and what lies behind them. All of this works on bytes in network order, and reads
+ * none outside of a packet. In BPF a packet may be memory whose end only the verifier's pointers know.
  */
 #ifndef HEADWAY_IP_WIRE_H
 #define HEADWAY_IP_WIRE_H
@@ -47,7 +47,8 @@ HW_INLINE void hw_write_32(hw_u8 *bytes, hw_u32 value)
 	hw_write_16(bytes + 2, value);
 }
 
-/* The place behind the headers of IP: the protocol there, its offset, the end of the packet, and whether it is a fragment. */
+/* The place behind the headers of IP: the protocol there, its offset, the end of the packet, and whether
+ * it is a fragment. */
 struct ip_place {
 	hw_u32 protocol;
 	hw_u32 at;

@@ -5,9 +5,9 @@
  *
  * In a nutshell:
  *   - The window W is in bytes, with a fraction, and may be as small as two bytes.
- *   - While W is below `delta` segments (the "sub-MSS" regime), the packet conservation clock paces segments: they
- *     leave one at a time, s RTT / W apart, with at most `delta` in flight. Above, the sender is ACK-clocked as
- *     usual.
+ *   - While W is below `delta` segments (the "sub-MSS" regime), the packet conservation clock paces segments:
+ *     they leave one at a time, s RTT / W apart, with at most `delta` in flight. Above, the sender is
+ *     ACK-clocked as usual.
  *   - Each round trip W grows by C k0 lg(S / k1 + 1) bytes, where S is ssthresh: about one segment for usual
  *     windows, and never more than S for small ones. W also grows in rounds with marks.
  *   - The first mark of a round sets S and W to W / 2 (Reno) or W (1 - alpha / 2) (DCTCP).
@@ -19,8 +19,8 @@
  *      +-----------+ <--------------------- +-----------+
  *                     W < delta segments
  *
- * This code needs no sockets and no clock. Sequence numbers may count bytes or segments, as long as the caller is
- * consistent. A number in parentheses is a section, as in "ls-aimd 2.7".
+ * This code needs no sockets and no clock. Sequence numbers may count bytes or segments, as long as the
+ * caller is consistent. A number in parentheses is a section, as in "ls-aimd 2.7".
  */
 #ifndef HEADWAY_LS_AIMD_H
 #define HEADWAY_LS_AIMD_H
@@ -32,11 +32,13 @@
 
 /* The value of ssthresh before the first reduction. */
 #define LS_UNLIMITED (~0ULL)
-/* Default minimum of window and ssthresh, in bytes (2.10): chosen by the author, who thinks it may be lowered. */
+/* Default minimum of window and ssthresh, in bytes (2.10): chosen by the author, who thinks
+ * it may be lowered. */
 #define LS_FLOOR 2
 /* Largest window, in bytes: the most TCP can advertise (RFC 7323). It keeps all products below 2^64. */
 #define LS_LARGEST (1ULL << 30)
-/* Fixed-point bits of the logarithm (2.7). With 9, a window of 2 B of jumbo segments would never grow again. */
+/* Fixed-point bits of the logarithm (2.7). With 9, a window of 2 B of jumbo segments would
+ * never grow again. */
 #define LS_LOG_BITS 16
 /* The scale C of the increase is in units of 2^-16. */
 #define LS_SCALE_BITS 16
@@ -47,18 +49,19 @@
 /* The newest RTT sample weighs 1/8, as everywhere in TCP (RFC 6298). */
 #define LS_RTT_SHIFT 3
 /*
- * These apply where a departure cannot be moved once it is set. A change of the window then takes effect one gap
- * late, and below one segment a gap is longer than a round trip. With the usual gains the queue oscillates and a
- * tenth of the capacity is lost, whatever C is (16 flows of a quarter of a segment). Weighing RTT samples by 1/32
- * and cutting by a quarter as much while segments are paced brings utilisation back to 97 %. C must then start to
- * fall at fewer marks, because a window that is cut less gets more of them.
+ * These apply where a departure cannot be moved once it is set. A change of the window then takes
+ * effect one gap late, and below one segment a gap is longer than a round trip. With the usual gains
+ * the queue oscillates and a tenth of the capacity is lost, whatever C is (16 flows of a quarter of a
+ * segment). Weighing RTT samples by 1/32 and cutting by a quarter as much while segments are paced
+ * brings utilisation back to 97 %. C must then start to fall at fewer marks, because a window that is
+ * cut less gets more of them.
  */
 #define LS_LATE_RTT_SHIFT 5
 #define LS_LATE_CUT_SHIFT 2
 /*
- * The newest window weighs 1/512 in the fraction of marks that an automatic C follows. At one segment per window
- * each sample is a single bit; with 1/256 the noise in C already costs 0.5 % of utilisation and doubles the spread
- * of throughputs.
+ * The newest window weighs 1/512 in the fraction of marks that an automatic C follows. At one segment per
+ * window each sample is a single bit; with 1/256 the noise in C already costs 0.5 % of utilisation and
+ * doubles the spread of throughputs.
  */
 #define LS_MARKS_SHIFT 9
 
@@ -71,7 +74,8 @@ enum ls_algorithm {
 struct ls_config {
 	/* One of enum ls_algorithm. */
 	hw_u32 algorithm;
-	/* The most segments that the receiver acknowledges with one ACK, 1 to 16: the stretch factor (2.2). */
+	/* The most segments that the receiver acknowledges with one ACK, 1 to 16: the
+	 * stretch factor (2.2). */
 	hw_u32 delta;
 	/* C in units of 2^-16, 1 to 65536; zero for automatic (2.9). */
 	hw_u32 scale;
@@ -80,7 +84,8 @@ struct ls_config {
 	/* Whether the increase is computed with the window after a cut made by the same ACK, not with the one
 	 * before it (2.8). */
 	hw_u32 after_cut;
-	/* One segment per round trip in place of the logarithm: plain AIMD with a window that may be small (2.16). */
+	/* One segment per round trip in place of the logarithm: plain AIMD with a window that
+	 * may be small (2.16). */
 	hw_u32 linear;
 	/* The caller cannot move a departure once it is set; only matters with an automatic C. */
 	hw_u32 fixed_departures;
@@ -136,8 +141,8 @@ struct ls_ack {
 	 * resends everything, the window does grow. */
 	hw_u32 in_recovery;
 	/*
-	 * RTT of the newest acknowledged segment, in ns; zero if that was retransmitted or the receiver delayed the
-	 * ACK until its timer expired (2.5).
+	 * RTT of the newest acknowledged segment, in ns; zero if that was retransmitted or the receiver
+	 * delayed the ACK until its timer expired (2.5).
 	 */
 	hw_u64 rtt;
 };
@@ -204,16 +209,16 @@ HW_INLINE void ls_update_regime(struct ls_state *ls, const struct ls_config *con
 /*
  * C in units of 2^-16 for an average share of marks `marks` (with DCTCP_FRACTION_BITS).
  *
- * All flows that share a queue see the same fraction of marks, whatever their windows, so they settle at about the
- * same C without communicating. If C followed a flow's own window, the increase would be multiplicative and the
- * flows' shares would not converge (2.9).
+ * All flows that share a queue see the same fraction of marks, whatever their windows, so they settle at
+ * about the same C without communicating. If C followed a flow's own window, the increase would be
+ * multiplicative and the flows' shares would not converge (2.9).
  *
  * Up to a fraction `knee` C is 1; beyond, it halves with every further 1 / `steepness`. More marks mean less
- * increase, and less increase means fewer marks, so the two balance before saturation: for DCTCP, whose marked
- * fraction p and window w obey p^2 = 2 C add s / w^2, at 0.5 to 0.65 for windows of a quarter of a segment and
- * more; for Reno, with p = 2 C add s / w^2, at 0.02 to 0.04. With `late_departures` cuts are smaller and the knee is at fewer marks. The
- * window responds within a few rounds and the average is far slower (LS_MARKS_SHIFT), so the loop behaves like a
- * single low-pass filter and cannot oscillate.
+ * increase, and less increase means fewer marks, so the two balance before saturation: for DCTCP, whose
+ * marked fraction p and window w obey p^2 = 2 C add s / w^2, at 0.5 to 0.65 for windows of a quarter of a
+ * segment and more; for Reno, with p = 2 C add s / w^2, at 0.02 to 0.04. With `late_departures` cuts are
+ * smaller and the knee is at fewer marks. The window responds within a few rounds and the average is far
+ * slower (LS_MARKS_SHIFT), so the loop behaves like a single low-pass filter and cannot oscillate.
  */
 HW_INLINE hw_u32 ls_automatic_scale(hw_u32 algorithm, hw_u32 marks, int late_departures)
 {
@@ -226,8 +231,8 @@ HW_INLINE hw_u32 ls_automatic_scale(hw_u32 algorithm, hw_u32 marks, int late_dep
 	return (hw_u32)hw_max(hw_exp2_negative((marks - knee) / (DCTCP_ONE >> 16) * steepness), 1);
 }
 
-/* Whether departures follow the window late, so that cuts must be smaller. Above `delta` segments ACKs clock them,
- * without that delay. */
+/* Whether departures follow the window late, so that cuts must be smaller. Above `delta` segments ACKs clock
+ * them, without that delay. */
 HW_INLINE int ls_departs_late(const struct ls_state *ls, const struct ls_config *config)
 {
 	return config->fixed_departures && !config->scale && config->algorithm == LS_DCTCP && ls->submss;
@@ -273,7 +278,8 @@ HW_INLINE void ls_count_marks(struct ls_state *ls, const struct ls_config *confi
 	ls->round_end = ack->next;
 }
 
-/* The window that a reduction starts from: capped by what was in flight, except while the clock is on (2.10). */
+/* The window that a reduction starts from: capped by what was in flight, except while the
+ * clock is on (2.10). */
 HW_INLINE hw_u64 ls_base(const struct ls_state *ls, const struct ls_config *config, hw_u32 in_flight)
 {
 	if (ls->submss)
@@ -374,9 +380,10 @@ HW_INLINE int ls_on_ack(struct ls_state *ls, const struct ls_config *config, con
 }
 
 /*
- * Responds to lost segments, where `una` is the first unacknowledged sequence number: halves the window, whatever
- * the algorithm, once per loss episode, even if marks have already cut it (2.14, RFC 8257 3.5). Call this when an
- * episode begins, before processing the ACK that revealed the loss. Returns whether it reduced the window.
+ * Responds to lost segments, where `una` is the first unacknowledged sequence number: halves the
+ * window, whatever the algorithm, once per loss episode, even if marks have already cut it (2.14, RFC
+ * 8257 3.5). Call this when an episode begins, before processing the ACK that revealed the loss.
+ * Returns whether it reduced the window.
  */
 HW_INLINE int ls_on_loss(struct ls_state *ls, const struct ls_config *config, hw_u32 in_flight, hw_u32 una, hw_u32 next)
 {
@@ -389,8 +396,8 @@ HW_INLINE int ls_on_loss(struct ls_state *ls, const struct ls_config *config, hw
 
 /*
  * Handles a retransmission timeout: restarts with a window of at most one segment (2.14, RFC 5681 3.1). As in
- * Linux, ssthresh stays if it was already reduced for the data in flight, whatever the reason. Returns whether it
- * was reduced now.
+ * Linux, ssthresh stays if it was already reduced for the data in flight, whatever the reason. Returns
+ * whether it was reduced now.
  */
 HW_INLINE int ls_on_timeout(struct ls_state *ls, const struct ls_config *config, hw_u32 una, hw_u32 next)
 {

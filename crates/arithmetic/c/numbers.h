@@ -2,7 +2,8 @@
 /*
  * Types and helpers for integer arithmetic that compiles as BPF, in a kernel module and in user space.
  *
- * No headers are needed. BPF has neither floating point nor signed 64-bit division, and its loops need constant bounds.
+ * No headers are needed. BPF has neither floating point nor signed 64-bit division, and its loops
+ * need constant bounds.
  */
 #ifndef HEADWAY_NUMBERS_H
 #define HEADWAY_NUMBERS_H
@@ -16,7 +17,8 @@ typedef long long hw_s64;
 
 #define HW_INLINE static inline __attribute__((always_inline, unused))
 
-/* A function with loops. As BPF it is not inlined, so it is verified once, for any arguments, and not at every call. */
+/* A function with loops. As BPF it is not inlined, so it is verified once, for any arguments, and
+ * not at every call. */
 #ifdef __bpf__
 #define HW_FUNCTION __attribute__((noinline, used))
 #else
@@ -31,8 +33,8 @@ typedef long long hw_s64;
 #endif
 
 /*
- * Hides the value of a variable from the compiler of BPF. Otherwise it walks through an array with a pointer and checks
- * the index beside it, and the verifier cannot relate the two.
+ * Hides the value of a variable from the compiler of BPF. Otherwise it walks through an array with a pointer
+ * and checks the index beside it, and the verifier cannot relate the two.
  */
 #ifdef __bpf__
 #define HW_OPAQUE(variable) asm volatile("" : "+r"(variable))
@@ -53,8 +55,8 @@ HW_INLINE hw_u64 hw_max(hw_u64 a, hw_u64 b)
 	return a > b ? a : b;
 }
 
-/* Returns sum / count rounded to the nearest integer, halves up; `count` is at least 1. Division of 32 bits is several
- * times faster. */
+/* Returns sum / count rounded to the nearest integer, halves up; `count` is at least 1. Division of 32 bits
+ * is several times faster. */
 HW_INLINE hw_u64 hw_rounded_quotient(hw_u64 sum, hw_u32 count)
 {
 	hw_u64 raised = sum + count / 2;

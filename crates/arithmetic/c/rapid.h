@@ -1,32 +1,33 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * TCP Rapid's sender (Q. Yin, TCP RAPID: From Theory to Practice, Chapel Hill, 2017): every packet is a probe of the
- * available bandwidth.
+ * TCP Rapid's sender (Q. Yin, TCP RAPID: From Theory to Practice, Chapel Hill, 2017): every packet is a probe
+ * of the available bandwidth.
  *
  * In a nutshell:
- *   - Packets leave in p-streams of N = N_r N_p = 4 x 16 with gaps P / R_k at rates R_1 .. R_4 that rise by s = 1.15
- *     and average to R_avg (rapid_schedule.h, rapid_departures.h).
- *   - ACKs carry arrival times (rapid_flight.h). Those of a complete p-stream become N send gaps g_s and receive gaps g_r
- *     (rapid_acks.h). Tails and missing packets leave holes, and so do losses unless the caller has them bridged; a
- *     stream with a hole yields nothing.
- *   - Three kinds of smoothing passes undo interrupt coalescing and bursts of cross traffic, then a moving average over
- *     N_p gaps (bass.h).
+ *   - Packets leave in p-streams of N = N_r N_p = 4 x 16 with gaps P / R_k at rates R_1 .. R_4 that rise by
+ *     s = 1.15 and average to R_avg (rapid_schedule.h, rapid_departures.h).
+ *   - ACKs carry arrival times (rapid_flight.h). Those of a complete p-stream become N send gaps g_s and
+ *     receive gaps g_r (rapid_acks.h). Tails and missing packets leave holes, and so do losses unless the
+ *     caller has them bridged; a stream with a hole yields nothing.
+ *   - Three kinds of smoothing passes undo interrupt coalescing and bursts of cross traffic, then a moving
+ *     average over N_p gaps (bass.h).
  *   - The estimate A is the rate from which on g_r > g_s (excursion.h), at most the line rate.
  *   - Every gamma = 3 estimates move R_avg towards their mean, with l the time of one p-stream:
  *
  *         R_avg += min(1, l / tau) (A - R_avg)  if A >= R_avg     within tau
  *         R_avg -= kd (R_avg - A)               otherwise         within 1 / kd updates
  *
- *   - R_avg falls by a quarter once per loss episode, when the episode ends; with RAPID_WATCH_QUEUE at once or not at
- *     all, unless the timer expired.
+ *   - R_avg falls by a quarter once per loss episode, when the episode ends; with RAPID_WATCH_QUEUE at once
+ *     or not at all, unless the timer expired.
  *
  * The thesis leaves some questions open. Each answer here is a switch of its own, off in what it published:
- *   - RAPID_WATCH_QUEUE: R_avg falls by a quarter for losses that come with a queue or in great number, at once, and not
- *     for random ones; a standing queue, which hides itself from the estimates, is drained (rapid_repairs.h).
- *   - RAPID_REOPEN: if much more is free than R_avg for tau, R_avg becomes that at once. Start-up comes again where losses
- *     leave less than its first rate.
- *   - RAPID_SLOW_FALL: without a queue, an estimate below R_avg is as likely noise as one above, so R_avg falls with
- *     l / tau, too.
+ *   - RAPID_WATCH_QUEUE: R_avg falls by a quarter for losses that come with a queue or in great number,
+ *     at once, and not for random ones; a standing queue, which hides itself from the estimates, is
+ *     drained (rapid_repairs.h).
+ *   - RAPID_REOPEN: if much more is free than R_avg for tau, R_avg becomes that at once. Start-up comes again
+ *     where losses leave less than its first rate.
+ *   - RAPID_SLOW_FALL: without a queue, an estimate below R_avg is as likely noise as one above, so R_avg
+ *     falls with l / tau, too.
  *   - RAPID_RELATIVE: the steps of the probing rates themselves are not taken for spikes.
  *
  *                  an estimate that is not above its stream's average,
@@ -45,10 +46,10 @@
  *
  * With RAPID_REOPEN a fall to less than 10 packets per RTT leads from STEADY back to START-UP.
  *
- * Units: rates in bit/s of all bytes on the wire, up to RAPID_MAX_RATE = 2^39 (550 Gb/s); times in ns; shares in
- * powers of two that are said with each. All numbers are unsigned, and rapid_config_bound puts a configuration into
- * the ranges with which no sum or product overflows. No function allocates. A number in parentheses is a section, as
- * in "rapid 2.12".
+ * Units: rates in bit/s of all bytes on the wire, up to RAPID_MAX_RATE = 2^39 (550 Gb/s); times in ns; shares
+ * in powers of two that are said with each. All numbers are unsigned, and rapid_config_bound puts a
+ * configuration into the ranges with which no sum or product overflows. No function allocates. A number in
+ * parentheses is a section, as in "rapid 2.12".
  */
 #ifndef HEADWAY_RAPID_H
 #define HEADWAY_RAPID_H
@@ -79,7 +80,8 @@ HW_INLINE void rapid_on_rtt(struct rapid *rapid, hw_u64 rtt)
 	rapid->rtt = rtt;
 }
 
-/* Adopts a changed configuration; call this after the change. Streams in flight are of the old one and are ignored. */
+/* Adopts a changed configuration; call this after the change. Streams in flight are of the old
+ * one and are ignored. */
 HW_INLINE void rapid_on_config(struct rapid *rapid, const struct rapid_config *config)
 {
 	rapid_set_rate(rapid, config, rapid->rate);
@@ -87,7 +89,8 @@ HW_INLINE void rapid_on_config(struct rapid *rapid, const struct rapid_config *c
 	rapid_acks_discard(&rapid->acks, rapid->stream);
 }
 
-/* Returns the next p-stream. Call this when its first packet is about to be sent: the newest R_avg counts (2.3). */
+/* Returns the next p-stream. Call this when its first packet is about to be sent: the newest
+ * R_avg counts (2.3). */
 HW_INLINE struct rapid_stream rapid_next_stream(struct rapid *rapid, const struct rapid_config *config)
 {
 	const struct rapid_shape shape = rapid_shape(rapid, config);
@@ -100,11 +103,11 @@ HW_INLINE struct rapid_stream rapid_next_stream(struct rapid *rapid, const struc
 
 /*
  * Denoises the gaps of a stream, with a moving average of `window` (2.10); returns one of enum rapid_outcome.
- * `scratch` is memory for another one. RAPID_RELATIVE looks for spikes in what the path adds to the gaps: where the gaps
- * of neighbouring rates differ by more than a threshold, these steps are not taken for spikes.
+ * `scratch` is memory for another one. RAPID_RELATIVE looks for spikes in what the path adds to the gaps:
+ * where the gaps of neighbouring rates differ by more than a threshold, these steps are not taken for spikes.
  *
- * Without the removal of cut-off events after the first pass, the second one takes the dips at the start for low gaps
- * before a huge spike and merges the whole stream, and every estimate is R_avg (2.9).
+ * Without the removal of cut-off events after the first pass, the second one takes the dips at the start for
+ * low gaps before a huge spike and merges the whole stream, and every estimate is R_avg (2.9).
  */
 HW_FUNCTION hw_u32 rapid_denoise(struct rapid_gaps *gaps HW_NONNULL, struct rapid_gaps *scratch HW_NONNULL,
 				 const struct rapid_config *config HW_NONNULL, hw_u32 window)
@@ -130,8 +133,9 @@ HW_FUNCTION hw_u32 rapid_denoise(struct rapid_gaps *gaps HW_NONNULL, struct rapi
 }
 
 /*
- * Estimates the available bandwidth from the gaps of a stream, which it changes; returns one of enum rapid_outcome.
- * The estimate is at most the line rate: gaps are whole ns, so a stream back to back may seem faster.
+ * Estimates the available bandwidth from the gaps of a stream, which it changes; returns one of
+ * enum rapid_outcome. The estimate is at most the line rate: gaps are whole ns, so a stream back to
+ * back may seem faster.
  */
 HW_FUNCTION hw_u32 rapid_estimate(struct rapid_gaps *gaps HW_NONNULL, struct rapid_gaps *scratch HW_NONNULL,
 				  const struct rapid_config *config HW_NONNULL, hw_u32 window,
@@ -146,8 +150,8 @@ HW_FUNCTION hw_u32 rapid_estimate(struct rapid_gaps *gaps HW_NONNULL, struct rap
 	return outcome;
 }
 
-/* Adapts R_avg to `mean` by the rule for steady state, where `length` is l in ns (2.12); with `slow` it falls as it
- * rises. */
+/* Adapts R_avg to `mean` by the rule for steady state, where `length` is l in ns (2.12); with `slow` it
+ * falls as it rises. */
 HW_INLINE hw_u64 rapid_filter(hw_u64 rate, const struct rapid_config *config, hw_u64 mean, hw_u64 length, int slow)
 {
 	const hw_u64 distance = mean < rate ? rate - mean : mean - rate;
@@ -162,7 +166,8 @@ HW_INLINE hw_u64 rapid_filter(hw_u64 rate, const struct rapid_config *config, hw
 	return mean < rate ? rate - step : rate + step;
 }
 
-/* Handles the estimate of a stream whose send gaps sum to `length` ns; returns whether R_avg was updated (2.12). */
+/* Handles the estimate of a stream whose send gaps sum to `length` ns; returns whether R_avg
+ * was updated (2.12). */
 HW_INLINE int rapid_on_estimate(struct rapid *rapid, const struct rapid_config *config,
 				const struct rapid_estimate *estimate, hw_u64 length)
 {
@@ -202,7 +207,8 @@ HW_INLINE int rapid_on_estimate(struct rapid *rapid, const struct rapid_config *
 	return 1;
 }
 
-/* Adapts R_avg to what became of a complete stream, one of enum rapid_outcome; returns whether it was updated. */
+/* Adapts R_avg to what became of a complete stream, one of enum rapid_outcome; returns
+ * whether it was updated. */
 HW_FUNCTION hw_u32 rapid_on_outcome(struct rapid *rapid HW_NONNULL, const struct rapid_config *config HW_NONNULL,
 				    hw_u32 outcome, struct rapid_estimate *estimate HW_NONNULL)
 {
@@ -241,8 +247,8 @@ HW_FUNCTION hw_u32 rapid_on_stream(struct rapid *rapid HW_NONNULL, const struct 
 	return rapid_on_outcome(rapid, config, outcome, &estimate);
 }
 
-/* Handles a packet whose fate is known, in the order of sending, and leaves it to the caller to take the streams that
- * it completes; returns whether R_avg was updated. */
+/* Handles a packet whose fate is known, in the order of sending, and leaves it to the caller to take the
+ * streams that it completes; returns whether R_avg was updated. */
 HW_INLINE hw_u32 rapid_push_packet(struct rapid *rapid, const struct rapid_config *config,
 				   const struct rapid_packet *packet)
 {
@@ -257,8 +263,8 @@ HW_INLINE hw_u32 rapid_push_packet(struct rapid *rapid, const struct rapid_confi
 }
 
 /*
- * Handles a packet whose fate is known, in the order of sending; returns how many updates of R_avg it caused. `gaps`
- * keeps the samples of the current stream from call to call, `scratch` nothing.
+ * Handles a packet whose fate is known, in the order of sending; returns how many updates of R_avg it caused.
+ * `gaps` keeps the samples of the current stream from call to call, `scratch` nothing.
  */
 HW_INLINE hw_u32 rapid_on_packet(struct rapid *rapid, const struct rapid_config *config, struct rapid_gaps *gaps,
 				 struct rapid_gaps *scratch, const struct rapid_packet *packet)
@@ -266,7 +272,8 @@ HW_INLINE hw_u32 rapid_on_packet(struct rapid *rapid, const struct rapid_config 
 	hw_u32 updates = rapid_push_packet(rapid, config, packet);
 	hw_u32 k;
 
-	/* One interval completes one stream more than it has packets at most. The end of start-up clears it. */
+	/* One interval completes one stream more than it has packets at most. The end of
+	 * start-up clears it. */
 	for (k = 0; k <= RAPID_MAX_PACKETS; k++) {
 		if (!rapid_take(&rapid->acks, gaps))
 			break;
@@ -286,8 +293,8 @@ HW_INLINE void rapid_on_loss(struct rapid *rapid, const struct rapid_config *con
 	rapid->recovering = 1;
 }
 
-/* Handles a retransmission timeout, which belongs to the same episode as the losses before it. All streams in flight
- * are discarded (2.13). */
+/* Handles a retransmission timeout, which belongs to the same episode as the losses before it. All streams in
+ * flight are discarded (2.13). */
 HW_INLINE void rapid_on_timeout(struct rapid *rapid, const struct rapid_config *config)
 {
 	rapid_on_loss(rapid, config);
@@ -315,8 +322,8 @@ HW_INLINE int rapid_on_recovered(struct rapid *rapid, const struct rapid_config 
 	return 1;
 }
 
-/* A packet is sent again. Such packets are counted, not those that seem lost when a later one is acknowledged, because
- * an ACK that is lost alone hides a packet, too. */
+/* A packet is sent again. Such packets are counted, not those that seem lost when a later one is
+ * acknowledged, because an ACK that is lost alone hides a packet, too. */
 HW_INLINE void rapid_on_retransmission(struct rapid *rapid)
 {
 	rapid->lost++;

@@ -2,17 +2,17 @@
 /*
  * From acknowledged packets to the gaps of complete p-streams (rapid 2.8).
  *
- * The receiver delays ACKs, so only some packets have an arrival time, their *stamp*. Each interval between two
- * stamps is spread evenly over the packets it covers. An interval across the end of a stream completes that stream
- * and leaves its remainder to the next one:
+ * The receiver delays ACKs, so only some packets have an arrival time, their *stamp*. Each interval between
+ * two stamps is spread evenly over the packets it covers. An interval across the end of a stream completes
+ * that stream and leaves its remainder to the next one:
  *
  *     packets  ... 61   62   63 |  0    1    2 ...
  *     stamps       |              |         |
  *                  +--------------+---------+        62 and 63 get two thirds of the first interval, 0 gets one
  *
- * A stream with a hole yields nothing (2.13): a packet that was lost or retransmitted, one sent outside of a stream
- * among its packets, a missing one, or an end that never came. The next stream then begins anew. Gaps of its packets
- * before the first stamp are unknown; the stream has fewer samples than packets.
+ * A stream with a hole yields nothing (2.13): a packet that was lost or retransmitted, one sent outside of a
+ * stream among its packets, a missing one, or an end that never came. The next stream then begins anew. Gaps
+ * of its packets before the first stamp are unknown; the stream has fewer samples than packets.
  */
 #ifndef HEADWAY_RAPID_ACKS_H
 #define HEADWAY_RAPID_ACKS_H
@@ -21,17 +21,17 @@
 
 /* A packet whose fate is known. */
 struct rapid_packet {
-	/* Time from the departure of the packet sent before it, in ns, as they really left; above RAPID_MAX_GAP it
-	 * counts as that. */
+	/* Time from the departure of the packet sent before it, in ns, as they really left; above
+	 * RAPID_MAX_GAP it counts as that. */
 	hw_u64 gap;
 	/* Number of its p-stream, and position in it from 0. */
 	hw_u32 stream;
 	hw_u32 index;
 	/* Arrival time at the receiver in units of the configuration, modulo 2^32; 0 for none. */
 	hw_u32 stamp;
-	/* Whether the packet belongs to no stream (2.2): a tail of less than a whole stream, or a segment smaller than the
-	 * others. Also whether it was lost or retransmitted (2.13), unless its stream is to yield an estimate all the same;
-	 * it then counts as a packet without a stamp. */
+	/* Whether the packet belongs to no stream (2.2): a tail of less than a whole stream, or a segment
+	 * smaller than the others. Also whether it was lost or retransmitted (2.13), unless its stream is to
+	 * yield an estimate all the same; it then counts as a packet without a stamp. */
 	hw_u32 unusable;
 	/* Packets in its p-stream; 0 for as many as the present shape has. */
 	hw_u32 packets;
@@ -67,14 +67,14 @@ struct rapid_acks {
 	hw_u32 next;
 	/* Whether that stream has a hole. */
 	hw_u32 broken;
-	/* Packets before the first stamp that are not yet counted to a stream; the ones counted to the stream that is
-	 * being filled; its samples; and whether it has been handed out. */
+	/* Packets before the first stamp that are not yet counted to a stream; the ones counted to the stream
+	 * that is being filled; its samples; and whether it has been handed out. */
 	hw_u32 missing;
 	hw_u32 skipped;
 	hw_u32 filled;
 	hw_u32 complete;
-	/* Packets in the stream that is being filled, 0 before it begins; in the latest one; and the number of streams
-	 * that began after the one that is being filled. */
+	/* Packets in the stream that is being filled, 0 before it begins; in the latest one; and the number
+	 * of streams that began after the one that is being filled. */
 	hw_u32 filling;
 	hw_u32 packets;
 	hw_u32 behind;
@@ -117,8 +117,8 @@ HW_INLINE int rapid_acks_ignores(struct rapid_acks *acks, hw_u32 stream)
 	return acks->discarding != 0;
 }
 
-/* A stream of `packets` packets begins. Two lengths are known at a time: of the stream that is being filled, and of all
- * those after it. */
+/* A stream of `packets` packets begins. Two lengths are known at a time: of the stream that is being filled,
+ * and of all those after it. */
 HW_INLINE void rapid_acks_begin(struct rapid_acks *acks, hw_u32 packets)
 {
 	if (acks->behind && packets != acks->packets)
@@ -170,13 +170,12 @@ HW_INLINE void rapid_acks_close(struct rapid_acks *acks, hw_u32 elapsed, hw_u32 
 }
 
 /*
- * Adds the next packet in the order of sending, with stamps in units of `unit` ns. Its stream has `packets` packets
- * unless it says otherwise.
- * Call rapid_take afterwards until it returns 0.
+ * Adds the next packet in the order of sending, with stamps in units of `unit` ns. Its stream has `packets`
+ * packets unless it says otherwise. Call rapid_take afterwards until it returns 0.
  *
- * A stamp of 0 or from the past is none. The upper half of the numbers is the past, so a gap may last 2^31 units:
- * 35 minutes of microseconds. Without a stamp for RAPID_MAX_PACKETS packets everything begins anew, so that one wild
- * stamp does not make all later ones look old.
+ * A stamp of 0 or from the past is none. The upper half of the numbers is the past, so a gap may last 2^31
+ * units: 35 minutes of microseconds. Without a stamp for RAPID_MAX_PACKETS packets everything begins anew, so
+ * that one wild stamp does not make all later ones look old.
  */
 HW_INLINE void rapid_push(struct rapid_acks *acks, const struct rapid_packet *packet, hw_u32 packets, hw_u32 unit)
 {
@@ -242,8 +241,8 @@ HW_FUNCTION hw_u32 rapid_take_one(struct rapid_acks *acks HW_NONNULL, struct rap
 }
 
 /*
- * Returns 1 when a stream is complete, with its samples in `gaps` and the sum of its send gaps in `length`; 0 when the
- * interval is used up. `gaps` must be the same at each call.
+ * Returns 1 when a stream is complete, with its samples in `gaps` and the sum of its send gaps in `length`; 0
+ * when the interval is used up. `gaps` must be the same at each call.
  */
 HW_FUNCTION hw_u32 rapid_take(struct rapid_acks *acks HW_NONNULL, struct rapid_gaps *gaps HW_NONNULL)
 {

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * Whether a receiver's timestamps tell when segments arrived (rapid 2.6, 2.14). A sender cannot ask, and does not trust:
- * it compares the clock of the timestamps with its own, for as long as the connection lasts.
+ * Whether a receiver's timestamps tell when segments arrived (rapid 2.6, 2.14). A sender cannot ask, and does
+ * not trust: it compares the clock of the timestamps with its own, for as long as the connection lasts.
  *
- * - Over a window both clocks must advance by the same time, within a factor of two, because the delays of ACKs vary.
- *   Three windows in a row where they do not, as with timestamps of milliseconds, or frozen on the way, and the timestamps
- *   are none. One alone may be a path that stood still.
- * - No ACK is faster than the fastest one before it by more than the RTT, so a timestamp that says so comes from a clock
- *   that was moved forward. Taken for a delay, that would look like a queue. A clock that was moved backwards looks like
- *   slow ACKs, and its timestamps are from the past until everything begins anew (rapid_acks.h).
+ * - Over a window both clocks must advance by the same time, within a factor of two, because the delays of
+ *   ACKs vary. Three windows in a row where they do not, as with timestamps of milliseconds, or frozen on the
+ *   way, and the timestamps are none. One alone may be a path that stood still.
+ * - No ACK is faster than the fastest one before it by more than the RTT, so a timestamp that says so
+ *   comes from a clock that was moved forward. Taken for a delay, that would look like a queue. A clock
+ *   that was moved backwards looks like slow ACKs, and its timestamps are from the past until everything
+ *   begins anew (rapid_acks.h).
  */
 #ifndef HEADWAY_RAPID_CLOCK_H
 #define HEADWAY_RAPID_CLOCK_H
@@ -78,8 +79,8 @@ HW_INLINE int rapid_clock_moved(struct rapid_clock *clock, hw_u32 stamp, hw_u32 
 }
 
 /*
- * An ACK with a timestamp arrived at `now` ns, after an RTT of `rtt` ns at present. Returns whether all that is known of
- * arrivals is void: from now on they are told by another clock.
+ * An ACK with a timestamp arrived at `now` ns, after an RTT of `rtt` ns at present. Returns whether all that
+ * is known of arrivals is void: from now on they are told by another clock.
  */
 HW_INLINE int rapid_clock_on_ack(struct rapid_clock *clock, hw_u32 stamp, hw_u64 now, hw_u64 rtt)
 {

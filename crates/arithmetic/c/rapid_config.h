@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * The configuration of TCP Rapid's sender: parameters with their ranges, and the published presets (rapid 2.12). Units
- * as in rapid.h.
+ * The configuration of TCP Rapid's sender: parameters with their ranges, and the published presets (rapid
+ * 2.12). Units as in rapid.h.
  */
 #ifndef HEADWAY_RAPID_CONFIG_H
 #define HEADWAY_RAPID_CONFIG_H
@@ -14,8 +14,8 @@
 /* Fraction bits of kd; 1/3 is exact to 2e-5. */
 #define RAPID_GAIN_BITS 16
 #define RAPID_GAIN_ONE (1U << RAPID_GAIN_BITS)
-/* Fraction bits of l / tau: at 400 Gb/s, 64 packets of 1538 B take 1/25000 of 50 ms, which is then exact to 0.1 %.
- * A rate of 39 bits times 24 bits just fits. */
+/* Fraction bits of l / tau: at 400 Gb/s, 64 packets of 1538 B take 1/25000 of 50 ms, which is then exact to
+ * 0.1 %. A rate of 39 bits times 24 bits just fits. */
 #define RAPID_WEIGHT_BITS 24
 /* Largest tau, in ns: 34 s. l < tau with 24 more bits is below 2^59. */
 #define RAPID_MAX_TAU (1ULL << 35)
@@ -27,15 +27,16 @@
 #define RAPID_MIN_SAMPLES 8
 /* Most smoothing passes over a stream; a staircase of rises need not come to rest (2.10). */
 #define RAPID_MAX_PASSES 16
-/* Start-up (2.14): p-streams of 4 x 4 packets with s = 2, so that the highest rate is 3.75 R_avg, and longer ones where
- * the receiver coalesces; the first R_avg is 10 packets per RTT. */
+/* Start-up (2.14): p-streams of 4 x 4 packets with s = 2, so that the highest rate is 3.75 R_avg, and longer
+ * ones where the receiver coalesces; the first R_avg is 10 packets per RTT. */
 #define RAPID_START_RATES 4
 #define RAPID_START_PACKETS 4
 #define RAPID_START_RATIO RAPID_MIN_RATIO
 #define RAPID_START_WINDOW 10
 /* With RAPID_REOPEN no fall goes below so many packets per RTT, the window of TCP after losses. */
 #define RAPID_MIN_WINDOW 2
-/* Start-up goes on while estimates exceed their streams' averages by one part in so many: more than rounding. */
+/* Start-up goes on while estimates exceed their streams' averages by one part in so many:
+ * more than rounding. */
 #define RAPID_START_RISE 32
 /* Most packets at a rate in start-up. */
 #define RAPID_MAX_START_PACKETS (RAPID_MAX_PACKETS / RAPID_START_RATES)
@@ -45,19 +46,21 @@
 #define RAPID_SHORT_QUEUE_PACKETS 12
 /* A standing queue is drained in so many ns, or in an RTT if that is shorter. */
 #define RAPID_DRAIN_TIME 3000000ULL
-/* R_avg falls for a queue once per RTT, and by a share that is proportional to the RTT, so that flows with different
- * RTTs fall equally fast. With this RTT, the testbed's (4.0), the share is as said with each fall. */
+/* R_avg falls for a queue once per RTT, and by a share that is proportional to the RTT, so that
+ * flows with different RTTs fall equally fast. With this RTT, the testbed's (4.0), the share is as
+ * said with each fall. */
 #define RAPID_USUAL_RTT 30000000ULL
-/* The longest queue that no fall of R_avg answers with RAPID_SLOW_FALL, in ns. At 10 Gb/s the last packet before an
- * interrupt waits for it for up to 7 us, which looks like a queue. */
+/* The longest queue that no fall of R_avg answers with RAPID_SLOW_FALL, in ns. At 10 Gb/s the last packet
+ * before an interrupt waits for it for up to 7 us, which looks like a queue. */
 #define RAPID_NO_QUEUE 10000ULL
-/* If more than one packet in so many is lost, the path is congested whatever delays say: its buffer may be shorter than
- * what delays show. */
+/* If more than one packet in so many is lost, the path is congested whatever delays say: its buffer may be
+ * shorter than what delays show. */
 #define RAPID_MUCH_LOSS 16
 /* Counted over so many packets, or half of them. */
 #define RAPID_JUDGED_PACKETS 1024
-/* With RAPID_REOPEN, R_avg becomes the mean of a round of so many estimates at least if that exceeds it by more than one
- * part in so many: with coalescing, estimates of streams far below what is free exceed R_avg by a tenth. */
+/* With RAPID_REOPEN, R_avg becomes the mean of a round of so many estimates at least if that exceeds it
+ * by more than one part in so many: with coalescing, estimates of streams far below what is free exceed
+ * R_avg by a tenth. */
 #define RAPID_ROUND_STREAMS 8
 #define RAPID_MUCH_FREE 16
 /* And by more than so many mean distances of rounds, because bursts of cross traffic are no new capacity. */
@@ -68,18 +71,20 @@
 
 /* Run-time switches. */
 enum rapid_flag {
-	/* No BASS, only the moving average: the variant V4 (2.25). It smooths both arrays as in 2.10, although the thesis
-	 * mentions only the receive gaps here. */
+	/* No BASS, only the moving average: the variant V4 (2.25). It smooths both arrays as in 2.10,
+	 * although the thesis mentions only the receive gaps here. */
 	RAPID_WINDOW_ONLY = 1,
 	/* Starts with RAPID_MIN_RATE and whole p-streams, as published, not with start-up (2.14). */
 	RAPID_LITERAL_START = 2,
 	/* l is the time of all gamma p-streams, not of one (2.12). */
 	RAPID_TOTAL_LENGTH = 4,
-	/* R_avg does not fall when none of the gamma streams saw an excursion: they are older than R_avg (2.12). */
+	/* R_avg does not fall when none of the gamma streams saw an excursion: they are older
+	 * than R_avg (2.12). */
 	RAPID_NO_CENSORED_FALL = 8,
 	/* Losses cut R_avg only if packets queued, and a standing queue is drained. */
 	RAPID_WATCH_QUEUE = 16,
-	/* R_avg becomes what a round of streams showed at once if that is much more, and a fall far below ends in start-up. */
+	/* R_avg becomes what a round of streams showed at once if that is much more, and a fall far below
+	 * ends in start-up. */
 	RAPID_REOPEN = 32,
 	/* Spikes are looked for in what the path adds to the gaps. */
 	RAPID_RELATIVE = 64,
@@ -97,11 +102,13 @@ enum rapid_preset {
 
 /* Configuration; the ranges are those of rapid_config_bound. */
 struct rapid_config {
-	/* Line rate of the sender C, in bit/s: RAPID_MIN_RATE to RAPID_MAX_RATE. No estimate and no R_avg is above. */
+	/* Line rate of the sender C, in bit/s: RAPID_MIN_RATE to RAPID_MAX_RATE. No estimate and
+	 * no R_avg is above. */
 	hw_u64 line;
 	/* Time constant of the increase, in ns: 1 to RAPID_MAX_TAU. */
 	hw_u64 tau;
-	/* The distance of the receiver's interrupts, in ns, up to 1 s; 0 for a receiver that does not coalesce. */
+	/* The distance of the receiver's interrupts, in ns, up to 1 s; 0 for a receiver that
+	 * does not coalesce. */
 	hw_u64 coalescing;
 	/* Bytes of a full packet on the wire, 64 to RAPID_MAX_PACKET: IP packet and 38 B of Ethernet. */
 	hw_u32 packet;
@@ -109,14 +116,16 @@ struct rapid_config {
 	struct rapid_shape shape;
 	/* Estimates per update, 1 to RAPID_MAX_GAMMA. */
 	hw_u32 gamma;
-	/* Share of the excess taken away by an update, in units of 2^-16, 1 to RAPID_GAIN_ONE: "eta" of the thesis'
-	 * tables, and 1 / eta of its formula (2.12). */
+	/* Share of the excess taken away by an update, in units of 2^-16, 1 to RAPID_GAIN_ONE: "eta" of the
+	 * thesis' tables, and 1 / eta of its formula (2.12). */
 	hw_u32 kd;
-	/* Thresholds of the passes, up to 2^31 ns: against interrupt coalescing, bursty cross traffic, smoother one. */
+	/* Thresholds of the passes, up to 2^31 ns: against interrupt coalescing, bursty cross
+	 * traffic, smoother one. */
 	struct bass_thresholds coarse;
 	struct bass_thresholds medium;
 	struct bass_thresholds fine;
-	/* Window of the moving average, in gaps, 1 (none) to RAPID_MAX_PACKETS: N_p. In start-up at most its N_p. */
+	/* Window of the moving average, in gaps, 1 (none) to RAPID_MAX_PACKETS: N_p. In
+	 * start-up at most its N_p. */
 	hw_u32 window;
 	/* Margin up to 2^31 ns, relative one up to 2^20. */
 	struct excursion_settings excursion;
@@ -126,8 +135,8 @@ struct rapid_config {
 	hw_u32 flags;
 };
 
-/* Initial values of programs whose loader sets others: the published settings, with all repairs, for a link of `line_`
- * bit/s and packets of `packet_` bytes, and thresholds for the usual ones. */
+/* Initial values of programs whose loader sets others: the published settings, with all repairs, for a link
+ * of `line_` bit/s and packets of `packet_` bytes, and thresholds for the usual ones. */
 #define RAPID_INITIAL_CONFIG(line_, packet_) { \
 	.line = (line_), \
 	.tau = 50000000, \
@@ -145,8 +154,8 @@ struct rapid_config {
 	.flags = RAPID_NO_CENSORED_FALL | RAPID_WATCH_QUEUE | RAPID_REOPEN | RAPID_RELATIVE | RAPID_SLOW_FALL, \
 }
 
-/* `ns`, at most 20 us, times kappa: the time of a packet of `packet` bytes at `narrow` over 7.23 us (2.10). 15 bits
- * of ns, 17 of bytes and 34 of rate: 20000 times 65573 times 10^10 is below 2^63.6. */
+/* `ns`, at most 20 us, times kappa: the time of a packet of `packet` bytes at `narrow` over 7.23 us (2.10).
+ * 15 bits of ns, 17 of bytes and 34 of rate: 20000 times 65573 times 10^10 is below 2^63.6. */
 HW_INLINE hw_u32 rapid_scaled(hw_u64 ns, hw_u32 packet, hw_u64 narrow)
 {
 	const hw_u64 usual = RAPID_USUAL_PACKET * narrow;
@@ -188,8 +197,8 @@ HW_INLINE void rapid_config_bound(struct rapid_config *config)
 }
 
 /*
- * Returns the published configuration for a sender with a link of `line` bit/s, packets of `packet` bytes, and a narrow
- * link of `narrow` bit/s, with whose packet time the thresholds in time scale.
+ * Returns the published configuration for a sender with a link of `line` bit/s, packets of `packet` bytes,
+ * and a narrow link of `narrow` bit/s, with whose packet time the thresholds in time scale.
  */
 HW_INLINE struct rapid_config rapid_configure(hw_u32 preset, hw_u64 line, hw_u32 packet, hw_u64 narrow)
 {
@@ -203,7 +212,8 @@ HW_INLINE struct rapid_config rapid_configure(hw_u32 preset, hw_u64 line, hw_u32
 		.gamma = 3,
 		.kd = preset == RAPID_AGGRESSIVE ? RAPID_GAIN_ONE / 3 : RAPID_GAIN_ONE / 4,
 		.window = 16,
-		/* Of a closed loop: with long gaps, 100 ns alone are less than the jitter of stamps (2.11). */
+		/* Of a closed loop: with long gaps, 100 ns alone are less than the jitter
+		 * of stamps (2.11). */
 		.excursion = { .relative = 20972, .min_length = 4 },
 		.unit = 1000,
 	};

@@ -6,21 +6,22 @@
  *
  *     delay += (stamp - latest stamp) - (departure - departure of the latest stamped packet)
  *
- * The receiver's interrupts delay a packet by up to their distance, but the last one of each batch hardly. So a queue
- * is the minimum over a time that is longer than this distance.
+ * The receiver's interrupts delay a packet by up to their distance, but the last one of each batch hardly. So
+ * a queue is the minimum over a time that is longer than this distance.
  */
 #ifndef HEADWAY_RAPID_DELAY_H
 #define HEADWAY_RAPID_DELAY_H
 
 #include "rapid_acks.h"
 
-/* For so long, and up to as long again, the minimum counts as the delay of an empty path, in ns: longer than flows keep
- * a queue by chance, and short enough for clocks that differ by 10 ppm, 100 us in that time. */
+/* For so long, and up to as long again, the minimum counts as the delay of an empty path, in ns: longer than
+ * flows keep a queue by chance, and short enough for clocks that differ by 10 ppm, 100 us in that time. */
 #define RAPID_BASE_TIME 10000000000ULL
 /* The fewest packets whose minimum is a queue: as in the smoothing window (1.6). */
 #define RAPID_QUEUE_PACKETS 16
 
-/* The minimum over the last `time` ns to twice that: of the current window and the one before. Delays wrap. */
+/* The minimum over the last `time` ns to twice that: of the current window and the one
+ * before. Delays wrap. */
 struct rapid_minimum {
 	hw_u64 present;
 	hw_u64 before;
@@ -78,10 +79,11 @@ HW_INLINE void rapid_minimum_add(struct rapid_minimum *minimum, hw_u64 delay, hw
 }
 
 /*
- * Adds the next packet in the order of sending. `coalescing` is the distance of the receiver's interrupts in ns.
+ * Adds the next packet in the order of sending. `coalescing` is the distance of the
+ * receiver's interrupts in ns.
  *
- * A stamp from the past is none, and after RAPID_MAX_PACKETS packets without a stamp everything begins anew, as in
- * rapid_push.
+ * A stamp from the past is none, and after RAPID_MAX_PACKETS packets without a stamp everything begins
+ * anew, as in rapid_push.
  */
 HW_INLINE void rapid_delay_on_packet(struct rapid_delay *delay, const struct rapid_packet *packet, hw_u32 unit,
 				     hw_u64 coalescing)

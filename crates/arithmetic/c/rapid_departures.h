@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * When the next packet is due (rapid 2.3). Packets leave in p-streams; each gets its rate when its first packet is next,
- * so that the newest R_avg counts.
+ * When the next packet is due (rapid 2.3). Packets leave in p-streams; each gets its rate when its first
+ * packet is next, so that the newest R_avg counts.
  *
- * Times are in ns. The schedule is absolute, so a late packet shortens the gap after it, and the average rate of the
- * stream remains.
+ * Times are in ns. The schedule is absolute, so a late packet shortens the gap after it, and the average rate
+ * of the stream remains.
  */
 #ifndef HEADWAY_RAPID_DEPARTURES_H
 #define HEADWAY_RAPID_DEPARTURES_H
@@ -56,11 +56,11 @@ HW_INLINE hw_u64 rapid_begin_stream(struct rapid_departures *departures, struct 
 }
 
 /*
- * Returns when the next packet is due; `idle` says that at `now` none waited for its time. That is decided once, unless
- * an idle time comes.
+ * Returns when the next packet is due; `idle` says that at `now` none waited for its time. That is decided
+ * once, unless an idle time comes.
  *
- * Late packets follow back to back until the schedule is caught up with, but a new p-stream is at most one of its length
- * behind. What is left of a p-stream after an idle time is given up.
+ * Late packets follow back to back until the schedule is caught up with, but a new p-stream is at most one of
+ * its length behind. What is left of a p-stream after an idle time is given up.
  */
 HW_FUNCTION hw_u64 rapid_due(struct rapid_departures *departures HW_NONNULL, struct rapid *rapid HW_NONNULL,
 			     const struct rapid_config *config HW_NONNULL, hw_u64 now, hw_u32 idle)
@@ -80,8 +80,9 @@ HW_FUNCTION hw_u64 rapid_due(struct rapid_departures *departures HW_NONNULL, str
 }
 
 /*
- * A segment leaves; `flags` is RAPID_RETRANSMISSION or 0. Returns its packet in flight: the next one of the p-stream, but
- * no probe if it is not `full`. What was not scheduled, such as a probe of a closed window, belongs to no p-stream.
+ * A segment leaves; `flags` is RAPID_RETRANSMISSION or 0. Returns its packet in flight: the next one of the
+ * p-stream, but no probe if it is not `full`. What was not scheduled, such as a probe of a closed window,
+ * belongs to no p-stream.
  */
 HW_INLINE struct rapid_sent rapid_departures_take(struct rapid_departures *departures, hw_u32 segment, hw_u8 flags,
 						  int full)

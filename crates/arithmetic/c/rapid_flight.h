@@ -2,15 +2,16 @@
 /*
  * The packets in flight in the order of sending, and which of them an ACK settles (rapid 1.4, T_S).
  *
- * The caller keeps them in a ring whose number of slots is a power of two, and finds each with rapid_flight_first and
- * rapid_flight_end. Segments have numbers that may count segments or bytes; they wrap. After an ACK:
+ * The caller keeps them in a ring whose number of slots is a power of two, and finds each with
+ * rapid_flight_first and rapid_flight_end. Segments have numbers that may count segments or bytes;
+ * they wrap. After an ACK:
  *
  *     rapid_flight_on_ack(&flight, &ack, config.unit);
  *     while (rapid_flight_take(&flight, &ring[rapid_flight_first(&flight, slots)], &packet))
  *             rapid_on_packet(&rapid, &config, gaps, scratch, &packet);
  *
- * A caller whose loops are bounded may stop early and go on after the next ACK; the packet that caused this one then
- * counts as one without a stamp.
+ * A caller whose loops are bounded may stop early and go on after the next ACK; the packet that caused this
+ * one then counts as one without a stamp.
  */
 #ifndef HEADWAY_RAPID_FLIGHT_H
 #define HEADWAY_RAPID_FLIGHT_H
@@ -46,8 +47,8 @@ struct rapid_ack {
 	hw_u64 now;
 	/* The first segment that it leaves unacknowledged. */
 	hw_u32 una;
-	/* The segment that caused it and that was sent only once, if `arrived`; and when that arrived, in units of the
-	 * configuration, if `stamped`. */
+	/* The segment that caused it and that was sent only once, if `arrived`; and when that arrived, in
+	 * units of the configuration, if `stamped`. */
 	hw_u32 segment;
 	hw_u32 stamp;
 	hw_u32 arrived;
@@ -68,7 +69,8 @@ struct rapid_flight {
 	hw_u32 arrived;
 	/* Whether the receiver has stamped a segment. */
 	hw_u32 has_stamps;
-	/* Whether a lost packet counts as one without a stamp, and a p-stream with holes yields an estimate. */
+	/* Whether a lost packet counts as one without a stamp, and a p-stream with holes
+	 * yields an estimate. */
 	hw_u32 bridges_holes;
 	/* Packets that were forgotten because the ring was full; wraps. */
 	hw_u32 forgotten;
@@ -92,8 +94,8 @@ HW_INLINE int rapid_flight_is_full(const struct rapid_flight *flight, hw_u32 slo
 	return flight->end - flight->first >= slots;
 }
 
-/* A packet leaves at `now` ns and goes into `slot`, which is that of rapid_flight_end. A full ring forgets its first
- * packet, whose p-stream then has a hole. */
+/* A packet leaves at `now` ns and goes into `slot`, which is that of rapid_flight_end. A full ring forgets
+ * its first packet, whose p-stream then has a hole. */
 HW_INLINE void rapid_flight_push(struct rapid_flight *flight, struct rapid_sent *slot, hw_u32 slots,
 				 const struct rapid_sent *sent, hw_u64 now)
 {
@@ -132,7 +134,8 @@ HW_INLINE void rapid_flight_settle(struct rapid_flight *flight, const struct rap
 				   struct rapid_packet *packet)
 {
 	const int again = sent->flags & RAPID_RETRANSMISSION;
-	/* Every segment above a hole is acknowledged by itself, so one that a later one overtakes is missing. */
+	/* Every segment above a hole is acknowledged by itself, so one that a later one
+	 * overtakes is missing. */
 	const int lost = !again && !arrived && !hw_before(sent->segment, flight->una);
 	const int usable = sent->flags & RAPID_PROBE && (flight->bridges_holes || (!lost && !again));
 
@@ -149,8 +152,8 @@ HW_INLINE void rapid_flight_settle(struct rapid_flight *flight, const struct rap
 }
 
 /*
- * Returns 1 with the next packet whose fate is known: one that was sent before the segment that caused the ACK, that
- * segment, or one that the ACK covers. `first` is in the slot of rapid_flight_first.
+ * Returns 1 with the next packet whose fate is known: one that was sent before the segment that caused the
+ * ACK, that segment, or one that the ACK covers. `first` is in the slot of rapid_flight_first.
  */
 HW_INLINE int rapid_flight_take(struct rapid_flight *flight, struct rapid_sent *first, struct rapid_packet *packet)
 {

@@ -7,7 +7,8 @@
 
 #include "numbers.h"
 
-/* Packets in a p-stream, at most: the longest that ever controlled a connection (variant V5 of rapid 2.25). */
+/* Packets in a p-stream, at most: the longest that ever controlled a connection (variant
+ * V5 of rapid 2.25). */
 #define RAPID_MAX_PACKETS 192
 /* Longest send gap, in ns: 18 minutes. It keeps all sums and products of gaps below 2^63. */
 #define RAPID_MAX_GAP (1ULL << 40)

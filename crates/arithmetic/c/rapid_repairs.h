@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * What the thesis leaves open: queues that estimates do not show, losses without congestion, capacity that grows.
- * Each is a switch, RAPID_WATCH_QUEUE and RAPID_REOPEN.
+ * What the thesis leaves open: queues that estimates do not show, losses without congestion, capacity that
+ * grows. Each is a switch, RAPID_WATCH_QUEUE and RAPID_REOPEN.
  */
 #ifndef HEADWAY_RAPID_REPAIRS_H
 #define HEADWAY_RAPID_REPAIRS_H
 
 #include "rapid_state.h"
 
-/* The queue that counts as one, in ns: more than the unit of stamps, and more than packets that happen to meet. */
+/* The queue that counts as one, in ns: more than the unit of stamps, and more than packets
+ * that happen to meet. */
 HW_INLINE hw_u64 rapid_long_queue(const struct rapid *rapid, const struct rapid_config *config)
 {
 	const hw_u64 packets = RAPID_SHORT_QUEUE_PACKETS * rapid_time(config->packet, rapid->rate);
@@ -16,8 +17,8 @@ HW_INLINE hw_u64 rapid_long_queue(const struct rapid *rapid, const struct rapid_
 	return hw_max(hw_max(RAPID_SHORT_QUEUE, packets), 2 * (hw_u64)config->unit);
 }
 
-/* Whether R_avg may fall because of a queue: once per RTT, because the effect shows only then. What streams in flight
- * will show is older, so they belong to no round. */
+/* Whether R_avg may fall because of a queue: once per RTT, because the effect shows only then. What streams
+ * in flight will show is older, so they belong to no round. */
 HW_INLINE int rapid_may_yield(struct rapid *rapid)
 {
 	const hw_u64 wait = rapid->rtt ? rapid->rtt : RAPID_DRAIN_TIME;
@@ -32,8 +33,8 @@ HW_INLINE int rapid_may_yield(struct rapid *rapid)
 }
 
 /*
- * Starts anew where a fall left R_avg below the rate of start-up: a p-stream would last for many RTTs, and the next loss
- * would come before R_avg could rise.
+ * Starts anew where a fall left R_avg below the rate of start-up: a p-stream would last for many RTTs, and
+ * the next loss would come before R_avg could rise.
  */
 HW_INLINE void rapid_start_anew(struct rapid *rapid, const struct rapid_config *config)
 {
@@ -67,9 +68,9 @@ HW_INLINE void rapid_yield(struct rapid *rapid, const struct rapid_config *confi
 }
 
 /*
- * Drains a queue that stands for all of an update's streams; returns whether it did. Behind such a queue packets arrive
- * as they left, so estimates stay high and the queue remains until the buffer overflows. R_avg falls by the share of
- * RAPID_DRAIN_TIME that the queue lasts.
+ * Drains a queue that stands for all of an update's streams; returns whether it did. Behind such a queue
+ * packets arrive as they left, so estimates stay high and the queue remains until the buffer overflows. R_avg
+ * falls by the share of RAPID_DRAIN_TIME that the queue lasts.
  */
 HW_INLINE int rapid_drain(struct rapid *rapid, const struct rapid_config *config)
 {
@@ -84,8 +85,8 @@ HW_INLINE int rapid_drain(struct rapid *rapid, const struct rapid_config *config
 	return 1;
 }
 
-/* Counts an estimate of the present round, which begins with the first stream sent after R_avg was last raised by a
- * round and lasts for tau at least; returns whether it ends. */
+/* Counts an estimate of the present round, which begins with the first stream sent after R_avg was last
+ * raised by a round and lasts for tau at least; returns whether it ends. */
 HW_INLINE int rapid_ends_round(struct rapid *rapid, const struct rapid_config *config,
 			       const struct rapid_estimate *estimate)
 {
@@ -116,9 +117,10 @@ HW_INLINE int rapid_end_round(struct rapid *rapid, const struct rapid_config *co
 }
 
 /*
- * Judges from a packet whether losses mean congestion: packets queued before one was lost, or many are lost. Then R_avg
- * falls at once, at most once per RTT, and not when the episode ends; returns whether it fell. Behind a full buffer
- * the packets that get through arrive as they left, so estimates across holes hide the queue.
+ * Judges from a packet whether losses mean congestion: packets queued before one was lost, or many are
+ * lost. Then R_avg falls at once, at most once per RTT, and not when the episode ends; returns whether
+ * it fell. Behind a full buffer the packets that get through arrive as they left, so estimates across
+ * holes hide the queue.
  */
 HW_INLINE int rapid_judge(struct rapid *rapid, const struct rapid_config *config, const struct rapid_packet *packet)
 {

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * The send gaps of a p-stream (rapid 2.2), and when its packets really leave a link that is slower than its top rates.
+ * The send gaps of a p-stream (rapid 2.2), and when its packets really leave a link that is
+ * slower than its top rates.
  *
- * With the ratio q = 1 / s between the gaps of neighbouring rates, N = N_r N_p packets of P bytes and the average
- * rate R, the whole stream takes T = N P / R, of which rate k takes
+ * With the ratio q = 1 / s between the gaps of neighbouring rates, N = N_r N_p packets of P bytes and the
+ * average rate R, the whole stream takes T = N P / R, of which rate k takes
  *
  *     T q^k / (1 + q + ... + q^(N_r - 1)).
  *
- * T is rounded once, and the ends of the rates are rounded in absolute time, so the gaps sum to T exactly. Gaps of
- * the same rate differ by at most 1 ns.
+ * T is rounded once, and the ends of the rates are rounded in absolute time, so the gaps sum to T exactly.
+ * Gaps of the same rate differ by at most 1 ns.
  */
 #ifndef HEADWAY_RAPID_SCHEDULE_H
 #define HEADWAY_RAPID_SCHEDULE_H
@@ -104,7 +105,8 @@ HW_INLINE void rapid_schedule(struct rapid_stream *stream, const struct rapid_sh
 	}
 }
 
-/* The gap before packet `index` of a stream, in ns; the first one is to the last packet of the previous stream. */
+/* The gap before packet `index` of a stream, in ns; the first one is to the last packet of
+ * the previous stream. */
 HW_INLINE hw_u64 rapid_gap(const struct rapid_stream *stream, hw_u32 index)
 {
 	hw_u32 k;
@@ -116,9 +118,10 @@ HW_INLINE hw_u64 rapid_gap(const struct rapid_stream *stream, hw_u32 index)
 }
 
 /*
- * Returns when a packet of `bytes` that is scheduled for `scheduled` leaves a link of `line` bit/s, in ns; `free` is
- * when the link has sent the packet before. Late packets leave back to back until they have caught up with the
- * schedule, which keeps the average rate of the stream. Estimates use these times, not the schedule (2.2).
+ * Returns when a packet of `bytes` that is scheduled for `scheduled` leaves a link of `line` bit/s, in
+ * ns; `free` is when the link has sent the packet before. Late packets leave back to back until they
+ * have caught up with the schedule, which keeps the average rate of the stream. Estimates use these
+ * times, not the schedule (2.2).
  */
 HW_INLINE hw_u64 rapid_depart(hw_u64 *free, hw_u64 scheduled, hw_u32 bytes, hw_u64 line)
 {

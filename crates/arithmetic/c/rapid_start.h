@@ -31,9 +31,9 @@ HW_INLINE hw_u64 rapid_top_rate(const struct rapid_shape *shape, const struct ra
 }
 
 /*
- * The rule for start-up (2.14): A replaces R_avg. Start-up goes on as long as streams show that more is free than their
- * own average; a lower estimate than R_avg is then only older. Excursions alone do not end it: interrupts of the receiver
- * make some by chance.
+ * The rule for start-up (2.14): A replaces R_avg. Start-up goes on as long as streams show that more is free
+ * than their own average; a lower estimate than R_avg is then only older. Excursions alone do not end it:
+ * interrupts of the receiver make some by chance.
  */
 HW_INLINE void rapid_start_up(struct rapid *rapid, const struct rapid_config *config,
 			      const struct rapid_estimate *estimate, hw_u64 average)
@@ -51,9 +51,10 @@ HW_INLINE void rapid_start_up(struct rapid *rapid, const struct rapid_config *co
 }
 
 /*
- * Estimates from a stream of start-up with `packets` packets; returns one of enum rapid_outcome. Its rates are so far
- * apart that the time of each as a whole tells whether it is free, to within an interrupt of the receiver, without
- * smoothing, which would blend the rates. A is the highest rate below the first congested one, or what arrived of that.
+ * Estimates from a stream of start-up with `packets` packets; returns one of enum rapid_outcome. Its rates
+ * are so far apart that the time of each as a whole tells whether it is free, to within an interrupt of the
+ * receiver, without smoothing, which would blend the rates. A is the highest rate below the first congested
+ * one, or what arrived of that.
  */
 HW_FUNCTION hw_u32 rapid_estimate_start(struct rapid_gaps *gaps HW_NONNULL, const struct rapid_config *config HW_NONNULL,
 					hw_u32 packets, struct rapid_estimate *estimate HW_NONNULL)

@@ -12,11 +12,13 @@ enum rapid_phase {
 	RAPID_STEADY,
 };
 
-/* The state of one connection, except for the arrays of gaps: those of two streams, which connections may share. */
+/* The state of one connection, except for the arrays of gaps: those of two streams, which
+ * connections may share. */
 struct rapid {
 	/* R_avg, in bit/s. */
 	hw_u64 rate;
-	/* Sums over the estimates since the last update: in bit/s, and the send gaps of their streams, in ns. */
+	/* Sums over the estimates since the last update: in bit/s, and the send gaps of
+	 * their streams, in ns. */
 	hw_u64 estimates;
 	hw_u64 length;
 	/* The number of those estimates, and of the ones without an excursion. */
@@ -30,8 +32,8 @@ struct rapid {
 	hw_u32 phase;
 	/* Whether a loss episode lasts. */
 	hw_u32 recovering;
-	/* Streams that yielded an estimate, whole ones that did not, and those of them that the sender sent back to back;
-	 * they wrap. */
+	/* Streams that yielded an estimate, whole ones that did not, and those of them that the sender sent
+	 * back to back; they wrap. */
 	hw_u32 estimated;
 	hw_u32 refused;
 	hw_u32 crowded;
@@ -42,12 +44,13 @@ struct rapid {
 	/* The RTT, in ns; and when R_avg last fell because of a queue, on the clock of `delay`. */
 	hw_u64 rtt;
 	hw_u64 drained;
-	/* The latest packets, how many were sent again during their time, and whether the loss episode has seen a timeout. */
+	/* The latest packets, how many were sent again during their time, and whether the loss episode
+	 * has seen a timeout. */
 	hw_u32 settled;
 	hw_u32 lost;
 	hw_u32 timed_out;
-	/* The round of RAPID_REOPEN: when its first stream was estimated, on the clock of `delay`; the sum of the estimates
-	 * in bit/s, and their number; and the first stream that belongs to it. */
+	/* The round of RAPID_REOPEN: when its first stream was estimated, on the clock of `delay`; the sum of
+	 * the estimates in bit/s, and their number; and the first stream that belongs to it. */
 	hw_u64 round_begin;
 	hw_u64 round_sum;
 	/* Mean distance of a round's mean from R_avg, in bit/s: the burstiness of cross traffic. */
@@ -69,7 +72,8 @@ HW_INLINE struct rapid_shape rapid_shape(const struct rapid *rapid, const struct
 	return (struct rapid_shape){ RAPID_START_RATES, (hw_u32)packets, RAPID_START_RATIO };
 }
 
-/* The highest R_avg to probe for: above it the p-streams leave back to back, and all gaps are the same (2.2). */
+/* The highest R_avg to probe for: above it the p-streams leave back to back, and all gaps
+ * are the same (2.2). */
 HW_INLINE hw_u64 rapid_ceiling(const struct rapid_config *config)
 {
 	return config->line - 3 * (config->line >> 6);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * Receive window modulation: how large a window of an established connection may leave a middlebox (wan 2.2, 2.3).
+ * Receive window modulation: how large a window of an established connection may leave a
+ * middlebox (wan 2.2, 2.3).
  *
- * A limit in bytes becomes one of the field in the header, in the units of the end that sends it. What its host tells is only
- * ever lowered, so that flow control stays: a window of zero stays zero.
+ * A limit in bytes becomes one of the field in the header, in the units of the end that sends it. What its
+ * host tells is only ever lowered, so that flow control stays: a window of zero stays zero.
  */
 #ifndef HEADWAY_RWM_H
 #define HEADWAY_RWM_H
@@ -12,7 +13,8 @@
 #include "flow_track.h"
 #include "wide.h"
 
-/* Fraction bits of a share of a rate, in bytes per ns. 10 kb/s have 20 bits that count, and 100 Gb/s have 44. */
+/* Fraction bits of a share of a rate, in bytes per ns. 10 kb/s have 20 bits that count, and
+ * 100 Gb/s have 44. */
 #define RWM_SHARE_BITS 40
 /* A limit that is none, in bytes. */
 #define RWM_UNLIMITED (~0ULL)
@@ -23,7 +25,8 @@
 #define RWM_ROUNDING 26
 /* 2^32 divided by the golden ratio: its multiples are spread evenly, however many of them are taken. */
 #define RWM_SPREAD 0x9e3779b1U
-/* A limit of at least so many units is only rounded down, as a power of two: what is lost is 0.8 % in the mean. */
+/* A limit of at least so many units is only rounded down, as a power of two: what is lost is
+ * 0.8 % in the mean. */
 #define RWM_FINE 6
 
 /* The limit of a connection with this RTT in ns and share in bytes per ns, in bytes; none if either is 0. */
@@ -42,8 +45,8 @@ HW_INLINE hw_u64 rwm_weighed(hw_u64 share, hw_u32 parts)
 }
 
 /*
- * The limit in bytes beside bytes that SACKs say have arrived: what a host allows begins at what it acknowledges, and after a loss that stands still, though
- * what has arrived is no longer under way.
+ * The limit in bytes beside bytes that SACKs say have arrived: what a host allows begins at what it
+ * acknowledges, and after a loss that stands still, though what has arrived is no longer under way.
  */
 HW_INLINE hw_u64 rwm_beside(hw_u64 bytes, hw_u32 sacked)
 {
@@ -71,9 +74,10 @@ HW_INLINE hw_u32 rwm_field(hw_u64 bytes, hw_u32 scale, hw_u32 segment)
 }
 
 /*
- * `bytes` and up to one unit of the window field of an end with this scale, so that rounding it down now and then gives `bytes` in the mean.
- * A host with buffers of a gigabyte has units of 16 KiB, of which a share may be one and a half. `number` is that of the connection: the
- * windows of several are not rounded up at the same time.
+ * `bytes` and up to one unit of the window field of an end with this scale, so that rounding it down now
+ * and then gives `bytes` in the mean. A host with buffers of a gigabyte has units of 16 KiB, of which a
+ * share may be one and a half. `number` is that of the connection: the windows of several are not rounded
+ * up at the same time.
  */
 HW_INLINE hw_u64 rwm_rounded(hw_u64 bytes, hw_u32 scale, hw_u64 number, hw_u64 now)
 {
@@ -85,8 +89,8 @@ HW_INLINE hw_u64 rwm_rounded(hw_u64 bytes, hw_u32 scale, hw_u64 number, hw_u64 n
 }
 
 /*
- * Raises a window so far that the highest sequence number that its end allows does not move back (RFC 9293 3.8.6), but not above
- * what the end itself tells.
+ * Raises a window so far that the highest sequence number that its end allows does not move back (RFC 9293
+ * 3.8.6), but not above what the end itself tells.
  */
 HW_INLINE hw_u32 rwm_without_shrinking(struct flow *flow, const struct flow_packet *packet, hw_u32 window)
 {
@@ -107,8 +111,8 @@ HW_INLINE hw_u32 rwm_without_shrinking(struct flow *flow, const struct flow_pack
 }
 
 /*
- * The window field with which a segment of a connection is to leave, with a limit in bytes. Windows in SYN and SYN-ACK have no
- * scale and are not for this function; a reset has no window.
+ * The window field with which a segment of a connection is to leave, with a limit in bytes. Windows in SYN
+ * and SYN-ACK have no scale and are not for this function; a reset has no window.
  */
 HW_INLINE hw_u32 rwm_window(struct flow *flow, const struct flow_packet *packet, hw_u64 bytes, int no_shrink)
 {
@@ -122,8 +126,8 @@ HW_INLINE hw_u32 rwm_window(struct flow *flow, const struct flow_packet *packet,
 }
 
 /*
- * Writes a window into the header of TCP at `tcp`, and what its checksum becomes. Only for packets whose checksum is complete:
- * programs of BPF have helpers that know.
+ * Writes a window into the header of TCP at `tcp`, and what its checksum becomes. Only for packets whose
+ * checksum is complete: programs of BPF have helpers that know.
  */
 HW_INLINE void rwm_write(hw_u8 *tcp, hw_u32 window)
 {

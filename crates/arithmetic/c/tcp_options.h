@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * Options of a TCP header (RFC 9293 3.2), in a copy of fixed size: BPF verifies the walk over it once, for any bytes.
+ * Options of a TCP header (RFC 9293 3.2), in a copy of fixed size: BPF verifies the walk over it
+ * once, for any bytes.
  */
 #ifndef HEADWAY_TCP_OPTIONS_H
 #define HEADWAY_TCP_OPTIONS_H
@@ -10,7 +11,8 @@
 /* Length of a header without options, and the most bytes of options. */
 #define TCP_HEADER_BYTES 20
 #define TCP_OPTIONS_BYTES 40
-/* Kinds, and the length of those that have one: the largest segment, the window's scale and timestamps (RFC 7323). */
+/* Kinds, and the length of those that have one: the largest segment, the window's scale and
+ * timestamps (RFC 7323). */
 #define TCP_OPTION_END 0
 #define TCP_OPTION_PADDING 1
 #define TCP_OPTION_MSS 2
@@ -30,13 +32,15 @@
 struct tcp_options {
 	hw_u8 bytes[TCP_OPTIONS_BYTES];
 	hw_u32 length;
-	/* The place of a search, in memory: the verifier then takes it for any number, and not for one more range each time. */
+	/* The place of a search, in memory: the verifier then takes it for any number, and not for one
+	 * more range each time. */
 	volatile hw_u32 at;
 };
 
 /*
- * Returns the place of an option with this kind and length: of the last one, as receivers take that, and TCP_NO_OPTION
- * without one. As receivers do, it ends at an option that is shorter than its own head or longer than what is left.
+ * Returns the place of an option with this kind and length: of the last one, as receivers take that, and
+ * TCP_NO_OPTION without one. As receivers do, it ends at an option that is shorter than its own head or
+ * longer than what is left.
  */
 HW_FUNCTION hw_u32 tcp_find_option(struct tcp_options *options, hw_u32 kind, hw_u32 bytes)
 {

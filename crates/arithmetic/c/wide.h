@@ -43,7 +43,8 @@ HW_INLINE struct hw_wide hw_add_wide(struct hw_wide wide, hw_u64 summand)
 	return wide;
 }
 
-/* a b / 2^shift rounded to the nearest integer, halves up, 1 <= shift <= 63; the largest number if that is larger. */
+/* a b / 2^shift rounded to the nearest integer, halves up, 1 <= shift <= 63; the largest number
+ * if that is larger. */
 HW_INLINE hw_u64 hw_product(hw_u64 a, hw_u64 b, hw_u32 shift)
 {
 	const struct hw_wide wide = hw_add_wide(hw_multiply(a, b), 1ULL << (shift - 1));
@@ -54,9 +55,9 @@ HW_INLINE hw_u64 hw_product(hw_u64 a, hw_u64 b, hw_u32 shift)
 }
 
 /*
- * One digit of 32 bits of the quotient of `*rest`, shifted by a digit and with the digit `next`, and a `divisor` whose
- * highest bit is set; the remainder becomes `*rest`, which must be below `divisor` (Knuth, The Art of Computer
- * Programming, 4.3.1, algorithm D).
+ * One digit of 32 bits of the quotient of `*rest`, shifted by a digit and with the digit `next`, and a
+ * `divisor` whose highest bit is set; the remainder becomes `*rest`, which must be below `divisor` (Knuth,
+ * The Art of Computer Programming, 4.3.1, algorithm D).
  */
 HW_INLINE hw_u64 hw_digit(hw_u64 *rest, hw_u64 next, hw_u64 divisor)
 {
@@ -77,7 +78,8 @@ HW_INLINE hw_u64 hw_digit(hw_u64 *rest, hw_u64 next, hw_u64 divisor)
 	return digit;
 }
 
-/* Zeros before the highest bit of a number that is not 0. Not all compilers of BPF have an instruction for that. */
+/* Zeros before the highest bit of a number that is not 0. Not all compilers of BPF have an
+ * instruction for that. */
 HW_INLINE hw_u32 hw_leading_zeros(hw_u64 number)
 {
 #ifndef HW_PORTABLE
@@ -117,7 +119,8 @@ HW_INLINE hw_u64 hw_divide(struct hw_wide wide, hw_u64 divisor)
 	return high << 32 | hw_digit(&rest, wide.low & 0xffffffff, divisor);
 }
 
-/* a b / divisor rounded to the nearest integer, halves up, or the largest number if that or infinity is larger. */
+/* a b / divisor rounded to the nearest integer, halves up, or the largest number if that or
+ * infinity is larger. */
 HW_FUNCTION hw_u64 hw_scale(hw_u64 a, hw_u64 b, hw_u64 divisor)
 {
 	return hw_divide(hw_add_wide(hw_multiply(a, b), divisor / 2), divisor);

@@ -1,8 +1,8 @@
 //! A queue of an explicit router: XCP, XCP-b, self-tuning kappa, ErrorS and RCP (xcp-rcp 2).
 //!
-//! Times are in ns; RTT and X of the header in s with [`TIME_BITS`] fraction bits; rates in B/s and queues in bytes,
-//! those in state and records with [`FRACTION_BITS`] fraction bits. The documentation of `c/explicit.h` shows how the
-//! parts work together.
+//! Times are in ns; RTT and X of the header in s with [`TIME_BITS`] fraction bits; rates in B/s and queues in
+//! bytes, those in state and records with [`FRACTION_BITS`] fraction bits. The documentation of
+//! `c/explicit.h` shows how the parts work together.
 
 mod config;
 pub mod end;

@@ -1,7 +1,9 @@
-//! Connections of TCP as a middlebox sees them (`c/flow_packet.h`, `c/flow_track.h`, `c/flow_class.h`, `c/flow_meter.h`): their
-//! handshake, the scales of their windows, their RTT, their class, and what their packets look like.
+//! Connections of TCP as a middlebox sees them (`c/flow_packet.h`, `c/flow_track.h`, `c/flow_class.h`,
+//! `c/flow_meter.h`): their handshake, the scales of their windows, their RTT, their class, and what
+//! their packets look like.
 //!
-//! There are no tables here, and times are in ns of any clock. An owner of tables asks [`Packet::kind`] where to look.
+//! There are no tables here, and times are in ns of any clock. An owner of tables asks
+//! [`Packet::kind`] where to look.
 
 mod class;
 mod meter;
@@ -22,8 +24,8 @@ unsafe extern "C" {
     static headway_flow_sizes: [u32; 7];
 }
 
-/// Returns the sizes of the structures in C and in Rust: key, packet, connection in its handshake, established one, rules,
-/// meter, virtual queue.
+/// Returns the sizes of the structures in C and in Rust: key, packet, connection in its handshake,
+/// established one, rules, meter, virtual queue.
 #[doc(hidden)]
 pub fn sizes() -> [(u32, usize); 7] {
     // SAFETY: the array is constant.

@@ -39,8 +39,8 @@ pub struct Config {
     pub after_cut: u32,
     /// Whether the window grows by one segment per round trip in place of the logarithm.
     pub linear: u32,
-    /// Whether the caller cannot move a departure once it is set. Marks then cut the window less below `delta`
-    /// segments, but only with DCTCP and an automatic C.
+    /// Whether the caller cannot move a departure once it is set. Marks then cut the window less below
+    /// `delta` segments, but only with DCTCP and an automatic C.
     pub fixed_departures: u32,
 }
 

@@ -28,14 +28,14 @@ pub fn average(average: u32, fraction: u32, shift: u32) -> u32 {
     headway_average(average, fraction, shift)
 }
 
-/// Returns `a` `b` / `divisor` rounded to the nearest integer, halves up; the largest number if that or infinity is
-/// larger.
+/// Returns `a` `b` / `divisor` rounded to the nearest integer, halves up; the largest number if that
+/// or infinity is larger.
 pub fn scale(a: u64, b: u64, divisor: u64) -> u64 {
     headway_scale(a, b, divisor)
 }
 
-/// Returns `a` `b` / 2^`shift` rounded to the nearest integer, halves up; the largest number if that is larger. `shift`
-/// is 1 to 63.
+/// Returns `a` `b` / 2^`shift` rounded to the nearest integer, halves up; the largest number if that is
+/// larger. `shift` is 1 to 63.
 pub fn product(a: u64, b: u64, shift: u32) -> u64 {
     headway_product(a, b, shift.clamp(1, 63))
 }

@@ -1,4 +1,5 @@
-//! The sender of TCP Rapid: p-streams, denoising, the bandwidth estimate, and the rate that follows it (rapid 2).
+//! The sender of TCP Rapid: p-streams, denoising, the bandwidth estimate, and the rate that
+//! follows it (rapid 2).
 //!
 //! Rates count all bytes on the wire, in bit/s, up to [`MAX_RATE`]; times are in ns.
 

@@ -14,8 +14,8 @@ unsafe extern "C" {
     safe fn headway_checksum_after(checksum: u16, place: u32, old: u16, word: u16) -> u16;
 }
 
-/// Returns the limit in bytes of a connection with a share in bytes per ns, with [`SHARE_BITS`], and an RTT in ns;
-/// [`UNLIMITED`] if either is 0.
+/// Returns the limit in bytes of a connection with a share in bytes per ns, with [`SHARE_BITS`], and an RTT
+/// in ns; [`UNLIMITED`] if either is 0.
 pub fn bytes(share: u64, rtt: u64) -> u64 {
     headway_rwm_bytes(share, rtt)
 }
@@ -23,7 +23,8 @@ pub fn bytes(share: u64, rtt: u64) -> u64 {
 /// How many parts of a share are the whole.
 pub const WHOLE: u16 = 64;
 
-/// Returns so many parts, [`WHOLE`] of which are the whole, of a share: 0, which is no limit, stays so, and nothing else becomes that.
+/// Returns so many parts, [`WHOLE`] of which are the whole, of a share: 0, which is no limit, stays so, and
+/// nothing else becomes that.
 pub fn weighed(share: u64, parts: u16) -> u64 {
     headway_rwm_weighed(share, parts.into())
 }
@@ -33,13 +34,14 @@ pub fn beside(bytes: u64, sacked: u32) -> u64 {
     headway_rwm_beside(bytes, sacked)
 }
 
-/// Returns a limit and up to one unit more of the window field of an end with this scale, at a time in ns: what is rounded down to `bytes` in the
-/// mean. `number` is that of the connection.
+/// Returns a limit and up to one unit more of the window field of an end with this scale, at a time in ns:
+/// what is rounded down to `bytes` in the mean. `number` is that of the connection.
 pub fn rounded(bytes: u64, scale: u8, number: u64, now: u64) -> u64 {
     headway_rwm_rounded(bytes, scale.into(), number, now)
 }
 
-/// Returns the limit of a window field, 1 to 65535, of an end with this scale, 0 to 14: two segments at least.
+/// Returns the limit of a window field, 1 to 65535, of an end with this scale, 0 to 14:
+/// two segments at least.
 pub fn field(bytes: u64, scale: u8, segment: u16) -> u16 {
     // The function never returns more than 65535.
     headway_rwm_field(bytes, u32::from(scale.min(14)), u32::from(segment)) as u16

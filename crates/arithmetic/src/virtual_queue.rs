@@ -1,4 +1,5 @@
-//! Virtual queues (`c/virtual_queue.h`): which packets to mark, as if they waited for a link that is a little slower (wan F75).
+//! Virtual queues (`c/virtual_queue.h`): which packets to mark, as if they waited for a link that is a
+//! little slower (wan F75).
 
 /// Fraction bits of a cost, in ns for a byte on the wire.
 pub const COST_BITS: u32 = 20;
@@ -32,8 +33,8 @@ pub struct VirtualQueue {
 }
 
 impl VirtualQueue {
-    /// Adds a packet of so many bytes on the wire, of which each takes `cost` ns with [`COST_BITS`]; returns whether it is to be
-    /// marked, if it `may` be.
+    /// Adds a packet of so many bytes on the wire, of which each takes `cost` ns with [`COST_BITS`]; returns
+    /// whether it is to be marked, if it `may` be.
     pub fn add(&mut self, now: u64, bytes: u32, cost: u64, may: bool) -> bool {
         headway_virtual_queue_add(self, now, bytes, cost, may.into()) != 0
     }

@@ -21,7 +21,8 @@ impl Connection {
         Connection { ls: LsAimd::new(config, window, mss, 0), una: 0, next: 0 }
     }
 
-    /// Returns a connection that losses have taken out of slow start, with a window of `segments` or slightly less.
+    /// Returns a connection that losses have taken out of slow start, with a window of
+    /// `segments` or slightly less.
     fn at(config: Config, mss: u32, segments: f64) -> Connection {
         let halvings = (256.0 / segments).log2().floor();
         let mut connection = Connection::new(config, (segments * 2.0_f64.powf(halvings)) as u32, mss);
@@ -33,7 +34,8 @@ impl Connection {
         connection
     }
 
-    /// Sends a window (one segment while the clock is on) and acknowledges `acked` segments, all marked or none.
+    /// Sends a window (one segment while the clock is on) and acknowledges `acked`
+    /// segments, all marked or none.
     fn ack(&mut self, acked: u32, marked: bool) {
         self.next = self.next.max(self.una + self.ls.cwnd().max(acked));
         if self.ls.is_clocked() {
@@ -321,7 +323,8 @@ fn a_loss_halves_a_window_that_a_mark_of_the_same_flight_has_cut() {
     assert!(connection.ls.on_loss(80, next, next + 80), "another episode");
 }
 
-/// Byte sequence numbers wrap after 4 GiB; after 2 GiB without a reduction the last one seemed to lie in the future.
+/// Byte sequence numbers wrap after 4 GiB; after 2 GiB without a reduction the last one seemed
+/// to lie in the future.
 #[test]
 fn marks_and_losses_are_heard_however_long_ago_the_last_reduction_was() {
     const STEP: u32 = 1 << 20;
@@ -386,7 +389,8 @@ fn an_automatic_scale_falls_with_the_fraction_of_marks() {
     }
 }
 
-/// Where departures cannot be moved, marks cut the window by a quarter as much, but only while segments are paced.
+/// Where departures cannot be moved, marks cut the window by a quarter as much, but only
+/// while segments are paced.
 #[test]
 fn late_departures_are_answered_gently_below_two_segments() {
     let cut = |config: Config, segments: f64| {

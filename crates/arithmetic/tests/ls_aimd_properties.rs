@@ -110,8 +110,8 @@ proptest! {
 }
 
 proptest! {
-    /// ls-aimd F06: into the other regime and back with nothing else happening, the window stays, with what it has earned
-    /// towards the next whole segment; so does ssthresh.
+    /// ls-aimd F06: into the other regime and back with nothing else happening, the window stays, with what
+    /// it has earned towards the next whole segment; so does ssthresh.
     #[test]
     fn a_switch_of_the_regime_and_back_loses_nothing(
         segments in 2_u32..14,

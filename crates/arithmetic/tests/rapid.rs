@@ -1,5 +1,5 @@
-//! TCP Rapid's arithmetic: p-streams, ACKs, smoothing, the search, and the published settings (rapid 2, F1 to F4, F15,
-//! F22 to F25).
+//! TCP Rapid's arithmetic: p-streams, ACKs, smoothing, the search, and the published settings (rapid 2, F1 to
+//! F4, F15, F22 to F25).
 
 use headway_arithmetic::rapid::{
     Acks, Bound, Config, Estimate, Gaps, LineClock, Packet, Preset, Refusal, Shape, Stream, Thresholds, flags,
@@ -21,7 +21,8 @@ fn gbps(gap: u64) -> f64 {
     f64::from(PACKET) * 8.0 / gap as f64
 }
 
-/// rapid F1: the worked example of the thesis. Its integers step by 1.148, which shifts rates by up to 0.3 % (F4).
+/// rapid F1: the worked example of the thesis. Its integers step by 1.148, which shifts rates
+/// by up to 0.3 % (F4).
 #[test]
 fn an_average_of_7_gbps_is_probed_with_the_published_four_rates() {
     for (ratio, most) in [(56_988, 0.02), (Shape::RATIO, 0.03)] {
@@ -164,7 +165,8 @@ fn a_stream_with_a_hole_yields_nothing_and_the_next_one_does() {
     }
 }
 
-/// rapid F15: a short tail after an idle time is no probe, and the stream after it does not see the idle time.
+/// rapid F15: a short tail after an idle time is no probe, and the stream after it does
+/// not see the idle time.
 #[test]
 fn packets_outside_of_streams_do_not_disturb_the_next_stream() {
     let mut connection: Vec<Packet> = packets(4, 16, 2, 12).collect();
@@ -237,7 +239,8 @@ fn fluid(rate: u64) -> Gaps {
     gaps
 }
 
-/// rapid F34: separation from packet 33 on gives the rate of packet 32; no excursion the top rate; overload the bottom.
+/// rapid F34: separation from packet 33 on gives the rate of packet 32; no excursion the top rate;
+/// overload the bottom.
 #[test]
 fn the_search_finds_the_rate_before_the_excursion() {
     let literal = Config::new(Preset::Default, LINE, PACKET, LINE).excursion;
@@ -294,8 +297,8 @@ fn presets_are_the_published_ones() {
     assert_eq!((gigabit.coarse.up, gigabit.excursion.margin), (34_034, 170));
 }
 
-/// Behind a receiver that coalesces, the raw gaps seem uncongested up to the top rate (rapid 2.15); BASS sees that the
-/// stream was stretched.
+/// Behind a receiver that coalesces, the raw gaps seem uncongested up to the top rate (rapid 2.15); BASS sees
+/// that the stream was stretched.
 #[test]
 fn without_bass_coalescing_hides_congestion() {
     let config = config(Preset::Default);

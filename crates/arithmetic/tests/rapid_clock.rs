@@ -5,8 +5,8 @@ use headway_arithmetic::rapid::{Clock, Stamps};
 const MS: u64 = 1_000_000;
 const RTT: u64 = 20 * MS;
 
-/// Feeds an ACK every millisecond from `from` ms to `to` ms, with timestamps by `stamp` of microseconds; returns the
-/// times, in ms, at which all that was known became void.
+/// Feeds an ACK every millisecond from `from` ms to `to` ms, with timestamps by `stamp` of microseconds;
+/// returns the times, in ms, at which all that was known became void.
 fn feed(clock: &mut Clock, from: u64, to: u64, stamp: impl Fn(u64) -> u32) -> Vec<u64> {
     (from..to).filter(|&ms| clock.on_ack(stamp(ms * 1000), ms * MS + RTT / 2, RTT)).collect()
 }

@@ -7,7 +7,8 @@ use proptest::prelude::*;
 
 #[derive(Clone, Debug)]
 enum Event {
-    /// A whole stream: how stamps move on, in how many packets there is one, and how long the packets wait to leave.
+    /// A whole stream: how stamps move on, in how many packets there is one, and how long the
+    /// packets wait to leave.
     Stream {
         stamps: Stamps,
         every: u32,

@@ -1,4 +1,5 @@
-//! How TCP Rapid's rate follows estimates, losses and timeouts, and how it starts (rapid 2.12 to 2.14, F49 to F55).
+//! How TCP Rapid's rate follows estimates, losses and timeouts, and how it starts (rapid 2.12
+//! to 2.14, F49 to F55).
 
 use headway_arithmetic::rapid::{
     Bound, Config, Estimate, MIN_RATE, Packet, Preset, Rapid, Shape, Stream, flags,
@@ -37,7 +38,8 @@ fn updates_to_63_percent(config: Config) -> u32 {
     updates
 }
 
-/// rapid F49. With l of one stream and gamma of 3, an update comes every 3 l, so the rate takes 3 tau of time.
+/// rapid F49. With l of one stream and gamma of 3, an update comes every 3 l, so the rate
+/// takes 3 tau of time.
 #[test]
 fn the_rate_rises_in_tau_and_falls_by_a_share_per_update() {
     let usual = config(Preset::Default);
@@ -156,9 +158,10 @@ impl Fluid {
     }
 }
 
-/// rapid 2.14, F53. The rates of a stream double, so an estimate may be half of what is available: half of the
-/// connections have at least four fifths of it by then, all have at least 55 %. Cross traffic that fills the link hides
-/// excesses below an eighth of the capacity, so where little is free the rate may be a fifth of the capacity too high.
+/// rapid 2.14, F53. The rates of a stream double, so an estimate may be half of what is available: half of
+/// the connections have at least four fifths of it by then, all have at least 55 %. Cross traffic that fills
+/// the link hides excesses below an eighth of the capacity, so where little is free the rate may be a fifth
+/// of the capacity too high.
 #[test]
 fn start_up_finds_the_available_bandwidth_within_ten_rtts() {
     for rtt in [5_000_000, 30_000_000, 100_000_000] {
@@ -200,7 +203,8 @@ fn start_up_ends_at_a_loss_and_at_a_timeout() {
     assert!(!starting_after(flags::WATCH_QUEUE, Rapid::on_timeout));
 }
 
-/// The highest rate of a stream lasts for three interrupts of the receiver, as far as the longest stream allows.
+/// The highest rate of a stream lasts for three interrupts of the receiver, as far as the
+/// longest stream allows.
 #[test]
 fn streams_of_start_up_are_as_long_as_coalescing_needs() {
     for (mbps, packets) in [(10, 4), (300, 5), (1000, 18), (2000, 37), (8000, 48)] {
@@ -319,8 +323,8 @@ fn a_standing_queue_is_drained_and_a_passing_one_is_not() {
     let mut passing = repaired(30);
     packets(&mut passing, 0..6_400, |i| if i % 256 < 64 { 0 } else { 400 }, false);
     assert!(passing.rate() >= 3_500_000_000, "{}", passing.rate());
-    // By 400 of 3000 us at the usual RTT of 30 ms and in proportion to the RTT, at most by a quarter, and once: 500
-    // packets take less than 10 ms.
+    // By 400 of 3000 us at the usual RTT of 30 ms and in proportion to the RTT, at most by a quarter, and
+    // once: 500 packets take less than 10 ms.
     for (rtt, cut) in [(10, 1.0 / 21.0), (30, 1.0 / 7.0), (90, 0.25)] {
         let mut standing = repaired(rtt);
         packets(&mut standing, 0..6_400, |_| 0, false);

@@ -4,14 +4,14 @@ use std::collections::VecDeque;
 
 use headway_units::Instant;
 
-/// Largest difference either way that counts as packets out of order, ns, and not as a clock that was set or a wrong
-/// stamp: several queues of a NIC are read one after the other, capture programs write the packets of several
-/// interfaces in turns, and files are merged. After a longer pause the packets behind it decide.
+/// Largest difference either way that counts as packets out of order, ns, and not as a clock that was set or
+/// a wrong stamp: several queues of a NIC are read one after the other, capture programs write the packets of
+/// several interfaces in turns, and files are merged. After a longer pause the packets behind it decide.
 pub const DISORDER: i64 = 1_000_000_000;
 /// Interfaces that are set together differ by less than this behind it, ns.
 const TOGETHER: i64 = 100_000_000;
-/// A clock that is set back again before it went on for this many times the step is none: packets are out of order.
-/// Range 3 to 100: two queues in blocks go on for one or two times the step.
+/// A clock that is set back again before it went on for this many times the step is none: packets are out of
+/// order. Range 3 to 100: two queues in blocks go on for one or two times the step.
 const AGAIN: i64 = 10;
 /// Longest pause, ns, after which two packets are enough to decide.
 const SHORT: i64 = 10_000_000_000;
@@ -19,10 +19,11 @@ const SHORT: i64 = 10_000_000_000;
 const DAY: i64 = 86_400_000_000_000;
 /// Longest pause of a capture, ns: a year. A larger difference that stays is a clock that was set.
 const YEAR: i64 = 366 * DAY;
-/// Largest time stamp, ns: 140 years after 1970. Later ones are errors; with twice as many years, differences would
-/// overflow.
+/// Largest time stamp, ns: 140 years after 1970. Later ones are errors; with twice as many years,
+/// differences would overflow.
 const LATEST: i64 = 140 * 365 * DAY;
-/// Packets that decide whether one before them has a wrong time stamp; a run of fewer wrong ones is recognised.
+/// Packets that decide whether one before them has a wrong time stamp; a run of fewer
+/// wrong ones is recognised.
 const VOTES: usize = 4;
 /// Most packets that wait until later ones tell whether their time stamps are right.
 const WAITING: usize = 64;
@@ -36,13 +37,14 @@ pub struct ClockCounts {
     pub disordered: u64,
     /// Those of them that came too late to be sorted, and got the time of the packet before.
     pub late: u64,
-    /// Packets more than a second behind others: of an interface with another clock, or left out though they are from the
-    /// time of the capture.
+    /// Packets more than a second behind others: of an interface with another clock, or left out though they
+    /// are from the time of the capture.
     pub behind: u64,
-    /// Times that packets went back by more than a second in a way that no clock does. What follows is not in order.
+    /// Times that packets went back by more than a second in a way that no clock does. What
+    /// follows is not in order.
     pub unsorted: u64,
-    /// Times the clock was set: back by more than a second, or ahead by more than a year. What follows is moved so that
-    /// no time passed.
+    /// Times the clock was set: back by more than a second, or ahead by more than a year. What follows is
+    /// moved so that no time passed.
     pub steps: u64,
 }
 
@@ -64,8 +66,8 @@ impl Clock {
         (raw(stamp) + self.shift).max(0)
     }
 
-    /// Whether a step back to a stamp, from the stamp `before`, shows packets out of order: it goes back over most of the
-    /// capture, or is the second one within a short time.
+    /// Whether a step back to a stamp, from the stamp `before`, shows packets out of order: it goes back over
+    /// most of the capture, or is the second one within a short time.
     fn is_unsorted(&self, before: i64, stamp: i64) -> bool {
         let step = before - stamp;
         let whole = before - self.first;
@@ -108,8 +110,8 @@ enum Verdict {
     Wrong,
 }
 
-/// Gives packets the times when they passed, in the order in which they come. Those whose time stamps leap wait until the
-/// packets behind them have shown whether they are right.
+/// Gives packets the times when they passed, in the order in which they come. Those whose time stamps leap
+/// wait until the packets behind them have shown whether they are right.
 #[derive(Debug)]
 pub struct Timing<T> {
     clocks: Clocks,
@@ -133,7 +135,8 @@ impl<T> Timing<T> {
         &mut self.clocks.counts
     }
 
-    /// Returns the time of the next packet, with its interface and time stamp; `None` if it must wait ([`Timing::push`]).
+    /// Returns the time of the next packet, with its interface and time stamp; `None` if it must
+    /// wait ([`Timing::push`]).
     #[inline]
     pub fn next(&mut self, interface: u32, at: Instant) -> Option<Instant> {
         if self.waiting.is_empty() { self.clocks.next(Stamp { interface, at }) } else { None }
@@ -144,8 +147,8 @@ impl<T> Timing<T> {
         self.waiting.push_back((Stamp { interface, at }, packet));
     }
 
-    /// Returns the first packet that has waited, with its interface and its time, which is `None` if its stamp is wrong; in
-    /// any case if this is the `last` occasion.
+    /// Returns the first packet that has waited, with its interface and its time, which is `None` if its
+    /// stamp is wrong; in any case if this is the `last` occasion.
     pub fn pop(&mut self, last: bool) -> Option<(u32, Option<Instant>, T)> {
         let (stamp, _) = self.waiting.front()?;
         let behind = self.waiting.iter().skip(1).map(|(stamp, _)| *stamp);
@@ -295,7 +298,8 @@ impl Clocks {
         Instant::from_ns(time as u64)
     }
 
-    /// Sets a clock so that no time passed since its latest packet; the interfaces of a host are set together.
+    /// Sets a clock so that no time passed since its latest packet; the interfaces of a
+    /// host are set together.
     fn step(&mut self, clock: usize, stamp: Instant, latest: i64) -> i64 {
         self.counts.steps += 1;
         let (now, before) = (raw(stamp), latest - self.clocks[clock].shift);

@@ -21,7 +21,8 @@ const ETHERNET: u16 = 0x6558;
 const PPP: u16 = 0x880b;
 /// Mirrored frames within GRE (ERSPAN types I and II, and III).
 const ERSPAN: [u16; 2] = [0x88be, 0x22eb];
-/// A packet that a router redirects within GRE (WCCP), and an Ethernet frame within GRE of another form (EoIP).
+/// A packet that a router redirects within GRE (WCCP), and an Ethernet frame within GRE of
+/// another form (EoIP).
 const REDIRECTED: u16 = 0x883e;
 const EOIP: u16 = 0x6400;
 /// EtherTypes begin here; smaller numbers are lengths of 802.3 frames.
@@ -33,8 +34,8 @@ const ETHERNET_TYPE: usize = 12;
 /// Most headers before TCP that are passed, so that forged packets cost little.
 const MAX_HEADERS: usize = 32;
 
-/// What the capturing host says about a packet in a Linux cooked capture: for this host, or sent by it. The others are for
-/// all or for another host.
+/// What the capturing host says about a packet in a Linux cooked capture: for this host, or sent by it. The
+/// others are for all or for another host.
 const FOR_US: u16 = 0;
 const SENT: u16 = 4;
 
@@ -107,7 +108,8 @@ pub(crate) fn byte(data: &[u8], at: usize) -> Result<u8, Stop> {
     data.get(at).copied().ok_or(Stop::Snapped)
 }
 
-/// Returns where the outermost IP header of a packet starts, and whether the packet is outgoing, if its link layer tells.
+/// Returns where the outermost IP header of a packet starts, and whether the packet is outgoing, if
+/// its link layer tells.
 ///
 /// # Errors
 /// [`Stop`] if there is none, or it cannot be found.
@@ -149,7 +151,8 @@ pub fn network(packet: &Packet<'_>) -> Result<(usize, Option<bool>), Stop> {
     Ok((follow(data, header)?, outgoing))
 }
 
-/// Returns the length in bytes of a packet from its outermost IP header on, without what its link layer puts behind it.
+/// Returns the length in bytes of a packet from its outermost IP header on, without what its link
+/// layer puts behind it.
 ///
 /// # Errors
 /// [`Stop`] if there is no such header, or it cannot be found.
@@ -232,8 +235,8 @@ fn ppp(data: &[u8], at: usize) -> Result<Header, Stop> {
     }
 }
 
-/// A label of MPLS (RFC 3032). Nothing says what follows the last one: its first four bits are a version of IP, or zero in
-/// the control word of a pseudowire (RFC 4385); else an Ethernet frame without one is likely.
+/// A label of MPLS (RFC 3032). Nothing says what follows the last one: its first four bits are a version of
+/// IP, or zero in the control word of a pseudowire (RFC 4385); else an Ethernet frame without one is likely.
 fn mpls(data: &[u8], at: usize) -> Result<Header, Stop> {
     let next = at + 4;
     if byte(data, at + 2)? & 1 == 0 {
@@ -268,8 +271,8 @@ fn ppi(packet: &Packet<'_>) -> Result<(usize, Option<bool>), Stop> {
     network(&inner).map(|(start, outgoing)| (at + start, outgoing))
 }
 
-/// The log of Netfilter: family, version and group, then attributes, of which one is the packet, and one before it tells the
-/// EtherType, which families other than those of IP need.
+/// The log of Netfilter: family, version and group, then attributes, of which one is the packet, and one
+/// before it tells the EtherType, which families other than those of IP need.
 fn netfilter(data: &[u8]) -> Result<Header, Stop> {
     const ABOUT: u16 = 1;
     const PAYLOAD: u16 = 9;
@@ -292,8 +295,8 @@ fn netfilter(data: &[u8]) -> Result<Header, Stop> {
     Err(Stop::Snapped)
 }
 
-/// Returns where the IP header of the packet inside another one starts, whose IP `protocol` begins at `at`; `None` if there
-/// is none.
+/// Returns where the IP header of the packet inside another one starts, whose IP `protocol` begins at `at`;
+/// `None` if there is none.
 pub fn inside(data: &[u8], protocol: u8, at: usize) -> Option<Result<usize, Stop>> {
     const IPIP: u8 = 4;
     const UDP: u8 = 17;
@@ -360,8 +363,8 @@ fn l2tp(data: &[u8], at: usize) -> Result<Option<Header>, Stop> {
     }
 }
 
-/// The data of a session of L2TP version 3, which only the two ends know how to read: a cookie of up to eight bytes, perhaps a
-/// header of four, and a frame of Ethernet or PPP. What fits is taken.
+/// The data of a session of L2TP version 3, which only the two ends know how to read: a cookie of up to eight
+/// bytes, perhaps a header of four, and a frame of Ethernet or PPP. What fits is taken.
 fn session(data: &[u8], at: usize) -> Result<Option<Header>, Stop> {
     // Session 0 is for control messages.
     if half(data, at)? == 0 && half(data, at + 2)? == 0 {
@@ -394,7 +397,8 @@ fn udp(data: &[u8], at: usize) -> Result<Option<Header>, Stop> {
     }
     Ok(match port {
         L2TP => l2tp(data, next)?,
-        // VXLAN (RFC 7348), and the port that Linux used before there was a number: bit 3 says that there is an identifier.
+        // VXLAN (RFC 7348), and the port that Linux used before there was a number: bit 3 says that
+        // there is an identifier.
         4_789 | 8_472 if byte(data, next)? & 8 != 0 => Some(Header::Ethernet(next + 8)),
         // VXLAN with a next protocol: IPv4, IPv6 or Ethernet.
         4_790 => match byte(data, next + 3)? {
@@ -414,7 +418,8 @@ fn udp(data: &[u8], at: usize) -> Result<Option<Header>, Stop> {
     })
 }
 
-/// The user plane of mobile networks (GTP, 3GPP TS 29.281): version 1, message type 255, optional fields and extensions.
+/// The user plane of mobile networks (GTP, 3GPP TS 29.281): version 1, message type 255, optional
+/// fields and extensions.
 fn gtp(data: &[u8], at: usize) -> Result<Option<usize>, Stop> {
     let flags = byte(data, at)?;
     if flags >> 4 != 3 || byte(data, at + 1)? != 255 {

@@ -1,7 +1,8 @@
 //! Packet captures: a streaming reader of pcap and pcapng files, and packets of live interfaces.
 //!
-//! [`Reader`] yields the packets of a file or pipe, [`Several`] those of several files in order of time, and [`Live`] those
-//! of an interface. [`Timing`] tells time stamps that are wrong, and [`layers`] what stands before IP.
+//! [`Reader`] yields the packets of a file or pipe, [`Several`] those of several files in order of
+//! time, and [`Live`] those of an interface. [`Timing`] tells time stamps that are wrong, and
+//! [`layers`] what stands before IP.
 
 mod clock;
 pub mod file;

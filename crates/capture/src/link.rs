@@ -15,8 +15,8 @@ pub enum Link {
     Cooked,
     /// Linux cooked capture version 2, 20 bytes (276).
     Cooked2,
-    /// BSD loopback: the address family in four bytes, in the byte order of the capturing host (0) or in network byte
-    /// order (108).
+    /// BSD loopback: the address family in four bytes, in the byte order of the capturing host (0) or in
+    /// network byte order (108).
     Loopback,
     /// PPP, with or without address and control fields (9, 50).
     Ppp,
@@ -59,7 +59,8 @@ impl Link {
         }
     }
 
-    /// Returns the length of the link layer's header in bytes, without VLAN tags; `None` if it varies or is not known.
+    /// Returns the length of the link layer's header in bytes, without VLAN tags; `None` if it
+    /// varies or is not known.
     pub const fn header(self) -> Option<usize> {
         match self {
             Link::Ethernet => Some(14),

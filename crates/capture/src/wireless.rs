@@ -12,15 +12,16 @@ fn unread(what: &'static str) -> Stop {
     Stop::Unread(Unread::Wireless(what))
 }
 
-/// Returns where the 802.2 header behind that of a data frame (IEEE 802.11, 9.2 and 9.3.2) is; with `padded`, behind the
-/// next multiple of four bytes.
+/// Returns where the 802.2 header behind that of a data frame (IEEE 802.11, 9.2 and 9.3.2) is; with `padded`,
+/// behind the next multiple of four bytes.
 pub(crate) fn data(frame: &[u8], at: usize, padded: bool) -> Result<usize, Stop> {
     const TO_AND_FROM: u8 = 3;
     const MORE_FRAGMENTS: u8 = 4;
     const PROTECTED: u8 = 0x40;
     const ORDER: u8 = 0x80;
     let [kind, flags] = [byte(frame, at)?, byte(frame, at + 1)?];
-    // Version 0, type 2; of the subtype, one bit says that there is no data, and one that there is a QoS control field.
+    // Version 0, type 2; of the subtype, one bit says that there is no data, and one that there is
+    // a QoS control field.
     if kind & 0x0f != 8 || kind & 0x40 != 0 {
         return Err(unread("no data"));
     }
@@ -42,7 +43,8 @@ pub(crate) fn data(frame: &[u8], at: usize, padded: bool) -> Result<usize, Stop>
     Ok(at + if padded { length.next_multiple_of(4) } else { length })
 }
 
-/// Passes the radiotap header (radiotap.org); returns where the frame begins, and whether its header is padded.
+/// Passes the radiotap header (radiotap.org); returns where the frame begins, and whether
+/// its header is padded.
 pub(crate) fn radiotap(packet: &[u8]) -> Result<(usize, bool), Stop> {
     const PRESENT: usize = 4;
     const TIME: u8 = 1;

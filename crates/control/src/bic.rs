@@ -1,4 +1,5 @@
-//! BIC: searches for the window of the last loss in halves (Xu, Harfoush and Rhee, INFOCOM 2004; details as in Linux).
+//! BIC: searches for the window of the last loss in halves (Xu, Harfoush and Rhee, INFOCOM 2004;
+//! details as in Linux).
 //!
 //! With W the window at the last loss, per round trip:
 //!
@@ -21,7 +22,8 @@ const BETA: u32 = 819;
 const LOW_WINDOW: u32 = 14;
 /// Most segments per round trip, the paper's S_max (Linux; 32 in the paper).
 const MAX_INCREMENT: u32 = 16;
-/// The part of the distance that the search covers per round trip, as a divisor (Linux `BICTCP_B`; 2 in the paper).
+/// The part of the distance that the search covers per round trip, as a divisor (Linux
+/// `BICTCP_B`; 2 in the paper).
 const PART: u32 = 4;
 /// Round trips per segment near the maximum, times [`PART`] (Linux `smooth_part`).
 const SMOOTH: u32 = 20;
@@ -36,7 +38,8 @@ const RATIO_SHIFT: u32 = 4;
 #[derive(Clone, Debug)]
 pub struct Bic {
     window: Window,
-    /// The window before the last reduction, less if it was smaller than the one before (fast convergence); 0 if none.
+    /// The window before the last reduction, less if it was smaller than the one before (fast
+    /// convergence); 0 if none.
     last_max: u32,
     /// Acknowledged segments per segment of growth, for the window and the tick that follow.
     count: u32,
@@ -158,7 +161,8 @@ mod tests {
     use super::super::testing::{ack, start};
     use super::*;
 
-    /// A controller with this window, whose last maximum was another; every segment is acknowledged by itself.
+    /// A controller with this window, whose last maximum was another; every segment is
+    /// acknowledged by itself.
     fn bic(window: u32, last_max: u32) -> Bic {
         let mut bic = Bic { last_max, ratio: 1 << RATIO_SHIFT, ..Bic::new(&start(window)) };
         bic.window.ssthresh = 2.0;

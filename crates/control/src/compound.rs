@@ -1,8 +1,8 @@
-//! Compound: Reno's window and one more, which grows while the queue is short (Tan, Song, Zhang and Sridharan, INFOCOM
-//! 2006; draft-sridharan-tcpm-ctcp-02).
+//! Compound: Reno's window and one more, which grows while the queue is short (Tan, Song, Zhang and
+//! Sridharan, INFOCOM 2006; draft-sridharan-tcpm-ctcp-02).
 //!
-//! The window w is the sum of Reno's and of d. Once per round trip, with q = w (1 - base / RTT) segments in the queue
-//! by its mean RTT and the minimum RTT of the flow (base):
+//! The window w is the sum of Reno's and of d. Once per round trip, with q = w (1 - base / RTT) segments in
+//! the queue by its mean RTT and the minimum RTT of the flow (base):
 //!
 //! ```text
 //! q < 30     d += w^(3/4) / 8 - 1, if that is positive
@@ -11,8 +11,8 @@
 //! w < 38     d = 0
 //! ```
 //!
-//! Linux has no Compound, and Windows does not say which form it has. This controller was compared with the published
-//! response function only.
+//! Linux has no Compound, and Windows does not say which form it has. This controller was compared with the
+//! published response function only.
 
 use super::window::{MIN_SSTHRESH, Window, delegate};
 use super::{Ack, Congestion, Controller, Start};

@@ -1,4 +1,5 @@
-//! CUBIC: the window grows along a cubic function of the time since the last reduction (RFC 9438, details as in Linux).
+//! CUBIC: the window grows along a cubic function of the time since the last reduction (RFC 9438,
+//! details as in Linux).
 
 use super::hystart::HyStart;
 use super::ticks::{self, TICK};
@@ -8,22 +9,24 @@ use headway_units::{Duration, Instant};
 
 /// The factor of a reduction (Linux; 0.7 in RFC 9438 4.6).
 const BETA: f64 = 717.0 / 1024.0;
-/// RFC 9438's C in segments per second cubed, in units of 1/1024: 0.4 (RFC 9438 4.1; ten times Linux's `bic_scale`
-/// of 41).
+/// RFC 9438's C in segments per second cubed, in units of 1/1024: 0.4 (RFC 9438 4.1; ten times
+/// Linux's `bic_scale` of 41).
 const C: u64 = 410;
 /// The function counts time in units of 2^-10 s (Linux's `BICTCP_HZ`).
 const SECOND_SHIFT: u32 = 10;
-/// Acknowledged windows per segment of growth of a Reno flow with the same mean, in units of 1/8 as in Linux: about
-/// (1 + beta) / (3 (1 - beta)) (RFC 9438 4.3).
+/// Acknowledged windows per segment of growth of a Reno flow with the same mean, in units of 1/8 as in Linux:
+/// about (1 + beta) / (3 (1 - beta)) (RFC 9438 4.3).
 const RENO_EIGHTHS: u32 = 15;
-/// Fewest acknowledged segments per segment of growth, that is, 1.5 times the window per round trip (RFC 9438 4.2).
+/// Fewest acknowledged segments per segment of growth, that is, 1.5 times the window per round
+/// trip (RFC 9438 4.2).
 const MIN_COUNT: f64 = 2.0;
 /// Where the function is flat, the window grows by a segment per this many acknowledged windows (Linux).
 const FLAT_WINDOWS: u32 = 100;
-/// Most acknowledged segments per segment of growth before the first loss: at least 5 % per round trip (Linux).
+/// Most acknowledged segments per segment of growth before the first loss: at least 5 %
+/// per round trip (Linux).
 const FIRST_COUNT: u32 = 20;
-/// The function is evaluated when the window has changed, at most once per tick, and after more than this many ticks
-/// (Linux: 1/32 s).
+/// The function is evaluated when the window has changed, at most once per tick, and after more than this
+/// many ticks (Linux: 1/32 s).
 const REFRESH: u64 = 31;
 /// RTTs are ignored for this long after a reduction, because they include the queue that caused it (Linux).
 const SETTLING: Duration = Duration::from_ms(1000);
@@ -33,13 +36,14 @@ const SETTLING: Duration = Duration::from_ms(1000);
 pub struct Cubic {
     window: Window,
     hystart: HyStart,
-    /// The window before the last reduction, less if it was smaller than the one before (fast convergence); 0 if none.
+    /// The window before the last reduction, less if it was smaller than the one before (fast
+    /// convergence); 0 if none.
     last_max: u32,
     min_rtt: Option<Duration>,
     /// The growth since the last reduction; absent until the first acknowledgement after it.
     epoch: Option<Epoch>,
-    /// Acknowledged segments per segment of growth. All counts here are integers, as in Linux: in small windows
-    /// rounding makes up much of the growth.
+    /// Acknowledged segments per segment of growth. All counts here are integers, as in Linux: in small
+    /// windows rounding makes up much of the growth.
     count: f64,
     /// The tick and window of the last evaluation of the function, and until when it is valid.
     computed: (u64, f64),
@@ -106,7 +110,8 @@ fn cube_root(value: f64) -> f64 {
     if value <= 0.0 {
         return 0.0;
     }
-    // A third of the exponent is right within a factor of two; each step of Newton's method doubles the correct digits.
+    // A third of the exponent is right within a factor of two; each step of Newton's method
+    // doubles the correct digits.
     let mut root = f64::from_bits(value.to_bits() / 3 + (1023_u64 << 52) / 3 * 2);
     for _ in 0..6 {
         root -= (root - value / (root * root)) / 3.0;
@@ -153,8 +158,8 @@ impl Cubic {
         }
     }
 
-    /// Sets `count` so that the window reaches the target of the cubic function, or of Reno, in one round trip (RFC
-    /// 9438 4.2, 4.3).
+    /// Sets `count` so that the window reaches the target of the cubic function, or of Reno, in one round
+    /// trip (RFC 9438 4.2, 4.3).
     fn compute_count(&mut self, now: Instant, acked: f64) {
         let (tick, window) = (ticks::tick(now), self.window.size as u32);
         if self.epoch.is_none() || tick != self.computed.0 {
@@ -239,7 +244,8 @@ mod tests {
     use super::super::testing::{ack, start};
     use super::*;
 
-    /// Acknowledges segments at an even pace, one window per `rtt`, until `until`; calls `each` after every segment.
+    /// Acknowledges segments at an even pace, one window per `rtt`, until `until`; calls `each`
+    /// after every segment.
     fn run(cubic: &mut Cubic, rtt: Duration, until: Duration, mut each: impl FnMut(Duration, f64)) {
         let mut now = Duration::ZERO;
         for una in 1.. {
@@ -276,16 +282,16 @@ mod tests {
 
     #[test]
     fn small_windows_grow_like_reno() {
-        // 20 segments at 10 ms: 14 after the reduction, then 8/15 of a segment per round trip; the cubic function
-        // would need 2.5 s to return to 20.
+        // 20 segments at 10 ms: 14 after the reduction, then 8/15 of a segment per round trip; the cubic
+        // function would need 2.5 s to return to 20.
         let mut cubic = Cubic::new(&start(20));
         cubic.on_congestion(Instant::ZERO, 20, Congestion::Loss);
         run(&mut cubic, Duration::from_ms(10), Duration::from_ms(1000), |_, _| ());
         assert!((cubic.window() - (14.0 + 100.0 * 8.0 / 15.0)).abs() < 6.0, "{}", cubic.window());
     }
 
-    /// A controller that has just been reduced to `window` segments, from a window small enough that the function
-    /// is nearly flat.
+    /// A controller that has just been reduced to `window` segments, from a window small enough that the
+    /// function is nearly flat.
     fn reduced_to(window: u32) -> Cubic {
         let mut cubic = Cubic::new(&start((f64::from(window) / BETA).ceil() as u32));
         cubic.on_congestion(Instant::ZERO, window, Congestion::Loss);
@@ -295,14 +301,14 @@ mod tests {
 
     #[test]
     fn counts_are_whole_segments() {
-        // At the start of an epoch with 7 of 10 segments the function is less than 3 segments below 10, that is, 2
-        // after rounding.
+        // At the start of an epoch with 7 of 10 segments the function is less than 3 segments below 10, that
+        // is, 2 after rounding.
         let mut cubic = reduced_to(7);
         let at = |ms| Instant::ZERO + Duration::from_ms(ms);
         cubic.on_ack(&Ack { now: at(1), ..ack(1) });
         assert_eq!((cubic.count, cubic.window()), (7.0, 7.0));
-        // Half a second later the target is 10 - 0.4 * (1.957 - 0.5)^3 = 9: two more than the window, one per three
-        // acknowledged.
+        // Half a second later the target is 10 - 0.4 * (1.957 - 0.5)^3 = 9: two more than the window, one
+        // per three acknowledged.
         cubic.on_ack(&Ack { now: at(501), ..ack(1) });
         assert_eq!(cubic.count, 3.0);
     }
@@ -317,8 +323,8 @@ mod tests {
         // Reno grows by one per 15/8 windows: 38 segments make it 10.
         cubic.on_ack(&Ack { now: at(6_500), ..ack(30) });
         assert_eq!((cubic.count, cubic.window()), (9.0, 12.0));
-        // The function was already evaluated in this tick. The 6 left over and 120 more make five, of 22 segments
-        // each: 15.
+        // The function was already evaluated in this tick. The 6 left over and 120 more make five, of
+        // 22 segments each: 15.
         cubic.on_ack(&Ack { now: at(6_900), ..ack(120) });
         assert_eq!(cubic.count, 4.0);
     }

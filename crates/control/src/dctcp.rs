@@ -9,15 +9,16 @@ const GAIN: f64 = 1.0 / 16.0;
 /// The same as a shift, and the scale of Linux's alpha (`DCTCP_MAX_ALPHA`).
 const SHIFT: u32 = 4;
 const PARTS: u32 = 1024;
-/// Below this alpha becomes zero: it is far less than a segment of the largest window, and denormal numbers are slow.
+/// Below this alpha becomes zero: it is far less than a segment of the largest window, and
+/// denormal numbers are slow.
 const NEGLIGIBLE: f64 = 1e-12;
 
 /// The controller of RFC 8257, with alpha in full precision (ls-aimd 2.11) or in the ten bits of Linux.
 #[derive(Clone, Debug)]
 pub struct Dctcp {
     window: Window,
-    /// Whether reductions are whole segments and alpha has ten bits, as in Linux: small windows then stay when few
-    /// segments are marked. The analysis of DCTCP assumes neither.
+    /// Whether reductions are whole segments and alpha has ten bits, as in Linux: small windows then stay
+    /// when few segments are marked. The analysis of DCTCP assumes neither.
     linux_rounding: bool,
     /// Estimated fraction of segments that are marked, 0 to 1.
     alpha: f64,
@@ -67,8 +68,8 @@ impl Dctcp {
 
 /// Alpha in [`PARTS`] after a window of `delivered` segments, as Linux computes it.
 ///
-/// If it would decay by less than one part it becomes zero, and a fraction of marks below 1/64 adds nothing. An
-/// alpha below 1/64 is therefore at most a sixteenth of the fraction.
+/// If it would decay by less than one part it becomes zero, and a fraction of marks below 1/64 adds nothing.
+/// An alpha below 1/64 is therefore at most a sixteenth of the fraction.
 fn rounded(alpha: u32, marked: u32, delivered: u32) -> u32 {
     let decay = if alpha >> SHIFT > 0 { alpha >> SHIFT } else { alpha };
     let share = (u64::from(marked) * u64::from(PARTS >> SHIFT) / u64::from(delivered)) as u32;

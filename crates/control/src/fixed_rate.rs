@@ -6,7 +6,8 @@ use std::str::FromStr;
 use super::{Ack, Argument, Congestion, Controller, Metrics, Needs, Parameters, Start};
 use headway_units::{Instant, Rate};
 
-/// More segments than any path holds: 2^24 full segments take 20 s at 10 Gb/s, so only the rate limits the sender.
+/// More segments than any path holds: 2^24 full segments take 20 s at 10 Gb/s, so only the
+/// rate limits the sender.
 const WINDOW: f64 = 16_777_216.0;
 
 /// Paces at its rate whatever happens, also after a timeout; it has no state besides its parameter.

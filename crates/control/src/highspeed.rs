@@ -5,15 +5,15 @@
 //! loss       w -= b(w) w
 //! ```
 //!
-//! Up to 38 segments a is 1 and b is 0.5, as in Reno; at 83000 segments a is 72 and b is 0.1. The mean window with a loss
-//! probability of p is 0.12 / p^0.835 segments (RFC 3649 5).
+//! Up to 38 segments a is 1 and b is 0.5, as in Reno; at 83000 segments a is 72 and b is 0.1. The mean window
+//! with a loss probability of p is 0.12 / p^0.835 segments (RFC 3649 5).
 
 use super::window::{Window, delegate};
 use super::{Ack, Congestion, Controller, Start};
 use headway_units::{Duration, Instant};
 
-/// The table of RFC 3649, appendix B: the window at which a(w) is the number of the line, counted from one, and b(w)
-/// there in units of 1/256. Below it, down to the line before, Linux uses the same values.
+/// The table of RFC 3649, appendix B: the window at which a(w) is the number of the line, counted from one,
+/// and b(w) there in units of 1/256. Below it, down to the line before, Linux uses the same values.
 const TABLE: [(u32, u32); 72] = [
     (38, 128),
     (118, 112),

@@ -1,5 +1,5 @@
-//! H-TCP: grows by more the longer the last loss is past, and backs off by the ratio of RTTs (Leith and Shorten, 2004;
-//! draft-leith-tcp-htcp-06; details as in Linux).
+//! H-TCP: grows by more the longer the last loss is past, and backs off by the ratio of RTTs (Leith and
+//! Shorten, 2004; draft-leith-tcp-htcp-06; details as in Linux).
 //!
 //! With t the time since the last reduction in seconds, B the highest rate since then and B' the one before:
 //!
@@ -291,7 +291,8 @@ mod tests {
     fn a_window_grows_by_alpha_per_round_trip() {
         let mut htcp = avoiding(1000, 100, 100);
         htcp.alpha = 20 << 7;
-        // Linux updates alpha with every segment of growth; that of five seconds since the last reduction is 45.
+        // Linux updates alpha with every segment of growth; that of five seconds since the
+        // last reduction is 45.
         let now = Instant::from_ns(5_000_000_000);
         for una in 1..=1000 {
             htcp.on_ack(&Ack { now, una, ..ack(1) });

@@ -1,4 +1,5 @@
-//! Hybla: gives flows with long RTTs the growth of one with 25 ms (Caini and Firrincieli, 2004; details as in Linux).
+//! Hybla: gives flows with long RTTs the growth of one with 25 ms (Caini and Firrincieli, 2004;
+//! details as in Linux).
 //!
 //! With rho = max(RTT / 25 ms, 1), for each ACK:
 //!
@@ -27,9 +28,9 @@ const MAX_WINDOW: f64 = 65_535.0;
 
 /// The controller of the paper; windows are whole segments, and rho eighths, as in Linux.
 ///
-/// In Linux the initial window is rho, whatever else is configured, rho follows the minimum of the smoothed RTT, growth
-/// is per ACK, not per segment acknowledged, and rounds to nothing below a segment per 128 ACKs. While segments are
-/// missing, and after a timeout, the window grows as Reno's.
+/// In Linux the initial window is rho, whatever else is configured, rho follows the minimum of the smoothed
+/// RTT, growth is per ACK, not per segment acknowledged, and rounds to nothing below a segment per 128 ACKs.
+/// While segments are missing, and after a timeout, the window grows as Reno's.
 #[derive(Clone, Debug)]
 pub struct Hybla {
     window: Window,

@@ -9,11 +9,11 @@ const LOW_WINDOW: f64 = 16.0;
 const TRAIN_SPACING: Duration = Duration::from_ms(2);
 /// RTT samples taken at the start of each round (RFC 9406 4.3, `N_RTT_SAMPLE`).
 const SAMPLES: u32 = 8;
-/// Least and greatest RTT increase that ends slow start; between them it is an eighth of the minimum RTT (RFC 9406
-/// 4.3; 4 ms and 16 ms in both the RFC and Linux).
+/// Least and greatest RTT increase that ends slow start; between them it is an eighth of the minimum RTT (RFC
+/// 9406 4.3; 4 ms and 16 ms in both the RFC and Linux).
 const DELAY_BOUNDS: (Duration, Duration) = (Duration::from_ms(4), Duration::from_ms(16));
-/// Segments sent back to back that segmentation offload may add to a train: four bursts of 64 KiB in segments of 1448 B
-/// (Linux `hystart_ack_delay`).
+/// Segments sent back to back that segmentation offload may add to a train: four bursts of 64 KiB in segments
+/// of 1448 B (Linux `hystart_ack_delay`).
 const OFFLOAD_SEGMENTS: f64 = 181.0;
 /// The most time that segmentation offload may add to a train (Linux).
 const OFFLOAD_LIMIT: Duration = Duration::from_ms(1);
@@ -56,7 +56,8 @@ impl HyStart {
         *self = HyStart::new(self.paced);
     }
 
-    /// Whether slow start should end at `window` segments, given an RTT sample and the minimum RTT of the flow.
+    /// Whether slow start should end at `window` segments, given an RTT sample and the
+    /// minimum RTT of the flow.
     pub(super) fn path_is_full(&mut self, ack: &Ack, window: f64, rtt: Duration, min_rtt: Duration) -> bool {
         if self.found {
             return false;
@@ -68,7 +69,8 @@ impl HyStart {
             self.samples = 0;
             self.round_rtt = Duration::MAX;
         }
-        // Rounds also begin below this window: a round that began on reaching it would look shorter than it is (Linux).
+        // Rounds also begin below this window: a round that began on reaching it would look
+        // shorter than it is (Linux).
         if window < LOW_WINDOW {
             return false;
         }
@@ -88,8 +90,8 @@ impl HyStart {
         let length = now - self.round_start;
         // A train of half a round trip fills the path; pacing alone already stretches trains to that.
         let length = if self.paced { length } else { length * 2 };
-        // The allowance needs a division, so it is computed only when it decides. In slow start segments leave at
-        // twice the window per round trip.
+        // The allowance needs a division, so it is computed only when it decides. In slow start segments
+        // leave at twice the window per round trip.
         length > min_rtt
             && length > min_rtt + min_rtt.scale(OFFLOAD_SEGMENTS / (2.0 * window)).min(OFFLOAD_LIMIT)
     }
@@ -113,7 +115,8 @@ mod tests {
 
     const RTT: Duration = Duration::from_ms(40);
 
-    /// Feeds ACKs `spacing` apart with an RTT of `rtt`; returns after how many of them the path was found full.
+    /// Feeds ACKs `spacing` apart with an RTT of `rtt`; returns after how many of them the
+    /// path was found full.
     fn found_after(hystart: &mut HyStart, window: f64, spacing: Duration, rtt: Duration) -> Option<u32> {
         (1..=30).find(|index| {
             let now = Instant::from_ns(1_000_000_000) + spacing * i64::from(*index);

@@ -1,5 +1,5 @@
-//! Illinois: losses say when to reduce, queueing delay by how much, and how fast to grow (Liu, Basar and Srikant,
-//! VALUETOOLS 2006; details as in Linux).
+//! Illinois: losses say when to reduce, queueing delay by how much, and how fast to grow (Liu, Basar and
+//! Srikant, VALUETOOLS 2006; details as in Linux).
 //!
 //! With d the mean queueing delay of a round trip and D the largest of the flow:
 //!
@@ -51,7 +51,8 @@ pub struct Illinois {
     /// Segments that the last ACK acknowledged cumulatively; one once they have counted.
     acked: u32,
     acknowledged: Acknowledged,
-    /// Whether the delay has been above the least since alpha was at its maximum, and the round trips since it fell.
+    /// Whether the delay has been above the least since alpha was at its maximum, and the round
+    /// trips since it fell.
     above: bool,
     low: u32,
 }

@@ -42,7 +42,8 @@ pub trait Parameters: FromStr + fmt::Display {
         None
     }
 
-    /// What is wrong with a text that does not parse, as the end of a sentence; `None` if only an example can help.
+    /// What is wrong with a text that does not parse, as the end of a sentence; `None` if only
+    /// an example can help.
     fn mistake(_text: &str) -> Option<String> {
         None
     }
@@ -97,7 +98,8 @@ pub enum ParseKindError {
     },
 }
 
-/// All forms as a sentence has them. Neighbours that take the same optional parameters share one example of these.
+/// All forms as a sentence has them. Neighbours that take the same optional parameters share
+/// one example of these.
 fn alternatives() -> String {
     let mut text = String::new();
     for (index, entry) in Kind::TABLE.iter().enumerate() {
@@ -227,7 +229,8 @@ macro_rules! controllers {
                 }
             }
 
-            /// The controller in a network whose times are `factor` times as long and whose rates are as much lower.
+            /// The controller in a network whose times are `factor` times as long and whose
+            /// rates are as much lower.
             pub fn dilated(self, factor: u32) -> Kind {
                 match self {
                     $(
@@ -236,8 +239,8 @@ macro_rules! controllers {
                 }
             }
 
-            /// Whether Linux has this controller, by itself or as a module or program of ours; proposals to compare with are
-            /// simulated only.
+            /// Whether Linux has this controller, by itself or as a module or program of ours; proposals to
+            /// compare with are simulated only.
             pub fn is_on_linux(&self) -> bool {
                 match self {
                     $(Kind::$variant { .. } => controllers!(@on_linux $where),)+

@@ -1,11 +1,12 @@
 //! Congestion controllers: when and how much a sender may send. One file per controller.
 //!
-//! A controller sees acknowledgements and congestion and answers with a window, and with a pacing rate if it paces.
-//! The transport does what all have in common: loss detection, proportional rate reduction, retransmission, timers.
+//! A controller sees acknowledgements and congestion and answers with a window, and with a pacing rate if it
+//! paces. The transport does what all have in common: loss detection, proportional rate reduction,
+//! retransmission, timers.
 //!
-//! To add a controller, write its file, which exports a type that implements [`Controller`], and add a line to the
-//! table below. Parameters implement [`Parameters`]. A controller outside this crate implements [`Controller`] and
-//! is handed to a flow as a [`Factory`].
+//! To add a controller, write its file, which exports a type that implements [`Controller`], and add a line
+//! to the table below. Parameters implement [`Parameters`]. A controller outside this crate implements
+//! [`Controller`] and is handed to a flow as a [`Factory`].
 //!
 //! # Decisions
 //!
@@ -99,10 +100,10 @@ pub use westwood::Westwood;
 pub use xcp::{LossPolicy, Xcp, XcpParameters};
 pub use yeah::Yeah;
 
-// A line is `/// description "name" Variant(parameters: Type) => constructor as type, where;`. The constructor takes the
-// parameters, if there are any, and a `&Start`. `linux` means that Linux has the controller too, by itself or as a module
-// or program of ours; all others are `simulated`. `+ gaps` marks those that override `gap` or `flight_limit`; all others
-// are asked for neither.
+// A line is `/// description "name" Variant(parameters: Type) => constructor as type,
+// where;`. The constructor takes the parameters, if there are any, and a `&Start`. `linux` means that Linux
+// has the controller too, by itself or as a module or program of ours; all others are `simulated`. `+ gaps`
+// marks those that override `gap` or `flight_limit`; all others are asked for neither.
 controllers! {
     /// Reno: one segment more per round trip, half the window at a loss (RFC 5681)
     "reno" Reno => Reno::new as Reno, linux;
@@ -142,7 +143,8 @@ controllers! {
     "htcp" HTcp => HTcp::new as HTcp, linux;
     /// Illinois: queueing delay sets the growth and the size of reductions (Liu, Basar and Srikant 2006)
     "illinois" Illinois => Illinois::new as Illinois, linux;
-    /// YeAH: Scalable TCP while the queue is short, Reno where it is not (Baiocchi, Castellani and Vacirca 2007)
+    /// YeAH: Scalable TCP while the queue is short, Reno where it is not (Baiocchi,
+    /// Castellani and Vacirca 2007)
     "yeah" Yeah => Yeah::new as Yeah, linux;
     /// TCP-LP: Reno that yields when the one-way delay grows (Kuzmanovic and Knightly 2003)
     "lp" Lp => Lp::new as Lp, linux;
@@ -169,10 +171,12 @@ pub struct Ack {
     pub now: Instant,
     /// Segments newly acknowledged or SACKed, plus one for a DSACK; this is what grows a window.
     pub delivered: u32,
-    /// Of `delivered`, those the receiver saw marked CE, as far as the echo tells (exact with the DCTCP echo).
+    /// Of `delivered`, those the receiver saw marked CE, as far as the echo tells (exact
+    /// with the DCTCP echo).
     pub marked: u32,
-    /// RTT of the newest segment that it reports for the first time and that was sent only once. If it reports only
-    /// retransmissions, the RTT from their timestamps, in whole milliseconds. `None` if neither is known.
+    /// RTT of the newest segment that it reports for the first time and that was sent only once. If
+    /// it reports only retransmissions, the RTT from their timestamps, in whole milliseconds. `None`
+    /// if neither is known.
     pub rtt: Option<Duration>,
     /// Smoothed RTT (RFC 6298), this acknowledgement included; `None` before the first sample.
     pub smoothed: Option<Duration>,
@@ -180,20 +184,21 @@ pub struct Ack {
     pub timeout: Duration,
     /// Segments in flight after this acknowledgement.
     pub in_flight: u32,
-    /// Whether the flow was cwnd-limited before this acknowledgement, and not limited by the application or the
-    /// receiver.
+    /// Whether the flow was cwnd-limited before this acknowledgement, and not limited by the
+    /// application or the receiver.
     pub window_limited: bool,
     /// The number of the first segment not yet acknowledged.
     pub una: u64,
     /// The number of the next segment to be sent for the first time.
     pub next: u64,
-    /// Whether the window must not grow, because the sender is in recovery or reducing after a mark, or because the
-    /// acknowledgement does not advance. After a timeout the window grows with every acknowledgement that does.
+    /// Whether the window must not grow, because the sender is in recovery or reducing after a mark, or
+    /// because the acknowledgement does not advance. After a timeout the window grows with every
+    /// acknowledgement that does.
     pub reducing: bool,
     /// The recovery state after this acknowledgement.
     pub state: RecoveryState,
-    /// One-way delay of the segment that triggered it, from the timestamps of both ends: clocks differ by an unknown
-    /// constant, so it may be negative. `None` if unknown, as in the simulator so far.
+    /// One-way delay of the segment that triggered it, from the timestamps of both ends: clocks differ by an
+    /// unknown constant, so it may be negative. `None` if unknown, as in the simulator so far.
     pub one_way_delay: Option<Duration>,
     /// The segment that caused it, for controllers that [need stamps](Needs::stamps). `None` if that was a
     /// retransmission or a duplicate, or if the acknowledgement reports nothing new.
@@ -217,8 +222,8 @@ pub struct Feedback {
 pub struct Arrival {
     /// The number of the segment.
     pub segment: u64,
-    /// When it arrived by the receiver's clock, modulo 2^32, in units of [`Start::stamp_unit`]; `None` if the receiver
-    /// does not say.
+    /// When it arrived by the receiver's clock, modulo 2^32, in units of [`Start::stamp_unit`]; `None` if the
+    /// receiver does not say.
     pub stamp: Option<u32>,
 }
 
@@ -246,7 +251,8 @@ pub struct Start {
     pub wire: u32,
     /// Whether the transport paces, that is, spreads segments over the round trip.
     pub paced: bool,
-    /// Whether controllers round as Linux does; DCTCP then reduces by whole segments and estimates in ten bits.
+    /// Whether controllers round as Linux does; DCTCP then reduces by whole segments and
+    /// estimates in ten bits.
     pub linux_rounding: bool,
     /// Seed of the controller's random choices.
     pub seed: u64,
@@ -274,8 +280,8 @@ impl Start {
     };
 }
 
-/// The recovery state of a flow: Linux's `TCP_CA_Open`, `TCP_CA_Disorder`, `TCP_CA_CWR`, `TCP_CA_Recovery` and
-/// `TCP_CA_Loss`, in this order.
+/// The recovery state of a flow: Linux's `TCP_CA_Open`, `TCP_CA_Disorder`, `TCP_CA_CWR`, `TCP_CA_Recovery`
+/// and `TCP_CA_Loss`, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RecoveryState {
     /// Nothing is missing.
@@ -342,11 +348,11 @@ pub struct Metrics {
     pub ssthresh: f64,
     /// The pacing rate, counting wire bytes; `None` leaves it to the transport.
     pub pacing_rate: Option<Rate>,
-    /// The fewest segments in a burst when the transport sends bursts, as hosts with segmentation offload do (Linux's
-    /// `min_tso_segs`); `None` for the transport's own minimum.
+    /// The fewest segments in a burst when the transport sends bursts, as hosts with segmentation offload do
+    /// (Linux's `min_tso_segs`); `None` for the transport's own minimum.
     pub min_burst: Option<u32>,
-    /// Whether the controller keeps the flow below the rate of the path; delivery-rate samples of what it sends now are
-    /// then app-limited.
+    /// Whether the controller keeps the flow below the rate of the path; delivery-rate samples of what it
+    /// sends now are then app-limited.
     pub is_limiting_rate: bool,
 }
 
@@ -361,18 +367,18 @@ impl Metrics {
 /// What a controller needs of the transport.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Needs {
-    /// The transport reduces the window by PRR (RFC 6937); without it the controller's window applies at once, in
-    /// recovery too. The only one that a controller has by default.
+    /// The transport reduces the window by PRR (RFC 6937); without it the controller's window applies at
+    /// once, in recovery too. The only one that a controller has by default.
     pub prr: bool,
     /// Delivery-rate samples: the transport calls [`Controller::on_delivery`] and [`Controller::on_resume`].
     pub delivery_rate: bool,
-    /// The controller decides when each packet leaves, in [`Controller::schedule`]. Such a flow has neither bursts nor
-    /// other pacing.
+    /// The controller decides when each packet leaves, in [`Controller::schedule`]. Such a flow has neither
+    /// bursts nor other pacing.
     pub departures: bool,
     /// When the receiver saw each packet ([`Ack::arrival`]).
     pub stamps: bool,
-    /// A congestion header on every segment ([`Controller::header`]), because the window or rate comes from the feedback of
-    /// routers. Such a flow sends no bursts, and begins with one segment.
+    /// A congestion header on every segment ([`Controller::header`]), because the window or rate comes from
+    /// the feedback of routers. Such a flow sends no bursts, and begins with one segment.
     pub header: bool,
 }
 
@@ -384,8 +390,8 @@ impl Default for Needs {
 
 /// Decides how much a sender may send, and when.
 ///
-/// Windows are in segments and may have a fraction. After each callback, or after the last of those that one ACK
-/// causes, the transport reads [`Controller::flight_limit`]; it reads [`Controller::gap`] and
+/// Windows are in segments and may have a fraction. After each callback, or after the last of those that one
+/// ACK causes, the transport reads [`Controller::flight_limit`]; it reads [`Controller::gap`] and
 /// [`Metrics::pacing_rate`] before every departure.
 ///
 /// # Order of callbacks
@@ -398,14 +404,16 @@ impl Default for Needs {
 ///      [`on_further_losses`](Controller::on_further_losses) if losses show in a reduction that marks began;
 ///    - [`on_delivery`](Controller::on_delivery) after every `on_ack`, if the controller [needs
 ///      it](Needs::delivery_rate).
-/// 3. Without an ACK: `on_congestion` or `on_further_losses` when the reordering timer declares segments lost;
-///    [`on_timeout`](Controller::on_timeout) when the RTO expires, and on a later ACK `on_undo` if it was spurious.
-///    If an ACK shows that a tail loss probe repaired a loss, `on_congestion` comes before all of its callbacks.
-/// 4. For controllers that [schedule departures](Needs::departures): [`schedule`](Controller::schedule) whenever
-///    the sender has something to send, and [`on_departure`](Controller::on_departure) when it has left.
+/// 3. Without an ACK: `on_congestion` or `on_further_losses` when the reordering timer declares segments
+///    lost; [`on_timeout`](Controller::on_timeout) when the RTO expires, and on a later ACK `on_undo` if it
+///    was spurious. If an ACK shows that a tail loss probe repaired a loss, `on_congestion` comes before
+///    all of its callbacks.
+/// 4. For controllers that [schedule departures](Needs::departures):
+///    [`schedule`](Controller::schedule) whenever the sender has something to send, and
+///    [`on_departure`](Controller::on_departure) when it has left.
 /// 5. Before a segment is sent: [`on_idle`](Controller::on_idle) after an idle time longer than an RTO, then
-///    [`on_resume`](Controller::on_resume) if the flow was app-limited and nothing is in flight; the latter only
-///    for controllers that want delivery rates.
+///    [`on_resume`](Controller::on_resume) if the flow was app-limited and nothing is in flight; the latter
+///    only for controllers that want delivery rates.
 pub trait Controller: fmt::Debug {
     /// The connection opened at `now`; its handshake measured this RTT.
     fn on_open(&mut self, _now: Instant, _rtt: Duration) {}
@@ -416,7 +424,8 @@ pub trait Controller: fmt::Debug {
     /// A reduction begins, at most one per round trip; afterwards [`Metrics::window`] is where it ends.
     fn on_congestion(&mut self, now: Instant, in_flight: u32, cause: Congestion);
 
-    /// Losses show during a reduction that marks began, which has brought the window to `window` segments so far.
+    /// Losses show during a reduction that marks began, which has brought the window to
+    /// `window` segments so far.
     fn on_further_losses(&mut self, _window: u32) {}
 
     /// An ACK arrived; the delivery rate after it.
@@ -424,7 +433,8 @@ pub trait Controller: fmt::Debug {
 
     /// The RTO expired; afterwards the window is one segment unless it is fixed.
     ///
-    /// With `already_reduced` the losses belong to an episode for which ssthresh has been reduced; it then stays.
+    /// With `already_reduced` the losses belong to an episode for which ssthresh has been
+    /// reduced; it then stays.
     fn on_timeout(&mut self, now: Instant, in_flight: u32, already_reduced: bool);
 
     /// The last reduction or timeout was spurious; window and ssthresh before it were these.
@@ -439,9 +449,10 @@ pub trait Controller: fmt::Debug {
     /// Returns when the next packet is due; not called unless the controller [schedules
     /// departures](Needs::departures).
     ///
-    /// The transport asks while it has something to send, after every event and perhaps several times for one packet;
-    /// the last answer before the departure counts. Times may lie in the past: late packets follow back to back. `idle`
-    /// is true in the first call after a time in which the sender had nothing to send, or no window for it.
+    /// The transport asks while it has something to send, after every event and perhaps several times for one
+    /// packet; the last answer before the departure counts. Times may lie in the past: late packets follow
+    /// back to back. `idle` is true in the first call after a time in which the sender had nothing to send,
+    /// or no window for it.
     fn schedule(&mut self, now: Instant, _idle: bool) -> Instant {
         now
     }
@@ -483,8 +494,8 @@ pub trait Controller: fmt::Debug {
 
     /// The least time between two departures, whatever ACKs arrive; `None` if ACKs clock the flow.
     ///
-    /// It may change with every ACK, and a pending departure then moves earlier or later. `next` is the number of
-    /// the next segment to be sent for the first time.
+    /// It may change with every ACK, and a pending departure then moves earlier or later. `next` is the
+    /// number of the next segment to be sent for the first time.
     fn gap(&self, _next: u64) -> Option<Duration> {
         None
     }
@@ -533,8 +544,8 @@ mod testing {
         }
     }
 
-    /// The mean window in round trips of a flow that loses one segment in every 1 / `loss` of them, over ten losses
-    /// after the first 30. Every segment is acknowledged by itself, and an RTT is 100 ms.
+    /// The mean window in round trips of a flow that loses one segment in every 1 / `loss` of them, over ten
+    /// losses after the first 30. Every segment is acknowledged by itself, and an RTT is 100 ms.
     pub(super) fn mean_window(controller: &mut impl Controller, loss: f64) -> f64 {
         let (mut una, mut round_trips) = (0, 0.0);
         let every = (1.0 / loss).round() as u64;

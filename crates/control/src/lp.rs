@@ -1,5 +1,5 @@
-//! TCP-LP: Reno that leaves when the one-way delay says that others want the path (Kuzmanovic and Knightly, INFOCOM
-//! 2003; details as in Linux).
+//! TCP-LP: Reno that leaves when the one-way delay says that others want the path (Kuzmanovic and Knightly,
+//! INFOCOM 2003; details as in Linux).
 //!
 //! With d the smoothed one-way delay of the flow, between its minimum and maximum so far:
 //!
@@ -24,10 +24,10 @@ const MIN_WINDOW: f64 = 1.0;
 
 /// The controller of the paper; windows are whole segments, as in Linux.
 ///
-/// It needs [`Ack::one_way_delay`]: without it, it is Reno, and so it is in simulated scenarios as long as their ACKs
-/// have no such delay. Linux takes the delay from timestamps, whose origin is random: for seven of eight connections
-/// the sum in 32 bits is wrong, and always below the threshold, which leaves Reno there, too. Linux also forgets the
-/// range of delays at each reduction.
+/// It needs [`Ack::one_way_delay`]: without it, it is Reno, and so it is in simulated scenarios as long as
+/// their ACKs have no such delay. Linux takes the delay from timestamps, whose origin is random: for seven of
+/// eight connections the sum in 32 bits is wrong, and always below the threshold, which leaves Reno there,
+/// too. Linux also forgets the range of delays at each reduction.
 #[derive(Clone, Debug)]
 pub struct Lp {
     window: Window,
@@ -118,7 +118,8 @@ mod tests {
         Ack { now, rtt: Some(RTT), one_way_delay: Some(Duration::from_ms(delay)), ..ack(1) }
     }
 
-    /// A controller in congestion avoidance with this window, which has seen delays of -50 to 50 ms and smooths -40.
+    /// A controller in congestion avoidance with this window, which has seen delays of -50 to
+    /// 50 ms and smooths -40.
     fn avoiding(window: u32) -> Lp {
         let mut lp = Lp::new(&start(window));
         lp.window.ssthresh = 2.0;

@@ -22,10 +22,11 @@ pub struct LsParameters {
     pub shift: Option<u32>,
     /// Segments that the receiver may acknowledge at once, 1 to 16.
     pub delta: u32,
-    /// Whether the increase is weighted by the window after the cut of the same ACK, not before (ls-aimd 2.8).
+    /// Whether the increase is weighted by the window after the cut of the same ACK, not
+    /// before (ls-aimd 2.8).
     pub after_cut: bool,
-    /// Whether it grows by a segment per round trip in place of the logarithm: Reno or DCTCP with another floor only
-    /// (ls-aimd 2.16).
+    /// Whether it grows by a segment per round trip in place of the logarithm: Reno or DCTCP with another
+    /// floor only (ls-aimd 2.16).
     pub linear: bool,
 }
 
@@ -159,7 +160,8 @@ impl Controller for LsAimd {
         self.ls.on_loss(window, self.una, self.next);
     }
 
-    /// The arithmetic knows by itself whether ssthresh has been reduced for this flight, as it does in a kernel.
+    /// The arithmetic knows by itself whether ssthresh has been reduced for this flight, as
+    /// it does in a kernel.
     fn on_timeout(&mut self, _now: Instant, in_flight: u32, _reduced: bool) {
         // Segments sent since the last ACK count too.
         let next = self.next.max(self.una.saturating_add(in_flight));
@@ -201,8 +203,8 @@ impl Controller for LsAimd {
         Metrics::new(self.segments(self.ls.window()), ssthresh)
     }
 
-    /// Windows are cut at once, and grow in marked rounds, too (ls-aimd 2.12). The arithmetic takes an ACK after the losses
-    /// that it shows, and therefore with [`Controller::on_delivery`].
+    /// Windows are cut at once, and grow in marked rounds, too (ls-aimd 2.12). The arithmetic takes an ACK
+    /// after the losses that it shows, and therefore with [`Controller::on_delivery`].
     fn needs(&self) -> Needs {
         Needs { prr: false, delivery_rate: true, ..Needs::default() }
     }

@@ -1,10 +1,12 @@
-//! TCP Nice: Vegas for background transfers, with windows down to 1/48 of a segment (Venkataramani et al.; ls-aimd 3).
+//! TCP Nice: Vegas for background transfers, with windows down to 1/48 of a segment
+//! (Venkataramani et al.; ls-aimd 3).
 
 use super::window::{Window, delegate};
 use super::{Ack, Congestion, Controller, Needs, Start};
 use headway_units::{Duration, Instant};
 
-/// A segment counts as congested if its RTT is above this fraction of the way from the minimum to the maximum RTT.
+/// A segment counts as congested if its RTT is above this fraction of the way from the
+/// minimum to the maximum RTT.
 const THRESHOLD: f64 = 0.2;
 /// The window halves if more than this fraction of its segments is congested.
 const FRACTION: f64 = 0.5;
@@ -33,8 +35,8 @@ pub struct Nice {
     doubling: bool,
     /// `next` of the last ACK.
     next: u64,
-    /// The first segment of the first pair since the window fell below [`PAIR`]; every second one after it begins
-    /// another.
+    /// The first segment of the first pair since the window fell below [`PAIR`]; every second one
+    /// after it begins another.
     first: u64,
 }
 

@@ -124,7 +124,8 @@ impl Sender {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever happens to a flow, no controller panics, and its window stays finite and large enough to send.
+    /// Whatever happens to a flow, no controller panics, and its window stays finite and
+    /// large enough to send.
     #[test]
     fn windows_stay_finite_and_above_their_minimum(
         events in events(),

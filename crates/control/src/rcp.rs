@@ -1,7 +1,8 @@
-//! RCP: routers say how fast to send (Dukkipati, Kobayashi, Zhang-Shen and McKeown, IWQoS 2005; xcp-rcp 2.12).
+//! RCP: routers say how fast to send (Dukkipati, Kobayashi, Zhang-Shen and McKeown, IWQoS
+//! 2005; xcp-rcp 2.12).
 //!
-//! The window is rate x RTT, or packets are paced at the rate, which also works with less than one packet per round
-//! trip. Losses do not change the rate.
+//! The window is rate x RTT, or packets are paced at the rate, which also works with less than one packet per
+//! round trip. Losses do not change the rate.
 
 use std::fmt;
 use std::str::FromStr;
@@ -161,8 +162,8 @@ impl Controller for Rcp {
     /// The rate stays: it is whatever routers say.
     fn on_congestion(&mut self, _now: Instant, _in_flight: u32, _cause: Congestion) {}
 
-    /// The rate of a paced sender is out of date, and may send into a queue that loses all of it: one segment asks again, as
-    /// the first one did.
+    /// The rate of a paced sender is out of date, and may send into a queue that loses all of it: one segment
+    /// asks again, as the first one did.
     fn on_timeout(&mut self, _now: Instant, _in_flight: u32, _already_reduced: bool) {
         if self.parameters.paced && !self.parameters.published {
             self.rate = 0;

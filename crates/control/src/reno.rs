@@ -17,7 +17,8 @@ impl Reno {
     }
 }
 
-/// Half a window in whole segments (RFC 5681, equation 4, with the window in place of the flight as in Linux).
+/// Half a window in whole segments (RFC 5681, equation 4, with the window in place of the
+/// flight as in Linux).
 fn half(window: f64) -> f64 {
     (window / 2.0).floor()
 }

@@ -10,8 +10,8 @@ const LONGEST: Duration = Duration::from_ms(120_000);
 /// Most doublings of the wait: 2^10 times the minimum RTO of Linux, 200 ms, exceeds [`LONGEST`].
 const MOST_DOUBLINGS: u32 = 10;
 
-/// Reno with windows down to one segment; if marked there, it sends only when the retransmission timer expires (RFC
-/// 3168 6.1.2).
+/// Reno with windows down to one segment; if marked there, it sends only when the retransmission timer
+/// expires (RFC 3168 6.1.2).
 #[derive(Clone, Debug)]
 pub struct Rfc3168 {
     window: Window,
@@ -106,8 +106,8 @@ mod tests {
         assert_eq!((controller.window(), controller.gap(0)), (1.0, None));
     }
 
-    /// ls-aimd F43: the wait counts from the acknowledgement, doubles with every mark, and ends with the first one that
-    /// is not marked.
+    /// ls-aimd F43: the wait counts from the acknowledgement, doubles with every mark, and ends with the
+    /// first one that is not marked.
     #[test]
     fn with_one_segment_each_mark_doubles_the_wait() {
         let mut controller = Rfc3168::new(&start(1));

@@ -9,11 +9,11 @@ const NONE: u32 = 0x7fff_ffff;
 /// The minimum RTT of a round trip and of the flow.
 #[derive(Clone, Debug)]
 pub(super) struct RoundTrip {
-    /// Whether the delay governs the window. It does not while losses are repaired or segments are SACKed, because
-    /// the samples of these times say little about the queue.
+    /// Whether the delay governs the window. It does not while losses are repaired or segments are SACKed,
+    /// because the samples of these times say little about the queue.
     pub(super) active: bool,
-    /// Minimum RTT of the flow, us; it is forgotten when nothing is in flight, as the path may change until more is
-    /// sent. RTTs here are 1 us longer than measured, so that none is zero (Linux).
+    /// Minimum RTT of the flow, us; it is forgotten when nothing is in flight, as the path may change until
+    /// more is sent. RTTs here are 1 us longer than measured, so that none is zero (Linux).
     pub(super) base: u32,
     /// Minimum RTT since the round trip began, us.
     pub(super) least: u32,

@@ -1,4 +1,5 @@
-//! Scalable TCP: 1 % more per round trip, an eighth less at a loss (Kelly, CCR 33(2), 2003; details as in Linux).
+//! Scalable TCP: 1 % more per round trip, an eighth less at a loss (Kelly, CCR 33(2), 2003;
+//! details as in Linux).
 //!
 //! ```text
 //! each segment acknowledged   w += 0.01   (1 / w below 100 segments, as Reno)
@@ -86,8 +87,8 @@ mod tests {
 
     #[test]
     fn the_mean_window_is_inversely_proportional_to_the_loss_probability() {
-        // A loss after every 1 / p segments: between 7/8 of W and W the window grows by 0.01 per segment, so W is
-        // 0.08 / p, and the mean window 0.01 / p / ln(8 / 7).
+        // A loss after every 1 / p segments: between 7/8 of W and W the window grows by 0.01 per segment, so
+        // W is 0.08 / p, and the mean window 0.01 / p / ln(8 / 7).
         for loss in [1e-4_f64, 2e-5] {
             let mean = mean_window(&mut avoiding(100), loss);
             let expected = 0.01 / loss / (8.0_f64 / 7.0).ln();

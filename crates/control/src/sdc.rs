@@ -9,9 +9,9 @@ const MIN_FLIGHT: f64 = 8.0;
 
 /// Sender delay control: below eight segments the flight stays, and the sender adds a delay to the RTT.
 ///
-/// If TCP had a window of `w`, the delay is `(8 / w - 1)` RTTs, so that `8 / (rtt + delay) = w / rtt`. The source
-/// says that the delay shrinks about as fast as TCP would increase: here `w` grows by one segment per eight
-/// acknowledged.
+/// If TCP had a window of `w`, the delay is `(8 / w - 1)` RTTs, so that `8 / (rtt + delay) = w / rtt`. The
+/// source says that the delay shrinks about as fast as TCP would increase: here `w` grows by one segment
+/// per eight acknowledged.
 #[derive(Clone, Debug)]
 pub struct Sdc {
     /// The window that TCP would have at this rate.

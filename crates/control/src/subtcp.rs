@@ -1,15 +1,16 @@
-//! SUBTCP: grows in proportion to its rate, and spaces segments out below a window of one (Feng et al.; ls-aimd 3).
+//! SUBTCP: grows in proportion to its rate, and spaces segments out below a window of one
+//! (Feng et al.; ls-aimd 3).
 
 use super::window::{MIN_SSTHRESH, MIN_WINDOW};
 use super::{Ack, Congestion, Controller, Metrics, Needs, Start};
 use headway_units::{Duration, Instant};
 
-/// Growth per round trip, as a fraction of the window. The source says only "a percentage"; with 5 % the window
-/// needs fourteen round trips to recover from a halving.
+/// Growth per round trip, as a fraction of the window. The source says only "a percentage"; with 5 % the
+/// window needs fourteen round trips to recover from a halving.
 const SHARE: f64 = 0.05;
 
-/// TCP with sub-linear growth: a fraction of the window per round trip, at most one segment. Below a window of one
-/// segment, single segments leave with gaps.
+/// TCP with sub-linear growth: a fraction of the window per round trip, at most one segment. Below a window
+/// of one segment, single segments leave with gaps.
 #[derive(Clone, Debug)]
 pub struct Subtcp {
     size: f64,

@@ -1,4 +1,5 @@
-//! Vegas: keeps two to four segments in the queue (Brakmo, O'Malley and Peterson, SIGCOMM 1994; details as in Linux).
+//! Vegas: keeps two to four segments in the queue (Brakmo, O'Malley and Peterson, SIGCOMM 1994;
+//! details as in Linux).
 //!
 //! Once per round trip, with the minimum RTT of this round trip and of the flow (base):
 //!
@@ -21,13 +22,14 @@ const ALPHA: u64 = 2;
 const BETA: u64 = 4;
 /// Slow start ends with more than this in the queue, segments (Linux; 1 in the paper).
 const GAMMA: u64 = 1;
-/// With no more samples than this in a round trip all may be of delayed ACKs, and the window grows as Reno's (Linux).
+/// With no more samples than this in a round trip all may be of delayed ACKs, and the window
+/// grows as Reno's (Linux).
 const FEW_SAMPLES: u32 = 2;
 
 /// The controller of the paper; windows are whole segments, as in Linux.
 ///
-/// In Linux slow start doubles in every round trip, not in every second one, and a flow with nothing in flight forgets
-/// its base RTT. While a loss is repaired, and after a timeout, the window follows Reno.
+/// In Linux slow start doubles in every round trip, not in every second one, and a flow with nothing in
+/// flight forgets its base RTT. While a loss is repaired, and after a timeout, the window follows Reno.
 #[derive(Clone, Debug)]
 pub struct Vegas {
     window: Window,

@@ -1,6 +1,8 @@
-//! Veno: Reno that takes losses for random where the queue is short (Fu and Liew, JSAC 21(2), 2003; details as in Linux).
+//! Veno: Reno that takes losses for random where the queue is short (Fu and Liew, JSAC 21(2), 2003;
+//! details as in Linux).
 //!
-//! With the RTT of an ACK and the minimum RTT of the flow (base), n = w (1 - base / RTT) segments are in the queue:
+//! With the RTT of an ACK and the minimum RTT of the flow (base), n = w (1 - base / RTT)
+//! segments are in the queue:
 //!
 //! ```text
 //! n < 3     w += 1 per round trip;          a loss is random: w = 4/5 w
@@ -12,15 +14,16 @@ use super::window::{MIN_SSTHRESH, Window, delegate};
 use super::{Ack, Congestion, Controller, Start};
 use headway_units::{Duration, Instant};
 
-/// From this many segments in the queue on a path is congested, in halves of a segment (paper, Linux: 3 segments).
+/// From this many segments in the queue on a path is congested, in halves of a segment
+/// (paper, Linux: 3 segments).
 const BETA: u64 = 3 << 1;
 /// With no more samples than this the window grows as Reno's (Linux).
 const FEW_SAMPLES: u32 = 2;
 
 /// The controller of the paper; windows are whole segments, as in Linux.
 ///
-/// In Linux n follows every single ACK, and a flow with nothing in flight forgets its base RTT. While segments are
-/// missing, and after a timeout, the window grows as Reno's.
+/// In Linux n follows every single ACK, and a flow with nothing in flight forgets its base RTT. While
+/// segments are missing, and after a timeout, the window grows as Reno's.
 #[derive(Clone, Debug)]
 pub struct Veno {
     window: Window,

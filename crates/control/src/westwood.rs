@@ -1,5 +1,5 @@
-//! Westwood+: reduces the window to the measured rate times the minimum RTT (Mascolo et al., 2001; Grieco and Mascolo,
-//! CCR 34(2), 2004; details as in Linux).
+//! Westwood+: reduces the window to the measured rate times the minimum RTT (Mascolo et al., 2001; Grieco and
+//! Mascolo, CCR 34(2), 2004; details as in Linux).
 //!
 //! ```text
 //! each ACK in congestion avoidance   w += 1 / w, as Reno
@@ -18,7 +18,8 @@ const MIN_PERIOD: u64 = 50;
 /// The RTT before the first sample, ticks (Linux `TCP_WESTWOOD_INIT_RTT`: 20 s).
 const INITIAL_RTT: u64 = 20_000;
 
-/// The controller of the papers; windows are whole segments, times ticks and rates whole bytes per tick, as in Linux.
+/// The controller of the papers; windows are whole segments, times ticks and rates whole bytes
+/// per tick, as in Linux.
 #[derive(Clone, Debug)]
 pub struct Westwood {
     window: Window,
@@ -26,8 +27,8 @@ pub struct Westwood {
     mss: u64,
     /// The rate after one filter and after two, bytes per tick.
     rates: (u64, u64),
-    /// Bytes acknowledged since the period began, and its first tick. The first period begins with the first ACK:
-    /// what was idle before is no measurement.
+    /// Bytes acknowledged since the period began, and its first tick. The first period begins with the first
+    /// ACK: what was idle before is no measurement.
     bytes: u64,
     begin: Option<u64>,
     una: u64,
@@ -79,8 +80,8 @@ impl Westwood {
         (self.bytes, self.begin) = (0, Some(now));
     }
 
-    /// The bytes that an ACK newly acknowledges. A duplicate ACK stands for a segment, which the cumulative ACK after it
-    /// does not count again.
+    /// The bytes that an ACK newly acknowledges. A duplicate ACK stands for a segment, which the cumulative
+    /// ACK after it does not count again.
     #[inline]
     fn newly_acknowledged(&mut self, una: u64) -> u64 {
         let bytes = una.saturating_sub(self.una) * self.mss;

@@ -6,8 +6,8 @@ use headway_units::Duration;
 /// The minimum ssthresh in segments (RFC 5681, equation 4).
 pub(super) const MIN_SSTHRESH: f64 = 2.0;
 
-/// The minimum window in segments of controllers whose source names none. Only ACKs make a flow faster again, so
-/// without a minimum a series of marks would silence it for good.
+/// The minimum window in segments of controllers whose source names none. Only ACKs make a flow faster again,
+/// so without a minimum a series of marks would silence it for good.
 pub(super) const MIN_WINDOW: f64 = 1.0 / 1024.0;
 
 /// A congestion window and ssthresh, in segments.
@@ -36,8 +36,8 @@ impl Window {
         self.size < self.ssthresh
     }
 
-    /// Grows by one segment per segment acknowledged, up to ssthresh, and returns the segments left over (RFC 5681
-    /// 3.1).
+    /// Grows by one segment per segment acknowledged, up to ssthresh, and returns the segments left
+    /// over (RFC 5681 3.1).
     #[inline]
     pub(super) fn slow_start(&mut self, acked: f64) -> f64 {
         let size = (self.size + acked).min(self.ssthresh);
@@ -49,8 +49,8 @@ impl Window {
     /// Grows by one segment per `count` acknowledged; the remainder is carried over.
     #[inline]
     pub(super) fn grow(&mut self, count: f64, acked: f64) {
-        // Credit gathered under a larger count is worth one segment at most, or a smaller count would turn it into
-        // a burst.
+        // Credit gathered under a larger count is worth one segment at most, or a smaller count would
+        // turn it into a burst.
         if self.credit >= count {
             self.credit = 0.0;
             self.size += 1.0;
@@ -63,15 +63,15 @@ impl Window {
         }
     }
 
-    /// Grows as Reno does: by one segment per segment acknowledged in slow start, then by one per round trip (RFC
-    /// 5681 3.1).
+    /// Grows as Reno does: by one segment per segment acknowledged in slow start, then by one per round
+    /// trip (RFC 5681 3.1).
     #[inline]
     pub(super) fn grow_additively(&mut self, ack: &Ack) {
         self.grow_with(ack, |size| size);
     }
 
-    /// Grows by one segment per segment acknowledged in slow start, then by one per `count` of them, which depends on
-    /// the window.
+    /// Grows by one segment per segment acknowledged in slow start, then by one per `count` of them, which
+    /// depends on the window.
     #[inline]
     pub(super) fn grow_with(&mut self, ack: &Ack, count: impl FnOnce(f64) -> f64) {
         if ack.reducing || !ack.window_limited {

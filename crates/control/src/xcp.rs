@@ -1,7 +1,8 @@
-//! XCP: routers say how much faster or slower to become (Katabi, Handley and Rohrs, SIGCOMM 2002; xcp-rcp 2.1, 2.2).
+//! XCP: routers say how much faster or slower to become (Katabi, Handley and Rohrs, SIGCOMM
+//! 2002; xcp-rcp 2.1, 2.2).
 //!
-//! Every segment asks for its share of the change to the demanded rate; routers lower that, the receiver returns the
-//! sum, and the window changes by feedback x RTT.
+//! Every segment asks for its share of the change to the demanded rate; routers lower that, the receiver
+//! returns the sum, and the window changes by feedback x RTT.
 
 use std::fmt;
 use std::str::FromStr;
@@ -51,7 +52,8 @@ impl XcpParameters {
         !self.deaf && self.claims == Claims::default()
     }
 
-    /// Returns whether the sender is the published one, which takes no notice of an application that limits it.
+    /// Returns whether the sender is the published one, which takes no notice of an
+    /// application that limits it.
     pub fn is_published(&self) -> bool {
         self.published
     }
@@ -151,8 +153,8 @@ pub struct Xcp {
     /// Smoothed RTT; zero before the first ACK, so that the first segment says that it is unknown.
     srtt: Duration,
     request: Request,
-    /// Whether the window limits the sender. One that the application does not fill must not grow (RFC 7661), so nothing is
-    /// asked for that others could have.
+    /// Whether the window limits the sender. One that the application does not fill must not grow (RFC 7661),
+    /// so nothing is asked for that others could have.
     fills_window: bool,
     /// What headers say until window or RTT change; `None` if they have.
     said: Option<Said>,

@@ -1,7 +1,8 @@
-//! YeAH: Scalable TCP while the queue is short, Reno and an early reduction where it is not (Baiocchi, Castellani and
-//! Vacirca, PFLDnet 2007; details as in Linux).
+//! YeAH: Scalable TCP while the queue is short, Reno and an early reduction where it is not (Baiocchi,
+//! Castellani and Vacirca, PFLDnet 2007; details as in Linux).
 //!
-//! Once per round trip, with the minimum RTT of this round trip and of the flow (base), q = w (1 - base / RTT):
+//! Once per round trip, with the minimum RTT of this round trip and of the flow (base),
+//! q = w (1 - base / RTT):
 //!
 //! ```text
 //! q <= 80 and RTT <= 9/8 base    fast mode: w += 0.01 per segment acknowledged
@@ -130,7 +131,8 @@ mod tests {
     use super::super::testing::{ack, mean_window, start};
     use super::*;
 
-    /// A controller in congestion avoidance with this window after a round trip with this RTT, over a base of 100 ms.
+    /// A controller in congestion avoidance with this window after a round trip with this RTT,
+    /// over a base of 100 ms.
     fn after(window: u32, rtt: f64) -> Yeah {
         let mut yeah = Yeah::new(&start(window));
         yeah.window.ssthresh = 2.0;

@@ -1,4 +1,5 @@
-//! The cost of trained models beside BASS: a stream of 48 gaps from record to estimate, and a window of TCP samples.
+//! The cost of trained models beside BASS: a stream of 48 gaps from record to estimate, and a
+//! window of TCP samples.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -29,7 +30,8 @@ fn file(task: &str, input: Value, shape: Value, model: Value) -> Model {
     Model::parse(file.to_string().as_bytes()).expect("a model")
 }
 
-/// Returns a complete tree whose nodes compare features with those of random streams, so that every way is taken.
+/// Returns a complete tree whose nodes compare features with those of random streams, so
+/// that every way is taken.
 fn tree(depth: u32, seen: &[Vec<f32>], random: &mut Pcg64Mcg) -> Value {
     let (inner, all) = (2_usize.pow(depth) - 1, 2_usize.pow(depth + 1) - 1);
     let (mut feature, mut threshold) = (vec![-1_i64; all], vec![0.0; all]);

@@ -1,4 +1,5 @@
-//! Recovers the gaps of a stream that a NIC delivered in batches: `cargo run -p headway-estimate --example denoise`.
+//! Recovers the gaps of a stream that a NIC delivered in batches:
+//! `cargo run -p headway-estimate --example denoise`.
 
 use headway_estimate::{Gaps, Refusal, Settings};
 use headway_units::Duration;

@@ -1,5 +1,6 @@
-//! Computes the tables of `estimate::series` by simulation: `cargo run --release --example series_table 2 FILE`, where 2 is the
-//! number of queues. The result is the same on every machine with the same C library.
+//! Computes the tables of `estimate::series` by simulation:
+//! `cargo run --release --example series_table 2 FILE`, where 2 is the number of queues. The result is the
+//! same on every machine with the same C library.
 
 use headway_estimate::series::{DRIFTS, FIRST, LOWEST, SECOND, SHARES, STEP, second};
 use rand::{RngExt, SeedableRng};
@@ -64,7 +65,8 @@ fn quantized(ends: &[f64], to: f64) -> u8 {
     ((density.ln() - LOWEST) / STEP).round().clamp(0.0, 255.0) as u8
 }
 
-/// Returns the sum of the queues after one unit of time with unit variance, from a random division of `first`.
+/// Returns the sum of the queues after one unit of time with unit variance, from a random
+/// division of `first`.
 fn transition(queues: usize, share: f64, first: f64, drift: f64, rng: &mut Pcg64Mcg) -> f64 {
     let parts: Vec<f64> = (0..queues).map(|_| -rng.random::<f64>().max(1e-300).ln()).collect();
     let total: f64 = parts.iter().sum();

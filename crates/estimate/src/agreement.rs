@@ -1,10 +1,11 @@
 //! Agreement of samples taken at several rates: they agree when the assumed slope is that of the path.
 //!
-//! [`busy_sample`](super::response::busy_sample) assumes that the queue grows at the narrow link. If the tight link
-//! is a different one, the available bandwidth it returns rises or falls with the probing rate, with slope 1 -
-//! C_narrow / C_tight.
+//! [`busy_sample`](super::response::busy_sample) assumes that the queue grows at the narrow link. If the
+//! tight link is a different one, the available bandwidth it returns rises or falls with the probing rate,
+//! with slope 1 - C_narrow / C_tight.
 
-/// Sums for a weighted regression of samples on the rates at which they were taken, both as fractions of capacity.
+/// Sums for a weighted regression of samples on the rates at which they were taken, both as
+/// fractions of capacity.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Agreement {
     count: f64,

@@ -1,10 +1,11 @@
 //! Inference from streams at several rates on a path with any number of queues.
 //!
-//! On any path the delay begins to grow at the available bandwidth A. The slope of the growth reveals the capacity of
-//! the tight link, which need not be the narrow one: a rate R makes the delay grow by (R - A) / C of the tight link,
-//! and two queues that fill at the same time make it grow faster than either. [`Belief`] therefore weighs
-//! combinations of A, that slope, the noise of the cross traffic, and the variation of its rate from stream to
-//! stream, with [`Reflected`] as the likelihood of the delays, and [`Series`] where equal queues are in series.
+//! On any path the delay begins to grow at the available bandwidth A. The slope of the growth reveals the
+//! capacity of the tight link, which need not be the narrow one: a rate R makes the delay grow by (R - A) / C
+//! of the tight link, and two queues that fill at the same time make it grow faster than either. [`Belief`]
+//! therefore weighs combinations of A, that slope, the noise of the cross traffic, and the variation of its
+//! rate from stream to stream, with [`Reflected`] as the likelihood of the delays, and [`Series`] where equal
+//! queues are in series.
 
 use headway_units::{Bytes, Rate};
 
@@ -18,12 +19,13 @@ const POINTS_PER_CAPACITY: usize = 100;
 /// Grid points for the available bandwidth, up to 15 % above the capacity, because measured capacities are
 /// up to 15 % low.
 pub(crate) const POINTS: usize = 115;
-/// Points below zero and above the highest, because a stream sees the cross traffic of only a few milliseconds.
+/// Points below zero and above the highest, because a stream sees the cross traffic of
+/// only a few milliseconds.
 const MARGIN: usize = 20;
 const STREAM_POINTS: usize = MARGIN + POINTS + MARGIN;
 
-/// Capacity of the tight link as a multiple of the narrow link's. The first is a single queue; values below one stand
-/// for several queues that fill together.
+/// Capacity of the tight link as a multiple of the narrow link's. The first is a single queue; values below
+/// one stand for several queues that fill together.
 const TIGHT_RATIOS: [f64; 16] =
     [1.0, 0.55, 0.63, 0.73, 0.85, 1.17, 1.37, 1.6, 1.9, 2.2, 2.6, 3.2, 4.0, 5.2, 7.0, 10.0];
 /// Equal queues in series, each as fast as the narrow link: further hypotheses after the ratios.
@@ -36,9 +38,9 @@ const FLATTEST: f64 = TIGHT_RATIOS[TIGHT_RATIOS.len() - 1];
 constants! {
     /// What is believed before the first stream, and how far streams are believed.
     BELIEF: BeliefConstants {
-        /// Prior weight of a single queue. Several equal queues are as likely as one: streams that tell them apart are
-        /// rare, and a wrong exclusion costs a quarter of the answer.
-        /// Half and double: nothing clear.
+        /// Prior weight of a single queue. Several equal queues are as likely as one: streams that
+        /// tell them apart are rare, and a wrong exclusion costs a quarter of the answer. Half and
+        /// double: nothing clear.
         one_queue_prior: f64 = 0.8, "weight, from 0";
         /// Prior weights of two and of four equal queues in series.
         /// Half: time -5 %. Double: error +0.8 points (shallow-bursty +29), time -8 %.
@@ -52,12 +54,11 @@ constants! {
         /// Standard deviations of the available bandwidth from stream to stream.
         /// Half: error -2.3 points. Double: nothing clear.
         stream_variation: [f64; VARIATIONS] = [0.0, 5.0, 15.0], "hundredths of the capacity, 0 to 20";
-        /// Real queues are empty more often than reflected Brownian motion: a delay of zero counts as any delay up to
-        /// this many times the variance per unit of time.
-        /// Half and double: nothing clear.
+        /// Real queues are empty more often than reflected Brownian motion: a delay of zero counts as any
+        /// delay up to this many times the variance per unit of time. Half and double: nothing clear.
         empty: f64 = 1.0, "times, 0 to 4";
-        /// Below this point the prior of the available bandwidth is flat; above it the prior is flat in the logarithm.
-        /// Half: time -9 %. Double: error -0.6 points.
+        /// Below this point the prior of the available bandwidth is flat; above it the prior is flat in the
+        /// logarithm. Half: time -9 %. Double: error -0.6 points.
         flat_below: f64 = 15.0, "hundredths of the capacity, from 1";
         /// Weight of the evidence of each stream: no model is exact.
         /// Half: nothing clear. Double: time -16 %.
@@ -65,9 +66,8 @@ constants! {
         /// The same for the families of hypotheses.
         /// Half: nothing clear. Double: error +1.3 points (shallow-bursty +33), held -7 points.
         family_temper: f64 = 0.85, "exponent, 0 to 1";
-        /// Share of segments whose delay has nothing to do with the queue, for instance because a host held up their
-        /// last packet.
-        /// Half: error +0.8 points (shallow-bursty +20). Double: nothing clear.
+        /// Share of segments whose delay has nothing to do with the queue, for instance because a host held
+        /// up their last packet. Half: error +0.8 points (shallow-bursty +20). Double: nothing clear.
         stray_share: f64 = 0.01, "share, 0 to 0.1";
         /// Range of these stray delays.
         /// Half: nothing clear. Double: error +0.8 points (shallow-bursty +20).
@@ -95,8 +95,8 @@ const MIN_MASS: f64 = 1e-290;
 /// A segment of a stream.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Segment {
-    /// The rate at which it was actually sent: when a busy sender stalls and catches up, that must not look like
-    /// cross traffic.
+    /// The rate at which it was actually sent: when a busy sender stalls and catches up, that must not
+    /// look like cross traffic.
     pub(crate) rate: Rate,
     /// The delays at its two ends, in seconds.
     pub(crate) transition: Transition,
@@ -139,8 +139,8 @@ impl Belief {
         self.ln_likelihood.fill(0.0);
     }
 
-    /// Adds the segments of a stream. `timestamp_variance` is what timestamps add to the variance of every segment, in
-    /// square seconds.
+    /// Adds the segments of a stream. `timestamp_variance` is what timestamps add to the variance of every
+    /// segment, in square seconds.
     pub(crate) fn add(&mut self, segments: &[Segment], timestamp_variance: f64) {
         for noise in 0..NOISES {
             let variance = noise_at(noise) * self.packet_time;
@@ -156,8 +156,8 @@ impl Belief {
         }
     }
 
-    /// Computes the likelihood of every available bandwidth during the stream where equal queues are in series, up to a
-    /// factor; returns the factor's logarithm.
+    /// Computes the likelihood of every available bandwidth during the stream where equal queues are in
+    /// series, up to a factor; returns the factor's logarithm.
     fn likelihoods_in_series(
         &mut self,
         series: Series,
@@ -189,7 +189,8 @@ impl Belief {
         self.rescale_row()
     }
 
-    /// Scales the row to a maximum of one and takes it out of the logarithm; returns the logarithm of the factor.
+    /// Scales the row to a maximum of one and takes it out of the logarithm; returns the
+    /// logarithm of the factor.
     fn rescale_row(&mut self) -> f64 {
         let top = self.row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         self.row.iter_mut().for_each(|value| *value = (*value - top).exp());
@@ -202,8 +203,8 @@ impl Belief {
         (BELIEF.stray_share / (2.0 * BELIEF.stray_range)).ln()
     }
 
-    /// Computes the logarithm of each segment's likelihood as a function of the drift alone, which all tight links
-    /// share.
+    /// Computes the logarithm of each segment's likelihood as a function of the drift alone, which
+    /// all tight links share.
     fn tabulate_curves(&mut self, variance: f64, segments: &[Segment], timestamp_variance: f64) {
         let resolution = self.packet_time / 2.0;
         let capacity = self.capacity;
@@ -240,7 +241,8 @@ impl Belief {
         self.rescale_row()
     }
 
-    /// Adds the row to the grid, for every amount of variation between a stream's available bandwidth and the mean.
+    /// Adds the row to the grid, for every amount of variation between a stream's available
+    /// bandwidth and the mean.
     fn add_to_grid(&mut self, noise: usize, hypothesis: usize, top: f64) {
         for (drifting, kernel) in self.kernels.iter().enumerate() {
             self.part.fill(0.0);
@@ -264,16 +266,16 @@ impl Belief {
         &self.ln_likelihood
     }
 
-    /// Returns the probability that only one queue matters, and the unnormalized densities of the available bandwidth
-    /// in either case; `odds` is other evidence for one queue.
+    /// Returns the probability that only one queue matters, and the unnormalized densities of the available
+    /// bandwidth in either case; `odds` is other evidence for one queue.
     pub(crate) fn summary(&self, odds: f64) -> Summary {
         let mut summaries = summaries(&[&self.ln_likelihood], odds);
         summaries.pop().unwrap_or_else(Summary::empty)
     }
 }
 
-/// Returns the summaries of parts of a measurement that had different available bandwidths, with one path and one
-/// noise for all; each part is given as the log likelihood of its streams.
+/// Returns the summaries of parts of a measurement that had different available bandwidths, with one path and
+/// one noise for all; each part is given as the log likelihood of its streams.
 pub(crate) fn summaries(parts: &[&[f64]], odds: f64) -> Vec<Summary> {
     let tops: Vec<f64> =
         parts.iter().map(|part| part.iter().copied().fold(f64::NEG_INFINITY, f64::max)).collect();
@@ -289,8 +291,8 @@ pub(crate) fn summaries(parts: &[&[f64]], odds: f64) -> Vec<Summary> {
         for ((part, top), mass) in parts.iter().zip(&tops).zip(&mut masses) {
             let mut sum = 0.0;
             for (point, (mass, value)) in mass.iter_mut().zip(&part[cells.clone()]).enumerate() {
-                // The prior is nearly flat in the logarithm. Otherwise, a tight link far above the narrow one would
-                // make rates above all those probed likely.
+                // The prior is nearly flat in the logarithm. Otherwise, a tight link far above the narrow one
+                // would make rates above all those probed likely.
                 *mass = (value - top).exp() / (point as f64 + BELIEF.flat_below);
                 sum += *mass;
             }
@@ -342,7 +344,8 @@ pub(crate) struct Summary {
     pub(crate) one_queue: f64,
     /// Probability that several equal queues are in series.
     pub(crate) series: f64,
-    /// Density of the available bandwidth with one queue; points are hundredths of the narrow link's capacity.
+    /// Density of the available bandwidth with one queue; points are hundredths of the
+    /// narrow link's capacity.
     pub(crate) one: [f64; POINTS],
     /// The same with a different tight link or with several queues.
     pub(crate) several: [f64; POINTS],
@@ -383,12 +386,14 @@ impl Curve {
     }
 }
 
-/// Returns the available bandwidth at a point of a stream's own grid, as a fraction of the narrow link's capacity.
+/// Returns the available bandwidth at a point of a stream's own grid, as a fraction of the
+/// narrow link's capacity.
 fn available_at(point: usize) -> f64 {
     (point as f64 + 0.5 - MARGIN as f64) / POINTS_PER_CAPACITY as f64
 }
 
-/// Returns the cubic through the four values around `at`, which has at least one value before it and two after it.
+/// Returns the cubic through the four values around `at`, which has at least one value before
+/// it and two after it.
 fn cubic(values: &[f64], at: f64) -> f64 {
     let index = (at as usize).clamp(1, values.len() - 3);
     let x = at - index as f64;

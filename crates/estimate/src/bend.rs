@@ -1,9 +1,9 @@
 //! The packet of a long train from which on its delay grows: a shaper with a peak rate has run out of tokens.
 //!
-//! Such a shaper sends bursts at its peak rate, which short trains and streams take for the capacity. A long train below
-//! what seems available arrives as it was sent while tokens last. From then on the sustained rate serves it, and its delay
-//! grows steadily. [`knee`](super::knee) finds the same for trains that pass without any delay, packet by packet; here cross
-//! traffic delays single packets.
+//! Such a shaper sends bursts at its peak rate, which short trains and streams take for the capacity. A long
+//! train below what seems available arrives as it was sent while tokens last. From then on the sustained rate
+//! serves it, and its delay grows steadily. [`knee`](super::knee) finds the same for trains that pass without
+//! any delay, packet by packet; here cross traffic delays single packets.
 
 use crate::stream::{Arrival, StreamRecord};
 use headway_units::{Bytes, Duration, Rate};
@@ -11,18 +11,21 @@ use headway_units::{Bytes, Duration, Rate};
 use super::knee::median;
 use super::response::Sample;
 
-/// Parts of a train whose median delays are compared, and the least number of them before the bend and behind it.
+/// Parts of a train whose median delays are compared, and the least number of them before
+/// the bend and behind it.
 const PARTS: usize = 24;
 const LEAST: usize = 4;
 /// Minimum number of packets in a part.
 const IN_PART: usize = 4;
-/// A constant and then steadily growing delay leaves a mean square of at most the square of this share of the growth.
+/// A constant and then steadily growing delay leaves a mean square of at most the square of this
+/// share of the growth.
 const RESIDUAL: f64 = 0.06;
 /// It leaves at most this share of what a delay that grows from the start leaves.
 const STRAIGHTER: f64 = 0.25;
 /// Other traffic takes tokens, too, so they take so many times as long to return.
 const REFILL: f64 = 2.0;
-/// Two trains bend at the same packet up to this factor: the first may have found a bucket that streams before had used.
+/// Two trains bend at the same packet up to this factor: the first may have found a bucket that
+/// streams before had used.
 const SAME: f64 = 2.0;
 /// Minimum growth behind the bend: in gaps between packets, and as a share of the time it took.
 const GROWN: (i64, f64) = (16, 0.05);
@@ -48,8 +51,8 @@ impl Bend {
         self.sent.bps_f64() / self.received.bps_f64().max(1.0) - 1.0
     }
 
-    /// Returns the sustained rate, where other traffic has the rate `others`, and the tokens that the packets before the bend
-    /// used.
+    /// Returns the sustained rate, where other traffic has the rate `others`, and the tokens that the packets
+    /// before the bend used.
     pub(crate) fn shaper(&self, others: Rate, packet: Bytes) -> (Rate, Bytes) {
         let (sent, arriving) = (self.sent.bps_f64(), self.sent.bps_f64() + others.bps_f64());
         let sustained = self.received.bps_f64() * arriving / sent;
@@ -63,8 +66,8 @@ impl Bend {
         packets[0].max(packets[1]) <= packets[0].min(packets[1]) * SAME
     }
 
-    /// Returns the available bandwidth behind the bend, where the sustained rate is `sustained`, and the growth of the delay per
-    /// time.
+    /// Returns the available bandwidth behind the bend, where the sustained rate is `sustained`, and the
+    /// growth of the delay per time.
     pub(crate) fn sample(&self, sustained: Rate) -> (Sample, f64) {
         let growth = self.growth();
         let available_bps = (self.sent.bps_f64() - sustained.bps_f64() * growth).min(sustained.bps_f64());
@@ -77,7 +80,8 @@ impl Bend {
     }
 }
 
-/// Returns where a train of one rate bends; packets from the first loss on do not count, because the buffer is full then.
+/// Returns where a train of one rate bends; packets from the first loss on do not count, because the
+/// buffer is full then.
 pub(crate) fn bend(record: &StreamRecord) -> Option<Bend> {
     let until = record.arrivals.iter().position(|arrival| arrival.received.is_none());
     let arrivals = &record.arrivals[..until.unwrap_or(record.arrivals.len())];
@@ -111,8 +115,8 @@ pub(crate) fn bend(record: &StreamRecord) -> Option<Bend> {
     })
 }
 
-/// Fits a constant to the first `flat` values and a line from there on; returns the slope per value and the mean square of
-/// what is left.
+/// Fits a constant to the first `flat` values and a line from there on; returns the slope per value and the
+/// mean square of what is left.
 fn fit(values: &[f64], flat: usize) -> (f64, f64) {
     let level = values[..flat].iter().sum::<f64>() / flat as f64;
     let (mut product, mut square) = (0.0, 0.0);

@@ -1,13 +1,14 @@
 //! Constants of judgement, whose values no formula gives: each is declared with its unit and range.
 //!
-//! [`constants!`] makes a `const` of a group of them. With the feature `sensitivity`, and in the tests of this crate, it is a
-//! `static` instead whose values can be scaled while a program runs: `headway-bench accuracy sensitivity` shows what depends
-//! on them.
+//! [`constants!`] makes a `const` of a group of them. With the feature `sensitivity`, and in the tests of
+//! this crate, it is a `static` instead whose values can be scaled while a program runs:
+//! `headway-bench accuracy sensitivity` shows what depends on them.
 //!
-//! `Half` and `Double` in their comments say what it showed, with the paths and seeds of `papers/accuracy/sensitivity.md`: the
-//! change of the error in points, of the intervals that held the truth or of the hops that were right, and of bytes and time,
-//! as far as all seeds agree and it is more than 0.5 points of error, 2 points of what was right, 5 % of bytes or time.
-//! `Nothing clear` is less than that, or what seeds do not agree on; `no run changed` is to the byte.
+//! `Half` and `Double` in their comments say what it showed, with the paths and seeds of
+//! `papers/accuracy/sensitivity.md`: the change of the error in points, of the intervals that held the truth
+//! or of the hops that were right, and of bytes and time, as far as all seeds agree and it is more than 0.5
+//! points of error, 2 points of what was right, 5 % of bytes or time. `Nothing clear` is less than that, or
+//! what seeds do not agree on; `no run changed` is to the byte.
 
 /// Declares a group of constants, which are read like the fields of a `const`.
 macro_rules! constants {

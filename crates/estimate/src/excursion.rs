@@ -1,17 +1,21 @@
-//! The estimator of Rapid and BASS, which finds the rate from which on receive gaps exceed send gaps (rapid 2.11).
+//! The estimator of Rapid and BASS, which finds the rate from which on receive gaps exceed
+//! send gaps (rapid 2.11).
 
 use super::{Bound, StreamEstimate};
 use crate::stream::{Gaps, Refusal};
 use headway_units::{Bytes, Duration, Rate};
 
-/// Settings of the search for excursions: runs of samples whose receive gap exceeds the send gap (rapid 2.11).
+/// Settings of the search for excursions: runs of samples whose receive gap exceeds the
+/// send gap (rapid 2.11).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Excursion {
     /// The minimum excess that counts at any gap: 100 ns at 10 Gb/s, to be scaled with the packet time.
     pub margin: Duration,
-    /// The minimum excess that counts, as a fraction of the send gap: 0 for the literal rule, 0.02 in a closed loop.
+    /// The minimum excess that counts, as a fraction of the send gap: 0 for the literal rule,
+    /// 0.02 in a closed loop.
     ///
-    /// With long gaps, a fixed margin is smaller than timestamp jitter, and every stream would look congested.
+    /// With long gaps, a fixed margin is smaller than timestamp jitter, and every stream
+    /// would look congested.
     pub relative_margin: f64,
     /// The minimum number of consecutive samples in an excursion, at least 1; 4 in Rapid.
     pub min_length: usize,
@@ -28,7 +32,8 @@ impl Default for Excursion {
 const MARGIN_DIGITS: u32 = 20;
 
 impl Excursion {
-    /// Returns the default with its margin multiplied by `kappa`, the packet time on the narrow link over 7.23 us.
+    /// Returns the default with its margin multiplied by `kappa`, the packet time on the
+    /// narrow link over 7.23 us.
     pub(crate) fn scaled(kappa: f64) -> Excursion {
         let usual = Excursion::default();
         Excursion { margin: usual.margin.scale(kappa), ..usual }
@@ -41,11 +46,12 @@ impl Excursion {
 
     /// Estimates the available bandwidth from the gaps of one stream, usually denoised ones (rapid 2.11).
     ///
-    /// All samples up to the end of an excursion count with the rate of the sample before that excursion; samples
-    /// after the last excursion count with the last rate. The result is the mean, so an excursion that ended lowers
-    /// it only in part.
+    /// All samples up to the end of an excursion count with the rate of the sample before that excursion;
+    /// samples after the last excursion count with the last rate. The result is the mean, so an excursion
+    /// that ended lowers it only in part.
     ///
-    /// # Errors [`Refusal::TooShort`] with fewer than twice `min_length` samples, [`Refusal::SenderGaps`] when a send
+    /// # Errors
+    /// [`Refusal::TooShort`] with fewer than twice `min_length` samples, [`Refusal::SenderGaps`] when a send
     /// gap that enters the mean is not positive.
     pub fn estimate(&self, packet: Bytes, gaps: &Gaps) -> Result<StreamEstimate, Refusal> {
         let n = gaps.send.len().min(gaps.receive.len());
@@ -118,8 +124,8 @@ mod tests {
         let packet_time = capacity.time_for(PACKET).ns() as f64;
         let mut gaps = Gaps::default();
         for send in Schedule::p_stream(shape, average, PACKET).gaps {
-            // While the queue is not empty, a receive gap holds the packet and the cross traffic that arrived during
-            // the send gap.
+            // While the queue is not empty, a receive gap holds the packet and the cross traffic that arrived
+            // during the send gap.
             let filled = packet_time + cross / capacity.bps_f64() * send.ns() as f64;
             gaps.push(send, Duration::from_ns((filled.round() as i64).max(send.ns())));
         }

@@ -27,7 +27,8 @@ pub(crate) fn average(delays: &[f64], trend: &Trend) -> Result<Decision, Refusal
     Ok(trend.decide(&means))
 }
 
-/// Applies the trend tests to the delays after three levels of wavelet approximation (IMR-wavelet, rapid 2.17).
+/// Applies the trend tests to the delays after three levels of wavelet approximation
+/// (IMR-wavelet, rapid 2.17).
 ///
 /// `delays` is replaced by the n/8 values tested.
 ///
@@ -45,7 +46,8 @@ pub(crate) fn wavelet(
     Ok(trend.decide(delays))
 }
 
-/// Writes the delays that the gaps imply, in nanoseconds relative to the delay of the packet before the first gap.
+/// Writes the delays that the gaps imply, in nanoseconds relative to the delay of the packet
+/// before the first gap.
 pub(crate) fn delays_from_gaps(gaps: &Gaps, delays: &mut Vec<f64>) {
     delays.clear();
     delays.push(0.0);

@@ -1,9 +1,9 @@
 //! Detection of the packet at which a train exhausts the token bucket of a shaper.
 //!
-//! A token bucket passes packets unhindered while it holds tokens; after that it serves a queue at its sustained
-//! rate. A train faster than that rate first arrives as it was sent, with constant delay. From some packet on it
-//! arrives spread out, with every packet delayed more than the previous one. A queue without tokens behaves
-//! differently: it delays a train that exceeds its rate from the second packet on.
+//! A token bucket passes packets unhindered while it holds tokens; after that it serves a queue at its
+//! sustained rate. A train faster than that rate first arrives as it was sent, with constant delay. From some
+//! packet on it arrives spread out, with every packet delayed more than the previous one. A queue without
+//! tokens behaves differently: it delays a train that exceeds its rate from the second packet on.
 
 use headway_units::Duration;
 
@@ -24,12 +24,13 @@ pub(crate) enum Profile {
 const MIN_PACKETS: usize = 8;
 /// A train whose delay grows by at most this fraction of its duration is not delayed.
 const SPREAD: f64 = 0.1;
-/// Minimum number of packets that pass unhindered before a knee: the first passes any idle link, and the second may.
+/// Minimum number of packets that pass unhindered before a knee: the first passes any idle
+/// link, and the second may.
 const MIN_FLAT: usize = 3;
 /// Minimum number of packets after a knee.
 const MIN_RISING: usize = 4;
-/// Minimum share of packets before a knee that are not delayed, and of those after it that are delayed more than the
-/// previous one.
+/// Minimum share of packets before a knee that are not delayed, and of those after it that are delayed more
+/// than the previous one.
 const MIN_SHARE: f64 = 0.8;
 /// Minimum ratio of the median receive gap after a knee to that before it.
 const BEND: f64 = 1.25;

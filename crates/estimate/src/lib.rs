@@ -1,13 +1,15 @@
 //! Available bandwidth from the gaps of probe streams, and from what TCP connections show of themselves.
 //!
-//! [`stream`] has the gaps to send and the arrivals observed, [`denoise`] removes what interrupt coalescing and bursts do
-//! to them, and there is a file or folder for each estimator. [`measure`] and [`locate`] are complete measurements,
-//! sans-IO. Nothing here reads a clock, opens a socket or keeps global state: time and random numbers are arguments.
+//! [`stream`] has the gaps to send and the arrivals observed, [`denoise`] removes what interrupt coalescing
+//! and bursts do to them, and there is a file or folder for each estimator. [`measure`] and [`locate`] are
+//! complete measurements, sans-IO. Nothing here reads a clock, opens a socket or keeps global state: time and
+//! random numbers are arguments.
 //!
-//! To add an estimator, write its file and add it to [`MultiRate`] (one estimate per stream) or [`SingleRate`] (one verdict
-//! per stream).
+//! To add an estimator, write its file and add it to [`MultiRate`] (one estimate per stream) or
+//! [`SingleRate`] (one verdict per stream).
 //!
-//! References such as `rapid 2.9` name the section of `papers/rapid/spec.md` that a rule or constant comes from.
+//! References such as `rapid 2.9` name the section of `papers/rapid/spec.md` that a rule or
+//! constant comes from.
 //!
 //! # Decisions
 //!
@@ -173,8 +175,8 @@ impl MultiRate {
     /// Estimates the available bandwidth from one stream.
     ///
     /// # Errors
-    /// Returns a [`Refusal`] when packets are missing or out of order, or when too few samples remain; the null
-    /// estimator never refuses.
+    /// Returns a [`Refusal`] when packets are missing or out of order, or when too few samples remain; the
+    /// null estimator never refuses.
     pub fn estimate(
         self,
         stream: &StreamRecord,

@@ -1,4 +1,5 @@
-//! Runs estimators over recorded streams and scores their answers, always beside the null estimator (rapid 2.16, F43).
+//! Runs estimators over recorded streams and scores their answers, always beside the null
+//! estimator (rapid 2.16, F43).
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -187,8 +188,8 @@ pub enum Answers {
     Rates {
         /// The median; `None` without answers.
         median: Option<Rate>,
-        /// Relative errors of the answers to streams whose range of rates covers the truth, ascending; empty without
-        /// the truth.
+        /// Relative errors of the answers to streams whose range of rates covers the truth, ascending;
+        /// empty without the truth.
         errors: Vec<f64>,
     },
     /// Verdicts on rates.
@@ -249,8 +250,8 @@ fn verdicts(streams: &[TableStream], answers: &[Answer]) -> Answers {
     Answers::Verdicts { counts, wrong }
 }
 
-/// Returns the share of wrong verdicts of whoever always gives the same one, the better of the two; `None` without the
-/// truth.
+/// Returns the share of wrong verdicts of whoever always gives the same one, the better of the two;
+/// `None` without the truth.
 pub fn null_verdicts(streams: &[TableStream]) -> Option<f64> {
     let known = streams.iter().filter_map(|stream| Some(stream.record.average > stream.free?));
     let (count, above) = known.fold((0, 0), |(count, above), is| (count + 1, above + usize::from(is)));
@@ -262,8 +263,8 @@ const OUTER: usize = 20;
 
 /// Whether the rates of a stream lie on both sides of `rate`, or one of them equals it (rapid 2.16).
 ///
-/// Without a schedule these are the rates of the actual send gaps, less the twentieth with the longest and the one with
-/// the shortest, which may be mistakes of the sender.
+/// Without a schedule these are the rates of the actual send gaps, less the twentieth with the longest and
+/// the one with the shortest, which may be mistakes of the sender.
 pub(crate) fn covers(stream: &StreamRecord, rate: Rate) -> bool {
     let mut gaps = stream.intended.clone();
     if gaps.is_empty() {
@@ -289,8 +290,8 @@ mod tests {
 
     const PACKET: Bytes = Bytes::new(9038);
 
-    /// A stream over a link of 10 Gb/s of which `available` (Mb/s) are left: gaps grow where it sends faster. With
-    /// `event` above 1, the NIC holds so many packets back and delivers them together.
+    /// A stream over a link of 10 Gb/s of which `available` (Mb/s) are left: gaps grow where it sends faster.
+    /// With `event` above 1, the NIC holds so many packets back and delivers them together.
     fn stream(average: f64, available: f64, event: usize) -> TableStream {
         let shape = Shape { rates: 4, packets_per_rate: 16, step: 1.15 };
         let Schedule { packet, gaps, average } = Schedule::p_stream(shape, Rate::from_mbps(average), PACKET);

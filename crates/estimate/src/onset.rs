@@ -1,12 +1,13 @@
 //! Detection of a policer: loss that sets in after a burst, without a delay before it.
 //!
-//! A policer lets packets pass while its token bucket holds tokens, and then drops what exceeds its rate. So a train
-//! faster than that rate arrives whole at first; from some packet on a constant share of it is lost, and no packet is
-//! ever delayed. Other causes of loss differ in one of these:
+//! A policer lets packets pass while its token bucket holds tokens, and then drops what exceeds its rate. So
+//! a train faster than that rate arrives whole at first; from some packet on a constant share of it is lost,
+//! and no packet is ever delayed. Other causes of loss differ in one of these:
 //!
-//! - A full queue, and an active queue management, delay packets before they drop any. Before its first loss, a queue
-//!   that serves g of R grows the delay by R / g - 1 per second.
-//! - Random loss does not set in. Of x losses among n packets, none precedes packet k with probability (1 - k / n)^x.
+//! - A full queue, and an active queue management, delay packets before they drop any. Before its first loss,
+//!   a queue that serves g of R grows the delay by R / g - 1 per second.
+//! - Random loss does not set in. Of x losses among n packets, none precedes packet k with
+//!   probability (1 - k / n)^x.
 //! - A receiver or sender that stalls loses packets in one piece.
 
 use crate::stream::{Arrival, StreamRecord};
@@ -19,12 +20,13 @@ const MIN_BEFORE: usize = 3;
 const MIN_LOST: usize = 4;
 /// Minimum share of packets that are lost once loss has set in: less would hardly show as a limit.
 const MIN_SHARE: f64 = 0.06;
-/// Minimum share of the losses in each half of the packets from the first loss on; evenly spread, each half has half
-/// of them.
+/// Minimum share of the losses in each half of the packets from the first loss on; evenly spread, each
+/// half has half of them.
 const MIN_HALF: f64 = 0.25;
 /// Share of the delay of a queue that a policer stays below.
 const UNDELAYED: f64 = 0.35;
-/// Delays before the loss must vary by less than this share of the delay of a queue, or that could not be told.
+/// Delays before the loss must vary by less than this share of the delay of a queue, or
+/// that could not be told.
 const NOISE: f64 = 0.6;
 
 /// Loss that sets in within a stream of one rate.
@@ -75,13 +77,14 @@ pub(crate) fn onset(record: &StreamRecord) -> Option<Onset> {
     Some(Onset { before: first, lost, sent, received, surprise, delayed })
 }
 
-/// Returns the negative logarithm of the probability that none of so many random losses is among the first `before` packets.
+/// Returns the negative logarithm of the probability that none of so many random losses is among the
+/// first `before` packets.
 pub(crate) fn surprise(lost: usize, before: usize, packets: usize) -> f64 {
     -(lost as f64) * (1.0 - before as f64 / packets as f64).ln()
 }
 
-/// Returns whether the delay of these packets grew as that of a queue from which `received` of `sent` leaves, or
-/// varies so much that it cannot be told.
+/// Returns whether the delay of these packets grew as that of a queue from which `received` of `sent` leaves,
+/// or varies so much that it cannot be told.
 fn is_delayed(packets: &[Arrival], sent: &Rate, received: &Rate) -> bool {
     let (Some(first), Some(last)) = (packets.first(), packets.last()) else { return true };
     let growth = sent.bps_f64() / received.bps_f64().max(1.0) - 1.0;

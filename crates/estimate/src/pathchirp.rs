@@ -34,14 +34,15 @@ enum Excursion {
 }
 
 impl PathChirp {
-    /// Estimates the available bandwidth from one chirp with n gaps; `delays` are the n + 1 one-way delays in any
-    /// unit relative to any origin.
+    /// Estimates the available bandwidth from one chirp with n gaps; `delays` are the n + 1 one-way delays in
+    /// any unit relative to any origin.
     ///
-    /// Each packet gets an estimate: its own rate where delays rise in an excursion that ended, otherwise the rate at
-    /// which the lasting excursion began, or the last rate if there is none. The result is the mean of these
-    /// estimates, weighted by send gap.
+    /// Each packet gets an estimate: its own rate where delays rise in an excursion that ended, otherwise the
+    /// rate at which the lasting excursion began, or the last rate if there is none. The result is the mean
+    /// of these estimates, weighted by send gap.
     ///
-    /// # Errors [`Refusal::TooShort`] without gaps or when the number of delays does not match them,
+    /// # Errors
+    /// [`Refusal::TooShort`] without gaps or when the number of delays does not match them,
     /// [`Refusal::SenderGaps`] when a send gap is not positive.
     pub(crate) fn estimate(
         &self,
@@ -122,8 +123,8 @@ mod tests {
 
     const PACKET: Bytes = Bytes::new(1250);
 
-    /// Returns the estimate from a chirp that starts at 10 Mb/s with steps of 1.2, and its rates; `delay` maps a
-    /// packet's number to its delay.
+    /// Returns the estimate from a chirp that starts at 10 Mb/s with steps of 1.2, and its rates; `delay`
+    /// maps a packet's number to its delay.
     fn estimate(delay: impl Fn(usize) -> f64) -> (StreamEstimate, Vec<Rate>) {
         let schedule = Schedule::chirp(Rate::from_mbps(10.0), 1.2, 20, PACKET);
         let gaps = Gaps { receive: schedule.gaps.clone(), send: schedule.gaps };
@@ -165,8 +166,8 @@ mod tests {
 
     #[test]
     fn rising_packets_of_an_excursion_that_ended_count_with_their_own_rates() {
-        // Delays rise from packet 2 to packet 6 and return at packet 8: packets 2 to 5 count with their own rates,
-        // the others with rate 14.
+        // Delays rise from packet 2 to packet 6 and return at packet 8: packets 2 to 5 count with their own
+        // rates, the others with rate 14.
         let bump = [0.0, 0.0, 0.0, 1.0, 2.0, 3.0, 4.0, 3.5];
         let delay = |k: usize| bump.get(k).copied().unwrap_or(0.0) + k.saturating_sub(14) as f64;
         let (estimate, rates) = estimate(delay);

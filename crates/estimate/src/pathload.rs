@@ -3,10 +3,11 @@
 use super::{Decision, Trend};
 use headway_units::Rate;
 
-/// Applies the trend tests to the medians of consecutive groups of delays: about sqrt(n) groups of sqrt(n) delays.
+/// Applies the trend tests to the medians of consecutive groups of delays: about sqrt(n)
+/// groups of sqrt(n) delays.
 ///
-/// The grouping is Pathload's own (Jain and Dovrolis, section 5). Without it, every cross packet makes the delays of
-/// neighbouring packets jump, and the tests hardly ever see a trend. `delays` is overwritten.
+/// The grouping is Pathload's own (Jain and Dovrolis, section 5). Without it, every cross packet makes the
+/// delays of neighbouring packets jump, and the tests hardly ever see a trend. `delays` is overwritten.
 pub(crate) fn decide(delays: &mut Vec<f64>, trend: &Trend) -> Decision {
     let groups = delays.len().isqrt();
     for group in 0..groups {
@@ -33,7 +34,8 @@ pub struct RateSearch {
 }
 
 impl RateSearch {
-    /// Creates a search between `low` and `high` that ends once the undecided range is narrower than `resolution`.
+    /// Creates a search between `low` and `high` that ends once the undecided range is
+    /// narrower than `resolution`.
     pub(crate) fn new(low: Rate, high: Rate, resolution: Rate) -> RateSearch {
         // With a width below 2 b/s there is no integer left between the ends.
         let resolution = resolution.max(Rate::from_bps(2));

@@ -6,10 +6,12 @@ use headway_units::{Bytes, Duration, Rate};
 
 /// The fraction by which the received rate must fall below the sent rate to count (rapid 2.17).
 ///
-/// With zero tolerance, chance decides below the available bandwidth: half of all streams arrive slightly more slowly.
+/// With zero tolerance, chance decides below the available bandwidth: half of all streams arrive
+/// slightly more slowly.
 pub const TOLERANCE: f64 = 0.02;
 
-/// Judges a stream, or a part of one, by its sent and received rates: above when r_out < r_in * (1 - tolerance).
+/// Judges a stream, or a part of one, by its sent and received rates: above when r_out <
+/// r_in * (1 - tolerance).
 ///
 /// A `tolerance` of 0 is the literal rule of the paper. The decision is never ambiguous.
 ///
@@ -29,7 +31,8 @@ fn total(gaps: &[Duration]) -> f64 {
     gaps.iter().fold(0i64, |sum, gap| sum.saturating_add(gap.ns())) as f64
 }
 
-/// The rule that selects one of a stream's rates, each judged by PRC-MT alone, as the available bandwidth (bass P10).
+/// The rule that selects one of a stream's rates, each judged by PRC-MT alone, as the available
+/// bandwidth (bass P10).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Pick {
     /// DP1: the last rate before the first one judged above; underestimates.
@@ -40,10 +43,11 @@ pub enum Pick {
 
 /// Estimates from a multi-rate stream by judging each rate separately (bass P10).
 ///
-/// `intended` are the scheduled gaps, in which each run of equal gaps is one rate. When every rate is above, the
-/// result is the lowest one.
+/// `intended` are the scheduled gaps, in which each run of equal gaps is one rate. When every rate is above,
+/// the result is the lowest one.
 ///
-/// # Errors [`Refusal::TooShort`] without samples, or when the gaps of some rate sum to zero or less.
+/// # Errors
+/// [`Refusal::TooShort`] without samples, or when the gaps of some rate sum to zero or less.
 pub fn pick(
     pick: Pick,
     packet: Bytes,
@@ -91,8 +95,9 @@ pub fn pick(
 
 /// Finds the stream length at which two consecutive streams agree (rapid 2.18).
 ///
-/// Streams are sent at the asymptotic dispersion rate, the received rate of a long train sent at line rate. Each
-/// length is tried with two streams: when they agree, the tuning tries shorter ones, otherwise longer ones.
+/// Streams are sent at the asymptotic dispersion rate, the received rate of a long train sent at line
+/// rate. Each length is tried with two streams: when they agree, the tuning tries shorter ones,
+/// otherwise longer ones.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LengthTuning {
     low: u32,
@@ -106,15 +111,17 @@ pub struct LengthTuning {
 }
 
 impl LengthTuning {
-    /// Tunes between 60 and 3000 packets; ratios agree within 0.05, and the tuning ends with a change below 8 packets.
+    /// Tunes between 60 and 3000 packets; ratios agree within 0.05, and the tuning ends with a
+    /// change below 8 packets.
     ///
-    /// The thesis does not specify the agreement. With bursty cross traffic (batches of 12.4 packets, 2.47 of 10
-    /// Gb/s) 0.05 leads to a median of about 350 packets, near the published 320; 0.02 leads to 1300.
+    /// The thesis does not specify the agreement. With bursty cross traffic (batches of 12.4 packets, 2.47 of
+    /// 10 Gb/s) 0.05 leads to a median of about 350 packets, near the published 320; 0.02 leads to 1300.
     pub fn new() -> LengthTuning {
         LengthTuning::between(60, 3_000, 0.05, 8)
     }
 
-    /// Tunes between `low` and `high` packets, starting in the middle; see [`LengthTuning::new`] for typical values.
+    /// Tunes between `low` and `high` packets, starting in the middle; see
+    /// [`LengthTuning::new`] for typical values.
     pub(crate) fn between(low: u32, high: u32, sigma: f64, stop: u32) -> LengthTuning {
         let (low, high) = (low.min(high), high.max(low));
         LengthTuning { low, high, length: low + (high - low) / 2, done: false, sigma, stop: stop.max(1) }

@@ -1,9 +1,10 @@
 //! Whether more than a rate is free: a few streams of that rate, instead of a whole measurement.
 //!
-//! The delay of a stream grows if its rate is above what is free, and how fast it grows tells by how much. Two or three streams of 50 kB
-//! therefore decide between two paths where a measurement takes 2 MB. The answer is no verdict but a likelihood, by the same model as
-//! [`crate::belief`], so that whoever asks can weigh it with what was known before. Answers are multiplied, so it must be highest at the truth
-//! in the mean: where a model of queues cannot be as exact as that, it says nothing.
+//! The delay of a stream grows if its rate is above what is free, and how fast it grows tells by how much.
+//! Two or three streams of 50 kB therefore decide between two paths where a measurement takes 2 MB. The
+//! answer is no verdict but a likelihood, by the same model as [`crate::belief`], so that whoever asks can
+//! weigh it with what was known before. Answers are multiplied, so it must be highest at the truth in the
+//! mean: where a model of queues cannot be as exact as that, it says nothing.
 
 use headway_units::{Bytes, Duration, Instant, Rate};
 
@@ -15,39 +16,42 @@ use crate::stream::{Arrival, Refusal, Schedule, StreamRecord};
 
 /// At most so many streams.
 const STREAMS: u32 = 3;
-/// Packets of a stream: fewer show nothing but noise, and with more the next stream would not tell anything new. Range 12 to 100.
+/// Packets of a stream: fewer show nothing but noise, and with more the next stream would not tell anything
+/// new. Range 12 to 100.
 const PACKETS: u64 = 32;
-/// Behind a token bucket there is one stream, of so many packets: before it the bucket is emptied, which costs more than they do.
+/// Behind a token bucket there is one stream, of so many packets: before it the bucket is emptied, which
+/// costs more than they do.
 const PACKETS_AFTER: u64 = 64;
-/// A bucket is emptied by so many times its size, as measured, at so many times the capacity: meanwhile a part of that refills it. Range
-/// 1.3 to 3 and 2 to 10.
+/// A bucket is emptied by so many times its size, as measured, at so many times the capacity: meanwhile a
+/// part of that refills it. Range 1.3 to 3 and 2 to 10.
 const EMPTIES: (f64, f64) = (1.4, 6.0);
-/// A packet counts as delayed by a queue from so many packet times of the link on, and the bucket as empty where so many in a row are.
-/// Range 1 to 4 and 4 to 32.
+/// A packet counts as delayed by a queue from so many packet times of the link on, and the bucket as empty
+/// where so many in a row are. Range 1 to 4 and 4 to 32.
 const DELAYED: i64 = 2;
 const IN_A_ROW: usize = 8;
 /// Time on the link of a packet: full packets would occupy slow links for long.
 const PACKET_TIME: Duration = Duration::from_us(2_400);
 /// The smallest packet on the wire.
 const SMALLEST: Bytes = Bytes::new(300);
-/// Packets of the parts of a stream whose growth is judged one by one: with fewer the batches of others are no longer like a normal
-/// distribution. Range 8 to 32.
+/// Packets of the parts of a stream whose growth is judged one by one: with fewer the batches of others are
+/// no longer like a normal distribution. Range 8 to 32.
 const PART: usize = 16;
 /// The answer is clear with such odds, either way, and no further stream is sent. Range 0.8 to 0.999.
 const CLEAR: f64 = 0.9;
 /// Size of a packet of other traffic, on the wire.
 const FULL_PACKET: Bytes = Bytes::new(1_538);
-/// How bursty other traffic may be: the variance of its bytes in a time, in packets, by their mean. 1 is that of packets by chance, 0.1 that
-/// of a few smooth flows, 30 that of batches of some 15. It is a factor on the share of the link that this traffic has: an empty link has no
-/// noise.
+/// How bursty other traffic may be: the variance of its bytes in a time, in packets, by their mean. 1 is that
+/// of packets by chance, 0.1 that of a few smooth flows, 30 that of batches of some 15. It is a factor on the
+/// share of the link that this traffic has: an empty link has no noise.
 const BURSTINESS: [f64; NOISES] = [0.1, 0.3, 1.0, 3.0, 10.0, 30.0];
-/// The least share of a link that other traffic has: capacities are measured with an error. Range 0.005 to 0.1.
+/// The least share of a link that other traffic has: capacities are measured with an
+/// error. Range 0.005 to 0.1.
 const LEAST_LOAD: f64 = 0.02;
-/// Variance of a delay from where in a packet of others it falls, in squared packet times, for a link that others use fully. Range 0.05 to
-/// 0.5.
+/// Variance of a delay from where in a packet of others it falls, in squared packet times, for a link that
+/// others use fully. Range 0.05 to 0.5.
 const WITHIN_PACKET: f64 = 0.17;
-/// The lowest delay of a stream may be above that of an empty queue by so many packet times, each with the part of that axis that it stands
-/// for.
+/// The lowest delay of a stream may be above that of an empty queue by so many packet times, each with the
+/// part of that axis that it stands for.
 const RAISED: [(f64, f64); 9] = [
     (0.0, 0.25),
     (0.5, 0.5),
@@ -59,14 +63,15 @@ const RAISED: [(f64, f64); 9] = [
     (32.0, 24.0),
     (64.0, 32.0),
 ];
-/// A stream shows what is free up to so many times its rate. Range 1.05 to 1.3: more lets errors of the model add up, less loses answers.
+/// A stream shows what is free up to so many times its rate. Range 1.05 to 1.3: more lets errors of the model
+/// add up, less loses answers.
 const SHOWS: f64 = 1.15;
 /// How many kinds of noise are thought possible.
 pub const NOISES: usize = 6;
 /// Standard deviation of timestamps in software, in seconds.
 const STAMP: f64 = 10e-6;
-/// Share of parts whose delay has nothing to do with a queue, and the packet times over which that delay may be anything, as in
-/// measurements.
+/// Share of parts whose delay has nothing to do with a queue, and the packet times over which that delay may
+/// be anything, as in measurements.
 const STRAY: (f64, f64) = (0.01, 50.0);
 /// Streams that the sender or a clock spoiled, after which it is given up.
 const MAX_REFUSED: u32 = 4;
@@ -89,7 +94,8 @@ pub struct QuestionConfig {
 }
 
 impl QuestionConfig {
-    /// Returns the most that a question about a rate costs, with packets up to this size and this token bucket.
+    /// Returns the most that a question about a rate costs, with packets up to this size
+    /// and this token bucket.
     pub fn usual_cost(rate: Rate, packet: Bytes, bucket: Option<Bytes>) -> Bytes {
         let packet = packet_size(rate, packet);
         match bucket {
@@ -98,7 +104,8 @@ impl QuestionConfig {
         }
     }
 
-    /// Whether a stream that first empties this bucket is one that far ends take: packets are small at low rates.
+    /// Whether a stream that first empties this bucket is one that far ends take: packets
+    /// are small at low rates.
     pub fn fits(rate: Rate, packet: Bytes, bucket: Bytes) -> bool {
         emptying(bucket, packet_size(rate, packet)) + PACKETS_AFTER <= MAX_STREAM_PACKETS.into()
     }
@@ -228,8 +235,8 @@ impl Question {
     }
 }
 
-/// Returns what a token bucket has let pass beyond its rate, before the first of many packets was delayed; `gaps` are those of the packets
-/// that empty it.
+/// Returns what a token bucket has let pass beyond its rate, before the first of many packets was delayed;
+/// `gaps` are those of the packets that empty it.
 fn emptied(record: &StreamRecord, capacity: Rate, gaps: &[Duration]) -> Option<Bytes> {
     let threshold = capacity.time_for(FULL_PACKET) * DELAYED;
     let delays: Vec<Option<Duration>> = record.arrivals.iter().map(Arrival::one_way_delay).collect();
@@ -245,7 +252,8 @@ fn emptied(record: &StreamRecord, capacity: Rate, gaps: &[Duration]) -> Option<B
 #[derive(Clone, Debug)]
 struct Passage {
     segments: Vec<Segment>,
-    /// Whether the lowest delay is that of an empty queue, because many packets came before those that are judged.
+    /// Whether the lowest delay is that of an empty queue, because many packets came before
+    /// those that are judged.
     is_base_known: bool,
 }
 
@@ -279,7 +287,8 @@ impl Link {
         sum
     }
 
-    /// Returns the logarithm of the likelihood of a delay before the stream: the queue of other traffic alone.
+    /// Returns the logarithm of the likelihood of a delay before the stream: the queue of
+    /// other traffic alone.
     fn ln_at_rest(&self, delay: f64) -> f64 {
         let resolution = self.packet_time / 2.0;
         let mean = (self.variance / (2.0 * self.free.max(1e-3))).max(resolution / 4.0);
@@ -324,15 +333,16 @@ pub struct Reply {
     pub lost: u64,
     /// Bytes sent, on the wire.
     pub bytes: Bytes,
-    /// What was in the bucket that was to be emptied; none if no packet was delayed, so that it may not be empty yet.
+    /// What was in the bucket that was to be emptied; none if no packet was delayed, so that it
+    /// may not be empty yet.
     pub emptied: Option<Bytes>,
     passages: Vec<Passage>,
     normal: Normal,
 }
 
 impl Reply {
-    /// Adds the parts of a stream behind its first packets, which only show the delay of an empty queue; returns by how much the delay has
-    /// grown.
+    /// Adds the parts of a stream behind its first packets, which only show the delay of an empty queue;
+    /// returns by how much the delay has grown.
     fn add(&mut self, record: &StreamRecord, before: usize) -> Duration {
         let arrived: Vec<_> =
             record.arrivals.iter().filter_map(|one| Some((one, one.one_way_delay()?))).collect();
@@ -363,12 +373,12 @@ impl Reply {
             .all(|segment| segment.transition.from.max(segment.transition.to) < least)
     }
 
-    /// Returns the logarithm of the likelihood of what was seen if `available` are free before a tight link of `capacity`, for each kind
-    /// of other traffic, from the smoothest to the most bursty.
+    /// Returns the logarithm of the likelihood of what was seen if `available` are free before a tight link
+    /// of `capacity`, for each kind of other traffic, from the smoothest to the most bursty.
     pub fn ln_likelihoods(&self, capacity: Rate, available: Rate) -> [f64; NOISES] {
         let packet_time = capacity.time_for(FULL_PACKET).secs_f64().max(1e-9);
-        // A stream below what is free shows only that so much is free: how much more there is has a part in delays that is too small for a
-        // model of queues, and errors of which would add up.
+        // A stream below what is free shows only that so much is free: how much more there is has a part in
+        // delays that is too small for a model of queues, and errors of which would add up.
         let free = available.min(self.rate.scale(SHOWS)).bps_f64() / capacity.bps_f64().max(1.0);
         let load = (1.0 - free).max(LEAST_LOAD);
         BURSTINESS.map(|burstiness| {
@@ -383,7 +393,8 @@ impl Reply {
         })
     }
 
-    /// Returns the probability that more than the rate is free, if anything up to the capacity was equally likely before.
+    /// Returns the probability that more than the rate is free, if anything up to the capacity was
+    /// equally likely before.
     pub fn odds_of_more(&self, capacity: Option<Rate>) -> f64 {
         /// Points on either side of the rate.
         const POINTS: u32 = 8;

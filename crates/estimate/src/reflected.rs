@@ -1,9 +1,9 @@
 //! The queue of a link as reflected Brownian motion: the likelihood of a delay given an earlier one.
 //!
-//! Probes at rate R and cross traffic that leaves A available make the queue of a link of capacity C, measured as
-//! delay, drift by (R - A) / C per second. Random cross traffic adds a variance that grows with time, and the queue
-//! cannot become negative. This model needs no test for a busy queue, and streams below, at and above A are all
-//! informative.
+//! Probes at rate R and cross traffic that leaves A available make the queue of a link of capacity C,
+//! measured as delay, drift by (R - A) / C per second. Random cross traffic adds a variance that grows with
+//! time, and the queue cannot become negative. This model needs no test for a busy queue, and streams below,
+//! at and above A are all informative.
 
 use super::normal::{Normal, ln_density};
 

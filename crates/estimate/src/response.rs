@@ -1,24 +1,26 @@
 //! The rate-response estimator, which derives the available bandwidth from the growth of the one-way delay.
 //!
-//! A stream sent at rate R for a time T into a FIFO link of capacity C with available bandwidth A < R makes the queue
-//! grow, and with it the one-way delay by T * (R - A) / C. Therefore
+//! A stream sent at rate R for a time T into a FIFO link of capacity C with available bandwidth A < R makes
+//! the queue grow, and with it the one-way delay by T * (R - A) / C. Therefore
 //!
 //! ```text
 //! A = R - C * rho,        rho = (growth of the one-way delay) / T
 //! ```
 //!
-//! Because R is kept near A, the term with rho is small, and an error in C hardly matters. The formula holds only
-//! while the queue is not empty, which determines how to treat bursty cross traffic:
+//! Because R is kept near A, the term with rho is small, and an error in C hardly matters. The formula holds
+//! only while the queue is not empty, which determines how to treat bursty cross traffic:
 //!
-//! - Where individual timestamps are reliable, [`busy_sample`] counts only gaps during which the queue *cannot* have
-//!   run empty, because the packet before met a queue that takes longer to drain than the gap lasts. Whether a gap
-//!   counts is known before its own cross traffic arrives, so the selection does not bias the sample.
-//! - Where the receiver coalesces interrupts, individual delays are noise and only sums over whole buffering events
-//!   hold (rapid 2.9, 2.17). A stream during which the queue ran empty then gives a lower bound, a *censored* sample.
+//! - Where individual timestamps are reliable, [`busy_sample`] counts only gaps during which the queue
+//!   *cannot* have run empty, because the packet before met a queue that takes longer to drain than the
+//!   gap lasts. Whether a gap counts is known before its own cross traffic arrives, so the selection does
+//!   not bias the sample.
+//! - Where the receiver coalesces interrupts, individual delays are noise and only sums over whole
+//!   buffering events hold (rapid 2.9, 2.17). A stream during which the queue ran empty then gives a lower
+//!   bound, a *censored* sample.
 //!
-//! One stream sees only the cross traffic of its own few milliseconds, so its A is a sample with a spread that
-//! shrinks with its duration. [`Posterior`] combines samples and lower bounds into one distribution, as in Tobit
-//! regression. TOPP and BART introduced rate-response curves.
+//! One stream sees only the cross traffic of its own few milliseconds, so its A is a sample with a spread
+//! that shrinks with its duration. [`Posterior`] combines samples and lower bounds into one distribution, as
+//! in Tobit regression. TOPP and BART introduced rate-response curves.
 
 use headway_units::{Bytes, Duration, Instant, Rate};
 
@@ -49,8 +51,8 @@ const BUSY_MARGIN: f64 = 0.1;
 
 /// Returns the available bandwidth during the gaps of a stream in which the queue cannot have run empty.
 ///
-/// `packet` is the size of all packets on the wire, `capacity` that of the link with the queue. Returns `None` when
-/// no gap qualifies, as is typical of a stream sent below the available bandwidth.
+/// `packet` is the size of all packets on the wire, `capacity` that of the link with the queue. Returns
+/// `None` when no gap qualifies, as is typical of a stream sent below the available bandwidth.
 pub(crate) fn busy_sample(packets: &[Delayed], packet: Bytes, capacity: Rate) -> Option<Sample> {
     sample_behind(packets, packet, capacity, Duration::ZERO)
 }
@@ -68,13 +70,15 @@ pub(crate) fn backlogged_sample(
     sample_behind(packets, packet, capacity, least)
 }
 
-/// Share of a stream that must meet a queue for the growth of its delay to tell what was available, and not only a bound.
+/// Share of a stream that must meet a queue for the growth of its delay to tell what was available,
+/// and not only a bound.
 const BUSY_THROUGHOUT: f64 = 0.8;
 
-/// Returns the available bandwidth during a whole stream, which a queue that ran empty turns into a lower bound.
+/// Returns the available bandwidth during a whole stream, which a queue that ran empty
+/// turns into a lower bound.
 ///
-/// `busy` is the [`busy_sample`] of the same packets, which covers only the time in which there was a queue. Where cross traffic
-/// comes in bursts, that is the time of bursts.
+/// `busy` is the [`busy_sample`] of the same packets, which covers only the time in which there was a queue.
+/// Where cross traffic comes in bursts, that is the time of bursts.
 pub(crate) fn whole_sample(
     packets: &[Delayed],
     packet: Bytes,
@@ -119,7 +123,8 @@ const SPREAD_POINTS: usize = 40;
 const SPREAD_RANGE: (f64, f64) = (0.002, 2.0);
 /// The duration to which the spread grid applies; the spread over other durations follows 1 / sqrt(duration).
 const REFERENCE: Duration = Duration::from_ms(10);
-/// Error of one sample that does not shrink with its duration (timestamps, coalescing), as a fraction of capacity.
+/// Error of one sample that does not shrink with its duration (timestamps, coalescing), as a
+/// fraction of capacity.
 const SAMPLE_NOISE: f64 = 0.01;
 /// The posterior distribution of the available bandwidth over a grid, with a flat prior up to the capacity.
 #[derive(Clone, Debug)]
@@ -180,8 +185,8 @@ fn spread_at(row: usize) -> f64 {
     low * (high / low).powf(row as f64 / (SPREAD_POINTS - 1) as f64)
 }
 
-/// Returns the point where the cumulative `density` reaches `share`, as a fraction of capacity; each point stands for
-/// one grid cell.
+/// Returns the point where the cumulative `density` reaches `share`, as a fraction of capacity; each point
+/// stands for one grid cell.
 pub(crate) fn quantile(density: &[f64], share: f64) -> f64 {
     let mut left = share * density.iter().sum::<f64>();
     for (point, mass) in density.iter().enumerate() {
@@ -195,7 +200,8 @@ pub(crate) fn quantile(density: &[f64], share: f64) -> f64 {
 
 /// Returns the logarithm of the standard normal distribution function, to about 1e-3 absolute.
 ///
-/// Uses Abramowitz and Stegun 26.2.17 near zero, and two terms of the asymptotic series where that loses precision.
+/// Uses Abramowitz and Stegun 26.2.17 near zero, and two terms of the asymptotic series where
+/// that loses precision.
 fn ln_normal_cdf(z: f64) -> f64 {
     if z < -5.0 {
         let inverse_square = 1.0 / (z * z);
@@ -277,7 +283,8 @@ mod tests {
         assert!(credible.low.mbps() > 50.0 && credible.high.mbps() > 90.0, "{credible:?}");
     }
 
-    /// Simulates a FIFO link of one packet per 10 us that also serves cross packets arriving at the given times.
+    /// Simulates a FIFO link of one packet per 10 us that also serves cross packets
+    /// arriving at the given times.
     fn queue(sent_us: &[u64], cross_us: &[u64]) -> Vec<Delayed> {
         let mut free_at = 0;
         let mut cross = cross_us.iter().peekable();
@@ -315,7 +322,8 @@ mod tests {
 
     #[test]
     fn a_whole_stream_counts_its_quiet_time_as_a_bound() {
-        // A quarter of the link's rate, with ten cross packets at once in the middle: the queue is empty before and after.
+        // A quarter of the link's rate, with ten cross packets at once in the middle: the queue is
+        // empty before and after.
         let sent: Vec<u64> = (0..50).map(|i| i * 40).collect();
         let whole = |packets: &[Delayed]| {
             let busy = busy_sample(packets, PACKET, CAPACITY);

@@ -40,7 +40,8 @@ pub fn constants() -> &'static [Constant] {
 }
 
 impl Constant {
-    /// Scales this constant, and only this one, by one of [`FACTORS`], given by its place there, for all threads.
+    /// Scales this constant, and only this one, by one of [`FACTORS`], given by its place
+    /// there, for all threads.
     pub fn scale(&self, factor: usize) {
         restore();
         GROUPS[self.place.0].choose(self.place.1 * FACTORS.len() + factor);

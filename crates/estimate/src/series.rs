@@ -1,15 +1,16 @@
 //! Equal queues in series: the likelihood of a delay given an earlier one, over all of them.
 //!
-//! Each queue moves like [`Reflected`](super::reflected::Reflected). But what leaves one queue enters the next, so a queue that
-//! grows holds back a part of the packets of the stream from the next one: with drift m and variance v for each, and a
-//! share a of the capacity available,
+//! Each queue moves like [`Reflected`](super::reflected::Reflected). But what leaves one queue enters the
+//! next, so a queue that grows holds back a part of the packets of the stream from the next one: with drift m
+//! and variance v for each, and a share a of the capacity available,
 //!
 //! ```text
 //! dW(k) = m dt + sqrt(v) dB(k) - a (dW(1) + ... + dW(k - 1)),        W(k) >= 0
 //! ```
 //!
-//! While all queues are busy, the sum of n of them grows with (1 - (1 - a)^n) / a times the drift, and below what is
-//! available it has n times the mean. No closed form is known to us. `examples/series_table.rs` computes the densities.
+//! While all queues are busy, the sum of n of them grows with (1 - (1 - a)^n) / a times the drift, and below
+//! what is available it has n times the mean. No closed form is known to us. `examples/series_table.rs`
+//! computes the densities.
 
 use std::fmt;
 
@@ -31,7 +32,8 @@ pub const STEP: f64 = 0.05;
 /// Drifts in a table.
 const DRIFT_POINTS: usize = 2 * DRIFTS.0 + 1;
 
-/// Returns the second delay of a point of the tables: every tenth up to 1, every fifth up to 4, every half up to 20.
+/// Returns the second delay of a point of the tables: every tenth up to 1, every fifth up to 4,
+/// every half up to 20.
 pub fn second(point: usize) -> f64 {
     match point {
         0..=10 => point as f64 / 10.0,
@@ -82,8 +84,8 @@ pub(super) enum Seen {
 }
 
 impl Seen {
-    /// Returns the logarithm of the density or probability, where each queue drifts by `drift` per unit of time and a share
-    /// `share` of its capacity is available.
+    /// Returns the logarithm of the density or probability, where each queue drifts by `drift` per unit of
+    /// time and a share `share` of its capacity is available.
     pub(super) fn ln(&self, drift: f64, share: f64) -> f64 {
         match self {
             Seen::Exactly(slice) => slice.ln_density(drift, share),
@@ -134,8 +136,8 @@ impl Series {
 }
 
 impl Slice {
-    /// Returns the logarithm of the density of the second delay, where each queue drifts by `drift` per unit of time and a
-    /// share `share` of its capacity is available.
+    /// Returns the logarithm of the density of the second delay, where each queue drifts by `drift` per unit
+    /// of time and a share `share` of its capacity is available.
     fn ln_density(&self, drift: f64, share: f64) -> f64 {
         let carried = drift * self.transition.time / self.spread;
         let share = share.clamp(SHARES[0], SHARES[SHARES.len() - 1]);
@@ -149,11 +151,13 @@ impl Slice {
         between(along(&ln[low]), along(&ln[low + 1]), part) - self.spread.ln()
     }
 
-    /// Returns the same in standard deviations for large drifts and delays: queues that are never empty, or run empty.
+    /// Returns the same in standard deviations for large drifts and delays: queues that are never
+    /// empty, or run empty.
     fn ln_fluid(&self, carried: f64, share: f64) -> f64 {
         let kept = (1.0 - share).powi(self.series.queues as i32);
         let slope = (1.0 - kept) / share;
-        // Of the noise of a queue, each of the later ones lets a share a pass less, so (1 - a)^k is left behind k of them.
+        // Of the noise of a queue, each of the later ones lets a share a pass less, so (1 - a)^k is
+        // left behind k of them.
         let passed = (1.0 - share).powi(2);
         let variance = (1.0 - passed.powi(self.series.queues as i32)) / (1.0 - passed);
         let mean = (self.transition.from / self.spread + carried * slope).max(0.0);
@@ -162,7 +166,8 @@ impl Slice {
     }
 }
 
-/// Returns the index of the point before `value`, and the part of the way to the next; `None` beyond the last.
+/// Returns the index of the point before `value`, and the part of the way to the next;
+/// `None` beyond the last.
 fn place(points: &[f64], value: f64) -> Option<(usize, f64)> {
     let next = points.partition_point(|point| *point <= value).clamp(1, points.len() - 1);
     let part = (value - points[next - 1]) / (points[next] - points[next - 1]);
@@ -233,8 +238,8 @@ mod tests {
 
     #[test]
     fn queues_below_what_is_available_add_up() {
-        // With drift m below zero each queue has a mean of 1 / (2 |m|) once it is in equilibrium, which a unit of time is
-        // enough for from there on.
+        // With drift m below zero each queue has a mean of 1 / (2 |m|) once it is in equilibrium, which a
+        // unit of time is enough for from there on.
         for (series, queues) in [(TWO, 2.0), (FOUR, 4.0)] {
             let each = 1.0 / (2.0 * 3.0);
             let (_, mean) = moments(series, queues * each, -3.0, 0.5);
@@ -244,8 +249,8 @@ mod tests {
 
     #[test]
     fn all_of_the_capacity_available_makes_queues_alike() {
-        // Where hardly anything of the others enters, the second queue grows by what is left of the drift: the density comes
-        // close to that of one queue with the same noise.
+        // Where hardly anything of the others enters, the second queue grows by what is left of the drift:
+        // the density comes close to that of one queue with the same noise.
         let transition = Transition { from: 4.0, to: 7.0, time: 1.0 };
         let one = Reflected { drift: 3.0, variance: 1.0 }.ln_density(&transition, &Normal::new());
         let two = TWO.slice(transition, 1.0).ln_density(3.0, 0.9);

@@ -39,7 +39,8 @@ const USUAL_CAPACITY: Rate = Rate::from_bps(10_000_000_000);
 const USUAL_PACKET_NS: f64 = 7_230.0;
 
 impl Settings {
-    /// Returns the default with all time thresholds multiplied by `kappa` (rapid 2.10), for a capacity that is not known.
+    /// Returns the default with all time thresholds multiplied by `kappa` (rapid 2.10), for a
+    /// capacity that is not known.
     pub fn scaled(kappa: f64) -> Settings {
         Settings {
             denoise: Denoise::scaled(kappa),
@@ -61,8 +62,8 @@ impl Settings {
     }
 }
 
-/// Scratch memory of the estimators, kept between streams so that steady-state work does not allocate, and the model of the
-/// learned ones.
+/// Scratch memory of the estimators, kept between streams so that steady-state work does not allocate, and
+/// the model of the learned ones.
 #[derive(Clone, Debug, Default)]
 pub struct Scratch {
     pub(crate) gaps: Gaps,

@@ -20,10 +20,10 @@ pub struct Skew {
 impl Skew {
     /// Fits the line below all `delays` (send time, delay; in order of time) that is closest to them.
     ///
-    /// The line is an edge of their lower convex hull, the one below the mean send time (Moon, Skelly, Towsley,
-    /// INFOCOM 1999). Returns a slope of zero unless the line explains the delays clearly better than equal clocks do:
-    /// under load few packets meet empty queues, and an envelope through two of the others has a random slope.
-    /// Delays within `quantum` of a line lie on it.
+    /// The line is an edge of their lower convex hull, the one below the mean send time (Moon, Skelly,
+    /// Towsley, INFOCOM 1999). Returns a slope of zero unless the line explains the delays clearly better
+    /// than equal clocks do: under load few packets meet empty queues, and an envelope through two of the
+    /// others has a random slope. Delays within `quantum` of a line lie on it.
     pub(crate) fn of(delays: &[(Instant, Duration)], quantum: Duration) -> Skew {
         let none = Skew { slope: 0.0, origin: delays.first().map_or(Instant::ZERO, |first| first.0) };
         if delays.len() < LEAST {

@@ -24,11 +24,11 @@ pub fn of(capacities: &[Rate]) -> Vec<Member> {
     set
 }
 
-/// Returns the set from `measured` capacities of prefixes: entry i is the narrowest link among the first i + 1, with
-/// errors; `None` where it could not be measured.
+/// Returns the set from `measured` capacities of prefixes: entry i is the narrowest link among the first i +
+/// 1, with errors; `None` where it could not be measured.
 ///
-/// Steps down of at most `tolerance` (0.03 for 3 %) are taken for errors. Where a prefix is missing, its link counts
-/// as no narrower than the ones before it.
+/// Steps down of at most `tolerance` (0.03 for 3 %) are taken for errors. Where a prefix is missing, its link
+/// counts as no narrower than the ones before it.
 pub fn of_prefixes(measured: &[Option<Rate>], tolerance: f64) -> Vec<Member> {
     let mut set: Vec<Member> = Vec::new();
     for (hop, capacity) in (1..).zip(measured) {

@@ -1,9 +1,9 @@
 //! Location of the tight link with streams whose load expires on the way.
 //!
-//! A stream above the available bandwidth makes its own delay grow. If most of its packets expire at hop t, the few
-//! that survive are delayed more and more only if a link among the first t is overloaded. The first hop at which
-//! delays grow as they do when the whole stream arrives is the tight link, as long as the stream's rate is below what
-//! is available on all other links.
+//! A stream above the available bandwidth makes its own delay grow. If most of its packets expire at hop t,
+//! the few that survive are delayed more and more only if a link among the first t is overloaded. The first
+//! hop at which delays grow as they do when the whole stream arrives is the tight link, as long as the
+//! stream's rate is below what is available on all other links.
 
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
@@ -49,8 +49,8 @@ pub enum NotLocated {
     NotOverloaded,
 }
 
-/// Returns how much the delay of surviving packets grows per time sent: the median of the second half less that of
-/// the first half, over the time between these halves. `None` if too few survived.
+/// Returns how much the delay of surviving packets grows per time sent: the median of the second half less
+/// that of the first half, over the time between these halves. `None` if too few survived.
 ///
 /// Packets that never arrived do not count, so the record may contain those that expired.
 pub fn growth(record: &StreamRecord) -> Option<f64> {
@@ -71,8 +71,8 @@ pub fn growth(record: &StreamRecord) -> Option<f64> {
     (time > 0).then_some((median(second)? - median(first)?) as f64 / time as f64)
 }
 
-/// Locates the tight link from streams of the same rate whose load expired at different hops; the largest hop is
-/// where the load crossed all links.
+/// Locates the tight link from streams of the same rate whose load expired at different hops; the largest hop
+/// is where the load crossed all links.
 ///
 /// # Errors
 /// Without growth at the last hop there is nothing to compare with.
@@ -90,7 +90,8 @@ pub fn locate(groups: &[Loaded]) -> Result<TightLink, NotLocated> {
     Ok(TightLink { hop, confidence: resampled.count() as f64 / RESAMPLED as f64 })
 }
 
-/// Returns the first hop of which the growth, according to `of`, is a sufficient share of that at the last hop.
+/// Returns the first hop of which the growth, according to `of`, is a sufficient share of
+/// that at the last hop.
 fn first_overloaded(groups: &[&Loaded], mut of: impl FnMut(&[f64]) -> f64) -> Result<u32, NotLocated> {
     let last = groups.last().ok_or(NotLocated::NoReference)?;
     let reference = of(&last.growths);
@@ -103,8 +104,8 @@ fn first_overloaded(groups: &[&Loaded], mut of: impl FnMut(&[f64]) -> f64) -> Re
 
 /// Returns the mean of values without the lowest and the highest quarter of them; 0 without values.
 ///
-/// Growths vary like sums of many packets, for which this mean needs about a quarter fewer of them than a median, and a
-/// few streams that something disturbed do not count either.
+/// Growths vary like sums of many packets, for which this mean needs about a quarter fewer of them than a
+/// median, and a few streams that something disturbed do not count either.
 pub(crate) fn midmean(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     let outside = values.len() / 4;
@@ -117,7 +118,8 @@ mod tests {
     use super::*;
     use headway_units::{Bytes, Instant, Rate};
 
-    /// Ten packets 1 ms apart, of which the delay grows by `growth` per time; those not in `survivors` expired.
+    /// Ten packets 1 ms apart, of which the delay grows by `growth` per time; those not in
+    /// `survivors` expired.
     fn stream(growth: f64, survivors: &[u32]) -> StreamRecord {
         let arrival = |index: u32| {
             let sent = u64::from(index) * 1_000_000;

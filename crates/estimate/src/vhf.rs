@@ -1,4 +1,5 @@
-//! The vertical-horizontal filter: smooths successive estimates, more where they only fluctuate than where they move.
+//! The vertical-horizontal filter: smooths successive estimates, more where they only fluctuate
+//! than where they move.
 
 use headway_units::Rate;
 
@@ -7,8 +8,8 @@ const WEIGHT: f64 = 1.0 / 3.0;
 /// Number of recent estimates that decide whether they move or fluctuate (4 to 20 is sensible).
 const WINDOW: usize = 10;
 
-/// An exponential average whose weight is the range of the recent estimates over the way they went, as in ASSOLO
-/// (wan 3.1).
+/// An exponential average whose weight is the range of the recent estimates over the way they went, as
+/// in ASSOLO (wan 3.1).
 #[derive(Clone, Debug, Default)]
 pub struct VerticalHorizontal {
     recent: Vec<f64>,

@@ -1,4 +1,5 @@
-//! Box plots: the error distributions of several estimators, or the delay distributions of several controllers.
+//! Box plots: the error distributions of several estimators, or the delay distributions of
+//! several controllers.
 
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};

@@ -10,16 +10,16 @@ use crate::style::{self, SERIES, TEXT, legend_at};
 pub struct Line {
     /// Name in the legend.
     pub name: String,
-    /// Claimed probability, and the share of intervals that contained the truth, both in percent, in ascending
-    /// order.
+    /// Claimed probability, and the share of intervals that contained the truth, both in
+    /// percent, in ascending order.
     pub points: Vec<(f64, f64)>,
 }
 
 /// Lowest claimed probability on the axis, percent.
 const LOWEST: f64 = 45.0;
 
-/// Draws the coverage over all answers in colour, on top of the classes in grey; well-calibrated intervals lie
-/// on the diagonal.
+/// Draws the coverage over all answers in colour, on top of the classes in grey; well-calibrated intervals
+/// lie on the diagonal.
 pub fn diagram(all: &[Line], classes: &[Line]) -> Result<String, CannotDraw> {
     let mut svg = String::new();
     {

@@ -19,8 +19,8 @@ impl TokenBucketShaper {
         self.burst.get() / packet.get().max(1)
     }
 
-    /// Returns the gap between the departures of two back-to-back packets that find a full bucket: zero if it holds
-    /// both. A bucket larger than one packet makes it shorter than the packet time at `rate`.
+    /// Returns the gap between the departures of two back-to-back packets that find a full bucket: zero if it
+    /// holds both. A bucket larger than one packet makes it shorter than the packet time at `rate`.
     pub fn pair_gap(&self, packet: Bytes) -> Duration {
         let missing = (packet * 2).get().saturating_sub(self.burst.get()).min(packet.get());
         self.rate.time_for(Bytes::new(missing))
@@ -31,8 +31,8 @@ impl TokenBucketShaper {
         self.rate.time_for(self.burst)
     }
 
-    /// Returns the rate that a shaper reaches which serves its queue only at `ticks` per second, with at most a
-    /// bucket's worth of packets each time.
+    /// Returns the rate that a shaper reaches which serves its queue only at `ticks` per second, with at most
+    /// a bucket's worth of packets each time.
     pub fn with_ticks(&self, ticks: u32) -> Rate {
         self.rate.min(highest_rate(self.burst, ticks))
     }
@@ -44,8 +44,8 @@ pub fn highest_rate(burst: Bytes, ticks: u32) -> Rate {
     Rate::from_bps(burst.get().saturating_mul(8).saturating_mul(ticks.into()))
 }
 
-/// Returns the smallest bucket with which a shaper that serves its queue only at `ticks` per second reaches `rate`:
-/// B_min = R / f, rounded up.
+/// Returns the smallest bucket with which a shaper that serves its queue only at `ticks` per second reaches
+/// `rate`: B_min = R / f, rounded up.
 pub fn least_burst(rate: Rate, ticks: u32) -> Bytes {
     Bytes::new(rate.bps().div_ceil(8 * u64::from(ticks.max(1))))
 }

@@ -4,7 +4,8 @@ pub use headway_arithmetic::growth_exponent;
 
 /// Minimum window in bytes (ls-aimd 2.10).
 const FLOOR: f64 = 2.0;
-/// Iterations towards the fixed point of [`Increase::least_window`]; each reduces the error to less than two thirds.
+/// Iterations towards the fixed point of [`Increase::least_window`]; each reduces the error to
+/// less than two thirds.
 const STEPS: u32 = 200;
 
 /// The window that scales the increase of an ACK that also reduces the window (ls-aimd 2.8).
@@ -26,14 +27,15 @@ pub struct Increase {
 }
 
 impl Increase {
-    /// Returns the increase in bytes per RTT for an ssthresh of `ssthresh` bytes, as a real number (ls-aimd F19).
+    /// Returns the increase in bytes per RTT for an ssthresh of `ssthresh` bytes, as a real
+    /// number (ls-aimd F19).
     fn exact(&self, ssthresh: f64) -> f64 {
         let k0 = f64::from(1_u32 << self.exponent);
         self.scale * k0 * (ssthresh / (2.0 * k0)).ln_1p() / std::f64::consts::LN_2
     }
 
-    /// Returns the window in bytes that remains constant when every ACK is marked and halves it, at least two bytes
-    /// (ls-aimd 2.8, 2.19); `mss` is the segment size in bytes.
+    /// Returns the window in bytes that remains constant when every ACK is marked and halves it, at least two
+    /// bytes (ls-aimd 2.8, 2.19); `mss` is the segment size in bytes.
     ///
     /// A smaller fair window cannot be reached: the marks saturate, and the queue grows.
     pub fn least_window(&self, mss: f64, order: CutOrder) -> f64 {

@@ -2,7 +2,8 @@
 
 use headway_units::{Bytes, Duration, Rate};
 
-/// Frame bytes around an IP packet, as the thesis counts windows: Ethernet header and check sequence (ls-aimd 1.1).
+/// Frame bytes around an IP packet, as the thesis counts windows: Ethernet header and check
+/// sequence (ls-aimd 1.1).
 pub const FRAME_OVERHEAD: u64 = 18;
 /// IP packet bytes around the payload: IP and TCP headers and timestamps (ls-aimd 2.0: 1448 of 1500).
 pub const SEGMENT_OVERHEAD: u64 = 52;
@@ -23,8 +24,8 @@ pub struct SharedLink {
 }
 
 impl SharedLink {
-    /// Returns the bandwidth-delay product in bits: the data in flight of all flows when the link is full and the
-    /// queue empty.
+    /// Returns the bandwidth-delay product in bits: the data in flight of all flows when the link is full
+    /// and the queue empty.
     pub fn bits(&self) -> f64 {
         self.rate.bps_f64() * self.rtt.secs_f64()
     }
@@ -44,8 +45,8 @@ impl SharedLink {
         self.fair_bits() / self.frame_bits()
     }
 
-    /// Returns the time in which the link sends one segment of every flow, which is each flow's send interval at full
-    /// utilization (ls-aimd 2.19).
+    /// Returns the time in which the link sends one segment of every flow, which is each flow's send interval
+    /// at full utilization (ls-aimd 2.19).
     pub fn departure_gap(&self) -> Duration {
         self.rtt_for(1)
     }
@@ -66,8 +67,8 @@ impl SharedLink {
         Rate::from_bps_f64(f64::from(segments) * self.frame_bits() / self.rtt.secs_f64())
     }
 
-    /// Returns the queueing delay if every flow keeps `segments` in flight regardless of marks; zero if the path
-    /// holds them (ls-aimd 2.19).
+    /// Returns the queueing delay if every flow keeps `segments` in flight regardless of marks; zero if the
+    /// path holds them (ls-aimd 2.19).
     pub fn standing_queue(&self, segments: u32) -> Duration {
         (self.rtt_for(segments) - self.rtt).max(Duration::ZERO)
     }
@@ -132,7 +133,8 @@ mod tests {
         assert_eq!(share("10 Gb/s", "0", 1, 1500).standing_queue(2), Duration::from_ns(2400));
     }
 
-    /// The queues of senders that keep two segments in flight, in the settings of the thesis (ls-aimd 2.19, F60).
+    /// The queues of senders that keep two segments in flight, in the settings of the thesis
+    /// (ls-aimd 2.19, F60).
     #[test]
     fn two_segments_a_flow_stand_in_the_queue() {
         let queue =

@@ -9,8 +9,8 @@ use crate::Error;
 
 /// A file that this process alone adds to, until this is dropped.
 ///
-/// The lock is not one of those by which SQLite tells its processes apart. But closing a file gives up all of these that its process
-/// has, so this must live longer than what SQLite has opened.
+/// The lock is not one of those by which SQLite tells its processes apart. But closing a file gives up all of
+/// these that its process has, so this must live longer than what SQLite has opened.
 #[derive(Debug)]
 pub(crate) struct Own(File);
 
@@ -45,7 +45,8 @@ impl Own {
         self.0.metadata().is_ok_and(|found| found.len() == 0)
     }
 
-    /// Lets only its user read it, and what SQLite has written beside it: who talks to whom is nobody else's business.
+    /// Lets only its user read it, and what SQLite has written beside it: who talks to whom is
+    /// nobody else's business.
     pub(crate) fn make_private(&self, path: &Path) -> Result<(), Error> {
         let make = || {
             make_private(&self.0)?;
@@ -85,7 +86,8 @@ fn make_private(file: &File) -> io::Result<()> {
     }
 }
 
-/// Checks that it is a file: reading a pipe would wait for ever, and a link may have been put there by somebody else.
+/// Checks that it is a file: reading a pipe would wait for ever, and a link may have been put
+/// there by somebody else.
 pub(crate) fn check_kind(path: &Path) -> Result<(), Error> {
     match path.symlink_metadata() {
         Ok(found) if !found.is_file() => Err(Error::unusable(path, why_not(path))),

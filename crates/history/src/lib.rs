@@ -1,10 +1,12 @@
-//! What an edge router knew and did, kept in a file of bounded size: a row a second for a day, a row a minute for a year, and
-//! decisions with their reasons.
+//! What an edge router knew and did, kept in a file of bounded size: a row a second for a day, a row a minute
+//! for a year, and decisions with their reasons.
 //!
-//! A [`Store`] is the file, opened by the router before it gives its privileges up. A [`Writer`] is a thread that fills it: it never
-//! makes the router wait, and stops where the disk is full, until there is room again. A [`Reader`] may read at the same time.
+//! A [`Store`] is the file, opened by the router before it gives its privileges up. A [`Writer`] is a thread
+//! that fills it: it never makes the router wait, and stops where the disk is full, until there is room
+//! again. A [`Reader`] may read at the same time.
 //!
-//! How long rows stay is a number of rows and no age, because clocks of routers are wrong until somebody tells them the time.
+//! How long rows stay is a number of rows and no age, because clocks of routers are wrong until somebody
+//! tells them the time.
 
 mod file;
 mod point;

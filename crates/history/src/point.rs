@@ -26,7 +26,8 @@ pub(crate) const COLUMNS: [&str; WIDTH] = [
 
 /// What passed in a second, or in the mean of a minute, and what was known of the link.
 ///
-/// Of several estimates of the same quantity it has the one that shares follow, or else that with the narrowest interval.
+/// Of several estimates of the same quantity it has the one that shares follow, or else that with
+/// the narrowest interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Point {
     /// The end of the second or minute since 1970, ms.
@@ -83,7 +84,8 @@ impl Point {
         }
     }
 
-    /// Returns its values in the order of [`COLUMNS`]. What is beyond the integers of the file is the largest of them.
+    /// Returns its values in the order of [`COLUMNS`]. What is beyond the integers of the file is
+    /// the largest of them.
     pub(crate) fn values(&self) -> [Option<i64>; WIDTH] {
         let whole = |value: u64| Some(i64::try_from(value).unwrap_or(i64::MAX));
         let some = |value: Option<u64>| value.and_then(whole);

@@ -89,7 +89,8 @@ impl Reader {
         self.rows(DECISIONS, range, decision, each)
     }
 
-    /// Returns how many decisions a time has, and the latest of them, at most `most`, in the order of their times.
+    /// Returns how many decisions a time has, and the latest of them, at most `most`, in the
+    /// order of their times.
     ///
     /// # Errors
     /// When the file cannot be read.

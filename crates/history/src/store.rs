@@ -13,7 +13,8 @@ use crate::point::{COLUMNS, Point, WIDTH};
 pub(crate) const VERSION: i64 = 1;
 /// Marks a file as a history (`application_id`): "HWhi".
 pub(crate) const MARK: i64 = 0x4857_6869;
-/// Most bytes of the file unless somebody says another number: all rows of a year and their indices had 84 MB with rates of 1 to 100 Mb/s.
+/// Most bytes of the file unless somebody says another number: all rows of a year and their indices had 84 MB
+/// with rates of 1 to 100 Mb/s.
 pub const SIZE: u64 = 128 << 20;
 /// The smallest file that is useful: ten minutes of seconds, and two days of minutes.
 pub const LEAST_SIZE: u64 = 1 << 20;
@@ -68,10 +69,12 @@ pub(crate) struct Batch {
 }
 
 impl Store {
-    /// Opens a history, or begins one, of at most so many bytes ([`SIZE`]; at least [`LEAST_SIZE`]). A link is not followed.
+    /// Opens a history, or begins one, of at most so many bytes ([`SIZE`]; at least [`LEAST_SIZE`]). A
+    /// link is not followed.
     ///
     /// # Errors
-    /// When the file cannot be opened, is something else, which stays as it is, or of another version, or another process adds to it.
+    /// When the file cannot be opened, is something else, which stays as it is, or of another version, or
+    /// another process adds to it.
     pub fn open(path: &Path, bytes: u64) -> Result<Store, Error> {
         let own = Own::open(path)?;
         if !own.is_empty() {
@@ -86,7 +89,8 @@ impl Store {
         Ok(Store { file, kept: Kept::within(bytes), own })
     }
 
-    /// Adds rows, all of them or none. Where the file is as large as it may be, the oldest tenth makes room first.
+    /// Adds rows, all of them or none. Where the file is as large as it may be, the oldest
+    /// tenth makes room first.
     pub(crate) fn add(&mut self, batch: &Batch) -> Result<(), Error> {
         if self.own.is_deleted() {
             return Err(Error::Deleted);
@@ -140,7 +144,8 @@ fn prepare(file: &Connection, bytes: u64) -> Result<(), rusqlite::Error> {
     file.busy_timeout(std::time::Duration::from_secs(2))?;
     file.pragma_update(None, "page_size", PAGE as i64)?;
     file.pragma_update(None, "journal_mode", "wal")?;
-    // A power cut may cost what the system has not written back yet, some minutes at most, but never the file.
+    // A power cut may cost what the system has not written back yet, some minutes at
+    // most, but never the file.
     file.pragma_update(None, "synchronous", "normal")?;
     file.pragma_update(None, "journal_size_limit", LOG as i64)?;
     file.pragma_update(None, "wal_autocheckpoint", (LOG / PAGE / 2) as i64)?;

@@ -21,7 +21,8 @@ const DECISIONS: usize = 100;
 /// Seconds after which a disk is tried again that failed, and after which it is told again that one is slow.
 const AGAIN: usize = 60;
 
-/// A thread that adds snapshots to a history. It never makes the caller wait; dropping it writes what is left.
+/// A thread that adds snapshots to a history. It never makes the caller wait; dropping it
+/// writes what is left.
 #[derive(Debug)]
 pub struct Writer {
     queue: Option<SyncSender<(Point, Vec<DecisionState>)>>,

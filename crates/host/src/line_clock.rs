@@ -4,9 +4,9 @@ use headway_units::{Bytes, Instant, Rate};
 
 /// The sender's own link, which transmits packets one after another (rapid 2.2).
 ///
-/// The top rates of a p-stream may exceed the line rate. The schedule still stays as it is, to preserve the average
-/// rate of the stream: late packets leave back to back until they have caught up with the schedule, and estimators
-/// use the actual departure times.
+/// The top rates of a p-stream may exceed the line rate. The schedule still stays as it is, to preserve the
+/// average rate of the stream: late packets leave back to back until they have caught up with the schedule,
+/// and estimators use the actual departure times.
 #[derive(Clone, Copy, Debug)]
 pub struct LineClock {
     line: Rate,

@@ -19,14 +19,15 @@ const DRAIN: (f64, f64) = (600.0, 1_000.0);
 const RESOLUTION: u64 = 1_000;
 /// Longest interval that an adaptive NIC respects; above it the NIC counts frames instead (rapid 2.15).
 const ADAPTIVE_THRESHOLD: Duration = Duration::from_us(12);
-/// Range of an adaptive NIC's batch sizes, as a share of its number of frames. The publication only calls the batches
-/// irregular, so the range is our choice.
+/// Range of an adaptive NIC's batch sizes, as a share of its number of frames. The publication only calls the
+/// batches irregular, so the range is our choice.
 const ADAPTIVE_BATCH: (f64, f64) = (0.5, 1.5);
-/// After this time an adaptive NIC interrupts even for fewer frames: the 82599's class for bulk traffic makes 8000
-/// interrupts per second.
+/// After this time an adaptive NIC interrupts even for fewer frames: the 82599's class for bulk traffic makes
+/// 8000 interrupts per second.
 const ADAPTIVE_TIMEOUT: Duration = Duration::from_us(125);
 
-/// The interrupt coalescing of a receiving NIC. In files, a table with a `kind`, or the interval of a fixed one.
+/// The interrupt coalescing of a receiving NIC. In files, a table with a `kind`, or the
+/// interval of a fixed one.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Coalescing {
@@ -34,15 +35,15 @@ pub enum Coalescing {
     Fixed {
         /// Time between interrupts before jitter (rx-usecs).
         interval: Duration,
-        /// Share of the interval, 0 to 1, by which each interrupt is early or late. Without jitter the interrupts
-        /// phase-lock with regular packet spacing (rapid 2.15).
+        /// Share of the interval, 0 to 1, by which each interrupt is early or late. Without jitter the
+        /// interrupts phase-lock with regular packet spacing (rapid 2.15).
         jitter: f64,
         /// Number of frames that trigger an interrupt at once (rx-frames); no limit if absent.
         #[serde(skip_serializing_if = "Option::is_none")]
         frames: Option<u32>,
     },
-    /// As the adaptive NIC2 of rapid 2.15 (Intel 82599): an interval of up to 12 us is respected and `frames` ignored;
-    /// above that the interval is ignored, and an interrupt comes about every `frames` frames.
+    /// As the adaptive NIC2 of rapid 2.15 (Intel 82599): an interval of up to 12 us is respected and `frames`
+    /// ignored; above that the interval is ignored, and an interrupt comes about every `frames` frames.
     Adaptive {
         /// Time between interrupts before a jitter of 20 % (rx-usecs).
         interval: Duration,
@@ -135,8 +136,8 @@ pub enum Stamp {
     Nic,
     /// When the driver takes the packet out of the ring, in whole microseconds (rapid 2.6).
     Driver,
-    /// When the packet is acknowledged, after its whole batch has been drained, in whole microseconds (the variant V3
-    /// of rapid 2.25).
+    /// When the packet is acknowledged, after its whole batch has been drained, in whole microseconds (the
+    /// variant V3 of rapid 2.25).
     Ack,
 }
 
@@ -164,8 +165,8 @@ impl AckStamp {
 
 /// A receiving NIC and its driver.
 ///
-/// The caller reports every arrival in order, and calls [`Nic::poll`] at [`Nic::next_event`]. If both happen at the
-/// same time, the arrival comes first.
+/// The caller reports every arrival in order, and calls [`Nic::poll`] at [`Nic::next_event`]. If both happen
+/// at the same time, the arrival comes first.
 #[derive(Clone, Debug)]
 pub struct Nic<T> {
     coalescing: Coalescing,
@@ -213,8 +214,8 @@ impl<T> Nic<T> {
         }
     }
 
-    /// Returns the packet that the driver hands up by `now`, and the time of that. `None` if there is none yet, also
-    /// when an interrupt was raised.
+    /// Returns the packet that the driver hands up by `now`, and the time of that. `None` if there is none
+    /// yet, also when an interrupt was raised.
     pub fn poll(&mut self, now: Instant) -> Option<(T, Instant)> {
         if let State::Waiting { at, .. } = self.state
             && at <= now
@@ -323,7 +324,8 @@ mod tests {
         (1..=count).map(|k| Instant::from_ns(k * gap_ns)).collect()
     }
 
-    /// Batch sizes without the first and the last: packets handed up less than 2 us apart belong to one batch.
+    /// Batch sizes without the first and the last: packets handed up less than 2 us apart
+    /// belong to one batch.
     fn batches(stamps: &[Instant]) -> Vec<usize> {
         let sizes: Vec<usize> =
             stamps.chunk_by(|a, b| (*b - *a).ns() < 2_000).map(<[Instant]>::len).collect();

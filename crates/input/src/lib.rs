@@ -1,6 +1,8 @@
-//! Reads files that users name, up to a size limit and only regular ones, and says where the keys of those in TOML are.
+//! Reads files that users name, up to a size limit and only regular ones, and says where the keys
+//! of those in TOML are.
 //!
-//! A pipe may never get a writer, a device such as `/dev/zero` never ends, and a file may be larger than memory.
+//! A pipe may never get a writer, a device such as `/dev/zero` never ends, and a file may
+//! be larger than memory.
 
 pub mod toml_keys;
 
@@ -53,8 +55,8 @@ pub fn open(path: &Path, limit: u64) -> io::Result<File> {
 /// Reads a secret of at most `limit` bytes from a file that others cannot read, or from a pipe.
 ///
 /// # Errors
-/// When it cannot be read or exceeds the limit, or others can read the file: its mode must be 0600 or less, or 0640 if it
-/// belongs to root and this process is not root's, as systemd passes credentials.
+/// When it cannot be read or exceeds the limit, or others can read the file: its mode must be 0600 or less,
+/// or 0640 if it belongs to root and this process is not root's, as systemd passes credentials.
 pub fn secret(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     let file = File::open(path)?;
     check_secret(path, &file.metadata()?)?;

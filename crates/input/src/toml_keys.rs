@@ -54,7 +54,8 @@ pub fn located(error: &Error, written: &DeTable<'_>, text: &str, path: &Path) ->
     ConfigError::new(&key, &message).in_file(path, Some(place(text, at)))
 }
 
-/// Returns the key at a place, or the one of the table there whose name or value a message quotes first; and its place.
+/// Returns the key at a place, or the one of the table there whose name or value a message quotes
+/// first; and its place.
 fn refine(written: &DeTable<'_>, at: usize, message: &str) -> (String, usize) {
     let key = name(written, at).unwrap_or_default();
     let quoted = message.split('`').nth(1).unwrap_or_default();
@@ -93,7 +94,8 @@ fn tables<'v, 'a>(value: &'v DeValue<'a>) -> Option<impl Iterator<Item = (Range<
     Some(array.iter().filter_map(|item| Some((item.span(), item.get_ref().as_table()?))))
 }
 
-/// Follows a key such as `link[1].queue.kind` as far as it exists; returns where the last part of it is, and what is left.
+/// Follows a key such as `link[1].queue.kind` as far as it exists; returns where the last part of it
+/// is, and what is left.
 pub fn find<'k>(table: &DeTable<'_>, key: &'k str) -> (Option<Range<usize>>, &'k str) {
     let (mut table, mut found, mut rest) = (table, None, key);
     loop {

@@ -1,5 +1,5 @@
-//! Citations such as `rapid 2.9` name sections of `papers/rapid/spec.md`, and such as `rapid F15` or `rapid B7` rows of its
-//! tables or experiments.
+//! Citations such as `rapid 2.9` name sections of `papers/rapid/spec.md`, and such as `rapid F15` or
+//! `rapid B7` rows of its tables or experiments.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -45,7 +45,8 @@ fn sources() -> Vec<PathBuf> {
     files
 }
 
-/// Returns what can be cited of a paper: sections of its specification, first words of table rows, and experiments.
+/// Returns what can be cited of a paper: sections of its specification, first words of table
+/// rows, and experiments.
 fn citable(paper: &str) -> BTreeSet<String> {
     let folder = root().join("papers").join(paper);
     let mut names = BTreeSet::new();
@@ -65,8 +66,8 @@ fn citable(paper: &str) -> BTreeSet<String> {
     names
 }
 
-/// Splits the item of a citation off the start of a text: `2.9`, `4`, `B.1`, `F15` or `E5a`, of at most three digits a part. A number
-/// of three digits is no section, but that of a command.
+/// Splits the item of a citation off the start of a text: `2.9`, `4`, `B.1`, `F15` or `E5a`, of at most three
+/// digits a part. A number of three digits is no section, but that of a command.
 fn item(text: &str) -> Option<(&str, &str)> {
     let letter = usize::from(text.starts_with(|character: char| character.is_ascii_uppercase()));
     let digits = text[letter..].find(|character: char| !character.is_ascii_digit() && character != '.');
@@ -137,7 +138,8 @@ fn bare(text: &str) -> Vec<String> {
     found
 }
 
-/// Returns what a file cites. In a C header whose first comment cites a paper, items in parentheses are of that paper.
+/// Returns what a file cites. In a C header whose first comment cites a paper, items in
+/// parentheses are of that paper.
 fn cited(path: &Path) -> Vec<(&'static str, String)> {
     let text = fs::read_to_string(path).expect("sources are text");
     let mut found = citations(&text);

@@ -1,7 +1,9 @@
-//! What a router pays for the edge: packets per second that it forwards in single segments with plain Linux, with the programs
-//! and no connection limited, and with 10 000 connections in their table and this one limited; and ns for each packet.
+//! What a router pays for the edge: packets per second that it forwards in single segments with plain Linux,
+//! with the programs and no connection limited, and with 10 000 connections in their table and this one
+//! limited; and ns for each packet.
 //!
-//! `cargo bench -p headway-kernel --bench edge`, as root. The three take turns, so that load on the machine affects all alike.
+//! `cargo bench -p headway-kernel --bench edge`, as root. The three take turns, so that load on the
+//! machine affects all alike.
 #![allow(clippy::unwrap_used, reason = "a bench that cannot run says why by failing")]
 
 #[path = "../tests/arrival/mod.rs"]

@@ -1,5 +1,6 @@
-//! The cost of the controllers: goodput on a plain wire compared with the kernel's CUBIC, and CPU time per ACK; for XCP and
-//! RCP the CPU time of both hosts per segment, compared with the kernel's Reno in single segments.
+//! The cost of the controllers: goodput on a plain wire compared with the kernel's CUBIC, and CPU
+//! time per ACK; for XCP and RCP the CPU time of both hosts per segment, compared with the kernel's
+//! Reno in single segments.
 //!
 //! `cargo bench -p headway-kernel`, as root. Controllers take turns, so that load on the machine affects all
 //! of them alike.
@@ -52,8 +53,8 @@ fn main() {
 const SEGMENT: usize = 1428;
 /// Bytes of one transfer that is paced: half a second at 500 Mb/s.
 const PACED: usize = 32 << 20;
-/// What senders of XCP and RCP ask for, in b/s, and at which Reno is paced. XCP cannot say more than some Gb/s at an RTT of
-/// microseconds and would become Reno.
+/// What senders of XCP and RCP ask for, in b/s, and at which Reno is paced. XCP cannot say more than some
+/// Gb/s at an RTT of microseconds and would become Reno.
 const PACE: u64 = 500_000_000;
 
 /// Prints the CPU time of both hosts per segment, and its ratio to Reno in single segments. All take turns.

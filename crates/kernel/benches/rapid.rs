@@ -1,9 +1,11 @@
-//! What TCP Rapid costs per segment, beside the kernel's CUBIC paced at the same rate in single segments (rapid F59).
+//! What TCP Rapid costs per segment, beside the kernel's CUBIC paced at the same rate in single
+//! segments (rapid F59).
 //!
-//! `cargo bench -p headway-kernel --bench rapid`, as root. The timer that paces runs in whatever thread it interrupts, so the
-//! CPU time of a process does not tell. Instead, a thread of the lowest priority on each processor counts as fast as it can:
-//! what it does not get to count while a transfer lasts is what the transfer takes. Both hosts and both programs are in it,
-//! and whatever else the machine does, so controllers take turns; medians count, with quartiles in parentheses.
+//! `cargo bench -p headway-kernel --bench rapid`, as root. The timer that paces runs in whatever thread it
+//! interrupts, so the CPU time of a process does not tell. Instead, a thread of the lowest priority on each
+//! processor counts as fast as it can: what it does not get to count while a transfer lasts is what the
+//! transfer takes. Both hosts and both programs are in it, and whatever else the machine does, so controllers
+//! take turns; medians count, with quartiles in parentheses.
 #![allow(clippy::unwrap_used, reason = "a bench that cannot run says why by failing")]
 
 #[path = "../tests/path/mod.rs"]
@@ -21,7 +23,8 @@ use nix::unistd::Pid;
 use path::{Path, V4, WIRE, close, limit_pace, load, transfer};
 
 const ROUNDS: usize = 21;
-/// Rate of the sender's line, in bit/s: at lower ones, what else a virtual machine does is more than a transfer takes.
+/// Rate of the sender's line, in bit/s: at lower ones, what else a virtual machine does is more
+/// than a transfer takes.
 const LINE: u64 = 200_000_000;
 /// What a transfer takes at its line, in seconds.
 const SECONDS: u64 = 1;

@@ -3,8 +3,8 @@
  * Plain AIMD with a floor of two segments, as a baseline: Reno (RFC 5681, RFC 3168) or DCTCP (RFC 8257),
  * selected by ALGORITHM.
  *
- * It differs from the kernel's own in what the engine does for all algorithms: the window is cut at once and once
- * per round, and alpha has 20 bits. Without these results would not be comparable (ls-aimd 2.11).
+ * It differs from the kernel's own in what the engine does for all algorithms: the window is cut at once and
+ * once per round, and alpha has 20 bits. Without these results would not be comparable (ls-aimd 2.11).
  */
 #ifndef HEADWAY_AIMD_BPF_H
 #define HEADWAY_AIMD_BPF_H
@@ -102,7 +102,8 @@ static __always_inline void aimd_grow(struct algorithm *a, u32 acked)
 	}
 }
 
-/* A round in which marks cut the window does not grow it. After a timeout, ACKs for resent segments grow it. */
+/* A round in which marks cut the window does not grow it. After a timeout, ACKs for resent
+ * segments grow it. */
 static __always_inline u32 algorithm_on_ack(struct algorithm *a, const struct ls_ack *ack)
 {
 	u32 cut = hw_cut_for_mark(&a->cut, ack->marked, ack->una, ack->next);

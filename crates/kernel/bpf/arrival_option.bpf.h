@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The arrival of a segment as an experimental option of TCP (RFC 6994), in the ACK that the segment caused (rapid 1.5, 2.6):
+ * The arrival of a segment as an experimental option of TCP (RFC 6994), in the ACK that the segment
+ * caused (rapid 1.5, 2.6):
  *
  *	kind, length 8, identifier, arrival in us modulo 2^32; 0 if it is not known
  *
- * The thesis overwrites TSval at the interface instead, and restores it at the sender's. As an option it needs neither that nor
- * a checksum, TCP's own timestamps stay what they are, and TCP hands it up with the ACK that it belongs to.
+ * The thesis overwrites TSval at the interface instead, and restores it at the sender's. As an option it
+ * needs neither that nor a checksum, TCP's own timestamps stay what they are, and TCP hands it up with the
+ * ACK that it belongs to.
  */
 #ifndef HEADWAY_ARRIVAL_OPTION_BPF_H
 #define HEADWAY_ARRIVAL_OPTION_BPF_H

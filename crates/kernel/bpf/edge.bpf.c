@@ -1,23 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Receive window modulation: two programs at the interface of a router towards its hosts, one for each direction (wan 2.1 to
- * 2.3). There both directions of a connection have the same addresses also if the router translates them. Where connections may
- * be split, there are two more at the interface towards the link, for the halves that go on from here.
+ * Receive window modulation: two programs at the interface of a router towards its hosts, one for each
+ * direction (wan 2.1 to 2.3). There both directions of a connection have the same addresses also if the
+ * router translates them. Where connections may be split, there are two more at the interface towards the
+ * link, for the halves that go on from here.
  *
- * Packets pass as they are but for the window of segments whose connection was seen from its beginning, and the checksum over
- * it, and but for marks on packets of flows whose window is out of reach and whose ends react to marks (wan F75). The process that
- * loaded the programs says every second that it lives, and what a connection of each class may have; when it has been silent for
- * too long, everything passes as it is. No field of the kernel's own structures is read, so the same object
- * loads where there is no type information.
+ * Packets pass as they are but for the window of segments whose connection was seen from its beginning, and
+ * the checksum over it, and but for marks on packets of flows whose window is out of reach and whose ends
+ * react to marks (wan F75). The process that loaded the programs says every second that it lives, and what a
+ * connection of each class may have; when it has been silent for too long, everything passes as it is. No
+ * field of the kernel's own structures is read, so the same object loads where there is no type information.
  */
 #include "edge_exchange.bpf.h"
 #include "edge_split.bpf.h"
 #include "edge_window.bpf.h"
 
 /*
- * Reads a packet, of which the headers may not be at hand yet. A function of its own, so that the verifier follows the paths
- * through headers once, and not with all that comes behind them. What the packet begins with is no argument: the verifier must know it, because
- * the addresses of a packet that begins with IP may not be aligned.
+ * Reads a packet, of which the headers may not be at hand yet. A function of its own, so that the
+ * verifier follows the paths through headers once, and not with all that comes behind them. What the
+ * packet begins with is no argument: the verifier must know it, because the addresses of a packet that
+ * begins with IP may not be aligned.
  */
 HW_FUNCTION hw_u32 edge_read(struct __sk_buff *skb, hw_u32 beyond, struct flow_packet *packet HW_NONNULL)
 {

@@ -53,9 +53,9 @@ static __noinline int handshake(const struct flow_packet *packet, struct edge_co
 }
 
 /*
- * Returns the latest RTT between the hosts of a packet, 0 if there is none; notes one that is not 0 in its place. A function of
- * its own, so that the pair is not on the stack beside all else: three frames have 512 bytes, and without a JIT each takes
- * whole multiples of 32.
+ * Returns the latest RTT between the hosts of a packet, 0 if there is none; notes one that is not 0 in its
+ * place. A function of its own, so that the pair is not on the stack beside all else: three frames have 512
+ * bytes, and without a JIT each takes whole multiples of 32.
  */
 static __noinline hw_u64 between(const struct flow_packet *packet, hw_u64 rtt)
 {

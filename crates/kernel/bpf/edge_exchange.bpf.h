@@ -6,8 +6,8 @@
 #include "edge_mark.bpf.h"
 
 /*
- * Counts a datagram. A flow begins with one from the hosts, so that strangers cannot fill the table with what nobody here asked
- * for.
+ * Counts a datagram. A flow begins with one from the hosts, so that strangers cannot fill the table with what
+ * nobody here asked for.
  */
 static __noinline int datagram(struct __sk_buff *skb, const struct flow_packet *packet, struct edge_counters *counted)
 {

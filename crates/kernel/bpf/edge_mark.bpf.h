@@ -21,7 +21,8 @@ static __always_inline hw_u32 wire_bytes(struct __sk_buff *skb, const struct flo
 	return packet->data + merged(skb) * (headers + around);
 }
 
-/* Marks a packet of a flow of this number where its class has been too fast. What may not be marked passes as it is. */
+/* Marks a packet of a flow of this number where its class has been too fast. What may not be
+ * marked passes as it is. */
 static __noinline int mark(struct __sk_buff *skb, const struct flow_packet *packet, struct edge_counters *counted, hw_u64 number)
 {
 	const hw_u32 first = 0;

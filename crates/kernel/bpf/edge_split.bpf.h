@@ -2,23 +2,27 @@
 /*
  * Connections that are split at this router by a relay, which has a socket in place of each end (wan F73).
  *
- * A SYN of a host is given to the relay's listener although its destination is elsewhere, as TPROXY does it; the mark has the
- * router deliver it by a rule that the process has set. All that follows belongs to a socket of this router, so a look for that
- * tells what to deliver, with no table of ours that could be older than the sockets.
+ * A SYN of a host is given to the relay's listener although its destination is elsewhere, as TPROXY does
+ * it; the mark has the router deliver it by a rule that the process has set. All that follows belongs to a
+ * socket of this router, so a look for that tells what to deliver, with no table of ours that could be
+ * older than the sockets.
  */
 #ifndef HEADWAY_EDGE_SPLIT_BPF_H
 #define HEADWAY_EDGE_SPLIT_BPF_H
 
 #include "edge_connection.bpf.h"
 
-/* The mark of packets that a socket of this router gets, and of those that the relay sends on (src/edge/mod.rs has the same). */
+/* The mark of packets that a socket of this router gets, and of those that the relay sends on
+ * (src/edge/mod.rs has the same). */
 #define EDGE_TO_RELAY 0x7ed90001U
 #define EDGE_OF_RELAY 0x7ed90002U
 
-/* A SYN that comes again so soon was lost on its way to the relay, or not answered: hosts repeat one after 1 and 3 s. In ns. */
+/* A SYN that comes again so soon was lost on its way to the relay, or not answered: hosts repeat one after
+ * 1 and 3 s. In ns. */
 #define EDGE_REPEATED 10000000000ULL
 
-/* States of sockets (linux/tcp.h, net/tcp_states.h), and "in the network namespace of the packet" (linux/bpf.h). */
+/* States of sockets (linux/tcp.h, net/tcp_states.h), and "in the network namespace of the
+ * packet" (linux/bpf.h). */
 #define EDGE_TIME_WAIT 6
 #define EDGE_LISTENS 10
 #define EDGE_BEGINS 12
@@ -141,8 +145,8 @@ static __noinline int edge_give(struct __sk_buff *skb, const struct flow_packet 
 }
 
 /*
- * Notes that a SYN is given to the relay. What is to be known is whether SYNs get there, past the firewall of this router, whatever
- * their hosts do with the answers.
+ * Notes that a SYN is given to the relay. What is to be known is whether SYNs get there, past the firewall of
+ * this router, whatever their hosts do with the answers.
  */
 static __noinline void edge_note_given(const struct flow_packet *packet, struct edge_counters *counted)
 {
@@ -156,7 +160,8 @@ static __noinline void edge_note_given(const struct flow_packet *packet, struct 
 		bpf_map_update_elem(&given, &packet->key, &now, BPF_ANY);
 }
 
-/* Has the router deliver a segment that arrived from the hosts, if it belongs to the relay; returns whether it does. */
+/* Has the router deliver a segment that arrived from the hosts, if it belongs to the relay;
+ * returns whether it does. */
 static __noinline int edge_deliver(struct __sk_buff *skb, const struct flow_packet *packet, struct edge_counters *counted)
 {
 	const hw_u32 first = 0;

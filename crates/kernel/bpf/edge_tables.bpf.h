@@ -23,7 +23,8 @@
 #define EDGE_EVENT_BYTES (1 << 18)
 /* Pairs of hosts whose RTT is known, for handshakes that are repeated: some 300 kB. */
 #define EDGE_PAIRS 4096
-/* Flows of UDP: those of a second in which 1000 hosts ask for ten names each, and take their time. The loader may lower it. */
+/* Flows of UDP: those of a second in which 1000 hosts ask for ten names each, and take their time. The
+ * loader may lower it. */
 #define EDGE_EXCHANGES 16384
 /* Hosts of a class whose next connections are to be split; one that makes room is found out again. */
 #define EDGE_SMALL_RECEIVERS 1024
@@ -31,7 +32,8 @@
 #define EDGE_GIVEN 1024
 /* As many as a policy has. */
 #define EDGE_CLASSES 32
-/* Bytes in which all headers of a segment are: Ethernet with two tags, IPv6 with extension headers, and TCP with options. */
+/* Bytes in which all headers of a segment are: Ethernet with two tags, IPv6 with extension headers, and
+ * TCP with options. */
 #define EDGE_HEADERS 192
 
 /* Options, set by the loader before the programs are verified (src/edge/programs.rs). */
@@ -67,24 +69,28 @@ struct edge_control {
 	hw_u32 period;
 	/* The number of the rules: connections that were given a class by others get one anew. */
 	hw_u32 rules;
-	/* What a connection of a class may have towards each side, in bytes per ns with RWM_SHARE_BITS; 0 for any. */
+	/* What a connection of a class may have towards each side, in bytes per ns with
+	 * RWM_SHARE_BITS; 0 for any. */
 	hw_u64 shares[2][EDGE_CLASSES];
 };
 
-/* Which packets to mark (src/edge/mod.rs has the same in Rust). Written when it changes; it holds as long as the process lives. */
+/* Which packets to mark (src/edge/mod.rs has the same in Rust). Written when it changes; it holds as long as
+ * the process lives. */
 struct edge_marking {
 	/* How many flows are to be marked. While there are none, the others pay nothing. */
 	hw_u64 flows;
-	/* What a byte of them costs in the virtual queue of their class towards each side; 0 where none is marked. */
+	/* What a byte of them costs in the virtual queue of their class towards each side; 0
+	 * where none is marked. */
 	hw_u64 costs[2][EDGE_CLASSES];
 };
 
 /*
- * Which connections to split, and where (src/edge/mod.rs has the same in Rust). Written when it changes; it holds as long as the
- * process lives.
+ * Which connections to split, and where (src/edge/mod.rs has the same in Rust). Written when it changes; it
+ * holds as long as the process lives.
  */
 struct edge_splitting {
-	/* The classes of which all are split, and those of which hosts in `small_receivers` have theirs split, a bit each. */
+	/* The classes of which all are split, and those of which hosts in `small_receivers` have theirs
+	 * split, a bit each. */
 	hw_u32 all;
 	hw_u32 held;
 	/* Ports of the loopback addresses of IPv4 and IPv6 where the relay listens; 0 for none. */
@@ -108,7 +114,8 @@ enum edge_treatment {
 	EDGE_PASSES = 1,
 	/* With its class in the bits from EDGE_CLASS_SHIFT on. */
 	EDGE_MARKED = 2,
-	/* It has a window, of so many parts of what its class has towards both sides: twice EDGE_WEIGHT_BITS from EDGE_CLASS_SHIFT on. */
+	/* It has a window, of so many parts of what its class has towards both sides: twice EDGE_WEIGHT_BITS
+	 * from EDGE_CLASS_SHIFT on. */
 	EDGE_WEIGHED = 3,
 };
 
@@ -119,13 +126,15 @@ enum edge_treatment {
 struct edge_counters {
 	/* Packets by enum flow_found; the first are segments. */
 	hw_u64 found[FLOW_FOUND_KINDS];
-	/* Segments of connections that are held, those whose window was lowered or would be, and those it could not be. */
+	/* Segments of connections that are held, those whose window was lowered or would be, and
+	 * those it could not be. */
 	hw_u64 tracked;
 	hw_u64 lowered;
 	hw_u64 failed;
 	/* Segments that passed as they were because the process was silent. */
 	hw_u64 unattended;
-	/* Connections that began and ended, those without scales or RTT, without a class, and without room in the table. */
+	/* Connections that began and ended, those without scales or RTT, without a class, and without
+	 * room in the table. */
 	hw_u64 begun;
 	hw_u64 ended;
 	hw_u64 unlimited;
@@ -133,7 +142,8 @@ struct edge_counters {
 	hw_u64 without_room;
 	/* Events that the process did not take in time. */
 	hw_u64 missed;
-	/* Datagrams of UDP, which count as something else, too; those of flows without room, and those from the link of no flow. */
+	/* Datagrams of UDP, which count as something else, too; those of flows without room, and those from
+	 * the link of no flow. */
 	hw_u64 datagrams;
 	hw_u64 datagrams_without_room;
 	hw_u64 datagrams_unasked;
@@ -141,13 +151,15 @@ struct edge_counters {
 	hw_u64 exempt;
 	/* Packets that were marked, or would be. */
 	hw_u64 marked;
-	/* SYNs that were given to the relay; those of them for which there was a socket then, and those that came again without one. */
+	/* SYNs that were given to the relay; those of them for which there was a socket then, and those that
+	 * came again without one. */
 	hw_u64 split;
 	hw_u64 split_reached;
 	hw_u64 split_repeated;
 };
 
-/* A connection of TCP (src/edge/mod.rs has the same in Rust, also of the next one). Arrays have an entry for each end of the key. */
+/* A connection of TCP (src/edge/mod.rs has the same in Rust, also of the next one). Arrays have an entry for
+ * each end of the key. */
 struct edge_connection {
 	struct flow flow;
 	/* Which no other flow has, of TCP or UDP, since the programs were loaded. */
@@ -218,8 +230,8 @@ struct {
 } given SEC(".maps");
 
 /*
- * What is done with flows by their number (enum edge_treatment), but for connections that have the window of their class. Only the
- * process writes it.
+ * What is done with flows by their number (enum edge_treatment), but for connections that have the window of
+ * their class. Only the process writes it.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);

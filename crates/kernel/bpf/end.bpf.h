@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The end of a connection whose routers tell its sender how fast to send, XCP or RCP (xcp-rcp 2.1 to 2.3, 2.12).
+ * The end of a connection whose routers tell its sender how fast to send, XCP or RCP
+ * (xcp-rcp 2.1 to 2.3, 2.12).
  *
  * Two kinds of program share the state of a connection, which lives as long as its socket:
  *
- *	TCP ---> end_wire.bpf.h: inserts the congestion header behind the IP header -----------------> interface
- *	TCP <--- end_wire.bpf.h: removes it, notes what it owes the peer and what the peer returned <-- interface
+ *  TCP ---> end_wire.bpf.h: inserts the congestion header behind the IP header -----------------> interface
+ *  TCP <--- end_wire.bpf.h: removes it, notes what it owes the peer and what the peer returned <-- interface
  *	 ^---- end_control.bpf.h: turns what the peer returned into window and pacing rate
  *
- * Or, in place of the programs at the interface, end_option.bpf.h gives TCP the header as one of its options, and notes
- * those that arrive.
+ * Or, in place of the programs at the interface, end_option.bpf.h gives TCP the header as one of its options,
+ * and notes those that arrive.
  *
- * A sender first sends plain TCP, and beside its first data an ACK with a header. A peer that knows the header answers
- * with headers from then on, and then the sender uses it, too. A peer or a box on the path that does not know it drops
- * that ACK, and nothing is lost.
+ * A sender first sends plain TCP, and beside its first data an ACK with a header. A peer that knows the
+ * header answers with headers from then on, and then the sender uses it, too. A peer or a box on the path
+ * that does not know it drops that ACK, and nothing is lost.
  */
 #ifndef HEADWAY_END_BPF_H
 #define HEADWAY_END_BPF_H
@@ -30,7 +31,8 @@
 struct end_options {
 	/* The rate that senders ask for, in b/s; all bits set for any. */
 	hw_u64 demand;
-	/* Cookie of the network namespace whose connections may have the header as a TCP option; 0 for none. */
+	/* Cookie of the network namespace whose connections may have the header as a TCP
+	 * option; 0 for none. */
 	hw_u64 namespace;
 	/* Number of the header as an IP protocol. */
 	hw_u32 protocol;
@@ -62,7 +64,8 @@ struct end_counters {
 	/* Connections that chose the controller; those closed since, or switched to Reno. */
 	hw_u64 connections;
 	hw_u64 closed;
-	/* Connections switched to Reno: no header came back; no router lowered a request; the loss policy says so. */
+	/* Connections switched to Reno: no header came back; no router lowered a request; the
+	 * loss policy says so. */
 	hw_u64 without_peer;
 	hw_u64 without_router;
 	hw_u64 yielded;
@@ -71,11 +74,14 @@ struct end_counters {
 	/* Packets that left with a header and arrived with one. */
 	hw_u64 sent;
 	hw_u64 received;
-	/* Packets that left without one: of several segments or too long for the interface; without room for the option. */
+	/* Packets that left without one: of several segments or too long for the interface; without
+	 * room for the option. */
 	hw_u64 too_large;
-	/* Packets dropped: fragments, and headers that are cut or of another length; options of another length. */
+	/* Packets dropped: fragments, and headers that are cut or of another length; options
+	 * of another length. */
 	hw_u64 malformed;
-	/* Packets whose header was ignored: another version or format; sequence numbers far from those of the connection. */
+	/* Packets whose header was ignored: another version or format; sequence numbers far from those
+	 * of the connection. */
 	hw_u64 unknown;
 	hw_u64 strange;
 	/* Reductions for losses, and timeouts. */
@@ -89,9 +95,9 @@ struct end_counters counters;
 #define COUNT(what) COUNT_BY(what, 1)
 
 /*
- * So many headers that only answer leave in options without one that asks for something: the peer may have become Reno. As an
- * IP protocol only one does: a peer that has unloaded its programs meanwhile does not see such an ACK, and each costs it a
- * timeout.
+ * So many headers that only answer leave in options without one that asks for something: the peer may have
+ * become Reno. As an IP protocol only one does: a peer that has unloaded its programs meanwhile does not see
+ * such an ACK, and each costs it a timeout.
  */
 #define END_UNANSWERED 100
 
@@ -107,7 +113,8 @@ enum end_mode {
 };
 
 struct end {
-	/* Changed by arriving packets on any CPU. For the peer: its feedback, for XCP the sum since the last packet to it. */
+	/* Changed by arriving packets on any CPU. For the peer: its feedback, for XCP the sum since the
+	 * last packet to it. */
 	hw_s64 owed_change;
 	hw_u32 owed_rate;
 	/* Version of the headers that the peer sends; 0 before the first. */
@@ -117,7 +124,8 @@ struct end {
 	/* What the peer returned: for XCP the sum that was not applied yet, for RCP the latest rate. */
 	hw_s64 change;
 	hw_u32 rate;
-	/* Headers from the peer, wrapping, and those that were sent as answers since the last one that asked for something. */
+	/* Headers from the peer, wrapping, and those that were sent as answers since the last one that
+	 * asked for something. */
 	hw_u32 headers;
 	hw_u32 unanswered;
 	/* Changed with the socket locked. */
@@ -131,12 +139,14 @@ struct end {
 	hw_u32 mode;
 	/* Whether the next packet without data is to carry a header although the peer was not heard. */
 	hw_u32 asking;
-	/* How often the sender may still ask, and the next sequence number when it last asked or heard the peer. */
+	/* How often the sender may still ask, and the next sequence number when it last asked
+	 * or heard the peer. */
 	hw_u32 questions;
 	hw_u32 asked_at;
 	/* `headers` when it last heard the peer. */
 	hw_u32 headers_heard;
-	/* Whether the last header that answered a request was not lowered, and the next sequence number at the first of such. */
+	/* Whether the last header that answered a request was not lowered, and the next sequence number at
+	 * the first of such. */
 	hw_u32 unlowered;
 	hw_u32 unlowered_at;
 	/* Timeouts in a row without a header from the peer, and `headers` at the last. */

@@ -2,7 +2,8 @@
 /*
  * The controller: turns what the peer returned into window and pacing rate (xcp-rcp 2.2, 2.12).
  *
- * The arithmetic is in explicit_end.h. As cong_control is implemented, the kernel does not change the window itself.
+ * The arithmetic is in explicit_end.h. As cong_control is implemented, the kernel does not
+ * change the window itself.
  */
 #ifndef HEADWAY_END_CONTROL_BPF_H
 #define HEADWAY_END_CONTROL_BPF_H
@@ -14,7 +15,8 @@
 #include "socket.bpf.h"
 
 #define AF_INET6 10
-/* What a link adds to every IP packet, in bytes: preamble, header, checksum and gap of Ethernet. Routers count it. */
+/* What a link adds to every IP packet, in bytes: preamble, header, checksum and gap of Ethernet.
+ * Routers count it. */
 #define LINK_BYTES 38
 /* Window of a connection that becomes Reno before it has grown (RFC 6928). */
 #define END_INITIAL_WINDOW 10
@@ -72,8 +74,8 @@ static __always_inline void yield(struct sock *sk, struct end *end, enum end_mod
 }
 
 /*
- * Has the kernel ask for the options of what leaves, or not any more, beside events that others want. It can do so since
- * Linux 6.12.
+ * Has the kernel ask for the options of what leaves, or not any more, beside events that others want. It can
+ * do so since Linux 6.12.
  */
 static __always_inline void write_options(struct sock *sk, int on)
 {
@@ -147,8 +149,9 @@ void BPF_PROG(hw_release, struct sock *sk)
 }
 
 /*
- * Whether the peer knows the header: 1 yes, 0 not known yet, -1 no. Where data that left after its last header is
- * acknowledged without one, it is asked; it does not know the header if that happens after the last question, too.
+ * Whether the peer knows the header: 1 yes, 0 not known yet, -1 no. Where data that left after its last
+ * header is acknowledged without one, it is asked; it does not know the header if that happens after
+ * the last question, too.
  */
 static __always_inline int is_answered(struct sock *sk, struct end *end)
 {
@@ -208,8 +211,8 @@ static __always_inline int adopt(struct end *end)
 }
 
 /*
- * Whether no router lowers what this sender asks for, for one round trip: a packet that waits in a router while its law
- * changes leaves as it came.
+ * Whether no router lowers what this sender asks for, for one round trip: a packet that waits in a router
+ * while its law changes leaves as it came.
  */
 static __always_inline int is_without_router(struct tcp_sock *tp, struct end *end)
 {
@@ -298,7 +301,8 @@ void BPF_PROG(hw_set_state, struct sock *sk, u8 state)
 		on_timeout(sk, end);
 }
 
-/* There is no slow start, and reductions happen above, except that of Reno, which losses make the next controller. */
+/* There is no slow start, and reductions happen above, except that of Reno, which losses make
+ * the next controller. */
 SEC("struct_ops")
 u32 BPF_PROG(hw_ssthresh, struct sock *sk)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What is written into a congestion header and what becomes of one that arrives, whatever carries it (xcp-rcp 1.4, 2.1,
- * 2.3).
+ * What is written into a congestion header and what becomes of one that arrives, whatever carries it
+ * (xcp-rcp 1.4, 2.1, 2.3).
  */
 #ifndef HEADWAY_END_HEADER_BPF_H
 #define HEADWAY_END_HEADER_BPF_H
@@ -54,8 +54,8 @@ static __always_inline void note_sent(struct end *end, __u32 is_pure, hw_u32 pac
 }
 
 /*
- * What the peer is owed, in its version of the header, for each of `packets` that leave with the same header; then it is
- * not owed any more, except what cannot be divided.
+ * What the peer is owed, in its version of the header, for each of `packets` that leave with the same header;
+ * then it is not owed any more, except what cannot be divided.
  */
 static __always_inline hw_u32 take_owed(struct end *end, hw_u32 packets)
 {

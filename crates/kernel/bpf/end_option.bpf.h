@@ -5,12 +5,13 @@
  *	kind, length 20, identifier, RTT, X, feedback, reverse feedback     a header that asks (Standard)
  *	kind, length 8, identifier, reverse feedback                        one that only answers (Minimal)
  *
- * The identifier says which version it is, the length which format; length and next protocol of the header are known.
- * TCP leaves room for its options in every segment, repeats them in all segments of a buffer, and hands up those of
- * segments that it accepts, so neither the interface nor the peer's largest segment is changed, and nothing has to be
- * checked. It hands them up with the socket locked.
+ * The identifier says which version it is, the length which format; length and next protocol of the header
+ * are known. TCP leaves room for its options in every segment, repeats them in all segments of a buffer, and
+ * hands up those of segments that it accepts, so neither the interface nor the peer's largest segment is
+ * changed, and nothing has to be checked. It hands them up with the socket locked.
  *
- * SACK blocks have precedence. Beside timestamps, ACKs with three of them have no room for an answer: then it is owed on.
+ * SACK blocks have precedence. Beside timestamps, ACKs with three of them have no room for an
+ * answer: then it is owed on.
  */
 #ifndef HEADWAY_END_OPTION_BPF_H
 #define HEADWAY_END_OPTION_BPF_H
@@ -103,7 +104,8 @@ static __always_inline void write(struct bpf_sock_ops *event, struct end *end)
 	bpf_store_hdr_opt(event, &option, length, 0);
 }
 
-/* Looks for an option with a version's identifier; returns its length, 0 if there is none, 1 if it is a wrong one. */
+/* Looks for an option with a version's identifier; returns its length, 0 if there is none, 1 if
+ * it is a wrong one. */
 static __always_inline __u32 find(struct bpf_sock_ops *event, struct option *option, __u16 experiment)
 {
 	long found;

@@ -2,8 +2,8 @@
 /*
  * The programs at an interface: insert and remove the congestion header (xcp-rcp 1.4, 2.1, 2.3).
  *
- * Packets that are not TCP over IPv4 or IPv6, on Ethernet, without VLAN tags in the packet, IPv4 options and IPv6
- * extension headers are left alone.
+ * Packets that are not TCP over IPv4 or IPv6, on Ethernet, without VLAN tags in the packet, IPv4 options and
+ * IPv6 extension headers are left alone.
  */
 #ifndef HEADWAY_END_WIRE_BPF_H
 #define HEADWAY_END_WIRE_BPF_H
@@ -176,8 +176,8 @@ int hw_leave(struct __sk_buff *packet)
 }
 
 /*
- * Whether the sequence numbers of a packet are near those of its connection, as TCP itself will check more closely: who does
- * not see the connection must not tell it how fast to send (RFC 5961).
+ * Whether the sequence numbers of a packet are near those of its connection, as TCP itself will check more
+ * closely: who does not see the connection must not tell it how fast to send (RFC 5961).
  */
 static __always_inline int is_near(struct bpf_sock *sk, const struct tcp *tcp)
 {
@@ -193,8 +193,8 @@ static __always_inline int is_near(struct bpf_sock *sk, const struct tcp *tcp)
 }
 
 /*
- * Whether the checksum of a segment without data is right, where it has one already. A translator of addresses that does
- * not find TCP behind a header breaks it: TCP would drop everything that follows.
+ * Whether the checksum of a segment without data is right, where it has one already. A translator of
+ * addresses that does not find TCP behind a header breaks it: TCP would drop everything that follows.
  */
 static __always_inline int is_whole(struct __sk_buff *packet, const struct ip *ip, const struct tcp *tcp)
 {

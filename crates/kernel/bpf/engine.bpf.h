@@ -10,14 +10,14 @@
  *	timeout --------->  set_state -----> algorithm_on_timeout ---+
  *	spurious cut ---->  undo_cwnd -----> algorithm_undo ---------+
  *
- * Because cong_control is implemented, the kernel does not change the window itself, not even in the states CWR and
- * Recovery. Rounds are the algorithm's own (ls-aimd 2.12): with the kernel's CWR state a sender of one segment per
- * round would ignore every second mark.
+ * Because cong_control is implemented, the kernel does not change the window itself, not even in the states
+ * CWR and Recovery. Rounds are the algorithm's own (ls-aimd 2.12): with the kernel's CWR state a sender of
+ * one segment per round would ignore every second mark.
  *
- * min_tso_segs is not implemented. The kernel puts at most half a window into one buffer, which for windows of two
- * or three segments is one segment. It also trusts min_tso_segs blindly: where pacing rate and RTT ask for less
- * than a segment per buffer, a single zero makes it split off a buffer of zero bytes, which the receiver never
- * acknowledges, so the connection stalls for good (tests/bpf/zero.bpf.c).
+ * min_tso_segs is not implemented. The kernel puts at most half a window into one buffer, which for windows
+ * of two or three segments is one segment. It also trusts min_tso_segs blindly: where pacing rate and RTT ask
+ * for less than a segment per buffer, a single zero makes it split off a buffer of zero bytes, which the
+ * receiver never acknowledges, so the connection stalls for good (tests/bpf/zero.bpf.c).
  */
 #ifndef HEADWAY_ENGINE_BPF_H
 #define HEADWAY_ENGINE_BPF_H
@@ -49,7 +49,8 @@ struct connection {
 	struct algorithm algorithm;
 	/* Segments the peer had reported as marked by the last ACK. */
 	u32 delivered_ce;
-	/* Receiver state: whether the last segment was marked, and the next sequence number expected after it. */
+	/* Receiver state: whether the last segment was marked, and the next sequence number
+	 * expected after it. */
 	u32 ce;
 	u32 rcv_nxt;
 	/* Whether the last reduction was for a loss or timeout and may turn out to be spurious. */
@@ -93,7 +94,8 @@ static __always_inline void apply(struct sock *sk)
 		return;
 	}
 	sk->sk_pacing_rate = sk->sk_max_pacing_rate;
-	/* A paced socket is exempt from tcp_limit_output_bytes (TCP small queues); an ACK-clocked one must not be. */
+	/* A paced socket is exempt from tcp_limit_output_bytes (TCP small queues); an
+	 * ACK-clocked one must not be. */
 	if (sk->sk_pacing_rate == UNPACED)
 		__sync_val_compare_and_swap(&sk->sk_pacing_status, SK_PACING_NEEDED, SK_PACING_NONE);
 }
@@ -112,9 +114,9 @@ static __always_inline u32 cwnd_limited(struct tcp_sock *tp, const struct algori
 /*
  * RTT of the newest acknowledged segment in ns; zero if there is no sample (ls-aimd 2.5).
  *
- * The kernel suspects a delayed ACK only after a segment that is not full. When full segments are paced further
- * apart than the receiver's delayed-ACK timer, every sample includes that timer, and the sender would slow down
- * more and more.
+ * The kernel suspects a delayed ACK only after a segment that is not full. When full segments are paced
+ * further apart than the receiver's delayed-ACK timer, every sample includes that timer, and the sender would
+ * slow down more and more.
  */
 static __always_inline u64 rtt_sample(struct tcp_sock *tp, const struct algorithm *algorithm, const struct rate_sample *rs)
 {
@@ -138,8 +140,8 @@ void BPF_PROG(hw_init, struct sock *sk)
 	char fallback[] = "reno";
 
 	/*
-	 * With TCP_CONG_NEEDS_ECN segments are ECN-capable even if the peer does not support ECN. Queues would then
-	 * mark them instead of dropping them, and the sender would never learn of the marks.
+	 * With TCP_CONG_NEEDS_ECN segments are ECN-capable even if the peer does not support ECN. Queues
+	 * would then mark them instead of dropping them, and the sender would never learn of the marks.
 	 */
 	if (FLAGS & TCP_CONG_NEEDS_ECN && !(tp->ecn_flags & (TCP_ECN_MODE_RFC3168 | TCP_ECN_MODE_ACCECN))) {
 		COUNT(fallbacks_to_reno, 1);
@@ -189,7 +191,8 @@ void BPF_PROG(hw_cong_control, struct sock *sk, u32 una, int flag, const struct 
 	if (algorithm_on_ack(algorithm, &ack)) {
 		COUNT(mark_cuts, 1);
 		c->undoable = 0;
-		/* The kernel sets this when it enters its own CWR state, which is not when the window is cut here. */
+		/* The kernel sets this when it enters its own CWR state, which is not when the
+		 * window is cut here. */
 		if (tp->ecn_flags & TCP_ECN_MODE_RFC3168)
 			tp->ecn_flags |= TCP_ECN_QUEUE_CWR;
 	}

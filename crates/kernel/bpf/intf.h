@@ -14,7 +14,8 @@ struct hw_record {
 	unsigned long long rtt_loss;
 	/* In bytes per second; all bits set when the connection is not paced. */
 	unsigned long long pacing_rate;
-	/* Increase per round trip in Q9 bytes, before scaling by C; C in units of 2^-16; alpha in units of 2^-20. */
+	/* Increase per round trip in Q9 bytes, before scaling by C; C in units of 2^-16; alpha
+	 * in units of 2^-20. */
 	unsigned int add;
 	unsigned int scale;
 	unsigned int alpha;
@@ -30,13 +31,15 @@ struct hw_record {
 
 /* Totals over all connections since the controller was loaded. */
 struct hw_counters {
-	/* Connections opened; those closed since; those that lacked the ECN they need and were switched to Reno. */
+	/* Connections opened; those closed since; those that lacked the ECN they need and were
+	 * switched to Reno. */
 	unsigned long long connections;
 	unsigned long long closed;
 	unsigned long long fallbacks_to_reno;
 	/* Segments reported as marked. */
 	unsigned long long marked;
-	/* Reductions for marks and for losses; timeouts; reductions for losses or timeouts that were undone. */
+	/* Reductions for marks and for losses; timeouts; reductions for losses or timeouts
+	 * that were undone. */
 	unsigned long long mark_cuts;
 	unsigned long long loss_cuts;
 	unsigned long long timeouts;

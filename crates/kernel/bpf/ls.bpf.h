@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* LS-AIMD as an algorithm for the engine: a wrapper around the shared arithmetic. ALGORITHM selects Reno or DCTCP. */
+/* LS-AIMD as an algorithm for the engine: a wrapper around the shared arithmetic. ALGORITHM
+ * selects Reno or DCTCP. */
 #ifndef HEADWAY_LS_BPF_H
 #define HEADWAY_LS_BPF_H
 
@@ -91,7 +92,8 @@ static __always_inline void algorithm_set_mss(struct algorithm *a, u32 mss)
 	ls_set_mss(&a->ls, &c, mss);
 }
 
-/* A small window stays as it is (ls-aimd 2.20); a large one grows back fast to three quarters of its former size. */
+/* A small window stays as it is (ls-aimd 2.20); a large one grows back fast to three quarters
+ * of its former size. */
 static __always_inline void algorithm_restart(struct algorithm *a)
 {
 	struct ls_config c = config();

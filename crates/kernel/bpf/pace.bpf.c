@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Segments of a fixed gap, made as TCP Rapid makes its gaps (rapid.bpf.c): TCP asks min_tso_segs before each attempt to
- * send, and the pace at which a segment leaves decides when the next one does. No estimate, no adaptation, and no answer to
- * losses: `headway-bench gaps` times what arrives at the next hop.
+ * Segments of a fixed gap, made as TCP Rapid makes its gaps (rapid.bpf.c): TCP asks min_tso_segs before each
+ * attempt to send, and the pace at which a segment leaves decides when the next one does. No estimate, no
+ * adaptation, and no answer to losses: `headway-bench gaps` times what arrives at the next hop.
  */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
@@ -12,14 +12,16 @@
 
 /* Linux does not pace so many segments at the beginning of a connection. */
 #define UNPACED 10
-/* Segments in flight that the window admits where it does not keep them single; no wire here holds that many. */
+/* Segments in flight that the window admits where it does not keep them single; no wire
+ * here holds that many. */
 #define WINDOW 1000
 
 /* Set by the loader before the programs are verified (src/pace.rs). */
 struct pace_options {
 	/* From the start of a segment to the start of the next one of its connection, in ns. */
 	u64 gap;
-	/* Whether a window one segment above what is in flight keeps segments single; else the interface has to. */
+	/* Whether a window one segment above what is in flight keeps segments single; else the
+	 * interface has to. */
 	u64 by_window;
 };
 

@@ -2,20 +2,20 @@
 /*
  * TCP Rapid: every packet is a probe, and the connection sends at the available bandwidth that it measures.
  *
- * The arithmetic is in rapid.h, when a packet is due in rapid_departures.h, and which packets an ACK settles in
- * rapid_flight.h. This file is what is between these and TCP:
+ * The arithmetic is in rapid.h, when a packet is due in rapid_departures.h, and which packets an ACK settles
+ * in rapid_flight.h. This file is what is between these and TCP:
  *
- *	attempt to send --> min_tso_segs --> note what has left; is the next packet due? --> pace of the one after it
- *	ACK --------------> cong_control --> note what has left; settle packets, estimate, adapt R_avg
- *	losses, timeout --> set_state -----> R_avg
+ *  attempt to send --> min_tso_segs --> note what has left; is the next packet due? --> pace of the one after
+ *  it ACK --------------> cong_control --> note what has left; settle packets, estimate, adapt R_avg losses,
+ *  timeout --> set_state -----> R_avg
  *
- * No program can move a departure that TCP has decided on, but TCP asks min_tso_segs before each attempt to send, and the
- * pace that holds when a packet leaves decides when the next one does. Attempts that come to nothing must not count, so
- * departures are known by the numbers that they advance.
+ * No program can move a departure that TCP has decided on, but TCP asks min_tso_segs before each attempt to
+ * send, and the pace that holds when a packet leaves decides when the next one does. Attempts that come to
+ * nothing must not count, so departures are known by the numbers that they advance.
  *
- * Segments are single: the loader has the interface take no others (gso_max_segs). Where it does not, the window is one
- * segment above what is in flight, which does the same up to some 20 Mb/s; above, TCP waits until the window has room for
- * a longer buffer (tcp_tso_should_defer).
+ * Segments are single: the loader has the interface take no others (gso_max_segs). Where it does not, the
+ * window is one segment above what is in flight, which does the same up to some 20 Mb/s; above, TCP waits
+ * until the window has room for a longer buffer (tcp_tso_should_defer).
  */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
@@ -30,8 +30,8 @@
 #define BPF_SK_STORAGE_GET_F_CREATE 1
 /* Linux does not pace so many segments at the beginning of a connection. */
 #define UNPACED 10
-/* Packets in flight that are known, a power of two: 250 ms of 100 Mb/s. With all else this is below the 64 KB that the
- * kernel has for the state of a socket. */
+/* Packets in flight that are known, a power of two: 250 ms of 100 Mb/s. With all else this is below the 64 KB
+ * that the kernel has for the state of a socket. */
 #define SLOTS 2048
 /* The window in bandwidth-delay products of the host's line, so that it never limits (rapid 2.5). */
 #define WINDOW_BDPS 2
@@ -55,7 +55,8 @@ const volatile struct rapid_options options SEC(".rodata.options") = {
 
 /* Totals over all connections since the programs were loaded (src/telemetry.rs has the same in Rust). */
 struct rapid_counters {
-	/* Connections that chose the controller; those closed since; those without memory for it, which became Reno. */
+	/* Connections that chose the controller; those closed since; those without memory for it,
+	 * which became Reno. */
 	hw_u64 connections;
 	hw_u64 closed;
 	hw_u64 without_memory;
@@ -73,13 +74,14 @@ struct rapid_counters {
 	hw_u64 empty;
 	/* Packets in flight for which there was no slot. */
 	hw_u64 forgotten;
-	/* Connections whose receiver turned out to stamp in microseconds; those for which it turned out that it does not, or
-	 * no longer. */
+	/* Connections whose receiver turned out to stamp in microseconds; those for which it turned out that
+	 * it does not, or no longer. */
 	hw_u64 stamped;
 	hw_u64 unstamped;
 	/* Times that a receiver's clock was moved. */
 	hw_u64 moved;
-	/* Connections whose receiver turned out to tell arrivals at its driver, and those whose option turned out not to. */
+	/* Connections whose receiver turned out to tell arrivals at its driver, and those whose option
+	 * turned out not to. */
 	hw_u64 by_driver;
 	hw_u64 refused_options;
 };
@@ -96,7 +98,8 @@ struct rapid_option {
 	/* Whether it is the one that counts; ACKs without it since the last one with it. */
 	hw_u32 counts;
 	hw_u32 missed;
-	/* The arrival in the latest packet that had one, 0 if that was used; and what that packet acknowledged. */
+	/* The arrival in the latest packet that had one, 0 if that was used; and what that
+	 * packet acknowledged. */
 	hw_u32 arrival;
 	hw_u32 una;
 };
@@ -109,7 +112,8 @@ struct rapid_connection {
 	/* How far the packets in flight are known. */
 	hw_u32 snd_nxt;
 	hw_u32 retransmitted;
-	/* When TCP last tried to send, in ns: new segments leave only then. Whether the packet that is due leaves at that time. */
+	/* When TCP last tried to send, in ns: new segments leave only then. Whether the packet that is due
+	 * leaves at that time. */
 	hw_u64 attempted;
 	hw_u32 leaving;
 	/* Whether there was nothing to send after the latest departure. */
@@ -180,7 +184,8 @@ HW_FUNCTION hw_u32 rapid_add_sent(struct rapid_connection *c HW_NONNULL, hw_u32 
 	return 0;
 }
 
-/* Finds out what left since the last attempt to send: the segment that was due, or what TCP neither paces nor asks about. */
+/* Finds out what left since the last attempt to send: the segment that was due, or what TCP neither
+ * paces nor asks about. */
 static __always_inline void rapid_note(struct tcp_sock *tp, struct rapid_connection *c)
 {
 	const hw_u64 now = tp->tcp_clock_cache;
@@ -226,8 +231,8 @@ static __always_inline hw_u32 rapid_sendable(const struct tcp_sock *tp)
 }
 
 /*
- * Sets the pace so that TCP sends again when the packet after this one is due. TCP takes from the time that the pace gives
- * what the departure is late, at most half of it.
+ * Sets the pace so that TCP sends again when the packet after this one is due. TCP takes from the time that
+ * the pace gives what the departure is late, at most half of it.
  */
 static __always_inline void rapid_set_pace(struct sock *sk, const struct rapid_connection *c, hw_u64 now)
 {
@@ -260,7 +265,8 @@ static __always_inline void rapid_plan(struct sock *sk, struct rapid_connection 
 	if (tp->tcp_wstamp_ns > now)
 		return;
 	rapid_due(&c->departures, &c->rapid, &c->config, now, c->idle);
-	/* After a stall of this host the schedule is not caught up with, which would fill the buffer of the bottleneck. */
+	/* After a stall of this host the schedule is not caught up with, which would fill the buffer
+	 * of the bottleneck. */
 	gap = rapid_gap(&c->departures.stream, c->departures.index);
 	if (c->departures.due + gap < now)
 		c->departures.due = now - gap;
@@ -271,8 +277,8 @@ static __always_inline void rapid_plan(struct sock *sk, struct rapid_connection 
 	rapid_set_pace(sk, c, now);
 }
 
-/* TCP asks this at each attempt to send, before it looks at its clock of departures. The first segments it sends at once;
- * they are no probes. */
+/* TCP asks this at each attempt to send, before it looks at its clock of departures. The first segments it
+ * sends at once; they are no probes. */
 SEC("struct_ops")
 u32 BPF_PROG(hw_min_tso_segs, struct sock *sk)
 {
@@ -287,7 +293,8 @@ u32 BPF_PROG(hw_min_tso_segs, struct sock *sk)
 	return 1;
 }
 
-/* Copies what the loader has set. An assignment would not do: the compiler takes the values from above for it. */
+/* Copies what the loader has set. An assignment would not do: the compiler takes the values
+ * from above for it. */
 static __always_inline void read_options(struct rapid_config *config)
 {
 	const volatile hw_u64 *from = (const volatile hw_u64 *)&options.config;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What a connection of TCP Rapid knows, for a reader in user space: an iterator over the storage of all sockets. */
+/* What a connection of TCP Rapid knows, for a reader in user space: an iterator over the
+ * storage of all sockets. */
 #ifndef HEADWAY_RAPID_FLOWS_BPF_H
 #define HEADWAY_RAPID_FLOWS_BPF_H
 
@@ -19,17 +20,18 @@ struct rapid_flow {
 	hw_u16 is_ipv6;
 	hw_u16 local_port;
 	hw_u16 remote_port;
-	/* One of enum rapid_stamps for TCP's timestamps, or RAPID_FLOW_TOLD_BY_OPTION; and whether the connection is in
-	 * start-up. */
+	/* One of enum rapid_stamps for TCP's timestamps, or RAPID_FLOW_TOLD_BY_OPTION; and whether the
+	 * connection is in start-up. */
 	hw_u8 stamps;
 	hw_u8 starts;
-	/* R_avg and the latest estimate, in bit/s; the RTT and the queue that the latest packets found, in ns. */
+	/* R_avg and the latest estimate, in bit/s; the RTT and the queue that the latest
+	 * packets found, in ns. */
 	hw_u64 rate;
 	hw_u64 estimate;
 	hw_u64 rtt;
 	hw_u64 queue;
-	/* P-streams that were begun, that yielded an estimate, that were complete and yielded none, and of these for gaps of
-	 * the sender. */
+	/* P-streams that were begun, that yielded an estimate, that were complete and yielded none, and of
+	 * these for gaps of the sender. */
 	hw_u32 streams;
 	hw_u32 estimated;
 	hw_u32 refused;

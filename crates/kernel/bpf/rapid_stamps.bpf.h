@@ -6,8 +6,8 @@
  *	TCP's timestamps, in microseconds      taken when the segment is acknowledged
  *	the arrival of the ACK                 where there is neither
  *
- * Nothing is negotiated: clocks are compared with ours (rapid_clock.h). An option that is missing for a while is not waited for,
- * as where the path has changed to one that strips it.
+ * Nothing is negotiated: clocks are compared with ours (rapid_clock.h). An option that is missing for a while
+ * is not waited for, as where the path has changed to one that strips it.
  */
 #ifndef HEADWAY_RAPID_STAMPS_BPF_H
 #define HEADWAY_RAPID_STAMPS_BPF_H

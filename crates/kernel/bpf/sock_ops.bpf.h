@@ -16,7 +16,8 @@
 #define BPF_SOCK_OPS_PARSE_HDR_OPT_CB 13
 #define BPF_SOCK_OPS_HDR_OPT_LEN_CB 14
 #define BPF_SOCK_OPS_WRITE_HDR_OPT_CB 15
-/* Those that it has only if a program asks for them: packets with unknown options arrive; options are written. */
+/* Those that it has only if a program asks for them: packets with unknown options arrive;
+ * options are written. */
 #define EVENT_PARSE (1 << 5)
 #define EVENT_WRITE (1 << 6)
 /* No such option (asm-generic/errno.h). */

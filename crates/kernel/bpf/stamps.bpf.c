@@ -5,8 +5,9 @@
  *	interface ---> hw_note_arrival: end and arrival of each segment, before its socket is locked ---> TCP
  *	interface <--- hw_stamp_acks: looks up the segment that the ACK was caused by <------------------ TCP
  *
- * Segments are noted in the storage of their socket: a table of fixed size, in which a segment replaces one whose end has the
- * same hash. An ACK may come much later, when the application has read or a timer has gone off.
+ * Segments are noted in the storage of their socket: a table of fixed size, in which a segment
+ * replaces one whose end has the same hash. An ACK may come much later, when the application has read
+ * or a timer has gone off.
  */
 #include "arrival_option.bpf.h"
 
@@ -34,7 +35,8 @@ struct stamp_options {
 	__be32 mask[4];
 	/* Port at this end; 0 for any. */
 	__u32 port;
-	/* What is added to the clock, in us: random, because peers are not to learn how long this host has been up. */
+	/* What is added to the clock, in us: random, because peers are not to learn how long this
+	 * host has been up. */
 	__u32 offset;
 };
 
@@ -44,7 +46,8 @@ const volatile struct stamp_options options SEC(".rodata.options") = {};
 struct stamp_counters {
 	/* Connections whose ACKs are stamped. */
 	__u64 connections;
-	/* ACKs with the arrival of their segment; those that say that it is not known; those without room for the option. */
+	/* ACKs with the arrival of their segment; those that say that it is not known; those without
+	 * room for the option. */
 	__u64 stamped;
 	__u64 missed;
 	__u64 without_room;
@@ -57,7 +60,8 @@ struct stamp_counters counters;
 #define COUNT(what) __sync_fetch_and_add(&counters.what, 1)
 
 struct arrivals {
-	/* The end of a segment in the upper half, its arrival in us in the lower: written and read at once. */
+	/* The end of a segment in the upper half, its arrival in us in the lower: written
+	 * and read at once. */
 	__u64 slots[1 << SLOT_BITS];
 };
 
@@ -132,7 +136,8 @@ int hw_note_arrival(struct __sk_buff *packet)
 	return 1;
 }
 
-/* Whether the ACKs of a connection are stamped. IPv4 addresses are compared as IPv6 ones, which sockets for both have. */
+/* Whether the ACKs of a connection are stamped. IPv4 addresses are compared as IPv6 ones, which
+ * sockets for both have. */
 static __always_inline int is_enabled(struct bpf_sock_ops *event)
 {
 	__be32 peer[4] = { 0, 0, bpf_htonl(0xffff), event->remote_ip4 };
@@ -155,7 +160,8 @@ static __always_inline int is_enabled(struct bpf_sock_ops *event)
 	return bpf_get_netns_cookie(event) == options.namespace;
 }
 
-/* The end of the segment that an ACK is caused by: the last one in order, or, if some are missing, the last of all. */
+/* The end of the segment that an ACK is caused by: the last one in order, or, if some are
+ * missing, the last of all. */
 static __always_inline __u32 latest_end(struct bpf_sock_ops *event)
 {
 	const struct bpf_sock_ops_kern *context = bpf_cast_to_kern_ctx(event);

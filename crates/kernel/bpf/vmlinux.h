@@ -335,7 +335,8 @@ struct rate_sample {
 
 #pragma clang attribute pop
 
-/* The operations that the controllers here and in tests implement; libbpf maps them to the kernel's own struct. */
+/* The operations that the controllers here and in tests implement; libbpf maps them to the
+ * kernel's own struct. */
 struct tcp_congestion_ops {
 	u32 (*ssthresh)(struct sock *sk);
 	void (*set_state)(struct sock *sk, u8 state);

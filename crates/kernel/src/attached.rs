@@ -1,4 +1,5 @@
-//! Interfaces as a controller needs them: with the programs of XCP or RCP, or, for TCP Rapid, with single segments only.
+//! Interfaces as a controller needs them: with the programs of XCP or RCP, or, for TCP Rapid, with
+//! single segments only.
 
 use std::fs::File;
 use std::os::fd::{AsRawFd as _, OwnedFd};
@@ -18,8 +19,9 @@ const PROGRAMS: [(&str, libbpf_sys::bpf_attach_type); 2] =
 
 /// An interface that a controller has changed, until this is dropped: TCP hands it single segments.
 ///
-/// With XCP and RCP its packets carry the congestion header; a buffer of several segments would need a header for each. They
-/// have complete checksums if its NIC would not find them. The kernel detaches the programs however the process ends.
+/// With XCP and RCP its packets carry the congestion header; a buffer of several segments would need a header
+/// for each. They have complete checksums if its NIC would not find them. The kernel detaches the programs
+/// however the process ends.
 #[derive(Debug)]
 pub struct Attached {
     /// As it was before.
@@ -29,7 +31,8 @@ pub struct Attached {
 }
 
 impl Attached {
-    /// Changes an interface for TCP Rapid. With longer buffers TCP would wait until a window has room for one (tcp_tso_should_defer).
+    /// Changes an interface for TCP Rapid. With longer buffers TCP would wait until a window has room for one
+    /// (tcp_tso_should_defer).
     pub(crate) fn single_segments(interface: Interface) -> Result<Attached, Error> {
         let namespace = File::open(NAMESPACE).map_err(Error::file("open", NAMESPACE))?;
         let attached = Attached { interface, namespace, links: Vec::new() };
@@ -48,8 +51,9 @@ impl Attached {
         Ok(attached)
     }
 
-    /// Replaces the programs by those of another controller, XCP or RCP. Every packet meets one or the other. The other
-    /// knows nothing of the connections so far: they carry no header until their senders have chosen its controller.
+    /// Replaces the programs by those of another controller, XCP or RCP. Every packet meets one or the other.
+    /// The other knows nothing of the connections so far: they carry no header until their senders have
+    /// chosen its controller.
     ///
     /// # Errors
     /// When the kernel refuses.

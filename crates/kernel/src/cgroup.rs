@@ -12,11 +12,13 @@ use crate::error::Error;
 /// What is mounted for this process: a line each with source, folder, type and more.
 const MOUNTS: &str = "/proc/self/mounts";
 
-/// Where programs for events of sockets are attached (`sock_ops`), and those for packets that arrive at sockets.
+/// Where programs for events of sockets are attached (`sock_ops`), and those for packets
+/// that arrive at sockets.
 pub(crate) const EVENTS: libbpf_sys::bpf_attach_type = libbpf_sys::BPF_CGROUP_SOCK_OPS;
 pub(crate) const PACKETS: libbpf_sys::bpf_attach_type = libbpf_sys::BPF_CGROUP_INET_INGRESS;
 
-/// Attaches a program. The kernel detaches it when the returned descriptor is closed, so however the process ends.
+/// Attaches a program. The kernel detaches it when the returned descriptor is closed, so
+/// however the process ends.
 ///
 /// # Errors
 /// When cgroup v2 is not mounted, or the kernel refuses.
@@ -40,7 +42,8 @@ pub(crate) fn attach(
     Ok(unsafe { OwnedFd::from_raw_fd(raw) })
 }
 
-/// Opens the root of cgroup v2. Where it is not mounted, as in a shell of `ip netns exec`, it is mounted without a folder.
+/// Opens the root of cgroup v2. Where it is not mounted, as in a shell of `ip netns exec`, it is
+/// mounted without a folder.
 fn root() -> Result<OwnedFd, Error> {
     let mounts = fs::read_to_string(MOUNTS).map_err(Error::file("read", MOUNTS))?;
     match find(&mounts) {

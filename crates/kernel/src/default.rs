@@ -37,7 +37,8 @@ impl Namespace {
         Ok(Namespace { number: metadata.ino(), cookie: cookie().map_err(Error::file("inspect", NAMESPACE))? })
     }
 
-    /// Returns whether something on this host may keep it alive: a thread, a name given by `ip netns`, or another mount.
+    /// Returns whether something on this host may keep it alive: a thread, a name given by
+    /// `ip netns`, or another mount.
     pub fn may_be_kept(&self) -> bool {
         let entries = |folder: &Path| fs::read_dir(folder).into_iter().flatten().flatten();
         let is_it = |path: &Path| match fs::metadata(path) {

@@ -19,8 +19,8 @@ pub struct Interface {
     pub index: u32,
     /// The most segments that the kernel hands to it at once (`gso_max_segs`).
     pub segments: u32,
-    /// The features by which its NIC computes checksums for packets whose IP header announces TCP only; they are off while
-    /// packets carry the congestion header. Named as the kernel names them.
+    /// The features by which its NIC computes checksums for packets whose IP header announces TCP only; they
+    /// are off while packets carry the congestion header. Named as the kernel names them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checksums: Vec<String>,
     /// The offloads that TCP Rapid is to do without. Named as the kernel names them.
@@ -52,8 +52,9 @@ impl Interface {
         })
     }
 
-    /// Returns the offloads of the interface, which is in this thread's network namespace, that make one packet of several
-    /// segments, or several segments of one, and are on: TSO, GSO, GRO and LRO (`rapid F29`).
+    /// Returns the offloads of the interface, which is in this thread's network namespace, that
+    /// make one packet of several segments, or several segments of one, and are on: TSO, GSO, GRO
+    /// and LRO (`rapid F29`).
     ///
     /// # Errors
     /// When they cannot be read.
@@ -71,8 +72,9 @@ impl Interface {
         Ok(devices.into_iter().filter(Device::is_ethernet).map(|device| device.name).collect())
     }
 
-    /// Prepares the interface, which is in this thread's network namespace: for packets with the congestion header single
-    /// segments, with checksums that the kernel computes unless the NIC finds them there; for TCP Rapid single segments.
+    /// Prepares the interface, which is in this thread's network namespace: for packets with the congestion
+    /// header single segments, with checksums that the kernel computes unless the NIC finds them there; for
+    /// TCP Rapid single segments.
     #[cfg(feature = "bpf")]
     pub(crate) fn change(&self) -> Result<(), Error> {
         set_segments(&self.name, 1)?;

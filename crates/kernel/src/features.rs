@@ -4,7 +4,8 @@ use std::io;
 use std::os::fd::AsRawFd as _;
 use std::os::unix::net::UnixDatagram;
 
-/// Requests (linux/ethtool.h): the sizes of sets of names, the names of one, and the features of an interface.
+/// Requests (linux/ethtool.h): the sizes of sets of names, the names of one, and the
+/// features of an interface.
 const GET_SIZES: u32 = 0x37;
 const GET_NAMES: u32 = 0x1b;
 const GET_FEATURES: u32 = 0x3a;
@@ -23,8 +24,8 @@ pub(crate) fn merges(feature: &str) -> bool {
         || feature.starts_with("tx-tcp") && feature.ends_with("segmentation")
 }
 
-/// Returns the features of `active` with which a NIC would send wrong checksums behind a congestion header: it expects
-/// TCP where the header is, but the kernel leaves the checksum to it because it is TCP's.
+/// Returns the features of `active` with which a NIC would send wrong checksums behind a congestion header:
+/// it expects TCP where the header is, but the kernel leaves the checksum to it because it is TCP's.
 pub(crate) fn disturbed(active: &[String]) -> Vec<String> {
     if active.iter().any(|name| name == ANY_CHECKSUM) {
         return Vec::new();
@@ -32,8 +33,8 @@ pub(crate) fn disturbed(active: &[String]) -> Vec<String> {
     active.iter().filter(|name| TCP_CHECKSUMS.contains(&name.as_str())).cloned().collect()
 }
 
-/// Returns the names of the features of an interface of this thread's network namespace that are on; none if it has no
-/// features that can be read.
+/// Returns the names of the features of an interface of this thread's network namespace that are on; none if
+/// it has no features that can be read.
 pub(crate) fn active(interface: &str) -> io::Result<Vec<String>> {
     let names = names(interface)?;
     // The kernel's words for each 32 features: available, requested, active, never changed.
@@ -44,7 +45,8 @@ pub(crate) fn active(interface: &str) -> io::Result<Vec<String>> {
     Ok(names.into_iter().enumerate().filter(|(number, _)| is_on(*number)).map(|(_, name)| name).collect())
 }
 
-/// Turns features of an interface of this thread's network namespace on or off. Those that depend on them follow.
+/// Turns features of an interface of this thread's network namespace on or off. Those that
+/// depend on them follow.
 pub(crate) fn set(interface: &str, features: &[String], on: bool) -> io::Result<()> {
     if features.is_empty() {
         return Ok(());
@@ -174,7 +176,8 @@ mod tests {
     /// Set in a copy of this test that changes an interface and is killed: the copy's interface.
     const KILLED: &str = "HEADWAY_TEST_KILLED";
 
-    /// Notes an interface, changes it as an end does at a NIC that finds TCP only behind IP, and waits to be killed.
+    /// Notes an interface, changes it as an end does at a NIC that finds TCP only behind IP,
+    /// and waits to be killed.
     fn change_until_killed(name: &str) {
         let interface = Interface { checksums: named(&[ANY_CHECKSUM]), ..Interface::here(name).unwrap() };
         let changed = Changed { interface, by: "killed".to_owned() };
@@ -186,8 +189,8 @@ mod tests {
         }
     }
 
-    /// No virtual interface has these checksums without the general one, so the test stands in for the NIC, and turns off
-    /// what a virtual interface has.
+    /// No virtual interface has these checksums without the general one, so the test stands in for the NIC,
+    /// and turns off what a virtual interface has.
     #[test]
     fn what_a_killed_program_turned_off_is_restored_from_its_note() {
         if let Ok(name) = std::env::var(KILLED) {

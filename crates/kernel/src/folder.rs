@@ -1,7 +1,8 @@
 //! Folders in which the processes of a host see each other.
 //!
-//! Each process keeps a file locked. The kernel releases the lock however the process ends, so an unlocked file belongs to one
-//! that could not clean up. Only root may open these files: a lock held by anyone else would make a dead process look alive.
+//! Each process keeps a file locked. The kernel releases the lock however the process ends, so an unlocked
+//! file belongs to one that could not clean up. Only root may open these files: a lock held by anyone else
+//! would make a dead process look alive.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -28,7 +29,8 @@ impl Folder {
         Folder(path)
     }
 
-    /// Waits until no other process changes files in the folder, which is made if there is none; until the lock is dropped.
+    /// Waits until no other process changes files in the folder, which is made if there is none; until
+    /// the lock is dropped.
     pub(crate) fn lock(&self) -> Result<Flock<File>, Error> {
         let made = DirBuilder::new().recursive(true).mode(0o755).create(self.0);
         made.map_err(Error::file("create", self.0))?;
@@ -41,7 +43,8 @@ impl Folder {
         Ok(lock)
     }
 
-    /// Checks that only root can write there; anyone else could inject other notes or make dead processes look alive.
+    /// Checks that only root can write there; anyone else could inject other notes or make dead
+    /// processes look alive.
     fn check(&self) -> Result<(), Error> {
         let path = Path::new(self.0);
         let is = fs::symlink_metadata(path).map_err(Error::file("inspect", path))?;
@@ -57,8 +60,8 @@ impl Folder {
         Path::new(self.0).join(format!("{name}.json"))
     }
 
-    /// Replaces a file atomically, so that readers see the old or the new content even if this process dies, and returns it
-    /// locked.
+    /// Replaces a file atomically, so that readers see the old or the new content even if this process dies,
+    /// and returns it locked.
     pub(crate) fn replace(&self, path: &Path, value: &impl Serialize) -> Result<Flock<File>, Error> {
         let new = Path::new(self.0).join(NEW);
         let written = || {

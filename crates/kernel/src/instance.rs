@@ -1,7 +1,7 @@
 //! The instances that have a controller loaded on this host, and the leftovers of killed ones.
 //!
-//! Each instance keeps a file locked (see `folder.rs`). The former default of a network namespace has a file of its own, which
-//! stays until that default is restored (see `notes.rs`).
+//! Each instance keeps a file locked (see `folder.rs`). The former default of a network namespace has a file
+//! of its own, which stays until that default is restored (see `notes.rs`).
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -77,7 +77,8 @@ impl Notes {
         Ok(Notes { _lock: FOLDER.lock()?, own: None })
     }
 
-    /// Registers this process and, with `default`, makes its controller the default of this network namespace.
+    /// Registers this process and, with `default`, makes its controller the default of
+    /// this network namespace.
     ///
     /// # Errors
     /// When another instance has the name or the default, or the kernel or the file system refuses.
@@ -112,8 +113,8 @@ impl Notes {
         notes::remove_killed(self, wanted)
     }
 
-    /// Removes what is noted of network namespaces that are gone, where nothing can be restored; killed instances stay while
-    /// the kernel has their controller loaded, as for connections of other namespaces.
+    /// Removes what is noted of network namespaces that are gone, where nothing can be restored; killed
+    /// instances stay while the kernel has their controller loaded, as for connections of other namespaces.
     ///
     /// # Errors
     /// When a file cannot be read or removed.
@@ -130,7 +131,8 @@ impl Notes {
         Ok(())
     }
 
-    /// Notes an interface as it is, before it is changed: it can then be restored whatever becomes of this process.
+    /// Notes an interface as it is, before it is changed: it can then be restored whatever
+    /// becomes of this process.
     ///
     /// # Errors
     /// When another instance has changed it, or the note cannot be written.
@@ -179,7 +181,8 @@ impl Notes {
         FOLDER.replace(&file_of_routes(changed.namespace), changed).map(|_| ())
     }
 
-    /// Removes the note of routes that have been restored, or whose network namespace does not exist any more.
+    /// Removes the note of routes that have been restored, or whose network namespace
+    /// does not exist any more.
     ///
     /// # Errors
     /// When the note cannot be removed.
@@ -187,8 +190,8 @@ impl Notes {
         remove(&file_of_routes(changed.namespace))
     }
 
-    /// Restores routes that a killed process left changed, if they are of this network namespace; returns whether they were.
-    /// Their note goes then, and if their namespace does not exist any more.
+    /// Restores routes that a killed process left changed, if they are of this network namespace; returns
+    /// whether they were. Their note goes then, and if their namespace does not exist any more.
     ///
     /// # Errors
     /// When the kernel refuses, or the note cannot be removed.

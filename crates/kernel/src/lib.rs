@@ -1,44 +1,45 @@
 //! Congestion controllers and a middlebox for the running kernel: BPF programs (`bpf/`) and their loaders.
 //!
-//! [`Loaded`] is a registered controller; when it is dropped or its process dies, the kernel removes the
-//! controller. [`Notes`] lets the processes of a host see each other's controllers and the leftovers of killed
-//! ones.
+//! [`Loaded`] is a registered controller; when it is dropped or its process dies, the kernel removes
+//! the controller. [`Notes`] lets the processes of a host see each other's controllers and the
+//! leftovers of killed ones.
 //!
-//! Without the feature `bpf`, which is on by default and needs clang and libelf, nothing can be loaded: every attempt
-//! ends with [`Error::NotBuilt`].
+//! Without the feature `bpf`, which is on by default and needs clang and libelf, nothing can be loaded: every
+//! attempt ends with [`Error::NotBuilt`].
 //!
 //! # How a controller gets into the kernel
 //!
-//! `build.rs` compiles `bpf/*.bpf.c` with clang against the headers of `arithmetic` and a small `vmlinux.h`. libbpf
-//! relocates the fields of the running kernel by name and registers the operations. `engine.bpf.h` translates TCP's
-//! callbacks into events of an algorithm, and the results into cwnd, ssthresh and pacing rate; `ls.bpf.h` and
-//! `aimd.bpf.h` are the algorithms.
+//! `build.rs` compiles `bpf/*.bpf.c` with clang against the headers of `arithmetic` and a small `vmlinux.h`.
+//! libbpf relocates the fields of the running kernel by name and registers the operations. `engine.bpf.h`
+//! translates TCP's callbacks into events of an algorithm, and the results into cwnd, ssthresh and pacing
+//! rate; `ls.bpf.h` and `aimd.bpf.h` are the algorithms.
 //!
-//! - **A registration is a file descriptor of the loading process,** so the kernel removes the controller however that
-//!   process ends. Nothing is pinned.
-//! - **Processes find each other through locked files** in `/run/headway/cc`. A file without a lock belongs to a
-//!   process that was killed. The former default of a network namespace has a file of its own, which stays until the
-//!   default is restored.
-//! - **No skeletons are generated** (libbpf-cargo). They are self-referential and one type per controller, while the
-//!   loader sets only a name, flags and two constants.
-//! - **The ends of XCP and RCP are one object** of programs that share the state of a connection in the storage of its
-//!   socket: `end_wire.bpf.h` at an interface (tcx links, which end with the process) and `end_control.bpf.h`. Arriving
-//!   packets change only what they add to atomically; the rest is changed with the socket locked. A sender asks with an
-//!   ACK of its own, so that a peer that does not know the header costs no data. `Loaded::attach` is called in the
-//!   network namespace of the interface, so one process serves both hosts of a lab. As a TCP option
-//!   (`end_option.bpf.h`, a `sock_ops` program for one network namespace) the same header comes and goes with the
-//!   socket locked, after TCP has checked the segment; the controller turns these events on for its connection, and the
-//!   first header that arrives does so for its receiver.
-//! - **TCP Rapid has a program of its own** (`rapid.bpf.c`), because it is no algorithm of windows: TCP asks `min_tso_segs`
-//!   before each attempt to send, and the pace at which a packet leaves decides when the next one does. All estimation runs
-//!   there, on 56 kB of state in the storage of the socket, so nothing depends on a process. What each connection knows is
-//!   read by an iterator over that storage (`rapid_flows.bpf.h`), which any process can start; the controller runs without it
-//!   where the kernel refuses iterators.
-//! - **A receiver for TCP Rapid is two programs and no table of connections** (`stamps.bpf.c`): one notes in the storage of a socket
-//!   when segments arrive, before TCP locks it; one writes that into ACKs as an option of TCP. Senders read it with the socket locked
-//!   (`rapid_stamps.bpf.h`).
-//! - **In BPF, loops are separate functions** (`HW_FUNCTION`), which the verifier checks once for all arguments.
-//!   Inlined, it would follow all their paths at every call.
+//! - **A registration is a file descriptor of the loading process,** so the kernel removes the controller
+//!   however that process ends. Nothing is pinned.
+//! - **Processes find each other through locked files** in `/run/headway/cc`. A file without a lock belongs
+//!   to a process that was killed. The former default of a network namespace has a file of its own, which
+//!   stays until the default is restored.
+//! - **No skeletons are generated** (libbpf-cargo). They are self-referential and one type per controller,
+//!   while the loader sets only a name, flags and two constants.
+//! - **The ends of XCP and RCP are one object** of programs that share the state of a connection in the
+//!   storage of its socket: `end_wire.bpf.h` at an interface (tcx links, which end with the process) and
+//!   `end_control.bpf.h`. Arriving packets change only what they add to atomically; the rest is changed
+//!   with the socket locked. A sender asks with an ACK of its own, so that a peer that does not know the
+//!   header costs no data. `Loaded::attach` is called in the network namespace of the interface, so one
+//!   process serves both hosts of a lab. As a TCP option (`end_option.bpf.h`, a `sock_ops` program for one
+//!   network namespace) the same header comes and goes with the socket locked, after TCP has checked the
+//!   segment; the controller turns these events on for its connection, and the first header that arrives
+//!   does so for its receiver.
+//! - **TCP Rapid has a program of its own** (`rapid.bpf.c`), because it is no algorithm of windows: TCP asks
+//!   `min_tso_segs` before each attempt to send, and the pace at which a packet leaves decides when the next
+//!   one does. All estimation runs there, on 56 kB of state in the storage of the socket, so nothing depends
+//!   on a process. What each connection knows is read by an iterator over that storage (`rapid_flows.bpf.h`),
+//!   which any process can start; the controller runs without it where the kernel refuses iterators.
+//! - **A receiver for TCP Rapid is two programs and no table of connections** (`stamps.bpf.c`): one notes in
+//!   the storage of a socket when segments arrive, before TCP locks it; one writes that into ACKs as an
+//!   option of TCP. Senders read it with the socket locked (`rapid_stamps.bpf.h`).
+//! - **In BPF, loops are separate functions** (`HW_FUNCTION`), which the verifier checks once for all
+//!   arguments. Inlined, it would follow all their paths at every call.
 //!
 //! # Decisions about the middlebox
 //!

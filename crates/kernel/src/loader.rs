@@ -124,9 +124,9 @@ impl Loader {
         Ok(Loaded { controller, name: self.name.clone(), link, _tcp_options: tcp_options, object })
     }
 
-    /// Loads the programs of the controller. The one that lists the connections of TCP Rapid is left out if the kernel
-    /// refuses it: with lockdown in its mode `confidentiality` (`man 7 kernel_lockdown`), programs of that type may not be
-    /// loaded.
+    /// Loads the programs of the controller. The one that lists the connections of TCP Rapid is left out if
+    /// the kernel refuses it: with lockdown in its mode `confidentiality` (`man 7 kernel_lockdown`), programs
+    /// of that type may not be loaded.
     fn load_programs(&self) -> libbpf_rs::Result<Object> {
         match self.configured()?.load() {
             Err(reason)
@@ -160,8 +160,8 @@ impl Loader {
         }
     }
 
-    /// Attaches the program that gives connections the header as a TCP option. Without it, senders whose carrier is
-    /// another lose nothing, and receivers do not answer in it.
+    /// Attaches the program that gives connections the header as a TCP option. Without it, senders whose
+    /// carrier is another lose nothing, and receivers do not answer in it.
     fn attach_header(&self, object: &Object) -> Result<Option<OwnedFd>, Error> {
         if !self.controller.is_explicit() || self.end_options.namespace.is_none() {
             return Ok(None);
@@ -275,8 +275,8 @@ impl Loaded {
         read_counters(&self.map(".bss")?)
     }
 
-    /// Prepares an interface of this thread's network namespace: attaches the programs of XCP or RCP, or has it take single
-    /// segments only, for TCP Rapid.
+    /// Prepares an interface of this thread's network namespace: attaches the programs of XCP or RCP, or has
+    /// it take single segments only, for TCP Rapid.
     ///
     /// # Errors
     /// When there is no such interface, it is not Ethernet, or the kernel refuses.
@@ -355,7 +355,8 @@ impl Loaded {
     }
 }
 
-/// Attaches the program that reads the stamps of receivers. Without it, senders of TCP Rapid take other stamps.
+/// Attaches the program that reads the stamps of receivers. Without it, senders of TCP
+/// Rapid take other stamps.
 fn attach_stamps(object: &Object) -> Option<OwnedFd> {
     let attached = crate::support::check_options()
         .and_then(|()| cgroup::attach(object, "hw_read_arrival", cgroup::EVENTS));
@@ -370,7 +371,8 @@ thread_local! {
     static JUDGED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether the verifier has refused a program that this thread loaded. It does so with the error of missing privileges.
+/// Whether the verifier has refused a program that this thread loaded. It does so with the error
+/// of missing privileges.
 pub(crate) fn was_judged() -> bool {
     JUDGED.get()
 }

@@ -1,8 +1,8 @@
 //! The order in which notes are written, so that the default of a network namespace is never lost.
 //!
-//! A program may be killed between any two of these steps. So the former default is on disk before the default is
-//! changed and stays there until it has been restored. The next program that changes the default adopts that note
-//! and does not overwrite it.
+//! A program may be killed between any two of these steps. So the former default is on disk before the
+//! default is changed and stays there until it has been restored. The next program that changes the default
+//! adopts that note and does not overwrite it.
 
 use crate::default::{FormerDefault, Namespace};
 use crate::error::Error;
@@ -61,7 +61,8 @@ pub(crate) fn end(store: &mut impl Store, note: &Note) -> Result<(), Error> {
     restored
 }
 
-/// Restores the former default of this network namespace if one of `names` replaced it; an empty `names` matches any.
+/// Restores the former default of this network namespace if one of `names` replaced it; an empty
+/// `names` matches any.
 pub(crate) fn restore(store: &mut impl Store, names: &[&str]) -> Result<(), Error> {
     let Some(former) = remove_obsolete(store)? else { return Ok(()) };
     if !names.is_empty() && !names.iter().any(|name| former.names.iter().any(|own| own == name)) {
@@ -71,8 +72,8 @@ pub(crate) fn restore(store: &mut impl Store, names: &[&str]) -> Result<(), Erro
     store.remove(former.namespace)
 }
 
-/// Removes the notes of killed processes with such names, and the note of a default in this namespace that somebody else
-/// has changed since.
+/// Removes the notes of killed processes with such names, and the note of a default in this namespace that
+/// somebody else has changed since.
 pub(crate) fn remove_killed(store: &mut impl Store, wanted: impl Fn(&String) -> bool) -> Result<(), Error> {
     for (note, alive) in store.instances()? {
         if !alive && wanted(&note.name) {
@@ -82,8 +83,8 @@ pub(crate) fn remove_killed(store: &mut impl Store, wanted: impl Fn(&String) -> 
     remove_obsolete(store).map(|_| ())
 }
 
-/// Removes what is noted of network namespaces that are gone: their defaults, and killed instances whose controller is not
-/// loaded any more.
+/// Removes what is noted of network namespaces that are gone: their defaults, and killed instances whose
+/// controller is not loaded any more.
 pub(crate) fn remove_gone(
     store: &mut impl Store,
     is_gone: impl Fn(Namespace) -> bool,

@@ -56,7 +56,8 @@ impl Host {
         }
     }
 
-    /// Runs a program in a namespace and kills it after `steps` steps; returns its result unless it was killed.
+    /// Runs a program in a namespace and kills it after `steps` steps; returns its result
+    /// unless it was killed.
     fn program<T>(
         &mut self,
         here: u64,

@@ -9,8 +9,8 @@ use crate::loader::listen;
 /// The name in `bpf/pace.bpf.c`.
 const NAME: &str = "hw_pace";
 
-/// A registered controller whose connections send a segment a fixed time after the one before; until this is dropped
-/// connections can choose it.
+/// A registered controller whose connections send a segment a fixed time after the one before; until this is
+/// dropped connections can choose it.
 #[derive(Debug)]
 pub struct Pace {
     // Declared before `object`, so that dropping unregisters first.
@@ -19,8 +19,8 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// Registers it. With `by_window`, a window one segment above what is in flight keeps segments single; without, the
-    /// interface has to (`gso_max_segs`).
+    /// Registers it. With `by_window`, a window one segment above what is in flight keeps segments single;
+    /// without, the interface has to (`gso_max_segs`).
     ///
     /// # Errors
     /// When the kernel does not support it, the user lacks privileges, or it is registered already.

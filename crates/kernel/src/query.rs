@@ -41,8 +41,8 @@ pub fn rapid_counters(map: u32) -> Result<RapidCounters, Error> {
     read_counters(&handle)
 }
 
-/// Returns what the connections of an instance of TCP Rapid know, whose programs have these BPF IDs: empty if it has ended,
-/// `None` if the kernel refused the program that lists them.
+/// Returns what the connections of an instance of TCP Rapid know, whose programs have these BPF IDs: empty if
+/// it has ended, `None` if the kernel refused the program that lists them.
 ///
 /// # Errors
 /// When the user lacks the privileges.
@@ -113,8 +113,8 @@ pub(crate) fn read_counters<T: Totals>(map: &impl MapCore) -> Result<T, Error> {
     let Some(value) = value.filter(|bytes| bytes.len() == size_of::<T>()) else {
         return Ok(T::default());
     };
-    // SAFETY: totals consist of integers only, so any bits are valid; the length was checked and the read may be
-    // unaligned.
+    // SAFETY: totals consist of integers only, so any bits are valid; the length was checked and the
+    // read may be unaligned.
     Ok(unsafe { value.as_ptr().cast::<T>().read_unaligned() })
 }
 

@@ -10,12 +10,13 @@ use crate::note::Note;
 /// What the kernel still does with a controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Remains {
-    /// New connections of this network namespace get it, because it is the default: a default outlives the process that
-    /// made it, although programs can no longer choose it by its name.
+    /// New connections of this network namespace get it, because it is the default: a default outlives the
+    /// process that made it, although programs can no longer choose it by its name.
     pub default_here: bool,
     /// Programs can choose it by its name: the kernel has not unregistered it yet.
     pub available: bool,
-    /// Its programs are loaded: for connections that have it, or for a network namespace where it is the default.
+    /// Its programs are loaded: for connections that have it, or for a network namespace
+    /// where it is the default.
     pub loaded: bool,
 }
 

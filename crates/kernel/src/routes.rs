@@ -32,7 +32,8 @@ impl ChangedRoutes {
         })
     }
 
-    /// Makes the timestamps of new connections over the routes microseconds; they are in this thread's network namespace.
+    /// Makes the timestamps of new connections over the routes microseconds; they are in this
+    /// thread's network namespace.
     ///
     /// # Errors
     /// When the kernel refuses; the routes are then as before.

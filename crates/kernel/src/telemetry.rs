@@ -104,11 +104,11 @@ pub struct EndCounters {
     pub sent: u64,
     /// Packets that arrived with a header.
     pub received: u64,
-    /// Packets that left without a header: of several segments or too long for the interface, or without room for the TCP
-    /// option.
+    /// Packets that left without a header: of several segments or too long for the interface, or without
+    /// room for the TCP option.
     pub too_large: u64,
-    /// Packets dropped: fragments, and headers that are cut or of another length. Ignored: TCP options of another
-    /// length, and requests whose TCP checksum is wrong.
+    /// Packets dropped: fragments, and headers that are cut or of another length. Ignored: TCP options of
+    /// another length, and requests whose TCP checksum is wrong.
     pub malformed: u64,
     /// Packets whose header was ignored: another version or format.
     pub unknown: u64,

@@ -1,4 +1,5 @@
-//! What stands in for loader and questions in a build without BPF: nothing can be loaded, so nothing is ever on.
+//! What stands in for loader and questions in a build without BPF: nothing can be loaded,
+//! so nothing is ever on.
 
 use std::convert::Infallible;
 use std::os::fd::OwnedFd;

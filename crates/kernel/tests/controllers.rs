@@ -1,4 +1,5 @@
-//! Controllers in the running kernel: loaded, used by real connections between network namespaces, and unloaded.
+//! Controllers in the running kernel: loaded, used by real connections between network
+//! namespaces, and unloaded.
 //!
 //! Where the machine does not allow namespaces or BPF controllers, each test says so and passes.
 
@@ -125,7 +126,8 @@ struct Saturated {
     bytes: usize,
 }
 
-/// Sends for two seconds over a link that marks everything; without `to_the_end` it stops marking for the last second.
+/// Sends for two seconds over a link that marks everything; without `to_the_end` it stops marking
+/// for the last second.
 fn saturate(path: &Path, loader: Loader, to_the_end: bool) -> Saturated {
     path.server.run(|| treat("mark"));
     let (loaded, name) = load(loader.telemetry(true));
@@ -155,7 +157,8 @@ fn saturate(path: &Path, loader: Loader, to_the_end: bool) -> Saturated {
     });
     let counted = counters(loaded.counters_map().unwrap()).unwrap();
     assert!(counted.mark_cuts > 10 && counted.marked > 10, "{counted:?}");
-    // The server has the controller, too, but its segments carry no data, so only the handshake of it is acknowledged.
+    // The server has the controller, too, but its segments carry no data, so only the handshake
+    // of it is acknowledged.
     records.retain(|record| record.acked > 0);
     assert!(!records.is_empty());
     Saturated { records, bytes: bytes.into_inner() }
@@ -190,7 +193,8 @@ fn marks_push_the_window_below_a_segment_and_pace_it() {
         let least = (2.0 * add / 128.0 * 1448.0).sqrt();
         let window = mean_window(&records);
         assert!((window / least - 1.0).abs() < 0.3, "{window} B and {least} B");
-        // Goodput follows the pacing rate. A busy machine sends late, and the kernel makes up for only part of that: 0.3 was seen.
+        // Goodput follows the pacing rate. A busy machine sends late, and the kernel makes up for only part
+        // of that: 0.3 was seen.
         let paced =
             records.iter().map(|record| record.pacing_rate as f64).sum::<f64>() / records.len() as f64;
         assert!((0.1..1.6).contains(&(bytes as f64 / paced)), "{bytes} B arrived at a pace of {paced} B/s");
@@ -263,7 +267,8 @@ fn a_loss_counts_after_a_mark_of_the_same_flight() {
     }
 }
 
-/// A window below a segment stays as it is after a timeout; one segment, as in RFC 5681, would be many times larger.
+/// A window below a segment stays as it is after a timeout; one segment, as in RFC 5681, would
+/// be many times larger.
 #[test]
 fn a_timeout_does_not_raise_a_window_below_a_segment() {
     let Some(path) = Path::new() else { return };

@@ -1,4 +1,5 @@
-//! XCP and RCP in the running kernel: connections between network namespaces whose packets carry the congestion header.
+//! XCP and RCP in the running kernel: connections between network namespaces whose packets carry
+//! the congestion header.
 //!
 //! Where the machine does not allow namespaces or BPF controllers, each test says so and passes.
 
@@ -170,7 +171,8 @@ fn data_goes_on_without(first: usize) {
         ends[end] = None;
         let began = Instant::now();
         transfer(&socket, &mut peer, MEGABYTE);
-        // Three timeouts until the sender does without; the first is 200 ms. With many more of them it would be a minute.
+        // Three timeouts until the sender does without; the first is 200 ms. With many more of them
+        // it would be a minute.
         assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
         assert_eq!(controller_of(&socket), "reno");
     }

@@ -1,4 +1,5 @@
-//! XCP and RCP in the running kernel with the congestion header as a TCP option: connections between network namespaces.
+//! XCP and RCP in the running kernel with the congestion header as a TCP option: connections
+//! between network namespaces.
 //!
 //! Where the machine does not allow namespaces or BPF controllers, each test says so and passes.
 
@@ -25,8 +26,8 @@ const SEGMENT: u64 = 1500 - 20 - 20 - 12;
 /// The header as a TCP option.
 const OPTION: u64 = 20;
 
-/// Loads a controller whose connections on a host may have the option. Prints the reason and returns `None` if the kernel
-/// or its cgroups do not allow that.
+/// Loads a controller whose connections on a host may have the option. Prints the reason and returns `None`
+/// if the kernel or its cgroups do not allow that.
 fn load(host: &Host, loader: Loader, carrier: Carrier) -> Option<Loaded> {
     let loaded = host.run(move || {
         let namespace = Some(Namespace::here().unwrap());
@@ -157,7 +158,8 @@ fn boxes_that_blank_options_are_avoided_from_the_start_and_later() {
     let (socket, mut peer) = ends.connect(&path, V4[1]);
     transfer(&socket, &mut peer, MEGABYTE / 10);
     assert_eq!(controller_of(&socket), ends.sender.name());
-    // The box appears while the connection is open. The receiver stops to answer what it does not hear any more.
+    // The box appears while the connection is open. The receiver stops to answer what it
+    // does not hear any more.
     path.server.run(|| treat_at("blank_options", TC_INGRESS));
     transfer(&socket, &mut peer, MEGABYTE);
     assert_eq!((controller_of(&socket).as_str(), ends.counters().without_peer), ("reno", 1));

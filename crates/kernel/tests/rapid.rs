@@ -1,8 +1,8 @@
-//! TCP Rapid in the running kernel: connections to unmodified peers, its window, and the clock of a receiver's timestamps,
-//! which wraps, is moved, stands still, or is taken away on the path.
+//! TCP Rapid in the running kernel: connections to unmodified peers, its window, and the clock of a
+//! receiver's timestamps, which wraps, is moved, stands still, or is taken away on the path.
 //!
-//! Where the machine does not allow namespaces or BPF controllers, or has no microsecond timestamps, each test says so and
-//! passes.
+//! Where the machine does not allow namespaces or BPF controllers, or has no microsecond timestamps, each
+//! test says so and passes.
 
 #![allow(clippy::unwrap_used, reason = "a failed assumption is a failed test, also in helpers")]
 
@@ -28,10 +28,12 @@ use socket2::Socket;
 const PROBES: u32 = 64;
 /// Of a second, in the receiver's timestamps.
 const SECOND: u32 = 1_000_000;
-/// What takes longer than a few windows of 50 ms in which clocks are compared, at less than a Gigabit per second.
+/// What takes longer than a few windows of 50 ms in which clocks are compared, at less than
+/// a Gigabit per second.
 const LONG: usize = 25 * MEGABYTE;
-/// Most ACKs of some ten thousand that Linux may refuse for their timestamps. Two processors send ACKs, so one can overtake
-/// another that is a few microseconds older: up to 5 were seen. A clock that goes back has nearly all of them refused.
+/// Most ACKs of some ten thousand that Linux may refuse for their timestamps. Two processors send ACKs, so
+/// one can overtake another that is a few microseconds older: up to 5 were seen. A clock that goes back has
+/// nearly all of them refused.
 const OVERTAKEN: u64 = 50;
 /// What lets the sender see a timestamp.
 const SHORT: usize = 10_000;
@@ -75,7 +77,8 @@ impl Connection {
         Some(flow.clone())
     }
 
-    /// Checks that the sender took the ACKs: none had a wrong checksum, and next to none was refused for its timestamp.
+    /// Checks that the sender took the ACKs: none had a wrong checksum, and next to none was
+    /// refused for its timestamp.
     fn assert_acks_were_taken(&self) {
         let counters = || {
             let text = |file: &str| std::fs::read_to_string(format!("/proc/thread-self/net/{file}")).unwrap();
@@ -87,8 +90,8 @@ impl Connection {
         assert_eq!(damaged, 0);
     }
 
-    /// Puts the clock of the receiver's timestamps forward to `stamp`. A timestamp more than half of all numbers ahead is
-    /// one from the past, so the sender sees one in between.
+    /// Puts the clock of the receiver's timestamps forward to `stamp`. A timestamp more than half of all
+    /// numbers ahead is one from the past, so the sender sees one in between.
     fn move_clock(&mut self, stamp: u32) {
         let distance = stamp.wrapping_sub(self.stamp());
         if distance > u32::MAX / 2 - SECOND {
@@ -104,7 +107,8 @@ impl Connection {
     }
 
     fn set_stamp(&self, stamp: u32) {
-        // Only a connection under repair may have its clock set. The lowest bit says that it counts microseconds.
+        // Only a connection under repair may have its clock set. The lowest bit says that it
+        // counts microseconds.
         for (name, value) in
             [(libc::TCP_REPAIR, REPAIR), (libc::TCP_TIMESTAMP, stamp | 1), (libc::TCP_REPAIR, REPAIRED)]
         {

@@ -29,10 +29,12 @@ const LINE: u64 = 100_000_000;
 /// So long lasts a transfer in which senders find out what stamps are good for, and then use them.
 const LONG: Duration = Duration::from_millis(700);
 
-/// So often is a quarter of a megabyte transferred at least: a slow machine may take longer for a thousand segments.
+/// So often is a quarter of a megabyte transferred at least: a slow machine may take longer for
+/// a thousand segments.
 const LEAST_ROUNDS: u32 = 12;
 
-/// Loads a receiver at a host. Prints the reason and returns `None` if the kernel or its cgroups do not allow that.
+/// Loads a receiver at a host. Prints the reason and returns `None` if the kernel or its
+/// cgroups do not allow that.
 fn receiver(host: &Host, port: Option<u16>, to: Option<&str>) -> Option<StampReceiver> {
     let to = to.map(|to| to.parse().unwrap());
     let loaded = host
@@ -94,8 +96,8 @@ fn arrivals(log: &[Segment]) -> HashMap<u32, u32> {
     arrivals
 }
 
-/// Returns what ACKs tell, after a check that each tells a time between the arrival of its segment and its own departure, on
-/// a clock that began at any time.
+/// Returns what ACKs tell, after a check that each tells a time between the arrival of its segment and its
+/// own departure, on a clock that began at any time.
 fn told(log: &[Segment]) -> Vec<u32> {
     let arrived = arrivals(log);
     let mut told = Vec::new();

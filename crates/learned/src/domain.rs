@@ -10,8 +10,8 @@ use crate::file::{self, TimeUnit};
 use crate::network::dot;
 use crate::{stream, window};
 
-/// No path of a training is silent for so long: interrupts come far more often, and no data are made with outages.
-/// Range 20 to 50 ms.
+/// No path of a training is silent for so long: interrupts come far more often, and no data are made with
+/// outages. Range 20 to 50 ms.
 const STALL: Duration = Duration::from_ms(40);
 
 /// A statistic of a stream or of a window.
@@ -306,7 +306,8 @@ mod tests {
 
     const KIND: Kind = Kind::Stream(TimeUnit::Ns);
 
-    /// Send gaps of 10 to 1000 ns, batches every 2 to 120 us, both independent with a deviation of 1 around 100 ns and 10 us.
+    /// Send gaps of 10 to 1000 ns, batches every 2 to 120 us, both independent with a deviation of 1
+    /// around 100 ns and 10 us.
     fn domain(limit: f64) -> Domain {
         let file = file::Domain {
             statistics: vec!["log10-send-gap".to_owned(), "log10-batch-gap".to_owned()],

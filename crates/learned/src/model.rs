@@ -73,7 +73,8 @@ impl Scratch {
     }
 }
 
-/// A number, and the interval that holds the truth in nine of ten cases, where the model has one; the number lies in it.
+/// A number, and the interval that holds the truth in nine of ten cases, where the model has one;
+/// the number lies in it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate<T> {
     /// The answer.
@@ -131,7 +132,8 @@ impl Model {
         Model { domain: None, ..self.clone() }
     }
 
-    /// Whether its streams have packets of one size: it counts in nanoseconds, so their size is part of what it learned.
+    /// Whether its streams have packets of one size: it counts in nanoseconds, so their size is
+    /// part of what it learned.
     pub const fn has_fixed_packets(&self) -> bool {
         matches!(&self.input, Input::Stream { unit: TimeUnit::Ns, .. })
     }
@@ -141,8 +143,8 @@ impl Model {
         self.domain.is_some()
     }
 
-    /// Returns the lowest and the highest average rate of streams that it has seen, where its file says so; `packet` and `capacity`
-    /// are those of the path.
+    /// Returns the lowest and the highest average rate of streams that it has seen, where its file says so;
+    /// `packet` and `capacity` are those of the path.
     pub fn rates(&self, packet: Bytes, capacity: Option<Rate>) -> Option<(Rate, Rate)> {
         let unit_ns = match self.input {
             Input::Stream { unit: TimeUnit::PacketTimes, .. } => packet_time_ns(packet, capacity?),
@@ -154,8 +156,8 @@ impl Model {
         Some((rate(longest), rate(shortest)))
     }
 
-    /// Checks whether the model has seen paths of which as much was free as a measurement of many streams says. A model that has
-    /// seen one load only reads nearly the same from streams beside another.
+    /// Checks whether the model has seen paths of which as much was free as a measurement of many streams
+    /// says. A model that has seen one load only reads nearly the same from streams beside another.
     ///
     /// # Errors
     /// What it has seen.
@@ -253,7 +255,8 @@ impl Model {
         self.answer(scratch)
     }
 
-    /// Returns the probability that the mean of a window of rates, ascending and without outliers, is what is available.
+    /// Returns the probability that the mean of a window of rates, ascending and without outliers,
+    /// is what is available.
     ///
     /// # Errors
     /// The reason why there is no answer.
@@ -264,7 +267,8 @@ impl Model {
         Ok(self.answer(scratch)?.value)
     }
 
-    /// Returns the interval around the mean of a window that [`good`](Model::good) takes to be what is available.
+    /// Returns the interval around the mean of a window that [`good`](Model::good) takes to
+    /// be what is available.
     pub fn around(&self, mean: Rate) -> Estimate<Rate> {
         let interval = match self.interval {
             Some(Interval::Residual { low, high }) => Some(around(mean.bps_f64(), low, high)),

@@ -1,4 +1,5 @@
-//! What a model sees of a p-stream: features, and statistics that say whether the stream is like those it was trained on.
+//! What a model sees of a p-stream: features, and statistics that say whether the stream is like
+//! those it was trained on.
 
 use std::fmt;
 use std::str::FromStr;
@@ -69,7 +70,8 @@ pub struct Gaps<'a> {
     pub receive: &'a [Duration],
 }
 
-/// Returns the time that a packet takes at the estimated capacity, in nanoseconds and not rounded: the unit `packet-times`.
+/// Returns the time that a packet takes at the estimated capacity, in nanoseconds and not rounded: the
+/// unit `packet-times`.
 ///
 /// `packet` and `capacity` count the same bytes; a capacity of 0 counts as 1 b/s.
 pub fn packet_time_ns(packet: Bytes, capacity: Rate) -> f64 {
@@ -139,7 +141,8 @@ impl Features {
         self.gaps
     }
 
-    /// Writes the features of a stream into `out`, replacing its contents; `unit_ns` is the unit of the gaps, in nanoseconds.
+    /// Writes the features of a stream into `out`, replacing its contents; `unit_ns` is the unit of the
+    /// gaps, in nanoseconds.
     ///
     /// # Errors
     /// [`WrongLength`] if the stream has another number of gaps, or not as many receive as send gaps.
@@ -193,10 +196,11 @@ pub enum Statistic {
     ReceiveOverSend,
     /// Standard deviation of the receive gaps over their mean.
     ReceiveVariation,
-    /// Share of the receive gaps below a quarter of their mean: packets that were delivered with the one before.
+    /// Share of the receive gaps below a quarter of their mean: packets that were delivered
+    /// with the one before.
     ShortReceiveShare,
-    /// Decimal logarithm of the mean time between two batches, in the unit of the model: the sum of the receive gaps over the
-    /// number of those that are not short.
+    /// Decimal logarithm of the mean time between two batches, in the unit of the model: the sum of the
+    /// receive gaps over the number of those that are not short.
     LogBatchGap,
     /// Decimal logarithm of the longest receive gap in the unit of the model.
     LogLongestGap,
@@ -258,8 +262,8 @@ const SHORT: f64 = 0.25;
 /// Logarithms are of at least this many units, so that they are finite.
 const LEAST: f64 = 1e-9;
 
-/// Returns the statistics of a stream in the order of [`Statistic::ALL`]; all are finite. `unit_ns` is the unit of the gaps, in
-/// nanoseconds.
+/// Returns the statistics of a stream in the order of [`Statistic::ALL`]; all are finite. `unit_ns` is the
+/// unit of the gaps, in nanoseconds.
 pub fn statistics(gaps: Gaps<'_>, unit_ns: f64) -> [f64; Statistic::ALL.len()] {
     let log = |ns: f64| (ns / unit_ns).clamp(LEAST, f64::MAX).log10();
     let (send, receive) = (mean(gaps.send), mean(gaps.receive));
@@ -290,7 +294,8 @@ fn longest(gaps: &[Duration]) -> f64 {
     gaps.iter().map(|gap| gap.ns() as f64).fold(0.0, f64::max)
 }
 
-/// Returns the variance around `mean` and the correlation of each gap with the next; both are 0 where all gaps are equal.
+/// Returns the variance around `mean` and the correlation of each gap with the next; both are 0
+/// where all gaps are equal.
 fn spread(gaps: &[Duration], mean: f64) -> (f64, f64) {
     let away = |gap: &Duration| gap.ns() as f64 - mean;
     let squares: f64 = gaps.iter().map(|gap| away(gap).powi(2)).sum();

@@ -177,7 +177,8 @@ fn node(place: &str, tree: &Tree, index: usize, features: usize) -> Result<Node,
     Ok(Node { threshold: tree.threshold[index], feature, children })
 }
 
-/// Returns the first value, in ascending order, at which the weights reach half of all, as scikit-learn's AdaBoostRegressor.
+/// Returns the first value, in ascending order, at which the weights reach half of all, as
+/// scikit-learn's AdaBoostRegressor.
 fn weighted_median(values: &mut [(f64, f64)]) -> f64 {
     values.sort_unstable_by(|one, other| one.0.total_cmp(&other.0));
     let all: f64 = values.iter().map(|(_, weight)| weight).sum();

@@ -1,8 +1,8 @@
-//! What a model sees of a window of samples, each the rate between two ACKs of a TCP connection: features, and statistics that
-//! say whether the window is like those it was trained on.
+//! What a model sees of a window of samples, each the rate between two ACKs of a TCP connection: features,
+//! and statistics that say whether the window is like those it was trained on.
 //!
-//! Rates are in bits per second on the wire, in ascending order. For a classifier they are those that remain without outliers
-//! (wan 2.10), for a density all that a window has.
+//! Rates are in bits per second on the wire, in ascending order. For a classifier they are those that remain
+//! without outliers (wan 2.10), for a density all that a window has.
 
 use rand::{RngExt as _, SeedableRng as _};
 use rand_distr::StandardNormal;
@@ -16,8 +16,8 @@ const LEAST_BANDWIDTH: f64 = 1e-4;
 /// The largest value of a feature that is kept: samples may be far above a unit.
 const MOST: f64 = 1e9;
 
-/// Writes the shares of the samples in each tenth of the range from 0 to `capacity` into `out`; what is above it counts in the last
-/// (wan 2.11). All are 0 without samples.
+/// Writes the shares of the samples in each tenth of the range from 0 to `capacity` into `out`; what is above
+/// it counts in the last (wan 2.11). All are 0 without samples.
 pub fn histogram(rates: &[f32], capacity_bps: f64, out: &mut Vec<f32>) {
     let all = rates.len().max(1) as f64;
     let mut below = 0;
@@ -53,7 +53,8 @@ fn bandwidth(rates: &[f32], unit_bps: f64, factor: f64, values: &mut Vec<f64>) -
     (factor * sample_deviation(values)).max(LEAST_BANDWIDTH)
 }
 
-/// Returns the square root of the unbiased variance, as SciPy's density estimates use; 0 with fewer than two values.
+/// Returns the square root of the unbiased variance, as SciPy's density estimates use; 0 with
+/// fewer than two values.
 fn sample_deviation(values: &[f64]) -> f64 {
     let mean = values.iter().sum::<f64>() / values.len().max(1) as f64;
     let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
@@ -72,8 +73,9 @@ impl Scratch {
     }
 }
 
-/// Writes ten values drawn from the density of the samples into `out`, in ascending order (wan 2.13): a sample over `unit_bps` plus
-/// normal noise of `factor` times the standard deviation of all, clipped to 0 to 1. The same samples give the same values.
+/// Writes ten values drawn from the density of the samples into `out`, in ascending order (wan 2.13): a
+/// sample over `unit_bps` plus normal noise of `factor` times the standard deviation of all, clipped to 0
+/// to 1. The same samples give the same values.
 ///
 /// All are 0 without samples.
 pub fn density_draws(rates: &[f32], unit_bps: f64, factor: f64, scratch: &mut Scratch, out: &mut Vec<f32>) {
@@ -98,8 +100,9 @@ fn seed(rates: &[f32]) -> u64 {
     rates.iter().fold(0xcbf2_9ce4_8422_2325, add)
 }
 
-/// Writes the density of the samples at 0.05, 0.15 .. 0.95 of `unit_bps` into `out`: the mean of Gaussian kernels whose standard
-/// deviation is `factor` times that of the samples (wan 2.13, the alternative). All are 0 without samples.
+/// Writes the density of the samples at 0.05, 0.15 .. 0.95 of `unit_bps` into `out`: the mean of Gaussian
+/// kernels whose standard deviation is `factor` times that of the samples (wan 2.13, the alternative). All
+/// are 0 without samples.
 pub fn density_heights(rates: &[f32], unit_bps: f64, factor: f64, scratch: &mut Scratch, out: &mut Vec<f32>) {
     let width = bandwidth(rates, unit_bps, factor, &mut scratch.values);
     let peak = 1.0 / (width * std::f64::consts::TAU.sqrt() * rates.len().max(1) as f64);
@@ -149,7 +152,8 @@ impl Statistic {
     }
 }
 
-/// Returns the statistics of a window in the order of [`Statistic::ALL`]; all are finite where the rates are. `rates` are ascending.
+/// Returns the statistics of a window in the order of [`Statistic::ALL`]; all are finite where the rates are.
+/// `rates` are ascending.
 pub fn statistics(rates: &[f32], capacity_bps: f64) -> [f64; Statistic::ALL.len()] {
     let capacity = capacity_bps.max(1.0);
     let count = rates.len().max(1) as f64;
@@ -163,7 +167,8 @@ pub fn statistics(rates: &[f32], capacity_bps: f64) -> [f64; Statistic::ALL.len(
     ]
 }
 
-/// Returns the quantile `part` (0 to 1) of ascending values, interpolated between neighbours; 0 without values.
+/// Returns the quantile `part` (0 to 1) of ascending values, interpolated between
+/// neighbours; 0 without values.
 fn quantile(sorted: &[f32], part: f64) -> f64 {
     let Some(last) = sorted.len().checked_sub(1) else { return 0.0 };
     let place = part * last as f64;

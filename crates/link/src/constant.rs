@@ -2,7 +2,8 @@
 
 use headway_units::Rate;
 
-/// A constant rate. The remainder of rounding down to nanoseconds is carried, so that the long-run rate is exact.
+/// A constant rate. The remainder of rounding down to nanoseconds is carried, so that the
+/// long-run rate is exact.
 #[derive(Clone, Debug)]
 pub struct Constant {
     /// Bits per second.
@@ -33,8 +34,8 @@ impl Spacing {
         Spacing { rate, size, whole: work / rate, rest: work % rate }
     }
 
-    /// Returns when the transmission of the next packet ends after one that ends at `at` (ns), and updates the
-    /// remainder `carry`.
+    /// Returns when the transmission of the next packet ends after one that ends at `at` (ns), and updates
+    /// the remainder `carry`.
     #[inline(always)]
     pub fn after(&self, at: u64, carry: &mut u64) -> u64 {
         *carry += self.rest;

@@ -1,9 +1,10 @@
-//! What a link is made of, once for the simulator and for the emulator: the server that says when a packet has been sent,
-//! the packets that wait for it, and the losses behind it.
+//! What a link is made of, once for the simulator and for the emulator: the server that says when a packet
+//! has been sent, the packets that wait for it, and the losses behind it.
 //!
 //! Disciplines are those of `headway_queue`, and NICs those of `headway_host`. The simulator's link
-//! (`headway_sim::Link`) and the emulator's (`headway_lab::link::Link`) differ in what they keep of a packet and in when
-//! they are asked. `tests/reference` is a link as simple as possible, against which the tests of both crates hold them.
+//! (`headway_sim::Link`) and the emulator's (`headway_lab::link::Link`) differ in what they keep of a packet
+//! and in when they are asked. `tests/reference` is a link as simple as possible, against which the tests of
+//! both crates hold them.
 
 mod constant;
 mod losses;

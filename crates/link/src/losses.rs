@@ -13,7 +13,8 @@ pub struct RandomLosses {
 }
 
 impl RandomLosses {
-    /// Creates the losses of link number `id` from `start` on, with the probability `loss` that a packet is lost.
+    /// Creates the losses of link number `id` from `start` on, with the probability `loss`
+    /// that a packet is lost.
     pub fn new(loss: f64, bursts: Option<LossBursts>, start: Instant, seed: u64, id: u64) -> RandomLosses {
         RandomLosses {
             threshold: (loss * u64::MAX as f64) as u64,
@@ -26,7 +27,8 @@ impl RandomLosses {
         self.threshold > 0 || self.bursts.is_some()
     }
 
-    /// Returns whether a packet is lost that leaves at `at`; times must not decrease. `rng` decides about single packets.
+    /// Returns whether a packet is lost that leaves at `at`; times must not decrease. `rng` decides
+    /// about single packets.
     pub fn draw(&mut self, at: Instant, rng: &mut impl Rng) -> bool {
         let by_itself = self.threshold > 0 && rng.next_u64() < self.threshold;
         by_itself || self.bursts.as_mut().is_some_and(|bursts| bursts.loses(at))

@@ -69,8 +69,8 @@ impl<T: Copy + Default> Ring<T> {
         self.head += 1;
     }
 
-    /// Removes the item at `position`, which must lie between head and tail; those before it move up, so removal near the
-    /// head is cheap.
+    /// Removes the item at `position`, which must lie between head and tail; those before it move up, so
+    /// removal near the head is cheap.
     pub fn remove(&mut self, position: u64) -> T {
         let item = *self.at(position);
         for position in (self.head..position).rev() {
@@ -123,8 +123,8 @@ impl<T: Copy + Default> Ring<T> {
         (self.tail - self.head) as usize
     }
 
-    /// Returns the position of the first item for which `before` is false; it must be true for all items before
-    /// that.
+    /// Returns the position of the first item for which `before` is false; it must be true for
+    /// all items before that.
     pub fn partition_point(&self, before: impl Fn(&T) -> bool) -> u64 {
         let (mut low, mut high) = (self.head, self.tail);
         while low < high {

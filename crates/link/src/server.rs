@@ -25,8 +25,8 @@ pub enum Service {
         /// Rate and size of a second bucket, which limits the rate of bursts; if `None`, they leave at once.
         peak: Option<(Rate, Bytes)>,
     },
-    /// A capacity trace: opportunities to send one packet of up to 1538 wire bytes each, at times within a repeating
-    /// period.
+    /// A capacity trace: opportunities to send one packet of up to 1538 wire bytes each, at times
+    /// within a repeating period.
     Trace {
         /// Times of the opportunities, ascending, the last one at most `period`.
         opportunities: Vec<Duration>,
@@ -107,8 +107,8 @@ impl Server {
         }
     }
 
-    /// Returns the longest time (ns) in which at most `bytes` are transmitted according to [`Server::bytes_in`];
-    /// `None` when that depends on the time.
+    /// Returns the longest time (ns) in which at most `bytes` are transmitted according to
+    /// [`Server::bytes_in`]; `None` when that depends on the time.
     pub fn max_time_for(&self, bytes: u64) -> Option<u64> {
         if !matches!(self, Server::Unlimited | Server::Constant(_)) {
             return None;
@@ -121,8 +121,8 @@ impl Server {
         Some(low)
     }
 
-    /// Estimates how long a backlog of `bytes` takes from `start` (ns); zero for a trace, whose future rate a queue
-    /// cannot know.
+    /// Estimates how long a backlog of `bytes` takes from `start` (ns); zero for a trace, whose future rate
+    /// a queue cannot know.
     pub fn estimate(&self, start: u64, bytes: u64) -> u64 {
         let rate = match self {
             Server::Unlimited | Server::Trace(_) => return 0,
@@ -136,7 +136,8 @@ impl Server {
         rate.time_for(Bytes::new(bytes)).ns().unsigned_abs()
     }
 
-    /// Returns the wire bytes that can be transmitted between two instants; `None` when the rate is unlimited.
+    /// Returns the wire bytes that can be transmitted between two instants; `None` when
+    /// the rate is unlimited.
     pub fn capacity(&self, from: Instant, to: Instant) -> Option<Bytes> {
         match self {
             Server::Unlimited => None,
@@ -158,8 +159,8 @@ impl Server {
         }
     }
 
-    /// Returns the work done on a packet between two times (ns) at which it is in transmission, in bits times 10^9; zero
-    /// where it leaves all at once.
+    /// Returns the work done on a packet between two times (ns) at which it is in transmission, in bits times
+    /// 10^9; zero where it leaves all at once.
     pub fn work_between(&self, from: u64, to: u64) -> u128 {
         match self {
             Server::Constant(constant) => u128::from(constant.rate) * u128::from(to.saturating_sub(from)),
@@ -168,7 +169,8 @@ impl Server {
         }
     }
 
-    /// Whether [`Server::estimate`] is the time that packets take, rounded down, if they wait for nothing else.
+    /// Whether [`Server::estimate`] is the time that packets take, rounded down, if they
+    /// wait for nothing else.
     pub fn is_predictable(&self) -> bool {
         matches!(self, Server::Unlimited | Server::Constant(_) | Server::Steps(_))
     }

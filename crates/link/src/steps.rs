@@ -5,8 +5,9 @@ use headway_units::WORK_PER_BYTE;
 
 /// A server whose rate changes at given times, in exact integer arithmetic.
 ///
-/// A packet that is in transmission at a change is transmitted piecewise: each part at the rate of its time. The
-/// remainder of rounding down to nanoseconds is carried to the next packet, so that the long-run rate is exact.
+/// A packet that is in transmission at a change is transmitted piecewise: each part at the rate of its
+/// time. The remainder of rounding down to nanoseconds is carried to the next packet, so that the
+/// long-run rate is exact.
 #[derive(Clone, Debug)]
 pub struct SteppedServer {
     rates: RateSteps,
@@ -27,8 +28,8 @@ impl SteppedServer {
         &self.rates
     }
 
-    /// Returns when the transmission of a packet of `size` wire bytes ends that begins at `start` (ns), which must not
-    /// precede the end of the last one.
+    /// Returns when the transmission of a packet of `size` wire bytes ends that begins at `start` (ns), which
+    /// must not precede the end of the last one.
     #[inline]
     pub(crate) fn finish(&mut self, start: u64, size: u16) -> u64 {
         // Less than a nanosecond at one rate may be many at another.
@@ -55,8 +56,8 @@ mod tests {
 
     #[test]
     fn a_packet_that_straddles_a_change_is_served_at_both_rates() {
-        // 1250 bytes take 10 us at 1 Gb/s. Of a packet that begins 4 us before the step to 100 Mb/s, six tenths are
-        // left: 60 us.
+        // 1250 bytes take 10 us at 1 Gb/s. Of a packet that begins 4 us before the step to 100 Mb/s, six
+        // tenths are left: 60 us.
         let mut server = SteppedServer::new(rates(&[(0, 1_000_000_000), (100_000, 100_000_000)]));
         assert_eq!(server.finish(80_000, 1250), 90_000);
         assert_eq!(server.finish(96_000, 1250), 160_000);

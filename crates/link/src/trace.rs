@@ -54,8 +54,8 @@ impl Trace {
         self.origin + number / count * self.period + self.opportunities[(number % count) as usize]
     }
 
-    /// Returns the time of the opportunity that carries the packet's last byte; opportunities that pass while the
-    /// queue is idle are lost.
+    /// Returns the time of the opportunity that carries the packet's last byte; opportunities that pass while
+    /// the queue is idle are lost.
     pub(crate) fn finish(&mut self, start: u64, size: u16) -> u64 {
         if start > self.last {
             self.left = 0;

@@ -62,7 +62,8 @@ impl<P: Waits> Waiting<P> {
         Some(packet)
     }
 
-    /// Takes all packets, in order of arrival, and makes queues for the discipline that has taken the place of another.
+    /// Takes all packets, in order of arrival, and makes queues for the discipline that has taken
+    /// the place of another.
     pub fn regroup(&mut self, discipline: &Queue) -> Vec<P> {
         let mut packets: Vec<P> =
             self.queues.iter_mut().flat_map(|queue| std::iter::from_fn(|| queue.pop())).collect();

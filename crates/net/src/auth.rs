@@ -4,8 +4,8 @@ use crate::protocol::NONCE_LEN;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
-/// The side that proves knowledge of the token. Each side has its own label in the proof; otherwise a man in the
-/// middle could send one side's proof back to it as the other's.
+/// The side that proves knowledge of the token. Each side has its own label in the proof; otherwise a man in
+/// the middle could send one side's proof back to it as the other's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Prover {
     /// The client.
@@ -33,8 +33,8 @@ pub(crate) struct Nonces {
     pub client: [u8; NONCE_LEN],
 }
 
-/// A secret shared by both ends. It is never sent, but an eavesdropper who sees a proof can try guesses against it
-/// offline, so the token should be long and random.
+/// A secret shared by both ends. It is never sent, but an eavesdropper who sees a proof can try guesses
+/// against it offline, so the token should be long and random.
 #[derive(Clone)]
 pub struct Token(Vec<u8>);
 

@@ -1,7 +1,7 @@
 //! Receives many datagrams with one system call, each with the kernel's timestamps.
 //!
-//! The wrapper in `nix` reuses the control buffer length of the previous call, so one datagram without a timestamp
-//! would lose those of later datagrams. Hence the raw system call.
+//! The wrapper in `nix` reuses the control buffer length of the previous call, so one datagram without a
+//! timestamp would lose those of later datagrams. Hence the raw system call.
 
 use headway_units::Instant;
 use std::io;
@@ -9,14 +9,16 @@ use std::mem::{size_of, zeroed};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// Datagrams per system call: enough to drain 10 Gb/s of full-size packets in about a thousand calls per second.
+/// Datagrams per system call: enough to drain 10 Gb/s of full-size packets in about a
+/// thousand calls per second.
 pub(crate) const BATCH: usize = 64;
 
-/// Bytes kept of each datagram: a probe header after those of IPv4 and ICMP, or before a cookie. Payloads need not be
-/// copied.
+/// Bytes kept of each datagram: a probe header after those of IPv4 and ICMP, or before a cookie.
+/// Payloads need not be copied.
 pub(crate) const KEPT: usize = 64;
 
-/// Bytes for the control messages of one datagram: timestamps (48 bytes), error report (48) and their headers.
+/// Bytes for the control messages of one datagram: timestamps (48 bytes), error report
+/// (48) and their headers.
 const CONTROL: usize = 256;
 
 /// A buffer for control messages, aligned as the kernel's headers require.
@@ -108,8 +110,8 @@ impl Batch {
             header.msg_control = self.control[i].0.as_mut_ptr().cast();
             header.msg_controllen = CONTROL as _;
         }
-        // SAFETY: each of the BATCH headers points to one vector and one control buffer of the given lengths, all
-        // of which outlive the call, and the socket stays open while it is borrowed.
+        // SAFETY: each of the BATCH headers points to one vector and one control buffer of the given lengths,
+        // all of which outlive the call, and the socket stays open while it is borrowed.
         let count = unsafe {
             libc::recvmmsg(
                 socket.as_raw_fd(),
@@ -139,8 +141,8 @@ impl Batch {
 /// Reads the timestamps from the control messages of one datagram.
 fn read_stamps(header: &libc::msghdr) -> Stamps {
     let mut stamps = Stamps::default();
-    // SAFETY: the kernel filled the header and its control buffer is alive; the macros stay within msg_controllen,
-    // which the kernel set to the length it wrote.
+    // SAFETY: the kernel filled the header and its control buffer is alive; the macros stay within
+    // msg_controllen, which the kernel set to the length it wrote.
     let mut message = unsafe { libc::CMSG_FIRSTHDR(header) };
     while !message.is_null() {
         // SAFETY: a non-null pointer from CMSG_FIRSTHDR or CMSG_NXTHDR points to a complete control header.
@@ -186,12 +188,13 @@ fn read_stamps(header: &libc::msghdr) -> Stamps {
 const TTL_EXCEEDED: (u8, u8) = (11, 0);
 const HOP_LIMIT_EXCEEDED: (u8, u8) = (3, 0);
 
-/// Returns the address of the router that reports an expired datagram; `None` for other errors. `offender` points to
-/// `length` bytes that follow the report.
+/// Returns the address of the router that reports an expired datagram; `None` for other errors. `offender`
+/// points to `length` bytes that follow the report.
 fn expired_at(error: &libc::sock_extended_err, offender: *const u8, length: usize) -> Option<IpAddr> {
     match (error.ee_origin, (error.ee_type, error.ee_code)) {
         (libc::SO_EE_ORIGIN_ICMP, TTL_EXCEEDED) if length >= size_of::<libc::sockaddr_in>() => {
-            // SAFETY: the caller passes `length` valid bytes, which were checked; read_unaligned needs no alignment.
+            // SAFETY: the caller passes `length` valid bytes, which were checked;
+            // read_unaligned needs no alignment.
             let address = unsafe { offender.cast::<libc::sockaddr_in>().read_unaligned() };
             let is_address = i32::from(address.sin_family) == libc::AF_INET;
             is_address.then(|| Ipv4Addr::from(u32::from_be(address.sin_addr.s_addr)).into())

@@ -7,8 +7,8 @@ use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
-/// The longest frame accepted before the peer has proved the token, in bytes. The largest handshake message has
-/// about 100, and a stranger cannot make this side buffer more than this.
+/// The longest frame accepted before the peer has proved the token, in bytes. The largest handshake message
+/// has about 100, and a stranger cannot make this side buffer more than this.
 const HANDSHAKE_FRAME: usize = 512;
 
 /// Timeout for sending a message. A peer that does not read for this long is considered gone.
@@ -144,7 +144,8 @@ impl Channel {
         }
     }
 
-    /// Whether the peer has closed the connection, or this side its receiving half; earlier data may still be unread.
+    /// Whether the peer has closed the connection, or this side its receiving half; earlier data
+    /// may still be unread.
     pub(crate) fn is_closed(&self) -> bool {
         self.transport.socket().is_closed()
     }

@@ -6,13 +6,13 @@ use nix::time::{ClockId, clock_gettime};
 
 /// The most that CLOCK_REALTIME may move relative to CLOCK_MONOTONIC during a stream.
 ///
-/// Both clocks follow the same frequency corrections, so their difference changes only by steps. Reading one clock
-/// after the other adds an error well below 1 us. A threshold of 10 us exceeds that error on a busy machine and is
-/// no larger than the error of the timestamps themselves. Sensible range: 2 us to 1 ms.
+/// Both clocks follow the same frequency corrections, so their difference changes only by steps. Reading one
+/// clock after the other adds an error well below 1 us. A threshold of 10 us exceeds that error on a busy
+/// machine and is no larger than the error of the timestamps themselves. Sensible range: 2 us to 1 ms.
 const STEP_THRESHOLD: Duration = Duration::from_us(10);
 
-/// The additional movement of CLOCK_REALTIME allowed per unit of time between two streams: the kernel slews a clock
-/// by at most 500 ppm. Within a stream there is no such allowance, because slewing distorts its times.
+/// The additional movement of CLOCK_REALTIME allowed per unit of time between two streams: the kernel slews a
+/// clock by at most 500 ppm. Within a stream there is no such allowance, because slewing distorts its times.
 const SLEW: f64 = 500e-6;
 
 /// Number of readings of the two clocks, of which the least disturbed one counts.

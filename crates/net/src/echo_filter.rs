@@ -15,8 +15,8 @@ const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
 /// Version and length of an IPv4 header without options.
 const PLAIN_IPV4: u32 = 0x45;
 
-/// Returns the filter that accepts Echo Replies with this identifier. Raw sockets of IPv4 see packets from their IP
-/// header on, those of IPv6 from their ICMPv6 header on.
+/// Returns the filter that accepts Echo Replies with this identifier. Raw sockets of IPv4 see packets from
+/// their IP header on, those of IPv6 from their ICMPv6 header on.
 pub(crate) fn accept(family: Family, identifier: u16) -> Vec<SockFilter> {
     assemble(&accepting(family, identifier))
 }

@@ -4,7 +4,8 @@ use crate::protocol::{RefusedBy, VERSION};
 use std::io;
 use std::time::Duration;
 
-/// The reason why opening a session or running a stream failed; each message says what happened and what to do.
+/// The reason why opening a session or running a stream failed; each message says what
+/// happened and what to do.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum NetError {

@@ -1,8 +1,9 @@
 //! Live probing: sockets, timestamps, pacing and the probe protocol.
 //!
-//! A [`client::Session`] sends requests to a [`server::Server`]. The two negotiate over a control connection (TCP)
-//! and exchange probe streams (UDP, or ICMP Echo Replies to the server) in either direction; each stream yields a
-//! [`headway_estimate::StreamRecord`]. Their messages are defined in [`protocol`], which does no I/O.
+//! A [`client::Session`] sends requests to a [`server::Server`]. The two negotiate over a control
+//! connection (TCP) and exchange probe streams (UDP, or ICMP Echo Replies to the server) in either
+//! direction; each stream yields a [`headway_estimate::StreamRecord`]. Their messages are defined in
+//! [`protocol`], which does no I/O.
 //!
 //! # Decisions
 //!

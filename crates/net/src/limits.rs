@@ -8,13 +8,13 @@ use std::time::Duration as Span;
 /// The limits of a server; the defaults suit one that faces the Internet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Concurrent sessions of clients that have proved token and address. Each costs a thread and, during a stream,
-    /// up to 10 MB of socket buffers.
+    /// Concurrent sessions of clients that have proved token and address. Each costs a thread and, during a
+    /// stream, up to 10 MB of socket buffers.
     pub sessions: usize,
     /// Concurrent sessions from one network, that is an IPv4 /24 or IPv6 /48 prefix.
     pub sessions_per_network: usize,
-    /// Concurrent connections in total that have not proved token and address. When they are all in use, a new one
-    /// displaces the oldest of the network that has the most.
+    /// Concurrent connections in total that have not proved token and address. When they are all in use, a
+    /// new one displaces the oldest of the network that has the most.
     pub handshakes: usize,
     /// Concurrent connections from one network that have not proved token and address.
     pub handshakes_per_network: usize,
@@ -57,14 +57,15 @@ impl Default for Limits {
     }
 }
 
-/// Bytes that a reverse stream may send beyond its duration times the rate limit, so that short bursts can probe
-/// capacities above the limit. A pause afterwards brings the average back to the limit.
+/// Bytes that a reverse stream may send beyond its duration times the rate limit, so that short bursts can
+/// probe capacities above the limit. A pause afterwards brings the average back to the limit.
 const BURST: Bytes = Bytes::new(64 * 1024);
 
 /// ... but never more than the rate limit allows in this time, so that the pause is never longer than this.
 const BURST_TIME: Duration = Duration::from_ms(1000);
 
-/// Returns the bytes that a reverse stream may send beyond its duration times the rate limit, at most [`BURST`].
+/// Returns the bytes that a reverse stream may send beyond its duration times the rate
+/// limit, at most [`BURST`].
 fn burst(limits: &Limits) -> u64 {
     BURST.get().min(limits.reverse_rate.bytes_in(BURST_TIME).get())
 }
@@ -124,8 +125,8 @@ const SEND: Duration = Duration::from_us(5);
 /// Time to prepare a stream and to read its timestamps.
 const PREPARE: Duration = Duration::from_ms(1);
 
-/// Maximum CPU time of one stream, during which others wait. Most streams of all methods stay below it: they have at
-/// most 320 gaps of 400 us (`prc-mt`), and streams with wider gaps do not occupy a whole processor.
+/// Maximum CPU time of one stream, during which others wait. Most streams of all methods stay below it: they
+/// have at most 320 gaps of 400 us (`prc-mt`), and streams with wider gaps do not occupy a whole processor.
 const MAX_WORK: Span = Span::from_millis(150);
 
 /// A reverse stream of this duration never exceeds that. Measurements in that direction are limited to it

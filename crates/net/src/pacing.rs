@@ -1,19 +1,21 @@
 //! Sends packets at scheduled times.
 //!
-//! Every packet has an absolute target on CLOCK_MONOTONIC. The thread sleeps while more than 200 us are
-//! left, then it spins on the clock: a sleeping thread wakes 30 to 60 us late, a spinning one is within 0.1 us.
+//! Every packet has an absolute target on CLOCK_MONOTONIC. The thread sleeps while more than 200 us are left,
+//! then it spins on the clock: a sleeping thread wakes 30 to 60 us late, a spinning one is within 0.1 us.
 //!
-//! A packet that is late by less than the gap after it does not change the targets: the next gap becomes shorter by
-//! the lateness, small errors do not add up, and the stream keeps its average rate. A packet that is later than
-//! that shifts all following targets. Catching up would send packets back to back, at a rate the schedule does not
-//! contain, and build queues that the estimator would attribute to the path. After a shift the gaps, and with them
-//! the probing rates, are as intended, and the estimator sees the one long gap in the departure times.
+//! A packet that is late by less than the gap after it does not change the targets: the next gap becomes
+//! shorter by the lateness, small errors do not add up, and the stream keeps its average rate. A packet that
+//! is later than that shifts all following targets. Catching up would send packets back to back, at a rate
+//! the schedule does not contain, and build queues that the estimator would attribute to the path. After a
+//! shift the gaps, and with them the probing rates, are as intended, and the estimator sees the one long gap
+//! in the departure times.
 
 use crate::clock::monotonic;
 use headway_units::{Duration, Instant};
 use nix::time::{ClockId, ClockNanosleepFlags, clock_nanosleep};
 
-/// The thread sleeps for waits longer than this; for shorter ones the wake-up margin leaves too little to sleep.
+/// The thread sleeps for waits longer than this; for shorter ones the wake-up margin leaves
+/// too little to sleep.
 pub(crate) const SPIN_BELOW: Duration = Duration::from_us(200);
 
 /// A sleep ends this long before the target. Waking takes 30 us, and 60 us in one of a hundred cases.
@@ -25,8 +27,8 @@ const STOP_CHECK: Duration = Duration::from_ms(50);
 /// The first packet leaves this long after pacing starts, so that caches and branch predictors are warm.
 const LEAD_IN: Duration = Duration::from_us(50);
 
-/// The time from first to last packet may differ from the intended one by this fraction. This is the error of the
-/// stream's average rate and must stay below the accuracy of estimates (about 5 %).
+/// The time from first to last packet may differ from the intended one by this fraction. This is the error of
+/// the stream's average rate and must stay below the accuracy of estimates (about 5 %).
 const DURATION_SHARE: f64 = 0.05;
 
 /// ... or by this much, the error of two timestamps.
@@ -34,8 +36,8 @@ const DURATION_FLOOR: Duration = Duration::from_us(5);
 
 /// A single gap may exceed the intended one by this much ...
 ///
-/// The departure times record the actual gap, so short hiccups do no harm. A pause of a millisecond or more is
-/// another program's time slice: queues drain in it, and the stream falls into two.
+/// The departure times record the actual gap, so short hiccups do no harm. A pause of a millisecond or more
+/// is another program's time slice: queues drain in it, and the stream falls into two.
 const GAP_EXCESS_FLOOR: Duration = Duration::from_ms(1);
 
 /// ... or by this multiple of the gap, for slow streams.
@@ -50,8 +52,8 @@ pub enum Wait {
     Sleep,
 }
 
-/// Calls `send` for each of `gaps.len() + 1` packets at its time. Passes CLOCK_MONOTONIC to `stop` repeatedly and
-/// stops early when it returns true.
+/// Calls `send` for each of `gaps.len() + 1` packets at its time. Passes CLOCK_MONOTONIC to `stop` repeatedly
+/// and stops early when it returns true.
 ///
 /// Returns whether all packets were sent.
 pub fn run(
@@ -182,7 +184,8 @@ mod tests {
         let gaps = [us(300), us(20), us(500)];
         assert!(run(&gaps, Wait::Spin, |_| false, |_| times.push(monotonic())));
         assert_eq!(times.len(), 4);
-        // A busy machine allows only a lower bound: the first packet may be late by up to its gap and the rest on time.
+        // A busy machine allows only a lower bound: the first packet may be late by up to its gap
+        // and the rest on time.
         assert!(times[3] - times[0] >= us(520));
         assert!(!run(&gaps, Wait::Sleep, |_| true, |_| times.push(monotonic())));
     }

@@ -1,9 +1,9 @@
 //! Receives one probe stream.
 //!
-//! The kernel timestamps packets on arrival, so there is no hurry to read them. A wake-up per packet would take
-//! time from the sender's pacing on a small machine, and between processors it costs more than the packet itself.
-//! So this code waits once, for the first packet, and then sleeps for intervals short enough that the receive
-//! buffer cannot overflow.
+//! The kernel timestamps packets on arrival, so there is no hurry to read them. A wake-up per packet would
+//! take time from the sender's pacing on a small machine, and between processors it costs more than the
+//! packet itself. So this code waits once, for the first packet, and then sleeps for intervals short enough
+//! that the receive buffer cannot overflow.
 
 use crate::batch::{BATCH, Batch, Datagram, Queue};
 use crate::channel::{Channel, ChannelError};
@@ -15,17 +15,19 @@ use headway_units::Duration;
 use std::os::fd::AsFd;
 use std::time::{Duration as Span, Instant};
 
-/// The longest sleep between two reads of the receive buffer: delays the end of a stream by at most this much.
+/// The longest sleep between two reads of the receive buffer: delays the end of a stream
+/// by at most this much.
 const LONGEST_POLL_INTERVAL: Span = Span::from_millis(2);
 
 /// The shortest sleep. Even shorter ones would amount to a wake-up per packet again.
 const SHORTEST_POLL_INTERVAL: Span = Span::from_micros(200);
 
-/// Time beyond a stream's planned duration after which it is given up, to allow for a slow start and a late end.
+/// Time beyond a stream's planned duration after which it is given up, to allow for a slow
+/// start and a late end.
 const GIVE_UP_AFTER: Span = Span::from_secs(10);
 
-/// Batches read in a row before the control connection is checked again: more than any receive buffer holds, so
-/// only a flood reaches it.
+/// Batches read in a row before the control connection is checked again: more than any receive buffer holds,
+/// so only a flood reaches it.
 const DRAIN_BATCHES: usize = 1024;
 
 /// The properties that arriving packets must have.
@@ -193,8 +195,8 @@ fn drain(socket: &ProbeSocket, batch: &mut Batch, sorter: &mut Sorter<'_>) -> us
 /// `end` returns the time to wait for late packets if the message ends the stream.
 ///
 /// # Errors
-/// Any [`ChannelError`]; [`ChannelError::Timeout`] if the stream does not end within [`GIVE_UP_AFTER`] after its
-/// planned duration.
+/// Any [`ChannelError`]; [`ChannelError::Timeout`] if the stream does not end within [`GIVE_UP_AFTER`] after
+/// its planned duration.
 pub(crate) fn receive_stream(
     socket: &ProbeSocket,
     channel: &mut Channel,
@@ -242,13 +244,14 @@ pub(crate) fn receive_stream(
     Ok((sorter.received, message))
 }
 
-/// Returns the next sleep, given that the last one brought `arrived` packets. While none arrive the buffer cannot
-/// overflow, and a sender that announces close packets but sends none must not keep this side polling.
+/// Returns the next sleep, given that the last one brought `arrived` packets. While none arrive the buffer
+/// cannot overflow, and a sender that announces close packets but sends none must not keep this side polling.
 fn next_poll_interval(interval: Span, shortest: Span, arrived: usize) -> Span {
     if arrived > 0 { shortest } else { (interval * 2).min(LONGEST_POLL_INTERVAL) }
 }
 
-/// Returns the sleep between two reads of the receive buffer: a quarter of the time in which the stream could fill it.
+/// Returns the sleep between two reads of the receive buffer: a quarter of the time in which the
+/// stream could fill it.
 fn poll_interval(socket: &ProbeSocket, expected: &Expected<'_>) -> Span {
     let gap = expected.duration.to_std() / expected.count.max(1);
     (socket.buffer_time(expected.size, gap) / 4).clamp(SHORTEST_POLL_INTERVAL, LONGEST_POLL_INTERVAL)

@@ -22,8 +22,8 @@ const RETRIES: u32 = 32;
 #[repr(C, align(16))]
 struct Control([u8; CONTROL]);
 
-/// Sends all datagrams, at most [`MAX_TRAIN`], without blocking. A datagram whose entry in `hops` is not 0 gets this
-/// TTL or hop limit, the others that of the system.
+/// Sends all datagrams, at most [`MAX_TRAIN`], without blocking. A datagram whose entry in `hops` is not 0
+/// gets this TTL or hop limit, the others that of the system.
 ///
 /// # Errors
 /// Same as `sendmmsg`; some of the datagrams may have been sent.
@@ -53,8 +53,9 @@ pub(crate) fn send_batch(
     let mut sent = 0;
     let mut failures = 0;
     while sent < count {
-        // SAFETY: each of the headers from `sent` to `count` points to one vector and, if its length is not 0, one
-        // control buffer, all of which outlive the call, and the socket stays open while it is borrowed.
+        // SAFETY: each of the headers from `sent` to `count` points to one vector and, if its length
+        // is not 0, one control buffer, all of which outlive the call, and the socket stays open
+        // while it is borrowed.
         let result = unsafe {
             libc::sendmmsg(
                 socket.as_raw_fd(),
@@ -83,8 +84,8 @@ fn reports_earlier(error: &io::Error) -> bool {
     matches!(error.kind(), ConnectionRefused | HostUnreachable | NetworkUnreachable)
 }
 
-/// Writes the control message that sets the TTL or hop limit of a datagram. The header must have a control buffer of
-/// [`CONTROL`] bytes.
+/// Writes the control message that sets the TTL or hop limit of a datagram. The header must have a control
+/// buffer of [`CONTROL`] bytes.
 fn write_hops(header: &libc::msghdr, family: Family, hops: u8) {
     let (level, kind) = match family {
         Family::V4 => (libc::IPPROTO_IP, libc::IP_TTL),

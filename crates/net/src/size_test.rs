@@ -9,7 +9,8 @@ use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant as Deadline};
 
-/// IP packet sizes to try below the interface's MTU: Ethernet, common tunnels, the IPv6 minimum, the IPv4 minimum.
+/// IP packet sizes to try below the interface's MTU: Ethernet, common tunnels, the IPv6
+/// minimum, the IPv4 minimum.
 pub(crate) const CANDIDATES: [u16; 4] = [1500, 1400, 1280, 576];
 
 /// Maximum number of sizes in one test.
@@ -29,7 +30,8 @@ pub(crate) fn candidates(mtu: usize) -> Vec<u16> {
     sizes
 }
 
-/// Checks the sizes requested by a client: at least one, not too many, no duplicates, all in the allowed range.
+/// Checks the sizes requested by a client: at least one, not too many, no duplicates, all
+/// in the allowed range.
 pub(crate) fn checked(sizes: &[u16]) -> Option<Vec<PacketSize>> {
     if sizes.is_empty() || sizes.len() > MAX_SIZES {
         return None;
@@ -64,7 +66,8 @@ pub(crate) fn send_sizes(socket: &ProbeSocket, session: u64, sizes: &[PacketSize
     cost(sizes)
 }
 
-/// Returns the sizes that arrive. Ends when all have, `wait` is over or `stop` is set, however much else arrives.
+/// Returns the sizes that arrive. Ends when all have, `wait` is over or `stop` is set,
+/// however much else arrives.
 pub(crate) fn receive_sizes(
     socket: &ProbeSocket,
     session: u64,

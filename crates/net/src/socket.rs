@@ -13,12 +13,12 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::time::Duration;
 
-/// Requested receive buffer between streams, in bytes; the kernel doubles it. This bounds what a peer can fill by
-/// sending while nobody reads.
+/// Requested receive buffer between streams, in bytes; the kernel doubles it. This bounds what a peer can
+/// fill by sending while nobody reads.
 const QUIET_BUFFER: usize = 64 * 1024;
 
-/// The largest receive buffer requested for a stream, in bytes: 4 ms of full-size packets at 10 Gb/s as the kernel
-/// counts them, which is twice the longest pause between two reads.
+/// The largest receive buffer requested for a stream, in bytes: 4 ms of full-size packets at 10 Gb/s as the
+/// kernel counts them, which is twice the longest pause between two reads.
 const LARGEST_BUFFER: usize = 4 * 1024 * 1024;
 
 /// Requested send buffer, in bytes, so that a busy queue discipline does not refuse packets.
@@ -74,8 +74,8 @@ impl ProbeSocket {
 
     /// Creates a raw socket that receives the Echo Replies of a session from the host of `peer`.
     ///
-    /// Over IPv4 the kernel does not verify their checksums. A packet whose header is damaged does not belong to the
-    /// session or is malformed, and damaged padding does no harm.
+    /// Over IPv4 the kernel does not verify their checksums. A packet whose header is damaged does not belong
+    /// to the session or is malformed, and damaged padding does no harm.
     ///
     /// # Errors
     /// Same as [`ProbeSocket::icmp_sender`].
@@ -115,7 +115,8 @@ impl ProbeSocket {
         socket.connect(&SockAddr::from(peer))?;
         socket.set_nonblocking(true)?;
         set_dont_fragment(&socket, Family::of(peer.ip()))?;
-        // The forced variant needs CAP_NET_ADMIN; without it the kernel's limit applies, unless whoever opened it had that.
+        // The forced variant needs CAP_NET_ADMIN; without it the kernel's limit applies, unless
+        // whoever opened it had that.
         let is_forced = setsockopt(&socket, sockopt::SndBufForce, &SEND_BUFFER).is_ok();
         if !is_forced && socket.send_buffer_size().is_ok_and(|bytes| bytes < SEND_BUFFER) {
             let _ = socket.set_send_buffer_size(SEND_BUFFER);
@@ -178,7 +179,8 @@ impl ProbeSocket {
         Some(datagram[..length.ok()?].to_vec())
     }
 
-    /// Switches timestamping off and on again, so that transmit timestamps count packets from 0, and discards old ones.
+    /// Switches timestamping off and on again, so that transmit timestamps count packets from 0,
+    /// and discards old ones.
     ///
     /// # Errors
     /// Same as `setsockopt`.
@@ -195,8 +197,8 @@ impl ProbeSocket {
         Ok(setsockopt(&self.socket, sockopt::Timestamping, &flags)?)
     }
 
-    /// Lets the kernel put ICMP errors into the queue of errors, with the datagrams they quote, or stops that. While it
-    /// does, each error also makes one later call on the socket fail.
+    /// Lets the kernel put ICMP errors into the queue of errors, with the datagrams they quote, or stops
+    /// that. While it does, each error also makes one later call on the socket fail.
     ///
     /// # Errors
     /// Same as `setsockopt`.
@@ -219,7 +221,8 @@ impl ProbeSocket {
         let _ = self.socket.take_error();
     }
 
-    /// Enlarges the receive buffer, as far as allowed, for the packets of a stream or for the timestamps of those sent.
+    /// Enlarges the receive buffer, as far as allowed, for the packets of a stream or for the
+    /// timestamps of those sent.
     pub(crate) fn grow_receive_buffer(&self, size: PacketSize, packets: usize) {
         let bytes = (usize::from(size.ip()) + BOOKKEEPING).saturating_mul(packets);
         let bytes = bytes.clamp(QUIET_BUFFER, LARGEST_BUFFER);
@@ -280,8 +283,8 @@ pub(crate) fn force_buffers(socket: &Socket) {
 
 /// Lets several sockets of this program bind the same port.
 ///
-/// This does not use `SO_REUSEADDR`, which would let any user of this host bind the port and receive what is meant
-/// for the server. With only `SO_REUSEPORT`, the sockets must belong to the same user.
+/// This does not use `SO_REUSEADDR`, which would let any user of this host bind the port and receive what is
+/// meant for the server. With only `SO_REUSEPORT`, the sockets must belong to the same user.
 ///
 /// # Errors
 /// Same as `setsockopt`.
@@ -289,13 +292,15 @@ pub(crate) fn share_port(socket: &Socket) -> io::Result<()> {
     socket.set_reuse_port(true)
 }
 
-/// Sets "don't fragment" and disables the kernel's path MTU discovery, because the size test finds the MTU itself.
+/// Sets "don't fragment" and disables the kernel's path MTU discovery, because the size test
+/// finds the MTU itself.
 fn set_dont_fragment(socket: &Socket, family: Family) -> io::Result<()> {
     let (level, option, value) = match family {
         Family::V4 => (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_PROBE),
         Family::V6 => (libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_PROBE),
     };
-    // SAFETY: the option is an int, the pointer refers to one that outlives the call, and the length is its size.
+    // SAFETY: the option is an int, the pointer refers to one that outlives the call, and
+    // the length is its size.
     let result = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
@@ -319,7 +324,8 @@ pub(crate) fn readable<const N: usize>(
     wait(files, PollFlags::POLLIN, timeout)
 }
 
-/// Waits until one of `files` is ready for `events` or `timeout` is over; returns whether each is ready or has failed.
+/// Waits until one of `files` is ready for `events` or `timeout` is over; returns whether each is
+/// ready or has failed.
 ///
 /// # Errors
 /// Same as `poll`; an interrupted wait counts as nothing ready.

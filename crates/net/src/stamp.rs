@@ -18,8 +18,8 @@ const STAMP_PAUSE: Duration = Duration::from_micros(500);
 
 /// Returns the kernel's departure times of the `count` packets sent since [`ProbeSocket::stamp_from_zero`].
 ///
-/// Returns `None` if any is missing: times taken in this program are some microseconds earlier, so mixing the two
-/// would distort the gaps.
+/// Returns `None` if any is missing: times taken in this program are some microseconds earlier, so mixing the
+/// two would distort the gaps.
 pub(crate) fn transmit_times(socket: &ProbeSocket, count: usize) -> Option<Vec<Instant>> {
     let mut times: Vec<Option<Instant>> = vec![None; count];
     let mut missing = count;

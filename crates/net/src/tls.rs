@@ -18,10 +18,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use subtle::ConstantTimeEq;
 
-/// Bytes that a server sends in its handshake besides its certificates, rounded up: hello, signature, tickets.
+/// Bytes that a server sends in its handshake besides its certificates, rounded up:
+/// hello, signature, tickets.
 const HANDSHAKE_REST: usize = 2048;
 
-/// The largest PEM file read, in bytes: a system's bundle of trusted authorities has 250 kB, and a device has no end.
+/// The largest PEM file read, in bytes: a system's bundle of trusted authorities has 250 kB, and
+/// a device has no end.
 const LARGEST_FILE: u64 = 4 * 1024 * 1024;
 
 /// The reason why TLS could not be set up.
@@ -78,13 +80,14 @@ impl TlsServer {
         self.fingerprint.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// Returns the number of bytes a client has to send before its first TLS record, see [`crate::protocol::preamble`].
+    /// Returns the number of bytes a client has to send before its first TLS record, see
+    /// [`crate::protocol::preamble`].
     pub(crate) fn padding(&self) -> u16 {
         self.padding
     }
 
-    /// Sets up the server's side of TLS on a connection. Calls `turn` before the expensive part, the signature, and
-    /// drops its result after it; the rest of the handshake happens with the first read.
+    /// Sets up the server's side of TLS on a connection. Calls `turn` before the expensive part, the
+    /// signature, and drops its result after it; the rest of the handshake happens with the first read.
     ///
     /// # Errors
     /// Those of TCP and of `turn`, and [`io::ErrorKind::InvalidData`] if the client does not speak TLS.
@@ -126,7 +129,8 @@ pub struct TlsClient {
 }
 
 impl TlsClient {
-    /// Trusts servers whose certificate is valid for the host name and signed by one of the authorities in a PEM file.
+    /// Trusts servers whose certificate is valid for the host name and signed by one of the
+    /// authorities in a PEM file.
     ///
     /// # Errors
     /// Any [`TlsSetupError`] except [`TlsSetupError::Fingerprint`].
@@ -161,7 +165,8 @@ impl TlsClient {
     /// Sets up the client's side of TLS on a connection and completes the handshake.
     ///
     /// # Errors
-    /// [`io::ErrorKind::InvalidData`] if the server is not trusted or does not speak TLS; otherwise those of TCP.
+    /// [`io::ErrorKind::InvalidData`] if the server is not trusted or does not speak TLS;
+    /// otherwise those of TCP.
     pub(crate) fn connect(&self, host: &str, mut stream: DeadlineStream) -> io::Result<Transport> {
         let invalid =
             |error: &dyn fmt::Display| io::Error::new(io::ErrorKind::InvalidData, error.to_string());

@@ -78,7 +78,8 @@ pub(crate) struct Identity {
 /// Sends a stream of trains in real time, unless `stop` returns true.
 ///
 /// # Errors
-/// Only if timestamping cannot be switched on; packets that the kernel does not accept make the stream incomplete.
+/// Only if timestamping cannot be switched on; packets that the kernel does not accept make
+/// the stream incomplete.
 pub(crate) fn send_trains(
     socket: &ProbeSocket,
     identity: Identity,
@@ -103,7 +104,8 @@ pub(crate) fn send_trains(
     });
     let clock_stepped = clock.end();
     errors.read_until(socket, Deadline::now() + STAMP_WAIT, |queue| queue.missing == 0);
-    // A packet that failed may or may not have consumed a number, so timestamps could not be matched to packets.
+    // A packet that failed may or may not have consumed a number, so timestamps could not
+    // be matched to packets.
     let complete = complete && !failed;
     Ok(SentTrains { times: errors.times, replies: errors.replies, complete, clock_stepped })
 }
@@ -181,7 +183,8 @@ impl<'a> ErrorQueue<'a> {
         ErrorQueue { identity, hops, batch: Batch::new(), times, missing, replies: Vec::new() }
     }
 
-    /// Reads what waits, at most two batches: trains are shorter, and a flood of errors must not stop the stream.
+    /// Reads what waits, at most two batches: trains are shorter, and a flood of errors must
+    /// not stop the stream.
     fn read(&mut self, socket: &ProbeSocket) -> bool {
         let mut any = false;
         for _ in 0..2 {
@@ -230,8 +233,8 @@ impl<'a> ErrorQueue<'a> {
 /// Most different replies kept: a few addresses for each of the hops there can be.
 const MOST_REPLIES: usize = 256;
 
-/// Returns the hops of the hidden packet that a router quotes; `None` unless the quote has the session's random
-/// number, which strangers cannot know, and is a hidden packet of this stream.
+/// Returns the hops of the hidden packet that a router quotes; `None` unless the quote has the session's
+/// random number, which strangers cannot know, and is a hidden packet of this stream.
 fn quoted_hops(quote: &[u8], identity: Identity, hops: &[u8]) -> Option<u8> {
     let header = Header::parse(quote).ok()?;
     let ours = header.session == identity.session && header.stream == identity.stream;

@@ -12,8 +12,8 @@ use std::io;
 
 /// Number of different paddings prepared for a stream and used in turn.
 ///
-/// They are prepared in advance to keep the sending loop short. 64 of them (92 kB at 1500 bytes) exceed the window
-/// of any link with compression, and fit into the L2 cache.
+/// They are prepared in advance to keep the sending loop short. 64 of them (92 kB at 1500 bytes) exceed the
+/// window of any link with compression, and fit into the L2 cache.
 const PADDINGS: usize = 64;
 
 /// The stream to send.
@@ -47,7 +47,8 @@ pub(crate) struct SentStream {
 /// short, which counts as gaps not kept.
 ///
 /// # Errors
-/// Only if timestamping cannot be switched on; packets that the kernel does not accept count as gaps not kept.
+/// Only if timestamping cannot be switched on; packets that the kernel does not accept
+/// count as gaps not kept.
 pub(crate) fn send_stream(
     socket: &ProbeSocket,
     plan: &Plan<'_>,
@@ -69,7 +70,8 @@ pub(crate) fn send_stream(
         failed += u32::from(socket.send(datagram).is_err());
     });
     let clock_stepped = clock.end();
-    // A packet that failed may or may not have consumed a number, so timestamps could not be matched to packets.
+    // A packet that failed may or may not have consumed a number, so timestamps could not
+    // be matched to packets.
     let kernel = if complete && failed == 0 { transmit_times(socket, count) } else { None };
     let (times, source) = match kernel {
         Some(kernel) => (kernel, StampSource::Kernel),
@@ -78,8 +80,9 @@ pub(crate) fn send_stream(
     Ok(plan.sent(times, source, complete && failed == 0, clock_stepped))
 }
 
-/// Sends a stream as [`send_stream`] does, with PAUSE frames between its packets. Departures are those on the line, which this
-/// program computes: stamps would say when the driver got a packet, up to milliseconds before.
+/// Sends a stream as [`send_stream`] does, with PAUSE frames between its packets. Departures are those on
+/// the line, which this program computes: stamps would say when the driver got a packet, up to
+/// milliseconds before.
 ///
 /// # Errors
 /// Same as `sendmmsg`.

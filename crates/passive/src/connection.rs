@@ -15,8 +15,9 @@ use crate::path::{Path, Sums, Volume};
 const DEFAULT_MSS: u16 = 1_460;
 /// Largest IP packet on a wire, bytes.
 const JUMBO: u32 = 9_000;
-/// Who acknowledges data within this time, and took so many times longer to answer a SYN, is a proxy near the tap that asked another
-/// host first. Range 1 to 10 ms, and 5 to 20: hosts that wake up take longer for the first packet, too.
+/// Who acknowledges data within this time, and took so many times longer to answer a SYN, is a proxy near
+/// the tap that asked another host first. Range 1 to 10 ms, and 5 to 20: hosts that wake up take longer for
+/// the first packet, too.
 const PROXY: Duration = Duration::from_ms(5);
 const FARTHER: i64 = 10;
 /// ACKs that must advance before a direction counts whose data was not captured.
@@ -133,8 +134,8 @@ pub(crate) struct Followed {
 }
 
 impl Followed {
-    /// Adds to the path what is new since the last call. What limits the transfer weighs as much as the data of this time:
-    /// a connection that hardly carries data says little about its path, however long it lasts.
+    /// Adds to the path what is new since the last call. What limits the transfer weighs as much as the data
+    /// of this time: a connection that hardly carries data says little about its path, however long it lasts.
     pub(crate) fn add_to(&mut self, path: &mut Path) {
         let sums = Sums::of(&self.transfer);
         let acknowledged = self.transfer.acknowledged().get();
@@ -211,8 +212,8 @@ impl Connection {
         if !opens || self.handshake.opening(end).is_some_and(|opening| opening.sequence == tcp.sequence) {
             return false;
         }
-        // A SYN belongs to the SYN of the other end if that acknowledges it, and was captured first, or, where nothing else
-        // was seen of its end, if both ends open the connection (RFC 9293 3.5).
+        // A SYN belongs to the SYN of the other end if that acknowledges it, and was captured first, or,
+        // where nothing else was seen of its end, if both ends open the connection (RFC 9293 3.5).
         let is_first = self.halves[end].packets == 0;
         let belongs = self.handshake.opening(1 - end).is_some_and(|other| {
             let beyond = other.acknowledgement.map(|number| number.wrapping_sub(tcp.sequence));
@@ -221,7 +222,8 @@ impl Connection {
         !belongs && (self.closed || self.halves.iter().any(|half| half.packets > 0))
     }
 
-    /// Takes note of the handshake, and of the end that it shows to be near; returns whether another end was assumed.
+    /// Takes note of the handshake, and of the end that it shows to be near; returns whether
+    /// another end was assumed.
     pub(crate) fn shake_hands(&mut self, end: usize, segment: &Segment) -> bool {
         if self.handshake.is_over() {
             return false;
@@ -239,8 +241,8 @@ impl Connection {
         }
     }
 
-    /// The capturing host received a packet and sent it on, so the headings of packets do not tell which end is near;
-    /// returns whether one was taken for it because of them.
+    /// The capturing host received a packet and sent it on, so the headings of packets do not tell which end
+    /// is near; returns whether one was taken for it because of them.
     pub(crate) fn forward(&mut self) -> bool {
         self.forwarded = true;
         let by_heading = self.near.is_some_and(|(_, by)| by == Evidence::Heading);
@@ -250,8 +252,8 @@ impl Connection {
         by_heading
     }
 
-    /// Data of an end were acknowledged after `time`: if that is far sooner than the handshake was, takes back what the handshake told.
-    /// Returns whether a proxy near the tap answers.
+    /// Data of an end were acknowledged after `time`: if that is far sooner than the handshake was, takes
+    /// back what the handshake told. Returns whether a proxy near the tap answers.
     pub(crate) fn answered(&mut self, end: usize, time: Duration) -> bool {
         let Some(shaken) = self.handshake.take_back(end, time) else { return false };
         for (of, half) in self.halves.iter_mut().enumerate() {
@@ -262,10 +264,11 @@ impl Connection {
         time <= PROXY && shaken >= time * FARTHER
     }
 
-    /// Counts a packet of an end, and returns its data; `framing` is the link layer's bytes of every packet on the wire.
+    /// Counts a packet of an end, and returns its data; `framing` is the link layer's bytes of
+    /// every packet on the wire.
     ///
-    /// A payload above the MSS was captured before segmentation or after reassembly, and counts as the packets on the
-    /// wire. Without a handshake, jumbo frames are possible.
+    /// A payload above the MSS was captured before segmentation or after reassembly, and counts as the
+    /// packets on the wire. Without a handshake, jumbo frames are possible.
     pub(crate) fn count(&mut self, end: usize, tcp: &Tcp, framing: u64) -> Volume {
         let mss = self.handshake.opening(1 - end).and_then(|opening| opening.mss);
         let half = &mut self.halves[end];

@@ -1,25 +1,27 @@
 //! Packets that were captured twice, told by what is in them.
 //!
-//! A mirror port, a bridge or `-i any` capture a packet in several places, at times that differ by little, with other
-//! VLAN tags or a smaller hop limit. A packet that is sent again has another IPv4 identification or another timestamp.
+//! A mirror port, a bridge or `-i any` capture a packet in several places, at times that differ by little,
+//! with other VLAN tags or a smaller hop limit. A packet that is sent again has another IPv4 identification
+//! or another timestamp.
 
 use headway_units::Instant;
 
 use crate::headers::Tcp;
 
-/// Longest time between a packet and its copy where what identifies packets differs between those sent again, ns: less
-/// than the time after which any system repeats a SYN.
+/// Longest time between a packet and its copy where what identifies packets differs between those sent again,
+/// ns: less than the time after which any system repeats a SYN.
 const APART: u64 = 500_000_000;
 /// The same where nothing tells a copy from a packet that was sent again, ns.
 const CLOSE: u64 = 5_000_000;
 /// After this time without a packet elsewhere, one from a place of copies is not a copy, ns.
 const MOVED: i64 = 1_000_000_000;
-/// Places of two packets in [`Recent`], a power of two: 512 kB, which the cache of a core holds. At a million packets per
-/// second, one of a hundred is overwritten within 5 ms.
+/// Places of two packets in [`Recent`], a power of two: 512 kB, which the cache of a core holds. At a million
+/// packets per second, one of a hundred is overwritten within 5 ms.
 const SETS: usize = 1 << 15;
 /// Places of one end of a connection that are told apart; further ones share the last.
 const PLACES: usize = 4;
-/// Packets of a place, without a copy among them, after which one that may also have been sent again is no copy.
+/// Packets of a place, without a copy among them, after which one that may also have been
+/// sent again is no copy.
 const USUAL: u16 = 8;
 
 /// Where a packet was captured: the interface, and whether it was incoming or outgoing there.
@@ -41,7 +43,8 @@ fn heading(outgoing: Option<bool>) -> u32 {
 #[derive(Debug)]
 pub(crate) struct Recent(Vec<[Slot; 2]>);
 
-/// A packet: its time in units of 2^14 ns, its heading, and the part of its hash that does not say where it is.
+/// A packet: its time in units of 2^14 ns, its heading, and the part of its hash that does
+/// not say where it is.
 #[derive(Clone, Copy, Debug, Default)]
 struct Slot {
     tag: u32,
@@ -121,7 +124,8 @@ impl Counted {
         self.originals == 0 && self.copies == 0
     }
 
-    /// Whether packets that can also have been sent again are copies here, where about every second one is a copy.
+    /// Whether packets that can also have been sent again are copies here, where about every
+    /// second one is a copy.
     fn copies(&self) -> bool {
         self.originals <= USUAL.saturating_add(self.copies.saturating_mul(4))
     }

@@ -95,7 +95,8 @@ impl Filter {
         self.0.holds([tcp.source, tcp.destination], at, first)
     }
 
-    /// Whether a connection between two ends passes at a time, where `after` and `before` may count from `first`.
+    /// Whether a connection between two ends passes at a time, where `after` and `before`
+    /// may count from `first`.
     pub fn includes(&self, ends: [SocketAddr; 2], at: Instant, first: Instant) -> bool {
         let ends = ends.map(|end| Endpoint { address: end.ip().to_canonical(), port: end.port() });
         self.0.holds(ends, at, first)

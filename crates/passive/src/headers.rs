@@ -16,7 +16,8 @@ use headway_capture::layers::{self, Stop, Unread};
 const MAX_TUNNELS: usize = 8;
 /// The bytes of a TCP header up to its window; of the rest, only options matter.
 const LEAST_TCP: usize = 16;
-/// IP protocols that carry no TCP: ICMP, IGMP, UDP, ICMPv6, OSPF, PIM and SCTP, and those of tunnels, which are read.
+/// IP protocols that carry no TCP: ICMP, IGMP, UDP, ICMPv6, OSPF, PIM and SCTP, and those of
+/// tunnels, which are read.
 const KNOWN: [u8; 13] = [1, 2, 4, 17, 41, 47, 58, 89, 97, 103, 115, 132, 137];
 /// EtherTypes that carry no IP: 802.2 without SNAP, ARP and LLDP.
 const NO_IP: [u16; 3] = [4, 0x0806, 0x88cc];
@@ -124,7 +125,8 @@ pub struct Tcp {
     pub cut: bool,
     /// The identification of an IPv4 packet; 0 in IPv6, which has none.
     pub identification: u16,
-    /// Whether the capturing host sent (`true`) or received (`false`) the packet; `None` if the capture does not tell.
+    /// Whether the capturing host sent (`true`) or received (`false`) the packet; `None` if the
+    /// capture does not tell.
     pub outgoing: Option<bool>,
 }
 
@@ -207,7 +209,8 @@ pub(crate) fn read(packet: &Packet<'_>) -> Result<Tcp, Refused> {
     let (mut start, outgoing) = layers::network(packet)?;
     for tunnels in 0..=MAX_TUNNELS {
         let data = packet.data.get(start..).ok_or(Skipped::Snapped)?;
-        // The original length counts where the IP header has none, as in packets captured before segmentation.
+        // The original length counts where the IP header has none, as in packets captured
+        // before segmentation.
         let original = (packet.length as usize).saturating_sub(start);
         let within = match data.first().ok_or(Skipped::Snapped)? >> 4 {
             4 => ipv4(data, original)?,

@@ -1,7 +1,8 @@
-//! What captured packets say of paths: their headers, the TCP connections in them, and what is free on the way.
+//! What captured packets say of paths: their headers, the TCP connections in them, and
+//! what is free on the way.
 //!
-//! [`headers::parse`] reads a TCP segment's headers, and a [`Tracker`] follows connections in tables of fixed size and
-//! estimates what is free on their paths.
+//! [`headers::parse`] reads a TCP segment's headers, and a [`Tracker`] follows connections in tables of fixed
+//! size and estimates what is free on their paths.
 //!
 //! # Decisions
 //!

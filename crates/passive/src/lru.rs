@@ -8,8 +8,8 @@ const NONE: u32 = u32::MAX;
 
 /// A map with a list of its entries from the most to the least recently used one.
 ///
-/// Its memory for a full map is allocated once. The hash function is keyed at random, so that nobody who can send
-/// packets can choose keys that collide.
+/// Its memory for a full map is allocated once. The hash function is keyed at random, so that nobody who can
+/// send packets can choose keys that collide.
 #[derive(Debug)]
 pub(crate) struct Lru<K, V> {
     places: HashMap<K, u32>,

@@ -1,7 +1,7 @@
 //! Packets in the order of their times.
 //!
-//! Nearly all captures are in this order, and their packets pass at once. In others packets wait for earlier ones that
-//! come behind them, for about as long as such ones were late.
+//! Nearly all captures are in this order, and their packets pass at once. In others packets wait for earlier
+//! ones that come behind them, for about as long as such ones were late.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -10,14 +10,17 @@ use headway_units::{Duration, Instant};
 
 use headway_capture::{ClockCounts, DISORDER};
 
-/// A packet that is no later than this is as late as the one before: processors of a host write what they receive at the same time in
-/// any order, in half of all captures. Range 10 to 50 us: below what a host needs to answer a packet.
+/// A packet that is no later than this is as late as the one before: processors of a host write what they
+/// receive at the same time in any order, in half of all captures. Range 10 to 50 us: below what a host
+/// needs to answer a packet.
 const SLIGHT: Duration = Duration::from_us(20);
 /// Longest wait, by the clock of the capture.
 const LONGEST: Duration = Duration::from_ns(DISORDER);
-/// How many times as long as a packet was late others wait. Range 1 to 4: the blocks of a queue differ in length.
+/// How many times as long as a packet was late others wait. Range 1 to 4: the blocks of a
+/// queue differ in length.
 const MARGIN: i64 = 2;
-/// For so long every packet waits where late ones are expected. Range 1 s to 1 min: longer than a pause at the start.
+/// For so long every packet waits where late ones are expected. Range 1 s to 1 min: longer than
+/// a pause at the start.
 const LEARNING: Duration = Duration::from_ms(10_000);
 /// How often the wait is set anew. Range 10 s to 10 min: packets that wait in vain for so long do no harm.
 const REVIEW: Duration = Duration::from_ms(60_000);
@@ -81,7 +84,8 @@ impl<T> Order<T> {
         }
     }
 
-    /// Lets every packet wait for as long as possible: in the first seconds, which show how long is needed, or `always`.
+    /// Lets every packet wait for as long as possible: in the first seconds, which show how long is
+    /// needed, or `always`.
     pub(crate) fn expect_late(&mut self, always: bool) {
         self.wait = LONGEST;
         self.review = if always { Instant::from_ns(u64::MAX) } else { Instant::ZERO };

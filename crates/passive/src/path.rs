@@ -156,8 +156,8 @@ pub struct Sums {
     pub used: u64,
     /// Windows refused, in the order of [`WindowRefusal::ALL`].
     pub refused: [u64; WindowRefusal::ALL.len()],
-    /// For how long each limit held, in the order of [`Limit::ALL`]: of a transfer in seconds, of a path in bytes of payload
-    /// that its transfers carried meanwhile.
+    /// For how long each limit held, in the order of [`Limit::ALL`]: of a transfer in seconds, of a path in
+    /// bytes of payload that its transfers carried meanwhile.
     pub limits: [f64; Limit::ALL.len()],
     /// What went wrong.
     pub anomalies: Anomalies,
@@ -309,7 +309,8 @@ impl Path {
         }
     }
 
-    /// Adds a transfer with the data that it had so far; while there are several, they are also taken together.
+    /// Adds a transfer with the data that it had so far; while there are several, they are
+    /// also taken together.
     pub(crate) fn join(&mut self, settings: &Settings, volume: Volume) {
         self.live += 1;
         self.transfers += 1;

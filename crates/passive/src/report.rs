@@ -152,8 +152,8 @@ impl Tracker {
         })
     }
 
-    /// Returns the transfers in the table, in no order: from whom the data comes, and to whom, and for how long each limit has held,
-    /// in seconds, in the order of [`Limit::ALL`].
+    /// Returns the transfers in the table, in no order: from whom the data comes, and to whom, and for how
+    /// long each limit has held, in seconds, in the order of [`Limit::ALL`].
     pub fn limits(&self) -> impl Iterator<Item = ([Endpoint; 2], [f64; Limit::ALL.len()])> {
         self.connections.iter().flat_map(|(Key(ends), connection)| {
             let halves = connection.halves.iter().enumerate();
@@ -164,8 +164,8 @@ impl Tracker {
         })
     }
 
-    /// Returns the number of connections in the table of which only packets of one end were captured, and of those that
-    /// have left it.
+    /// Returns the number of connections in the table of which only packets of one end were captured, and of
+    /// those that have left it.
     pub fn one_way(&self) -> u64 {
         let live = self.connections.iter().filter(|(_, connection)| connection.is_one_way()).count();
         self.counts.one_way + live as u64

@@ -78,8 +78,8 @@ pub struct Counts {
     pub acks_only: u64,
     /// Connections that a proxy near the tap answers: the handshake took far longer than the first data.
     pub proxies: u64,
-    /// Protocols that are not read, in the order in which they appeared, with their packets. Those that came after the
-    /// table was full are counted in `skipped` only.
+    /// Protocols that are not read, in the order in which they appeared, with their packets. Those that came
+    /// after the table was full are counted in `skipped` only.
     pub unread: [Option<(Unread, u64)>; UNREAD],
 }
 
@@ -93,7 +93,8 @@ impl Counts {
         self.skipped[reason as usize] += 1;
     }
 
-    /// Counts a packet of a protocol that is not read; those that do not fit the table are in the sums of skipped ones.
+    /// Counts a packet of a protocol that is not read; those that do not fit the table are in the
+    /// sums of skipped ones.
     fn name(&mut self, unread: Unread) {
         let known = |entry: &&mut Option<(Unread, u64)>| entry.is_none_or(|(other, _)| other == unread);
         if let Some(entry) = self.unread.iter_mut().find(known) {
@@ -104,8 +105,9 @@ impl Counts {
 
 /// Follows connections packet by packet, in bounded memory.
 ///
-/// The first packets, and those whose time stamps leap, are used when the packets after them have shown that their times
-/// are right, and those of a capture out of order when earlier ones have come; see [`Tracker::finish`].
+/// The first packets, and those whose time stamps leap, are used when the packets after them have shown that
+/// their times are right, and those of a capture out of order when earlier ones have come; see
+/// [`Tracker::finish`].
 #[derive(Debug)]
 pub struct Tracker {
     options: Options,
@@ -161,9 +163,9 @@ impl Tracker {
         self.filter = Some(filter);
     }
 
-    /// Lets all packets wait up to a second for earlier ones that come behind them, by the clock of the capture: those of
-    /// the first ten seconds, which show how long others have to wait, or `always`. Without this call none waits before one was
-    /// late, as [`ClockCounts::late`] tells.
+    /// Lets all packets wait up to a second for earlier ones that come behind them, by the clock of the
+    /// capture: those of the first ten seconds, which show how long others have to wait, or `always`. Without
+    /// this call none waits before one was late, as [`ClockCounts::late`] tells.
     pub fn expect_late(&mut self, always: bool) {
         self.order.expect_late(always);
     }
@@ -387,8 +389,8 @@ impl Tracker {
         }
     }
 
-    /// Forgets which end of a connection is near: the capturing host received a packet and sent it on, so the headings of its
-    /// packets do not tell. What began on a wrong path begins again.
+    /// Forgets which end of a connection is near: the capturing host received a packet and sent it on, so the
+    /// headings of its packets do not tell. What began on a wrong path begins again.
     #[cold]
     fn forward(&mut self, place: u32, key: &Key) {
         let Some(connection) = self.connections.value(place) else { return };
@@ -427,8 +429,8 @@ impl Tracker {
         self.connections.insert(key, Connection::new(at))
     }
 
-    /// Gives up connections without a packet for this long, those that were closed and all. For trackers that never end: others keep all
-    /// that the table holds, to tell of them at the end.
+    /// Gives up connections without a packet for this long, those that were closed and all. For trackers that
+    /// never end: others keep all that the table holds, to tell of them at the end.
     pub fn expire(&mut self, closed: Duration, idle: Duration) {
         let now = self.now;
         let is_over = |connection: &Connection| {
@@ -500,7 +502,8 @@ fn begin(
     path.shared_memory() - shared
 }
 
-/// Returns the settings of a transfer, and the place of its path, where the end `near` of a connection is near the tap.
+/// Returns the settings of a transfer, and the place of its path, where the end `near` of a
+/// connection is near the tap.
 fn route(
     key: &Key,
     near: usize,
@@ -515,8 +518,8 @@ fn route(
     (Settings { side, ..options.settings }, path(paths, PathKey { peer, direction }, at))
 }
 
-/// The handshake ended behind the first data, and another end is near than was assumed: the transfers move to other paths.
-/// Returns by how many bytes the memory of the paths grew.
+/// The handshake ended behind the first data, and another end is near than was assumed: the transfers move to
+/// other paths. Returns by how many bytes the memory of the paths grew.
 fn change_side(
     connection: &mut Connection,
     key: &Key,

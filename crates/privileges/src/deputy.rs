@@ -18,11 +18,12 @@ use nix::unistd::{ForkResult, Pid, fork, setsid};
 /// It answers, and ends, within milliseconds.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The sockets to all deputies of this process: a deputy that had one of another open would keep that from seeing the end.
+/// The sockets to all deputies of this process: a deputy that had one of another open would keep that
+/// from seeing the end.
 static ENDS: Mutex<Vec<RawFd>> = Mutex::new(Vec::new());
 
-/// A child process with some capabilities and no other right. It does what it is told through a socket, and cleans up when that is
-/// closed, which the kernel does however its parent ends.
+/// A child process with some capabilities and no other right. It does what it is told through a socket, and
+/// cleans up when that is closed, which the kernel does however its parent ends.
 #[derive(Debug)]
 pub struct Deputy {
     /// None when it is to end.
@@ -31,8 +32,8 @@ pub struct Deputy {
 }
 
 impl Deputy {
-    /// Starts one, which has what this process has open, does `work` with its end of the socket, and ends. Signals of a terminal do not
-    /// reach it. This process must have one thread.
+    /// Starts one, which has what this process has open, does `work` with its end of the socket, and ends.
+    /// Signals of a terminal do not reach it. This process must have one thread.
     ///
     /// # Errors
     /// When the system makes no socket or process.
@@ -60,7 +61,8 @@ impl Deputy {
                 }
                 leave_terminal();
                 work(there);
-                // SAFETY: ends the process at once, without running what the parent has registered for its end.
+                // SAFETY: ends the process at once, without running what the parent has
+                // registered for its end.
                 unsafe { libc::_exit(0) }
             }
             ForkResult::Parent { child } => {
@@ -83,7 +85,8 @@ impl Deputy {
         })
     }
 
-    /// Asks one that does [`serve`] for something, and returns whether that was done, or the sentence why not.
+    /// Asks one that does [`serve`] for something, and returns whether that was done, or
+    /// the sentence why not.
     ///
     /// # Errors
     /// When it has ended, or does not answer within seconds.
@@ -147,7 +150,8 @@ impl Deputy {
     }
 }
 
-/// Does what requests of `N` bytes ask for, until the other end of the socket is closed: the work of a [`Deputy`].
+/// Does what requests of `N` bytes ask for, until the other end of the socket is closed: the
+/// work of a [`Deputy`].
 pub fn serve<const N: usize>(mut socket: UnixStream, mut act: impl FnMut([u8; N]) -> io::Result<()>) {
     let mut request = [0; N];
     while socket.read_exact(&mut request).is_ok() {
@@ -158,7 +162,8 @@ pub fn serve<const N: usize>(mut socket: UnixStream, mut act: impl FnMut([u8; N]
     }
 }
 
-/// Answers requests of `N` bytes with the files that they ask for, until the other end of the socket is closed.
+/// Answers requests of `N` bytes with the files that they ask for, until the other end of
+/// the socket is closed.
 pub fn serve_files<const N: usize>(
     mut socket: UnixStream,
     mut open: impl FnMut([u8; N]) -> io::Result<OwnedFd>,

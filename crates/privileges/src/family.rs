@@ -10,14 +10,16 @@ use nix::sys::signal::{SigHandler, Signal, kill, signal};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{Pid, getppid};
 
-/// How long those that were killed may take to end: one that waits for a disk, or has become another user, ends later or never.
+/// How long those that were killed may take to end: one that waits for a disk, or has become another user,
+/// ends later or never.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Time between two looks meanwhile.
 const PAUSE: Duration = Duration::from_millis(2);
 /// The deepest tree of processes that is looked through.
 const DEEPEST: usize = 64;
 
-/// Has this process become the parent of all that its children leave behind, so that [`end_descendants`] finds them.
+/// Has this process become the parent of all that its children leave behind, so that
+/// [`end_descendants`] finds them.
 ///
 /// # Errors
 /// The system's error.
@@ -25,8 +27,8 @@ pub fn adopt() -> io::Result<()> {
     Ok(set_child_subreaper(true)?)
 }
 
-/// Has the calling process, which is about to become another program, be killed when its parent `parent` ends, and signals of a terminal
-/// have their usual effect. For what runs between fork and exec.
+/// Has the calling process, which is about to become another program, be killed when its parent `parent`
+/// ends, and signals of a terminal have their usual effect. For what runs between fork and exec.
 ///
 /// # Errors
 /// The system's error, or that the parent has ended.
@@ -39,8 +41,9 @@ pub fn end_with(parent: Pid) -> io::Result<()> {
     if getppid() == parent { Ok(()) } else { Err(Errno::ESRCH.into()) }
 }
 
-/// Kills all descendants of this process, or those of one of its children with that, and waits until they have ended, for two seconds at
-/// most. What a killed one leaves behind is killed, too, if this process has called [`adopt`].
+/// Kills all descendants of this process, or those of one of its children with that, and waits until they
+/// have ended, for two seconds at most. What a killed one leaves behind is killed, too, if this process
+/// has called [`adopt`].
 pub fn end_descendants(of: Option<Pid>) {
     let begun = Instant::now();
     loop {

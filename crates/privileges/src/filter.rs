@@ -1,7 +1,7 @@
 //! System calls that fail from now on.
 //!
-//! A list of what is forbidden and not of what is allowed: what the C library and threads use differs between versions
-//! and machines, and a call that a new version needs must not end the program.
+//! A list of what is forbidden and not of what is allowed: what the C library and threads use differs between
+//! versions and machines, and a call that a new version needs must not end the program.
 
 use std::collections::BTreeMap;
 
@@ -10,8 +10,8 @@ use seccompiler::{
     TargetArch,
 };
 
-/// Calls that start programs, look into other processes, change namespaces, mounts, the kernel or the clock, or are known
-/// for mistakes in the kernel.
+/// Calls that start programs, look into other processes, change namespaces, mounts, the kernel or the clock,
+/// or are known for mistakes in the kernel.
 const FORBIDDEN: &[libc::c_long] = &[
     libc::SYS_execve,
     libc::SYS_execveat,
@@ -57,8 +57,8 @@ const FORBIDDEN: &[libc::c_long] = &[
     libc::SYS_keyctl,
 ];
 
-/// Commands of bpf(2) that read and write maps, which need an open descriptor of each: look up, update, delete, next key, look
-/// up many.
+/// Commands of bpf(2) that read and write maps, which need an open descriptor of each: look up, update,
+/// delete, next key, look up many.
 const OF_MAPS: [u64; 5] = [1, 2, 3, 4, 24];
 
 /// What a process may still do beyond what every one may.
@@ -72,7 +72,8 @@ pub(crate) enum Beyond {
     Namespaces,
 }
 
-/// Installs the filter where the kernel and the machine have one; without it the process still has no privileges.
+/// Installs the filter where the kernel and the machine have one; without it the process
+/// still has no privileges.
 pub(crate) fn install(beyond: &Beyond) {
     if let Some(program) = program(beyond) {
         // Fails where another filter, such as that of a container, forbids it.

@@ -1,7 +1,8 @@
 //! Gives up what a process may do beyond its work, once everything that needs it is open.
 //!
-//! Commands that read what strangers send are often started as root, because opening an interface or a raw socket takes
-//! it. Whoever finds a mistake in the code that reads then has the rights of nobody, and not those of root.
+//! Commands that read what strangers send are often started as root, because opening an interface or a
+//! raw socket takes it. Whoever finds a mistake in the code that reads then has the rights of nobody,
+//! and not those of root.
 //!
 //! # Decisions
 //!
@@ -42,12 +43,13 @@ fn failed<E: Into<io::Error>>(what: &'static str) -> impl FnOnce(E) -> Error {
     move |reason| Error { what, reason: reason.into() }
 }
 
-/// Gives up everything but some capabilities, for the calling thread and those that it will start; other threads keep
-/// what they have, so call it before there are any.
+/// Gives up everything but some capabilities, for the calling thread and those that it will start; other
+/// threads keep what they have, so call it before there are any.
 ///
-/// Root becomes the user `nobody`, without other groups; whoever is not root stays who it is. Of `keep`, what the process
-/// does not have it does not get. From then on no program that it starts gets more, and system calls that only
-/// administrators and debuggers use fail, as does starting programs. May be called again to keep less.
+/// Root becomes the user `nobody`, without other groups; whoever is not root stays who it is. Of `keep`,
+/// what the process does not have it does not get. From then on no program that it starts gets more, and
+/// system calls that only administrators and debuggers use fail, as does starting programs. May be
+/// called again to keep less.
 ///
 /// # Errors
 /// If a privilege could not be given up: the process should end then.
@@ -55,8 +57,8 @@ pub fn drop_all_but(keep: &[Capability]) -> Result<(), Error> {
     drop(keep, &Beyond::Nothing)
 }
 
-/// Gives up everything but the use of maps of BPF that are open, as [`drop_all_but`] does. Linux lets whoever has a map open
-/// use it since 5.19.
+/// Gives up everything but the use of maps of BPF that are open, as [`drop_all_but`] does. Linux lets whoever
+/// has a map open use it since 5.19.
 ///
 /// # Errors
 /// If a privilege could not be given up: the process should end then.
@@ -64,7 +66,8 @@ pub fn drop_all_but_maps() -> Result<(), Error> {
     drop(&[], &Beyond::Maps)
 }
 
-/// Gives up everything but some capabilities and the right to enter network namespaces, as [`drop_all_but`] does.
+/// Gives up everything but some capabilities and the right to enter network namespaces, as
+/// [`drop_all_but`] does.
 ///
 /// # Errors
 /// If a privilege could not be given up: the process should end then.
@@ -72,8 +75,8 @@ pub fn drop_all_but_namespaces(keep: &[Capability]) -> Result<(), Error> {
     drop(keep, &Beyond::Namespaces)
 }
 
-/// Gives up everything, as [`drop_all_but`] does, and all system calls that a process does not need which only talks over sockets, starts
-/// threads and reads files.
+/// Gives up everything, as [`drop_all_but`] does, and all system calls that a process does not need which
+/// only talks over sockets, starts threads and reads files.
 ///
 /// # Errors
 /// If a privilege could not be given up: the process should end then.
@@ -90,8 +93,8 @@ fn drop(keep: &[Capability], beyond: &Beyond) -> Result<(), Error> {
     let capabilities = |set, wanted: &CapsHashSet| {
         caps::set(None, set, wanted).map_err(|e| failed("capabilities")(io::Error::other(e)))
     };
-    // The kernel keeps ambient ones only while they are inheritable. The effective ones follow after a change of the user,
-    // which clears them.
+    // The kernel keeps ambient ones only while they are inheritable. The effective ones follow after a change
+    // of the user, which clears them.
     capabilities(CapSet::Inheritable, &CapsHashSet::new())?;
     capabilities(CapSet::Effective, &kept)?;
     capabilities(CapSet::Permitted, &kept)?;
@@ -131,8 +134,8 @@ fn become_nobody(keep: bool) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether a user or group has a number in this user namespace: each line has the first number, its number outside, and
-/// how many there are.
+/// Whether a user or group has a number in this user namespace: each line has the first number, its number
+/// outside, and how many there are.
 fn is_mapped(map: &str, number: u32) -> bool {
     let Ok(text) = fs::read_to_string(map) else { return true };
     text.lines().any(|line| {

@@ -1,7 +1,7 @@
 //! System calls of a process that only talks over sockets, starts threads and reads files.
 //!
-//! All others fail as if the kernel did not have them: then C libraries fall back on older ones, so a version that tries a newer call
-//! goes on.
+//! All others fail as if the kernel did not have them: then C libraries fall back on older ones, so a version
+//! that tries a newer call goes on.
 
 use std::collections::BTreeMap;
 

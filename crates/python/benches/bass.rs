@@ -1,7 +1,7 @@
 //! BASS over a file of gaps, for `bench/python.py`: `bass FILE GAPS TIMES` prints how long it took, as JSON.
 //!
-//! The file has all send gaps and then all receive gaps, each an i64 in nanoseconds, in streams of `GAPS`. One loop only
-//! denoises; the other one keeps what remains of every stream, as the package does.
+//! The file has all send gaps and then all receive gaps, each an i64 in nanoseconds, in streams of `GAPS`.
+//! One loop only denoises; the other one keeps what remains of every stream, as the package does.
 
 use std::hint::black_box;
 use std::time::Instant;

@@ -38,7 +38,8 @@ pub(crate) fn bass<'py>(
     let parts = Parts::new(offsets.as_slice()?, send.len())?;
     let settings = Settings::for_link(Bytes::new(packet_wire_bytes), Rate::from_bps_f64(capacity_bps));
     let denoise = settings.denoise.with_window(window);
-    // Memory from numpy, which asks for large pages: touching small ones for the first time would be a fifth of the work.
+    // Memory from numpy, which asks for large pages: touching small ones for the first time would be
+    // a fifth of the work.
     let rooms = [PyArray1::zeros(py, send.len(), false), PyArray1::zeros(py, send.len(), false)];
     let [mut to_send, mut to_receive] = rooms.each_ref().map(|room| room.readwrite());
     let mut smoothed = Smoothed::new(to_send.as_slice_mut()?, to_receive.as_slice_mut()?, parts.len());

@@ -11,7 +11,8 @@ use crate::errors::wrong;
 use crate::interrupt::in_steps;
 use crate::parts::same_length;
 
-/// Spreads the intervals between timestamped packets over the packets that they cover; see `headway.normalise`.
+/// Spreads the intervals between timestamped packets over the packets that they cover; see
+/// `headway.normalise`.
 #[pyfunction]
 #[pyo3(signature = (send_gap_ns, stamp_us, packets))]
 pub(crate) fn normalise<'py>(

@@ -14,8 +14,8 @@ const LOOK: Span = Span::from_millis(50);
 /// ... and this many packets in work on arrays, which takes some milliseconds.
 const PACKETS: usize = 1 << 18;
 
-/// Calls `work` for ranges of items of at most [`PACKETS`] packets, or one item, without the interpreter's lock;
-/// `end` says how many packets there are up to the end of an item.
+/// Calls `work` for ranges of items of at most [`PACKETS`] packets, or one item, without the interpreter's
+/// lock; `end` says how many packets there are up to the end of an item.
 ///
 /// # Errors
 /// The first that `work` returns, or what the handler of a signal raises.
@@ -39,8 +39,8 @@ pub(crate) fn in_steps(
     Ok(())
 }
 
-/// Calls `work` in a thread of its own, and cancels it when the handler of a signal raises something, which is returned
-/// when the work has ended.
+/// Calls `work` in a thread of its own, and cancels it when the handler of a signal raises something, which
+/// is returned when the work has ended.
 ///
 /// # Errors
 /// What the handler raised.

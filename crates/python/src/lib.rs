@@ -1,8 +1,8 @@
 //! The native module of the Python package `headway`: estimators over numpy arrays, and runs of scenarios.
 //!
-//! The modules of the package in `python/headway` check and convert what users give, and call what is here. Arrays are
-//! read where they are. Those that come back belong to numpy from the beginning. No function holds the interpreter's
-//! lock while it works, and all of them ask now and then whether Ctrl-C was pressed.
+//! The modules of the package in `python/headway` check and convert what users give, and call what is here.
+//! Arrays are read where they are. Those that come back belong to numpy from the beginning. No function holds
+//! the interpreter's lock while it works, and all of them ask now and then whether Ctrl-C was pressed.
 //!
 //! # Decisions
 //!

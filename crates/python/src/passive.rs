@@ -21,7 +21,8 @@ const SYN: i64 = 2;
 const RST: i64 = 4;
 const ACK: i64 = 16;
 
-/// The segments of a transfer, in the order in which they passed the tap. What is optional is -1 where it is not there.
+/// The segments of a transfer, in the order in which they passed the tap. What is optional is -1
+/// where it is not there.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct SegmentArrays<'py> {
@@ -140,8 +141,8 @@ impl TapSettings {
     }
 }
 
-/// Estimates what is free on the path of a TCP transfer; returns the windows, and what is known of the transfer. See
-/// `headway.sabes`.
+/// Estimates what is free on the path of a TCP transfer; returns the windows, and what is known of the
+/// transfer. See `headway.sabes`.
 #[pyfunction]
 #[pyo3(signature = (segments, settings, model))]
 pub(crate) fn sabes<'py>(

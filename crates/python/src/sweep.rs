@@ -29,8 +29,8 @@ pub(crate) fn build(module: PathBuf) -> PyResult<String> {
     identity_of(&module).map_err(|error| RunError::new_err(format!("{error:#}")))
 }
 
-/// Runs a cell and returns its record, both as JSON; ends when the handler of a signal raises something. The cell may take
-/// the memory that is available, divided by `share`.
+/// Runs a cell and returns its record, both as JSON; ends when the handler of a signal raises something. The
+/// cell may take the memory that is available, divided by `share`.
 #[pyfunction]
 #[pyo3(signature = (job, memory_bytes, share, helper))]
 pub(crate) fn run_job(
@@ -156,7 +156,8 @@ impl Sweep {
         raised.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
     }
 
-    /// Writes the table, and lets others use the folder; returns a sentence for each column that no result has.
+    /// Writes the table, and lets others use the folder; returns a sentence for each
+    /// column that no result has.
     fn close(&self, py: Python<'_>) -> PyResult<Vec<String>> {
         let Some(folder) = self.folder().take() else { return Ok(Vec::new()) };
         let results = self.results().clone();

@@ -1,5 +1,5 @@
-//! The stub of the native module has all that the module exports; `mypy.stubtest` compares their signatures where there
-//! is a Python (`make python`).
+//! The stub of the native module has all that the module exports; `mypy.stubtest` compares their signatures
+//! where there is a Python (`make python`).
 //!
 //! This is also what makes `cargo test` build the library that the tests of the package load.
 

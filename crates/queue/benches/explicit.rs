@@ -49,7 +49,8 @@ fn packets(criterion: &mut Criterion) {
     });
 }
 
-/// A packet through a whole discipline of 10 Gb/s with timers, and where there are classes, the choice of the next one.
+/// A packet through a whole discipline of 10 Gb/s with timers, and where there are classes, the
+/// choice of the next one.
 fn disciplines(criterion: &mut Criterion) {
     let rate = Rate::from_bps(10_000_000_000);
     let wire = Bytes::new(1538);

@@ -1,9 +1,10 @@
-//! Classes of packets that share a link: those of XCP, those of RCP, and those without a congestion header (xcp-rcp F43).
+//! Classes of packets that share a link: those of XCP, those of RCP, and those without a congestion
+//! header (xcp-rcp F43).
 //!
-//! Each class has a queue and a discipline of its own. They send in turns, a full packet's worth each (deficit round robin,
-//! Shreedhar and Varghese 1996), so a class gets at least an equal part of the link while it has packets, and the rest
-//! goes to those that have. A router that knows its capacity is told what its class can have: the link less what other
-//! classes use of their parts.
+//! Each class has a queue and a discipline of its own. They send in turns, a full packet's worth each
+//! (deficit round robin, Shreedhar and Varghese 1996), so a class gets at least an equal part of the link
+//! while it has packets, and the rest goes to those that have. A router that knows its capacity is told what
+//! its class can have: the link less what other classes use of their parts.
 
 use serde::{Deserialize, Serialize};
 
@@ -20,11 +21,13 @@ const XCP: usize = 0;
 const RCP: usize = 1;
 const OTHER: usize = 2;
 const NAMES: [&str; CLASSES] = ["xcp", "rcp", "other"];
-/// Bytes that a class may send in its turn: a full packet. More would make the others wait, less would take more turns.
+/// Bytes that a class may send in its turn: a full packet. More would make the others wait, less
+/// would take more turns.
 const QUANTUM: u64 = 1538;
 /// How often the use of the classes is measured (ns), about an RTT.
 const MEASURED: u64 = 100_000_000;
-/// One over the weight of the newest measurement: a quarter, so that single packets do not move capacities much.
+/// One over the weight of the newest measurement: a quarter, so that single packets do not
+/// move capacities much.
 const WEIGHT: u64 = 4;
 
 /// Queues of the classes.
@@ -156,8 +159,8 @@ impl Classes {
         class_of(header)
     }
 
-    /// Returns the class that sends next, and takes `first`, the sizes of the first packets of all classes, from what it may
-    /// send; `None` if all are empty.
+    /// Returns the class that sends next, and takes `first`, the sizes of the first packets of all classes,
+    /// from what it may send; `None` if all are empty.
     pub fn next_class(&mut self, first: [Option<Bytes>; CLASSES]) -> Option<usize> {
         first.iter().any(Option::is_some).then(|| {
             loop {
@@ -222,7 +225,8 @@ impl Classes {
     }
 }
 
-/// Returns the class of a packet. Headers of unknown versions go to XCP's router, which drops and counts them.
+/// Returns the class of a packet. Headers of unknown versions go to XCP's router, which
+/// drops and counts them.
 fn class_of(header: Option<&Header>) -> usize {
     match header {
         None => OTHER,
@@ -237,8 +241,8 @@ fn believed(spec: &QueueSpec, rate: Option<Rate>) -> Option<u64> {
     config.capacity.or(rate).map(|rate| rate.bps() / 8).filter(|capacity| *capacity > 0)
 }
 
-/// Returns the part of `capacity` for a class that wants all of it, where the two others want so much: an equal part, and
-/// of what they leave of theirs.
+/// Returns the part of `capacity` for a class that wants all of it, where the two others want so much: an
+/// equal part, and of what they leave of theirs.
 fn part(capacity: u64, mut others: [u64; CLASSES - 1]) -> u64 {
     others.sort_unstable();
     let (mut left, mut among) = (capacity, CLASSES as u64);

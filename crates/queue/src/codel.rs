@@ -1,4 +1,5 @@
-//! CoDel: drops from the head of the queue when the delay has been above the target for an interval (RFC 8289).
+//! CoDel: drops from the head of the queue when the delay has been above the target for an
+//! interval (RFC 8289).
 
 use serde::{Deserialize, Serialize};
 
@@ -120,7 +121,8 @@ impl Codel {
         now >= *self.first_above_time.get_or_insert(now + self.interval)
     }
 
-    /// Returns the time of the drop after one at `time`; the gap shrinks with the number of drops (RFC 8289 5.3).
+    /// Returns the time of the drop after one at `time`; the gap shrinks with the number of
+    /// drops (RFC 8289 5.3).
     fn after(&self, time: Instant) -> Instant {
         time + Duration::from_ns((self.interval.ns() as f64 / f64::from(self.count).sqrt()) as i64)
     }

@@ -72,8 +72,8 @@ pub trait Discipline {
     /// Judges an arriving packet (xcp-rcp 2.4 for those with a congestion header).
     fn on_arrival(&mut self, now: Instant, backlog: &Backlog, packet: &Packet<'_>) -> Verdict;
 
-    /// Judges the packet at the head of the queue before transmission, and may rewrite its congestion header (xcp-rcp 2.7);
-    /// it has waited for `waited`, and `backlog` is behind it.
+    /// Judges the packet at the head of the queue before transmission, and may rewrite its congestion header
+    /// (xcp-rcp 2.7); it has waited for `waited`, and `backlog` is behind it.
     fn on_departure(
         &mut self,
         _now: Instant,
@@ -84,14 +84,14 @@ pub trait Discipline {
         Verdict::Accept
     }
 
-    /// Returns whether the discipline must see every packet as it departs: [`Discipline::on_departure`] may return
-    /// anything but `Accept`, or headers are rewritten.
+    /// Returns whether the discipline must see every packet as it departs: [`Discipline::on_departure`] may
+    /// return anything but `Accept`, or headers are rewritten.
     fn judges_departures(&self) -> bool {
         false
     }
 
-    /// Returns whether the times of departures depend on the discipline, because it may drop packets that depart or let
-    /// them overtake each other. Where they do not, they are known when a packet arrives.
+    /// Returns whether the times of departures depend on the discipline, because it may drop packets that
+    /// depart or let them overtake each other. Where they do not, they are known when a packet arrives.
     fn delays_departures(&self) -> bool {
         self.judges_departures()
     }

@@ -1,9 +1,10 @@
-//! DualPI2: a queue with low latency for scalable senders, coupled to one for all others (RFC 9332, appendix A).
+//! DualPI2: a queue with low latency for scalable senders, coupled to one for all others
+//! (RFC 9332, appendix A).
 //!
-//! Packets with ECT(1) or CE wait in the L queue, all others in the C queue. A PI controller holds the delay of the C
-//! queue at its target with a base probability p': packets of the C queue are marked or dropped with p'^2, those of the L
-//! queue marked with k p', so that a scalable flow and a Reno flow get the same rate. The L queue marks by itself once its
-//! own delay exceeds a ramp, which is far shorter than the target.
+//! Packets with ECT(1) or CE wait in the L queue, all others in the C queue. A PI controller holds the delay
+//! of the C queue at its target with a base probability p': packets of the C queue are marked or dropped with
+//! p'^2, those of the L queue marked with k p', so that a scalable flow and a Reno flow get the same rate.
+//! The L queue marks by itself once its own delay exceeds a ramp, which is far shorter than the target.
 
 use std::collections::VecDeque;
 
@@ -156,7 +157,8 @@ pub struct DualPi2 {
     classic_signals: Recurrence,
     scalable_marks: Recurrence,
     scalable_drops: Recurrence,
-    /// Bytes, in units of shares, that the C queue may send before the L queue; negative while the L queue may.
+    /// Bytes, in units of shares, that the C queue may send before the L queue; negative
+    /// while the L queue may.
     credit: f64,
 }
 
@@ -192,8 +194,8 @@ impl DualPi2 {
         }
     }
 
-    /// Returns the queue that sends next: the L queue, unless the C queue has got less than its share. `first` are the sizes
-    /// of the first packets of both; `None` if both are empty.
+    /// Returns the queue that sends next: the L queue, unless the C queue has got less than its share.
+    /// `first` are the sizes of the first packets of both; `None` if both are empty.
     pub(crate) fn next_queue(&mut self, first: [Option<Bytes>; QUEUES]) -> Option<usize> {
         let share = self.config.classic_share;
         match first {
@@ -224,7 +226,8 @@ impl DualPi2 {
         }
     }
 
-    /// The probability by which the L queue marks because of its own delay, with packets behind the one that leaves.
+    /// The probability by which the L queue marks because of its own delay, with packets behind
+    /// the one that leaves.
     fn native(&self, waited: Duration) -> f64 {
         if self.scalable == 0 || waited < self.config.ramp {
             return 0.0;
@@ -308,7 +311,8 @@ mod tests {
         queue
     }
 
-    /// The share of 100 000 packets of one queue that get each verdict, with the base probability and a delay of `waited`.
+    /// The share of 100 000 packets of one queue that get each verdict, with the base probability and
+    /// a delay of `waited`.
     fn shares(base: f64, label: Label, ect: bool, waited: Duration) -> [f64; 3] {
         let config = DualPi2Config { alpha: 0.0, beta: 0.0, ..DualPi2Config::default() };
         let mut queue = DualPi2 { base, scalable: 1_000_000, ..DualPi2::new(&config) };
@@ -349,7 +353,8 @@ mod tests {
         near(shares(0.1, scalable(true), true, short), [0.8, 0.2, 0.0]);
         near(shares(0.1, scalable(false), true, MS(20)), [0.99, 0.01, 0.0]);
         near(shares(0.1, scalable(false), false, MS(20)), [0.99, 0.0, 0.01]);
-        // From 50 % on the classic queue drops a quarter, whatever the packets say, and so does the scalable one.
+        // From 50 % on the classic queue drops a quarter, whatever the packets say, and so
+        // does the scalable one.
         near(shares(0.5, scalable(false), true, MS(20)), [0.75, 0.0, 0.25]);
         near(shares(0.5, scalable(true), true, short), [0.0, 0.75, 0.25]);
     }

@@ -43,8 +43,9 @@ pub enum QueueUnit {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct ExplicitConfig {
-    /// The capacity that the router believes in, counting wire bytes; default the rate of the link, with `rates` that at
-    /// time zero, with a trace its mean. Zero is unknown, which only laws that need none accept.
+    /// The capacity that the router believes in, counting wire bytes; default the rate of the
+    /// link, with `rates` that at time zero, with a trace its mean. Zero is unknown, which only
+    /// laws that need none accept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capacity: Option<Rate>,
     /// Queue that laws without a capacity aim at, or the least one where it tunes itself.
@@ -119,7 +120,8 @@ pub struct ExplicitConfig {
 }
 
 impl ExplicitConfig {
-    /// Checks the parameters for a law. Without a capacity of its own it depends on the link, which is not known here.
+    /// Checks the parameters for a law. Without a capacity of its own it depends on the link,
+    /// which is not known here.
     pub(super) fn validate(&self, law: Law) -> Result<(), QueueSpecError> {
         for (key, share) in [
             ("alpha", self.alpha),
@@ -152,7 +154,8 @@ impl ExplicitConfig {
         self.alpha.unwrap_or(f64::from(Config::new(law, 1, 1).alpha) / f64::from(ONE))
     }
 
-    /// Returns the configuration of the C code for a link of `rate`, with a smallest rate that is not above the largest.
+    /// Returns the configuration of the C code for a link of `rate`, with a smallest rate that is
+    /// not above the largest.
     pub fn at_rate(&self, law: Law, rate: Option<Rate>) -> Config {
         let mut config = self.config(law, rate);
         let most = if law == Law::Rcp { config.capacity } else { config.line };
@@ -243,7 +246,8 @@ fn reason(fault: Fault) -> &'static str {
     }
 }
 
-/// Rewrites congestion headers; drops what does not fit and headers of a version or format that it does not serve.
+/// Rewrites congestion headers; drops what does not fit and headers of a version or format
+/// that it does not serve.
 #[derive(Clone, Debug)]
 pub struct Explicit {
     limit: Limit,
@@ -257,7 +261,8 @@ pub struct Explicit {
 }
 
 impl Explicit {
-    /// Creates the queue of a link of `rate` at time `start`; `seed` shifts its timers. The parameters must be valid.
+    /// Creates the queue of a link of `rate` at time `start`; `seed` shifts its timers. The
+    /// parameters must be valid.
     ///
     /// # Panics
     /// With invalid parameters: [`QueueSpec::validate`](super::QueueSpec::validate) refuses them.
@@ -284,8 +289,8 @@ impl Explicit {
         self
     }
 
-    /// Adopts other parameters, another law or another rate of the link at `now`; what the laws before and after have in
-    /// common stays (xcp-rcp F25, F42). The parameters must be valid.
+    /// Adopts other parameters, another law or another rate of the link at `now`; what the laws before and
+    /// after have in common stays (xcp-rcp F25, F42). The parameters must be valid.
     ///
     /// # Panics
     /// With invalid parameters: [`QueueSpec::validate`](super::QueueSpec::validate) refuses them.
@@ -304,8 +309,8 @@ impl Explicit {
         self.waiting = (self.waiting.0 + u64::from(ip_bytes(size)), self.waiting.1 + 1);
     }
 
-    /// Makes the router believe in `capacity`, in B/s, which must not exceed the one that it was built with; one below
-    /// RCP's smallest rate becomes that.
+    /// Makes the router believe in `capacity`, in B/s, which must not exceed the one that it was built with;
+    /// one below RCP's smallest rate becomes that.
     pub(super) fn set_capacity(&mut self, capacity: u64) {
         let mut config = *self.queue.config();
         config.capacity = capacity.max(config.rate_min).max(1);
@@ -352,8 +357,8 @@ impl Explicit {
         }
     }
 
-    /// Returns the header of an arriving packet as it counts, and whether the packet may pass; `None` if nothing checks
-    /// it.
+    /// Returns the header of an arriving packet as it counts, and whether the packet may pass; `None`
+    /// if nothing checks it.
     fn check(&mut self, now: Instant, ip: u32, header: &Header, flow: Option<u32>) -> Option<(Header, bool)> {
         let (police, flow) = self.police.as_mut().zip(flow)?;
         if header.format != Format::Standard as u8 {

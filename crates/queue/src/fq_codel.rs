@@ -32,7 +32,8 @@ pub struct FqCodelConfig {
     /// Whether ECN-capable packets are marked instead of dropped; default yes.
     #[serde(default = "default_ecn")]
     pub ecn: bool,
-    /// Limit of all queues together in wire bytes; unlimited when absent. Above it the longest queue loses its first packet.
+    /// Limit of all queues together in wire bytes; unlimited when absent. Above it the longest queue
+    /// loses its first packet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<Bytes>,
     /// Limit of all queues together in packets; unlimited when absent.
@@ -170,15 +171,15 @@ impl FqCodel {
         self.groups[number].waiting.remove(size);
     }
 
-    /// Returns the longest queue if all together are longer than the limit: its first packet is to be dropped (RFC 8290
-    /// 4.1), which [`FqCodel::dropped`] is told.
+    /// Returns the longest queue if all together are longer than the limit: its first packet is to be dropped
+    /// (RFC 8290 4.1), which [`FqCodel::dropped`] is told.
     pub fn overfull(&self) -> Option<usize> {
         let bytes = |number: &usize| self.groups[*number].waiting.bytes;
         self.limit.is_exceeded(&self.waiting).then(|| (0..self.groups.len()).max_by_key(bytes)).flatten()
     }
 
-    /// A packet that waited in a queue, of `size` on the wire, was dropped: the first one because all together were too long,
-    /// or one that others made redundant.
+    /// A packet that waited in a queue, of `size` on the wire, was dropped: the first one because all
+    /// together were too long, or one that others made redundant.
     pub fn dropped(&mut self, number: usize, size: Bytes) {
         self.remove(number, size);
     }
@@ -199,7 +200,8 @@ impl FqCodel {
                 return Some(number);
             } else {
                 list.pop_front();
-                // A new queue that has become empty passes through the old ones, so that it is not new again at once.
+                // A new queue that has become empty passes through the old ones, so that it is
+                // not new again at once.
                 if is_new && !self.old.is_empty() {
                     group.list = List::Old;
                     self.old.push_back(number);

@@ -1,5 +1,5 @@
-//! Queue disciplines, which decide the fate of packets that arrive at a queue or leave it; one file per discipline. In
-//! [`explicit`] is the header that routers of explicit congestion control write.
+//! Queue disciplines, which decide the fate of packets that arrive at a queue or leave it; one file per
+//! discipline. In [`explicit`] is the header that routers of explicit congestion control write.
 //!
 //! A discipline keeps state but does not hold packets, so one implementation can serve the simulator, the
 //! emulator and tests. Nothing here reads a clock or draws random numbers of its own: both are arguments.
@@ -238,8 +238,8 @@ impl QueueSpec {
         Ok(())
     }
 
-    /// Builds the discipline of a queue served at `rate`, or `None` if transmission takes no time; `seed` determines
-    /// its random choices.
+    /// Builds the discipline of a queue served at `rate`, or `None` if transmission takes no time; `seed`
+    /// determines its random choices.
     pub fn build(&self, rate: Option<Rate>, seed: u64) -> Queue {
         self.build_at(Instant::ZERO, rate, seed)
     }
@@ -308,11 +308,12 @@ macro_rules! dispatch {
 }
 
 impl Queue {
-    /// Makes the discipline the one of `spec` at `now`, on a link that now has `rate` and where `waiting` bytes of IP
-    /// packets, and as many packets, wait for their departure to be judged.
+    /// Makes the discipline the one of `spec` at `now`, on a link that now has `rate` and where `waiting`
+    /// bytes of IP packets, and as many packets, wait for their departure to be judged.
     ///
-    /// Only explicit routers keep their state, and only if the new discipline is one, too; among classes, each for itself.
-    /// [`Classes`] that replace another discipline must be told every packet that waits. The specification must be valid.
+    /// Only explicit routers keep their state, and only if the new discipline is one, too; among classes,
+    /// each for itself. [`Classes`] that replace another discipline must be told every packet that waits. The
+    /// specification must be valid.
     pub fn adopt(
         &mut self,
         now: Instant,
@@ -347,8 +348,8 @@ impl Queue {
         }
     }
 
-    /// Whether the [`Label`] of a packet says in which queue it waits. [`Queue::sort`] must then come before its arrival
-    /// and before its departure is judged.
+    /// Whether the [`Label`] of a packet says in which queue it waits. [`Queue::sort`] must then come before
+    /// its arrival and before its departure is judged.
     #[inline]
     pub fn sorts_by_label(&self) -> bool {
         matches!(self, Queue::DualPi2(_) | Queue::FqCodel(_))
@@ -365,8 +366,8 @@ impl Queue {
         }
     }
 
-    /// Returns the queue that sends next, where `first` returns the size of the first packet of a queue; the packet must
-    /// then be judged. `None` if all are empty.
+    /// Returns the queue that sends next, where `first` returns the size of the first packet of a queue; the
+    /// packet must then be judged. `None` if all are empty.
     #[inline]
     pub fn next_queue(&mut self, first: impl Fn(usize) -> Option<Bytes>) -> Option<usize> {
         match self {
@@ -377,8 +378,8 @@ impl Queue {
         }
     }
 
-    /// Takes over a packet that already waits, of `size` on the wire, after [`Queue::sort`]; only where there are several
-    /// queues.
+    /// Takes over a packet that already waits, of `size` on the wire, after [`Queue::sort`]; only where
+    /// there are several queues.
     pub fn take_over(&mut self, header: Option<&Header>, arrived: Instant, size: Bytes) {
         match self {
             Queue::Classes(classes) => classes.take_over(header, size),
@@ -388,7 +389,8 @@ impl Queue {
         }
     }
 
-    /// Returns the versions of the congestion headers that the discipline serves; none if it reads no headers.
+    /// Returns the versions of the congestion headers that the discipline serves; none if
+    /// it reads no headers.
     pub fn versions(&self) -> &'static [u8] {
         match self {
             Queue::Explicit(router) if router.version() == VERSION_RCP => &[VERSION_RCP],
@@ -407,7 +409,8 @@ impl Queue {
         }
     }
 
-    /// Returns the records of the control intervals that ended since the last call; none of other disciplines.
+    /// Returns the records of the control intervals that ended since the last call; none
+    /// of other disciplines.
     pub fn take_records(&mut self) -> Vec<Record> {
         match self {
             Queue::Explicit(router) => router.take_records(),
@@ -416,13 +419,13 @@ impl Queue {
         }
     }
 
-    /// Makes the discipline count on rates that change, instead of the constant one it was built with: the one at time
-    /// zero.
+    /// Makes the discipline count on rates that change, instead of the constant one it was built with:
+    /// the one at time zero.
     pub fn with_rates(self, rates: RateSteps) -> Queue {
         match self {
             Queue::Red(red) => Queue::Red(red.with_rates(rates)),
-            // Explicit routers keep the capacity that they were built with; the others see the queue only in bytes,
-            // packets and the waiting time of each packet.
+            // Explicit routers keep the capacity that they were built with; the others see the queue only in
+            // bytes, packets and the waiting time of each packet.
             other => other,
         }
     }

@@ -1,5 +1,5 @@
-//! The proportional-integral controller of PIE (RFC 8033 4.2) and DualPI2 (RFC 9332, appendix A): how a probability follows
-//! the queueing delay.
+//! The proportional-integral controller of PIE (RFC 8033 4.2) and DualPI2 (RFC 9332, appendix A): how a
+//! probability follows the queueing delay.
 
 use headway_units::{Duration, Instant};
 
@@ -28,7 +28,8 @@ impl Pi {
         self.delay
     }
 
-    /// Returns when the next update is due, if that is by `now`. The first one is due an interval after the first call.
+    /// Returns when the next update is due, if that is by `now`. The first one is due an interval
+    /// after the first call.
     #[inline]
     pub(super) fn due(&mut self, now: Instant) -> Option<Instant> {
         let due = *self.due.get_or_insert(now + self.every);

@@ -16,8 +16,8 @@ use headway_units::{Bytes, Duration, Instant};
 const ALPHA: f64 = 0.125;
 /// Weight of the change since the last update, per second (RFC 8033 4.2).
 const BETA: f64 = 1.25;
-/// Below each probability, the change is scaled by the factor beside it: low probabilities move in small steps
-/// (RFC 8033 4.2).
+/// Below each probability, the change is scaled by the factor beside it: low probabilities move in small
+/// steps (RFC 8033 4.2).
 const TUNING: [(f64, f64); 6] = [
     (0.000_001, 1.0 / 2048.0),
     (0.000_01, 1.0 / 512.0),
@@ -36,8 +36,8 @@ const DECAY: f64 = 0.98;
 const SAFE_PROBABILITY: f64 = 0.2;
 /// Nothing is dropped with at most this backlog: two packets of mean size, 1024 B (RFC 8033 4.1).
 const SAFE_BACKLOG: Bytes = Bytes::new(2048);
-/// Limits of the sum of probabilities since the last drop: nothing is dropped below the first, everything from the
-/// second on (RFC 8033 5.4).
+/// Limits of the sum of probabilities since the last drop: nothing is dropped below the first, everything
+/// from the second on (RFC 8033 5.4).
 const SUMS: (f64, f64) = (0.85, 8.5);
 
 /// Parameters of PIE.
@@ -53,7 +53,8 @@ pub struct PieConfig {
     /// Maximum duration of a burst without drops; default 150 ms (RFC 8033 4.4).
     #[serde(default = "default_burst")]
     pub burst: Duration,
-    /// Probability, 0 to 1, below which ECN-capable packets are marked instead of dropped; default 0.1 (RFC 8033 5.1).
+    /// Probability, 0 to 1, below which ECN-capable packets are marked instead of dropped;
+    /// default 0.1 (RFC 8033 5.1).
     #[serde(default = "default_ecn_threshold", deserialize_with = "headway_units::share::deserialize")]
     pub ecn_threshold: f64,
     /// Limit in wire bytes; unlimited when absent.
@@ -113,8 +114,8 @@ struct Accepted {
 
 /// Judges arrivals by a probability that follows the delay.
 ///
-/// The delay is the waiting time of the packet that last started transmission, or zero if the queue was empty behind
-/// it (RFC 8033 4.3, by timestamps, as in Linux). It therefore lags behind a growing queue.
+/// The delay is the waiting time of the packet that last started transmission, or zero if the queue was empty
+/// behind it (RFC 8033 4.3, by timestamps, as in Linux). It therefore lags behind a growing queue.
 #[derive(Clone, Debug)]
 pub struct Pie {
     limit: Limit,

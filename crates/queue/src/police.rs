@@ -1,17 +1,18 @@
-//! Checks of senders by a router that tells them their rate: a table of fixed size that follows one flow in each slot
-//! for a while.
+//! Checks of senders by a router that tells them their rate: a table of fixed size that follows one flow in
+//! each slot for a while.
 //!
-//! Two things can be checked without trust. In a control interval of length T, the times X that a flow says lie between
-//! its packets sum to T, or it says that they are longer than they are. And it sends no faster than it was told: R with
-//! RCP, and with XCP what it sent when the check began plus what it was granted since. An RTT cannot be checked in one
-//! direction.
+//! Two things can be checked without trust. In a control interval of length T, the times X that a flow says
+//! lie between its packets sum to T, or it says that they are longer than they are. And it sends no faster
+//! than it was told: R with RCP, and with XCP what it sent when the check began plus what it was granted
+//! since. An RTT cannot be checked in one direction.
 
 use headway_arithmetic::explicit::{FRACTION_BITS, Record};
 
-/// Control intervals for which a flow is followed, and again after each in which it did something wrong, if others
-/// wait for its slot.
+/// Control intervals for which a flow is followed, and again after each in which it did something wrong, if
+/// others wait for its slot.
 const INTERVALS: u64 = 16;
-/// Intervals in which a rate that was told may still be in use: the RTT of a flow may be some times the average.
+/// Intervals in which a rate that was told may still be in use: the RTT of a flow may be
+/// some times the average.
 const RECENT: usize = 4;
 /// Excess over T and over the rate that bursts and changes of the window explain: a quarter.
 const TOLERANCE: u64 = 4;
@@ -33,7 +34,8 @@ struct Slot {
     interval: u64,
     bytes: u64,
     spacing: u64,
-    /// What X is divided by in this interval: by how much it was too long in the last one, in parts of 2^16; zero is one.
+    /// What X is divided by in this interval: by how much it was too long in the last one, in parts
+    /// of 2^16; zero is one.
     excess: u64,
     /// What the flow may send, once an interval was counted as a whole; with XCP.
     allowed: Option<i64>,
@@ -76,7 +78,8 @@ impl Police {
         self.rates[self.interval as usize % RECENT] = record.rate >> FRACTION_BITS;
     }
 
-    /// Judges a packet of a flow that says this RTT and X; returns X as it counts, and whether the packet may pass.
+    /// Judges a packet of a flow that says this RTT and X; returns X as it counts, and whether
+    /// the packet may pass.
     pub(super) fn on_arrival(
         &mut self,
         flow: u32,
@@ -165,7 +168,8 @@ impl Slot {
         (self.interval, self.bytes, self.spacing) = (interval, 0, 0);
     }
 
-    /// Whether a packet fits into what may be sent at `rate`, with bursts of two RTTs: windows that change leave so.
+    /// Whether a packet fits into what may be sent at `rate`, with bursts of two RTTs: windows
+    /// that change leave so.
     fn admits(&mut self, rate: u64, now: u64, bytes: u32, rtt: u32) -> bool {
         let rate = u128::from(rate + rate / TOLERANCE);
         let depth = (2 * rate * u128::from(u64::from(rtt).min(SECOND)) / u128::from(SECOND)) as u64 + BURST;
@@ -187,7 +191,8 @@ mod tests {
     const TENTH: u64 = 100_000_000;
     const RTT: u32 = (SECOND / 10) as u32;
 
-    /// Lets a flow send `count` packets of 1000 B in an interval of 100 ms; returns how many pass, and the last X.
+    /// Lets a flow send `count` packets of 1000 B in an interval of 100 ms; returns how many
+    /// pass, and the last X.
     fn interval(police: &mut Police, number: u64, count: u32, x: u32, change: i32) -> (u32, u32) {
         let (mut passed, mut counted) = (0, 0);
         for packet in 0..u64::from(count) {

@@ -1,4 +1,5 @@
-//! Instantaneous ramp: the marking probability rises with the current queue (ls-aimd 2.18, `RED instantaneous`).
+//! Instantaneous ramp: the marking probability rises with the current queue (ls-aimd 2.18,
+//! `RED instantaneous`).
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -41,7 +42,8 @@ impl RampConfig {
     }
 }
 
-/// Marks each packet independently by the instantaneous queue; packets that are not ECN-capable are dropped instead.
+/// Marks each packet independently by the instantaneous queue; packets that are not ECN-capable
+/// are dropped instead.
 #[derive(Clone, Debug)]
 pub struct Ramp {
     limit: Limit,

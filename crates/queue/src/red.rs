@@ -9,9 +9,11 @@ use super::{Backlog, Discipline, Packet, Verdict};
 use crate::{QueueSpecError, require};
 use headway_units::{Bytes, Duration, Instant, Rate, RateSteps};
 
-/// Default interval between adaptations of adaptive RED (Linux, after Floyd, Gummadi and Shenker, Adaptive RED).
+/// Default interval between adaptations of adaptive RED (Linux, after Floyd, Gummadi and
+/// Shenker, Adaptive RED).
 pub const ADAPTATION: Duration = Duration::from_ms(500);
-/// Target of adaptive RED in the middle of the ramp: nothing changes between these fractions of it (ls-aimd 2.18).
+/// Target of adaptive RED in the middle of the ramp: nothing changes between these fractions
+/// of it (ls-aimd 2.18).
 const MIDDLE: (f64, f64) = (0.4, 0.6);
 /// The adaptive probability increases while it is at most this (ls-aimd 2.18).
 const ADAPTIVE_MAX: f64 = 0.5;
@@ -21,7 +23,8 @@ const ADAPTIVE_MIN: f64 = 0.01;
 const INCREASE: f64 = 0.01;
 /// Factor of each decrease of the adaptive probability (ls-aimd 2.18).
 const DECREASE: f64 = 0.9;
-/// Maximum number of adaptations at once: after these, 0.5 has fallen below [`ADAPTIVE_MIN`] and no longer changes.
+/// Maximum number of adaptations at once: after these, 0.5 has fallen below [`ADAPTIVE_MIN`]
+/// and no longer changes.
 const MAX_ADAPTATIONS: i64 = 40;
 /// The averaging weight is at least 2^-31 (Linux).
 const MAX_WEIGHT_LOG: u8 = 31;
@@ -46,8 +49,8 @@ pub struct RedConfig {
     /// Whether ECN-capable packets are marked instead of dropped; default yes.
     #[serde(default = "default_ecn")]
     pub ecn: bool,
-    /// Packets that may arrive in a burst at an empty queue without a mark, which determines the averaging weight;
-    /// default `(2 min + max) / (3 packet)`.
+    /// Packets that may arrive in a burst at an empty queue without a mark, which determines the averaging
+    /// weight; default `(2 min + max) / (3 packet)`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub burst: Option<u32>,
     /// Mean packet size; default 1000 B, as in the experiments of ls-aimd 2.18.
@@ -105,7 +108,8 @@ impl RedConfig {
         require(self.weight_log().is_some(), "burst", "must be at least `min` / `packet`")
     }
 
-    /// Returns the burst in packets: as configured, or as the authors of RED advise, then at least `min` / `packet`.
+    /// Returns the burst in packets: as configured, or as the authors of RED advise, then at
+    /// least `min` / `packet`.
     pub(crate) fn burst(&self) -> f64 {
         let (min, max, packet) = (self.min.get() as f64, self.max.get() as f64, self.packet.get() as f64);
         let advised = ((2.0 * min + max) / (3.0 * packet)).floor().max((min / packet).ceil());
@@ -132,8 +136,8 @@ fn inverse(log: u8) -> f64 {
     1.0 / f64::from(1_u32 << log)
 }
 
-/// Returns `base` to the power of `exponent` with the same result on every machine, interpolating linearly between
-/// integer exponents.
+/// Returns `base` to the power of `exponent` with the same result on every machine, interpolating linearly
+/// between integer exponents.
 ///
 /// `base` is from 0 to 1 and `exponent` at most [`u32::MAX`].
 fn power(base: f64, exponent: f64) -> f64 {
@@ -291,14 +295,15 @@ impl Average {
 
 /// Spaces marks evenly: the intervals between them are uniformly distributed from one packet to 1/p.
 ///
-/// Marking each packet with probability p / (1 - count p) has the same effect. Drawing the interval once per mark, as
-/// Linux does, needs neither a division nor a random number per packet.
+/// Marking each packet with probability p / (1 - count p) has the same effect. Drawing the interval once per
+/// mark, as Linux does, needs neither a division nor a random number per packet.
 #[derive(Clone, Debug)]
 struct Spacing {
     random: Pcg64Mcg,
     /// Packets since the last mark; absent outside the ramp.
     count: Option<u32>,
-    /// The next mark is due when `count` times the probability reaches this value, uniformly distributed from 0 to 1.
+    /// The next mark is due when `count` times the probability reaches this value, uniformly
+    /// distributed from 0 to 1.
     due: f64,
 }
 

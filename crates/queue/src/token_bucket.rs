@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use headway_units::{Bytes, Duration, Instant, Rate};
 
-/// Tokens per byte. A token is one bit per second times one nanosecond: the number that arrives per nanosecond equals
-/// the rate in bits per second, so no time or size ever leaves a remainder.
+/// Tokens per byte. A token is one bit per second times one nanosecond: the number that arrives per
+/// nanosecond equals the rate in bits per second, so no time or size ever leaves a remainder.
 const TOKENS_PER_BYTE: u64 = 8_000_000_000;
 
 /// The token bucket of a policer.
@@ -41,9 +41,9 @@ impl TokenBucket {
 
     /// Returns when a packet that is ready at `earliest` may leave, and takes its tokens.
     ///
-    /// Packets leave in the order of the calls. A packet larger than the bucket also waits for its missing tokens, so
-    /// the long-run rate holds for any packet size. At rate zero nothing leaves once the bucket is empty: the result
-    /// is then the largest instant.
+    /// Packets leave in the order of the calls. A packet larger than the bucket also waits for its missing
+    /// tokens, so the long-run rate holds for any packet size. At rate zero nothing leaves once the bucket is
+    /// empty: the result is then the largest instant.
     #[inline]
     pub(crate) fn departure(&mut self, earliest: Instant, size: Bytes) -> Instant {
         self.fill(earliest.max(self.updated));
@@ -92,8 +92,8 @@ pub struct Shaper {
 }
 
 impl Shaper {
-    /// Creates a shaper whose bucket of `burst` wire bytes is full. `peak` is the rate and size of the second bucket;
-    /// packets must fit into both.
+    /// Creates a shaper whose bucket of `burst` wire bytes is full. `peak` is the rate and size of the second
+    /// bucket; packets must fit into both.
     pub fn new(rate: Rate, burst: Bytes, peak: Option<(Rate, Bytes)>) -> Shaper {
         let peak = peak.map(|(rate, burst)| Box::new(TokenBucket::new(rate, burst)));
         Shaper { bucket: TokenBucket::new(rate, burst), peak }
@@ -182,7 +182,8 @@ mod tests {
     }
 
     proptest! {
-        /// Under backlog, every departure is the first nanosecond at which burst and rate cover all bytes so far.
+        /// Under backlog, every departure is the first nanosecond at which burst and rate
+        /// cover all bytes so far.
         #[test]
         fn departures_are_exact(
             rate in 1_000_u64..100_000_000_000,

@@ -23,7 +23,8 @@ impl Waiting {
         self.packets = self.packets.saturating_sub(1);
     }
 
-    /// Returns it as a part of the backlog of the whole link; the time that a packet waits is at most that of the whole.
+    /// Returns it as a part of the backlog of the whole link; the time that a packet waits is at
+    /// most that of the whole.
     pub(super) fn part_of(&self, whole: &Backlog) -> Backlog {
         Backlog { bytes: Bytes::new(self.bytes), packets: self.packets, ..*whole }
     }

@@ -1,5 +1,5 @@
-//! Random and mutated congestion headers, through the codec and the laws of routers: nothing panics, everything is
-//! counted, and what a router rejects leaves its sums alone.
+//! Random and mutated congestion headers, through the codec and the laws of routers: nothing panics,
+//! everything is counted, and what a router rejects leaves its sums alone.
 //!
 //! Ten million headers, or as many as `HEADWAY_CASES` says.
 
@@ -22,7 +22,8 @@ fn cases() -> u64 {
     std::env::var("HEADWAY_CASES").map_or(CASES, |text| text.parse().expect("a number of cases"))
 }
 
-/// Returns the bytes of a header: any, right ones with extreme values, or those with some bytes changed or cut off.
+/// Returns the bytes of a header: any, right ones with extreme values, or those with some
+/// bytes changed or cut off.
 fn bytes(random: &mut Pcg64Mcg) -> Vec<u8> {
     let kind = random.random_range(0..4);
     if kind == 0 {

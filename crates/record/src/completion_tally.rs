@@ -73,8 +73,8 @@ impl CompletionTally {
         &self.times
     }
 
-    /// The group of this name over the time that was counted. Goodput is the payload of completed flows; its minimum,
-    /// maximum and fairness are those of each flow's payload per completion time.
+    /// The group of this name over the time that was counted. Goodput is the payload of completed flows; its
+    /// minimum, maximum and fairness are those of each flow's payload per completion time.
     pub fn group(&self, name: String, counted: Duration) -> Group {
         let finished = self.times.count();
         let ns = |time: Duration| time.ns().unsigned_abs();

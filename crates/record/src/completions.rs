@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Completion times of the flows of a group: from the arrival of a flow to the acknowledgement of its last byte.
+/// Completion times of the flows of a group: from the arrival of a flow to the
+/// acknowledgement of its last byte.
 ///
 /// Quantiles are accurate to 1.6 %.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -21,8 +21,8 @@ impl Counted {
         Counted { from_ns, to_ns: from_ns + length.ns().unsigned_abs() }
     }
 
-    /// Returns the rate at which a flow delivered `bytes` in the counted time: over the part of it in which the flow lived if
-    /// it has finished, otherwise over all of it.
+    /// Returns the rate at which a flow delivered `bytes` in the counted time: over the part of it in which
+    /// the flow lived if it has finished, otherwise over all of it.
     pub fn goodput(&self, bytes: u64, start_ns: u64, finished_ns: Option<u64>) -> u64 {
         let (from, to) = match finished_ns {
             Some(finished) => (self.from_ns.max(start_ns), self.to_ns.min(finished)),
@@ -32,8 +32,8 @@ impl Counted {
         Rate::of(Bytes::new(bytes), time).unwrap_or_default().bps()
     }
 
-    /// Returns the goodput of several flows together: over the time from the first start to the last end if all have
-    /// finished.
+    /// Returns the goodput of several flows together: over the time from the first start to the last end
+    /// if all have finished.
     pub(crate) fn goodput_of_all<'a>(&self, flows: impl Iterator<Item = &'a FlowResult> + Clone) -> u64 {
         let finished = flows.clone().map(|flow| flow.finished_ns).collect::<Option<Vec<u64>>>();
         let last = finished.and_then(|all| all.into_iter().max());
@@ -44,8 +44,8 @@ impl Counted {
         }
     }
 
-    /// Returns the completion times of the flows that finished in the counted time, exact to the nanosecond; `None` if none
-    /// did.
+    /// Returns the completion times of the flows that finished in the counted time, exact to the
+    /// nanosecond; `None` if none did.
     pub(crate) fn completions(&self, flows: &[FlowResult]) -> Option<Completions> {
         let finished = |flow: &FlowResult| flow.finished_ns.filter(|end| *end >= self.from_ns);
         let mut times: Vec<u64> =
@@ -95,7 +95,8 @@ mod tests {
     fn a_flow_that_has_finished_is_judged_by_its_own_time() {
         let goodput =
             |flow: &FlowResult| COUNTED.goodput(flow.goodput_bytes, flow.start_ns, flow.finished_ns);
-        // 1 MB from 2 s to 3 s is 8 Mb/s; from 0 s to 2 s, of which 1 s counts, as much; without an end, 0.8 Mb/s.
+        // 1 MB from 2 s to 3 s is 8 Mb/s; from 0 s to 2 s, of which 1 s counts, as much;
+        // without an end, 0.8 Mb/s.
         assert_eq!(goodput(&flow(2_000, Some(3_000), 1_000_000)), 8_000_000);
         assert_eq!(goodput(&flow(0, Some(2_000), 1_000_000)), 8_000_000);
         assert_eq!(goodput(&flow(2_000, None, 1_000_000)), 800_000);

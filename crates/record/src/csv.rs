@@ -51,8 +51,8 @@ impl Results {
         table(row(Instant::ZERO, Instant::ZERO, &String::new(), Bytes::ZERO), rows)
     }
 
-    /// Formats the distribution of completion times by group: how many flows, and which share of those that completed,
-    /// took at most as long.
+    /// Formats the distribution of completion times by group: how many flows, and which share of those that
+    /// completed, took at most as long.
     pub fn completions_csv(&self) -> String {
         let row = |group, time: Duration, flows: u64, all: u64| {
             let share = Fixed::<6>(flows as f64 / all as f64);

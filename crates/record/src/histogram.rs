@@ -44,9 +44,9 @@ fn top(bin: usize) -> u64 {
 }
 
 impl Histogram {
-    /// Builds a histogram from bins counted elsewhere, as pairs of bin index and count, and the sum and maximum
-    /// of all durations in nanoseconds. Ignores bins that do not exist. The shortest duration counts as the longest of the
-    /// first bin.
+    /// Builds a histogram from bins counted elsewhere, as pairs of bin index and count, and the sum and
+    /// maximum of all durations in nanoseconds. Ignores bins that do not exist. The shortest duration counts
+    /// as the longest of the first bin.
     pub fn from_bins(counts: &[(usize, u64)], sum: u64, max: u64) -> Histogram {
         let mut histogram = Histogram { sum: sum.into(), max, ..Histogram::default() };
         for &(bin, count) in counts {
@@ -68,8 +68,8 @@ impl Histogram {
         self.max = self.max.max(ns);
     }
 
-    /// Adds `count` durations, at least one, that lie between `least` and `most` and whose sum exceeds `count` times
-    /// `least` by `beyond`, if all share a bin; returns whether they do.
+    /// Adds `count` durations, at least one, that lie between `least` and `most` and whose sum exceeds
+    /// `count` times `least` by `beyond`, if all share a bin; returns whether they do.
     #[inline]
     pub fn add_all(&mut self, least: u64, most: u64, count: u64, beyond: u64) -> bool {
         let bin = bin(least);
@@ -91,13 +91,14 @@ impl Histogram {
         self.max = self.max.max(other.max);
     }
 
-    /// Returns the duration that stands for a bin: its middle, but never one shorter or longer than all durations.
+    /// Returns the duration that stands for a bin: its middle, but never one shorter or
+    /// longer than all durations.
     fn value(&self, bin: usize) -> Duration {
         Duration::from_ns(middle(bin).max(self.min).min(self.max) as i64)
     }
 
-    /// Returns how many durations are at most as long as which: one pair per bin that is not empty, ascending. The
-    /// lengths are exact to 1.6 %.
+    /// Returns how many durations are at most as long as which: one pair per bin that is not empty,
+    /// ascending. The lengths are exact to 1.6 %.
     pub fn cumulative(&self) -> impl Iterator<Item = (Duration, u64)> {
         let counts = self.bins.iter().enumerate().filter(|(_, count)| **count > 0);
         counts.scan(0, |seen, (bin, count)| {
@@ -130,8 +131,8 @@ impl Histogram {
         Duration::from_ns(self.max as i64)
     }
 
-    /// Returns the quantile `part` (0 to 1), within 1.6 % and neither below the shortest nor above the longest duration; zero
-    /// when empty.
+    /// Returns the quantile `part` (0 to 1), within 1.6 % and neither below the shortest nor above the
+    /// longest duration; zero when empty.
     pub fn quantile(&self, part: f64) -> Duration {
         let rank = (self.count() as f64 * part) as u64;
         let mut seen = 0;

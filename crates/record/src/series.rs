@@ -5,8 +5,8 @@ use headway_units::{Bytes, Duration, Instant, Rate};
 /// The ground truth for one link and interval, in wire bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Interval {
-    /// Bytes that the link could have sent, or that its policer lets pass at its rate if fewer; `None` when the rate is
-    /// unlimited.
+    /// Bytes that the link could have sent, or that its policer lets pass at its rate if fewer; `None` when
+    /// the rate is unlimited.
     pub capacity: Option<Bytes>,
     /// TCP segments, ACKs and probes: the traffic being measured.
     pub measured: Bytes,

@@ -11,8 +11,8 @@ pub struct StreamTruth {
     pub rate: Rate,
     /// Packets sent, and packets lost.
     pub packets: (u32, u32),
-    /// Capacity of the narrow link less the other traffic that left it between the first and the last packet of
-    /// the stream (rapid 2.16); `None` when that cannot be determined.
+    /// Capacity of the narrow link less the other traffic that left it between the first and the last packet
+    /// of the stream (rapid 2.16); `None` when that cannot be determined.
     pub free: Option<Rate>,
     /// The largest delay that the probes added to another packet right behind one of the stream, summed over
     /// all links.

@@ -55,8 +55,8 @@ pub struct Total {
     pub flows: u64,
     /// Number of flows that finished: all their payload was acknowledged.
     pub finished: u64,
-    /// Goodput of all together: over the time from the first start to the last end if all have finished, otherwise over
-    /// the measured time.
+    /// Goodput of all together: over the time from the first start to the last end if all have finished,
+    /// otherwise over the measured time.
     pub goodput_bps: u64,
     /// Goodput of the slowest flow.
     pub goodput_min_bps: u64,
@@ -358,8 +358,8 @@ pub struct MeasureResult {
     /// Wire bytes that a shaper lets pass before it enforces its sustained rate; absent when no shaper was
     /// detected.
     pub bucket_bytes: Option<u64>,
-    /// True available bandwidth from `sampled_from_ns` to the end: the minimum over links of capacity less all traffic but this
-    /// measurement's own.
+    /// True available bandwidth from `sampled_from_ns` to the end: the minimum over links of capacity less
+    /// all traffic but this measurement's own.
     pub free_bps: Option<u64>,
     /// The link with this minimum.
     pub tight_link: Option<String>,

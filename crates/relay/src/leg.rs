@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use socket2::{Domain, Protocol, Socket, TcpKeepalive, Type};
 
-/// Silence after which a host is asked whether it is still there, and the time between questions. A host that is gone is
-/// found out within three minutes.
+/// Silence after which a host is asked whether it is still there, and the time between questions. A host that
+/// is gone is found out within three minutes.
 const KEEPALIVE: Duration = Duration::from_secs(60);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(20);
 const KEEPALIVE_TRIES: u32 = 6;
@@ -18,8 +18,8 @@ const KEEPALIVE_TRIES: u32 = 6;
 pub struct Leg {
     /// The congestion controller of what the relay sends, by the kernel's name.
     pub controller: Option<String>,
-    /// The largest receive window that the relay announces, bytes (wan 2.3). The kernel then neither grows its buffer nor
-    /// announces more, and acknowledges at once what the relay cannot read yet.
+    /// The largest receive window that the relay announces, bytes (wan 2.3). The kernel then neither grows
+    /// its buffer nor announces more, and acknowledges at once what the relay cannot read yet.
     pub window: Option<u32>,
 }
 
@@ -37,9 +37,9 @@ impl Leg {
             socket.set_tcp_congestion(controller.as_bytes()).map_err(|error| explained(controller, error))?;
         }
         if let Some(window) = self.window {
-            // The clamp alone does not last: Linux 6.6 and later set it to what fits the buffer whenever they learn how much of
-            // a packet's memory is data. The kernel doubles the size that is asked for, and no part of a buffer beyond that
-            // is announced.
+            // The clamp alone does not last: Linux 6.6 and later set it to what fits the buffer whenever they
+            // learn how much of a packet's memory is data. The kernel doubles the size that is asked for, and
+            // no part of a buffer beyond that is announced.
             socket.set_recv_buffer_size(window as usize / 2)?;
             set_tcp(
                 socket,
@@ -110,7 +110,8 @@ pub(crate) fn prepare(socket: &Socket) -> io::Result<()> {
         .with_interval(KEEPALIVE_INTERVAL)
         .with_retries(KEEPALIVE_TRIES);
     socket.set_tcp_keepalive(&keepalive)?;
-    // Until all was said, it ends with a reset, also if the process is killed: its peer must not take what it got for everything.
+    // Until all was said, it ends with a reset, also if the process is killed: its peer must not take what
+    // it got for everything.
     socket.set_linger(Some(Duration::ZERO))
 }
 

@@ -1,9 +1,10 @@
-//! Split TCP: a relay between clients and a target, whose connections end at the relay. The target is one host, or, where somebody
-//! redirects packets to the relay, whatever each client wanted to reach.
+//! Split TCP: a relay between clients and a target, whose connections end at the relay. The target is one
+//! host, or, where somebody redirects packets to the relay, whatever each client wanted to reach.
 //!
-//! Each connection of a client gets one to the target. What arrives at one leaves at the other, through a buffer of fixed size:
-//! while that is full, the relay does not read, so the window that it announces closes and the sender waits (wan 1.4). An end
-//! that has sent all is told to the other end, which may go on sending. A connection that breaks breaks the other.
+//! Each connection of a client gets one to the target. What arrives at one leaves at the other, through a
+//! buffer of fixed size: while that is full, the relay does not read, so the window that it announces closes
+//! and the sender waits (wan 1.4). An end that has sent all is told to the other end, which may go on
+//! sending. A connection that breaks breaks the other.
 //!
 //! One thread serves all connections, told by `epoll` about changes only.
 //!

@@ -1,7 +1,8 @@
 //! Connections that come back: a target that leads to the relay itself, at once or over another relay.
 //!
-//! TCP has no count of hops. But in a loop one connection of a client becomes as many as there are places, all from one address, on none of
-//! which the target ever says anything; and when one of them ends, so do all.
+//! TCP has no count of hops. But in a loop one connection of a client becomes as many as there are
+//! places, all from one address, on none of which the target ever says anything; and when one of
+//! them ends, so do all.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -11,13 +12,15 @@ use nix::ifaddrs::getifaddrs;
 
 use crate::pair::Pair;
 
-/// How long the target must have been silent: in a loop it is for ever, and others answer within round-trip times, or after work. Range 1 to
-/// 10 s.
+/// How long the target must have been silent: in a loop it is for ever, and others answer within round-trip
+/// times, or after work. Range 1 to 10 s.
 const SILENT: Duration = Duration::from_secs(3);
-/// How soon others have ended if they were a loop, of which one was ended, and how much later for each of them.
+/// How soon others have ended if they were a loop, of which one was ended, and how much
+/// later for each of them.
 const TRIAL: Duration = Duration::from_secs(2);
 const EACH: Duration = Duration::from_millis(10);
-/// How many others end with it at least, if there are so many, and which part of all others: several clients make several loops.
+/// How many others end with it at least, if there are so many, and which part of all others: several
+/// clients make several loops.
 const LEAST: usize = 3;
 const PART: usize = 32;
 /// How long it holds that an address is a loop, and that it is none.
@@ -89,9 +92,10 @@ impl Loops {
         (is_loop && address == client && now < until).then(|| share(all))
     }
 
-    /// Looks at all connections, of which there may be `all`, and of which so many have `ended` since the beginning; returns the place of one
-    /// that is to be ended: while no place is free and none becomes free, the newest one of an address that has half of the places or more,
-    /// and whose connections the target has left without an answer.
+    /// Looks at all connections, of which there may be `all`, and of which so many have `ended` since the
+    /// beginning; returns the place of one that is to be ended: while no place is free and none becomes free,
+    /// the newest one of an address that has half of the places or more, and whose connections the target has
+    /// left without an answer.
     pub(crate) fn look(
         &mut self,
         pairs: &[Option<Pair>],
@@ -147,7 +151,8 @@ fn is_silent(pair: &Pair, now: Instant) -> bool {
     pair.bytes()[1] == 0 && pair.age(now) >= SILENT
 }
 
-/// The places of an address whose connections come back: enough for its own clients, and too few to keep others out.
+/// The places of an address whose connections come back: enough for its own clients, and too
+/// few to keep others out.
 fn share(all: usize) -> usize {
     (all / 4).max(1)
 }

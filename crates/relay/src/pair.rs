@@ -9,7 +9,8 @@ use socket2::Socket;
 use crate::leg;
 use crate::ring::Ring;
 
-/// How often both directions are served before other connections have their turn. Each time moves at most a buffer.
+/// How often both directions are served before other connections have their turn. Each time
+/// moves at most a buffer.
 const TURNS: usize = 4;
 
 /// What a pair is after it was served.
@@ -132,10 +133,11 @@ impl Pair {
         Ok(State::Ready)
     }
 
-    /// Has the kernel acknowledge at once what the relay does not read yet, on connections whose windows are held.
+    /// Has the kernel acknowledge at once what the relay does not read yet, on connections
+    /// whose windows are held.
     ///
-    /// Linux waits up to 40 ms for the window to grow again before it acknowledges (`__tcp_ack_snd_check`), and the sender
-    /// takes that for the round-trip time.
+    /// Linux waits up to 40 ms for the window to grow again before it acknowledges (`__tcp_ack_snd_check`),
+    /// and the sender takes that for the round-trip time.
     pub(crate) fn acknowledge(&self, is_held: [bool; 2]) {
         for ((socket, direction), is_held) in self.sockets.iter().zip(&self.directions).zip(is_held) {
             if is_held && direction.ring.is_full() && !direction.is_read {

@@ -18,8 +18,8 @@ const BACKLOG: i32 = 128;
 const CONNECT: Duration = Duration::from_secs(10);
 /// The same where another way is tried then. A SYN is repeated after one and after three seconds.
 const CONNECT_FIRST: Duration = Duration::from_secs(3);
-/// How long a connection may be open before its first byte in either direction. A stranger can hold a place, two sockets and no
-/// buffer for so long without saying anything.
+/// How long a connection may be open before its first byte in either direction. A stranger can hold a place,
+/// two sockets and no buffer for so long without saying anything.
 const FIRST_BYTE: Duration = Duration::from_secs(60);
 /// How often connections are looked through for those that take too long.
 const SWEEP: Duration = Duration::from_secs(1);
@@ -35,10 +35,11 @@ const OTHER_DESCRIPTORS: u64 = 32;
 pub enum Target {
     /// A host, whose addresses are tried in turn.
     Host(Vec<SocketAddr>),
-    /// Where each client wanted to connect to, as whoever redirects its packets has left it. The relay has the addresses of both
-    /// ends towards each other, and this mark on what it sends on. If such a connection gets no answer, one from the relay's own
-    /// address is tried: a router that translates addresses sends the answer to the client. Without a place for another connection
-    /// it does not listen, so that whoever redirects can let clients pass. Needs CAP_NET_RAW.
+    /// Where each client wanted to connect to, as whoever redirects its packets has left it. The relay has
+    /// the addresses of both ends towards each other, and this mark on what it sends on. If such a connection
+    /// gets no answer, one from the relay's own address is tried: a router that translates addresses sends
+    /// the answer to the client. Without a place for another connection it does not listen, so that whoever
+    /// redirects can let clients pass. Needs CAP_NET_RAW.
     Original {
         /// The mark.
         mark: u32,
@@ -114,7 +115,8 @@ pub struct Counts {
     pub accepted: u64,
     /// Those that are open.
     pub open: usize,
-    /// Of those that ended, those that were complete, that broke, that did not reach the target, that were silent.
+    /// Of those that ended, those that were complete, that broke, that did not reach the
+    /// target, that were silent.
     pub ended: [u64; 4],
     /// Bytes from clients and from the target, of connections that have ended and of those that are open.
     pub bytes: [u64; 2],
@@ -282,7 +284,8 @@ impl Relay {
         matches!(self.options.target, Target::Original { .. })
     }
 
-    /// Accepts those that wait while there is a place; otherwise they go on waiting in the kernel, or come no more.
+    /// Accepts those that wait while there is a place; otherwise they go on waiting in the
+    /// kernel, or come no more.
     fn accept(&mut self, now: Instant) {
         while self.has_clients && self.counts.open < self.options.connections {
             match self.next_client() {
@@ -371,7 +374,8 @@ impl Relay {
         Ok(self.epoll.add(socket, EpollEvent::new(flags, place as u64))?)
     }
 
-    /// Begins to connect to the target of a client, in the first way for which that is possible, from this place in their list on.
+    /// Begins to connect to the target of a client, in the first way for which that is possible, from this
+    /// place in their list on.
     fn connect(&self, socket: &Socket, client: SocketAddr, from: usize) -> Option<(usize, Socket)> {
         match &self.options.target {
             Target::Host(addresses) => {
@@ -397,8 +401,8 @@ impl Relay {
         connect(socket, address)
     }
 
-    /// Connects from the address of a client, but not from its port: for who follows connections at this router, both halves would
-    /// be one.
+    /// Connects from the address of a client, but not from its port: for who follows connections at this
+    /// router, both halves would be one.
     fn connect_as(&self, client: Option<SocketAddr>, wanted: &SocketAddr, mark: u32) -> io::Result<Socket> {
         let socket = self.socket_of(wanted, mark)?;
         if let Some(client) = client {
@@ -465,8 +469,8 @@ impl Relay {
     }
 }
 
-/// Ways to a target that the client has chosen, in the order in which they are tried: from the client's address, and this one from
-/// the relay's own.
+/// Ways to a target that the client has chosen, in the order in which they are tried: from the client's
+/// address, and this one from the relay's own.
 const FROM_HERE: usize = 1;
 const WAYS: usize = 2;
 

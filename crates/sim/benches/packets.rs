@@ -1,10 +1,12 @@
 //! Delivered packets per CPU-second of whole simulations: `cargo bench -p headway-sim --bench packets`.
 //!
-//! A delivered packet is a TCP segment or datagram that arrived at the far end of a bottleneck. Retransmissions
-//! count, ACKs do not, and each bottleneck on a path counts separately. The time is the CPU time of the thread for
-//! building the network and running it from the first packet on, the median of three runs.
+//! A delivered packet is a TCP segment or datagram that arrived at the far end of a bottleneck.
+//! Retransmissions count, ACKs do not, and each bottleneck on a path counts separately. The time is
+//! the CPU time of the thread for building the network and running it from the first packet on, the
+//! median of three runs.
 //!
-//! `-- --cell NETWORK FLOWS` runs one cell once and prints its packets, for scripts that time the whole process.
+//! `-- --cell NETWORK FLOWS` runs one cell once and prints its packets, for scripts that
+//! time the whole process.
 
 use std::path::Path;
 
@@ -71,9 +73,9 @@ impl Scene {
         scene
     }
 
-    /// All flows share one link. Their windows are fixed at equal shares of 1.5 bandwidth-delay products, and every
-    /// segment is sent as soon as possible and acknowledged at once: a model simple enough that other simulators have
-    /// it, too.
+    /// All flows share one link. Their windows are fixed at equal shares of 1.5 bandwidth-delay products, and
+    /// every segment is sent as soon as possible and acknowledged at once: a model simple enough that other
+    /// simulators have it, too.
     fn fixed_window(flows: u32) -> Scene {
         let mut scene = Scene::new();
         let link = scene.link_with(Duration::from_ms(5), BDP * 4);
@@ -101,8 +103,8 @@ impl Scene {
         scene
     }
 
-    /// Three links, each with 1 Gb/s of single datagrams and 1 Gb/s of batches. A quarter of the flows crosses all
-    /// links, the others one each.
+    /// Three links, each with 1 Gb/s of single datagrams and 1 Gb/s of batches. A quarter of the flows
+    /// crosses all links, the others one each.
     fn three_hops(flows: u32) -> Scene {
         let mut scene = Scene::new();
         let links = [2, 2, 1].map(|ms| scene.bottleneck(Duration::from_ms(ms)));

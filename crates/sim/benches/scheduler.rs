@@ -1,9 +1,10 @@
-//! Time per operation of schedulers under the load of the simulator: `cargo bench -p headway-sim --bench scheduler`.
+//! Time per operation of schedulers under the load of the simulator:
+//! `cargo bench -p headway-sim --bench scheduler`.
 //!
-//! Every stream (a link or a source) has one pending event, and each step replaces the first event by the next one of
-//! its stream, one transmission time later. The schedulers also hold timers of flows, far in the future; one that
-//! fires is re-armed a timeout later. One operation is one step. Times are CPU time of the thread, median of five
-//! runs; all schedulers must return the same events in the same order.
+//! Every stream (a link or a source) has one pending event, and each step replaces the first event by the
+//! next one of its stream, one transmission time later. The schedulers also hold timers of flows, far in the
+//! future; one that fires is re-armed a timeout later. One operation is one step. Times are CPU time of the
+//! thread, median of five runs; all schedulers must return the same events in the same order.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -73,8 +74,8 @@ impl Queue for Binary {
     }
 }
 
-/// A calendar queue: days of equal length in a year that repeats, each sorted in descending order. It is tuned to its
-/// load: a day of 2^`day_log2` ns is about as long as the time between two events.
+/// A calendar queue: days of equal length in a year that repeats, each sorted in descending order. It is
+/// tuned to its load: a day of 2^`day_log2` ns is about as long as the time between two events.
 struct Calendar {
     days: Vec<Vec<Entry>>,
     day_log2: u32,
@@ -133,8 +134,8 @@ impl Queue for Calendar {
 const SLOTS: usize = 64;
 const LEVELS: usize = 7;
 
-/// A hierarchical timing wheel of seven levels with 64 slots each and one bit per slot; the slots of the lowest level
-/// are 64 ns wide. A slot is sorted when it becomes current.
+/// A hierarchical timing wheel of seven levels with 64 slots each and one bit per slot; the slots of the
+/// lowest level are 64 ns wide. A slot is sorted when it becomes current.
 struct Wheel {
     slots: Vec<Vec<Entry>>,
     used: [u64; LEVELS],

@@ -1,7 +1,7 @@
 //! A user-defined congestion controller: Scalable TCP beside CUBIC.
 //!
-//! `cargo run --release -p headway-sim --example my_controller` runs both over one bottleneck and prints their
-//! goodput.
+//! `cargo run --release -p headway-sim --example my_controller` runs both over one bottleneck and
+//! prints their goodput.
 
 use headway_control::{Ack, Congestion, Controller, Factory, Kind, Metrics, Start};
 use headway_queue::{DropTailConfig, QueueSpec};
@@ -9,7 +9,8 @@ use headway_sim::config::Service;
 use headway_sim::{LinkConfig, Network, TcpConfig};
 use headway_units::{Bytes, Duration, Instant, Rate};
 
-/// Scalable TCP (Kelly, 2003): adds 0.01 segments per segment acknowledged, and reduces the window by an eighth.
+/// Scalable TCP (Kelly, 2003): adds 0.01 segments per segment acknowledged, and reduces the
+/// window by an eighth.
 #[derive(Debug)]
 struct Scalable {
     window: f64,
@@ -55,8 +56,8 @@ impl Controller for Scalable {
     }
 }
 
-/// Returns the goodput in Mb/s of two flows, one with each controller, from 10 s to 60 s over a 50 Mb/s bottleneck
-/// with an RTT of 40 ms and a buffer of one bandwidth-delay product.
+/// Returns the goodput in Mb/s of two flows, one with each controller, from 10 s to 60 s over a 50 Mb/s
+/// bottleneck with an RTT of 40 ms and a buffer of one bandwidth-delay product.
 fn goodput(controllers: [Factory; 2]) -> [f64; 2] {
     let rate = Rate::from_bps(50_000_000);
     let queue = QueueSpec::DropTail(DropTailConfig { limit: Some(Bytes::new(250_000)), packets: None });

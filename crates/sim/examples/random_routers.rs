@@ -1,8 +1,9 @@
 //! Explicit routers on paths that nobody chose: draws cases from a seed and runs every law on each of them.
 //!
-//! `cargo run --release -p headway-sim --example random_routers -- [--seed N] [--cases N] [--law NAME]` prints medians
-//! and the worst cases of each law; with `--case N` and `--law NAME` the scenario of one, for `headway run FILE`. With
-//! `--published` routers and senders are those without this project's repairs.
+//! `cargo run --release -p headway-sim --example random_routers -- [--seed N] [--cases N] [--law
+//! NAME]` prints medians and the worst cases of each law; with `--case N` and `--law
+//! NAME` the scenario of one, for `headway run
+//! FILE`. With `--published` routers and senders are those without this project's repairs.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -167,7 +168,8 @@ impl Case {
         self.flows.0 + self.flows.1
     }
 
-    /// Time before the measured time, and the measured time, in s: many round trips, and some packets of every flow.
+    /// Time before the measured time, and the measured time, in s: many round trips, and some
+    /// packets of every flow.
     fn half(&self) -> f64 {
         let packets = (f64::from(self.all()) * 5.0).max(300.0) * self.packet() * 8.0 / self.narrow();
         packets.max(40.0 * self.longest_rtt()).max(1.0)

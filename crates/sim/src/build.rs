@@ -102,7 +102,8 @@ impl Built {
     /// Builds the network; `limit` is the memory it may use.
     ///
     /// # Errors
-    /// When a file cannot be read, a queue cannot be built as described, or the network would not fit into memory.
+    /// When a file cannot be read, a queue cannot be built as described, or the network would
+    /// not fit into memory.
     pub fn new(scenario: &Scenario, seed: u64, limit: Bytes) -> Result<Built, Error> {
         let needed = memory(scenario);
         if needed > limit {

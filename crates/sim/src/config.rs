@@ -69,8 +69,8 @@ pub enum TapPlace {
     Sender,
     /// At the sending host, in its NIC: ACKs are seen when they arrive, as by hardware stamps.
     SenderNic,
-    /// At the receiving host: segments are seen when they arrive, ACKs when they are sent. Such a flow opens with all
-    /// three packets of a handshake, of which others omit some or all.
+    /// At the receiving host: segments are seen when they arrive, ACKs when they are sent. Such a flow opens
+    /// with all three packets of a handshake, of which others omit some or all.
     Receiver,
     /// At the node behind so many links of the forward path, and of the reverse path.
     Node {
@@ -100,7 +100,8 @@ pub struct LinkConfig {
     pub loss_bursts: Option<LossBursts>,
     /// Probability that a packet arrives twice.
     pub duplicate: f64,
-    /// Probability that a packet is damaged: a datagram or probe is lost, everything else dropped by its receiver.
+    /// Probability that a packet is damaged: a datagram or probe is lost, everything else
+    /// dropped by its receiver.
     pub corrupt: f64,
     /// What becomes of the ECN field of packets that have left the queue.
     pub ecn: EcnField,
@@ -108,8 +109,8 @@ pub struct LinkConfig {
     pub queue: Queue,
     /// Whether [`Network::change_queue`](crate::Network::change_queue) may replace the queue.
     pub changes: bool,
-    /// Whether ACKs that wait are dropped where two newer ones of their flow make them redundant; not with disciplines that
-    /// keep times of departure or queues of their own, except FQ-CoDel.
+    /// Whether ACKs that wait are dropped where two newer ones of their flow make them redundant; not with
+    /// disciplines that keep times of departure or queues of their own, except FQ-CoDel.
     pub ack_filter: bool,
     /// Rate and burst of a policer that drops excess packets on arrival.
     pub policer: Option<(Rate, Bytes)>,
@@ -191,9 +192,9 @@ pub enum Ecn {
 pub enum Burst {
     /// One: every segment is sent as soon as it may be, as in textbooks; closed forms assume this.
     Single,
-    /// Large packets that are cut into segments at the bottom of the host's stack (TSO), as in Linux: up to 64 kB or
-    /// one millisecond at the window's rate. The sender also waits for one or a few ACKs to make small packets
-    /// larger.
+    /// Large packets that are cut into segments at the bottom of the host's stack (TSO), as in Linux: up to
+    /// 64 kB or one millisecond at the window's rate. The sender also waits for one or a few ACKs to make
+    /// small packets larger.
     Host,
 }
 
@@ -223,15 +224,15 @@ pub struct TcpConfig {
     pub size: Option<Bytes>,
     /// Rate at which the application writes payload; all at once if `None`.
     pub application_rate: Option<Rate>,
-    /// Payload after which the application pauses, rounded up to whole segments, and for how long, counted from the time at
-    /// which all of it is acknowledged; never if `None`. Not together with a rate.
+    /// Payload after which the application pauses, rounded up to whole segments, and for how long, counted
+    /// from the time at which all of it is acknowledged; never if `None`. Not together with a rate.
     pub chunks: Option<(Bytes, Duration)>,
     /// Payload bytes in a full segment, after subtracting the 12 bytes of the timestamp option.
     pub mss: u32,
     /// Segments in the initial window.
     pub initial_window: u32,
-    /// Receive buffer in payload bytes: the largest window that a textbook's receiver advertises. That of a host grows, see
-    /// `transport::receive_window`.
+    /// Receive buffer in payload bytes: the largest window that a textbook's receiver advertises. That of a
+    /// host grows, see `transport::receive_window`.
     pub receive_buffer: Bytes,
     /// Rate at which the receiving application reads; at once if `None`.
     pub read_rate: Option<Rate>,
@@ -241,13 +242,13 @@ pub struct TcpConfig {
     pub ecn: Ecn,
     /// Whether packets that are ECN-capable say ECT(1), as those of scalable senders, and not ECT(0).
     pub ect1: bool,
-    /// Whether segments, or bursts of them, are paced: at twice the window per RTT in slow start and 1.2 times in
-    /// congestion avoidance, unless the controller sets a rate. BBR is always paced.
+    /// Whether segments, or bursts of them, are paced: at twice the window per RTT in slow start and 1.2
+    /// times in congestion avoidance, unless the controller sets a rate. BBR is always paced.
     pub pacing: bool,
     /// How many segments are sent back to back.
     pub burst: Burst,
-    /// Whether DCTCP reduces its window to whole segments and keeps its estimate in ten bits, as in Linux; closed
-    /// forms assume neither.
+    /// Whether DCTCP reduces its window to whole segments and keeps its estimate in ten bits, as in Linux;
+    /// closed forms assume neither.
     pub linux_rounding: bool,
     /// The receiving host's NIC, which coalesces interrupts; if `None`, every segment is passed up at once.
     pub nic: Option<NicId>,
@@ -260,8 +261,8 @@ pub struct TcpConfig {
     pub middleboxes: Vec<Passage>,
     /// The port to which the flow is connected, by which middleboxes know its class.
     pub port: u16,
-    /// The line of the sending host, for controllers that schedule departures; if `None`, packets leave when they are
-    /// due.
+    /// The line of the sending host, for controllers that schedule departures; if `None`, packets
+    /// leave when they are due.
     pub line: Option<Line>,
     /// Where the stamps in ACKs are taken, if the controller wants any.
     pub stamp: AckStamp,
@@ -270,9 +271,9 @@ pub struct TcpConfig {
 }
 
 impl TcpConfig {
-    /// Returns a flow that starts at time zero and always has data to send: MTU 1500, an initial window of ten
-    /// segments (RFC 6928), a receive buffer that does not limit, an ACK every two segments or after 40 ms, no ECN,
-    /// no pacing.
+    /// Returns a flow that starts at time zero and always has data to send: MTU 1500, an initial window of
+    /// ten segments (RFC 6928), a receive buffer that does not limit, an ACK every two segments or after 40
+    /// ms, no ECN, no pacing.
     pub fn new(controller: impl Into<Factory>, forward: Vec<LinkId>, reverse: Vec<LinkId>) -> TcpConfig {
         TcpConfig {
             forward,
@@ -309,13 +310,14 @@ impl TcpConfig {
         if self.controller.is_explicit() { HEADER_BYTES as u32 } else { 0 }
     }
 
-    /// Whether the receiver is a host's, as in Linux, and not that of textbooks. Segments with congestion headers leave one
-    /// by one, but they arrive at a host, too.
+    /// Whether the receiver is a host's, as in Linux, and not that of textbooks. Segments with congestion
+    /// headers leave one by one, but they arrive at a host, too.
     pub(crate) fn has_host_receiver(&self) -> bool {
         self.burst == Burst::Host || self.controller.is_explicit()
     }
 
-    /// Whether something on the path needs to see all three packets of a handshake: a tap at the receiver, or a middlebox.
+    /// Whether something on the path needs to see all three packets of a handshake: a tap at the
+    /// receiver, or a middlebox.
     pub(crate) fn completes_handshake(&self) -> bool {
         self.meets_middlebox() || self.taps.iter().any(|(_, place)| *place == TapPlace::Receiver)
     }

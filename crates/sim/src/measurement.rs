@@ -1,4 +1,5 @@
-//! Measurements of available bandwidth over a simulated network, by the same state machine that measures live paths.
+//! Measurements of available bandwidth over a simulated network, by the same state machine that
+//! measures live paths.
 
 use std::sync::Arc;
 
@@ -22,10 +23,11 @@ const LONGEST_QUEUE: Duration = Duration::from_ms(500);
 /// Interval at which a stream in flight is polled.
 const POLL_INTERVAL: Duration = Duration::from_us(100);
 
-/// Returns when packets of a stream that have not arrived count as lost, over a path with this RTT, where the last one left at that time.
+/// Returns when packets of a stream that have not arrived count as lost, over a path with this RTT, where the
+/// last one left at that time.
 ///
-/// A sender of live packets says when it has sent the last one. That message takes as long as the packets, and the receiver then waits
-/// for late ones.
+/// A sender of live packets says when it has sent the last one. That message takes as long as the packets,
+/// and the receiver then waits for late ones.
 pub(crate) fn deadline(
     network: &Network,
     prober: ProberId,
@@ -41,13 +43,13 @@ pub(crate) fn deadline(
 pub struct MeasurementConfig {
     /// Links from sender to receiver.
     pub path: Vec<LinkId>,
-    /// The link of the lowest rate on `path`, that of its policer if lower; its available bandwidth during a stream is
-    /// the truth of the stream.
+    /// The link of the lowest rate on `path`, that of its policer if lower; its available bandwidth during a
+    /// stream is the truth of the stream.
     pub narrow: LinkId,
     /// When the first measurement begins.
     pub start: Instant,
-    /// Time between the starts of two measurements, each of which waits for the end of the previous one; a single
-    /// measurement if `None`.
+    /// Time between the starts of two measurements, each of which waits for the end of the previous one; a
+    /// single measurement if `None`.
     pub every: Option<Duration>,
     /// The estimator and its budget.
     pub measure: Config,
@@ -76,19 +78,19 @@ pub struct Measured {
     pub answer: Answer,
     /// The true available bandwidth from then to the end; `None` when no link of the path has a rate.
     pub truth: Option<Truth>,
-    /// Packets of other traffic that links of the path dropped beyond those they would have dropped without probes;
-    /// negative where probes happen to have saved packets.
+    /// Packets of other traffic that links of the path dropped beyond those they would have dropped without
+    /// probes; negative where probes happen to have saved packets.
     pub displaced: i64,
-    /// Median over streams of the longest additional delay that a stream caused for other packets, summed over all
-    /// links.
+    /// Median over streams of the longest additional delay that a stream caused for other packets,
+    /// summed over all links.
     pub added_delay: Duration,
     /// The longest additional delay that any stream caused.
     pub added_delay_max: Duration,
 }
 
-/// The true available bandwidth of a path during a measurement: the minimum over its links of the capacity, or the
-/// rate of a policer if lower, minus all other packets that the link accepted. A link that takes turns with others counts so
-/// many times.
+/// The true available bandwidth of a path during a measurement: the minimum over its links of the capacity,
+/// or the rate of a policer if lower, minus all other packets that the link accepted. A link that takes turns
+/// with others counts so many times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Truth {
     /// Available bandwidth.
@@ -251,7 +253,8 @@ impl Measurements {
         self.links.iter().map(|(link, _)| network.displaced(*link)).sum()
     }
 
-    /// Returns how many packets of other traffic the links of the path have dropped since the start of the run.
+    /// Returns how many packets of other traffic the links of the path have dropped since
+    /// the start of the run.
     pub(crate) fn others_dropped(&self, network: &Network) -> u64 {
         self.links.iter().map(|(link, _)| network.others_dropped(*link)).sum()
     }

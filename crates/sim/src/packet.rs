@@ -1,5 +1,5 @@
-//! The packet, which is copied from ring to ring, and the reports that only some carry: SACK blocks, stamps and
-//! congestion headers.
+//! The packet, which is copied from ring to ring, and the reports that only some carry: SACK blocks, stamps
+//! and congestion headers.
 
 use headway_queue::explicit::Header;
 use headway_queue::{Label, Packet as Seen};
@@ -51,32 +51,35 @@ pub(crate) const DUPLICATE: u8 = 64;
 /// `extra` of this ACK, or segment with a congestion header, is the number of its [`Report`].
 pub(crate) const REPORT: u8 = 128;
 
-/// A packet, or a train: back-to-back segments of one flow that joined a link at the same instant and differ only in
-/// their sequence numbers. It is kept small so that the packets in flight on a path with a large bandwidth-delay
-/// product fit into the second-level cache.
+/// A packet, or a train: back-to-back segments of one flow that joined a link at the same instant and differ
+/// only in their sequence numbers. It is kept small so that the packets in flight on a path with a large
+/// bandwidth-delay product fit into the second-level cache.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub(crate) struct Packet {
-    /// On a link: arrival time at the far end (ns), or while the packet is queued: the time it joined the queue.
+    /// On a link: arrival time at the far end (ns), or while the packet is queued: the time
+    /// it joined the queue.
     pub at: u64,
-    /// When the segment was sent (ns); in an ACK: when the segment that caused it was sent; in a SYN-ACK: when the
-    /// SYN was sent.
+    /// When the segment was sent (ns); in an ACK: when the segment that caused it was sent; in a SYN-ACK:
+    /// when the SYN was sent.
     pub sent: u64,
-    /// Sequence number of the segment or datagram, counted in packets; in an ACK: the cumulative acknowledgement.
+    /// Sequence number of the segment or datagram, counted in packets; in an ACK: the
+    /// cumulative acknowledgement.
     pub seq: u64,
     /// Number of its flow, source or prober.
     pub owner: u32,
     /// Index of its next hop in the table of routes.
     pub route: u32,
-    /// In an ACK: the advertised window in segments beyond `seq`, or the number of its report. In a segment with a
-    /// congestion header: the number of its report. In a train: how many segments follow the first one.
+    /// In an ACK: the advertised window in segments beyond `seq`, or the number of its report. In a
+    /// segment with a congestion header: the number of its report. In a train: how many segments
+    /// follow the first one.
     pub extra: u32,
     /// Wire bytes.
     pub size: u16,
     pub kind: Kind,
     pub flags: u8,
-    /// On a link: when it joined (ns). A train joins when it is sent, so this field holds the remainder from rounding
-    /// its times instead, in the units of [`headway_link::Spacing`].
+    /// On a link: when it joined (ns). A train joins when it is sent, so this field holds the remainder from
+    /// rounding its times instead, in the units of [`headway_link::Spacing`].
     pub joined: u64,
 }
 
@@ -129,16 +132,17 @@ impl Packet {
 /// Number of SACK blocks that fit beside the timestamp option (RFC 2018).
 pub(crate) const SACK_BLOCKS: usize = 3;
 
-/// The part of an ACK with SACK blocks or a stamp, or of a packet with a congestion header, that does not fit into the
-/// packet.
+/// The part of an ACK with SACK blocks or a stamp, or of a packet with a congestion header, that does not
+/// fit into the packet.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Report {
     /// Advertised window in segments.
     pub window: u32,
-    /// SACK blocks as offsets from the cumulative acknowledgement, first segment and one past the last; unused ones
-    /// are (0, 0).
+    /// SACK blocks as offsets from the cumulative acknowledgement, first segment and one past the last;
+    /// unused ones are (0, 0).
     pub blocks: [(u32, u32); SACK_BLOCKS],
-    /// When the segment that caused the ACK arrived by the receiver's clock, in units of its flow; 0 for none.
+    /// When the segment that caused the ACK arrived by the receiver's clock, in units of
+    /// its flow; 0 for none.
     pub stamp: u32,
     /// The congestion header of a flow whose routers tell its rate.
     pub header: Option<Header>,
@@ -150,7 +154,8 @@ impl Report {
         self.blocks[0].1 > 0
     }
 
-    /// Returns the blocks in ascending order. Their order within a report does not tell which segments arrived first.
+    /// Returns the blocks in ascending order. Their order within a report does not tell which
+    /// segments arrived first.
     pub(crate) fn ascending(&self) -> impl Iterator<Item = (u32, u32)> + use<> {
         let mut blocks = self.blocks;
         blocks.sort_unstable();

@@ -12,13 +12,14 @@ use crate::packet::{Kind, Packet};
 pub struct ProbeLog {
     /// When it was sent into the path.
     pub sent: Instant,
-    /// When its transmission at the tapped link ended; for a packet dropped there, when that of the last accepted
-    /// packet ends. `None` until it reaches that link, or when that link serves its queue packet by packet.
+    /// When its transmission at the tapped link ended; for a packet dropped there, when that of the
+    /// last accepted packet ends. `None` until it reaches that link, or when that link serves its
+    /// queue packet by packet.
     pub tapped: Option<Instant>,
     /// Bytes of other packets that the tapped link had accepted before it since the start of the run.
     pub other_bytes: Bytes,
-    /// The additional queueing delay that probes cause for a packet right behind it, summed over the watched links it
-    /// has passed.
+    /// The additional queueing delay that probes cause for a packet right behind it, summed over the watched
+    /// links it has passed.
     pub added_delay: Duration,
     /// When it arrived; `None` until then.
     pub arrived: Option<Instant>,
@@ -82,8 +83,8 @@ impl Prober {
         (packet, self.planned.front().map(|(at, _)| *at))
     }
 
-    /// Logs that packet `seq` was sent over `link`, number `hop`, which had accepted `before` bytes of all packets
-    /// until then.
+    /// Logs that packet `seq` was sent over `link`, number `hop`, which had accepted `before` bytes of
+    /// all packets until then.
     pub(crate) fn on_link(&mut self, now: u64, (hop, link): (u32, &mut Link), before: u64, seq: u64) {
         let own = self.accepted_by(hop);
         self.accept(hop, link.accepted() - before);

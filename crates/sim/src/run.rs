@@ -27,7 +27,8 @@ const SLICE: Duration = Duration::from_ms(100);
 
 /// Maximum number of events between checks of memory and interruptions: about a second on a slow machine.
 const MAX_STEP_EVENTS: u64 = 3_000_000;
-/// Control intervals of a router that are recorded, about 25 MB as they are kept: 20 minutes of intervals of 12 ms.
+/// Control intervals of a router that are recorded, about 25 MB as they are kept: 20 minutes
+/// of intervals of 12 ms.
 const CONTROL_RECORDS: usize = 100_000;
 
 /// Length of the traffic sample from which percentiles are computed.
@@ -138,8 +139,8 @@ impl<'a> Run<'a> {
         Ok(self.target.is_some() || until < end)
     }
 
-    /// Advances to `until`, polling measurements and starting flows that arrive; returns false when the event budget
-    /// ran out.
+    /// Advances to `until`, polling measurements and starting flows that arrive; returns false when the
+    /// event budget ran out.
     fn run_until(&mut self, until: Instant) -> Result<bool, Error> {
         loop {
             let Built { network, measurements, arriving, changes, .. } = &mut self.built;
@@ -439,7 +440,8 @@ impl Run<'_> {
         self.built.measurements.iter().map(|measurements| measurements.ended().len()).sum()
     }
 
-    /// Returns how many packets of other traffic the links of measured paths have dropped since the start of the run.
+    /// Returns how many packets of other traffic the links of measured paths have dropped since
+    /// the start of the run.
     pub fn others_dropped(&self) -> u64 {
         let measurements = self.built.measurements.iter();
         measurements.map(|measurements| measurements.others_dropped(&self.built.network)).sum()

@@ -1,11 +1,11 @@
 //! The scheduler: a priority queue of pending events.
 //!
-//! It is a 4-ary heap of 24-byte records. Every link keeps its packets in a ring and has one pending event, and
-//! timers are re-armed lazily. The heap therefore stays small, and replacing its top is far more frequent than
-//! inserting.
+//! It is a 4-ary heap of 24-byte records. Every link keeps its packets in a ring and has one pending event,
+//! and timers are re-armed lazily. The heap therefore stays small, and replacing its top is far more
+//! frequent than inserting.
 //!
-//! `benches/scheduler.rs` compares it with other data structures under that load. Time per operation relative to this
-//! heap:
+//! `benches/scheduler.rs` compares it with other data structures under that load. Time per operation
+//! relative to this heap:
 //!
 //! | busy links | far timers | binary heap | calendar queue | timing wheel |
 //! |-----------:|-----------:|------------:|---------------:|-------------:|
@@ -16,8 +16,8 @@
 //! |         50 |      1,000 |         1.0 |            1.6 |          0.6 |
 //! |         50 |    100,000 |         0.9 |            1.2 |          0.4 |
 //!
-//! The time of a timing wheel does not depend on the number of pending events; it wins from about a dozen busy links
-//! on. Most simulations have fewer, and there the heap wins.
+//! The time of a timing wheel does not depend on the number of pending events; it wins from about a dozen
+//! busy links on. Most simulations have fewer, and there the heap wins.
 
 /// The kind of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,8 +27,8 @@ pub enum EventKind {
     Arrival,
     /// A link that serves its queue packet by packet has finished a transmission.
     Served,
-    /// A sender may send: it starts, its pacer releases a segment, its application has written, or its reordering
-    /// timer fires.
+    /// A sender may send: it starts, its pacer releases a segment, its application has written, or its
+    /// reordering timer fires.
     Send,
     /// The retransmission timer of a sender fires.
     Retransmit,
@@ -62,7 +62,8 @@ const TARGET_BITS: u32 = INDEX_BITS + 3;
 /// Increment of the sequence number in `Event::low`.
 const SEQUENCE_STEP: u64 = 1 << TARGET_BITS;
 
-/// A pending event. The order of the fields defines the order of events: time, time of insertion, sequence number.
+/// A pending event. The order of the fields defines the order of events: time, time of
+/// insertion, sequence number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Event {
     time: u64,
@@ -99,8 +100,8 @@ impl Event {
     }
 }
 
-/// Returns the index of the first of four events. Their times nearly always differ, so that these suffice; without
-/// branches, as those would be mispredicted.
+/// Returns the index of the first of four events. Their times nearly always differ, so that these suffice;
+/// without branches, as those would be mispredicted.
 #[inline(always)]
 fn least_of_four(events: [&Event; 4]) -> usize {
     let [a, b, c, d] = events.map(|event| event.time);

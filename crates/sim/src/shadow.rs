@@ -9,8 +9,8 @@ use crate::config::QueueChange;
 use crate::packet::Packet;
 use headway_link::Server;
 
-/// A copy of the policer, queue and server of a link that receives all packets except probes, at their real arrival
-/// times.
+/// A copy of the policer, queue and server of a link that receives all packets except probes, at
+/// their real arrival times.
 ///
 /// It is exact for unresponsive traffic at the first queue of its path. Drops on departure are not modelled.
 #[derive(Debug)]
@@ -80,7 +80,8 @@ impl Shadow {
         self.dropped_by_link
     }
 
-    /// Returns the drops on the real link minus the drops here; negative where probes happen to have saved packets.
+    /// Returns the drops on the real link minus the drops here; negative where probes happen
+    /// to have saved packets.
     pub(crate) fn displaced(&self) -> i64 {
         self.dropped_by_link as i64 - self.dropped as i64
     }

@@ -1,8 +1,8 @@
 //! Probes over a chain of FIFO links with cross traffic on every single link, computed link by link.
 //!
-//! Nothing reacts to anything, so all probes can cross the first link before any of them crosses the second: each
-//! link is one pass over its arrivals (Lindley's recursion). This takes no events and no memory for cross traffic, and
-//! gives the same times as a [`Network`](crate::Network) of such links with probers.
+//! Nothing reacts to anything, so all probes can cross the first link before any of them crosses the second:
+//! each link is one pass over its arrivals (Lindley's recursion). This takes no events and no memory for
+//! cross traffic, and gives the same times as a [`Network`](crate::Network) of such links with probers.
 
 use std::collections::VecDeque;
 
@@ -36,11 +36,11 @@ pub struct Probe {
     pub links: u32,
 }
 
-/// Sends `probes`, in order of time, over `chain`, and returns when each arrives at the end of its last link; `None`
-/// for a dropped one.
+/// Sends `probes`, in order of time, over `chain`, and returns when each arrives at the end of its last link;
+/// `None` for a dropped one.
 ///
-/// The seed determines the cross traffic: source i of the chain, counted over all links, sends the packets that it
-/// sends in a network with this seed to which sources are added in the same order.
+/// The seed determines the cross traffic: source i of the chain, counted over all links, sends the packets
+/// that it sends in a network with this seed to which sources are added in the same order.
 pub fn sweep(chain: &[ChainLink], probes: &[Probe], seed: u64) -> Vec<Option<Instant>> {
     let mut times: Vec<Option<u64>> = probes.iter().map(|probe| Some(probe.at.ns())).collect();
     let mut sources = 0;

@@ -24,7 +24,8 @@ pub(crate) fn largest_segment(mss: u32) -> u16 {
     (mss + TIMESTAMPS) as u16
 }
 
-/// Returns the window field for so many segments, rounded up: the simulated sender uses every segment of the window.
+/// Returns the window field for so many segments, rounded up: the simulated sender uses every
+/// segment of the window.
 pub(crate) fn field(segments: u32, mss: u32, scale: u8) -> u16 {
     (u64::from(segments) * u64::from(mss)).div_ceil(1 << scale).min(u16::MAX.into()) as u16
 }
@@ -40,7 +41,8 @@ pub struct Conversion {
 }
 
 impl Conversion {
-    /// Returns the conversion for a flow with this configuration, whose data begin with the sequence number `first`.
+    /// Returns the conversion for a flow with this configuration, whose data begin with the
+    /// sequence number `first`.
     pub fn new(config: &TcpConfig, first: u32) -> Conversion {
         let size = config.size.map(|size| size.get());
         Conversion { mss: config.mss, size, first, scale: receiver_scale(config) }

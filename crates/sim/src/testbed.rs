@@ -1,5 +1,5 @@
-//! The testbed of the Rapid and BASS papers: a 10 Gb/s bottleneck with cross traffic, a sender that creates gaps and
-//! a receiver that coalesces interrupts (rapid 4.0).
+//! The testbed of the Rapid and BASS papers: a 10 Gb/s bottleneck with cross traffic, a sender that creates
+//! gaps and a receiver that coalesces interrupts (rapid 4.0).
 
 use headway_estimate::stream::Arrival;
 use headway_estimate::{Schedule, StreamRecord};
@@ -39,7 +39,8 @@ pub struct Observed {
     pub record: StreamRecord,
     /// The same stream, stamped right behind the bottleneck.
     pub exits: StreamRecord,
-    /// Capacity minus the cross traffic that left the bottleneck between the first and the last packet (rapid 2.16).
+    /// Capacity minus the cross traffic that left the bottleneck between the first and the last
+    /// packet (rapid 2.16).
     pub available: Rate,
     /// Whether every packet arrived.
     pub complete: bool,
@@ -99,8 +100,8 @@ impl Testbed {
         observed.remove(0)
     }
 
-    /// Sends streams back to back, `silence` after the previous packet: the last packet of each stream is the first
-    /// of the next.
+    /// Sends streams back to back, `silence` after the previous packet: the last packet of each stream is
+    /// the first of the next.
     ///
     /// Packets that have not arrived another `silence` later count as lost.
     pub fn send_train(&mut self, schedules: &[Schedule], silence: Duration) -> Vec<Observed> {
@@ -243,8 +244,8 @@ mod tests {
         vec![Schedule::p_stream(shape, Rate::from_mbps(average), PACKET); 5]
     }
 
-    /// Lindley's recursion in picoseconds: when a packet leaves the queue if it is served before packets that arrive
-    /// in the same nanosecond, and if it is served after them.
+    /// Lindley's recursion in picoseconds: when a packet leaves the queue if it is served before packets that
+    /// arrive in the same nanosecond, and if it is served after them.
     fn oracle(traffic: &Traffic, seed: u64, sent: &[Instant]) -> Vec<[Instant; 2]> {
         let mut source = traffic.generator(seed, 0);
         let mut cross = source.next().expect("traffic without end");
@@ -307,7 +308,8 @@ mod tests {
             .zip(exits)
             .map(|(stamp, exit)| stamp.received.expect("stamped") - exit.received.expect("not lost"))
             .collect();
-        // At most the longest interval plus one batch; a timestamp is a whole microsecond and may precede its packet.
+        // At most the longest interval plus one batch; a timestamp is a whole microsecond and
+        // may precede its packet.
         assert!(delays.iter().all(|delay| (-1.0..175.0).contains(&delay.us())), "{delays:?}");
         assert!(delays.iter().any(|delay| delay.us() > 60.0));
     }

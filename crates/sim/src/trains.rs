@@ -30,8 +30,8 @@ impl Trains {
         Trains::of(packet, vec![gap], 0, count)
     }
 
-    /// Returns trains with these gaps, of which hidden packets cross `hidden_links` links; 20 ms apart, from half a
-    /// second on.
+    /// Returns trains with these gaps, of which hidden packets cross `hidden_links` links; 20 ms apart,
+    /// from half a second on.
     pub fn of(packet: Bytes, gaps: Vec<Duration>, hidden_links: u32, count: usize) -> Trains {
         let (start, apart) = (Instant::from_ns(500_000_000), Duration::from_ms(20));
         Trains { packet, gaps, hidden_links, count, start, apart }

@@ -16,14 +16,16 @@ const INFO: u16 = 2;
 const CONGESTION_CONTROL: u16 = 4;
 const MEMORY: u16 = 7;
 const WANTED: u8 = 1 << (INFO - 1) | 1 << (CONGESTION_CONTROL - 1) | 1 << (MEMORY - 1);
-/// States of connections that have data to tell of: established, and until both ends have closed. A bit for each of
-/// `include/net/tcp_states.h`.
+/// States of connections that have data to tell of: established, and until both ends have closed. A bit for
+/// each of `include/net/tcp_states.h`.
 const STATES: u32 = 1 << 1 | 1 << 4 | 1 << 5 | 1 << 8 | 1 << 9 | 1 << 11;
 /// Bytes of `struct inet_diag_msg`.
 const ENTRY: usize = 72;
-/// How often a dump is repeated that the kernel calls interrupted; one that is interrupted again is used as it is.
+/// How often a dump is repeated that the kernel calls interrupted; one that is interrupted
+/// again is used as it is.
 const REPEATED: u32 = 3;
-/// Connections that are asked for at once: their answers, less than 1 kB each, fit the receive buffer of any system.
+/// Connections that are asked for at once: their answers, less than 1 kB each, fit the receive
+/// buffer of any system.
 const BATCH: usize = 32;
 /// The longest name of a congestion controller: `TCP_CA_NAME_MAX`.
 const NAME: usize = 16;
@@ -122,8 +124,9 @@ impl Diagnosis {
         Ok(Dump { connections: found.into_values().collect(), is_interrupted })
     }
 
-    /// Asks for connections that are known again, and returns those that are still there. That takes some us for each, and a
-    /// list of all takes ms: the kernel goes through its table of all namespaces, full or empty.
+    /// Asks for connections that are known again, and returns those that are still there. That takes
+    /// some us for each, and a list of all takes ms: the kernel goes through its table of all
+    /// namespaces, full or empty.
     ///
     /// # Errors
     /// The system's error.

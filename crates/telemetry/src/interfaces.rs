@@ -1,4 +1,5 @@
-//! The interfaces of a network namespace, their addresses, and what changes (`include/uapi/linux/if_link.h`, `if_addr.h`).
+//! The interfaces of a network namespace, their addresses, and what changes
+//! (`include/uapi/linux/if_link.h`, `if_addr.h`).
 
 use std::io;
 use std::net::IpAddr;

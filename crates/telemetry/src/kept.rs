@@ -1,12 +1,13 @@
-//! Next hops over which connections that pass this host are spread, and that they keep when the shares change (resilient groups of Linux
-//! 5.13, `include/uapi/linux/nexthop.h`).
+//! Next hops over which connections that pass this host are spread, and that they keep when the shares change
+//! (resilient groups of Linux 5.13, `include/uapi/linux/nexthop.h`).
 //!
-//! The kernel has a table of buckets for a group. A packet takes that of its connection, and a bucket goes to another next hop only when
-//! its own is gone, or when no packet has taken it for a while.
+//! The kernel has a table of buckets for a group. A packet takes that of its connection, and a bucket goes to
+//! another next hop only when its own is gone, or when no packet has taken it for a while.
 //!
-//! Connections of this host itself do not use the group: the kernel would not choose the next hop by their source address, and not see
-//! that they use a bucket, since a socket keeps its route. So rules have only what comes in by an interface take the table with the
-//! group, and only where the main table has no more specific route than [`crate::preferred`] makes.
+//! Connections of this host itself do not use the group: the kernel would not choose the next hop by their
+//! source address, and not see that they use a bucket, since a socket keeps its route. So rules have only
+//! what comes in by an interface take the table with the group, and only where the main table has no more
+//! specific route than [`crate::preferred`] makes.
 
 use std::io;
 use std::net::IpAddr;
@@ -48,8 +49,8 @@ const PRIORITIES: [u32; 2] = [32_764, 32_765];
 
 /// Buckets: many, so that few connections share one, of 48 bytes each. Range 256 to 65535.
 const BUCKETS: u16 = 8_192;
-/// A connection of which nothing was sent for so long may change its path, in hundredths of a second. Range 1 to 60 min: the longer,
-/// the later shares are what they should be.
+/// A connection of which nothing was sent for so long may change its path, in hundredths of a second. Range 1
+/// to 60 min: the longer, the later shares are what they should be.
 const IDLE: u32 = 300 * 100;
 /// Next hops of each path: the kernel marks no bucket of a group with one next hop as used.
 const TWINS: u32 = 2;
@@ -80,8 +81,9 @@ impl Kept {
         self.remove(1).and(done)
     }
 
-    /// Has new connections that pass this host take these next hops of one version of IP, as many as their weights say; those that there are
-    /// keep theirs. Each has a number below 1000 by which it is known later, and a weight of 255 at most.
+    /// Has new connections that pass this host take these next hops of one version of IP, as many as their
+    /// weights say; those that there are keep theirs. Each has a number below 1000 by which it is known
+    /// later, and a weight of 255 at most.
     ///
     /// # Errors
     /// The system's error, after which there may be a part of it; there must be one at least.
@@ -144,7 +146,8 @@ impl Kept {
         netlink.ask(&message(RTM_NEWNEXTHOP, REQUEST | ACKNOWLEDGE | REPLACE, 4, &body))
     }
 
-    /// Removes what is there of it and of its next hops, of which there were at most this many; returns whether anything was.
+    /// Removes what is there of it and of its next hops, of which there were at most this many; returns
+    /// whether anything was.
     ///
     /// # Errors
     /// The system's error.
@@ -176,15 +179,16 @@ impl Kept {
         vec![family as u8, 0, self.protocol, 0, 0, 0, 0, 0]
     }
 
-    /// Returns the beginning of messages about the route: `struct rtmsg`, in which tables above 255 are 0, and the table.
+    /// Returns the beginning of messages about the route: `struct rtmsg`, in which tables above 255
+    /// are 0, and the table.
     fn route(&self, family: i32, scope: u8) -> Vec<u8> {
         let mut body = vec![family as u8, 0, 0, 0, 0, self.protocol, scope, UNICAST, 0, 0, 0, 0];
         body.extend(attribute(RTA_TABLE, &self.number.to_ne_bytes()));
         body
     }
 
-    /// Returns the rules: what comes in takes the main table, where that has a route to less than a half of all addresses, and this one
-    /// otherwise.
+    /// Returns the rules: what comes in takes the main table, where that has a route to less than a half of
+    /// all addresses, and this one otherwise.
     fn rules(&self, family: i32) -> [Vec<u8>; 2] {
         let rule = |priority: u32, table: u32| {
             let small = if table < 256 { table as u8 } else { 0 };

@@ -2,13 +2,15 @@
 //!
 //! - [`TcpInfo`] is the kernel's statistics of a connection, of a socket that this process has.
 //! - [`Diagnosis`] lists all connections of a network namespace with their statistics and buffers.
-//! - [`netlink`] has messages to the kernel and its answers, without a type for each of the hundreds of messages that
-//!   there are: who sends one knows its layout.
+//! - [`netlink`] has messages to the kernel and its answers, without a type for each of the hundreds of
+//!   messages that there are: who sends one knows its layout.
 //! - [`interfaces`] lists interfaces and their addresses, and tells what changes.
-//! - [`kept`] spreads connections that pass this host over several next hops, which they keep when the shares change.
+//! - [`kept`] spreads connections that pass this host over several next hops, which they keep
+//!   when the shares change.
 //! - [`qdisc`] has the queue through which an interface sends, and a token bucket in its place.
 //! - [`route`] lists routes and gives TCP timestamps of microseconds on them.
-//! - [`preferred`] sends what has no more specific route over another next hop than that of the default route.
+//! - [`preferred`] sends what has no more specific route over another next hop than that
+//!   of the default route.
 //! - [`rule`] has packets with a mark delivered to this host.
 //!
 //! # Decisions

@@ -1,4 +1,5 @@
-//! A next hop for packets with a mark: a rule of routing, and a table with a route over it, and one to nowhere.
+//! A next hop for packets with a mark: a rule of routing, and a table with a route over
+//! it, and one to nowhere.
 
 use std::io;
 use std::net::IpAddr;
@@ -30,13 +31,15 @@ const SOMEWHERE: [&[u8]; 2] =
 pub struct MarkedRoute {
     /// The mark, of which all bits count, and the number of the table: above 255, and used by nothing else.
     pub mark: u32,
-    /// The number by which the route tells who made it; above 4, and of nobody else (`/etc/iproute2/rt_protos`).
+    /// The number by which the route tells who made it; above 4, and of nobody else
+    /// (`/etc/iproute2/rt_protos`).
     pub protocol: u8,
 }
 
 impl MarkedRoute {
-    /// Sends packets with the mark over the router of `hop`, in this thread's network namespace, in place of one that was set before. May be
-    /// called again in case the kernel has removed the route with its interface; meanwhile they go nowhere, and not where all others go.
+    /// Sends packets with the mark over the router of `hop`, in this thread's network namespace, in place of
+    /// one that was set before. May be called again in case the kernel has removed the route with its
+    /// interface; meanwhile they go nowhere, and not where all others go.
     ///
     /// # Errors
     /// The system's error, or that there is no router; packets may go nowhere then.
@@ -62,7 +65,8 @@ impl MarkedRoute {
         netlink.ask(&message(RTM_NEWROUTE, REQUEST | ACKNOWLEDGE | REPLACE, 3, &route))
     }
 
-    /// Whether packets with the mark go anywhere but over the router of `hop`, or nowhere, whoever has set that.
+    /// Whether packets with the mark go anywhere but over the router of `hop`, or nowhere,
+    /// whoever has set that.
     ///
     /// # Errors
     /// The system's error, or that there is no router.
@@ -120,7 +124,8 @@ impl MarkedRoute {
         body
     }
 
-    /// Returns the beginning of messages about a route of this kind: `struct rtmsg`, in which tables above 255 are 0, and the table.
+    /// Returns the beginning of messages about a route of this kind: `struct rtmsg`, in which tables above
+    /// 255 are 0, and the table.
     fn route(&self, family: i32, scope: u8, kind: u8) -> Vec<u8> {
         let mut body = vec![family as u8, 0, 0, 0, 0, self.protocol, scope, kind, 0, 0, 0, 0];
         body.extend(attribute(RTA_TABLE, &self.mark.to_ne_bytes()));

@@ -55,7 +55,8 @@ impl From<Netlink> for OwnedFd {
 }
 
 impl Netlink {
-    /// Opens a socket for messages of a protocol of netlink; they are about the network namespace of this process.
+    /// Opens a socket for messages of a protocol of netlink; they are about the network
+    /// namespace of this process.
     ///
     /// # Errors
     /// The system's error.

@@ -1,11 +1,12 @@
 //! A next hop for all destinations that no more specific route has, beside the default route, which stays
 //! (`include/uapi/linux/rtnetlink.h`).
 //!
-//! Two routes cover the two halves of all addresses: each is more specific than the default route and less than any other. So that
-//! need not be replaced, and holds again when the two are removed, or when the kernel removes them with their interface.
+//! Two routes cover the two halves of all addresses: each is more specific than the default route and less
+//! than any other. So that need not be replaced, and holds again when the two are removed, or when the kernel
+//! removes them with their interface.
 //!
-//! Over several next hops the kernel spreads what it takes for one connection: by addresses, or also by ports, as
-//! `fib_multipath_hash_policy` of `net.ipv4` and `net.ipv6` says.
+//! Over several next hops the kernel spreads what it takes for one connection: by addresses, or also by
+//! ports, as `fib_multipath_hash_policy` of `net.ipv4` and `net.ipv6` says.
 
 use std::io;
 use std::net::IpAddr;
@@ -65,14 +66,16 @@ impl NextHop {
 /// Who makes such routes, by which they are told from those of others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Preferred {
-    /// The number by which routes tell who made them; above 4, and of nobody else (`/etc/iproute2/rt_protos`).
+    /// The number by which routes tell who made them; above 4, and of nobody else
+    /// (`/etc/iproute2/rt_protos`).
     pub protocol: u8,
     /// Of routes to the same half the one with the lowest number counts.
     pub metric: u32,
 }
 
 impl Preferred {
-    /// Has new packets take this next hop, in this thread's network namespace, in place of one that was set before.
+    /// Has new packets take this next hop, in this thread's network namespace, in place of one
+    /// that was set before.
     ///
     /// # Errors
     /// The system's error.
@@ -85,7 +88,8 @@ impl Preferred {
         self.replace(hop.is_v6(), scope, &way)
     }
 
-    /// Has new connections take these next hops of one version of IP, as many as their weights say, in place of what was set before.
+    /// Has new connections take these next hops of one version of IP, as many as their weights say, in place
+    /// of what was set before.
     ///
     /// # Errors
     /// The system's error; there must be one at least.

@@ -1,4 +1,5 @@
-//! Routes, and whether TCP's timestamps on them are microseconds: `ip` knows that feature of Linux 6.7 since version 6.8 only.
+//! Routes, and whether TCP's timestamps on them are microseconds: `ip` knows that feature of Linux 6.7
+//! since version 6.8 only.
 
 use std::fmt::{self, Display, Formatter};
 use std::io;
@@ -54,9 +55,10 @@ pub struct Route {
 }
 
 impl Route {
-    /// Returns the routes of this thread's network namespace. Left out are those that routers advertise, because messages of
-    /// the routers renew them, those through nexthop objects, whose metrics the kernel does not take away again, and those
-    /// of which there are several, because the kernel replaces any one of them.
+    /// Returns the routes of this thread's network namespace. Left out are those that routers advertise,
+    /// because messages of the routers renew them, those through nexthop objects, whose metrics the
+    /// kernel does not take away again, and those of which there are several, because the kernel
+    /// replaces any one of them.
     ///
     /// # Errors
     /// The system's error.
@@ -121,10 +123,12 @@ impl Route {
         self.features() & RTAX_FEATURE_TCP_USEC_TS != 0
     }
 
-    /// Gives new connections over the route timestamps in microseconds, or the ordinary ones; those that there are keep theirs.
+    /// Gives new connections over the route timestamps in microseconds, or the ordinary ones; those that
+    /// there are keep theirs.
     ///
     /// # Errors
-    /// The system's error: without the right to change routes, on a kernel before 6.7, or if the route is gone.
+    /// The system's error: without the right to change routes, on a kernel before 6.7, or
+    /// if the route is gone.
     pub fn set_microseconds(&self, on: bool) -> io::Result<()> {
         let features = self.features() & !RTAX_FEATURE_TCP_USEC_TS;
         let features = features | if on { RTAX_FEATURE_TCP_USEC_TS } else { 0 };

@@ -21,7 +21,8 @@ const LOCAL: u8 = 2;
 /// Made by somebody who administers the host.
 const STATIC: u8 = 4;
 const SCOPE_HOST: u8 = 254;
-/// Behind the rule for addresses of this host, which has 0, and before all that somebody is likely to have added.
+/// Behind the rule for addresses of this host, which has 0, and before all that somebody is
+/// likely to have added.
 const PRIORITY: u32 = 1;
 
 /// Packets with a mark are delivered to this host: a rule, and a table with one route.
@@ -90,7 +91,8 @@ impl LocalDelivery {
     }
 }
 
-/// Returns what messages say about a rule by which packets with a mark, of which all bits count, take a table.
+/// Returns what messages say about a rule by which packets with a mark, of which all bits
+/// count, take a table.
 pub(crate) fn marked_rule(family: i32, priority: u32, mark: u32, table: u32) -> Vec<u8> {
     let mut rule = vec![family as u8, 0, 0, 0, 0, 0, 0, TO_TABLE, 0, 0, 0, 0];
     let mark = [(FRA_FWMARK, mark), (FRA_FWMASK, u32::MAX)];

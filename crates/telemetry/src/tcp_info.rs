@@ -7,8 +7,8 @@ const LENGTH: usize = 248;
 
 /// `struct tcp_info` of the kernel (`include/uapi/linux/tcp.h`), which is longer than that of the C library.
 ///
-/// Every kernel may add fields at the end. Those that a kernel does not have are zero, or `None` where zero would say
-/// something.
+/// Every kernel may add fields at the end. Those that a kernel does not have are zero, or `None` where zero
+/// would say something.
 #[derive(Clone, Debug)]
 pub struct TcpInfo {
     bytes: [u8; LENGTH],

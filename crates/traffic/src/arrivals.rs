@@ -9,7 +9,8 @@ use crate::distribution::{Lognormal, Pareto, exponential};
 use crate::random;
 use crate::sessions::Sessions;
 
-/// Flows that come and go. Exactly one of `kind`, `rate`, `per-second`, `times` and `sessions` says when they arrive.
+/// Flows that come and go. Exactly one of `kind`, `rate`, `per-second`, `times` and `sessions`
+/// says when they arrive.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct ArrivalSpec {
@@ -21,7 +22,8 @@ pub struct ArrivalSpec {
     pub times: Option<Vec<Duration>>,
     /// The number of sessions, each of which fetches one flow after another and thinks in between.
     pub sessions: Option<u64>,
-    /// Mean time that a session thinks, exponentially distributed beyond [`MIN_THINK`](crate::MIN_THINK); also before its first flow.
+    /// Mean time that a session thinks, exponentially distributed beyond [`MIN_THINK`](crate::MIN_THINK);
+    /// also before its first flow.
     pub think: Option<Duration>,
     /// The kind of a crowd: how the number of its flows grows.
     pub kind: Option<CrowdKind>,
@@ -43,7 +45,8 @@ pub struct ArrivalSpec {
     pub initial: Option<f64>,
     /// The number of flows after which no more arrive. [default: 5000 for crowds, otherwise no limit]
     pub flows: Option<u64>,
-    /// Payload of each flow. [default: the `size` of the group; without one, flows that `times` or `kind` starts stay]
+    /// Payload of each flow. [default: the `size` of the group; without one, flows that `times`
+    /// or `kind` starts stay]
     pub size_distribution: Option<SizeDistribution>,
 }
 
@@ -158,8 +161,8 @@ impl ArrivalSpec {
 pub struct Arrivals {
     gaps: Gaps,
     sizes: SizeDistribution,
-    /// Time of the last arrival of a Poisson process since the start of the group. A double counts nanoseconds of a
-    /// hundred days exactly.
+    /// Time of the last arrival of a Poisson process since the start of the group. A double counts
+    /// nanoseconds of a hundred days exactly.
     at_ns: f64,
     left: u64,
     rng: Pcg64Mcg,

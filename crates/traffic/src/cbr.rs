@@ -23,8 +23,8 @@ pub(super) struct Cbr {
 }
 
 impl Cbr {
-    /// Creates a source with a random phase, so that several equal sources do not run in lockstep; `rate` must be
-    /// positive.
+    /// Creates a source with a random phase, so that several equal sources do not run in lockstep;
+    /// `rate` must be positive.
     pub(super) fn new(rate: Rate, size: Bytes, rng: &mut Pcg64Mcg) -> Cbr {
         // Bits times nanoseconds per second.
         let work = u128::from(size.get()) * 8_000_000_000;

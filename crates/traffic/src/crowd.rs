@@ -56,7 +56,8 @@ pub enum Crowd {
 }
 
 impl Crowd {
-    /// Returns the time by which a share of the crowd, above 0 and below 1, has arrived; it may be below zero.
+    /// Returns the time by which a share of the crowd, above 0 and below 1, has arrived;
+    /// it may be below zero.
     fn time_of(&self, share: f64, flows: u64) -> Duration {
         match self {
             Crowd::Exponential { initial, growth, rtt } => {
@@ -69,10 +70,10 @@ impl Crowd {
 
     /// Returns the times at which `flows` flows arrive, in ascending order; the first may be below zero.
     ///
-    /// One flow arrives in each of `flows` equally likely spans of the distribution, at a random time of it. On average
-    /// over seeds the number of flows is then exactly that of the distribution at any time, and in any run it differs
-    /// from it by less than one. Independent draws would differ by the square root of the number, which the growth of
-    /// the first few flows multiplies.
+    /// One flow arrives in each of `flows` equally likely spans of the distribution, at a random time of it.
+    /// On average over seeds the number of flows is then exactly that of the distribution at any time, and in
+    /// any run it differs from it by less than one. Independent draws would differ by the square root of the
+    /// number, which the growth of the first few flows multiplies.
     pub fn times(self, flows: u64, mut rng: Pcg64Mcg) -> impl Iterator<Item = Duration> {
         (0..flows).map(move |index| self.draw(index, flows, &mut rng))
     }

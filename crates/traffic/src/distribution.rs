@@ -20,10 +20,11 @@ pub fn between(rng: &mut Pcg64Mcg, low: f64, high: f64) -> f64 {
     low + (high - low) * uniform(rng)
 }
 
-/// Layers of equal area under the exponential density, for Marsaglia and Tsang's ziggurat (2000). 98 of 100 draws need
-/// only a multiplication, where a logarithm would take several times as long.
+/// Layers of equal area under the exponential density, for Marsaglia and Tsang's ziggurat (2000). 98 of 100
+/// draws need only a multiplication, where a logarithm would take several times as long.
 struct Ziggurat {
-    /// Right ends of the layers, from the base up; the first is the width that the base would have without the tail.
+    /// Right ends of the layers, from the base up; the first is the width that the base would
+    /// have without the tail.
     ends: [f64; LAYERS + 1],
     /// The density at the ends.
     density: [f64; LAYERS + 1],
@@ -115,8 +116,8 @@ impl Pareto {
 
     /// Draws the residual life of a period whose length has this distribution, as seen by a random observer.
     pub(crate) fn residual(&self, rng: &mut Pcg64Mcg) -> f64 {
-        // The density of the residual life is P(X > x) / mean: flat up to the smallest value, then a Pareto tail whose
-        // shape is smaller by 1.
+        // The density of the residual life is P(X > x) / mean: flat up to the smallest value, then a Pareto
+        // tail whose shape is smaller by 1.
         if uniform(rng) <= (self.shape - 1.0) / self.shape {
             self.least * uniform(rng)
         } else {
@@ -147,8 +148,8 @@ impl Lognormal {
 
     /// Draws the residual life of a period whose length has this distribution, as seen by a random observer.
     pub(crate) fn residual(&self, rng: &mut Pcg64Mcg) -> f64 {
-        // An observer meets periods in proportion to their length, which shifts the mean of the logarithm by its
-        // variance.
+        // An observer meets periods in proportion to their length, which shifts the mean of the
+        // logarithm by its variance.
         let found = libm::exp(self.location + self.spread * (self.spread + normal(rng)));
         found * uniform(rng)
     }

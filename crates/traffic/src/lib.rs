@@ -42,7 +42,8 @@ const FULL_PACKET: Bytes = Bytes::new(1538);
 
 /// Mean size of a web file (rapid 4.0).
 const MEAN_FILE: Bytes = Bytes::new(100_000);
-/// Standard deviation of the logarithm of a file's size. With it, 1 % of the files make up a quarter of the bytes.
+/// Standard deviation of the logarithm of a file's size. With it, 1 % of the files make up a
+/// quarter of the bytes.
 ///
 /// The publication only calls files heavy-tailed; with this value the profiles meet Table 3.1.
 const SPREAD: f64 = 1.7;
@@ -118,8 +119,8 @@ pub enum Traffic {
         /// Size of each packet on the wire.
         #[serde(default = "full_packet")]
         size: Bytes,
-        /// Mean number of packets in a batch, at least 1; the distribution is geometric. [default: 12.4, that of the trace
-        /// BCT]
+        /// Mean number of packets in a batch, at least 1; the distribution is geometric. [default: 12.4,
+        /// that of the trace BCT]
         #[serde(default = "batch")]
         batch: f64,
     },
@@ -155,7 +156,8 @@ pub enum Traffic {
         /// Size of the smallest packet on the wire: sizes are uniform between the two. [default: `size`]
         #[serde(default, skip_serializing_if = "Option::is_none")]
         least_size: Option<Bytes>,
-        /// Time at the start of every `period` during which nothing is sent; the same for all traffic with these keys.
+        /// Time at the start of every `period` during which nothing is sent; the same for all
+        /// traffic with these keys.
         #[serde(default)]
         silence: Duration,
         /// Length of a period, longer than `silence`.
@@ -180,22 +182,22 @@ pub enum Traffic {
         #[serde(default = "full_packet")]
         size: Bytes,
     },
-    /// Bursty web traffic of nine host pairs: 2.51 Gb/s, 1.15 to 3.94 Gb/s in 90 % of the milliseconds (rapid Table
-    /// 3.1).
+    /// Bursty web traffic of nine host pairs: 2.51 Gb/s, 1.15 to 3.94 Gb/s in 90 % of the
+    /// milliseconds (rapid Table 3.1).
     Bct {
         /// Factor on all rates, above 0; times are divided by it.
         #[serde(default = "unscaled")]
         scale: f64,
     },
-    /// Smooth web traffic of nine host pairs, each through a token bucket: 2.49 Gb/s, 1.78 to 3.31 Gb/s in 90 % of the
-    /// milliseconds (rapid Table 3.1).
+    /// Smooth web traffic of nine host pairs, each through a token bucket: 2.49 Gb/s, 1.78 to 3.31 Gb/s in
+    /// 90 % of the milliseconds (rapid Table 3.1).
     Sct {
         /// Factor on all rates, above 0; times are divided by it.
         #[serde(default = "unscaled")]
         scale: f64,
     },
-    /// Datagrams of nine host pairs at nearly constant intervals, "CBR" or "UDP": 2.47 Gb/s, 2.21 to 2.72 Gb/s in 90 %
-    /// of the milliseconds (rapid Table 3.1).
+    /// Datagrams of nine host pairs at nearly constant intervals, "CBR" or "UDP": 2.47 Gb/s, 2.21 to 2.72
+    /// Gb/s in 90 % of the milliseconds (rapid Table 3.1).
     CbrProfile {
         /// Factor on all rates, above 0; times are divided by it.
         #[serde(default = "unscaled")]

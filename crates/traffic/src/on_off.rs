@@ -53,8 +53,8 @@ impl OnOff {
         group
     }
 
-    /// Returns the time until `source` has been on for another `need` ns. Gaps between packets count on-time only, so
-    /// on-periods are divided into gaps without rounding.
+    /// Returns the time until `source` has been on for another `need` ns. Gaps between packets count on-time
+    /// only, so on-periods are divided into gaps without rounding.
     fn step(&mut self, source: usize, mut need: f64) -> f64 {
         let mut time = 0.0;
         while need > self.left[source] {

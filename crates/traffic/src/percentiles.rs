@@ -42,7 +42,8 @@ impl Percentiles {
         Percentiles { mean, p5: quantile(5), p50: quantile(50), p95: quantile(95) }
     }
 
-    /// The width of the distribution, called burstiness in Table 3.1: the 95 % quantile minus the 5 % quantile.
+    /// The width of the distribution, called burstiness in Table 3.1: the 95 % quantile
+    /// minus the 5 % quantile.
     pub fn burstiness(&self) -> Rate {
         self.p95.saturating_sub(self.p5)
     }

@@ -1,10 +1,10 @@
 //! The cross traffic of rapid's Table 3.1, built from host pairs.
 //!
-//! The captures behind the table are not public. Web traffic is therefore modelled as browsers for each pair of hosts,
-//! behind the pair's 1 Gb/s line. The mean rate, the mean file size of 100 KB and the number of browsers are published.
-//! The access rate, at which a file is sent, is calibrated so that the 5 % and 95 % quantiles of 1 ms samples agree
-//! with the table. Files last from milliseconds to seconds, so larger time scales are bursty too. Nothing reacts to the
-//! network.
+//! The captures behind the table are not public. Web traffic is therefore modelled as browsers for each pair
+//! of hosts, behind the pair's 1 Gb/s line. The mean rate, the mean file size of 100 KB and the number of
+//! browsers are published. The access rate, at which a file is sent, is calibrated so that the 5 % and 95 %
+//! quantiles of 1 ms samples agree with the table. Files last from milliseconds to seconds, so larger time
+//! scales are bursty too. Nothing reacts to the network.
 
 use headway_units::{Bytes, Duration, Rate};
 use rand_pcg::Pcg64Mcg;
@@ -42,8 +42,9 @@ pub(super) const BCT: WebProfile = WebProfile {
 };
 /// S-CT, smooth: B-CT with a token bucket in every pair.
 ///
-/// The bucket's 300 KB are published; its rate is calibrated. At the published 289 Mb/s, 4 % above the mean of a pair,
-/// our pairs would nearly always be backlogged and their sum smoother than in the table (1.98 to 2.90 Gb/s).
+/// The bucket's 300 KB are published; its rate is calibrated. At the published 289 Mb/s, 4 % above the
+/// mean of a pair, our pairs would nearly always be backlogged and their sum smoother than in the table
+/// (1.98 to 2.90 Gb/s).
 pub(super) const SCT: WebProfile = WebProfile {
     mean: Rate::from_bps(2_490_000_000),
     bucket: Some((Rate::from_bps(345_000_000), Bytes::new(300_000))),
@@ -67,7 +68,8 @@ pub(super) const UNC3: WebProfile =
 const CBR_MEAN: Rate = Rate::from_bps(2_470_000_000);
 /// Number of pairs that send it, with a user-space program.
 const CBR_PAIRS: u32 = 9;
-/// Number of pairs with constant gaps; timer errors turn the streams of the others into Poisson streams. Calibrated.
+/// Number of pairs with constant gaps; timer errors turn the streams of the others into Poisson
+/// streams. Calibrated.
 const CBR_EXACT_PAIRS: u32 = 2;
 
 /// Pairs of hosts, whose packets are merged in order of time.
@@ -91,8 +93,8 @@ impl Pair {
 }
 
 impl Pairs {
-    /// Creates web traffic with all rates multiplied and all times divided by `scale`: the same traffic at another
-    /// speed.
+    /// Creates web traffic with all rates multiplied and all times divided by `scale`: the same
+    /// traffic at another speed.
     pub(super) fn web(profile: &WebProfile, scale: f64, seed: u64, id: u64) -> Pairs {
         let pair = |pair| {
             let bucket = profile.bucket.map(|(rate, burst)| Bucket::new(rate.scale(scale), burst));
@@ -132,8 +134,8 @@ impl Pairs {
 
 impl WebProfile {
     fn browsers(&self, scale: f64, rng: Pcg64Mcg) -> Web {
-        // In one cycle a browser sends a file and then thinks; its share of the rate determines the length of the
-        // cycle.
+        // In one cycle a browser sends a file and then thinks; its share of the rate determines the
+        // length of the cycle.
         let share = self.mean.bps_f64() / f64::from(self.pairs) / f64::from(BROWSERS);
         let cycle = Duration::from_secs_f64(MEAN_FILE.get() as f64 * 8.0 / share);
         let think = cycle - self.access.time_for(MEAN_FILE);

@@ -9,12 +9,12 @@ use rand_pcg::Pcg64Mcg;
 use crate::arrivals::{Arrival, SizeDistribution};
 use crate::distribution::exponential;
 
-/// The least time that a session thinks. A simulation that looks for completed flows at least this often starts no
-/// flow late.
+/// The least time that a session thinks. A simulation that looks for completed flows at least this often
+/// starts no flow late.
 pub const MIN_THINK: Duration = Duration::from_ms(1);
 
-/// The sessions of a group. A session fetches the next flow some time after the last one has completed, so the load
-/// falls when the network is slow.
+/// The sessions of a group. A session fetches the next flow some time after the last one has completed, so
+/// the load falls when the network is slow.
 #[derive(Clone, Debug)]
 pub struct Sessions {
     /// When the sessions that think fetch their next flows, since the start of the group (ns).
@@ -83,7 +83,8 @@ mod tests {
             sessions.complete(flow.at + Duration::from_ms(25));
             flows += 1;
         }
-        // 200 sessions need 125 ms a flow, and 20 s have 160 such cycles: 32 000 flows, less what the first ones miss.
+        // 200 sessions need 125 ms a flow, and 20 s have 160 such cycles: 32 000 flows, less what
+        // the first ones miss.
         assert!((31_300..=32_500).contains(&flows), "{flows}");
     }
 

@@ -16,10 +16,11 @@ const MIN_FRAME: u64 = 84;
 /// A file in transmission: when its next packet leaves, and the bytes left; 0 at its end.
 type File = Reverse<(Duration, u64)>;
 
-/// Browsers that alternate between thinking for an exponential time and fetching a lognormal file at the access rate.
+/// Browsers that alternate between thinking for an exponential time and fetching a lognormal
+/// file at the access rate.
 ///
-/// Only the files in transmission are stored: for thinking browsers, the time until the first of them fetches is
-/// exponential at any moment (memorylessness).
+/// Only the files in transmission are stored: for thinking browsers, the time until the first of them fetches
+/// is exponential at any moment (memorylessness).
 #[derive(Clone, Debug)]
 pub(super) struct Web {
     /// Largest packet.

@@ -1,7 +1,7 @@
 //! CPU pinning: each guest gets a CPU of the host for itself.
 //!
-//! A guest consists of processes that wait for each other at every system call. On one CPU that is a context switch;
-//! across two CPUs it is an inter-processor interrupt and up to four times as slow.
+//! A guest consists of processes that wait for each other at every system call. On one CPU that is a context
+//! switch; across two CPUs it is an inter-processor interrupt and up to four times as slow.
 
 use std::io;
 use std::os::linux::net::SocketAddrExt as _;
@@ -15,7 +15,8 @@ use nix::unistd::Pid;
 pub(crate) struct Core {
     /// The CPU's number.
     pub(crate) number: usize,
-    /// An abstract socket address. Only one program can bind it, and the kernel releases it when that program exits.
+    /// An abstract socket address. Only one program can bind it, and the kernel releases it
+    /// when that program exits.
     _lock: UnixListener,
 }
 

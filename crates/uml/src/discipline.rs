@@ -19,15 +19,15 @@ const TICK: Duration = Duration::from_ms(1);
 const DISCIPLINE: u32 = 0x20_0000;
 /// Class of `tbf` that is the parent of [`DISCIPLINE`].
 const DISCIPLINE_CLASS: u32 = 0x10_0001;
-/// A rate that does not limit. Given a rate, `netem` keeps packets in order and spaces them enough for timers to tell
-/// them apart.
+/// A rate that does not limit. Given a rate, `netem` keeps packets in order and spaces them enough for
+/// timers to tell them apart.
 const ANY_RATE: Rate = Rate::from_bps(1_000_000_000_000);
 
 /// A discipline that releases every packet at the departure time it carries.
 pub(crate) const RELEASE: &str = "fq limit 10000000 flow_limit 10000000 timer_slack 0";
 
-/// Installs the delay, rate and discipline of direction `index`, which belongs to link `number`, on `device`; `full` is
-/// the wire size of a full packet.
+/// Installs the delay, rate and discipline of direction `index`, which belongs to link `number`, on `device`;
+/// `full` is the wire size of a full packet.
 pub(crate) fn install(
     (number, index): (usize, usize),
     spec: &LinkSpec,
@@ -44,8 +44,8 @@ pub(crate) fn install(
         }
         return Ok(());
     };
-    // `netem` passes on packets that come together one by one, so the first has left the queue when the next needs
-    // space.
+    // `netem` passes on packets that come together one by one, so the first has left the queue when
+    // the next needs space.
     let fixed = (fixed - ANY_RATE.time_for(full)).max(Duration::ZERO);
     node.tc.push(delay(fixed) + &format!(" rate {}bit", ANY_RATE.bps()));
     let buffer = spec.buffer_at(rate);
@@ -113,8 +113,8 @@ pub(crate) fn is_plain(spec: &LinkSpec) -> bool {
     spec.burst.is_none() && spec.peak_rate.is_none() && spec.kernel_queue.is_none() && !is_explicit
 }
 
-/// Installs delay and rate of link `number` on `device`, in a direction where nothing queues. `netem` adds to the delay
-/// the time in which it transmits each packet, one after the other.
+/// Installs delay and rate of link `number` on `device`, in a direction where nothing queues. `netem` adds to
+/// the delay the time in which it transmits each packet, one after the other.
 pub(crate) fn install_for_acks(
     number: usize,
     spec: &LinkSpec,
@@ -219,13 +219,14 @@ pub(crate) fn random_stage(spec: &LinkSpec) -> Option<String> {
     (jitter > Duration::ZERO || spec.loss > 0.0).then_some(line)
 }
 
-/// Formats a time for `tc` in microseconds. Adds a fraction of a nanosecond, because `tc` truncates what rounding left.
+/// Formats a time for `tc` in microseconds. Adds a fraction of a nanosecond, because `tc`
+/// truncates what rounding left.
 fn time(time: Duration) -> String {
     format!("{}.{:03}4us", time.ns() / 1000, time.ns() % 1000)
 }
 
-/// Limits of a queue below `tbf`. `tbf` has already dequeued the packet in transmission, so the limits are one packet
-/// smaller than in the scenario.
+/// Limits of a queue below `tbf`. `tbf` has already dequeued the packet in transmission, so the limits are
+/// one packet smaller than in the scenario.
 struct Limits {
     bytes: Option<Bytes>,
     packets: Option<u32>,
@@ -235,8 +236,8 @@ struct Limits {
 }
 
 impl Limits {
-    /// Returns the limits of a discipline, or of `buffer` if there is none. `steady` says that packets take time to be
-    /// sent; otherwise they wait for tokens and leave at once.
+    /// Returns the limits of a discipline, or of `buffer` if there is none. `steady` says that packets take
+    /// time to be sent; otherwise they wait for tokens and leave at once.
     fn new(queue: Option<&QueueSpec>, buffer: Buffer, full: Bytes, steady: bool) -> Limits {
         let (bytes, packets) = queue.map_or(
             match buffer {
@@ -328,8 +329,8 @@ fn step(config: &StepConfig, limits: &Limits, device: &str) -> PlannedRed {
 
 fn ramp(config: &RampConfig, limits: &Limits, device: &str) -> PlannedRed {
     let (min, max) = (limits.seen(config.min), limits.seen(config.max));
-    // The kernel spaces marks evenly: the gap between two marks is uniform up to 1/p packets, half as long on average.
-    // Independent decisions would leave 1/p packets on average.
+    // The kernel spaces marks evenly: the gap between two marks is uniform up to 1/p packets, half as long on
+    // average. Independent decisions would leave 1/p packets on average.
     PlannedRed { min, max, probability: config.probability / 2.0, ..place(device, limits) }
 }
 

@@ -208,8 +208,8 @@ impl Machine {
 
 /// Switches off address randomization for the program that this process executes next.
 ///
-/// The guest's kernel keeps page descriptors for the gap between its program and its heap, which would otherwise be
-/// random, up to 1 GB. A container may refuse the call; the guest then only starts more slowly.
+/// The guest's kernel keeps page descriptors for the gap between its program and its heap, which would
+/// otherwise be random, up to 1 GB. A container may refuse the call; the guest then only starts more slowly.
 fn fix_addresses() {
     /// Asks for the current persona without changing it.
     const QUERY: libc::c_ulong = 0xffff_ffff;

@@ -20,8 +20,8 @@ impl Module {
     }
 }
 
-/// The modules that every guest loads: link records, the controller with constant window or rate, LS-AIMD, explicit routers
-/// with the ends of their connections, Rapid, and the cards of receivers.
+/// The modules that every guest loads: link records, the controller with constant window or rate, LS-AIMD,
+/// explicit routers with the ends of their connections, Rapid, and the cards of receivers.
 pub const OWN_MODULES: [Module; 7] = [
     Module { name: "headway_record", text: include_str!("../linux/modules/headway_record.c"), headers: &[] },
     Module { name: "headway_fixed", text: include_str!("../linux/modules/headway_fixed.c"), headers: &[] },

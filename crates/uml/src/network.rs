@@ -1,12 +1,12 @@
-//! Translates a scenario into the plan of a guest: nodes become namespaces, links become veth pairs with queue
-//! disciplines at both ends.
+//! Translates a scenario into the plan of a guest: nodes become namespaces, links become veth pairs with
+//! queue disciplines at both ends.
 //!
-//! A direction with a rate is `netem` with the delay and, below it, `tbf` with the discipline: first propagation, then
-//! the queue. This is the reverse of the order on a real link, which the ends cannot notice, and it needs only one
-//! device. `tbf` dequeues a packet when its transmission would begin. Therefore the delay includes one transmission
-//! time, and the queue limit is one packet less than in the scenario. Where only ACKs travel, and too few to queue,
-//! `netem` has the rate itself: so an ACK with SACK blocks takes longer than one without, which decides whose segment
-//! finds the last place in a full queue.
+//! A direction with a rate is `netem` with the delay and, below it, `tbf` with the discipline: first
+//! propagation, then the queue. This is the reverse of the order on a real link, which the ends cannot
+//! notice, and it needs only one device. `tbf` dequeues a packet when its transmission would begin. Therefore
+//! the delay includes one transmission time, and the queue limit is one packet less than in the scenario.
+//! Where only ACKs travel, and too few to queue, `netem` has the rate itself: so an ACK with SACK blocks
+//! takes longer than one without, which decides whose segment finds the last place in a full queue.
 
 mod card;
 mod check;
@@ -57,7 +57,8 @@ pub struct RunOptions {
     pub capture: bool,
 }
 
-/// Creates the plan of a scenario with a seed; `folder` is the host's folder for the report. The caller adds modules.
+/// Creates the plan of a scenario with a seed; `folder` is the host's folder for the report. The
+/// caller adds modules.
 ///
 /// # Errors
 /// Errors name a key that the kernel cannot do.
@@ -85,8 +86,8 @@ pub fn plan(
     Ok(network.plan)
 }
 
-/// Returns the memory that the guest needs: several times the bytes that queues and wires hold at once, because of the
-/// kernel's overhead per packet and because both ends keep data, too.
+/// Returns the memory that the guest needs: several times the bytes that queues and wires hold at once,
+/// because of the kernel's overhead per packet and because both ends keep data, too.
 pub fn memory(scenario: &Scenario) -> Bytes {
     BASE_MEMORY
         + held(scenario) * MEMORY_FACTOR
@@ -201,8 +202,8 @@ impl<'a> Network<'a> {
         Ok(())
     }
 
-    /// Whether the direction `acks` leads back where `data` comes from and is fast enough for an ACK of every full
-    /// packet there.
+    /// Whether the direction `acks` leads back where `data` comes from and is fast enough for an ACK of
+    /// every full packet there.
     fn has_room_for_acks(&self, data: usize, acks: usize) -> bool {
         let [there, back] = [data, acks].map(|index| &self.topology.directions()[index]);
         let [fast, slow] = [there, back].map(|direction| self.scenario.link[direction.link].rate);
@@ -226,8 +227,8 @@ impl<'a> Network<'a> {
         self.topology.route(from, to, via).map_err(|reason| ConfigError::new("via", &reason))
     }
 
-    /// Builds a link: one veth pair, or a chain of pairs if its stages need several devices. Namespaces between two
-    /// pairs forward packets unchanged.
+    /// Builds a link: one veth pair, or a chain of pairs if its stages need several devices. Namespaces
+    /// between two pairs forward packets unchanged.
     fn add_link(&mut self, link: usize) {
         let spec = &self.scenario.link[link];
         let [from, to] = [&spec.from, &spec.to].map(|name| self.topology.number(name).unwrap_or_default());
@@ -274,15 +275,16 @@ impl<'a> Network<'a> {
         }
     }
 
-    /// Whether TCP sends data from a node. Its packets stay unsegmented (GSO) until they leave their first device. A
-    /// queue there would see packets that are too large, and the sending TCP would see the queue.
+    /// Whether TCP sends data from a node. Its packets stay unsegmented (GSO) until they leave their first
+    /// device. A queue there would see packets that are too large, and the sending TCP would see the queue.
     fn is_sender(&self, node: usize) -> bool {
         let programs = self.scenario.program.iter().map(|program| &program.at);
         let mut senders = self.scenario.flow.iter().map(|flow| &flow.from).chain(programs);
         senders.any(|name| self.topology.number(name) == Some(node))
     }
 
-    /// Creates a veth pair between two namespaces; both ends have the Ethernet addresses of the whole link's ends.
+    /// Creates a veth pair between two namespaces; both ends have the Ethernet addresses of
+    /// the whole link's ends.
     fn wire(&mut self, link: usize, ends: &[(usize, String); 2]) {
         let mtu = self.scenario.mtu;
         let [one, other] = ends;
@@ -315,7 +317,8 @@ impl<'a> Network<'a> {
         }
     }
 
-    /// Assigns IP addresses to the ends of a link. Neighbour entries are static, because a link may be unidirectional.
+    /// Assigns IP addresses to the ends of a link. Neighbour entries are static, because a link
+    /// may be unidirectional.
     fn address(&mut self, link: usize, ends: [&(usize, String); 2]) {
         for (end, (node, device)) in ends.into_iter().enumerate() {
             let (own, peer, mac) = (link_address(link, end), link_address(link, 1 - end), mac(link, 1 - end));
@@ -397,8 +400,8 @@ impl<'a> Network<'a> {
         }
         for index in 0..spec.count {
             let start = spec.start + spec.stagger * i64::try_from(index).unwrap_or(i64::MAX);
-            // Without DCTCP the packets of a handshake are not ECN-capable; a queue that marks everything would drop
-            // them for ever.
+            // Without DCTCP the packets of a handshake are not ECN-capable; a queue that marks everything
+            // would drop them for ever.
             let open = if spec.ecn == EcnMode::Classic { Duration::ZERO } else { start };
             self.plan.flows.push(PlannedFlow {
                 from,
@@ -421,7 +424,8 @@ impl<'a> Network<'a> {
         Ok(())
     }
 
-    /// Gives a source a namespace that releases its packets, and a device at the other end that discards them.
+    /// Gives a source a namespace that releases its packets, and a device at the other
+    /// end that discards them.
     fn add_source(&mut self, number: usize) -> Result<(), ConfigError> {
         let spec = &self.scenario.traffic[number];
         let [from, to] = [&spec.from, &spec.to].map(|name| self.topology.number(name).unwrap_or_default());

@@ -87,7 +87,8 @@ pub struct PlannedRed {
     pub max: u32,
     /// Probability of a mark just below `max`.
     pub probability: f64,
-    /// Weight of a packet in the average, as the exponent of a negative power of two; zero uses the present queue.
+    /// Weight of a packet in the average, as the exponent of a negative power of two; zero
+    /// uses the present queue.
     pub weight_log: u8,
     /// Whether the probability adapts to the average queue.
     pub adaptive: bool,
@@ -185,8 +186,8 @@ pub struct PlannedFlow {
     pub destination: Ipv4Addr,
     /// Congestion control of the sender.
     pub controller: String,
-    /// Congestion control of both ends during the handshake; the receiver keeps it, and with it the way of echoing
-    /// marks.
+    /// Congestion control of both ends during the handshake; the receiver keeps it, and with it the
+    /// way of echoing marks.
     pub opening: String,
     /// When the connection must be open; it is opened [`Plan::lead`] earlier.
     pub open: Duration,
@@ -204,8 +205,8 @@ pub struct PlannedFlow {
     pub receive_buffer: u64,
     /// Whether the kernel paces segments over the round trip.
     pub pacing: bool,
-    /// Parameters of the controller's module, as file and value. They are set when the flow starts, just before the
-    /// controller is chosen.
+    /// Parameters of the controller's module, as file and value. They are set when the flow starts, just
+    /// before the controller is chosen.
     pub parameters: Vec<(PathBuf, String)>,
 }
 

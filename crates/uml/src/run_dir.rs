@@ -70,8 +70,8 @@ fn is_left(folder: &File, number: &str) -> bool {
         !Path::new("/proc").join(number).exists()
     };
     let deadline = Instant::now() + Duration::from_millis(EXIT_TIMEOUT_MS.into());
-    // A program that was killed while forking leaves a copy of the lock with its child, until the child has called exec
-    // or exited.
+    // A program that was killed while forking leaves a copy of the lock with its child, until the child has
+    // called exec or exited.
     while folder.try_lock().is_err() {
         if !has_ended() || Instant::now() > deadline {
             return false;
@@ -83,8 +83,8 @@ fn is_left(folder: &File, number: &str) -> bool {
 
 /// Kills kernels that still run in a folder left behind.
 ///
-/// A kernel ends with the program that runs it. But a starting kernel has a child that waits to be traced, and that
-/// child keeps waiting if the kernel is killed.
+/// A kernel ends with the program that runs it. But a starting kernel has a child that waits to be traced,
+/// and that child keeps waiting if the kernel is killed.
 fn end_guest(cache: &Path, folder: &Path) {
     let Ok(kernels) = fs::canonicalize(cache.join("kernel")) else { return };
     let Ok(folder) = fs::canonicalize(folder) else { return };
@@ -102,8 +102,8 @@ fn end_guest(cache: &Path, folder: &Path) {
     }
 }
 
-/// Kills a process and waits for its exit. Checks `is_meant` once the descriptor guarantees that the number is not
-/// reused.
+/// Kills a process and waits for its exit. Checks `is_meant` once the descriptor guarantees that the
+/// number is not reused.
 fn end(number: i32, is_meant: impl Fn() -> bool) {
     // SAFETY: plain system call; the result is checked before it is used.
     let raw = unsafe { libc::syscall(libc::SYS_pidfd_open, number, 0) };

@@ -1,4 +1,5 @@
-//! Modules compiled against a real kernel. Without one, which takes minutes to build, the tests say so and pass.
+//! Modules compiled against a real kernel. Without one, which takes minutes to build, the
+//! tests say so and pass.
 
 use std::time::{Duration, Instant};
 

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 use crate::{Bytes, Duration, Instant};
 
-/// What is spent within this part of the period counts as spent at its end, so that memory is bounded and the limit holds in any
-/// period: a second of an hour. Range 60 to 3600.
+/// What is spent within this part of the period counts as spent at its end, so that memory is bounded and the
+/// limit holds in any period: a second of an hour. Range 60 to 3600.
 const PARTS: i64 = 3_600;
 
 /// Bytes that may be spent within any period of a given length.
@@ -59,8 +59,8 @@ impl Budget {
         Bytes::new(self.spent.iter().map(|(_, _, bytes)| bytes.get()).sum())
     }
 
-    /// Returns when parts of the period ended, the oldest first, and what was spent in each. Spending the same at these times gives the
-    /// same budget.
+    /// Returns when parts of the period ended, the oldest first, and what was spent in each. Spending the
+    /// same at these times gives the same budget.
     pub fn parts(&self) -> impl Iterator<Item = (Instant, Bytes)> {
         self.spent.iter().map(|(_, end, bytes)| (*end, *bytes))
     }

@@ -7,8 +7,8 @@ use std::str::FromStr;
 
 use super::text::{ParseQuantityError, Unit, parse, serde_as_text};
 
-/// Ethernet bytes that an IP packet occupies on the wire besides its own: 14 of header, 4 of frame check sequence,
-/// and 20 of preamble and inter-packet gap.
+/// Ethernet bytes that an IP packet occupies on the wire besides its own: 14 of header, 4 of frame check
+/// sequence, and 20 of preamble and inter-packet gap.
 pub const WIRE_OVERHEAD: Bytes = Bytes::new(38);
 
 /// A size in bytes.

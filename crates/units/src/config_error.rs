@@ -76,7 +76,8 @@ impl ConfigError {
 /// What stands before the name that was meant.
 const MEANT: &str = "; did you mean `";
 
-/// Adds the name that was meant, if that has not been done, to a parser's message about an unknown one: "unknown field `rat`, expected one of `rate`, ...".
+/// Adds the name that was meant, if that has not been done, to a parser's message about an unknown one:
+/// "unknown field `rat`, expected one of `rate`, ...".
 pub fn with_nearest(message: &str) -> String {
     let mut names = message.split('`').skip(1).step_by(2);
     let wrong = names.next().filter(|_| message.starts_with("unknown ") && !message.contains(MEANT));

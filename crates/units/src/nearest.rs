@@ -1,7 +1,7 @@
 //! The name that a user meant.
 
-/// Similarity (Jaro-Winkler, 0 to 1) from which a name is offered: above that of short names of other things, such as
-/// `copa` and `compound` (0.77), and below that of slips, such as `bbr2` and `bbr` (0.94).
+/// Similarity (Jaro-Winkler, 0 to 1) from which a name is offered: above that of short names of other things,
+/// such as `copa` and `compound` (0.77), and below that of slips, such as `bbr2` and `bbr` (0.94).
 const SIMILAR: f64 = 0.8;
 
 /// Returns the one of `names` that is most like `text`, ignoring case; `None` if none is.

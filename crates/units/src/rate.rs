@@ -58,7 +58,8 @@ impl Rate {
         Some(Rate(u64::try_from(bits).unwrap_or(u64::MAX)))
     }
 
-    /// Returns the time to transfer `size`, rounded to the nearest nanosecond, or `Duration::MAX` at rate zero.
+    /// Returns the time to transfer `size`, rounded to the nearest nanosecond, or
+    /// `Duration::MAX` at rate zero.
     pub fn time_for(self, size: Bytes) -> Duration {
         if self.0 == 0 {
             return Duration::MAX;

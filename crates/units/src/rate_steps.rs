@@ -8,8 +8,8 @@ use super::bytes::Bytes;
 use super::rate::Rate;
 use super::time::{Duration, Instant};
 
-/// Work per byte. One unit is what one bit per second does in one nanosecond, so neither times nor sizes leave a
-/// remainder.
+/// Work per byte. One unit is what one bit per second does in one nanosecond, so neither times nor
+/// sizes leave a remainder.
 pub const WORK_PER_BYTE: u64 = 8_000_000_000;
 
 /// The most bytes whose work surely fits into 64 bits with a remainder.
@@ -17,16 +17,16 @@ const MAX_PART: u64 = 1 << 30;
 
 /// A rate that changes at given times; the last one stays.
 ///
-/// In files a list of times and rates, such as `[["0 s", "10 Gb/s"], ["5 s", "2 Gb/s"]]`: the first time is 0, the
-/// others ascend, and no rate is zero. Only [`RateSteps::with_outages`] makes steps with a rate of zero. Cloning is
-/// cheap.
+/// In files a list of times and rates, such as `[["0 s", "10 Gb/s"], ["5 s", "2 Gb/s"]]`: the first time is
+/// 0, the others ascend, and no rate is zero. Only [`RateSteps::with_outages`] makes steps with a rate of
+/// zero. Cloning is cheap.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Vec<(Duration, Rate)>", into = "Vec<(Duration, Rate)>")]
 pub struct RateSteps {
     /// The instant from which the times of the list count (ns).
     origin: u64,
-    /// Start (ns) and rate (bits per second) of every step; never empty, ascending. Neither the first nor the last rate
-    /// is zero.
+    /// Start (ns) and rate (bits per second) of every step; never empty, ascending. Neither the first nor
+    /// the last rate is zero.
     steps: Arc<[(u64, u64)]>,
 }
 
@@ -89,8 +89,8 @@ impl RateSteps {
         RateSteps { origin: origin.ns(), steps: self.steps.iter().map(moved).collect() }
     }
 
-    /// Returns the rates that apply so much later: what is over by then is left out, and the first rate also applies before. A
-    /// negative time delays them.
+    /// Returns the rates that apply so much later: what is over by then is left out, and the first rate also
+    /// applies before. A negative time delays them.
     pub fn after(&self, time: Duration) -> RateSteps {
         let first = self.step_at(time.ns().try_into().unwrap_or(0));
         let moved =
@@ -98,8 +98,8 @@ impl RateSteps {
         RateSteps { origin: 0, steps: self.steps[first..].iter().map(moved).collect() }
     }
 
-    /// Returns the same rates but for outages, in which the rate is zero: from each of these times on, for so long.
-    /// Times count from the origin; outages must begin after it, ascend and not touch each other.
+    /// Returns the same rates but for outages, in which the rate is zero: from each of these times on, for so
+    /// long. Times count from the origin; outages must begin after it, ascend and not touch each other.
     pub fn with_outages(&self, outages: impl IntoIterator<Item = (Duration, Duration)>) -> RateSteps {
         let mut rest = self.steps.iter().copied().peekable();
         let (mut steps, mut rate) = (Vec::with_capacity(self.steps.len()), self.steps[0].1);
@@ -184,8 +184,8 @@ impl RateSteps {
         work
     }
 
-    /// Returns when `work`, in bits times 10^9, is done that begins at `start` (ns), rounded down to nanoseconds,
-    /// and the work that is left then: less than the rate at that time does in one nanosecond.
+    /// Returns when `work`, in bits times 10^9, is done that begins at `start` (ns), rounded down to
+    /// nanoseconds, and the work that is left then: less than the rate at that time does in one nanosecond.
     #[inline]
     pub fn done_at(&self, start: u64, work: u64) -> (u64, u64) {
         let (mut at, mut work) = (start, work);

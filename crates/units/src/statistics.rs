@@ -24,7 +24,8 @@ pub fn median(values: Vec<f64>) -> Option<f64> {
     Some(f64::midpoint(values[middle], values[values.len() / 2]))
 }
 
-/// Returns the quantile `part` (0 to 1) of ascending values, interpolated between neighbours; `None` without values.
+/// Returns the quantile `part` (0 to 1) of ascending values, interpolated between neighbours;
+/// `None` without values.
 pub fn quantile(sorted: &[f64], part: f64) -> Option<f64> {
     let place = part * sorted.len().checked_sub(1)? as f64;
     let (low, high) = (sorted[place.floor() as usize], sorted[place.ceil() as usize]);

@@ -1,6 +1,7 @@
 //! Quantities as text: a number and a unit.
 
-/// The error returned when text is not a quantity with a unit; says which units there are if only the unit is wrong.
+/// The error returned when text is not a quantity with a unit; says which units there are if
+/// only the unit is wrong.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not {expected}{hint}")]
 pub struct ParseQuantityError {

@@ -83,12 +83,13 @@ pub mod flags {
     pub const PUBLISHED_DROPS: u32 = 32;
     /// As published: RCP may fall to its smallest rate (xcp-rcp 2.12).
     pub const PUBLISHED_FALL: u32 = 64;
-    /// As published: RCP's intervals are those of windows also where flows have less than a packet per RTT (xcp-rcp 2.12).
+    /// As published: RCP's intervals are those of windows also where flows have less than a packet
+    /// per RTT (xcp-rcp 2.12).
     pub const PUBLISHED_INTERVALS: u32 = 128;
     /// As published: RCP begins with C also after a law of XCP (xcp-rcp 2.12).
     pub const PUBLISHED_START: u32 = 256;
-    /// As specified: RCP without a capacity moves R once in d, takes y / R for the number of flows, and ignores the growth
-    /// of d (xcp-rcp F56).
+    /// As specified: RCP without a capacity moves R once in d, takes y / R for the number of flows, and
+    /// ignores the growth of d (xcp-rcp F56).
     pub const PUBLISHED_STEPS: u32 = 512;
 }
 
@@ -100,8 +101,8 @@ pub struct Config {
     pub capacity: u64,
     /// Rate of the interface in B/s: bounds R without a capacity, and the error that ErrorS finds.
     pub line: u64,
-    /// Smallest R in B/s, far below C / N for N flows (xcp-rcp 2.12). An overload may take R there, and a sender that is
-    /// paced then waits for size / rate_min.
+    /// Smallest R in B/s, far below C / N for N flows (xcp-rcp 2.12). An overload may take R there, and a
+    /// sender that is paced then waits for size / rate_min.
     pub rate_min: u64,
     /// Target of the queue, kappa, or the smallest one where it tunes itself; in bytes, or packets with
     /// [`flags::PACKETS`].
@@ -147,10 +148,11 @@ unsafe extern "C" {
 }
 
 impl Config {
-    /// Returns the published parameters of a law for a capacity and an interface in B/s; sizes include overhead.
+    /// Returns the published parameters of a law for a capacity and an interface in B/s;
+    /// sizes include overhead.
     ///
-    /// Targets of the queue are those for 1.5 Mb/s and an RTT of 100 ms: kappa is 6000 B, which is 32 % of the
-    /// bandwidth-delay product there (xcp-rcp 1.7).
+    /// Targets of the queue are those for 1.5 Mb/s and an RTT of 100 ms: kappa is 6000 B, which is 32 % of
+    /// the bandwidth-delay product there (xcp-rcp 1.7).
     pub fn new(law: Law, capacity: u64, line: u64) -> Config {
         let mut config = Config::default();
         headway_explicit_configure(&mut config, law, capacity, line);

@@ -1,4 +1,5 @@
-//! The ends of a connection: what a sender writes into the header, and what becomes of its window (`c/explicit_end.h`).
+//! The ends of a connection: what a sender writes into the header, and what becomes of its window
+//! (`c/explicit_end.h`).
 
 unsafe extern "C" {
     safe fn headway_explicit_header_time(ns: u64) -> u32;
@@ -18,13 +19,14 @@ unsafe extern "C" {
 
 /// Fraction bits of a window in bytes (xcp-rcp 2.15).
 pub const WINDOW_BITS: u32 = 8;
-/// Window of a sender of RCP that its rate paces, as a multiple of rate x RTT. Without it a sender whose packets are all lost
-/// would go on for good: each new one puts off the timer that would stop it.
+/// Window of a sender of RCP that its rate paces, as a multiple of rate x RTT. Without it a sender whose
+/// packets are all lost would go on for good: each new one puts off the timer that would stop it.
 pub const PACED_WINDOW: u64 = 4;
 /// Largest window in bytes: the most that TCP can advertise (RFC 7323).
 pub const LARGEST_WINDOW: u64 = 65_535 << 14;
 
-/// Converts a time that is known, in ns, for the header: s with 28 fraction bits, at least 1 and at most 16 s.
+/// Converts a time that is known, in ns, for the header: s with 28 fraction bits, at
+/// least 1 and at most 16 s.
 pub fn header_time(ns: u64) -> u32 {
     headway_explicit_header_time(ns)
 }
@@ -44,15 +46,15 @@ pub fn spacing(bytes: u64, rate: u64) -> u64 {
 pub struct Share(i64);
 
 impl Share {
-    /// Returns the share in the change from `rate` to `desired`, both in b/s, of which all segments of one `srtt` ask for
-    /// the whole; `srtt` is in ns and above 0, `segment` in bytes.
+    /// Returns the share in the change from `rate` to `desired`, both in b/s, of which all segments of one
+    /// `srtt` ask for the whole; `srtt` is in ns and above 0, `segment` in bytes.
     pub fn new(rate: u64, desired: u64, srtt: u64, segment: u32) -> Share {
         Share(headway_explicit_share(rate, desired, srtt, segment))
     }
 }
 
-/// The change of throughput that a sender of XCP asks for, packet by packet (xcp-rcp 2.1): what rounding takes from one
-/// is asked for with the next.
+/// The change of throughput that a sender of XCP asks for, packet by packet (xcp-rcp 2.1): what rounding
+/// takes from one is asked for with the next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Request {
@@ -94,18 +96,20 @@ impl Window {
         self.bytes
     }
 
-    /// Applies XCP's feedback in B/s: the window changes by feedback x `srtt`, in ns; it stays at 0 (xcp-rcp 2.2).
+    /// Applies XCP's feedback in B/s: the window changes by feedback x `srtt`, in ns; it
+    /// stays at 0 (xcp-rcp 2.2).
     pub fn on_change(&mut self, feedback: i32, srtt: u64) {
         headway_explicit_window_change(self, feedback.into(), srtt);
     }
 
-    /// Applies RCP's feedback in B/s: the window becomes rate x `srtt`, in ns. It stays if either is 0, and is as large as
-    /// can be at [`ANY_RATE`](super::ANY_RATE) (xcp-rcp 2.12, 2.16).
+    /// Applies RCP's feedback in B/s: the window becomes rate x `srtt`, in ns. It stays if either is 0, and
+    /// is as large as can be at [`ANY_RATE`](super::ANY_RATE) (xcp-rcp 2.12, 2.16).
     pub fn on_rate(&mut self, rate: u32, srtt: u64) {
         headway_explicit_window_rate(self, rate, srtt);
     }
 
-    /// Reduces the window after an idle period: to one segment with RCP, to ten at most with XCP. Returns whether it changed.
+    /// Reduces the window after an idle period: to one segment with RCP, to ten at most with XCP.
+    /// Returns whether it changed.
     pub fn restart(&mut self, version: u8) -> bool {
         headway_explicit_window_restart(self, version.into()) != 0
     }
@@ -115,7 +119,8 @@ impl Window {
         headway_explicit_window_whole(self, version.into(), sent)
     }
 
-    /// Returns the pacing rate in b/s of a sender with whole segments, 0 while it is not known; `told` is RCP's rate in B/s.
+    /// Returns the pacing rate in b/s of a sender with whole segments, 0 while it is not known; `told`
+    /// is RCP's rate in B/s.
     pub fn pacing_rate(&self, version: u8, told: u32, rtt: &Rtt) -> u64 {
         headway_explicit_pacing_rate(version.into(), told, self, rtt)
     }
@@ -141,8 +146,8 @@ impl Rtt {
     }
 }
 
-/// Returns whether a segment that was acknowledged alone may have waited for another that its sender had not sent yet: with
-/// `gap` between them, after an RTT of `sample` where `least` was the shortest, in ns.
+/// Returns whether a segment that was acknowledged alone may have waited for another that its sender had not
+/// sent yet: with `gap` between them, after an RTT of `sample` where `least` was the shortest, in ns.
 pub fn has_waited(gap: u64, sample: u64, least: u64) -> bool {
     headway_explicit_has_waited(gap, sample, least) != 0
 }

@@ -27,8 +27,8 @@ pub struct Header {
     pub rtt: u32,
     /// Time between the sender's packets, the same unit.
     pub x: u32,
-    /// XCP: the change of throughput that the sender asks for and routers lower, two's complement. RCP: the rate. In
-    /// B/s.
+    /// XCP: the change of throughput that the sender asks for and routers lower, two's complement.
+    /// RCP: the rate. In B/s.
     pub feedback: u32,
     /// What the receiver returns, the same unit; routers leave it alone.
     pub reverse: u32,

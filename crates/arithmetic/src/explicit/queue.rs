@@ -106,8 +106,8 @@ pub struct ExplicitQueue {
 }
 
 impl ExplicitQueue {
-    /// Creates an empty queue at time `now` in ns; `random`, any number, moves its timers by up to 20 %, so that
-    /// routers do not act together.
+    /// Creates an empty queue at time `now` in ns; `random`, any number, moves its timers by up to 20 %, so
+    /// that routers do not act together.
     ///
     /// # Errors
     ///
@@ -124,7 +124,8 @@ impl ExplicitQueue {
         &self.state.config
     }
 
-    /// Adopts a configuration at run time; what the laws before and after have in common stays (xcp-rcp F25, F42).
+    /// Adopts a configuration at run time; what the laws before and after have in common
+    /// stays (xcp-rcp F25, F42).
     ///
     /// # Errors
     ///
@@ -135,8 +136,8 @@ impl ExplicitQueue {
         Ok(())
     }
 
-    /// Counts a packet of `bytes` that arrives, whether or not there is room for it; `header` is `None` if it has none
-    /// (xcp-rcp 2.4).
+    /// Counts a packet of `bytes` that arrives, whether or not there is room for it; `header` is `None` if it
+    /// has none (xcp-rcp 2.4).
     pub fn arrive(&mut self, header: Option<&Header>, bytes: u32) -> Verdict {
         match headway_explicit_arrive(&mut self.state, header, bytes) {
             0 => Verdict::Accepted,
@@ -150,8 +151,8 @@ impl ExplicitQueue {
         headway_explicit_drop(&mut self.state);
     }
 
-    /// Lowers the feedback of a packet of `bytes` that leaves the queue, with the backlog behind it; returns whether
-    /// it changed (xcp-rcp 2.7, 2.12).
+    /// Lowers the feedback of a packet of `bytes` that leaves the queue, with the backlog behind it; returns
+    /// whether it changed (xcp-rcp 2.7, 2.12).
     pub fn depart(
         &mut self,
         header: Option<&mut Header>,
@@ -170,8 +171,8 @@ impl ExplicitQueue {
 
     /// Does one thing that has become due by `now`, as if at the time when it did; `None` if nothing has.
     ///
-    /// The backlog is the one since the last event of the queue. After a long silence a few thousand calls return
-    /// `None`, however long it was.
+    /// The backlog is the one since the last event of the queue. After a long silence a few thousand calls
+    /// return `None`, however long it was.
     pub fn run_timer(&mut self, backlog_bytes: u64, backlog_packets: u32, now: u64) -> Option<Event> {
         match headway_explicit_timer(&mut self.state, backlog_bytes, backlog_packets, now) {
             0 => None,

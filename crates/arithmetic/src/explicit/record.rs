@@ -70,8 +70,8 @@ pub struct Record {
 }
 
 impl Record {
-    /// Reads the bytes of `struct explicit_record`, as a kernel on this machine writes them; `None` for another number of
-    /// bytes.
+    /// Reads the bytes of `struct explicit_record`, as a kernel on this machine writes them; `None` for
+    /// another number of bytes.
     pub fn from_bytes(bytes: &[u8]) -> Option<Record> {
         let bytes: &[u8; size_of::<Record>()] = bytes.try_into().ok()?;
         let (long, short) = bytes.split_at(size_of::<Record>() - SHORT);

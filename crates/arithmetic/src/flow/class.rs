@@ -93,7 +93,8 @@ impl Rules {
         true
     }
 
-    /// Returns the class of the first rule that a connection meets, whose end `client` sent a SYN with this code point.
+    /// Returns the class of the first rule that a connection meets, whose end `client` sent a SYN
+    /// with this code point.
     pub fn classify(&self, key: &Key, client: usize, dscp: u8) -> Option<u32> {
         let class = headway_flow_classify(self, key, (client & 1) as u32, u32::from(dscp));
         Some(class).filter(|class| *class != NO_CLASS)

@@ -1,6 +1,7 @@
 //! What the packets of a flow look like, as sums.
 
-/// Sums over the packets with data that one end of a flow sends, as the kernel's program keeps them (`c/flow_meter.h`).
+/// Sums over the packets with data that one end of a flow sends, as the kernel's program keeps
+/// them (`c/flow_meter.h`).
 ///
 /// They only grow, and wrap. Times are in ns of any clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -16,7 +16,8 @@ pub mod flag {
     pub const ACK: u8 = 0x10;
 }
 
-/// Offset of the window in a TCP header, and the length of both fields that change, to the end of the checksum.
+/// Offset of the window in a TCP header, and the length of both fields that change, to the
+/// end of the checksum.
 const WINDOW: usize = 14;
 const CHANGED: usize = 4;
 
@@ -95,7 +96,8 @@ pub struct Packet {
     /// On which side of the middlebox it arrived, 0 or 1.
     pub side: u8,
     stamped: u8,
-    /// Explicit congestion notification: 0 for none, 1 and 2 for what may be marked, 3 for a mark (RFC 3168 5).
+    /// Explicit congestion notification: 0 for none, 1 and 2 for what may be marked, 3 for
+    /// a mark (RFC 3168 5).
     pub ecn: u8,
     unused: u8,
     /// Bytes that SACKs say have arrived beyond the acknowledgement number.
@@ -149,7 +151,8 @@ impl Packet {
         sacked: 0,
     };
 
-    /// Returns an ACK from one address and port to another of the same version of IP, without bytes, for simulators.
+    /// Returns an ACK from one address and port to another of the same version of IP, without
+    /// bytes, for simulators.
     pub fn between(source: (IpAddr, u16), destination: (IpAddr, u16)) -> Packet {
         let mut packet = Packet::EMPTY;
         packet.key.version = if source.0.is_ipv4() { 4 } else { 6 };

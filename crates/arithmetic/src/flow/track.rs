@@ -13,8 +13,9 @@ pub const NEAR: u32 = 1 << 26;
 const RTT_UNIT: u32 = 8;
 /// What stands for an RTT that is not known.
 const NO_RTT: u32 = u32::MAX;
-/// By how much the queues of both directions together may be longer than twice that of the RTT, in ns: timestamps of whole milliseconds, and clocks
-/// that differ by 50 parts per million for a minute. Range 2 to 10 ms.
+/// By how much the queues of both directions together may be longer than twice that of the RTT, in
+/// ns: timestamps of whole milliseconds, and clocks that differ by 50 parts per million for a
+/// minute. Range 2 to 10 ms.
 const CLOCKS_DIFFER: u64 = 5_000_000;
 
 /// What to do with a segment.
@@ -101,8 +102,8 @@ pub struct Delays {
     pub rtt: u64,
     /// The least RTT of this period and the one before.
     pub least: u64,
-    /// By how much the means of the delays from the end on side 1 and towards it were longer than the least ones: the queues in both
-    /// directions. None where that end's timestamps do not count milliseconds.
+    /// By how much the means of the delays from the end on side 1 and towards it were longer than the least
+    /// ones: the queues in both directions. None where that end's timestamps do not count milliseconds.
     pub queues: Option<[u64; 2]>,
 }
 
@@ -166,18 +167,20 @@ impl Half {
         (headway_flow_on_syn(&mut half, 0, packet, now) != 0).then_some(half)
     }
 
-    /// Notes a SYN between ends for which there is a handshake: a repeated one, one of the other end, or one that begins
-    /// another connection.
+    /// Notes a SYN between ends for which there is a handshake: a repeated one, one of the other end, or one
+    /// that begins another connection.
     pub fn on_syn(&mut self, packet: &Packet, now: u64) {
         headway_flow_on_syn(self, 1, packet, now);
     }
 
-    /// Notes a SYN-ACK; returns whether it answers, so that an older connection between the same ends does not exist any more.
+    /// Notes a SYN-ACK; returns whether it answers, so that an older connection between the same ends
+    /// does not exist any more.
     pub fn on_answer(&mut self, packet: &Packet, now: u64) -> bool {
         headway_flow_on_answer(self, packet, now) != 0
     }
 
-    /// Returns the connection that a segment completes; `previous` is an earlier RTT between the same hosts in ns, or 0.
+    /// Returns the connection that a segment completes; `previous` is an earlier RTT between the
+    /// same hosts in ns, or 0.
     pub fn on_third(&self, packet: &Packet, now: u64, previous: u64) -> Option<Flow> {
         let mut flow = Flow::default();
         (headway_flow_on_third(self, packet, now, previous, &mut flow) != 0).then_some(flow)
@@ -190,21 +193,22 @@ impl Flow {
         headway_flow_on_segment(self, packet, now) != 0
     }
 
-    /// Measures the RTT by the timestamps of a segment that [`Flow::on_segment`] has noted: from then on it is the least of this
-    /// period and of the one before. Connections without timestamps keep that of their handshake.
+    /// Measures the RTT by the timestamps of a segment that [`Flow::on_segment`] has noted: from then
+    /// on it is the least of this period and of the one before. Connections without timestamps keep
+    /// that of their handshake.
     pub fn follow_rtt(&mut self, packet: &Packet, period: u32, now: u64) {
         headway_flow_follow_rtt(self, packet, period, now);
     }
 
-    /// Returns the window field with which a segment is to leave, with a limit in bytes. With `no_shrink`, the highest sequence
-    /// number that its end allows does not move back.
+    /// Returns the window field with which a segment is to leave, with a limit in bytes. With `no_shrink`,
+    /// the highest sequence number that its end allows does not move back.
     pub fn window(&mut self, packet: &Packet, bytes: u64, no_shrink: bool) -> u16 {
         // The function never returns more than the window of the packet.
         headway_rwm_window(self, packet, bytes, no_shrink.into()) as u16
     }
 
-    /// Returns the RTT in ns, at least 1; none if it could not be measured. It is that of the handshake, unless
-    /// [`Flow::follow_rtt`] has measured it since.
+    /// Returns the RTT in ns, at least 1; none if it could not be measured. It is that of the handshake,
+    /// unless [`Flow::follow_rtt`] has measured it since.
     pub fn rtt(&self) -> Option<u64> {
         Some(self.rtt).filter(|rtt| *rtt > 0)
     }
@@ -214,8 +218,8 @@ impl Flow {
         Times { echoes: self.echo.each_ref().map(|echo| echo.rtt), ways: self.delays.way }
     }
 
-    /// Returns the RTT and the queues since an earlier look; none where [`Flow::follow_rtt`] has not measured the far end since. The end on
-    /// side 0 counts as it was where it has answered nothing.
+    /// Returns the RTT and the queues since an earlier look; none where [`Flow::follow_rtt`] has not measured
+    /// the far end since. The end on side 0 counts as it was where it has answered nothing.
     pub fn delays(&self, before: &Times) -> Option<Delays> {
         let times = self.times();
         // What the end on the side of the hosts sends is echoed from beyond the link.
@@ -264,15 +268,17 @@ impl Flow {
         self.scale(end).map(|scale| u32::from(self.told[end & 1]) << scale)
     }
 
-    /// Returns the window of an end, 0 or 1, that passes with a limit in bytes, rounded down; none if windows must not be changed. One of
-    /// few units is rounded up now and then, see [`rounded`](crate::rwm::rounded).
+    /// Returns the window of an end, 0 or 1, that passes with a limit in bytes, rounded down; none if windows
+    /// must not be changed. One of few units is rounded up now and then, see
+    /// [`rounded`](crate::rwm::rounded).
     pub fn let_through(&self, end: usize, bytes: u64) -> Option<u32> {
         let scale = self.scale(end)?;
         let field = self.told[end & 1].min(crate::rwm::field(bytes, scale, self.segment()));
         Some(u32::from(field) << scale)
     }
 
-    /// Returns the sequence number that an end, 0 or 1, has acknowledged last: how fast it grows is how fast that end gets data.
+    /// Returns the sequence number that an end, 0 or 1, has acknowledged last: how fast it grows is how
+    /// fast that end gets data.
     pub const fn acknowledged(&self, end: usize) -> u32 {
         self.acknowledged[end & 1]
     }

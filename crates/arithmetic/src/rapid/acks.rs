@@ -73,7 +73,8 @@ pub struct Acks {
 }
 
 impl Acks {
-    /// Creates the state for streams of `packets` packets, 1 to 192, with stamps in units of `unit` ns, 1 to 10^6.
+    /// Creates the state for streams of `packets` packets, 1 to 192, with stamps in units of
+    /// `unit` ns, 1 to 10^6.
     pub fn new(packets: u32, unit: u32) -> Acks {
         let mut state = State::default();
         headway_rapid_acks_restart(&mut state);
@@ -81,8 +82,8 @@ impl Acks {
         Acks { state, gaps: Box::default(), packets, unit: unit.clamp(1, 1_000_000) }
     }
 
-    /// Adds the next packet in the order of sending and calls `complete` with the gaps of each stream that this
-    /// completes.
+    /// Adds the next packet in the order of sending and calls `complete` with the gaps of each stream
+    /// that this completes.
     ///
     /// A stream has fewer gaps than packets when its first packets came before the first stamp.
     pub fn push(&mut self, packet: &Packet, mut complete: impl FnMut(&Gaps)) {

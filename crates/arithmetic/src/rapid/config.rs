@@ -94,7 +94,8 @@ unsafe extern "C" {
 }
 
 impl Config {
-    /// Returns the published configuration for a sender with a link of `line` bit/s and packets of `packet` bytes.
+    /// Returns the published configuration for a sender with a link of `line` bit/s and
+    /// packets of `packet` bytes.
     ///
     /// Thresholds in time are scaled with the time of a packet at `narrow` bit/s, the rate of the narrow link
     /// (rapid 2.10).

@@ -56,15 +56,15 @@ impl Default for Departures {
 }
 
 impl Departures {
-    /// Returns when the next packet is due, which is decided once unless an idle time comes; `idle` says that at `now`
-    /// none waited for its time.
+    /// Returns when the next packet is due, which is decided once unless an idle time comes; `idle` says that
+    /// at `now` none waited for its time.
     pub fn due(&mut self, rapid: &mut Rapid, now: u64, idle: bool) -> u64 {
         let (state, config) = rapid.parts();
         headway_rapid_due(&mut self.0, state, config, now, idle.into())
     }
 
-    /// The packet that is due leaves; returns what to remember of it. It is no probe if it is not `full`. A packet that
-    /// was not scheduled belongs to no p-stream.
+    /// The packet that is due leaves; returns what to remember of it. It is no probe if it is not `full`. A
+    /// packet that was not scheduled belongs to no p-stream.
     pub fn take(&mut self, segment: u32, retransmission: bool, full: bool) -> Sent {
         let mut sent = Sent::default();
         let flags = if retransmission { RETRANSMISSION } else { 0 };

@@ -84,8 +84,9 @@ pub struct Flight {
 }
 
 impl Flight {
-    /// Creates a ring that grows as it must, for stamps in units of `unit` ns, 1 to 10^6. With `bridges_holes` a lost
-    /// packet counts as one without a stamp, and a p-stream with holes yields an estimate.
+    /// Creates a ring that grows as it must, for stamps in units of `unit` ns, 1 to 10^6.
+    /// With `bridges_holes` a lost packet counts as one without a stamp, and a p-stream with
+    /// holes yields an estimate.
     pub fn new(bridges_holes: bool, unit: u32) -> Flight {
         let state = State { bridges_holes: bridges_holes.into(), ..State::default() };
         Flight {
@@ -96,8 +97,8 @@ impl Flight {
         }
     }
 
-    /// Creates a ring of `slots` packets as in a kernel, rounded up to a power of two up to 2^31. When it is full it
-    /// forgets its first packet.
+    /// Creates a ring of `slots` packets as in a kernel, rounded up to a power of two up to 2^31. When it is
+    /// full it forgets its first packet.
     pub fn with_slots(bridges_holes: bool, unit: u32, slots: u32) -> Flight {
         let slots = slots.clamp(1, 1 << 31).next_power_of_two();
         let ring = vec![Sent::default(); slots as usize];

@@ -113,9 +113,11 @@ impl Default for Gaps {
 }
 
 impl Gaps {
-    /// Replaces the contents by pairs of a send and a receive gap in ns; more than [`MAX_PACKETS`] are ignored.
+    /// Replaces the contents by pairs of a send and a receive gap in ns; more than
+    /// [`MAX_PACKETS`] are ignored.
     ///
-    /// Send gaps above [`MAX_GAP`] and receive gaps above 2^51 ns, the longest between two stamps, count as these.
+    /// Send gaps above [`MAX_GAP`] and receive gaps above 2^51 ns, the longest between two
+    /// stamps, count as these.
     pub fn fill(&mut self, pairs: impl IntoIterator<Item = (u64, u64)>) {
         (self.begin, self.end) = (0, 0);
         for ((send, receive), pair) in self.send.iter_mut().zip(&mut self.receive).zip(pairs) {
@@ -160,8 +162,8 @@ impl Gaps {
     /// Estimates the available bandwidth from denoised gaps (rapid 2.11).
     ///
     /// # Errors
-    /// [`Refusal::TooShort`] with fewer than twice `min_length` gaps, [`Refusal::SenderGaps`] when a send gap that
-    /// enters the mean is zero.
+    /// [`Refusal::TooShort`] with fewer than twice `min_length` gaps, [`Refusal::SenderGaps`] when a send gap
+    /// that enters the mean is zero.
     pub fn search(&mut self, settings: &Excursion, packet: u32) -> Result<Estimate, Refusal> {
         let mut estimate = Estimate::NONE;
         outcome(headway_excursion_search(self, settings, packet.min(super::MAX_PACKET), &mut estimate), ())?;

@@ -108,8 +108,8 @@ pub struct Rapid {
 }
 
 impl Rapid {
-    /// Creates a connection; `rtt` is that of the handshake in ns, or 0 if unknown. Numbers of the configuration out of
-    /// range are moved into it.
+    /// Creates a connection; `rtt` is that of the handshake in ns, or 0 if unknown. Numbers of the
+    /// configuration out of range are moved into it.
     pub fn new(config: Config, rtt: u64) -> Rapid {
         let config = config.bounded();
         let mut state = State {
@@ -167,13 +167,14 @@ impl Rapid {
         stream
     }
 
-    /// Handles a packet whose fate is known, in the order of sending; returns how many updates of the rate it caused.
+    /// Handles a packet whose fate is known, in the order of sending; returns how many updates
+    /// of the rate it caused.
     pub fn on_packet(&mut self, packet: &Packet) -> u32 {
         headway_rapid_on_packet(&mut self.state, &self.config, &mut self.gaps, &mut self.scratch, packet)
     }
 
-    /// Handles a packet as [`on_packet`](Rapid::on_packet) does, and lets `estimate` answer for complete streams once
-    /// start-up is over. Where it returns `None`, BASS answers.
+    /// Handles a packet as [`on_packet`](Rapid::on_packet) does, and lets `estimate` answer for complete
+    /// streams once start-up is over. Where it returns `None`, BASS answers.
     pub fn on_packet_with(
         &mut self,
         packet: &Packet,
@@ -191,8 +192,8 @@ impl Rapid {
         updates
     }
 
-    /// Handles an estimate made elsewhere, from a stream whose send gaps sum to `length` ns; returns whether the
-    /// rate was updated.
+    /// Handles an estimate made elsewhere, from a stream whose send gaps sum to `length` ns; returns whether
+    /// the rate was updated.
     pub fn on_estimate(&mut self, estimate: &Estimate, length: u64) -> bool {
         headway_rapid_on_estimate(&mut self.state, &self.config, estimate, length) != 0
     }

@@ -70,8 +70,8 @@ impl Stream {
         shape: Shape { rates: 1, packets: 1, ratio: 1 << 16 },
     };
 
-    /// Creates a p-stream of packets of `packet` bytes with the average `rate`; arguments out of range are moved into
-    /// it.
+    /// Creates a p-stream of packets of `packet` bytes with the average `rate`; arguments out of
+    /// range are moved into it.
     pub fn new(shape: Shape, packet: u32, rate: u64) -> Stream {
         let mut stream = Stream::EMPTY;
         let (packet, rate) = (packet.clamp(1, MAX_PACKET), rate.clamp(MIN_RATE, MAX_RATE));
@@ -79,7 +79,8 @@ impl Stream {
         stream
     }
 
-    /// Returns the gap before packet `index`, in ns; the first one is to the last packet of the previous stream.
+    /// Returns the gap before packet `index`, in ns; the first one is to the last packet of
+    /// the previous stream.
     pub fn gap(&self, index: u32) -> u64 {
         headway_rapid_gap(self, index)
     }

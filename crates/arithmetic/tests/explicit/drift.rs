@@ -10,8 +10,8 @@ const SHARE: f64 = 0.005;
 /// xcp-rcp 2.15: on averages of the queue and on kappa.
 const AVERAGE_SHARE: f64 = 1.0 / 65_536.0;
 
-/// Runs both for `steps` intervals of random input and queues. Feedback is a sum of terms that may cancel, so where it is
-/// small, 2^-14 of its largest term and of kappa per RTT counts.
+/// Runs both for `steps` intervals of random input and queues. Feedback is a sum of terms that may cancel, so
+/// where it is small, 2^-14 of its largest term and of kappa per RTT counts.
 fn compare(config: &Config, steps: u32, seed: u64) {
     let mut random = Random(seed);
     let mut router = Router::new(config);

@@ -1,4 +1,5 @@
-//! The edge cases of xcp-rcp 2.16 that routers decide; those of senders and receivers are tested with the codec.
+//! The edge cases of xcp-rcp 2.16 that routers decide; those of senders and receivers are
+//! tested with the codec.
 
 use headway_arithmetic::explicit::{Config, Fault, Header, Law, Verdict};
 

@@ -65,7 +65,8 @@ fn feedback_of_xcp_b_has_two_branches_and_signed_differences() {
     }
 }
 
-/// xcp-rcp F24: from lambda = kappa an empty queue takes n intervals to tau kappa, and another one to cross it.
+/// xcp-rcp F24: from lambda = kappa an empty queue takes n intervals to tau kappa, and
+/// another one to cross it.
 #[test]
 fn the_average_queue_takes_n_empty_intervals_to_the_threshold() {
     for n in [1, 3, 6] {

@@ -117,7 +117,8 @@ fn a_switch_of_the_protocol_at_run_time_keeps_the_link_full() {
     }
 }
 
-/// Flows that begin around 10 s as a Laplace distribution with b = 1 s says, at 10 Mb/s with packets of 100 B.
+/// Flows that begin around 10 s as a Laplace distribution with b = 1 s says, at 10 Mb/s
+/// with packets of 100 B.
 fn crowd(switches: u32) -> u64 {
     let config = Config { flags: switches, rate_min: 10, ..Config::new(Law::Rcp, 1_250_000, LINE) };
     let router = ExplicitQueue::new(&config, 0, 1 << 31).expect("in range");

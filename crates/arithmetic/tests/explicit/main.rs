@@ -1,4 +1,5 @@
-//! Explicit routers: single events, the edges of the specification, the same laws in double precision, and closed loops.
+//! Explicit routers: single events, the edges of the specification, the same laws in double
+//! precision, and closed loops.
 
 mod drift;
 mod edges;

@@ -68,8 +68,8 @@ pub(crate) struct Network {
 }
 
 impl Network {
-    /// Creates a link of `capacity` B/s with a buffer of `buffer` bytes for packets of `size` bytes. The router must
-    /// have been created at time 0.
+    /// Creates a link of `capacity` B/s with a buffer of `buffer` bytes for packets of `size` bytes. The
+    /// router must have been created at time 0.
     pub(crate) fn new(router: ExplicitQueue, capacity: f64, buffer: u64, size: u32) -> Network {
         Network {
             router,

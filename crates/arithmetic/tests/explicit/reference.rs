@@ -77,7 +77,8 @@ impl Reference {
         }
     }
 
-    /// Ends an interval of `elapsed` s with a persistent queue; returns the feedback in B/s. `found` is that of fixed point.
+    /// Ends an interval of `elapsed` s with a persistent queue; returns the feedback in B/s. `found` is
+    /// that of fixed point.
     pub(crate) fn control(&mut self, elapsed: f64, queue_bytes: f64, queue_packets: f64, found: f64) -> f64 {
         let overhead = f64::from(self.config.overhead);
         let input = (self.bytes + self.packets * overhead) / elapsed;

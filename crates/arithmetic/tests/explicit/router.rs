@@ -195,7 +195,8 @@ fn grants_to_the_packets_of_an_interval_sum_to_the_feedback() {
     }
 }
 
-/// xcp-rcp F18: a positive change follows X, a negative one the size, which the thesis prints the wrong way round.
+/// xcp-rcp F18: a positive change follows X, a negative one the size, which the thesis prints
+/// the wrong way round.
 #[test]
 fn positive_feedback_follows_x_and_negative_feedback_the_size() {
     let mut router = Router::new(&Config { gamma: 0, flags: 0, ..Config::new(Law::Xcp, CAPACITY, LINE) });

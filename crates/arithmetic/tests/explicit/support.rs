@@ -76,7 +76,8 @@ impl Router {
         }
     }
 
-    /// Runs an interval with an RTT of 100 ms and a standing queue, so that the next one is as long and sees the queue.
+    /// Runs an interval with an RTT of 100 ms and a standing queue, so that the next one is as
+    /// long and sees the queue.
     pub(crate) fn settle(&mut self, bytes: u64, packets: u32) {
         self.backlog = (bytes, packets);
         let version = if self.queue.config().law.is_rate() { VERSION_RCP } else { VERSION_XCP };
@@ -86,7 +87,8 @@ impl Router {
         }
     }
 
-    /// Ends an interval in which `bytes` arrived from four senders of RCP with an RTT of 100 ms, or from one of XCP.
+    /// Ends an interval in which `bytes` arrived from four senders of RCP with an RTT of 100
+    /// ms, or from one of XCP.
     pub(crate) fn interval(&mut self, bytes: u32) -> Record {
         let (header, flows) =
             if self.queue.config().law.is_rate() { (rcp(0.1, 0.1), 4) } else { (xcp(0.1, 0.01, 0), 1) };

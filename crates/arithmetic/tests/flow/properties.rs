@@ -1,4 +1,5 @@
-//! What holds for any packet: nothing but window and checksum changes, no window grows, and a window of zero stays zero.
+//! What holds for any packet: nothing but window and checksum changes, no window grows, and a
+//! window of zero stays zero.
 
 use headway_arithmetic::flow::{Flow, Framing, Half, Kind, LARGEST_RTT, Packet, flag};
 use proptest::collection::vec;
@@ -49,7 +50,8 @@ fn established(scale: [u8; 2], rtt: u64) -> Flow {
     Handshake::new(scale[0], scale[1]).at([0, rtt / 2, rtt]).unwrap()
 }
 
-/// The sum over pseudo-header and segment of a packet whose TCP begins at `at`; 0 and all ones are the same number.
+/// The sum over pseudo-header and segment of a packet whose TCP begins at `at`; 0 and all ones
+/// are the same number.
 fn whole(bytes: &[u8], at: usize, packet: &Packet) -> u16 {
     let sender = packet.sender();
     let sum = sum(packet.key().address(sender), packet.key().address(1 - sender), &bytes[at..]);

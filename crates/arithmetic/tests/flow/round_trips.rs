@@ -31,7 +31,8 @@ fn rtt(flow: &Flow) -> u64 {
     (flow.rtt().unwrap() + MS / 2) / MS
 }
 
-/// Both ends answer from `begin` on for `count` rounds of 50 ms, the client after `wait[0]`, the server after `wait[1]`.
+/// Both ends answer from `begin` on for `count` rounds of 50 ms, the client after `wait[0]`, the
+/// server after `wait[1]`.
 fn converse(flow: &mut Flow, begin: u64, count: u64, wait: [u64; 2]) {
     for now in (0..count).map(|round| begin + 50 * round) {
         let server = now as u32;

@@ -122,7 +122,8 @@ impl Segment {
     }
 }
 
-/// The sum of words of a segment behind a pseudo-header of IP: all ones with the right checksum in it (RFC 9293 3.1).
+/// The sum of words of a segment behind a pseudo-header of IP: all ones with the right checksum
+/// in it (RFC 9293 3.1).
 pub(crate) fn sum(source: IpAddr, destination: IpAddr, tcp: &[u8]) -> u16 {
     let mut bytes = Vec::new();
     for address in [source, destination] {

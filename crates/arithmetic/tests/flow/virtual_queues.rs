@@ -4,7 +4,8 @@ use headway_arithmetic::virtual_queue::{COST_BITS, DEPTH, INTERVAL, LEAST_BYTES,
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-/// The same queue in bytes and floating point: what comes in less what drains. Marks are judged by the wait that it is told.
+/// The same queue in bytes and floating point: what comes in less what drains. Marks are judged by the
+/// wait that it is told.
 struct Plain {
     /// Bytes per ns.
     rate: f64,
@@ -60,7 +61,8 @@ fn cost(bits_per_second: f64) -> u64 {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(1_000) })]
 
-    // From 100 kb/s to 100 Gb/s, with packets from the least to merged ones, a little slower and much faster than it drains.
+    // From 100 kb/s to 100 Gb/s, with packets from the least to merged ones, a little slower and much
+    // faster than it drains.
     #[test]
     fn it_marks_what_stands(
         exponent in 5.0_f64..11.0,

@@ -110,7 +110,8 @@ fn a_window_is_never_raised() {
 #[test]
 fn an_allowed_sequence_number_stays_allowed_where_windows_must_not_shrink() {
     let mut flow = flow(7);
-    // Half the limit from now on: the edge stands still until what it allowed is acknowledged, and then moves on.
+    // Half the limit from now on: the edge stands still until what it allowed is
+    // acknowledged, and then moves on.
     assert_eq!(flow.window(&ack(7001, 60_000), 1_000_000, true), 7812);
     let edge = 7001 + (7812 << 7);
     for acknowledged in [1_u32, 99_999, 300_000] {

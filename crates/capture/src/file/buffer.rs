@@ -51,8 +51,8 @@ impl Buffer {
         &self.bytes[from + range.start..from + range.end]
     }
 
-    /// Reads once, so that at most `CHUNK` bytes and at least one are added unless the stream has ended; `wanted` is the
-    /// number of bytes that must fit.
+    /// Reads once, so that at most `CHUNK` bytes and at least one are added unless the stream has ended;
+    /// `wanted` is the number of bytes that must fit.
     pub(super) fn fill(&mut self, input: &mut impl Read, wanted: usize) -> io::Result<()> {
         if self.start > 0 {
             self.bytes.copy_within(self.start..self.end, 0);

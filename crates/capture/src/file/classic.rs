@@ -17,10 +17,11 @@ const NANOSECONDS: u32 = 0xa1b2_3c4d;
 const MODIFIED: u32 = 0xa1b2_cd34;
 /// Position of the link type in the file header.
 const LINK_TYPE: usize = 20;
-/// Minor version since which the length captured comes before the original one; just before it, either may come first.
+/// Minor version since which the length captured comes before the original one; just before it,
+/// either may come first.
 const LENGTHS_IN_ORDER: u16 = 4;
-/// Packets whose fractions of a second must all be nanoseconds before they are read as such in a file of microseconds.
-/// Range 2 to 100: of real nanoseconds, one in a thousand could be microseconds.
+/// Packets whose fractions of a second must all be nanoseconds before they are read as such in a file of
+/// microseconds. Range 2 to 100: of real nanoseconds, one in a thousand could be microseconds.
 const VOTES: usize = 8;
 
 /// Whether a file that starts with these bytes, read as little-endian, is a pcap file.
@@ -66,8 +67,8 @@ struct Record {
 }
 
 impl Classic {
-    /// Reads the file header or the next packet; `offset` is the position of `data` in the stream, of which no more
-    /// comes if it has `ended`.
+    /// Reads the file header or the next packet; `offset` is the position of `data` in the stream, of which
+    /// no more comes if it has `ended`.
     #[inline]
     pub(super) fn step(&mut self, data: &[u8], offset: u64, ended: bool) -> Result<Step, Wrong> {
         let Some(file) = &mut self.file else {
@@ -134,8 +135,8 @@ impl File {
         Some(Record { seconds, fraction, captured, original })
     }
 
-    /// Tells by the first packets whether the fractions of a file of microseconds are nanoseconds, as some programs write
-    /// them; returns how many bytes that needs if they are not there.
+    /// Tells by the first packets whether the fractions of a file of microseconds are nanoseconds, as some
+    /// programs write them; returns how many bytes that needs if they are not there.
     #[cold]
     fn look_at_units(&mut self, data: &[u8], ended: bool) -> Option<usize> {
         let (mut at, mut votes) = (0, 0);

@@ -1,7 +1,7 @@
 //! Reads pcap and pcapng files as they arrive, packet by packet and in bounded memory.
 //!
-//! Our code frames the stream and checks lengths, so that errors name their place in the file; `pcap-parser` decodes
-//! what the frames contain.
+//! Our code frames the stream and checks lengths, so that errors name their place in the file; `pcap-parser`
+//! decodes what the frames contain.
 
 mod buffer;
 mod classic;
@@ -90,8 +90,8 @@ pub enum Next<'a> {
     End,
 }
 
-/// Reads the packets of a capture from a stream: pcap with microseconds or nanoseconds, of old versions or with the longer
-/// headers of a patch, or pcapng, in either byte order.
+/// Reads the packets of a capture from a stream: pcap with microseconds or nanoseconds, of old versions or
+/// with the longer headers of a patch, or pcapng, in either byte order.
 #[derive(Debug)]
 pub struct Reader<R> {
     input: R,
@@ -168,7 +168,8 @@ impl<R: Read> Reader<R> {
     /// Returns the next packet in the order of the file.
     ///
     /// # Errors
-    /// [`ReadError`] if the stream cannot be read, is cut off, or is corrupt. There is no next packet after an error.
+    /// [`ReadError`] if the stream cannot be read, is cut off, or is corrupt. There is no next
+    /// packet after an error.
     #[expect(clippy::should_implement_trait, reason = "a packet borrows from the reader")]
     pub fn next(&mut self) -> Result<Next<'_>, ReadError> {
         Ok(match self.advance()? {

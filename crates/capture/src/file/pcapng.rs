@@ -190,8 +190,8 @@ fn interface(block: &InterfaceDescriptionBlock<'_>, big_endian: bool, offset: u6
     }
 }
 
-/// Returns timestamp units per second: 10, or 2 if the top bit is set, to the power of the other bits; `None` if 64-bit
-/// timestamps would span less than a second.
+/// Returns timestamp units per second: 10, or 2 if the top bit is set, to the power of the other bits; `None`
+/// if 64-bit timestamps would span less than a second.
 fn resolution(exponent: u8) -> Option<u128> {
     let base: u128 = if exponent & 0x80 == 0 { 10 } else { 2 };
     base.checked_pow(u32::from(exponent & 0x7f)).filter(|units| *units <= 1 << 64)

@@ -25,8 +25,9 @@ pub struct FileError {
     pub error: ReadError,
 }
 
-/// Capture files of any format, packed with gzip or not, read as one. A file is open only from its first packet to its
-/// last, so that any number of rotated files can be read. Interfaces of files that overlap have numbers of their own.
+/// Capture files of any format, packed with gzip or not, read as one. A file is open only from its first
+/// packet to its last, so that any number of rotated files can be read. Interfaces of files that overlap have
+/// numbers of their own.
 #[derive(Debug)]
 pub struct Several {
     /// Files not begun yet, with the times of their first packets, the latest first.

@@ -125,7 +125,8 @@ fn all_formats_give_the_same_packets() {
     }
 }
 
-/// Changes numbers of a pcap file's header, and moves every record of it to a longer header or exchanges its lengths.
+/// Changes numbers of a pcap file's header, and moves every record of it to a longer header or
+/// exchanges its lengths.
 fn variant(magic: u32, version: [u16; 2], extra: usize, exchanged: bool, big_endian: bool) -> Vec<u8> {
     let plain = classic(&FRAMES, false, big_endian);
     let mut out = Vec::new();

@@ -8,7 +8,8 @@ use flate2::read::MultiGzDecoder;
 /// The first bytes of a stream, and the rest of it.
 type Whole<R> = Chain<Take<Cursor<[u8; 2]>>, R>;
 
-/// A stream that is unpacked if it is compressed with gzip, and read as it is otherwise. Its memory is bounded.
+/// A stream that is unpacked if it is compressed with gzip, and read as it is otherwise.
+/// Its memory is bounded.
 pub struct Unpacked<R: Read>(State<R>);
 
 enum State<R: Read> {

@@ -9,7 +9,8 @@ const SHIFT_RIGHT: u16 = (libc::BPF_ALU | libc::BPF_RSH | libc::BPF_K) as u16;
 const JUMP_EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
 const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
 
-/// TCP, and the extension headers that may precede it: hop-by-hop, routing, fragment, authentication, destination.
+/// TCP, and the extension headers that may precede it: hop-by-hop, routing, fragment,
+/// authentication, destination.
 const NEXT_HEADERS: [u32; 6] = [6, 0, 43, 44, 51, 60];
 
 /// Returns the filter for packets that begin with their IP header.

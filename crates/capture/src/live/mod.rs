@@ -59,7 +59,8 @@ pub struct Live {
 }
 
 impl Live {
-    /// Starts to capture TCP packets on an interface of this thread's network namespace, or on all of them ([`ANY`]).
+    /// Starts to capture TCP packets on an interface of this thread's network namespace, or on
+    /// all of them ([`ANY`]).
     ///
     /// # Errors
     /// [`LiveError`] if the interface does not exist or this process may not capture.
@@ -160,7 +161,8 @@ impl Live {
         command[0] = GET_SETTINGS;
         let mut request = request(name);
         request.ifr_ifru.ifru_data = command.as_mut_ptr().cast();
-        // SAFETY: the request names an interface and points to a structure of the right length that outlives the call.
+        // SAFETY: the request names an interface and points to a structure of the right length
+        // that outlives the call.
         let result = unsafe { libc::ioctl(self.fd.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request) };
         let low = command[3].to_ne_bytes();
         let low = u16::from_ne_bytes([low[0], low[1]]);

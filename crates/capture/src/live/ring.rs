@@ -8,11 +8,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::option;
 
-/// Blocks of the ring, and bytes of a block: 16 MB hold 50 000 packets of 320 bytes, that is 100 ms at 500 000 a second.
-/// At low rates most of each block stays empty, and the ring holds what arrives in [`BLOCKS`] times [`RETIRE`], 1.3 s.
+/// Blocks of the ring, and bytes of a block: 16 MB hold 50 000 packets of 320 bytes, that is 100 ms at 500
+/// 000 a second. At low rates most of each block stays empty, and the ring holds what arrives in [`BLOCKS`]
+/// times [`RETIRE`], 1.3 s.
 const BLOCKS: usize = 64;
 const BLOCK: usize = 1 << 18;
-/// After this time the kernel hands over a block that is not full, ms: the delay of results, and not of time stamps.
+/// After this time the kernel hands over a block that is not full, ms: the delay of results,
+/// and not of time stamps.
 const RETIRE: u32 = 20;
 /// The frame size that the kernel wants to know; in this version of the ring packets take what they need.
 const FRAME: u32 = 2_048;
@@ -111,7 +113,8 @@ impl Ring {
 
     /// Returns the bytes kept of a packet that was returned last.
     pub(super) fn bytes(&self, frame: &Frame) -> &[u8] {
-        // SAFETY: the range was checked against the ring, and its block stays ours until the next packet is asked for.
+        // SAFETY: the range was checked against the ring, and its block stays ours until the next
+        // packet is asked for.
         unsafe { std::slice::from_raw_parts(self.memory.add(frame.at).as_ptr(), frame.kept) }
     }
 
@@ -119,7 +122,8 @@ impl Ring {
     fn frame(&self, at: usize) -> (Frame, usize) {
         let size = BLOCKS * BLOCK;
         let at = at.min(size - libc::TPACKET3_HDRLEN);
-        // SAFETY: header and link-layer address are within the ring, aligned, and belong to us with their block.
+        // SAFETY: header and link-layer address are within the ring, aligned, and belong to
+        // us with their block.
         let (header, address) = unsafe {
             let header = self.memory.add(at).cast::<libc::tpacket3_hdr>();
             let address = self.memory.add(at + libc::TPACKET_ALIGN(size_of::<libc::tpacket3_hdr>()));
@@ -145,12 +149,14 @@ impl Ring {
     fn status(&self) -> &AtomicU32 {
         let offset =
             offset_of!(libc::tpacket_block_desc, hdr) + offset_of!(libc::tpacket_hdr_v1, block_status);
-        // SAFETY: the status is an aligned 32-bit number within the ring, which kernel and process change atomically.
+        // SAFETY: the status is an aligned 32-bit number within the ring, which kernel and
+        // process change atomically.
         unsafe { AtomicU32::from_ptr(self.memory.add(self.block * BLOCK + offset).cast().as_ptr()) }
     }
 }
 
-// SAFETY: the memory is mapped for the process and belongs to this value alone; which thread reads it does not matter.
+// SAFETY: the memory is mapped for the process and belongs to this value alone; which thread
+// reads it does not matter.
 unsafe impl Send for Ring {}
 
 impl Drop for Ring {

@@ -1,8 +1,8 @@
 //! ACK aggregation: how much more is acknowledged at once than the bandwidth explains.
 //!
-//! If a link or a receiver aggregates ACKs, a window of two BDPs runs empty between two aggregates. `extra_acked`
-//! is the greatest excess of the segments acknowledged over those that the bandwidth would have delivered since the
-//! start of an epoch, over the last five to ten round trips.
+//! If a link or a receiver aggregates ACKs, a window of two BDPs runs empty between two aggregates.
+//! `extra_acked` is the greatest excess of the segments acknowledged over those that the bandwidth would have
+//! delivered since the start of an epoch, over the last five to ten round trips.
 
 use super::{SCALE, micros};
 use headway_units::Instant;
@@ -20,7 +20,8 @@ pub(super) struct Aggregation {
     start: Instant,
     /// Segments delivered since the start of the epoch.
     acked: u64,
-    /// Greatest excess in segments, one for the present [`ROUNDS`] round trips and one for those before, in turns.
+    /// Greatest excess in segments, one for the present [`ROUNDS`] round trips and one for
+    /// those before, in turns.
     excess: [u64; 2],
     current: usize,
     rounds: u32,

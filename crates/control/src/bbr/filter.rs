@@ -1,8 +1,10 @@
 //! A windowed maximum in constant space.
 
-/// Keeps the maximum and two later samples that replace it when it expires (Kathleen Nichols' windowed filter).
+/// Keeps the maximum and two later samples that replace it when it expires (Kathleen
+/// Nichols' windowed filter).
 ///
-/// The maximum is exact when samples fall within a window, and otherwise as recent as the quarters of the window allow.
+/// The maximum is exact when samples fall within a window, and otherwise as recent as the quarters
+/// of the window allow.
 #[derive(Clone, Debug, Default)]
 pub(super) struct MaxFilter {
     /// First, second and third best sample: time and value. Times ascend, values descend.

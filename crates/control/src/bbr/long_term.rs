@@ -1,8 +1,9 @@
-//! Detects a policer and its rate (Flach et al., An Internet-Wide Analysis of Traffic Policing, SIGCOMM 2016).
+//! Detects a policer and its rate (Flach et al., An Internet-Wide Analysis of Traffic
+//! Policing, SIGCOMM 2016).
 //!
-//! A token bucket lets bursts pass at full speed and drops the rest, so the maximum bandwidth sample is far above
-//! the long-term rate. Rates are measured from one loss to another, when the bucket is empty. Two consecutive
-//! intervals with many losses and about the same rate show a policer.
+//! A token bucket lets bursts pass at full speed and drops the rest, so the maximum bandwidth sample is far
+//! above the long-term rate. Rates are measured from one loss to another, when the bucket is empty. Two
+//! consecutive intervals with many losses and about the same rate show a policer.
 
 use super::{SCALE, UNIT};
 use headway_units::Instant;
@@ -66,7 +67,8 @@ impl LongTerm {
         *self = LongTerm { start: *totals, ..LongTerm::default() };
     }
 
-    /// Takes in an ACK; `lossy` if it showed losses. `close` says whether a difference of rates is negligible.
+    /// Takes in an ACK; `lossy` if it showed losses. `close` says whether a difference of
+    /// rates is negligible.
     pub(super) fn sample(
         &mut self,
         totals: &Totals,
@@ -132,7 +134,8 @@ impl LongTerm {
 mod tests {
     use super::*;
 
-    /// Runs intervals of `rounds` round trips of 10 ms, each with these deliveries and losses and a loss at its end.
+    /// Runs intervals of `rounds` round trips of 10 ms, each with these deliveries and losses
+    /// and a loss at its end.
     fn run(intervals: &[(u64, u64)], rounds: u32) -> LongTerm {
         let mut policer = LongTerm::default();
         let mut totals = Totals::default();

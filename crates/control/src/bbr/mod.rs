@@ -1,11 +1,12 @@
-//! BBR, version 1: paces at the maximum recent delivery rate and keeps about two bandwidth-delay products (BDPs) in
-//! flight (Cardwell et al., ACM Queue 14(5), 2016; draft-cardwell-iccrg-bbr-congestion-control-00; details as in
-//! Linux 6.12).
+//! BBR, version 1: paces at the maximum recent delivery rate and keeps about two bandwidth-delay products
+//! (BDPs) in flight (Cardwell et al., ACM Queue 14(5), 2016; draft-cardwell-iccrg-bbr-congestion-control-00;
+//! details as in Linux 6.12).
 //!
-//! Two numbers model the path: `bandwidth`, the maximum sample of the last ten round trips, and `min_rtt`, the
-//! minimum RTT of the last ten seconds. The pacing rate is a gain times bandwidth, less a margin; the window is a
-//! gain times the BDP, plus the bursts that hosts hold. Losses do not change the model. In the first round trip of
-//! a recovery BBR sends no more than is delivered (packet conservation), and at its end it restores the window.
+//! Two numbers model the path: `bandwidth`, the maximum sample of the last ten round trips, and `min_rtt`,
+//! the minimum RTT of the last ten seconds. The pacing rate is a gain times bandwidth, less a margin; the
+//! window is a gain times the BDP, plus the bursts that hosts hold. Losses do not change the model. In the
+//! first round trip of a recovery BBR sends no more than is delivered (packet conservation), and at its end
+//! it restores the window.
 //!
 //! ```text
 //!             three rounds without          flight down to one
@@ -18,9 +19,9 @@
 //!        when the pipe has not been filled yet
 //! ```
 //!
-//! If two consecutive intervals lose a fifth each and agree in their rates, there is a policer, and their mean
-//! replaces the maximum sample ([`long_term`]). If ACKs come aggregated, the window grows by the aggregates
-//! ([`aggregation`]).
+//! If two consecutive intervals lose a fifth each and agree in their rates, there is a policer, and their
+//! mean replaces the maximum sample ([`long_term`]). If ACKs come aggregated, the window grows by the
+//! aggregates ([`aggregation`]).
 
 mod aggregation;
 mod filter;
@@ -39,8 +40,8 @@ use self::model::payload_rate;
 use super::{Ack, Congestion, Controller, Delivery, Metrics, Needs, RecoveryState, Start};
 use headway_units::{Duration, Instant, Rate};
 
-/// Bandwidths are in segments per microsecond times 2 to this, that is, from 0.06 segments per second up. They are
-/// integers, so that runs are the same on every machine.
+/// Bandwidths are in segments per microsecond times 2 to this, that is, from 0.06 segments per second up.
+/// They are integers, so that runs are the same on every machine.
 const SCALE: u32 = 24;
 /// Gains are in units of 1/256.
 const UNIT: u64 = 256;
@@ -52,7 +53,8 @@ const DRAIN_GAIN: u64 = UNIT * 1000 / 2885;
 const WINDOW_GAIN: u64 = 2 * UNIT;
 /// Pacing gains of PROBE_BW, each for about one min_rtt: probe for more, drain the queue that made, cruise.
 const CYCLE: [u64; 8] = [UNIT * 5 / 4, UNIT * 3 / 4, UNIT, UNIT, UNIT, UNIT, UNIT, UNIT];
-/// The number of phases from which the first is drawn, all but the one that drains: flows must not probe in step.
+/// The number of phases from which the first is drawn, all but the one that drains: flows
+/// must not probe in step.
 const FIRST_PHASES: u32 = 7;
 /// Window of the bandwidth filter in round trips: a cycle and two more.
 const BANDWIDTH_ROUNDS: u64 = CYCLE.len() as u64 + 2;
@@ -112,8 +114,8 @@ pub struct Bbr {
     phase_start: Instant,
     pacing_gain: u64,
     window_gain: u64,
-    /// Whether the pipe has been full; otherwise the bandwidth to exceed, and the round trips in which it was not
-    /// exceeded.
+    /// Whether the pipe has been full; otherwise the bandwidth to exceed, and the round trips in which
+    /// it was not exceeded.
     full: bool,
     full_bandwidth: u64,
     full_rounds: u32,

@@ -17,7 +17,8 @@ impl Bbr {
         product.div_ceil(1 << SCALE) as u64
     }
 
-    /// `segments` plus the bursts that hosts hold: one before the sender's NIC, one in it, one at the receiver.
+    /// `segments` plus the bursts that hosts hold: one before the sender's NIC, one in it,
+    /// one at the receiver.
     pub(super) fn with_burst_budget(&self, segments: u64) -> u64 {
         let even = (segments + 3 * self.burst()).next_multiple_of(2);
         // With a small BDP a quarter more would be lost in rounding.

@@ -11,13 +11,14 @@ const MICROSECOND: u64 = 1_000;
 
 /// How a flow reads the delay of its path.
 ///
-/// All but the first are those of the thesis on Rapid, which takes the minimum over the last window of ACKs (rapid
-/// 2.23 and 6.1 #32).
+/// All but the first are those of the thesis on Rapid, which takes the minimum over the last window of ACKs
+/// (rapid 2.23 and 6.1 #32).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reading {
     /// The smoothed RTT in full precision (Wei et al.).
     Smoothed,
-    /// RTTs by a clock of milliseconds, as a kernel reads it: its ticks between departure and ACK (Fast-vanilla).
+    /// RTTs by a clock of milliseconds, as a kernel reads it: its ticks between departure
+    /// and ACK (Fast-vanilla).
     Milliseconds,
     /// RTTs by a clock of microseconds, read when the ACK arrives (Fast-us).
     Microseconds,
@@ -42,7 +43,8 @@ pub(super) struct Delay {
 
 /// One-way delays in units of the receiver's stamps.
 ///
-/// The clocks of both ends differ by an unknown constant and stamps wrap at 2^32, so delays count from the first.
+/// The clocks of both ends differ by an unknown constant and stamps wrap at 2^32, so delays
+/// count from the first.
 #[derive(Clone, Copy, Debug, Default)]
 struct OneWay {
     /// The first delay, modulo 2^32.
@@ -63,7 +65,8 @@ impl OneWay {
         self.least = Some(self.least.map_or(delay, |least| least.min(delay)));
     }
 
-    /// The minimum of the current window above that of the flow; `None` if no segment of the window was stamped.
+    /// The minimum of the current window above that of the flow; `None` if no segment of
+    /// the window was stamped.
     fn queueing(&self) -> Option<i64> {
         self.least.map(|least| i64::from(least) - i64::from(self.base))
     }
@@ -127,7 +130,8 @@ impl Delay {
         (self.least, self.one_way.least) = (None, None);
     }
 
-    /// The RTT of the empty path as a part of the present RTT, above 0 and up to 1; `None` if one of them is unknown.
+    /// The RTT of the empty path as a part of the present RTT, above 0 and up to 1; `None` if
+    /// one of them is unknown.
     #[inline]
     pub(super) fn ratio(&self) -> Option<f64> {
         let base = self.base?.secs_f64();
@@ -183,8 +187,8 @@ mod tests {
         Ack { now, rtt, arrival: Some(Arrival { segment: 0, stamp }), ..ack(1) }
     }
 
-    /// Acknowledges segments with these one-way delays, us, by a receiver whose clock is ahead by `offset`; ACKs take
-    /// 10 ms.
+    /// Acknowledges segments with these one-way delays, us, by a receiver whose clock is ahead by
+    /// `offset`; ACKs take 10 ms.
     fn take_one_way(delay: &mut Delay, begin: u64, offset: u32, delays: &[u32]) {
         for (number, one_way) in delays.iter().enumerate() {
             let left = begin + 20_000 * number as u64;

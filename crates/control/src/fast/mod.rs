@@ -1,4 +1,5 @@
-//! FAST: moves its window towards a fixed number of segments in the queue (Wei, Jin, Low and Hegde, ToN 14(6), 2006).
+//! FAST: moves its window towards a fixed number of segments in the queue (Wei, Jin, Low and
+//! Hegde, ToN 14(6), 2006).
 //!
 //! Every other round trip, with the RTT and the minimum RTT of the flow (base):
 //!
@@ -7,8 +8,9 @@
 //! loss    w = w / 2
 //! ```
 //!
-//! In equilibrium alpha segments are in the queue, whatever the capacity and the RTT. The RTT is the smoothed one, or,
-//! in the variants of the thesis on Rapid, the minimum over the last window by a clock of their own (rapid 2.23).
+//! In equilibrium alpha segments are in the queue, whatever the capacity and the RTT. The RTT is the
+//! smoothed one, or, in the variants of the thesis on Rapid, the minimum over the last window by a clock of
+//! their own (rapid 2.23).
 //!
 //! Linux has no FAST. This controller was compared with published figures only.
 
@@ -129,8 +131,8 @@ mod tests {
         fast
     }
 
-    /// Begins a window in which every segment takes `rtt` us, of which 20 ms are those of the ACK. The receiver's clock
-    /// is ahead by 77 s.
+    /// Begins a window in which every segment takes `rtt` us, of which 20 ms are those of the ACK. The
+    /// receiver's clock is ahead by 77 s.
     fn read(fast: &mut Fast, rtt: u64) {
         fast.delay.begin_window();
         for segment in 0..10_000 {

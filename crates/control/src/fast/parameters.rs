@@ -7,7 +7,8 @@ use super::super::parts::{self, Parts};
 use super::super::{Argument, Parameters};
 use super::delay::Reading;
 
-/// Segments in the queue in equilibrium: 200 for paths of about 1 Gb/s (Wei et al.), and in rapid 2.23 for 10 Gb/s.
+/// Segments in the queue in equilibrium: 200 for paths of about 1 Gb/s (Wei et al.), and in
+/// rapid 2.23 for 10 Gb/s.
 const ALPHA: u32 = 200;
 /// The largest alpha: a full queue of 1.5 GB.
 const MOST_ALPHA: u32 = 1_000_000;

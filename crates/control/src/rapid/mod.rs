@@ -1,7 +1,8 @@
-//! TCP Rapid: every packet is a probe, and the flow sends at the available bandwidth that it measures (rapid 2).
+//! TCP Rapid: every packet is a probe, and the flow sends at the available bandwidth that
+//! it measures (rapid 2).
 //!
-//! The arithmetic is the C code of `headway_arithmetic::rapid`. This file tells it what leaves, and what every
-//! acknowledgement says.
+//! The arithmetic is the C code of `headway_arithmetic::rapid`. This file tells it what leaves, and what
+//! every acknowledgement says.
 
 mod learned;
 mod parameters;

@@ -23,7 +23,8 @@ pub struct RapidParameters {
     gamma: u32,
     /// Rates in a p-stream, and packets at each.
     shape: (u32, u32),
-    /// By how much the highest rate of a p-stream exceeds the lowest; `None` for a ratio of 1.15 from rate to rate.
+    /// By how much the highest rate of a p-stream exceeds the lowest; `None` for a ratio of
+    /// 1.15 from rate to rate.
     range: Option<Ratio>,
     /// The smallest excess of a receive gap over the send gap that counts, as a share of the send gap.
     margin: Ratio,
@@ -138,8 +139,8 @@ impl RapidParameters {
     /// The rate of a sender's link where that is unknown: the testbed's (rapid 4.0).
     pub const USUAL_LINE: Rate = Rate::from_bps(10_000_000_000);
 
-    /// The configuration of the arithmetic for a sender with a link of rate `line`, packets of `wire` bytes on it, and
-    /// stamps in units of `unit`.
+    /// The configuration of the arithmetic for a sender with a link of rate `line`, packets of `wire` bytes
+    /// on it, and stamps in units of `unit`.
     pub fn config(&self, line: Rate, wire: u32, unit: Duration) -> Config {
         let mut config = Config::new(Preset::Default, line.bps(), wire, line.bps());
         config.tau = self.tau.ns().unsigned_abs();
@@ -167,7 +168,8 @@ impl RapidParameters {
         config.bounded()
     }
 
-    /// Checks whether a trained model can estimate from p-streams of these parameters, with packets of `wire` bytes.
+    /// Checks whether a trained model can estimate from p-streams of these parameters, with
+    /// packets of `wire` bytes.
     ///
     /// # Errors
     /// The reason why it cannot.

@@ -24,7 +24,8 @@ fn at(ns: u64) -> Instant {
     Instant::from_ns(ns)
 }
 
-/// A flow over a first-in, first-out link of rate `free`, whose ACKs return `delay` ns after the packet left the link.
+/// A flow over a first-in, first-out link of rate `free`, whose ACKs return `delay` ns after the
+/// packet left the link.
 struct Path {
     rapid: Rapid,
     free: Rate,

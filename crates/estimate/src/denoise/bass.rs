@@ -1,10 +1,11 @@
 //! Buffering-aware spike smoothing (BASS), which undoes the effect of batching on the gaps of a stream
 //! (rapid 2.9, 2.10).
 //!
-//! When packets wait in a buffer and leave together, the first of them arrives after one large gap (a spike) and the
-//! others after tiny ones (dips). A *buffering event* is a spike with the dips that follow it. Within a complete
-//! event the individual gaps are lost but their sum is preserved, so BASS replaces both send and receive gaps by
-//! their means over the event. An event cut off by an end of the stream has a wrong sum and is removed.
+//! When packets wait in a buffer and leave together, the first of them arrives after one large gap (a
+//! spike) and the others after tiny ones (dips). A *buffering event* is a spike with the dips that follow
+//! it. Within a complete event the individual gaps are lost but their sum is preserved, so BASS replaces
+//! both send and receive gaps by their means over the event. An event cut off by an end of the stream has a
+//! wrong sum and is removed.
 
 use super::mean::{centred_mean, rounded_quotient};
 use crate::stream::{Gaps, Refusal};
@@ -131,7 +132,8 @@ fn flatten(values: &mut [Duration]) -> bool {
 /// The minimum number of samples for an estimate (rapid 2.9).
 const MIN_SAMPLES: usize = 8;
 
-/// The maximum number of passes over one stream (rapid 2.10); a staircase of rises need not converge on its own.
+/// The maximum number of passes over one stream (rapid 2.10); a staircase of rises need not
+/// converge on its own.
 const MAX_PASSES: u32 = 16;
 
 /// Settings of multi-pass BASS with a final moving average (rapid 2.10).
@@ -143,7 +145,8 @@ pub struct Denoise {
     pub medium: SpikeThresholds,
     /// Passes 3 and later, against smoother cross traffic.
     pub fine: SpikeThresholds,
-    /// Window of the final moving average in samples, usually the number of packets sent at each rate; 1 disables it.
+    /// Window of the final moving average in samples, usually the number of packets sent at each
+    /// rate; 1 disables it.
     pub window: usize,
 }
 
@@ -169,7 +172,8 @@ pub struct DenoiseOutcome {
 }
 
 impl Denoise {
-    /// Multiplies the default thresholds by `kappa`, the packet time on the narrow link over 7.23 us (rapid 2.10).
+    /// Multiplies the default thresholds by `kappa`, the packet time on the narrow link over
+    /// 7.23 us (rapid 2.10).
     pub(crate) fn scaled(kappa: f64) -> Denoise {
         let usual = Denoise::default();
         Denoise {
@@ -185,9 +189,11 @@ impl Denoise {
         Denoise { window, ..self }
     }
 
-    /// Runs all passes, the removal of cut-off events after the first, and the final moving average (rapid 2.10).
+    /// Runs all passes, the removal of cut-off events after the first, and the final moving
+    /// average (rapid 2.10).
     ///
-    /// # Errors [`Refusal::TooShort`] when no complete event or fewer than 8 samples remain; the contents of `gaps`
+    /// # Errors
+    /// [`Refusal::TooShort`] when no complete event or fewer than 8 samples remain; the contents of `gaps`
     /// are then unusable.
     pub fn apply(&self, gaps: &mut Gaps, scratch: &mut Vec<Duration>) -> Result<DenoiseOutcome, Refusal> {
         let first = self.two_passes(gaps)?;
@@ -204,7 +210,8 @@ impl Denoise {
         Ok(DenoiseOutcome { count, first })
     }
 
-    /// Runs passes 1 and 2 with the removal of cut-off events between them, for estimators that work on delays.
+    /// Runs passes 1 and 2 with the removal of cut-off events between them, for estimators
+    /// that work on delays.
     ///
     /// Returns the index of the first sample kept.
     ///
@@ -218,9 +225,9 @@ impl Denoise {
 
     /// Runs only pass 1 and the removal of the events that the ends of the stream cut off (rapid 2.9).
     ///
-    /// Without the removal, pass 2 mistakes the dips at the start for the low gaps before a huge spike and merges the
-    /// whole stream into one event; the estimate is then the average send rate regardless of the path. Returns the
-    /// index of the first sample kept.
+    /// Without the removal, pass 2 mistakes the dips at the start for the low gaps before a huge spike and
+    /// merges the whole stream into one event; the estimate is then the average send rate regardless of the
+    /// path. Returns the index of the first sample kept.
     ///
     /// # Errors
     /// [`Refusal::TooShort`] when no complete event or fewer than 8 samples remain.

@@ -4,8 +4,8 @@ use headway_units::Duration;
 
 /// Replaces each value by the mean of the `window` values around it; the window is truncated at both ends.
 ///
-/// Value `i` becomes the mean of `i - window/2 ..= i + (window-1)/2`, rounded to the nearest nanosecond. `scratch`
-/// keeps the original values; its capacity is reused between calls.
+/// Value `i` becomes the mean of `i - window/2 ..= i + (window-1)/2`, rounded to the nearest nanosecond.
+/// `scratch` keeps the original values; its capacity is reused between calls.
 pub fn centred_mean(values: &mut [Duration], window: usize, scratch: &mut Vec<Duration>) {
     if window < 2 || values.len() < 2 {
         return;

@@ -49,9 +49,11 @@ impl Wavelet {
     }
 }
 
-/// Replaces `values` by their approximation after `levels` levels, in the scale of the values (not of the transform).
+/// Replaces `values` by their approximation after `levels` levels, in the scale of the values
+/// (not of the transform).
 ///
-/// Each level halves the number of values and drops an odd last one, so n values become n / 2^levels, rounded down.
+/// Each level halves the number of values and drops an odd last one, so n values become n /
+/// 2^levels, rounded down.
 pub fn approximate(values: &mut Vec<f64>, levels: u32, wavelet: &mut Wavelet) {
     for _ in 0..levels {
         wavelet.forward(values);

@@ -13,18 +13,18 @@ const RESAMPLED: usize = 200;
 /// How a step between groups is recognised.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Rule {
-    /// The mean rate of a group exceeds that of the two previous ones by more than this share (0.2 for 20 %), and so
-    /// does that of the next group, if there is one.
+    /// The mean rate of a group exceeds that of the two previous ones by more than this share (0.2 for 20 %),
+    /// and so does that of the next group, if there is one.
     ///
-    /// Cross traffic stretches long trains on every link that they cross, so rates creep up by some per cent a hop
-    /// even without a step. Neighbouring groups share most of this.
+    /// Cross traffic stretches long trains on every link that they cross, so rates creep up by some per cent
+    /// a hop even without a step. Neighbouring groups share most of this.
     Step(f64),
-    /// The mean rate of a group exceeds that of all previous ones by more than this share (0.2 for 20 %), and so does
-    /// that of the next group, if there is one (wan 2.18). Under load, rates that creep up make the
+    /// The mean rate of a group exceeds that of all previous ones by more than this share (0.2 for 20 %), and
+    /// so does that of the next group, if there is one (wan 2.18). Under load, rates that creep up make the
     /// first link seem fast.
     Ratio(f64),
-    /// The standard deviation of the groups' mean rates grows by more than this many Mb/s: as printed. Cross traffic
-    /// alone does that.
+    /// The standard deviation of the groups' mean rates grows by more than this many Mb/s: as printed. Cross
+    /// traffic alone does that.
     Deviation(f64),
 }
 
@@ -70,8 +70,8 @@ pub(super) enum Decision {
     Needs(u32),
 }
 
-/// Decides from the mean rates of groups in Mb/s: the first for packets that expire at `last`, the next one hop
-/// earlier, and so on.
+/// Decides from the mean rates of groups in Mb/s: the first for packets that expire at `last`, the next one
+/// hop earlier, and so on.
 pub(super) fn decide(rates: &[f64], last: u32, rule: Rule) -> Decision {
     let ttl = |index: usize| last - index as u32;
     // The next group confirms a step; if it is missing, this one asks for it below.

@@ -1,8 +1,8 @@
 //! Location of the narrow link with trains whose inner packets die on the way (HIRE, wan 2.17 to 2.19).
 //!
-//! A train is a first packet, hidden packets that expire at hop t, and a last packet. The links up to t serialise all
-//! of it, later links only the two survivors. So the dispersion of the survivors falls as t falls below the narrow
-//! link: the first step marks it.
+//! A train is a first packet, hidden packets that expire at hop t, and a last packet. The links up to t
+//! serialise all of it, later links only the two survivors. So the dispersion of the survivors falls as t
+//! falls below the narrow link: the first step marks it.
 
 mod decision;
 mod model;
@@ -42,8 +42,8 @@ pub enum NotMeasured {
     },
 }
 
-/// Estimates the capacity of the narrowest of the links that hidden packets crossed, from `trains` of which they all
-/// expired at the same hop before the narrow link (wan 2.19).
+/// Estimates the capacity of the narrowest of the links that hidden packets crossed, from `trains` of which
+/// they all expired at the same hop before the narrow link (wan 2.19).
 ///
 /// `narrow` is the capacity of the narrow link. About 1000 trains are needed where the path is loaded.
 ///

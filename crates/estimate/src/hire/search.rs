@@ -7,7 +7,8 @@ use headway_units::{Bytes, Duration, Rate};
 
 /// Minimum number of usable trains in a group.
 const LEAST_TRAINS: usize = 5;
-/// The number of times that a group is asked for before it is given up: routers may lose or limit some trains.
+/// The number of times that a group is asked for before it is given up: routers may lose
+/// or limit some trains.
 const ATTEMPTS: u32 = 3;
 /// The path must spread trains by at least this factor.
 const SPREAD: f64 = 1.05;
@@ -32,7 +33,8 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// The parameters of the thesis with the rule by steps between neighbouring groups, for a path of `last_hop` links.
+    /// The parameters of the thesis with the rule by steps between neighbouring groups, for a path
+    /// of `last_hop` links.
     pub fn for_hops(last_hop: u32) -> Settings {
         Settings {
             last_hop: last_hop.max(1),
@@ -79,7 +81,8 @@ impl Search {
         Search { attempts: vec![0; groups.len()], settings, packet, narrow, groups }
     }
 
-    /// Returns the schedule of one train: its first and last packet are as far apart as the narrow link spreads them.
+    /// Returns the schedule of one train: its first and last packet are as far apart as the
+    /// narrow link spreads them.
     pub fn train(&self) -> Schedule {
         train(self.packet, self.narrow, self.settings.hidden)
     }
@@ -151,8 +154,8 @@ impl Search {
     }
 }
 
-/// Returns the schedule of one train of which first and last packet leave at `rate`: the time between them is that of
-/// one packet at this rate.
+/// Returns the schedule of one train of which first and last packet leave at `rate`: the time between them is
+/// that of one packet at this rate.
 pub fn train(packet: Bytes, rate: Rate, hidden: u32) -> Schedule {
     let gaps = hidden as usize + 1;
     let time = rate.time_for(packet);

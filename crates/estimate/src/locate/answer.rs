@@ -28,8 +28,8 @@ pub struct Group {
     pub hop: u8,
     /// Usable trains.
     pub trains: usize,
-    /// Mean rate of the trains, hidden packets included: the capacity of the narrowest link up to this node, if there
-    /// were no cross traffic.
+    /// Mean rate of the trains, hidden packets included: the capacity of the narrowest link up to this node,
+    /// if there were no cross traffic.
     pub rate: Rate,
     /// Their standard deviation.
     pub deviation: Rate,
@@ -48,8 +48,8 @@ pub struct Answer {
     pub tight: Option<Result<Tight, Refused>>,
     /// The groups of trains, from the receiver towards the sender.
     pub groups: Vec<Group>,
-    /// The links that are the narrow link of some prefix of the path, the narrow link first; only complete where the
-    /// capacities of all prefixes were measured.
+    /// The links that are the narrow link of some prefix of the path, the narrow link first; only complete
+    /// where the capacities of all prefixes were measured.
     pub slcs: Vec<Member>,
     /// Bytes of all packets sent, on the wire.
     pub bytes: Bytes,
@@ -148,7 +148,8 @@ pub enum Refused {
         /// Packets that were to arrive.
         packets: usize,
     },
-    /// Pairs arrive closer together than they were sent: something on the way or the receiver holds packets back.
+    /// Pairs arrive closer together than they were sent: something on the way or the
+    /// receiver holds packets back.
     #[error(
         "{close} of {pairs} pairs arrived closer together than they were sent: the receiver's NIC or a shaper sends packets on in groups, which destroys the gaps; turn off GRO, LRO and interrupt coalescing at the receiver (ethtool -K, ethtool -C)"
     )]

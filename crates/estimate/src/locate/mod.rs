@@ -13,16 +13,17 @@
 //!
 //! # How it works
 //!
-//! [`Locator`] is a state machine like that of [`crate::measure`], for `headway path`. It composes the estimators of
-//! pairs (`estimate/ppdd`) and of trains (`estimate/hire`), and adds what a path needs: the number of hops, times
-//! between trains, a budget, and the rules by which it refuses. Its streams are `TrainSchedule`s: packets without gaps
-//! between them, which `net` hands to the kernel in one `sendmmsg` call, each with the TTL it needs as a control
-//! message. The announcement of a stream tells the receiver which packets are hidden, so that they do not count as
-//! lost; hidden packets that arrive are reported apart and show the number of hops. Routers' Time Exceeded messages are
-//! read from the socket's error queue, which needs no privileges, and are believed only if they quote the session's
-//! random number. Servers send no hidden packets. Trains to the server can be carried by ICMP Echo Replies instead of
-//! UDP (`net::protocol::echo`): a raw socket takes the place of the UDP socket at both ends, and `net::envelope` knows
-//! how the two differ.
+//! [`Locator`] is a state machine like that of [`crate::measure`], for `headway path`. It composes the
+//! estimators of pairs (`estimate/ppdd`) and of trains (`estimate/hire`), and adds what a path needs: the
+//! number of hops, times between trains, a budget, and the rules by which it refuses. Its streams are
+//! `TrainSchedule`s: packets without gaps between them, which `net` hands to the kernel in one `sendmmsg`
+//! call, each with the TTL it needs as a control message. The announcement of a stream tells the receiver
+//! which packets are hidden, so that they do not count as lost; hidden packets that arrive are reported apart
+//! and show the number of hops. Routers' Time Exceeded messages are read from the socket's error queue, which
+//! needs no privileges, and are believed only if they quote the session's random number. Servers send no
+//! hidden packets. Trains to the server can be carried by ICMP Echo Replies instead of UDP
+//! (`net::protocol::echo`): a raw socket takes the place of the UDP socket at both ends, and `net::envelope`
+//! knows how the two differ.
 
 mod answer;
 mod phases;
@@ -56,9 +57,8 @@ constants! {
         /// Mean time between pairs and trains (wan 2.15).
         /// Half: time -22 %. Double: time +47 %.
         mean_gap: Duration = Duration::from_ms(20), "time, 1 to 100 ms";
-        /// The same in multiples of the time that the narrow link needs for one train, so that they do not queue behind
-        /// each other.
-        /// Half: no run changed. Double: time +5 %.
+        /// The same in multiples of the time that the narrow link needs for one train, so that they do not
+        /// queue behind each other. Half: no run changed. Double: time +5 %.
         mean_trains: f64 = 5.0, "times of a train, from 1.5";
         /// The smallest gap.
         /// Half and double: nothing clear.
@@ -78,16 +78,15 @@ constants! {
         /// The longest stream; a path that changes should not spoil more than this.
         /// Half and double: no run changed.
         stream_time: Duration = Duration::from_ms(8_000), "time, 1 to 30 s";
-        /// What pairs may use of bytes and time.
-        /// Half: error +3.3 points (tight first +7), right hops -12 points, time -14 %. Double: no run changed.
+        /// What pairs may use of bytes and time. Half: error +3.3 points (tight first +7), right hops -12
+        /// points, time -14 %. Double: no run changed.
         pairs_share: f64 = 0.35, "share, 0 to 1";
-        /// Streams in a row that may fail, because the sender was interrupted or a clock stepped, before it is given up. A
-        /// machine that is only busy sends one of so many well, and until then bytes and time are the limit.
-        /// Half and double: no run changed.
+        /// Streams in a row that may fail, because the sender was interrupted or a clock stepped, before it
+        /// is given up. A machine that is only busy sends one of so many well, and until then bytes and time
+        /// are the limit. Half and double: no run changed.
         failures: u32 = 12, "streams, from 1";
-        /// A search that ends without an answer blames this host if it spoiled at least this share of the streams, or of
-        /// the pairs and trains.
-        /// Half and double: no run changed.
+        /// A search that ends without an answer blames this host if it spoiled at least this share of the
+        /// streams, or of the pairs and trains. Half and double: no run changed.
         to_blame: f64 = 0.25, "share, 0 to 1";
         /// Hidden packets per train (wan 2.17): enough for links up to six times as fast as the narrow one.
         /// Half and double: nothing clear.
@@ -98,14 +97,12 @@ constants! {
         /// Fewest trains per group; long paths have smaller groups.
         /// Half and double: no run changed.
         fewest_in_group: usize = 10, "trains, from 3";
-        /// Standard deviation of the rates of pairs that left the narrow link back to back: hosts and routers delay
-        /// packets by a few us.
-        /// Half and double: nothing clear.
+        /// Standard deviation of the rates of pairs that left the narrow link back to back: hosts and routers
+        /// delay packets by a few us. Half and double: nothing clear.
         host_noise: f64 = 0.007, "share, 0 to 0.05";
-        /// Hosts and routers may delay packets of prefixes by this share of the usual time between the arrivals of a
-        /// pair, by which delays that count as equal may differ. Fewer trains would pass the filter otherwise, and these
-        /// by chance.
-        /// Half and double: no run changed.
+        /// Hosts and routers may delay packets of prefixes by this share of the usual time between the
+        /// arrivals of a pair, by which delays that count as equal may differ. Fewer trains would pass the
+        /// filter otherwise, and these by chance. Half and double: no run changed.
         tolerance: f64 = 0.04, "share, 0 to 0.2";
         /// A train is late if it left in more than this multiple of the usual time.
         /// Half and double: no run changed.
@@ -116,8 +113,8 @@ constants! {
         /// Pairs or trains below which rules about shares do not apply.
         /// Half and double: nothing clear.
         few: usize = 10, "pairs or trains, from 1";
-        /// Hidden packets may arrive against expectation in this share of trains before the path counts as changed.
-        /// Half and double: no run changed.
+        /// Hidden packets may arrive against expectation in this share of trains before the path counts as
+        /// changed. Half and double: no run changed.
         strays: f64 = 0.2, "share, 0 to 1";
         /// More pairs and trains lost than this is refused.
         /// Half and double: no run changed.
@@ -131,18 +128,15 @@ constants! {
         /// The same for packets that arrived twice: each spreads the pair or train that it is part of.
         /// Half and double: no run changed.
         most_duplicated: f64 = 0.2, "share, 0 to 1";
-        /// Bytes that are kept for the tight link, if it is wanted.
-        /// Half: nothing clear. Double: error +100.0 points (bursty +100), right hops -81 points, bytes -100 %, time
-        /// -97 %.
+        /// Bytes that are kept for the tight link, if it is wanted. Half: nothing clear. Double: error +100.0
+        /// points (bursty +100), right hops -81 points, bytes -100 %, time -97 %.
         tight_bytes: f64 = 0.75, "share, 0 to 1";
-        /// Time that is kept for it.
-        /// Half: no run changed. Double: error +100.0 points (bursty +100), right hops -81 points, bytes -100 %, time
-        /// -97 %.
+        /// Time that is kept for it. Half: no run changed. Double: error +100.0 points (bursty +100), right
+        /// hops -81 points, bytes -100 %, time -97 %.
         tight_time: f64 = 0.5, "share, 0 to 1";
-        /// Groups of trains that die before the narrow link are faster than its capacity by more than this on average.
-        /// No group that crosses it is: such trains have at most its rate, and 2 to 4 % more where later links compress
-        /// them.
-        /// Half and double: right hops -37 points.
+        /// Groups of trains that die before the narrow link are faster than its capacity by more than this on
+        /// average. No group that crosses it is: such trains have at most its rate, and 2 to 4 % more where
+        /// later links compress them. Half and double: right hops -37 points.
         faster: f64 = 1.05, "factor, from 1";
         /// Trains per prefix when all capacities are wanted (wan 2.19).
         /// Half and double: no run changed.
@@ -168,7 +162,8 @@ pub struct Config {
     pub rule: Rule,
     /// Whether to measure the capacities of all prefixes before the narrow link.
     pub all: bool,
-    /// Whether to locate the tight link, too; three quarters of the bytes and half of the time are kept for it.
+    /// Whether to locate the tight link, too; three quarters of the bytes and half of the
+    /// time are kept for it.
     pub tight: bool,
     /// Resolution and noise of timestamps.
     pub quantum: Duration,
@@ -219,8 +214,8 @@ pub struct Locator {
     phase: Phase,
     spacing: Spacing,
     surveys: u32,
-    /// Streams other than surveys, and the unusable ones of them: all, those since the last usable one, and why the last
-    /// was.
+    /// Streams other than surveys, and the unusable ones of them: all, those since the last usable one,
+    /// and why the last was.
     streams: u32,
     unusable: u32,
     failures: u32,
@@ -330,13 +325,14 @@ impl Locator {
         }
     }
 
-    /// Records how many packets of the last step's trains arrived twice; to be called before [`Locator::observe`].
+    /// Records how many packets of the last step's trains arrived twice; to be called before
+    /// [`Locator::observe`].
     pub fn observe_duplicates(&mut self, count: usize) {
         self.duplicates += count;
     }
 
-    /// Records the fate of the trains of the last step: what both ends saw of them, the addresses of the nodes at which
-    /// hidden packets died, and the reason if the sender or a clock made the stream unusable.
+    /// Records the fate of the trains of the last step: what both ends saw of them, the addresses of the
+    /// nodes at which hidden packets died, and the reason if the sender or a clock made the stream unusable.
     pub fn observe(&mut self, trains: &[TrainRecord], replies: &[(u8, IpAddr)], refusal: Option<Refusal>) {
         self.packets += 2 * trains.len();
         let (hops, addresses) = (self.hops, Addresses::of_replies(replies));
@@ -470,8 +466,8 @@ impl Locator {
         self.capacity.map_or(Duration::ZERO, |capacity| capacity.rate.time_for(self.config.packet) * packets)
     }
 
-    /// Returns a schedule of up to `wanted` equal trains, as many as bytes, time and the server allow; `None` if not
-    /// even a few fit.
+    /// Returns a schedule of up to `wanted` equal trains, as many as bytes, time and the server allow; `None`
+    /// if not even a few fit.
     fn equal_trains(&mut self, train: Train, wanted: usize, limits: Limits) -> Option<TrainSchedule> {
         let mean = limits.mean.max(Duration::from_us(1));
         let in_time = limits.time.min(LOCATE.stream_time).ns().max(0) / mean.ns();

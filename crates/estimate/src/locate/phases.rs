@@ -67,8 +67,8 @@ impl Locator {
         schedule
     }
 
-    /// Ends the search for the narrow link without an answer, or that for the tight link. The latter only needs to know
-    /// about how much the path carries.
+    /// Ends the search for the narrow link without an answer, or that for the tight link. The latter only
+    /// needs to know about how much the path carries.
     pub(super) fn give_up(&mut self, reason: Refused) {
         let reason = self.cause(reason);
         let enough = matches!(
@@ -92,8 +92,8 @@ impl Locator {
         }
     }
 
-    /// Returns why a search really ended: if bytes and time were too few because this host spoiled many streams, more of
-    /// them would not help.
+    /// Returns why a search really ended: if bytes and time were too few because this host spoiled many
+    /// streams, more of them would not help.
     pub(super) fn cause(&self, reason: Refused) -> Refused {
         let few = matches!(
             reason,
@@ -172,8 +172,8 @@ impl Locator {
         self.duplicated().map_or(Ok(()), Err)
     }
 
-    /// Returns the time in which trains may leave whatever time others take: that of one packet on the narrow link, in
-    /// which the paper sends all trains. The search uses its quantum for nothing else.
+    /// Returns the time in which trains may leave whatever time others take: that of one packet on the narrow
+    /// link, in which the paper sends all trains. The search uses its quantum for nothing else.
     fn tolerance(&self) -> Duration {
         self.capacity.map_or(self.config.quantum, |capacity| capacity.rate.time_for(self.config.packet))
     }
@@ -279,8 +279,9 @@ impl Locator {
         }
     }
 
-    /// Returns what speaks against a narrow link at `hop`, comparing the rates of trains with the capacity. A loaded link
-    /// stretches trains, too, and makes a step that looks like one of capacity. The original rule does not ask.
+    /// Returns what speaks against a narrow link at `hop`, comparing the rates of trains with the
+    /// capacity. A loaded link stretches trains, too, and makes a step that looks like one of capacity.
+    /// The original rule does not ask.
     fn contradiction(&self, hop: u32) -> Option<Refused> {
         let Rule::Step(_) = self.config.rule else { return None };
         let capacity = self.capacity?.rate;

@@ -6,8 +6,8 @@ use rand_pcg::Pcg64Mcg;
 use crate::stream::{Train, TrainSchedule};
 use headway_units::{Bytes, Duration};
 
-/// Draws the times between trains. They are exponentially distributed beyond a minimum, so that trains do not meet
-/// periodic cross traffic always at the same moment of its period.
+/// Draws the times between trains. They are exponentially distributed beyond a minimum, so that trains do not
+/// meet periodic cross traffic always at the same moment of its period.
 #[derive(Clone, Debug)]
 pub(crate) struct Spacing {
     random: Pcg64Mcg,

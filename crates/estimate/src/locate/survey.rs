@@ -15,8 +15,8 @@ constants! {
         /// Trains for each TTL, so that a random loss does not look like a longer path.
         /// Half: nothing clear. Double: bytes -8 %.
         copies: usize = 2, "trains, from 1";
-        /// The hops are unclear if, of the TTLs above the smallest that arrived, more than this share did not.
-        /// Half and double: no run changed.
+        /// The hops are unclear if, of the TTLs above the smallest that arrived, more than this share did
+        /// not. Half and double: no run changed.
         most_holes: f64 = 0.25, "share, 0 to 1";
     }
 }
@@ -83,8 +83,8 @@ impl Addresses {
         }
     }
 
-    /// Returns the first node before the receiver, which is number `last`, that answered in both surveys but from no
-    /// address twice.
+    /// Returns the first node before the receiver, which is number `last`, that answered in both surveys but
+    /// from no address twice.
     pub(super) fn changed(&self, later: &Addresses, last: u8) -> Option<Changed> {
         (1..last).find_map(|hop| {
             let (before, after) = (self.of(hop), later.of(hop));
@@ -102,7 +102,8 @@ impl Addresses {
         }
     }
 
-    /// Returns the addresses of a node, in the order in which they came; several where packets take several paths.
+    /// Returns the addresses of a node, in the order in which they came; several where
+    /// packets take several paths.
     pub(super) fn of(&self, hops: u8) -> Vec<IpAddr> {
         self.0.get(&hops).cloned().unwrap_or_default()
     }

@@ -1,9 +1,9 @@
 //! The search for the tight link: the rate that overloads it, and then the first hop at which load does so.
 //!
-//! A *load* is a stream of trains of which most packets are hidden. Its first packets, which all arrive, show whether
-//! delays grow. Loads whose hidden packets arrive, too, tell the rate. It should be about 1.5 times what is free on the
-//! tight link: other links then have room for it. At this rate, the first hop up to which hidden packets must travel
-//! for delays to grow is the tight link.
+//! A *load* is a stream of trains of which most packets are hidden. Its first packets, which all arrive, show
+//! whether delays grow. Loads whose hidden packets arrive, too, tell the rate. It should be about 1.5 times
+//! what is free on the tight link: other links then have room for it. At this rate, the first hop up to which
+//! hidden packets must travel for delays to grow is the tight link.
 
 use std::iter::repeat_n;
 
@@ -20,9 +20,9 @@ constants! {
         /// Hidden packets per train: a quarter of the packets survive, which the links beyond must carry.
         /// Half: bytes -19 %, time -6 %. Double: bytes +23 %, time +6 %.
         hidden: u8 = 6, "packets, 1 to 30";
-        /// Trains per load. The longer a load, the more do delays grow beside the noise of cross traffic, and the more
-        /// bytes does it take.
-        /// Half: right hops -44 points, bytes +84 %, time +57 %. Double: bytes +38 %, time +15 %.
+        /// Trains per load. The longer a load, the more do delays grow beside the noise of cross traffic,
+        /// and the more bytes does it take. Half: right hops -44 points, bytes +84 %, time +57 %. Double:
+        /// bytes +38 %, time +15 %.
         trains: usize = 16, "trains, from 8";
         /// Trains of a load that must be usable.
         /// Half: no run changed. Double: right hops -44 points, bytes +84 %, time +47 %.
@@ -42,8 +42,9 @@ constants! {
         /// Most such loads.
         /// Half: bytes -9 %. Double: nothing clear.
         most: usize = 15, "loads, from 5";
-        /// The rate of loads. The more, the clearer do delays grow, and the more often other links are overloaded, too.
-        /// Half: right hops -44 points, bytes -8 %, time +18 %. Double: right hops -6 points, bytes -8 %, time -15 %.
+        /// The rate of loads. The more, the clearer do delays grow, and the more often other links are
+        /// overloaded, too. Half: right hops -44 points, bytes -8 %, time +18 %. Double: right hops -6
+        /// points, bytes -8 %, time -15 %.
         above: f64 = 1.5, "times what is free on the tight link, from 1.1";
         /// The rate is suitable if it differs from that by up to this.
         /// Half: right hops -6 points, bytes +32 %, time +14 %. Double: nothing clear.
@@ -106,8 +107,8 @@ pub struct Tight {
     pub hop: u32,
     /// The share of resampled sets of loads that say the same.
     pub confidence: f64,
-    /// The rate of the loads that overloaded it, but not more than the capacity of the narrow link: less is free, in the
-    /// bytes on the wire.
+    /// The rate of the loads that overloaded it, but not more than the capacity of the narrow link: less is
+    /// free, in the bytes on the wire.
     pub rate: Rate,
 }
 
@@ -292,11 +293,12 @@ impl TightSearch {
         Tried { rate: self.rate, loads: growths.len(), growth: midmean(growths) }
     }
 
-    /// Returns what seems to be free on the tight link, in bits per second: the rate from which on delays grow.
+    /// Returns what seems to be free on the tight link, in bits per second: the rate from
+    /// which on delays grow.
     ///
-    /// Beyond it, they grow by the excess over it divided by the capacity of the tight link, which is at least that of
-    /// the narrow link. Both are chosen so that they fit the rates tried best; strong growth may come from several
-    /// links, so it need not fit as well.
+    /// Beyond it, they grow by the excess over it divided by the capacity of the tight link, which is at
+    /// least that of the narrow link. Both are chosen so that they fit the rates tried best; strong growth
+    /// may come from several links, so it need not fit as well.
     fn free(&self) -> f64 {
         let narrow = self.capacity.bps_f64();
         let mut points = self.tried.clone();
@@ -345,7 +347,8 @@ impl TightSearch {
         let fewest = deciding.iter().map(|hop| measured(*hop)).min().unwrap_or(0);
         if fewest >= TIGHT.fewest && found.confidence >= TIGHT.sure {
             let TightLink { hop, confidence } = found;
-            // What is free on the tight link is free on the path, and no path has more than its narrow link carries.
+            // What is free on the tight link is free on the path, and no path has more than its
+            // narrow link carries.
             return Wanted::Done(Ok(Tight { hop, confidence, rate: self.rate.min(self.capacity) }));
         }
         if fewest >= TIGHT.most {
@@ -387,7 +390,8 @@ impl super::Locator {
         }
     }
 
-    /// Returns the loads that the search for the tight link asks for, as many as bytes and time allow, or ends it.
+    /// Returns the loads that the search for the tight link asks for, as many as bytes and
+    /// time allow, or ends it.
     pub(super) fn more_loads(&mut self, now: Instant) -> Option<TrainSchedule> {
         let search = self.tight.as_ref()?;
         let found = match search.wanted() {

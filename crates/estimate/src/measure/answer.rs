@@ -45,18 +45,20 @@ pub struct Claim {
 pub struct Answer {
     /// The available bandwidth, or the reason why it is unknown.
     pub available: Result<Interval, Failure>,
-    /// When the first of the streams that `available` rests on was sent, by the caller's clock: `available` is about the
-    /// time from then to the end. `None` if the measurement ended before, or needed no such streams for its lower bound.
+    /// When the first of the streams that `available` rests on was sent, by the caller's clock: `available`
+    /// is about the time from then to the end. `None` if the measurement ended before, or needed no such
+    /// streams for its lower bound.
     pub sampled_from: Option<Instant>,
-    /// Intervals of 50, 80, 90 and 95 %; empty where the method has only the 90 % interval, or there is no answer.
+    /// Intervals of 50, 80, 90 and 95 %; empty where the method has only the 90 % interval,
+    /// or there is no answer.
     pub claims: Vec<Claim>,
     /// The kind of path, where the method determines it.
     pub path_kind: Option<PathKind>,
-    /// The change of the available bandwidth during the measurement, where the method detects one; `available` is
-    /// then the average over that time.
+    /// The change of the available bandwidth during the measurement, where the method detects one;
+    /// `available` is then the average over that time.
     pub change: Option<Change>,
-    /// The stalls of the path during the time that `available` is about, where the default method found any; `available` is then
-    /// the average over stalls and the time between them.
+    /// The stalls of the path during the time that `available` is about, where the default method found any;
+    /// `available` is then the average over stalls and the time between them.
     pub stalls: Option<Stalls>,
     /// Capacity of the narrow link where the method measures it, or the sustained rate of a shaper.
     pub capacity: Option<Rate>,
@@ -79,9 +81,11 @@ pub struct Answer {
     pub added_delay: Duration,
     /// Largest growth of the one-way delay during any stream.
     pub added_delay_max: Duration,
-    /// Estimated losses of cross traffic during streams, in full packets, assuming the same loss rate as for probes.
+    /// Estimated losses of cross traffic during streams, in full packets, assuming the same
+    /// loss rate as for probes.
     ///
-    /// Some of these packets would have been lost anyway. `None` while the rate of the cross traffic is unknown.
+    /// Some of these packets would have been lost anyway. `None` while the rate of the
+    /// cross traffic is unknown.
     pub others_lost: Option<f64>,
 }
 
@@ -190,13 +194,14 @@ impl Tally {
     }
 }
 
-/// Returns the rate of the last quarter of a stream, which is the fastest part of rising streams; a single gap would
-/// be too noisy.
+/// Returns the rate of the last quarter of a stream, which is the fastest part of rising streams; a single
+/// gap would be too noisy.
 fn fastest_quarter(record: &StreamRecord) -> Option<Rate> {
     let from = record.arrivals.len() * 3 / 4;
     let (first, last) = (record.arrivals.get(from)?, record.arrivals.last()?);
     Rate::of(record.packet * u64::from(last.index - first.index), last.sent - first.sent)
 }
 
-/// The lowest capacity that can be measured: the first start-up stream would overflow the buffers of slower links.
+/// The lowest capacity that can be measured: the first start-up stream would overflow the
+/// buffers of slower links.
 pub const SLOWEST: Rate = Rate::from_bps(1_000_000);

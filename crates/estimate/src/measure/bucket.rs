@@ -1,9 +1,9 @@
 //! The size and fill level of a shaper's token bucket, from an account of all packets sent.
 //!
 //! A bucket of b bytes that fills at rate S acts as a queue whose first b bytes cause no delay: the delay is
-//! `max(0, W / S - b / S)`, where W is the backlog of a link of rate S and counts missing tokens, too. Cross traffic
-//! leaves only the available bandwidth A to serve the backlog of the probes. So W follows from the send times and A,
-//! and a delay reveals W - b.
+//! `max(0, W / S - b / S)`, where W is the backlog of a link of rate S and counts missing tokens, too. Cross
+//! traffic leaves only the available bandwidth A to serve the backlog of the probes. So W follows from the
+//! send times and A, and a delay reveals W - b.
 
 use crate::stream::{Arrival, StreamRecord};
 use headway_units::{Bytes, Duration, Instant, Rate};
@@ -12,10 +12,11 @@ use super::delay::Baseline;
 
 /// A packet counts as delayed from this share of a packet time.
 pub(super) const DELAYED: f64 = 0.3;
-/// Readings whose inherited backlog is at most this share of the bucket count; if there is none, only the reading
-/// with the smallest share counts.
+/// Readings whose inherited backlog is at most this share of the bucket count; if there is none, only the
+/// reading with the smallest share counts.
 const INHERITED: f64 = 0.1;
-/// The quantile of these readings that is taken as the bucket: cross traffic has often used some tokens already.
+/// The quantile of these readings that is taken as the bucket: cross traffic has often used
+/// some tokens already.
 const QUANTILE: f64 = 0.6;
 
 /// Send times and one-way delays of all packets that arrived, per stream, with the packet size of the stream.
@@ -69,7 +70,8 @@ impl Account {
                 }
                 let queue = bytes(reading.capacity, queueing);
                 if let (false, Some(passed)) = (hindered, passed) {
-                    // A burst of cross traffic may have arrived just before, but everything sent until then fitted.
+                    // A burst of cross traffic may have arrived just before, but everything
+                    // sent until then fitted.
                     let bucket = (backlog - queue).max(passed);
                     largest = Some(bucket.max(largest.unwrap_or(bucket)));
                     readings.push((inherited / bucket.max(packet.get() as f64), bucket));
@@ -88,7 +90,8 @@ impl Account {
         readings.get(index).map(|(_, bucket)| *bucket)
     }
 
-    /// Returns the bytes that pass a bucket of `bucket` bytes without delay when sent `idle` after the last packet.
+    /// Returns the bytes that pass a bucket of `bucket` bytes without delay when sent `idle`
+    /// after the last packet.
     pub(super) fn room(&self, reading: &Reading<'_>, bucket: f64, idle: Duration) -> f64 {
         let mut tokens = Tokens::new(reading);
         for (packet, stream) in &self.streams {

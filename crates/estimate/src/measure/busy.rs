@@ -5,8 +5,8 @@ use headway_units::{Duration, Rate};
 use super::probe::FULL_PACKET;
 use super::response::end_effect;
 
-/// Packets of cross traffic that a measurement may miss by chance: a Poisson process with this mean shows none in one
-/// of twenty cases.
+/// Packets of cross traffic that a measurement may miss by chance: a Poisson process with this mean shows
+/// none in one of twenty cases.
 const UNMET: f64 = 3.0;
 /// Standard deviations of the number of packets met that the error covers.
 const DEVIATIONS: f64 = 2.0;
@@ -30,8 +30,8 @@ impl Busy {
 
     /// Returns the error due to the ends of streams, as a fraction of capacity.
     ///
-    /// Where streams met less than a packet of cross traffic each, it is random which of them do, and the errors at
-    /// their ends average out.
+    /// Where streams met less than a packet of cross traffic each, it is random which of them do, and the
+    /// errors at their ends average out.
     pub(super) fn end_effect(&self, capacity: Rate) -> f64 {
         let ends = end_effect(capacity, self.time, self.streams);
         let packet = capacity.time_for(FULL_PACKET).secs_f64();

@@ -17,7 +17,8 @@ const MAX_DURATION: Duration = Duration::from_ms(20);
 const MIN_PACKETS: usize = 4;
 /// Packets after the first in a train: a minimum that fits a buffer of 25 kB on slow paths, and a maximum.
 const TRAIN: (usize, usize) = (16, 48);
-/// From this available bandwidth on, trains grow in proportion to it, because a train must outlast several interrupts.
+/// From this available bandwidth on, trains grow in proportion to it, because a train must
+/// outlast several interrupts.
 const FAST: Rate = Rate::from_bps(100_000_000);
 
 /// Bytes that a sender can send in one burst if its rate limit is below the rate of the trains.
@@ -41,7 +42,8 @@ const SPANS: i64 = 4;
 /// ... but is no larger than this, out of a budget of 2 MB.
 const MAX_BYTES: Bytes = Bytes::new(150_000);
 
-/// A capacity is at most so many times what trains allow: bursts of others may have delayed all of them. Range 1.2 to 3.
+/// A capacity is at most so many times what trains allow: bursts of others may have delayed all of
+/// them. Range 1.2 to 3.
 const ALLOWED: f64 = 1.5;
 
 const UNLIMITED: Rate = Rate::from_bps(u64::MAX);
@@ -119,7 +121,8 @@ impl Capacity {
         Schedule::single_rate(self.rate, self.packets, self.packet)
     }
 
-    /// Returns whether any train was spread out on the way; if not, the narrow link may be faster than the sender.
+    /// Returns whether any train was spread out on the way; if not, the narrow link may be
+    /// faster than the sender.
     pub(super) fn narrow(&self) -> bool {
         self.narrow || self.rates.len() >= TRAINS && self.spread == self.rates.len()
     }
@@ -160,8 +163,8 @@ impl Capacity {
         Ok(())
     }
 
-    /// Returns the median gap if few gaps are like it, so that it may not be the packet time of the narrow link; `None`
-    /// also where gaps do not show that, because the receiver coalesces or delays jitter.
+    /// Returns the median gap if few gaps are like it, so that it may not be the packet time of the narrow
+    /// link; `None` also where gaps do not show that, because the receiver coalesces or delays jitter.
     pub(super) fn scattered(&self) -> Option<Duration> {
         if self.coalesced || self.jitter.is_some() || !self.narrow() {
             return None;
@@ -172,13 +175,14 @@ impl Capacity {
         ((alike as f64) < ALIKE_SHARE * self.gaps.len() as f64).then_some(middle)
     }
 
-    /// Returns whether the trains allow this capacity. Two packets may pass any link as fast as they were sent, as a shaper that lets
-    /// so many pass at once; trains do not.
+    /// Returns whether the trains allow this capacity. Two packets may pass any link as fast as they were
+    /// sent, as a shaper that lets so many pass at once; trains do not.
     pub(super) fn allows(&self, capacity: Rate) -> bool {
         capacity <= self.allowed.scale(ALLOWED)
     }
 
-    /// Returns the time a coalescing receiver takes per packet of a batch: the mean of the shorter half of the gaps.
+    /// Returns the time a coalescing receiver takes per packet of a batch: the mean of the
+    /// shorter half of the gaps.
     pub(super) fn driver(&self) -> Option<Duration> {
         let mut gaps = self.gaps.clone();
         gaps.sort_unstable();
@@ -190,9 +194,9 @@ impl Capacity {
 
     /// Returns the capacity, once any train has arrived.
     ///
-    /// Most packets of a train leave a FIFO link back to back, so the median gap is one packet time regardless of the
-    /// cross traffic between other packets. Coalescing destroys individual gaps; the capacity is then that of the
-    /// fastest train, measured over whole buffering events.
+    /// Most packets of a train leave a FIFO link back to back, so the median gap is one packet time
+    /// regardless of the cross traffic between other packets. Coalescing destroys individual gaps; the
+    /// capacity is then that of the fastest train, measured over whole buffering events.
     pub(super) fn capacity(&mut self) -> Option<Rate> {
         if self.jitter.is_some() {
             // Jitter makes individual gaps arbitrarily long or short.
@@ -206,7 +210,8 @@ impl Capacity {
     }
 }
 
-/// Returns whether a train arrived in several batches: no link moves most packets closer together than they were sent.
+/// Returns whether a train arrived in several batches: no link moves most packets closer together
+/// than they were sent.
 fn in_batches(gaps: Vec<Duration>, train: &Sums) -> bool {
     let sent = train.send / train.samples.max(1) as i64;
     let longest = gaps.iter().max().copied().unwrap_or_default();
@@ -222,8 +227,8 @@ mod tests {
 
     const PACKET: Bytes = Bytes::new(9_000);
 
-    /// Simulates packets sent 3 us apart over a link that takes 30 us per packet; an interrupt every `interval`
-    /// delivers them 1 us apart.
+    /// Simulates packets sent 3 us apart over a link that takes 30 us per packet; an interrupt every
+    /// `interval` delivers them 1 us apart.
     fn train(packets: u64, interval: u64) -> StreamRecord {
         let arrivals: Vec<Arrival> = (0..packets)
             .map(|index| {

@@ -1,9 +1,9 @@
 //! Detection of changes in the available bandwidth during a measurement, and its average over time.
 //!
-//! Streams sample the available bandwidth at different times. Splitting the measurement into up to four parts with a
-//! level each fits the samples better than a single level does; the gain grows with the size of the steps and the
-//! number of samples per level. A further level must make the samples far more likely, so that bursts do not pass for
-//! changes. The average weights the level of each part by its duration.
+//! Streams sample the available bandwidth at different times. Splitting the measurement into up to four parts
+//! with a level each fits the samples better than a single level does; the gain grows with the size of the
+//! steps and the number of samples per level. A further level must make the samples far more likely, so that
+//! bursts do not pass for changes. The average weights the level of each part by its duration.
 
 use std::ops::Range;
 
@@ -21,10 +21,11 @@ const MIN_SAMPLES: usize = 2;
 const MAX_LEVELS: usize = 4;
 /// Increase in log likelihood that each further level requires.
 const PENALTY: f64 = 8.0;
-/// Maximum number of checkpoints at which a change is considered; with more streams, some checkpoints are dropped.
+/// Maximum number of checkpoints at which a change is considered; with more streams, some
+/// checkpoints are dropped.
 const MAX_CHECKPOINTS: usize = 48;
-/// Smallest and largest spread of a sample of [`REFERENCE`] seconds around its level, as a fraction of capacity; it
-/// shrinks with the square root of the duration.
+/// Smallest and largest spread of a sample of [`REFERENCE`] seconds around its level, as a fraction of
+/// capacity; it shrinks with the square root of the duration.
 const SPREADS: (f64, f64) = (0.002, 2.0);
 const SPREAD_POINTS: usize = 24;
 const REFERENCE: f64 = 10e-3;
@@ -56,7 +57,8 @@ pub(super) struct StreamSample {
 impl StreamSample {
     /// Returns the sample that tells the level, where all samples have this mean.
     ///
-    /// A stream above the mean that met no queue, or hardly any, is one of its rate: after a step up, there are no others.
+    /// A stream above the mean that met no queue, or hardly any, is one of its rate: after a step up,
+    /// there are no others.
     fn level(&self, mean: f64) -> Option<Sample> {
         let quiet = self.whole.filter(|whole| whole.censored && whole.available_bps > mean && mean > 0.0);
         quiet.or(self.sample.filter(|sample| !sample.censored))
@@ -137,7 +139,8 @@ impl Changes {
         Some(Found { change, average: self.average(&parts, &levels, &context.time)?, one_queue })
     }
 
-    /// Returns the parts, as ranges of checkpoints, that fit the samples best; a single part if nothing changed.
+    /// Returns the parts, as ranges of checkpoints, that fit the samples best; a single
+    /// part if nothing changed.
     fn parts(&self, capacity: Rate) -> Vec<Range<usize>> {
         let mut best: [(f64, Vec<usize>); MAX_LEVELS] = Default::default();
         best.iter_mut().for_each(|(fit, _)| *fit = f64::NEG_INFINITY);
@@ -172,8 +175,8 @@ impl Changes {
 
     /// Returns the sums over the samples before any stream and before every checkpoint.
     ///
-    /// A sample that lasts for a packet or two, where the sender was late with one, is corrected by as much as a
-    /// small change: the correction counts as its error, so that such samples do not pass for a level.
+    /// A sample that lasts for a packet or two, where the sender was late with one, is corrected by as much
+    /// as a small change: the correction counts as its error, so that such samples do not pass for a level.
     fn sums(&self, spread: f64, mean: f64, capacity: Rate) -> Vec<Sums> {
         let mut sums = vec![Sums::default()];
         let mut before = 0;
@@ -295,7 +298,8 @@ impl Sums {
         self.ln_variance += variance.ln();
     }
 
-    /// Returns the log likelihood at their mean of the samples since `before`; negative infinity for too few samples.
+    /// Returns the log likelihood at their mean of the samples since `before`; negative infinity
+    /// for too few samples.
     fn fit(&self, before: &Sums) -> f64 {
         if self.count < before.count + MIN_SAMPLES {
             return f64::NEG_INFINITY;
@@ -306,7 +310,8 @@ impl Sums {
     }
 }
 
-/// Returns the fit of the best partition for one level, two and so on, with the checkpoints that separate its parts.
+/// Returns the fit of the best partition for one level, two and so on, with the checkpoints
+/// that separate its parts.
 fn divide(sums: &[Sums]) -> [(f64, Vec<usize>); MAX_LEVELS] {
     let one: Vec<(f64, usize)> = sums.iter().map(|sum| (sum.fit(&sums[0]), 0)).collect();
     let mut best = vec![one];
@@ -385,7 +390,8 @@ mod tests {
 
     #[test]
     fn samples_of_a_packet_or_two_at_a_late_sender_are_no_change() {
-        // On an empty path, the correction for a short sample takes 5 Mb/s off, that for a long one hardly anything.
+        // On an empty path, the correction for a short sample takes 5 Mb/s off, that for a long
+        // one hardly anything.
         let late = [(95.0, Duration::from_us(20)); 4];
         let full = [(99.7, Duration::from_ms(10)); 6];
         assert_eq!(seen_for(late.into_iter().chain(full)).parts(CAPACITY).len(), 1);
@@ -436,7 +442,8 @@ mod tests {
             Spread { median: rate, intervals: [(rate, rate); 4] }
         };
         let levels = [level(60.0), level(30.0)];
-        // The streams are in the middle of 50 ms each; the change is 225 ms after the start, give or take 25 ms.
+        // The streams are in the middle of 50 ms each; the change is 225 ms after the
+        // start, give or take 25 ms.
         let begin = Instant::ZERO + Duration::from_ms(50);
         let time = begin..Instant::ZERO + Duration::from_ms(500);
         let average = changes.average(&[0..4, 4..10], &levels, &time).expect("levels");

@@ -13,12 +13,13 @@ use super::phase::Phase;
 use super::probe::FULL_PACKET;
 use super::stalls::Stalls;
 
-/// If this share of the streams is refused because of losses, the lower end is this share of what the others show. The same
-/// holds where most streams overflow a queue, and for "at least" where a stream filled one.
+/// If this share of the streams is refused because of losses, the lower end is this share of what the others
+/// show. The same holds where most streams overflow a queue, and for "at least" where a stream filled one.
 const MANY_LOST: f64 = 0.12;
 pub(super) const LOW_IF_LOST: f64 = 0.33;
 
-/// What a policer leaves free that only one stream showed is taken to be this share of what that stream received of it.
+/// What a policer leaves free that only one stream showed is taken to be this share of what that
+/// stream received of it.
 const DOUBTED: f64 = 0.5;
 
 impl Measurement {
@@ -93,23 +94,24 @@ impl Measurement {
         interval.ok_or_else(failure)
     }
 
-    /// Returns in what the path is unlike all that the model of the learned method has seen: no training has jitter or stalls.
+    /// Returns in what the path is unlike all that the model of the learned method has seen: no training
+    /// has jitter or stalls.
     pub(super) fn outside(&self) -> Option<Outside> {
         self.model.as_ref().filter(|model| model.has_domain())?;
         let jitter = self.jitter.map(|jitter| Outside::Jitter { span: jitter.most });
         jitter.or_else(|| self.stalls.longest().map(|length| Outside::Stall { length }))
     }
 
-    /// Returns the lower end of an interval, which includes what refused streams would have shown, and the rate of a policer
-    /// that is likely but not certain.
+    /// Returns the lower end of an interval, which includes what refused streams would have shown, and the
+    /// rate of a policer that is likely but not certain.
     fn doubted(&self, low: Rate) -> Rate {
         let low = low.scale(self.seen_of_full());
         let doubt = self.policer_search.doubt().filter(|_| !self.phase.is_policed());
         doubt.map_or(low, |received| low.min(received.scale(DOUBTED)))
     }
 
-    /// Returns the factor on the lower end where many streams lost too many packets to count: they met a full queue, and those
-    /// that count did not.
+    /// Returns the factor on the lower end where many streams lost too many packets to count: they met a full
+    /// queue, and those that count did not.
     fn seen_of_full(&self) -> f64 {
         let refused = self.tally.refusals.get(&Refusal::Lost).copied().unwrap_or_default();
         let all = f64::from(refused + self.tally.used).max(1.0);
@@ -143,7 +145,8 @@ impl Measurement {
         LEVELS.iter().zip(spread.intervals).map(claim).collect()
     }
 
-    /// Returns the stalls during the time that the answer is about, where the default method evaluates streams.
+    /// Returns the stalls during the time that the answer is about, where the default
+    /// method evaluates streams.
     pub(super) fn stalls(&self) -> Option<Stalls> {
         let from = self.sampled_from.filter(|_| self.config.method == Method::Response)?;
         let evaluation =
@@ -152,7 +155,8 @@ impl Measurement {
         self.stalls.within(&(from..self.observed), between, capacity)
     }
 
-    /// Returns the most common refusal, which explains a missing estimate better than an exhausted budget does.
+    /// Returns the most common refusal, which explains a missing estimate better than an
+    /// exhausted budget does.
     fn most_frequent_failure(&self) -> Failure {
         let commonest = self.tally.refusals.iter().max_by_key(|(_, count)| **count);
         match commonest {

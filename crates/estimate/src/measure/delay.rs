@@ -14,15 +14,16 @@ pub(super) fn delayed(record: &StreamRecord, baseline: &Baseline) -> Vec<Delayed
     record.arrivals.iter().filter_map(above).collect()
 }
 
-/// Returns the growth of the one-way delay from the first packet of a stream to the last, or zero when it fell.
+/// Returns the growth of the one-way delay from the first packet of a stream to the last,
+/// or zero when it fell.
 pub(super) fn growth(record: &StreamRecord) -> Duration {
     let mut delays = record.arrivals.iter().filter_map(Arrival::one_way_delay);
     let first = delays.next().unwrap_or_default();
     (delays.next_back().unwrap_or(first) - first).max(Duration::ZERO)
 }
 
-/// Returns how fast the one-way delay grew from the first half of a stream to the second, in seconds per second; zero when it
-/// fell. Unlike [`growth`], it does not depend on which packets met a burst.
+/// Returns how fast the one-way delay grew from the first half of a stream to the second, in seconds per
+/// second; zero when it fell. Unlike [`growth`], it does not depend on which packets met a burst.
 pub(super) fn trend(record: &StreamRecord) -> f64 {
     let mean = |half: &[Arrival]| {
         let delays: Vec<f64> =

@@ -1,5 +1,5 @@
-//! What a phase does whose streams sample the available bandwidth: another one touches its own file and the place that
-//! enters it.
+//! What a phase does whose streams sample the available bandwidth: another one touches its own file and the
+//! place that enters it.
 
 use std::fmt::Debug;
 
@@ -56,8 +56,8 @@ pub(super) trait Evaluation: Debug + Send {
     /// Counts a stream that is of no use.
     fn refused(&mut self, _: Refusal) {}
 
-    /// Discards all samples but keeps the estimate that determines the next rate: delays from before the step of a clock
-    /// cannot be compared with later ones.
+    /// Discards all samples but keeps the estimate that determines the next rate: delays from before the step
+    /// of a clock cannot be compared with later ones.
     fn restart(&mut self) {}
 
     /// Returns the answer so far as a distribution, where the method has one.

@@ -1,9 +1,10 @@
-//! Delay variation without queueing, as a radio link, a virtual machine or a scheduler adds it to every packet.
+//! Delay variation without queueing, as a radio link, a virtual machine or a scheduler
+//! adds it to every packet.
 //!
-//! Widely spaced packets show it before streams do. A queue is often empty, so its delays cluster near the minimum;
-//! jitter spreads them evenly over its span. Its effect on a stream follows from the span: where packets keep their
-//! order, each arrives no earlier than all packets before it. With gaps of g and a span of J, the delay is below J by
-//! a root mean square of sqrt(2 g J), with a Rayleigh distribution.
+//! Widely spaced packets show it before streams do. A queue is often empty, so its delays cluster near the
+//! minimum; jitter spreads them evenly over its span. Its effect on a stream follows from the span: where
+//! packets keep their order, each arrives no earlier than all packets before it. With gaps of g and a span of
+//! J, the delay is below J by a root mean square of sqrt(2 g J), with a Rayleigh distribution.
 
 use std::f64::consts::PI;
 
@@ -14,17 +15,18 @@ use headway_units::{Bytes, Duration, Rate};
 const ENOUGH: usize = 16;
 /// The median of evenly spread delays exceeds this share of their span ...
 const MIDDLE: f64 = 0.35;
-/// ... and less than the second share of them lies within the first share of the span; of a queue's delays, more do.
+/// ... and less than the second share of them lies within the first share of the span; of a
+/// queue's delays, more do.
 const NEAR_MINIMUM: (f64, f64) = (0.05, 0.2);
 /// A smaller span is the noise of hosts and timestamps.
 const MIN_SPAN: Duration = Duration::from_us(40);
 
-/// What streams and trains can outlast: a span of half the duration of the longest streams on such paths, in which no more
-/// bytes pass than most of the largest trains have.
+/// What streams and trains can outlast: a span of half the duration of the longest streams on such paths, in
+/// which no more bytes pass than most of the largest trains have.
 const MOST: (Duration, Bytes) = (Duration::from_ms(15), Bytes::new(120_000));
 
-/// Squares of the jumps from delay to delay, as a multiple of those around their mean: 2 for noise, less where packets keep their
-/// order, and hardly any for a queue that grows or drains.
+/// Squares of the jumps from delay to delay, as a multiple of those around their mean: 2 for noise, less
+/// where packets keep their order, and hardly any for a queue that grows or drains.
 const WHITE: f64 = 1.2;
 
 /// Returns whether the delays in the slower half of a start-up stream are noise rather than those of a queue.
@@ -37,14 +39,17 @@ pub(super) fn is_white(record: &StreamRecord) -> bool {
     jumps > WHITE * around
 }
 
-/// So many delays tell jitter from bursts of others for sure, if they span hardly more than the first ones that showed it: a queue
-/// gets longer the more is sent. Range 32 to 128 and 1.2 to 2: each start-up stream brings some ten.
+/// So many delays tell jitter from bursts of others for sure, if they span hardly more than the first ones
+/// that showed it: a queue gets longer the more is sent. Range 32 to 128 and 1.2 to 2: each start-up
+/// stream brings some ten.
 const CERTAIN: usize = 64;
 const STEADY: f64 = 1.3;
-/// A longer span is that of a queue which bursts fill. Range 50 to 100 ms: radio links delay single packets by up to 50 ms.
+/// A longer span is that of a queue which bursts fill. Range 50 to 100 ms: radio links delay single
+/// packets by up to 50 ms.
 const LARGEST: Duration = Duration::from_ms(60);
 
-/// A shorter span may be that of a receiver that coalesces interrupts, which streams see through. Range 0.5 to 2 ms.
+/// A shorter span may be that of a receiver that coalesces interrupts, which streams see
+/// through. Range 0.5 to 2 ms.
 const INTERRUPTS: Duration = Duration::from_ms(1);
 
 /// The delays of start-up streams.
@@ -116,7 +121,8 @@ impl Jitter {
 }
 
 impl Span {
-    /// Returns whether streams can outlast it, or it may be none, on a path with this much available bandwidth.
+    /// Returns whether streams can outlast it, or it may be none, on a path with this much
+    /// available bandwidth.
     pub(super) fn is_bearable(&self, available: Rate) -> bool {
         let is_known = self.is_certain && available > Rate::ZERO && self.most >= INTERRUPTS;
         !is_known || self.most <= MOST.0 && available.bytes_in(self.most) <= MOST.1
@@ -182,7 +188,8 @@ mod tests {
     fn packets_in_order_wait_for_those_before_them() {
         let span = Span { most: Duration::from_ms(1), overtaking: false, is_certain: true };
         let gap = Duration::from_us(10);
-        // Simulates the definition: each packet arrives when it would alone, or together with the one before it.
+        // Simulates the definition: each packet arrives when it would alone, or together
+        // with the one before it.
         let (mut state, mut latest, mut delays) = (1_u64, 0.0_f64, Vec::new());
         for number in 0..200_000 {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

@@ -11,13 +11,14 @@ use super::probe;
 
 /// Number of segments of a stream: few enough that what follows a segment hardly depends on what preceded it.
 const SEGMENTS: usize = 3;
-/// A segment is cut where the sender deviates from an even pace by more than both limits, in packets and as a share of
-/// the segment: the delay grows differently during a stall and while the sender catches up.
+/// A segment is cut where the sender deviates from an even pace by more than both limits, in packets and as a
+/// share of the segment: the delay grows differently during a stall and while the sender catches up.
 const UNEVEN_PACKETS: i64 = 3;
 const UNEVEN_SHARE: f64 = 0.05;
 /// Maximum number of marks in a stream.
 const MAX_MARKS: usize = 9;
-/// If packet-to-packet jumps reach this share of those of white noise, the delay variation is noise and not a queue.
+/// If packet-to-packet jumps reach this share of those of white noise, the delay variation is
+/// noise and not a queue.
 const WHITE: f64 = 0.6;
 
 /// A packet that arrived.
@@ -81,7 +82,8 @@ impl Marks {
         Ok(marks)
     }
 
-    /// Marks the last packets of buffering events, except for the first event and the last one, which may be cut off.
+    /// Marks the last packets of buffering events, except for the first event and the last one,
+    /// which may be cut off.
     pub(super) fn of_events(record: &StreamRecord) -> Result<Marks, Refusal> {
         let rate = probe::send_rate(record).ok_or(Refusal::SenderGaps)?;
         let gap = rate.time_for(record.packet);
@@ -150,7 +152,8 @@ fn uneven(all: &[Mark], first: usize, last: usize, gap: Duration) -> Option<(Dur
     (off > (gap * UNEVEN_PACKETS).max(time.scale(UNEVEN_SHARE))).then_some((off, cut))
 }
 
-/// Returns the mean square difference of consecutive delays in square seconds, and its ratio to that of white noise.
+/// Returns the mean square difference of consecutive delays in square seconds, and its ratio to
+/// that of white noise.
 fn roughness(marks: &[Mark]) -> (f64, f64) {
     let count = marks.len().max(2) as f64;
     let value = |mark: &Mark| mark.delay.secs_f64();

@@ -10,8 +10,8 @@ use headway_units::{Bytes, Rate};
 /// An estimator together with the streams it needs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Method {
-    /// Growth of one-way delay with a Bayesian estimate over single-rate streams: the most accurate for its bytes, and
-    /// the default.
+    /// Growth of one-way delay with a Bayesian estimate over single-rate streams: the most accurate for its
+    /// bytes, and the default.
     #[default]
     Response,
     /// Multi-rate streams, each of which yields an estimate that the next streams follow.
@@ -32,7 +32,8 @@ const LARGE_BUDGET: u64 = 3_900;
 const SEARCH_FACTOR: u64 = 4;
 
 impl Method {
-    /// The learned method; the model says whether it is one of streams of several rates ([`Method::of_model`]).
+    /// The learned method; the model says whether it is one of streams of several rates
+    /// ([`Method::of_model`]).
     pub const LEARNED: Method = Method::MultiRate(MultiRate::Learned);
 
     /// Returns the method of a model; `None` if the model reads no streams.
@@ -49,7 +50,8 @@ impl Method {
         Method::all().chain([Method::LEARNED])
     }
 
-    /// Yields all methods that need no model in the order of their help text: the default first, the baseline last.
+    /// Yields all methods that need no model in the order of their help text: the default
+    /// first, the baseline last.
     pub fn all() -> impl Iterator<Item = Method> {
         let estimators = MultiRate::ALL.into_iter().filter(|method| *method != MultiRate::Null);
         let searches = SingleRate::ALL.into_iter().map(Method::SingleRate);

@@ -4,11 +4,12 @@ use crate::belief::{POINTS, Summary};
 use crate::response::{Posterior, RATE_POINTS, quantile};
 use headway_units::Rate;
 
-/// Probabilities of the intervals of an answer in percent, and their widths relative to the 90 % interval of a normal
-/// distribution.
+/// Probabilities of the intervals of an answer in percent, and their widths relative to the 90 % interval of
+/// a normal distribution.
 pub(super) const LEVELS: [(u32, f64); 4] = [(50, 0.410), (80, 0.779), (90, 1.0), (95, 1.192)];
 
-/// Half width of the 90 % interval, as a fraction of capacity, below which further streams are not worth their bytes.
+/// Half width of the 90 % interval, as a fraction of capacity, below which further streams are
+/// not worth their bytes.
 const NARROW_ENOUGH: f64 = 0.025;
 
 /// The density of the available bandwidth at points up to the capacity, unnormalized.
@@ -23,8 +24,8 @@ pub(super) struct Readings {
     pub(super) whole: Posterior,
 }
 
-/// The prior of whole streams is flat below this point and flat in the logarithm above it: bounds alone would make the
-/// capacity as likely as anything below it.
+/// The prior of whole streams is flat below this point and flat in the logarithm above it: bounds alone would
+/// make the capacity as likely as anything below it.
 const FLAT_BELOW: f64 = 30.0;
 
 impl Readings {
@@ -49,12 +50,12 @@ impl Readings {
     }
 }
 
-/// How far the answer may be too low because other queues take turns as the tightest one, per share of the capacity that is
-/// used, as a share of the answer; fitted to simulated paths.
+/// How far the answer may be too low because other queues take turns as the tightest one, per share of the
+/// capacity that is used, as a share of the answer; fitted to simulated paths.
 const MOMENTARY: f64 = 0.5;
 
-/// How far the answer may be too high where another link is the tight one, as a fraction of the capacity. It is fitted to
-/// simulated paths, where answers are 2 to 5 % too high.
+/// How far the answer may be too high where another link is the tight one, as a fraction of the capacity. It
+/// is fitted to simulated paths, where answers are 2 to 5 % too high.
 const FLAT: f64 = 0.08;
 
 /// Central intervals around an estimate, one for each of [`LEVELS`].
@@ -111,13 +112,15 @@ impl Spread {
         Spread { intervals, ..self }
     }
 
-    /// Returns the same with a median of `rate`, which is lower, and with lower ends of `low` of what they would be.
+    /// Returns the same with a median of `rate`, which is lower, and with lower ends of `low`
+    /// of what they would be.
     pub(super) fn capped(self, rate: Rate, low: f64) -> Spread {
         let intervals = self.intervals.map(|ends| (ends.0.min(rate).scale(low), ends.1));
         Spread { median: rate, intervals }
     }
 
-    /// Mixes the reading for one queue, weighted by its probability, with the reading for any number of queues.
+    /// Mixes the reading for one queue, weighted by its probability, with the reading for
+    /// any number of queues.
     ///
     /// `common` is the error common to all streams, as a fraction of `capacity`.
     pub(super) fn of(one: Option<&Density>, summary: &Summary, capacity: Rate, common: f64) -> Spread {
@@ -139,8 +142,8 @@ impl Spread {
         let median = quantile(&mixed, 0.5);
         // The common error is independent of the others, so squares add.
         let widen = |q: f64, common: f64| (common.powi(2) + (q - median).powi(2)).sqrt();
-        // Where several queues vary by themselves, streams see the least of them at every moment, which is below the least of
-        // their means.
+        // Where several queues vary by themselves, streams see the least of them at every moment, which is
+        // below the least of their means.
         let unseen = MOMENTARY * (1.0 - summary.one_queue) * median * (1.0 - median).max(0.0);
         let above = common.hypot(unseen);
         let below = common.hypot(FLAT * (1.0 - summary.one_queue - summary.series));

@@ -24,28 +24,29 @@
 //! The modules of `measure/` each answer one question:
 //!
 //! - `phase.rs`: the phases and the transitions between them; `evaluation.rs`: what those do that evaluate;
-//! - `jitter.rs`: how much delays vary without queueing. Start-up streams measure it, and every later phase then
-//!   requests longer streams;
+//! - `jitter.rs`: how much delays vary without queueing. Start-up streams measure it, and every later phase
+//!   then requests longer streams;
 //! - `queue_limit.rs`: how long the path's queue can become, and how much of it a stream may fill;
-//! - `mixture.rs`: two readings of one queue (`estimate/response.rs`: while it was busy, and over whole streams) and
-//!   that of several (`estimate/belief.rs`), mixed by their probabilities. Equal queues in series have no closed form:
-//!   `estimate/series.rs` reads tables that `examples/series_table.rs` computes;
+//! - `mixture.rs`: two readings of one queue (`estimate/response.rs`: while it was busy, and over whole
+//!   streams) and that of several (`estimate/belief.rs`), mixed by their probabilities. Equal queues in
+//!   series have no closed form: `estimate/series.rs` reads tables that `examples/series_table.rs` computes;
 //! - `busy.rs`: how long streams met a queue, and how much cross traffic they may have missed in that time;
 //! - `change.rs`: whether the available bandwidth changed during the measurement;
 //! - `stalls.rs`: for how long the path delivered nothing;
 //! - `series.rs`: when the measurements of a series start, and how long each may take;
-//! - `pairs.rs`: where few gaps of the capacity trains are alike, the default method sends packet pairs, which tell the
-//!   capacity instead, if they agree;
-//! - `shaper_search.rs`: where the capacity trains fit into a token bucket, or no start-up stream met a queue, it sends
-//!   longer trains before the method begins or before the answer is "at least";
-//! - `policer_search.rs`: whether loss that sets in after a burst is that of a policer (`estimate/onset.rs` finds the
-//!   packet); `policer_phase.rs` sends the last, long train of every measurement, `policed.rs` measures behind a
-//!   policer. The same train shows shapers with a peak rate (`estimate/bend.rs`);
-//! - `bucket.rs`: the size and fill level of a token bucket, which acts as a queue whose first bytes cause no delay.
-//!   `estimate/knee.rs` finds the packet at which a train exhausts it.
+//! - `pairs.rs`: where few gaps of the capacity trains are alike, the default method sends packet pairs,
+//!   which tell the capacity instead, if they agree;
+//! - `shaper_search.rs`: where the capacity trains fit into a token bucket, or no start-up stream met a
+//!   queue, it sends longer trains before the method begins or before the answer is "at least";
+//! - `policer_search.rs`: whether loss that sets in after a burst is that of a policer (`estimate/onset.rs`
+//!   finds the packet); `policer_phase.rs` sends the last, long train of every measurement, `policed.rs`
+//!   measures behind a policer. The same train shows shapers with a peak rate (`estimate/bend.rs`);
+//! - `bucket.rs`: the size and fill level of a token bucket, which acts as a queue whose first bytes cause no
+//!   delay. `estimate/knee.rs` finds the packet at which a train exhausts it.
 //!
-//! A `StreamRecord` holds the actual send and receive time of every packet. `net` fills it from kernel timestamps; all
-//! estimators read it. A stream that cannot be used is reported with a `Refusal`, which is counted and shown.
+//! A `StreamRecord` holds the actual send and receive time of every packet. `net` fills it from kernel
+//! timestamps; all estimators read it. A stream that cannot be used is reported with a `Refusal`, which
+//! is counted and shown.
 
 mod answer;
 mod bucket;
@@ -110,7 +111,8 @@ use stalls::StallSearch;
 use startup::Startup;
 use timestamp_resolution::TimestampResolution;
 
-/// Number of packets in the longest stream of any method: the last train of the default method in packets of 1 kB.
+/// Number of packets in the longest stream of any method: the last train of the default
+/// method in packets of 1 kB.
 pub const MAX_STREAM_PACKETS: u32 = 2_048;
 
 /// The parameters and limits of a measurement.
@@ -240,14 +242,15 @@ impl Measurement {
         Measurement { within: Some(time), ..self }
     }
 
-    /// Limits the duration of the streams that look for a policer and measure behind it, the longest of the default
-    /// method, to `longest`: where others wait for the sender. Large token buckets then remain unseen.
+    /// Limits the duration of the streams that look for a policer and measure behind it, the
+    /// longest of the default method, to `longest`: where others wait for the sender. Large token
+    /// buckets then remain unseen.
     pub fn brief(self, longest: Duration) -> Measurement {
         Measurement { longest: Some(longest), ..self }
     }
 
-    /// Returns when the first of the streams that the answer rests on was requested: the answer is about the time from
-    /// then on. `None` before.
+    /// Returns when the first of the streams that the answer rests on was requested: the answer is about the
+    /// time from then on. `None` before.
     pub fn sampled_from(&self) -> Option<Instant> {
         self.sampled_from
     }
@@ -366,8 +369,8 @@ impl Measurement {
         self.ready = now + self.draining(record).max(pause);
     }
 
-    /// Looks for stalls. Returns the refusal of the stream if one made it useless, and its longest part without one if that is of
-    /// use.
+    /// Looks for stalls. Returns the refusal of the stream if one made it useless, and its longest part
+    /// without one if that is of use.
     fn without_stall(
         &mut self,
         record: &StreamRecord,
@@ -411,7 +414,8 @@ impl Measurement {
         (self.config.method == Method::Response).then_some(jitter.most)
     }
 
-    /// Returns whether streams have filled a queue, so that others lost packets, too: then fewer bytes are spent.
+    /// Returns whether streams have filled a queue, so that others lost packets, too: then
+    /// fewer bytes are spent.
     fn harms(&self) -> bool {
         self.config.method == Method::Response && self.queue_limit.overflows(&self.baseline) > 0
     }
@@ -427,7 +431,8 @@ impl Measurement {
         self.phase.evaluation().is_some_and(|phase| phase.can_answer())
     }
 
-    /// Returns how long the queue added by a stream takes to drain, beyond the round trip that has already passed.
+    /// Returns how long the queue added by a stream takes to drain, beyond the round trip
+    /// that has already passed.
     fn draining(&self, record: &StreamRecord) -> Duration {
         if let Phase::ShaperSearch(_) = self.phase {
             // Tokens need time, too, at least some of them.
@@ -466,7 +471,8 @@ impl Measurement {
         self.phase.evaluation().and_then(|phase| phase.newest()).or(self.available)
     }
 
-    /// Returns whether to sort reordered packets: the default method only needs the number of arrivals over time.
+    /// Returns whether to sort reordered packets: the default method only needs the number
+    /// of arrivals over time.
     fn reads_sorted(&self) -> bool {
         self.config.method == Method::Response
     }
@@ -597,8 +603,8 @@ const ROUND_TRIPS: i64 = 40;
 /// Below this rate a stream takes 100 ms or more, and the time limit is doubled.
 const SLOW: Rate = Rate::from_bps(30_000_000);
 
-/// Minimum drain rate of a queue as a share of the capacity, and maximum wait for it: the measurement need not wait
-/// for bursts of cross traffic to drain.
+/// Minimum drain rate of a queue as a share of the capacity, and maximum wait for it: the measurement need
+/// not wait for bursts of cross traffic to drain.
 const MIN_DRAIN_SHARE: f64 = 0.1;
 /// The same while neither available bandwidth nor capacity are known.
 const USUAL_DRAIN_SHARE: f64 = 0.5;
@@ -606,7 +612,8 @@ const MAX_WAIT: Duration = Duration::from_ms(300);
 /// Maximum wait for the bucket of a shaper with a peak rate.
 const MAX_REFILL: Duration = Duration::from_ms(1_000);
 
-/// The fewest packets of a stream between two stalls that tell something: the shortest streams of the default method have as many.
+/// The fewest packets of a stream between two stalls that tell something: the shortest streams of the default
+/// method have as many.
 const LEAST_PART: usize = 24;
 
 /// A capacity that is measured as this share of [`SLOWEST`] may be that.
@@ -615,17 +622,17 @@ const ALMOST: f64 = 0.95;
 /// The number of packets lost to a full queue above which the default method stops with what it knows.
 const OVERFLOWS: usize = 2;
 const GENTLE_OVERFLOWS: usize = 0;
-/// The share of the budget that remains once a stream has filled a queue, because what others lose goes with the bytes that
-/// follow.
+/// The share of the budget that remains once a stream has filled a queue, because what others lose goes with
+/// the bytes that follow.
 const AFTER_OVERFLOW: f64 = 0.2;
 /// Streams leave this part of the budget for the last train. Where the interval is soon narrow, more is left.
 const KEPT: u64 = 5;
-/// A policer may cost so much more, because every stream exhausts the bucket, and takes this much longer, because
-/// every stream waits for lost packets and for the bucket.
+/// A policer may cost so much more, because every stream exhausts the bucket, and takes this much longer,
+/// because every stream waits for lost packets and for the bucket.
 const POLICED_EXTRA: Bytes = Bytes::new(2_500_000);
 const POLICED_TIME: Duration = Duration::from_ms(2_500);
-/// Pause of a gentle measurement after each stream, as a multiple of the stream's duration, and the factors on its time limit
-/// and budget.
+/// Pause of a gentle measurement after each stream, as a multiple of the stream's duration, and the factors
+/// on its time limit and budget.
 const GENTLE_PAUSE: i64 = 3;
 const GENTLE_TIME: i64 = 4;
 const GENTLE_BUDGET: f64 = 0.5;

@@ -1,10 +1,10 @@
 //! Packet pairs, sent where trains do not show the capacity of the narrow link.
 //!
-//! Queues behind the narrow link change the gaps of a train: few of them are equal then, and their median is not the
-//! packet time. Pairs that are far apart find these queues empty now and then, and their delays tell which of them did
-//! (wan 2.16). The mode of the pairs with short delays is believed if the pair with the shortest delays
-//! has its rate, and both packets of some pair were as fast as the fastest: otherwise no pair may have found the queues
-//! empty (Kapoor et al., "CapProbe", SIGCOMM 2004).
+//! Queues behind the narrow link change the gaps of a train: few of them are equal then, and their median is
+//! not the packet time. Pairs that are far apart find these queues empty now and then, and their delays tell
+//! which of them did (wan 2.16). The mode of the pairs with short delays is believed if the pair with the
+//! shortest delays has its rate, and both packets of some pair were as fast as the fastest: otherwise no pair
+//! may have found the queues empty (Kapoor et al., "CapProbe", SIGCOMM 2004).
 
 use crate::locate::spacing::Spacing;
 use crate::ppdd::{Pairs, Settings};
@@ -17,14 +17,15 @@ use super::capacity::Capacity;
 const AGREEING: usize = 3;
 /// ... within this share. Otherwise the median gap of the trains remains the better estimate.
 const AGREE: f64 = 0.02;
-/// Rounds of pairs, each as large as all trains together; the second one follows if too few pairs of the first agree.
+/// Rounds of pairs, each as large as all trains together; the second one follows if too few
+/// pairs of the first agree.
 const ROUNDS: usize = 2;
 /// All rounds together take at most this share of the budget.
 const BUDGET_SHARE: f64 = 0.1;
 /// Mean rate of a stream of pairs, as a share of the available bandwidth: queues drain between pairs.
 const MEAN_RATE: f64 = 0.5;
-/// Delays that differ by less than this share of a packet time are equal: at 100 Mb/s, this is about the noise of
-/// stamps in a kernel.
+/// Delays that differ by less than this share of a packet time are equal: at 100 Mb/s, this is about the
+/// noise of stamps in a kernel.
 const QUANTUM: f64 = 1.0 / 50.0;
 
 /// Sends pairs and finds the capacity of the narrow link in them.
@@ -38,8 +39,8 @@ pub(super) struct IsolatedPairs {
 }
 
 impl IsolatedPairs {
-    /// Creates pairs that follow these trains; `None` if the trains show the capacity, or if pairs would take too much
-    /// of `budget`. The same seed gives the same times between pairs.
+    /// Creates pairs that follow these trains; `None` if the trains show the capacity, or if pairs would take
+    /// too much of `budget`. The same seed gives the same times between pairs.
     pub(super) fn after(
         trains: &Capacity,
         available: Rate,
@@ -61,7 +62,8 @@ impl IsolatedPairs {
         &self.trains
     }
 
-    /// Returns the next stream, which is as large as a train: pairs at the rate of the trains, with random pauses.
+    /// Returns the next stream, which is as large as a train: pairs at the rate of the
+    /// trains, with random pauses.
     pub(super) fn schedule(&self) -> Schedule {
         let train = self.trains.schedule();
         let packet_time = self.available.time_for(train.packet);

@@ -27,8 +27,8 @@ const CONTRADICTION: f64 = 1.5;
 /// The share of the highest rate sent so far that the sender can sustain reliably.
 const SENDABLE: f64 = 0.8;
 
-/// A path carries trains whose delay grows by no more than this per time: timestamps of microseconds are that uncertain in
-/// trains of the highest rates.
+/// A path carries trains whose delay grows by no more than this per time: timestamps of microseconds are that
+/// uncertain in trains of the highest rates.
 pub(super) const CARRIED: f64 = 0.05;
 
 #[derive(Debug)]
@@ -212,7 +212,8 @@ impl Measurement {
         if growth > CARRIED {
             self.enter(Range::Near(rate.scale(1.0 / (1.0 + growth))));
         } else {
-            // At a link no faster than the trains, the growth is the share of their rate that was not available.
+            // At a link no faster than the trains, the growth is the share of their rate
+            // that was not available.
             self.phase = Phase::AtLeast(rate.scale((1.0 - growth) * self.shaper_search.shown()));
         }
     }

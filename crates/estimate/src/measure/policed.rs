@@ -1,15 +1,15 @@
 //! The default method behind a policer: streams of pulses, each of which exhausts the token bucket.
 //!
-//! A lost packet tells that the bucket is empty, to within a packet. Between two such moments all tokens that arrived
-//! were used, by packets of the stream and by others, unless the bucket was full for a while. So
+//! A lost packet tells that the bucket is empty, to within a packet. Between two such moments all tokens that
+//! arrived were used, by packets of the stream and by others, unless the bucket was full for a while. So
 //!
 //! ```text
 //! available = bytes of the stream that passed / time
 //! ```
 //!
-//! A stream without pauses would keep the bucket empty and so starve others: those in bursts, which need many tokens at
-//! once, lose most of their packets. Therefore packets come in pulses. In the pauses tokens accumulate, up to a part
-//! of the bucket, and others pass as they do without the stream.
+//! A stream without pauses would keep the bucket empty and so starve others: those in bursts, which need many
+//! tokens at once, lose most of their packets. Therefore packets come in pulses. In the pauses tokens
+//! accumulate, up to a part of the bucket, and others pass as they do without the stream.
 
 use crate::belief::{POINTS, Summary};
 use crate::response::{Posterior, Sample};
@@ -36,8 +36,8 @@ const PULSE_SHARE: f64 = 0.55;
 const MAX_PULSE: f64 = 40.0;
 /// The average rate of pulses as a multiple of the estimate: what exceeds it is lost.
 const EXCESS: f64 = 1.15;
-/// A stream whose pulses stopped to exhaust the bucket raises the multiple by the first factor, any other lowers it
-/// by the second.
+/// A stream whose pulses stopped to exhaust the bucket raises the multiple by the first factor, any other
+/// lowers it by the second.
 const FACTOR_UP: f64 = 1.2;
 const FACTOR_DOWN: f64 = 0.95;
 const FACTOR_MAX: f64 = 2.0;
@@ -49,19 +49,22 @@ const MIN_GAIN: f64 = 0.08;
 /// Parts of a stream that count as samples of their own, and minimum number of packets that pass in a part.
 const PARTS: usize = 3;
 const MIN_PART: f64 = 4.0;
-/// Packets that others lose on average after the last loss of a pulse, if they use all tokens and are random: the
-/// bucket holds less than a packet then. Bursts lose as many times more as their index of dispersion says.
+/// Packets that others lose on average after the last loss of a pulse, if they use all tokens and
+/// are random: the bucket holds less than a packet then. Bursts lose as many times more as their
+/// index of dispersion says.
 const UNSEEN: f64 = 0.5;
 const MAX_DISPERSION: f64 = 20.0;
-/// At most this share of the packets of others is taken to be lost, and this share of the correction is an error.
+/// At most this share of the packets of others is taken to be lost, and this share of the
+/// correction is an error.
 const MAX_UNSEEN: f64 = 0.4;
 const CORRECTION_ERROR: f64 = 0.6;
 /// Error from what others lose because of the pulses, as a share of their traffic.
 const OTHERS_ERROR: f64 = 0.15;
-/// Others may have lost so much more than passed of them, if they send in bursts of the size of the bucket: the lower
-/// end of the 90 % interval includes that.
+/// Others may have lost so much more than passed of them, if they send in bursts of the size of the bucket:
+/// the lower end of the 90 % interval includes that.
 const OTHERS_LOST: f64 = 1.0;
-/// The same as a share of all traffic of others on the link, as far as streams showed it before a policer was found.
+/// The same as a share of all traffic of others on the link, as far as streams showed it before
+/// a policer was found.
 const OTHERS_ON_LINK: f64 = 0.3;
 /// Variance, in packets squared, of the number that pass between two losses, for equal traffic.
 const ROUNDING: f64 = 0.17;
@@ -98,8 +101,8 @@ pub(super) struct Policed {
 }
 
 impl Policed {
-    /// Creates the state behind a policer; `on_link` is the traffic of others on the link, as far as it is known, and
-    /// `longest` the limit for streams.
+    /// Creates the state behind a policer; `on_link` is the traffic of others on the link, as far as it is
+    /// known, and `longest` the limit for streams.
     pub(super) fn new(packet: Bytes, policer: Policer, on_link: Rate, longest: Option<Duration>) -> Policed {
         Policed {
             packet,
@@ -231,8 +234,8 @@ impl Policed {
         self.current = spread.median;
     }
 
-    /// Returns the index of dispersion of the traffic of others, in packets of a stream: 1 if it is random, more if it
-    /// comes in bursts.
+    /// Returns the index of dispersion of the traffic of others, in packets of a stream: 1 if it is random,
+    /// more if it comes in bursts.
     fn dispersion(&self, free: f64, rate: f64) -> f64 {
         let size = self.packet.get() as f64 * 8.0;
         let square = |Part { stretch, .. }: &Part| {
@@ -244,7 +247,8 @@ impl Policed {
         (self.parts.iter().map(square).sum::<f64>() / degrees).clamp(1.0, MAX_DISPERSION)
     }
 
-    /// Returns whether the interval is so narrow, or so much was lost, that further streams are not worth their bytes.
+    /// Returns whether the interval is so narrow, or so much was lost, that further streams are
+    /// not worth their bytes.
     fn is_done(&self) -> bool {
         let narrow = self.spread.is_some_and(|spread| spread.is_narrow(self.policer.rate));
         self.packets >= ENOUGH_PACKETS && narrow || self.spread.is_some() && self.lost >= MAX_LOST

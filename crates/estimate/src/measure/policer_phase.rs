@@ -34,7 +34,8 @@ const LONGEST_SLOW: Duration = Duration::from_ms(800);
 const BEHIND_BEND: f64 = 2.5;
 /// A sustained rate is at most this share of the peak rate: otherwise there is no shaper.
 const BELOW_PEAK: f64 = 0.95;
-/// A shaper with a peak rate may cost so much more, because every stream exhausts the bucket, and takes so much longer.
+/// A shaper with a peak rate may cost so much more, because every stream exhausts the bucket, and
+/// takes so much longer.
 const SHAPED_EXTRA: Bytes = Bytes::new(2_000_000);
 const SHAPED_TIME: Duration = Duration::from_ms(2_500);
 /// A train of fewer packets would not be longer than other streams.
@@ -83,7 +84,8 @@ impl Measurement {
             _ if self.queue_limit.is_known(&self.baseline) => FAR_BELOW,
             _ => BELOW,
         };
-        // A policer below the interval need not be found at more than its lower end, where bursts have more room.
+        // A policer below the interval need not be found at more than its lower end, where
+        // bursts have more room.
         let rate = available.rate.scale(share).min(available.low.max(available.rate.scale(LEAST)));
         let behind_policer = available.rate.bps_f64() - (1.0 - POLICED_SHARE) * capacity;
         let kept = 1.0 - behind_policer.max(0.0) / rate.bps_f64().max(1.0);
@@ -111,8 +113,8 @@ impl Measurement {
         self.phase = Phase::PolicerSearch(Box::new(Interrupted { phase, train }));
     }
 
-    /// Looks for a shaper with a peak rate in the last train; returns whether the train is to be repeated, or has ended the
-    /// phase.
+    /// Looks for a shaper with a peak rate in the last train; returns whether the train is to be repeated, or
+    /// has ended the phase.
     fn check_bend(&mut self, train: &Schedule, record: &StreamRecord) -> bool {
         let Some(bend) = bend(record) else { return false };
         let Phase::PolicerSearch(search) = &mut self.phase else { return false };
@@ -139,8 +141,8 @@ impl Measurement {
         true
     }
 
-    /// Measures what is available after all if the last train was delayed more and more, or filled a queue: the streams that
-    /// found "at least" may have met a pause between bursts.
+    /// Measures what is available after all if the last train was delayed more and more, or filled a queue:
+    /// the streams that found "at least" may have met a pause between bursts.
     fn check_at_least(&mut self, now: Instant, record: &StreamRecord) {
         let growth = delay::trend(record);
         let filled = record.lost() > 0 && self.queue_limit.is_full_in(record, &self.baseline);
@@ -209,7 +211,8 @@ impl Measurement {
             .map_or(Rate::ZERO, |(capacity, spread)| capacity.saturating_sub(spread.median))
     }
 
-    /// Allows as much more as a search took that found nothing, but not the bytes where others lose packets with them.
+    /// Allows as much more as a search took that found nothing, but not the bytes where others
+    /// lose packets with them.
     fn allow_search(&mut self, now: Instant) {
         let (time, bytes) = self.before_search;
         self.searched.0 += now - self.started - time;

@@ -23,8 +23,8 @@ const HEAVY_LOSS: (f64, usize) = (0.1, 6);
 const MIN_ACCEPTED: f64 = 4.0;
 /// Received rates of trains agree up to this factor.
 const AGREE: f64 = 1.3;
-/// Trains are sent at most at this multiple of the policer's rate, which loses two packets of three behind the onset,
-/// and at least at the other.
+/// Trains are sent at most at this multiple of the policer's rate, which loses two packets of three behind
+/// the onset, and at least at the other.
 const FASTEST: f64 = 3.0;
 const SLOWEST: f64 = 1.25;
 /// Factor by which trains slow down after one that queued.
@@ -37,19 +37,21 @@ const BEHIND: (f64, f64) = (24.0, 256.0);
 const FIRST: Bytes = Bytes::new(36_000);
 /// Factor by which a train grows after one that fitted.
 const LONGER: f64 = 1.6;
-/// A train after an onset continues with pulses of so many packets at this multiple of the received rate: a sample of
-/// what is available.
+/// A train after an onset continues with pulses of so many packets at this multiple of the received rate: a
+/// sample of what is available.
 const TAIL: usize = 110;
 const TAIL_RATE: f64 = 1.15;
-/// So many losses at the end of a train are suspicious, and the share of its rate that is then taken for the policer's.
+/// So many losses at the end of a train are suspicious, and the share of its rate that is then
+/// taken for the policer's.
 const LATE: usize = 2;
 const GUESS: f64 = 0.5;
-/// The received rate is at least this share of the sent one: a train from which nothing arrives does not tell.
+/// The received rate is at least this share of the sent one: a train from which nothing
+/// arrives does not tell.
 const LEAST_RECEIVED: f64 = 0.06;
 /// The bucket need not be full for the next train: so many packets suffice.
 const REFILL: u64 = 40;
-/// Trains that show no onset after which a search ends, fewer where others lose packets with every train, and the number of
-/// searches in a measurement.
+/// Trains that show no onset after which a search ends, fewer where others lose packets with every train, and
+/// the number of searches in a measurement.
 const MAX_OTHERS: u32 = 3;
 const MAX_OTHERS_WITH_HARM: u32 = 1;
 const MAX_SEARCHES: u32 = 2;
@@ -110,8 +112,8 @@ pub(super) struct PolicerSearch {
 impl PolicerSearch {
     /// Looks for the signs of a policer in a stream that was not sent to find one.
     ///
-    /// `unqueued` tells that it was a train that should meet no queue: then few losses at its end are suspicious, too.
-    /// `full` tells that its packets waited in a long queue, which explains heavy loss.
+    /// `unqueued` tells that it was a train that should meet no queue: then few losses at its end are
+    /// suspicious, too. `full` tells that its packets waited in a long queue, which explains heavy loss.
     pub(super) fn notice(&mut self, record: &StreamRecord, unqueued: bool, full: bool) {
         let (lost, packets) = (record.lost(), record.arrivals.len());
         self.sent.extend(Sent::new(record));
@@ -259,7 +261,8 @@ impl PolicerSearch {
         &self.trains
     }
 
-    /// Returns whether further trains are worthwhile; `harms` tells that others lose packets with every train.
+    /// Returns whether further trains are worthwhile; `harms` tells that others lose
+    /// packets with every train.
     pub(super) fn open(&self, harms: bool) -> bool {
         self.policer().is_none() && self.others < if harms { MAX_OTHERS_WITH_HARM } else { MAX_OTHERS }
     }

@@ -19,31 +19,35 @@ pub(super) const FULL_PACKET: Bytes = Bytes::new(1_538);
 
 /// The smallest probe on the wire, with room for its headers and a reasonable fraction of a full packet.
 const SMALLEST: Bytes = Bytes::new(500);
-/// Time that a probe may take on a link; a stream adds about 24 times this to the delay. It must not be much less, or
-/// start-up streams, which reach four times their rate, would meet receivers that coalesce for 120 us.
+/// Time that a probe may take on a link; a stream adds about 24 times this to the delay. It must not be
+/// much less, or start-up streams, which reach four times their rate, would meet receivers that
+/// coalesce for 120 us.
 const PROBE_TIME: Duration = Duration::from_us(800);
 
-/// Returns the probe size for a path of this rate: less than `packet` where full-size probes would occupy slow links
-/// for too long. On faster links, large packets help to see through coalescing receivers.
+/// Returns the probe size for a path of this rate: less than `packet` where full-size probes would occupy
+/// slow links for too long. On faster links, large packets help to see through coalescing receivers.
 pub(super) fn small_enough(packet: Bytes, rate: Rate) -> Bytes {
     rate.bytes_in(PROBE_TIME).max(SMALLEST).min(packet)
 }
 
-/// Returns the probe size for a trained model: that of its streams where it was trained on one size and the path carries it.
+/// Returns the probe size for a trained model: that of its streams where it was trained on one size and
+/// the path carries it.
 pub(super) fn packet_of(model: &Model, packet: Bytes) -> Bytes {
     model.shape().filter(|_| model.has_fixed_packets()).map_or(packet, |shape| shape.packet.min(packet))
 }
 
-/// Wait for late packets: hosts may be descheduled for a few time slices, and one that is delayed by a second counts as lost.
+/// Wait for late packets: hosts may be descheduled for a few time slices, and one that is delayed by a
+/// second counts as lost.
 const LATE: (Duration, Duration) = (Duration::from_ms(20), Duration::from_ms(1_000));
 
-/// Full packets of others, in a burst amid a stream, that its last packets wait for: on a slow link that takes longer than an
-/// RTT, and packets that are still on the way then would look lost. Range 8 to 64: fewer are no burst, and losses that are
-/// waited for cost as much time.
+/// Full packets of others, in a burst amid a stream, that its last packets wait for: on a slow link that
+/// takes longer than an RTT, and packets that are still on the way then would look lost. Range 8 to 64: fewer
+/// are no burst, and losses that are waited for cost as much time.
 const BURST: u64 = 32;
 
-/// Returns how long the receiver of a stream waits for late packets, once it knows that all have been sent: another RTT, or
-/// the time of a burst of full packets at the rate of the stream, within limits. A stream is hardly faster than what it probes.
+/// Returns how long the receiver of a stream waits for late packets, once it knows that all have been sent:
+/// another RTT, or the time of a burst of full packets at the rate of the stream, within limits. A stream is
+/// hardly faster than what it probes.
 pub fn wait_for_late(rtt: Duration, rate: Option<Rate>) -> Duration {
     let burst = rate.map_or(Duration::ZERO, |rate| rate.time_for(FULL_PACKET * BURST));
     rtt.max(burst).clamp(LATE.0, LATE.1)
@@ -68,8 +72,8 @@ pub(super) struct Sums {
 }
 
 impl Probe {
-    /// Applies multi-pass BASS and excursion search for an unknown narrow link; uses the raw gaps if no buffering
-    /// event is complete.
+    /// Applies multi-pass BASS and excursion search for an unknown narrow link; uses the raw gaps if no
+    /// buffering event is complete.
     pub(super) fn excursion(
         &mut self,
         record: &StreamRecord,
@@ -88,8 +92,8 @@ impl Probe {
 
     /// Returns the sums of send and receive gaps; the gap of a lost packet counts towards the next packet.
     ///
-    /// `packet_time` is the time of one packet on the narrow link. Gaps far below it indicate coalescing, in which
-    /// case only complete buffering events count (rapid 2.9, 2.17).
+    /// `packet_time` is the time of one packet on the narrow link. Gaps far below it indicate coalescing, in
+    /// which case only complete buffering events count (rapid 2.9, 2.17).
     pub(super) fn sums(&mut self, record: &StreamRecord, packet_time: Duration) -> Result<Sums, Refusal> {
         if self.coalesced(record, packet_time)? {
             let capacity = Rate::of(record.packet, packet_time).unwrap_or_default();
@@ -139,8 +143,8 @@ fn fastest_rate(record: &StreamRecord) -> Rate {
     Rate::of(record.packet, gap).unwrap_or_default()
 }
 
-/// Returns the estimator settings of a measurement, scaled to the narrow link, with a margin for closed-loop use
-/// (rapid 2.10, 2.11).
+/// Returns the estimator settings of a measurement, scaled to the narrow link, with a margin for closed-loop
+/// use (rapid 2.10, 2.11).
 pub fn settings(packet: Bytes, capacity: Rate) -> Settings {
     let scaled = Settings::for_link(packet, capacity);
     Settings { excursion: scaled.excursion.with_relative_margin(RELATIVE_MARGIN), ..scaled }
@@ -167,8 +171,8 @@ pub(super) fn receive_rate(record: &StreamRecord) -> Option<Rate> {
     Rate::of(record.packet * count, last - first)
 }
 
-/// Returns the rate at which packets arrived, if the last ones of the stream did not, and may still be on the way:
-/// those before them took far longer to arrive than to send.
+/// Returns the rate at which packets arrived, if the last ones of the stream did not, and may still be on the
+/// way: those before them took far longer to arrive than to send.
 pub(super) fn trickle(record: &StreamRecord) -> Option<Rate> {
     let arrived = record.before_loss();
     let (first, last) = (arrived.arrivals.first()?, arrived.arrivals.last()?);

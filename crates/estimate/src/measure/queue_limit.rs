@@ -8,8 +8,8 @@ use super::delay::Baseline;
 
 /// The share of the queue that a stream may fill; three quarters are left to other traffic.
 const SHARE: f64 = 0.25;
-/// The longest delay that a stream is meant to add, however long the queue can become. When cross traffic happens to
-/// exceed its mean, the delay rarely reaches 20 ms, which a voice call does not notice.
+/// The longest delay that a stream is meant to add, however long the queue can become. When cross traffic
+/// happens to exceed its mean, the delay rarely reaches 20 ms, which a voice call does not notice.
 const MAX_ADDED_DELAY: Duration = Duration::from_ms(14);
 /// Divisor of the allowed delay for a gentle measurement.
 const GENTLER: i64 = 2;

@@ -23,8 +23,8 @@ const LOWEST: Rate = Rate::from_bps(500_000);
 /// Streams at each rate, of which the majority decides.
 const FLEET: usize = 3;
 
-/// Returns the number of gaps in a stream of each method: 100 packets as in Pathload, a multiple of eight for the
-/// wavelet, and 320 for PRC-MT unless BASS removes the truncated events (rapid 2.17, 2.18).
+/// Returns the number of gaps in a stream of each method: 100 packets as in Pathload, a multiple of eight for
+/// the wavelet, and 320 for PRC-MT unless BASS removes the truncated events (rapid 2.17, 2.18).
 const fn stream_gaps(method: SingleRate) -> usize {
     match method {
         SingleRate::Pathload | SingleRate::ImrAvg | SingleRate::BassImrAvg => 100,
@@ -80,7 +80,8 @@ impl Search {
         }
     }
 
-    /// Gives a learned estimator its model, whose streams are sent, and the capacity as far as it was measured.
+    /// Gives a learned estimator its model, whose streams are sent, and the capacity as
+    /// far as it was measured.
     pub(super) fn with_model(self, model: Option<&Arc<Model>>, capacity: Option<Rate>) -> Search {
         let Some((model, shape)) = model.and_then(|model| Some((model, model.shape()?))) else { return self };
         let packet = probe::packet_of(model, self.packet);

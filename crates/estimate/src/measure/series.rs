@@ -36,7 +36,8 @@ impl Series {
         (self.interval > Duration::ZERO).then(|| (self.due + self.interval - now).max(Duration::ZERO))
     }
 
-    /// Returns when to start the next measurement after one that ended at `now`; this may lengthen the interval.
+    /// Returns when to start the next measurement after one that ended at `now`; this may
+    /// lengthen the interval.
     pub fn next(&mut self, now: Instant) -> Instant {
         if self.interval == Duration::ZERO {
             self.due = now;

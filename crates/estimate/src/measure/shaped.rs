@@ -1,7 +1,8 @@
-//! The default method behind a shaper: every stream first exhausts the token bucket and is evaluated from there on.
+//! The default method behind a shaper: every stream first exhausts the token bucket and is
+//! evaluated from there on.
 //!
-//! The rest of the stream meets an ordinary queue at the sustained rate, and the growth of its delay yields the
-//! available bandwidth.
+//! The rest of the stream meets an ordinary queue at the sustained rate, and the growth of its delay yields
+//! the available bandwidth.
 
 use crate::belief::{POINTS, Summary};
 use crate::bend::Bend;
@@ -19,11 +20,14 @@ use super::queue_limit::QueueLimit;
 use super::response::{PACE, end_effect, uneven};
 use super::shaper_search::Shaper;
 
-/// The priming burst that exhausts the bucket is sent at this multiple of the sustained rate, or at the sender's limit.
+/// The priming burst that exhausts the bucket is sent at this multiple of the sustained rate, or
+/// at the sender's limit.
 const PRIMING: f64 = 8.0;
-/// Minimum share of the priming burst that consumes tokens; tokens that arrive during the burst replace the rest.
+/// Minimum share of the priming burst that consumes tokens; tokens that arrive during the
+/// burst replace the rest.
 const MIN_GAIN: f64 = 0.25;
-/// Packets of the priming burst beyond the bucket, so that pauses in the cross traffic do not leave tokens again.
+/// Packets of the priming burst beyond the bucket, so that pauses in the cross traffic do
+/// not leave tokens again.
 const QUEUED: f64 = 4.0;
 /// Gaps in the first streams, while the available bandwidth is uncertain, and in all others.
 const FIRST_GAPS: usize = 32;
@@ -39,27 +43,30 @@ const KNOWN_STREAMS: usize = 4;
 const MIN_AVAILABLE: f64 = 0.2;
 /// Rates in turn, as multiples of the estimate.
 const CYCLE: [f64; 3] = [1.25, 1.1, 1.4];
-/// A stream that was hardly delayed raises the rates by the first factor; any other lowers them by the second one.
+/// A stream that was hardly delayed raises the rates by the first factor; any other lowers
+/// them by the second one.
 const FACTOR_UP: f64 = 1.2;
 const FACTOR_DOWN: f64 = 0.9;
 const FACTOR_MAX: f64 = 2.0;
 /// Lower and upper limit of the rate as shares of the sustained rate.
 const RATES: (f64, f64) = (0.05, 1.15);
-/// Where the bucket should be exhausted, the queue deviates from [`QUEUED`]. The next burst corrects this share of
-/// the deviation, by at most [`MAX_REDUCTION`] packets downwards.
+/// Where the bucket should be exhausted, the queue deviates from [`QUEUED`]. The next burst corrects this
+/// share of the deviation, by at most [`MAX_REDUCTION`] packets downwards.
 const GAIN: f64 = 0.5;
 const MAX_REDUCTION: f64 = 8.0;
-/// If there is no queue at that point, the deviation is unknown: the next burst grows by this share of the bucket,
-/// times the number of consecutive misses.
+/// If there is no queue at that point, the deviation is unknown: the next burst grows by this share of the
+/// bucket, times the number of consecutive misses.
 const MISSING: f64 = 0.1;
 /// Minimum share of the stream's duration that an informative sample covers.
 const TELLING: f64 = 0.25;
 /// A packet was lost to a full buffer if the packet before it had at least this share of the longest delay.
 const FULL: f64 = 0.5;
-/// Minimum number of packets after the burst, and the factor by which streams shorten after one overflowed the buffer.
+/// Minimum number of packets after the burst, and the factor by which streams shorten after one
+/// overflowed the buffer.
 const MIN_PACKETS: usize = 8;
 const SHORTER: f64 = 0.7;
-/// Error of the sustained rate where trains that bend showed it, as a share: the share of the others in them is a guess.
+/// Error of the sustained rate where trains that bend showed it, as a share: the share of the
+/// others in them is a guess.
 const ROUGH: f64 = 0.3;
 /// Error common to all streams, as a fraction of the sustained rate.
 const COMMON_ERROR: f64 = 0.015;
@@ -148,7 +155,8 @@ impl Shaped {
         Bytes::new(bytes.max(0.0).round() as u64)
     }
 
-    /// Returns the parameters for the account; until a few streams have passed, the available bandwidth is a guess.
+    /// Returns the parameters for the account; until a few streams have passed, the available
+    /// bandwidth is a guess.
     fn reading<'a>(&self, baseline: &'a Baseline) -> Reading<'a> {
         let capacity = self.shaper.capacity;
         let available = if self.streams < KNOWN_STREAMS { capacity.scale(START) } else { self.current };
@@ -201,7 +209,8 @@ impl Shaped {
         MAX_DURATION.min(allowed.scale(1.0 / growth.max(PACE.slowest_growth)))
     }
 
-    /// Corrects the bucket size by the delay of the packet that should be the first after the bucket is exhausted.
+    /// Corrects the bucket size by the delay of the packet that should be the first after the
+    /// bucket is exhausted.
     fn correct(&mut self, queueing: Duration) {
         let bucket = self.shaper.bytes.get() as f64 / self.packet.get().max(1) as f64;
         let queued = queueing.secs_f64() / self.shaper.capacity.time_for(self.packet).secs_f64().max(1e-9);
@@ -232,8 +241,8 @@ impl Evaluation for Shaped {
         let mut packets = delayed(record, baseline);
         if let Some(whole) = overflow(&packets) {
             self.length *= SHORTER;
-            // Packets after the overflow are uninformative. Those before it must count, or only streams with little
-            // cross traffic would.
+            // Packets after the overflow are uninformative. Those before it must count, or only streams with
+            // little cross traffic would.
             packets.truncate(whole);
         }
         let last = record.intended.last().copied().unwrap_or_default();
@@ -279,7 +288,8 @@ impl Evaluation for Shaped {
     }
 }
 
-/// Returns the number of packets of a stream that arrived before the buffer overflowed, or `None` if it did not.
+/// Returns the number of packets of a stream that arrived before the buffer overflowed, or
+/// `None` if it did not.
 fn overflow(packets: &[Delayed]) -> Option<usize> {
     let longest = packets.iter().map(|packet| packet.queueing).max()?;
     let full =

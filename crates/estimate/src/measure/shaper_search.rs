@@ -30,7 +30,8 @@ const MAX_INCONCLUSIVE: u32 = 3;
 
 /// A train that arrives in less than this share of the time it was sent in arrived at once.
 const AT_ONCE: f64 = 0.5;
-/// A train must last several times as long as receivers hold packets up (120 us, rapid 2.15) before its delay shows growth.
+/// A train must last several times as long as receivers hold packets up (120 us, rapid 2.15) before
+/// its delay shows growth.
 const HELD_UP: Duration = Duration::from_us(480);
 
 /// The results of trains so far.
@@ -48,7 +49,8 @@ pub(super) struct ShaperSearch {
     growths: Vec<(f64, f64)>,
     /// Durations of those that arrived all at once: the receiver waits for more packets before it looks.
     bunched: Vec<Duration>,
-    /// Receive gaps after a knee, scaled to 1000 bytes because packets of different trains may differ in size.
+    /// Receive gaps after a knee, scaled to 1000 bytes because packets of different
+    /// trains may differ in size.
     gaps: Vec<Duration>,
 }
 
@@ -96,7 +98,8 @@ impl ShaperSearch {
         self.others += 1;
     }
 
-    /// Returns whether longer trains are worthwhile; `narrow` tells whether trains were spread out on the way.
+    /// Returns whether longer trains are worthwhile; `narrow` tells whether trains were
+    /// spread out on the way.
     pub(super) fn open(&self, narrow: bool) -> bool {
         if self.shaper().is_some() {
             return false;
@@ -105,13 +108,15 @@ impl ShaperSearch {
         suspected && self.others < MAX_INCONCLUSIVE + self.knees && self.flat < ALMOST
     }
 
-    /// Returns how much the delay grew during trains without a knee, per time. Bursts of other traffic meet only some trains.
+    /// Returns how much the delay grew during trains without a knee, per time. Bursts of other traffic
+    /// meet only some trains.
     pub(super) fn growth(&self) -> f64 {
         let sent: f64 = self.growths.iter().map(|(_, sent)| sent).sum();
         self.growths.iter().map(|(grown, _)| grown).sum::<f64>() / sent.max(f64::MIN_POSITIVE)
     }
 
-    /// Returns the share of their rate that trains can have shown: less than all where most of them arrived at once.
+    /// Returns the share of their rate that trains can have shown: less than all where most of
+    /// them arrived at once.
     pub(super) fn shown(&self) -> f64 {
         if self.bunched.len() * 2 <= self.growths.len() {
             return 1.0;

@@ -1,9 +1,10 @@
-//! Times in which a path delivers nothing, as a radio link between two cells or a link that is down for a moment.
+//! Times in which a path delivers nothing, as a radio link between two cells or a link that
+//! is down for a moment.
 //!
-//! A packet that meets a stall arrives later than the one before it by what is left of the stall, and those behind it close
-//! together. Streams last some milliseconds and seldom meet a stall, so their samples tell what is available between stalls.
-//! How long the stalls lasted is known much better: a stall delays the next packet also if it began between two streams.
-//! The mean follows from both.
+//! A packet that meets a stall arrives later than the one before it by what is left of the stall, and those
+//! behind it close together. Streams last some milliseconds and seldom meet a stall, so their samples tell
+//! what is available between stalls. How long the stalls lasted is known much better: a stall delays the next
+//! packet also if it began between two streams. The mean follows from both.
 //!
 //! A burst of other packets delays a stream in the same way. Up to a certain size it is left to the samples.
 
@@ -17,30 +18,33 @@ use crate::knee::median;
 use super::answer::Interval;
 use super::probe::FULL_PACKET;
 
-/// The shortest stall. Range 20 to 50 ms: hosts may be descheduled for a few time slices, and radio links pause from 50 ms on.
+/// The shortest stall. Range 20 to 50 ms: hosts may be descheduled for a few time slices, and radio links
+/// pause from 50 ms on.
 const LEAST: Duration = Duration::from_ms(40);
-/// A stall lasts at least as long as this many full packets of others take at the narrow link. Range 32 to 128: bursts of TCP
-/// and of applications have up to some tens.
+/// A stall lasts at least as long as this many full packets of others take at the narrow link. Range 32 to
+/// 128: bursts of TCP and of applications have up to some tens.
 const BURST: u64 = 48;
-/// The shortest stall while the capacity is not known: on slow links bursts take as long as short stalls. Range 80 to 200 ms.
+/// The shortest stall while the capacity is not known: on slow links bursts take as long as short
+/// stalls. Range 80 to 200 ms.
 const LONG: Duration = Duration::from_ms(100);
-/// So many streams before the method begins may be left out: the capacity is not known then, and a burst looks like a stall.
+/// So many streams before the method begins may be left out: the capacity is not known then, and a
+/// burst looks like a stall.
 const LEFT_OUT: u32 = 3;
 /// So many packets lost in a row during [`LEAST`] were lost in a stall, which filled the buffer.
 const LOST: usize = 8;
-/// A stall delays a packet by so many times the jitter and so many of the usual gaps, which may be long on slow paths. Range 1.2 to 2
-/// and 4 to 16.
+/// A stall delays a packet by so many times the jitter and so many of the usual gaps, which may be long on
+/// slow paths. Range 1.2 to 2 and 4 to 16.
 const JITTER: f64 = 1.5;
 const UNUSUAL: i64 = 8;
-/// Error of the length of all stalls together, as a share of it: others that waited for the end of a stall delay the packet
-/// that shows it. Range 0.02 to 0.1.
+/// Error of the length of all stalls together, as a share of it: others that waited for the end of a stall
+/// delay the packet that shows it. Range 0.02 to 0.1.
 const ERROR: f64 = 0.05;
 /// 95 % quantile of the normal distribution, for a two-sided 90 % interval.
 const Z90: f64 = 1.645;
 /// A queue as short as this behind a stall tells nothing about the traffic in it. Range 5 to 20 ms.
 const SHORT_QUEUE: Duration = Duration::from_ms(10);
-/// The share of the traffic in stalls that is kept for later, and its standard error, where no queue has told it: most buffers of
-/// links that stall are long.
+/// The share of the traffic in stalls that is kept for later, and its standard error, where no queue has told
+/// it: most buffers of links that stall are long.
 const UNKNOWN: (f64, f64) = (0.75, 0.3);
 /// The standard error where one has.
 const KEPT_ERROR: f64 = 0.1;
@@ -120,8 +124,8 @@ pub struct Stalls {
 }
 
 impl Stalls {
-    /// Returns the average of what is available in stalls and between them, where `between` is an interval for the
-    /// latter, `width` times as wide as one of 90 %.
+    /// Returns the average of what is available in stalls and between them, where `between` is an interval
+    /// for the latter, `width` times as wide as one of 90 %.
     ///
     /// Others send in stalls, too. What is kept of it takes its share of the time between stalls.
     pub(super) fn averaged(&self, between: Interval, width: f64) -> Interval {
@@ -166,8 +170,8 @@ impl Context {
 }
 
 impl StallSearch {
-    /// Looks for stalls in and before a stream. Returns its longest part without one, as a range of its packets, if there was one
-    /// in it.
+    /// Looks for stalls in and before a stream. Returns its longest part without one, as a range of its
+    /// packets, if there was one in it.
     pub(super) fn observe(&mut self, record: &StreamRecord, context: &Context) -> Option<Range<usize>> {
         let arrived: Vec<(usize, Passed)> = (record.arrivals.iter().enumerate())
             .filter_map(|(place, one)| Some((place, Passed { sent: one.sent, delay: one.one_way_delay()? })))
@@ -378,7 +382,8 @@ mod tests {
             kept,
         };
         let between = Interval { rate: HALF, low: HALF.scale(0.9), high: Some(HALF.scale(1.1)) };
-        // A fifth of the time the link is silent; the others, who take half of it, have the rest of their traffic carried later.
+        // A fifth of the time the link is silent; the others, who take half of it, have the rest of their
+        // traffic carried later.
         let kept = stalls((1.0, 0.0)).averaged(between, 1.0);
         assert_eq!((kept.rate.mbps(), kept.low.mbps(), kept.high.map(Rate::mbps)), (30.0, 25.0, Some(35.0)));
         let dropped = stalls((0.0, 0.0)).averaged(between, 1.0);

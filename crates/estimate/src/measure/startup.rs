@@ -15,8 +15,8 @@ const FIRST_RATE: Rate = Rate::from_bps(1_000_000);
 const STEP: f64 = 2.0;
 /// Minimum and maximum number of packets at each rate: few on slow paths, where they take long.
 const PACKETS_PER_RATE: (u32, u32) = (4, 16);
-/// From this rate on, streams grow in proportion to it: receivers commonly coalesce for 120 us (rapid 2.15), one
-/// packet time at this rate, and a stream must span several interrupts.
+/// From this rate on, streams grow in proportion to it: receivers commonly coalesce for 120 us (rapid 2.15),
+/// one packet time at this rate, and a stream must span several interrupts.
 const COALESCING_RATE: Rate = Rate::from_bps(100_000_000);
 /// Number of consecutive failures after which start-up gives up; a busy host spoils several streams.
 const MAX_FAILURES: u32 = 8;
@@ -34,14 +34,14 @@ const MAX_BYTES: Bytes = Bytes::new(300_000);
 /// ... and its delay has grown if it grew by this share of the span.
 const GROWN_SHARE: f64 = 0.5;
 
-/// Where no stream of this rate has passed, the first ones may have caused the queue that looks like jitter. Range 5 to 20 Mb/s: ten
-/// times the rate of the first stream.
+/// Where no stream of this rate has passed, the first ones may have caused the queue that looks like jitter.
+/// Range 5 to 20 Mb/s: ten times the rate of the first stream.
 const FAST: Rate = Rate::from_bps(10_000_000);
 /// The share of the rate of the next stream that is likely to be available: rates double.
 const LIKELY: f64 = 0.6;
 
-/// Raises the rate by a factor of up to 3.75 per stream until the receive gaps have grown in two streams: a single
-/// one may have met a burst or a busy receiver.
+/// Raises the rate by a factor of up to 3.75 per stream until the receive gaps have grown in two streams: a
+/// single one may have met a burst or a busy receiver.
 #[derive(Clone, Debug)]
 pub(super) struct Startup {
     rate: Rate,
@@ -90,7 +90,8 @@ impl Startup {
         self.jitter.span()
     }
 
-    /// Returns what is likely to be available: as likely as not the rate of the next stream; zero if no fast stream has passed.
+    /// Returns what is likely to be available: as likely as not the rate of the next stream; zero if no
+    /// fast stream has passed.
     pub(super) fn likely(&self) -> Rate {
         if self.known_good < Some(FAST) { Rate::ZERO } else { self.rate.scale(LIKELY) }
     }
@@ -149,12 +150,14 @@ impl Startup {
         }
         self.jitter.observe(record, overtaken);
         self.known_good = Some(estimate.rate);
-        // BASS may merge a whole rising stream into one event and return its average; the rate would then stop growing.
+        // BASS may merge a whole rising stream into one event and return its average; the rate
+        // would then stop growing.
         self.rate = estimate.rate.max(self.rate + self.rate).min(self.top);
         Ok(None)
     }
 
-    /// Refuses a stream that lost packets, unless they are only late: twice in a row, that tells a path which is too slow.
+    /// Refuses a stream that lost packets, unless they are only late: twice in a row, that tells a
+    /// path which is too slow.
     fn observe_lossy(&mut self, record: &StreamRecord) -> Result<Option<Range>, Refusal> {
         let trickle = probe::trickle(record).filter(|rate| *rate < SLOWEST);
         let before = std::mem::replace(&mut self.trickled, trickle.is_some());
@@ -174,8 +177,8 @@ impl Startup {
             let received = rate.scale(1.0 / (1.0 + growth.secs_f64() / time.secs_f64()));
             return std::mem::replace(&mut self.suspected, true).then_some(Range::Near(received));
         }
-        // Growth of less than that share of the span would have been missed. At a link no faster than the stream, it is the
-        // share of the stream's rate that is not available.
+        // Growth of less than that share of the span would have been missed. At a link no faster than the
+        // stream, it is the share of the stream's rate that is not available.
         let missed = jitter.most.scale(GROWN_SHARE).secs_f64() / time.secs_f64();
         self.shown = self.shown.max(rate.scale((1.0 - missed).max(0.0)));
         if self.rate >= self.top {
@@ -188,8 +191,8 @@ impl Startup {
         None
     }
 
-    /// Counts a failure. Repeated loss above a rate that passed means that the queue overflowed; otherwise start-up
-    /// tries again.
+    /// Counts a failure. Repeated loss above a rate that passed means that the queue overflowed; otherwise
+    /// start-up tries again.
     pub(super) fn refused(&mut self, refusal: Refusal) -> Option<Range> {
         self.failed += 1;
         match (refusal, self.known_good) {
@@ -208,14 +211,15 @@ impl Startup {
     }
 }
 
-/// Returns how much the delay grew during a stream of one rate, per time, at least zero; single late packets hardly matter.
+/// Returns how much the delay grew during a stream of one rate, per time, at least zero; single late
+/// packets hardly matter.
 pub(super) fn growth_rate(record: &StreamRecord) -> f64 {
     let (growth, time) = growth_after(record, Duration::ZERO);
     (growth.secs_f64() / time.secs_f64()).max(0.0)
 }
 
-/// Returns the growth of the delay from the first third of a stream to the last, without its beginning, and the time
-/// between the two.
+/// Returns the growth of the delay from the first third of a stream to the last, without its beginning, and
+/// the time between the two.
 fn growth_after(record: &StreamRecord, beginning: Duration) -> (Duration, Duration) {
     let beginning = beginning.min(probe::sent_for(record) / 4);
     let start = record.arrivals.first().map(|first| first.sent + beginning);
@@ -227,8 +231,8 @@ fn growth_after(record: &StreamRecord, beginning: Duration) -> (Duration, Durati
     (grown().unwrap_or_default(), time().unwrap_or_default().max(Duration::from_ns(1)))
 }
 
-/// Returns whether the delay grew by more than it varied in the slower half of the stream; jitter widens the gaps of
-/// small packets, but does not cause this growth.
+/// Returns whether the delay grew by more than it varied in the slower half of the stream; jitter widens the
+/// gaps of small packets, but does not cause this growth.
 fn outgrows_noise(record: &StreamRecord) -> bool {
     let mut delays: Vec<Duration> = record.arrivals.iter().filter_map(Arrival::one_way_delay).collect();
     let (count, half) = (delays.len(), delays.len() / 2);

@@ -7,8 +7,8 @@ use headway_units::{Bytes, Duration, Rate};
 const COARSEST: u64 = 1_000_000;
 /// Number of timestamps that must agree on a resolution.
 const ENOUGH: u32 = 32;
-/// A packet must take this many times the resolution or the driver's time per packet; otherwise the measurement would
-/// show the receiver instead of the link.
+/// A packet must take this many times the resolution or the driver's time per packet; otherwise the
+/// measurement would show the receiver instead of the link.
 const MARGIN: f64 = 1.5;
 
 /// Collects timestamps.

@@ -18,37 +18,39 @@ const SHAPE: Shape = Shape { rates: 4, packets_per_rate: 16, step: 1.15 };
 /// Gaps of a chirp and their spread factor: 48 gaps that shrink by 5 % each span a factor of ten.
 const CHIRP_GAPS: usize = 48;
 const CHIRP_SPREAD: f64 = 1.05;
-/// The lowest rate of a chirp as a share of the current estimate, which puts the estimate in the middle of the rates.
+/// The lowest rate of a chirp as a share of the current estimate, which puts the estimate in the
+/// middle of the rates.
 const CHIRP_BOTTOM: f64 = 0.32;
-/// The reach of a reflected chirp as a share of the current estimate, its gaps on either side and the factor between
-/// its steps: as wide as a chirp, with the last steps around the estimate 2 % wide.
+/// The reach of a reflected chirp as a share of the current estimate, its gaps on either side and the factor
+/// between its steps: as wide as a chirp, with the last steps around the estimate 2 % wide.
 const REFLECTED_REACH: f64 = 0.68;
 const REFLECTED_HALF: usize = CHIRP_GAPS / 2;
 const REFLECTED_SPREAD: f64 = 1.166;
 /// Once settled, the average rate follows the estimates once per this many p-streams (rapid 2.12: gamma),
 /// sent as one stream.
 const GAMMA: usize = 3;
-/// An additional p-stream precedes them and does not count: a stream that starts with an empty queue spends part of
-/// its packets filling it, and its estimate is up to 9 % low.
+/// An additional p-stream precedes them and does not count: a stream that starts with an empty queue spends
+/// part of its packets filling it, and its estimate is up to 9 % low.
 const LEAD: usize = 1;
-/// Maximum number of streams before the rate has settled. Until then, it jumps to every estimate. Behind a coalescing
-/// receiver each estimate raises it by only 3 to 7 %, regardless of the available bandwidth (rapid B.2), so doubling
-/// it takes this many streams.
+/// Maximum number of streams before the rate has settled. Until then, it jumps to every estimate. Behind a
+/// coalescing receiver each estimate raises it by only 3 to 7 %, regardless of the available bandwidth (rapid
+/// B.2), so doubling it takes this many streams.
 const MAX_SETTLING: u32 = 20;
 /// The rate has settled when an estimate exceeds it by no more than this.
 const ARRIVED: f64 = 1.02;
-/// What is available moves if the means of so many groups of p-streams or more, each sent as one stream, have at least this
-/// standard deviation as a share of their mean, and a variance so many times that within groups. Range 0.05 to 0.15 and 2 to 6: bursts
-/// vary within groups, too.
+/// What is available moves if the means of so many groups of p-streams or more, each sent as one stream, have
+/// at least this standard deviation as a share of their mean, and a variance so many times that within
+/// groups. Range 0.05 to 0.15 and 2 to 6: bursts vary within groups, too.
 const FEWEST_GROUPS: usize = 3;
-/// As many streams that have more than the capacity free, by this factor, say that the link has become faster. Range 1.1 to 1.3: answers
-/// of models are off by some percent.
+/// As many streams that have more than the capacity free, by this factor, say that the link has become
+/// faster. Range 1.1 to 1.3: answers of models are off by some percent.
 const ABOVE: f64 = 1.2;
 const MOVING: f64 = 0.1;
 const MOVING_APART: f64 = 3.0;
 /// Number of streams used at which the method stops.
 const ENOUGH_STREAMS: usize = 24;
-/// Streams keep this share away from the ends of the rates that a trained model has seen: gaps are not exactly as scheduled.
+/// Streams keep this share away from the ends of the rates that a trained model has seen: gaps are not
+/// exactly as scheduled.
 const SEEN_MARGIN: f64 = 0.02;
 /// Error of an answer without the capacity, as a share of the answer: such paths lose packets at most rates.
 const WITHOUT_CAPACITY: f64 = 0.3;
@@ -108,7 +110,8 @@ impl Track {
         Track { error: WITHOUT_CAPACITY, ..self }
     }
 
-    /// Gives a learned estimator its model, whose streams are sent, and the capacity as far as it was measured.
+    /// Gives a learned estimator its model, whose streams are sent, and the capacity as
+    /// far as it was measured.
     pub(super) fn with_model(self, model: Option<&Arc<Model>>, capacity: Option<Rate>) -> Track {
         let Some((model, shape)) = model.and_then(|model| Some((model, model.shape()?))) else { return self };
         let packet = probe::packet_of(model, self.packet);
@@ -123,7 +126,8 @@ impl Track {
         Track { average: track.within(track.average), ..track }
     }
 
-    /// Returns the rate to probe next for an estimate: no more than the capacity, and within what a trained model has seen.
+    /// Returns the rate to probe next for an estimate: no more than the capacity, and within what a
+    /// trained model has seen.
     fn within(&self, estimate: Rate) -> Rate {
         let seen = self.seen.map_or(estimate, |(low, high)| {
             estimate.min(high.scale(1.0 - SEEN_MARGIN)).max(low.scale(1.0 + SEEN_MARGIN))
@@ -153,8 +157,8 @@ impl Track {
         if self.settling > 0 { p_stream } else { p_stream.repeated(LEAD + GAMMA) }
     }
 
-    /// Returns the rate that a stream points to before the rate has settled. Far from it a stream may be unlike all that a model
-    /// has seen, although the path is not: then BASS shows the way.
+    /// Returns the rate that a stream points to before the rate has settled. Far from it a stream may be
+    /// unlike all that a model has seen, although the path is not: then BASS shows the way.
     fn towards(&mut self, record: &StreamRecord) -> Result<Rate, Refusal> {
         let mut found = self.method.estimate(record, &self.settings, &mut self.scratch);
         if let Err(Refusal::Unseen(_)) = found {
@@ -182,8 +186,8 @@ impl Track {
 }
 
 impl Track {
-    /// Returns the lowest and the highest rate of streams that lie close together in time, if they differ far more than those of
-    /// one time do: then what is available moves.
+    /// Returns the lowest and the highest rate of streams that lie close together in time, if they differ far
+    /// more than those of one time do: then what is available moves.
     fn moving(&self) -> Option<Outside> {
         let capacity = self.settings.capacity.unwrap_or_default();
         // A model that says so of all streams is off by as much.
@@ -251,9 +255,9 @@ impl Evaluation for Track {
         Ok(())
     }
 
-    /// Returns the mean over the settled streams, or the smoothed estimate of reflected chirps, with a 90 % interval;
-    /// assumes that streams are independent. The errors of a trained model on one path are not: the means of the ends of its
-    /// intervals are those of the interval of the mean.
+    /// Returns the mean over the settled streams, or the smoothed estimate of reflected chirps, with a 90 %
+    /// interval; assumes that streams are independent. The errors of a trained model on one path are not: the
+    /// means of the ends of its intervals are those of the interval of the mean.
     fn interval(&self) -> Option<Interval> {
         let settled = &self.estimates;
         if settled.len() < 2 {

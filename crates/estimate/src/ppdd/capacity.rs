@@ -25,8 +25,8 @@ const SPREAD: f64 = 1.02;
 pub struct Capacity {
     /// The estimate, which counts the same bytes as the packet size of the pairs.
     pub rate: Rate,
-    /// Lower end of the range of 90 % of the estimates from resampled pairs, which says nothing about errors common to all
-    /// pairs.
+    /// Lower end of the range of 90 % of the estimates from resampled pairs, which says nothing about errors
+    /// common to all pairs.
     pub low: Rate,
     /// Its upper end.
     pub high: Rate,
@@ -68,13 +68,13 @@ pub struct Insufficient {
     pub needed: usize,
 }
 
-/// An estimate that a smaller share of resampled sets of pairs agree with is wrong too often. Of 600 random simulated paths
-/// with loads of 0 to 20, 10 to 40 and 20 to 60 % on their links, 599, 586 and 400 are clear, of these 0, 14 and 24 more
-/// than 2 % off.
+/// An estimate that a smaller share of resampled sets of pairs agree with is wrong too often. Of 600 random
+/// simulated paths with loads of 0 to 20, 10 to 40 and 20 to 60 % on their links, 599, 586 and 400 are clear,
+/// of these 0, 14 and 24 more than 2 % off.
 const CLEAR: f64 = 0.9;
 
-/// Modes count from this share of the capacity that the lowest delays imply up to the second one: residual delays
-/// make second packets seem slower than first ones, rarely faster.
+/// Modes count from this share of the capacity that the lowest delays imply up to the second one: residual
+/// delays make second packets seem slower than first ones, rarely faster.
 const PLAUSIBLE: [f64; 2] = [0.97, 1.9];
 /// Delays of second packets count as low up to this percentile at least.
 const LOW_PERCENT: u32 = 2;
@@ -241,8 +241,8 @@ impl Pairs {
         (0..weights.len()).filter_map(sample).collect()
     }
 
-    /// Selects the pairs whose first packet is among the fastest x percent and whose second is below the lowest
-    /// percentile at which more than alpha pairs remain.
+    /// Selects the pairs whose first packet is among the fastest x percent and whose second is below the
+    /// lowest percentile at which more than alpha pairs remain.
     fn select(&self, ranked: &Ranked, weights: &[u32]) -> Result<Selection, Insufficient> {
         let total: usize = weights.iter().map(|weight| *weight as usize).sum();
         let none = |selected| Err(self.insufficient(selected, total));
@@ -326,7 +326,8 @@ impl Pairs {
         ranked.first.iter().zip(&ranked.second).filter(|(a, b)| **a <= first && **b <= second).count()
     }
 
-    /// Returns the 90 % interval of estimates from pairs drawn with replacement, and the share that agrees with `rate`.
+    /// Returns the 90 % interval of estimates from pairs drawn with replacement, and the share
+    /// that agrees with `rate`.
     fn resampled(&self, ranked: &Ranked, rate: f64) -> [f64; 3] {
         let count = ranked.rate.len();
         // A fixed seed: the same pairs always give the same answer.

@@ -1,23 +1,25 @@
 //! The mode of the pairs' rates next to the capacity that the lowest delays imply.
 //!
-//! A first packet with the lowest delay and a second one with the lowest delay are both undelayed, also if they belong
-//! to different pairs: then they would have arrived as far apart as the narrow link puts them (Chan, Luo, Chang, "A
-//! minimum-delay-difference method for mitigating cross-traffic impact on capacity measurement", CoNEXT 2009). That is
-//! far more likely than a pair in which both are. Two delays have the noise of two timestamps, though. Many pairs that
-//! met other packets before the narrow link have its gap nevertheless; they are a mode next to that estimate.
+//! A first packet with the lowest delay and a second one with the lowest delay are both undelayed, also if
+//! they belong to different pairs: then they would have arrived as far apart as the narrow link puts them
+//! (Chan, Luo, Chang, "A minimum-delay-difference method for mitigating cross-traffic impact on capacity
+//! measurement", CoNEXT 2009). That is far more likely than a pair in which both are. Two delays have the
+//! noise of two timestamps, though. Many pairs that met other packets before the narrow link have its gap
+//! nevertheless; they are a mode next to that estimate.
 
 use super::capacity::{Ranked, Selection};
 use super::{Insufficient, Pairs};
 use crate::kde::modes;
 use headway_units::Duration;
 
-/// The mode is searched among pairs whose rates differ from that estimate by less than this share, if kernels are
-/// narrower than half of it: on fast links the noise is as large as the gaps, and the lowest delays have less of it.
+/// The mode is searched among pairs whose rates differ from that estimate by less than this share, if
+/// kernels are narrower than half of it: on fast links the noise is as large as the gaps, and the lowest
+/// delays have less of it.
 const NEAR: f64 = 0.03;
 
 impl Pairs {
-    /// Returns the mode next to the capacity that the lowest delays imply, and the pairs near it; where there are hardly
-    /// any, that capacity.
+    /// Returns the mode next to the capacity that the lowest delays imply, and the pairs near it; where there
+    /// are hardly any, that capacity.
     pub(super) fn next_to_lowest(
         &self,
         ranked: &Ranked,
@@ -83,8 +85,8 @@ mod tests {
 
     #[test]
     fn undelayed_packets_of_different_pairs_tell_the_mode() {
-        // 400 us are 30 Mb/s. No pair is undelayed as a whole: the first packets of the pairs with that gap come late.
-        // More pairs were compressed to 300 us or spread to 800 us.
+        // 400 us are 30 Mb/s. No pair is undelayed as a whole: the first packets of the pairs with that gap
+        // come late. More pairs were compressed to 300 us or spread to 800 us.
         let narrow = (0..30).map(|i| (50_000 + i * 2_000, 400_000 + (i % 5) * 500 - 1_000));
         let compressed = (0..60).map(|i| (150_000 + i * 1_000, 300_000));
         let first = (0..60).map(|i| (i % 3 * 100, 800_000));

@@ -1,7 +1,7 @@
 //! Capacity of the narrow link from packet pairs: dispersion filtered by one-way delay (wan 2.15, 2.16).
 //!
-//! Cross traffic spreads some pairs and compresses others. Pairs whose packets both had short delays met few other
-//! packets; the mode of their rates is the capacity. Trains with packets that die on the way (wan 2.17)
+//! Cross traffic spreads some pairs and compresses others. Pairs whose packets both had short delays met few
+//! other packets; the mode of their rates is the capacity. Trains with packets that die on the way (wan 2.17)
 //! are filtered the same way: their first and last packets are the pair.
 
 mod capacity;
@@ -24,7 +24,8 @@ const TOGETHER: Rate = Rate::from_bps(10_000_000_000);
 const LEAST_PAIRS: usize = 200;
 /// Maximum number of pairs that it asks for at a time, as a share of those there are.
 const MORE: usize = 2;
-/// The estimate stands if the last part of the pairs (one of this many) moved it by no more than this share ...
+/// The estimate stands if the last part of the pairs (one of this many) moved it by no
+/// more than this share ...
 const PART: usize = 4;
 const MOVED: f64 = 0.01;
 /// ... and this share of resampled sets of pairs agree with it.
@@ -39,8 +40,8 @@ pub enum Filter {
     /// A pair's weight falls exponentially with its delays in excess of the lowest ones, in units of the same
     /// quantiles. Modes far from the capacity that the lowest delays imply do not count.
     Weights,
-    /// The lowest delays of first and of second packets imply a capacity; pairs near it count, however long their own
-    /// delays are.
+    /// The lowest delays of first and of second packets imply a capacity; pairs near it count, however long
+    /// their own delays are.
     Lowest,
 }
 
@@ -66,14 +67,14 @@ pub struct Settings {
     pub bandwidth: Bandwidth,
     /// Resolution and noise of timestamps: delays that differ by less are equal.
     pub quantum: Duration,
-    /// Whether delays equal to a quantile are excluded, as the thesis prints; idle paths then have no answer or a
-    /// wrong one.
+    /// Whether delays equal to a quantile are excluded, as the thesis prints; idle paths then have no
+    /// answer or a wrong one.
     pub strictly_below: bool,
 }
 
 impl Default for Settings {
-    /// Weights with x = 30 and alpha = 5, and kernels as narrow as the stamps permit, down to 0.1 Mb/s at 300 Mb/s:
-    /// packets that leave the narrow link back to back have exactly its rate.
+    /// Weights with x = 30 and alpha = 5, and kernels as narrow as the stamps permit, down to 0.1 Mb/s at 300
+    /// Mb/s: packets that leave the narrow link back to back have exactly its rate.
     fn default() -> Settings {
         Settings {
             filter: Filter::Weights,
@@ -92,22 +93,23 @@ impl Settings {
         Settings { filter: Filter::Lowest, alpha: 7, ..Settings::default() }
     }
 
-    /// The algorithm of the thesis with delays at or below the quantiles; the bandwidth is 2 Mb/s at 300 Mb/s and as
-    /// large a share of other rates.
+    /// The algorithm of the thesis with delays at or below the quantiles; the bandwidth is 2 Mb/s at 300 Mb/s
+    /// and as large a share of other rates.
     pub fn quantiles() -> Settings {
         let bandwidth = Bandwidth::Relative(rivals::RELATIVE_BANDWIDTH);
         Settings { filter: Filter::Quantiles, bandwidth, ..Settings::default() }
     }
 
-    /// The algorithm as printed: a bandwidth of 2 Mb/s at every rate, and delays strictly below the quantiles.
+    /// The algorithm as printed: a bandwidth of 2 Mb/s at every rate, and delays strictly
+    /// below the quantiles.
     pub fn literal() -> Settings {
         let bandwidth = Bandwidth::Absolute(Rate::from_bps(2_000_000));
         Settings { bandwidth, strictly_below: true, ..Settings::quantiles() }
     }
 }
 
-/// Returns a stream of `pairs` pairs as fast as a sender can, with random pauses of `least` or more and `mean` on average between them. The same
-/// seed gives the same pauses.
+/// Returns a stream of `pairs` pairs as fast as a sender can, with random pauses of `least` or more and
+/// `mean` on average between them. The same seed gives the same pauses.
 pub fn schedule(packet: Bytes, pairs: usize, [least, mean]: [Duration; 2], seed: u64) -> Schedule {
     let mut spacing = Spacing::new(seed);
     let together = TOGETHER.time_for(packet);
@@ -138,10 +140,11 @@ impl Pairs {
         Pairs::of_trains(packet, 0, settings)
     }
 
-    /// Creates an empty collection of trains with `hidden` packets between the first and the last, which are the pair.
+    /// Creates an empty collection of trains with `hidden` packets between the first and the
+    /// last, which are the pair.
     ///
-    /// Capacities are then those of the links that the hidden packets crossed: the dispersion is that of `hidden` + 1
-    /// packets. The rate between the surviving packets alone is smaller by this factor.
+    /// Capacities are then those of the links that the hidden packets crossed: the dispersion is that of
+    /// `hidden` + 1 packets. The rate between the surviving packets alone is smaller by this factor.
     pub fn of_trains(packet: Bytes, hidden: u32, settings: Settings) -> Pairs {
         Pairs { packet, hidden, settings, triplets: Vec::new(), dropped: Dropped::default() }
     }
@@ -176,10 +179,11 @@ impl Pairs {
         self.packet
     }
 
-    /// Returns how many more pairs would be needed before the capacity can be relied on; `None` when it stands.
+    /// Returns how many more pairs would be needed before the capacity can be relied on;
+    /// `None` when it stands.
     ///
-    /// It asks for 200 first, and then for half as many again until the last quarter of the pairs no longer moves the
-    /// estimate and resampled sets of pairs agree with it. The caller's budget ends this.
+    /// It asks for 200 first, and then for half as many again until the last quarter of the pairs no longer
+    /// moves the estimate and resampled sets of pairs agree with it. The caller's budget ends this.
     pub(crate) fn wanted(&self) -> Option<usize> {
         let count = self.len();
         if count < LEAST_PAIRS {

@@ -10,7 +10,8 @@ pub(super) const RELATIVE_BANDWIDTH: f64 = 1.0 / 150.0;
 const LEAST_HEIGHT: f64 = 0.1;
 
 impl Pairs {
-    /// Returns the modes of the rates of all pairs with a bandwidth of 2 Mb/s at 300 Mb/s, in ascending order.
+    /// Returns the modes of the rates of all pairs with a bandwidth of 2 Mb/s at 300
+    /// Mb/s, in ascending order.
     pub fn modes(&self) -> Vec<Mode> {
         let rates = self.triplets.iter().map(|triplet| self.rate(triplet.dispersion));
         let mut samples: Vec<Sample> = rates.map(|value| Sample { value, weight: 1.0 }).collect();
@@ -35,8 +36,8 @@ impl Pairs {
     }
 }
 
-/// Returns the first mode above the asymptotic dispersion rate, which long trains have: pathrate's rule (Dovrolis et
-/// al., "Packet-dispersion techniques and a capacity-estimation methodology", 2004).
+/// Returns the first mode above the asymptotic dispersion rate, which long trains have: pathrate's rule
+/// (Dovrolis et al., "Packet-dispersion techniques and a capacity-estimation methodology", 2004).
 ///
 /// Modes below a tenth of the highest do not count. Returns the last mode if none is above.
 pub fn first_mode_above(modes: &[Mode], dispersion_rate: Rate) -> Option<Rate> {

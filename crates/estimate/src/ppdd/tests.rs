@@ -25,7 +25,8 @@ fn cross(sent: u64, mut queueing: impl FnMut() -> [u64; 2]) -> [u64; 2] {
     })
 }
 
-/// Pairs of which each packet finds a queue at a link with this probability, with exponential lengths around 60 us.
+/// Pairs of which each packet finds a queue at a link with this probability, with exponential
+/// lengths around 60 us.
 fn loaded(count: u64, probability: f64, seed: u64) -> Vec<Arrival> {
     let mut random = Pcg64Mcg::seed_from_u64(seed);
     let mut uniform = move || (random.next_u64() >> 11) as f64 / (1u64 << 53) as f64;

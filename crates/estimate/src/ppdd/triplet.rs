@@ -125,9 +125,9 @@ impl Pairs {
 
     /// Adds all pairs, or trains, of a stream: packets 2i and 2i + 1 are a pair, and so on for trains.
     ///
-    /// What became of hidden packets does not matter. An index that occurs twice is a packet that arrived twice; all
-    /// entries of an index must be adjacent. Pairs that the sender interrupted are dropped, in comparison with the
-    /// others of the stream.
+    /// What became of hidden packets does not matter. An index that occurs twice is a packet that arrived
+    /// twice; all entries of an index must be adjacent. Pairs that the sender interrupted are dropped, in
+    /// comparison with the others of the stream.
     pub fn add_stream(&mut self, record: &StreamRecord) {
         let before = self.triplets.len();
         let packets = self.hidden + 2;
@@ -161,8 +161,8 @@ impl Pairs {
         self.dropped.late += before - self.triplets.len();
     }
 
-    /// Returns the number of pairs for which tau - d_in differs from OWD2 - OWD1 by `quanta` stamp quanta or more: a
-    /// check of stamps and arithmetic (wan F57).
+    /// Returns the number of pairs for which tau - d_in differs from OWD2 - OWD1 by `quanta` stamp quanta or
+    /// more: a check of stamps and arithmetic (wan F57).
     pub fn identity_violations(&self, quanta: i64) -> usize {
         let off = |triplet: &&Triplet| {
             let difference = triplet.dispersion - triplet.gap - (triplet.second - triplet.first);

@@ -4,7 +4,8 @@ use super::flight::before;
 use super::segment::Segment;
 use headway_units::{Duration, Instant};
 
-/// A retransmission follows this soon on the duplicate ACK that caused it, where the tap is beside the sender.
+/// A retransmission follows this soon on the duplicate ACK that caused it, where the tap
+/// is beside the sender.
 const FAST: Duration = Duration::from_ms(20);
 /// Duplicate ACKs that show a loss.
 const DUPLICATES: u32 = 2;
@@ -56,7 +57,8 @@ pub(super) enum Kind {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Watch {
     pub(super) counts: Anomalies,
-    /// The number behind the last byte and FIN, or of a segment without data that is ahead of it, and when that passed.
+    /// The number behind the last byte and FIN, or of a segment without data that is ahead of it,
+    /// and when that passed.
     next: Option<u32>,
     advanced: Instant,
     /// Whether the last segment only asked for an ACK.

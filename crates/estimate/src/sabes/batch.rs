@@ -1,7 +1,8 @@
 //! Stamps of ACKs that come in batches: buffering events instead of single ACKs (rapid 2.9).
 //!
-//! A NIC that coalesces interrupts hands several ACKs up at once. The gaps within a batch say nothing, but their sum
-//! over a whole batch is right, so the ACKs of one or a few events that BASS finds become one sample.
+//! A NIC that coalesces interrupts hands several ACKs up at once. The gaps within a batch say
+//! nothing, but their sum over a whole batch is right, so the ACKs of one or a few events that BASS
+//! finds become one sample.
 
 use super::sample::Step;
 use crate::denoise::{Denoise, bass_pass};
@@ -9,8 +10,8 @@ use headway_units::{Bytes, Duration, Rate};
 
 /// ACKs that are searched for events at once.
 const MOST: usize = 128;
-/// ACKs in a sample. The last ACK of a batch has waited for up to the time between two ACKs, so the ends of an event of few
-/// ACKs are uncertain; those of ten are within a twentieth, as a standard deviation.
+/// ACKs in a sample. The last ACK of a batch has waited for up to the time between two ACKs, so the ends of
+/// an event of few ACKs are uncertain; those of ten are within a twentieth, as a standard deviation.
 const FEWEST: usize = 10;
 /// Samples over which impossible ones are counted.
 const MEMORY: u32 = 128;
@@ -87,7 +88,8 @@ impl Batches {
         }
     }
 
-    /// Calls `take` for complete events of at least [`FEWEST`] ACKs together as one step, and keeps the others.
+    /// Calls `take` for complete events of at least [`FEWEST`] ACKs together as one step,
+    /// and keeps the others.
     pub(super) fn drain(&mut self, packet: f64, nic: Rate, mut take: impl FnMut(Step)) {
         let Some(group) = &mut self.group else { return };
         let Group { steps, bytes, gaps } = &mut **group;

@@ -1,5 +1,5 @@
-//! The search for the capacity of the narrow link: phase 1 as published, from the rates of consecutive ACKs (wan 2.9), or by trains
-//! (`narrow.rs`).
+//! The search for the capacity of the narrow link: phase 1 as published, from the rates of consecutive ACKs
+//! (wan 2.9), or by trains (`narrow.rs`).
 
 use super::narrow::{Capacity, Narrow};
 use super::sample::Step;
@@ -177,7 +177,8 @@ impl Search {
         Search { nic: settings.nic, form, shared: None }
     }
 
-    /// Returns the capacity that this transfer has found, or others have. With the published form the larger one counts.
+    /// Returns the capacity that this transfer has found, or others have. With the published form
+    /// the larger one counts.
     pub(super) fn rate(&self) -> Option<Rate> {
         match &self.form {
             Form::Literal(phase) => phase.capacity.max(self.shared),
@@ -228,8 +229,8 @@ impl Search {
         }
     }
 
-    /// Takes a step whose gap is positive. The guarded form needs a path that limits its transfer, and a queue meanwhile, where
-    /// that can be seen.
+    /// Takes a step whose gap is positive. The guarded form needs a path that limits its transfer, and a
+    /// queue meanwhile, where that can be seen.
     pub(super) fn add(&mut self, step: &Step, first: &First) {
         match &mut self.form {
             Form::Literal(phase) => phase.add(step, first, self.nic),

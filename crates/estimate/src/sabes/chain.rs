@@ -43,8 +43,8 @@ impl Chain {
         *self = Chain { last: Some((at, number)), broken: true, end: None };
     }
 
-    /// Takes the number of an ACK; `repeats` says that an ACK with the same number as the last one is a duplicate, and
-    /// not a window update or a segment with data.
+    /// Takes the number of an ACK; `repeats` says that an ACK with the same number as the last one is a
+    /// duplicate, and not a window update or a segment with data.
     pub(super) fn acknowledge(&mut self, at: Instant, number: u32, repeats: bool) -> Link {
         let Some((before, last)) = self.last else {
             self.last = Some((at, number));

@@ -55,7 +55,8 @@ impl Flight {
         false
     }
 
-    /// Returns when the first of the segments in flight was sent; `None` if there are none, or it was sent again.
+    /// Returns when the first of the segments in flight was sent; `None` if there are none,
+    /// or it was sent again.
     pub(super) fn oldest(&self) -> Option<Instant> {
         self.entries.front().filter(|entry| !entry.retransmitted).map(|entry| entry.at)
     }

@@ -1,11 +1,13 @@
-//! The handshake of a connection: its RTT, the options of both ends, and which end is near the tap (wan 2.10).
+//! The handshake of a connection: its RTT, the options of both ends, and which end is
+//! near the tap (wan 2.10).
 
 use super::flight::before;
 use super::segment::Segment;
 use headway_units::{Duration, Instant};
 
-/// Data that are acknowledged so many times sooner than a SYN was answered, and by so much, are acknowledged by another host, or over
-/// another path: hosts take long to accept a connection, but not an RTT of the path. Range 2 to 10.
+/// Data that are acknowledged so many times sooner than a SYN was answered, and by so much, are acknowledged
+/// by another host, or over another path: hosts take long to accept a connection, but not an RTT of the
+/// path. Range 2 to 10.
 const SOONER: i64 = 4;
 const SOONER_LEAST: Duration = Duration::from_ms(5);
 
@@ -37,9 +39,9 @@ impl Opening {
 
 /// The handshake of a connection, seen at a tap anywhere on the path. Its ends are numbered 0 and 1.
 ///
-/// From the SYN of one end to the first segment of the other that acknowledges it, a packet goes from the tap to the
-/// other end and back. Both such times together are the RTT. What an application waits before it sends data is in
-/// neither, and neither is the timeout of a lost segment of the handshake.
+/// From the SYN of one end to the first segment of the other that acknowledges it, a packet goes from the tap
+/// to the other end and back. Both such times together are the RTT. What an application waits before it sends
+/// data is in neither, and neither is the timeout of a lost segment of the handshake.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Handshake {
     openings: [Option<Opening>; 2],
@@ -87,7 +89,8 @@ impl Handshake {
     }
 
     fn open(&mut self, end: usize, segment: &Segment) {
-        // Who repeats a SYN has not got the answer to it: the time from that to the next segment includes a timeout.
+        // Who repeats a SYN has not got the answer to it: the time from that to the next
+        // segment includes a timeout.
         let repeats = self.openings[end].is_some_and(|own| own.acknowledgement.is_none())
             && segment.acknowledgement.is_none();
         if let Some(other) = &mut self.openings[1 - end]
@@ -111,14 +114,15 @@ impl Handshake {
             mss: segment.mss,
             lost: false,
         });
-        // Its answer may have been captured before it, where packets of several queues are captured out of order.
+        // Its answer may have been captured before it, where packets of several queues are
+        // captured out of order.
         if let Some(other) = self.openings[1 - end] {
             self.answer(end, other.at, other.acknowledgement);
         }
     }
 
-    /// Data of `end` were acknowledged after `time`. If that is far sooner than its SYN was answered, another host answered: takes
-    /// that time in place of the handshake's, and returns it.
+    /// Data of `end` were acknowledged after `time`. If that is far sooner than its SYN was answered, another
+    /// host answered: takes that time in place of the handshake's, and returns it.
     #[inline]
     pub fn take_back(&mut self, end: usize, time: Duration) -> Option<Duration> {
         let answered = self.answered[end].filter(|answered| *answered > time * SOONER + SOONER_LEAST)?;

@@ -7,11 +7,13 @@ use super::window_counts::WindowRefusal;
 pub(super) const FEWEST: usize = 4;
 /// Samples farther than this many interquartile ranges beyond the quartiles are outliers.
 const OUTLIER: f64 = 1.5;
-/// Largest difference of median and mean, as a share of the capacity (omega), and smallest interquartile range (gamma).
+/// Largest difference of median and mean, as a share of the capacity (omega), and smallest
+/// interquartile range (gamma).
 const SKEW: f64 = 0.1;
 const SPREAD: f64 = 0.3;
 
-/// Returns the quantile `part` (0 to 1) of ascending values, interpolated between neighbours. There must be values.
+/// Returns the quantile `part` (0 to 1) of ascending values, interpolated between neighbours.
+/// There must be values.
 fn quantile(sorted: &[f32], part: f64) -> f64 {
     let place = part * (sorted.len() - 1) as f64;
     let below = place as usize;

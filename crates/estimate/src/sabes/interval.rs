@@ -10,7 +10,8 @@ pub(super) struct Interval {
     pub(super) high: Rate,
 }
 
-/// Returns `rate` with an interval that reaches `below` and `above` it, in bits per second; nothing exceeds `most`.
+/// Returns `rate` with an interval that reaches `below` and `above` it, in bits per second;
+/// nothing exceeds `most`.
 fn around(rate: f64, (below, above): (f64, f64), most: f64) -> Interval {
     let limited = |bits: f64| Rate::from_bps_f64(bits.min(most));
     Interval { rate: limited(rate), low: limited(rate - below), high: limited(rate + above) }
@@ -18,9 +19,9 @@ fn around(rate: f64, (below, above): (f64, f64), most: f64) -> Interval {
 
 /// Reach of the interval of a mean below and above it, as shares of the capacity.
 ///
-/// The error of the published rules depends on the load more than on anything that a window shows: means are too high
-/// where little is free and too low where much is. Over simulations with 20, 50 and 80 % of load, RTTs of 20, 60 and
-/// 140 ms and 1 to 50 transfers, 5 % of the errors lie beyond each end.
+/// The error of the published rules depends on the load more than on anything that a window shows: means are
+/// too high where little is free and too low where much is. Over simulations with 20, 50 and 80 % of load,
+/// RTTs of 20, 60 and 140 ms and 1 to 50 transfers, 5 % of the errors lie beyond each end.
 const MEAN: (f64, f64) = (0.42, 0.33);
 
 /// Returns the interval of a mean of samples that passed the published rules.
@@ -30,7 +31,8 @@ pub(super) fn of_mean(rate: f64, capacity: f64) -> Interval {
 
 /// Standard deviations that an interval reaches.
 const ERRORS: f64 = 2.0;
-/// Reach in every case, as a share of the capacity: what leaves the link in a window is not exactly what its ACKs show.
+/// Reach in every case, as a share of the capacity: what leaves the link in a window is not
+/// exactly what its ACKs show.
 const LEAST: f64 = 0.04;
 
 /// A capacity that is not known is taken for so many times what was available. Range 2 to 10.
@@ -52,13 +54,15 @@ pub(super) struct Shown {
 
 /// Returns the interval of what was available in a window.
 ///
-/// While the queue may have been empty, at least what the transfers used was available and at most the capacity: these
-/// bounds hold whatever the cross traffic did. The ACKs of a window show the link up to an RTT earlier, and the change in
-/// that time is not known, only how large such changes were before. It does not depend on the error of the rate.
+/// While the queue may have been empty, at least what the transfers used was available and at most the
+/// capacity: these bounds hold whatever the cross traffic did. The ACKs of a window show the link up to an
+/// RTT earlier, and the change in that time is not known, only how large such changes were before. It does
+/// not depend on the error of the rate.
 pub(super) fn of_busy_rate(shown: &Shown, capacity: Option<f64>) -> Interval {
     let Shown { rate, error, busy, observed, change } = *shown;
     let idle = (1.0 - busy).clamp(0.0, 1.0);
-    // A capacity that is not known hides behind much cross traffic, or there is none and it is spread by delays.
+    // A capacity that is not known hides behind much cross traffic, or there is none and it
+    // is spread by delays.
     let most = capacity.map_or(UNKNOWN * rate, |capacity| capacity.max(rate));
     let reach = ERRORS * error.hypot(change) + LEAST * most;
     let below = reach + (rate - observed).max(0.0);

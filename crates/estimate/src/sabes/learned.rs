@@ -29,8 +29,9 @@ impl Judge {
         self.outside
     }
 
-    /// Judges the samples of a window, ascending and at least four: with a classifier, the mean that passes the published rules,
-    /// if the class is good; otherwise what the regression says. Returns the number of samples, too.
+    /// Judges the samples of a window, ascending and at least four: with a classifier, the mean that
+    /// passes the published rules, if the class is good; otherwise what the regression says. Returns the
+    /// number of samples, too.
     pub(super) fn judge(
         &mut self,
         rates: &[f32],

@@ -1,14 +1,16 @@
 //! Finds what limits a transfer, from the trace alone.
 //!
-//! The verdict is made once per round trip, as by T-RAT, in the sender's order of events: a tap elsewhere sees ACKs before
-//! the sender does, so they are held back on their way (`on_the_way.rs`). Then the same facts tell at every tap: whether
-//! the receive window left room for another segment; whether anything was in flight; whether segments were lost; whether
-//! the path was full, by the rate or by a queue; whether the flight was as large as before, because a sender that has data
-//! fills its congestion window; whether segments were smaller than others, because a sender that has data fills them; and
-//! whether the flight still grows, because a congestion window that is used does.
+//! The verdict is made once per round trip, as by T-RAT, in the sender's order of events: a tap elsewhere
+//! sees ACKs before the sender does, so they are held back on their way (`on_the_way.rs`). Then the same
+//! facts tell at every tap: whether the receive window left room for another segment; whether anything was in
+//! flight; whether segments were lost; whether the path was full, by the rate or by a queue; whether the
+//! flight was as large as before, because a sender that has data fills its congestion window; whether
+//! segments were smaller than others, because a sender that has data fills them; and whether the flight still
+//! grows, because a congestion window that is used does.
 //!
-//! A paced sender that fills the path (BBR) keeps no queue, and its flight need not grow. Its rate is that of the link, and
-//! where that is not known, it probes for more every few rounds, which makes a queue for a while.
+//! A paced sender that fills the path (BBR) keeps no queue, and its flight need not grow. Its rate
+//! is that of the link, and where that is not known, it probes for more every few rounds, which
+//! makes a queue for a while.
 
 use std::cmp::Ordering;
 
@@ -19,8 +21,9 @@ use headway_units::{Duration, Instant};
 const BLOCKED: i64 = 2;
 /// Nothing must have been in flight for one of so many parts of a round.
 const IDLE: i64 = 5;
-/// How much smaller than its maximum a flight may be that fills the congestion window: hosts collect segments for large
-/// packets, and a paced sender probes with a flight larger by a quarter. As a share, and in segments.
+/// How much smaller than its maximum a flight may be that fills the congestion window: hosts collect
+/// segments for large packets, and a paced sender probes with a flight larger by a quarter. As a
+/// share, and in segments.
 const SLACK: u32 = 3;
 const SLACK_SEGMENTS: u32 = 3;
 /// Rounds for which the largest flight may stay the same while the path limits it and no queue stands.
@@ -32,14 +35,16 @@ const STANDING_LEAST: Duration = Duration::from_ms(1);
 const PARTIAL: u32 = 4;
 /// Share of the capacity from which a rate fills the path.
 const FULL: f64 = 0.85;
-/// Rounds in which a paced sender probes once for a higher rate: eight for BBR, and some in which the probe shows.
+/// Rounds in which a paced sender probes once for a higher rate: eight for BBR, and some in
+/// which the probe shows.
 const PROBE: u32 = 10;
 /// Rounds that each of the two memories of the largest flight spans.
 const SPAN: u32 = 8;
-/// A burst up to this length that ends because there is no more data is limited by the application, although it may fill
-/// the path meanwhile: a faster path would make the pauses longer and not the transfer faster.
+/// A burst up to this length that ends because there is no more data is limited by the application, although
+/// it may fill the path meanwhile: a faster path would make the pauses longer and not the transfer faster.
 const BURST: Duration = Duration::from_ms(500);
-/// Rounds between such a burst and the pause behind it: in one the last segments are sent, in the next acknowledged.
+/// Rounds between such a burst and the pause behind it: in one the last segments are sent, in
+/// the next acknowledged.
 const TAIL: u32 = 2;
 /// Transfers of so many packets have no verdict: they have nothing more to send.
 const SHORTEST: u32 = 3;
@@ -63,8 +68,8 @@ pub(super) struct Situation {
     pub(super) flight: u32,
     /// Room in the receive window; `None` where its scale is not known.
     pub(super) room: Option<u32>,
-    /// Payload of a full segment, or half of the largest receive window if that is less: a sender waits for no more room than that
-    /// (RFC 9293 3.8.6.2.1).
+    /// Payload of a full segment, or half of the largest receive window if that is less: a sender waits for
+    /// no more room than that (RFC 9293 3.8.6.2.1).
     pub(super) mss: u32,
 }
 
@@ -107,10 +112,11 @@ pub(super) struct Limiter {
     since_blocked: u32,
     /// Packets sent so far.
     packets: u32,
-    /// Whether a queue has stood, or a segment was lost. Before that the capacity may be the pace of the application.
+    /// Whether a queue has stood, or a segment was lost. Before that the capacity may be the
+    /// pace of the application.
     has_been_full: bool,
-    /// How long the path has been the limit without a pause, and the application in how many rounds since, while that is
-    /// not in `limits`.
+    /// How long the path has been the limit without a pause, and the application in how many rounds since,
+    /// while that is not in `limits`.
     burst: Duration,
     tail: Duration,
     tail_rounds: u32,
@@ -221,8 +227,8 @@ impl Limiter {
         self.current
     }
 
-    /// A segment with data was sent, which is so many packets on the wire; `now` is the situation after it, and `next` the number
-    /// behind the last byte sent. `partial` says that it is no full segment.
+    /// A segment with data was sent, which is so many packets on the wire; `now` is the situation after it,
+    /// and `next` the number behind the last byte sent. `partial` says that it is no full segment.
     pub(super) fn on_send(&mut self, now: &Situation, next: u32, (packets, partial): (u32, bool)) {
         self.packets = self.packets.saturating_add(packets);
         if self.end.is_none() {
@@ -246,8 +252,8 @@ impl Limiter {
         self.pass(now);
     }
 
-    /// An ACK came that advances by `bytes`; `now` is the situation after it. Returns whether the round is over, because
-    /// the ACK `covers` its last number.
+    /// An ACK came that advances by `bytes`; `now` is the situation after it. Returns whether the round is
+    /// over, because the ACK `covers` its last number.
     pub(super) fn on_ack(&mut self, now: &Situation, bytes: u32, covers: impl FnOnce(u32) -> bool) -> bool {
         let Some(end) = self.end else { return false };
         self.pass(now);
@@ -366,8 +372,8 @@ impl Limiter {
         if !idle && round.knows_window && near_window && self.since_blocked < PROBE {
             return Limit::ReceiveWindow;
         }
-        // Segments that are each sent after the one before has left the link would have any rate. Then the pace of the
-        // application passes for the capacity. It shows in segments that are not full.
+        // Segments that are each sent after the one before has left the link would have any rate. Then the
+        // pace of the application passes for the capacity. It shows in segments that are not full.
         let is_train = self.has_been_full && is_filled && flight > mss.saturating_mul(SLACK_SEGMENTS);
         let bytes = round.bytes as f64;
         let is_full = |capacity: f64| bytes >= FULL * capacity * time.secs_f64();

@@ -18,7 +18,8 @@ use headway_units::{Bytes, Duration, Instant, Rate};
 const LONGEST_WINDOW: Duration = Duration::from_ms(1_000);
 /// A sample with a longer gap than this many RTTs says nothing (wan 2.8).
 const LONGEST_GAP: i64 = 2;
-/// The smallest share of the bytes of a window that must have passed while the path was the limit. Range 0.3 to 0.8.
+/// The smallest share of the bytes of a window that must have passed while the path was the
+/// limit. Range 0.3 to 0.8.
 const LEAST_PRESSED: f64 = 0.5;
 /// The smallest share of a window during which the queue of the tight link must not have been empty.
 const LEAST_BUSY: f64 = 0.2;
@@ -30,11 +31,11 @@ pub struct Estimate {
     pub at: Instant,
     /// The length of the window.
     pub window: Duration,
-    /// The available bandwidth: the capacity of the tight link minus its cross traffic, without the transfers that are
-    /// observed.
+    /// The available bandwidth: the capacity of the tight link minus its cross traffic, without the
+    /// transfers that are observed.
     pub rate: Rate,
-    /// Lower end of an interval made to hold the truth in 80 % of windows; it does in 94 % or more of those of E13, and in
-    /// 73 % at worst beside one source that switches on and off.
+    /// Lower end of an interval made to hold the truth in 80 % of windows; it does in 94 % or more of those
+    /// of E13, and in 73 % at worst beside one source that switches on and off.
     pub low: Rate,
     /// Upper end of that interval.
     pub high: Rate,
@@ -86,8 +87,8 @@ impl Known {
         self.rtt.map_or(LONGEST_WINDOW, |rtt| rtt * LONGEST_GAP)
     }
 
-    /// Returns by how much of a window its ACKs may be later than what they show, at most 1: by an RTT if the tight link is
-    /// next to the tap.
+    /// Returns by how much of a window its ACKs may be later than what they show, at most 1: by an RTT if the
+    /// tight link is next to the tap.
     fn lateness(&self, window: Duration) -> f64 {
         self.rtt.map_or(1.0, |rtt| (rtt.secs_f64() / window.secs_f64()).min(1.0))
     }
@@ -201,8 +202,9 @@ impl Meter {
         self.batches.clear();
     }
 
-    /// Takes a step, alone or with the others of its batch, and calls `take` for what it gives: single steps and whole
-    /// batches. `packet` is the size of a full packet on the wire. Returns whether there was a sample.
+    /// Takes a step, alone or with the others of its batch, and calls `take` for what it gives:
+    /// single steps and whole batches. `packet` is the size of a full packet on the wire. Returns
+    /// whether there was a sample.
     pub(super) fn step(&mut self, step: Step, packet: f64, mut take: impl FnMut(&Step)) -> bool {
         if let Some(step) = self.batches.push(step, self.settings.nic) {
             return self.sample(&step, &mut take);
@@ -311,8 +313,8 @@ impl Meter {
         Ok(Estimate { at, window, rate, low, high, samples, bytes })
     }
 
-    /// The rate while the queue of the tight link was never empty. All that it served then was observed or cross
-    /// traffic, so this is the capacity minus the cross traffic, whatever the capacity is.
+    /// The rate while the queue of the tight link was never empty. All that it served then was observed or
+    /// cross traffic, so this is the capacity minus the cross traffic, whatever the capacity is.
     fn busy_rate(
         &mut self,
         at: Instant,

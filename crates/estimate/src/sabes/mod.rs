@@ -1,10 +1,11 @@
-//! Passive estimation: capacity, available bandwidth and what limits a TCP transfer, from the segments and ACKs that
-//! pass a tap (SABES, wan 2.8-2.12).
+//! Passive estimation: capacity, available bandwidth and what limits a TCP transfer, from the segments and
+//! ACKs that pass a tap (SABES, wan 2.8-2.12).
 //!
-//! A tap near the sender sees when segments leave and when their ACKs return; a tap near the receiver sees when they
-//! arrive and when they are acknowledged. Either way the distance of ACKs in time shows the distance of the segments
-//! behind the tight link. [`Transfer`] reads one direction of a connection: data one way, ACKs the other. It does no
-//! I/O and reads no clock; the simulator and readers of captures feed it the same [`Segment`]s.
+//! A tap near the sender sees when segments leave and when their ACKs return; a tap near the receiver sees
+//! when they arrive and when they are acknowledged. Either way the distance of ACKs in time shows the
+//! distance of the segments behind the tight link. [`Transfer`] reads one direction of a connection: data
+//! one way, ACKs the other. It does no I/O and reads no clock; the simulator and readers of captures feed it
+//! the same [`Segment`]s.
 
 mod anomalies;
 mod batch;

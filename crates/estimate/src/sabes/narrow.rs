@@ -1,40 +1,45 @@
 //! The capacity of the narrow link, from trains of several lengths.
 //!
-//! Phase 1 as published (`Phase` in `capacity.rs`) takes the highest strong bin of a few samples. Repeated, that rises with the length of a
-//! transfer, because a maximum does: packets that pass a token bucket, or were held up together behind the link, are faster than
-//! it. So all samples count here, of the times only in which there was a queue, and a capacity is a rate at which many trains agree
-//! and which few exceed. Short trains are looked at first: between two packets there may be none of others. Where jitter or a
-//! bucket spreads those, longer trains show the rate. Where none agree, there is no capacity.
+//! Phase 1 as published (`Phase` in `capacity.rs`) takes the highest strong bin of a few samples. Repeated,
+//! that rises with the length of a transfer, because a maximum does: packets that pass a token bucket, or
+//! were held up together behind the link, are faster than it. So all samples count here, of the times only in
+//! which there was a queue, and a capacity is a rate at which many trains agree and which few exceed. Short
+//! trains are looked at first: between two packets there may be none of others. Where jitter or a bucket
+//! spreads those, longer trains show the rate. Where none agree, there is no capacity.
 
 use super::reservoir::Reservoir;
 use super::sample::Step;
 use headway_units::Rate;
 
-/// Full packets in a train. Four times as many each, so that some length fits between a bucket and a short transfer.
+/// Full packets in a train. Four times as many each, so that some length fits between a bucket
+/// and a short transfer.
 const LENGTHS: [f64; 4] = [1.0, 8.0, 32.0, 128.0];
-/// Trains of each length that are kept. Range 64 to 1024: half of them give the rate within 1 %, but those that stand out are few.
+/// Trains of each length that are kept. Range 64 to 1024: half of them give the rate within 1 %, but those
+/// that stand out are few.
 const KEPT: [usize; 4] = [512, 128, 128, 128];
 /// The fewest trains of each length that can agree.
 const FEWEST: [usize; 4] = [24, 12, 8, 6];
 /// How far rates that agree are apart, as a share. Range 0.03 to 0.08: what is claimed is 5 %.
 const WIDTH: f32 = 0.05;
-/// The share of trains of each length that must agree. Packets of others come between most pairs at a load of a half, but not all;
-/// of long trains that are slowed by others, hardly any are alike.
+/// The share of trains of each length that must agree. Packets of others come between most pairs at a load of
+/// a half, but not all; of long trains that are slowed by others, hardly any are alike.
 const SHARES: [f64; 4] = [0.3, 0.5, 0.6, 0.7];
-/// The share of trains that is enough if they stand out, how many times fewer there must then be beside them, and of how many: among
-/// few trains some are alike by chance. Range 0.05 to 0.2, 2 to 5, and 200 to 512.
+/// The share of trains that is enough if they stand out, how many times fewer there must then be beside them,
+/// and of how many: among few trains some are alike by chance. Range 0.05 to 0.2, 2 to 5, and 200 to 512.
 const SHARP: f64 = 0.1;
 const CONTRAST: usize = 3;
 const MANY: usize = 400;
-/// The largest share of trains that may be faster than those that agree by [`APART`]. Range 0.1 to 0.25: nothing is faster than the link
-/// but by delays behind it.
+/// The largest share of trains that may be faster than those that agree by [`APART`]. Range 0.1 to 0.25:
+/// nothing is faster than the link but by delays behind it.
 const FASTER: f64 = 0.15;
-/// How far a rate is from another one, as a share, so that a host's delays do not explain it. Range 0.1 to 0.3.
+/// How far a rate is from another one, as a share, so that a host's delays do not explain
+/// it. Range 0.1 to 0.3.
 const APART: f32 = 0.15;
-/// The smallest share of a rate that all samples together must have. Range 0.1 to 0.3: others may use most of a link, but what passes a
-/// token bucket at the rate of the line is followed by pauses.
+/// The smallest share of a rate that all samples together must have. Range 0.1 to 0.3: others may use most of
+/// a link, but what passes a token bucket at the rate of the line is followed by pauses.
 const LEAST_MEAN: f64 = 0.15;
-/// Trains of one packet between looks: a part of those before, and at least so many. Range 2 to 8, and 4 to 16.
+/// Trains of one packet between looks: a part of those before, and at least so many. Range
+/// 2 to 8, and 4 to 16.
 const LOOKS: u64 = 3;
 const LEAST_LOOKS: u64 = 8;
 
@@ -87,7 +92,8 @@ impl Narrow {
         self.trains = Default::default();
     }
 
-    /// Takes a step during which there was a queue; `packet` is the size of a full packet on the wire, and nothing is faster than `nic`.
+    /// Takes a step during which there was a queue; `packet` is the size of a full packet on the wire, and
+    /// nothing is faster than `nic`.
     pub(super) fn add(&mut self, step: &Step, packet: f64, nic: Rate) {
         let mut part = Train { bytes: step.bytes, seconds: step.gap.secs_f64() };
         self.all.add(part);
@@ -171,8 +177,8 @@ impl Sorted {
         self.rates.partition_point(|other| *other <= rate)
     }
 
-    /// Returns where most agree of those places that are lower by no more than [`WIDTH`]. Of a broad mode, the highest part that is
-    /// enough is not the middle.
+    /// Returns where most agree of those places that are lower by no more than [`WIDTH`]. Of a broad mode,
+    /// the highest part that is enough is not the middle.
     fn middle(&self, highest: usize) -> usize {
         let lowest = self.below(self.rates[highest] / (1.0 + WIDTH)).min(highest);
         (lowest..=highest).max_by_key(|from| self.agree(*from)).unwrap_or(highest)
@@ -203,7 +209,8 @@ impl Sorted {
     }
 }
 
-/// Returns the slowest, the median and the fastest of the highest rates that agree; `None` if none do, or too many are faster.
+/// Returns the slowest, the median and the fastest of the highest rates that agree; `None` if none do, or
+/// too many are faster.
 ///
 /// Either this share of all agree, or fewer that stand out.
 fn mode(rates: &[f32], share: f64) -> Option<[f32; 3]> {

@@ -1,9 +1,9 @@
 //! The ACKs between the tap and the sender.
 //!
-//! A tap that is not beside the sender sees an ACK before the sender does, and a segment after it was sent. Relative to the
-//! segments that pass the tap, an ACK takes effect later by the time from the tap to the sender and back. The handshake
-//! shows that time for empty queues. With time stamps (RFC 7323) the echo in a segment names the ACK that the sender had
-//! taken when it sent the segment, whatever the queues did since.
+//! A tap that is not beside the sender sees an ACK before the sender does, and a segment after it was sent.
+//! Relative to the segments that pass the tap, an ACK takes effect later by the time from the tap to the
+//! sender and back. The handshake shows that time for empty queues. With time stamps (RFC 7323) the echo in a
+//! segment names the ACK that the sender had taken when it sent the segment, whatever the queues did since.
 
 use std::collections::VecDeque;
 
@@ -71,7 +71,8 @@ impl OnTheWay {
         }
     }
 
-    /// Returns the next ACK that the sender had taken when it sent the segment that passes the tap at `at` with this echo.
+    /// Returns the next ACK that the sender had taken when it sent the segment that passes the tap at
+    /// `at` with this echo.
     pub(super) fn next(&mut self, at: Instant, echo: Option<u32>) -> Option<Ack> {
         let ack = *self.acks.front()?;
         let due = self.time.map(|time| ack.at + time);

@@ -45,7 +45,8 @@ impl Default for Clock {
 }
 
 impl OneWay {
-    /// Returns how long a segment waited, beyond the resolution of its stamp; `None` while the clock is not understood.
+    /// Returns how long a segment waited, beyond the resolution of its stamp; `None` while the
+    /// clock is not understood.
     pub(super) fn wait(&mut self, at: Instant, stamp: u32) -> Option<Duration> {
         let (begin, first) = *self.first.get_or_insert((at, stamp));
         let elapsed = (at - begin).ns();
@@ -107,7 +108,8 @@ mod tests {
             let waited = seen[1_999].map_or(0.0, |wait| wait.ms());
             assert!((25.0 - tick as f64..=25.0).contains(&waited), "{tick} {waited}");
         }
-        // While a queue grows by half a second in a second, the clock cannot be told, but the least delay is of the time before.
+        // While a queue grows by half a second in a second, the clock cannot be told, but the least delay
+        // is of the time before.
         let mut delays = OneWay::default();
         let seen: Vec<_> = (0..2_500_u64)
             .map(|ms| delays.wait(Instant::from_ns((ms + (ms / 2).min(500)) * 1_000_000), ms as u32))

@@ -16,8 +16,8 @@ pub struct Passed {
     pub at: Instant,
     /// Bytes on the wire that it acknowledges.
     pub bytes: Bytes,
-    /// How long the last segment that it acknowledges waited in queues: its RTT beyond the smallest of its transfer; `None` if that
-    /// is not known, or another one was lost.
+    /// How long the last segment that it acknowledges waited in queues: its RTT beyond the smallest of its
+    /// transfer; `None` if that is not known, or another one was lost.
     pub wait: Option<Duration>,
     /// Whether the path limits its transfer.
     pub presses: bool,
@@ -29,9 +29,9 @@ pub struct Passed {
 
 /// The available bandwidth of a path that several observed transfers share.
 ///
-/// To one transfer the others are cross traffic. Taken together, they show what is left by traffic that is not
-/// observed: while the queue of the tight link is never empty, the rate of all of them. A tap that does not see how long segments
-/// waited gives no estimates here.
+/// To one transfer the others are cross traffic. Taken together, they show what is left by traffic that is
+/// not observed: while the queue of the tight link is never empty, the rate of all of them. A tap that does
+/// not see how long segments waited gives no estimates here.
 #[derive(Clone, Debug)]
 pub struct Path {
     meter: Meter,
@@ -61,8 +61,8 @@ impl Path {
         }
     }
 
-    /// Takes the latest ACK of one of the transfers, in the order in which ACKs pass the tap; returns an estimate if a
-    /// window ended with it that gives one.
+    /// Takes the latest ACK of one of the transfers, in the order in which ACKs pass the tap; returns an
+    /// estimate if a window ended with it that gives one.
     pub fn observe(&mut self, passed: &Passed) -> Option<Estimate> {
         let known =
             Known { rtt: self.rtt, capacity: self.search.rate(), limit: Limit::Unknown, knows_waits: true };
@@ -107,19 +107,21 @@ impl Path {
         self.search.found()
     }
 
-    /// Tells what a transfer over the path knows: the latest capacity, until all together show it, and the smallest RTT count.
+    /// Tells what a transfer over the path knows: the latest capacity, until all together show it, and
+    /// the smallest RTT count.
     pub fn learn(&mut self, capacity: Option<Rate>, rtt: Option<Duration>) {
         capacity.into_iter().for_each(|capacity| self.search.share(capacity));
         self.rtt = self.rtt.into_iter().chain(rtt).min();
     }
 
-    /// Returns the rate on the wire that was acknowledged in the last window; `None` before the end of the first.
+    /// Returns the rate on the wire that was acknowledged in the last window; `None` before
+    /// the end of the first.
     pub fn throughput(&self) -> Option<Rate> {
         self.meter.throughput()
     }
 
-    /// Returns the share of the last window during which the queue of the tight link was never empty, 0 to 1; an estimate says
-    /// what was left in that time only.
+    /// Returns the share of the last window during which the queue of the tight link was never empty, 0 to 1;
+    /// an estimate says what was left in that time only.
     pub fn busy(&self) -> f64 {
         self.meter.busy()
     }

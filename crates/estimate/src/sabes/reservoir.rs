@@ -1,7 +1,7 @@
 //! A bounded number of values out of many.
 
-/// Values of which a bounded number is kept, each with the same probability: those at fixed distances would all be of one kind where
-/// kinds take turns. The same values always leave the same ones.
+/// Values of which a bounded number is kept, each with the same probability: those at fixed distances would
+/// all be of one kind where kinds take turns. The same values always leave the same ones.
 #[derive(Clone, Debug)]
 pub struct Reservoir<T> {
     kept: Vec<T>,

@@ -26,7 +26,8 @@ pub(super) struct Step {
 }
 
 impl Step {
-    /// Whether the queue cannot have become empty in its gap: without the queue, its last segment would have come before.
+    /// Whether the queue cannot have become empty in its gap: without the queue, its last segment
+    /// would have come before.
     pub(super) fn is_busy(&self) -> bool {
         self.wait.is_some_and(|wait| self.gap <= wait)
     }
@@ -164,8 +165,8 @@ impl Samples {
         if time <= 0.0 {
             return Busy { error: f64::INFINITY, all_bits, ..Busy::default() };
         }
-        // The variance of a ratio of sums, by linearisation. Samples depend on each other for as long as cross traffic
-        // does, blocks less so.
+        // The variance of a ratio of sums, by linearisation. Samples depend on each other for as long as
+        // cross traffic does, blocks less so.
         let rate = bits / time;
         let residuals: f64 = blocks.iter().map(|(time, bits)| (bits - rate * time).powi(2)).sum();
         Busy { samples, time, bits, error: residuals.sqrt() / time, all_bits }

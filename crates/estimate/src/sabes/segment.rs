@@ -26,7 +26,8 @@ pub struct Flags {
 
 /// A TCP segment as a tap sees it: from a capture, an interface or the simulator.
 ///
-/// A connection that carries data both ways has two transfers, which see every segment with opposite [`Way`]s.
+/// A connection that carries data both ways has two transfers, which see every segment
+/// with opposite [`Way`]s.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
     /// When the segment passed the tap, by the tap's clock.
@@ -37,8 +38,8 @@ pub struct Segment {
     pub sequence: u32,
     /// The acknowledgement number; `None` without the ACK flag.
     pub acknowledgement: Option<u32>,
-    /// Bytes of TCP payload. More than the MSS if the packet was captured before segmentation or after reassembly by a
-    /// NIC.
+    /// Bytes of TCP payload. More than the MSS if the packet was captured before segmentation or after
+    /// reassembly by a NIC.
     pub payload: u32,
     /// Bytes of IP and TCP headers of this packet, with extension headers and options.
     pub headers: u32,

@@ -17,8 +17,8 @@ pub enum Side {
 pub enum Windows {
     /// The samples of the last RTT, at most a second; evaluated at every ACK that advances (wan 2.10).
     Sliding,
-    /// Samples of intervals that never overlap and have this length; of a longer interval only the last RTT counts
-    /// (wan 2.12).
+    /// Samples of intervals that never overlap and have this length; of a longer interval only the last
+    /// RTT counts (wan 2.12).
     Tumbling(Duration),
 }
 
@@ -43,14 +43,16 @@ pub struct Settings {
     pub windows: Windows,
     /// Which rules turn samples into an estimate.
     pub form: Form,
-    /// Bytes of the link layer that every packet occupies on the wire besides its IP packet; all rates include them.
+    /// Bytes of the link layer that every packet occupies on the wire besides its IP packet;
+    /// all rates include them.
     pub framing: Bytes,
     /// The largest number of samples that a window holds; of more, the last ones count.
     pub samples: usize,
 }
 
 impl Default for Settings {
-    /// Returns settings for a tap near the sender behind a NIC of 1 Gb/s: guarded, tumbling windows of 200 ms.
+    /// Returns settings for a tap near the sender behind a NIC of 1 Gb/s: guarded,
+    /// tumbling windows of 200 ms.
     fn default() -> Settings {
         Settings {
             side: Side::Sender,

@@ -29,7 +29,8 @@ use samples::Place;
 
 /// One direction of a connection, observed at a tap: data one way, ACKs the other.
 ///
-/// Its memory is bounded by [`Settings::samples`]; it grows only while a window or a flight is larger than any before.
+/// Its memory is bounded by [`Settings::samples`]; it grows only while a window or a flight is
+/// larger than any before.
 #[derive(Clone, Debug)]
 pub struct Transfer {
     chain: Chain,
@@ -103,7 +104,8 @@ impl Transfer {
         }
     }
 
-    /// Takes the next segment that passes the tap; returns an estimate if a window ended with it that gives one.
+    /// Takes the next segment that passes the tap; returns an estimate if a window ended
+    /// with it that gives one.
     pub fn observe(&mut self, segment: &Segment) -> Option<Estimate> {
         self.passed = None;
         let end = self.meter.is_over(segment.at);
@@ -134,8 +136,8 @@ impl Transfer {
         }
     }
 
-    /// Returns a transfer whose handshake has been seen so far, or as far as it was; the sender of its data is the end
-    /// `sender` of the handshake.
+    /// Returns a transfer whose handshake has been seen so far, or as far as it was; the sender of its data
+    /// is the end `sender` of the handshake.
     pub fn after(settings: &Settings, handshake: &Handshake, sender: usize) -> Transfer {
         let mut transfer = Transfer::new(settings);
         transfer.handshake = handshake.seen_from(sender);
@@ -156,8 +158,8 @@ impl Transfer {
         self.find_sender();
     }
 
-    /// Data of an end were acknowledged far sooner than its SYN was answered: another host answered. The sender of the data is the
-    /// first end.
+    /// Data of an end were acknowledged far sooner than its SYN was answered: another host answered. The
+    /// sender of the data is the first end.
     #[inline]
     pub fn take_back(&mut self, end: usize, time: Duration) {
         if self.handshake.take_back(end, time).is_some() {
@@ -224,7 +226,8 @@ impl Transfer {
         self.limiter.on_send(&self.situation(at), next, (packets, partial && kind == Kind::New));
     }
 
-    /// Whether a packet has, after segmentation, one that is smaller than others; `most` is the largest possible payload.
+    /// Whether a packet has, after segmentation, one that is smaller than others; `most` is the
+    /// largest possible payload.
     fn is_partial(&mut self, payload: u32, most: u32) -> bool {
         let most = most.max(1);
         self.largest = self.largest.max(payload.min(most));
@@ -335,7 +338,8 @@ impl Transfer {
         self.search.found()
     }
 
-    /// Returns the RTT: smoothed at the sender's side, of the handshake at the receiver's; `None` until it is known.
+    /// Returns the RTT: smoothed at the sender's side, of the handshake at the receiver's;
+    /// `None` until it is known.
     pub fn rtt(&self) -> Option<Duration> {
         match self.meter.settings().side {
             Side::Sender => self.round_trip.smoothed().or_else(|| self.handshake.rtt()),
@@ -348,7 +352,8 @@ impl Transfer {
         self.handshake.shaken_rtt()
     }
 
-    /// Returns the rate on the wire that was acknowledged in the last window; `None` before the end of the first.
+    /// Returns the rate on the wire that was acknowledged in the last window; `None` before
+    /// the end of the first.
     pub fn throughput(&self) -> Option<Rate> {
         self.meter.throughput()
     }
@@ -358,12 +363,14 @@ impl Transfer {
         self.meter.rates()
     }
 
-    /// Returns what the last segment taken acknowledged, for [`Path::observe`](super::Path::observe); `None` if nothing.
+    /// Returns what the last segment taken acknowledged, for
+    /// [`Path::observe`](super::Path::observe); `None` if nothing.
     pub fn passed(&self) -> Option<Passed> {
         self.passed
     }
 
-    /// Whether segments pass the tap behind the queue, so that they show themselves what is delivered, and when.
+    /// Whether segments pass the tap behind the queue, so that they show themselves what is
+    /// delivered, and when.
     pub fn shows_delivery(&self) -> bool {
         self.place != Place::Acks
     }
@@ -373,14 +380,15 @@ impl Transfer {
         Bytes::new(self.acknowledged)
     }
 
-    /// Returns the window that the published rules judged last; `None` if it had too few samples, or other rules are in use.
+    /// Returns the window that the published rules judged last; `None` if it had too few samples, or
+    /// other rules are in use.
     pub fn judgement(&self) -> Option<Judgement<'_>> {
         self.meter.judgement()
     }
 
-    /// Lets a trained model judge windows from now on, in place of the rules of the settings: a classifier says which means that
-    /// pass the published rules are right (wan 2.11), a regression estimates from every window (wan 2.13). Models were trained
-    /// on windows of [`Form::Literal`](super::Form::Literal).
+    /// Lets a trained model judge windows from now on, in place of the rules of the settings: a classifier
+    /// says which means that pass the published rules are right (wan 2.11), a regression estimates from every
+    /// window (wan 2.13). Models were trained on windows of [`Form::Literal`](super::Form::Literal).
     pub fn set_model(&mut self, model: Arc<Model>) {
         self.meter.set_model(model);
     }
@@ -405,7 +413,8 @@ impl Transfer {
         self.watch.counts
     }
 
-    /// Returns the times between segments and their ACKs at the tap, without those of segments that were sent again.
+    /// Returns the times between segments and their ACKs at the tap, without those of segments
+    /// that were sent again.
     pub fn round_trips(&self) -> &Histogram {
         &self.round_trips
     }

@@ -19,7 +19,8 @@ pub enum WindowRefusal {
     Skewed,
     /// The capacity is not known yet.
     NoCapacity,
-    /// A trained classifier says that the mean is not what is available (wan 2.11), or a model gives no number.
+    /// A trained classifier says that the mean is not what is available (wan 2.11), or a
+    /// model gives no number.
     Doubtful,
     /// The window is unlike those that a trained model has seen.
     Unseen,

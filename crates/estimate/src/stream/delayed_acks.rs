@@ -5,10 +5,10 @@ use headway_units::Duration;
 
 /// Spreads each interval between two timestamped packets evenly over the packets it covers (rapid 2.8).
 ///
-/// Push the packets of a connection in sending order, each with the arrival timestamp that its ACK carried, if it had
-/// an ACK of its own. Timestamps are 32-bit counts of microseconds that wrap around. State persists from one p-stream
-/// to the next: an ACK that covers packets on both sides of a boundary completes the first stream and leaves the rest
-/// of its interval to the second.
+/// Push the packets of a connection in sending order, each with the arrival timestamp that its ACK carried,
+/// if it had an ACK of its own. Timestamps are 32-bit counts of microseconds that wrap around. State persists
+/// from one p-stream to the next: an ACK that covers packets on both sides of a boundary completes the first
+/// stream and leaves the rest of its interval to the second.
 #[derive(Clone, Debug, Default)]
 pub struct DelayedAcks {
     /// The latest usable timestamp.
@@ -24,9 +24,11 @@ pub struct DelayedAcks {
 }
 
 impl DelayedAcks {
-    /// Adds the next packet: its gap to the previous packet at the sender, and its arrival timestamp in microseconds.
+    /// Adds the next packet: its gap to the previous packet at the sender, and its arrival
+    /// timestamp in microseconds.
     ///
-    /// A timestamp of 0 counts as missing (the receiver had no arrival time), and so does one that precedes the latest.
+    /// A timestamp of 0 counts as missing (the receiver had no arrival time), and so does one that
+    /// precedes the latest.
     pub fn push(&mut self, send_gap: Duration, stamp: Option<u32>) {
         self.waiting += 1;
         self.send += send_gap;
@@ -50,8 +52,8 @@ impl DelayedAcks {
     /// Moves the samples of the next stream of `packets` packets into `gaps`; returns false while the
     /// stream is incomplete.
     ///
-    /// The first stream after a start has fewer samples than packets: packets up to the first timestamp have no
-    /// receive gap.
+    /// The first stream after a start has fewer samples than packets: packets up to the first timestamp
+    /// have no receive gap.
     pub fn take(&mut self, packets: usize, gaps: &mut Gaps) -> bool {
         if self.missing + self.ready.len() < packets {
             return false;

@@ -1,10 +1,12 @@
 //! The p-stream generator in integer arithmetic, as a kernel needs it (rapid 2.2, 2.20).
 //!
-//! The ratio between rates is fixed at 256/223, which approximates the step of 1.15 of four rates over a range of 50 %.
+//! The ratio between rates is fixed at 256/223, which approximates the step of 1.15 of four rates
+//! over a range of 50 %.
 
 use headway_units::{Bytes, Duration, Rate};
 
-/// Returns the gap at the next higher rate: gap * 223 / 256, which is gap / 1.148 and within 0.2 % of gap / 1.15.
+/// Returns the gap at the next higher rate: gap * 223 / 256, which is gap / 1.148 and within
+/// 0.2 % of gap / 1.15.
 pub const fn next_gap(gap: Duration) -> Duration {
     Duration::from_ns((gap.ns() * 223) >> 8)
 }
@@ -15,12 +17,12 @@ const WEIGHT_DIGITS: u32 = 16;
 /// Longest time of one packet at each rate that keeps 64-bit arithmetic in range: about 1.6 days.
 const MAX_TIME: u64 = 1 << (63 - WEIGHT_DIGITS);
 
-/// Writes the gap of each of `gaps.len()` rates, lowest rate first, such that the same number of packets at each rate
-/// averages to `average`.
+/// Writes the gap of each of `gaps.len()` rates, lowest rate first, such that the same number of packets at
+/// each rate averages to `average`.
 ///
-/// The result is within 0.3 % of the floating-point generator with a step of 1.15 for up to four rates; with more
-/// rates the two drift apart, because the step itself differs by 0.2 %. The packet size times the number of rates may
-/// be up to 2.3 GB.
+/// The result is within 0.3 % of the floating-point generator with a step of 1.15 for up to four rates; with
+/// more rates the two drift apart, because the step itself differs by 0.2 %. The packet size times the number
+/// of rates may be up to 2.3 GB.
 pub fn p_stream_gaps(average: Rate, packet: Bytes, gaps: &mut [Duration]) {
     let rate = average.bps().max(1);
     // The gaps must sum to the time that all packets take at the average rate.

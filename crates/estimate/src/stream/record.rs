@@ -143,7 +143,8 @@ impl StreamRecord {
         Ok(())
     }
 
-    /// Splits the stream into the consecutive streams of `gaps` gaps each that it is made of, dropping the remainder.
+    /// Splits the stream into the consecutive streams of `gaps` gaps each that it is made of,
+    /// dropping the remainder.
     ///
     /// Each part begins with the last packet of the previous one.
     pub fn split(&self, gaps: usize) -> impl Iterator<Item = StreamRecord> + '_ {
@@ -161,8 +162,8 @@ impl StreamRecord {
 
     /// Returns the stream as if no packet had overtaken another, or `None` when the packets arrived in order.
     ///
-    /// The set of arrival times stays the same and is assigned to the packets in sending order. The number of packets
-    /// that had arrived at any time, which is all that a queue determines, does not change.
+    /// The set of arrival times stays the same and is assigned to the packets in sending order. The number of
+    /// packets that had arrived at any time, which is all that a queue determines, does not change.
     pub(crate) fn in_order(&self) -> Option<StreamRecord> {
         let mut times: Vec<Instant> = self.arrivals.iter().filter_map(|arrival| arrival.received).collect();
         if times.is_sorted() {
@@ -175,8 +176,8 @@ impl StreamRecord {
         Some(sorted)
     }
 
-    /// Returns the stream with arrivals at least `least` apart, as it left a link that sends no two packets closer
-    /// than that, or `None` if no two arrived closer.
+    /// Returns the stream with arrivals at least `least` apart, as it left a link that sends no two packets
+    /// closer than that, or `None` if no two arrived closer.
     ///
     /// Packets that arrived closer were held up after the link, for instance by a busy host.
     pub(crate) fn with_min_spacing(&self, least: Duration) -> Option<StreamRecord> {

@@ -14,8 +14,8 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// Returns a shape whose top rate lies `range` above its bottom rate (0.5 for 50 %): s = (1 + range)^(1 / (N_r -
-    /// 1)) (rapid 2.2).
+    /// Returns a shape whose top rate lies `range` above its bottom rate (0.5 for 50 %): s = (1 + range)^(1 /
+    /// (N_r - 1)) (rapid 2.2).
     pub fn with_range(rates: u32, packets_per_rate: u32, range: f64) -> Shape {
         let steps = rates.saturating_sub(1);
         let step = if steps == 0 { 1.0 } else { (1.0 + range).powf(1.0 / f64::from(steps)) };
@@ -37,7 +37,8 @@ pub struct Schedule {
     pub packet: Bytes,
     /// Send gaps in order.
     pub gaps: Vec<Duration>,
-    /// Average rate of the whole stream: all bits over the total time (the harmonic mean of the probing rates).
+    /// Average rate of the whole stream: all bits over the total time (the harmonic mean
+    /// of the probing rates).
     pub average: Rate,
 }
 
@@ -89,8 +90,8 @@ impl Schedule {
     /// Creates a chirp as in pathChirp: `gaps` gaps that start at the one for `bottom` and shrink by a
     /// factor of `spread`.
     ///
-    /// Ribeiro et al., "pathChirp: Efficient Available Bandwidth Estimation for Network Paths", PAM 2003, use a
-    /// spread factor of 1.2.
+    /// Ribeiro et al., "pathChirp: Efficient Available Bandwidth Estimation for Network Paths", PAM 2003, use
+    /// a spread factor of 1.2.
     pub fn chirp(bottom: Rate, spread: f64, gaps: usize, packet: Bytes) -> Schedule {
         let first = packet.get() as f64 * 8e9 / bottom.bps_f64().max(1.0);
         let gaps =
@@ -98,9 +99,9 @@ impl Schedule {
         Schedule::with_gaps(packet, gaps, bottom)
     }
 
-    /// Creates two chirps, the second the reflection of the first at `centre`: rates rise from `centre - reach` in steps
-    /// that shrink by a factor of `spread`, and then to `centre + reach` in steps that grow again. So they are
-    /// densest at the centre. `half` is the number of gaps of each chirp.
+    /// Creates two chirps, the second the reflection of the first at `centre`: rates rise from
+    /// `centre - reach` in steps that shrink by a factor of `spread`, and then to `centre + reach` in steps
+    /// that grow again. So they are densest at the centre. `half` is the number of gaps of each chirp.
     ///
     /// The trains of ASSOLO have this shape (wan 3.1). Rates below 1 b/s are raised to it.
     pub fn reflected_chirp(centre: Rate, reach: Rate, spread: f64, half: usize, packet: Bytes) -> Schedule {

@@ -37,10 +37,10 @@ const FREE: usize = 7;
 
 /// Parses a table of streams; the first line names the columns, in any order.
 ///
-/// Needed are `stream`, `index`, `sent_ns` and `received_ns`, the last one empty for a lost packet; optional are
-/// `packet_wire_bytes`, for which `packet` stands in, `average_bps` (default: from the send times), `gap_ns` (the
-/// scheduled gap before the packet) and `free_bps`. Packets of a stream are on adjacent lines, in the order of their
-/// indices from 0. `path` is named in errors.
+/// Needed are `stream`, `index`, `sent_ns` and `received_ns`, the last one empty for a lost packet; optional
+/// are `packet_wire_bytes`, for which `packet` stands in, `average_bps` (default: from the send times),
+/// `gap_ns` (the scheduled gap before the packet) and `free_bps`. Packets of a stream are on adjacent lines,
+/// in the order of their indices from 0. `path` is named in errors.
 ///
 /// # Errors
 /// Errors name the line at fault.

@@ -2,8 +2,8 @@
 
 use headway_units::{Bytes, Duration, Instant};
 
-/// The composition of one train: a first packet, `hidden` packets that die after `hops` links, and a last packet. A
-/// train without hidden packets is a pair.
+/// The composition of one train: a first packet, `hidden` packets that die after `hops` links, and a last
+/// packet. A train without hidden packets is a pair.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Train {
     /// Number of hidden packets, at most [`Train::MAX_HIDDEN`].

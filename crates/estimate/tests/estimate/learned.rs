@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 const PACKET: Bytes = Bytes::new(1_538);
 const CAPACITY: Rate = Rate::from_bps(100_000_000);
 
-/// A model file of streams of `rates` times 8 gaps, whose answer is `scale` times the mean receive gap less the mean send gap, plus
-/// `intercept`; in packet times and with a range of 50 %.
+/// A model file of streams of `rates` times 8 gaps, whose answer is `scale` times the mean receive gap less
+/// the mean send gap, plus `intercept`; in packet times and with a range of 50 %.
 pub(crate) fn file(task: &str, rates: usize, (scale, intercept): (f64, f64)) -> Value {
     let gaps = rates * 8;
     let each = scale / gaps as f64;

@@ -258,7 +258,8 @@ fn an_estimate_survives_a_sender_that_fails_later() {
     assert!((rate.mbps() - 100.0).abs() < 5.0, "{rate}");
 }
 
-/// Runs a measurement in which the receiver's clock jumps after some streams; the stream during the jump is refused.
+/// Runs a measurement in which the receiver's clock jumps after some streams; the stream during
+/// the jump is refused.
 fn stepped(by: Duration) -> Interval {
     let mut path = Path::new(Rate::from_mbps(100.0), Cross::Poisson, 0.4, Duration::ZERO, 9);
     let mut now = Instant::from_ns(2_000_000_000);

@@ -89,8 +89,9 @@ fn bass_beats_the_null_estimator_on_streams_around_the_available_bandwidth() {
 
 #[test]
 fn a_stream_after_silence_estimates_low_and_one_that_follows_another_does_not() {
-    // The queue starts empty and fills to its mean during the stream, which looks like congestion; the interrupt for
-    // the first packet comes without delay. A discarded stream ahead of it removes both effects.
+    // The queue starts empty and fills to its mean during the stream, which looks like congestion;
+    // the interrupt for the first packet comes without delay. A discarded stream ahead of it
+    // removes both effects.
     let median = |lead: usize| {
         let mut schedules = random_averages(2_000, 6.2, 8.8, 1);
         for schedule in &mut schedules {
@@ -133,7 +134,8 @@ fn a_larger_margin_raises_the_estimate_and_100_ns_errs_low() {
 
 #[test]
 fn acknowledging_every_second_packet_costs_no_accuracy() {
-    // Only every second packet has a timestamp; its interval is spread evenly over two packets, as with delayed ACKs.
+    // Only every second packet has a timestamp; its interval is spread evenly over two packets,
+    // as with delayed ACKs.
     let observed = send(Path::usual(36), &random_averages(2_000, 6.2, 8.8, 1), None);
     let settings = Settings::default();
     let (mut acks, mut gaps, mut scratch) = (DelayedAcks::default(), Gaps::default(), Vec::new());

@@ -109,7 +109,8 @@ fn same_estimate(
     assert_eq!(rust, c);
 }
 
-/// Bit for bit: every pass, the mean with any window, the search with any margins, and all of it with the usual ones.
+/// Bit for bit: every pass, the mean with any window, the search with any margins, and all of it
+/// with the usual ones.
 #[test]
 fn denoising_and_search_equal_those_in_rust() {
     let mut rng = Pcg64Mcg::seed_from_u64(29);
@@ -203,8 +204,8 @@ fn spreading_of_delayed_acks_equals_that_in_rust() {
     }
 }
 
-/// Departures are equal to the bit. Gaps differ by rounding: in C the ends of rates are rounded, so that gaps sum to the
-/// time of the stream; in Rust each gap is.
+/// Departures are equal to the bit. Gaps differ by rounding: in C the ends of rates are rounded, so that gaps
+/// sum to the time of the stream; in Rust each gap is.
 #[test]
 fn schedules_equal_those_in_rust_but_for_rounding() {
     let mut rng = Pcg64Mcg::seed_from_u64(22);

@@ -20,8 +20,8 @@ pub struct CapacityError {
 }
 
 impl CapacityError {
-    /// Returns the queue at which the control law comes to rest, in bytes: zero if the capacity is not overestimated,
-    /// and `None` if the queue grows until the buffer is full.
+    /// Returns the queue at which the control law comes to rest, in bytes: zero if the capacity is not
+    /// overestimated, and `None` if the queue grows until the buffer is full.
     pub fn queue(&self) -> Option<Bytes> {
         let capacity = self.capacity.bps_f64();
         let excess = self.alpha / self.beta * (self.believed.bps_f64() / capacity - 1.0);

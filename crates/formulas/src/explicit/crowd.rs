@@ -5,7 +5,8 @@ use std::f64::consts::SQRT_2;
 use super::search::{greatest, last_that_holds};
 use headway_units::Duration;
 
-/// The largest shape of an Erlang distribution: beyond about 300 the sum in its distribution function underflows.
+/// The largest shape of an Erlang distribution: beyond about 300 the sum in its distribution
+/// function underflows.
 pub const MAX_SHAPE: u32 = 100;
 /// Samples per d0 where growth is searched for its maximum, and per d0 at the beginning, where it may jump.
 const SAMPLES: f64 = 10.0;
@@ -55,10 +56,12 @@ impl Arrivals {
         }
     }
 
-    /// Returns the time by which a share of the crowd, above 0 and below 1, has arrived; it may be below zero.
+    /// Returns the time by which a share of the crowd, above 0 and below 1, has arrived;
+    /// it may be below zero.
     pub fn time_of(&self, share: f64) -> Duration {
         let has_come = |seconds: f64| self.arrived(seconds) >= share;
-        // Twice the times of the begin and of the end, so that no share that a double resolves beside 1 is outside.
+        // Twice the times of the begin and of the end, so that no share that a double resolves
+        // beside 1 is outside.
         let (first, last) = (self.begin(), 2.0 * self.end().secs_f64() - self.begin());
         Duration::from_secs_f64(last_that_holds(last, first.min(0.0), has_come))
     }
@@ -102,7 +105,8 @@ fn normal(z: f64) -> f64 {
     0.5 + density * sum
 }
 
-/// Returns the Erlang distribution function: 1 - e^-x (1 + x + ... + x^(k-1)/(k-1)!), with x as time over mean.
+/// Returns the Erlang distribution function: 1 - e^-x (1 + x + ... + x^(k-1)/(k-1)!),
+/// with x as time over mean.
 fn erlang(shape: u32, x: f64) -> f64 {
     if x <= 0.0 {
         return 0.0;
@@ -143,8 +147,8 @@ impl Crowd {
         1.0 + self.size * self.arrivals.arrived(seconds)
     }
 
-    /// Returns the growth L0 at a time: the increase of the number of flows during the last `rtt`, relative to the
-    /// number before.
+    /// Returns the growth L0 at a time: the increase of the number of flows during the last `rtt`, relative
+    /// to the number before.
     pub fn growth(&self, at: Duration, rtt: Duration) -> f64 {
         self.growth_at(at.secs_f64(), rtt.secs_f64())
     }

@@ -6,8 +6,8 @@ use headway_units::Duration;
 
 /// Steps per d0 that suffice: they change the queue by less than 1e-4 of it, as a test shows.
 pub const STEPS: u32 = 20;
-/// Queue in C d0 at which a calculation ends: round trips are then ten thousand times as long as without queue, and
-/// the worst of the published crowds stays below a twentieth of that.
+/// Queue in C d0 at which a calculation ends: round trips are then ten thousand times as long as without
+/// queue, and the worst of the published crowds stays below a twentieth of that.
 const ENDLESS: f64 = 10_000.0;
 
 /// How the number of flows changes after time zero; before it is constant.
@@ -35,13 +35,14 @@ impl Flows {
 
 /// RCP as a fluid: flows that all have the same round-trip time, and one link.
 ///
-/// At time zero the flows use exactly the capacity, and there is no queue. The thesis ignores that queues and rates
-/// cannot be negative; here both stop at zero. It also leaves open at which time the queue counts in d = d0 + q/C. Here
-/// it is the time at which the packets joined the queue of which senders hear now, t - d. Their order is then that of
-/// the packets; with the queue at time t senders would hear the past backwards as soon as the rate exceeds 2 C.
+/// At time zero the flows use exactly the capacity, and there is no queue. The thesis ignores that queues and
+/// rates cannot be negative; here both stop at zero. It also leaves open at which time the queue counts in
+/// d = d0 + q/C. Here it is the time at which the packets joined the queue of which senders hear now, t - d.
+/// Their order is then that of the packets; with the queue at time t senders would hear the past backwards as
+/// soon as the rate exceeds 2 C.
 ///
-/// The equations take the growth during the last d for that during the next. Where the growth of long round trips
-/// ends, they therefore exaggerate the queue: trust them while there is a steady state.
+/// The equations take the growth during the last d for that during the next. Where the growth of long round
+/// trips ends, they therefore exaggerate the queue: trust them while there is a steady state.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Fluid {
     /// Weight of the spare bandwidth in the control law, 0 or more.
@@ -73,7 +74,8 @@ impl State {
 /// A state with its change per d0.
 #[derive(Clone, Copy, Debug)]
 struct Node {
-    /// Time at which senders hear of it, in d0: when a packet that joins the queue now has passed it, and d0 later.
+    /// Time at which senders hear of it, in d0: when a packet that joins the queue now has
+    /// passed it, and d0 later.
     heard: f64,
     state: State,
     slope: State,
@@ -103,8 +105,9 @@ pub struct Trajectory {
 impl Fluid {
     /// Solves the equations for `rtts` times d0, with `steps` steps per d0 (at least 2; [`STEPS`] suffice).
     ///
-    /// The method is the classical one of Runge and Kutta, of order 4. The delayed values lie at least d0 back, so
-    /// they are always known; between steps they are interpolated by cubics through values and slopes.
+    /// The method is the classical one of Runge and Kutta, of order 4. The delayed values lie at
+    /// least d0 back, so they are always known; between steps they are interpolated by cubics
+    /// through values and slopes.
     pub fn solve(&self, rtts: u32, steps: u32) -> Trajectory {
         let step = 1.0 / f64::from(steps);
         let count = u64::from(rtts) * u64::from(steps);
@@ -157,8 +160,8 @@ impl Fluid {
         }
     }
 
-    /// Returns the growth L0 at a time: the increase of the number of flows during the last d0, relative to the
-    /// number before.
+    /// Returns the growth L0 at a time: the increase of the number of flows during the last d0, relative
+    /// to the number before.
     pub fn growth(&self, time: Duration) -> f64 {
         self.flows.growth(time.secs_f64() / self.rtt.secs_f64(), 1.0, self.rtt)
     }
@@ -171,8 +174,8 @@ struct Past {
 }
 
 impl Past {
-    /// Returns of which state senders hear at `time`, and how long before that it was, in d0; before time zero
-    /// the state is the initial one.
+    /// Returns of which state senders hear at `time`, and how long before that it was, in d0; before time
+    /// zero the state is the initial one.
     ///
     /// Whatever the step, that state lies at least d0 back, where all nodes are known.
     fn heard_at(&self, time: f64) -> (f64, State) {
@@ -222,7 +225,8 @@ impl Trajectory {
         longest.unwrap_or(Point { time: Duration::ZERO, rate: 1.0, queue: 0.0 })
     }
 
-    /// Returns the shortest and the longest queue of the last quarter, in C d0: equal if the queue came to rest.
+    /// Returns the shortest and the longest queue of the last quarter, in C d0: equal if
+    /// the queue came to rest.
     pub fn last_queues(&self) -> (f64, f64) {
         let last = &self.nodes[self.nodes.len() - self.nodes.len().div_ceil(4)..];
         let queues = || last.iter().map(|node| node.state.queue);
@@ -255,7 +259,8 @@ mod tests {
         0.5 * (least + most)
     }
 
-    /// xcp-rcp F51: the closed form and the integration agree within 2 %, for an alpha that prevents oscillation.
+    /// xcp-rcp F51: the closed form and the integration agree within 2 %, for an alpha that
+    /// prevents oscillation.
     #[test]
     fn the_queue_settles_where_the_closed_form_says() {
         for (alpha, beta) in [(0.4, 0.1), (0.4, 0.2), (0.4, 0.226), (0.5, 0.3), (0.6, 0.4)] {
@@ -325,7 +330,8 @@ mod tests {
         assert!((growth + 1.0 - 167_843.0).abs() < 1.0, "{growth}");
     }
 
-    /// xcp-rcp 4.8, H17: a Laplace crowd of 5000 flows with b = 2 s keeps the queue below 1 MB, one with 1.5 s does not.
+    /// xcp-rcp 4.8, H17: a Laplace crowd of 5000 flows with b = 2 s keeps the queue below 1 MB, one
+    /// with 1.5 s does not.
     #[test]
     fn the_queue_of_a_laplace_crowd_is_that_of_its_growth() {
         let longest = |scale: f64| {

@@ -5,8 +5,9 @@ use headway_units::{Bytes, Duration, Rate};
 
 /// An RCP router whose flows grow in number by a constant share per d0.
 ///
-/// Its control law takes from the flows what newcomers bring only if there is a queue; the faster the growth, the
-/// longer that queue. It also makes round trips longer, in which more flows arrive. Beyond a limit no queue suffices.
+/// Its control law takes from the flows what newcomers bring only if there is a queue; the faster the
+/// growth, the longer that queue. It also makes round trips longer, in which more flows arrive. Beyond a
+/// limit no queue suffices.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Surge {
     /// Weight of the queue in the control law, above 0 and below 1.
@@ -23,7 +24,8 @@ pub struct Limit {
 }
 
 impl Surge {
-    /// Returns the growth per d0 at which a queue of `queue` C d0 neither grows nor shrinks (L0(x) of xcp-rcp 2.13).
+    /// Returns the growth per d0 at which a queue of `queue` C d0 neither grows nor shrinks
+    /// (L0(x) of xcp-rcp 2.13).
     ///
     /// Slower growth lets it shrink, faster growth makes it longer.
     pub fn growth_at(&self, queue: f64) -> f64 {
@@ -38,8 +40,8 @@ impl Surge {
 
     /// Returns the limit of stability: the maximum of [`Self::growth_at`] over all queues (xcp-rcp F50).
     pub fn limit(&self) -> Limit {
-        // With w = 1 - beta q/d the logarithm of one plus the growth is -(w - 1 + beta) ln(w) / beta. Its derivative
-        // falls with w, from a positive value at w = 1 - beta to a negative one at 1.
+        // With w = 1 - beta q/d the logarithm of one plus the growth is -(w - 1 + beta) ln(w) / beta. Its
+        // derivative falls with w, from a positive value at w = 1 - beta to a negative one at 1.
         let rest = 1.0 - self.beta;
         let w = last_that_holds(rest, 1.0, |w| rest / w - w.ln() - 1.0 > 0.0);
         let share = (1.0 - w) / self.beta;
@@ -58,8 +60,8 @@ impl Surge {
         (self.beta / 4.0).exp_m1()
     }
 
-    /// Returns the compensation queue, in C d0: the queue at which the rate of the flows falls as fast as their number
-    /// grows. `None` if `growth` is beyond the limit; zero without growth.
+    /// Returns the compensation queue, in C d0: the queue at which the rate of the flows falls as fast as
+    /// their number grows. `None` if `growth` is beyond the limit; zero without growth.
     pub fn compensation_queue(&self, growth: f64) -> Option<f64> {
         if growth <= 0.0 {
             return Some(0.0);
@@ -69,8 +71,8 @@ impl Surge {
         (growth <= limit.growth).then(|| last_that_holds(0.0, limit.queue, below))
     }
 
-    /// Returns the longest queue, in C d0, that shrinks while the flows grow by `growth`: a longer one never does.
-    /// `None` if `growth` is beyond the limit, infinity without growth.
+    /// Returns the longest queue, in C d0, that shrinks while the flows grow by `growth`: a longer one never
+    /// does. `None` if `growth` is beyond the limit, infinity without growth.
     pub fn longest_shrinking_queue(&self, growth: f64) -> Option<f64> {
         if growth <= 0.0 {
             return Some(f64::INFINITY);

@@ -1,4 +1,5 @@
-//! A user-space process that spins on a microsecond clock (rapid 2.4.1). The model is calibrated on rapid G1 and G6.
+//! A user-space process that spins on a microsecond clock (rapid 2.4.1). The model is
+//! calibrated on rapid G1 and G6.
 
 use headway_units::{Duration, Instant};
 use rand_pcg::Pcg64Mcg;
@@ -6,7 +7,8 @@ use rand_pcg::Pcg64Mcg;
 use headway_traffic::distribution::{between, uniform};
 
 const MICROSECOND: u64 = 1_000;
-/// For longer gaps the process sleeps and takes its next start time from the schedule (rapid 2.4.1, SLEEPTHRESH).
+/// For longer gaps the process sleeps and takes its next start time from the schedule (rapid
+/// 2.4.1, SLEEPTHRESH).
 const SLEEP: Duration = Duration::from_us(2_000);
 /// Longest iteration of the busy-wait loop in nanoseconds: one call of `gettimeofday`.
 const MAX_ITERATION: f64 = 50.0;
@@ -14,10 +16,11 @@ const MAX_ITERATION: f64 = 50.0;
 const INTERRUPTED: f64 = 0.01;
 /// Longest interrupt in nanoseconds: errors stay within 2 us (rapid G1).
 const INTERRUPT: f64 = 1_000.0;
-/// Most processes that spin undisturbed: the sender has four cores, one of which serves interrupts. From the fourth
-/// process on they share cores (rapid G6).
+/// Most processes that spin undisturbed: the sender has four cores, one of which serves interrupts. From the
+/// fourth process on they share cores (rapid G6).
 const CORES: usize = 3;
-/// Time slice of a process when others wait for its core: with 33 processes each waits a second per cycle (rapid G6).
+/// Time slice of a process when others wait for its core: with 33 processes each waits a second
+/// per cycle (rapid G6).
 const SLICE: Duration = Duration::from_ms(100);
 
 /// A process that sends one flow.
@@ -65,8 +68,8 @@ impl BusyWait {
         BusyWait { scheduled: Instant::ZERO, start: None, time_slice, rng }
     }
 
-    /// Returns when the process sends. It waits for the gap in whole microseconds since the previous packet, so every
-    /// gap is too short by its fraction of a microsecond.
+    /// Returns when the process sends. It waits for the gap in whole microseconds since the previous packet,
+    /// so every gap is too short by its fraction of a microsecond.
     pub(super) fn ready(&mut self, scheduled: Instant) -> Instant {
         let gap = scheduled - self.scheduled;
         self.scheduled = scheduled;

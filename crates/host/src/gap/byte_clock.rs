@@ -1,4 +1,5 @@
-//! Gaps filled with PAUSE frames, which the first switch drops: bytes on the wire serve as the clock (rapid 2.3).
+//! Gaps filled with PAUSE frames, which the first switch drops: bytes on the wire serve as
+//! the clock (rapid 2.3).
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -32,8 +33,8 @@ struct Scheduled {
 
 /// The scheduler of rapid 2.3 for any number of flows, in integers.
 ///
-/// Its clock is the number of bytes emitted. It never follows the wall clock: if the wire runs dry, all later packets
-/// are delayed by that time, and gaps are not compressed to catch up.
+/// Its clock is the number of bytes emitted. It never follows the wall clock: if the wire runs dry, all later
+/// packets are delayed by that time, and gaps are not compressed to catch up.
 #[derive(Clone, Debug)]
 pub struct ByteClock {
     line: Rate,
@@ -50,15 +51,15 @@ pub struct ByteClock {
 }
 
 impl ByteClock {
-    /// Creates a clock at zero, for a line of positive rate and frames of up to `largest` bytes on the wire, which must
-    /// be at least twice [`MIN_PAUSE`].
+    /// Creates a clock at zero, for a line of positive rate and frames of up to `largest` bytes on the wire,
+    /// which must be at least twice [`MIN_PAUSE`].
     pub fn new(line: Rate, largest: Bytes) -> ByteClock {
         let (flows, due) = (Vec::new(), BinaryHeap::new());
         ByteClock { line, largest, emitted: 0, dry: Duration::ZERO, flows, due }
     }
 
-    /// Returns the time of this clock, by which packets are scheduled: when the next frame starts if the wire never
-    /// runs dry.
+    /// Returns the time of this clock, by which packets are scheduled: when the next frame starts if the
+    /// wire never runs dry.
     pub fn now(&self) -> Instant {
         // Rounded up, so that no packet starts before it is due.
         let ns = (u128::from(self.emitted) * 8_000_000_000).div_ceil(u128::from(self.line.bps()));
@@ -77,7 +78,8 @@ impl ByteClock {
         packets.push_back(Scheduled { at, size });
     }
 
-    /// Returns the next frame; `None` if nothing is scheduled, because PAUSE frames would then only use up the line.
+    /// Returns the next frame; `None` if nothing is scheduled, because PAUSE frames would then
+    /// only use up the line.
     pub fn dequeue(&mut self) -> Option<Frame> {
         let Reverse((at, flow)) = *self.due.peek()?;
         let missing = self.bytes_until(at);
@@ -105,8 +107,8 @@ impl ByteClock {
         }
     }
 
-    /// Accounts for `time` during which the wire ran dry because no frame was taken: all later frames are delayed by
-    /// it.
+    /// Accounts for `time` during which the wire ran dry because no frame was taken: all later
+    /// frames are delayed by it.
     pub fn slip(&mut self, time: Duration) {
         self.dry += time;
     }
@@ -120,8 +122,8 @@ impl ByteClock {
 
 /// Returns the size of the next PAUSE frame if `missing` bytes are to be filled.
 ///
-/// Rapid 2.3 clamps to the smallest and the largest frame, which may leave a remainder below the smallest frame. Here
-/// the remainder is at least a smallest frame, so every gap that can be filled exactly is.
+/// Rapid 2.3 clamps to the smallest and the largest frame, which may leave a remainder below the smallest
+/// frame. Here the remainder is at least a smallest frame, so every gap that can be filled exactly is.
 fn pause(missing: u64, largest: u64) -> u64 {
     if missing > largest && missing < largest + MIN_PAUSE.get() {
         missing - MIN_PAUSE.get()
@@ -179,7 +181,8 @@ mod tests {
 
     #[test]
     fn gaps_overshoot_by_less_than_the_smallest_frame_and_errors_do_not_add_up() {
-        // 20 bytes more than a packet cannot be filled exactly: 88 are sent instead, and the packet is 54.4 ns late.
+        // 20 bytes more than a packet cannot be filled exactly: 88 are sent instead, and the
+        // packet is 54.4 ns late.
         let gap = 7_230 + 16;
         let times: Vec<u64> = (0..1_000).map(|k| k * gap).collect();
         for (departure, at) in packets(&mut scheduled(&times)).iter().zip(&times) {

@@ -1,7 +1,7 @@
 //! Mechanisms by which a sender creates gaps between packets, with their errors (rapid 2.3, 2.4).
 //!
-//! The byte clock is the algorithm itself. Busy-waiting and the timer are error models calibrated on the figures that
-//! rapid 4.1 publishes; their agreement with those figures says nothing about other hosts.
+//! The byte clock is the algorithm itself. Busy-waiting and the timer are error models calibrated on the
+//! figures that rapid 4.1 publishes; their agreement with those figures says nothing about other hosts.
 
 mod busy_wait;
 mod byte_clock;
@@ -27,9 +27,11 @@ pub enum Mechanism {
     ByteClock,
     /// A process spins on a microsecond clock (rapid 2.4.1): every gap is up to a microsecond too short.
     ///
-    /// It keeps gaps, not the schedule, and so runs ahead of the schedule until it sleeps for a gap of more than 2 ms.
+    /// It keeps gaps, not the schedule, and so runs ahead of the schedule until it sleeps for a
+    /// gap of more than 2 ms.
     BusyWait,
-    /// A kernel timer (rapid 2.4.2): correct on average, but at times expiries are deferred and handled together.
+    /// A kernel timer (rapid 2.4.2): correct on average, but at times expiries are deferred
+    /// and handled together.
     Timer,
     /// Packets leave as scheduled, as far as the line rate permits.
     Exact,
@@ -48,8 +50,8 @@ impl Mechanism {
         GapSender { line, free: Instant::ZERO, state }
     }
 
-    /// Returns when the packets of several flows of one host start on its line. Each flow gives the scheduled times of
-    /// its packets, all of size `packet`; they must not decrease.
+    /// Returns when the packets of several flows of one host start on its line. Each flow gives the scheduled
+    /// times of its packets, all of size `packet`; they must not decrease.
     pub fn departures(
         self,
         line: Rate,
@@ -83,7 +85,8 @@ enum State {
 }
 
 impl GapSender {
-    /// Returns when a packet scheduled for `scheduled` starts on the wire, which is after the previous packet has left.
+    /// Returns when a packet scheduled for `scheduled` starts on the wire, which is after the
+    /// previous packet has left.
     ///
     /// Times must not decrease. No mechanism but busy-waiting starts a packet early.
     pub fn depart(&mut self, scheduled: Instant, size: Bytes) -> Instant {

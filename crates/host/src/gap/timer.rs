@@ -1,4 +1,5 @@
-//! A kernel timer (hrtimer) that wakes the qdisc (rapid 2.4.2). The model is calibrated on rapid G1, G2 and G4.
+//! A kernel timer (hrtimer) that wakes the qdisc (rapid 2.4.2). The model is calibrated on
+//! rapid G1, G2 and G4.
 
 use headway_units::{Duration, Instant};
 use rand_pcg::Pcg64Mcg;
@@ -9,12 +10,14 @@ use headway_traffic::distribution::exponential;
 const RESOLUTION: u64 = 1_000;
 /// Mean delay from expiry to its handling while expiries are handled one by one, in nanoseconds; our choice.
 const LATENCY: f64 = 500.0;
-/// Mean duration of a period in which expiries are handled one by one, in nanoseconds; calibrated on 89 % of rapid G4.
+/// Mean duration of a period in which expiries are handled one by one, in nanoseconds; calibrated
+/// on 89 % of rapid G4.
 const PROMPT: f64 = 100_000.0;
-/// Shortest period in which expiries are deferred and then handled together, in nanoseconds (G2: gaps of more than 100
-/// us).
+/// Shortest period in which expiries are deferred and then handled together, in nanoseconds (G2: gaps
+/// of more than 100 us).
 const HELD_LEAST: f64 = 100_000.0;
-/// Mean excess over the shortest period, in nanoseconds; calibrated on the deviations of more than 20 us of G1.
+/// Mean excess over the shortest period, in nanoseconds; calibrated on the deviations of
+/// more than 20 us of G1.
 const HELD_MORE: f64 = 150_000.0;
 
 /// A timer whose expiries are at times deferred by softirq processing.

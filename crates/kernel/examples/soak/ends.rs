@@ -1,10 +1,11 @@
-//! Starts and ends the ends of XCP or RCP again and again at both sides of a router, or TCP Rapid at one, and kills them,
-//! while data flows. Is everything as before afterwards, and does no transfer stall?
+//! Starts and ends the ends of XCP or RCP again and again at both sides of a router, or TCP Rapid at one, and
+//! kills them, while data flows. Is everything as before afterwards, and does no transfer stall?
 //!
-//! `cargo build --release`, then `sudo target/release/examples/soak ends xcp option 100 20`: the law, the carrier of the
-//! header, how often the ends are asked to end, and how often they are killed; or `soak ends rapid 100 20`. What it runs is
-//! `headway` in the folder above its own. One transfer lasts all the time, with Reno and a fifth of the link; in every cycle there is another with the
-//! controller that has just been loaded. One in four kills hits a program that is just starting.
+//! `cargo build --release`, then `sudo target/release/examples/soak ends xcp option 100 20`: the law, the
+//! carrier of the header, how often the ends are asked to end, and how often they are killed; or
+//! `soak ends rapid 100 20`. What it runs is `headway` in the folder above its own. One transfer lasts all
+//! the time, with Reno and a fifth of the link; in every cycle there is another with the controller that has
+//! just been loaded. One in four kills hits a program that is just starting.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader};
@@ -25,8 +26,8 @@ const PATH: &str = "[forward]\nrate = \"10 Mb/s\"\ndelay = \"5 ms\"\n";
 const NODES: [&str; 2] = ["client", "server"];
 /// A fifth of the link, in B/s.
 const STEADY: u64 = 250_000;
-/// Half of the link, in B/s: what the transfers of cycles send at most. Reno, which they become, must not fill the queue of
-/// the router, or the next sender of RCP is told a rate of some packets per minute.
+/// Half of the link, in B/s: what the transfers of cycles send at most. Reno, which they become, must not
+/// fill the queue of the router, or the next sender of RCP is told a rate of some packets per minute.
 const HALF: u64 = 600_000;
 /// What must arrive with the ends loaded, and after.
 const SOME: u64 = 100_000;

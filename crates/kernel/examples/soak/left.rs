@@ -10,8 +10,8 @@ use libbpf_rs::query::ProgInfoIter;
 
 type Next = unsafe extern "C" fn(u32, *mut u32) -> i32;
 
-/// The kinds of BPF objects as the kernel's notes on open files name them, and how to list them. Links are those of
-/// interfaces, cgroups and controllers; `btf` are descriptions of types.
+/// The kinds of BPF objects as the kernel's notes on open files name them, and how to list them. Links are
+/// those of interfaces, cgroups and controllers; `btf` are descriptions of types.
 const KINDS: [(&str, Next); 4] = [
     ("prog", libbpf_sys::bpf_prog_get_next_id),
     ("map", libbpf_sys::bpf_map_get_next_id),

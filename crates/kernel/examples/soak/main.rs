@@ -1,8 +1,8 @@
 //! Soak tests of the controllers, for as long as you like. They exit with 1 if anything is wrong.
 //!
-//! `soak LS-CONTROLLER FLOWS SECONDS GAP-MS [lossy]` runs many flows of single segments (`flows.rs`); `soak ends LAW CARRIER
-//! CYCLES KILLS` starts, ends and kills the ends of XCP or RCP while data flows, and `soak ends rapid CYCLES KILLS` TCP Rapid
-//! (`ends.rs`). Both need root.
+//! `soak LS-CONTROLLER FLOWS SECONDS GAP-MS [lossy]` runs many flows of single segments (`flows.rs`);
+//! `soak ends LAW CARRIER CYCLES KILLS` starts, ends and kills the ends of XCP or RCP while data flows, and
+//! `soak ends rapid CYCLES KILLS` TCP Rapid (`ends.rs`). Both need root.
 #![allow(clippy::unwrap_used, reason = "what cannot be done ends the program, with the reason")]
 
 mod ends;

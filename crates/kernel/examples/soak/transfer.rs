@@ -12,8 +12,8 @@ use socket2::{Domain, Socket, Type};
 
 use crate::flows::pace;
 
-/// A silence of this length is a stall. A sender whose peer has lost the header needs three timeouts in a row until it goes on
-/// without: 1.6 s, and more on a machine that is too busy, where the RTT was longer.
+/// A silence of this length is a stall. A sender whose peer has lost the header needs three timeouts in a row
+/// until it goes on without: 1.6 s, and more on a machine that is too busy, where the RTT was longer.
 pub(crate) const STALL: Duration = Duration::from_secs(8);
 
 /// What has arrived, and when.
@@ -52,7 +52,8 @@ pub(crate) struct Transfer {
 }
 
 impl Transfer {
-    /// Connects the node `client` with `controller` to the node `server`, and sends at `rate` bytes per second at most.
+    /// Connects the node `client` with `controller` to the node `server`, and sends at `rate`
+    /// bytes per second at most.
     pub(crate) fn start(lab: &Lab, controller: &str, rate: u64) -> Transfer {
         let address = lab.v4("server").unwrap();
         let listener = lab.inside("server", || TcpListener::bind((address, 0)).unwrap()).unwrap();

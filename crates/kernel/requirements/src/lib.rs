@@ -1,1 +1,2 @@
-//! Nothing: what counts is the build script, which fails early and in one sentence where something is missing.
+//! Nothing: what counts is the build script, which fails early and in one sentence where
+//! something is missing.

@@ -9,8 +9,8 @@ use libbpf_rs::MapCore;
 /// Entries that the kernel is asked for at once: with half a kilobyte each, two megabytes.
 const BATCH: usize = 4_096;
 
-/// Calls `visit` with the key and the value of each entry of a hash table. What is there all the time is visited once, what comes or
-/// goes meanwhile once or not at all.
+/// Calls `visit` with the key and the value of each entry of a hash table. What is there all the time is
+/// visited once, what comes or goes meanwhile once or not at all.
 ///
 /// # Errors
 /// When the kernel refuses.
@@ -25,7 +25,8 @@ fn in_batches(batch: usize, map: &impl MapCore, mut visit: impl FnMut(&[u8], &[u
     let mut from: Option<u32> = None;
     loop {
         let (mut count, mut next) = ((keys.len() / key) as u32, 0_u32);
-        // SAFETY: a bucket is an integer of this size, and there is room for as many keys and values as `count` says.
+        // SAFETY: a bucket is an integer of this size, and there is room for as many keys and
+        // values as `count` says.
         let result = unsafe {
             libbpf_sys::bpf_map_lookup_batch(
                 map.as_fd().as_raw_fd(),
@@ -45,7 +46,8 @@ fn in_batches(batch: usize, map: &impl MapCore, mut visit: impl FnMut(&[u8], &[u
                 continue;
             }
             libc::EINTR => continue,
-            // ENOENT is said with the last bucket, and by nothing else: a batch is hardly ever full, as buckets come whole.
+            // ENOENT is said with the last bucket, and by nothing else: a batch is hardly ever full,
+            // as buckets come whole.
             0 | libc::ENOENT => {}
             reason => return Err(io::Error::from_raw_os_error(reason)),
         }
@@ -99,7 +101,8 @@ mod tests {
 
     #[test]
     fn each_of_many_entries_is_visited_once() {
-        // Full and nearly empty, with as many entries as a batch has, none, and in batches that are less than most buckets have.
+        // Full and nearly empty, with as many entries as a batch has, none, and in batches that are less
+        // than most buckets have.
         for (size, entries, batch) in [
             (ENTRIES, ENTRIES, BATCH),
             (65_536, ENTRIES, BATCH),

@@ -70,7 +70,8 @@ struct Note {
     wan: String,
 }
 
-/// The only process that is a middlebox in this network namespace, until this is dropped. Two would count each connection twice.
+/// The only process that is a middlebox in this network namespace, until this is dropped. Two would count
+/// each connection twice.
 #[derive(Debug)]
 pub struct Instance {
     path: PathBuf,

@@ -18,8 +18,9 @@ const LONGEST: Span = Span::from_secs(1);
 const HOSTS: usize = 0;
 
 impl Session {
-    /// Has all flows judged, with what `passive` says of the data of each end of a connection, and carries out what is to be done. To be
-    /// called when [`Session::work`] says so: the fewer flows there are, the more often.
+    /// Has all flows judged, with what `passive` says of the data of each end of a connection, and
+    /// carries out what is to be done. To be called when [`Session::work`] says so: the fewer flows there
+    /// are, the more often.
     ///
     /// # Errors
     /// When the kernel refuses.

@@ -1,9 +1,11 @@
-//! The programs of a middlebox that holds connections at the receive window (`bpf/edge.bpf.c`, wan 2.1 to 2.3).
+//! The programs of a middlebox that holds connections at the receive window
+//! (`bpf/edge.bpf.c`, wan 2.1 to 2.3).
 //!
-//! [`Edge`] has them at the interface towards the hosts for as long as it lives, one for each direction. Both directions have the
-//! same addresses there, also behind a translator of addresses, which an interface towards the link has not. They follow handshakes and lower windows by
-//! themselves; the process tells them what a connection of each class may have, at least once in [`PATIENCE`], and hears of
-//! connections that begin and end. [`Session`] is such a process.
+//! [`Edge`] has them at the interface towards the hosts for as long as it lives, one for each direction. Both
+//! directions have the same addresses there, also behind a translator of addresses, which an interface
+//! towards the link has not. They follow handshakes and lower windows by themselves; the process tells them
+//! what a connection of each class may have, at least once in [`PATIENCE`], and hears of connections that
+//! begin and end. [`Session`] is such a process.
 
 #[cfg(feature = "bpf")]
 mod entries;
@@ -35,8 +37,9 @@ pub use without_bpf::{Edge, Events};
 
 /// Most classes that the programs know (`EDGE_CLASSES`).
 pub const MOST_CLASSES: usize = 32;
-/// Seconds without a word of the process after which the programs let windows pass as they are: several times the second after
-/// which it is due, so that a busy machine does not count as a dead process, and short enough that nobody waits for long.
+/// Seconds without a word of the process after which the programs let windows pass as they are: several times
+/// the second after which it is due, so that a busy machine does not count as a dead process, and short
+/// enough that nobody waits for long.
 pub const PATIENCE: u64 = 5;
 
 /// How the programs work.
@@ -46,12 +49,14 @@ pub struct EdgeOptions {
     pub no_shrink: bool,
     /// Whether only to count what would be done.
     pub dry_run: bool,
-    /// Whether to measure the RTT of connections again and again by their timestamps, and not only in their handshake.
+    /// Whether to measure the RTT of connections again and again by their timestamps, and not
+    /// only in their handshake.
     pub follow_rtt: bool,
-    /// Whether connections may be split (wan F73), as [`Edge::split`] says. Then there are two programs at the other interface, too.
+    /// Whether connections may be split (wan F73), as [`Edge::split`] says. Then there are two programs at
+    /// the other interface, too.
     pub splits: bool,
-    /// Most connections, and as many handshakes, 1 to 2^20: the kernel keeps 520 and 170 bytes for each. Of UDP there are as many
-    /// flows, but 16 384 at most.
+    /// Most connections, and as many handshakes, 1 to 2^20: the kernel keeps 520 and 170 bytes for each. Of
+    /// UDP there are as many flows, but 16 384 at most.
     pub connections: u32,
 }
 
@@ -135,8 +140,8 @@ pub struct Marking {
     pub costs: [[u64; MOST_CLASSES]; 2],
 }
 
-/// The mark of packets that this router is to deliver to a relay although their destination is elsewhere, for a rule of routing
-/// (`EDGE_TO_RELAY`). The programs set it.
+/// The mark of packets that this router is to deliver to a relay although their destination is elsewhere, for
+/// a rule of routing (`EDGE_TO_RELAY`). The programs set it.
 pub const TO_RELAY: u32 = 0x7ed9_0001;
 /// The mark that a relay gives to what it sends on, so that the programs know it (`EDGE_OF_RELAY`).
 pub const OF_RELAY: u32 = 0x7ed9_0002;
@@ -251,7 +256,8 @@ pub struct EdgeCounters {
     pub begun: u64,
     /// Connections that ended, but for those that were silent for too long.
     pub ended: u64,
-    /// Connections that began without a scale of both ends, or without an RTT: they pass as they are, but count.
+    /// Connections that began without a scale of both ends, or without an RTT: they pass as
+    /// they are, but count.
     pub unlimited: u64,
     /// Connections of no class: they pass as they are.
     pub without_class: u64,
@@ -265,7 +271,8 @@ pub struct EdgeCounters {
     pub datagrams_without_room: u64,
     /// Datagrams from the link that are of no flow which a host began.
     pub datagrams_unasked: u64,
-    /// Segments that passed as they were, although their class has a limit, because their connection is not to be limited.
+    /// Segments that passed as they were, although their class has a limit, because their connection
+    /// is not to be limited.
     pub exempt: u64,
     /// Packets that were marked, or would have been without `dry_run`.
     pub marked: u64,

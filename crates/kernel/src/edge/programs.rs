@@ -82,8 +82,9 @@ impl Events {
 }
 
 impl Edge {
-    /// Attaches the programs to the first of two interfaces of this thread's network namespace: for connections between hosts
-    /// there and hosts beyond the second one. Until the first [`Edge::say`], they let windows pass as they are.
+    /// Attaches the programs to the first of two interfaces of this thread's network namespace: for
+    /// connections between hosts there and hosts beyond the second one. Until the first [`Edge::say`], they
+    /// let windows pass as they are.
     ///
     /// # Errors
     /// When the user lacks the privileges, or the kernel refuses.
@@ -112,8 +113,8 @@ impl Edge {
         Ok(edge)
     }
 
-    /// Replaces the rules that give connections their class. Those that are there keep theirs until the next [`Edge::say`] has
-    /// another number of rules.
+    /// Replaces the rules that give connections their class. Those that are there keep theirs until the next
+    /// [`Edge::say`] has another number of rules.
     ///
     /// # Errors
     /// When the kernel refuses.
@@ -122,8 +123,8 @@ impl Edge {
         self.update("rules", unsafe { bytes_of(rules) })
     }
 
-    /// Says that the process lives, what a connection of each class may have, and the numbers of the period of RTTs and of the
-    /// rules.
+    /// Says that the process lives, what a connection of each class may have, and the numbers of the period
+    /// of RTTs and of the rules.
     ///
     /// # Errors
     /// When the kernel refuses.
@@ -139,7 +140,8 @@ impl Edge {
             .map_err(Error::bpf("tell the programs of the edge"))
     }
 
-    /// Opens the events of connections that begin and end; those of the time before are among them, as far as there was room.
+    /// Opens the events of connections that begin and end; those of the time before are among them, as
+    /// far as there was room.
     ///
     /// # Errors
     /// When they cannot be read.
@@ -159,7 +161,8 @@ impl Edge {
         Ok(Events { ring: builder.build().map_err(Error::bpf(READ_EVENTS))?, heard })
     }
 
-    /// Returns the connections that are there, in no order. One that begins or ends meanwhile may be among them or not.
+    /// Returns the connections that are there, in no order. One that begins or ends meanwhile may
+    /// be among them or not.
     ///
     /// # Errors
     /// When they cannot be read.
@@ -230,7 +233,8 @@ impl Edge {
         self.update("splitting", unsafe { bytes_of(splitting) })
     }
 
-    /// Says that the next connections of a host and class are to be split; of the hosts, those longest without use are forgotten.
+    /// Says that the next connections of a host and class are to be split; of the hosts, those longest
+    /// without use are forgotten.
     ///
     /// # Errors
     /// When the kernel refuses.

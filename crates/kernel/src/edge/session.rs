@@ -25,17 +25,19 @@ const EVERY: Span = Span::from_secs(1);
 const RECONCILE: Span = Span::from_secs(10);
 /// A connection has ended after so long without a packet, in ns (wan 2.1).
 const IDLE: u64 = 300_000_000_000;
-/// A flow of UDP has ended after so long without a datagram, in ns: QUIC gives a connection up after 30 s or a little more.
+/// A flow of UDP has ended after so long without a datagram, in ns: QUIC gives a connection up after
+/// 30 s or a little more.
 const EXCHANGE_IDLE: u64 = 60_000_000_000;
 /// The same for one of a question and an answer, which most are: the place is for others then.
 const SHORT_EXCHANGE_IDLE: u64 = 5_000_000_000;
-/// The part of its share at which a virtual queue drains, so that the queue at the link, which has the whole share, becomes empty.
-/// Range 0.9 to 1: that of Kunniyur and Srikant (AVQ, 2001) is 0.98.
+/// The part of its share at which a virtual queue drains, so that the queue at the link, which has the whole
+/// share, becomes empty. Range 0.9 to 1: that of Kunniyur and Srikant (AVQ, 2001) is 0.98.
 const DRAINS: f64 = 0.98;
 /// Fewer datagrams are a question and its answer, with some repetitions.
 const FEW: u64 = 10;
 
-/// The programs at an interface, and the connections that they hold. Until this is dropped or the process ends.
+/// The programs at an interface, and the connections that they hold. Until this is dropped
+/// or the process ends.
 #[derive(Debug)]
 pub struct Session {
     sides: [Side; 2],
@@ -52,7 +54,8 @@ pub struct Session {
     treated: HashMap<u64, Treatment>,
     /// What they were told last.
     marking: Marking,
-    /// Where a relay takes connections that are split, if there is one, and the hosts of which the programs know that.
+    /// Where a relay takes connections that are split, if there is one, and the hosts of which
+    /// the programs know that.
     pub(super) relay: Option<[u16; 2]>,
     pub(super) small_receivers: HashSet<SmallReceiver>,
     said: Clock,
@@ -72,8 +75,9 @@ pub struct Due {
 }
 
 impl Session {
-    /// Attaches the programs to the first of two interfaces, for connections between hosts there and hosts beyond the second.
-    /// `capacity` is the rate of the link towards each of the two sides. When this returns, connections that begin are held.
+    /// Attaches the programs to the first of two interfaces, for connections between hosts there and hosts
+    /// beyond the second. `capacity` is the rate of the link towards each of the two sides. When this
+    /// returns, connections that begin are held.
     ///
     /// # Errors
     /// When the user lacks the privileges, or the kernel refuses.
@@ -110,8 +114,8 @@ impl Session {
         })
     }
 
-    /// Works for a tenth of a second at most, or until connections begin or end; returns what is due. To be called again at once: after five
-    /// seconds without it, the programs let everything pass.
+    /// Works for a tenth of a second at most, or until connections begin or end; returns what is due. To be
+    /// called again at once: after five seconds without it, the programs let everything pass.
     ///
     /// # Errors
     /// When an interface is gone, with which the programs went, or the kernel refuses.
@@ -147,7 +151,8 @@ impl Session {
         self.edge.connections()
     }
 
-    /// Returns the flows of UDP that cross the link, and removes those that are silent. To be called every second.
+    /// Returns the flows of UDP that cross the link, and removes those that are silent. To be
+    /// called every second.
     ///
     /// # Errors
     /// When they cannot be read.
@@ -166,7 +171,8 @@ impl Session {
         self.rules.classify(key, client, dscp)
     }
 
-    /// Gives the connections classes and shares of another policy at once. What the options of [`Session::start`] say does not change.
+    /// Gives the connections classes and shares of another policy at once. What the options of
+    /// [`Session::start`] say does not change.
     ///
     /// # Errors
     /// When the kernel refuses.
@@ -278,7 +284,8 @@ impl Session {
     }
 }
 
-/// Returns what a byte costs in a virtual queue that has this part of the link, in bytes per ns as [`Shares`] has it, 1 at least.
+/// Returns what a byte costs in a virtual queue that has this part of the link, in bytes per ns as
+/// [`Shares`] has it, 1 at least.
 fn cost_of(share: u64) -> u64 {
     let units = (1_u64 << (SHARE_BITS + COST_BITS)) as f64;
     (units / (DRAINS * share as f64)).round() as u64

@@ -1,4 +1,5 @@
-//! What passes an interface, and boxes on the path that do something to the arrivals in ACKs (`bpf/acks.bpf.c`).
+//! What passes an interface, and boxes on the path that do something to the arrivals in
+//! ACKs (`bpf/acks.bpf.c`).
 
 use std::cell::RefCell;
 use std::os::fd::{AsFd as _, AsRawFd as _, FromRawFd as _, OwnedFd};

@@ -12,7 +12,8 @@
 #define IP_BYTES 20
 #define IPV6_BYTES 40
 #define IPPROTO_TCP 6
-/* Where options begin, and the last place for the whole option: the kernel's come before it, which are SACK blocks, too. */
+/* Where options begin, and the last place for the whole option: the kernel's come before it, which are
+ * SACK blocks, too. */
 #define OPTIONS 20
 #define LAST_OPTION 52
 #define PADDING 1

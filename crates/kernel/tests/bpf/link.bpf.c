@@ -12,13 +12,15 @@
 /* Data packets per mark. */
 #define PERIOD 100
 
-/* Places in a packet on Ethernet: the version of IP, the protocol, and the feedback of a congestion header. */
+/* Places in a packet on Ethernet: the version of IP, the protocol, and the feedback of a
+ * congestion header. */
 #define VERSION 14
 #define PROTOCOL 23
 #define PROTOCOL_V6 20
 #define FEEDBACK 46
 #define FEEDBACK_V6 66
-/* Places in a TCP header with timestamps: the next option, and the feedback if that is a congestion header. */
+/* Places in a TCP header with timestamps: the next option, and the feedback if that is a
+ * congestion header. */
 #define OPTION 32
 #define OPTION_FEEDBACK 44
 #define OPTION_BYTES 20
@@ -27,7 +29,8 @@
 #define TIMESTAMP 8
 #define TCP_HEADER 20
 #define TCP 6
-/* The congestion header as an IP protocol and as a kind of TCP option; the rate in B/s that a router of RCP grants. */
+/* The congestion header as an IP protocol and as a kind of TCP option; the rate in B/s that a
+ * router of RCP grants. */
 #define HEADER 253
 #define RATE 1000000
 #define TCP_V4 34
@@ -108,7 +111,8 @@ static __always_inline struct place look(struct __sk_buff *packet)
 	return place;
 }
 
-/* Where the congestion header of a sender lies as a TCP option; 0 if there is none. Checksums are not computed yet. */
+/* Where the congestion header of a sender lies as a TCP option; 0 if there is none. Checksums are
+ * not computed yet. */
 static __always_inline u32 find_option(struct __sk_buff *packet)
 {
 	struct place place = look(packet);
@@ -161,7 +165,8 @@ int shorten_options(struct __sk_buff *packet)
 	return TC_ACT_OK;
 }
 
-/* Where the value of a sender's timestamp lies in a segment that has no other option before it; 0 if it does not. */
+/* Where the value of a sender's timestamp lies in a segment that has no other option before it;
+ * 0 if it does not. */
 static __always_inline u32 find_timestamp(struct __sk_buff *packet)
 {
 	struct place place = look(packet);

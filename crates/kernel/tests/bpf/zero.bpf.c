@@ -2,9 +2,9 @@
 /*
  * Reno, except that min_tso_segs returns zero once in a while, which stalls a connection for good.
  *
- * tcp_write_xmit() then splits an empty buffer off the first one and stops there. Nothing is in flight, so the
- * probe timer expires next, and tcp_write_wakeup() sends the empty buffer. No receiver acknowledges it, and the
- * retransmission timer sends nothing else.
+ * tcp_write_xmit() then splits an empty buffer off the first one and stops there. Nothing is in flight, so
+ * the probe timer expires next, and tcp_write_wakeup() sends the empty buffer. No receiver acknowledges it,
+ * and the retransmission timer sends nothing else.
  */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>

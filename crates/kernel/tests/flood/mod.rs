@@ -51,8 +51,8 @@ pub(crate) fn treat_at(how: &str, side: TcAttachPoint) {
     });
 }
 
-/// Drops packets with a congestion header that reach this host, as a box on the path would: before any other program sees
-/// them.
+/// Drops packets with a congestion header that reach this host, as a box on the path would: before any
+/// other program sees them.
 pub(crate) fn drop_headers() {
     with_program("drop_headers", |program, interface| {
         Xdp::new(program).attach(interface, XdpFlags::SKB_MODE).unwrap();

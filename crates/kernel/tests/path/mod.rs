@@ -212,7 +212,8 @@ pub(crate) fn transfer(from: &Socket, to: &mut TcpStream, bytes: usize) {
                     assert!(read > 0, "the connection ended {left} bytes early");
                     left -= read;
                 }
-                // A read with a timeout is not started again by itself when the process was stopped meanwhile (signal(7)).
+                // A read with a timeout is not started again by itself when the process was stopped
+                // meanwhile (signal(7)).
                 Err(error) => assert_eq!(error.kind(), ErrorKind::Interrupted, "{error}"),
             }
         }

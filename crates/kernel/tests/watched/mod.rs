@@ -199,7 +199,8 @@ fn mark(edge: &Edge, class: usize) {
     edge.mark(&marking).unwrap();
 }
 
-/// Lets packets of each kind arrive until so many are marked, which takes some tenths of a second; returns how many were.
+/// Lets packets of each kind arrive until so many are marked, which takes some tenths of a second;
+/// returns how many were.
 fn arrive_until(edge: &Edge, arrival: &Arrival, frame: &[u8], enough: u64) -> u64 {
     let mut marked = 0;
     for round in 0.. {

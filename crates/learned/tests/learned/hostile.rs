@@ -1,4 +1,5 @@
-//! Model files that are cut and changed: nothing panics, and whatever is still a model answers or says why not.
+//! Model files that are cut and changed: nothing panics, and whatever is still a model
+//! answers or says why not.
 //!
 //! `HEADWAY_CASES=1000000` runs as many cases instead of 20 000.
 

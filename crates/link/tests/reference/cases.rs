@@ -37,7 +37,8 @@ pub(crate) fn packets() -> impl Strategy<Value = Vec<Offered>> {
     })
 }
 
-/// Rates of 1 Mb/s to 1 Gb/s, slow ones as often as fast ones: CoDel marks where packets have waited for 100 ms.
+/// Rates of 1 Mb/s to 1 Gb/s, slow ones as often as fast ones: CoDel marks where packets
+/// have waited for 100 ms.
 pub(crate) fn rates() -> impl Strategy<Value = u64> {
     (0_u32..10, 1_000_000_u64..2_000_000).prop_map(|(shift, rate)| rate << shift)
 }

@@ -1,8 +1,10 @@
-//! A link as simple as possible, against which the fast ones are held: what a link of this project does, in one place.
+//! A link as simple as possible, against which the fast ones are held: what a link of this
+//! project does, in one place.
 //!
-//! A packet arrives. A policer may drop it, then the discipline, which sees the bytes and packets that have not left. It
-//! waits behind all others of its queue. When the server is free, the discipline chooses a queue, judges its first packet,
-//! and the server sends that packet. Sums are computed anew each time, and nothing is remembered that can be counted.
+//! A packet arrives. A policer may drop it, then the discipline, which sees the bytes and packets that have
+//! not left. It waits behind all others of its queue. When the server is free, the discipline chooses a
+//! queue, judges its first packet, and the server sends that packet. Sums are computed anew each time, and
+//! nothing is remembered that can be counted.
 
 use std::collections::VecDeque;
 
@@ -36,10 +38,12 @@ pub(crate) struct Reference {
     queues: Vec<VecDeque<(Offered, bool)>>,
     /// When each packet leaves that has been sent, and its size.
     sent: Vec<(u64, u64)>,
-    /// When the server is free (ns), and the work that rounding down to nanoseconds has left over, in bits times 10^9.
+    /// When the server is free (ns), and the work that rounding down to nanoseconds has left
+    /// over, in bits times 10^9.
     free: u64,
     rest: u128,
-    /// Tokens of a shaper and when they were counted, or of a trace the number of opportunities used and the bytes left.
+    /// Tokens of a shaper and when they were counted, or of a trace the number of opportunities
+    /// used and the bytes left.
     tokens: u128,
     counted: u64,
     /// Fates by number.

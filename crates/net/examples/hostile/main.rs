@@ -1,15 +1,16 @@
-//! Runs all kinds of hostile clients at once against `headway serve`, along with one honest client per second.
+//! Runs all kinds of hostile clients at once against `headway serve`, along with one
+//! honest client per second.
 //!
 //! `make hostile MINUTES=60` (as root)
 //!
-//! Two servers (one of them with TLS and its log on a full disk) and the attackers share a network namespace and
-//! communicate over loopback, from many networks of 127.0.0.0/8. The honest clients are `headway measure` in
-//! another namespace, behind a link that the kernel shapes to 50 Mb/s in each direction: a path with a known answer
-//! that does not depend on the speed of a processor. Two clients per second come over loopback from networks that the
-//! servers have never seen. The attackers have the lowest scheduling priority and the
-//! honest clients a higher one than the servers, as if they ran on hosts of their own. The program first measures
-//! without attacks, and compares every answer under attack with the median of those: none may differ by more than 10 %. It
-//! needs `ip`, `tc`, `ethtool` and `openssl`.
+//! Two servers (one of them with TLS and its log on a full disk) and the attackers share a network namespace
+//! and communicate over loopback, from many networks of 127.0.0.0/8. The honest clients are `headway measure`
+//! in another namespace, behind a link that the kernel shapes to 50 Mb/s in each direction: a path with a
+//! known answer that does not depend on the speed of a processor. Two clients per second come over loopback
+//! from networks that the servers have never seen. The attackers have the lowest scheduling priority and the
+//! honest clients a higher one than the servers, as if they ran on hosts of their own. The program first
+//! measures without attacks, and compares every answer under attack with the median of those: none may differ
+//! by more than 10 %. It needs `ip`, `tc`, `ethtool` and `openssl`.
 
 #[path = "../../tests/net/common/raw.rs"]
 #[allow(dead_code, reason = "the tests use the rest")]
@@ -37,8 +38,8 @@ const CALM: usize = 7;
 /// Allowed relative difference between an answer under attack and the median of the calm ones.
 const TOLERANCE: f64 = 0.1;
 
-/// Allowed share of honest clients without an answer, of known and of new networks, and of those whose own host could not
-/// pace evenly: that host is this machine, which plays all the roles.
+/// Allowed share of honest clients without an answer, of known and of new networks, and of those whose own
+/// host could not pace evenly: that host is this machine, which plays all the roles.
 const UNANSWERED: f64 = 0.02;
 const DISTURBED: f64 = 0.2;
 
@@ -105,7 +106,8 @@ fn soak(minutes: &str) -> Result<bool, Failure> {
     Ok(judge(&answers, &medians) & welcome & most.hold() & log.holds())
 }
 
-/// Compares the honest answers with the calm ones, prints those that differ, and returns whether all bounds held.
+/// Compares the honest answers with the calm ones, prints those that differ, and returns
+/// whether all bounds held.
 fn judge(answers: &[Answer], medians: &[f64; Kind::ALL.len()]) -> bool {
     let (mut wrong, mut wide) = (0, 0);
     for answer in answers {

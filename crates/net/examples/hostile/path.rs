@@ -39,7 +39,8 @@ impl Path {
                 run(path.command_in(at, "ethtool").args(offloads))?;
             }
             ip(&format!("-n {name} route add default via 198.18.{number}.2"))?;
-            // A burst of two packets, 0.5 ms: with less, late timers cost rate; with more, packets leave in clumps.
+            // A burst of two packets, 0.5 ms: with less, late timers cost rate; with more,
+            // packets leave in clumps.
             let shaper = format!("qdisc add dev {end} root tbf rate 50mbit burst 3028 limit 150000");
             run(path.command(ROUTER, "tc").args(shaper.split(' ')))?;
         }

@@ -125,7 +125,8 @@ fn connect_tcp(
     Err(NetError::NoneReachable { host: options.host.clone(), tried: tried.join(", ") })
 }
 
-/// Connects to one address; `None` if `stop` is set first. The standard library's own connect could not be interrupted.
+/// Connects to one address; `None` if `stop` is set first. The standard library's own connect
+/// could not be interrupted.
 fn connect_one(
     options: &ConnectOptions,
     address: SocketAddr,

@@ -79,9 +79,9 @@ impl Session {
     /// Sends a stream to the server, which reports the arrival times of its packets.
     ///
     /// # Errors
-    /// [`NetError::Interrupted`], after which the session is unusable; [`NetError::BadStream`], [`NetError::Refused`],
-    /// [`NetError::ConnectionLost`], [`NetError::Timeout`], [`NetError::Protocol`] or [`NetError::System`].
-    /// Lost packets are not an error.
+    /// [`NetError::Interrupted`], after which the session is unusable; [`NetError::BadStream`],
+    /// [`NetError::Refused`], [`NetError::ConnectionLost`], [`NetError::Timeout`], [`NetError::Protocol`] or
+    /// [`NetError::System`]. Lost packets are not an error.
     pub fn send_stream(&mut self, schedule: &Schedule) -> Result<StreamOutcome, NetError> {
         let began = Deadline::now();
         let announced = self.announce(schedule, Direction::Forward)?;
@@ -112,9 +112,9 @@ impl Session {
         Ok(both_ends.join(stream, schedule))
     }
 
-    /// Sends a stream of trains to the server, which reports the arrivals of their first and last packets, and which
-    /// hidden packets arrived. With `wait_for_replies`, also collects the reports of routers at which hidden packets
-    /// died.
+    /// Sends a stream of trains to the server, which reports the arrivals of their first and last packets,
+    /// and which hidden packets arrived. With `wait_for_replies`, also collects the reports of routers at
+    /// which hidden packets died.
     ///
     /// # Errors
     /// Same as [`Session::send_stream`].

@@ -33,7 +33,8 @@ pub enum Gaps {
     Spin,
     /// A timer of the kernel, which wakes a sleeping thread.
     Timer,
-    /// PAUSE frames between the packets ([`crate::frames`]); needs `CAP_NET_RAW` and a line whose rate is known.
+    /// PAUSE frames between the packets ([`crate::frames`]); needs `CAP_NET_RAW` and a line
+    /// whose rate is known.
     Pause,
 }
 
@@ -44,12 +45,14 @@ pub struct Via {
     pub source: Option<IpAddr>,
     /// The interface that packets leave through.
     pub interface: Option<String>,
-    /// The mark that packets have, by which rules of routing may choose; needs `CAP_NET_RAW` or `CAP_NET_ADMIN`.
+    /// The mark that packets have, by which rules of routing may choose; needs
+    /// `CAP_NET_RAW` or `CAP_NET_ADMIN`.
     pub mark: Option<u32>,
 }
 
 impl Via {
-    /// Opens a socket of this version of IP, for TCP or UDP, whose packets take the path; the source is for whoever binds it.
+    /// Opens a socket of this version of IP, for TCP or UDP, whose packets take the path; the source is
+    /// for whoever binds it.
     ///
     /// # Errors
     /// The system's error: without the interface, or the right to mark packets.
@@ -71,7 +74,8 @@ impl Via {
         Ok(socket.into())
     }
 
-    /// Checks that this host has a way to an address over the path, by a socket for UDP of the path; sends nothing.
+    /// Checks that this host has a way to an address over the path, by a socket for UDP of the
+    /// path; sends nothing.
     ///
     /// # Errors
     /// The system's error: without the source, or a route.
@@ -116,7 +120,8 @@ pub struct ConnectOptions {
     pub gaps: Gaps,
     /// Time limit for each answer of the server.
     pub timeout: Span,
-    /// When set, makes every operation fail soon with [`NetError::Interrupted`](crate::NetError::Interrupted), except name resolution.
+    /// When set, makes every operation fail soon with
+    /// [`NetError::Interrupted`](crate::NetError::Interrupted), except name resolution.
     pub stop: Option<Arc<AtomicBool>>,
 }
 
@@ -134,8 +139,8 @@ impl ConnectOptions {
         Ok(opened?.into())
     }
 
-    /// Returns options with the default port, any IP version, the path of the routing table, no token, no TLS, trains by UDP, gaps by spinning, a timeout of
-    /// ten seconds and no stop flag.
+    /// Returns options with the default port, any IP version, the path of the routing table, no token, no
+    /// TLS, trains by UDP, gaps by spinning, a timeout of ten seconds and no stop flag.
     pub fn new(host: impl Into<String>) -> ConnectOptions {
         ConnectOptions {
             host: host.into(),

@@ -10,7 +10,8 @@ use std::time::Duration as Span;
 pub struct StreamOutcome {
     /// All packets with their times; lost ones have no arrival time.
     pub record: StreamRecord,
-    /// A reason to discard the stream that its record cannot show: [`Refusal::SenderGaps`] or [`Refusal::ClockStep`].
+    /// A reason to discard the stream that its record cannot show: [`Refusal::SenderGaps`] or
+    /// [`Refusal::ClockStep`].
     pub refusal: Option<Refusal>,
     /// Departure of the first packet, on the sender's CLOCK_REALTIME.
     pub started: Instant,

@@ -1,8 +1,8 @@
-//! Gaps that PAUSE frames fill (rapid 2.3): packets and PAUSE frames follow one another without a pause, so that the bytes
-//! between two packets are the time between them, whatever this host's timers do.
+//! Gaps that PAUSE frames fill (rapid 2.3): packets and PAUSE frames follow one another without a pause, so
+//! that the bytes between two packets are the time between them, whatever this host's timers do.
 //!
-//! The first switch drops PAUSE frames. Their time is zero, which stops nobody. They need a line that takes its time for each
-//! frame and whose rate is known, and the right `CAP_NET_RAW`.
+//! The first switch drops PAUSE frames. Their time is zero, which stops nobody. They need a line that takes
+//! its time for each frame and whose rate is known, and the right `CAP_NET_RAW`.
 
 mod packet;
 mod station;
@@ -19,17 +19,19 @@ use std::net::SocketAddr;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 use std::time::{Duration as Span, Instant as Deadline};
 
-/// Frames are handed over at most this long before they leave. Time slices of other programs last 4 ms, and a busy host has
-/// several in a row (5 to 50 ms is sensible: shorter, and the line runs dry; longer, and other packets of this host wait behind).
+/// Frames are handed over at most this long before they leave. Time slices of other programs last 4 ms, and a
+/// busy host has several in a row (5 to 50 ms is sensible: shorter, and the line runs dry; longer, and other
+/// packets of this host wait behind).
 const AHEAD: Duration = Duration::from_ms(20);
-/// Frames are handed over for this time at once: 83 frames of 1538 bytes at 1 Gb/s, while a host queues 1000 that arrive (0.2 to
-/// 5 ms is sensible: shorter costs more wake-ups).
+/// Frames are handed over for this time at once: 83 frames of 1538 bytes at 1 Gb/s, while a host queues 1000
+/// that arrive (0.2 to 5 ms is sensible: shorter costs more wake-ups).
 const STEP: Duration = Duration::from_ms(1);
 /// Frames handed over with one system call.
 const BATCH: usize = 64;
 /// Pause when the queue of the interface is full.
 const FULL: Span = Span::from_micros(100);
-/// A queue that stays full for this long has no line behind it, as when the cable is gone; 20 ms of frames leave sooner.
+/// A queue that stays full for this long has no line behind it, as when the cable is gone; 20 ms of
+/// frames leave sooner.
 const PATIENCE: Span = Span::from_secs(1);
 
 /// Sends packets to a peer with PAUSE frames between them.
@@ -51,12 +53,12 @@ struct Batch {
 }
 
 impl FrameSender {
-    /// Opens a socket at the interface that leads to `to`, with which this host has a connection; `from` is this host's end of
-    /// the packets.
+    /// Opens a socket at the interface that leads to `to`, with which this host has a connection; `from` is
+    /// this host's end of the packets.
     ///
     /// # Errors
-    /// [`NetError::Frames`] if the interface has no line whose rate is known, such as a veth; [`NetError::FrameSocket`] without
-    /// `CAP_NET_RAW`.
+    /// [`NetError::Frames`] if the interface has no line whose rate is known, such as a veth;
+    /// [`NetError::FrameSocket`] without `CAP_NET_RAW`.
     pub fn open(from: SocketAddr, to: SocketAddr) -> Result<FrameSender, NetError> {
         let station = Station::towards(to)?;
         let fd = open(station.interface).map_err(|error| match error.kind() {
@@ -72,9 +74,9 @@ impl FrameSender {
         ByteClock::new(self.station.line, self.station.largest)
     }
 
-    /// Sends all packets that are scheduled. For each, `data` writes the payload of UDP, told its flow, which is added to the
-    /// source port, and when it will leave on CLOCK_MONOTONIC. Passes that clock to `stop` repeatedly and stops early when it
-    /// returns true. Returns whether all packets were sent.
+    /// Sends all packets that are scheduled. For each, `data` writes the payload of UDP, told its flow, which
+    /// is added to the source port, and when it will leave on CLOCK_MONOTONIC. Passes that clock to `stop`
+    /// repeatedly and stops early when it returns true. Returns whether all packets were sent.
     ///
     /// If this host is too slow and the line runs dry, all later packets are late by that time (rapid 2.3).
     ///
@@ -183,8 +185,8 @@ impl Batch {
     }
 }
 
-/// Opens a socket that receives nothing and hands frames to an interface, past the queue discipline: one that looks at flows
-/// would change their order.
+/// Opens a socket that receives nothing and hands frames to an interface, past the queue discipline: one that
+/// looks at flows would change their order.
 fn open(interface: u32) -> io::Result<OwnedFd> {
     // SAFETY: plain system call; the result is checked before it is used.
     let raw = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
@@ -194,7 +196,8 @@ fn open(interface: u32) -> io::Result<OwnedFd> {
     // SAFETY: `raw` is an open descriptor that nobody else owns.
     let fd = unsafe { OwnedFd::from_raw_fd(raw) };
     let on: libc::c_int = 1;
-    // SAFETY: all-zero is a valid sockaddr_ll; the option is an int, and both pointers outlive the calls with their lengths.
+    // SAFETY: all-zero is a valid sockaddr_ll; the option is an int, and both pointers outlive the
+    // calls with their lengths.
     let result = unsafe {
         let mut address: libc::sockaddr_ll = zeroed();
         address.sll_family = libc::AF_PACKET as u16;

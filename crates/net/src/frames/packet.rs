@@ -19,7 +19,8 @@ const UDP: u8 = 17;
 /// The two ends of a frame.
 pub(crate) type Macs = [[u8; 6]; 2];
 
-/// Returns a PAUSE frame of time zero, as long as frames of `largest` bytes on the wire; shorter ones are its beginning.
+/// Returns a PAUSE frame of time zero, as long as frames of `largest` bytes on the wire; shorter
+/// ones are its beginning.
 pub(crate) fn pause(source: [u8; 6], largest: Bytes) -> Vec<u8> {
     let mut frame = [&NEXT_STATION[..], &source, &MAC_CONTROL, &PAUSE].concat();
     frame.resize(length(largest).max(frame.len()), 0);

@@ -9,7 +9,8 @@ use std::process::Command;
 
 use super::packet::Macs;
 
-/// Precedes the rate of a line, in bits per second, in the alias of an interface of a lab (`crates/lab/src/layout.rs`).
+/// Precedes the rate of a line, in bits per second, in the alias of an interface of a lab
+/// (`crates/lab/src/layout.rs`).
 const LINE_ALIAS: &str = "headway-line=";
 
 /// The way to the next station.

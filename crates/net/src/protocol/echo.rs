@@ -8,11 +8,13 @@
 //! 6      sequence number, u16
 //! 8      the header in [`super::probe`], and padding
 //! ```
-//! All fields are big-endian. Nobody answers an Echo Reply, but a router reports one that expires there, as it does
-//! for UDP. The header is as long as that of UDP, so packets of one [`super::PacketSize`] have the same length.
+//! All fields are big-endian. Nobody answers an Echo Reply, but a router reports one that expires there,
+//! as it does for UDP. The header is as long as that of UDP, so packets of one [`super::PacketSize`]
+//! have the same length.
 //!
-//! A load balancer that takes the first four bytes of any packet for ports must not spread the packets of a session
-//! over several paths. Therefore they all have the same checksum: the sequence number is chosen so that it is right.
+//! A load balancer that takes the first four bytes of any packet for ports must not spread the packets of
+//! a session over several paths. Therefore they all have the same checksum: the sequence number is chosen
+//! so that it is right.
 
 use super::Family;
 
@@ -104,7 +106,8 @@ mod tests {
                 assert_eq!(fold(sum(&v4)), 0xffff, "{length} bytes");
                 let v6 = message(Family::V6, length, probe);
                 assert_eq!(v6[..6], [129, 0, 0, 0, 0xcd, 0xef]);
-                // Addresses and next header, the rest of what the kernel adds, are the same for the whole session.
+                // Addresses and next header, the rest of what the kernel adds, are the same
+                // for the whole session.
                 assert_eq!(fold(sum(&v6) + length as u64), 0xffff, "{length} bytes");
             }
         }

@@ -1,4 +1,5 @@
-//! Frames on the control connection: a big-endian u32 length followed by that many bytes of one encoded message.
+//! Frames on the control connection: a big-endian u32 length followed by that many bytes of
+//! one encoded message.
 
 use super::message::Message;
 

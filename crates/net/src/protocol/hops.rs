@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize};
 /// The largest TTL or hop limit of a hidden packet. Paths on the Internet have at most about 30 hops.
 pub const MAX_HOPS: u8 = 64;
 
-/// Run-length encoded hops of the packets of a stream, by index. 0 is an ordinary packet, which travels as far as the
-/// system's TTL allows; any other number is the TTL or hop limit of a hidden packet, which dies at the node that many
-/// links away. No runs at all mean that no packet is hidden.
+/// Run-length encoded hops of the packets of a stream, by index. 0 is an ordinary packet, which travels as
+/// far as the system's TTL allows; any other number is the TTL or hop limit of a hidden packet, which dies at
+/// the node that many links away. No runs at all mean that no packet is hidden.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HopRuns(Vec<(u8, u32)>);
 
@@ -24,8 +24,8 @@ impl HopRuns {
         HopRuns(runs)
     }
 
-    /// Decodes the hops of a stream of `packets` packets; the list is empty if no packet is hidden. `None` if the runs
-    /// have another length, one is empty, or a number is above [`MAX_HOPS`].
+    /// Decodes the hops of a stream of `packets` packets; the list is empty if no packet is hidden. `None` if
+    /// the runs have another length, one is empty, or a number is above [`MAX_HOPS`].
     pub fn decode(&self, packets: usize) -> Option<Vec<u8>> {
         if self.0.is_empty() {
             return Some(Vec::new());

@@ -17,8 +17,8 @@
 //!   Announce (forward)    -> Ready, then probes to the server, End -> Report
 //!   Announce (reverse)    -> Ready, then probes to the client, then Sent from the server
 //! ```
-//! At any point the server may answer `Refused`, which ends the request. Before `AddressProved` the server accepts
-//! only a few messages, and none whose answer would make it send more bytes than it has received.
+//! At any point the server may answer `Refused`, which ends the request. Before `AddressProved` the server
+//! accepts only a few messages, and none whose answer would make it send more bytes than it has received.
 
 use super::{COOKIE_LEN, GapRuns, HopRuns, NONCE_LEN, TimeList};
 pub use headway_units::Direction;

@@ -5,10 +5,10 @@
 //! 4      version, big-endian u16
 //! 6      TLS, big-endian u16
 //! ```
-//! The client's TLS field is 0 for plain text and 1 for TLS. The server's is 0 for plain text; any other value
-//! means that TLS follows, and is the number of padding bytes that the client has to send before its first TLS
-//! record. The padding is at least as long as the certificates that the server will send, so that a stranger cannot
-//! make the server send more bytes than it has received.
+//! The client's TLS field is 0 for plain text and 1 for TLS. The server's is 0 for plain text; any other
+//! value means that TLS follows, and is the number of padding bytes that the client has to send before its
+//! first TLS record. The padding is at least as long as the certificates that the server will send, so that a
+//! stranger cannot make the server send more bytes than it has received.
 
 use super::VERSION;
 

@@ -11,8 +11,8 @@
 //! 24     number of packets in the stream, u32
 //! 28     time of sending, u64 ns on the sender's clock
 //! ```
-//! All fields are big-endian. In a hello or cookie, [`super::COOKIE_LEN`] bytes follow; in a probe, pseudo-random
-//! padding, which links with compression cannot shorten.
+//! All fields are big-endian. In a hello or cookie, [`super::COOKIE_LEN`] bytes follow; in a probe,
+//! pseudo-random padding, which links with compression cannot shorten.
 
 use super::{COOKIE_LEN, VERSION};
 use headway_units::Instant;

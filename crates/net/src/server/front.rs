@@ -21,11 +21,12 @@ const BACKLOG: i32 = 128;
 /// Attempts to find a port that is free for TCP and UDP on all addresses.
 const PORT_TRIES: u32 = 16;
 
-/// Pause when accept fails for lack of file descriptors or memory; without it, the loop would retry without end.
+/// Pause when accept fails for lack of file descriptors or memory; without it, the loop
+/// would retry without end.
 const ACCEPT_PAUSE: std::time::Duration = std::time::Duration::from_millis(50);
 
-/// Requested receive buffer of a control connection, in bytes; the kernel doubles it. A client's longest useful
-/// message has a few kilobytes, and what does not fit waits at the client.
+/// Requested receive buffer of a control connection, in bytes; the kernel doubles it. A client's longest
+/// useful message has a few kilobytes, and what does not fit waits at the client.
 const RECEIVE_BUFFER: usize = 64 * 1024;
 
 /// Requested send buffer, so that the report of the longest stream, 160 kB, leaves at once.
@@ -170,7 +171,8 @@ fn out_of_resources(shared: &Shared, error: &io::Error) {
     }
 }
 
-/// Binds all addresses; skips unspecified ones of an IP version that the host lacks, unless none would remain.
+/// Binds all addresses; skips unspecified ones of an IP version that the host lacks,
+/// unless none would remain.
 fn bind_all(addresses: &[IpAddr], mut port: u16) -> io::Result<Front> {
     let mut listeners = Vec::new();
     let mut missing = None;
@@ -205,7 +207,8 @@ fn open(address: SocketAddr) -> io::Result<Listener> {
     if address.is_ipv6() {
         socket.set_only_v6(true)?;
     }
-    // Accepted connections inherit these sizes, and the kernel then does not enlarge the buffers automatically.
+    // Accepted connections inherit these sizes, and the kernel then does not enlarge the
+    // buffers automatically.
     socket.set_recv_buffer_size(RECEIVE_BUFFER)?;
     socket.set_send_buffer_size(SEND_BUFFER)?;
     socket.bind(&SockAddr::from(address))?;

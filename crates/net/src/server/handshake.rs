@@ -42,8 +42,8 @@ impl From<io::Error> for HandshakeError {
 /// Time limit for a client's first bytes, before which it has nothing to wait for.
 const FIRST_BYTES: Duration = Duration::from_secs(3);
 
-/// For so long each step of the handshake keeps a connection's place from newcomers: one round trip and some processing
-/// time. Connections that send nothing give way before.
+/// For so long each step of the handshake keeps a connection's place from newcomers: one round trip and some
+/// processing time. Connections that send nothing give way before.
 const WORTH_OF_STEP: Duration = Duration::from_secs(1);
 
 /// Whose handshake it is.

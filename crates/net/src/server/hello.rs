@@ -1,7 +1,7 @@
 //! The public UDP socket: it answers the hellos of open sessions and nothing else.
 //!
-//! An answer is as long as the hello, goes only to the hello's sender, and only if that has the IP address of the
-//! session's control connection. So forging the source address of a hello gains nothing.
+//! An answer is as long as the hello, goes only to the hello's sender, and only if that has the IP address of
+//! the session's control connection. So forging the source address of a hello gains nothing.
 
 use super::Shared;
 use crate::counters::count;

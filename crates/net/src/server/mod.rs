@@ -1,22 +1,24 @@
 //! The server: `headway serve`.
 //!
-//! One thread waits for connections and UDP hellos on all addresses. Each session has its own thread, which blocks
-//! in a read of its control connection until the client sends a request. TCP and UDP share one port number. After
-//! its address proof a session gets its own UDP socket, bound to the same port and connected to the client, so that
-//! the kernel separates the probes of sessions and keeps everybody else's datagrams away from them.
+//! One thread waits for connections and UDP hellos on all addresses. Each session has its own thread,
+//! which blocks in a read of its control connection until the client sends a request. TCP and UDP share
+//! one port number. After its address proof a session gets its own UDP socket, bound to the same port and
+//! connected to the client, so that the kernel separates the probes of sessions and keeps everybody else's
+//! datagrams away from them.
 //!
 //! # Safety
 //!
-//! Sans-IO code in `net::protocol` parses everything a stranger can send; tests feed it random and mutated bytes. Until
-//! a client has proved its UDP address with a cookie, the server sends it at most as many bytes as it has received from
-//! it. The server never sends ICMP. It receives ICMP only by a raw socket that a session with a proved address has
-//! asked for, and only with `CAP_NET_RAW`, which its unit does not have; a filter in the kernel (`net::echo_filter`)
-//! keeps all packets from it except Echo Replies of this client with the session's identifier. Three small mechanisms
-//! in `net::server` share resources among networks: `places` (a connection that does nothing, or one of the network
-//! with the most, gives way to a newcomer), `newcomers` (token buckets for new connections, one of them for networks
-//! that come for the first time) and `turns` (the network that has used the least CPU time goes first). Limits bound
-//! rate, bytes and time. The command line writes its log through `line_writer`, which never blocks. See
-//! `docs/serve.md`; `make hostile` (`crates/net/examples/hostile`) plays all attacks at once, beside honest clients.
+//! Sans-IO code in `net::protocol` parses everything a stranger can send; tests feed it random and mutated
+//! bytes. Until a client has proved its UDP address with a cookie, the server sends it at most as many bytes
+//! as it has received from it. The server never sends ICMP. It receives ICMP only by a raw socket that a
+//! session with a proved address has asked for, and only with `CAP_NET_RAW`, which its unit does not have; a
+//! filter in the kernel (`net::echo_filter`) keeps all packets from it except Echo Replies of this client
+//! with the session's identifier. Three small mechanisms in `net::server` share resources among networks:
+//! `places` (a connection that does nothing, or one of the network with the most, gives way to a newcomer),
+//! `newcomers` (token buckets for new connections, one of them for networks that come for the first time) and
+//! `turns` (the network that has used the least CPU time goes first). Limits bound rate, bytes and time. The
+//! command line writes its log through `line_writer`, which never blocks. See `docs/serve.md`; `make hostile`
+//! (`crates/net/examples/hostile`) plays all attacks at once, beside honest clients.
 
 mod accepted;
 mod front;
@@ -125,8 +127,8 @@ struct AllTurns {
 }
 
 impl AllTurns {
-    /// Allows dense streams half of this host's processors, at least one, and sparse ones as much again: they use
-    /// about half of what is charged to them.
+    /// Allows dense streams half of this host's processors, at least one, and sparse ones as much again: they
+    /// use about half of what is charged to them.
     fn for_this_host() -> AllTurns {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let half = (processors / 2).max(1);

@@ -4,8 +4,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// The network of a client: its IPv4 /24 or IPv6 /48 prefix, the smallest that are routed separately.
 ///
-/// Customers get whole prefixes, of IPv6 up to a /48. If limits applied to addresses or /64 prefixes, a single
-/// customer could take every place of a server. Clients in the same network share its places.
+/// Customers get whole prefixes, of IPv6 up to a /48. If limits applied to addresses or /64 prefixes, a
+/// single customer could take every place of a server. Clients in the same network share its places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Network(IpAddr);
 

@@ -1,9 +1,9 @@
 //! Limits on how often strangers may connect.
 //!
-//! One network may connect 2 times per second after a burst of 32, all together 50 times per second after a burst of
-//! 100 of those that did not connect during the last minute, and as often all others. A connection whose client proves
-//! its address counts only one tenth, so a network can open 20 sessions per second, and for an hour its network does
-//! not count towards the common limits.
+//! One network may connect 2 times per second after a burst of 32, all together 50 times per second after a
+//! burst of 100 of those that did not connect during the last minute, and as often all others. A connection
+//! whose client proves its address counts only one tenth, so a network can open 20 sessions per second, and
+//! for an hour its network does not count towards the common limits.
 
 use super::network::Network;
 use std::collections::HashMap;
@@ -49,18 +49,18 @@ impl Bucket {
 /// [`REFUND`]).
 const NETWORK: BucketSize = BucketSize { burst: 32.0, per_second: 2.0 };
 
-/// Connections from all networks that have neither proved an address nor connected lately, and those from all others that
-/// have not proved one: whoever comes again and again takes nothing from those who come for the first time. Each briefly
-/// costs a thread, some 100 us.
+/// Connections from all networks that have neither proved an address nor connected lately, and those from all
+/// others that have not proved one: whoever comes again and again takes nothing from those who come for the
+/// first time. Each briefly costs a thread, some 100 us.
 const FIRST: BucketSize = BucketSize { burst: 100.0, per_second: 50.0 };
 const AGAIN: BucketSize = BucketSize { burst: 100.0, per_second: 50.0 };
 
-/// A connection is a network's first if the last one is this long ago: [`FIRST`] then suffices for 3000 networks that come
-/// whenever they count as new.
+/// A connection is a network's first if the last one is this long ago: [`FIRST`] then suffices for 3000
+/// networks that come whenever they count as new.
 const FORGOTTEN: Duration = Duration::from_secs(60);
 
-/// The part of a connection that is refunded to a client that proves its address. The rest limits the sessions of a
-/// network, which cost some 300 us each, to 20 per second.
+/// The part of a connection that is refunded to a client that proves its address. The rest limits the
+/// sessions of a network, which cost some 300 us each, to 20 per second.
 const REFUND: f64 = 0.9;
 
 /// A network counts as known for this long after a proof.
@@ -180,7 +180,8 @@ mod tests {
         let start = Instant::now();
         let newcomers = Newcomers::new(start);
         let (mut admitted, mut new) = (0, 0);
-        // 470 connections per second from 200 networks for five minutes, and every second one from a new network.
+        // 470 connections per second from 200 networks for five minutes, and every second
+        // one from a new network.
         for number in 0..300 * 470 {
             let now = start + Duration::from_secs(1).mul_f64(f64::from(number) / 470.0);
             admitted += u32::from(newcomers.admit(network((number % 200) as u16), now));

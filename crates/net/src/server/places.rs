@@ -1,11 +1,12 @@
 //! A limited number of places for connections, shared fairly among networks.
 //!
-//! Connections that have not proved token and address have 64 places, 8 per network; sessions have 32, 4 per network,
-//! which such connections cannot take. When all are taken, a newcomer displaces a connection that does nothing, of a
-//! network with more places than its own: of the network that has the most, the one that has been idle for longest.
-//! Each packet of a stream that arrives or is sent keeps a session active for 0.2 s, up to 30 s in advance, and each
-//! step of the handshake a connection for 1 s. If none is idle, a newcomer displaces one of the network that has the
-//! most, if that network has more places than the newcomer's (for sessions: two more).
+//! Connections that have not proved token and address have 64 places, 8 per network; sessions have 32, 4 per
+//! network, which such connections cannot take. When all are taken, a newcomer displaces a connection that
+//! does nothing, of a network with more places than its own: of the network that has the most, the one that
+//! has been idle for longest. Each packet of a stream that arrives or is sent keeps a session active for 0.2
+//! s, up to 30 s in advance, and each step of the handshake a connection for 1 s. If none is idle, a newcomer
+//! displaces one of the network that has the most, if that network has more places than the newcomer's (for
+//! sessions: two more).
 
 use super::network::Network;
 use std::cmp::Reverse;
@@ -16,10 +17,11 @@ use std::time::{Duration, Instant};
 
 /// Places for connections, with a limit per network.
 ///
-/// When all are taken, a newcomer displaces a connection that has not done anything lately, of a network that has more
-/// places than the newcomer's own: of the network with the most, the one that has been idle for longest. If none is idle,
-/// it displaces one of the network that has the most, if that has sufficiently more. So nobody can lock others out by
-/// holding on to places or by reconnecting, and who works keeps its place.
+/// When all are taken, a newcomer displaces a connection that has not done anything lately, of a network
+/// that has more places than the newcomer's own: of the network with the most, the one that has been idle
+/// for longest. If none is idle, it displaces one of the network that has the most, if that has
+/// sufficiently more. So nobody can lock others out by holding on to places or by reconnecting, and who
+/// works keeps its place.
 #[derive(Debug)]
 pub(super) struct Places {
     held: Arc<Mutex<Held>>,
@@ -56,7 +58,8 @@ struct Holder {
     active_until: Instant,
 }
 
-/// Locks the mutex even if it is poisoned: every change is a single step, so a panic leaves the data consistent.
+/// Locks the mutex even if it is poisoned: every change is a single step, so a panic leaves
+/// the data consistent.
 fn lock(held: &Mutex<Held>) -> MutexGuard<'_, Held> {
     held.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -98,7 +101,8 @@ impl Places {
         lock(&self.held).places.len()
     }
 
-    /// Shuts down the receiving half of all connections that have a place; their threads can still send the reason.
+    /// Shuts down the receiving half of all connections that have a place; their threads can
+    /// still send the reason.
     pub(super) fn end_all(&self) {
         lock(&self.held).places.iter().for_each(Holder::end);
     }

@@ -25,7 +25,8 @@ struct Waiting {
     candidates: Vec<(SocketAddr, [u8; COOKIE_LEN])>,
 }
 
-/// Locks the mutex even if it is poisoned: every change is a single step, so a panic leaves the data consistent.
+/// Locks the mutex even if it is poisoned: every change is a single step, so a panic leaves
+/// the data consistent.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -13,15 +13,16 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 use tracing::{debug, info, warn};
 
-/// Lifetime of a session without a proved UDP address: a client sends its five hellos within 6 s on a path with an
-/// RTT of 0.6 s, and a stranger must not hold a place for longer.
+/// Lifetime of a session without a proved UDP address: a client sends its five hellos within 6 s on a path
+/// with an RTT of 0.6 s, and a stranger must not hold a place for longer.
 const UNPROVED_TIME: Duration = Duration::from_secs(10);
 
 /// Messages that a session may send before the proof; a client needs one or two.
 const UNPROVED_MESSAGES: u32 = 8;
 
-/// For so long a packet of a stream or a size test keeps a session's place from newcomers: those of a client that
-/// measures at more than five packets per second, on average, which is any that can use a path of 60 kb/s.
+/// For so long a packet of a stream or a size test keeps a session's place from newcomers: those of
+/// a client that measures at more than five packets per second, on average, which is any that can
+/// use a path of 60 kb/s.
 const WORTH_OF_PACKET: Duration = Duration::from_millis(200);
 
 /// Returns the maximum lifetime of a session.

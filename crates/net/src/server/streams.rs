@@ -231,7 +231,8 @@ impl Session<'_> {
             other => return self.out_of_order(&other),
         };
         let arrived = receive_sizes(socket, self.client.id, &wanted, grace, &self.shared.stop);
-        // Nothing is sent to a client whose probes did not arrive, so it cannot make the server send for free.
+        // Nothing is sent to a client whose probes did not arrive, so it cannot make the
+        // server send for free.
         let start = Instant::now();
         let bytes =
             if arrived.is_empty() { Bytes::ZERO } else { send_sizes(socket, self.client.id, &wanted) };

@@ -1,10 +1,11 @@
 //! Turns on a processor, shared fairly among networks by the CPU time they have used.
 //!
-//! At most half of the processors (at least one) send streams with a gap below 400 us, each of which occupies a
-//! processor, and as many again send streams with wider gaps, several per processor. The CPU time of a stream is known
-//! before it starts: the time from first to last packet, or 200 us per packet with wider gaps. The network that has
-//! used the least CPU time in the last minutes goes first, and one that requests streams without pause gets a quarter
-//! of that half. A stream ends when its client closes the control connection.
+//! At most half of the processors (at least one) send streams with a gap below 400 us, each of which
+//! occupies a processor, and as many again send streams with wider gaps, several per processor. The CPU
+//! time of a stream is known before it starts: the time from first to last packet, or 200 us per packet
+//! with wider gaps. The network that has used the least CPU time in the last minutes goes first, and one
+//! that requests streams without pause gets a quarter of that half. A stream ends when its client closes
+//! the control connection.
 
 use super::network::Network;
 use crate::limits::Work;
@@ -15,19 +16,20 @@ use std::time::{Duration, Instant};
 /// Longest time between two checks whether a waiting client is still connected and its turn has come.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// Half-life, in seconds, of the CPU time charged to a network when turns are shared. Each of many networks that
-/// request without pause has used little recently, but much over a longer time.
+/// Half-life, in seconds, of the CPU time charged to a network when turns are shared. Each of many networks
+/// that request without pause has used little recently, but much over a longer time.
 const HALF_LIFE: f64 = 60.0;
 
-/// A network that has used this much more CPU time than an active one waits for it. A measurement requests one
-/// stream after the other, an RTT apart, and would otherwise find somebody else's turn in progress each time. In
-/// seconds; a measurement takes 0.2 s of CPU time at 100 Mb/s.
+/// A network that has used this much more CPU time than an active one waits for it. A measurement requests
+/// one stream after the other, an RTT apart, and would otherwise find somebody else's turn in progress each
+/// time. In seconds; a measurement takes 0.2 s of CPU time at 100 Mb/s.
 const YIELD_ABOVE: f64 = 0.75;
 
 /// ... for this long after the active network's last turn, which is more than most RTTs.
 const YIELD_TIME: Duration = Duration::from_millis(100);
 
-/// Maximum number of networks tracked; beyond it, those that have used less than `FORGOTTEN` seconds are removed.
+/// Maximum number of networks tracked; beyond it, those that have used less than `FORGOTTEN`
+/// seconds are removed.
 const MAX_ACCOUNTS: usize = 1024;
 const FORGOTTEN: f64 = 0.1;
 
@@ -171,7 +173,8 @@ impl Turns {
         state.all.charge(seconds, self.all, now);
     }
 
-    /// Locks the mutex even if it is poisoned: every change is a single step, so a panic leaves the data consistent.
+    /// Locks the mutex even if it is poisoned: every change is a single step, so a panic leaves
+    /// the data consistent.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,4 +1,5 @@
-//! Strangers, impostors and noise: nothing they send is amplified, crashes the server or affects others' measurements.
+//! Strangers, impostors and noise: nothing they send is amplified, crashes the server or affects
+//! others' measurements.
 
 use crate::common::certificate::Certificate;
 use crate::common::raw::{Raw, connection};

@@ -14,7 +14,8 @@ fn check(outcome: &StreamOutcome, packets: usize) {
     for (arrival, index) in record.arrivals.iter().zip(0..) {
         assert_eq!(arrival.index, index);
         let delay = arrival.received.expect("no packet was lost") - arrival.sent;
-        // Both ends use the same clock, and the kernel takes the departure timestamp before the arrival timestamp.
+        // Both ends use the same clock, and the kernel takes the departure timestamp before
+        // the arrival timestamp.
         assert!(delay > Duration::from_us(-5) && delay < Duration::from_ms(500), "delay {delay}");
     }
     assert!(outcome.finished > outcome.started);

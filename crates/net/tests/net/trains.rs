@@ -46,7 +46,8 @@ fn check_trains(session: &mut Session) {
     }
 }
 
-/// Opens a raw socket from an address of 127.0.0.0/8 to 127.0.0.1; `None` if this program may not, which it says.
+/// Opens a raw socket from an address of 127.0.0.0/8 to 127.0.0.1; `None` if this program
+/// may not, which it says.
 fn raw_socket(source: Ipv4Addr) -> Option<Socket> {
     let socket = match Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::ICMPV4)) {
         Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {

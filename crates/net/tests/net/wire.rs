@@ -1,5 +1,5 @@
-//! The bytes by which messages of the control connection are told apart, as in docs/wire-probe.md: the order of variants is
-//! part of the protocol, and another order another version of it.
+//! The bytes by which messages of the control connection are told apart, as in docs/wire-probe.md: the order
+//! of variants is part of the protocol, and another order another version of it.
 
 use headway_net::protocol::{
     Announce, Carrier, Direction, GapRuns, HopRuns, Message, RefusedBy, Report, SentReport, StampSource,
@@ -103,7 +103,8 @@ fn directions_carriers_and_sources_are_numbered_in_this_order() {
     assert_eq!(body(&announce(Direction::Reverse, Carrier::Icmp)), [15, 1, 1, 1, 100, 0, 0]);
     let sources = [StampSource::Hardware, StampSource::Kernel, StampSource::Program];
     for (source, number) in sources.into_iter().zip(0..) {
-        // Number of the message, stream, first time and differences, lost, seen, duplicates, source, step of the clock.
+        // Number of the message, stream, first time and differences, lost, seen, duplicates,
+        // source, step of the clock.
         assert_eq!(body(&report(source)), [18, 1, 0, 0, 0, 0, 0, number, 0], "{source:?}");
     }
 }

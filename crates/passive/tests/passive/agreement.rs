@@ -9,7 +9,8 @@ use headway_units::Instant;
 const PAYLOAD: u64 = 1_448;
 const WIRE: u64 = 1_448 + 40 + 38;
 
-/// A transfer with a window, over a link that takes `service` ns for a packet, beside traffic that lets it wait at random.
+/// A transfer with a window, over a link that takes `service` ns for a packet, beside traffic that
+/// lets it wait at random.
 fn packets(random: &mut Random, port: u16) -> Vec<(u64, Tcp)> {
     let client = ("192.0.2.1", port);
     let server = ("198.51.100.2", 443);

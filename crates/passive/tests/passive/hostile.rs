@@ -1,4 +1,5 @@
-//! Input that is cut, changed and forged, case by case from a seed: nothing panics, and every packet is counted.
+//! Input that is cut, changed and forged, case by case from a seed: nothing panics, and
+//! every packet is counted.
 //!
 //! `HEADWAY_CASES=1000000` runs as many cases of each kind instead of 20 000.
 

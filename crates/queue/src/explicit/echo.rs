@@ -10,7 +10,8 @@ pub struct Echo {
 }
 
 impl Echo {
-    /// Notes the feedback of a packet that arrived. A change of the version forgets what is owed for the old one.
+    /// Notes the feedback of a packet that arrived. A change of the version forgets what is
+    /// owed for the old one.
     pub fn on_packet(&mut self, header: &Header) {
         if header.format != Format::Standard as u8 {
             return;
@@ -28,13 +29,14 @@ impl Echo {
         }
     }
 
-    /// Returns the field `reverse` for the next packet, which is then no longer owed: a change of 0, and a rate of 0,
-    /// which routers do not grant and senders ignore.
+    /// Returns the field `reverse` for the next packet, which is then no longer owed: a change of 0, and a
+    /// rate of 0, which routers do not grant and senders ignore.
     pub fn take(&mut self) -> u32 {
         std::mem::take(&mut self.value)
     }
 
-    /// Returns the version of the packets that came last, and so of the header to answer with; `None` before the first.
+    /// Returns the version of the packets that came last, and so of the header to answer with;
+    /// `None` before the first.
     pub fn version(&self) -> Option<u8> {
         (self.version != 0).then_some(self.version)
     }

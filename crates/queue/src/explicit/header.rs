@@ -1,4 +1,5 @@
-//! The encoding of the congestion header, versions 2 and RCP: 20 bytes in network byte order (xcp-rcp 1.4, 1.5).
+//! The encoding of the congestion header, versions 2 and RCP: 20 bytes in network byte
+//! order (xcp-rcp 1.4, 1.5).
 
 use std::ops::Range;
 

@@ -1,7 +1,9 @@
-//! What explicit congestion control needs beside a router: the header's encoding and the rules of its two ends.
+//! What explicit congestion control needs beside a router: the header's encoding and the
+//! rules of its two ends.
 //!
-//! Routers write into the header how much faster the sender may become (XCP) or how fast it may be (RCP), receivers
-//! return that, and senders set their windows from it. The router itself is [`headway_arithmetic::explicit`].
+//! Routers write into the header how much faster the sender may become (XCP) or how fast it may be (RCP),
+//! receivers return that, and senders set their windows from it. The router itself is
+//! [`headway_arithmetic::explicit`].
 
 mod echo;
 mod header;

@@ -1,7 +1,8 @@
 //! The congestion header as an experimental TCP option (RFC 6994), for paths that drop its IP protocol.
 //!
-//! The identifier behind kind and length stands for the version, and the length for the format: 20 bytes with all four
-//! fields (Standard), or 8 with the reverse feedback alone (Minimal). The rest of the header is known.
+//! The identifier behind kind and length stands for the version, and the length for the format: 20
+//! bytes with all four fields (Standard), or 8 with the reverse feedback alone (Minimal). The rest of
+//! the header is known.
 
 use std::ops::Range;
 
@@ -32,8 +33,8 @@ pub enum OptionError {
     Length(u8),
 }
 
-/// Decodes the option at the beginning of `bytes`, which end where the TCP header does. `None` if it has no identifier
-/// of a congestion header; its kind is not looked at.
+/// Decodes the option at the beginning of `bytes`, which end where the TCP header does. `None` if it has no
+/// identifier of a congestion header; its kind is not looked at.
 ///
 /// # Errors
 /// Returns what is wrong with the length.
@@ -62,8 +63,8 @@ pub fn decode_option(bytes: &[u8]) -> Option<Result<Header, OptionError>> {
     })
 }
 
-/// Encodes a header as an option of this kind: returns its bytes and how many of them it has. `None` if the header is
-/// neither XCP's nor RCP's.
+/// Encodes a header as an option of this kind: returns its bytes and how many of them it has. `None` if the
+/// header is neither XCP's nor RCP's.
 pub fn encode_option(header: &Header, kind: u8) -> Option<([u8; OPTION_BYTES], usize)> {
     let (experiment, _) = EXPERIMENTS.into_iter().find(|(_, version)| *version == header.version)?;
     let (length, fields) = if header.format == Format::Minimal as u8 {

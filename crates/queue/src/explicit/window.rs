@@ -35,13 +35,15 @@ impl Window {
         Bytes::new(self.0.bytes() >> WINDOW_BITS)
     }
 
-    /// Applies XCP's feedback, in B/s: the window changes by feedback x RTT. Without an RTT it stays (xcp-rcp 2.2).
+    /// Applies XCP's feedback, in B/s: the window changes by feedback x RTT. Without an RTT it
+    /// stays (xcp-rcp 2.2).
     pub fn on_change(&mut self, feedback: i32, srtt: Duration) {
         self.0.on_change(feedback, positive(srtt).unwrap_or(0));
     }
 
     /// Applies RCP's feedback, in B/s: the window becomes rate x RTT. Without an RTT or a rate it stays; at
-    /// [`ANY_RATE`](super::ANY_RATE) no router of RCP was on the path, and it is as large as can be (xcp-rcp 2.12, 2.16).
+    /// [`ANY_RATE`](super::ANY_RATE) no router of RCP was on the path, and it is as large as can be
+    /// (xcp-rcp 2.12, 2.16).
     pub fn on_rate(&mut self, rate: u32, srtt: Duration) {
         self.0.on_rate(rate, positive(srtt).unwrap_or(0));
     }

@@ -1,5 +1,5 @@
-//! An ACK filter: ACKs that wait in a queue make room for newer ones that say more, as in CAKE's `ack-filter` and in cable
-//! modems.
+//! An ACK filter: ACKs that wait in a queue make room for newer ones that say more, as in CAKE's `ack-filter`
+//! and in cable modems.
 
 use headway_queue::Queue;
 use headway_units::Bytes;
@@ -22,10 +22,11 @@ impl Link {
     }
 }
 
-/// Returns the position of the first ACK that the last packet of the queue, an ACK of the same flow, makes redundant: another
-/// ACK of the flow waits between them, which acknowledges more and has the same ECN echo. So two of a flow always stay, as
-/// in the conservative mode of CAKE (`cake_ack_filter` of Linux), and marks keep their weight. ACKs with more to say stay:
-/// those with SACK blocks, stamps or a congestion header, and duplicates, also of an ACK that waits.
+/// Returns the position of the first ACK that the last packet of the queue, an ACK of the same flow, makes
+/// redundant: another ACK of the flow waits between them, which acknowledges more and has the same ECN echo.
+/// So two of a flow always stay, as in the conservative mode of CAKE (`cake_ack_filter` of Linux), and marks
+/// keep their weight. ACKs with more to say stay: those with SACK blocks, stamps or a congestion header, and
+/// duplicates, also of an ACK that waits.
 fn redundant(queue: &Ring<Packet>) -> Option<u64> {
     let last = queue.tail().checked_sub(1)?;
     let newest = queue.at(last);

@@ -1,8 +1,9 @@
 //! Disciplines that judge departures, but accept all: the verdicts are left until somebody can see them.
 //!
-//! The times of departures follow from the arrivals, so the link needs no event for them. A departure is judged before
-//! the next arrival, before the packet leaves the wire, and before the run pauses, always with the time and the queue of
-//! its turn. Packets that join in the nanosecond of a departure count as behind it only if they were there before.
+//! The times of departures follow from the arrivals, so the link needs no event for them. A departure is
+//! judged before the next arrival, before the packet leaves the wire, and before the run pauses, always with
+//! the time and the queue of its turn. Packets that join in the nanosecond of a departure count as behind it
+//! only if they were there before.
 
 use headway_queue::{Backlog, Discipline, Verdict};
 use headway_units::{Bytes, Duration, Instant};
@@ -11,7 +12,8 @@ use super::Link;
 use crate::packet::{Packet, Reports};
 
 impl Link {
-    /// Counts the transmissions that have ended by `now`, and lets the discipline judge those that have begun, in order.
+    /// Counts the transmissions that have ended by `now`, and lets the discipline judge those that
+    /// have begun, in order.
     #[inline]
     pub(super) fn judge_until(&mut self, now: u64, reports: &mut Reports) {
         while self.unjudged < self.flight.tail() {
@@ -53,7 +55,8 @@ impl Link {
         self.unjudged += 1;
     }
 
-    /// Asks the discipline about the departure of a packet at `now`, the first of the queue, which has waited for `waited`.
+    /// Asks the discipline about the departure of a packet at `now`, the first of the queue, which has
+    /// waited for `waited`.
     #[inline(always)]
     pub(super) fn judge(&mut self, now: u64, waited: u64, packet: &Packet, reports: &mut Reports) -> Verdict {
         let size = Bytes::new(packet.size.into());
@@ -93,7 +96,8 @@ mod tests {
     use crate::link::{Count, NextEvent};
     use crate::packet::{REPORT, Report};
 
-    /// A link with what it wants to be called for, and the packets that have arrived: time, number and header.
+    /// A link with what it wants to be called for, and the packets that have arrived:
+    /// time, number and header.
     struct Run {
         link: Link,
         reports: Reports,

@@ -1,10 +1,10 @@
 //! One direction of a link: a policer, a queue with its discipline, a server and a wire.
 //!
-//! Most disciplines decide about a packet when it arrives. Its departure and its arrival at the far end are then
-//! known at once, so the link keeps a single ring of packets in order of arrival and has one pending event. A
-//! discipline that also drops packets as they depart, and a wire with jitter, need a second event per packet; see
-//! [`Link::serve`]. One that judges departures and accepts all is asked later, before anybody can see its verdict; see
-//! [`Link::judge_until`].
+//! Most disciplines decide about a packet when it arrives. Its departure and its arrival at the far end are
+//! then known at once, so the link keeps a single ring of packets in order of arrival and has one pending
+//! event. A discipline that also drops packets as they depart, and a wire with jitter, need a second event
+//! per packet; see [`Link::serve`]. One that judges departures and accepts all is asked later, before anybody
+//! can see its verdict; see [`Link::judge_until`].
 
 mod ack_filter;
 mod judged;
@@ -36,19 +36,19 @@ use headway_traffic::random::{self, Pcg64Mcg};
 /// Bytes of the packet in service, which counts as a whole, and of the arriving one.
 const ADMISSION_MARGIN: u64 = 2 * u16::MAX as u64;
 
-/// Times that differ by no more than this are the same, ns: ACKs make bursts begin exactly when the transmission of an
-/// earlier packet ends, and rounding on the way must not decide which comes first. Of a host's burst the first packet joins
-/// the queue before the next one is taken out of it (as in Linux), and those behind it afterwards, because they follow it
-/// at the rate of the host.
+/// Times that differ by no more than this are the same, ns: ACKs make bursts begin exactly when the
+/// transmission of an earlier packet ends, and rounding on the way must not decide which comes first. Of a
+/// host's burst the first packet joins the queue before the next one is taken out of it (as in Linux), and
+/// those behind it afterwards, because they follow it at the rate of the host.
 const ROUNDING: u64 = 8;
 
 /// The event that a link asks its network to schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NextEvent {
     None,
-    /// Call [`Link::arrive`] at the time `at`. Among events of the same time it is ordered as if inserted at `since`,
-    /// when it became the next event of the link. The two ends of a link may run at different times, so `since` need
-    /// not be the current time.
+    /// Call [`Link::arrive`] at the time `at`. Among events of the same time it is ordered as if inserted at
+    /// `since`, when it became the next event of the link. The two ends of a link may run at different times,
+    /// so `since` need not be the current time.
     Arrival {
         at: u64,
         since: u64,
@@ -74,18 +74,21 @@ pub struct Link {
     flight: Ring<Packet>,
     /// Position in `flight` of the first packet or train whose transmission had not ended at the last update.
     unserved: u64,
-    /// When the queue was last asked about an arriving packet (ns), and whether hosts send segments that pass here.
+    /// When the queue was last asked about an arriving packet (ns), and whether hosts send
+    /// segments that pass here.
     asked: u64,
     has_hosts: bool,
     /// When the last packet arrived (ns).
     last_arrival: u64,
-    /// Packets of that train whose transmission has ended; arrival time and carried remainder of its next one.
+    /// Packets of that train whose transmission has ended; arrival time and carried
+    /// remainder of its next one.
     train_served: u64,
     train_next: (u64, u64),
     /// The spacing of the train that arrived or was examined last.
     spacing: Option<Spacing>,
-    /// The queue accepts every packet while the remaining transmission time is below this (ns). That time follows
-    /// from `free`, so such packets need no update of the queue; zero when every packet has to be checked.
+    /// The queue accepts every packet while the remaining transmission time is below this (ns).
+    /// That time follows from `free`, so such packets need no update of the queue; zero when every
+    /// packet has to be checked.
     admit_below: u64,
     policer: Option<TokenBucket>,
     /// The long-run rate of the policer.
@@ -95,8 +98,8 @@ pub struct Link {
     judges: bool,
     /// ACKs that wait make room for newer ones; only with `staged`.
     filters_acks: bool,
-    /// Position in `flight` of the first packet whose departure has not been judged, and when the transmission of the
-    /// one before ends (ns); both only where the discipline `judges` them.
+    /// Position in `flight` of the first packet whose departure has not been judged, and when the
+    /// transmission of the one before ends (ns); both only where the discipline `judges` them.
     unjudged: u64,
     judged_until: u64,
     /// Packets since the start of the run, and at the last reset.
@@ -105,8 +108,8 @@ pub struct Link {
     statistics: LinkStatistics,
     /// Packets without queueing delay that `statistics` does not contain yet.
     undelayed: u64,
-    /// Bytes of the datagrams accepted so far, and bytes of the packets other than probes that were dropped on
-    /// departure: with `totals` the ground truth of measurements.
+    /// Bytes of the datagrams accepted so far, and bytes of the packets other than probes that were dropped
+    /// on departure: with `totals` the ground truth of measurements.
     accepted_datagrams: u64,
     withdrawn: u64,
     /// The queue as it would be without probes; on paths of measurements.
@@ -382,8 +385,8 @@ impl Link {
         }
     }
 
-    /// Takes the first packet off the wire, if this event is its arrival; returns also the event of the next one. The
-    /// packet may be [`LOST`].
+    /// Takes the first packet off the wire, if this event is its arrival; returns also the event of the next
+    /// one. The packet may be [`LOST`].
     pub(crate) fn arrive(&mut self, now: u64, reports: &mut Reports) -> (Option<Packet>, NextEvent) {
         if let Some(staged) = &mut self.staged
             && let Some(flight) = &mut staged.overtaking
@@ -409,8 +412,8 @@ impl Link {
         (packet, next.map_or(NextEvent::None, |(at, since)| NextEvent::Arrival { at, since }))
     }
 
-    /// Takes the first packet, which is not a train, off a wire that keeps the order of packets. The packet may be
-    /// [`LOST`].
+    /// Takes the first packet, which is not a train, off a wire that keeps the order of packets. The
+    /// packet may be [`LOST`].
     #[inline(always)]
     pub(crate) fn take(&mut self, now: u64, reports: &mut Reports) -> Packet {
         if self.judges {
@@ -454,8 +457,8 @@ impl Link {
         &mut self.queue
     }
 
-    /// Replaces the discipline, which takes over the packets that wait; the link must have been told that its queue
-    /// changes.
+    /// Replaces the discipline, which takes over the packets that wait; the link must have been told
+    /// that its queue changes.
     pub(crate) fn change_queue(&mut self, now: u64, change: &QueueChange, reports: &mut Reports) {
         let waiting = self.staged.as_ref().map_or((0, 0), |staged| staged.waiting());
         if let Some(shadow) = &mut self.shadow {
@@ -503,7 +506,8 @@ mod tests {
         let service = Service::Constant(Rate::from_bps(8_000_000_000));
         let mut link = Link::new(&LinkConfig::new(service, Duration::from_us(1), spec.build(None, 1)), 1, 0);
         let packet = Packet { size: 1_000, ..Packet::default() };
-        // The first packet has left at 1000 ns, and for those that arrive within the rounding of times before that.
+        // The first packet has left at 1000 ns, and for those that arrive within the rounding
+        // of times before that.
         for (now, dropped) in [(0, 0), (0, 0), (0, 1), (991, 2), (992, 2), (1_001, 3), (2_000, 3)] {
             link.push(now, packet, &mut Reports::default());
             assert_eq!(link.statistics().dropped.packets, dropped, "at {now} ns");

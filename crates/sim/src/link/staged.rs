@@ -89,7 +89,8 @@ impl Link {
         }
     }
 
-    /// Distributes the packets that wait after another discipline has taken the place of one with other queues.
+    /// Distributes the packets that wait after another discipline has taken the place of
+    /// one with other queues.
     pub(super) fn regroup(&mut self, reports: &mut Reports) {
         let Some(staged) = &mut self.staged else { return };
         let packets = staged.waiting.regroup(&self.queue);
@@ -147,8 +148,8 @@ impl Link {
         NextEvent::None
     }
 
-    /// The transmission of a packet has ended: puts it on the wire and serves the next one. Returns the events of
-    /// both.
+    /// The transmission of a packet has ended: puts it on the wire and serves the next one.
+    /// Returns the events of both.
     pub(crate) fn serve(&mut self, now: u64, reports: &mut Reports) -> (NextEvent, NextEvent) {
         let Some(packet) = self.staged.as_mut().and_then(|staged| staged.sending.take()) else {
             return (NextEvent::None, NextEvent::None);

@@ -22,14 +22,15 @@ impl Link {
         self.server.capacity(from, to)
     }
 
-    /// Returns the wire bytes that can pass the link between two instants: the lower of capacity and policer rate.
+    /// Returns the wire bytes that can pass the link between two instants: the lower of
+    /// capacity and policer rate.
     pub(crate) fn limit(&self, from: Instant, to: Instant) -> Option<Bytes> {
         let policed = self.policed.map(|rate| rate.bytes_in(to - from));
         self.capacity(from, to).into_iter().chain(policed).min()
     }
 
-    /// Returns the minimum time between joining and arrival (ns); zero where packets may overtake each other, because
-    /// the next arrival is then unknown.
+    /// Returns the minimum time between joining and arrival (ns); zero where packets may overtake each other,
+    /// because the next arrival is then unknown.
     pub(crate) fn min_latency(&self) -> u64 {
         let overtaking = self.staged.as_ref().is_some_and(|staged| staged.overtaking.is_some());
         if overtaking { 0 } else { self.delay }
@@ -54,18 +55,20 @@ impl Link {
         self.accepted_datagrams
     }
 
-    /// Returns how many more packets of other traffic were dropped since the start of the run than would have been
-    /// without probes; zero unless watched.
+    /// Returns how many more packets of other traffic were dropped since the start of the run than would have
+    /// been without probes; zero unless watched.
     pub(crate) fn displaced(&self) -> i64 {
         self.shadow.as_ref().map_or(0, |shadow| shadow.displaced())
     }
 
-    /// Returns how many packets of other traffic were dropped since the start of the run; zero unless watched.
+    /// Returns how many packets of other traffic were dropped since the start of the run;
+    /// zero unless watched.
     pub(crate) fn others_dropped(&self) -> u64 {
         self.shadow.as_ref().map_or(0, |shadow| shadow.dropped_by_link())
     }
 
-    /// Returns the additional queueing delay that probes cause for a packet arriving now (ns); zero unless watched.
+    /// Returns the additional queueing delay that probes cause for a packet arriving now (ns);
+    /// zero unless watched.
     pub(crate) fn added_delay(&self, now: u64) -> u64 {
         let Some(shadow) = &self.shadow else { return 0 };
         let without = shadow.delay(now);

@@ -49,7 +49,8 @@ impl Count {
     }
 }
 
-/// Packets since the start of the run. Each packet changes as few of these counters as possible; all others follow.
+/// Packets since the start of the run. Each packet changes as few of these counters as
+/// possible; all others follow.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Totals {
     /// Accepted by the queue.

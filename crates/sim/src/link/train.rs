@@ -5,7 +5,8 @@ use crate::packet::{Kind, Packet, Reports};
 use headway_link::Spacing;
 
 impl Link {
-    /// Accepts a segment and the `more` segments behind it, at least one, which differ only in their sequence numbers.
+    /// Accepts a segment and the `more` segments behind it, at least one, which differ only in
+    /// their sequence numbers.
     #[inline(never)]
     pub(crate) fn push_train(
         &mut self,
@@ -47,7 +48,8 @@ impl Link {
         if first { self.first_arrival(now, at) } else { NextEvent::None }
     }
 
-    /// Accepts the segments of a train one by one, where the queueing delay alone does not guarantee that all fit.
+    /// Accepts the segments of a train one by one, where the queueing delay alone does not
+    /// guarantee that all fit.
     #[inline(never)]
     fn push_one_by_one(&mut self, now: u64, packet: &Packet, count: u64, reports: &mut Reports) -> NextEvent {
         let first = self.push(now, *packet, reports);

@@ -38,7 +38,8 @@ impl Wire {
         }
     }
 
-    /// Returns how long the packet that leaves the queue at `now` is on its way (ns); `rng` is that of the link.
+    /// Returns how long the packet that leaves the queue at `now` is on its way (ns); `rng`
+    /// is that of the link.
     pub(super) fn delay(&mut self, now: u64, rng: &mut Pcg64Mcg) -> u64 {
         let jitter = self.jitter.draw(rng).ns().unsigned_abs();
         let steady = match &self.trace {

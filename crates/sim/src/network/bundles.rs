@@ -1,7 +1,7 @@
 //! Bundles: parallel links that take turns, packet by packet, whatever flow a packet belongs to.
 //!
-//! A bundle is a *station* of the routes over its first link, which stands for all of them. Packets of other routes never
-//! meet one, so a network without bundles does nothing for them.
+//! A bundle is a *station* of the routes over its first link, which stands for all of them. Packets of other
+//! routes never meet one, so a network without bundles does nothing for them.
 
 use super::{DESTINATION, FIRST_BUNDLE, Network};
 use crate::config::LinkId;
@@ -26,8 +26,8 @@ impl Bundle {
 }
 
 impl Network {
-    /// Lets packets on routes over the first of these links take turns over all of them: packets are sprayed. Call it before
-    /// anything is added whose route has that link; no link may be in two bundles.
+    /// Lets packets on routes over the first of these links take turns over all of them: packets are sprayed.
+    /// Call it before anything is added whose route has that link; no link may be in two bundles.
     pub fn spray(&mut self, links: &[LinkId]) {
         let Some(first) = links.first() else { return };
         links.iter().for_each(|link| self.constraints.parallel(*first, *link));

@@ -1,7 +1,8 @@
 //! Timestamps of the connections that pass a middlebox.
 //!
-//! Packets carry none, as nothing else needs them. A segment has the time when it was sent, and its ACK echoes that. When an ACK was
-//! sent is noted here: a segment echoes that of the latest ACK that its sender had when it sent.
+//! Packets carry none, as nothing else needs them. A segment has the time when it was sent, and its ACK
+//! echoes that. When an ACK was sent is noted here: a segment echoes that of the latest ACK that its
+//! sender had when it sent.
 
 use std::collections::VecDeque;
 
@@ -49,7 +50,8 @@ impl Acks {
         self.0.push_back(OnItsWay { seq: ack.seq, sent: ack.sent, stamp });
     }
 
-    /// Takes the timestamp of an ACK that has arrived. Those that were sent before it were lost, or come too late.
+    /// Takes the timestamp of an ACK that has arrived. Those that were sent before it were
+    /// lost, or come too late.
     fn take(&mut self, ack: &Packet) -> Option<u32> {
         let is_it = |known: &OnItsWay| (known.seq, known.sent) == (ack.seq, ack.sent);
         let place = self.0.iter().position(is_it)?;

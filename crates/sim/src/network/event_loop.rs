@@ -21,8 +21,8 @@ impl Network {
         self.run_some(end, u64::MAX);
     }
 
-    /// Advances to `end`, but handles at most `events` events; returns false when the event budget ran out before
-    /// `end`.
+    /// Advances to `end`, but handles at most `events` events; returns false when the event budget
+    /// ran out before `end`.
     pub(crate) fn run_some(&mut self, end: Instant, events: u64) -> bool {
         if std::mem::take(&mut self.topology_changed) {
             self.assign_partitions();
@@ -96,8 +96,8 @@ impl Network {
         }
     }
 
-    /// Delivers the first packet on a link, and those behind it while no other event comes first, up to the time
-    /// `end` and the event number `last`.
+    /// Delivers the first packet on a link, and those behind it while no other event comes first, up to the
+    /// time `end` and the event number `last`.
     #[inline(always)]
     fn on_arrival(&mut self, index: usize, (end, last): (u64, u64)) {
         if !self.links[index].knows_departure() {
@@ -127,8 +127,8 @@ impl Network {
         }
     }
 
-    /// Delivers the segments of a train while no other event comes first, all but the last one. Returns whether the
-    /// event being handled is still the arrival of the first packet on the link.
+    /// Delivers the segments of a train while no other event comes first, all but the last one. Returns
+    /// whether the event being handled is still the arrival of the first packet on the link.
     #[inline(never)]
     fn on_train(&mut self, index: usize, (end, last): (u64, u64)) -> bool {
         let Some((mut train, spacing)) = self.links[index].next_train() else { return true };
@@ -446,7 +446,8 @@ impl Network {
         self.arm_timers(flow);
     }
 
-    /// As [`Network::transmit`], where the controller schedules departures, or segments have congestion headers.
+    /// As [`Network::transmit`], where the controller schedules departures, or segments
+    /// have congestion headers.
     #[inline(never)]
     fn transmit_one_by_one(&mut self, flow: usize) {
         let now = self.queues.now;
@@ -526,8 +527,8 @@ impl Network {
         }
     }
 
-    /// Timers are re-armed lazily: an event that fires too early arms itself again, and one that was superseded is
-    /// ignored.
+    /// Timers are re-armed lazily: an event that fires too early arms itself again, and one that was
+    /// superseded is ignored.
     fn on_send(&mut self, flow: usize) {
         self.queues.queue().remove_first();
         if self.flows[flow].send_event != self.queues.now {
@@ -549,8 +550,8 @@ impl Network {
         }
         self.flows[flow].retransmit_event = u64::MAX;
         if !self.senders[flow].is_due(self.queues.now) {
-            // No timeout is due and the state of the sender is unchanged, so a burst that it is holding back keeps
-            // waiting.
+            // No timeout is due and the state of the sender is unchanged, so a burst that it is
+            // holding back keeps waiting.
             return self.arm_retransmission(flow);
         }
         if let Some(probe) = self.senders[flow].on_timeout(self.queues.now) {

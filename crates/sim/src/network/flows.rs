@@ -1,9 +1,9 @@
 //! The flows of a network: permanent flows, and groups whose flows arrive and leave.
 //!
-//! Every flow occupies a slot, and an arriving flow may reuse the slot of one that has left. Late packets of the old
-//! flow must not reach the new one: each packet carries the time at which its segment was sent (an ACK: the segment
-//! it acknowledges), and a packet whose segment was sent before the flow was added is discarded. Timer events of the
-//! old flow do not match the deadlines of the new one and are ignored.
+//! Every flow occupies a slot, and an arriving flow may reuse the slot of one that has left. Late packets of
+//! the old flow must not reach the new one: each packet carries the time at which its segment was sent (an
+//! ACK: the segment it acknowledges), and a packet whose segment was sent before the flow was added is
+//! discarded. Timer events of the old flow do not match the deadlines of the new one and are ignored.
 
 use std::collections::VecDeque;
 
@@ -21,8 +21,8 @@ use crate::statistics::FlowStatistics;
 use crate::transport::receiver::Receiver;
 use crate::transport::sender::{SEGMENT_OVERHEAD, Sender};
 
-/// The deadlines of a flow's timers, and its counters at the last reset. The fields that every packet needs come
-/// first.
+/// The deadlines of a flow's timers, and its counters at the last reset. The fields that every
+/// packet needs come first.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(super) struct Flow {
@@ -127,24 +127,24 @@ impl Network {
         FlowId(slot)
     }
 
-    /// Replaces the controller of a permanent flow with congestion headers by that of `config`, which must have them, too
-    /// (xcp-rcp F42). The new one begins with a window of one segment.
+    /// Replaces the controller of a permanent flow with congestion headers by that of `config`, which must
+    /// have them, too (xcp-rcp F42). The new one begins with a window of one segment.
     pub(crate) fn change_controller(&mut self, flow: FlowId, config: &TcpConfig) {
         let seed = random::generator(self.seed, "controller change", flow.0.into()).next_u64();
         self.senders[flow.0 as usize].change_controller(config, seed);
     }
 
-    /// Adds a group of flows that arrive and leave; [`Network::start_flow`] adds each flow with its own start and
-    /// size.
+    /// Adds a group of flows that arrive and leave; [`Network::start_flow`] adds each flow with
+    /// its own start and size.
     pub fn add_group(&mut self, config: &TcpConfig) -> GroupId {
         let path = self.add_path(config);
         self.groups.groups.push(Group { config: config.clone(), path });
         GroupId(number(self.groups.groups.len() - 1))
     }
 
-    /// Adds a flow of a group that sends `size` bytes of payload, starting at `start` or now, whichever is later.
-    /// When all data have been acknowledged, the flow is listed by [`Network::take_completions`] and its number may
-    /// be reused. Returns `None` when the network has no room for another flow.
+    /// Adds a flow of a group that sends `size` bytes of payload, starting at `start` or now, whichever is
+    /// later. When all data have been acknowledged, the flow is listed by [`Network::take_completions`] and
+    /// its number may be reused. Returns `None` when the network has no room for another flow.
     pub fn start_flow(&mut self, group: GroupId, start: Instant, size: Bytes) -> Option<FlowId> {
         let slot = match self.groups.take_slot(self.queues.now) {
             Some(slot) => slot,

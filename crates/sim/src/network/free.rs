@@ -1,4 +1,5 @@
-//! What traffic that a middlebox does not hold leaves free on the path, and a limit that follows it (wan 2.2, 2.10).
+//! What traffic that a middlebox does not hold leaves free on the path, and a limit that
+//! follows it (wan 2.2, 2.10).
 
 use headway_edge::Middlebox;
 use headway_edge::evaluate::{Estimate, Quantity};
@@ -9,10 +10,11 @@ use crate::packet::Packet;
 
 /// Length of a window of ACKs, which says what was free; that of most studies.
 const WINDOW: Duration = Duration::from_ms(200);
-/// How much of the way to what a window says the limit goes, 0 to 1: 2 s for most of it, so that bursts average out, and
-/// the queue has answered the last step before many more.
+/// How much of the way to what a window says the limit goes, 0 to 1: 2 s for most of it, so that bursts
+/// average out, and the queue has answered the last step before many more.
 const STEP: f64 = 0.1;
-/// The least limit as a part of the link's rate. Beside flows that take whatever is left, nothing would remain otherwise.
+/// The least limit as a part of the link's rate. Beside flows that take whatever is left, nothing
+/// would remain otherwise.
 const LEAST: f64 = 0.1;
 /// After so many windows without ACKs, what was known is forgotten: 0.5 % of it is left.
 const FORGOTTEN: i64 = 50;
@@ -22,11 +24,12 @@ const SOURCE: &str = "SABES";
 
 /// What the connections towards one side of a middlebox may have together.
 ///
-/// While the queue of the tight link is never empty, SABES sees what others leave. That the queue is empty in the rest of a window
-/// says that more is free, but not how much: the whole link counts as free then. The limit goes a step towards the mean of both.
-/// So it rises where no queue forms, without which SABES would see nothing any more, and settles where a queue is there most of
-/// the time. With `free` of the rate `link`, a step makes the standing queue longer by a tenth of `link / free - 1` RTTs at most,
-/// since windows and not rates are limited, and then a whole window is busy and the limit falls.
+/// While the queue of the tight link is never empty, SABES sees what others leave. That the queue is empty in
+/// the rest of a window says that more is free, but not how much: the whole link counts as free then. The
+/// limit goes a step towards the mean of both. So it rises where no queue forms, without which SABES would
+/// see nothing any more, and settles where a queue is there most of the time. With `free` of the rate `link`,
+/// a step makes the standing queue longer by a tenth of `link / free - 1` RTTs at most, since windows and not
+/// rates are limited, and then a whole window is busy and the limit falls.
 #[derive(Debug)]
 pub(super) struct Free {
     path: Path,
@@ -48,7 +51,8 @@ impl Free {
         Free { path: Path::new(&settings), link, limit: link, windows: 0, evaluated: None }
     }
 
-    /// Takes an ACK that arrived at a middlebox from a side, 0 or 1, and tells the middlebox the limit towards there.
+    /// Takes an ACK that arrived at a middlebox from a side, 0 or 1, and tells the middlebox the
+    /// limit towards there.
     pub(super) fn set_available(&mut self, middlebox: &mut Middlebox, side: u8, passed: &Passed) {
         let Some(rate) = self.on_ack(passed) else { return };
         match middlebox.monitor() {
@@ -81,7 +85,8 @@ impl Free {
         self.limit = (self.limit + STEP * (free - self.limit)).min(self.link);
     }
 
-    /// Lets the limit rise for the time without ACKs between the window and the ACK that ended it, of which nothing is known.
+    /// Lets the limit rise for the time without ACKs between the window and the ACK that ended it, of
+    /// which nothing is known.
     fn grow_old(&mut self, now: Instant) {
         let since = self.evaluated.replace(now).map_or(WINDOW, |last| now - last);
         let missing = (since.ns() / WINDOW.ns() - 1).min(FORGOTTEN);
@@ -93,7 +98,8 @@ impl Free {
     }
 }
 
-/// When the segments of a connection were sent, and how long they waited in queues, by the timestamps that its ACKs echo.
+/// When the segments of a connection were sent, and how long they waited in queues, by the
+/// timestamps that its ACKs echo.
 ///
 /// It does not matter where the middlebox is, or what clock the sender has: only differences count.
 #[derive(Clone, Debug, Default)]
@@ -101,14 +107,15 @@ pub(super) struct Waits {
     /// The cumulative acknowledgement, in segments, and whether it came again.
     acknowledged: u64,
     is_repeated: bool,
-    /// Least times from a segment to its ACK at the middlebox, in ns: in the present period between two drains, in which queues of
-    /// one's own are empty for a moment, and in the one before.
+    /// Least times from a segment to its ACK at the middlebox, in ns: in the present period between two
+    /// drains, in which queues of one's own are empty for a moment, and in the one before.
     least: [Option<u64>; 2],
     period: u32,
 }
 
 impl Waits {
-    /// Takes an ACK in this period of RTTs; returns what it tells, if it acknowledges segments for the first time.
+    /// Takes an ACK in this period of RTTs; returns what it tells, if it acknowledges
+    /// segments for the first time.
     pub(super) fn on_ack(&mut self, now: u64, ack: &Packet, mss: u32, period: u32) -> Option<Passed> {
         if ack.seq <= self.acknowledged {
             self.is_repeated |= ack.seq == self.acknowledged;
@@ -142,7 +149,8 @@ impl Waits {
 mod tests {
     use super::*;
 
-    /// Returns the limit in Mb/s after so many seconds of ACKs of 40 Mb/s from `from` on; each segment has waited this long.
+    /// Returns the limit in Mb/s after so many seconds of ACKs of 40 Mb/s from `from` on; each segment
+    /// has waited this long.
     fn follow(free: &mut Free, from: u64, seconds: u64, wait_us: i64) -> f64 {
         let wait = Duration::from_us(wait_us);
         for ack in 0..seconds * 2_500 {

@@ -1,7 +1,7 @@
 //! Middleboxes, which hold flows at the receive window.
 //!
-//! Like a tap, a middlebox is a station of the routes of its flows. It sees bytes, ports and scaled windows, and the packets of
-//! both directions in order of time, so that a network with one is not divided.
+//! Like a tap, a middlebox is a station of the routes of its flows. It sees bytes, ports and scaled windows,
+//! and the packets of both directions in order of time, so that a network with one is not divided.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -87,7 +87,8 @@ fn host(link: Option<&LinkId>, number: u64) -> IpAddr {
 impl Connection {
     /// Returns connection `number` of its network.
     fn new(config: &TcpConfig, number: u64) -> Connection {
-        // Connections that begin or end at one link are of one host. Numbers that do not fit into a port continue in the address.
+        // Connections that begin or end at one link are of one host. Numbers that do not fit into a port
+        // continue in the address.
         let sender = (host(config.forward.first(), 2 * (number >> 16)), number as u16);
         let receiver = (host(config.forward.last(), 1), config.port);
         Connection {
@@ -106,8 +107,8 @@ impl Connection {
         FIRST.wrapping_add((segment * u64::from(self.mss)) as u32)
     }
 
-    /// Returns what a middlebox sees of a packet; none of one that is not of TCP. `window` is that of an ACK in segments, and
-    /// `ends` says whether its data are the last, or acknowledged to the last.
+    /// Returns what a middlebox sees of a packet; none of one that is not of TCP. `window` is that of an ACK
+    /// in segments, and `ends` says whether its data are the last, or acknowledged to the last.
     fn see(&self, packet: &Packet, window: u32, ends: bool) -> Option<Seen> {
         let mut seen = if matches!(packet.kind, Kind::Ack | Kind::SynAck) { self.ack } else { self.segment };
         (seen.sequence, seen.acknowledgement, seen.window) = (FIRST, FIRST, u16::MAX);
@@ -133,9 +134,10 @@ impl Connection {
 }
 
 impl Network {
-    /// Adds a middlebox that holds connections at the receive window, at a link with these rates towards its two sides, or at one whose rates
-    /// it is to find; [`TcpConfig::middleboxes`] says which flows pass it. Where the policy follows what is free on paths, all connections
-    /// towards a side count as on one path (wan 2.2).
+    /// Adds a middlebox that holds connections at the receive window, at a link with these rates towards
+    /// its two sides, or at one whose rates it is to find; [`TcpConfig::middleboxes`] says which flows
+    /// pass it. Where the policy follows what is free on paths, all connections towards a side count as
+    /// on one path (wan 2.2).
     pub fn add_middlebox(&mut self, policy: &Policy, rates: Option<[Rate; 2]>) -> MiddleboxId {
         let id = number(self.middleboxes.stations.len());
         let capacity = policy.capacity(rates);

@@ -41,7 +41,8 @@ use crate::transport::sender::Sender;
 
 /// Marks the end of a route.
 const DESTINATION: u32 = u32::MAX;
-/// Hops from here on are no links: taps, middleboxes, NICs that hold ACKs, bundles of links, and the end of the route.
+/// Hops from here on are no links: taps, middleboxes, NICs that hold ACKs, bundles of links, and
+/// the end of the route.
 const FIRST_STATION: u32 = 1 << 30;
 /// Hops from here on are middleboxes.
 const FIRST_MIDDLEBOX: u32 = 3 << 29;
@@ -75,8 +76,8 @@ impl HostNic {
 
 /// A network in virtual time.
 ///
-/// Add links, flows, sources and probers first; then call [`Network::run_until`] as often as needed. The state can be
-/// read between calls.
+/// Add links, flows, sources and probers first; then call [`Network::run_until`] as often as needed. The
+/// state can be read between calls.
 #[derive(Debug)]
 pub struct Network {
     seed: u64,
@@ -182,8 +183,8 @@ impl Network {
         self.add_route_with_stations(links, &[])
     }
 
-    /// Returns the index in `routes` of the route over `links` and the `stations` between them, each with the number of
-    /// links before it, in order.
+    /// Returns the index in `routes` of the route over `links` and the `stations` between them, each with the
+    /// number of links before it, in order.
     fn add_route_with_stations(&mut self, links: &[LinkId], stations: &[(usize, u32)]) -> u32 {
         let mut hops: Vec<u32> = links.iter().map(|link| self.hop(*link)).collect();
         for (before, station) in stations.iter().rev() {
@@ -221,9 +222,9 @@ impl Network {
         &self.links[link.0 as usize]
     }
 
-    /// Replaces the queue discipline of a link, which must have been added with [`LinkConfig::changes`]. The new one takes
-    /// over the packets that wait; explicit routers also keep the state that both have in common (xcp-rcp F25, F42).
-    /// Take the records of the old one first.
+    /// Replaces the queue discipline of a link, which must have been added with [`LinkConfig::changes`]. The
+    /// new one takes over the packets that wait; explicit routers also keep the state that both have in
+    /// common (xcp-rcp F25, F42). Take the records of the old one first.
     pub fn change_queue(&mut self, link: LinkId, change: &QueueChange) {
         self.links[link.0 as usize].change_queue(self.queues.now, change, &mut self.reports);
     }

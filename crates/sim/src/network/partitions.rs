@@ -1,18 +1,19 @@
 //! Partitions of a network, which run independently of each other for the time of their lookahead.
 //!
-//! A packet that joins a link reaches the far end no earlier than the link's delay allows. Events at the far ends of
-//! links therefore cannot depend on future events at the near ends for the smallest of these delays: the lookahead of
-//! conservative parallel simulation. The components of a network are divided into partitions such that packets pass
-//! from one to another only over links with a delay. Each partition has its own event queue, and the one whose next
-//! event is the earliest runs for the smallest delay of the links that lead to it. This is faster than switching
-//! partitions at every event and gives the same results: within a partition, events are ordered by time, and events
-//! of equal time by the time at which they were inserted.
+//! A packet that joins a link reaches the far end no earlier than the link's delay allows. Events at the far
+//! ends of links therefore cannot depend on future events at the near ends for the smallest of these delays:
+//! the lookahead of conservative parallel simulation. The components of a network are divided into partitions
+//! such that packets pass from one to another only over links with a delay. Each partition has its own event
+//! queue, and the one whose next event is the earliest runs for the smallest delay of the links that lead to
+//! it. This is faster than switching partitions at every event and gives the same results: within a
+//! partition, events are ordered by time, and events of equal time by the time at which they were inserted.
 
 use crate::config::LinkId;
 
 /// Links with shorter delays do not separate partitions (ns).
 const MIN_LOOKAHEAD: u64 = 10_000;
-/// With more partitions than this, each has too few events to pay off: the network then runs as one partition.
+/// With more partitions than this, each has too few events to pay off: the network then
+/// runs as one partition.
 const MAX_PARTITIONS: usize = 24;
 
 /// One end of a link: packets join it at its ingress and arrive at its egress.
@@ -79,8 +80,8 @@ pub(super) struct Partitions {
 }
 
 impl Partitions {
-    /// Computes the partitions; `delays` are the minimum latencies of the links (ns), zero where packets may overtake
-    /// each other.
+    /// Computes the partitions; `delays` are the minimum latencies of the links (ns), zero where packets may
+    /// overtake each other.
     pub(super) fn new(constraints: &Constraints, delays: &[u64]) -> Partitions {
         let mut sets = DisjointSets::new(2 * delays.len());
         let place = |place| match place {
@@ -142,8 +143,8 @@ impl DisjointSets {
         self.0[one.max(other)] = one.min(other);
     }
 
-    /// Merges sets with the same predecessors and successors, such as the hosts around one switch: each alone has too
-    /// few events.
+    /// Merges sets with the same predecessors and successors, such as the hosts around one switch: each
+    /// alone has too few events.
     fn join_equivalent(&mut self) {
         let mut neighbours = vec![(Vec::new(), Vec::new()); self.0.len()];
         for near in (0..self.0.len()).step_by(2) {

@@ -10,8 +10,8 @@ use crate::probe::{ProbeLog, Prober};
 use crate::schedule::EventKind;
 
 impl Network {
-    /// Adds a prober whose packets take `path`. The link `tap` records when each of them leaves its queue and how
-    /// much other traffic it accepted before it.
+    /// Adds a prober whose packets take `path`. The link `tap` records when each of them leaves its queue and
+    /// how much other traffic it accepted before it.
     pub fn add_prober(&mut self, path: &[LinkId], tap: Option<LinkId>) -> ProberId {
         let id = number(self.probers.len());
         let route = self.add_route(path);
@@ -24,8 +24,8 @@ impl Network {
         path.iter().for_each(|link| self.links[link.0 as usize].watch());
     }
 
-    /// Returns how many more packets of other traffic a watched link has dropped since the start of the run than it
-    /// would have without probes; negative where probes happen to have saved packets.
+    /// Returns how many more packets of other traffic a watched link has dropped since the start of the run
+    /// than it would have without probes; negative where probes happen to have saved packets.
     pub fn displaced(&self, link: LinkId) -> i64 {
         self.links[link.0 as usize].displaced()
     }
@@ -51,8 +51,8 @@ impl Network {
         }
     }
 
-    /// Returns the log entries of the probe packets sent since the last call, in order. Packets still in flight are
-    /// not followed any further.
+    /// Returns the log entries of the probe packets sent since the last call, in order. Packets still in
+    /// flight are not followed any further.
     pub fn take_probe_log(&mut self, prober: ProberId) -> Vec<ProbeLog> {
         self.probers[prober.0 as usize].take_log()
     }
@@ -70,7 +70,8 @@ impl Network {
         links.filter_map(|link| link.limit(since, self.now())).any(|bytes| bytes == Bytes::ZERO)
     }
 
-    /// Returns the one-way delay of the latest packet sent that has arrived, among those whose log has not been taken.
+    /// Returns the one-way delay of the latest packet sent that has arrived, among those whose
+    /// log has not been taken.
     pub(crate) fn latest_probe_delay(&self, prober: ProberId) -> Option<Duration> {
         self.probers[prober.0 as usize].latest_delay()
     }

@@ -1,7 +1,7 @@
 //! Taps, which record the segments and ACKs that pass a place on the path of a flow.
 //!
-//! A tap is a hop of the routes of its flows, and so are middleboxes, and NICs that hold ACKs: a *station*. Packets of other flows
-//! never meet one, so a network without taps does nothing for them.
+//! A tap is a hop of the routes of its flows, and so are middleboxes, and NICs that hold ACKs: a *station*.
+//! Packets of other flows never meet one, so a network without taps does nothing for them.
 
 use headway_units::{Bytes, Instant};
 
@@ -104,8 +104,8 @@ impl Network {
         TapId(number(self.taps.len() - 1))
     }
 
-    /// Moves the records of a tap since the last call to `records`, in order of time; those of the same moment are in
-    /// the order in which they happened.
+    /// Moves the records of a tap since the last call to `records`, in order of time; those of the same
+    /// moment are in the order in which they happened.
     pub fn take_tap_records(&mut self, tap: TapId, records: &mut Vec<TapRecord>) {
         let tap = &mut self.taps[tap.0 as usize];
         // The two directions may belong to partitions that ran one after the other.

@@ -1,8 +1,8 @@
 //! A choice among parallel paths for hours or days, and how good it was.
 //!
-//! The truth is a mean rate of cross traffic for every link and time. Packets, by the same network as in all runs, exist only around
-//! questions, measurements and transfers, so that a day takes a minute. The selector is the one that chooses among live
-//! paths.
+//! The truth is a mean rate of cross traffic for every link and time. Packets, by the same network as in all
+//! runs, exist only around questions, measurements and transfers, so that a day takes a minute. The selector
+//! is the one that chooses among live paths.
 
 mod contestant;
 mod packets;

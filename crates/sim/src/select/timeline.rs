@@ -86,8 +86,8 @@ impl Timeline {
         score
     }
 
-    /// Returns it as a result: of the `[[select]]` with an index, by a strategy of this name, for users whose fetches took these times,
-    /// ascending.
+    /// Returns it as a result: of the `[[select]]` with an index, by a strategy of this name, for users whose
+    /// fetches took these times, ascending.
     pub fn result(
         &self,
         world: &PathsWorld,

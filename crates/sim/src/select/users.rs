@@ -22,7 +22,8 @@ pub struct Fetches {
 }
 
 impl Fetches {
-    /// Returns how long every fetch takes of a user who has one a minute, over the path that is chosen then; ascending.
+    /// Returns how long every fetch takes of a user who has one a minute, over the path that is
+    /// chosen then; ascending.
     pub fn of(&mut self, world: &PathsWorld, timeline: &Timeline) -> Vec<Duration> {
         let mut times = Vec::new();
         let mut at = Instant::ZERO + EVERY / 2;

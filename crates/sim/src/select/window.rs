@@ -1,7 +1,8 @@
-//! Packets, for as long as something is asked: a network of its own for each question, measurement and transfer.
+//! Packets, for as long as something is asked: a network of its own for each question,
+//! measurement and transfer.
 //!
-//! The cross traffic of a day is some hundred million packets, of which hardly any meets a probe. So its mean rate is known for all
-//! times, and its packets exist only around probes, from a moment before them on.
+//! The cross traffic of a day is some hundred million packets, of which hardly any meets a probe. So its mean
+//! rate is known for all times, and its packets exist only around probes, from a moment before them on.
 
 use headway_control::Kind;
 use headway_estimate::measure::{Failure, Measurement, Step};
@@ -172,8 +173,8 @@ impl<'a> Window<'a> {
         (paths.into_iter().zip(senders.into_iter().map(|sender| sender.machine)).collect(), took)
     }
 
-    /// Transfers bytes by TCP over a path, or as many as fit into `longest`; returns how many and the time that took, from the request to
-    /// the last byte.
+    /// Transfers bytes by TCP over a path, or as many as fit into `longest`; returns how many and the time
+    /// that took, from the request to the last byte.
     pub(super) fn transfer(
         &mut self,
         path: usize,

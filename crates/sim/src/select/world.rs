@@ -61,7 +61,8 @@ impl Moves {
     }
 }
 
-/// Returns the levels of a link with these rates, where levels are shares of `full`: the same shares of the rate at the time.
+/// Returns the levels of a link with these rates, where levels are shares of `full`: the same shares of
+/// the rate at the time.
 pub(super) fn of_rates(levels: &[(Instant, Rate)], full: Rate, rates: &RateSteps) -> Vec<(Instant, Rate)> {
     let steps = rates.list().map(|(at, _)| Instant::ZERO + at);
     let mut times: Vec<Instant> = steps.chain(levels.iter().map(|(at, _)| *at)).collect();
@@ -86,7 +87,8 @@ pub struct MovingPath {
     pub link: usize,
     /// The indices of the links that packets pass, in order.
     pub there: Vec<usize>,
-    /// The links that they pass on the way back, in order. What other paths do there meets nothing of this one.
+    /// The links that they pass on the way back, in order. What other paths do there meets
+    /// nothing of this one.
     pub back: Vec<MovingLink>,
     /// When it is down: from, to; in order of time.
     pub down: Vec<(Instant, Instant)>,

@@ -114,7 +114,8 @@ impl Application {
         if at > self.stop { u64::MAX } else { at.max(now + 1) }
     }
 
-    /// All segments up to `una` have been acknowledged, and no other was sent: a pause begins at the end of a chunk.
+    /// All segments up to `una` have been acknowledged, and no other was sent: a pause begins
+    /// at the end of a chunk.
     pub(crate) fn acknowledged(&mut self, now: u64, una: u64) {
         if let Some(chunks) = self.chunks.as_mut().filter(|chunks| una >= chunks.end) {
             (chunks.end, chunks.begin) = (chunks.end + chunks.segments, now + chunks.pause);

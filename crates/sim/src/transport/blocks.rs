@@ -1,8 +1,8 @@
 //! The SACK blocks of a receiver.
 //!
-//! A host remembers only the ranges that changed most recently. A range pushed out of that list is not reported
-//! again, and a segment next to it starts a new block. So with heavy reordering senders retransmit segments that
-//! arrived long ago.
+//! A host remembers only the ranges that changed most recently. A range pushed out of that list is not
+//! reported again, and a segment next to it starts a new block. So with heavy reordering senders retransmit
+//! segments that arrived long ago.
 
 /// Blocks remembered (Linux's `TCP_NUM_SACKS`); fewer fit into an ACK.
 const REMEMBERED: usize = 4;
@@ -24,7 +24,8 @@ impl Blocks {
         self.iter().position(|(start, end)| start <= segment + 1 && segment <= end)
     }
 
-    /// Adds a segment received out of order: its block moves to the front and merges with those it now touches.
+    /// Adds a segment received out of order: its block moves to the front and merges with
+    /// those it now touches.
     pub(super) fn add(&mut self, segment: u64) {
         let place = self.place(segment).unwrap_or_else(|| {
             self.count = (self.count + 1).min(REMEMBERED);

@@ -43,7 +43,8 @@ impl Pacer {
         self.next
     }
 
-    /// Lets the next segment leave at `now`: Linux does not pace what it sends when a retransmission timer expires.
+    /// Lets the next segment leave at `now`: Linux does not pace what it sends when a
+    /// retransmission timer expires.
     pub(crate) fn release(&mut self, now: u64) {
         self.next = self.next.min(now);
     }
@@ -71,8 +72,8 @@ impl Pacer {
         self.next = self.next.max(now) + exact as u64;
     }
 
-    /// Delays the next burst by this one's duration at the rate. A burst that left late is credited, but at most
-    /// half of each gap.
+    /// Delays the next burst by this one's duration at the rate. A burst that left late is credited, but at
+    /// most half of each gap.
     fn sent_in_burst(&mut self, now: u64, first: bool, gap: f64) {
         if first {
             self.credit = now.saturating_sub(self.next) as f64;

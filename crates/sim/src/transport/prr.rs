@@ -26,8 +26,8 @@ impl Prr {
         self.sent += count;
     }
 
-    /// Returns the window after an ACK of `delivered` segments. `progress` says whether the ACK advanced `una`
-    /// and showed no new loss.
+    /// Returns the window after an ACK of `delivered` segments. `progress` says whether the ACK advanced
+    /// `una` and showed no new loss.
     pub(crate) fn window(&mut self, delivered: u64, in_flight: u64, ssthresh: u64, progress: bool) -> u32 {
         self.delivered += delivered;
         let send = if in_flight > ssthresh {

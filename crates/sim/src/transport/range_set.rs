@@ -8,8 +8,8 @@ const LINEAR_STEPS: usize = 4;
 
 /// Disjoint ranges that do not touch, in ascending order.
 ///
-/// Nearly all changes happen at either end: new data extends the last range, and retransmissions fill the first
-/// hole.
+/// Nearly all changes happen at either end: new data extends the last range, and retransmissions
+/// fill the first hole.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RangeSet {
     ranges: VecDeque<Range<u64>>,
@@ -57,8 +57,8 @@ impl RangeSet {
         self.ranges.get(self.position(member + 1)).filter(|range| range.contains(&member)).cloned()
     }
 
-    /// Adds `added` and returns the range that contains it afterwards; calls `new` with each part that was not in
-    /// the set, in ascending order.
+    /// Adds `added` and returns the range that contains it afterwards; calls `new` with each part that was
+    /// not in the set, in ascending order.
     pub(crate) fn insert(&mut self, added: Range<u64>, mut new: impl FnMut(Range<u64>)) -> Range<u64> {
         let first = self.position(added.start);
         let mut merged = added.clone();

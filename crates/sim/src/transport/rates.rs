@@ -1,9 +1,10 @@
 //! Delivery-rate samples (draft-cheng-iccrg-delivery-rate-estimation, as in Linux).
 //!
-//! Each segment records, when sent, how much was delivered by then. When it is delivered, the increase since then
-//! over the elapsed time is a sample. The elapsed time is the longer of two: the send interval, from the segment
-//! delivered most recently before it left to its own departure, and the ACK interval, from that delivery to its
-//! own. So neither bursts of segments nor bursts of ACKs make the path look faster than it is.
+//! Each segment records, when sent, how much was delivered by then. When it is delivered, the increase
+//! since then over the elapsed time is a sample. The elapsed time is the longer of two: the send
+//! interval, from the segment delivered most recently before it left to its own departure, and the ACK
+//! interval, from that delivery to its own. So neither bursts of segments nor bursts of ACKs make the
+//! path look faster than it is.
 
 use std::collections::VecDeque;
 
@@ -114,8 +115,8 @@ impl Rates {
         self.packets.drain(..(count as usize).min(self.packets.len()));
     }
 
-    /// Returns the sample of an ACK that delivers `delivered` segments; its interval is `None` below `min_rtt`
-    /// (ns).
+    /// Returns the sample of an ACK that delivers `delivered` segments; its interval is `None`
+    /// below `min_rtt` (ns).
     pub(super) fn sample(&mut self, now: u64, delivered: u64, min_rtt: u64) -> Option<RateSample> {
         self.delivered += delivered;
         if self.app_limited_until > 0 && self.delivered > self.app_limited_until {

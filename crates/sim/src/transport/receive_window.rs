@@ -7,13 +7,13 @@ use crate::config::TcpConfig;
 pub(super) const GROWTH: u64 = 2;
 /// Memory of a host per byte of `receive-buffer` (Linux doubles what `SO_RCVBUF` asks for).
 pub(super) const MEMORY_FACTOR: u64 = 2;
-/// The part of that memory that the window offers, which a host computes when the first full segment arrives: a segment of
-/// 1448 bytes takes 2408 of memory (Linux's `scaling_ratio`). Before, it is half.
+/// The part of that memory that the window offers, which a host computes when the first full segment arrives:
+/// a segment of 1448 bytes takes 2408 of memory (Linux's `scaling_ratio`). Before, it is half.
 pub(super) const WINDOW_SHARE: (u64, u64) = (153, 256);
 /// Bytes of memory that the segment being acknowledged takes, since it has not been read yet.
 const UNREAD_SEGMENT: u64 = 2408;
-/// Maximum of the window field. Its unit is a power of two fixed by the initial buffer so that twice the buffer
-/// can be advertised; the shift is 14 at most (Linux's `tcp_select_initial_window`, RFC 7323 2.3).
+/// Maximum of the window field. Its unit is a power of two fixed by the initial buffer so that twice the
+/// buffer can be advertised; the shift is 14 at most (Linux's `tcp_select_initial_window`, RFC 7323 2.3).
 const FIELD: u64 = 65_535;
 const FIELD_BITS: u32 = 15;
 const MAX_SCALE: u32 = 14;

@@ -15,7 +15,8 @@ pub(crate) struct Rtt {
     /// Four times the mean deviation, ns, and its maximum in this round trip.
     mdev: u64,
     mdev_max: u64,
-    /// The RTT variance term of the RTO, ns: grows at once, and decays towards `mdev_max` once per round trip.
+    /// The RTT variance term of the RTO, ns: grows at once, and decays towards `mdev_max`
+    /// once per round trip.
     rttvar: u64,
     /// The round trip ends when this segment is acknowledged.
     rtt_seq: u64,
@@ -39,9 +40,9 @@ impl Rtt {
         }
     }
 
-    /// Takes the RTTs of the oldest and of the newest segment that an ACK delivers, ns. The oldest feeds the
-    /// smoothed RTT and the RTO, the newest the minimum RTT. Segments below `una` are acknowledged, those below
-    /// `next` sent.
+    /// Takes the RTTs of the oldest and of the newest segment that an ACK delivers, ns. The oldest feeds
+    /// the smoothed RTT and the RTO, the newest the minimum RTT. Segments below `una` are acknowledged,
+    /// those below `next` sent.
     #[inline]
     pub(crate) fn measured(&mut self, rtt: u64, newest: u64, (una, next): (u64, u64)) {
         self.min = self.min.min(newest);

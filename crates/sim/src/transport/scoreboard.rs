@@ -13,9 +13,9 @@ const REO_WND_PERSIST: u32 = 16;
 /// The largest reordering window in quarters of the minimum RTT, as in Linux.
 const MAX_REO_WND_STEPS: u64 = 255;
 
-/// The scoreboard; [`super::sender::rack`] finds the losses. Until reordering has been seen, a hole is lost as
-/// soon as three segments are SACKed or recovery is under way. Afterwards the reordering window is a quarter of
-/// the minimum RTT, and another quarter for each round trip in which a DSACK arrives.
+/// The scoreboard; [`super::sender::rack`] finds the losses. Until reordering has been seen, a hole is lost
+/// as soon as three segments are SACKed or recovery is under way. Afterwards the reordering window is a
+/// quarter of the minimum RTT, and another quarter for each round trip in which a DSACK arrives.
 ///
 /// The fields that every ACK reads come first.
 #[derive(Debug, Default)]
@@ -47,7 +47,8 @@ pub(crate) struct Scoreboard {
     precedes_retrans: bool,
     /// A DSACK arrived since the reordering window was last computed.
     dsack_seen: bool,
-    /// Quarters of the minimum RTT beyond the first in the reordering window, and for how many more recoveries.
+    /// Quarters of the minimum RTT beyond the first in the reordering window, and for how
+    /// many more recoveries.
     extra_reo_wnd_steps: u64,
     reo_wnd_persist: u32,
     /// The reordering window does not grow again before this segment is acknowledged.
@@ -61,7 +62,8 @@ impl Scoreboard {
         self.sacked.is_empty() && self.lost_out == 0
     }
 
-    /// Segments between `una` and `next` that are not in flight (Linux: `sacked_out + lost_out - retrans_out`).
+    /// Segments between `una` and `next` that are not in flight (Linux:
+    /// `sacked_out + lost_out - retrans_out`).
     #[inline]
     pub(crate) fn not_in_flight(&self) -> u64 {
         self.sacked.len() + self.lost_out - self.retrans_out
@@ -72,9 +74,9 @@ impl Scoreboard {
         self.lost_out > 0
     }
 
-    /// Notes which segment triggered the ACK to be processed next: one sent at `sent` (ns), as a retransmission
-    /// or not. If it left before all retransmissions in flight and the ACK reports a retransmitted segment, the
-    /// original was only delayed.
+    /// Notes which segment triggered the ACK to be processed next: one sent at `sent` (ns), as a
+    /// retransmission or not. If it left before all retransmissions in flight and the ACK reports a
+    /// retransmitted segment, the original was only delayed.
     pub(crate) fn note_trigger(&mut self, sent: u64, retransmitted: bool) {
         self.precedes_retrans =
             !retransmitted && self.retrans_log.front().is_some_and(|(_, first)| sent < *first);
@@ -109,8 +111,8 @@ impl Scoreboard {
         self.losses
     }
 
-    /// Takes a cumulative ACK of all segments below `ack`; calls `fresh` with each newly acknowledged segment of
-    /// `una..ack` and whether it was retransmitted.
+    /// Takes a cumulative ACK of all segments below `ack`; calls `fresh` with each newly acknowledged segment
+    /// of `una..ack` and whether it was retransmitted.
     pub(crate) fn acknowledge(&mut self, una: u64, ack: u64, mut fresh: impl FnMut(u64, bool)) {
         let mut segment = self.sacked.next_hole(una);
         let highest = self.sacked.end().unwrap_or(0);
@@ -208,8 +210,8 @@ impl Scoreboard {
             && self.sacked.range_of(segment).is_none()
     }
 
-    /// Marks retransmissions lost that left by `old` (ns) and before that of segment `newest` (its time and one
-    /// past its number), unless they are delivered; returns whether there were any.
+    /// Marks retransmissions lost that left by `old` (ns) and before that of segment `newest` (its time and
+    /// one past its number), unless they are delivered; returns whether there were any.
     pub(crate) fn mark_lost_retrans(&mut self, una: u64, newest: (u64, u64), old: u64) -> bool {
         let mut found = false;
         let earlier = |entry: &(u64, u64)| entry.1 <= old && (entry.1, entry.0 + 1) < newest;

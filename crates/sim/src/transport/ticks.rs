@@ -14,8 +14,8 @@ pub(crate) fn tick(now: u64) -> u64 {
     now / TICK
 }
 
-/// When a timer set at `now` for `wait` ns fires (ns). The wait is rounded up to whole ticks, and the timer fires
-/// at the next tick after it; longer timers fire at multiples of 8, 64, 512 and so on ticks.
+/// When a timer set at `now` for `wait` ns fires (ns). The wait is rounded up to whole ticks, and the timer
+/// fires at the next tick after it; longer timers fire at multiples of 8, 64, 512 and so on ticks.
 #[inline]
 pub(crate) fn expiry(now: u64, wait: u64) -> u64 {
     let ticks = tick(wait + TICK - 1);

@@ -27,7 +27,8 @@ fn mbps(results: &Results) -> f64 {
 
 #[test]
 fn a_download_is_no_longer_limited_by_its_acks() {
-    // 694 ACKs of 90 bytes fit into 500 kb/s, each for two segments of 1448 bytes: 16.1 Mb/s. The line carries 47.1 Mb/s.
+    // 694 ACKs of 90 bytes fit into 500 kb/s, each for two segments of 1448 bytes: 16.1 Mb/s. The
+    // line carries 47.1 Mb/s.
     let without = download("cubic", "");
     assert!((8.0..16.2).contains(&mbps(&without)), "{}", mbps(&without));
     assert_eq!(without.summary.links[1].thinned, Some(0));
@@ -35,8 +36,8 @@ fn a_download_is_no_longer_limited_by_its_acks() {
         let with = download("cubic", &format!("ack-filter = true\n{queue}"));
         assert!(mbps(&with) > 45.0, "{queue} {}", mbps(&with));
         let [down, up] = [0, 1].map(|link| &with.summary.links[link]);
-        // About 2 000 ACKs a second arrive, and 694 fit. Those that pass seldom wait for more than two others, but those of
-        // recoveries have SACK blocks and all stay.
+        // About 2 000 ACKs a second arrive, and 694 fit. Those that pass seldom wait for more than two
+        // others, but those of recoveries have SACK blocks and all stay.
         let share = up.thinned.unwrap() as f64 / up.arrived as f64;
         assert!((0.55..0.75).contains(&share), "{share}");
         // CoDel drops a few of the latter; thinned ones are no losses.

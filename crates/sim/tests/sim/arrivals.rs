@@ -24,8 +24,8 @@ fn link(rate: &str, flow: &str) -> String {
 
 #[test]
 fn flows_far_apart_complete_in_the_time_of_an_empty_path() {
-    // Ten segments fit into the initial window: the handshake is over, and one round trip with the time of ten
-    // packets passes between the first byte and the last acknowledgement.
+    // Ten segments fit into the initial window: the handshake is over, and one round trip with the time of
+    // ten packets passes between the first byte and the last acknowledgement.
     let results =
         run(&link("100 Mb/s", "size = \"14480 B\"\narrivals = { times = [\"2 s\", \"3 s\", \"4 s\"] }\n"));
     let group = &results.summary.groups[0];

@@ -7,7 +7,8 @@ use headway_scenario::{Change, Scenario};
 use headway_sim::Run;
 use headway_units::Bytes;
 
-/// Runs the scenario of a half busy link behind the access link for 25 s, without and with following what is free.
+/// Runs the scenario of a half busy link behind the access link for 25 s, without and with
+/// following what is free.
 fn without_and_with(changes: &[&str]) -> [Results; 2] {
     ["", ", follow-available = true"].map(|follows| {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/edge-available.toml");

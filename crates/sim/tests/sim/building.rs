@@ -1,4 +1,5 @@
-//! From scenario files to networks: what is built, what the simulator lacks, and what would not fit into memory.
+//! From scenario files to networks: what is built, what the simulator lacks, and what would
+//! not fit into memory.
 
 use std::path::Path;
 

@@ -10,8 +10,8 @@ use headway_units::{Bytes, Duration, Instant, Rate};
 
 const MS: fn(i64) -> Duration = Duration::from_ms;
 
-/// Mean waiting time, in units of the mean service time, in a queue at `load`. Packet sizes occur with the given
-/// weights.
+/// Mean waiting time, in units of the mean service time, in a queue at `load`. Packet sizes occur
+/// with the given weights.
 ///
 /// Poisson sources of one size each add up to one Poisson source with all sizes.
 fn mean_wait(load: f64, sizes: &[(u64, f64)], packets: f64) -> f64 {
@@ -43,7 +43,8 @@ fn equal_packets_wait_as_in_m_d_1() {
 
 #[test]
 fn exponential_packets_wait_as_in_m_m_1() {
-    // Forty bins of an exponential distribution, each represented by its mean: the second moment is accurate to 0.6 %.
+    // Forty bins of an exponential distribution, each represented by its mean: the second moment
+    // is accurate to 0.6 %.
     let width = 0.25_f64;
     let sizes: Vec<(u64, f64)> = (0..40)
         .map(|bin| {
@@ -67,8 +68,8 @@ fn steady(pipe: &mut Pipe, from: f64, to: f64) -> FlowStatistics {
 
 #[test]
 fn reno_meets_the_square_root_law_with_random_losses() {
-    // Ott, Kemperman and Mathis: 1.3098 / sqrt(p) segments per round trip. Windows grow by the bytes acknowledged (RFC
-    // 3465), so delayed ACKs do not slow them down: b is 1 for all receivers.
+    // Ott, Kemperman and Mathis: 1.3098 / sqrt(p) segments per round trip. Windows grow by the bytes
+    // acknowledged (RFC 3465), so delayed ACKs do not slow them down: b is 1 for all receivers.
     for (p, rtt, every) in
         [(1e-3, 20, 1), (1e-3, 100, 2), (3e-4, 20, 2), (3e-4, 100, 1), (1e-4, 20, 1), (1e-4, 100, 2)]
     {
@@ -84,8 +85,8 @@ fn reno_meets_the_square_root_law_with_random_losses() {
     }
 }
 
-/// A single flow that fills a link with a small buffer. Returns segments per round trip, and the share of segments
-/// whose loss starts a recovery.
+/// A single flow that fills a link with a small buffer. Returns segments per round trip, and the share of
+/// segments whose loss starts a recovery.
 fn sawtooth(controller: Kind, rate: f64, rtt: i64, every: u32, seconds: f64) -> (f64, f64) {
     let queue = QueueSpec::DropTail(DropTailConfig { limit: None, packets: Some(16) }).build(None, 1);
     let config = LinkConfig::new(Service::Constant(mbps(rate)), MS(rtt / 2), queue);
@@ -145,23 +146,26 @@ fn one_dctcp_flow_swings_as_its_analysis_says() {
         }
         let path = 200e6 * 0.010 / (8.0 * SEGMENT as f64) + 1.0;
         let full = path + threshold as f64;
-        // In that analysis alpha is sqrt(2 / W) and the swing alpha W / 2. With PRR, however, the queue stays above the
-        // threshold for a while: it shrinks by alpha / 2 segments per segment sent, so while it is up to 1.5 segments
-        // too long, 3 / alpha segments sent after the reduction are marked. They cause a second reduction, so the swing
-        // is alpha W, and a cycle of alpha W^2 segments has W + 3 / alpha marks.
+        // In that analysis alpha is sqrt(2 / W) and the swing alpha W / 2. With PRR, however, the queue
+        // stays above the threshold for a while: it shrinks by alpha / 2 segments per segment sent, so
+        // while it is up to 1.5 segments too long, 3 / alpha segments sent after the reduction are marked.
+        // They cause a second reduction, so the swing is alpha W, and a cycle of alpha W^2 segments has
+        // W + 3 / alpha marks.
         let alpha = (0..50).fold(0.1, |alpha: f64, _| ((1.0 + 3.0 / (alpha * full)) / full).sqrt());
         let swing = full * alpha;
         let flow = network.flow(ids[0]);
         let statistics = network.link(link).statistics();
         let marked = statistics.marked as f64 / statistics.arrived.packets as f64;
-        // A sawtooth spends equal time at all values between its ends; its variance is a twelfth of its height squared.
+        // A sawtooth spends equal time at all values between its ends; its variance is a twelfth
+        // of its height squared.
         let height = (12.0 * (square - mean * mean)).sqrt();
         println!(
             "K {threshold}: at most {most}, height {height:.1} of {swing:.1}, mean window {cwnd:.1}, {flow:?}"
         );
         assert_near("marked, against the analysis", marked, (2.0 / full).sqrt(), 0.25);
         assert_near("marked", marked, alpha, 0.1);
-        // The teeth are slightly rounded: a decrease takes a round trip, and the window is truncated to whole segments.
+        // The teeth are slightly rounded: a decrease takes a round trip, and the window is
+        // truncated to whole segments.
         assert_near("swing of the queue", height, swing, 0.12);
         assert!(most <= threshold + 2, "{most}");
         let rtt = 0.010 + (full - path) * 8.0 * SEGMENT as f64 / 200e6;
@@ -187,8 +191,8 @@ fn equal_dctcp_flows_share_fairly() {
         println!(
             "{flows} flows: Jain {jain:.5}, {use_of_link:.4} of the link, queue {least}..{most}, mean wait {wait}"
         );
-        // Alizadeh et al.: at most the threshold plus one segment per flow, and each flow adds one more while it
-        // reduces. The queue never runs empty.
+        // Alizadeh et al.: at most the threshold plus one segment per flow, and each flow adds one more while
+        // it reduces. The queue never runs empty.
         assert!(least > 0 && most <= 60 + 3 * u64::from(flows), "{least}..{most}");
         assert!(jain >= 0.99 && use_of_link > 0.995, "{jain}, {use_of_link}");
     }
@@ -202,9 +206,9 @@ fn shares(network: &Network, ids: &[FlowId]) -> (f64, f64) {
     (sum, sum * sum / (ids.len() as f64 * squares))
 }
 
-/// Adjacent bursts of a flow are marked together or not at all, so shares drift. They converge nevertheless if every
-/// flow's window leaves in one piece, as from a host. An event that makes a host send before a burst is complete would
-/// scatter the pieces.
+/// Adjacent bursts of a flow are marked together or not at all, so shares drift. They converge nevertheless
+/// if every flow's window leaves in one piece, as from a host. An event that makes a host send before a burst
+/// is complete would scatter the pieces.
 #[test]
 fn four_dctcp_flows_that_leave_in_bursts_come_to_share_fairly() {
     let mut network = Network::new(1);
@@ -228,10 +232,10 @@ fn four_dctcp_flows_that_leave_in_bursts_come_to_share_fairly() {
 
 #[test]
 fn dctcp_windows_are_inverse_to_the_mark_probability() {
-    // A mark starts a reduction of the window W by alpha / 2 = p / 2, during which the window does not grow. After it
-    // the window grows by one per W segments until the next mark: by 1 / (exp(p W) - 1) on average, since incomplete
-    // rounds do not count. In equilibrium x = p W solves x (exp(x) - 1) = 2. A large fixed window keeps the queue, and
-    // with it the probability, nearly constant.
+    // A mark starts a reduction of the window W by alpha / 2 = p / 2, during which the window does not grow.
+    // After it the window grows by one per W segments until the next mark: by 1 / (exp(p W) - 1) on average,
+    // since incomplete rounds do not count. In equilibrium x = p W solves x (exp(x) - 1) = 2. A large fixed
+    // window keeps the queue, and with it the probability, nearly constant.
     for (fixed, slope) in [(800, 60_000), (800, 30_000), (400, 30_000)] {
         let mut network = Network::new(1);
         let ramp = RampConfig {
@@ -464,7 +468,8 @@ fn packets_overtake_only_where_they_may() {
     };
     assert_eq!(overtaken(&config), 0.0);
     config.reordering = true;
-    // Probability that of two uniform delays the first is longer by more than a quarter of the range: (3/4)^2 / 2.
+    // Probability that of two uniform delays the first is longer by more than a quarter of
+    // the range: (3/4)^2 / 2.
     assert_near("overtaken", overtaken(&config), 9.0 / 32.0, 0.01);
 }
 

@@ -140,7 +140,8 @@ fn any_controllers() -> impl Strategy<Value = Kind> {
     ]
 }
 
-/// A flow without its links, and whether it uses the NIC; it takes a part of the forward path and all of the way back.
+/// A flow without its links, and whether it uses the NIC; it takes a part of the forward path and
+/// all of the way back.
 fn flows(kinds: impl Strategy<Value = Kind>) -> impl Strategy<Value = (TcpConfig, bool)> {
     let ecn = prop_oneof![Just(Ecn::Off), Just(Ecn::Classic), Just(Ecn::Dctcp)];
     let rates = || prop::option::weighted(0.3, (0.5..20.0f64).prop_map(mbps));

@@ -1,5 +1,5 @@
-//! Explicit congestion control in virtual time: four flows at a router of 1.5 Mb/s with an RTT of 100 ms, which start
-//! 10 s apart and last 60 s each (procedure P of xcp-rcp 4).
+//! Explicit congestion control in virtual time: four flows at a router of 1.5 Mb/s with an RTT of 100 ms,
+//! which start 10 s apart and last 60 s each (procedure P of xcp-rcp 4).
 
 use std::path::Path;
 
@@ -188,7 +188,8 @@ fn rcp_gives_every_flow_the_same_rate_by_window_and_by_pace() {
 #[test]
 fn an_arrival_makes_rcp_undershoot_and_each_one_less_than_the_one_before() {
     let shown = procedure(r#"{"kind":"rcp","limit":"75 kB"}"#, "rcp", 1).run();
-    // The second flow doubles what is sent until the rate has halved: 26 kB in the thesis (xcp-rcp H9), 22.5 kB here.
+    // The second flow doubles what is sent until the rate has halved: 26 kB in the thesis
+    // (xcp-rcp H9), 22.5 kB here.
     let peaks: Vec<u64> = [10, 20, 30].iter().map(|from| shown.largest_queue(*from, from + 5)).collect();
     assert!((17_000..32_500).contains(&peaks[0]), "{peaks:?}");
     assert!(peaks[0] > peaks[1] && peaks[1] > peaks[2], "{peaks:?}");
@@ -288,7 +289,8 @@ fn packets_without_a_header_count_as_input_and_pass() {
     assert!(network.take_records(links[0]).iter().any(|record| record.input_packets > 100));
 }
 
-/// Runs one flow `named` over a router `a->r` and a link `r->b` of 2 Mb/s with these queues, with these changes.
+/// Runs one flow `named` over a router `a->r` and a link `r->b` of 2 Mb/s with these
+/// queues, with these changes.
 fn changing(queues: [&str; 2], controller: &str, changes: &str) -> Results {
     let link = |from, to, rate, queue| {
         format!(
@@ -402,8 +404,8 @@ fn a_router_takes_over_the_packets_of_a_queue_that_knew_no_headers() {
     assert!(gone > 4_000 && (100..400).contains(&records), "{gone} {records}");
 }
 
-/// Flows of XCP, RCP and CUBIC at one router of 9 Mb/s that start and stop at these times in s; the goodput of each in
-/// Mb/s, second by second, and the link's.
+/// Flows of XCP, RCP and CUBIC at one router of 9 Mb/s that start and stop at these times in s; the goodput
+/// of each in Mb/s, second by second, and the link's.
 fn sharing(queue: &str, times: [(u32, u32); 3]) -> Results {
     let mut text = format!(
         "duration = \"40 s\"\ninterval = \"1 s\"\n[[link]]\nfrom = \"a\"\nto = \"b\"\nrate = \"9 Mb/s\"\ndelay = \"20 ms\"\nduplex = false\nqueue = {queue}\n\
@@ -570,7 +572,8 @@ fn thousand_paced(keys: &str, controller: &str) -> f64 {
     run.finish().summary.links[0].utilisation.expect("a rate")
 }
 
-/// xcp-rcp 2.12: as published, the overload of the start takes R to its minimum, at which paced senders wait for minutes.
+/// xcp-rcp 2.12: as published, the overload of the start takes R to its minimum, at which paced
+/// senders wait for minutes.
 #[test]
 fn paced_senders_starve_at_a_published_router_and_at_no_other() {
     let repaired = thousand_paced("", "rcp:paced");

@@ -1,5 +1,5 @@
-//! Rapid's study of gap creation (rapid 4.1) on the models: verifies the byte clock, and checks the calibration of the
-//! other mechanisms' models.
+//! Rapid's study of gap creation (rapid 4.1) on the models: verifies the byte clock, and checks the
+//! calibration of the other mechanisms' models.
 
 use headway_estimate::Excursion;
 use headway_estimate::{Gaps, Schedule, Shape};
@@ -84,7 +84,8 @@ fn h1_timers_are_right_on_average_and_wrong_by_tens_of_microseconds() {
     for rate in rates() {
         let errors = g1(Mechanism::Timer, rate, PACKET);
         assert!(errors.mean.abs() < 0.1, "{rate} Gb/s: {errors:?}");
-        // Near the line rate a sender that is late once stays late, and needs no timer until it has caught up.
+        // Near the line rate a sender that is late once stays late, and needs no timer
+        // until it has caught up.
         assert!(errors.deviation > 20.0 || rate > 8.0, "{rate} Gb/s: {errors:?}");
         assert!(errors.most > 20.0 || rate > 9.9, "{rate} Gb/s: {errors:?}");
     }
@@ -100,8 +101,9 @@ fn g2_a_held_timer_makes_one_long_gap_and_then_gaps_of_back_to_back_packets() {
     assert!(spikes.iter().all(|i| gaps[i + 1..i + 4].iter().all(|gap| (7_230..=7_231).contains(gap))));
 }
 
-/// Sends 5000 p-streams with four rates around 7 Gb/s among 3 Gb/s of evenly spaced cross traffic. Returns for each
-/// rate the share of streams for which the excursion search selects it; the second, 6.6 Gb/s, is correct.
+/// Sends 5000 p-streams with four rates around 7 Gb/s among 3 Gb/s of evenly spaced cross traffic.
+/// Returns for each rate the share of streams for which the excursion search selects it; the second,
+/// 6.6 Gb/s, is correct.
 fn g4(mechanism: Mechanism) -> [f64; 4] {
     const STREAMS: usize = 5_000;
     let cross_packet = Bytes::new(1538);

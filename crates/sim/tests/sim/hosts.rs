@@ -14,16 +14,16 @@ fn host(flow: &mut TcpConfig) {
     flow.ack.every = 2;
 }
 
-/// HyStart's ACK train ends slow start when it has lasted for half a round trip plus 0.25 ms since the first ACK of the
-/// round; ACKs come at the rate of the link.
+/// HyStart's ACK train ends slow start when it has lasted for half a round trip plus 0.25 ms since the first
+/// ACK of the round; ACKs come at the rate of the link.
 #[test]
 fn slow_start_ends_when_half_a_round_trip_of_acknowledgements_has_come() {
     for (rate, delay) in [(50.0, 20), (20.0, 50), (100.0, 20)] {
         let config = link(mbps(rate), MS(delay), drop_tail(None));
         let mut pipe = Pipe::new(Kind::Cubic, &config, MS(delay), host);
         let flow = pipe.run(3.0);
-        // Each round begins with the window at which the train of the round begins. A round of W segments gives a train
-        // of W packet times, and the window grows by one segment per packet time.
+        // Each round begins with the window at which the train of the round begins. A round of W segments
+        // gives a train of W packet times, and the window grows by one segment per packet time.
         let packet = mbps(rate).time_for(Bytes::new(SEGMENT)).secs_f64();
         let train = (delay as f64 / 1e3 + 0.000_25) / packet;
         println!("{rate} {delay}: {} {train}", flow.ssthresh);
@@ -78,9 +78,10 @@ fn memory_does_not_grow_with_time() {
     }
 }
 
-/// The window grows from 128/256 to 153/256 of twice the buffer (Linux's `scaling_ratio`), less the segment that has
-/// not been read yet. It cannot exceed what 16 bits express with the initial window scale: 4 bytes for 256 kB. A burst
-/// that waits for the next ACK leaves a little of it unused (the kernel's world: 298.7 and 178.6 segments at 1 Gb/s).
+/// The window grows from 128/256 to 153/256 of twice the buffer (Linux's `scaling_ratio`), less the segment
+/// that has not been read yet. It cannot exceed what 16 bits express with the initial window scale: 4 bytes
+/// for 256 kB. A burst that waits for the next ACK leaves a little of it unused (the kernel's world: 298.7
+/// and 178.6 segments at 1 Gb/s).
 #[test]
 fn a_receive_window_that_has_grown_limits_by_what_it_has_become() {
     for (buffer, window) in [(segments(256), 305), (Bytes::new(256_000), 65_535 * 4 / 1448)] {
@@ -96,8 +97,8 @@ fn a_receive_window_that_has_grown_limits_by_what_it_has_become() {
     }
 }
 
-/// Of 53, 12 and 2 segments all are used, as in Linux in virtual time; the last ones of five and of three segments wait for a
-/// delayed ACK of 40 ms.
+/// Of 53, 12 and 2 segments all are used, as in Linux in virtual time; the last ones of five and of three
+/// segments wait for a delayed ACK of 40 ms.
 #[test]
 fn a_receive_buffer_limits_by_the_window_that_it_holds() {
     for (bytes, least, most) in [

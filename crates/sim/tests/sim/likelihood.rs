@@ -69,7 +69,8 @@ fn replies(capacity: Rate, free: f64, asked: Rate, kind: Kind, seed: u64) -> Vec
     (0..COUNT).map(reply).collect()
 }
 
-/// Returns the mean logarithm of the likelihood that so much is free, each kind of other traffic being as likely as another.
+/// Returns the mean logarithm of the likelihood that so much is free, each kind of other traffic being
+/// as likely as another.
 fn mean_ln(replies: &[Reply], capacity: Rate, free: f64) -> f64 {
     let ln = |reply: &Reply| {
         let each = reply.ln_likelihoods(capacity, capacity.scale(free));
@@ -79,8 +80,8 @@ fn mean_ln(replies: &[Reply], capacity: Rate, free: f64) -> f64 {
     replies.iter().map(ln).sum::<f64>() / replies.len() as f64
 }
 
-/// Whatever is asked on whatever link: no rate further from what is free than 10 % of the capacity is more likely than the truth by more than 0.6 for each answer, and
-/// in the mean over all of them none is at all.
+/// Whatever is asked on whatever link: no rate further from what is free than 10 % of the capacity is more
+/// likely than the truth by more than 0.6 for each answer, and in the mean over all of them none is at all.
 #[test]
 fn the_likelihood_of_a_reply_is_highest_at_the_truth() {
     const DRAWN: u64 = 48;
@@ -99,7 +100,8 @@ fn the_likelihood_of_a_reply_is_highest_at_the_truth() {
             .map(|other| (mean_ln(&replies, capacity, other), other))
             .fold((f64::NEG_INFINITY, 0.0), |one, other| if other.0 > one.0 { other } else { one });
         let (name, share) = (kind.0, asked.bps_f64() / capacity.bps_f64());
-        // Few batches meet a stream on a link with little load, and streams that meet none say that it has none.
+        // Few batches meet a stream on a link with little load, and streams that meet none
+        // say that it has none.
         let bound = if name == "batches" && free > 0.8 { 1.5 } else { 0.6 };
         assert!(
             best - truth < bound,

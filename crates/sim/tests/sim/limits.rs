@@ -79,6 +79,7 @@ fn every_tap_tells_the_limit_or_says_that_it_is_unknown() {
             }
         }
     }
-    // Without time stamps, which the simulator's segments do not have, a tap near the receiver sees no queue before it.
+    // Without time stamps, which the simulator's segments do not have, a tap near the receiver
+    // sees no queue before it.
     assert!(known[0] == all && known[1] * 10 >= all * 6, "{known:?} of {all} are known");
 }

@@ -1,6 +1,7 @@
 //! Narrow and tight links of random paths: `estimate::locate` over simulated chains.
 //!
-//! `HEADWAY_LOCATE_PATHS=400 cargo test -p headway-sim --test sim locate -- --nocapture` prints how often it is right.
+//! `HEADWAY_LOCATE_PATHS=400 cargo test -p headway-sim --test sim locate --
+//! --nocapture` prints how often it is right.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -157,8 +158,9 @@ struct Tally {
     bytes: Vec<u64>,
 }
 
-/// Measures paths on which every other link has at least 1.1 times as much to spare as the tight one; returns answers by
-/// cross traffic and by where the tight link is, or by how much more every other link has to spare.
+/// Measures paths on which every other link has at least 1.1 times as much to spare as the tight
+/// one; returns answers by cross traffic and by where the tight link is, or by how much more every
+/// other link has to spare.
 fn study(paths: usize) -> BTreeMap<(&'static str, &'static str), Tally> {
     let mut tallies: BTreeMap<_, Tally> = BTreeMap::new();
     for (kind, name) in [(Kind::Poisson, "Poisson"), (Kind::Pareto, "Pareto")] {

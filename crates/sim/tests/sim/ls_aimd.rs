@@ -14,8 +14,8 @@ fn controller(text: &str) -> Kind {
     text.parse().expect("a controller")
 }
 
-/// Sixteen flows of jumbo segments at 600 Mb/s with an RTT of 250 us: a quarter of a segment for each (ls-aimd 4.2,
-/// 4E).
+/// Sixteen flows of jumbo segments at 600 Mb/s with an RTT of 250 us: a quarter of a segment for
+/// each (ls-aimd 4.2, 4E).
 struct Crowd {
     network: Network,
     bottleneck: LinkId,
@@ -66,7 +66,8 @@ impl Crowd {
     }
 }
 
-/// Two segments per flow take 3.85 ms of queueing delay and RTT, whatever is marked; a sixteenth of that is enough.
+/// Two segments per flow take 3.85 ms of queueing delay and RTT, whatever is marked; a
+/// sixteenth of that is enough.
 #[test]
 fn the_queue_follows_the_target_where_dctcp_cannot() {
     let (standing, _, _) = Crowd::new("dctcp", |_| {}).seen();

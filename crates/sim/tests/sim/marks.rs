@@ -11,8 +11,8 @@ const MS: fn(i64) -> Duration = Duration::from_ms;
 #[test]
 fn marks_within_a_round_trip_cost_one_reduction_and_are_echoed_until_then() {
     for ecn in [Ecn::Classic, Ecn::Dctcp] {
-        // The flow uses a quarter of the link and never fills the queue, but other packets keep the queue above the
-        // threshold for 28 ms.
+        // The flow uses a quarter of the link and never fills the queue, but other packets keep the queue
+        // above the threshold for 28 ms.
         let mut pipe =
             Pipe::new(Kind::Reno, &link(mbps(100.0), MS(20), step(200 * SEGMENT)), MS(20), |flow| {
                 flow.ecn = ecn;

@@ -91,7 +91,8 @@ fn what_is_free_is_found_from_100_megabits_to_10_gigabits() {
 fn a_coalescing_nic_does_not_hide_what_is_free_at_10_gigabits() {
     let capacity = Rate::from_mbps(10_000.0);
     let coalescing = Coalescing::Fixed { interval: Duration::from_us(120), jitter: 0.2, frames: None };
-    // At higher loads many small cross packets fit between two large probes, and the capacity is underestimated.
+    // At higher loads many small cross packets fit between two large probes, and the
+    // capacity is underestimated.
     for load in [0.1, 0.25] {
         let cross = Traffic::Poisson { rate: capacity.scale(load), size: Bytes::new(1538) };
         let error = median_error(capacity, &cross, capacity.scale(1.0 - load), 9038, Some(coalescing));

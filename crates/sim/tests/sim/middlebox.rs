@@ -21,8 +21,8 @@ fn run(text: &str) -> Results {
     finish(&Scenario::parse(text, Path::new("x.toml"), &[]).unwrap(), 1)
 }
 
-/// Two hosts with a router between them: a link without queueing, and one of `rate` in Mb/s with a deep buffer and `delay` in
-/// ms, which the middlebox at the router watches.
+/// Two hosts with a router between them: a link without queueing, and one of `rate` in Mb/s with a deep
+/// buffer and `delay` in ms, which the middlebox at the router watches.
 fn path(rate: f64, delay: f64, rest: &str) -> String {
     format!(
         "duration = \"12 s\"\nwarmup = \"4 s\"\n\
@@ -39,8 +39,8 @@ fn flows(controller: &str, keys: &str) -> String {
     format!("[[flow]]\nfrom = \"a\"\nto = \"b\"\ncontroller = \"{controller}\"\n{keys}\n")
 }
 
-/// Bits per second of one flow that sends all its segments one by one, held at a share of a link of `rate` in Mb/s that is `delay`
-/// in ms long: whole segments of a window in whole units, per RTT.
+/// Bits per second of one flow that sends all its segments one by one, held at a share of a link of `rate` in
+/// Mb/s that is `delay` in ms long: whole segments of a window in whole units, per RTT.
 fn window_per_rtt(share: f64, rate: f64, delay: f64) -> f64 {
     let time = |bytes: u64| (bytes * 8) as f64 / (rate * 1e6);
     // SYN and SYN-ACK have 98 bytes on the wire, and a buffer of 64 MB has a scale of 10.
@@ -70,8 +70,8 @@ fn a_single_flow_gets_a_window_per_rtt_of_an_idle_link() {
             let flow = &results.flows[0];
             let what = format!("{controller} at {rate} Mb/s and {delay} ms from {start}");
             let ratio = flow.goodput_bps as f64 / window_per_rtt(share, rate, delay);
-            // BBR sends at three quarters of its rate in one of eight RTTs or a little longer, and the window keeps it from
-            // making up for that.
+            // BBR sends at three quarters of its rate in one of eight RTTs or a little longer, and the window
+            // keeps it from making up for that.
             let least = if controller == "bbr" { 0.95 } else { 0.98 };
             assert!((least..1.005).contains(&ratio), "{what}: {ratio}");
             assert_eq!((flow.retransmitted, results.summary.links[0].dropped), (0, 0), "{what}");
@@ -119,8 +119,8 @@ fn downloads_share_a_link_without_a_queue() {
     assert!(with.summary.middleboxes[0].connections == 4 && without.summary.middleboxes.is_empty());
 }
 
-/// Two flows over a link of 50 Mb/s with a buffer of 600 ms, which begin after 2 s; returns goodput in Mb/s and the mean queueing
-/// delay in ms of the last 20 s of 60.
+/// Two flows over a link of 50 Mb/s with a buffer of 600 ms, which begin after 2 s; returns goodput in Mb/s
+/// and the mean queueing delay in ms of the last 20 s of 60.
 fn changing(link: &str, keys: &str, rest: &str) -> [f64; 2] {
     let text = format!(
         "duration = \"60 s\"\nwarmup = \"40 s\"\n\

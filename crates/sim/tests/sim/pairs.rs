@@ -148,8 +148,8 @@ fn a_thousand_trains_give_the_capacities_before_the_narrow_link() {
     assert_eq!(set.len(), 3);
 }
 
-/// Streams of 40 Mb/s of which every fifth packet survives and the others cross `links` links; returns how fast
-/// delays grow in each.
+/// Streams of 40 Mb/s of which every fifth packet survives and the others cross `links` links; returns how
+/// fast delays grow in each.
 fn loaded(chain: &[ChainLink], links: u32, seed: u64) -> Loaded {
     const PACKETS: u64 = 101;
     let all = chain.len() as u32;

@@ -8,7 +8,8 @@ const MS: fn(i64) -> Duration = Duration::from_ms;
 
 #[test]
 fn a_pause_begins_when_a_chunk_is_acknowledged_and_the_next_chunk_follows_it() {
-    // A chunk of 100 segments takes 100 times 1.2304 ms, and its last ACK another 20 ms; then 500 ms of silence.
+    // A chunk of 100 segments takes 100 times 1.2304 ms, and its last ACK another 20 ms;
+    // then 500 ms of silence.
     let period = 0.1 * 1.2304 + 0.02 + 0.5;
     let mut pipe = Pipe::new(window(1_000), &link(mbps(10.0), MS(10), drop_tail(None)), MS(10), |flow| {
         flow.chunks = Some((segments(100), MS(500)));

@@ -10,8 +10,8 @@ use headway_units::Bytes;
 /// The memory that a run may use.
 const LIMIT: Bytes = Bytes::new(1 << 30);
 
-/// Runs a flow over a link of 10 Gb/s with an RTT of 5 ms to a NIC that coalesces for 120 us; `more` follows in the
-/// description of the flow.
+/// Runs a flow over a link of 10 Gb/s with an RTT of 5 ms to a NIC that coalesces for 120 us; `more` follows
+/// in the description of the flow.
 fn results(controller: &str, more: &str, changes: &[&str]) -> Results {
     let text = format!(
         "duration = \"6 s\"\nwarmup = \"3 s\"\nmtu = 9000\n\
@@ -79,7 +79,8 @@ fn a_trained_model_loses_less_than_bass_behind_a_slow_card() {
     assert!(goodput(&learned) > 0.95 * goodput(&bass), "{} {}", goodput(&learned), goodput(&bass));
 }
 
-/// Round trips from the first segment until the pace of a new flow is four fifths of what constant traffic leaves free.
+/// Round trips from the first segment until the pace of a new flow is four fifths of what constant
+/// traffic leaves free.
 fn start_up(rate_mbps: u32, mtu: u32, rtt_ms: u32, constant_mbps: u32) -> f64 {
     let traffic = match constant_mbps {
         0 => String::new(),
@@ -102,8 +103,8 @@ fn start_up(rate_mbps: u32, mtu: u32, rtt_ms: u32, constant_mbps: u32) -> f64 {
     results.series.tcp[0].iter().position(is_there).map_or(f64::INFINITY, |at| (at + 1) as f64 / 10.0)
 }
 
-/// rapid F53 asks for eight round trips. That holds on paths of up to some ninety packets; the others have their own number
-/// (docs/rapid.md).
+/// rapid F53 asks for eight round trips. That holds on paths of up to some ninety packets; the others have
+/// their own number (docs/rapid.md).
 #[test]
 fn a_new_flow_is_at_four_fifths_of_what_is_free_within_some_round_trips() {
     for (rate, mtu, rtt, constant, most) in [

@@ -63,8 +63,8 @@ fn finite(cuts: &[(i64, i64)], count: u64, change: impl FnOnce(&mut TcpConfig)) 
 
 #[test]
 fn a_lost_retransmission_is_sent_again_without_a_timeout() {
-    // One segment per millisecond. The one sent at 30 ms is lost; three SACKed segments trigger its retransmission at
-    // 53 ms. If that is lost, too, later segments trigger the next retransmission at 74 ms.
+    // One segment per millisecond. The one sent at 30 ms is lost; three SACKed segments trigger its
+    // retransmission at 53 ms. If that is lost, too, later segments trigger the next retransmission at 74 ms.
     let once = finite(&[(29_900, 30_100)], 300, |_| ());
     assert_eq!((once.retransmitted, once.recoveries, once.timeouts), (1, 1, 0));
     let twice = finite(&[(29_900, 30_100), (52_900, 53_100)], 300, |_| ());
@@ -80,9 +80,9 @@ fn a_lost_last_segment_is_probed_for_and_then_waits_for_the_timer_which_doubles(
         assert_eq!(flow.retransmitted, flow.timeouts + 1);
         (flow.timeouts, flow.finished.expect("all arrives").ns() / 1_000_000)
     };
-    // The probe waits as long as the RTO: 200 ms and a round trip from the last ACK, which came at 119 ms. The usual
-    // probe timeout for a single segment, two round trips and 200 ms, would be longer. Timers fire after that, at
-    // multiples of 8 and 64 ms.
+    // The probe waits as long as the RTO: 200 ms and a round trip from the last ACK, which came at 119 ms.
+    // The usual probe timeout for a single segment, two round trips and 200 ms, would be longer. Timers fire
+    // after that, at multiples of 8 and 64 ms.
     assert_eq!(finished(101), (0, 344 + 20));
     assert_eq!(finished(400), (1, 568 + 20));
     assert_eq!(finished(1_100), (3, 1_920 + 20));
@@ -91,8 +91,9 @@ fn a_lost_last_segment_is_probed_for_and_then_waits_for_the_timer_which_doubles(
 
 #[test]
 fn a_lost_tail_of_several_segments_is_repaired_in_a_few_round_trips() {
-    // The last four of 100 segments are sent at 97 to 100 ms. The last ACK comes at 116 ms. Two round trips, 2 ms and a
-    // tick later the last segment is sent again as a probe, and its ACK reveals the holes before it.
+    // The last four of 100 segments are sent at 97 to 100 ms. The last ACK comes at 116 ms. Two
+    // round trips, 2 ms and a tick later the last segment is sent again as a probe, and its ACK
+    // reveals the holes before it.
     let flow = finite(&[(96_900, 101_000)], 100, |_| ());
     let finished = flow.finished.expect("all arrives").ns() / 1_000_000;
     assert_eq!((flow.retransmitted, flow.recoveries, flow.timeouts), (4, 1, 0), "{flow:?}");
@@ -101,7 +102,8 @@ fn a_lost_tail_of_several_segments_is_repaired_in_a_few_round_trips() {
 
 #[test]
 fn a_probe_that_was_needless_costs_nothing_and_one_that_repaired_a_loss_the_window() {
-    // One segment per second. After the first 16 the receiver delays ACKs for longer than the sender's probe timeout.
+    // One segment per second. After the first 16 the receiver delays ACKs for longer than the
+    // sender's probe timeout.
     let slow = |flow: &mut TcpConfig| {
         flow.application_rate = Some(Rate::from_bps(1448 * 8));
         flow.ack = AckPolicy { every: 2, timeout: MS(500) };
@@ -168,8 +170,8 @@ fn half_of_all_packets_lost_still_lets_a_flow_finish() {
 
 #[test]
 fn reordering_costs_few_retransmissions_once_it_has_been_seen() {
-    // The base round trip is 20 ms, and jitter adds up to 1.5 times that. This is more than the initial reordering
-    // window of a quarter of a round trip, and in the end nearly its maximum of a round trip.
+    // The base round trip is 20 ms, and jitter adds up to 1.5 times that. This is more than the initial
+    // reordering window of a quarter of a round trip, and in the end nearly its maximum of a round trip.
     for (jitter, again, least) in
         [(1, 0, 150_000), (4, 0, 150_000), (8, 10, 130_000), (15, 10, 110_000), (30, 400, 80_000)]
     {
@@ -189,7 +191,8 @@ fn reordering_costs_few_retransmissions_once_it_has_been_seen() {
 
 #[test]
 fn nothing_is_sent_twice_in_vain_on_a_path_that_keeps_order() {
-    // 200 short flows start into a buffer of 20 segments: most losses end in timeouts, none of which is spurious.
+    // 200 short flows start into a buffer of 20 segments: most losses end in timeouts, none
+    // of which is spurious.
     for controller in [Kind::Reno, Kind::Cubic, Kind::Dctcp, Kind::Bbr] {
         let mut network = Network::new(1);
         let forward = network.add_link(&link(mbps(10.0), MS(5), drop_tail(Some(20 * SEGMENT))));

@@ -67,8 +67,8 @@ fn among_paths_over_one_link_it_hardly_ever_changes() {
     assert!(own.changes_per_hour <= 1.0 && own.bytes_per_path_hour < 5_000_000, "{own:?}");
 }
 
-/// A path of 40 Mb/s with 20 ms beside one of 30 Mb/s with 10 ms, both with nothing else on them. `links` are keys of
-/// both links of the first path, the narrow one first, and of the second link of the other path.
+/// A path of 40 Mb/s with 20 ms beside one of 30 Mb/s with 10 ms, both with nothing else on them. `links` are
+/// keys of both links of the first path, the narrow one first, and of the second link of the other path.
 fn two(duration: u32, links: [&str; 3], keys: &str) -> Results {
     let [narrow, other, second] = links;
     let rate = if narrow.contains("rates") { "" } else { "rate = \"40 Mb/s\"" };
@@ -110,7 +110,8 @@ fn jitter_delays_packets_and_counts_in_round_trip_times() {
     let fetch = |results: &Results| one(results, "oracle").fetch_p50_ns;
     let (plain, shaky) = (run([""; 3]), run(["", "jitter = \"20 ms\"", ""]));
     assert!(fetch(&shaky) > fetch(&plain) + 10_000_000, "{shaky:?} {plain:?}");
-    // With 10 ms of jitter there and back on average, the path with the shorter delay has the longer round-trip time.
+    // With 10 ms of jitter there and back on average, the path with the shorter delay has the
+    // longer round-trip time.
     let ping = |results: &Results| one(results, "lowest-ping").on_best;
     assert_eq!((ping(&plain), ping(&run(["", "", "jitter = \"20 ms\""]))), (0.0, 1.0));
     // The better path is found where packets are not shaken by more than their gaps.

@@ -59,7 +59,8 @@ fn batches(rate: Rate) -> Traffic {
     Traffic::Batches { rate, size: Bytes::new(1_538), batch: 3.0 }
 }
 
-/// Half of 40 Mb/s are free on the path in use, and 28 or 36 on another: it is chosen within two minutes, in 11 of 12 runs at least.
+/// Half of 40 Mb/s are free on the path in use, and 28 or 36 on another: it is chosen within two minutes, in
+/// 11 of 12 runs at least.
 #[test]
 fn a_path_with_more_free_is_chosen_within_two_minutes() {
     for strategy in [Strategy::TransferTime, Strategy::Available] {
@@ -86,7 +87,8 @@ fn steady(load: f64, traffic: Kind, seed: u64) -> PacketWorld {
     world(vec![link(20.0, load, traffic), link(3.0, 0.5, traffic)], transfers, 1_800, seed)
 }
 
-/// Neither answers nor what users send make it drift: what is free on the path in use stays as it is for half an hour.
+/// Neither answers nor what users send make it drift: what is free on the path in use stays as it
+/// is for half an hour.
 #[test]
 fn what_is_said_of_a_constant_load_stays_right() {
     let loads: [(f64, Kind); 3] = [(0.2, poisson), (0.5, poisson), (0.7, cbr)];

@@ -74,7 +74,8 @@ fn scalable_flows_are_marked_twice_the_root_of_what_others_are_and_share_the_lin
         // p' varies, and the mean of its square is more than the square of its mean.
         let coupling = marked / others.sqrt();
         assert!((1.4..2.2).contains(&coupling), "{scalable} {classic}: {coupling}");
-        // Windows of DCTCP do not grow in the round trip after a mark, so it gets less than equal shares here.
+        // Windows of DCTCP do not grow in the round trip after a mark, so it gets less
+        // than equal shares here.
         let ratio = mean(&goodput[..scalable]) / mean(&goodput[scalable..]);
         assert!((0.35..2.0).contains(&ratio), "{scalable} {classic}: {ratio} {goodput:?}");
         assert!(goodput.iter().sum::<f64>() > 0.93 * 37.6, "{goodput:?}");

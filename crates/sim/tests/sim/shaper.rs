@@ -10,8 +10,8 @@ use headway_units::{Bytes, Duration, Rate};
 
 const PACKET: u64 = 1538;
 
-/// Measures over a link with this service and a buffer of 300 kB, loaded with `cross`; the sender's line is ten times
-/// as fast.
+/// Measures over a link with this service and a buffer of 300 kB, loaded with `cross`; the sender's line
+/// is ten times as fast.
 fn measure(service: Service, rate: Rate, cross: Option<Traffic>, seed: u64) -> Measured {
     let link = LinkConfig { service, ..link(rate, Duration::from_ms(10), drop_tail(Some(300_000))) };
     measure_over(&link, rate.scale(10.0), cross, seed)

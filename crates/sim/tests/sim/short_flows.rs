@@ -26,7 +26,8 @@ fn arrival(number: u64) -> (Instant, Bytes) {
     (us(number as i64 * 300), segments(1 + number * 7 % 40))
 }
 
-/// Lets flows come until there have been `count`; gives their ends, and the most memory and flows that there were.
+/// Lets flows come until there have been `count`; gives their ends, and the most memory and
+/// flows that there were.
 fn churn(count: u64) -> (Vec<Completion>, Bytes, usize) {
     let (mut network, group, _) = network(&clean());
     let (mut ended, mut memory, mut alive) = (Vec::new(), Bytes::ZERO, 0);

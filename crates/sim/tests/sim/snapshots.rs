@@ -1,4 +1,5 @@
-//! Short runs as text, so that changes of behaviour show up in review. `INSTA_UPDATE=always` accepts new results.
+//! Short runs as text, so that changes of behaviour show up in review. `INSTA_UPDATE=always`
+//! accepts new results.
 
 use std::fmt::Write;
 

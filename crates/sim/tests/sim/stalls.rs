@@ -7,7 +7,8 @@ use headway_scenario::Scenario;
 use headway_sim::Run;
 use headway_units::Bytes;
 
-/// Measures a link of 100 Mb/s beside 40 Mb/s every 5 s, six times, by `method`; `key` is one more of the link.
+/// Measures a link of 100 Mb/s beside 40 Mb/s every 5 s, six times, by `method`; `key` is
+/// one more of the link.
 fn measured(key: &str, method: &str) -> Vec<MeasureResult> {
     over(100.0, 40.0, key, method, 1)
 }

@@ -70,7 +70,8 @@ fn every_millisecond_of_constant_traffic_is_alike() {
 
 #[test]
 fn milliseconds_of_poisson_batches_spread_as_computed() {
-    // rapid 4.0: 0.573 Gb/s between the 5 % and 95 % quantiles at 2.47 Gb/s, times sqrt(2 m - 1) for batches of mean m.
+    // rapid 4.0: 0.573 Gb/s between the 5 % and 95 % quantiles at 2.47 Gb/s, times sqrt(2 m - 1)
+    // for batches of mean m.
     let spread = |batch: f64| {
         let traffic = Traffic::Batches { rate: gbps(2.47), size: PACKET, batch };
         measure(&traffic, 60).burstiness()

@@ -40,8 +40,8 @@ fn the_receive_window_limits_throughput_to_a_window_a_round_trip() {
 
 #[test]
 fn a_slow_reader_shuts_the_window_and_is_probed_until_it_reads_on() {
-    // A buffer of 20 segments and a reader of one segment per second: data flows at the reader's rate, as window
-    // updates allow.
+    // A buffer of 20 segments and a reader of one segment per second: data flows at the reader's rate, as
+    // window updates allow.
     let mut pipe = Pipe::new(window(100), &wire(MS(10)), MS(10), |flow| {
         flow.receive_buffer = segments(20);
         flow.read_rate = Some(Rate::from_bps(1448 * 8));
@@ -131,8 +131,8 @@ fn acknowledgements_come_every_so_many_segments_or_when_the_timer_says_so() {
         assert_eq!(acks.packets, expected, "every {every}");
         assert_eq!(acks.bytes.get(), acks.packets * ACK);
     }
-    // One segment per millisecond and an ACK for every ninth, or after a timeout of 4.5 ms: each ACK covers five
-    // segments.
+    // One segment per millisecond and an ACK for every ninth, or after a timeout of 4.5 ms: each ACK
+    // covers five segments.
     let mut pipe = Pipe::new(window(40), &wire(MS(5)), MS(5), |flow| {
         flow.ack = AckPolicy { every: 9, timeout: Duration::from_us(4_500) };
         flow.application_rate = Some(Rate::from_bps(1448 * 8 * 1000));
@@ -207,15 +207,15 @@ fn coalescing_delays_segments_and_loses_none() {
 
 #[test]
 fn a_short_flow_finishes_when_a_hand_calculation_says_so() {
-    // 12.304 us per segment at 1 Gb/s, 10 ms each way: 10 segments in the first round trip, 20 in the second, and 5 in
-    // the third, the last with 100 bytes of payload.
+    // 12.304 us per segment at 1 Gb/s, 10 ms each way: 10 segments in the first round trip, 20 in the second,
+    // and 5 in the third, the last with 100 bytes of payload.
     let mut pipe = Pipe::new(Kind::Reno, &link(mbps(1_000.0), MS(10), drop_tail(None)), MS(10), |flow| {
         flow.size = Some(Bytes::new(34 * 1448 + 100));
         flow.start = us(3_000);
     });
     let flow = pipe.run(1.0);
-    // Each ACK of the first round trip allows two segments. The third round trip begins with the first ACK of the
-    // second, and its last segment waits for the third ACK: 2, 2 and 1.
+    // Each ACK of the first round trip allows two segments. The third round trip begins with the first ACK of
+    // the second, and its last segment waits for the third ACK: 2, 2 and 1.
     let segment = 12_304;
     let first = 3_000_000 + segment + 20_000_000;
     let second = first + segment + 20_000_000;

@@ -55,8 +55,8 @@ fn a_host_as_slow_as_the_link_is_not_told_at_least() {
 
 #[test]
 fn a_pause_between_bursts_is_not_told_at_least() {
-    // A line as fast as the link, and a burst of 24 packets on average every 81 ms: streams that fall between them all
-    // arrive as fast as they were sent.
+    // A line as fast as the link, and a burst of 24 packets on average every 81 ms: streams that fall between
+    // them all arrive as fast as they were sent.
     for seed in 1..=40 {
         let mut network = Network::new(seed);
         let path = [network.add_link(&link(mbps(8.5), MS(1), drop_tail(Some(76_900))))];
@@ -71,8 +71,8 @@ fn a_pause_between_bursts_is_not_told_at_least() {
 
 #[test]
 fn beside_greedy_tcp_the_answer_is_the_little_that_is_left() {
-    // 20 flows keep the queue full: every stream loses packets, and is used only up to the first. Of intervals that hold
-    // the truth nine times in ten, one of twenty answers may miss it.
+    // 20 flows keep the queue full: every stream loses packets, and is used only up to the first. Of
+    // intervals that hold the truth nine times in ten, one of twenty answers may miss it.
     let (mut rates, mut missed) = (Vec::new(), 0);
     for seed in 1..=60 {
         let mut network = Network::new(seed);
@@ -222,8 +222,8 @@ fn two_queues_in_a_row_add_both_delays() {
     let rate = Rate::from_bps(12_304_000);
     let mut network = Network::new(1);
     let path = [rate, rate.scale(0.5)].map(|rate| network.add_link(&link(rate, MS(1), drop_tail(None))));
-    // At the first link the last of three probes waits 3 ms, including its own transmission. When it reaches the
-    // second, one of the others has left, and 4 ms remain.
+    // At the first link the last of three probes waits 3 ms, including its own transmission. When it reaches
+    // the second, one of the others has left, and 4 ms remain.
     assert_eq!(burst(&mut network, &path, at(0.5), 3), MS(3 + 4));
 }
 

@@ -28,7 +28,8 @@ const QUANTUM: u32 = 1_538;
 pub struct TokenBucket {
     /// The rate at which it lets packets pass, in bytes on the wire.
     pub rate: Rate,
-    /// Bytes on the wire of a packet beyond those that the kernel counts, which are those from the header of Ethernet on.
+    /// Bytes on the wire of a packet beyond those that the kernel counts, which are those from the
+    /// header of Ethernet on.
     pub overhead: u16,
     /// What may pass at once.
     pub burst: Bytes,
@@ -72,7 +73,8 @@ impl TokenBucket {
         [attribute(TCA_KIND, b"tbf\0"), attribute(TCA_OPTIONS, &options.concat())].concat()
     }
 
-    /// Returns kind and options of the discipline `htb`, in which what no filter gives a class passes at once.
+    /// Returns kind and options of the discipline `htb`, in which what no filter gives a
+    /// class passes at once.
     pub(super) fn htb() -> Vec<u8> {
         // `struct tc_htb_glob`: version, divisor, class of the rest, and two numbers for debugging.
         let global = [HTB_VERSION, RATE_TO_QUANTUM, 0, 0, 0].map(u32::to_ne_bytes).concat();
@@ -83,7 +85,8 @@ impl TokenBucket {
     /// Returns kind and options of a class of `htb`.
     pub(super) fn htb_class(&self) -> Vec<u8> {
         let burst = word((self.rate.time_for(self.burst).ns() / TICK) as u64);
-        // `struct tc_htb_opt`: its rate and the most that it may borrow, both bursts, quantum, level and priority.
+        // `struct tc_htb_opt`: its rate and the most that it may borrow, both bursts,
+        // quantum, level and priority.
         let parameters = [
             self.rate_spec(),
             self.rate_spec(),

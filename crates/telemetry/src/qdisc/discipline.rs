@@ -9,7 +9,8 @@ use crate::netlink::attribute;
 const TCA_FQ_CODEL_TARGET: u16 = 1;
 const TCA_CAKE_TARGET: u16 = 8;
 const TCA_CAKE_MEMORY: u16 = 10;
-/// What CAKE may hold of packets, in bytes of memory: what it takes by itself where it sets the rate. Range 1 to 32 MB.
+/// What CAKE may hold of packets, in bytes of memory: what it takes by itself where it sets the
+/// rate. Range 1 to 32 MB.
 const MEMORY: u32 = 4 << 20;
 
 /// A queue discipline, the best one first.
@@ -26,8 +27,8 @@ pub(super) enum Discipline {
 impl Discipline {
     const ALL: [Discipline; 3] = [Discipline::Cake, Discipline::FqCodel, Discipline::Row];
 
-    /// Sets the one that was found before, or else the first that the kernel has, and returns it. A kernel asks for a module each time that
-    /// it does not find one.
+    /// Sets the one that was found before, or else the first that the kernel has, and returns it. A kernel
+    /// asks for a module each time that it does not find one.
     ///
     /// # Errors
     /// What setting says, other than that the kernel has no such discipline.

@@ -1,4 +1,5 @@
-//! The queue through which an interface sends, and a token bucket with fair queues in its place (`include/uapi/linux/pkt_sched.h`).
+//! The queue through which an interface sends, and a token bucket with fair queues in its place
+//! (`include/uapi/linux/pkt_sched.h`).
 
 mod bucket;
 mod discipline;
@@ -30,7 +31,8 @@ const TCA_U32_INDEV: u16 = 8;
 const TC_U32_TERMINAL: u8 = 1;
 /// Bytes of `struct tc_u32_sel` without keys.
 const SELECTOR: usize = 16;
-/// Priority of our only filter, and the number that stands for all protocols (`include/uapi/linux/if_ether.h`).
+/// Priority of our only filter, and the number that stands for all protocols
+/// (`include/uapi/linux/if_ether.h`).
 const PRIORITY: u32 = 1;
 const ETH_P_ALL: u16 = 3;
 /// Bytes of `struct tcmsg`.
@@ -80,8 +82,8 @@ impl Queues {
         }
     }
 
-    /// Makes a token bucket the root of an interface, or changes the one that has this handle. With `only_from`, it holds what came by that
-    /// interface, and all else passes at once.
+    /// Makes a token bucket the root of an interface, or changes the one that has this handle. With
+    /// `only_from`, it holds what came by that interface, and all else passes at once.
     ///
     /// # Errors
     /// The system's error, or what the kernel lacks. Nothing of it is left then.
@@ -146,7 +148,8 @@ impl Queues {
         self.netlink.ask(&message(kind, REQUEST | ACKNOWLEDGE | REPLACE, 2, body))
     }
 
-    /// Removes the root of an interface if it has this handle, so that the kernel makes its own again; returns whether it was there.
+    /// Removes the root of an interface if it has this handle, so that the kernel makes its own again;
+    /// returns whether it was there.
     ///
     /// # Errors
     /// The system's error.

@@ -1,4 +1,5 @@
-//! Routes of network namespaces. A program of its own: while a namespace comes and goes, packets on loopback may be late.
+//! Routes of network namespaces. A program of its own: while a namespace comes and goes, packets on
+//! loopback may be late.
 
 #![allow(clippy::unwrap_used, reason = "a failed assumption is a failed test, also in helpers")]
 
@@ -25,7 +26,8 @@ fn link() {
     ip("addr add 10.1.2.3/24 dev eth0");
 }
 
-/// Moves the thread of a test into a network namespace of its own, with loopback up, and tells whether that can be done.
+/// Moves the thread of a test into a network namespace of its own, with loopback up, and tells
+/// whether that can be done.
 fn is_alone() -> bool {
     if unshare(CloneFlags::CLONE_NEWNET).is_err() {
         println!("SKIPPED: only root can make a network namespace");

@@ -11,8 +11,9 @@ const OPPORTUNITY: Bytes = Bytes::new(1538);
 
 /// Opportunities to send a packet within a period that repeats: that of the last opportunity.
 ///
-/// In a scenario file, the name of a file in the format of mahimahi: one time in milliseconds per line, ascending, for each
-/// packet of 1500 bytes. `#` starts a comment. A trace that has been read is written as a list of milliseconds.
+/// In a scenario file, the name of a file in the format of mahimahi: one time in milliseconds per line,
+/// ascending, for each packet of 1500 bytes. `#` starts a comment. A trace that has been read is written as a
+/// list of milliseconds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Written", into = "Written")]
 pub struct CapacityTrace {
@@ -58,8 +59,8 @@ impl CapacityTrace {
     /// Reads the file, if it has not been read, relative to `folder`, and checks the opportunities.
     ///
     /// # Errors
-    /// Names `key`, and the file with the line if there is one, when that cannot be read or when opportunities are missing or
-    /// not ascending.
+    /// Names `key`, and the file with the line if there is one, when that cannot be read or when
+    /// opportunities are missing or not ascending.
     pub fn load(&mut self, folder: &Path, key: &str) -> Result<(), ConfigError> {
         let Some(file) = self.file.take() else { return self.check(key) };
         let path = folder.join(&file);
@@ -70,7 +71,8 @@ impl CapacityTrace {
         self.check(key).map_err(|mistake| wrong(format!("{}: {}", path.display(), mistake.message())))
     }
 
-    /// Parses the text of such a file, without the checks of [`CapacityTrace::check`]; `path` is named in errors.
+    /// Parses the text of such a file, without the checks of [`CapacityTrace::check`];
+    /// `path` is named in errors.
     ///
     /// # Errors
     /// When a line is not a time or is earlier than the line before.

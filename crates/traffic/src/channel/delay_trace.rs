@@ -8,8 +8,9 @@ use serde::{Deserialize, Serialize};
 
 /// Delays and the times from which they apply, counted from when the link came up; the last delay stays.
 ///
-/// In a scenario file, either a list such as `[["0 s", "10 ms"], ["5 s", "30 ms"]]` or the name of a file. Each line of
-/// the file has two numbers in milliseconds: a time and the delay from then on. `#` starts a comment.
+/// In a scenario file, either a list such as `[["0 s", "10 ms"], ["5 s", "30 ms"]]` or the name of a
+/// file. Each line of the file has two numbers in milliseconds: a time and the delay from then on.
+/// `#` starts a comment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(from = "Written", into = "Written")]
 pub struct DelayTrace {
@@ -50,7 +51,8 @@ impl DelayTrace {
     /// Reads and checks the file, if there is one, relative to `folder`.
     ///
     /// # Errors
-    /// Names `key` and the file if that cannot be read or understood, or breaks a rule of [`DelayTrace::check`].
+    /// Names `key` and the file if that cannot be read or understood, or breaks a rule of
+    /// [`DelayTrace::check`].
     pub fn load(&mut self, folder: &Path, key: &str) -> Result<(), ConfigError> {
         let Some(file) = self.file.take() else { return Ok(()) };
         let path = folder.join(&file);
@@ -91,7 +93,8 @@ impl DelayTrace {
         check(key, bounded, "must have times of at least 0 and delays of at most 10 s")
     }
 
-    /// Returns the delay at time `since` after the link came up; before the first point, the delay of the first point.
+    /// Returns the delay at time `since` after the link came up; before the first point, the
+    /// delay of the first point.
     pub fn at(&self, since: Duration) -> Duration {
         let index = self.points.partition_point(|(at, _)| *at <= since).saturating_sub(1);
         self.points.get(index).map_or(Duration::ZERO, |(_, delay)| *delay)

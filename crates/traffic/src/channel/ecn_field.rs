@@ -9,6 +9,7 @@ pub enum EcnField {
     /// It stays as it is.
     #[default]
     Keep,
-    /// It becomes zero (not ECN-capable), as behind routers that overwrite the whole traffic class: marks are lost.
+    /// It becomes zero (not ECN-capable), as behind routers that overwrite the whole traffic
+    /// class: marks are lost.
     Clear,
 }

@@ -17,15 +17,15 @@ const LARGEST_SHAPE: f64 = 100.0;
 
 /// Random delay of each packet.
 ///
-/// In files a time, up to which it is uniform from zero on, or a table: `{ kind = "normal", mean = "2 ms", deviation =
-/// "500 us", correlation = 0.3 }`.
+/// In files a time, up to which it is uniform from zero on, or a table:
+/// `{ kind = "normal", mean = "2 ms", deviation = "500 us", correlation = 0.3 }`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(from = "Written", into = "Written")]
 pub struct Jitter {
     /// The distribution of a single delay.
     pub distribution: Delays,
-    /// Correlation of the delays of consecutive packets, 0 to less than 1: that of the normal variates that they are
-    /// drawn from, so the distribution stays as it is.
+    /// Correlation of the delays of consecutive packets, 0 to less than 1: that of the normal variates that
+    /// they are drawn from, so the distribution stays as it is.
     pub correlation: f64,
 }
 
@@ -233,8 +233,9 @@ impl JitterDraws {
         }
     }
 
-    /// Draws a delay by way of a normal variate. Those of consecutive packets are an autoregressive process of first
-    /// order, and each becomes a delay by its rank, so the distribution is exact with any correlation.
+    /// Draws a delay by way of a normal variate. Those of consecutive packets are an autoregressive
+    /// process of first order, and each becomes a delay by its rank, so the distribution is exact
+    /// with any correlation.
     fn draw_normal(&mut self, rng: &mut Pcg64Mcg) -> Duration {
         let Jitter { distribution, correlation } = self.jitter;
         let fresh = normal(rng);

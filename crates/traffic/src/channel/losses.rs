@@ -9,8 +9,8 @@ use super::OutOfRange;
 use crate::distribution::exponential;
 use crate::random;
 
-/// Losses in bursts: a link is in a good or in a bad state, each for an exponentially distributed time, and loses packets
-/// in the bad one (Gilbert 1960, Elliott 1963).
+/// Losses in bursts: a link is in a good or in a bad state, each for an exponentially distributed time, and
+/// loses packets in the bad one (Gilbert 1960, Elliott 1963).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LossBursts {
@@ -76,8 +76,8 @@ impl Losses {
         mean.scale(exponential(&mut self.rng)).ns().unsigned_abs().max(1)
     }
 
-    /// Returns whether a packet is lost that leaves at `at`; times must not decrease. All packets of a time share their
-    /// fate.
+    /// Returns whether a packet is lost that leaves at `at`; times must not decrease. All packets of a
+    /// time share their fate.
     pub fn loses(&mut self, at: Instant) -> bool {
         while self.until <= at.ns() {
             self.bad = !self.bad;
@@ -120,7 +120,8 @@ mod tests {
         let fates = fates(Duration::from_ms(1), 400_000, 1);
         let both = fates.windows(2).filter(|pair| pair[0].1 && pair[1].1).count() as f64;
         let lost = fates.iter().filter(|(_, lost)| *lost).count() as f64;
-        // 0.04 if losses were independent; a bad time of 100 ms goes on over the next packet in 99 of 100 cases.
+        // 0.04 if losses were independent; a bad time of 100 ms goes on over the next
+        // packet in 99 of 100 cases.
         assert!((both / lost - 0.4 * 0.99).abs() < 0.03, "{}", both / lost);
     }
 

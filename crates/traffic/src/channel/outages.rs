@@ -10,8 +10,8 @@ const MOST: i64 = 100_000;
 
 /// Times in which a link transmits nothing: packets wait in its queue.
 ///
-/// In files a list of starts and lengths, such as `[["10 s", "200 ms"], ["20 s", "1 s"]]`, or the table of outages that
-/// recur: `{ every = "5 s", length = "200 ms" }`.
+/// In files a list of starts and lengths, such as `[["10 s", "200 ms"], ["20 s", "1 s"]]`, or the table of
+/// outages that recur: `{ every = "5 s", length = "200 ms" }`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(
     untagged,
@@ -62,7 +62,8 @@ impl Outages {
         }
     }
 
-    /// Returns `rates` with these outages, of those that recur the ones that begin before `end`, 100 000 at most.
+    /// Returns `rates` with these outages, of those that recur the ones that begin before
+    /// `end`, 100 000 at most.
     pub fn apply(&self, rates: &RateSteps, end: Duration) -> RateSteps {
         match self {
             Outages::Listed(list) => rates.with_outages(list.iter().copied()),

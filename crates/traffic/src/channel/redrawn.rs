@@ -32,7 +32,8 @@ impl Redrawn {
         None
     }
 
-    /// Returns the rates of link number `id` from time zero to `end`, all between the least share of `full` and `full`.
+    /// Returns the rates of link number `id` from time zero to `end`, all between the least share
+    /// of `full` and `full`.
     pub fn rates(&self, full: Rate, end: Duration, seed: u64, id: u64) -> RateSteps {
         let mut random = random::generator(seed, "capacities", id);
         let steps = end.ns() / self.every.ns().max(1) + 1;

@@ -86,8 +86,8 @@ impl Capture {
         Ok(Capture { path: path.to_owned(), packets: packets.into(), left_out: left_out.into() })
     }
 
-    /// Reads the file named in the description, unless it has been read; a relative path is relative to `folder`, and becomes
-    /// absolute.
+    /// Reads the file named in the description, unless it has been read; a relative path is relative to
+    /// `folder`, and becomes absolute.
     ///
     /// # Errors
     /// As [`Capture::read`].
@@ -231,7 +231,8 @@ pub(super) struct Replay {
     next: usize,
     /// When the current repetition began.
     start: Duration,
-    /// Duration of a repetition: that of the capture plus one mean gap. `None` if the capture is not repeated.
+    /// Duration of a repetition: that of the capture plus one mean gap. `None` if the
+    /// capture is not repeated.
     round: Option<Duration>,
 }
 

@@ -31,14 +31,17 @@ static unsigned int paced;
 module_param(paced, uint, 0644);
 MODULE_PARM_DESC(paced, "senders of RCP have a rate, and a window that rarely limits them");
 
-/* What a link adds to every IP packet, in bytes: preamble, header, checksum and gap of Ethernet. Routers count it. */
+/* What a link adds to every IP packet, in bytes: preamble, header, checksum and gap of Ethernet.
+ * Routers count it. */
 #define LINK_BYTES 38
 
 /* The state of a connection, at most ICSK_CA_PRIV_SIZE bytes */
 struct end {
-	/* For the peer: its feedback, for XCP the sum since the last packet to it. Changed by arriving packets. */
+	/* For the peer: its feedback, for XCP the sum since the last packet to it. Changed by
+	 * arriving packets. */
 	atomic64_t owed;
-	/* What the peer returned: for XCP the sum not applied yet, for RCP the latest rate. Changed by arriving packets. */
+	/* What the peer returned: for XCP the sum not applied yet, for RCP the latest rate. Changed by
+	 * arriving packets. */
 	atomic64_t told;
 	/* The rest is changed with the socket locked. A receiver has no window. */
 	struct explicit_window window;
@@ -85,7 +88,8 @@ static u32 paced_rate(const struct end *end)
 	return end->paced ? atomic64_read(&end->told) : 0;
 }
 
-/* The rate of a sender in b/s. With a window it is a segment per round trip at least, however little routers grant. */
+/* The rate of a sender in b/s. With a window it is a segment per round trip at least, however
+ * little routers grant. */
 static u64 end_rate(const struct end *end)
 {
 	return explicit_sender_rate(end->version, paced_rate(end), &end->window, end->rtt.smoothed);
@@ -134,7 +138,8 @@ static struct explicit_header end_header(struct end *end, bool has_data)
 	return header;
 }
 
-/* Moves the headers before TCP's down, so that there is a gap before it; returns it, or NULL without memory. */
+/* Moves the headers before TCP's down, so that there is a gap before it; returns it, or
+ * NULL without memory. */
 static u8 *end_insert(struct sk_buff *skb)
 {
 	const int bytes = skb_transport_offset(skb);
@@ -148,7 +153,8 @@ static u8 *end_insert(struct sk_buff *skb)
 	return skb->data + bytes;
 }
 
-/* Gives a packet its congestion header, unless it is none of ours or has several segments; returns false without memory. */
+/* Gives a packet its congestion header, unless it is none of ours or has several segments; returns
+ * false without memory. */
 static bool end_leave(struct sk_buff *skb)
 {
 	struct sock *sk = skb->sk;

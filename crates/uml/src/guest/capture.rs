@@ -1,7 +1,7 @@
 //! Captures the packets that leave a device into a pcap file with nanosecond timestamps.
 //!
-//! The kernel writes packets into a ring shared with this program (`packet(7)`, version 3), so a capture needs no
-//! system call per packet.
+//! The kernel writes packets into a ring shared with this program (`packet(7)`, version 3), so a capture
+//! needs no system call per packet.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write as _};
@@ -95,7 +95,8 @@ impl Capture {
     }
 
     fn write_block(&mut self) -> io::Result<()> {
-        // SAFETY: the block is ours until its status says otherwise; its header has been filled by the kernel.
+        // SAFETY: the block is ours until its status says otherwise; its header has been
+        // filled by the kernel.
         let header = unsafe { (*self.block()).hdr.bh1 };
         let mut place = header.offset_to_first_pkt as usize;
         for _ in 0..header.num_pkts {

@@ -16,7 +16,8 @@ struct Value {
     data: u32,
 }
 
-/// Turns off the offloads of a device in this namespace, so that it sends and receives no packets above its MTU.
+/// Turns off the offloads of a device in this namespace, so that it sends and receives no
+/// packets above its MTU.
 pub(super) fn disable_offloads(device: &str) -> Result<(), Failure> {
     let failed =
         || Failure::of(format!("cannot turn the offloads of {device} off"), io::Error::last_os_error());

@@ -146,8 +146,8 @@ impl Events {
         self.epoll.delete(file).map_err(failed)
     }
 
-    /// Waits until something is due or ready, puts the events into `due` in the order in which to handle them, and
-    /// returns the current time.
+    /// Waits until something is due or ready, puts the events into `due` in the order in which to handle
+    /// them, and returns the current time.
     pub(super) fn wait(&mut self, due: &mut Vec<Event>) -> Result<Duration, Failure> {
         due.clear();
         let next = self.times.peek().map(|Reverse((time, _))| *time);

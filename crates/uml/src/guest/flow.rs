@@ -23,8 +23,9 @@ const FIRST_PORT: u16 = 5001;
 const CHUNK: usize = 1 << 22;
 /// Most unread bytes before the reader wakes; every wake-up costs context switches between host processes.
 const LOW: u64 = 1 << 18;
-/// Most bytes that a reader takes at the same time. A repaired loss may leave tens of megabytes, whose thousands of segments
-/// take time, since the kernel looks at its clock for each: then links stand still and ACKs are late.
+/// Most bytes that a reader takes at the same time. A repaired loss may leave tens of megabytes, whose
+/// thousands of segments take time, since the kernel looks at its clock for each: then links stand
+/// still and ACKs are late.
 const AT_ONCE: u64 = 1 << 20;
 /// How long a reader rests before it takes more.
 const REST: Duration = Duration::from_us(1);
@@ -180,7 +181,8 @@ impl Flow {
         }
         if stopped || self.written == end {
             self.closed = true;
-            // A FIN would be one more packet in the queues. The receiver knows the size of a flow and closes first.
+            // A FIN would be one more packet in the queues. The receiver knows the size of a
+            // flow and closes first.
             if self.written < end {
                 sender
                     .shutdown(std::net::Shutdown::Write)

@@ -31,7 +31,8 @@ pub(super) fn start(plan: &Plan, place: &Path, nodes: &[File]) -> Result<Vec<Mid
 }
 
 impl Middlebox {
-    /// Starts the program in a namespace. It reads its plan as a line of JSON, and answers with a line when it works.
+    /// Starts the program in a namespace. It reads its plan as a line of JSON, and answers with
+    /// a line when it works.
     fn start(mut command: Command, node: &File, plan: &MiddleboxPlan) -> Result<Middlebox, Failure> {
         let failed = |error: io::Error| Failure::of("cannot start a middlebox".to_owned(), error);
         let namespace = node.try_clone().map_err(failed)?;

@@ -1,7 +1,7 @@
 //! The program that runs in the guest: it builds the network, sends and receives, and records the results.
 //!
-//! It is the guest's init process and the only program unless the scenario names others. It has a single thread,
-//! because context switches are slow in the guest.
+//! It is the guest's init process and the only program unless the scenario names others. It has a single
+//! thread, because context switches are slow in the guest.
 
 mod capture;
 mod card;
@@ -36,8 +36,8 @@ use source::Source;
 
 /// The parameter on the kernel's command line that makes this program a guest.
 pub(crate) const SIGN: &str = "HEADWAY_GUEST";
-/// The host's folder as the guest's kernel sees it: its working directory. The real path must not appear on the command
-/// line, which is mixed into the kernel's random numbers.
+/// The host's folder as the guest's kernel sees it: its working directory. The real path must not appear on
+/// the command line, which is mixed into the kernel's random numbers.
 pub(crate) const FOLDER: &str = "/proc/self/cwd";
 /// Name of the init program in the host's folder.
 pub(crate) const PROGRAM: &str = "init";

@@ -1,5 +1,5 @@
-//! RED configured by netlink. `tc` cannot express an average that equals the present queue (weight 1), and its
-//! `adaptive` flag does not start the kernel's timer.
+//! RED configured by netlink. `tc` cannot express an average that equals the present queue (weight 1), and
+//! its `adaptive` flag does not start the kernel's timer.
 
 use super::Failure;
 use super::netlink::{self, attribute};
@@ -11,8 +11,9 @@ const TCA_RED_STAB: u16 = 2;
 const TCA_RED_MAX_P: u16 = 3;
 const TC_RED_ECN: u8 = 1;
 const TC_RED_ADAPTATIVE: u8 = 4;
-/// Bytes of the table by which the average decays while the queue is empty. It is never used: `tbf` above looks into
-/// the queue before it dequeues a packet. RED is not called while the queue is empty and so does not notice idle times.
+/// Bytes of the table by which the average decays while the queue is empty. It is never used: `tbf` above
+/// looks into the queue before it dequeues a packet. RED is not called while the queue is empty and so does
+/// not notice idle times.
 const STAB: usize = 256;
 
 /// Installs RED on its device.

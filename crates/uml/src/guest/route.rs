@@ -17,7 +17,8 @@ const RTAX_MTU: u16 = 2;
 const RTAX_INITCWND: u16 = 11;
 const RTAX_QUICKACK: u16 = 15;
 const RTAX_FEATURE_ECN: u32 = 1 << 0;
-/// `struct rtmsg`: an IPv4 route to one address in the main table, made by the administrator, to another host.
+/// `struct rtmsg`: an IPv4 route to one address in the main table, made by the
+/// administrator, to another host.
 const HEAD: [u8; 12] = [libc::AF_INET as u8, 32, 0, 0, 254, 3, 0, 1, 0, 0, 0, 0];
 
 /// Adds a route in this namespace.

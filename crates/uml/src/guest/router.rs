@@ -28,7 +28,8 @@ fn options(router: &PlannedRouter) -> Vec<u8> {
     options
 }
 
-/// Returns the control intervals of all routers since the kernel began; `zero` is time zero on its monotonic clock, in ns.
+/// Returns the control intervals of all routers since the kernel began; `zero` is time zero on its
+/// monotonic clock, in ns.
 pub(super) fn records(zero: i64) -> Result<Vec<Control>, Failure> {
     let text = system::read(RECORDS)?;
     let line = |line: &str| {

@@ -131,7 +131,8 @@ impl Source {
         let mut done = 0;
         while done < headers.len() {
             let rest = &mut headers[done..];
-            // SAFETY: the headers point to parts and times, which outlive the call; the kernel only reads the payload.
+            // SAFETY: the headers point to parts and times, which outlive the call; the kernel
+            // only reads the payload.
             let sent =
                 unsafe { libc::sendmmsg(self.socket.as_raw_fd(), rest.as_mut_ptr(), rest.len() as u32, 0) };
             if sent <= 0 {

@@ -19,10 +19,11 @@ const AVAILABLE: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";
 const RESULTS: &str = "/run/results";
 /// Directories that may hold `ip` and `tc`.
 const PROGRAMS: [&str; 4] = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"];
-/// Machine-wide settings: the pages that TCP may use. Both ends share this kernel, so the limits are set out of reach.
+/// Machine-wide settings: the pages that TCP may use. Both ends share this kernel, so the limits
+/// are set out of reach.
 const MACHINE: [(&str, &str); 1] = [("net/ipv4/tcp_mem", "4000000 6000000 8000000")];
-/// Settings of every namespace: forwarding without checks, buffers that never limit, no state kept between connections,
-/// and no packets from the kernel itself.
+/// Settings of every namespace: forwarding without checks, buffers that never limit, no state kept between
+/// connections, and no packets from the kernel itself.
 const NAMESPACE: [(&str, &str); 10] = [
     ("net/ipv6/conf/all/disable_ipv6", "1"),
     ("net/ipv6/conf/default/disable_ipv6", "1"),
@@ -60,7 +61,8 @@ pub(super) fn mount_all(folder: &Path) -> Result<PathBuf, Failure> {
     Ok(PathBuf::from(RESULTS))
 }
 
-/// Raises the limit of open files as far as the kernel allows: a flow needs two sockets, and the default limit is 1024.
+/// Raises the limit of open files as far as the kernel allows: a flow needs two sockets, and the
+/// default limit is 1024.
 pub(super) fn allow_files() -> Result<(), Failure> {
     let limit = libc::rlimit { rlim_cur: MAX_FILES, rlim_max: MAX_FILES };
     // SAFETY: the structure is valid.
@@ -137,8 +139,8 @@ pub(super) fn missing(controller: &str) -> io::Error {
     io::Error::new(io::ErrorKind::NotFound, sentence)
 }
 
-/// Makes the plan's default congestion controls available to namespaces: a namespace may only use one that has been the
-/// machine-wide default before.
+/// Makes the plan's default congestion controls available to namespaces: a namespace may only use one that
+/// has been the machine-wide default before.
 fn allow_controllers(plan: &Plan) -> Result<(), Failure> {
     let file = Path::new("/proc/sys").join(CONTROLLER);
     let usual = fs::read_to_string(&file)

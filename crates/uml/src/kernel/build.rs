@@ -6,8 +6,8 @@ use std::sync::atomic::AtomicBool;
 use super::command::Runner;
 use super::{BuildError, Kernel, Options, Phase, Progress, cache, compile, configure, fetch, source, tools};
 
-/// Builds a kernel from Debian's newest package. Returns the cached kernel if there is one by the time the lock is
-/// free, unless `force` is set.
+/// Builds a kernel from Debian's newest package. Returns the cached kernel if there is one by the time the
+/// lock is free, unless `force` is set.
 pub(super) fn build(
     options: &Options,
     force: bool,
@@ -46,8 +46,8 @@ pub(super) fn build(
     Ok(kernel)
 }
 
-/// Renames the finished kernel into place. A former kernel of that name moves into the work directory, to be removed
-/// with it.
+/// Renames the finished kernel into place. A former kernel of that name moves into the work directory,
+/// to be removed with it.
 fn finish(done: &Path, work: &Path, name: &Path) -> Result<(), BuildError> {
     if name.exists() {
         std::fs::rename(name, work.join("former")).map_err(BuildError::file("replace", name))?;

@@ -39,7 +39,8 @@ pub struct Cleaned {
     pub bytes: u64,
 }
 
-/// `$HEADWAY_CACHE`, else `$XDG_CACHE_HOME/headway`, else `~/.cache/headway`; `None` without a home directory.
+/// `$HEADWAY_CACHE`, else `$XDG_CACHE_HOME/headway`, else `~/.cache/headway`; `None`
+/// without a home directory.
 pub fn default_cache() -> Option<PathBuf> {
     default_in(|name| std::env::var_os(name).filter(|value| !value.is_empty()))
 }

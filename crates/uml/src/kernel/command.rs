@@ -160,7 +160,8 @@ fn die_with_us(command: &mut Command) -> &mut Command {
     unsafe { command.pre_exec(|| Ok(nix::sys::prctl::set_pdeathsig(Signal::SIGTERM)?)) }
 }
 
-/// Ends the child and everything it started: SIGTERM first, so that it can remove half-written files, then SIGKILL.
+/// Ends the child and everything it started: SIGTERM first, so that it can remove half-written
+/// files, then SIGKILL.
 fn end(child: &mut Child) {
     let group = Pid::from_raw(child.id().cast_signed());
     let deadline = Instant::now() + GRACE;

@@ -8,8 +8,8 @@ use super::{BuildError, Phase, Progress};
 /// The package: the kernel of Debian 13, which is also in the security archive of Debian 12.
 pub(super) const PACKAGE: &str = "linux-source-6.12";
 
-/// apt configuration with package lists of our own, which can be refreshed without root and leave the system's apt
-/// alone.
+/// apt configuration with package lists of our own, which can be refreshed without root and leave
+/// the system's apt alone.
 const PRIVATE: &str = r#"Dir::State::lists "@lists/";
 Dir::Cache "@cache/";
 Dir::Cache::pkgcache "";
@@ -30,7 +30,8 @@ pub(super) struct Package {
     pub(super) file: PathBuf,
 }
 
-/// Downloads the package into `folder`: with the system's package lists, or with fresh ones if those are not enough.
+/// Downloads the package into `folder`: with the system's package lists, or with fresh ones if
+/// those are not enough.
 pub(super) fn fetch(
     runner: &mut Runner<'_>,
     folder: &Path,

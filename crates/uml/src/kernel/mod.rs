@@ -1,9 +1,9 @@
 //! The kernel: fetched, patched, configured, compiled and cached.
 //!
-//! A finished kernel is a directory `VERSION-HASH` in the cache. It contains `linux`, the binary; `tree`, against which
-//! modules are compiled; and `modules`, the modules compiled so far. The hash covers our patch and configuration, so a
-//! change of either gives another kernel. A directory gets its name when everything in it is complete; others are
-//! ignored.
+//! A finished kernel is a directory `VERSION-HASH` in the cache. It contains `linux`, the binary; `tree`,
+//! against which modules are compiled; and `modules`, the modules compiled so far. The hash covers our patch
+//! and configuration, so a change of either gives another kernel. A directory gets its name when everything
+//! in it is complete; others are ignored.
 
 mod build;
 mod cache;
@@ -84,7 +84,8 @@ impl Kernel {
         }
     }
 
-    /// Builds from Debian's newest package even if a kernel is cached, and replaces a cached one of the same version.
+    /// Builds from Debian's newest package even if a kernel is cached, and replaces a cached one
+    /// of the same version.
     pub fn rebuild(
         options: &Options,
         progress: &mut dyn FnMut(Progress),
@@ -103,7 +104,8 @@ impl Kernel {
         self.folder.join(cache::TREE)
     }
 
-    /// Returns the module `name` with these sources (file names and texts), and compiles it if it is not cached.
+    /// Returns the module `name` with these sources (file names and texts), and compiles it
+    /// if it is not cached.
     ///
     /// If the sources contain no `Kbuild` or `Makefile`, all `.c` files make up the module.
     pub fn module(&self, name: &str, sources: &[(&str, &str)]) -> Result<PathBuf, BuildError> {
@@ -112,8 +114,8 @@ impl Kernel {
 
     /// Returns the module whose sources are in `folder`, and compiles it if it is not cached.
     ///
-    /// Its name is the one in the directory's `Kbuild` or `Makefile`, else that of its only `.c` file, else that of the
-    /// directory.
+    /// Its name is the one in the directory's `Kbuild` or `Makefile`, else that of its only `.c` file, else
+    /// that of the directory.
     pub fn module_from(&self, folder: &Path) -> Result<PathBuf, BuildError> {
         module::compile_folder(self, folder)
     }

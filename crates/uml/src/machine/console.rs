@@ -17,7 +17,8 @@ const LINE: usize = 300;
 const FINDINGS: [&str; 3] = ["BUG: ", "WARNING: ", "UBSAN: "];
 /// Lines kept from the beginning of a report on.
 const FINDING_LINES: usize = 40;
-/// Parts of lines to ignore: printed at every start, or in a trace, which would push out the message before it.
+/// Parts of lines to ignore: printed at every start, or in a trace, which would push out
+/// the message before it.
 const NOISE: [&str; 6] = [
     "Failed to initialize ubd device",
     "a channel type",

@@ -1,4 +1,5 @@
-//! Cards of receivers that coalesce interrupts: the module `headway_card` at the end of the last wire before each.
+//! Cards of receivers that coalesce interrupts: the module `headway_card` at the end of the
+//! last wire before each.
 
 use headway_control::Kind;
 use headway_host::nic::{AckStamp, Coalescing};

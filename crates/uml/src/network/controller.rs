@@ -8,8 +8,8 @@ use headway_units::{Rate, WIRE_OVERHEAD};
 
 use super::{explicit, rapid};
 
-/// Returns the kernel's name of a flow's controller, and the module parameters to write before a connection uses it.
-/// `line` is the rate of the sender's own link, if it is known.
+/// Returns the kernel's name of a flow's controller, and the module parameters to write before a connection
+/// uses it. `line` is the rate of the sender's own link, if it is known.
 pub(super) fn controller(
     spec: &FlowSpec,
     scenario: &Scenario,

@@ -1,4 +1,5 @@
-//! Flows whose routers tell them how fast to send: the module `headway_end` gives their packets a congestion header.
+//! Flows whose routers tell them how fast to send: the module `headway_end` gives their packets
+//! a congestion header.
 
 use std::path::{Path, PathBuf};
 
@@ -62,8 +63,8 @@ pub(super) fn mtu(scenario: &Scenario) -> u32 {
 }
 
 impl Network<'_> {
-    /// Whether a node is an end of a flow with congestion headers. These are inserted on the first device, which must
-    /// have no queue: its root discipline inserts them.
+    /// Whether a node is an end of a flow with congestion headers. These are inserted on the first device,
+    /// which must have no queue: its root discipline inserts them.
     pub(super) fn is_explicit(&self, node: usize) -> bool {
         let flows = self.scenario.flow.iter().filter(|flow| is_explicit(flow));
         let mut ends = flows.flat_map(|flow| [&flow.from, &flow.to]);

@@ -44,8 +44,8 @@ impl Network<'_> {
         }
     }
 
-    /// Adds the first hop of the route from one node to another. Every hop of a shortest path comes nearer to the
-    /// destination, so the hops need not belong to the same path.
+    /// Adds the first hop of the route from one node to another. Every hop of a shortest path comes nearer to
+    /// the destination, so the hops need not belong to the same path.
     fn lead_program(&mut self, names: &[String], from: usize, to: usize) {
         let path = self.topology.route(&names[from], &names[to], &[]).unwrap_or_default();
         let Some(hop) = path.first().map(|direction| &self.hops[*direction]) else { return };

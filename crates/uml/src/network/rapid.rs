@@ -1,5 +1,5 @@
-//! Flows of TCP Rapid: the module `headway_rapid` schedules their departures, and microsecond timestamps tell when their
-//! segments arrived.
+//! Flows of TCP Rapid: the module `headway_rapid` schedules their departures, and microsecond timestamps tell
+//! when their segments arrived.
 
 use std::path::{Path, PathBuf};
 

@@ -18,35 +18,31 @@ use crate::measure::probe::FULL_PACKET;
 constants! {
     /// What is made of the streams.
     EVIDENCE: EvidenceConstants {
-        /// Error common to all streams (capacity, unaccounted headers); it is the minimum half width of an interval.
-        /// Half and double: nothing clear.
+        /// Error common to all streams (capacity, unaccounted headers); it is the minimum half width of an
+        /// interval. Half and double: nothing clear.
         common_error: f64 = 0.015, "share of the capacity, 0 to 0.05";
         /// The same with a coalescing receiver, where the capacity is known from only a few events.
         /// Half and double: no run changed.
         common_error_coalesced: f64 = 0.03, "share of the capacity, 0 to 0.1";
-        /// Factors on the widths of the intervals, level by level, fitted to simulated paths. The readings allow for
-        /// paths of many kinds, and most paths are simple: without the factors, intervals of 50 % held 69 % of the
-        /// truths.
-        /// Half: bytes -5 %, time -10 %. Double: held +7 points.
+        /// Factors on the widths of the intervals, level by level, fitted to simulated paths. The readings
+        /// allow for paths of many kinds, and most paths are simple: without the factors, intervals of 50 %
+        /// held 69 % of the truths. Half: bytes -5 %, time -10 %. Double: held +7 points.
         calibration: [f64; LEVELS.len()] = [0.54, 0.67, 0.8, 0.9], "factors, 0.3 to 1";
-        /// Factor on the width of the interval if the available bandwidth changed: when it did is not known well, and
-        /// the capacity may have changed as well.
-        /// Half and double: nothing clear.
+        /// Factor on the width of the interval if the available bandwidth changed: when it did is not known
+        /// well, and the capacity may have changed as well. Half and double: nothing clear.
         changed: f64 = 2.0, "factor, from 1";
         /// Odds of a single queue on a path with jitter, where trains measure the capacity poorly.
         /// Half and double: nothing clear.
         jittery_odds: f64 = 0.1, "odds, 0 to 1";
-        /// Additional error on a path with jitter, which delays the packets of a stream more and more where they keep their
-        /// order: answers are up to so much too high, mostly.
+        /// Additional error on a path with jitter, which delays the packets of a stream more and more where
+        /// they keep their order: answers are up to so much too high, mostly.
         jittery_error: f64 = 0.8, "share of the capacity, times the span of the jitter over the duration of a stream, 0 to 2";
-        /// Additional error if the tight link is not the narrow one: the delay then grows more slowly, and packets and
-        /// timestamps hide more of the growth.
-        /// Half and double: nothing clear.
+        /// Additional error if the tight link is not the narrow one: the delay then grows more slowly, and
+        /// packets and timestamps hide more of the growth. Half and double: nothing clear.
         several_error: f64 = 0.03, "share of the capacity, 0 to 0.1";
-        /// Correction for the start of a busy period, which becomes visible only once a cross packet has arrived. A
-        /// sample of regular cross traffic lacks half a packet on average, one of random traffic lacks none; the
-        /// correction lies in between.
-        /// Half: nothing clear. Double: error -2.3 points.
+        /// Correction for the start of a busy period, which becomes visible only once a cross packet has
+        /// arrived. A sample of regular cross traffic lacks half a packet on average, one of random traffic
+        /// lacks none; the correction lies in between. Half: nothing clear. Double: error -2.3 points.
         end_bias: f64 = 0.25, "full packets, 0 to 0.5";
         /// Its upper limit.
         /// Half: nothing clear. Double: no run changed.
@@ -101,7 +97,8 @@ pub(super) struct Circumstances {
     pub(super) time: Range<Instant>,
     /// Whether streams arrived in batches.
     pub(super) coalesced: bool,
-    /// How much delays vary on their own, as the first streams showed, as a share of the duration of a stream.
+    /// How much delays vary on their own, as the first streams showed, as a share of the
+    /// duration of a stream.
     pub(super) jitter: Option<f64>,
     /// Whether most streams were jittery.
     pub(super) jittery: bool,
@@ -194,8 +191,8 @@ pub(in crate::measure) fn end_bias(capacity: Rate, busy: Duration) -> f64 {
 
 /// Returns the error due to the ends of streams, as a fraction of capacity.
 ///
-/// Regular cross traffic puts up to one packet too many or too few into every busy period, and always the same number
-/// if streams are alike.
+/// Regular cross traffic puts up to one packet too many or too few into every busy period, and always the
+/// same number if streams are alike.
 pub(in crate::measure) fn end_effect(capacity: Rate, busy: Duration, streams: u32) -> f64 {
     let usual = busy.secs_f64() / f64::from(streams.max(1));
     let packet = capacity.time_for(FULL_PACKET).secs_f64();

@@ -1,4 +1,5 @@
-//! The default method: single-rate streams slightly above the available bandwidth, evaluated by rate response.
+//! The default method: single-rate streams slightly above the available bandwidth,
+//! evaluated by rate response.
 
 use std::ops::Range;
 
@@ -42,42 +43,40 @@ constants! {
         /// One that excludes several.
         /// Half and double: no run changed.
         likely: f64 = 0.8, "probability, 0.5 to 1";
-        /// The first packets of a stream find hosts asleep, which wake up about 50 us late; this delay would look like a
-        /// queue that exists from the start.
-        /// Half and double: nothing clear.
+        /// The first packets of a stream find hosts asleep, which wake up about 50 us late; this delay would
+        /// look like a queue that exists from the start. Half and double: nothing clear.
         lead: usize = 4, "packets, 0 to 16";
         /// They are dropped from streams with at least this many times as many packets.
         /// Half and double: nothing clear.
         min_leads: usize = 10, "times, from 2";
-        /// Packets that arrive closer together than this share of their time on the narrow link were held up after it;
-        /// the share allows for a measured capacity that is too low.
-        /// Half: error +0.6 points (narrow-then-tight +7). Double: error +6.1 points (narrow-then-tight +63).
+        /// Packets that arrive closer together than this share of their time on the narrow link were held up
+        /// after it; the share allows for a measured capacity that is too low. Half: error +0.6 points
+        /// (narrow-then-tight +7). Double: error +6.1 points (narrow-then-tight +63).
         closest: f64 = 0.8, "packet times, 0 to 1";
         /// An interval whose upper end exceeds this share of what timestamps resolve has no upper end.
         /// Half and double: no run changed.
         near_limit: f64 = 0.9, "share, 0.5 to 1";
-        /// Where jitter spans more than this share of a stream, trains and streams show too little of the path for an upper end.
+        /// Where jitter spans more than this share of a stream, trains and streams show too little of the
+        /// path for an upper end.
         hidden: f64 = 0.4, "share of the duration of a stream, 0.2 to 1";
-        /// If more than this share of its packets is lost, the queue overflowed, and a stream is used only up to its
-        /// first loss (rapid 2.13).
-        /// Half and double: nothing clear.
+        /// If more than this share of its packets is lost, the queue overflowed, and a stream is used only up
+        /// to its first loss (rapid 2.13). Half and double: nothing clear.
         loss_tolerance: f64 = 0.03, "share, 0 to 0.2";
-        /// The fewest packets before a loss that are used. Streams that met a burst lose packets early, so leaving them
-        /// out would leave out bursts.
-        /// Half: no run changed. Double: nothing clear.
+        /// The fewest packets before a loss that are used. Streams that met a burst lose packets early, so
+        /// leaving them out would leave out bursts. Half: no run changed. Double: nothing clear.
         fewest_before_loss: usize = 8, "packets, from 3";
         /// Gaps required before the interval may be narrow enough: five full-length streams.
         /// Half: no run changed. Double: nothing clear.
         enough_gaps: u32 = 480, "gaps, from 96";
-        /// The last train counts as so many streams, so that a load that set in during it shows in more than one.
-        /// Half and double: nothing clear.
+        /// The last train counts as so many streams, so that a load that set in during it shows in more than
+        /// one. Half and double: nothing clear.
         last_parts: usize = 4, "streams, from 1";
-        /// The answer is at most so many times the rate at which the fastest stream was delivered: a queue is as fast as it is, however
-        /// close together some packets came. Streams are faster than what is available now and then.
+        /// The answer is at most so many times the rate at which the fastest stream was delivered: a queue is
+        /// as fast as it is, however close together some packets came. Streams are faster than what is
+        /// available now and then.
         delivered: f64 = 1.25, "times the rate, 1 to 2";
-        /// A train at less than this share of what is available hardly meets a queue, and bursts of others decide what it
-        /// samples.
-        /// Half: error -0.9 points. Double: nothing clear.
+        /// A train at less than this share of what is available hardly meets a queue, and bursts of others
+        /// decide what it samples. Half: error -0.9 points. Double: nothing clear.
         telling: f64 = 0.85, "times the estimate, 0 to 1";
     }
 }
@@ -159,8 +158,9 @@ impl Response {
         self.jitter.map(|jitter| jitter.most.secs_f64() / usual.max(1e-9))
     }
 
-    /// Returns the rate that the path carried least well: the median of those whose streams overflowed a queue, if most did.
-    /// Streams are used only up to a loss, and so miss what would have shown that less is available.
+    /// Returns the rate that the path carried least well: the median of those whose streams overflowed
+    /// a queue, if most did. Streams are used only up to a loss, and so miss what would have shown
+    /// that less is available.
     fn too_fast(&self) -> Option<Rate> {
         let mut rates = self.seen.overflowed.clone();
         rates.sort_unstable();
@@ -222,8 +222,8 @@ impl Evaluation for Response {
         self.seen.delivered = self.seen.delivered.max(probe::receive_rate(record).unwrap_or_default());
         if record.lost() as f64 > RESPONSE.loss_tolerance * record.arrivals.len() as f64 {
             self.seen.overflowed.push(record.average);
-            // The queue overflowed. Up to that point the stream is as informative as any; refusing it would leave
-            // only calm moments.
+            // The queue overflowed. Up to that point the stream is as informative as any; refusing it would
+            // leave only calm moments.
             before_loss = record.before_loss();
             record = &before_loss;
             if record.arrivals.len() < RESPONSE.fewest_before_loss {
@@ -286,7 +286,8 @@ impl Evaluation for Response {
         self.conclusion = Conclusion { spread: None, change: None, ..self.conclusion };
     }
 
-    /// Returns the answer so far: no more than a rate at which streams overflow a queue, or than any was delivered at.
+    /// Returns the answer so far: no more than a rate at which streams overflow a queue, or than
+    /// any was delivered at.
     fn spread(&self) -> Option<Spread> {
         let spread = self.conclusion.spread?;
         let delivered = self.seen.delivered.scale(RESPONSE.delivered);

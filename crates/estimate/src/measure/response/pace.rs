@@ -17,25 +17,23 @@ constants! {
         /// Gaps in a stream: enough to average over bursts, few enough not to build a long queue.
         /// Half and double: nothing clear.
         stream_gaps: u32 = 96, "gaps, 24 to 1024";
-        /// Where queues in series are more likely than this, streams are longer: short ones do not tell several queues
-        /// from one.
-        /// Half and double: nothing clear.
+        /// Where queues in series are more likely than this, streams are longer: short ones do not tell
+        /// several queues from one. Half and double: nothing clear.
         suspected: f64 = 0.3, "probability, 0 to 1";
         /// They have so many times as many gaps then.
         /// Half and double: nothing clear.
         longer: i64 = 3, "times, from 1";
-        /// The same holds up to this multiple of the estimate, because such streams add little delay, and short ones do
-        /// not raise the suspicion.
-        /// Half and double: nothing clear.
+        /// The same holds up to this multiple of the estimate, because such streams add little delay, and
+        /// short ones do not raise the suspicion. Half and double: nothing clear.
         near: f64 = 1.2, "times the estimate, 0 to 1.6";
-        /// Streams are shortened by varying amounts up to this share of their length, spread by the golden ratio.
-        /// Half: held -7 points. Double: nothing clear.
+        /// Streams are shortened by varying amounts up to this share of their length, spread by the golden
+        /// ratio. Half: held -7 points. Double: nothing clear.
         uneven: f64 = 0.2, "share, 0 to 1";
         /// Minimum duration of a stream, to span several coalesced interrupts (rapid 2.15: 120 us).
         /// Half and double: no run changed.
         min_duration: Duration = Duration::from_ms(1), "time, 0.12 to 5 ms";
-        /// The same where trains showed none: at 10 Gb/s, longer streams would leave the budget room for three of them.
-        /// Half and double: no run changed.
+        /// The same where trains showed none: at 10 Gb/s, longer streams would leave the budget room for
+        /// three of them. Half and double: no run changed.
         min_duration_without: Duration = Duration::from_us(250), "time, 0 to 1 ms";
         /// Maximum duration of a stream, so that slow paths are sampled more than once or twice.
         /// Half and double: nothing clear.
@@ -52,28 +50,26 @@ constants! {
         /// Maximum number of gaps in a stream, regardless of its duration.
         /// Half and double: no run changed.
         most_gaps: u32 = 1024, "gaps, 96 to 2047";
-        /// Before the first estimate, the available bandwidth may be as low as this share of the start-up result.
-        /// Half: nothing clear. Double: held +7 points.
+        /// Before the first estimate, the available bandwidth may be as low as this share of the start-up
+        /// result. Half: nothing clear. Double: held +7 points.
         start_uncertainty: f64 = 0.5, "share, 0 to 1";
-        /// After a stream that met no queue, at least this share of its rate counts as available for the next one.
-        /// Half: nothing clear. Double: error -1.0 points.
+        /// After a stream that met no queue, at least this share of its rate counts as available for the next
+        /// one. Half: nothing clear. Double: error -1.0 points.
         quiet_share: f64 = 0.9, "share, 0 to 1";
         /// The share of this rate that still counts after each stream that met a queue.
         /// Half: nothing clear. Double: bytes -6 %.
         forgotten: f64 = 0.75, "share, 0 to 1";
-        /// What a stream may add to the delay of any queue: a smaller growth could not be distinguished from timestamp
-        /// noise and cross packets.
-        /// Half: no run changed. Double: nothing clear.
+        /// What a stream may add to the delay of any queue: a smaller growth could not be distinguished from
+        /// timestamp noise and cross packets. Half: no run changed. Double: nothing clear.
         min_added: i64 = 4, "packet times, 1 to 24";
-        /// What a stream may add until a loss has revealed the length of the queue: every queue has room for these.
-        /// Half: time +6 %. Double: error -1.1 points.
+        /// What a stream may add until a loss has revealed the length of the queue: every queue has room for
+        /// these. Half: time +6 %. Double: error -1.1 points.
         usually_added: i64 = 24, "packet times, 4 to 50";
         /// Assumed minimum growth of the delay, which limits streams below the available bandwidth.
         /// Half: no run changed. Double: nothing clear.
         slowest_growth: f64 = 0.02, "seconds per second, 0 to 0.1";
-        /// Probing rate: low enough to sample for long with few bytes, high enough to keep the queue busy during the
-        /// pauses of bursty cross traffic.
-        /// Half and double: nothing clear.
+        /// Probing rate: low enough to sample for long with few bytes, high enough to keep the queue busy
+        /// during the pauses of bursty cross traffic. Half and double: nothing clear.
         factor: f64 = 1.35, "times the estimate, 1 to 3";
         /// It rises by this after a stream that hardly met a busy queue.
         /// Half and double: nothing clear.
@@ -87,9 +83,8 @@ constants! {
         /// Above this probability of a single queue, all streams use the most informative rate.
         /// Half and double: nothing clear.
         settled: f64 = 0.9, "probability, 0.5 to 1";
-        /// But only after this many streams. Until then, rates alternate, because only differences between rates reveal
-        /// the number of queues.
-        /// Half: no run changed. Double: nothing clear.
+        /// But only after this many streams. Until then, rates alternate, because only differences between
+        /// rates reveal the number of queues. Half: no run changed. Double: nothing clear.
         min_streams: usize = 4, "streams, from 1";
         /// The rates that alternate.
         /// Half and double: nothing clear.
@@ -122,7 +117,8 @@ pub(super) struct Pace {
     coalescing: bool,
     current: Rate,
     factor: f64,
-    /// The rate of the latest stream that met no queue, the lower the longer ago that was, and whether it was the last.
+    /// The rate of the latest stream that met no queue, the lower the longer ago that was, and
+    /// whether it was the last.
     quiet: Rate,
     met_none: bool,
 }
@@ -149,8 +145,8 @@ impl Pace {
         }
     }
 
-    /// Returns stream `turn`, which fits the queue length that the path allows; `coalesced` tells whether streams before it
-    /// arrived in batches.
+    /// Returns stream `turn`, which fits the queue length that the path allows; `coalesced` tells whether
+    /// streams before it arrived in batches.
     pub(super) fn schedule(
         &self,
         turn: usize,
@@ -186,8 +182,8 @@ impl Pace {
 
     /// Returns the most informative rate.
     fn rate(&self, turn: usize, known: &Conclusion) -> Rate {
-        // Above the narrow link's rate its own queue fills, too, and hides the growth at another link. On an idle path
-        // only such rates make a queue grow.
+        // Above the narrow link's rate its own queue fills, too, and hides the growth at another link. On an
+        // idle path only such rates make a queue grow.
         let most = known.spread.map_or(self.current, |spread| spread.interval_90().1);
         let needed = most.scale(PACE.capacity_multiple).max(self.capacity);
         let highest = needed.min(self.capacity.scale(PACE.capacity_multiple)).min(self.top);
@@ -202,8 +198,8 @@ impl Pace {
         self.current.scale(factor).max(rising).clamp(lowest, highest)
     }
 
-    /// Returns how fast a stream of this rate makes the delay grow, in seconds per second, at the lowest plausible
-    /// available bandwidth.
+    /// Returns how fast a stream of this rate makes the delay grow, in seconds per second, at the lowest
+    /// plausible available bandwidth.
     fn growth(&self, rate: Rate, known: &Conclusion) -> f64 {
         (rate.saturating_sub(self.least(known)).bps_f64() / self.capacity.bps_f64()).max(PACE.slowest_growth)
     }
@@ -222,7 +218,8 @@ impl Pace {
         least.max(self.quiet.scale(PACE.quiet_share)).max(self.capacity.scale(PACE.lowest_share))
     }
 
-    /// Chooses the rate of the next stream after one with this `sample`; `newest` is the available bandwidth at its end.
+    /// Chooses the rate of the next stream after one with this `sample`; `newest` is the available
+    /// bandwidth at its end.
     pub(super) fn choose_rate(
         &mut self,
         record: &StreamRecord,

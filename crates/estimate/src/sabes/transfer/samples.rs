@@ -136,7 +136,8 @@ impl Transfer {
         self.round_trip.measured(at, time);
         self.take_back(Way::Data as usize, time);
         let least = self.round_trip.least()?;
-        // An ACK that was delayed by the receiver acknowledges all that had arrived: only what has not shows a queue.
+        // An ACK that was delayed by the receiver acknowledges all that had arrived: only what
+        // has not shows a queue.
         let oldest = self.flight.oldest().map_or(Duration::ZERO, |oldest| at - oldest - least);
         let queue = oldest.min(time - least).max(Duration::ZERO);
         let empty = if self.is_beside { least } else { self.empty_rtt().unwrap_or(least) };

@@ -29,7 +29,8 @@ fn handshake(first: u32, rtt: u64, scale: u8) -> [Segment; 3] {
     [syn, answer, data(rtt, first, 0)]
 }
 
-/// A sender with a fixed window over a link that takes `service` microseconds a segment, acknowledged in pairs.
+/// A sender with a fixed window over a link that takes `service` microseconds a segment,
+/// acknowledged in pairs.
 fn windowed(transfer: &mut Transfer, window: u32, service: u64, rtt: u64, pairs: u64) -> Vec<Estimate> {
     let mut events: Vec<Segment> = Vec::new();
     let first = u32::MAX - 200_000;
@@ -132,8 +133,8 @@ fn an_application_that_pauses_is_the_limit() {
     assert_eq!(transfer.windows().used(), 0);
 }
 
-/// Writes of `segments`, `period` microseconds after each other, over a link that takes `service` microseconds a segment,
-/// with a congestion window of `window` segments, each acknowledged by itself.
+/// Writes of `segments`, `period` microseconds after each other, over a link that takes `service`
+/// microseconds a segment, with a congestion window of `window` segments, each acknowledged by itself.
 fn write(transfer: &mut Transfer, segments: u64, period: u64, window: u64, service: u64) {
     const RTT: u64 = 6_000;
     let mut events = handshake(1_000, RTT, 7).to_vec();

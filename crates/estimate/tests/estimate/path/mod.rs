@@ -89,7 +89,8 @@ impl Path {
         }
     }
 
-    /// Holds packets until the next interrupt, 120 us +- 20 % apart, and delivers them 4 us apart (rapid 2.15).
+    /// Holds packets until the next interrupt, 120 us +- 20 % apart, and delivers them 4
+    /// us apart (rapid 2.15).
     fn coalesce(&mut self, received: &mut [u64]) {
         let interval = self.coalescing.ns() as f64;
         if interval == 0.0 {

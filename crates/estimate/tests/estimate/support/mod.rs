@@ -50,7 +50,8 @@ pub fn gbps(gbps: f64) -> Rate {
 /// A stream as observed at both ends, with the true available bandwidth.
 pub struct Observed {
     pub record: StreamRecord,
-    /// Capacity minus the cross traffic that left the queue between the first and the last packet (rapid 2.16).
+    /// Capacity minus the cross traffic that left the queue between the first and the last
+    /// packet (rapid 2.16).
     pub available: Rate,
     /// Capacity minus the cross traffic that arrived at the queue in that time, which does not depend on
     /// the stream itself.

@@ -74,7 +74,8 @@ impl Raw {
         Raw::connect_from(Ipv4Addr::LOCALHOST, port)
     }
 
-    /// Connects from an address of 127.0.0.0/8, which determines the network the server assigns this client to.
+    /// Connects from an address of 127.0.0.0/8, which determines the network the server
+    /// assigns this client to.
     pub(crate) fn connect_from(source: Ipv4Addr, port: u16) -> Raw {
         let tcp = connection(source, port).expect("a server");
         let udp = UdpSocket::bind((source, 0)).expect("a free port");

@@ -214,8 +214,8 @@ impl Handshake<'_> {
     }
 }
 
-/// A transfer from client to server, seen near the client: segments leave in bursts, and the tight link spreads them so
-/// that their ACKs, one for every two segments, come `gap` ns apart.
+/// A transfer from client to server, seen near the client: segments leave in bursts, and the tight link
+/// spreads them so that their ACKs, one for every two segments, come `gap` ns apart.
 pub(crate) struct Bulk<'a> {
     pub(crate) client: (&'a str, u16),
     pub(crate) server: (&'a str, u16),

@@ -1,7 +1,8 @@
-//! A choice among parallel paths in one network whose packets are all simulated: other traffic, questions, and what users send.
+//! A choice among parallel paths in one network whose packets are all simulated: other traffic, questions,
+//! and what users send.
 //!
-//! Here probes meet what users send, and a queue that they leave is there for the next question. An hour takes minutes, so these are worlds
-//! of some minutes; [`super::PathsWorld`] has days.
+//! Here probes meet what users send, and a queue that they leave is there for the next question. An hour
+//! takes minutes, so these are worlds of some minutes; [`super::PathsWorld`] has days.
 
 mod run;
 

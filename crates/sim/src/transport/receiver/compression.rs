@@ -4,8 +4,8 @@
 const DUP_ACK_THRESHOLD: u32 = 3;
 /// The most ACKs that are compressed into one (Linux's `tcp_comp_sack_nr`).
 const MAX_COMPRESSED: u32 = 44;
-/// A compressed ACK waits RTT/20, at most 1 ms, plus 100 us of timer slack (Linux: 5 %, `tcp_comp_sack_delay_ns`,
-/// `tcp_comp_sack_slack_ns`).
+/// A compressed ACK waits RTT/20, at most 1 ms, plus 100 us of timer slack (Linux: 5 %,
+/// `tcp_comp_sack_delay_ns`, `tcp_comp_sack_slack_ns`).
 const COMPRESSION_RTT_DIVISOR: u64 = 20;
 const MAX_COMPRESSION_DELAY: u64 = 1_000_000;
 pub(super) const COMPRESSION_SLACK: u64 = 100_000;
@@ -15,7 +15,8 @@ pub(super) const COMPRESSION_SLACK: u64 = 100_000;
 pub(super) struct Compression {
     /// The compression delay, ns; `None` if ACKs are not compressed.
     delay: Option<u64>,
-    /// The cumulative ACK of the last segment out of order, and duplicate ACKs sent immediately since it changed.
+    /// The cumulative ACK of the last segment out of order, and duplicate ACKs sent
+    /// immediately since it changed.
     next: u64,
     dup_acks: u32,
     /// ACKs held back, and when they may be sent as one (ns).

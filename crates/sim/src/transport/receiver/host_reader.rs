@@ -1,8 +1,10 @@
-//! An application on a host that reads at a limited rate, and the memory that unread segments occupy (as in Linux).
+//! An application on a host that reads at a limited rate, and the memory that unread segments
+//! occupy (as in Linux).
 //!
-//! The application wakes once a millisecond and reads what is due since the flow's start. The receive window follows from
-//! the memory that is left, and unread segments take little of it, because they are merged: so a host holds nearly twice
-//! its receive buffer. Nothing is offered below a sixteenth of the window, so a closed window opens by many segments.
+//! The application wakes once a millisecond and reads what is due since the flow's start. The receive window
+//! follows from the memory that is left, and unread segments take little of it, because they are merged: so a
+//! host holds nearly twice its receive buffer. Nothing is offered below a sixteenth of the window, so a
+//! closed window opens by many segments.
 
 use headway_units::Rate;
 
@@ -13,12 +15,13 @@ use crate::transport::ticks::TICK;
 const MERGED: u64 = 1448;
 /// Memory of the first segment of a buffer beyond that (Linux: 2408 bytes for a segment of 1448).
 const BUFFER: u64 = 960;
-/// Segments that share a buffer (Linux's `MAX_SKB_FRAGS`); their memory is free again when all of them are read.
+/// Segments that share a buffer (Linux's `MAX_SKB_FRAGS`); their memory is free again when
+/// all of them are read.
 const SHARED: u64 = 17;
 /// A host offers nothing below this fraction of the window (Linux's `__tcp_select_window`).
 const LEAST_SHARE: u64 = 16;
-/// Unread bytes, at most, and as a fraction of the receive buffer, with which the reader counts as late: then an ACK that
-/// would not move the window waits for it (Linux's `__tcp_ack_snd_check` and `SO_RCVLOWAT`).
+/// Unread bytes, at most, and as a fraction of the receive buffer, with which the reader counts as late: then
+/// an ACK that would not move the window waits for it (Linux's `__tcp_ack_snd_check` and `SO_RCVLOWAT`).
 const LATE: u64 = 1 << 18;
 const LATE_SHARE: u64 = 16;
 
@@ -110,8 +113,8 @@ impl HostReader {
         next - self.read >= self.late
     }
 
-    /// Whether the window may have to be told anew when something has been read: segments are unread, and of the window
-    /// `offered` segments, at most half of all, are left.
+    /// Whether the window may have to be told anew when something has been read: segments are unread, and of
+    /// the window `offered` segments, at most half of all, are left.
     pub(super) fn may_open(&self, next: u64, offered: u64) -> bool {
         self.read < next && 2 * offered * self.mss <= self.whole()
     }

@@ -21,18 +21,20 @@ use crate::packet::{
     CE, CWR, DUPLICATE, ECE, Kind, Packet, REPORT, RETRANSMITTED, Report, SACK_BLOCKS, WINDOW_PROBE,
 };
 
-/// Bytes on the wire of an ACK with timestamps and without SACK blocks: 20 + 32 of headers and 38 of Ethernet.
+/// Bytes on the wire of an ACK with timestamps and without SACK blocks: 20 + 32 of
+/// headers and 38 of Ethernet.
 const ACK_SIZE: u16 = 90;
 /// Bytes added by the first SACK block, and by each further one.
 const FIRST_BLOCK: u16 = 12;
 const MORE_BLOCK: u16 = 8;
-/// Most segments acknowledged one by one at the start of a flow to speed up slow start (Linux's quickack mode).
+/// Most segments acknowledged one by one at the start of a flow to speed up slow start
+/// (Linux's quickack mode).
 const QUICKACKS: u32 = 16;
 /// Minimum variance term of the RTO, ns. Quickack mode starts again after an idle time longer than an RTO,
 /// because the sender's window is small then (Linux's `tcp_event_data_recv`).
 const RTO_MIN: u64 = 200_000_000;
-/// Segments in quickack mode after a CE mark that begins an echo, since the sender's window may be small from now
-/// on (Linux, without DCTCP).
+/// Segments in quickack mode after a CE mark that begins an echo, since the sender's window may be small from
+/// now on (Linux, without DCTCP).
 const QUICKACKS_AFTER_MARK: u32 = 2;
 /// SACK blocks of an ACK that are expected to reach the sender (Linux's `TCP_SACK_BLOCKS_EXPECTED`).
 const BLOCKS_EXPECTED: usize = 2;
@@ -83,8 +85,9 @@ pub(crate) struct Receiver {
     most_quick: u32,
 }
 
-/// Returns how many segments are acknowledged one by one at the start of a flow with a receive window of so many segments
-/// (Linux's `tcp_incr_quickack`): half of them, so that a small window still gets ACKs that cover two.
+/// Returns how many segments are acknowledged one by one at the start of a flow with a receive window
+/// of so many segments (Linux's `tcp_incr_quickack`): half of them, so that a small window still gets
+/// ACKs that cover two.
 fn most_quick(window: u64) -> u32 {
     match window / 2 {
         0 => 2,
@@ -92,8 +95,8 @@ fn most_quick(window: u64) -> u32 {
     }
 }
 
-/// Returns after how many segments an ACK is due with a window of so many: on a host that reads at once, when half of it is
-/// used, because reading then doubles what is left (Linux's `tcp_cleanup_rbuf`).
+/// Returns after how many segments an ACK is due with a window of so many: on a host that reads at once, when
+/// half of it is used, because reading then doubles what is left (Linux's `tcp_cleanup_rbuf`).
 fn every(config: &TcpConfig, window: u64) -> u32 {
     let doubles = config.has_host_receiver() && config.read_rate.is_none();
     let half = if doubles { window.div_ceil(2) } else { u64::MAX };
@@ -199,8 +202,9 @@ impl Receiver {
         self.deadline
     }
 
-    /// Prepares for `segment` and returns the ACK that is due before it, if any. With the DCTCP echo, a change of
-    /// CE marks sends a delayed ACK at once, and the segment is acknowledged immediately (RFC 8257 3.2).
+    /// Prepares for `segment` and returns the ACK that is due before it, if any. With the DCTCP
+    /// echo, a change of CE marks sends a delayed ACK at once, and the segment is acknowledged
+    /// immediately (RFC 8257 3.2).
     #[inline]
     pub(crate) fn before(&mut self, now: u64, segment: &Packet) -> Option<Packet> {
         if self.compression.compressed > 0 && self.displaces_block(segment.seq) {
@@ -215,8 +219,8 @@ impl Receiver {
         due
     }
 
-    /// Whether a segment out of order would displace a SACK block: it touches no recent block, so compressed ACKs
-    /// had better be sent first (Linux).
+    /// Whether a segment out of order would displace a SACK block: it touches no recent block, so compressed
+    /// ACKs had better be sent first (Linux).
     #[cold]
     fn displaces_block(&self, seq: u64) -> bool {
         if seq <= self.next || self.out_of_order.range_of(seq).is_some() {
@@ -271,7 +275,8 @@ impl Receiver {
         self.await_reader(now);
     }
 
-    /// Sets the deadline to the next time at which the reader may cause an ACK, or at which one is due anyway.
+    /// Sets the deadline to the next time at which the reader may cause an ACK, or at
+    /// which one is due anyway.
     fn await_reader(&mut self, now: u64) {
         let Some(reader) = &self.host_reader else { return };
         let has_cause =
@@ -279,7 +284,8 @@ impl Receiver {
         self.deadline = if has_cause { reader.due.min(reader.wakes_after(now)) } else { reader.due };
     }
 
-    /// Whether an ACK waits until the application of a host has read: because that is late, and the window would shrink.
+    /// Whether an ACK waits until the application of a host has read: because that is late, and the
+    /// window would shrink.
     #[inline(always)]
     fn waits_for_reader(&mut self, now: u64) -> bool {
         self.host_reader.is_some() && self.would_shrink(now)
@@ -333,8 +339,8 @@ impl Receiver {
         }
     }
 
-    /// Takes a segment out of order, one that fills a hole, or a window probe; the ACK is immediate unless it is
-    /// compressed.
+    /// Takes a segment out of order, one that fills a hole, or a window probe; the ACK is immediate
+    /// unless it is compressed.
     #[inline(never)]
     fn on_out_of_order(&mut self, now: u64, segment: &Packet) -> Option<Packet> {
         let (seq, before) = (segment.seq, self.next);
@@ -366,7 +372,8 @@ impl Receiver {
         Some(ack)
     }
 
-    /// A delayed ACK or a window update is due, or the reader of a host has woken; returns the ACK to be sent, if any.
+    /// A delayed ACK or a window update is due, or the reader of a host has woken; returns the
+    /// ACK to be sent, if any.
     pub(crate) fn on_timer(&mut self, now: u64) -> Option<Packet> {
         if self.host_reader.is_some() && !self.acknowledges_after_reading(now) {
             self.await_reader(now);
@@ -375,8 +382,8 @@ impl Receiver {
         Some(self.acknowledge(now))
     }
 
-    /// Whether a host sends an ACK when its reader has read (Linux's `tcp_cleanup_rbuf`): if one is due, two segments wait
-    /// for it, or the window has at least doubled.
+    /// Whether a host sends an ACK when its reader has read (Linux's `tcp_cleanup_rbuf`): if one is due, two
+    /// segments wait for it, or the window has at least doubled.
     fn acknowledges_after_reading(&mut self, now: u64) -> bool {
         let window = self.window_beside_unread(now);
         let offered = self.right_edge - self.next;

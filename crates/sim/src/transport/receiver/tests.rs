@@ -85,7 +85,8 @@ fn segments_with_congestion_headers_are_acknowledged_at_once_at_the_start_too() 
 
 #[test]
 fn a_small_window_is_acknowledged_at_once_for_half_of_it() {
-    // Linux's tcp_incr_quickack: the window by two segments, 16 at most, and 2 if that is 0. A textbook's window stays.
+    // Linux's tcp_incr_quickack: the window by two segments, 16 at most, and 2 if that is 0. A
+    // textbook's window stays.
     for (segments, at_once) in [(1, 2), (2, 1), (3, 1), (8, 4), (31, 15), (32, 16), (1_000, 16)] {
         let receive_buffer = headway_units::Bytes::new(segments * 1448);
         let config = TcpConfig::new(Controller::Reno, Vec::new(), Vec::new());
@@ -122,8 +123,8 @@ fn after_a_silence_every_segment_is_acknowledged() {
     assert!(at(410_000_001, 3) && at(410_000_001, 4));
 }
 
-/// A segment of 1448 bytes takes 2408 of memory, of which there is twice the buffer, and 1448/2408 of memory is window, in
-/// 256ths; one segment is unread (Linux's `tcp_measure_rcv_mss` and `tcp_space`).
+/// A segment of 1448 bytes takes 2408 of memory, of which there is twice the buffer, and 1448/2408 of memory
+/// is window, in 256ths; one segment is unread (Linux's `tcp_measure_rcv_mss` and `tcp_space`).
 #[test]
 fn the_window_of_a_host_is_what_its_memory_holds_beside_one_segment() {
     let windows = |bytes: u64| {
@@ -157,8 +158,8 @@ fn a_host_acknowledges_when_half_of_its_window_is_used() {
     }
 }
 
-/// A host's receiver on a path of 20 ms that has received these segments out of order and compressed all ACKs but
-/// the first three.
+/// A host's receiver on a path of 20 ms that has received these segments out of order and compressed all ACKs
+/// but the first three.
 fn out_of_order<const N: usize>(segments: [u64; N]) -> Receiver {
     let config = TcpConfig { burst: Burst::Host, ..TcpConfig::new(Controller::Reno, Vec::new(), Vec::new()) };
     let mut receiver = Receiver::new(&config, 0, 0, 20_000_000);

@@ -23,8 +23,8 @@ impl Sender {
         }
     }
 
-    /// Whether an ACK without SACK blocks advances `una` and has no other news, while nothing is lost, probed or being
-    /// reduced. Linux takes a fast path under similar conditions (header prediction).
+    /// Whether an ACK without SACK blocks advances `una` and has no other news, while nothing is lost, probed
+    /// or being reduced. Linux takes a fast path under similar conditions (header prediction).
     #[inline(always)]
     fn is_expected(&self, ack: &Packet) -> bool {
         (ack.seq > self.una)
@@ -109,15 +109,17 @@ impl Sender {
         self.set_timer(now, acked > 0);
     }
 
-    /// Whether an ACK comes from a receiver with holes. Where all ACKs have reports, only those with blocks do.
+    /// Whether an ACK comes from a receiver with holes. Where all ACKs have reports, only
+    /// those with blocks do.
     fn tells_of_holes(&self, report: Option<&Report>) -> bool {
         let always = self.wants_stamps || self.is_explicit;
         report.is_some_and(|report| !always || report.has_blocks())
     }
 
-    /// Moves the right edge of the receive window; returns whether it moved on. An ACK that advances may move it back, where a
-    /// middlebox lowers windows; one with the same number only moves it on (Linux's `tcp_may_update_window`). Linux also takes
-    /// a window of zero from the latter, but no receiver takes back what it has offered, and no middlebox closes a window.
+    /// Moves the right edge of the receive window; returns whether it moved on. An ACK that advances may move
+    /// it back, where a middlebox lowers windows; one with the same number only moves it on (Linux's
+    /// `tcp_may_update_window`). Linux also takes a window of zero from the latter, but no receiver takes
+    /// back what it has offered, and no middlebox closes a window.
     fn move_window(&mut self, ack: &Packet, report: Option<&Report>) -> bool {
         let edge = ack.seq + u64::from(report.map_or(ack.extra, |report| report.window));
         let moves = edge > self.wnd_end;
@@ -148,7 +150,8 @@ impl Sender {
         }
     }
 
-    /// The segment that caused an ACK with its stamp, if the controller wants to know and the segment was sent once.
+    /// The segment that caused an ACK with its stamp, if the controller wants to know and the
+    /// segment was sent once.
     fn arrival(&self, ack: &Packet, report: Option<&Report>, reported: &Reported) -> Option<Arrival> {
         if !self.wants_stamps || ack.flags & (RETRANSMITTED | DUPLICATE) != 0 {
             return None;
@@ -172,8 +175,8 @@ impl Sender {
         self.departures.forget(seq);
     }
 
-    /// Learns from an ACK which reductions and timeouts were spurious, and what is lost; returns whether anything is
-    /// newly lost.
+    /// Learns from an ACK which reductions and timeouts were spurious, and what is lost; returns whether
+    /// anything is newly lost.
     fn find_losses(
         &mut self,
         now: u64,
@@ -198,8 +201,8 @@ impl Sender {
         look && (!before.clean || self.state.is_repairing()) && self.detect_losses(now)
     }
 
-    /// Returns what the controller learns from an ACK without marks while nothing is missing: `delivered` segments,
-    /// `in_flight` after it, and perhaps an RTT (ns).
+    /// Returns what the controller learns from an ACK without marks while nothing is missing: `delivered`
+    /// segments, `in_flight` after it, and perhaps an RTT (ns).
     #[inline(always)]
     fn news(&self, now: u64, delivered: u64, in_flight: u64, rtt: Option<u64>) -> Ack {
         let smoothed = self.rtt.smoothed();

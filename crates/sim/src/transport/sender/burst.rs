@@ -1,7 +1,7 @@
 //! Bursts: how many segments leave back to back.
 //!
-//! A host that leaves segmentation to its NIC, or to the last step of its stack, sends large packets;
-//! Linux does so with and without pacing. Their size follows the rate: about a millisecond of it. A sender that
+//! A host that leaves segmentation to its NIC, or to the last step of its stack, sends large packets; Linux
+//! does so with and without pacing. Their size follows the rate: about a millisecond of it. A sender that
 //! could send only a small part of its window defers if an ACK that allows a larger burst is likely to arrive
 //! soon. So bursts form even where ACKs are evenly spaced.
 
@@ -24,13 +24,14 @@ const SLOW_START_PERCENT: u64 = 200;
 const AVOIDANCE_PERCENT: u64 = 120;
 /// A sender never defers if it can send this fraction of its window (Linux's `tcp_tso_win_divisor`).
 const TSO_WIN_DIVISOR: u64 = 3;
-/// A sender defers only if its last departure is at most this long ago and the next ACK at most this far ahead
-/// (ns).
+/// A sender defers only if its last departure is at most this long ago and the next ACK at most
+/// this far ahead (ns).
 const MAX_DEFERRAL: u64 = 1_000_000;
 /// Segments per socket buffer: the maximum burst of full segments.
 const BUFFER_SEGMENTS: u64 = 45;
-/// Segments of each of the two buffers behind the initial window that the application fills at first: half of the window
-/// of at most 64 kB that the receiver has advertised by then. The initial window leaves while it still writes.
+/// Segments of each of the two buffers behind the initial window that the application fills at first: half
+/// of the window of at most 64 kB that the receiver has advertised by then. The initial window leaves
+/// while it still writes.
 const FIRST_BUFFERS: u64 = 22;
 
 /// The burst state of one flow.
@@ -45,8 +46,8 @@ pub(super) struct Bursts {
     max_segments: u64,
     /// The maximum burst at the rate of the window, as last computed.
     autosized: u64,
-    /// Ends of the buffer that contains the next segment and of the one after it. A burst does not cross the end
-    /// of a buffer unless the part before it is too short.
+    /// Ends of the buffer that contains the next segment and of the one after it. A burst does not cross the
+    /// end of a buffer unless the part before it is too short.
     buffers: [u64; 2],
 }
 
@@ -110,8 +111,8 @@ impl Bursts {
     }
 }
 
-/// Whether the flow is cwnd-limited (Linux's `tcp_cwnd_validate`). The last observation holds until everything
-/// sent by then is acknowledged, or until the flow becomes cwnd-limited or more is outstanding.
+/// Whether the flow is cwnd-limited (Linux's `tcp_cwnd_validate`). The last observation holds until
+/// everything sent by then is acknowledged, or until the flow becomes cwnd-limited or more is outstanding.
 #[derive(Debug, Default)]
 pub(super) struct CwndUsage {
     /// Something has been sent since the last observation.
@@ -177,8 +178,8 @@ impl Sender {
             || self.sets_gaps && (self.slot.is_some() || self.controller.gap(self.next).is_some())
     }
 
-    /// The number of further segments that leave with the one just polled and differ only in their number; they
-    /// count as polled. More may follow.
+    /// The number of further segments that leave with the one just polled and differ only in their number;
+    /// they count as polled. More may follow.
     #[inline]
     pub(crate) fn rest_of_burst(&mut self, first: &Packet) -> u32 {
         if self.bursts.left == 0 || self.pacer.is_some() || self.rates.is_some() || first.has(CWR) {
@@ -197,7 +198,8 @@ impl Sender {
         count
     }
 
-    /// Begins a burst that may have several segments; `Some` defers it, and says whether that is because of the window.
+    /// Begins a burst that may have several segments; `Some` defers it, and says whether that is
+    /// because of the window.
     #[inline]
     pub(super) fn begin_burst(&mut self, now: u64, in_flight: u64) -> Option<bool> {
         let written = self.written - self.next;
@@ -219,9 +221,10 @@ impl Sender {
         None
     }
 
-    /// Whether to defer sending (Linux's `tcp_tso_should_defer`), and if so, whether because of cwnd, which has space for
-    /// `room` segments. Otherwise the receive window or the application is the reason: `buffered` segments could leave
-    /// together when the application has written them; of all, it has written `written`.
+    /// Whether to defer sending (Linux's `tcp_tso_should_defer`), and if so, whether because of cwnd,
+    /// which has space for `room` segments. Otherwise the receive window or the application is the
+    /// reason: `buffered` segments could leave together when the application has written them; of all, it
+    /// has written `written`.
     fn defers(&self, now: u64, room: u64, buffered: u64, written: u64) -> Option<bool> {
         let last = self.pacer.as_ref().map_or(0, |pacer| pacer.next()).max(self.last_sent);
         if self.state.is_repairing() || now > last + MAX_DEFERRAL {
@@ -276,8 +279,8 @@ impl WindowRate {
         self.window.checked_div(self.time).unwrap_or(u64::MAX)
     }
 
-    /// Whether [`autosize`] is `segments`, one of its possible values, with `extra` bytes for a short path. It
-    /// multiplies, because the result seldom changes and divisions are slow.
+    /// Whether [`autosize`] is `segments`, one of its possible values, with `extra` bytes for a short path.
+    /// It multiplies, because the result seldom changes and divisions are slow.
     #[inline]
     fn autosizes_to(&self, segments: u64, extra: u64, mss: u64) -> bool {
         // The smallest window whose bursts have at least this many payload bytes.

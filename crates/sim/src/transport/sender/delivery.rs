@@ -44,8 +44,8 @@ impl Sender {
         }
     }
 
-    /// Reports the delivery rate of an ACK to a controller that wants it; `flight` and `losses` are from before
-    /// the ACK.
+    /// Reports the delivery rate of an ACK to a controller that wants it; `flight` and `losses` are
+    /// from before the ACK.
     pub(super) fn deliver(&mut self, news: &Ack, flight: u64, losses: u64) {
         let Some(rates) = &mut self.rates else { return };
         let now = news.now.ns();

@@ -50,8 +50,8 @@ impl Departures {
         self.burst(segment).map_or(segment + 1, |(end, _)| end)
     }
 
-    /// One past the last segment that left by `time` (ns), counting of those that left exactly then only the ones
-    /// below `end`; zero if there is none.
+    /// One past the last segment that left by `time` (ns), counting of those that left exactly then only the
+    /// ones below `end`; zero if there is none.
     pub(super) fn by(&self, time: u64, end: u64) -> u64 {
         let earlier = self.bursts.partition_point(|(_, left)| *left < time);
         let before = if earlier == self.bursts.head() { 0 } else { self.bursts.at(earlier - 1).0 };

@@ -1,8 +1,8 @@
 //! Detection of spurious RTOs (F-RTO, RFC 5682 with SACK, details as in Linux).
 //!
 //! After the retransmission of the first segment is acknowledged, new data is sent before anything else is
-//! retransmitted. If the next ACK delivers an original of the old flight, the RTO was spurious and is undone; if
-//! it SACKs the new data above holes, the flight was lost.
+//! retransmitted. If the next ACK delivers an original of the old flight, the RTO was spurious and is undone;
+//! if it SACKs the new data above holes, the flight was lost.
 
 use super::*;
 
@@ -18,8 +18,8 @@ pub(super) struct Frto {
 }
 
 impl Frto {
-    /// An RTO with `una` as the first segment not acknowledged. It may turn out to be spurious if it `begins` a
-    /// loss recovery, or if it repeats the last RTO without progress.
+    /// An RTO with `una` as the first segment not acknowledged. It may turn out to be spurious if it `begins`
+    /// a loss recovery, or if it repeats the last RTO without progress.
     pub(super) fn new(una: u64, begins: bool, last: &Frto, repeats: bool) -> Frto {
         Frto { una, undecided: begins || repeats && last.una == una, new_data: false }
     }
@@ -34,8 +34,8 @@ impl Frto {
         self.new_data
     }
 
-    /// Reverts to retransmitting the flight if new data was wanted and none could be sent beyond `high`; returns
-    /// whether it did.
+    /// Reverts to retransmitting the flight if new data was wanted and none could be sent beyond `high`;
+    /// returns whether it did.
     #[inline]
     pub(super) fn falls_back(&mut self, next: u64, high: u64) -> bool {
         let without = self.new_data && next == high;

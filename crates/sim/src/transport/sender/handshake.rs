@@ -1,4 +1,5 @@
-//! The handshake, for a connection that is opened before its flow starts; its packets pass through the queues.
+//! The handshake, for a connection that is opened before its flow starts; its packets
+//! pass through the queues.
 
 use super::*;
 
@@ -42,7 +43,8 @@ impl Sender {
         let handshake = self.handshake.as_mut()?;
         let again = now + handshake.rto;
         if handshake.rto > INITIAL_RTO {
-            // A retransmitted SYN does not ask for ECN, in case a middlebox drops such SYNs (RFC 3168 6.1.1.1).
+            // A retransmitted SYN does not ask for ECN, in case a middlebox drops such
+            // SYNs (RFC 3168 6.1.1.1).
             self.ecn = Ecn::Off;
         }
         handshake.rto *= 2;

@@ -45,7 +45,8 @@ use super::ticks::Timer;
 use crate::config::{Burst, Ecn, TcpConfig};
 use crate::packet::{CWR, DUPLICATE, ECE, ECT, ECT1, Kind, Packet, RETRANSMITTED, Report, WINDOW_PROBE};
 
-/// Bytes of a segment on the wire besides its payload: 20 + 32 of headers with timestamps, and 38 of Ethernet.
+/// Bytes of a segment on the wire besides its payload: 20 + 32 of headers with
+/// timestamps, and 38 of Ethernet.
 pub(crate) const SEGMENT_OVERHEAD: u32 = 90;
 
 /// Counters of a sender.
@@ -62,8 +63,8 @@ pub(crate) struct Counters {
 
 /// The sender of one flow.
 ///
-/// The fields are in the order of use: those that every ACK and segment reads come first and share few cache lines,
-/// so that many flows fit into the cache. State that most flows never need is boxed.
+/// The fields are in the order of use: those that every ACK and segment reads come first and share few cache
+/// lines, so that many flows fit into the cache. State that most flows never need is boxed.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Sender {
@@ -137,8 +138,9 @@ fn start_of(config: &TcpConfig, seed: u64) -> Start {
 }
 
 impl Sender {
-    /// Returns an idle sender on a path with an RTT of `round_trip` when empty (ns). A host opens its connection
-    /// before its flow starts, or knows the RTT from the beginning if the flow starts too early for that.
+    /// Returns an idle sender on a path with an RTT of `round_trip` when empty (ns). A host opens
+    /// its connection before its flow starts, or knows the RTT from the beginning if the flow
+    /// starts too early for that.
     pub(crate) fn new(
         config: &TcpConfig,
         (owner, route): (u32, u32),
@@ -149,8 +151,8 @@ impl Sender {
         let wire = config.mss + SEGMENT_OVERHEAD + config.header_bytes();
         let controller = config.controller.build(&start_of(config, seed));
         let opening = handshake::opening(config, round_trip);
-        // Marking queues may drop the packets of a handshake, so with classic ECN connections are opened before
-        // time zero.
+        // Marking queues may drop the packets of a handshake, so with classic ECN connections are
+        // opened before time zero.
         let opens = config.burst == Burst::Host || config.completes_handshake();
         let early = opening > now && opens && config.ecn != Ecn::Classic;
         let late = round_trip > 0 && (early || config.meets_middlebox());

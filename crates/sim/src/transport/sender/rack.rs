@@ -1,7 +1,7 @@
 //! Time-based loss detection (RACK, RFC 8985 6.2, details as in Linux).
 //!
-//! A segment, original or retransmitted, is lost if it left before one that has been delivered and is older than
-//! RTT plus the reordering window. A timer is set for segments that are not old enough yet.
+//! A segment, original or retransmitted, is lost if it left before one that has been delivered and is older
+//! than RTT plus the reordering window. A timer is set for segments that are not old enough yet.
 
 use super::*;
 use crate::transport::ticks::expiry;
@@ -38,8 +38,8 @@ impl Rack {
 }
 
 impl Sender {
-    /// The reordering window (ns): zero until reordering is seen if three segments are SACKed or losses are being
-    /// repaired; otherwise quarters of the minimum RTT, at most the smoothed RTT.
+    /// The reordering window (ns): zero until reordering is seen if three segments are SACKed or losses are
+    /// being repaired; otherwise quarters of the minimum RTT, at most the smoothed RTT.
     fn reo_wnd(&mut self) -> u64 {
         let reo_wnd_steps = self.scoreboard.reo_wnd_steps(self.una, self.next);
         if self.scoreboard.has_zero_reo_wnd(self.state.is_repairing()) {

@@ -64,8 +64,8 @@ impl Sender {
         self.state = match before {
             State::Open | State::Reducing if self.scoreboard.has_lost() => State::Recovery,
             State::Open if echo && self.ecn != Ecn::Off => State::Reducing,
-            // A retransmission after the RTO is lost, too: the path has become worse, and the window is reduced
-            // once more (Linux).
+            // A retransmission after the RTO is lost, too: the path has become worse, and the window is
+            // reduced once more (Linux).
             State::Loss if lost && self.rack.lost_retrans => State::Recovery,
             _ => before,
         };

@@ -41,8 +41,8 @@ impl NewlyAcked {
 }
 
 impl Sender {
-    /// Takes an ACK of the next `acked` segments by a receiver without holes. Returns the RTT of the newest of
-    /// them.
+    /// Takes an ACK of the next `acked` segments by a receiver without holes. Returns the RTT
+    /// of the newest of them.
     #[inline]
     pub(super) fn process_in_order_ack(&mut self, now: u64, ack: &Packet, acked: u64) -> Option<u64> {
         if acked == 0 {
@@ -58,7 +58,8 @@ impl Sender {
         Some(self.measure_in_order(now, ack))
     }
 
-    /// Returns the RTT of the newest segment of an ACK by a receiver without holes. An original caused the ACK.
+    /// Returns the RTT of the newest segment of an ACK by a receiver without holes. An
+    /// original caused the ACK.
     #[inline(always)]
     pub(super) fn measure_in_order(&mut self, now: u64, ack: &Packet) -> u64 {
         self.rack.advance(now, ack.sent, ack.seq);
@@ -101,8 +102,8 @@ impl Sender {
         }
     }
 
-    /// Advances RACK to the last segment delivered. An original that arrives after its retransmission left says
-    /// nothing about segments that left before that.
+    /// Advances RACK to the last segment delivered. An original that arrives after its retransmission left
+    /// says nothing about segments that left before that.
     fn advance_rack(&mut self, now: u64, ack: &Packet, fresh: &NewlyAcked) {
         if let Some((_, last)) = fresh.originals {
             self.rack.advance(now, self.departures.of(last).unwrap_or(ack.sent), last + 1);

@@ -29,8 +29,8 @@ impl Sender {
         self.wants_stamps
     }
 
-    /// Whether segments leave one by one, because the controller schedules departures or is explicit. Before each poll
-    /// the network then asks for [`Sender::due`], and after it for [`Sender::header`].
+    /// Whether segments leave one by one, because the controller schedules departures or is explicit. Before
+    /// each poll the network then asks for [`Sender::due`], and after it for [`Sender::header`].
     #[inline(always)]
     pub(crate) fn sends_one_by_one(&self) -> bool {
         self.one_by_one
@@ -46,8 +46,8 @@ impl Sender {
         if self.is_explicit { self.controller.header() } else { None }
     }
 
-    /// Asks the controller when the next packet is due. Returns that time (ns) and the size of the packet if it is due
-    /// now and the host's line does not know yet.
+    /// Asks the controller when the next packet is due. Returns that time (ns) and the size of the packet if
+    /// it is due now and the host's line does not know yet.
     pub(crate) fn due(&mut self, now: u64) -> Option<(u64, u16)> {
         if self.slot.as_ref()?.departure.is_some() {
             return None;

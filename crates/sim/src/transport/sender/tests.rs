@@ -42,8 +42,8 @@ fn an_echo_after_a_reduction_begins_another() {
     assert_eq!((sender.state, sender.counters.reductions), (State::Reducing, 2));
 }
 
-/// ls-aimd F43: with a window of one segment, a mark resets the retransmission timer, and the next segment leaves
-/// when it expires.
+/// ls-aimd F43: with a window of one segment, a mark resets the retransmission timer, and the next segment
+/// leaves when it expires.
 #[test]
 fn a_sender_after_rfc_3168_waits_for_its_timer_when_its_only_segment_is_marked() {
     let config = TcpConfig {
@@ -189,8 +189,8 @@ fn a_probe_that_retransmits_does_not_count_as_sent_in_a_reduction() {
     assert!(sender.poll(1_000_000).is_none() && sender.ssthresh() == 5.0);
     let sent = due(&mut sender);
     assert!(expire(&mut sender).is_some_and(|probe| probe.seq == 6 && probe.has(RETRANSMITTED)));
-    // The probe arrives and shows that the five segments before it are lost. Two segments have been delivered since the
-    // mark and none sent, so PRR lets two leave.
+    // The probe arrives and shows that the five segments before it are lost. Two segments have been delivered
+    // since the mark and none sent, so PRR lets two leave.
     sender.on_ack(sent + 1_000_000, &Packet { sent, ..ack(1, RETRANSMITTED) }, Some(&block(5, 6)));
     let again: Vec<u64> = std::iter::from_fn(|| sender.poll(sent + 1_000_000)).map(|one| one.seq).collect();
     assert_eq!((again, sender.state), (vec![1, 2], State::Recovery));
@@ -244,8 +244,8 @@ fn an_acknowledgement_of_a_retransmission_tells_the_time_in_ticks() {
     assert_eq!(sender.rtt.smoothed(), 1_000_000 / 8 * 7 + 2_000_000 / 8);
 }
 
-/// When the reordering timer expires (ns) of a sender that sent ten segments at `sent` and at `heard` receives
-/// SACKs of two above a hole.
+/// When the reordering timer expires (ns) of a sender that sent ten segments at `sent` and at `heard`
+/// receives SACKs of two above a hole.
 fn patience(sent: u64, heard: u64) -> u64 {
     let config = TcpConfig::new(Controlled::Reno, Vec::new(), Vec::new());
     let mut sender = Sender::new(&config, (0, 0), 1, 20_000_000, 0);
@@ -343,8 +343,8 @@ fn staggered() -> Sender {
 fn a_hole_above_an_advance_is_lost_with_the_next_acknowledgement() {
     let mut sender = staggered();
     let stamped = |seq| Packet { sent: 60_000_000, ..ack(seq, 0) };
-    // The sixth is missing. By the RTT of the fifth, in order, which left together with it, it is not lost yet;
-    // by that of the seventh it is.
+    // The sixth is missing. By the RTT of the fifth, in order, which left together with it, it is not lost
+    // yet; by that of the seventh it is.
     sender.on_ack(81_000_000, &stamped(5), Some(&block(1, 2)));
     assert_eq!(sender.state, State::Open);
     sender.on_ack(82_000_000, &stamped(5), Some(&block(1, 3)));
@@ -361,7 +361,8 @@ fn segments_out_of_order_do_not_make_a_window_grow() {
     assert_eq!(sender.window(), window + 1.0);
 }
 
-/// A sender whose initial window of ten was lost until the RTO, and whose retransmission has been acknowledged.
+/// A sender whose initial window of ten was lost until the RTO, and whose retransmission
+/// has been acknowledged.
 fn after_timeout(limit: u64) -> Sender {
     let mut sender = sender(Ecn::Off);
     sender.wnd_end = limit;
@@ -396,7 +397,8 @@ fn after_a_timeout_without_new_data_the_flight_is_sent_again_at_once() {
     assert_eq!(sent(&mut after_timeout(10), 301_000_000), [(1, true), (2, true)]);
 }
 
-/// Returns a host's sender with ten segments in flight, of which two are acknowledged with a window of `window` more.
+/// Returns a host's sender with ten segments in flight, of which two are acknowledged with a
+/// window of `window` more.
 fn shrunk(window: u32) -> Sender {
     let mut sender = sender(Ecn::Off);
     sender.on_ack(1_000_000, &Packet { extra: window, ..ack(2, 0) }, None);

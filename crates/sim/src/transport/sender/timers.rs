@@ -29,13 +29,14 @@ impl Sender {
         }
     }
 
-    /// A retransmission timer set now that counts from `left`, when the first segment not acknowledged was last
-    /// sent (ns).
+    /// A retransmission timer set now that counts from `left`, when the first segment not
+    /// acknowledged was last sent (ns).
     pub(super) fn rto_from(&self, now: u64, left: Option<u64>) -> Timer {
         Timer::new(now, (left.unwrap_or(now) + self.rtt.timeout()).saturating_sub(now))
     }
 
-    /// The retransmission, persist or TLP timer expired. Returns a probe if one is to be sent; poll afterwards.
+    /// The retransmission, persist or TLP timer expired. Returns a probe if one is to be
+    /// sent; poll afterwards.
     pub(crate) fn on_timeout(&mut self, now: u64) -> Option<Packet> {
         if self.tlp.timer.fires(now) {
             return self.send_tlp(now);
@@ -59,8 +60,8 @@ impl Sender {
         self.tlp.end();
         self.rack.reo_timeout = u64::MAX;
         self.scoreboard.mark_all_lost(self.una, self.next);
-        // The flight outstanding at the last reduction is reduced only once, unless that was an RTO and `una` has
-        // advanced since (Linux).
+        // The flight outstanding at the last reduction is reduced only once, unless that was an RTO and `una`
+        // has advanced since (Linux).
         let reduced = self.una < self.high_seq
             && match self.state {
                 State::Open => false,

@@ -1,15 +1,16 @@
 //! Tail loss probes (TLP, RFC 8985 7, details as in Linux).
 //!
 //! If the last segments of a flight are lost, no SACK reveals that. So after two RTTs of silence the sender
-//! transmits one more segment: new data if there is any, otherwise the last segment again. The ACK reveals holes
-//! to RACK long before an RTO would declare the whole flight lost.
+//! transmits one more segment: new data if there is any, otherwise the last segment again. The ACK reveals
+//! holes to RACK long before an RTO would declare the whole flight lost.
 
 use super::*;
 use crate::transport::ticks::TICK;
 
 /// Minimum of what the probe timeout adds to two RTTs, ns: two ticks of Linux's clock.
 const TIMEOUT_MIN: u64 = 2_000_000;
-/// The same if a single segment is in flight, because the receiver may delay its ACK, ns (Linux's minimum RTO).
+/// The same if a single segment is in flight, because the receiver may delay its ACK, ns
+/// (Linux's minimum RTO).
 const DELAYED_ACK: u64 = 200_000_000;
 /// Probe timeout before the first RTT measurement, ns.
 const INITIAL_PTO: u64 = 1_000_000_000;
@@ -50,8 +51,8 @@ impl Tlp {
 }
 
 impl Sender {
-    /// Schedules a probe after something was `sent` or acknowledged: at the RTO at the latest, plus any delay by
-    /// pacing.
+    /// Schedules a probe after something was `sent` or acknowledged: at the RTO at the latest, plus
+    /// any delay by pacing.
     #[inline]
     pub(super) fn schedule_tlp(&mut self, now: u64, sent: bool) {
         self.tlp.una_advanced = false;
@@ -123,8 +124,8 @@ impl Sender {
         ack.has(RETRANSMITTED) && self.tlp.retransmitted_at == Some(ack.sent)
     }
 
-    /// Detects from an ACK whether the probe repaired a loss, which nothing else reveals: unless a DSACK shows
-    /// that the receiver had the segment, the window is reduced when the next ACK advances `una`.
+    /// Detects from an ACK whether the probe repaired a loss, which nothing else reveals: unless a DSACK
+    /// shows that the receiver had the segment, the window is reduced when the next ACK advances `una`.
     #[inline]
     pub(super) fn process_tlp_ack(&mut self, now: u64, ack: &Packet, flight: u64) {
         let Some(high) = self.tlp.end_seq.filter(|high| self.una >= *high) else { return };

@@ -70,8 +70,8 @@ impl Sender {
         self.scoreboard.next_lost().filter(|seq| self.may_retransmit(*seq))
     }
 
-    /// Whether a segment may be sent again: not beyond a window that has shrunk, unless it is the first one that is not
-    /// acknowledged (Linux's `__tcp_retransmit_skb`).
+    /// Whether a segment may be sent again: not beyond a window that has shrunk, unless it is the first one
+    /// that is not acknowledged (Linux's `__tcp_retransmit_skb`).
     #[inline]
     pub(super) fn may_retransmit(&self, seq: u64) -> bool {
         seq < self.wnd_end || seq == self.una
@@ -95,8 +95,8 @@ impl Sender {
         self.segment_without_new_data(now, seq, RETRANSMITTED, first)
     }
 
-    /// Counts a segment that leaves during a reduction. A TLP that retransmits does not count (Linux's `prr_out`), nor does
-    /// a window probe.
+    /// Counts a segment that leaves during a reduction. A TLP that retransmits does not count (Linux's
+    /// `prr_out`), nor does a window probe.
     #[inline(always)]
     pub(super) fn count_in_reduction(&mut self) {
         if self.state != State::Open {
@@ -104,8 +104,8 @@ impl Sender {
         }
     }
 
-    /// A retransmission or window probe. With classic ECN it is not ECN-capable: a mark would be attributed to
-    /// the original, or be lost with the packet (RFC 3168 6.1.5, 6.1.6).
+    /// A retransmission or window probe. With classic ECN it is not ECN-capable: a mark would be attributed
+    /// to the original, or be lost with the packet (RFC 3168 6.1.5, 6.1.6).
     pub(super) fn segment_without_new_data(&mut self, now: u64, seq: u64, flag: u8, first: bool) -> Packet {
         let mut packet = self.segment(now, seq, flag, first);
         if self.ecn == Ecn::Classic {
@@ -119,8 +119,9 @@ impl Sender {
         self.in_flight() < u64::from(self.cwnd)
     }
 
-    /// The earliest departure that the controller's gap allows (ns); zero if ACKs clock the flow. It counts from
-    /// the last departure and is read at every event, so that each ACK moves the pending departure (ls-aimd 2.4).
+    /// The earliest departure that the controller's gap allows (ns); zero if ACKs clock the flow. It
+    /// counts from the last departure and is read at every event, so that each ACK moves the pending
+    /// departure (ls-aimd 2.4).
     #[inline]
     pub(super) fn earliest_departure(&self) -> u64 {
         if self.sets_gaps { self.departure_after_gap() } else { 0 }

@@ -1,8 +1,8 @@
 //! Undo of spurious reductions.
 //!
 //! Retransmissions are spurious if an ACK advances that was triggered by an original sent before the first
-//! retransmission (the Eifel algorithm, RFC 3522), or if DSACKs report every one of them (RFC 2883, RFC 3708).
-//! Then cwnd and ssthresh are restored and loss marks cleared (RFC 4015, as in Linux).
+//! retransmission (the Eifel algorithm, RFC 3522), or if DSACKs report every one of them (RFC 2883, RFC
+//! 3708). Then cwnd and ssthresh are restored and loss marks cleared (RFC 4015, as in Linux).
 
 use super::*;
 
@@ -29,8 +29,8 @@ pub(super) struct Undo {
 }
 
 impl Undo {
-    /// A reduction begins, which cannot be undone if marks caused it; `retrans_out` retransmissions are in flight
-    /// already.
+    /// A reduction begins, which cannot be undone if marks caused it; `retrans_out` retransmissions
+    /// are in flight already.
     pub(super) fn begin(&mut self, controller: &AnyController, marked: bool, retrans_out: u64) {
         let (window, ssthresh) = (controller.window(), controller.ssthresh());
         // As after an idle time, ssthresh is at least three quarters of the window.
@@ -48,8 +48,8 @@ impl Undo {
 }
 
 impl Sender {
-    /// Checks whether an ACK that advances by `acked` segments shows that the last reduction was spurious, and
-    /// undoes it.
+    /// Checks whether an ACK that advances by `acked` segments shows that the last reduction was
+    /// spurious, and undoes it.
     #[inline]
     pub(super) fn check_undo(&mut self, ack: &Packet, acked: u64) -> Verdict {
         if self.undo.armed && (self.state != State::Open || ack.has(DUPLICATE)) {

@@ -4,7 +4,8 @@ use headway_control::{Ack, Congestion, Controller, Metrics, Needs, Start};
 use headway_queue::explicit::{Format, Header, VERSION_XCP, spacing_at_rate, to_header_time};
 use headway_units::{Bytes, Duration, Instant, Rate};
 
-/// A sender of XCP as short as it can be: it asks for as much as the header can say, and takes whatever is granted.
+/// A sender of XCP as short as it can be: it asks for as much as the header can say, and takes
+/// whatever is granted.
 #[derive(Debug)]
 pub(crate) struct Greedy {
     wire: Bytes,

@@ -81,7 +81,8 @@ pub(crate) struct Pipe {
 }
 
 impl Pipe {
-    /// Creates a pipe over `forward` and a return wire with delay `back`; `change` adjusts the flow made by [`flow`].
+    /// Creates a pipe over `forward` and a return wire with delay `back`; `change` adjusts the
+    /// flow made by [`flow`].
     pub(crate) fn new(
         controller: Kind,
         forward: &LinkConfig,
