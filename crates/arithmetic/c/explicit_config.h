@@ -27,7 +27,7 @@
 /* Shortest control interval that may be set, in ns: some packets of 100 Gb/s must fit. */
 #define EXPLICIT_SHORTEST_INTERVAL 1000U
 /*
- * First control interval and first average RTT: so many of the shortest interval, but at most so many ns,
+ * First control interval and first average RTT: this many of the shortest interval, but at most this many ns,
  * which are those of the default of 5 ms; the interval is random within 20 % (2.6).
  */
 #define EXPLICIT_FIRST_INTERVALS 10

@@ -28,7 +28,7 @@
 #define EXPLICIT_LARGEST_SEGMENT (1ULL << 16)
 /* Largest change of throughput that the header can carry, in B/s; the least is its negative. */
 #define EXPLICIT_LARGEST_DELTA 0x7fffffffLL
-/* Linux does not pace so many segments at the beginning of a connection. */
+/* Linux does not pace this many segments at the beginning of a connection. */
 #define EXPLICIT_UNPACED 10
 /* Least window in whole segments: with one, receivers that wait for a second would set the pace. */
 #define EXPLICIT_LEAST_WHOLE 2
@@ -40,8 +40,8 @@
 #define EXPLICIT_RESTART_XCP 10
 /*
  * Window of a sender of RCP that its rate paces, as a multiple of rate x RTT. It limits nothing unless the
- * RTT grows by so much within one. But a sender whose packets are all lost stops, and a send buffer that TCP
- * derives from it does not hold seconds of data.
+ * RTT grows by this much within one. But a sender whose packets are all lost stops, and a send buffer that
+ * TCP derives from it does not hold seconds of data.
  */
 #define EXPLICIT_PACED_WINDOW 4
 /* Weight of an RTT sample: 2^-3 (RFC 6298). */

@@ -3,7 +3,7 @@
  * What the packets with data look like that one end of a flow sends: sums of sizes, of times between them,
  * and of bytes in slots of time, and of their squares (wan 2.20, F67).
  *
- * They only ever grow, and wrap, so that whoever reads them now and then gets those of the time between by
+ * They only ever grow, and wrap, so that a reader gets those of the time between two visits by
  * subtraction. The crate `edge` has the same in floating point (src/classify/meter.rs), and a test that holds
  * one against the other.
  *

@@ -208,7 +208,7 @@ HW_INLINE int flow_read_options(const hw_u8 *packet, const hw_u8 *end, hw_u32 at
 		out->echo = hw_read_32(options.bytes + place + 6);
 		out->stamped = 1;
 	}
-	/* Whoever changes the window of a signed header ends the connection. */
+	/* Changing the window of a signed header would end the connection. */
 	if (tcp_find_option(&options, TCP_OPTION_MD5, TCP_ANY_LENGTH) != TCP_NO_OPTION ||
 	    tcp_find_option(&options, TCP_OPTION_AO, TCP_ANY_LENGTH) != TCP_NO_OPTION)
 		out->scale = FLOW_NO_SCALE;

@@ -37,7 +37,7 @@ enum flow_measures {
 
 /*
  * Notes the timestamps of a segment behind flow_on_segment(). Returns bits of enum flow_measures; without
- * any, as of most segments, nobody needs to know the exact time.
+ * any, as of most segments, the exact time does not matter.
  */
 HW_INLINE hw_u32 flow_on_stamps(struct flow *flow, const struct flow_packet *packet)
 {

@@ -169,14 +169,14 @@ HW_INLINE hw_u32 flow_kind(const struct flow_packet *packet)
 	return packet->flags & FLOW_ACK ? FLOW_ANSWER : FLOW_ASK;
 }
 
-/* Whether two ends have the same address and port: then nobody can tell them apart. */
+/* Whether two ends have the same address and port: then they cannot be told apart. */
 HW_INLINE int flow_is_own(const struct flow_key *key)
 {
 	return !flow_is_after(key->address[0], key->address[1], key->port[0], key->port[1]) &&
 	       !flow_is_after(key->address[1], key->address[0], key->port[1], key->port[0]);
 }
 
-/* The scale of an end that has said two: if they differ, nobody knows which one the other end has heard. */
+/* The scale of an end that has said two: if they differ, it is unknown which one the other end has heard. */
 HW_INLINE hw_u8 flow_agreed(hw_u8 before, hw_u8 after)
 {
 	return before == after ? after : FLOW_NO_SCALE;
@@ -361,7 +361,7 @@ HW_INLINE int flow_on_third(const struct flow_half *half, const struct flow_pack
 }
 
 /*
- * Whether a segment may belong to a connection: whoever only guesses addresses and ports does not guess the
+ * Whether a segment may belong to a connection: a sender that guesses addresses and ports does not guess the
  * sequence number (RFC 5961).
  */
 HW_INLINE int flow_is_near(const struct flow *flow, const struct flow_packet *packet)

@@ -25,7 +25,7 @@ typedef long long hw_s64;
 #define HW_FUNCTION HW_INLINE
 #endif
 
-/* An argument that is never null; only the BPF verifier needs to be told. */
+/* An argument that is never null; only the BPF verifier needs this. */
 #ifdef __bpf__
 #define HW_NONNULL __attribute__((btf_decl_tag("arg:nonnull")))
 #else

@@ -80,7 +80,7 @@ HW_INLINE int rapid_clock_moved(struct rapid_clock *clock, hw_u32 stamp, hw_u32 
 
 /*
  * An ACK with a timestamp arrived at `now` ns, after an RTT of `rtt` ns at present. Returns whether all that
- * is known of arrivals is void: from now on they are told by another clock.
+ * is known of arrivals is void: from now on another clock gives them.
  */
 HW_INLINE int rapid_clock_on_ack(struct rapid_clock *clock, hw_u32 stamp, hw_u64 now, hw_u64 rtt)
 {

@@ -33,9 +33,9 @@
 #define RAPID_START_PACKETS 4
 #define RAPID_START_RATIO RAPID_MIN_RATIO
 #define RAPID_START_WINDOW 10
-/* With RAPID_REOPEN no fall goes below so many packets per RTT, the window of TCP after losses. */
+/* With RAPID_REOPEN no fall goes below this many packets per RTT, the window of TCP after losses. */
 #define RAPID_MIN_WINDOW 2
-/* Start-up goes on while estimates exceed their streams' averages by one part in so many:
+/* Start-up goes on while estimates exceed their streams' averages by one part in this many:
  * more than rounding. */
 #define RAPID_START_RISE 32
 /* Most packets at a rate in start-up. */
@@ -53,17 +53,18 @@
 /* The longest queue that no fall of R_avg answers with RAPID_SLOW_FALL, in ns. At 10 Gb/s the last packet
  * before an interrupt waits for it for up to 7 us, which looks like a queue. */
 #define RAPID_NO_QUEUE 10000ULL
-/* If more than one packet in so many is lost, the path is congested whatever delays say: its buffer may be
+/* If more than one packet in this many is lost, the path is congested whatever delays say: its buffer may be
  * shorter than what delays show. */
 #define RAPID_MUCH_LOSS 16
-/* Counted over so many packets, or half of them. */
+/* Counted over this many packets, or half of them. */
 #define RAPID_JUDGED_PACKETS 1024
 /* With RAPID_REOPEN, R_avg becomes the mean of a round of so many estimates at least if that exceeds it
- * by more than one part in so many: with coalescing, estimates of streams far below what is free exceed
+ * by more than one part in this many: with coalescing, estimates of streams far below what is free exceed
  * R_avg by a tenth. */
 #define RAPID_ROUND_STREAMS 8
 #define RAPID_MUCH_FREE 16
-/* And by more than so many mean distances of rounds, because bursts of cross traffic are no new capacity. */
+/* And by more than this many mean distances of rounds, because bursts of cross traffic
+ * are no new capacity. */
 #define RAPID_DEVIATIONS 3
 /* What the published thresholds are made for: packets of 9038 B at 10 Gb/s, 7.23 us (2.10). */
 #define RAPID_USUAL_PACKET 9038U

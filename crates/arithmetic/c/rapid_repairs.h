@@ -68,7 +68,7 @@ HW_INLINE void rapid_yield(struct rapid *rapid, const struct rapid_config *confi
 }
 
 /*
- * Drains a queue that stands for all of an update's streams; returns whether it did. Behind such a queue
+ * Drains a queue that lasts over all of an update's streams; returns whether it did. Behind such a queue
  * packets arrive as they left, so estimates stay high and the queue remains until the buffer overflows. R_avg
  * falls by the share of RAPID_DRAIN_TIME that the queue lasts.
  */

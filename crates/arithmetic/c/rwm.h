@@ -46,7 +46,7 @@ HW_INLINE hw_u64 rwm_weighed(hw_u64 share, hw_u32 parts)
 
 /*
  * The limit in bytes beside bytes that SACKs say have arrived: what a host allows begins at what it
- * acknowledges, and after a loss that stands still, though what has arrived is no longer under way.
+ * acknowledges, which does not move after a loss, though what has arrived is no longer in flight.
  */
 HW_INLINE hw_u64 rwm_beside(hw_u64 bytes, hw_u32 sacked)
 {

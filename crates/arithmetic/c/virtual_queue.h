@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * A virtual queue: when packets are to be marked, as if they waited for a link that is a little slower than
- * what they share (wan F75). It holds no packets, and marks as CoDel does (RFC 8289 5): nothing for a burst,
- * which leaves the queue empty between one and the next, and more and more often while a queue stands.
+ * A virtual queue: when packets are to be marked, as if they waited for a link that is a little slower
+ * than what they share (wan F75). It holds no packets, and marks as CoDel does (RFC 8289 5): nothing
+ * for a burst, which leaves the queue empty between one and the next, and more and more often while
+ * there is a standing queue.
  *
  * Two processors that have a packet at once may count one of both only. That makes the queue shorter than it
  * is by a packet, which is less than what the link is taken to be slower by.
@@ -18,8 +19,8 @@
 #define VIRTUAL_THRESHOLD 5000000ULL
 /* But two full packets on an Ethernet may always wait, or slow links would mark all. */
 #define VIRTUAL_LEAST_BYTES (2 * 1538)
-/* One that lasts so long stands, in ns: the RTT of a long path, so that senders have had the time to
- * react (RFC 8289 4.3). */
+/* One that lasts this long is a standing queue, in ns: the RTT of a long path, so that senders have had the
+ * time to react (RFC 8289 4.3). */
 #define VIRTUAL_INTERVAL 100000000ULL
 /* It holds no more than so many thresholds: senders that do not react cannot make it mark for long after
  * they have stopped. */
@@ -31,9 +32,9 @@
 struct virtual_queue {
 	/* When it is empty, in ns. */
 	hw_u64 empty;
-	/* When the next mark is due while a queue stands; 0 while there is none. */
+	/* When the next mark is due while there is a standing queue; 0 while there is none. */
 	hw_u64 next;
-	/* Marks since a queue stands. */
+	/* Marks since the standing queue began. */
 	hw_u32 marks;
 	hw_u32 unused;
 };
@@ -59,7 +60,7 @@ HW_INLINE hw_u32 virtual_queue_root(hw_u32 number)
 	return root;
 }
 
-/* The time to the next mark after so many, 1 to VIRTUAL_MOST_MARKS: in inverse proportion to
+/* The time to the next mark after this many, 1 to VIRTUAL_MOST_MARKS: in inverse proportion to
  * their square root. */
 HW_INLINE hw_u64 virtual_queue_distance(hw_u32 marks)
 {
@@ -68,7 +69,7 @@ HW_INLINE hw_u64 virtual_queue_distance(hw_u32 marks)
 }
 
 /*
- * Adds a packet of so many bytes on the wire, each of which costs `cost`, at `now` in ns, which is not 0.
+ * Adds a packet of this many bytes on the wire, each of which costs `cost`, at `now` in ns, which is not 0.
  * Returns whether it is to be marked, if it may be.
  */
 HW_INLINE int virtual_queue_add(struct virtual_queue *queue, hw_u64 now, hw_u32 bytes, hw_u64 cost, int may)

@@ -7,9 +7,9 @@ pub const COST_BITS: u32 = 20;
 pub const THRESHOLD: u64 = 5_000_000;
 /// Bytes on the wire of these two.
 pub const LEAST_BYTES: u64 = 2 * 1538;
-/// A queue that lasts so long stands, in ns.
+/// A queue that lasts this long is a standing queue, in ns.
 pub const INTERVAL: u64 = 100_000_000;
-/// The queue holds no more than so many thresholds.
+/// The queue holds no more than this many thresholds.
 pub const DEPTH: u64 = 20;
 
 unsafe extern "C" {
@@ -33,8 +33,8 @@ pub struct VirtualQueue {
 }
 
 impl VirtualQueue {
-    /// Adds a packet of so many bytes on the wire, of which each takes `cost` ns with [`COST_BITS`]; returns
-    /// whether it is to be marked, if it `may` be.
+    /// Adds a packet of this many bytes on the wire, of which each takes `cost` ns with [`COST_BITS`];
+    /// returns whether it is to be marked, if it `may` be.
     pub fn add(&mut self, now: u64, bytes: u32, cost: u64, may: bool) -> bool {
         headway_virtual_queue_add(self, now, bytes, cost, may.into()) != 0
     }

@@ -32,7 +32,7 @@ const MIN_RTT: u64 = 10;
 const MAX_STEP: u64 = 20;
 /// The part of the range of RTTs that a reduction remembers, %: paths change (Linux).
 const MEMORY: u64 = 95;
-/// For so many RTTs after a reduction the measured rate begins anew (Linux).
+/// For this many RTTs after a reduction the measured rate begins anew (Linux).
 const SETTLING: u64 = 3;
 /// Growth refers to this RTT in tenths of a second: 100 ms (Linux `use_rtt_scaling`).
 const PER_REFERENCE: u64 = 10;

@@ -22,7 +22,7 @@ const IN_PART: usize = 4;
 const RESIDUAL: f64 = 0.06;
 /// It leaves at most this share of what a delay that grows from the start leaves.
 const STRAIGHTER: f64 = 0.25;
-/// Other traffic takes tokens, too, so they take so many times as long to return.
+/// Other traffic takes tokens, too, so they take this many times as long to return.
 const REFILL: f64 = 2.0;
 /// Two trains bend at the same packet up to this factor: the first may have found a bucket that
 /// streams before had used.

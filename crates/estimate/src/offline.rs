@@ -250,7 +250,7 @@ fn verdicts(streams: &[TableStream], answers: &[Answer]) -> Answers {
     Answers::Verdicts { counts, wrong }
 }
 
-/// Returns the share of wrong verdicts of whoever always gives the same one, the better of the two;
+/// Returns the share of wrong verdicts of a method that always gives the same one, the better of the two;
 /// `None` without the truth.
 pub fn null_verdicts(streams: &[TableStream]) -> Option<f64> {
     let known = streams.iter().filter_map(|stream| Some(stream.record.average > stream.free?));
@@ -291,7 +291,7 @@ mod tests {
     const PACKET: Bytes = Bytes::new(9038);
 
     /// A stream over a link of 10 Gb/s of which `available` (Mb/s) are left: gaps grow where it sends faster.
-    /// With `event` above 1, the NIC holds so many packets back and delivers them together.
+    /// With `event` above 1, the NIC holds this many packets back and delivers them together.
     fn stream(average: f64, available: f64, event: usize) -> TableStream {
         let shape = Shape { rates: 4, packets_per_rate: 16, step: 1.15 };
         let Schedule { packet, gaps, average } = Schedule::p_stream(shape, Rate::from_mbps(average), PACKET);

@@ -26,7 +26,7 @@ const MIN_HALF: f64 = 0.25;
 /// Share of the delay of a queue that a policer stays below.
 const UNDELAYED: f64 = 0.35;
 /// Delays before the loss must vary by less than this share of the delay of a queue, or
-/// that could not be told.
+/// that could not be detected.
 const NOISE: f64 = 0.6;
 
 /// Loss that sets in within a stream of one rate.
@@ -77,14 +77,14 @@ pub(crate) fn onset(record: &StreamRecord) -> Option<Onset> {
     Some(Onset { before: first, lost, sent, received, surprise, delayed })
 }
 
-/// Returns the negative logarithm of the probability that none of so many random losses is among the
+/// Returns the negative logarithm of the probability that none of this many random losses is among the
 /// first `before` packets.
 pub(crate) fn surprise(lost: usize, before: usize, packets: usize) -> f64 {
     -(lost as f64) * (1.0 - before as f64 / packets as f64).ln()
 }
 
 /// Returns whether the delay of these packets grew as that of a queue from which `received` of `sent` leaves,
-/// or varies so much that it cannot be told.
+/// or varies so much that it cannot be detected.
 fn is_delayed(packets: &[Arrival], sent: &Rate, received: &Rate) -> bool {
     let (Some(first), Some(last)) = (packets.first(), packets.last()) else { return true };
     let growth = sent.bps_f64() / received.bps_f64().max(1.0) - 1.0;

@@ -2,7 +2,7 @@
 //!
 //! The delay of a stream grows if its rate is above what is free, and how fast it grows tells by how much.
 //! Two or three streams of 50 kB therefore decide between two paths where a measurement takes 2 MB. The
-//! answer is no verdict but a likelihood, by the same model as [`crate::belief`], so that whoever asks can
+//! answer is no verdict but a likelihood, by the same model as [`crate::belief`], so that the caller can
 //! weigh it with what was known before. Answers are multiplied, so it must be highest at the truth in the
 //! mean: where a model of queues cannot be as exact as that, it says nothing.
 
@@ -14,19 +14,19 @@ use crate::normal::Normal;
 use crate::reflected::{Reflected, Transition, ln_sum};
 use crate::stream::{Arrival, Refusal, Schedule, StreamRecord};
 
-/// At most so many streams.
+/// At most this many streams.
 const STREAMS: u32 = 3;
 /// Packets of a stream: fewer show nothing but noise, and with more the next stream would not tell anything
 /// new. Range 12 to 100.
 const PACKETS: u64 = 32;
-/// Behind a token bucket there is one stream, of so many packets: before it the bucket is emptied, which
+/// Behind a token bucket there is one stream, of this many packets: before it the bucket is emptied, which
 /// costs more than they do.
 const PACKETS_AFTER: u64 = 64;
 /// A bucket is emptied by so many times its size, as measured, at so many times the capacity: meanwhile a
 /// part of that refills it. Range 1.3 to 3 and 2 to 10.
 const EMPTIES: (f64, f64) = (1.4, 6.0);
 /// A packet counts as delayed by a queue from so many packet times of the link on, and the bucket as empty
-/// where so many in a row are. Range 1 to 4 and 4 to 32.
+/// where this many in a row are. Range 1 to 4 and 4 to 32.
 const DELAYED: i64 = 2;
 const IN_A_ROW: usize = 8;
 /// Time on the link of a packet: full packets would occupy slow links for long.
@@ -63,8 +63,8 @@ const RAISED: [(f64, f64); 9] = [
     (32.0, 24.0),
     (64.0, 32.0),
 ];
-/// A stream shows what is free up to so many times its rate. Range 1.05 to 1.3: more lets errors of the model
-/// add up, less loses answers.
+/// A stream shows what is free up to this many times its rate. Range 1.05 to 1.3: more lets errors of the
+/// model add up, less loses answers.
 const SHOWS: f64 = 1.15;
 /// How many kinds of noise are thought possible.
 pub const NOISES: usize = 6;
@@ -377,7 +377,7 @@ impl Reply {
     /// of `capacity`, for each kind of other traffic, from the smoothest to the most bursty.
     pub fn ln_likelihoods(&self, capacity: Rate, available: Rate) -> [f64; NOISES] {
         let packet_time = capacity.time_for(FULL_PACKET).secs_f64().max(1e-9);
-        // A stream below what is free shows only that so much is free: how much more there is has a part in
+        // A stream below what is free shows only that this much is free: how much more there is has a part in
         // delays that is too small for a model of queues, and errors of which would add up.
         let free = available.min(self.rate.scale(SHOWS)).bps_f64() / capacity.bps_f64().max(1.0);
         let load = (1.0 - free).max(LEAST_LOAD);

@@ -21,7 +21,7 @@ use super::reflected::Transition;
 pub const SHARES: [f64; 5] = [0.1, 0.3, 0.5, 0.7, 0.9];
 /// First delays, in standard deviations of the change of one queue during the time.
 pub const FIRST: [f64; 13] = [0.0, 0.1, 0.2, 0.35, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 9.0];
-/// Drifts in the same unit: so many on either side of zero, so far apart.
+/// Drifts in the same unit: this many on either side of zero, so far apart.
 pub const DRIFTS: (usize, f64) = (20, 0.25);
 /// Number of second delays, see [`second`].
 pub const SECOND: usize = 58;

@@ -46,7 +46,7 @@ impl Own {
     }
 
     /// Lets only its user read it, and what SQLite has written beside it: who talks to whom is
-    /// nobody else's business.
+    /// of no concern to others.
     pub(crate) fn make_private(&self, path: &Path) -> Result<(), Error> {
         let make = || {
             make_private(&self.0)?;

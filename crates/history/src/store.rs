@@ -69,7 +69,7 @@ pub(crate) struct Batch {
 }
 
 impl Store {
-    /// Opens a history, or begins one, of at most so many bytes ([`SIZE`]; at least [`LEAST_SIZE`]). A
+    /// Opens a history, or begins one, of at most this many bytes ([`SIZE`]; at least [`LEAST_SIZE`]). A
     /// link is not followed.
     ///
     /// # Errors

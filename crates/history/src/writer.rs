@@ -18,7 +18,7 @@ const TOGETHER: usize = 10;
 const QUEUE: usize = 60;
 /// Most decisions of a second that are kept: a flood of connections must not push the others out.
 const DECISIONS: usize = 100;
-/// Seconds after which a disk is tried again that failed, and after which it is told again that one is slow.
+/// Seconds after which a disk is tried again that failed, and after which a slow one is reported again.
 const AGAIN: usize = 60;
 
 /// A thread that adds snapshots to a history. It never makes the caller wait; dropping it
@@ -54,7 +54,7 @@ impl Writer {
         let mut untold = self.untold.get();
         if let Some(lost) = untold.after(is_lost) {
             tracing::warn!(
-                "the disk is slow: the history lost {lost} seconds since that was told last; all else goes on"
+                "the disk is slow: the history lost {lost} seconds since the last such message; everything else goes on"
             );
         }
         self.untold.set(untold);
@@ -66,16 +66,16 @@ impl Writer {
     }
 }
 
-/// What was lost because the disk is slow, and has not been told.
+/// What was lost because the disk is slow, and has not been reported.
 #[derive(Clone, Copy, Debug, Default)]
 struct Untold {
     lost: u64,
-    /// Snapshots until something may be told again.
+    /// Snapshots until something may be reported again.
     wait: usize,
 }
 
 impl Untold {
-    /// Counts a snapshot; returns how many were lost if that is to be told now.
+    /// Counts a snapshot; returns how many were lost if that is to be reported now.
     fn after(&mut self, is_lost: bool) -> Option<u64> {
         self.lost += u64::from(is_lost);
         self.wait = self.wait.saturating_sub(1);
@@ -140,7 +140,7 @@ impl Work {
                     _ => "it is tried again every minute",
                 };
                 if !self.failed {
-                    tracing::warn!("the history stops: {error}; {next}, all else goes on");
+                    tracing::warn!("the history stops: {error}; {next}, everything else goes on");
                 }
                 self.failed = true;
             }

@@ -229,7 +229,7 @@ fn others_may_not_read_a_history_that_they_could_read() {
     drop(store);
 }
 
-/// Runs `test` in a folder with room for so many bytes, or prints why there can be none.
+/// Runs `test` in a folder with room for this many bytes, or prints why there can be none.
 fn with_room(bytes: usize, test: impl FnOnce(&Path)) {
     use nix::mount::{MsFlags, mount};
     use nix::sched::{CloneFlags, unshare};

@@ -74,7 +74,7 @@ fn single_segments(path: &Routed, payload: usize) {
     }
 }
 
-/// Starts the edge with so many connections in its table; without any it limits none.
+/// Starts the edge with this many connections in its table; without any it limits none.
 fn start(path: &Routed, connections: u32) -> Arc<Edge> {
     let (edge, wan) = path.router.run(|| {
         let [lan, wan] = ["lan", "wan"].map(|name| Side::find(name).unwrap());

@@ -116,7 +116,7 @@ fn counted(work: impl FnOnce()) -> Counted {
     })
 }
 
-/// Counts on one processor, when nobody else wants it.
+/// Counts on one processor, when nothing else runs on it.
 fn count(processor: usize, done: &AtomicBool, number: &AtomicU64) {
     let mut set = CpuSet::new();
     set.set(processor).unwrap();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What the programs of the edge know and are told: options, the word of the process, and tables. */
+/* What the programs of the edge know: options, the word of the process, and tables. */
 #ifndef HEADWAY_EDGE_TABLES_BPF_H
 #define HEADWAY_EDGE_TABLES_BPF_H
 
@@ -114,8 +114,8 @@ enum edge_treatment {
 	EDGE_PASSES = 1,
 	/* With its class in the bits from EDGE_CLASS_SHIFT on. */
 	EDGE_MARKED = 2,
-	/* It has a window, of so many parts of what its class has towards both sides: twice EDGE_WEIGHT_BITS
-	 * from EDGE_CLASS_SHIFT on. */
+	/* It has a window, of this many parts of what its class has towards both sides: twice
+	 * EDGE_WEIGHT_BITS from EDGE_CLASS_SHIFT on. */
 	EDGE_WEIGHED = 3,
 };
 

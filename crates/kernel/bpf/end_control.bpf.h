@@ -22,7 +22,7 @@
 #define END_INITIAL_WINDOW 10
 /* How often a sender asks whether its peer knows the header: an ACK can be lost. */
 #define END_QUESTIONS 2
-/* After so many timeouts in a row without a header from the peer, a box on the path drops them. */
+/* After this many timeouts in a row without a header from the peer, a box on the path drops them. */
 #define END_SILENT_TIMEOUTS 3
 
 static __always_inline struct end *end_of(struct sock *sk)

@@ -193,8 +193,8 @@ static __always_inline int is_near(struct bpf_sock *sk, const struct tcp *tcp)
 }
 
 /*
- * Whether the checksum of a segment without data is right, where it has one already. A translator of
- * addresses that does not find TCP behind a header breaks it: TCP would drop everything that follows.
+ * Whether the checksum of a segment without data is right, where it has one already. A NAT that does not find
+ * TCP behind a header breaks it: TCP would drop everything that follows.
  */
 static __always_inline int is_whole(struct __sk_buff *packet, const struct ip *ip, const struct tcp *tcp)
 {

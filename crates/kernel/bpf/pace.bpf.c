@@ -10,7 +10,7 @@
 
 #include "socket.bpf.h"
 
-/* Linux does not pace so many segments at the beginning of a connection. */
+/* Linux does not pace this many segments at the beginning of a connection. */
 #define UNPACED 10
 /* Segments in flight that the window admits where it does not keep them single; no wire
  * here holds that many. */

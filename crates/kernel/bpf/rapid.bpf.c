@@ -28,7 +28,7 @@
 
 #define BPF_F_NO_PREALLOC 1
 #define BPF_SK_STORAGE_GET_F_CREATE 1
-/* Linux does not pace so many segments at the beginning of a connection. */
+/* Linux does not pace this many segments at the beginning of a connection. */
 #define UNPACED 10
 /* Packets in flight that are known, a power of two: 250 ms of 100 Mb/s. With all else this is below the 64 KB
  * that the kernel has for the state of a socket. */

@@ -17,7 +17,7 @@
 /* So many ACKs without the option, and it is gone: as many as an estimate can do without a stamp. */
 #define MOST_MISSED RAPID_MAX_PACKETS
 
-/* From now on arrivals are told by another clock. */
+/* From now on another clock gives arrivals. */
 static __always_inline void rapid_void_arrivals(struct rapid_connection *c)
 {
 	c->flight.has_stamps = 0;

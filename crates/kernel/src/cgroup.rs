@@ -38,7 +38,7 @@ pub(crate) fn attach(
         let reason = libbpf_rs::Error::from_raw_os_error(-raw);
         return Err(Error::Bpf { action: "attach a program to the connections of this host", reason });
     }
-    // SAFETY: `raw` is an open descriptor that nobody else owns.
+    // SAFETY: `raw` is an open descriptor that nothing else owns.
     Ok(unsafe { OwnedFd::from_raw_fd(raw) })
 }
 
@@ -52,7 +52,7 @@ fn root() -> Result<OwnedFd, Error> {
     }
 }
 
-/// Mounts cgroup v2 where nobody else sees it, until the returned descriptor is closed.
+/// Mounts cgroup v2 where no other process sees it, until the returned descriptor is closed.
 fn mount() -> io::Result<OwnedFd> {
     /// `FSCONFIG_CMD_CREATE` of linux/mount.h.
     const CREATE: libc::c_long = 6;

@@ -8,7 +8,7 @@ use crate::default::{FormerDefault, Namespace};
 use crate::error::Error;
 use crate::note::Note;
 
-/// Storage for notes, and access to defaults; nobody else changes either while the store is open.
+/// Storage for notes, and access to defaults; nothing else changes either while the store is open.
 pub(crate) trait Store {
     /// Returns the network namespace of this thread.
     fn here(&self) -> Result<Namespace, Error>;

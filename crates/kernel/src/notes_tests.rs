@@ -26,7 +26,7 @@ struct Host {
     refuses: bool,
 }
 
-/// Any error will do: nobody sees the errors of a killed program.
+/// Any error will do: no one sees the errors of a killed program.
 fn killed() -> Error {
     Error::NoBtf
 }

@@ -70,7 +70,7 @@ fn read_all(program: BorrowedFd<'_>, map: BorrowedFd<'_>) -> io::Result<Vec<u8>>
         if raw < 0 {
             return Err(io::Error::from_raw_os_error(-raw));
         }
-        // SAFETY: it is an open descriptor that nobody else owns.
+        // SAFETY: it is an open descriptor that nothing else owns.
         Ok(unsafe { OwnedFd::from_raw_fd(raw) })
     };
     let mut of = libbpf_sys::bpf_iter_link_info::default();
@@ -141,7 +141,7 @@ pub fn enable_timing() -> Result<OwnedFd, Error> {
         let reason = libbpf_rs::Error::from_raw_os_error(-raw);
         return Err(Error::Bpf { action: "time BPF programs", reason });
     }
-    // SAFETY: `raw` is an open descriptor that nobody else owns.
+    // SAFETY: `raw` is an open descriptor that nothing else owns.
     Ok(unsafe { OwnedFd::from_raw_fd(raw) })
 }
 

@@ -25,6 +25,6 @@ pub(crate) fn link(
         let reason = libbpf_rs::Error::from_raw_os_error(-raw);
         return Err(Error::Bpf { action: "attach a program to the interface", reason });
     }
-    // SAFETY: `raw` is an open descriptor that nobody else owns.
+    // SAFETY: `raw` is an open descriptor that nothing else owns.
     Ok(unsafe { OwnedFd::from_raw_fd(raw) })
 }

@@ -1,5 +1,4 @@
-//! What stands in for loader and questions in a build without BPF: nothing can be loaded,
-//! so nothing is ever on.
+//! What replaces loader and queries in a build without BPF: nothing can be loaded, so nothing is ever on.
 
 use std::convert::Infallible;
 use std::os::fd::OwnedFd;

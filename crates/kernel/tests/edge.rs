@@ -285,7 +285,7 @@ fn floods_take_no_limit_away_and_what_has_no_room_passes() {
     }
     let counted = edge.counters().unwrap();
     assert_eq!((held, counted.begun, counted.without_room), (64, 64, 36), "{counted:?}");
-    // SYNs of as many hosts as there are, and handshakes that nobody completes.
+    // SYNs of as many hosts as there are, and handshakes that remain incomplete.
     for number in 1_000..1_000 + cases(20_000) as u32 {
         let [syn, answer, _] = handshake(number);
         arrive(syn);

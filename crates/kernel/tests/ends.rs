@@ -305,7 +305,7 @@ fn interfaces_are_as_before_when_the_programs_are_gone() {
         assert_eq!(controller_of(&socket), ends.name);
         drop(ends);
         assert_eq!(segments(), before);
-        // Nobody tells it a rate any more.
+        // It gets no rate any more.
         transfer(&socket, &mut peer, MEGABYTE / 10);
         assert_eq!(controller_of(&socket), "reno");
     }

@@ -229,7 +229,7 @@ fn other_namespaces_and_interfaces_stay_as_they_are_and_nothing_remains() {
         transfer(&socket, &mut peer, MEGABYTE / 10);
         assert_eq!(controller_of(&socket), ends.sender.name());
         drop(ends);
-        // Nobody tells it a rate any more.
+        // It gets no rate any more.
         transfer(&socket, &mut peer, MEGABYTE / 10);
         assert_eq!(controller_of(&socket), "reno");
     }

@@ -1,5 +1,5 @@
 //! TCP Rapid in the running kernel: connections to unmodified peers, its window, and the clock of a
-//! receiver's timestamps, which wraps, is moved, stands still, or is taken away on the path.
+//! receiver's timestamps, which wraps, is moved, stops, or is removed on the path.
 //!
 //! Where the machine does not allow namespaces or BPF controllers, or has no microsecond timestamps, each
 //! test says so and passes.

@@ -2,8 +2,8 @@
 //! one, and its answers.
 //!
 //! [`stream`] computes the features and the statistics of a p-stream, [`window`] those of a window of
-//! samples (`rapid 2.19`, `wan 2.11`, `wan 2.13`). Whoever writes training data calls the same functions as
-//! whoever asks a model.
+//! samples (`rapid 2.19`, `wan 2.11`, `wan 2.13`). Those who write training data call the same functions as
+//! those who ask a model.
 //!
 //! Nothing here allocates once the vectors that a caller lends have grown, and nothing reads a clock or a
 //! random source: random numbers are seeded by the samples.

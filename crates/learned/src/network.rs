@@ -14,7 +14,7 @@ pub(crate) struct Network {
     layers: Vec<Dense>,
 }
 
-/// Units whose sums grow side by side: so many stay in registers, and none waits for itself.
+/// Units whose sums grow side by side: this many stay in registers, and none waits for itself.
 const BLOCK: usize = 16;
 
 #[derive(Clone, Debug)]

@@ -23,7 +23,7 @@ pub(crate) fn realtime() -> Instant {
     read(ClockId::CLOCK_REALTIME)
 }
 
-/// Reads CLOCK_MONOTONIC, the clock for pacing, because nobody can step it.
+/// Reads CLOCK_MONOTONIC, the clock for pacing, because it cannot be stepped.
 pub(crate) fn monotonic() -> Instant {
     read(ClockId::CLOCK_MONOTONIC)
 }

@@ -14,7 +14,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::time::Duration;
 
 /// Requested receive buffer between streams, in bytes; the kernel doubles it. This bounds what a peer can
-/// fill by sending while nobody reads.
+/// fill by sending while no one reads.
 const QUIET_BUFFER: usize = 64 * 1024;
 
 /// The largest receive buffer requested for a stream, in bytes: 4 ms of full-size packets at 10 Gb/s as the
@@ -116,7 +116,7 @@ impl ProbeSocket {
         socket.set_nonblocking(true)?;
         set_dont_fragment(&socket, Family::of(peer.ip()))?;
         // The forced variant needs CAP_NET_ADMIN; without it the kernel's limit applies, unless
-        // whoever opened it had that.
+        // its opener had that.
         let is_forced = setsockopt(&socket, sockopt::SndBufForce, &SEND_BUFFER).is_ok();
         if !is_forced && socket.send_buffer_size().is_ok_and(|bytes| bytes < SEND_BUFFER) {
             let _ = socket.set_send_buffer_size(SEND_BUFFER);

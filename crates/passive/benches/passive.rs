@@ -1,6 +1,6 @@
 //! CPU time per packet: reading a file, parsing headers, and following connections.
 //!
-//! `HEADWAY_BIG=1000` also streams a capture of so many MB, and prints packets per CPU-second
+//! `HEADWAY_BIG=1000` also streams a capture of this many MB, and prints packets per CPU-second
 //! and the peak of memory.
 
 #[path = "../tests/passive/support/mod.rs"]

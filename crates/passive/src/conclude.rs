@@ -1,4 +1,4 @@
-//! What the numbers of a row say together: a number stands only where the model holds.
+//! What the numbers of a row say together: a number is given only where the model holds.
 
 use std::fmt;
 
@@ -10,12 +10,12 @@ use crate::path::{Free, Sums};
 /// What is free needs windows with so many bytes on the wire: fifty full packets, as below it a few answers
 /// that came together make any rate. Range 20 to 200 packets.
 const LEAST_BYTES: u64 = 50 * 1_538;
-/// An interval whose upper end is so many times the lower one says nothing. Range 3 to 10.
+/// An interval whose upper end is this many times the lower one says nothing. Range 3 to 10.
 const WIDEST: f64 = 4.0;
 /// What passed in a second may be more by this part than was counted, by errors of time stamps and of
 /// headers, and because the second may begin at any time. Range 0.01 to 0.05.
 const FASTER: f64 = 0.03;
-/// In a second, no more than so many times what is free was free. Range 1.5 to 4: others come and
+/// In a second, no more than this many times what is free was free. Range 1.5 to 4: others come and
 /// go, and links change.
 const CONTRADICTS: f64 = 2.0;
 /// The most that passed in a second is looked for in parts of this length.

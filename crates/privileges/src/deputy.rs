@@ -22,8 +22,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// from seeing the end.
 static ENDS: Mutex<Vec<RawFd>> = Mutex::new(Vec::new());
 
-/// A child process with some capabilities and no other right. It does what it is told through a socket, and
-/// cleans up when that is closed, which the kernel does however its parent ends.
+/// A child process with some capabilities and no other right. It does what its parent asks through a socket,
+/// and cleans up when that is closed, which the kernel does however its parent ends.
 #[derive(Debug)]
 pub struct Deputy {
     /// None when it is to end.
@@ -56,7 +56,7 @@ impl Deputy {
             ForkResult::Child => {
                 drop(here);
                 for end in ENDS.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
-                    // SAFETY: the process has it open, and whoever owns it is never used here.
+                    // SAFETY: the process has it open, and its owner is never used here.
                     unsafe { libc::close(end) };
                 }
                 leave_terminal();
@@ -112,7 +112,7 @@ impl Deputy {
             ControlMessageOwned::ScmRights(files) => files.first().copied(),
             _ => None,
         });
-        // SAFETY: the kernel has just opened it for this process, and nobody else knows it.
+        // SAFETY: the kernel has just opened it for this process, and nothing else knows it.
         let file = files.map(|file| unsafe { OwnedFd::from_raw_fd(file) });
         match (file, i32::from_ne_bytes(code)) {
             _ if length < code.len() => Err(io::ErrorKind::UnexpectedEof.into()),
@@ -184,7 +184,7 @@ pub fn serve_files<const N: usize>(
     }
 }
 
-/// Reads a request of [`framed`]; none when the other end is closed, or it has more than so many bytes.
+/// Reads a request of [`framed`]; none when the other end is closed, or it has more than this many bytes.
 pub fn read_framed(mut socket: &UnixStream, most: usize) -> Option<Vec<u8>> {
     let mut length = [0; 4];
     socket.read_exact(&mut length).ok()?;
@@ -220,7 +220,7 @@ impl Drop for Deputy {
     fn drop(&mut self) {
         let Some(socket) = self.socket.take() else { return };
         ENDS.lock().unwrap_or_else(PoisonError::into_inner).retain(|end| *end != socket.as_raw_fd());
-        // Also for whoever has a copy of this end.
+        // Also for processes that have a copy of this end.
         let _ = socket.shutdown(Shutdown::Write);
         // One that is stopped would neither clean up nor end.
         let _ = kill(self.child, Signal::SIGCONT);

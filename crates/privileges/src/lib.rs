@@ -1,7 +1,7 @@
 //! Gives up what a process may do beyond its work, once everything that needs it is open.
 //!
-//! Commands that read what strangers send are often started as root, because opening an interface or a
-//! raw socket takes it. Whoever finds a mistake in the code that reads then has the rights of nobody,
+//! Commands that read what strangers send are often started as root, because opening an interface or a raw
+//! socket takes it. An attacker who finds a mistake in the code that reads then has the rights of `nobody`,
 //! and not those of root.
 //!
 //! # Decisions
@@ -46,7 +46,7 @@ fn failed<E: Into<io::Error>>(what: &'static str) -> impl FnOnce(E) -> Error {
 /// Gives up everything but some capabilities, for the calling thread and those that it will start; other
 /// threads keep what they have, so call it before there are any.
 ///
-/// Root becomes the user `nobody`, without other groups; whoever is not root stays who it is. Of `keep`,
+/// Root becomes the user `nobody`, without other groups; any other user stays. Of `keep`,
 /// what the process does not have it does not get. From then on no program that it starts gets more, and
 /// system calls that only administrators and debuggers use fail, as does starting programs. May be
 /// called again to keep less.

@@ -87,7 +87,8 @@ impl Smoothed<'_> {
         Smoothed { send, receive, used: 0, offsets: vec![0], first, passes }
     }
 
-    /// Adds a stream of which the gaps from `first` on remain after so many passes; `None` if it is refused.
+    /// Adds a stream of which the gaps from `first` on remain after this many passes;
+    /// `None` if it is refused.
     fn push(&mut self, gaps: &Gaps, kept: Option<(usize, u32)>) {
         if kept.is_some() {
             let room = self.used..self.used + gaps.len();

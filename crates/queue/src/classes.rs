@@ -3,7 +3,7 @@
 //!
 //! Each class has a queue and a discipline of its own. They send in turns, a full packet's worth each
 //! (deficit round robin, Shreedhar and Varghese 1996), so a class gets at least an equal part of the link
-//! while it has packets, and the rest goes to those that have. A router that knows its capacity is told what
+//! while it has packets, and the rest goes to those that have. A router that knows its capacity learns what
 //! its class can have: the link less what other classes use of their parts.
 
 use serde::{Deserialize, Serialize};
@@ -241,7 +241,7 @@ fn believed(spec: &QueueSpec, rate: Option<Rate>) -> Option<u64> {
     config.capacity.or(rate).map(|rate| rate.bps() / 8).filter(|capacity| *capacity > 0)
 }
 
-/// Returns the part of `capacity` for a class that wants all of it, where the two others want so much: an
+/// Returns the part of `capacity` for a class that wants all of it, where the two others want this much: an
 /// equal part, and of what they leave of theirs.
 fn part(capacity: u64, mut others: [u64; CLASSES - 1]) -> u64 {
     others.sort_unstable();

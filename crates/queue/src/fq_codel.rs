@@ -172,7 +172,7 @@ impl FqCodel {
     }
 
     /// Returns the longest queue if all together are longer than the limit: its first packet is to be dropped
-    /// (RFC 8290 4.1), which [`FqCodel::dropped`] is told.
+    /// (RFC 8290 4.1), which [`FqCodel::dropped`] gets.
     pub fn overfull(&self) -> Option<usize> {
         let bytes = |number: &usize| self.groups[*number].waiting.bytes;
         self.limit.is_exceeded(&self.waiting).then(|| (0..self.groups.len()).max_by_key(bytes)).flatten()

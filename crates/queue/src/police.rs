@@ -3,7 +3,7 @@
 //!
 //! Two things can be checked without trust. In a control interval of length T, the times X that a flow says
 //! lie between its packets sum to T, or it says that they are longer than they are. And it sends no faster
-//! than it was told: R with RCP, and with XCP what it sent when the check began plus what it was granted
+//! than it may: R with RCP, and with XCP what it sent when the check began plus what it was granted
 //! since. An RTT cannot be checked in one direction.
 
 use headway_arithmetic::explicit::{FRACTION_BITS, Record};
@@ -11,7 +11,7 @@ use headway_arithmetic::explicit::{FRACTION_BITS, Record};
 /// Control intervals for which a flow is followed, and again after each in which it did something wrong, if
 /// others wait for its slot.
 const INTERVALS: u64 = 16;
-/// Intervals in which a rate that was told may still be in use: the RTT of a flow may be
+/// Intervals in which a former rate may still be in use: the RTT of a flow may be
 /// some times the average.
 const RECENT: usize = 4;
 /// Excess over T and over the rate that bursts and changes of the window explain: a quarter.
@@ -60,13 +60,13 @@ pub(super) struct Police {
 }
 
 impl Police {
-    /// Creates a table of so many slots, at least one.
+    /// Creates a table of this many slots, at least one.
     pub(super) fn new(slots: u32, is_rate: bool) -> Police {
         let slots = vec![Slot::default(); slots.max(1) as usize];
         Police { slots, interval: 1, length: 0, is_rate, rates: [u64::MAX >> 32; RECENT] }
     }
 
-    /// Whether it is what [`Police::new`] creates for so many slots.
+    /// Whether it is what [`Police::new`] creates for this many slots.
     pub(super) fn is_like(&self, slots: Option<u32>, is_rate: bool) -> bool {
         slots == u32::try_from(self.slots.len()).ok() && is_rate == self.is_rate
     }
@@ -236,7 +236,7 @@ mod tests {
             (1..40).map(|number| interval(&mut police, number, count, RTT / 20, change).0).skip(30).sum()
         };
         assert_eq!(passed(20, 0), 180, "it stays where it is");
-        // It does not become slower, although it was told to, by 5 % of its rate in every interval.
+        // It does not become slower by 5 % of its rate in every interval, as routers demanded.
         assert!(passed(20, -10_000) < 60, "{}", passed(20, -10_000));
     }
 

@@ -69,7 +69,7 @@ struct Fates {
     accepted: u64,
 }
 
-/// A router, and one that is told of rejected packets without their headers; both must stay alike.
+/// A router, and one that sees rejected packets without their headers; both must stay alike.
 struct Pair {
     routers: [ExplicitQueue; 2],
     waiting: VecDeque<(Header, u32)>,

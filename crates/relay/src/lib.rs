@@ -3,14 +3,14 @@
 //!
 //! Each connection of a client gets one to the target. What arrives at one leaves at the other, through a
 //! buffer of fixed size: while that is full, the relay does not read, so the window that it announces closes
-//! and the sender waits (wan 1.4). An end that has sent all is told to the other end, which may go on
+//! and the sender waits (wan 1.4). The end of what one sends is passed on to the other, which may go on
 //! sending. A connection that breaks breaks the other.
 //!
 //! One thread serves all connections, told by `epoll` about changes only.
 //!
 //! # Decisions
 //!
-//! - **What a stranger may hold is a number of places,** and a connection that nobody reads costs its buffers
+//! - **What a stranger may hold is a number of places,** and a connection that is not read costs its buffers
 //!   and no time. A connection without a byte in its first minute gives
 //!   its place up.
 

@@ -19,7 +19,7 @@ const SILENT: Duration = Duration::from_secs(3);
 /// later for each of them.
 const TRIAL: Duration = Duration::from_secs(2);
 const EACH: Duration = Duration::from_millis(10);
-/// How many others end with it at least, if there are so many, and which part of all others: several
+/// How many others end with it at least, if there are this many, and which part of all others: several
 /// clients make several loops.
 const LEAST: usize = 3;
 const PART: usize = 32;
@@ -31,7 +31,7 @@ const HOLDS: [Duration; 2] = [Duration::from_secs(600), Duration::from_secs(60)]
 pub enum Loop {
     /// The target is the relay, at this address.
     Itself(SocketAddr),
-    /// What goes to the target comes back from this address, which may have so many places from now on.
+    /// What goes to the target comes back from this address, which may have this many places from now on.
     Over(IpAddr, usize),
 }
 
@@ -74,7 +74,7 @@ pub(crate) struct Loops {
 }
 
 impl Loops {
-    /// Takes what is to be told, once.
+    /// Takes what is to be reported, once.
     pub(crate) fn take(&mut self) -> Option<Loop> {
         self.told.take()
     }

@@ -30,7 +30,7 @@ struct Direction {
     ring: Ring,
     /// Whether all was read.
     is_read: bool,
-    /// Whether the other connection was told that nothing follows.
+    /// Whether the other connection has heard that nothing follows.
     is_closed: bool,
     bytes: u64,
 }

@@ -35,7 +35,7 @@ const OTHER_DESCRIPTORS: u64 = 32;
 pub enum Target {
     /// A host, whose addresses are tried in turn.
     Host(Vec<SocketAddr>),
-    /// Where each client wanted to connect to, as whoever redirects its packets has left it. The relay has
+    /// Where each client wanted to connect to, as the redirection of its packets left it. The relay has
     /// the addresses of both ends towards each other, and this mark on what it sends on. If such a connection
     /// gets no answer, one from the relay's own address is tried: a router that translates addresses sends
     /// the answer to the client. Without a place for another connection it does not listen, so that whoever
@@ -386,7 +386,7 @@ impl Relay {
             }
             Target::Original { mark } => {
                 let wanted = socket.local_addr().ok()?.as_socket()?;
-                // Whoever connects to the relay itself wants to go nowhere.
+                // A client that connects to the relay itself has no target.
                 let ways = if self.addresses.contains(&wanted) { 0 } else { WAYS };
                 (from..ways).find_map(|way| {
                     let client = (way != FROM_HERE).then_some(client);
@@ -496,7 +496,7 @@ fn connect(socket: Socket, address: &SocketAddr) -> io::Result<Socket> {
     }
 }
 
-/// Raises the limit of open files to what so many connections need.
+/// Raises the limit of open files to what this many connections need.
 fn allow_files(connections: usize) -> Result<(), Error> {
     let needed = 2 * connections as u64 + OTHER_DESCRIPTORS;
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };

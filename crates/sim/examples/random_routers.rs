@@ -1,4 +1,4 @@
-//! Explicit routers on paths that nobody chose: draws cases from a seed and runs every law on each of them.
+//! Explicit routers on random paths: draws cases from a seed and runs every law on each of them.
 //!
 //! `cargo run --release -p headway-sim --example random_routers -- [--seed N] [--cases N] [--law
 //! NAME]` prints medians and the worst cases of each law; with `--case N` and `--law
@@ -36,7 +36,7 @@ struct Law {
     kind: &'static str,
     /// Further keys of its queue.
     keys: &'static str,
-    /// Whether it needs a capacity; the others are told none.
+    /// Whether it needs a capacity; the others get none.
     knows: bool,
     /// Whether router and senders are the published ones.
     published: bool,

@@ -443,7 +443,7 @@ impl Builder {
         let forward = self.route(&spec.from, &spec.to, &spec.via)?;
         let reverse = self.route(&spec.to, &spec.from, &back)?;
         let link = |direction: &usize| &scenario.link[self.topology.directions()[*direction].link];
-        // Links that take turns pass so many times what the slowest of them passes.
+        // Links that take turns pass this many times what the slowest of them passes.
         let rate_of = |hop: &usize, rate: fn(&LinkSpec) -> Option<Rate>| {
             let links = self.topology.parallel(*hop);
             let least = links.iter().filter_map(|member| rate(link(member))).min()?;

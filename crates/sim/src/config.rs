@@ -72,7 +72,7 @@ pub enum TapPlace {
     /// At the receiving host: segments are seen when they arrive, ACKs when they are sent. Such a flow opens
     /// with all three packets of a handshake, of which others omit some or all.
     Receiver,
-    /// At the node behind so many links of the forward path, and of the reverse path.
+    /// At the node behind this many links of the forward path, and of the reverse path.
     Node {
         /// Links of the forward path that segments have passed.
         forward: usize,

@@ -90,7 +90,7 @@ pub struct Measured {
 
 /// The true available bandwidth of a path during a measurement: the minimum over its links of the capacity,
 /// or the rate of a policer if lower, minus all other packets that the link accepted. A link that takes turns
-/// with others counts so many times.
+/// with others counts this many times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Truth {
     /// Available bandwidth.

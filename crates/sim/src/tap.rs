@@ -24,7 +24,7 @@ pub(crate) fn largest_segment(mss: u32) -> u16 {
     (mss + TIMESTAMPS) as u16
 }
 
-/// Returns the window field for so many segments, rounded up: the simulated sender uses every
+/// Returns the window field for this many segments, rounded up: the simulated sender uses every
 /// segment of the window.
 pub(crate) fn field(segments: u32, mss: u32, scale: u8) -> u16 {
     (u64::from(segments) * u64::from(mss)).div_ceil(1 << scale).min(u16::MAX.into()) as u16

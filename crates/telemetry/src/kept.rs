@@ -58,7 +58,7 @@ const TWINS: u32 = 2;
 /// A group, and what leads to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kept {
-    /// The number of the group and of the table; those of its next hops follow. Of nobody else.
+    /// The number of the group and of the table; those of its next hops follow. No other program has them.
     pub number: u32,
     /// The number by which routes tell who made them.
     pub protocol: u8,

@@ -31,7 +31,7 @@ const SOMEWHERE: [&[u8]; 2] =
 pub struct MarkedRoute {
     /// The mark, of which all bits count, and the number of the table: above 255, and used by nothing else.
     pub mark: u32,
-    /// The number by which the route tells who made it; above 4, and of nobody else
+    /// The number by which the route tells who made it; above 4, and of no other program
     /// (`/etc/iproute2/rt_protos`).
     pub protocol: u8,
 }

@@ -63,10 +63,10 @@ impl NextHop {
     }
 }
 
-/// Who makes such routes, by which they are told from those of others.
+/// Who makes such routes, by which they differ from those of others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Preferred {
-    /// The number by which routes tell who made them; above 4, and of nobody else
+    /// The number by which routes tell who made them; above 4, and of no other program
     /// (`/etc/iproute2/rt_protos`).
     pub protocol: u8,
     /// Of routes to the same half the one with the lowest number counts.

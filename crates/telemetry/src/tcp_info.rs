@@ -82,12 +82,13 @@ impl TcpInfo {
         TcpInfo::from_bytes(bytes.get(..filled).unwrap_or(&bytes))
     }
 
-    /// The window that the peer has told last, in bytes: what this end sees of it. `None` before Linux 5.4.
+    /// The window that the peer has advertised last, in bytes: what this end sees of it.
+    /// `None` before Linux 5.4.
     pub fn window_seen(&self) -> Option<u32> {
         self.later(228)
     }
 
-    /// The window that this end has told last, in bytes. `None` before Linux 6.2.
+    /// The window that this end has advertised last, in bytes. `None` before Linux 6.2.
     pub fn window_told(&self) -> Option<u32> {
         self.later(232)
     }

@@ -1,4 +1,5 @@
-//! Lock files that nobody else can hold: whoever can open a file can lock it, and make others wait for ever.
+//! Lock files that no other user can hold: a process that can open a file can lock it, and make
+//! others wait for ever.
 
 use std::fs::{File, OpenOptions, Permissions};
 use std::io;

@@ -111,7 +111,7 @@ fn end(number: i32, is_meant: impl Fn() -> bool) {
     if raw < 0 {
         return;
     }
-    // SAFETY: `raw` is an open descriptor that nobody else owns.
+    // SAFETY: `raw` is an open descriptor that nothing else owns.
     let process = unsafe { OwnedFd::from_raw_fd(raw) };
     if is_meant() {
         let nothing = std::ptr::null::<libc::siginfo_t>();

@@ -70,7 +70,7 @@ impl Budget {
         Bytes::new(self.limit.get().saturating_sub(self.spent(now).get()))
     }
 
-    /// Whether so many bytes may be spent at `now`.
+    /// Whether this many bytes may be spent at `now`.
     pub fn allows(&mut self, now: Instant, bytes: Bytes) -> bool {
         bytes <= self.left(now)
     }

@@ -1,5 +1,5 @@
-//! Rates, sizes and times as types, so that no bare number crosses a public boundary; what a user is told
-//! about mistakes in files and names; [`Budget`]s of bytes; and [`statistics`] of samples.
+//! Rates, sizes and times as types, so that no bare number crosses a public boundary; what users read about
+//! mistakes in files and names; [`Budget`]s of bytes; and [`statistics`] of samples.
 
 mod budget;
 mod bytes;

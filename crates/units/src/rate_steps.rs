@@ -89,8 +89,8 @@ impl RateSteps {
         RateSteps { origin: origin.ns(), steps: self.steps.iter().map(moved).collect() }
     }
 
-    /// Returns the rates that apply so much later: what is over by then is left out, and the first rate also
-    /// applies before. A negative time delays them.
+    /// Returns the rates that apply this much later: what is over by then is left out, and the first rate
+    /// also applies before. A negative time delays them.
     pub fn after(&self, time: Duration) -> RateSteps {
         let first = self.step_at(time.ns().try_into().unwrap_or(0));
         let moved =

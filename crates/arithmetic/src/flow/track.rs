@@ -235,7 +235,7 @@ impl Flow {
     fn queues(&self, before: &Times, queue: u64) -> Option<[u64; 2]> {
         let of = |way: usize| {
             let (now, before) = (&self.delays.way[way], &before.ways[way]);
-            // Without a handshake and before a period has passed, nobody knows a delay without a queue.
+            // Without a handshake and before a period has passed, no delay without a queue is known.
             let least = now.least().filter(|_| now.period[1] != NO_RTT)?;
             Some(now.mean(before)?.saturating_sub(least) * 1000)
         };
@@ -263,7 +263,8 @@ impl Flow {
         Some(self.scale[end & 1]).filter(|scale| *scale != NO_SCALE)
     }
 
-    /// Returns the window that an end, 0 or 1, has told last, in bytes; none if windows must not be changed.
+    /// Returns the window that an end, 0 or 1, has advertised last, in bytes; none if windows
+    /// must not be changed.
     pub fn told(&self, end: usize) -> Option<u32> {
         self.scale(end).map(|scale| u32::from(self.told[end & 1]) << scale)
     }

@@ -33,7 +33,7 @@ pub struct Clock(State);
 
 impl Clock {
     /// An ACK with a timestamp arrived at `now` ns, after an RTT of `rtt` ns at present. Returns whether all
-    /// that is known of arrivals is void, because they are told by another clock from now on.
+    /// that is known of arrivals is void, because another clock gives them from now on.
     pub fn on_ack(&mut self, stamp: u32, now: u64, rtt: u64) -> bool {
         headway_rapid_clock_on_ack(&mut self.0, stamp, now, rtt) != 0
     }

@@ -12,7 +12,7 @@ const CASES: u32 = 200_000;
 const SEGMENT: u64 = 1538;
 /// A segment in the units of a window.
 const UNITS: u64 = SEGMENT << WINDOW_BITS;
-/// So many segments were sent when Linux paces.
+/// This many segments were sent when Linux paces.
 const PACED: u32 = 10;
 const MS: u64 = 1_000_000;
 
@@ -162,7 +162,7 @@ fn xcp_paces_its_window_per_shorter_rtt_and_a_segment_more_where_acks_clock_it()
     let small = Window::new(2 * UNITS - 1, SEGMENT);
     let rate = |ms: u64| throughput(small.bytes() >> WINDOW_BITS, ms * MS);
     assert_eq!(small.pacing_rate(VERSION_XCP, 0, &falling), rate(100));
-    // RCP has the rate that it was told, and while it was told none, its window per smoothed RTT.
+    // RCP has the rate that a router gave it, and without one its window per smoothed RTT.
     assert_eq!(small.pacing_rate(VERSION_RCP, 1000, &falling), 8000);
     assert_eq!(small.pacing_rate(VERSION_RCP, 0, &falling), rate(170));
 }

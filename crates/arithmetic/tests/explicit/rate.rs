@@ -82,7 +82,7 @@ fn a_packet_in_a_short_interval_is_not_many_flows() {
     assert!(real(router.queue.rate()) > 18_750.0 / 33.0, "{}", real(router.queue.rate()));
 }
 
-/// Flows that send a packet in 0.8 s can be told no earlier what to do next.
+/// Flows that send a packet in 0.8 s cannot learn earlier what to do next.
 #[test]
 fn intervals_are_no_shorter_than_the_time_between_packets_of_a_flow() {
     for law in [Law::Rcp, Law::Xcp] {
@@ -170,7 +170,7 @@ fn without_a_capacity_flows_share_the_feedback() {
         assert_close(real(record.rate), (before + step).max(before / 2.0), 1e-3);
     }
     router.settle(0, 0);
-    // Nobody says X: y / R.
+    // Without X: y / R.
     (0..400).for_each(|_| _ = router.control());
     let before = real(router.queue.rate());
     let record = half(&mut router);

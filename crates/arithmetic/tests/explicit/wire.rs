@@ -24,7 +24,7 @@ fn header(random: &mut Random) -> Header {
     }
 }
 
-/// A packet of IPv4 with so many words of options.
+/// A packet of IPv4 with this many words of options.
 fn ipv4(options: u8, payload: &[u8]) -> Vec<u8> {
     let length = 20 + 4 * usize::from(options);
     let mut packet = vec![0; length];

@@ -136,7 +136,7 @@ fn ends_that_both_begin_are_left_alone() {
     half.on_syn(&again.read(LAN), 4 * MS);
     let answer = Segment { acknowledgement: 9001, ..handshake.answer.clone() };
     assert!(half.on_answer(&answer.read(WAN), 5 * MS));
-    // An end that connects to itself cannot be told from the other.
+    // An end that connects to itself cannot be distinguished from the other.
     assert_eq!(Half::begin(&Segment::new(CLIENT, CLIENT, flag::SYN).read(LAN), 0), None);
 }
 

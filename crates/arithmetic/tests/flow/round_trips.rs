@@ -221,7 +221,7 @@ fn timestamps_tell_which_direction_has_a_queue() {
     for queued in [[0, 0], [30, 0], [0, 30], [20, 45]] {
         let mut flow = stamped_flow(1);
         let before = flow.times();
-        // It is there from the first segment on, and nobody has told anything before.
+        // It is there from the first segment on, and nothing was known before.
         assert_eq!(queues(&flow, &before), None);
         talk(&mut flow, 1300, 30, queued, 1);
         assert_eq!(queues(&flow, &before), Some(queued));

@@ -79,7 +79,7 @@ fn a_limit_is_two_segments_at_least_and_has_16_bits() {
 
 #[test]
 fn a_window_is_lowered_in_the_units_of_the_end_that_tells_it() {
-    // wan 2.2: the scale of whoever sends the ACK, not its peer's.
+    // wan 2.2: the scale of the sender of the ACK, not its peer's.
     let mut flow = Handshake::new(7, 9).at([0, 30, 60]).unwrap();
     let limit = 1_000_000;
     assert_eq!(flow.window(&ack(7001, 60_000), limit, false), 7812);
@@ -110,7 +110,7 @@ fn a_window_is_never_raised() {
 #[test]
 fn an_allowed_sequence_number_stays_allowed_where_windows_must_not_shrink() {
     let mut flow = flow(7);
-    // Half the limit from now on: the edge stands still until what it allowed is
+    // Half the limit from now on: the edge does not move until what it allowed is
     // acknowledged, and then moves on.
     assert_eq!(flow.window(&ack(7001, 60_000), 1_000_000, true), 7812);
     let edge = 7001 + (7812 << 7);

@@ -76,7 +76,7 @@ impl Live {
         if raw < 0 {
             return Err(failed(io::Error::last_os_error()));
         }
-        // SAFETY: `raw` is an open descriptor that nobody else owns.
+        // SAFETY: `raw` is an open descriptor that nothing else owns.
         let fd = unsafe { OwnedFd::from_raw_fd(raw) };
         let loopback = is_loopback(&fd, name);
         let ring = prepare(fd.as_fd(), index, loopback).map_err(failed)?;

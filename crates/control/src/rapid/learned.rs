@@ -6,7 +6,7 @@ use headway_arithmetic::rapid::{Bound, Estimate, Gaps};
 use headway_learned::{Model, Scratch, stream};
 use headway_units::{Bytes, Duration};
 
-/// From this share of the highest probing rate on, an answer means that at least so much is free: a model
+/// From this share of the highest probing rate on, an answer means that at least this much is free: a model
 /// answers with the nearer end of the probing rates where the truth lies beyond them, and a little less
 /// where it is not sure.
 const HIGHEST: f64 = 0.97;

@@ -82,8 +82,8 @@ constants! {
         /// points, time -14 %. Double: no run changed.
         pairs_share: f64 = 0.35, "share, 0 to 1";
         /// Streams in a row that may fail, because the sender was interrupted or a clock stepped, before it
-        /// is given up. A machine that is only busy sends one of so many well, and until then bytes and time
-        /// are the limit. Half and double: no run changed.
+        /// is given up. A machine that is only busy sends one of this many well, and until then bytes and
+        /// time are the limit. Half and double: no run changed.
         failures: u32 = 12, "streams, from 1";
         /// A search that ends without an answer blames this host if it spoiled at least this share of the
         /// streams, or of the pairs and trains. Half and double: no run changed.
@@ -122,8 +122,8 @@ constants! {
         /// The same for pairs too close together.
         /// Half and double: no run changed.
         most_grouped: f64 = 0.3, "share, 0 to 1";
-        /// The same for pairs in the wrong order: where so many are, the gaps of the others mean little, too.
-        /// Half and double: no run changed.
+        /// The same for pairs in the wrong order: where this many are, the gaps of the others mean little,
+        /// too. Half and double: no run changed.
         most_reordered: f64 = 0.1, "share, 0 to 1";
         /// The same for packets that arrived twice: each spreads the pair or train that it is part of.
         /// Half and double: no run changed.

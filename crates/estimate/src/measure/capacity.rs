@@ -42,7 +42,7 @@ const SPANS: i64 = 4;
 /// ... but is no larger than this, out of a budget of 2 MB.
 const MAX_BYTES: Bytes = Bytes::new(150_000);
 
-/// A capacity is at most so many times what trains allow: bursts of others may have delayed all of
+/// A capacity is at most this many times what trains allow: bursts of others may have delayed all of
 /// them. Range 1.2 to 3.
 const ALLOWED: f64 = 1.5;
 
@@ -176,7 +176,7 @@ impl Capacity {
     }
 
     /// Returns whether the trains allow this capacity. Two packets may pass any link as fast as they were
-    /// sent, as a shaper that lets so many pass at once; trains do not.
+    /// sent, as a shaper that lets this many pass at once; trains do not.
     pub(super) fn allows(&self, capacity: Rate) -> bool {
         capacity <= self.allowed.scale(ALLOWED)
     }

@@ -100,7 +100,7 @@ impl Spread {
         Spread { median: Rate::from_bps_f64(median), intervals }
     }
 
-    /// Returns the same with ends so many times as far from the median, level by level.
+    /// Returns the same with ends this many times as far from the median, level by level.
     pub(super) fn scaled(self, factors: [f64; LEVELS.len()]) -> Spread {
         let median = self.median.bps_f64();
         let intervals = std::array::from_fn(|level| {

@@ -627,7 +627,7 @@ const GENTLE_OVERFLOWS: usize = 0;
 const AFTER_OVERFLOW: f64 = 0.2;
 /// Streams leave this part of the budget for the last train. Where the interval is soon narrow, more is left.
 const KEPT: u64 = 5;
-/// A policer may cost so much more, because every stream exhausts the bucket, and takes this much longer,
+/// A policer may cost this much more, because every stream exhausts the bucket, and takes this much longer,
 /// because every stream waits for lost packets and for the bucket.
 const POLICED_EXTRA: Bytes = Bytes::new(2_500_000);
 const POLICED_TIME: Duration = Duration::from_ms(2_500);

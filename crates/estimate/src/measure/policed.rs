@@ -31,7 +31,7 @@ const MAX_DURATION: Duration = Duration::from_ms(600);
 const MIN_PACKETS: usize = 32;
 /// Packets of the first burst beyond the bucket.
 const BEYOND: f64 = 4.0;
-/// Tokens of a pulse: this share of the bucket, which is then never full, but at most so many packets.
+/// Tokens of a pulse: this share of the bucket, which is then never full, but at most this many packets.
 const PULSE_SHARE: f64 = 0.55;
 const MAX_PULSE: f64 = 40.0;
 /// The average rate of pulses as a multiple of the estimate: what exceeds it is lost.
@@ -290,7 +290,7 @@ impl Evaluation for Policed {
     }
 }
 
-/// Adds pulses of this average rate and of so many packets in all to the gaps of a stream.
+/// Adds pulses of this average rate and of this many packets in all to the gaps of a stream.
 pub(super) fn add_pulses(
     gaps: &mut Vec<Duration>,
     packet: Bytes,

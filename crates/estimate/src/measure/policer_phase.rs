@@ -20,7 +20,7 @@ const FAR_BELOW: f64 = 0.9;
 /// The same where the interval is wide, and on slow paths, where others wait for every packet.
 const LEAST: f64 = 0.7;
 const SLOW: Rate = Rate::from_bps(30_000_000);
-/// Where "at least" is doubtful, so much of its rate is what seems to be available.
+/// Where "at least" is doubtful, this much of its rate is what seems to be available.
 const DOUBTFUL: f64 = 0.9;
 /// The last train exhausts a bucket of this size, and a few packets more, ...
 const LARGEST_BUCKET: f64 = 300_000.0 + 60_000.0;
@@ -30,12 +30,12 @@ const POLICED_SHARE: f64 = 0.8;
 const LARGEST: f64 = 2_000_000.0;
 const LONGEST: Duration = Duration::from_ms(1_200);
 const LONGEST_SLOW: Duration = Duration::from_ms(800);
-/// The second train that is to show a bend is so many times as long as the first one before its bend.
+/// The second train that is to show a bend is this many times as long as the first one before its bend.
 const BEHIND_BEND: f64 = 2.5;
 /// A sustained rate is at most this share of the peak rate: otherwise there is no shaper.
 const BELOW_PEAK: f64 = 0.95;
-/// A shaper with a peak rate may cost so much more, because every stream exhausts the bucket, and
-/// takes so much longer.
+/// A shaper with a peak rate may cost this much more, because every stream exhausts the bucket, and
+/// takes this much longer.
 const SHAPED_EXTRA: Bytes = Bytes::new(2_000_000);
 const SHAPED_TIME: Duration = Duration::from_ms(2_500);
 /// A train of fewer packets would not be longer than other streams.

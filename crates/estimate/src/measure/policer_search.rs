@@ -12,12 +12,12 @@ use super::probe;
 const MAX_DURATION: Duration = Duration::from_ms(800);
 /// A stream is suspicious from this surprise on.
 const SUSPICIOUS: f64 = 3.0;
-/// A train counts from this surprise on, and it takes so much in all trains together, at least two.
+/// A train counts from this surprise on, and it takes this much in all trains together, at least two.
 const COUNTS: f64 = 3.0;
 const ENOUGH: f64 = 10.0;
 /// A stream of this surprise widens the answer even if no other confirms it.
 const DOUBT: f64 = 8.0;
-/// A stream that loses this share from the start, and so many packets, may have found an empty bucket.
+/// A stream that loses this share from the start, and this many packets, may have found an empty bucket.
 const HEAVY_LOSS: (f64, usize) = (0.1, 6);
 /// Minimum number of packets that arrive behind the onset, without which there is no rate.
 const MIN_ACCEPTED: f64 = 4.0;
@@ -33,11 +33,11 @@ const SLOWER: f64 = 0.6;
 const TO_LOSE: f64 = 16.0;
 const TO_ARRIVE: f64 = 12.0;
 const BEHIND: (f64, f64) = (24.0, 256.0);
-/// A first train with an unknown bucket holds so many bytes beyond what has passed.
+/// A first train with an unknown bucket holds this many bytes beyond what has passed.
 const FIRST: Bytes = Bytes::new(36_000);
 /// Factor by which a train grows after one that fitted.
 const LONGER: f64 = 1.6;
-/// A train after an onset continues with pulses of so many packets at this multiple of the received rate: a
+/// A train after an onset continues with pulses of this many packets at this multiple of the received rate: a
 /// sample of what is available.
 const TAIL: usize = 110;
 const TAIL_RATE: f64 = 1.15;
@@ -48,7 +48,7 @@ const GUESS: f64 = 0.5;
 /// The received rate is at least this share of the sent one: a train from which nothing
 /// arrives does not tell.
 const LEAST_RECEIVED: f64 = 0.06;
-/// The bucket need not be full for the next train: so many packets suffice.
+/// The bucket need not be full for the next train: this many packets suffice.
 const REFILL: u64 = 40;
 /// Trains that show no onset after which a search ends, fewer where others lose packets with every train, and
 /// the number of searches in a measurement.

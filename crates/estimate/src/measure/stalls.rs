@@ -27,13 +27,13 @@ const BURST: u64 = 48;
 /// The shortest stall while the capacity is not known: on slow links bursts take as long as short
 /// stalls. Range 80 to 200 ms.
 const LONG: Duration = Duration::from_ms(100);
-/// So many streams before the method begins may be left out: the capacity is not known then, and a
+/// This many streams before the method begins may be left out: the capacity is not known then, and a
 /// burst looks like a stall.
 const LEFT_OUT: u32 = 3;
-/// So many packets lost in a row during [`LEAST`] were lost in a stall, which filled the buffer.
+/// This many packets lost in a row during [`LEAST`] were lost in a stall, which filled the buffer.
 const LOST: usize = 8;
-/// A stall delays a packet by so many times the jitter and so many of the usual gaps, which may be long on
-/// slow paths. Range 1.2 to 2 and 4 to 16.
+/// A stall delays a packet by this many times the jitter and this many of the usual gaps, which may be long
+/// on slow paths. Range 1.2 to 2 and 4 to 16.
 const JITTER: f64 = 1.5;
 const UNUSUAL: i64 = 8;
 /// Error of the length of all stalls together, as a share of it: others that waited for the end of a stall
@@ -48,7 +48,7 @@ const SHORT_QUEUE: Duration = Duration::from_ms(10);
 const UNKNOWN: (f64, f64) = (0.75, 0.3);
 /// The standard error where one has.
 const KEPT_ERROR: f64 = 0.1;
-/// At most so much of the time is taken to be stalls.
+/// At most this much of the time is taken to be stalls.
 const MOST: f64 = 0.95;
 
 /// What is known of the stalls of a path.

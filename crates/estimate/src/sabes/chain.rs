@@ -5,7 +5,7 @@ use headway_units::{Duration, Instant};
 /// What an ACK means for the chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Link {
-    /// It continues the chain: so many bytes of payload after this time, which may be zero.
+    /// It continues the chain: this many bytes of payload after this time, which may be zero.
     Sample {
         /// Bytes newly acknowledged.
         payload: u32,

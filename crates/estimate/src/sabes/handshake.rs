@@ -5,9 +5,9 @@ use super::flight::before;
 use super::segment::Segment;
 use headway_units::{Duration, Instant};
 
-/// Data that are acknowledged so many times sooner than a SYN was answered, and by so much, are acknowledged
-/// by another host, or over another path: hosts take long to accept a connection, but not an RTT of the
-/// path. Range 2 to 10.
+/// Data that are acknowledged this many times sooner than a SYN was answered, and by this much, are
+/// acknowledged by another host, or over another path: hosts take long to accept a connection, but not an RTT
+/// of the path. Range 2 to 10.
 const SOONER: i64 = 4;
 const SOONER_LEAST: Duration = Duration::from_ms(5);
 
@@ -152,7 +152,7 @@ impl Handshake {
         whole.filter(|time| *time > Duration::ZERO)
     }
 
-    /// Returns the RTT as the handshake showed it, whoever answered.
+    /// Returns the RTT as the handshake showed it, even if a proxy answered.
     pub(crate) fn shaken_rtt(&self) -> Option<Duration> {
         self.shaken.or_else(|| self.rtt())
     }

@@ -35,7 +35,7 @@ const ERRORS: f64 = 2.0;
 /// exactly what its ACKs show.
 const LEAST: f64 = 0.04;
 
-/// A capacity that is not known is taken for so many times what was available. Range 2 to 10.
+/// A capacity that is not known is taken for this many times what was available. Range 2 to 10.
 const UNKNOWN: f64 = 6.0;
 
 /// What a window shows; rates in bits per second.

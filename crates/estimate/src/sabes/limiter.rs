@@ -17,21 +17,21 @@ use std::cmp::Ordering;
 use super::limit::{Limit, Limits};
 use headway_units::{Duration, Instant};
 
-/// The receive window must have been full for one of so many parts of a round.
+/// The receive window must have been full for one of this many parts of a round.
 const BLOCKED: i64 = 2;
-/// Nothing must have been in flight for one of so many parts of a round.
+/// Nothing must have been in flight for one of this many parts of a round.
 const IDLE: i64 = 5;
 /// How much smaller than its maximum a flight may be that fills the congestion window: hosts collect
 /// segments for large packets, and a paced sender probes with a flight larger by a quarter. As a
 /// share, and in segments.
 const SLACK: u32 = 3;
 const SLACK_SEGMENTS: u32 = 3;
-/// Rounds for which the largest flight may stay the same while the path limits it and no queue stands.
+/// Rounds for which the largest flight may stay the same while the path limits it without a standing queue.
 const PATIENCE: u32 = 8;
 /// A standing queue, as a share of the RTT of empty queues, and at least this long.
 const STANDING: i64 = 16;
 const STANDING_LEAST: Duration = Duration::from_ms(1);
-/// Of so many segments of a sender with a backlog, at most one is not full.
+/// Of this many segments of a sender with a backlog, at most one is not full.
 const PARTIAL: u32 = 4;
 /// Share of the capacity from which a rate fills the path.
 const FULL: f64 = 0.85;
@@ -46,7 +46,7 @@ const BURST: Duration = Duration::from_ms(500);
 /// Rounds between such a burst and the pause behind it: in one the last segments are sent, in
 /// the next acknowledged.
 const TAIL: u32 = 2;
-/// Transfers of so many packets have no verdict: they have nothing more to send.
+/// Transfers of this many packets have no verdict: they have nothing more to send.
 const SHORTEST: u32 = 3;
 /// Share of the receive window that a paced sender's flight must have where the window stops its probes.
 const NEAR_WINDOW: f64 = 0.7;
@@ -227,7 +227,7 @@ impl Limiter {
         self.current
     }
 
-    /// A segment with data was sent, which is so many packets on the wire; `now` is the situation after it,
+    /// A segment with data was sent, which is this many packets on the wire; `now` is the situation after it,
     /// and `next` the number behind the last byte sent. `partial` says that it is no full segment.
     pub(super) fn on_send(&mut self, now: &Situation, next: u32, (packets, partial): (u32, bool)) {
         self.packets = self.packets.saturating_add(packets);

@@ -38,7 +38,7 @@ const APART: f32 = 0.15;
 /// The smallest share of a rate that all samples together must have. Range 0.1 to 0.3: others may use most of
 /// a link, but what passes a token bucket at the rate of the line is followed by pauses.
 const LEAST_MEAN: f64 = 0.15;
-/// Trains of one packet between looks: a part of those before, and at least so many. Range
+/// Trains of one packet between looks: a part of those before, and at least this many. Range
 /// 2 to 8, and 4 to 16.
 const LOOKS: u64 = 3;
 const LEAST_LOOKS: u64 = 8;

@@ -84,7 +84,7 @@ impl Delays {
     }
 }
 
-/// Returns the place of the tick in [`TICKS`] of which so many passed; `None` if it is none of them.
+/// Returns the place of the tick in [`TICKS`] of which this many passed; `None` if it is none of them.
 fn tick(elapsed: Duration, ticks: i64) -> Option<usize> {
     let seen = elapsed.ns() as f64 / ticks.max(1) as f64;
     TICKS.iter().position(|tick| (seen / *tick as f64 - 1.0).abs() < CLOSE)
@@ -108,8 +108,8 @@ mod tests {
             let waited = seen[1_999].map_or(0.0, |wait| wait.ms());
             assert!((25.0 - tick as f64..=25.0).contains(&waited), "{tick} {waited}");
         }
-        // While a queue grows by half a second in a second, the clock cannot be told, but the least delay
-        // is of the time before.
+        // While a queue grows by half a second in a second, the clock cannot be recognised, but the least
+        // delay is of the time before.
         let mut delays = OneWay::default();
         let seen: Vec<_> = (0..2_500_u64)
             .map(|ms| delays.wait(Instant::from_ns((ms + (ms / 2).min(500)) * 1_000_000), ms as u32))

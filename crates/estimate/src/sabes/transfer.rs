@@ -303,7 +303,7 @@ impl Transfer {
         Situation { at, flight, room, mss }
     }
 
-    /// Returns the window that the sender was told last, in bytes; `None` where its scale is not known.
+    /// Returns the last window that the sender received, in bytes; `None` where its scale is not known.
     fn receive_window(&self) -> Option<u32> {
         let (_, window) = self.known?;
         Some(u32::from(window) << self.scale?)
@@ -347,7 +347,7 @@ impl Transfer {
         }
     }
 
-    /// Returns the RTT of the handshake, whoever answered it; `None` if it was not seen.
+    /// Returns the RTT of the handshake, even if a proxy answered it; `None` if it was not seen.
     pub fn handshake_rtt(&self) -> Option<Duration> {
         self.handshake.shaken_rtt()
     }

@@ -54,7 +54,7 @@ impl Wire {
         self.mss.map_or(1500_u32.saturating_sub(headers), |mss| mss.saturating_sub(options))
     }
 
-    /// Returns the bytes on the wire of so many bytes of payload.
+    /// Returns the bytes on the wire of this many bytes of payload.
     pub(super) fn bytes(&self, payload: u32) -> f64 {
         f64::from(payload) * self.ratio
     }

@@ -27,11 +27,11 @@ const NODES: [&str; 2] = ["client", "server"];
 /// A fifth of the link, in B/s.
 const STEADY: u64 = 250_000;
 /// Half of the link, in B/s: what the transfers of cycles send at most. Reno, which they become, must not
-/// fill the queue of the router, or the next sender of RCP is told a rate of some packets per minute.
+/// fill the queue of the router, or the next sender of RCP gets a rate of some packets per minute.
 const HALF: u64 = 600_000;
 /// What must arrive with the ends loaded, and after.
 const SOME: u64 = 100_000;
-/// How long the kernel may take to free what nobody uses any more.
+/// How long the kernel may take to free what is no longer used.
 const FREED: Duration = Duration::from_secs(10);
 /// When a program that is just starting is killed, at the latest.
 const START: u64 = 400;
@@ -60,7 +60,7 @@ impl Ends<'_> {
         }
     }
 
-    /// What `headway cc` is told at each host.
+    /// The arguments of `headway cc` at each host.
     fn arguments(&self) -> Vec<Vec<&str>> {
         match self {
             Ends::Explicit { law, carrier } => {

@@ -34,7 +34,7 @@ pub(crate) fn objects() -> BTreeSet<Object> {
     found
 }
 
-/// Returns the BPF objects that living processes hold open: nobody has left them behind.
+/// Returns the BPF objects that living processes hold open: they are not leftovers.
 pub(crate) fn held() -> BTreeSet<Object> {
     let entries =
         |folder: &Path| fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());

@@ -102,7 +102,7 @@ impl Instance {
 
 impl Drop for Instance {
     fn drop(&mut self) {
-        // What stays is not locked any more, so it hinders nobody, and the next one removes it.
+        // What stays is not locked any more, so it does not matter, and the next one removes it.
         let _ = remove(&self.path);
     }
 }

@@ -10,7 +10,7 @@ use super::session::Session;
 use super::{Connection, Exchange, SmallReceiver, now};
 use crate::error::Error;
 
-/// A look takes one of so many parts of the time: 3 % of a core.
+/// A look takes one of this many parts of the time: 3 % of a core.
 const SPARES: u32 = 33;
 /// Longest time between two looks, however many flows there are: experiments with windows take a look or two.
 const LONGEST: Span = Span::from_secs(1);

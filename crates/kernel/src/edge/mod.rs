@@ -1,11 +1,11 @@
 //! The programs of a middlebox that holds connections at the receive window
 //! (`bpf/edge.bpf.c`, wan 2.1 to 2.3).
 //!
-//! [`Edge`] has them at the interface towards the hosts for as long as it lives, one for each direction. Both
-//! directions have the same addresses there, also behind a translator of addresses, which an interface
-//! towards the link has not. They follow handshakes and lower windows by themselves; the process tells them
-//! what a connection of each class may have, at least once in [`PATIENCE`], and hears of connections that
-//! begin and end. [`Session`] is such a process.
+//! [`Edge`] has them at the interface towards the hosts for as long as it lives, one for each direction.
+//! Both directions have the same addresses there, also behind NAT, unlike at an interface towards the
+//! link. They follow handshakes and lower windows by themselves; the process tells them what a connection
+//! of each class may have, at least once in [`PATIENCE`], and hears of connections that begin and end.
+//! [`Session`] is such a process.
 
 #[cfg(feature = "bpf")]
 mod entries;

@@ -52,7 +52,7 @@ pub struct Session {
     rates: Rates,
     /// What the programs do with flows by their numbers, but for windows.
     treated: HashMap<u64, Treatment>,
-    /// What they were told last.
+    /// What they heard last.
     marking: Marking,
     /// Where a relay takes connections that are split, if there is one, and the hosts of which
     /// the programs know that.
@@ -70,7 +70,7 @@ pub struct Session {
 pub struct Due {
     /// A look at all flows.
     pub look: bool,
-    /// What is told every second.
+    /// What they hear every second.
     pub second: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What stands for the programs in a build without them.
+//! What replaces the programs in a build without them.
 
 use std::convert::Infallible;
 use std::time::Duration;

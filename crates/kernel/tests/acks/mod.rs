@@ -128,7 +128,7 @@ fn attach(object: &Object, name: &str, place: libbpf_sys::bpf_attach_type) -> Ow
         libbpf_sys::bpf_link_create(program.as_fd().as_raw_fd(), interface, place, std::ptr::null())
     };
     assert!(raw >= 0, "{name}: {raw}");
-    // SAFETY: `raw` is an open descriptor that nobody else owns.
+    // SAFETY: `raw` is an open descriptor that nothing else owns.
     unsafe { OwnedFd::from_raw_fd(raw) }
 }
 

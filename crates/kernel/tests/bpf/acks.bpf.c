@@ -131,7 +131,7 @@ int shift(struct __sk_buff *packet)
 	return write(packet, at, arrival + shift_by);
 }
 
-/* Its clock stands still. */
+/* Its clock has stopped. */
 SEC("tc")
 int freeze(struct __sk_buff *packet)
 {

@@ -110,7 +110,7 @@ fn a_flood_of_datagrams_neither_grows_the_table_nor_pushes_anything_out() {
     let [up, down] = Arrival::of(&edge, path.router.run(|| Side::find("wan").unwrap().index));
     let host = |number: u32| (IpAddr::from((0x0a01_0000 + number).to_be_bytes()), 1000);
     let server = (IpAddr::from([10, 9, 9, 9]), 443);
-    // What nobody asked for.
+    // Unsolicited.
     for number in 0..2_000 {
         down.of_frame(&mut datagram(server, host(number)));
     }
@@ -199,7 +199,7 @@ fn mark(edge: &Edge, class: usize) {
     edge.mark(&marking).unwrap();
 }
 
-/// Lets packets of each kind arrive until so many are marked, which takes some tenths of a second;
+/// Lets packets of each kind arrive until this many are marked, which takes some tenths of a second;
 /// returns how many were.
 fn arrive_until(edge: &Edge, arrival: &Arrival, frame: &[u8], enough: u64) -> u64 {
     let mut marked = 0;

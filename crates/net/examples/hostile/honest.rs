@@ -61,7 +61,7 @@ pub(crate) fn measure(path: &Path, servers: &Servers, kind: Kind) -> Answer {
             let mbps = |column: &str| column_mbps(&table, column);
             let available = mbps("available_bps");
             let low = mbps("available_low_bps").unwrap_or_default();
-            // An answer of at least so much has no upper end.
+            // An answer of at least this much has no upper end.
             let high = if available.is_some() { f64::INFINITY } else { 0.0 };
             Answer {
                 kind,

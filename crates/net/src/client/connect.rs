@@ -236,7 +236,7 @@ mod tests {
 
     #[test]
     fn every_address_that_failed_is_named_with_its_error() {
-        // Nobody listens on a port that was just given up.
+        // No program listens on a port that was just given up.
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback");
         let port = listener.local_addr().expect("bound").port();
         drop(listener);

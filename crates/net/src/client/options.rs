@@ -68,7 +68,7 @@ impl Via {
             socket.set_mark(mark)?;
         }
         if !is_tcp {
-            // Whoever uses it may lack the right to do that.
+            // Its user may lack the right to do that.
             force_buffers(&socket);
         }
         Ok(socket.into())

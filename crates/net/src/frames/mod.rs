@@ -1,7 +1,7 @@
 //! Gaps that PAUSE frames fill (rapid 2.3): packets and PAUSE frames follow one another without a pause, so
 //! that the bytes between two packets are the time between them, whatever this host's timers do.
 //!
-//! The first switch drops PAUSE frames. Their time is zero, which stops nobody. They need a line that takes
+//! The first switch drops PAUSE frames. Their time is zero, so they stop no host. They need a line that takes
 //! its time for each frame and whose rate is known, and the right `CAP_NET_RAW`.
 
 mod packet;
@@ -193,7 +193,7 @@ fn open(interface: u32) -> io::Result<OwnedFd> {
     if raw < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: `raw` is an open descriptor that nobody else owns.
+    // SAFETY: `raw` is an open descriptor that nothing else owns.
     let fd = unsafe { OwnedFd::from_raw_fd(raw) };
     let on: libc::c_int = 1;
     // SAFETY: all-zero is a valid sockaddr_ll; the option is an int, and both pointers outlive the

@@ -10,7 +10,7 @@ const BESIDE: usize = 24;
 /// The station behind the next port, which forwards nothing that is for this address (802.3, annex 31B).
 const NEXT_STATION: [u8; 6] = [0x01, 0x80, 0xc2, 0, 0, 1];
 const MAC_CONTROL: [u8; 2] = [0x88, 0x08];
-/// The operation of PAUSE; what follows is for how long, and stays zero: nobody stops for such a frame.
+/// The operation of PAUSE; what follows is for how long, and stays zero: no host stops for such a frame.
 const PAUSE: [u8; 2] = [0, 1];
 /// Limit of hops, as the kernel has it.
 const HOPS: u8 = 64;

@@ -8,7 +8,7 @@
 //! 6      sequence number, u16
 //! 8      the header in [`super::probe`], and padding
 //! ```
-//! All fields are big-endian. Nobody answers an Echo Reply, but a router reports one that expires there,
+//! All fields are big-endian. No host answers an Echo Reply, but a router reports one that expires there,
 //! as it does for UDP. The header is as long as that of UDP, so packets of one [`super::PacketSize`]
 //! have the same length.
 //!

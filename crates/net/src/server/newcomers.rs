@@ -50,8 +50,8 @@ impl Bucket {
 const NETWORK: BucketSize = BucketSize { burst: 32.0, per_second: 2.0 };
 
 /// Connections from all networks that have neither proved an address nor connected lately, and those from all
-/// others that have not proved one: whoever comes again and again takes nothing from those who come for the
-/// first time. Each briefly costs a thread, some 100 us.
+/// others that have not proved one: a client that comes again and again takes nothing from those that come
+/// for the first time. Each briefly costs a thread, some 100 us.
 const FIRST: BucketSize = BucketSize { burst: 100.0, per_second: 50.0 };
 const AGAIN: BucketSize = BucketSize { burst: 100.0, per_second: 50.0 };
 

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 /// When all are taken, a newcomer displaces a connection that has not done anything lately, of a network
 /// that has more places than the newcomer's own: of the network with the most, the one that has been idle
 /// for longest. If none is idle, it displaces one of the network that has the most, if that has
-/// sufficiently more. So nobody can lock others out by holding on to places or by reconnecting, and who
+/// sufficiently more. So a client cannot lock others out by holding on to places or by reconnecting, and who
 /// works keeps its place.
 #[derive(Debug)]
 pub(super) struct Places {

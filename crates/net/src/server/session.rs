@@ -157,7 +157,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Whether nobody waits for an answer any more: the client is gone or the server is stopping.
+    /// Whether no one waits for an answer any more: the client is gone or the server is stopping.
     pub(super) fn is_over(&self) -> bool {
         self.shared.stopping() || self.channel.is_closed()
     }

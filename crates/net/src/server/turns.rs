@@ -110,7 +110,7 @@ impl Turns {
     }
 
     /// Waits for a turn, which is released on drop; `None` if it does not come in time or `gone` reports that
-    /// nobody waits for it any more.
+    /// no one waits for it any more.
     pub(super) fn take(
         &self,
         network: Network,

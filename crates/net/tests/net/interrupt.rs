@@ -40,7 +40,7 @@ fn streams_end_when_interrupted() {
 
 #[test]
 fn connecting_ends_when_interrupted() {
-    // The kernel accepts connections into the backlog, and nobody answers.
+    // The kernel accepts connections into the backlog, and no one answers.
     let silent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let flag = Arc::new(AtomicBool::new(false));
     let options = ConnectOptions {

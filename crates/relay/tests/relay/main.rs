@@ -74,7 +74,7 @@ fn bytes(count: usize) -> Vec<u8> {
     (0..count).map(|place| (place * 7 + place / 251) as u8).collect()
 }
 
-/// An address of this host where nobody listens.
+/// An address of this host where no program listens.
 fn nobody() -> SocketAddr {
     target().1
 }

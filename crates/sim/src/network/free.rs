@@ -16,7 +16,7 @@ const STEP: f64 = 0.1;
 /// The least limit as a part of the link's rate. Beside flows that take whatever is left, nothing
 /// would remain otherwise.
 const LEAST: f64 = 0.1;
-/// After so many windows without ACKs, what was known is forgotten: 0.5 % of it is left.
+/// After this many windows without ACKs, what was known is forgotten: 0.5 % of it is left.
 const FORGOTTEN: i64 = 50;
 
 /// Who says what is free.
@@ -149,7 +149,7 @@ impl Waits {
 mod tests {
     use super::*;
 
-    /// Returns the limit in Mb/s after so many seconds of ACKs of 40 Mb/s from `from` on; each segment
+    /// Returns the limit in Mb/s after this many seconds of ACKs of 40 Mb/s from `from` on; each segment
     /// has waited this long.
     fn follow(free: &mut Free, from: u64, seconds: u64, wait_us: i64) -> f64 {
         let wait = Duration::from_us(wait_us);

@@ -14,7 +14,7 @@ use super::world::PathsWorld;
 pub const GET: (Bytes, Duration) = (Bytes::new(1_000_000), Duration::from_ms(180_000));
 /// iperf3 runs for so long, so often.
 pub const IPERF: (Duration, Duration) = (Duration::from_ms(3_000), Duration::from_ms(300_000));
-/// Nobody waits longer for a transfer.
+/// Users do not wait longer for a transfer.
 pub const LONGEST_GET: Duration = Duration::from_ms(30_000);
 /// The odds of all paths are noted so often.
 const EVERY_LOOK: Duration = Duration::from_ms(60_000);
@@ -134,7 +134,7 @@ struct Driver<'a> {
     selector: Selector,
     now: Instant,
     timeline: Timeline,
-    /// Which paths were up when it was told last.
+    /// Which paths were up at the last report.
     up: Vec<bool>,
     settings: Settings,
     /// When the odds of all paths are noted next.

@@ -8,14 +8,14 @@ use super::timeline::Timeline;
 use super::window::Window;
 use super::world::PathsWorld;
 
-/// A user fetches so much,
+/// A user fetches this much,
 const SIZE: Bytes = Bytes::new(1_000_000);
 /// so often,
 const EVERY: Duration = Duration::from_ms(60_000);
 /// and gives up after so long.
 const LONGEST: Duration = Duration::from_ms(60_000);
 
-/// How long fetches take, whoever chooses the path.
+/// How long fetches take, however the path is chosen.
 #[derive(Debug, Default)]
 pub struct Fetches {
     known: HashMap<(usize, u64), Duration>,

@@ -45,7 +45,7 @@ impl ReceiveWindow {
         let share = |memory: u64| memory.saturating_mul(WINDOW_SHARE.0) / WINDOW_SHARE.1;
         let grown = share(memory);
         let beside_unread = share(memory.saturating_sub(UNREAD_SEGMENT)).min(max_advertised(bytes)) / mss;
-        // So small a window is told anew when the segment has been read.
+        // So small a window is advertised again when the segment has been read.
         let max = if beside_unread < 2 { (grown / mss).min(initial) } else { beside_unread };
         ReceiveWindow { initial, max: max.max(1), growth: grown / mss - initial.min(grown / mss) }
     }

@@ -1,4 +1,4 @@
-//! A middlebox at an access link whose rate nobody has told.
+//! A middlebox at an access link of unknown rate.
 
 use std::path::Path;
 

@@ -69,7 +69,7 @@ fn replies(capacity: Rate, free: f64, asked: Rate, kind: Kind, seed: u64) -> Vec
     (0..COUNT).map(reply).collect()
 }
 
-/// Returns the mean logarithm of the likelihood that so much is free, each kind of other traffic being
+/// Returns the mean logarithm of the likelihood that this much is free, each kind of other traffic being
 /// as likely as another.
 fn mean_ln(replies: &[Reply], capacity: Rate, free: f64) -> f64 {
     let ln = |reply: &Reply| {

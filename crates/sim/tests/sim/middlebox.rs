@@ -219,7 +219,7 @@ fn flows_share_equally_whatever_their_rtt() {
     assert_near("both", near + far, 176e6, 0.05);
 }
 
-/// Else whoever opens more connections would have more.
+/// Otherwise a host with more connections would have more.
 #[test]
 fn hosts_share_first_and_then_the_connections_of_each() {
     let text = |policy: &str| {
@@ -274,7 +274,7 @@ fn classes_are_groups_of_flows_and_lend_what_they_do_not_use_if_told_to() {
     }
 }
 
-/// A middlebox is told when connections end: what remains gets all.
+/// A middlebox learns when connections end: those that remain get all.
 #[test]
 fn who_stays_gets_what_others_had() {
     let keys = "rate = \"20 Mb/s\"\n";

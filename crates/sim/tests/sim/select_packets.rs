@@ -11,7 +11,7 @@ use headway_units::{Bytes, Duration, Instant, Rate};
 
 type Kind = fn(Rate) -> Traffic;
 
-/// A link of so many Mb/s, of which others use this share.
+/// A link of this many Mb/s, of which others use this share.
 fn link(mbps: f64, load: f64, traffic: Kind) -> PacketLink {
     let rate = Rate::from_mbps(mbps);
     let wire = |service: Service| {

@@ -89,7 +89,7 @@ mod tests {
             });
             assert_eq!((found.unwrap(), &asked[..]), (best, asks));
         }
-        // What it has and refuses is told.
+        // It reports what it has and refuses.
         let refused = Discipline::best(None, |_| Err(io::ErrorKind::PermissionDenied.into()));
         assert_eq!(refused.unwrap_err().kind(), io::ErrorKind::PermissionDenied);
     }

@@ -99,7 +99,7 @@ impl Queues {
             Some(from) => self.set_branch(interface, handle, bucket, from),
         };
         if done.is_err() {
-            // What failed is told, whether there is something to remove or not.
+            // A failure is reported, whether there is something to remove or not.
             let _ = self.remove(interface, handle);
         }
         done

@@ -22,7 +22,7 @@
 
 #include "rapid_departures.h"
 
-/* Linux does not pace so many segments at the beginning of a connection. */
+/* Linux does not pace this many segments at the beginning of a connection. */
 #define UNPACED 10
 /* Slots of a new ring of packets in flight, and of the largest one: 3 MiB */
 #define FIRST_SLOTS 256

@@ -43,7 +43,7 @@ struct Ring(*mut u8);
 
 impl Drop for Ring {
     fn drop(&mut self) {
-        // SAFETY: the mapping is of this size, and nobody else has a pointer into it.
+        // SAFETY: the mapping is of this size, and nothing else has a pointer into it.
         unsafe { libc::munmap(self.0.cast(), (BLOCKS * BLOCK) as usize) };
     }
 }
@@ -134,7 +134,7 @@ fn open(device: &str) -> io::Result<(OwnedFd, Ring)> {
     if socket < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the socket has just been opened, and nobody else knows it.
+    // SAFETY: the socket has just been opened, and nothing else knows it.
     let socket = unsafe { OwnedFd::from_raw_fd(socket) };
     let keep = [libc::sock_filter { code: 6, jt: 0, jf: 0, k: SNAP }];
     let filter = libc::sock_fprog { len: 1, filter: keep.as_ptr().cast_mut() };

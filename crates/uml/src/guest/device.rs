@@ -26,7 +26,7 @@ pub(super) fn disable_offloads(device: &str) -> Result<(), Failure> {
     if socket < 0 {
         return Err(failed());
     }
-    // SAFETY: the socket has just been opened, and nobody else knows it.
+    // SAFETY: the socket has just been opened, and nothing else knows it.
     let socket = unsafe { OwnedFd::from_raw_fd(socket) };
     for command in OFFLOADS {
         let mut value = Value { command, data: 0 };

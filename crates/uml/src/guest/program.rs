@@ -197,7 +197,7 @@ fn descriptor(process: Pid) -> io::Result<OwnedFd> {
     if number < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the descriptor has just been opened, and nobody else knows it.
+    // SAFETY: the descriptor has just been opened, and nothing else knows it.
     Ok(unsafe { OwnedFd::from_raw_fd(number as i32) })
 }
 

@@ -24,7 +24,7 @@ const HEADERS: u64 = 28;
 const MIN_SIZE: u64 = HEADERS + 38;
 /// Most datagrams passed to the kernel by one call.
 const MAX_BATCH: usize = 64;
-/// Port of all sources; nobody listens there.
+/// Port of all sources, at which nothing listens.
 const PORT: u16 = 9;
 
 /// `struct sock_txtime`: selects the clock of departure times.

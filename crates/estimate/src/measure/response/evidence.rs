@@ -35,7 +35,7 @@ constants! {
         /// Half and double: nothing clear.
         jittery_odds: f64 = 0.1, "odds, 0 to 1";
         /// Additional error on a path with jitter, which delays the packets of a stream more and more where
-        /// they keep their order: answers are up to so much too high, mostly.
+        /// they keep their order: answers are up to this much too high, mostly.
         jittery_error: f64 = 0.8, "share of the capacity, times the span of the jitter over the duration of a stream, 0 to 2";
         /// Additional error if the tight link is not the narrow one: the delay then grows more slowly, and
         /// packets and timestamps hide more of the growth. Half and double: nothing clear.

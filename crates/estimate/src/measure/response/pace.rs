@@ -20,7 +20,7 @@ constants! {
         /// Where queues in series are more likely than this, streams are longer: short ones do not tell
         /// several queues from one. Half and double: nothing clear.
         suspected: f64 = 0.3, "probability, 0 to 1";
-        /// They have so many times as many gaps then.
+        /// They have this many times as many gaps then.
         /// Half and double: nothing clear.
         longer: i64 = 3, "times, from 1";
         /// The same holds up to this multiple of the estimate, because such streams add little delay, and

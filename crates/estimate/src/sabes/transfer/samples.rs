@@ -27,7 +27,7 @@ impl Place {
 
 /// Differences of an RTT that are no queue: hosts and NICs take so long now and then. Range 100 to 500 us.
 const NOISE: Duration = Duration::from_us(300);
-/// Beside the sender, one of so many segments tells how long it waited.
+/// Beside the sender, one of this many segments tells how long it waited.
 const LOOKS: u8 = 8;
 impl Transfer {
     /// Takes a new segment; where the queue is before the tap, its gap is a sample.

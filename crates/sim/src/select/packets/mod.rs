@@ -52,7 +52,7 @@ pub struct PacketWorld {
     pub paths: Vec<PacketPath>,
     /// What users send: when, and how much.
     pub transfers: Vec<(Instant, Bytes)>,
-    /// Nobody waits longer for a transfer.
+    /// Users do not wait longer for a transfer.
     pub patience: Duration,
     /// The end of the run.
     pub end: Instant,

@@ -16,7 +16,7 @@ use crate::statistics::FlowStatistics;
 const LOOK: Duration = Duration::from_ms(1_000);
 /// Size of a packet that asks for a round-trip time.
 const PING: Bytes = Bytes::new(100);
-/// Two attempts that nobody answers take so long.
+/// The duration of two attempts without an answer.
 const VAIN: Duration = Duration::from_ms(5_000);
 /// The first and the longest pause until a far end that is away is tried again.
 const AGAIN: [Duration; 2] = [Duration::from_ms(2_000), Duration::from_ms(60_000)];
@@ -47,7 +47,7 @@ struct Used {
 #[derive(Debug)]
 enum Asked {
     Streams(Box<Sender>),
-    /// Nobody answers until then.
+    /// There is no answer until then.
     Vain(Instant),
     Ping,
 }

@@ -38,7 +38,7 @@ pub(super) struct HostReader {
     held: u64,
     /// Memory for segments, bytes.
     memory: u64,
-    /// With so many unread segments the reader is late.
+    /// With this many unread segments the reader is late.
     late: u64,
     /// The window that the last ACK advertised, segments.
     pub(super) advertised: u64,
@@ -52,7 +52,7 @@ fn taken(segments: u64) -> u64 {
 }
 
 impl HostReader {
-    /// Returns a reader for a receive buffer of so many bytes.
+    /// Returns a reader for a receive buffer of this many bytes.
     pub(super) fn new(rate: Rate, mss: u32, start: u64, buffer: u64) -> HostReader {
         let mss = u64::from(mss);
         HostReader {
@@ -113,8 +113,8 @@ impl HostReader {
         next - self.read >= self.late
     }
 
-    /// Whether the window may have to be told anew when something has been read: segments are unread, and of
-    /// the window `offered` segments, at most half of all, are left.
+    /// Whether the window may have to be advertised again when something has been read: segments are unread,
+    /// and of the window `offered` segments, at most half of all, are left.
     pub(super) fn may_open(&self, next: u64, offered: u64) -> bool {
         self.read < next && 2 * offered * self.mss <= self.whole()
     }

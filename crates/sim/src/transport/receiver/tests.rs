@@ -139,7 +139,8 @@ fn the_window_of_a_host_is_what_its_memory_holds_beside_one_segment() {
         let window = ((2 * bytes - 2408) * share / 256).min(65_535);
         assert_eq!(windows(bytes), (bytes / 1448, window / 1448), "{bytes}");
     }
-    // As advertised by Linux in virtual time. In the last line the window is told when nothing is unread.
+    // As advertised by Linux in virtual time. In the last line the window is advertised
+    // when nothing is unread.
     assert_eq!([65_536, 30_000, 12_000].map(windows), [(45, 53), (20, 23), (8, 8)]);
     assert_eq!([8_192, 7_240, 6_000, 5_000].map(windows), [(5, 5), (5, 4), (4, 3), (3, 3)]);
     assert_eq!([4_344, 2_896, 2_600, 1_000].map(windows), [(3, 2), (2, 2), (1, 1), (1, 1)]);

@@ -122,7 +122,7 @@ pub(crate) struct Sender {
     handshake: Option<Box<Handshake>>,
 }
 
-/// Returns what a controller is told at the start of a flow.
+/// Returns what a controller learns at the start of a flow.
 fn start_of(config: &TcpConfig, seed: u64) -> Start {
     Start {
         window: config.initial_window,
