@@ -291,7 +291,7 @@ pub fn traces(bytes: &[u8]) {
             for interval in truth.intervals(direction) {
                 let (from, to) = (interval.start, interval.start + interval.length);
                 let _ = (interval.free(), interval.cross_offered(), interval.host());
-                let _ = (truth.free_between(direction, from, to), truth.host_between(direction, from, to));
+                let _ = truth.free_between(direction, from, to);
                 let _ = (
                     truth.capacity_between(direction, from, to),
                     truth.lateness_between(direction, from, to),

@@ -24,8 +24,6 @@ pub const ONE: u32 = 1 << FRACTION_BITS;
 pub const TIME_BITS: u32 = 28;
 /// Largest rate in B/s and largest queue in bytes.
 pub const LARGEST: u64 = 1 << 40;
-/// Control intervals that are computed after a silence before the rest is left out.
-pub const SILENT_INTERVALS: u64 = 1024;
 
 #[cfg(test)]
 mod tests {

@@ -395,7 +395,7 @@ impl Reply {
 
     /// Returns the probability that more than the rate is free, if anything up to the capacity was
     /// equally likely before.
-    pub fn odds_of_more(&self, capacity: Option<Rate>) -> f64 {
+    fn odds_of_more(&self, capacity: Option<Rate>) -> f64 {
         /// Points on either side of the rate.
         const POINTS: u32 = 8;
         let capacity = capacity.unwrap_or(self.rate.scale(2.0)).max(self.rate.scale(1.1));

@@ -1,11 +1,10 @@
 //! The default controller of a network namespace, used by connections that choose none.
 
 use std::fs;
-use std::net::UdpSocket;
-use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use headway_telemetry::namespace_cookie;
 use nix::sched::{CloneFlags, setns};
 use serde::{Deserialize, Serialize};
 
@@ -34,7 +33,10 @@ impl Namespace {
     /// When the kernel does not report it.
     pub fn here() -> Result<Namespace, Error> {
         let metadata = fs::metadata(NAMESPACE).map_err(Error::file("inspect", NAMESPACE))?;
-        Ok(Namespace { number: metadata.ino(), cookie: cookie().map_err(Error::file("inspect", NAMESPACE))? })
+        Ok(Namespace {
+            number: metadata.ino(),
+            cookie: namespace_cookie().map_err(Error::file("inspect", NAMESPACE))?,
+        })
     }
 
     /// Returns whether something on this host may keep it alive: a thread, a name given by
@@ -76,27 +78,9 @@ fn cookie_of(path: &Path) -> Option<u64> {
     // A separate thread enters it, so that this one stays in its own namespace.
     let look = move || {
         setns(&file, CloneFlags::CLONE_NEWNET).ok()?;
-        cookie().ok()
+        namespace_cookie().ok()
     };
     std::thread::spawn(look).join().ok()?
-}
-
-/// Returns the cookie of this thread's network namespace.
-fn cookie() -> std::io::Result<u64> {
-    let socket = UdpSocket::bind("0.0.0.0:0")?;
-    let mut cookie = 0u64;
-    let mut size = size_of::<u64>() as libc::socklen_t;
-    // SAFETY: the option is a 64-bit number, and `cookie` has room for it.
-    let result = unsafe {
-        libc::getsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_NETNS_COOKIE,
-            (&raw mut cookie).cast(),
-            &raw mut size,
-        )
-    };
-    if result == 0 { Ok(cookie) } else { Err(std::io::Error::last_os_error()) }
 }
 
 /// The default controller of a network namespace before Headway changed it.

@@ -2,9 +2,11 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
+
+use headway_telemetry::namespace_cookie;
 
 use crate::process::Process;
 use crate::state::Network;
@@ -14,7 +16,7 @@ const EXIT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The network namespace of this process.
 pub(crate) fn own_network() -> io::Result<Network> {
-    Ok(Network { number: fs::metadata("/proc/self/ns/net")?.ino(), cookie: cookie()? })
+    Ok(Network { number: fs::metadata("/proc/self/ns/net")?.ino(), cookie: namespace_cookie()? })
 }
 
 /// Returns all processes whose network namespace has this inode number, except `except`.
@@ -69,30 +71,6 @@ fn kill_all(processes: &[Process]) {
     }
 }
 
-/// Returns the cookie of this thread's network namespace.
-fn cookie() -> io::Result<u64> {
-    // SAFETY: plain system call; the result is checked before it is used.
-    let socket = unsafe { libc::socket(libc::AF_UNIX, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
-    if socket < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: `socket` is an open descriptor that nobody else owns.
-    let socket = unsafe { OwnedFd::from_raw_fd(socket) };
-    let mut cookie = 0u64;
-    let mut size = size_of::<u64>() as libc::socklen_t;
-    // SAFETY: the option is a 64-bit number, and the buffer has that size.
-    let result = unsafe {
-        libc::getsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_NETNS_COOKIE,
-            (&raw mut cookie).cast(),
-            &raw mut size,
-        )
-    };
-    if result == 0 { Ok(cookie) } else { Err(io::Error::last_os_error()) }
-}
-
 /// Returns the cookie of a process's network namespace.
 fn cookie_of(process: &Process, rootless: bool) -> Option<u64> {
     let open = |kind: &str| File::open(format!("/proc/{}/ns/{kind}", process.pid)).ok();
@@ -124,7 +102,7 @@ fn tell_cookie(user: Option<RawFd>, network: RawFd, told: RawFd) -> ! {
     unsafe {
         let entered = user.is_none_or(|user| libc::setns(user, libc::CLONE_NEWUSER) == 0)
             && libc::setns(network, libc::CLONE_NEWNET) == 0;
-        if entered && let Ok(cookie) = cookie() {
+        if entered && let Ok(cookie) = namespace_cookie() {
             libc::write(told, cookie.to_ne_bytes().as_ptr().cast(), 8);
         }
         libc::_exit(0)

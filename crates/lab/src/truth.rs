@@ -247,11 +247,6 @@ impl Truth {
             .map(Rate::from_bps_f64)
     }
 
-    /// Returns the mean rate of the hosts' packets on the wire; `None` if the log does not cover all of the window.
-    pub fn host_between(&self, direction: Direction, from: Instant, to: Instant) -> Option<Rate> {
-        self.mean(direction, from, to, |i| i.host().bps_f64()).map(Rate::from_bps_f64)
-    }
-
     /// Returns the mean rate that neither cross traffic nor TCP of the hosts used in the window; `None` if the log does
     /// not cover all of it.
     pub fn free_beside_tcp_between(&self, direction: Direction, from: Instant, to: Instant) -> Option<Rate> {

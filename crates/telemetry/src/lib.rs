@@ -4,6 +4,7 @@
 //! - [`Diagnosis`] lists all connections of a network namespace with their statistics and buffers.
 //! - [`netlink`] has messages to the kernel and its answers, without a type for each of the hundreds of
 //!   messages that there are: who sends one knows its layout.
+//! - [`namespace_cookie`] is the number of a network namespace.
 //! - [`interfaces`] lists interfaces and their addresses, and tells what changes.
 //! - [`kept`] spreads connections that pass this host over several next hops, which they keep
 //!   when the shares change.
@@ -22,6 +23,7 @@ mod diagnosis;
 pub mod interfaces;
 pub mod kept;
 pub mod marked;
+mod namespace;
 pub mod netlink;
 pub mod preferred;
 pub mod qdisc;
@@ -30,4 +32,5 @@ pub mod rule;
 mod tcp_info;
 
 pub use diagnosis::{Connection, Diagnosis, Dump, Key, Memory};
+pub use namespace::namespace_cookie;
 pub use tcp_info::TcpInfo;

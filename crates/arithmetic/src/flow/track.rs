@@ -300,7 +300,7 @@ impl Flow {
     }
 
     /// Returns the end, 0 or 1, that is on a side, 0 or 1.
-    pub const fn end_on(&self, side: usize) -> usize {
+    const fn end_on(&self, side: usize) -> usize {
         self.client() ^ ((self.side() != side & 1) as usize)
     }
 

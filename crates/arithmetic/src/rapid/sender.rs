@@ -238,11 +238,6 @@ impl Rapid {
         self.state.phase == 0
     }
 
-    /// Returns whether a loss episode lasts.
-    pub fn is_recovering(&self) -> bool {
-        self.state.recovering != 0
-    }
-
     /// Returns the latest estimate, or `None` before the first.
     pub fn latest(&self) -> Option<Estimate> {
         (self.state.estimated > 0).then_some(self.state.latest)

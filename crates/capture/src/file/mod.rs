@@ -54,7 +54,7 @@ pub enum ReadError {
 /// What to do about files that are inconsistent.
 pub const REPAIR: &str = "capture it again, or keep the part before with `editcap FILE NEW`";
 /// What to do about files that another program could convert.
-pub const CONVERT: &str = "convert it with `editcap -F pcap FILE NEW`, or capture on an Ethernet interface";
+const CONVERT: &str = "convert it with `editcap -F pcap FILE NEW`, or capture on an Ethernet interface";
 /// What to do about compressed files.
 const UNPACK: &str = "unpack it first, for example with `zcat FILE | headway passive -`";
 
