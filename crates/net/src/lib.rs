@@ -4,6 +4,7 @@
 //! and exchange probe streams (UDP, or ICMP Echo Replies to the server) in either direction; each stream yields a
 //! [`headway_estimate::StreamRecord`]. Their messages are defined in [`protocol`], which does no I/O.
 
+pub mod asking;
 mod auth;
 mod batch;
 mod channel;
@@ -14,6 +15,7 @@ mod echo_filter;
 mod envelope;
 mod error;
 pub mod frames;
+mod host;
 mod limits;
 pub mod pacing;
 pub mod protocol;
@@ -32,6 +34,7 @@ pub use auth::Token;
 pub use client::{ConnectOptions, FamilyChoice, Gaps, Session, Sockets, StreamOutcome, TrainOutcome, Via};
 pub use counters::Counts;
 pub use error::NetError;
+pub use host::Host;
 pub use limits::{LONGEST_REVERSE_STREAM, Limits};
 pub use protocol::{Carrier, DEFAULT_PORT, StampSource};
 pub use server::{Server, ServerConfig, ServerHandle};

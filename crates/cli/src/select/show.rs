@@ -1,42 +1,9 @@
-//! The state of a choice, as people and programs read it.
+//! The state of a choice, as people read it.
 
 use console::truncate_str;
 use headway_program::out::escape_controls;
-use headway_program::time::{now, rfc3339};
-use headway_select::{Decision, Snapshot};
 use headway_units::{Bytes, Duration, Rate};
-use serde_json::{Map, Value, json};
-
-/// Returns an object with the time at which it is made, and what it is about.
-pub(super) fn event(name: &str, what: Value) -> Value {
-    let now = now();
-    let mut object = Map::new();
-    object.insert("event".to_owned(), name.into());
-    object.insert("at_unix_ns".to_owned(), now.ns().into());
-    object.insert("at_rfc3339".to_owned(), rfc3339(now).into());
-    if let Value::Object(rest) = what {
-        // By the clock of the program, which means nothing to others.
-        object.extend(rest.into_iter().filter(|(key, _)| key != "at_ns"));
-    }
-    Value::Object(object)
-}
-
-/// Returns a state, with the last decisions, the newest first.
-pub(super) fn state<'a>(snapshot: &Snapshot, decisions: impl Iterator<Item = &'a Decision>) -> Value {
-    let told = |decision: &Decision| {
-        let mut told = serde_json::to_value(decision).unwrap_or_default();
-        if let Value::Object(told) = &mut told {
-            told.remove("at_ns");
-            let age = snapshot.at_ns.saturating_sub(decision.at.ns());
-            told.insert("age_ms".to_owned(), (age / 1_000_000).into());
-        }
-        told
-    };
-    let mut state = serde_json::to_value(snapshot).unwrap_or_default();
-    state["decision"] = told(&snapshot.decision);
-    state["decisions"] = decisions.map(told).collect();
-    event("state", state)
-}
+use serde_json::{Value, json};
 
 /// Returns what people see of a state: why a path is chosen, all paths, and the last decisions; no more than fits into height and width.
 pub(super) fn screen_lines(state: &Value, size: Option<(usize, usize)>) -> Vec<String> {

@@ -6,14 +6,14 @@ use std::path::Path;
 use anyhow::Result;
 use serde_json::Value;
 
-use super::SelectArgs;
+use super::Options;
 
 /// Nowhere.
 pub(super) struct Doors;
 
 impl Doors {
     #[allow(clippy::unnecessary_wraps, reason = "as with a server")]
-    pub(super) fn open(_args: &SelectArgs, _measurements: Option<&Path>) -> Result<Doors> {
+    pub(super) fn open(_options: &Options) -> Result<Doors> {
         Ok(Doors)
     }
 

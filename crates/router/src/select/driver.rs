@@ -5,22 +5,21 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration as Span, Instant as Clock};
 
 use anyhow::{Context as _, Result};
+use headway_net::asking::elapsed;
 use headway_net::{ConnectOptions, Sockets};
-use headway_program::exit::Code;
 use headway_select::{Action, Answer, Decision, Selector, Settings, Snapshot, Spending, Trouble};
 use headway_telemetry::interfaces::Changes;
 use headway_telemetry::netlink::{Netlink, SockProtocol};
 use headway_units::{Bytes, Instant};
 use serde_json::Value;
 
-use super::asker::{Ask, Asker, Heard, Told, What};
+use super::asker::{Ask, Asker, Heard, Told, Vain, What};
 use super::file::File;
 use super::hush::Hush;
 use super::link::{Interfaces, Link, Reading};
 use super::opener::{Opener, PathSockets};
 use super::route::ROUTES;
-use super::show;
-use crate::asking::elapsed;
+use super::state;
 
 /// Time between two looks at interfaces.
 const LOOK: Span = Span::from_secs(1);
@@ -57,8 +56,8 @@ struct Watched {
     before: Option<Reading>,
     /// Whether anything came of it.
     is_settled: bool,
-    /// What was told of its trouble last, with the exit code.
-    trouble: Option<(Code, String)>,
+    /// What was told of its trouble last, with the sentence.
+    trouble: Option<(Vain, String)>,
     /// Whether that was said, and when the last time was that streams had told nothing.
     is_said: bool,
     hush: Hush,
@@ -205,7 +204,7 @@ impl Driver {
     /// Returns the state as others see it, with the last decisions.
     pub(super) fn state(&mut self) -> Value {
         let snapshot = self.snapshot();
-        show::state(&snapshot, self.selector.decisions().rev().take(PAST))
+        state::state(&snapshot, self.selector.decisions().rev().take(PAST))
     }
 
     /// Whether something came of each path, if only that it fails.
@@ -213,9 +212,9 @@ impl Driver {
         self.paths.iter().all(|path| path.is_settled)
     }
 
-    /// Returns the trouble of a path, as a sentence with its exit code.
-    pub(super) fn trouble(&self, path: usize) -> Option<&(Code, String)> {
-        self.paths[path].trouble.as_ref()
+    /// Returns why paths have no answer, as sentences too, in their order.
+    pub(super) fn troubles(self) -> Vec<Option<(Vain, String)>> {
+        self.paths.into_iter().map(|path| path.trouble).collect()
     }
 
     /// Whether interfaces, addresses or routes have changed since this was asked last.
@@ -268,7 +267,7 @@ impl Driver {
         match self.paths[number].link.down().map(str::to_owned) {
             Some(why) => {
                 self.selector.failed(now, number, Trouble::Down, Bytes::ZERO);
-                self.in_trouble(number, Code::Unreachable, why);
+                self.in_trouble(number, Vain::Down(why));
             }
             None => {
                 self.selector.up(now, number);
@@ -335,14 +334,14 @@ impl Driver {
                     self.answers(number, false);
                 }
             }
-            What::Failed { trouble, attempts, cost, code, sentence } => {
+            What::Failed { trouble, attempts, cost, why } => {
                 self.paths[number].waits = false;
                 self.selector.failed(now, number, trouble, cost);
                 for _ in 1..attempts {
                     self.selector.failed(now, number, trouble, Bytes::ZERO);
                 }
                 if is_up {
-                    self.in_trouble(number, code, sentence);
+                    self.in_trouble(number, why);
                 }
             }
         }
@@ -350,25 +349,26 @@ impl Driver {
 
     /// Takes that a far end answers. That streams told nothing is over only when others have.
     fn answers(&mut self, number: usize, by_streams: bool) {
-        let is_unclear = |(code, _): &(Code, String)| *code == Code::Untrustworthy;
+        let is_unclear = |(why, _): &(Vain, String)| why.is_unclear();
         if by_streams || !self.paths[number].trouble.as_ref().is_some_and(is_unclear) {
             self.is_well(number);
         }
     }
 
-    fn in_trouble(&mut self, number: usize, code: Code, why: String) {
+    fn in_trouble(&mut self, number: usize, why: Vain) {
         let path = &mut self.paths[number];
         path.is_settled = true;
-        let is_new = path.trouble.as_ref().is_none_or(|(_, before)| *before != why);
+        let sentence = why.sentence();
+        let is_new = path.trouble.as_ref().is_none_or(|(_, before)| *before != sentence);
         // A busy host often comes and goes. What was not said is said when it lasts.
-        let mut is_due = || code != Code::Untrustworthy || path.hush.says(Clock::now());
+        let mut is_due = || !why.is_unclear() || path.hush.says(Clock::now());
         if (is_new || !path.is_said) && is_due() {
             path.is_said = true;
-            self.news.push(News::Path(number, Some(format!("{}: {why}", path.name))));
+            self.news.push(News::Path(number, Some(format!("{}: {sentence}", path.name))));
         } else if is_new {
             self.news.push(News::Again);
         }
-        path.trouble = Some((code, why));
+        path.trouble = Some((why, sentence));
     }
 
     fn is_well(&mut self, number: usize) {
