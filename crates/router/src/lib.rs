@@ -5,4 +5,5 @@
 //! told what happens; nothing is printed.
 
 pub mod edge;
+mod life;
 pub mod select;

@@ -30,7 +30,7 @@ pub(super) fn run(args: &SelectArgs, json: bool) -> Result<(), Failed> {
     stop_on_signals(&interrupted)?;
     let options = options(args, &file)?;
     if args.once {
-        let measured = select::once(&file, options.token.as_ref(), &interrupted)?;
+        let measured = select::once(&file, &options, &interrupted)?;
         let interrupted =
             || Failed::new(Code::Interrupted, anyhow!("interrupted; not all paths were measured"));
         return print_order(&measured.ok_or_else(interrupted)?, json);

@@ -13,6 +13,7 @@ mod run;
 mod shaper;
 mod signals;
 mod splitter;
+mod steps;
 mod watch;
 
 use std::net::SocketAddr;

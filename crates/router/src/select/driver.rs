@@ -212,9 +212,9 @@ impl Driver {
         self.paths.iter().all(|path| path.is_settled)
     }
 
-    /// Returns why paths have no answer, as sentences too, in their order.
-    pub(super) fn troubles(self) -> Vec<Option<(Vain, String)>> {
-        self.paths.into_iter().map(|path| path.trouble).collect()
+    /// Takes why paths have no answer, as sentences too, in their order.
+    pub(super) fn take_troubles(&mut self) -> Vec<Option<(Vain, String)>> {
+        self.paths.iter_mut().map(|path| path.trouble.take()).collect()
     }
 
     /// Whether interfaces, addresses or routes have changed since this was asked last.

@@ -16,6 +16,7 @@ mod run;
 mod shares;
 mod socket;
 mod state;
+mod steps;
 #[cfg_attr(not(feature = "web"), path = "without_viewers.rs")]
 mod viewers;
 

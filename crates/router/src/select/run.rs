@@ -1,12 +1,9 @@
 //! Chooses until it is to end, or once.
 
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration as Span, Instant as Clock, SystemTime};
 
 use anyhow::{Result, bail};
-use headway_net::{ConnectOptions, Token};
 use headway_select::{Decision, PathState, Settings, Snapshot, Strategy};
 use headway_units::Duration;
 
@@ -15,14 +12,17 @@ use super::file::File;
 use super::hook::{Change, Hook};
 use super::keeper::Keeper;
 use super::ledger::{Ledger, Now};
-use super::lock::Lock;
-use super::opener::Opener;
 use super::route::{Router, Rules};
 use super::shares::Shares;
-use super::socket::{SOCKET, Socket};
+use super::socket::Socket;
 use super::state::{event, since_1970};
-use super::viewers::{Doors, Viewers};
+use super::steps::{ALL, ONCE, Parts, Step};
+use super::viewers::Viewers;
 use super::{Event, Measured, Options};
+use crate::life::{Life as _, Living};
+
+/// Why nothing can be done with what has not begun.
+const NOT_BEGUN: &str = "the choice has not begun";
 
 /// In a choice that is made once, a path that replaces another is compared with the rest at once.
 const AT_ONCE: Duration = Duration::from_ms(20);
@@ -30,51 +30,14 @@ const AT_ONCE: Duration = Duration::from_ms(20);
 /// Time between two states for those who ask for one.
 const FRESH: Span = Span::from_secs(1);
 
-/// What it takes to ask, which needs rights that are given up before anybody is asked.
-struct Asking {
-    opener: Arc<Opener>,
-    connections: Vec<Vec<ConnectOptions>>,
-}
-
-impl Asking {
-    fn start(file: &File, token: Option<&Token>) -> Result<Asking> {
-        Ok(Asking { opener: Opener::start(&file.path)?, connections: file.connections(token) })
-    }
-
-    fn driver(self, file: &File, settings: Settings) -> Result<Driver> {
-        Driver::start(file, settings, &self.opener, self.connections)
-    }
-}
-
-/// Sets the rules that the file needs, as the only process that sets any in this network namespace, if it sets some. What changes nothing
-/// else may use those of another process.
-fn rules(file: &File, only_asks: bool) -> Result<(Option<Lock>, Option<Rules<'_>>)> {
-    let sets_routes = !only_asks && (file.route || file.balance);
-    if !file.sets_rules() && !sets_routes {
-        return Ok((None, None));
-    }
-    match Lock::take()? {
-        Ok(lock) => {
-            let rules = file.sets_rules().then(|| Rules::start(&file.path)).transpose()?;
-            Ok((Some(lock), rules))
-        }
-        Err(holder) if only_asks => Ok((None, Some(Rules::borrow(&file.path, &holder)?))),
-        Err(holder) => bail!(
-            "{holder} chooses already and sets the routes of this host; end it first, or look at it with `headway select status`"
-        ),
-    }
-}
-
 /// Measures every path once. None if `interrupted` was set before all were measured.
 ///
 /// # Errors
 /// When routes cannot be changed that the file needs, or the system refuses.
-pub fn once(file: &File, token: Option<&Token>, interrupted: &AtomicBool) -> Result<Option<Measured>> {
-    // Before anything is changed; and the other processes, which have what this one has open, before there are threads.
-    let (_lock, _rules) = rules(file, true)?;
-    let asking = Asking::start(file, token)?;
-    headway_privileges::drop_all_but_talk()?;
-    let mut driver = asking.driver(file, Settings { interval: AT_ONCE, ..file.settings() })?;
+pub fn once(file: &File, options: &Options, interrupted: &AtomicBool) -> Result<Option<Measured>> {
+    let settings = Settings { interval: AT_ONCE, ..file.settings() };
+    let mut parts = Living::begin(Parts::new(file, options, settings, false), &ONCE)?;
+    let Some(driver) = &mut parts.0.driver else { bail!(NOT_BEGUN) };
     let mut settled: Option<Clock> = None;
     while settled.is_none_or(|since| since.elapsed() < 2 * AT_ONCE.to_std()) {
         if interrupted.load(Ordering::Relaxed) {
@@ -87,7 +50,7 @@ pub fn once(file: &File, token: Option<&Token>, interrupted: &AtomicBool) -> Res
     }
     let mut snapshot = driver.snapshot();
     let paths = std::mem::take(&mut snapshot.paths);
-    let mut paths: Vec<(PathState, _)> = paths.into_iter().zip(driver.troubles()).collect();
+    let mut paths: Vec<(PathState, _)> = paths.into_iter().zip(driver.take_troubles()).collect();
     paths.sort_by_key(|(path, trouble)| (trouble.is_some(), order(path, file.settings().strategy)));
     let (paths, troubles) = paths.into_iter().unzip();
     Ok(Some(Measured { snapshot: Snapshot { paths, ..snapshot }, troubles }))
@@ -111,17 +74,16 @@ type Tell<'a> = dyn FnMut(Event<'_>) + 'a;
 /// What is done for each decision, and told.
 struct Running<'a> {
     file: &'a File,
-    driver: Driver,
-    rules: Option<Rules<'a>>,
-    router: Option<Router>,
+    driver: &'a mut Driver,
+    rules: Option<&'a Rules<'a>>,
+    router: Option<&'a Router>,
     /// How connections are spread, if they are.
     shares: Option<Shares>,
-    hook: Option<Hook>,
-    ledger: Option<Ledger>,
-    status: Option<Socket>,
-    viewers: Viewers,
-    /// Ends after all that uses its sockets.
-    keeper: Keeper,
+    hook: Option<&'a mut Hook>,
+    ledger: Option<&'a mut Ledger>,
+    status: Option<&'a Socket>,
+    viewers: &'a Viewers,
+    keeper: &'a mut Keeper,
     tell: &'a mut Tell<'a>,
     /// The path that was acted upon last, and the last warning.
     taken: Option<usize>,
@@ -132,92 +94,66 @@ struct Running<'a> {
 ///
 /// # Errors
 /// When routes, sockets or processes cannot be had.
-pub fn run<'a>(
-    file: &'a File,
-    options: &Options,
-    interrupted: &AtomicBool,
-    tell: &'a mut Tell<'a>,
-) -> Result<()> {
-    // Before anything is changed; and the other processes, which have what this one has open, before there are threads.
-    let (_lock, rules) = rules(file, options.dry_run)?;
-    let mut running = start(file, options, rules, tell)?;
-    let interval = file.interval.to_std();
-    let [mut told, mut fresh] = [Clock::now(); 2];
-    while !interrupted.load(Ordering::Relaxed) {
-        running.step();
-        if fresh.elapsed() >= FRESH {
-            fresh = Clock::now();
-            running.refresh();
-        }
-        if told.elapsed() >= interval {
-            told = Clock::now();
-            running.repeat();
-        }
-    }
-    running.end();
+pub fn run(file: &File, options: &Options, interrupted: &AtomicBool, tell: &mut Tell<'_>) -> Result<()> {
+    let parts = Parts::new(file, options, file.settings(), !options.dry_run);
+    let mut parts = Living::begin(parts, &ALL)?;
+    let ignored = parts.0.ignored.take();
+    let mut running = Running::new(file, &mut parts.0, tell)?;
+    running.begin(ignored);
+    running.work(interrupted);
+    let changes = running.end();
+    let restores = parts.0.router.is_some();
+    parts.0.end(Step::Router);
+    tell(Event::Off(changes, restores));
     Ok(())
 }
 
-/// Takes sockets, starts the other processes, gives up all rights, and then begins to ask.
-fn start<'a>(
-    file: &'a File,
-    options: &Options,
-    rules: Option<Rules<'a>>,
-    tell: &'a mut Tell<'a>,
-) -> Result<Running<'a>> {
-    let acts = !options.dry_run;
-    let usual = nix::unistd::geteuid().is_root().then(|| SOCKET.as_ref());
-    let status = match (options.socket.as_deref(), usual) {
-        // One that goes on beside this has it.
-        (None, Some(usual)) if options.dry_run => Socket::open(usual, "--socket").ok(),
-        (named, usual) => named.or(usual).map(|path| Socket::open(path, "--socket")).transpose()?,
-    };
-    let doors = Doors::open(options)?;
-    let sockets: Vec<PathBuf> =
-        status.iter().map(Socket::path).chain(doors.path()).map(Path::to_owned).collect();
-    let (mut ledger, ignored) = file.state_file.as_deref().map(Ledger::open).unzip();
-    // What goes on beside this may keep the file.
-    let keeper = Keeper::start(file.state_file.as_deref().filter(|_| acts), &sockets)?;
-    let asking = Asking::start(file, options.token.as_ref())?;
-    let interval = file.interval.to_std();
-    let hook = (acts && !file.hook.is_empty())
-        .then(|| Hook::start(&file.hook, file.hook_timeout.to_std(), interval))
-        .transpose()?;
-    let router = (acts && (file.route || file.balance))
-        .then(|| Router::start(&file.path, file.balance))
-        .transpose()?;
-    // From now on it reads what far ends send.
-    headway_privileges::drop_all_but_talk()?;
-    let mut driver = asking.driver(file, file.settings())?;
-    if let Some(ledger) = &ledger {
-        let now = Now { here: driver.now(), wall: since_1970(SystemTime::now()) };
-        driver.restore(|name| ledger.spending(name, now));
+impl<'a> Running<'a> {
+    fn new(file: &'a File, parts: &'a mut Parts<'_>, tell: &'a mut Tell<'_>) -> Result<Running<'a>> {
+        let Parts { rules, status, ledger, keeper, hook, router, driver, viewers, .. } = parts;
+        let (Some(driver), Some(viewers), Some(keeper)) = (driver, viewers, keeper) else {
+            bail!(NOT_BEGUN);
+        };
+        let shares = file.balance.then(|| Shares::new(file.settings().tolerance));
+        Ok(Running {
+            file,
+            driver,
+            rules: rules.as_ref(),
+            router: router.as_ref(),
+            shares,
+            hook: hook.as_mut(),
+            ledger: ledger.as_mut(),
+            status: status.as_ref(),
+            viewers,
+            keeper,
+            tell,
+            taken: None,
+            warned: None,
+        })
     }
-    ledger = ledger.filter(|_| acts);
-    let viewers = Viewers::start(doors, &driver.state())?;
-    let shares = file.balance.then(|| Shares::new(file.settings().tolerance));
-    let (taken, warned) = (None, None);
-    let mut running = Running {
-        file,
-        driver,
-        rules,
-        router,
-        shares,
-        hook,
-        ledger,
-        status,
-        viewers,
-        keeper,
-        tell,
-        taken,
-        warned,
-    };
-    (running.tell)(Event::On(running.viewers.address()));
-    ignored.flatten().into_iter().for_each(|sentence| running.warn(sentence));
-    Ok(running)
-}
 
-impl Running<'_> {
+    /// Says that it has begun, and why what was sent before does not count, if so.
+    fn begin(&mut self, ignored: Option<String>) {
+        (self.tell)(Event::On(self.viewers.address()));
+        ignored.into_iter().for_each(|sentence| self.warn(sentence));
+    }
+
+    fn work(&mut self, interrupted: &AtomicBool) {
+        let interval = self.file.interval.to_std();
+        let [mut told, mut fresh] = [Clock::now(); 2];
+        while !interrupted.load(Ordering::Relaxed) {
+            self.step();
+            if fresh.elapsed() >= FRESH {
+                fresh = Clock::now();
+                self.refresh();
+            }
+            if told.elapsed() >= interval {
+                told = Clock::now();
+                self.repeat();
+            }
+        }
+    }
+
     fn step(&mut self) {
         let news = self.driver.step();
         let is_news = !news.is_empty();
@@ -246,10 +182,10 @@ impl Running<'_> {
         if self.driver.has_changed() {
             self.restore();
         }
-        if let Some(failed) = self.hook.as_mut().and_then(Hook::look) {
+        if let Some(failed) = self.hook.as_mut().and_then(|hook| hook.look()) {
             self.warn(failed);
         }
-        if let Some(socket) = &self.status {
+        if let Some(socket) = self.status {
             socket.answer(|| self.driver.state());
         }
     }
@@ -293,7 +229,7 @@ impl Running<'_> {
     }
 
     fn route(&mut self) {
-        let (Some(router), Some(chosen)) = (&self.router, self.taken) else { return };
+        let (Some(router), Some(chosen)) = (self.router, self.taken) else { return };
         let only_chosen: Vec<u8> = (0..self.file.path.len()).map(|path| u8::from(path == chosen)).collect();
         let parts = self.shares.as_ref().map_or(&only_chosen[..], Shares::parts);
         if parts.is_empty() {
@@ -317,7 +253,7 @@ impl Running<'_> {
     /// Does once a second what follows from what ages.
     fn refresh(&mut self) {
         self.spread();
-        let driver = &mut self.driver;
+        let driver = &mut *self.driver;
         self.viewers.refresh(|| driver.state());
         self.keep(false);
     }
@@ -339,7 +275,7 @@ impl Running<'_> {
     /// Sets again what the kernel removes with an interface.
     fn restore(&mut self) {
         // What is in vain now is told after an interval.
-        let _ = self.rules.as_ref().map(Rules::keep);
+        let _ = self.rules.map(Rules::keep);
         if self.taken.is_some_and(|chosen| self.driver.is_up(chosen)) {
             self.route();
         }
@@ -347,7 +283,7 @@ impl Running<'_> {
 
     /// Does once an interval what may have become undone, and tells the state.
     fn repeat(&mut self) {
-        if let Some(Err(refused)) = self.rules.as_ref().map(Rules::keep) {
+        if let Some(Err(refused)) = self.rules.map(Rules::keep) {
             self.warn(format!("a rule for a `next-hop` cannot be set: {refused:#}"));
         }
         self.route();
@@ -364,10 +300,9 @@ impl Running<'_> {
         }
     }
 
-    fn end(mut self) {
+    /// Keeps what was sent, and returns how often the choice has changed.
+    fn end(mut self) -> u64 {
         self.keep(true);
-        let changes = self.driver.snapshot().changes;
-        let restores = self.router.take().is_some();
-        (self.tell)(Event::Off(changes, restores));
+        self.driver.snapshot().changes
     }
 }
