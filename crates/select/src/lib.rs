@@ -23,7 +23,7 @@ mod transfer;
 mod wishes;
 mod worth;
 
-pub use decision::{Decision, Why};
+pub use decision::{Decision, DecisionState, Why};
 pub use distribution::Distribution;
 pub use path::Trouble;
 pub use selector::{Action, Answer, Selector};

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use headway_estimate::question::Reply;
 use headway_units::{Budget, Bytes, Duration, Instant, Rate};
+use serde::{Deserialize, Serialize};
 
 use crate::belief::Belief;
 use crate::settings::Settings;
@@ -63,7 +64,8 @@ const RTTS: usize = 7;
 const CLEARLY_FREE: f64 = 0.85;
 
 /// What is wrong with a path, or with a question about it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Trouble {
     /// The path is down: its interface is gone, or has no carrier, or no route.
     Down,

@@ -8,7 +8,9 @@ use anyhow::{Result, anyhow};
 use headway_program::build::stamped;
 use headway_program::exit::{Code, Failed};
 use headway_program::{out, print_line};
-use headway_router::select::{self, Event, File, Measured, Options, Vain, event};
+use headway_router::select::{self, Event, File, Measured, Options, Timed, Vain};
+use headway_select::PathState;
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::SelectArgs;
@@ -62,30 +64,34 @@ fn options(args: &SelectArgs, file: &File) -> Result<Options> {
     })
 }
 
+/// A path, and why it has no answer.
+#[derive(Serialize)]
+struct Ordered<'a> {
+    #[serde(flatten)]
+    path: &'a PathState,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<&'a str>,
+}
+
 fn print_order(Measured { snapshot, troubles }: &Measured, json: bool) -> Result<(), Failed> {
     if let Some(Some((why, sentence))) = troubles.first() {
         return Err(Failed::new(code(why), anyhow!("no path gave an answer: {sentence}")));
     }
     let why = |place: usize| troubles[place].as_ref().map(|(_, sentence)| sentence.as_str());
-    let mut said = serde_json::to_value(snapshot)?;
-    let Value::Array(mut paths) = said["paths"].take() else { return Ok(()) };
-    for (place, path) in paths.iter_mut().enumerate() {
-        if let Some(why) = why(place) {
-            path["error"] = why.into();
-        }
-    }
     if json {
+        let paths = snapshot.paths.iter().enumerate();
+        let paths: Vec<_> = paths.map(|(place, path)| Ordered { path, error: why(place) }).collect();
         let object = json!({
             "type": "select",
-            "strategy": said["strategy"],
-            "chosen": said["chosen"],
-            "decision": said["decision"],
+            "strategy": snapshot.strategy,
+            "chosen": snapshot.chosen,
+            "decision": snapshot.decision,
             "paths": paths,
         });
         out::document(&serde_json::to_string(&stamped(object))?);
     } else {
-        print_line!("{}", snapshot.decision);
-        print_line!("{}", table(&paths).trim_end());
+        print_line!("{}", snapshot.decision.sentence);
+        print_line!("{}", table(&snapshot.paths).trim_end());
         for (place, path) in snapshot.paths.iter().enumerate() {
             if let Some(why) = why(place) {
                 print_line!("{}: {why}", path.name);
@@ -119,19 +125,19 @@ impl Output<'_> {
             self.lines = LineWriter::start(std::io::stdout()).ok();
         }
         let Some(lines) = &mut self.lines else { return };
-        let (object, text) = said(what, self.file, self.dry_run);
-        let line = match (self.json, text) {
-            (true, _) => object.to_string(),
-            (false, Some(text)) => out::escape_controls(&text).into_owned(),
-            (false, None) => return,
+        let line = match (said(what, self.file, self.dry_run), what) {
+            (Some((name, object, _)), _) if self.json => json!(Timed::now(name, object)).to_string(),
+            (Some((_, _, text)), _) => out::escape_controls(&text).into_owned(),
+            (None, Event::State(state)) if self.json => json!(state).to_string(),
+            (None, _) => return,
         };
         let _ = lines.write_all(format!("{line}\n").as_bytes());
     }
 }
 
-/// Returns what happened as an object, and as a sentence if people are told.
-fn said(what: &Event<'_>, file: &File, dry_run: bool) -> (Value, Option<String>) {
-    let (name, object, text) = match what {
+/// Returns what happened as an object with its name, and as a sentence; none for a state, which people are not told.
+fn said(what: &Event<'_>, file: &File, dry_run: bool) -> Option<(&'static str, Value, String)> {
+    Some(match what {
         Event::On(address) => {
             let names: Vec<&str> = file.names().collect();
             let strategy = file.settings().strategy.name();
@@ -143,7 +149,7 @@ fn said(what: &Event<'_>, file: &File, dry_run: bool) -> (Value, Option<String>)
             }
             ("on", on, text)
         }
-        Event::Decision(decision) => ("decision", json!(decision), decision.to_string()),
+        Event::Decision(decision) => ("decision", json!(decision), decision.sentence.clone()),
         Event::Path(name, sentence) => {
             ("path", json!({ "path": name, "sentence": sentence }), (*sentence).to_owned())
         }
@@ -156,11 +162,10 @@ fn said(what: &Event<'_>, file: &File, dry_run: bool) -> (Value, Option<String>)
             ("shares", json!({ "percent": parts, "sentence": sentence }), sentence)
         }
         Event::Warning(sentence) => ("warning", json!({ "sentence": sentence }), (*sentence).to_owned()),
-        Event::State(state) => return ((*state).clone(), None),
+        Event::State(_) => return None,
         Event::Off(changes, restores) => {
             let text = if *restores { "The default route holds again." } else { "It has ended." };
             ("off", json!({ "counters": { "changes": changes } }), text.to_owned())
         }
-    };
-    (event(name, object), Some(text))
+    })
 }

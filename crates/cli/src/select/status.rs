@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use anyhow::Result;
 use headway_program::{out, print_line};
-use headway_router::select::{SOCKET, ask};
-use serde_json::Value;
+use headway_router::select::{SOCKET, State, ask};
+use serde_json::json;
 
 use super::StatusArgs;
 use super::show::screen_lines;
@@ -25,21 +25,22 @@ pub(super) fn run(args: &StatusArgs, json: bool) -> Result<()> {
     let path = args.socket.as_deref().unwrap_or(Path::new(SOCKET));
     let state = ask(path)?;
     if json {
-        print_line!("{state}");
+        print_line!("{}", json!(state));
         return out::check();
     }
     let screen = Screen::new(!args.once);
-    let state = if screen.is_live() { follow(path, state, screen)? } else { state };
-    screen_lines(&state, None).iter().for_each(|line| print_line!("{line}"));
+    let (state, away) = if screen.is_live() { follow(path, state, screen)? } else { (state, None) };
+    screen_lines(&state.what, away.as_deref(), None).iter().for_each(|line| print_line!("{line}"));
     out::check()
 }
 
-/// Draws the state until a signal arrives, and returns the last one.
-fn follow(path: &Path, mut state: Value, mut screen: Screen) -> Result<Value> {
+/// Draws the state until a signal arrives, and returns the last one, with the reason if no newer one can be had.
+fn follow(path: &Path, mut state: State, mut screen: Screen) -> Result<(State, Option<String>)> {
+    let mut away = None;
     let mut end = signals()?;
     end.set_read_timeout(Some(SHOWN))?;
     loop {
-        screen.show(&screen_lines(&state, Some(screen.size())));
+        screen.show(&screen_lines(&state.what, away.as_deref(), Some(screen.size())));
         match end.read(&mut [0]) {
             Ok(_) => break,
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
@@ -47,10 +48,10 @@ fn follow(path: &Path, mut state: Value, mut screen: Screen) -> Result<Value> {
         }
         // Whoever starts it again need not start this again.
         match ask(path) {
-            Ok(newest) => state = newest,
-            Err(why) => state["away"] = format!("{why:#}").into(),
+            Ok(newest) => (state, away) = (newest, None),
+            Err(why) => away = Some(format!("{why:#}")),
         }
     }
     screen.clear();
-    Ok(state)
+    Ok((state, away))
 }

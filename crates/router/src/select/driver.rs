@@ -7,11 +7,12 @@ use std::time::{Duration as Span, Instant as Clock};
 use anyhow::{Context as _, Result};
 use headway_net::asking::elapsed;
 use headway_net::{ConnectOptions, Sockets};
-use headway_select::{Action, Answer, Decision, Selector, Settings, Snapshot, Spending, Trouble};
+use headway_select::{
+    Action, Answer, Decision, DecisionState, Selector, Settings, Snapshot, Spending, Trouble,
+};
 use headway_telemetry::interfaces::Changes;
 use headway_telemetry::netlink::{Netlink, SockProtocol};
 use headway_units::{Bytes, Instant};
-use serde_json::Value;
 
 use super::asker::{Ask, Asker, Heard, Told, Vain, What};
 use super::file::File;
@@ -19,7 +20,7 @@ use super::hush::Hush;
 use super::link::{Interfaces, Link, Reading};
 use super::opener::{Opener, PathSockets};
 use super::route::ROUTES;
-use super::state;
+use super::state::{Known, State, Timed};
 
 /// Time between two looks at interfaces.
 const LOOK: Span = Span::from_secs(1);
@@ -202,9 +203,13 @@ impl Driver {
     }
 
     /// Returns the state as others see it, with the last decisions.
-    pub(super) fn state(&mut self) -> Value {
-        let snapshot = self.snapshot();
-        state::state(&snapshot, self.selector.decisions().rev().take(PAST))
+    pub(super) fn state(&mut self) -> State {
+        let mut snapshot = self.snapshot();
+        let at = snapshot.at;
+        snapshot.decision = snapshot.decision.aged(at);
+        let last = self.selector.decisions().rev().take(PAST);
+        let decisions = last.map(|one| DecisionState::from(one).aged(at)).collect();
+        Timed::now("state", Known { snapshot, decisions })
     }
 
     /// Whether something came of each path, if only that it fails.

@@ -24,14 +24,13 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use headway_net::Token;
-use headway_select::{Decision, Snapshot};
-use serde_json::Value;
+use headway_select::{DecisionState, Snapshot};
 
 pub use asker::Vain;
 pub use file::File;
 pub use run::{once, run};
 pub use socket::{SOCKET, ask};
-pub use state::event;
+pub use state::{Known, State, Timed};
 
 /// What a choice that goes on is to do.
 #[derive(Clone, Default)]
@@ -56,7 +55,7 @@ pub enum Event<'a> {
     /// It has begun, and tells programs the state at this address. Threads that are started now have no privileges.
     On(Option<SocketAddr>),
     /// The choice has changed, or stays for a new reason.
-    Decision(&'a Decision),
+    Decision(&'a DecisionState),
     /// A path of this name fails, or no longer, as a sentence.
     Path(&'a str, &'a str),
     /// New connections are spread: what each path gets of a hundred.
@@ -64,7 +63,7 @@ pub enum Event<'a> {
     /// Something cannot be done, as a sentence.
     Warning(&'a str),
     /// The state, once an interval.
-    State(&'a Value),
+    State(&'a State),
     /// It has ended, after so many changes; routes hold again that it had replaced, if so.
     Off(u64, bool),
 }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration as Span, Instant as Clock, SystemTime};
 
 use anyhow::{Result, bail};
-use headway_select::{Decision, PathState, Settings, Snapshot, Strategy};
+use headway_select::{Decision, DecisionState, PathState, Settings, Snapshot, Strategy};
 use headway_units::Duration;
 
 use super::driver::{Driver, News};
@@ -15,7 +15,7 @@ use super::ledger::{Ledger, Now};
 use super::route::{Router, Rules};
 use super::shares::Shares;
 use super::socket::Socket;
-use super::state::{event, since_1970};
+use super::state::{Timed, since_1970};
 use super::steps::{ALL, ONCE, Parts, Step};
 use super::viewers::Viewers;
 use super::{Event, Measured, Options};
@@ -161,8 +161,9 @@ impl<'a> Running<'a> {
         for news in news {
             match news {
                 News::Decision(decision) => {
-                    decisions.push(event("decision", serde_json::to_value(&decision).unwrap_or_default()));
+                    let decision = DecisionState { at_ns: None, ..(&decision).into() };
                     (self.tell)(Event::Decision(&decision));
+                    decisions.push(Timed::now("decision", decision));
                 }
                 News::Again => {}
                 News::Path(number, trouble) => {

@@ -11,7 +11,8 @@ use anyhow::{Context as _, Result, bail};
 use nix::sys::socket::getsockopt;
 use nix::sys::socket::sockopt::PeerCredentials;
 use nix::sys::stat::{Mode, umask};
-use serde_json::Value;
+
+use super::state::State;
 
 /// How long the processes of one that was killed may take to end what it had started, and the time between two looks meanwhile.
 pub(super) const PATIENCE: Span = Span::from_secs(5);
@@ -63,11 +64,13 @@ impl Socket {
     }
 
     /// Tells the state to all who have connected since; one who does not read gets what has room.
-    pub(super) fn answer(&self, mut state: impl FnMut() -> Value) {
+    pub(super) fn answer(&self, mut state: impl FnMut() -> State) {
         for _ in 0..MOST {
-            let Ok((mut viewer, _)) = self.listener.accept() else { return };
+            let Ok((mut viewer, _)) = self.listener().accept() else { return };
             if viewer.set_nonblocking(true).is_ok() {
-                let _ = viewer.write_all(format!("{}\n", state()).as_bytes());
+                let _ = viewer.write_all(
+                    format!("{}\n", serde_json::to_string(&state()).unwrap_or_default()).as_bytes(),
+                );
             }
         }
     }
@@ -77,7 +80,7 @@ impl Socket {
 ///
 /// # Errors
 /// When none answers.
-pub fn ask(path: &Path) -> Result<Value> {
+pub fn ask(path: &Path) -> Result<State> {
     let none =
         || format!("no `headway select` answers at {}; start it, or name its --socket", path.display());
     let stream = UnixStream::connect(path).with_context(none)?;
@@ -148,9 +151,11 @@ mod tests {
         let path = folder.path().join("select.sock");
         let socket = Socket::open(&path, "--socket").unwrap();
         let mut viewer = UnixStream::connect(&path).unwrap();
-        socket.answer(|| serde_json::json!({ "chosen": "a" }));
+        let mut state = State::default();
+        state.what.snapshot.chosen = "a".to_owned();
+        socket.answer(|| state.clone());
         let mut said = String::new();
         viewer.read_to_string(&mut said).unwrap();
-        assert_eq!(said, "{\"chosen\":\"a\"}\n");
+        assert_eq!(serde_json::from_str::<State>(&said).unwrap(), state);
     }
 }

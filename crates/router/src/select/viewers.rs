@@ -4,11 +4,12 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
+use headway_select::DecisionState;
 use headway_web::{ChoiceDoors, ChoiceServer};
-use serde_json::Value;
 
 use super::Options;
 use super::socket::Socket;
+use super::state::{State, Timed};
 
 /// Where programs will connect to, or nothing.
 pub(super) struct Doors {
@@ -48,7 +49,7 @@ impl Viewers {
     ///
     /// # Errors
     /// When there can be no thread.
-    pub(super) fn start(doors: Doors, state: &Value) -> Result<Viewers> {
+    pub(super) fn start(doors: Doors, state: &State) -> Result<Viewers> {
         let server = doors.doors.map(|doors| ChoiceServer::start(doors, state));
         Ok(Viewers { server: server.transpose()?, _socket: doors.socket })
     }
@@ -59,14 +60,14 @@ impl Viewers {
     }
 
     /// Takes a state for those who ask from now on.
-    pub(super) fn refresh(&self, state: impl FnOnce() -> Value) {
+    pub(super) fn refresh(&self, state: impl FnOnce() -> State) {
         if let Some(server) = &self.server {
             server.refresh(&state());
         }
     }
 
     /// Shows a state, and the decisions since the last one.
-    pub(super) fn publish(&self, state: &Value, decisions: &[Value]) {
+    pub(super) fn publish(&self, state: &State, decisions: &[Timed<DecisionState>]) {
         if let Some(server) = &self.server {
             server.publish(state, decisions);
         }
