@@ -6,7 +6,7 @@ use std::sync::Arc;
 use headway_units::{Bytes, Duration, Instant, Rate};
 use serde::{Deserialize, Serialize};
 
-use crate::path::Trouble;
+use crate::presence::Trouble;
 
 /// Why a path is chosen, or stays chosen.
 #[derive(Clone, Debug, PartialEq)]

@@ -8,11 +8,14 @@
 
 mod ask;
 mod belief;
+mod bucket;
 mod decide;
 mod decision;
 mod distribution;
 mod hold;
 mod path;
+mod presence;
+mod purse;
 mod selector;
 mod settings;
 mod shared;
@@ -25,7 +28,7 @@ mod worth;
 
 pub use decision::{Decision, DecisionState, Why};
 pub use distribution::Distribution;
-pub use path::Trouble;
+pub use presence::Trouble;
 pub use selector::{Action, Answer, Selector};
 pub use settings::{Settings, Strategy, UnknownStrategy};
 pub use snapshot::{PathState, Snapshot};

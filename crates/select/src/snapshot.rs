@@ -4,7 +4,7 @@ use headway_units::{Bytes, Instant};
 use serde::{Deserialize, Serialize};
 
 use crate::decision::DecisionState;
-use crate::path::Trouble;
+use crate::presence::Trouble;
 use crate::selector::Selector;
 use crate::settings::Strategy;
 use crate::transfer::time_of;
@@ -125,7 +125,7 @@ impl Selector {
         PathState {
             name: self.names[path].to_string(),
             is_chosen,
-            trouble: state.trouble,
+            trouble: state.presence.trouble,
             free_bps: is_known.then(|| state.belief.at(now).interval().map(|rate| rate.bps())),
             age_ms: is_known.then(|| (state.belief.age(now).ns() / 1_000_000).unsigned_abs()),
             lasts_ms: (1e3 / state.belief.hazard()) as u64,
@@ -143,9 +143,9 @@ impl Selector {
             is_full: state.wished.is_full,
             quota_bytes: state.wished.quota.as_ref().map(|quota| quota.limit().get()),
             quota_left_bytes: state.wished.left(now).map(Bytes::get),
-            spent_bytes: state.spent(now).get(),
+            spent_bytes: state.purse.spent(now).get(),
             budget_bytes: self.settings.max_bytes_per_hour.get(),
-            total_bytes: state.total.get(),
+            total_bytes: state.purse.total.get(),
         }
     }
 }
