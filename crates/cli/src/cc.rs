@@ -16,9 +16,9 @@ use headway_units::Rate;
 
 /// Runs congestion controllers on this kernel; when the program ends, the kernel is as before.
 ///
-/// A controller is a set of BPF programs and needs neither a module nor another kernel. Connections choose it by an
-/// option of their program (`iperf3 -C ls_dctcp`), by route (`ip route change ... congctl ls_dctcp`) or, with
-/// --default, automatically. Connections that still have it when it is unloaded keep it until they end.
+/// A controller is a set of BPF programs and needs neither a module nor another kernel. Programs select it (`iperf3 -C
+/// ls_dctcp`), or routes (`ip route change ... congctl ls_dctcp`), or it is the default (`--default`). Connections that
+/// still use it when it is unloaded keep it until they end.
 #[derive(Args, Debug)]
 pub(crate) struct CcArgs {
     #[command(subcommand)]
@@ -35,30 +35,29 @@ enum What {
     HwDctcp(PlainArgs),
     /// Plain Reno with ECN and a floor of two segments, as a baseline.
     HwReno(PlainArgs),
-    /// XCP: routers say, in a header of the packets, how much faster or slower to become.
+    /// XCP: routers set the change of the rate in a header of the packets.
     Xcp(XcpArgs),
-    /// RCP: routers say, in a header of the packets, how fast to send.
+    /// RCP: routers set the rate in a header of the packets.
     Rcp(EndArgs),
     /// TCP Rapid: sends at the available bandwidth, which every packet probes.
     Rapid(rapid::RapidArgs),
-    /// A receiver for TCP Rapid: its ACKs tell the sender when segments arrived.
+    /// A receiver for TCP Rapid: its ACKs report when segments arrived.
     RapidReceiver(receiver::ReceiverArgs),
-    /// Lists the controllers that can be turned on.
+    /// Lists the available controllers.
     List,
-    /// Shows which controllers are on, and the leftovers of killed programs.
+    /// Shows which controllers are on, and what killed programs left behind.
     Status,
-    /// Shows counters of the connections of all controllers that are on.
+    /// Shows counters of all controllers that are on, and the connections of Rapid.
     Stats(StatsArgs),
     Stop(StopArgs),
 }
 
 #[derive(Args, Debug)]
 struct LsArgs {
-    /// The most segments that the receiver acknowledges with one ACK, 1 to 16: below this window segments are
-    /// paced one by one.
+    /// Most segments per ACK of the receiver, 1 to 16: below this window segments are paced one by one.
     #[arg(long, value_name = "SEGMENTS", default_value_t = LsOptions::default().delta, value_parser = clap::value_parser!(u32).range(1..=16))]
     delta: u32,
-    /// Scale C of the increase, 2^-16 to 1, or `auto`, which makes it follow the fraction of marks.
+    /// Scale C of the increase, 2^-16 to 1, or `auto`: it follows the fraction of marks.
     #[arg(long, value_name = "C", default_value = "auto", value_parser = scale)]
     scale: u32,
     /// Minimum window in bytes, 1 to 65536.
@@ -79,7 +78,7 @@ struct PlainArgs {
 
 #[derive(Args, Debug)]
 struct XcpArgs {
-    /// What a sender does at losses: `xcp` halves the window and goes on with the feedback, `reno` becomes Reno for good.
+    /// What a sender does at losses: `xcp` halves the window and follows the feedback, `reno` becomes Reno for good.
     #[arg(long, default_value = "xcp", value_parser = ["xcp", "reno"])]
     loss: String,
     #[command(flatten)]
@@ -88,12 +87,11 @@ struct XcpArgs {
 
 #[derive(Args, Debug)]
 struct EndArgs {
-    /// What carries the header: `protocol` is an IP protocol in front of TCP, `option` an option of TCP, which passes boxes
-    /// that drop unknown protocols. Receivers with `protocol` answer both, those with `option` leave interfaces alone.
+    /// What carries the header: `protocol` is an IP protocol in front of TCP, `option` a TCP option, which passes
+    /// middleboxes that drop unknown protocols. Receivers with `protocol` answer both.
     #[arg(long, default_value = "protocol", value_parser = ["protocol", "option"])]
     carrier: String,
-    /// An interface of this network namespace whose packets carry the protocol; may be repeated [default: all Ethernet
-    /// interfaces that are up].
+    /// An interface whose packets carry the protocol; may be repeated [default: all Ethernet interfaces that are up].
     #[arg(long, value_name = "NAME")]
     interface: Vec<String>,
     /// Only answer senders: this host's own connections do not get the controller.
@@ -113,15 +111,15 @@ struct EndArgs {
 }
 
 #[derive(Args, Debug)]
+#[command(next_help_heading = "Registration")]
 struct OnArgs {
-    /// Register it under another name, of at most 15 letters, digits or `_`; names are global to the host.
+    /// Another name, of at most 15 letters, digits or `_`; names are global to the host.
     #[arg(long)]
     name: Option<String>,
-    /// Make it the default of this network namespace, for new connections that choose none; the former
-    /// default is restored at the end.
+    /// Make it the default of new connections of this network namespace; the former default is restored at the end.
     #[arg(long)]
     default: bool,
-    /// Let programs without CAP_NET_ADMIN choose it, and other network namespaces make it their default.
+    /// Let programs without CAP_NET_ADMIN select it, and other network namespaces make it their default.
     #[arg(long)]
     unrestricted: bool,
     /// Return once it is on and leave it on until `headway cc stop`.
@@ -131,12 +129,12 @@ struct OnArgs {
 
 #[derive(Args, Debug)]
 struct StatsArgs {
-    /// Time every call for one second, and show the cost per call.
+    /// Time every call for one second, and show the time per call.
     #[arg(long)]
     cost: bool,
 }
 
-/// Ends programs that have controllers on, and removes the leftovers of killed ones.
+/// Ends programs that have controllers on, and removes what killed ones left behind.
 #[derive(Args, Debug)]
 struct StopArgs {
     /// Names of controllers, as in `headway cc status` [default: all].

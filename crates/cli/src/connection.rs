@@ -31,8 +31,7 @@ pub(crate) struct ConnectionArgs {
     /// Use IPv6 only.
     #[arg(long, short = '6')]
     ipv6: bool,
-    /// Prove to the server that this side knows the token in this file, and require the same proof from the server; the
-    /// variable HEADWAY_TOKEN has the same effect.
+    /// File with the token that both ends prove to know; also in the variable HEADWAY_TOKEN.
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
     /// Encrypt the control connection and trust the certificate authorities in this PEM file.

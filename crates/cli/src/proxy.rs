@@ -24,11 +24,11 @@ const MOST_WINDOW: u64 = 1 << 30;
 
 /// Ends the connections of clients, and opens others to one target in their place (split TCP).
 ///
-/// Each half of the path then has its own loss recovery, congestion controller and windows: losses on a long half are repaired
-/// without the other, and a host behind a short half needs no large windows. Bytes pass unchanged, whatever they are.
+/// Each half of the path then has its own loss recovery, congestion controller and windows: losses on a long half are
+/// repaired without the other, and a host behind a short half needs no large windows. Bytes pass unchanged.
 ///
-/// Whoever reaches LISTEN reaches the target, which sees the address of this host. So listen on the address where the clients
-/// are, and not on all. Needs no root. Ctrl-C ends it and breaks the connections that are open.
+/// Any client that reaches LISTEN reaches the target, which sees the address of this host. So listen on the address where
+/// the clients are, and not on all. Needs no root. Ctrl-C ends it and breaks the connections that are open.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     headway proxy 192.0.2.1:8080 server.lan:80\n  \
@@ -44,13 +44,13 @@ pub(crate) struct ProxyArgs {
     /// Congestion controller towards the target [default: the kernel's].
     #[arg(long, value_name = "NAME")]
     target_controller: Option<String>,
-    /// The largest receive window that clients are told [default: the kernel's].
+    /// The largest receive window that clients see [default: the kernel's].
     #[arg(long, value_name = "SIZE", value_parser = window)]
     client_window: Option<u32>,
-    /// The largest receive window that the target is told [default: the kernel's].
+    /// The largest receive window that the target sees [default: the kernel's].
     #[arg(long, value_name = "SIZE", value_parser = window)]
     target_window: Option<u32>,
-    /// What a connection holds in each direction, besides the kernel's buffers.
+    /// Buffer of a connection in each direction, in addition to the kernel's.
     #[arg(long, default_value = "256 kB", value_name = "SIZE", value_parser = buffer)]
     buffer: usize,
     /// Most connections at a time; further clients wait.

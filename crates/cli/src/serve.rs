@@ -27,40 +27,40 @@ pub(crate) struct Args {
     /// Listen on this port, TCP and UDP; 0 chooses a free one.
     #[arg(long, default_value_t = DEFAULT_PORT)]
     port: u16,
-    /// Accept only clients that know the token in this file; the variable HEADWAY_TOKEN has the same effect.
-    #[arg(long, value_name = "FILE")]
+    /// Accept only clients that know the token in this file, or in the variable HEADWAY_TOKEN.
+    #[arg(long, value_name = "FILE", help_heading = "Access")]
     token_file: Option<PathBuf>,
     /// Encrypt the control connection with this certificate (PEM).
-    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    #[arg(long, value_name = "FILE", requires = "tls_key", help_heading = "Access")]
     tls_cert: Option<PathBuf>,
     /// Private key of the certificate (PEM).
-    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    #[arg(long, value_name = "FILE", requires = "tls_cert", help_heading = "Access")]
     tls_key: Option<PathBuf>,
-    /// Limit on concurrent sessions.
-    #[arg(long, value_name = "COUNT", default_value_t = Limits::default().sessions)]
+    /// Most concurrent sessions.
+    #[arg(long, value_name = "COUNT", default_value_t = Limits::default().sessions, help_heading = "Limits")]
     max_sessions: usize,
-    /// Limit on concurrent sessions from one network (IPv4 /24 or IPv6 /48).
-    #[arg(long, value_name = "COUNT", default_value_t = Limits::default().sessions_per_network)]
+    /// Most concurrent sessions from one network (IPv4 /24 or IPv6 /48).
+    #[arg(long, value_name = "COUNT", default_value_t = Limits::default().sessions_per_network, help_heading = "Limits")]
     max_sessions_per_network: usize,
-    /// Rate limit of streams to clients, such as `1 Gb/s`; above zero [default: 10 Gb/s].
-    #[arg(long, value_name = "RATE", value_parser = some_rate)]
+    /// Highest rate of streams to clients, such as `1 Gb/s` [default: 10 Gb/s].
+    #[arg(long, value_name = "RATE", value_parser = some_rate, help_heading = "Limits")]
     max_rate: Option<Rate>,
-    /// Limit on the bytes of one session, such as `10 GB` [default: 100 GB].
-    #[arg(long, value_name = "SIZE")]
+    /// Most bytes of one session, such as `10 GB` [default: 100 GB].
+    #[arg(long, value_name = "SIZE", help_heading = "Limits")]
     max_session_bytes: Option<Bytes>,
-    /// Limit on the duration of one session, such as `1 h` [default: 24 h].
-    #[arg(long, value_name = "TIME")]
+    /// Longest session, such as `1 h` [default: 24 h].
+    #[arg(long, value_name = "TIME", help_heading = "Limits")]
     max_session_time: Option<Duration>,
     /// Close sessions that are silent for this long [default: 2 min].
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", help_heading = "Limits")]
     idle_timeout: Option<Duration>,
-    /// Limit on the packets of one stream.
-    #[arg(long, value_name = "COUNT", default_value_t = Limits::default().stream_packets)]
+    /// Most packets of one stream.
+    #[arg(long, value_name = "COUNT", default_value_t = Limits::default().stream_packets, help_heading = "Limits")]
     max_stream_packets: u32,
     /// Interval at which to log the counters, if they changed; at least `1 s`.
-    #[arg(long, value_name = "TIME", default_value = "1 min", value_parser = report_period)]
+    #[arg(long, value_name = "TIME", default_value = "1 min", value_parser = report_period, help_heading = "Output")]
     report_every: Duration,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Output")]
     metrics: MetricsArgs,
 }
 

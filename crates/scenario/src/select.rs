@@ -107,11 +107,10 @@ pub enum SelectCross {
 }
 
 impl SelectCross {
-    /// Returns the traffic, at rate zero.
-    pub fn traffic(self) -> Traffic {
+    /// Returns the traffic at a mean rate.
+    pub fn traffic(self, rate: Rate) -> Traffic {
         /// A full packet on the wire.
         const SIZE: Bytes = Bytes::new(1_538);
-        let rate = Rate::ZERO;
         match self {
             SelectCross::Poisson => Traffic::Poisson { rate, size: SIZE },
             SelectCross::Batches => Traffic::Batches { rate, size: SIZE, batch: 4.0 },

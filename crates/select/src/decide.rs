@@ -15,6 +15,9 @@ use crate::worth::ODDS;
 /// Where a path must be found at once, this quantile of what is free counts: one of which nothing is known is a risk.
 const CAUTIOUS: f64 = 0.25;
 
+/// A path is chosen by what is free now, but the odds that are stated are about the transfers of this time to come. Range 0 to 120 s.
+const AHEAD: Duration = Duration::from_ms(60_000);
+
 /// Below these odds a path is not thought of as better. Range 0.05 to 0.5.
 const MAYBE: f64 = 0.1;
 
@@ -169,7 +172,11 @@ impl Selector {
             let better = Arc::clone(&self.names[*path]);
             return (self.chosen, Why::Holds { better, odds: *odds, for_another: left });
         }
-        (*path, self.better(*odds, there, &here.value))
+        let odds = match self.settings.strategy {
+            Strategy::TransferTime => self.odds(now + AHEAD, *path),
+            _ => *odds,
+        };
+        (*path, self.better(odds, there, &here.value))
     }
 
     /// Returns that a path is better, with what both are compared by.

@@ -59,7 +59,7 @@ impl Case {
                 packets: None,
             }),
             wire: Wire::default(),
-            cross: cross.traffic(),
+            cross: cross.traffic(Rate::ZERO),
             levels: moves.levels(*rate, end, seed, number as u64),
         };
         let count = specs.len();

@@ -3,6 +3,7 @@
 use clap::ValueEnum;
 use headway_control::Kind;
 use headway_queue::{DropTailConfig, QueueSpec};
+use headway_scenario::SelectCross;
 use headway_sim::config::Service;
 use headway_sim::select::{PacketLink, PacketPath, PacketWorld};
 use headway_sim::{LinkConfig, TcpConfig};
@@ -281,15 +282,7 @@ impl Draw {
             _ if drawn < 0.4 => Traffic::Poisson { rate, size: FULL },
             _ if drawn < 0.5 => Traffic::Cbr { rate, size: FULL },
             _ if drawn < 0.6 => Traffic::Batches { rate, size: FULL, batch: 6.0 },
-            _ => Traffic::Pareto {
-                rate,
-                sources: 16,
-                shape: 1.9,
-                size: FULL,
-                least_size: None,
-                silence: Duration::ZERO,
-                period: Duration::ZERO,
-            },
+            _ => SelectCross::Pareto.traffic(rate),
         }
     }
 }

@@ -34,52 +34,51 @@ fn line(text: &str) -> Result<Rate, String> {
 /// What `headway cc rapid` can be told. The parameters are those of the simulator.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Connections of the controller send single segments, each at its own time, at what is free on their
-path. Any TCP can receive; with `headway cc rapid-receiver` there, the sender knows when segments
-arrived even if their ACKs had to wait.
+Any TCP can receive. With `headway cc rapid-receiver` there, the sender knows when segments arrived
+even if their ACKs had to wait.
 
 Example:
   headway cc rapid --line \"100 Mb/s\"
   iperf3 -C rapid -c HOST")]
 pub(super) struct RapidArgs {
-    /// Rate of the narrowest link that this host knows, at most that of its own: nothing is sent faster, and thresholds in
-    /// time scale with the time of a packet there.
+    /// Rate of the narrowest link that you know, at most that of this host: nothing is sent faster, and thresholds in time
+    /// scale with it.
     #[arg(long, value_name = "RATE", value_parser = line)]
     line: Rate,
-    /// An interface of this network namespace over which connections of the controller leave; may be repeated. It takes single
-    /// segments meanwhile [default: all Ethernet interfaces that are up].
+    /// An interface over which connections leave; may be repeated. It takes single segments meanwhile [default: all
+    /// Ethernet interfaces that are up].
     #[arg(long, value_name = "NAME")]
     interface: Vec<String>,
-    /// Turn off TSO, GSO, GRO and LRO of the interfaces meanwhile. A sender does not need it: TCP hands over single segments, and
-    /// GRO merges no ACKs. A host that also receives does, because merged segments have one ACK.
+    /// Turn off TSO, GSO, GRO and LRO of the interfaces meanwhile, for hosts that also receive: merged segments have one
+    /// ACK.
     #[arg(long)]
     offloads_off: bool,
     /// Largest IP packet on the path, in bytes.
     #[arg(long, value_name = "BYTES", default_value_t = 1_500, value_parser = clap::value_parser!(u32).range(576..=65_535))]
     mtu: u32,
     /// Time constant of the increase [default: 50ms].
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", help_heading = "Parameters")]
     tau: Option<String>,
     /// Share of the excess that an update takes away [default: 1/4].
-    #[arg(long, value_name = "SHARE")]
+    #[arg(long, value_name = "SHARE", help_heading = "Parameters")]
     kd: Option<String>,
     /// Estimates per update, 1 to 64 [default: 3].
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER", help_heading = "Parameters")]
     gamma: Option<String>,
     /// Rates in a p-stream and packets at each, at most 192 packets [default: 4x16].
-    #[arg(long, value_name = "RATESxPACKETS")]
+    #[arg(long, value_name = "RATESxPACKETS", help_heading = "Parameters")]
     n: Option<String>,
     /// By how much the highest rate of a p-stream exceeds the lowest [default: 1.15 from rate to rate].
-    #[arg(long, value_name = "SHARE")]
+    #[arg(long, value_name = "SHARE", help_heading = "Parameters")]
     range: Option<String>,
     /// Smallest excess of a receive gap that counts, as a share of the send gap [default: 2%].
-    #[arg(long, value_name = "SHARE")]
+    #[arg(long, value_name = "SHARE", help_heading = "Parameters")]
     margin: Option<String>,
     /// Distance of the receiver's interrupts [default: 120us].
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", help_heading = "Parameters")]
     coalescing: Option<String>,
-    /// The sender as published, without our repairs.
-    #[arg(long)]
+    /// The sender as published, without the repairs of this project.
+    #[arg(long, help_heading = "Parameters")]
     published: bool,
     #[command(flatten)]
     pub(super) on: OnArgs,

@@ -18,9 +18,8 @@ const NAME: &str = "rapid_receiver";
 /// Whose ACKs tell when segments arrived.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-ACKs of connections that are opened from now on have an option of TCP: the time at which the driver
-handed over the segment that caused them. Senders with `headway cc rapid` use it, others ignore it.
-It takes 8 bytes in each ACK.
+ACKs of connections that are opened from now on carry a TCP option of 8 bytes: the arrival of the
+segment that caused them. Senders with `headway cc rapid` use it, others ignore it.
 
 Example:
   headway cc rapid-receiver --port 5201 --to 192.0.2.0/24")]
@@ -31,8 +30,8 @@ pub(super) struct ReceiverArgs {
     /// Only connections with these peers, for example 192.0.2.0/24 or 2001:db8::/32 [default: any].
     #[arg(long, value_name = "PREFIX")]
     to: Option<Prefix>,
-    /// Also give the routes of this network namespace timestamps of microseconds meanwhile, for senders behind a box that strips
-    /// unknown options.
+    /// Also give the routes of this network namespace timestamps of microseconds meanwhile, for senders behind a middlebox
+    /// that strips unknown options.
     #[arg(long)]
     timestamps: bool,
     /// Another name in `headway cc status`, for example of another network namespace [default: rapid_receiver].

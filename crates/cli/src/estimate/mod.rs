@@ -19,10 +19,9 @@ use headway_program::{out, print_line};
 /// Runs estimators over streams recorded in a CSV file, and scores their answers where the truth is known.
 ///
 /// For every method: how many streams it answered, the median answer, and with the true available bandwidth (column
-/// `free_bps`) the quantiles of the relative error, always beside the null estimator, which answers the average rate
-/// of a stream without looking at it. Errors count streams whose range of rates covers the truth. Methods for streams
-/// of a single rate judge whether it is above the available bandwidth; they are scored by the share of wrong verdicts,
-/// beside that of whoever always gives the same one.
+/// `free_bps`) quantiles of the relative error over streams whose range of rates covers the truth. Methods for streams of
+/// a single rate are scored by the share of wrong verdicts. The null estimator, which answers the average rate of a
+/// stream, is the baseline.
 #[derive(Args, Debug)]
 #[command(after_long_help = AFTER_LONG_HELP.as_str())]
 pub(crate) struct EstimateArgs {
@@ -31,13 +30,13 @@ pub(crate) struct EstimateArgs {
     /// Methods, from the list below; may be repeated [default: all that answer with a rate].
     #[arg(long, value_delimiter = ',', value_parser = str::parse::<Estimator>, value_name = "NAME")]
     method: Vec<Estimator>,
-    /// File of the trained model that the method `learned` asks.
+    /// Trained model for the method `learned`.
     #[arg(long, value_name = "FILE")]
     model: Option<PathBuf>,
-    /// Denoise streams by BASS before the methods see them.
+    /// Denoise streams by BASS before the methods.
     #[arg(long, value_enum, default_value_t = Denoise::None)]
     denoise: Denoise,
-    /// Capacity of the narrow link, to which the thresholds of methods and denoising are scaled.
+    /// Capacity of the narrow link, which scales the thresholds of methods and denoising.
     #[arg(long, default_value = "10 Gb/s", value_name = "RATE")]
     capacity: Rate,
     /// Size of packets on the wire, for files without the column `packet_wire_bytes`.

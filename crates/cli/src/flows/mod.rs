@@ -14,9 +14,9 @@ pub(crate) use run::run;
 
 /// Shows the TCP connections of this host: rate, congestion window, receive windows, RTT and buffers, many times a second.
 ///
-/// The numbers are the kernel's (`TCP_INFO`, as `ss -ti` shows them), of all connections of this network namespace, whoever
-/// has them. `told` is the receive window that this end announced last, `seen` the one that it saw from the other end. If a
-/// router on the path lowers windows (`headway edge`), one end sees less than the other one told.
+/// The numbers are the kernel's (`TCP_INFO`, as in `ss -ti`), of all connections of this network namespace. `told` is the
+/// receive window that this end announced last, `seen` the last one from its peer. If a router on the path clamps windows
+/// (`headway edge`), one end sees less than the other one told.
 ///
 /// Needs no root, and changes nothing. Ctrl-C ends it with a summary.
 #[derive(Debug, clap::Args)]
@@ -27,7 +27,7 @@ pub(crate) use run::run;
 Columns (docs/flows.md says more):\n  \
     out, in      payload that was acknowledged and received\n  \
     cwnd         congestion window, in segments\n  \
-    told, seen   receive window that this end told last, and that it saw last\n  \
+    told, seen   receive window that this end announced last, and that it saw last\n  \
     unread       received, and not yet read by the application\n  \
     not acked    written by the application, and not yet acknowledged")]
 pub(crate) struct FlowsArgs {
@@ -37,7 +37,7 @@ pub(crate) struct FlowsArgs {
     /// End after this long.
     #[arg(long, short, value_name = "TIME", value_parser = interval)]
     duration: Option<Duration>,
-    /// Only the connections that pass, such as `host 192.0.2.7 and not port 22`: the words of `headway passive --filter`.
+    /// Only connections that match, such as `host 192.0.2.7 and not port 22`: the words of `headway passive --filter`.
     #[arg(long, short, value_name = "FILTER")]
     filter: Option<Filter>,
     /// Write a CSV file for each connection to this folder, which must be new or empty.

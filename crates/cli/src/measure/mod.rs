@@ -31,9 +31,9 @@ pub(crate) fn run(args: &MeasureArgs, json: bool) -> Result<(), Failed> {
 
 /// Measures the available bandwidth of the path to HOST, where `headway serve` must run.
 ///
-/// Sends short streams of UDP packets and infers from the gaps between them how much more traffic the path could
-/// carry now. It does not fill the path: a measurement takes about a second and 2 MB at 100 Mb/s, and finds the
-/// range from 1 Mb/s to 10 Gb/s by itself.
+/// Sends short streams of UDP packets and infers from the gaps between them how much more traffic the path could carry
+/// now. A measurement takes 1 to 3 s and 2 MB at 100 Mb/s, does not fill the path, and finds any rate from 1 Mb/s to
+/// 10 Gb/s.
 ///
 /// The answer is the available bandwidth with a 90 % interval. All rates count every byte on the wire (IP
 /// packet + 38 bytes of Ethernet framing); with 1500-byte packets TCP can carry about 94 % of it as data.
@@ -57,44 +57,55 @@ pub(crate) struct MeasureArgs {
     #[arg(long)]
     both: bool,
     /// Estimator to use; see the list below.
-    #[arg(long, short, default_value_t, value_name = "NAME", hide_possible_values = true)]
+    #[arg(
+        long,
+        short,
+        default_value_t,
+        value_name = "NAME",
+        hide_possible_values = true,
+        help_heading = "Method"
+    )]
     method: Method,
-    /// File of the trained model that `--method learned` asks; its streams are sent.
-    #[arg(long, value_name = "FILE")]
+    /// Trained model for `--method learned`, which sends the streams that it was trained on.
+    #[arg(long, value_name = "FILE", help_heading = "Method")]
     model: Option<PathBuf>,
-    /// What makes the gaps between probes from here: `pause` sends PAUSE frames (802.3x, time 0) between them, which the first
-    /// switch drops; never without this option. It needs CAP_NET_RAW and an interface whose line has a known rate.
-    #[arg(long, value_enum, default_value_t, value_name = "KIND", conflicts_with = "reverse")]
+    /// What makes the gaps between probes from here.
+    #[arg(
+        long,
+        value_enum,
+        default_value_t,
+        value_name = "KIND",
+        conflicts_with = "reverse",
+        help_heading = "Method"
+    )]
     gaps: GapKind,
-    /// Spend at most this many bytes of probes per answer, for example `500 kB` [default: 2 MB up to 200 Mb/s and 6 MB
-    /// above; four times that for methods other than the default].
-    #[arg(long, short, value_name = "BYTES")]
+    /// Most bytes of probes per answer, for example `500 kB` [default: 2 MB up to 200 Mb/s and 6 MB above; four times that
+    /// for methods other than the default].
+    #[arg(long, short, value_name = "BYTES", help_heading = "Limits")]
     budget: Option<Bytes>,
-    /// Disturb other traffic less and take up to four times as long, with a wider interval: streams add half as much
-    /// delay, pauses follow them, half the bytes are spent, and the first packet lost from a full queue ends the
-    /// measurement.
-    #[arg(long, short)]
+    /// Disturb other traffic less: half the delay and half the bytes, with pauses, up to four times as long, and a wider
+    /// interval. The first packet lost from a full queue ends the measurement.
+    #[arg(long, short, help_heading = "Limits")]
     gentle: bool,
-    /// Spend at most this much time per answer, for example `2 s` [default: 2.4 s, or 4.8 s on paths below 30 Mb/s,
-    /// and 40 RTTs].
-    #[arg(long, short, value_name = "TIME")]
+    /// Most time per answer, for example `2 s` [default: 2.4 s, or 4.8 s on paths below 30 Mb/s, and 40 RTTs].
+    #[arg(long, short, value_name = "TIME", help_heading = "Limits")]
     duration: Option<Duration>,
     /// Measure repeatedly, with an answer every TIME; measurements stop early if necessary. With `0 s`, back to back.
-    #[arg(long, short, value_name = "TIME")]
+    #[arg(long, short, value_name = "TIME", help_heading = "Series")]
     interval: Option<Duration>,
     /// Measure repeatedly, with a live view of the last answers [interval: 10 s].
-    #[arg(long, short)]
+    #[arg(long, short, help_heading = "Series")]
     watch: bool,
     /// Stop after this many answers [interval: 10 s].
-    #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Series")]
     count: Option<u64>,
     /// Print comma-separated values with a header.
-    #[arg(long, conflicts_with = "watch")]
+    #[arg(long, conflicts_with = "watch", help_heading = "Output")]
     csv: bool,
     /// Also write the times of every packet to a CSV file.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
     streams: Option<PathBuf>,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Output")]
     metrics: MetricsArgs,
     #[command(flatten)]
     connection: ConnectionArgs,
@@ -103,12 +114,13 @@ pub(crate) struct MeasureArgs {
 /// What makes gaps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 enum GapKind {
-    /// A program that looks at the clock.
+    /// A thread that reads the clock until it is time.
     #[default]
     Spin,
-    /// A timer of the kernel.
+    /// A timer of the kernel: less CPU, later packets.
     Timer,
-    /// Bytes on the line: PAUSE frames.
+    /// PAUSE frames (802.3x, time 0) that fill the line between probes, and that the first switch drops. Needs CAP_NET_RAW
+    /// and a line of known rate.
     Pause,
 }
 

@@ -23,57 +23,54 @@ use crate::model_file;
 
 pub(crate) use run::run;
 
-/// Tells what is free on the paths of TCP connections, from a packet capture or an interface, without sending a byte.
+/// Reports what is free on the paths of TCP connections, from a capture or an interface, without sending a byte.
 ///
 /// The gaps between the ACKs of a transfer show how fast the tight link lets its segments pass, and so how much of the
-/// link is free for it (SABES). Only transfers that are at times faster than what is free give an estimate; for the
-/// others the table says why not, and what limits them: their application, the receive window, or the path.
+/// link is free for it (SABES). Only transfers that at times fill the path give an estimate; for the others the table
+/// says why not, and what limits them: their application, the receive window, or the path.
 ///
-/// Reads pcap and pcapng files, from a pipe while the capture runs, or captures on an interface of this host. A path is
-/// the network of the peer (/24 of IPv4, /56 of IPv6) and the direction of the data. All rates count every byte on the
-/// wire (IP packet + 38 bytes of Ethernet framing).
+/// Rates count every byte on the wire (IP packet + 38 bytes of Ethernet framing).
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES, after_long_help = AFTER_LONG_HELP)]
 pub(crate) struct PassiveArgs {
-    /// Capture files, packed with gzip or not, read as one in the order of their times; or `-` for standard input.
+    /// Capture files (pcap or pcapng, also with gzip), read as one in the order of their times; or `-` for standard input.
     #[arg(value_name = "FILE", required_unless_present = "interface", conflicts_with = "interface")]
     files: Vec<PathBuf>,
     /// Capture on this interface, or on all (`any`), until Ctrl-C.
-    #[arg(long, short, value_name = "NAME")]
+    #[arg(long, short, value_name = "NAME", help_heading = "Capture")]
     interface: Option<String>,
     /// Capture for this long only, for example `30 s`.
-    #[arg(long, short, value_name = "TIME", requires = "interface", value_parser = some_time)]
+    #[arg(long, short, value_name = "TIME", requires = "interface", value_parser = some_time, help_heading = "Capture")]
     duration: Option<Duration>,
     /// Use only the connections and times that pass, such as `host 192.0.2.7 and not port 22` [see below].
-    #[arg(long, short, value_name = "FILTER")]
+    #[arg(long, short, value_name = "FILTER", help_heading = "Capture")]
     filter: Option<Filter>,
-    /// Where the capture was taken relative to the data [default: inferred for every connection from the capture, the
-    /// times of its handshake, or its addresses].
-    #[arg(long, value_enum, value_name = "SIDE")]
+    /// Where the capture was taken relative to the data [default: inferred for every connection].
+    #[arg(long, value_enum, value_name = "SIDE", help_heading = "Capture")]
     side: Option<Side>,
-    /// Which transfers share a path: those with peers in the same network, or with the same peer.
+    /// Which transfers share a path.
     #[arg(long, value_enum, default_value_t, value_name = "BY")]
     group: Group,
     /// Rate of the NIC where the capture was taken [default: what the interface says, or 1 Gb/s].
-    #[arg(long, value_name = "RATE", value_parser = some_rate)]
+    #[arg(long, value_name = "RATE", value_parser = some_rate, help_heading = "Capture")]
     nic: Option<Rate>,
-    /// File of a trained model that judges windows of samples in place of the rules, of the kind sabes-nn or sabes-kde.
+    /// Trained model that judges windows in place of the rules, of the kind sabes-nn or sabes-kde.
     #[arg(long, value_name = "FILE")]
     model: Option<PathBuf>,
     /// Length of the intervals of the live table, of CSV rows and of the report.
-    #[arg(long, default_value = "1 s", value_name = "TIME", value_parser = some_time)]
+    #[arg(long, default_value = "1 s", value_name = "TIME", value_parser = some_time, help_heading = "Output")]
     interval: Duration,
     /// Also list the transfers, those with the most data first.
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     per_flow: bool,
-    /// Replace addresses by names such as `network-1`, the same ones in all outputs, to share results.
-    #[arg(long)]
+    /// Replace addresses by names such as `network-1`, the same ones in all outputs.
+    #[arg(long, help_heading = "Output")]
     hide_addresses: bool,
     /// Write a row for every path and interval to this CSV file.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
     csv: Option<PathBuf>,
     /// Write a page with tables and figures to this HTML file.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
     report: Option<PathBuf>,
     /// Most connections to follow at a time; of more, those idle for longest are given up.
     #[arg(long, default_value_t = 65_536, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=16_777_216))]

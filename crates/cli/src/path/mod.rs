@@ -24,12 +24,11 @@ pub(crate) fn run(args: &PathArgs, json: bool) -> Result<(), Failed> {
 
 /// Finds the narrow link of the path to HOST, where `headway serve` must run: its capacity and its hop.
 ///
-/// Sends pairs of UDP packets, whose distance at the receiver tells the capacity of the narrow link, and trains whose
-/// inner packets have a small TTL and die on the way, which tells at which hop it is. Routers that answer expired
-/// packets are shown with their addresses. Needs no privileges, except for `--carrier icmp`. Without `--tight` it does not
-/// fill the path: an answer takes about ten seconds and at most 3 MB.
+/// Sends pairs of UDP packets, whose distance at the receiver shows the capacity of the narrow link, and trains whose
+/// inner packets expire on the way, which shows its hop. An answer takes about ten seconds and at most 3 MB, and does not
+/// fill the path unless `--tight` is given. Needs no privileges, except for `--carrier icmp`.
 ///
-/// The answer is a hop and how sure it is, or the reason why there is none. Rates count every byte on the wire (IP
+/// The answer is a hop with a probability, or the reason why there is none. Rates count every byte on the wire (IP
 /// packet + 38 bytes of Ethernet framing).
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES, after_long_help = AFTER_LONG_HELP.as_str())]
@@ -37,28 +36,26 @@ pub(crate) struct PathArgs {
     /// Name or address of the host on which `headway serve` runs; also `HOST:PORT` and `[IPv6]:PORT`.
     #[arg(value_name = "HOST")]
     host: Host,
-    /// Also measure the capacities of the links before the narrow one; without --budget and --duration, this may take
-    /// 15 MB and 30 s for each of them.
+    /// Also measure the capacities of the links before the narrow one, for up to 15 MB and 30 s each.
     #[arg(long)]
     all: bool,
-    /// Also find the tight link, which has the least to spare: sends streams of 128 packets, most of which die on the
-    /// way, at about 1.5 times that. Without --all, --budget and --duration, this takes up to 12 MB and 60 s in all.
+    /// Also find the tight link, which has the least to spare, by streams that overload it for a moment: up to 12 MB and
+    /// 60 s in all.
     #[arg(long)]
     tight: bool,
-    /// Decide by the rule of the original paper instead, which takes cross traffic for a narrow link: the standard
-    /// deviation of the groups' rates grows by 0.2 Mb/s.
+    /// Decide by the rule of the original paper, which takes cross traffic for a narrow link.
     #[arg(long)]
     literal: bool,
-    /// Spend at most this many bytes of probes, for example `1 MB` [default: 3 MB].
+    /// Most bytes of probes, for example `1 MB` [default: 3 MB].
     #[arg(long, short, value_name = "BYTES")]
     budget: Option<Bytes>,
-    /// Spend at most this much time, for example `15 s` [default: 30 s].
+    /// Most time, for example `15 s` [default: 30 s].
     #[arg(long, short, value_name = "TIME")]
     duration: Option<Duration>,
     /// What carries pairs and trains to the server.
     #[arg(long, value_enum, default_value_t, value_name = "BY")]
     carrier: By,
-    /// Write a figure: delays of pairs over their rates, and rates of trains over hops.
+    /// Draw the evidence: delays of pairs over their rates, and rates of trains over hops.
     #[arg(long, value_name = "FILE.svg")]
     report: Option<PathBuf>,
     /// Write the times of every pair and train to a file, a JSON object per line.

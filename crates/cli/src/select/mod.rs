@@ -25,14 +25,13 @@ pub(crate) fn run(args: &Args, json: bool) -> Result<(), Failed> {
 
 /// Chooses among paths by how long transfers take over them, or by what they have free.
 ///
-/// Behind each path runs `headway serve`. A few streams of one rate, 50 to 150 kB, tell whether so much is free on a path, and they are
-/// sent only where the answer decides; whole measurements are rare. From what is free, the round-trip time and losses follows how long a
-/// transfer takes of the size that is usual here. A path replaces another if it is better by more than the tolerance with odds of 90 %.
-/// Prints a sentence for each decision.
+/// `headway serve` runs at the far end of each path. Short streams of 50 to 150 kB test how much is free on a path, only where the answer
+/// may change the choice; whole measurements are rare. From the available bandwidth, the RTT and losses follows the time of a transfer of
+/// the usual size. A path replaces another if it is better by more than the tolerance with odds of 90 %. Prints a sentence for each
+/// decision.
 ///
-/// The choice is carried out by a program of yours (`hook`), by routes for all destinations that no more specific route has (`route`),
-/// which may also spread new connections over all paths in proportion to what is free (`balance`), or by nobody. The default route stays as
-/// it is, and holds again when this ends, however that happens.
+/// A program of yours (`hook`) or routes for all destinations without a more specific one (`route`) carry the choice out, or spread new
+/// connections over all paths in proportion to what is free (`balance`). The default route stays, and holds again when this ends.
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 #[command(after_long_help = exit::HELP)]
@@ -68,21 +67,21 @@ pub(crate) struct SelectArgs {
     /// Measure each path, print their order, and end.
     #[arg(long)]
     once: bool,
-    /// Say what is decided, and do nothing.
+    /// Print decisions, and change nothing.
     #[arg(long, conflicts_with = "once")]
     dry_run: bool,
-    /// Tell the state at this Unix socket [default: /run/headway/select.sock for root, none for others].
+    /// Unix socket for `headway select status` [default: /run/headway/select.sock for root, none for others].
     #[arg(long, value_name = "SOCKET", conflicts_with = "once")]
     socket: Option<PathBuf>,
-    /// Tell programs the state at `http://ADDR/v1/paths`, and what changes at `/v1/events`; a port alone is one of 127.0.0.1.
+    /// Serve the state at `http://ADDR/v1/paths`, and changes at `/v1/events`; a port alone is one of 127.0.0.1.
     #[cfg(feature = "web")]
     #[arg(long, value_name = "ADDR", value_parser = crate::metrics::listen, conflicts_with = "once")]
     listen: Option<std::net::SocketAddr>,
-    /// File with the token that they must know; an address that others reach needs one.
+    /// File with the token for that, which an address that other hosts reach needs.
     #[cfg(feature = "web")]
     #[arg(long, value_name = "FILE", requires = "listen")]
     listen_token_file: Option<PathBuf>,
-    /// Answer the same at this Unix socket, to the user of this process only.
+    /// Serve the same at this Unix socket, to the user of this process only.
     #[cfg(feature = "web")]
     #[arg(long, value_name = "SOCKET", conflicts_with = "once")]
     http_socket: Option<PathBuf>,
@@ -98,7 +97,7 @@ enum SelectCommand {
 /// On a terminal the table is drawn again once a second, with the last decisions, until Ctrl-C.
 #[derive(Debug, clap::Args)]
 pub(crate) struct StatusArgs {
-    /// The Unix socket at which it tells its state [default: /run/headway/select.sock].
+    /// Its Unix socket [default: /run/headway/select.sock].
     #[arg(long, value_name = "SOCKET")]
     socket: Option<PathBuf>,
     /// Print the table once, also on a terminal.

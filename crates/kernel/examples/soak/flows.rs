@@ -3,7 +3,8 @@
 //! `sudo cargo run --release -p headway-kernel --example soak -- ls-dctcp 200 600 20 lossy`: the controller, flows,
 //! seconds, milliseconds between segments, and `lossy` to drop one packet in a hundred. Everything is marked, so
 //! that windows are below a segment; SO_MAX_PACING_RATE sets the gap. With the controller `zero`
-//! (tests/bpf/zero.bpf.c) flows do stall. For round trips and jitter use `headway run --on lab`, see docs/cc.md.
+//! (tests/bpf/zero.bpf.c) flows do stall. For round trips and jitter use `headway run --on lab`, see
+//! papers/ls-aimd/results.md.
 
 use std::any::Any;
 use std::net::TcpStream;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use headway_record::SelectResult;
 use headway_scenario::{Error, Scenario, SelectPath, SelectRoute, SelectSpec, Topology};
-use headway_units::{ConfigError, Instant};
+use headway_units::{ConfigError, Instant, Rate};
 
 use super::contestant::Contestant;
 use super::users::Fetches;
@@ -97,7 +97,7 @@ pub fn world(
             delay: link.delay,
             queue: queue.spec,
             wire: link.wire(direction.back),
-            cross: spec.cross.traffic(),
+            cross: spec.cross.traffic(Rate::ZERO),
             levels: Vec::new(),
         }
     };

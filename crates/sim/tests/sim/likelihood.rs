@@ -4,6 +4,7 @@ use headway_estimate::StreamRecord;
 use headway_estimate::measure::Step;
 use headway_estimate::question::{Question, QuestionConfig, Reply};
 use headway_estimate::stream::Arrival;
+use headway_scenario::SelectCross;
 use headway_sim::Network;
 use headway_traffic::{Traffic, random};
 use headway_units::{Bytes, Duration, Instant, Rate};
@@ -18,16 +19,8 @@ const FULL: Bytes = Bytes::new(SEGMENT);
 const KINDS: [Kind; 4] = [
     ("CBR", |rate| Traffic::Cbr { rate, size: FULL }),
     ("Poisson", |rate| Traffic::Poisson { rate, size: FULL }),
-    ("Pareto", |rate| Traffic::Pareto {
-        rate,
-        sources: 16,
-        shape: 1.9,
-        size: FULL,
-        least_size: None,
-        silence: Duration::ZERO,
-        period: Duration::ZERO,
-    }),
-    ("batches", |rate| Traffic::Batches { rate, size: FULL, batch: 4.0 }),
+    ("Pareto", |rate| SelectCross::Pareto.traffic(rate)),
+    ("batches", |rate| SelectCross::Batches.traffic(rate)),
 ];
 
 /// Returns replies about one rate, one a second, where `free` of the capacity is free.

@@ -297,42 +297,49 @@ impl<'a> Run<'a> {
             }
         };
         for number in 0..self.paths.len() {
-            let is_there = self.is_there(number);
             let path = &mut self.paths[number];
             let streams = matches!(path.asked, Some((Asked::Streams(_) | Asked::Vain(_), ..)));
-            if let Some(sent) = path.pinged {
-                if streams {
-                    path.pinged = None;
-                } else if self.network.probes_arrived(path.prober) {
-                    let log = self.network.take_probe_log(path.prober);
-                    let back = self.world.links[self.world.paths[number].link].back.delay;
-                    let seen = log.last().and_then(|one| Some(one.arrived? - one.sent + back));
-                    path.pinged = None;
-                    if let Some(rtt) = seen {
-                        self.pong(number, rtt);
-                    }
-                } else if self.now - sent > VAIN {
-                    self.network.take_probe_log(path.prober);
-                    path.pinged = None;
-                    path.asked = None;
-                    self.vain(number, PING);
+            match path.pinged {
+                Some(_) if streams => path.pinged = None,
+                Some(sent) => self.await_pong(number, sent),
+                None if streams => path.ping_at = self.now + every,
+                None if self.now >= path.ping_at => {
+                    path.ping_at = self.now + every;
+                    self.ping(number);
                 }
-                continue;
+                None => {}
             }
-            if streams {
-                path.ping_at = self.now + every;
-            } else if self.now >= path.ping_at {
-                path.ping_at = self.now + every;
-                if is_there {
-                    self.network.send_probe(path.prober, self.now, PING);
-                    path.pinged = Some(self.now);
-                } else if path.is_up && !path.is_away {
-                    path.asked = Some((Asked::Vain(self.now + VAIN), 0, self.now));
-                } else if path.is_up {
-                    path.pause = (path.pause * 2).max(AGAIN[0]).min(AGAIN[1]);
-                    path.ping_at = self.now + path.pause;
-                }
+        }
+    }
+
+    fn ping(&mut self, number: usize) {
+        let is_there = self.is_there(number);
+        let path = &mut self.paths[number];
+        if is_there {
+            self.network.send_probe(path.prober, self.now, PING);
+            path.pinged = Some(self.now);
+        } else if path.is_up && !path.is_away {
+            path.asked = Some((Asked::Vain(self.now + VAIN), 0, self.now));
+        } else if path.is_up {
+            path.pause = (path.pause * 2).max(AGAIN[0]).min(AGAIN[1]);
+            path.ping_at = self.now + path.pause;
+        }
+    }
+
+    fn await_pong(&mut self, number: usize, sent: Instant) {
+        let path = &mut self.paths[number];
+        if self.network.probes_arrived(path.prober) {
+            let log = self.network.take_probe_log(path.prober);
+            let back = self.world.links[self.world.paths[number].link].back.delay;
+            path.pinged = None;
+            if let Some(rtt) = log.last().and_then(|one| Some(one.arrived? - one.sent + back)) {
+                self.pong(number, rtt);
             }
+        } else if self.now - sent > VAIN {
+            self.network.take_probe_log(path.prober);
+            path.pinged = None;
+            path.asked = None;
+            self.vain(number, PING);
         }
     }
 
