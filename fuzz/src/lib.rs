@@ -1,8 +1,6 @@
 //! The targets of `cargo fuzz`, which `make fuzz` runs: see [`parsers`].
 
-// These two are modules of the program, which is no library.
-#[path = "../../crates/cli/src/host.rs"]
-mod host;
+// A module of the program, which is no library.
 #[path = "../../crates/cli/src/token.rs"]
 #[allow(dead_code, reason = "only what parses is called")]
 mod token;

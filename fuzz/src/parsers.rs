@@ -18,6 +18,7 @@ use headway_lab::congestion_header::{Carrier, find, rewrite};
 use headway_lab::{Direction, PathSpec, Spec, Status, Truths, state::State};
 use headway_learned::Model;
 use headway_learned::stream::Gaps;
+use headway_net::Host;
 use headway_net::protocol::preamble::PREAMBLE_LEN;
 use headway_net::protocol::probe::{HEADER_LEN, cookie};
 use headway_net::protocol::{Decoder, Header, MAX_STREAM_PACKETS, Message, Preamble, encode};
@@ -32,7 +33,6 @@ use headway_uml::plan::Plan;
 use headway_uml::report::Line;
 use headway_units::{Bytes, Duration, Instant, Rate, RateSteps};
 
-use crate::host::Host;
 use crate::token;
 
 /// A target: the name of its corpus, and what it does with an input.

@@ -5,10 +5,9 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, LazyLock};
 
 use clap::Args;
-use headway_net::{ConnectOptions, FamilyChoice, NetError, TlsClient};
+use headway_net::{ConnectOptions, FamilyChoice, Host, NetError, TlsClient};
 use headway_units::Duration;
 
-use crate::host::Host;
 use crate::token;
 use headway_program::exit::{Code, Failed};
 
@@ -102,9 +101,14 @@ pub(crate) fn stop_on_signals(interrupted: &Arc<AtomicBool>) -> std::io::Result<
     Ok(())
 }
 
-/// Returns the exit code for an error of the network.
+/// Returns the error of the network with its exit code.
 pub(crate) fn net_failure(error: NetError) -> Failed {
-    let code = match &error {
+    Failed::new(net_code(&error), error)
+}
+
+/// Returns the exit code for an error of the network.
+pub(crate) fn net_code(error: &NetError) -> Code {
+    match error {
         NetError::UnknownHost { .. }
         | NetError::NoAddress { .. }
         | NetError::Unreachable { .. }
@@ -128,6 +132,5 @@ pub(crate) fn net_failure(error: NetError) -> Failed {
         | NetError::MtuTooSmall { .. } => Code::Blocked,
         NetError::Interrupted => Code::Interrupted,
         _ => Code::Other,
-    };
-    Failed::new(code, error)
+    }
 }

@@ -3,7 +3,6 @@
 // These macros panic when standard output is closed; `headway_program::out` has replacements.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
-mod asking;
 mod cc;
 mod compare;
 mod connection;
@@ -14,7 +13,6 @@ mod demo;
 mod edge;
 mod estimate;
 mod flows;
-mod host;
 mod lab;
 mod limits;
 mod line_writer;

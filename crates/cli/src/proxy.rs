@@ -5,13 +5,13 @@ use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::os::unix::net::UnixStream;
 
 use anyhow::{Context as _, Result, bail};
+use headway_net::Host;
 use headway_privileges::Capability;
 use headway_program::{out, print_line, time};
 use headway_relay::{Counts, Ended, Leg, Loop, Options, Reason, Relay, Target, leads_back};
 use headway_units::{Bytes, Duration};
 use serde_json::{Value, json};
 
-use crate::host::Host;
 use crate::lab::signals;
 
 /// Longest time without a look at signals, and with `--json` between two states.

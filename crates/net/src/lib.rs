@@ -16,6 +16,7 @@
 //!   `ByteClock`, and PAUSE frames fill what it leaves. Only the time for which the line ran dry comes from a
 //!   clock.
 
+pub mod asking;
 mod auth;
 mod batch;
 mod channel;
@@ -26,6 +27,7 @@ mod echo_filter;
 mod envelope;
 mod error;
 pub mod frames;
+mod host;
 mod limits;
 pub mod pacing;
 pub mod protocol;
@@ -44,6 +46,7 @@ pub use auth::Token;
 pub use client::{ConnectOptions, FamilyChoice, Gaps, Session, Sockets, StreamOutcome, TrainOutcome, Via};
 pub use counters::Counts;
 pub use error::NetError;
+pub use host::Host;
 pub use limits::{LONGEST_REVERSE_STREAM, Limits};
 pub use protocol::{Carrier, DEFAULT_PORT, StampSource};
 pub use server::{Server, ServerConfig, ServerHandle};

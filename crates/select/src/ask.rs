@@ -65,10 +65,10 @@ impl Selector {
     fn ping(&mut self, now: Instant) -> Option<Action> {
         let interval = self.settings.interval;
         let is_due = |at: Option<Instant>| at.is_none_or(|at| now - at >= interval);
-        let due = (0..self.paths.len()).filter(|path| self.paths[*path].may_be_asked(now));
+        let due = (0..self.paths.len()).filter(|path| self.paths[*path].presence.may_be_asked(now));
         let mut due: Vec<usize> = due.filter(|path| is_due(self.paths[*path].rtt_at)).collect();
         due.sort_by_key(|path| self.paths[*path].rtt_at);
-        let path = due.into_iter().find(|path| self.paths[*path].affordable(now) >= PING)?;
+        let path = due.into_iter().find(|path| self.paths[*path].purse.affordable(now) >= PING)?;
         Some(Action::Ping { path })
     }
 
@@ -76,9 +76,9 @@ impl Selector {
     fn first(&mut self, now: Instant) -> Option<Action> {
         for path in 0..self.paths.len() {
             let state = &mut self.paths[path];
-            let is_due = state.measured_at.is_none_or(|at| now - at >= CAPACITY_EVERY);
-            let most = state.measurement_cost();
-            if is_due && state.may_be_asked(now) && state.affordable(now) >= most {
+            let is_due = state.purse.measured_at.is_none_or(|at| now - at >= CAPACITY_EVERY);
+            let most = state.purse.measurement_cost();
+            if is_due && state.presence.may_be_asked(now) && state.purse.affordable(now) >= most {
                 return Some(Action::Measure { path, most });
             }
         }
@@ -110,7 +110,9 @@ impl Selector {
             // Streams that fit into token buckets do not meet.
             let may = |path: &usize, paths: &mut [crate::path::Path]| {
                 let state = &mut paths[*path];
-                state.may_be_asked(now) && state.affordable(now) >= most && !state.hides(most)
+                state.presence.may_be_asked(now)
+                    && state.purse.affordable(now) >= most
+                    && !state.bucket.hides(most)
             };
             if paths.iter().all(|path| may(path, &mut self.paths)) {
                 let capacities = paths.map(|path| self.paths[path].belief.capacity());
@@ -131,7 +133,7 @@ impl Selector {
         let outlook = Outlook::new(&paths, chosen, self.settings.tolerance);
         let mut offers: Vec<Offer> = Vec::new();
         for (place, path) in candidates.iter().enumerate() {
-            if candidates.len() > 1 && self.paths[*path].may_be_asked(now) {
+            if candidates.len() > 1 && self.paths[*path].presence.may_be_asked(now) {
                 offers.extend(self.question(now, &outlook, place));
                 offers.extend(self.measurement(now, &outlook, place));
             }
@@ -146,7 +148,11 @@ impl Selector {
         let [free, low, high] = self.paths[path].belief.at(now).interval();
         let state = &mut self.paths[path];
         let is_wide = high.bps_f64() > WIDE * low.bps_f64();
-        if !is_wide || state.fill() < 1.0 || !state.may_be_asked(now) || !state.may_be_questioned() {
+        if !is_wide
+            || state.purse.fill() < 1.0
+            || !state.presence.may_be_asked(now)
+            || !state.purse.may_be_questioned()
+        {
             return None;
         }
         let capacity = state.belief.capacity();
@@ -160,19 +166,19 @@ impl Selector {
         let state = &mut self.paths[path];
         let packet = self.settings.packet;
         // A stream that fits into a bucket passes at any rate.
-        let bucket = state.to_empty(QuestionConfig::usual_cost(rate, packet, None));
+        let bucket = state.bucket.to_empty(QuestionConfig::usual_cost(rate, packet, None));
         if bucket.is_some_and(|bucket| !QuestionConfig::fits(rate, packet, bucket)) {
             return None;
         }
         let most = QuestionConfig::usual_cost(rate, packet, bucket);
         let capacity = state.belief.capacity();
-        (state.affordable(now) >= most).then_some(Action::Ask { path, rate, capacity, bucket, most })
+        (state.purse.affordable(now) >= most).then_some(Action::Ask { path, rate, capacity, bucket, most })
     }
 
     fn question(&mut self, now: Instant, outlook: &Outlook<'_>, place: usize) -> Option<Offer> {
         let path = outlook.paths[place].0;
         let state = &self.paths[path];
-        if !state.may_be_questioned() {
+        if !state.purse.may_be_questioned() {
             return None;
         }
         let capacity = state.belief.capacity();
@@ -180,18 +186,19 @@ impl Selector {
         let action = self.ask(now, path, rate)?;
         let Action::Ask { most, .. } = action else { return None };
         let per_byte = gain / most.get().max(1) as f64;
-        pays(gain, most, self.paths[path].fill()).then_some(Offer { action, per_byte })
+        pays(gain, most, self.paths[path].purse.fill()).then_some(Offer { action, per_byte })
     }
 
     fn measurement(&mut self, now: Instant, outlook: &Outlook<'_>, place: usize) -> Option<Offer> {
         let path = outlook.paths[place].0;
         let state = &mut self.paths[path];
-        let most = state.measurement_cost();
-        if state.affordable(now) < most {
+        let most = state.purse.measurement_cost();
+        if state.purse.affordable(now) < most {
             return None;
         }
         let gain = outlook.measurement(place);
         let per_byte = gain / most.get().max(1) as f64;
-        pays(gain, most, state.fill()).then_some(Offer { action: Action::Measure { path, most }, per_byte })
+        pays(gain, most, state.purse.fill())
+            .then_some(Offer { action: Action::Measure { path, most }, per_byte })
     }
 }

@@ -6,7 +6,7 @@ use headway_units::{Duration, Instant, Rate};
 
 use crate::decision::{Decision, Why};
 use crate::distribution::Distribution;
-use crate::path::Trouble;
+use crate::presence::Trouble;
 use crate::selector::{LOG, Selector};
 use crate::settings::Strategy;
 use crate::transfer::time_of;
@@ -25,13 +25,14 @@ impl Selector {
     /// Returns the paths that may be chosen: those that are up, and answer if any does, and are near enough if any is.
     pub(crate) fn candidates(&self, now: Instant) -> Vec<usize> {
         let all = 0..self.paths.len();
-        let mut found: Vec<usize> = all.clone().filter(|path| self.paths[*path].is_usable(now)).collect();
+        let mut found: Vec<usize> =
+            all.clone().filter(|path| self.paths[*path].presence.is_usable(now)).collect();
         if found.is_empty() {
-            found = all.filter(|path| self.paths[*path].is_up()).collect();
+            found = all.filter(|path| self.paths[*path].presence.is_up()).collect();
         }
         // If none answers, it is rather the far end that is away than all paths.
-        if found.iter().any(|path| !self.paths[*path].is_dead(now)) {
-            found.retain(|path| !self.paths[*path].is_dead(now));
+        if found.iter().any(|path| !self.paths[*path].presence.is_dead(now)) {
+            found.retain(|path| !self.paths[*path].presence.is_dead(now));
         }
         if self.settings.strategy == Strategy::AvailableWithLatencyFloor
             && found.iter().any(|path| !self.is_too_far(*path))
@@ -51,7 +52,7 @@ impl Selector {
         let candidates = self.candidates(now);
         let candidates = self.wished(now, candidates);
         let (path, why) = if candidates.is_empty() {
-            let trouble = self.paths[self.chosen].trouble.unwrap_or(Trouble::Down);
+            let trouble = self.paths[self.chosen].presence.trouble.unwrap_or(Trouble::Down);
             (self.chosen, Why::NoneUsable(trouble))
         } else if candidates.contains(&self.chosen) {
             self.compare(now, &candidates)
@@ -89,8 +90,8 @@ impl Selector {
         let is_preferred = candidates.iter().all(|path| self.paths[*path].wished.preferred);
         let why = match chosen.rtt {
             Some(rtt) if self.is_too_far(self.chosen) => Why::TooFar(rtt),
-            _ if !chosen.is_usable(now) || chosen.is_dead(now) => {
-                Why::Left(chosen.trouble.unwrap_or(Trouble::Down))
+            _ if !chosen.presence.is_usable(now) || chosen.presence.is_dead(now) => {
+                Why::Left(chosen.presence.trouble.unwrap_or(Trouble::Down))
             }
             _ if chosen.wished.is_full => Why::Full,
             _ if is_preferred => Why::Preferred,

@@ -4,10 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use headway_units::{Bytes, Duration, Instant, Rate};
-use serde::ser::SerializeMap;
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
-use crate::path::Trouble;
+use crate::presence::Trouble;
 
 /// Why a path is chosen, or stays chosen.
 #[derive(Clone, Debug, PartialEq)]
@@ -182,36 +181,84 @@ impl fmt::Display for Percent {
     }
 }
 
-impl Serialize for Decision {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("at_ns", &self.at.ns())?;
-        map.serialize_entry("path", &*self.name)?;
-        if let Some((_, before)) = &self.before {
-            map.serialize_entry("before", &**before)?;
-        }
-        map.serialize_entry("why", self.why.name())?;
-        match &self.why {
+/// A decision as programs read it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct DecisionState {
+    /// When it was made, by the clock of the selector.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at_ns: Option<u64>,
+    /// How long ago it was made, for those who do not know that clock.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub age_ms: Option<u64>,
+    /// The name of the path.
+    pub path: String,
+    /// The name of the path before, if it is another one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub before: Option<String>,
+    /// The name of the reason.
+    pub why: String,
+    /// The odds of the reason.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub odds: Option<f64>,
+    /// What is free, with the ends of the 90 % interval.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub free_bps: Option<[u64; 3]>,
+    /// The same of the path before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub free_before_bps: Option<[u64; 3]>,
+    /// The size of a usual transfer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub transfer_bytes: Option<u64>,
+    /// How long it takes, with the ends of the 90 % interval.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub time_ns: Option<[i64; 3]>,
+    /// The same over the path before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub time_before_ns: Option<[i64; 3]>,
+    /// What is wrong with a path.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trouble: Option<Trouble>,
+    /// The decision as a sentence.
+    pub sentence: String,
+}
+
+impl DecisionState {
+    /// Says how long ago it was, at this time by the clock of the selector, in place of when.
+    pub fn aged(self, now: Instant) -> DecisionState {
+        let age = self.at_ns.map(|at| now.ns().saturating_sub(at) / 1_000_000);
+        DecisionState { at_ns: None, age_ms: age, ..self }
+    }
+}
+
+impl From<&Decision> for DecisionState {
+    fn from(decision: &Decision) -> DecisionState {
+        let mut state = DecisionState {
+            at_ns: Some(decision.at.ns()),
+            path: decision.name.to_string(),
+            before: decision.before.as_ref().map(|(_, before)| before.to_string()),
+            why: decision.why.name().to_owned(),
+            sentence: decision.to_string(),
+            ..DecisionState::default()
+        };
+        match &decision.why {
             Why::Better { odds, here, before } => {
-                map.serialize_entry("odds", odds)?;
-                map.serialize_entry("free_bps", &here.map(Rate::bps))?;
-                map.serialize_entry("free_before_bps", &before.map(Rate::bps))?;
+                state.odds = Some(*odds);
+                state.free_bps = Some(here.map(Rate::bps));
+                state.free_before_bps = Some(before.map(Rate::bps));
             }
             Why::Sooner { odds, here, before, size } => {
-                map.serialize_entry("odds", odds)?;
-                map.serialize_entry("transfer_bytes", &size.get())?;
-                map.serialize_entry("time_ns", &here.map(Duration::ns))?;
-                map.serialize_entry("time_before_ns", &before.map(Duration::ns))?;
+                state.odds = Some(*odds);
+                state.transfer_bytes = Some(size.get());
+                state.time_ns = Some(here.map(Duration::ns));
+                state.time_before_ns = Some(before.map(Duration::ns));
             }
             Why::NoBetter { odds, .. } | Why::Holds { odds, .. } | Why::Vain { odds } => {
-                map.serialize_entry("odds", odds)?;
+                state.odds = Some(*odds);
             }
-            Why::Left(trouble) | Why::NoneUsable(trouble) => {
-                map.serialize_entry("trouble", trouble.name())?;
-            }
+            Why::Left(trouble) | Why::NoneUsable(trouble) => state.trouble = Some(*trouble),
             _ => {}
         }
-        map.serialize_entry("sentence", &self.to_string())?;
-        map.end()
+        state
     }
 }

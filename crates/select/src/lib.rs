@@ -19,11 +19,14 @@
 
 mod ask;
 mod belief;
+mod bucket;
 mod decide;
 mod decision;
 mod distribution;
 mod hold;
 mod path;
+mod presence;
+mod purse;
 mod selector;
 mod settings;
 mod shared;
@@ -34,9 +37,9 @@ mod transfer;
 mod wishes;
 mod worth;
 
-pub use decision::{Decision, Why};
+pub use decision::{Decision, DecisionState, Why};
 pub use distribution::Distribution;
-pub use path::Trouble;
+pub use presence::Trouble;
 pub use selector::{Action, Answer, Selector};
 pub use settings::{Settings, Strategy, UnknownStrategy};
 pub use snapshot::{PathState, Snapshot};

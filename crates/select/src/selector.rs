@@ -10,7 +10,8 @@ use headway_units::{Bytes, Duration, Instant, Rate};
 use crate::belief::Belief;
 use crate::decision::{Decision, Why};
 use crate::hold::Hold;
-use crate::path::{Beside, Path, Trouble};
+use crate::path::{Beside, Path};
+use crate::presence::Trouble;
 use crate::settings::{Settings, Strategy};
 use crate::shared::Shared;
 use crate::transfer::{Prospect, Sizes};
@@ -225,7 +226,7 @@ impl Selector {
     pub fn answer(&mut self, now: Instant, path: usize, answer: &Answer, rtt: Option<Duration>, cost: Bytes) {
         let now = self.advance(now);
         let Some(state) = self.paths.get_mut(path) else { return };
-        state.spend(now, cost);
+        state.purse.spend(now, cost);
         state.answered(now, rtt);
         let asked = self.pending.as_ref().filter(|pending| pending.open.contains(&path));
         let emptied = asked.and_then(|pending| pending.bucket);
@@ -239,7 +240,8 @@ impl Selector {
             (Answer::Reply(reply), None) => {
                 state.lost(now, reply);
                 let beside = state.beside(now, reply);
-                if state.replied(reply, emptied) {
+                let capacity = state.belief.capacity();
+                if capacity.is_none_or(|capacity| state.bucket.replied(reply, emptied, capacity)) {
                     match beside {
                         Beside::Steady(own) => {
                             self.learn(now, path, |belief| belief.reply(now, reply, own));
@@ -255,12 +257,12 @@ impl Selector {
                 }
             }
             (Answer::Measured { free, capacity, bucket }, _) => {
-                state.measured(now, cost);
-                state.bucket = bucket.or(state.bucket);
+                state.purse.measured(now, cost);
+                state.bucket.found = bucket.or(state.bucket.found);
                 if let Some(capacity) = capacity {
                     state.belief.set_capacity(*capacity);
                 }
-                let free = if state.bucket.is_some() { widened(free) } else { *free };
+                let free = if state.bucket.found.is_some() { widened(free) } else { *free };
                 let own = state.own;
                 self.learn(now, path, |belief| belief.interval(now, &free, own));
             }
@@ -273,11 +275,11 @@ impl Selector {
     pub fn failed(&mut self, now: Instant, path: usize, trouble: Trouble, cost: Bytes) {
         let now = self.advance(now);
         let Some(state) = self.paths.get_mut(path) else { return };
-        state.spend(now, cost);
+        state.purse.spend(now, cost);
         if trouble == Trouble::Unclear {
-            state.unclear(cost);
+            state.purse.unclear(cost);
         }
-        state.failed(now, trouble);
+        state.presence.failed(now, trouble);
         self.done(now, path);
     }
 
@@ -285,7 +287,7 @@ impl Selector {
     pub fn up(&mut self, now: Instant, path: usize) {
         let now = self.advance(now);
         let Some(state) = self.paths.get_mut(path) else { return };
-        state.came_up(now);
+        state.presence.came_up(now);
         self.is_news = true;
     }
 
@@ -407,7 +409,7 @@ impl Selector {
     fn give_up_waiting(&mut self, now: Instant) {
         let late = self.pending.take_if(|pending| now - pending.since >= PATIENCE);
         for path in late.into_iter().flat_map(|pending| pending.open) {
-            self.paths[path].failed(now, Trouble::Away);
+            self.paths[path].presence.failed(now, Trouble::Away);
             self.is_news = true;
         }
     }

@@ -4,10 +4,10 @@ use std::fmt;
 use std::str::FromStr;
 
 use headway_units::{Bytes, Duration};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// By what a path is chosen.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Strategy {
     /// By the time that transfers take: from what is free, the round-trip time, and losses.

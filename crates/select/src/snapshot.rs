@@ -1,24 +1,27 @@
 //! The state of a choice, as programs and pages show it.
 
 use headway_units::{Bytes, Instant};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use crate::decision::Decision;
+use crate::decision::DecisionState;
+use crate::presence::Trouble;
 use crate::selector::Selector;
 use crate::settings::Strategy;
 use crate::transfer::time_of;
 
 /// The state of a choice at one time.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Snapshot {
-    /// When, by the clock of the caller.
-    pub at_ns: u64,
+    /// When, by the clock of the caller, which means nothing to others.
+    #[serde(skip)]
+    pub at: Instant,
     /// By what is chosen.
-    pub strategy: &'static str,
+    pub strategy: Strategy,
     /// The name of the chosen path.
     pub chosen: String,
     /// Why it is chosen.
-    pub decision: Decision,
+    pub decision: DecisionState,
     /// How often the choice has changed.
     pub changes: u64,
     /// How many questions about one rate there were.
@@ -35,7 +38,8 @@ pub struct Snapshot {
 }
 
 /// The state of a path.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct PathState {
     /// Its name.
     pub name: String,
@@ -43,7 +47,7 @@ pub struct PathState {
     pub is_chosen: bool,
     /// What is wrong with it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub trouble: Option<&'static str>,
+    pub trouble: Option<Trouble>,
     /// What is free, with the ends of the 90 % interval; absent before the first answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub free_bps: Option<[u64; 3]>,
@@ -94,10 +98,10 @@ impl Selector {
         let paths = weights.into_iter().enumerate().map(|(path, weight)| self.path_state(now, path, weight));
         let paths = paths.collect();
         Snapshot {
-            at_ns: now.ns(),
-            strategy: self.settings.strategy.name(),
+            at: now,
+            strategy: self.settings.strategy,
             chosen: self.names[self.chosen].to_string(),
-            decision: self.current.clone(),
+            decision: (&self.current).into(),
             changes: self.changes,
             questions: self.asked[0],
             measurements: self.asked[1],
@@ -121,7 +125,7 @@ impl Selector {
         PathState {
             name: self.names[path].to_string(),
             is_chosen,
-            trouble: state.trouble.map(|trouble| trouble.name()),
+            trouble: state.presence.trouble,
             free_bps: is_known.then(|| state.belief.at(now).interval().map(|rate| rate.bps())),
             age_ms: is_known.then(|| (state.belief.age(now).ns() / 1_000_000).unsigned_abs()),
             lasts_ms: (1e3 / state.belief.hazard()) as u64,
@@ -139,9 +143,9 @@ impl Selector {
             is_full: state.wished.is_full,
             quota_bytes: state.wished.quota.as_ref().map(|quota| quota.limit().get()),
             quota_left_bytes: state.wished.left(now).map(Bytes::get),
-            spent_bytes: state.spent(now).get(),
+            spent_bytes: state.purse.spent(now).get(),
             budget_bytes: self.settings.max_bytes_per_hour.get(),
-            total_bytes: state.total.get(),
+            total_bytes: state.purse.total.get(),
         }
     }
 }

@@ -20,8 +20,8 @@ impl Selector {
     pub fn spending(&self, path: usize) -> Spending {
         let Some(path) = self.paths.get(path) else { return Spending::default() };
         Spending {
-            hour: path.hour.parts().collect(),
-            month: path.month.iter().flat_map(|month| month.parts()).collect(),
+            hour: path.purse.hour.parts().collect(),
+            month: path.purse.month.iter().flat_map(|month| month.parts()).collect(),
             carried: path.wished.quota.iter().flat_map(|quota| quota.parts()).collect(),
         }
     }
@@ -29,8 +29,8 @@ impl Selector {
     /// Takes what was sent by another selector. To be called before anything else; times are by the same clock.
     pub fn restore(&mut self, path: usize, spending: &Spending) {
         let Some(path) = self.paths.get_mut(path) else { return };
-        spending.hour.iter().for_each(|(end, bytes)| path.hour.spend(*end, *bytes));
-        if let Some(month) = &mut path.month {
+        spending.hour.iter().for_each(|(end, bytes)| path.purse.hour.spend(*end, *bytes));
+        if let Some(month) = &mut path.purse.month {
             spending.month.iter().for_each(|(end, bytes)| month.spend(*end, *bytes));
         }
         if let Some(quota) = &mut path.wished.quota {

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use serde_json::Value;
+use serde::Serialize;
 use tokio::sync::{Semaphore, watch};
 
 use crate::events::{Position, Source, VIEWERS};
@@ -30,9 +30,14 @@ struct Kept {
     decided: u64,
 }
 
+fn text(value: &impl Serialize) -> Arc<str> {
+    // Neither keys that are no strings nor types that fail are there.
+    serde_json::to_string(value).unwrap_or_default().into()
+}
+
 impl Choice {
-    pub(crate) fn new(run: u64, state: &Value) -> Choice {
-        let kept = Kept { state: state.to_string().into(), decisions: VecDeque::new(), decided: 0 };
+    pub(crate) fn new(run: u64, state: &impl Serialize) -> Choice {
+        let kept = Kept { state: text(state), decisions: VecDeque::new(), decided: 0 };
         Choice {
             kept: Mutex::new(kept),
             newest: watch::Sender::new(0),
@@ -47,15 +52,15 @@ impl Choice {
     }
 
     /// Takes a state for those who ask from now on.
-    pub(crate) fn refresh(&self, state: &Value) {
-        let text: Arc<str> = state.to_string().into();
+    pub(crate) fn refresh(&self, state: &impl Serialize) {
+        let text = text(state);
         self.kept().state = text;
     }
 
     /// Takes a state and the decisions since the last one, and tells viewers.
-    pub(crate) fn publish(&self, state: &Value, decisions: &[Value]) {
+    pub(crate) fn publish(&self, state: &impl Serialize, decisions: &[impl Serialize]) {
         self.refresh(state);
-        let texts = decisions.iter().map(|decision| decision.to_string().into());
+        let texts = decisions.iter().map(text);
         let mut kept = self.kept();
         push(&mut kept.decisions, texts, DECISIONS);
         kept.decided += decisions.len() as u64;

@@ -10,7 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use axum::Router;
 use headway_edge::snapshot::Snapshot;
 use headway_history::Reader;
-use serde_json::Value;
+use serde::Serialize;
 use tokio::sync::oneshot;
 
 use crate::access::{Access, Token};
@@ -135,20 +135,20 @@ impl ChoiceServer {
     ///
     /// # Errors
     /// If there can be no thread.
-    pub fn start(doors: ChoiceDoors, state: &Value) -> Result<ChoiceServer, Error> {
+    pub fn start(doors: ChoiceDoors, state: &impl Serialize) -> Result<ChoiceServer, Error> {
         let choice = Arc::new(Choice::new(run(), state));
         let worker = Worker::start(doors.doors, |access| routes::choice(Arc::clone(&choice), access))?;
         Ok(ChoiceServer { choice, address: doors.address, _worker: worker })
     }
 
     /// Takes a state for those who ask from now on; event streams do not show it.
-    pub fn refresh(&self, state: &Value) {
+    pub fn refresh(&self, state: &impl Serialize) {
         self.choice.refresh(state);
     }
 
     /// Shows a state, and the decisions since the last one. It waits for no viewer: the newest state wins, and no decision of the last
     /// 64 is lost.
-    pub fn publish(&self, state: &Value, decisions: &[Value]) {
+    pub fn publish(&self, state: &impl Serialize, decisions: &[impl Serialize]) {
         self.choice.publish(state, decisions);
     }
 

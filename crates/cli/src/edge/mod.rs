@@ -1,29 +1,16 @@
 //! `headway edge`: holds downloads and uploads at the receive window.
 
-mod capture;
-mod default_route;
 mod flows;
 mod history;
-#[cfg(feature = "web")]
-mod page;
-#[cfg(not(feature = "web"))]
-#[path = "without_page.rs"]
-mod page;
-mod policy;
-mod probing;
 mod run;
 mod second;
-mod shaper;
-mod signals;
-mod splitter;
-mod watch;
 
 use std::path::PathBuf;
 
 use anyhow::Result;
+use headway_net::Host;
 use headway_units::{Bytes, Rate};
 
-use crate::host::Host;
 use crate::passive::some_rate;
 
 /// Runs the subcommand until a signal ends it.

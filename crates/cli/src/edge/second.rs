@@ -13,7 +13,7 @@ use headway_kernel::EdgeCounters;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
 
-use super::watch::Found;
+use headway_router::edge::Found;
 
 /// What is known at the end of a second: what the snapshot says, but for what is long or an event of its own, and all flows.
 #[derive(Serialize)]
@@ -81,12 +81,8 @@ impl Flow<'_> {
     }
 }
 
-/// Returns the decisions of a second, each in a line, and then its state; with the names of classes, also all flows.
-pub(super) fn lines(
-    mut found: Found,
-    classes: Option<&[String]>,
-    connections: Map<String, Value>,
-) -> Vec<u8> {
+/// Returns the decisions of a second, each in a line, and then its state, in which are all flows if they are wanted.
+pub(super) fn lines(mut found: Found, shows_flows: bool) -> Vec<u8> {
     let mut text = Vec::new();
     for decision in std::mem::take(&mut found.snapshot.decisions) {
         add(&mut text, &Event { event: "decision", what: decision });
@@ -94,8 +90,10 @@ pub(super) fn lines(
     found.snapshot.flows.clear();
     let Value::Object(mut snapshot) = json!(found.snapshot) else { return text };
     snapshot.retain(|name, _| !["decisions", "flows"].contains(&name.as_str()));
-    let (judged, shares) = (&found.judged[..], &found.shares);
-    let flows = classes.map(|classes| Flows { judged, classes, shares });
+    let (judged, shares, classes) = (&found.judged[..], &found.shares, &found.classes[..]);
+    let flows = shows_flows.then_some(Flows { judged, classes, shares });
+    let connections =
+        classes.iter().cloned().zip(found.connections.iter().map(|count| (*count).into())).collect();
     add(&mut text, &State { event: "state", snapshot, connections, counters: &found.counted, flows });
     text
 }
@@ -200,6 +198,8 @@ mod tests {
         Found {
             snapshot: Snapshot { time_ms: 7, decisions, ..Snapshot::default() },
             judged,
+            classes: vec!["all".to_owned()],
+            connections: vec![1],
             shares: [[0; MOST_CLASSES]; 2],
             counted: EdgeCounters::default(),
             new_kinds: 0,
@@ -208,7 +208,7 @@ mod tests {
 
     #[test]
     fn a_second_is_its_decisions_and_then_its_state_with_all_flows() {
-        let text = lines(second(2, vec![judged(1).decided(7)]), Some(&["all".to_owned()]), Map::new());
+        let text = lines(second(2, vec![judged(1).decided(7)]), true);
         let lines: Vec<Value> = String::from_utf8(text)
             .unwrap()
             .lines()
@@ -222,16 +222,16 @@ mod tests {
         assert_eq!((&flow["id"], &flow["class"]), (&json!(1), &json!("all")));
         assert_eq!(flow["strategies"]["chain"][0]["strategy"], "spared");
         // Without the flows, what a page shows of them is not in the state either.
-        let text = super::lines(second(1, Vec::new()), None, Map::new());
+        let text = super::lines(second(1, Vec::new()), false);
         assert!(!String::from_utf8(text).unwrap().contains("\"flows\""));
     }
 
     #[test]
     fn many_flows_take_hardly_more_memory_than_their_text() {
-        let (found, classes) = (second(1_000, Vec::new()), ["all".to_owned()]);
+        let found = second(1_000, Vec::new());
         let [before, _] = BYTES.get();
         BYTES.set([before; 2]);
-        let text = lines(found, Some(&classes), Map::new());
+        let text = lines(found, true);
         let [_, most] = BYTES.get();
         // A vector that grows has up to twice the room that it needs.
         let bytes = (most - before) as usize;

@@ -11,12 +11,11 @@ use std::sync::Arc;
 use clap::{Args, ValueEnum};
 use headway_estimate::measure::{Config, Method};
 use headway_learned::Model;
-use headway_net::{Gaps, Session};
+use headway_net::{Gaps, Host, Session};
 use headway_program::lines::Direction;
 use headway_units::{Bytes, Duration, Rate};
 
 use crate::connection::ConnectionArgs;
-use crate::host::Host;
 use crate::limits::Least;
 use crate::metrics::MetricsArgs;
 use crate::model_file;

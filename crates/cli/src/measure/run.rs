@@ -8,6 +8,7 @@ use std::time::Duration as Span;
 
 use headway_estimate::measure::{Answer, Failure, MAX_STREAM_PACKETS, Measurement, Method, SLOWEST, Series};
 use headway_learned::Model;
+use headway_net::asking::{drive, elapsed};
 use headway_net::{ConnectOptions, LONGEST_REVERSE_STREAM, NetError, Session, StampSource};
 use headway_program::lines::{Direction, MeasureLine};
 use headway_record::csv;
@@ -18,7 +19,6 @@ use super::MeasureArgs;
 use super::report::{self, Context};
 use super::streams::StreamWriter;
 use super::watch::Watch;
-use crate::asking::{drive, elapsed};
 use crate::connection::net_failure;
 use crate::metrics::{MeasureMetrics, Prepared};
 use headway_program::build::stamped;

@@ -9,11 +9,10 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use headway_estimate::hire::Rule;
-use headway_net::Carrier;
+use headway_net::{Carrier, Host};
 use headway_units::{Bytes, Duration};
 
 use crate::connection::ConnectionArgs;
-use crate::host::Host;
 use crate::limits::Least;
 
 use headway_program::exit::Failed;

@@ -1,24 +1,8 @@
 //! `headway select`: chooses among paths by what they have free.
 
-mod asker;
-mod driver;
-mod file;
-mod hook;
-mod hush;
-mod keeper;
-mod ledger;
-mod link;
-mod lock;
-mod namespace;
-mod opener;
-mod route;
 mod run;
-mod shares;
 mod show;
-mod socket;
 mod status;
-#[cfg_attr(not(feature = "web"), path = "without_viewers.rs")]
-mod viewers;
 
 use std::path::PathBuf;
 

@@ -9,17 +9,8 @@ use crate::error::Error;
 const MOST_SMALL_RECEIVERS: usize = 1_024;
 
 impl Session {
-    /// Has connections split, as a policy says, by a relay that listens on these ports of the loopback
-    /// addresses of IPv4 and IPv6; 0 for none. To be called with [`EdgeOptions::splits`] only.
-    ///
-    /// # Errors
-    /// When the kernel refuses.
-    pub fn with_relay(mut self, policy: &Policy, ports: [u16; 2]) -> Result<Session, Error> {
-        self.split_by(policy, ports)?;
-        Ok(self)
-    }
-
-    /// Does so from now on, also after [`Session::split_no_more`].
+    /// Has connections split from now on, as a policy says, by a relay that listens on these ports of the
+    /// loopback addresses of IPv4 and IPv6; 0 for none. To be called with [`EdgeOptions::splits`] only.
     ///
     /// # Errors
     /// When the kernel refuses.

@@ -20,7 +20,7 @@ use headway_units::{Bytes, Duration as Span, Rate};
 use super::splitter::DELIVERY;
 
 /// The handle by which a token bucket is known as one of ours (`tc` writes `7ed9:`); the kernel gives out those from 8000 on.
-const HANDLE: u32 = 0x7ed9_0000;
+pub(super) const HANDLE: u32 = 0x7ed9_0000;
 /// What may pass at once: timers of the kernel may be late by some tenths of a ms. Range 0.2 to 5 ms.
 const BURST: Span = Span::from_ms(1);
 /// But two full packets at least.
@@ -70,6 +70,15 @@ impl Shaper {
             }
         }
         Ok(())
+    }
+
+    /// Has both sides held to a rate, whatever is decided.
+    #[cfg(test)]
+    pub(super) fn set_both(&self, rate: Rate) {
+        let deputy = self.deputy.as_ref().unwrap();
+        for side in [0, 1] {
+            ask(deputy, side, Some(rate), 0).unwrap().unwrap();
+        }
     }
 
     /// Has packets of split connections delivered to this router from now on.

@@ -7,10 +7,11 @@ use std::str::FromStr;
 /// A name or an address, and the port if the text has one: `HOST`, `HOST:PORT`, `2001:db8::1`, `[2001:db8::1]`,
 /// `[2001:db8::1]:PORT`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Host {
+pub struct Host {
     /// The name or address, without brackets.
-    pub(crate) name: String,
-    pub(crate) port: Option<u16>,
+    pub name: String,
+    /// The port, 1 to 65535.
+    pub port: Option<u16>,
 }
 
 impl fmt::Display for Host {

@@ -38,7 +38,7 @@ impl Stamp {
 
 /// The file of a policy, and what is known of it.
 #[derive(Debug)]
-pub(super) struct PolicyFile {
+struct PolicyFile {
     path: PathBuf,
     /// As which it was read last; none where it could not be looked at.
     stamp: Option<Stamp>,
@@ -52,14 +52,14 @@ impl PolicyFile {
     ///
     /// # Errors
     /// When it cannot be read, or has a mistake.
-    pub(super) fn open(path: &Path) -> Result<(PolicyFile, Policy)> {
+    fn open(path: &Path) -> Result<(PolicyFile, Policy)> {
         let stamp = stamp(path);
         let policy = read(path)?;
         Ok((PolicyFile { path: path.to_owned(), stamp, looked: Clock::now(), told: None }, policy))
     }
 
     /// Returns why this process would not see a change, if so: it may have given up the right to read the file.
-    pub(super) fn is_out_of_reach(&self) -> Option<String> {
+    fn is_out_of_reach(&self) -> Option<String> {
         let refused = headway_input::open(&self.path, LARGEST).err()?;
         let path = self.path.display();
         Some(format!(
@@ -70,7 +70,7 @@ impl PolicyFile {
 
     /// Looks at the file if it is time to, or reads it `now`. Returns the policy if it is another one, or a mistake that was not told
     /// yet or that somebody asks for.
-    pub(super) fn look(&mut self, now: bool) -> Option<Result<Policy, String>> {
+    fn look(&mut self, now: bool) -> Option<Result<Policy, String>> {
         if !now && self.looked.elapsed() < EVERY {
             return None;
         }
@@ -128,8 +128,45 @@ fn read(path: &Path) -> Result<Policy> {
     Ok(policy)
 }
 
+/// The policy that holds, and the file from which it is, if it is from one.
+#[derive(Debug)]
+pub(super) struct Rules {
+    file: Option<PolicyFile>,
+    /// With which the edge began, but for what can change.
+    begun: Policy,
+    /// What holds now.
+    pub(super) policy: Policy,
+}
+
+impl Rules {
+    /// Reads the policy, if there is a file.
+    ///
+    /// # Errors
+    /// When it cannot be read, or has a mistake.
+    pub(super) fn open(path: Option<&Path>) -> Result<Rules> {
+        let (file, policy) = path.map(PolicyFile::open).transpose()?.unzip();
+        let policy = policy.unwrap_or_default();
+        Ok(Rules { file, begun: policy.clone(), policy })
+    }
+
+    /// Returns why changes would not be seen, if so.
+    pub(super) fn is_out_of_reach(&self) -> Option<String> {
+        self.file.as_ref()?.is_out_of_reach()
+    }
+
+    /// Takes another policy if there is one, or if somebody says `now`. Returns what of it does not hold, as sentences, or its mistake.
+    pub(super) fn look(&mut self, now: bool) -> Option<Result<Vec<String>, String>> {
+        let wanted = self.file.as_mut()?.look(now)?;
+        Some(wanted.map(|wanted| {
+            let unchanged = unchanged(&self.begun, &wanted);
+            self.policy = kept(&self.begun, wanted);
+            unchanged
+        }))
+    }
+}
+
 /// Returns a policy with what does not change while the edge runs.
-pub(super) fn kept(running: &Policy, mut wanted: Policy) -> Policy {
+fn kept(running: &Policy, mut wanted: Policy) -> Policy {
     wanted.shape = running.shape;
     if !running.splits() {
         wanted.class.iter_mut().for_each(|class| class.split = None);
@@ -138,7 +175,7 @@ pub(super) fn kept(running: &Policy, mut wanted: Policy) -> Policy {
 }
 
 /// Returns what of a policy does not change while the edge runs, as sentences.
-pub(super) fn unchanged(running: &Policy, wanted: &Policy) -> Vec<String> {
+fn unchanged(running: &Policy, wanted: &Policy) -> Vec<String> {
     let options = [
         ("no-shrink", running.no_shrink, wanted.no_shrink),
         ("follow-rtt", running.follow_rtt, wanted.follow_rtt),

@@ -10,22 +10,22 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration as Span, Instant as Clock};
 
 use anyhow::{Context as _, Result};
+use headway_net::asking::elapsed;
 use headway_net::{ConnectOptions, Sockets};
-use headway_program::exit::Code;
-use headway_select::{Action, Answer, Decision, Selector, Settings, Snapshot, Spending, Trouble};
+use headway_select::{
+    Action, Answer, Decision, DecisionState, Selector, Settings, Snapshot, Spending, Trouble,
+};
 use headway_telemetry::interfaces::Changes;
 use headway_telemetry::netlink::{Netlink, SockProtocol};
 use headway_units::{Bytes, Instant};
-use serde_json::Value;
 
-use super::asker::{Ask, Asker, Heard, Told, What};
+use super::asker::{Ask, Asker, Heard, Told, Vain, What};
 use super::file::File;
 use super::hush::Hush;
 use super::link::{Interfaces, Link, Reading};
 use super::opener::{Opener, PathSockets};
 use super::route::ROUTES;
-use super::show;
-use crate::asking::elapsed;
+use super::state::{Known, State, Timed};
 
 /// Time between two looks at interfaces.
 const LOOK: Span = Span::from_secs(1);
@@ -62,8 +62,8 @@ struct Watched {
     before: Option<Reading>,
     /// Whether anything came of it.
     is_settled: bool,
-    /// What was told of its trouble last, with the exit code.
-    trouble: Option<(Code, String)>,
+    /// What was told of its trouble last, with the sentence.
+    trouble: Option<(Vain, String)>,
     /// Whether that was said, and when the last time was that streams had told nothing.
     is_said: bool,
     hush: Hush,
@@ -208,9 +208,13 @@ impl Driver {
     }
 
     /// Returns the state as others see it, with the last decisions.
-    pub(super) fn state(&mut self) -> Value {
-        let snapshot = self.snapshot();
-        show::state(&snapshot, self.selector.decisions().rev().take(PAST))
+    pub(super) fn state(&mut self) -> State {
+        let mut snapshot = self.snapshot();
+        let at = snapshot.at;
+        snapshot.decision = snapshot.decision.aged(at);
+        let last = self.selector.decisions().rev().take(PAST);
+        let decisions = last.map(|one| DecisionState::from(one).aged(at)).collect();
+        Timed::now("state", Known { snapshot, decisions })
     }
 
     /// Whether something came of each path, if only that it fails.
@@ -218,9 +222,9 @@ impl Driver {
         self.paths.iter().all(|path| path.is_settled)
     }
 
-    /// Returns the trouble of a path, as a sentence with its exit code.
-    pub(super) fn trouble(&self, path: usize) -> Option<&(Code, String)> {
-        self.paths[path].trouble.as_ref()
+    /// Takes why paths have no answer, as sentences too, in their order.
+    pub(super) fn take_troubles(&mut self) -> Vec<Option<(Vain, String)>> {
+        self.paths.iter_mut().map(|path| path.trouble.take()).collect()
     }
 
     /// Whether interfaces, addresses or routes have changed since this was asked last.
@@ -273,7 +277,7 @@ impl Driver {
         match self.paths[number].link.down().map(str::to_owned) {
             Some(why) => {
                 self.selector.failed(now, number, Trouble::Down, Bytes::ZERO);
-                self.in_trouble(number, Code::Unreachable, why);
+                self.in_trouble(number, Vain::Down(why));
             }
             None => {
                 self.selector.up(now, number);
@@ -340,14 +344,14 @@ impl Driver {
                     self.answers(number, false);
                 }
             }
-            What::Failed { trouble, attempts, cost, code, sentence } => {
+            What::Failed { trouble, attempts, cost, why } => {
                 self.paths[number].waits = false;
                 self.selector.failed(now, number, trouble, cost);
                 for _ in 1..attempts {
                     self.selector.failed(now, number, trouble, Bytes::ZERO);
                 }
                 if is_up {
-                    self.in_trouble(number, code, sentence);
+                    self.in_trouble(number, why);
                 }
             }
         }
@@ -355,25 +359,26 @@ impl Driver {
 
     /// Takes that a far end answers. That streams told nothing is over only when others have.
     fn answers(&mut self, number: usize, by_streams: bool) {
-        let is_unclear = |(code, _): &(Code, String)| *code == Code::Untrustworthy;
+        let is_unclear = |(why, _): &(Vain, String)| why.is_unclear();
         if by_streams || !self.paths[number].trouble.as_ref().is_some_and(is_unclear) {
             self.is_well(number);
         }
     }
 
-    fn in_trouble(&mut self, number: usize, code: Code, why: String) {
+    fn in_trouble(&mut self, number: usize, why: Vain) {
         let path = &mut self.paths[number];
         path.is_settled = true;
-        let is_new = path.trouble.as_ref().is_none_or(|(_, before)| *before != why);
+        let sentence = why.sentence();
+        let is_new = path.trouble.as_ref().is_none_or(|(_, before)| *before != sentence);
         // A busy host often comes and goes. What was not said is said when it lasts.
-        let mut is_due = || code != Code::Untrustworthy || path.hush.says(Clock::now());
+        let mut is_due = || !why.is_unclear() || path.hush.says(Clock::now());
         if (is_new || !path.is_said) && is_due() {
             path.is_said = true;
-            self.news.push(News::Path(number, Some(format!("{}: {why}", path.name))));
+            self.news.push(News::Path(number, Some(format!("{}: {sentence}", path.name))));
         } else if is_new {
             self.news.push(News::Again);
         }
-        path.trouble = Some((code, why));
+        path.trouble = Some((why, sentence));
     }
 
     fn is_well(&mut self, number: usize) {

@@ -1,5 +1,6 @@
 //! Asks one path, in a thread of its own: keeps a session with a far end of it, and tells what came of each question.
 
+use std::error::Error as _;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,13 +10,10 @@ use std::time::{Duration as Span, Instant as Clock};
 use anyhow::{Context as _, Result};
 use headway_estimate::measure::{Config, Failure, MAX_STREAM_PACKETS, Measurement, Method};
 use headway_estimate::question::{Question, QuestionConfig};
+use headway_net::asking::{Asking, drive, elapsed};
 use headway_net::{ConnectOptions, LONGEST_REVERSE_STREAM, NetError, Session};
-use headway_program::exit::Code;
 use headway_select::{Answer, Trouble};
 use headway_units::{Bytes, Duration, Rate};
-
-use crate::asking::{Asking, drive, elapsed};
-use crate::connection::net_failure;
 
 /// The highest rate to probe.
 const TOP_RATE: Rate = Rate::from_bps(10_000_000_000);
@@ -69,7 +67,7 @@ pub(super) enum What {
     /// A round-trip time that nobody has asked for.
     Rtt(Duration),
     /// That there is no answer, after so many attempts.
-    Failed { trouble: Trouble, attempts: u32, cost: Bytes, code: Code, sentence: String },
+    Failed { trouble: Trouble, attempts: u32, cost: Bytes, why: Vain },
 }
 
 /// A thread that asks one path, until this is dropped.
@@ -143,15 +141,17 @@ fn work(mut end: FarEnd, asked: &Receiver<Ask>, idle: Span, mut tell: impl FnMut
 }
 
 /// Why there is no answer.
-enum Vain {
-    Net(NetError),
+#[derive(Debug, thiserror::Error)]
+pub enum Vain {
+    /// The far end cannot be asked.
+    #[error(transparent)]
+    Net(#[from] NetError),
+    /// What arrived says nothing.
+    #[error(transparent)]
     Measurement(Failure),
-}
-
-impl From<NetError> for Vain {
-    fn from(error: NetError) -> Vain {
-        Vain::Net(error)
-    }
+    /// This host has no way over the path, for this reason.
+    #[error("{0}")]
+    Down(String),
 }
 
 /// Whether an error says that the host at the far end answers, but does not let itself be asked.
@@ -175,6 +175,7 @@ impl Vain {
     fn trouble(&self) -> Trouble {
         match self {
             Vain::Net(error) if refuses(error) => Trouble::Refused,
+            Vain::Down(_) => Trouble::Down,
             Vain::Net(_) | Vain::Measurement(Failure::AllLost) => Trouble::Away,
             Vain::Measurement(Failure::SenderGaps) => Trouble::Busy,
             Vain::Measurement(Failure::ClockStep) => Trouble::ClockStep,
@@ -182,20 +183,25 @@ impl Vain {
         }
     }
 
+    /// Returns the reason with all its causes.
+    pub fn sentence(&self) -> String {
+        let mut sentence = self.to_string();
+        let mut cause = self.source();
+        while let Some(one) = cause {
+            sentence += &format!(": {one}");
+            cause = one.source();
+        }
+        sentence
+    }
+
+    /// Whether packets arrive, but tell nothing.
+    pub(super) fn is_unclear(&self) -> bool {
+        matches!(self, Vain::Measurement(failure) if *failure != Failure::AllLost)
+    }
+
     /// Whether nobody answers questions, or nobody will.
     fn is_silence(&self) -> bool {
         matches!(self.trouble(), Trouble::Away | Trouble::Refused)
-    }
-
-    /// Returns the exit code and the sentence.
-    fn told(self) -> (Code, String) {
-        match self {
-            Vain::Net(error) => {
-                let failed = net_failure(error);
-                (failed.code, failed.to_string())
-            }
-            Vain::Measurement(failure) => (crate::measure::failure_code(failure), failure.to_string()),
-        }
     }
 }
 
@@ -272,13 +278,12 @@ impl FarEnd {
         self.again = Clock::now() + self.pause;
     }
 
-    fn failed(&mut self, vain: Vain, attempts: u32) -> What {
-        let trouble = vain.trouble();
-        if vain.is_silence() {
+    fn failed(&mut self, why: Vain, attempts: u32) -> What {
+        let trouble = why.trouble();
+        if why.is_silence() {
             self.wait_longer();
         }
-        let (code, sentence) = vain.told();
-        What::Failed { trouble, attempts, cost: self.cost(), code, sentence }
+        What::Failed { trouble, attempts, cost: self.cost(), why }
     }
 
     fn attempt(&mut self, ask: Ask) -> Result<(Answer, Option<Duration>), Vain> {

@@ -1,25 +1,19 @@
 //! What stands for the page in a build without it.
 
 use std::net::SocketAddr;
-use std::path::Path;
 
 use anyhow::Result;
 use headway_edge::snapshot::Snapshot;
 
-use super::EdgeArgs;
+use super::Options;
 
 /// No page.
 pub(super) struct Plan;
 
 impl Plan {
     #[allow(clippy::unnecessary_wraps, reason = "as with a page")]
-    pub(super) fn new(_args: &EdgeArgs) -> Result<Plan> {
+    pub(super) fn new(_options: &Options) -> Result<Plan> {
         Ok(Plan)
-    }
-
-    #[allow(clippy::unnecessary_wraps, reason = "as with a page")]
-    pub(super) fn with_history(self, _history: &Path) -> Result<Plan> {
-        Ok(self)
     }
 
     #[allow(clippy::unnecessary_wraps, clippy::unused_self, reason = "as with a page")]

@@ -5,12 +5,15 @@ use std::ops::ControlFlow;
 use headway_estimate::measure::{Measurement, Step};
 use headway_estimate::question::Question;
 use headway_estimate::{Refusal, Schedule, StreamRecord};
-use headway_net::{NetError, Session, StreamOutcome};
 use headway_units::Instant;
 
+use crate::{NetError, Session, StreamOutcome};
+
 /// Something that says which streams to send, and takes what became of them.
-pub(crate) trait Asking {
+pub trait Asking {
+    /// Says what to do at a time.
     fn next_step(&mut self, now: Instant) -> Step;
+    /// Takes what became of a stream.
     fn observe(&mut self, now: Instant, record: &StreamRecord, refusal: Option<Refusal>);
 }
 
@@ -35,16 +38,15 @@ impl Asking for Question {
 }
 
 /// Returns the time since, on a clock that nobody steps.
-pub(crate) fn elapsed(since: std::time::Instant) -> Instant {
+pub fn elapsed(since: std::time::Instant) -> Instant {
     Instant::ZERO + since.elapsed().into()
 }
 
 /// Sends a stream to the server, or has it sent from there.
-pub(crate) fn stream(
-    session: &mut Session,
-    reverse: bool,
-    schedule: &Schedule,
-) -> Result<StreamOutcome, NetError> {
+///
+/// # Errors
+/// That of the session.
+pub fn stream(session: &mut Session, reverse: bool, schedule: &Schedule) -> Result<StreamOutcome, NetError> {
     if reverse { session.receive_stream(schedule) } else { session.send_stream(schedule) }
 }
 
@@ -53,7 +55,7 @@ pub(crate) fn stream(
 ///
 /// # Errors
 /// That of the session; what was learned before is kept.
-pub(crate) fn drive<A: Asking>(
+pub fn drive<A: Asking>(
     session: &mut Session,
     reverse: bool,
     asking: &mut A,

@@ -46,14 +46,22 @@ pub(super) struct Sources {
 }
 
 /// What was found in a second.
-pub(super) struct Found {
-    pub(super) snapshot: Snapshot,
+#[derive(Debug)]
+pub struct Found {
+    /// What a page shows of it, with the flows of the highest rate only.
+    pub snapshot: Snapshot,
     /// All flows, those with the highest rate first.
-    pub(super) judged: Vec<Judged>,
-    pub(super) shares: Shares,
-    pub(super) counted: EdgeCounters,
+    pub judged: Vec<Judged>,
+    /// The names of the classes, and how many connections each has.
+    pub classes: Vec<String>,
+    /// In their order.
+    pub connections: Vec<u32>,
+    /// What each class may have of the link, towards the hosts and from them.
+    pub shares: Shares,
+    /// What the programs have counted since the beginning.
+    pub counted: EdgeCounters,
     /// How many of the snapshot's decisions, which come first, are about another kind of thing and not about another amount.
-    pub(super) new_kinds: usize,
+    pub new_kinds: usize,
 }
 
 impl Watch {
@@ -85,10 +93,6 @@ impl Watch {
     pub(super) fn set_policy(&mut self, policy: &Policy) {
         self.classes = names(policy);
         self.monitor.set_policy(policy);
-    }
-
-    pub(super) fn classes(&self) -> &[String] {
-        &self.classes
     }
 
     /// Hears what others say of the link. To be called often, so that it is known when they said it.
@@ -150,7 +154,9 @@ impl Watch {
             other_packets: counted.other,
             history_lost: None,
         };
-        Ok(Found { snapshot, judged, shares, counted, new_kinds })
+        let connections = (0..self.classes.len() as u32).map(|class| edge.live(class)).collect();
+        let classes = self.classes.clone();
+        Ok(Found { snapshot, judged, classes, connections, shares, counted, new_kinds })
     }
 
     /// Takes what a probe has found, and asks for the next one if it is time.

@@ -1,38 +1,28 @@
 //! The page of an edge.
 
 use std::net::SocketAddr;
-use std::path::Path;
 
 use anyhow::{Context as _, Result};
 use headway_edge::snapshot::Snapshot;
 use headway_history::Reader;
 use headway_web::{Server, Token};
 
-use super::EdgeArgs;
+use super::Options;
 
-/// What is needed to start a page, read while the privileges are there: the token and the history may be in files of root.
+/// What is needed to start a page, opened while the privileges are there: the history may be a file of root.
 pub(super) struct Plan {
     listen: Option<(SocketAddr, Option<Token>)>,
     history: Option<Reader>,
 }
 
 impl Plan {
-    /// # Errors
-    /// When the token cannot be read, or is that of measurements.
-    pub(super) fn new(args: &EdgeArgs) -> Result<Plan> {
-        let Some(address) = args.page else { return Ok(Plan { listen: None, history: None }) };
-        let file = args.page_token_file.as_deref();
-        let token = file.map(|file| crate::token::in_plain_text(file, None)).transpose()?;
-        Ok(Plan { listen: Some((address, token.as_deref().map(Token::new))), history: None })
-    }
-
-    /// Takes a history to show, if there is to be a page.
+    /// With the history to show, if there is one.
     ///
     /// # Errors
     /// When it cannot be read.
-    pub(super) fn with_history(self, history: &Path) -> Result<Plan> {
-        let history = self.listen.as_ref().map(|_| Reader::open(history)).transpose()?;
-        Ok(Plan { history, ..self })
+    pub(super) fn new(options: &Options) -> Result<Plan> {
+        let history = options.page.as_ref().and(options.history.as_deref()).map(Reader::open).transpose()?;
+        Ok(Plan { listen: options.page.clone(), history })
     }
 
     /// Starts the page, if there is to be one, with the privileges that this thread has now.

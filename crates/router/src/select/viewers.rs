@@ -4,12 +4,12 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
-use headway_web::{ChoiceDoors, ChoiceServer, Token};
-use serde_json::Value;
+use headway_select::DecisionState;
+use headway_web::{ChoiceDoors, ChoiceServer};
 
-use super::SelectArgs;
+use super::Options;
 use super::socket::Socket;
-use crate::token;
+use super::state::{State, Timed};
 
 /// Where programs will connect to, or nothing.
 pub(super) struct Doors {
@@ -19,19 +19,16 @@ pub(super) struct Doors {
 }
 
 impl Doors {
-    /// Listens where programs are wanted; `measurements` is the file with the token of the far ends.
+    /// Listens where programs are wanted.
     ///
     /// # Errors
-    /// When the token cannot be read or is that of measurements, or address or socket cannot be had.
-    pub(super) fn open(args: &SelectArgs, measurements: Option<&Path>) -> Result<Doors> {
+    /// When address or socket cannot be had.
+    pub(super) fn open(options: &Options) -> Result<Doors> {
         let socket =
-            args.http_socket.as_deref().map(|path| Socket::open(path, "--http-socket")).transpose()?;
+            options.http_socket.as_deref().map(|path| Socket::open(path, "--http-socket")).transpose()?;
         let listener = socket.as_ref().map(|socket| socket.listener().try_clone()).transpose()?;
-        let token = args.listen_token_file.as_deref().map(|file| token::in_plain_text(file, measurements));
-        let token = token.transpose()?.as_deref().map(Token::new);
-        let listen = args.listen.map(|address| (address, token));
-        let wanted = listen.is_some() || listener.is_some();
-        let doors = wanted.then(|| ChoiceDoors::open(listen, listener));
+        let wanted = options.listen.is_some() || listener.is_some();
+        let doors = wanted.then(|| ChoiceDoors::open(options.listen.clone(), listener));
         Ok(Doors { doors: doors.transpose().context("--listen")?, socket })
     }
 
@@ -52,7 +49,7 @@ impl Viewers {
     ///
     /// # Errors
     /// When there can be no thread.
-    pub(super) fn start(doors: Doors, state: &Value) -> Result<Viewers> {
+    pub(super) fn start(doors: Doors, state: &State) -> Result<Viewers> {
         let server = doors.doors.map(|doors| ChoiceServer::start(doors, state));
         Ok(Viewers { server: server.transpose()?, _socket: doors.socket })
     }
@@ -63,14 +60,14 @@ impl Viewers {
     }
 
     /// Takes a state for those who ask from now on.
-    pub(super) fn refresh(&self, state: impl FnOnce() -> Value) {
+    pub(super) fn refresh(&self, state: impl FnOnce() -> State) {
         if let Some(server) = &self.server {
             server.refresh(&state());
         }
     }
 
     /// Shows a state, and the decisions since the last one.
-    pub(super) fn publish(&self, state: &Value, decisions: &[Value]) {
+    pub(super) fn publish(&self, state: &State, decisions: &[Timed<DecisionState>]) {
         if let Some(server) = &self.server {
             server.publish(state, decisions);
         }

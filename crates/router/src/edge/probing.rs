@@ -10,12 +10,9 @@ use headway_edge::{Probe, ProbeKind, Probed};
 use headway_estimate::locate::pair_settings;
 use headway_estimate::measure::{Config, Measurement, Method};
 use headway_estimate::ppdd::{self, Pairs};
+use headway_net::asking::{drive, elapsed, stream};
 use headway_net::{ConnectOptions, LONGEST_REVERSE_STREAM, NetError, Session};
 use headway_units::{Bytes, Duration, Rate};
-
-use super::EdgeArgs;
-use crate::asking::{drive, elapsed, stream};
-use crate::token;
 
 /// Streams of pairs in a probe, and pairs in a stream: a server sends for [`LONGEST_REVERSE_STREAM`] at most. Eight pairs suffice where
 /// nobody else uses the link.
@@ -37,45 +34,6 @@ pub(super) struct Answered {
     pub(super) result: Result<Probed, String>,
 }
 
-/// The hosts to probe, read while the privileges are there: the token may be in a file of root.
-pub(super) struct Plan(Vec<ConnectOptions>);
-
-impl Plan {
-    /// # Errors
-    /// When the token cannot be read.
-    pub(super) fn new(args: &EdgeArgs) -> Result<Plan> {
-        if args.probe.is_empty() {
-            return Ok(Plan(Vec::new()));
-        }
-        let token = token::read(args.probe_token_file.as_deref())?;
-        let options = args.probe.iter().map(|host| ConnectOptions {
-            port: host.port.unwrap_or(headway_net::DEFAULT_PORT),
-            token: token.clone(),
-            ..ConnectOptions::new(&host.name)
-        });
-        Ok(Plan(options.collect()))
-    }
-
-    /// Starts the thread, if there is a host.
-    ///
-    /// # Errors
-    /// When there can be no thread.
-    pub(super) fn start(self) -> Result<Option<Probing>> {
-        if self.0.is_empty() {
-            return Ok(None);
-        }
-        let (asks, asked) = sync_channel::<Probe>(1);
-        let (answer, answers) = sync_channel(1);
-        let stop = Arc::new(AtomicBool::new(false));
-        let hosts = Hosts { all: self.0, current: 0, stop: Arc::clone(&stop) };
-        std::thread::Builder::new()
-            .name("probes".to_owned())
-            .spawn(move || work(hosts, &asked, &answer))
-            .context("cannot start a thread")?;
-        Ok(Some(Probing { asks, answers, stop }))
-    }
-}
-
 /// A thread that measures what it is asked for, until this is dropped.
 pub(super) struct Probing {
     asks: SyncSender<Probe>,
@@ -90,6 +48,25 @@ impl Drop for Probing {
 }
 
 impl Probing {
+    /// Starts the thread, if there is a host.
+    ///
+    /// # Errors
+    /// When there can be no thread.
+    pub(super) fn start(hosts: &[ConnectOptions]) -> Result<Option<Probing>> {
+        if hosts.is_empty() {
+            return Ok(None);
+        }
+        let (asks, asked) = sync_channel::<Probe>(1);
+        let (answer, answers) = sync_channel(1);
+        let stop = Arc::new(AtomicBool::new(false));
+        let hosts = Hosts { all: hosts.to_vec(), current: 0, stop: Arc::clone(&stop) };
+        std::thread::Builder::new()
+            .name("probes".to_owned())
+            .spawn(move || work(hosts, &asked, &answer))
+            .context("cannot start a thread")?;
+        Ok(Some(Probing { asks, answers, stop }))
+    }
+
     /// Asks for a measurement; one at a time.
     pub(super) fn ask(&self, probe: Probe) {
         // Only if the thread has ended, and then there is no answer.

@@ -4,16 +4,17 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use anyhow::Result;
-use serde_json::Value;
+use headway_select::DecisionState;
 
-use super::SelectArgs;
+use super::Options;
+use super::state::{State, Timed};
 
 /// Nowhere.
 pub(super) struct Doors;
 
 impl Doors {
     #[allow(clippy::unnecessary_wraps, reason = "as with a server")]
-    pub(super) fn open(_args: &SelectArgs, _measurements: Option<&Path>) -> Result<Doors> {
+    pub(super) fn open(_options: &Options) -> Result<Doors> {
         Ok(Doors)
     }
 
@@ -28,7 +29,7 @@ pub(super) struct Viewers;
 
 impl Viewers {
     #[allow(clippy::unnecessary_wraps, reason = "as with a server")]
-    pub(super) fn start(_doors: Doors, _state: &Value) -> Result<Viewers> {
+    pub(super) fn start(_doors: Doors, _state: &State) -> Result<Viewers> {
         Ok(Viewers)
     }
 
@@ -38,8 +39,8 @@ impl Viewers {
     }
 
     #[allow(clippy::unused_self, reason = "as with a server")]
-    pub(super) fn refresh(&self, _state: impl FnOnce() -> Value) {}
+    pub(super) fn refresh(&self, _state: impl FnOnce() -> State) {}
 
     #[allow(clippy::unused_self, reason = "as with a server")]
-    pub(super) fn publish(&self, _state: &Value, _decisions: &[Value]) {}
+    pub(super) fn publish(&self, _state: &State, _decisions: &[Timed<DecisionState>]) {}
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use headway_input::toml_keys::Document;
-use headway_net::{ConnectOptions, DEFAULT_PORT, Via};
+use headway_net::{ConnectOptions, DEFAULT_PORT, Host, Token, Via};
 use headway_select::{Settings, Strategy, Wishes};
 use headway_telemetry::preferred::NextHop;
 use headway_units::config_error::check;
@@ -13,8 +13,6 @@ use headway_units::{Bytes, ConfigError, Duration};
 use serde::Deserialize;
 
 use super::namespace::Namespace;
-use crate::host::Host;
-use crate::token;
 
 /// Most bytes of a file: 64 paths have some ten thousand.
 const LARGEST: u64 = 1 << 20;
@@ -43,7 +41,7 @@ const LEAST_BYTES: Bytes = Bytes::new(500_000);
 /// What a user says.
 #[derive(Debug, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
-pub(super) struct File {
+pub struct File {
     strategy: Strategy,
     transfer: Option<Bytes>,
     latency_floor: Duration,
@@ -113,7 +111,7 @@ impl File {
     ///
     /// # Errors
     /// When it cannot be read, or has a mistake, of which line and key are named.
-    pub(super) fn read(path: &Path) -> Result<File> {
+    pub fn read(path: &Path) -> Result<File> {
         let name = path.display();
         let text = headway_input::text(path, LARGEST);
         let text = text.map_err(|error| anyhow::anyhow!("cannot read {name}: {error}"))?;
@@ -175,8 +173,13 @@ impl File {
         Ok(())
     }
 
+    /// Returns the names of the paths, in their order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.path.iter().map(|path| path.name.as_str())
+    }
+
     /// Returns what the selector is told.
-    pub(super) fn settings(&self) -> Settings {
+    pub fn settings(&self) -> Settings {
         Settings {
             strategy: self.strategy,
             transfer: self.transfer,
@@ -195,27 +198,23 @@ impl File {
     }
 
     /// Returns the file with the token of the far ends, if it is in one.
-    pub(super) fn token_file(&self) -> Option<&Path> {
+    pub fn token_file(&self) -> Option<&Path> {
         self.token_file.as_deref()
     }
 
-    /// Returns how to connect to the far ends of each path.
-    ///
-    /// # Errors
-    /// When the token cannot be read.
-    pub(super) fn connections(&self) -> Result<Vec<Vec<ConnectOptions>>> {
-        let token = token::read(self.token_file.as_deref())?;
+    /// Returns how to connect to the far ends of each path, which know this token.
+    pub(super) fn connections(&self, token: Option<&Token>) -> Vec<Vec<ConnectOptions>> {
         let of_path = |(number, path): (usize, &PathEntry)| {
             let hosts = path.hosts.iter().filter_map(|host| host.parse::<Host>().ok());
             let options = hosts.map(|host| ConnectOptions {
                 port: host.port.unwrap_or(DEFAULT_PORT),
-                token: token.clone(),
+                token: token.cloned(),
                 via: path.via(number),
                 ..ConnectOptions::new(host.name)
             });
             options.collect()
         };
-        Ok(self.path.iter().enumerate().map(of_path).collect())
+        self.path.iter().enumerate().map(of_path).collect()
     }
 }
 
@@ -300,16 +299,12 @@ mod tests {
     fn paths_have_their_ends_and_the_rest_is_as_usual() {
         let file = parse(TWO).unwrap();
         assert_eq!(file.settings(), Settings::default());
-        let connections = file.connections().unwrap();
+        let connections = file.connections(None);
         assert_eq!((connections[1][0].port, connections[1][1].port), (5000, DEFAULT_PORT));
         assert_eq!(connections[0][0].via.interface.as_deref(), Some("eth0"));
         assert_eq!(connections[1][1].via.mark, Some(7));
         let file = parse(&TWO.replace("mark = 7", "next-hop = \"2001:db8::1\"")).unwrap();
-        assert_eq!(
-            file.connections().unwrap()[1][0].via.mark,
-            Some(MARKS + 1),
-            "a next hop alone has a rule"
-        );
+        assert_eq!(file.connections(None)[1][0].via.mark, Some(MARKS + 1), "a next hop alone has a rule");
     }
 
     #[test]
@@ -368,7 +363,7 @@ mod tests {
                 }
             }
             if let Ok(file) = parse(&String::from_utf8_lossy(&bytes)) {
-                file.connections().unwrap();
+                file.connections(None);
             }
         }
     }

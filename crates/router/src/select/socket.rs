@@ -1,7 +1,7 @@
 //! Unix sockets at which only the user of this process may connect.
 
 use std::fs::DirBuilder;
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, FileTypeExt as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -12,9 +12,20 @@ use nix::sys::socket::getsockopt;
 use nix::sys::socket::sockopt::PeerCredentials;
 use nix::sys::stat::{Mode, umask};
 
+use super::state::State;
+
 /// How long the processes of one that was killed may take to end what it had started, and the time between two looks meanwhile.
 pub(super) const PATIENCE: Span = Span::from_secs(5);
 pub(super) const PAUSE: Span = Span::from_millis(5);
+
+/// Where the state of a choice of root is told, unless another place is named.
+pub const SOCKET: &str = "/run/headway/select.sock";
+/// Most viewers that are answered at a time, ten times a second.
+const MOST: usize = 16;
+/// Most bytes of a state: 64 paths have some 30 kB.
+const LARGEST: u64 = 1 << 20;
+/// How long the answer may take.
+const ANSWER: Span = Span::from_secs(5);
 
 /// A socket, which is removed with this.
 #[derive(Debug)]
@@ -51,6 +62,32 @@ impl Socket {
     pub(super) const fn listener(&self) -> &UnixListener {
         &self.listener
     }
+
+    /// Tells the state to all who have connected since; one who does not read gets what has room.
+    pub(super) fn answer(&self, mut state: impl FnMut() -> State) {
+        for _ in 0..MOST {
+            let Ok((mut viewer, _)) = self.listener().accept() else { return };
+            if viewer.set_nonblocking(true).is_ok() {
+                let _ = viewer.write_all(
+                    format!("{}\n", serde_json::to_string(&state()).unwrap_or_default()).as_bytes(),
+                );
+            }
+        }
+    }
+}
+
+/// Asks a choice that tells its state at a socket for it.
+///
+/// # Errors
+/// When none answers.
+pub fn ask(path: &Path) -> Result<State> {
+    let none =
+        || format!("no `headway select` answers at {}; start it, or name its --socket", path.display());
+    let stream = UnixStream::connect(path).with_context(none)?;
+    stream.set_read_timeout(Some(ANSWER))?;
+    let mut text = String::new();
+    stream.take(LARGEST).read_to_string(&mut text).with_context(none)?;
+    serde_json::from_str(&text).with_context(none)
 }
 
 impl Drop for Socket {
@@ -106,5 +143,19 @@ mod tests {
         std::fs::write(&path, "a file").unwrap();
         assert!(Socket::open(&path, "--socket").unwrap_err().to_string().contains("no socket"));
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "a file");
+    }
+
+    #[test]
+    fn whoever_connects_gets_a_line() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("select.sock");
+        let socket = Socket::open(&path, "--socket").unwrap();
+        let mut viewer = UnixStream::connect(&path).unwrap();
+        let mut state = State::default();
+        state.what.snapshot.chosen = "a".to_owned();
+        socket.answer(|| state.clone());
+        let mut said = String::new();
+        viewer.read_to_string(&mut said).unwrap();
+        assert_eq!(serde_json::from_str::<State>(&said).unwrap(), state);
     }
 }
