@@ -449,17 +449,6 @@ mod tests {
     }
 
     #[test]
-    fn every_line_of_the_table_stands_in_the_documentation() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/simulate.md");
-        let text = std::fs::read_to_string(path).expect("the documentation of scenarios");
-        for entry in Kind::TABLE {
-            let on_linux = if entry.on_linux { "yes" } else { "no" };
-            let row = format!("| `{}` | {} | {on_linux} |", entry.form(), entry.about);
-            assert!(text.contains(&row), "docs/simulate.md lacks this line:\n{row}");
-        }
-    }
-
-    #[test]
     fn parameters_are_kept_exactly() {
         let kinds = [
             Kind::LsReno(LsParameters::default()),

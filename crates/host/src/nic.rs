@@ -31,19 +31,19 @@ const ADAPTIVE_TIMEOUT: Duration = Duration::from_us(125);
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Coalescing {
-    /// A minimum interval between interrupts, as in NIC1 of rapid 2.15 (120 us by default).
+    /// A minimum interval between interrupts (rapid 2.15, NIC1).
     Fixed {
         /// Time between interrupts before jitter (rx-usecs).
         interval: Duration,
-        /// Share of the interval, 0 to 1, by which each interrupt is early or late. Without jitter the
-        /// interrupts phase-lock with regular packet spacing (rapid 2.15).
+        /// Share of the interval, 0 to 1, by which each interrupt is early or late; default 0.2. Without
+        /// jitter the interrupts phase-lock with regular packet spacing (rapid 2.15).
         jitter: f64,
-        /// Number of frames that trigger an interrupt at once (rx-frames); no limit if absent.
+        /// Number of frames that trigger an interrupt at once (rx-frames); default no limit.
         #[serde(skip_serializing_if = "Option::is_none")]
         frames: Option<u32>,
     },
-    /// As the adaptive NIC2 of rapid 2.15 (Intel 82599): an interval of up to 12 us is respected and `frames`
-    /// ignored; above that the interval is ignored, and an interrupt comes about every `frames` frames.
+    /// As the Intel 82599 (rapid 2.15, NIC2): an interval of up to 12 us is respected and `frames` ignored;
+    /// above that an interrupt comes about every `frames` frames, whatever the interval.
     Adaptive {
         /// Time between interrupts before a jitter of 20 % (rx-usecs).
         interval: Duration,
@@ -136,8 +136,8 @@ pub enum Stamp {
     Nic,
     /// When the driver takes the packet out of the ring, in whole microseconds (rapid 2.6).
     Driver,
-    /// When the packet is acknowledged, after its whole batch has been drained, in whole microseconds (the
-    /// variant V3 of rapid 2.25).
+    /// When the packet is acknowledged, after its whole batch has been drained, in whole microseconds (rapid
+    /// 2.25, V3).
     Ack,
 }
 
@@ -148,9 +148,9 @@ pub enum AckStamp {
     /// When the driver hands the segment up, in microseconds (rapid 2.6).
     #[default]
     Driver,
-    /// When the ACK is sent, after the NIC's whole batch, in microseconds (the variant V3 of rapid 2.25).
+    /// When the ACK is sent, after the NIC's whole batch, in microseconds (rapid 2.25, V3).
     Ack,
-    /// When the ACK is sent, in milliseconds: plain TCP timestamps (V2).
+    /// When the ACK is sent, in milliseconds: plain TCP timestamps (rapid 2.25, V2).
     Ms,
     /// Nowhere: the sender knows only when ACKs arrive.
     None,

@@ -20,11 +20,11 @@ const MOST_SLOTS: u32 = 65_536;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Detector {
-    /// The queue is empty: D1.
+    /// The queue is empty (xcp-rcp 2.9: D1).
     Empty,
-    /// It was empty for n intervals: D2.
+    /// It was empty for `n` intervals (xcp-rcp 2.9: D2).
     EmptyForN,
-    /// The average queue is below a share of kappa: D3.
+    /// The average queue is below a share of `kappa` (xcp-rcp 2.9: D3).
     LowAverage,
 }
 
@@ -48,37 +48,37 @@ pub struct ExplicitConfig {
     /// laws that need none accept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capacity: Option<Rate>,
-    /// Queue that laws without a capacity aim at, or the least one where it tunes itself.
+    /// Queue that laws without a capacity aim at, or the least one where it tunes itself; default 6 kB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kappa: Option<Bytes>,
-    /// The largest queue that these laws reckon with: Qmax.
+    /// The largest queue that these laws reckon with, Qmax; default 20 kB, with `xcp-kappa` 75 kB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub q_max: Option<Bytes>,
-    /// What these two count; default bytes.
+    /// What these two count; default `bytes`.
     #[serde(default)]
     pub unit: QueueUnit,
-    /// Control intervals with an empty queue before the link counts as under-utilised, 0 to 64.
+    /// Control intervals with an empty queue before the link counts as under-utilised, 0 to 64; default 6.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub n: Option<u32>,
-    /// How that is detected where kappa tunes itself; default by a low average.
+    /// How that is detected where kappa tunes itself; default `low-average`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detector: Option<Detector>,
-    /// Gain of the spare capacity, above 0 and up to 1.
+    /// Gain of the spare capacity, above 0 and up to 1; default 0.4, with ErrorS 0.6.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alpha: Option<f64>,
-    /// Gain of the queue, above 0 and up to 1.
+    /// Gain of the queue, above 0 and up to 1; default 0.226, with ErrorS 0.2.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub beta: Option<f64>,
-    /// Share of the input that is shuffled, 0 to 1.
+    /// Share of the input that is shuffled, so that rates converge, 0 to 1; default 0.1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gamma: Option<f64>,
-    /// Gain of the error that ErrorS integrates, 0 to 1.
+    /// Gain of the error that ErrorS integrates, 0 to 1; default 0.15.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub psi: Option<f64>,
-    /// XCP-b's gain of an empty queue, at most 1 / (5 - alpha - beta), which is the default.
+    /// XCP-b's gain of an empty queue; default the most, 1 / (5 - alpha - beta).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chi: Option<f64>,
-    /// Weight of the newest queue where kappa tunes itself, above 0 and up to 1.
+    /// Weight of the newest queue where kappa tunes itself, above 0 and up to 1; default 0.22.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rho: Option<f64>,
     /// Whether an interval grants no more than its feedback; default yes (xcp-rcp 2.7).

@@ -53,40 +53,40 @@ pub use token_bucket::{Policer, Shaper, TokenBucket};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum QueueSpec {
-    /// [`DropTail`].
+    /// Accepts what fits.
     DropTail(DropTailConfig),
-    /// [`Step`].
+    /// Marks above a threshold.
     Step(StepConfig),
-    /// [`Red`].
+    /// RED, by the average queue.
     Red(RedConfig),
-    /// [`Ramp`].
+    /// Marks with a probability that grows with the queue.
     Ramp(RampConfig),
-    /// [`Codel`].
+    /// CoDel (RFC 8289).
     Codel(CodelConfig),
-    /// [`Pie`].
+    /// PIE (RFC 8033).
     Pie(PieConfig),
     /// A router of XCP (xcp-rcp 2.6).
     Xcp(ExplicitConfig),
-    /// XCP-b, which knows no capacity (xcp-rcp 2.8).
+    /// XCP-b, which needs no capacity (xcp-rcp 2.8).
     XcpB(ExplicitConfig),
-    /// XCP-b whose kappa tunes itself (xcp-rcp 2.9).
+    /// XCP-b with a kappa that tunes itself (xcp-rcp 2.9).
     XcpKappa(ExplicitConfig),
     /// ErrorS: XCP less the error of its capacity (xcp-rcp 2.10).
     Errors(ExplicitConfig),
     /// A router of RCP (xcp-rcp 2.12).
     Rcp(ExplicitConfig),
-    /// RCP that knows no capacity, with the feedback of XCP-b (xcp-rcp F56).
+    /// RCP without a capacity, with the feedback of XCP-b (xcp-rcp F56).
     RcpB(ExplicitConfig),
     /// RCP with the feedback of XCP-b whose kappa tunes itself (xcp-rcp F56).
     RcpKappa(ExplicitConfig),
     /// RCP with the feedback of ErrorS (xcp-rcp F56).
     RcpErrors(ExplicitConfig),
-    /// [`Classes`].
+    /// A queue of its own for XCP, RCP and other packets, served in turn (xcp-rcp 2.14).
     Classes(ClassesConfig),
-    /// [`DualPi2`].
+    /// DualPI2 (RFC 9332), which keeps ECT(1) and CE apart.
     #[serde(rename = "dualpi2")]
     DualPi2(DualPi2Config),
-    /// [`FqCodel`].
+    /// FQ-CoDel (RFC 8290), which keeps flows apart.
     #[serde(alias = "fq_codel")]
     FqCodel(FqCodelConfig),
 }

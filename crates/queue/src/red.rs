@@ -53,7 +53,7 @@ pub struct RedConfig {
     /// weight; default `(2 min + max) / (3 packet)`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub burst: Option<u32>,
-    /// Mean packet size; default 1000 B, as in the experiments of ls-aimd 2.18.
+    /// Mean packet size; default 1000 B (ls-aimd 2.18).
     #[serde(default = "default_packet")]
     pub packet: Bytes,
     /// Limit in wire bytes; unlimited when absent.

@@ -16,11 +16,11 @@ use crate::route::Topology;
 pub struct ChangeSpec {
     /// When, from the start of the run.
     pub at: Duration,
-    /// One direction of a link by its name in results, such as `a->b`; with `queue`.
+    /// One direction of a link by its name in results, such as `a->b`, with `queue`.
     pub link: Option<String>,
     /// The queue discipline from then on, which takes over the packets that wait.
     pub queue: Option<QueueSpec>,
-    /// The name of a group of flows; with `controller`.
+    /// The name of a group of flows, with `controller`.
     pub flow: Option<String>,
     /// The controller from then on: `xcp` or `rcp`, as before.
     pub controller: Option<FlowController>,

@@ -14,7 +14,8 @@ use crate::check::{RATE_RULE, in_range};
 use crate::model::Scenario;
 use crate::route::Topology;
 
-/// The port that flows of the first group are connected to, for the conditions of classes; each further group has the next one.
+/// The port that flows of the first group are connected to, for the conditions of classes; each further group
+/// has the next one.
 const FIRST_PORT: u16 = 5001;
 
 /// A middlebox at a node, between the link to one of its neighbours and all else.
@@ -27,14 +28,15 @@ pub struct MiddleboxSpec {
     pub kind: MiddleboxKind,
     /// The neighbour at the other end of the link that flows share.
     pub wan: String,
-    /// The rate from there, in bytes on the wire of that link; default: it is found by the queue that flows make.
+    /// The rate from there; default: found from the queue that flows make.
     pub rate: Option<Rate>,
     /// The rate towards there; default `rate`.
     pub up: Option<Rate>,
-    /// How flows share it: what a file for `headway edge --policy` has, or the name of one; default: what the command does without.
+    /// How flows share it: the keys of a policy, or a file with them; default that of `headway edge`.
     #[serde(default)]
     pub policy: PolicySource,
-    /// The classes; a connection is of the first one that has it, and of none passes unchanged. Default: one of all.
+    /// Classes: a connection belongs to the first that matches, and passes unchanged if none does; default
+    /// one of all.
     #[serde(default)]
     pub class: Vec<MiddleboxClass>,
 }
@@ -147,7 +149,8 @@ impl MiddleboxSpec {
         Policy { class: class.collect(), ..policy }
     }
 
-    /// Returns the rates of the link towards the two sides, that of the neighbour last; none where they are to be found.
+    /// Returns the rates of the link towards the two sides, that of the neighbour last; none where they are
+    /// to be found.
     pub fn rates(&self) -> Option<[Rate; 2]> {
         self.rate.map(|rate| [rate, self.up.unwrap_or(rate)])
     }

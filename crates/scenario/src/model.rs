@@ -26,13 +26,13 @@ const HEADERS: u32 = 52;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Scenario {
-    /// Name; defaults to the stem of the file name.
+    /// Name; default that of the file.
     #[serde(default)]
     pub name: String,
     /// Seed of all random numbers; default 1.
     #[serde(default = "default_seed")]
     pub seed: u64,
-    /// Duration of the run; a network alone needs none.
+    /// Duration of the run; default none, for a network without flows.
     #[serde(default)]
     pub duration: Duration,
     /// Time at the start that the summary excludes; default 0.
@@ -71,16 +71,16 @@ pub struct Scenario {
     /// Host programs that run at nodes.
     #[serde(default)]
     pub program: Vec<ProgramSpec>,
-    /// Host properties, by node.
+    /// Properties of hosts by node.
     #[serde(default)]
     pub host: BTreeMap<String, HostSpec>,
     /// Whether the truth log of a lab contains every packet's queueing delay, in microseconds; default no.
     #[serde(default)]
     pub delays: bool,
-    /// The number, as an IP protocol, of the congestion headers that routers of a lab rewrite; default 253.
+    /// IP protocol of the congestion headers that routers of a lab rewrite; default 253.
     #[serde(default = "default_header_protocol")]
     pub header_protocol: u8,
-    /// A port of UDP, source or destination, whose packets have such a header in a lab, too; default none.
+    /// A UDP port, source or destination, whose packets have such a header in a lab, too; default none.
     pub header_port: Option<u16>,
     /// The kind of TCP options that are congestion headers in a lab, 253 or 254; default 253.
     #[serde(default = "default_header_option")]
@@ -112,27 +112,30 @@ pub struct LinkSpec {
     pub from: String,
     /// The node at the receiving end.
     pub to: String,
-    /// Rate, counting wire bytes (IP length + 38); without a rate or a trace, serialisation takes no time.
+    /// Rate, counting wire bytes; default none: transmission takes no time.
     pub rate: Option<Rate>,
-    /// Rates with the times from which they apply, instead of a constant `rate`.
+    /// Rates with the times from which they apply, such as `[["0 s", "100 Mb/s"], ["5 s", "20 Mb/s"]]`,
+    /// instead of `rate`.
     pub rates: Option<RateSteps>,
-    /// A rate drawn anew every so often, at most `rate`; default none. Routers are not told.
+    /// A rate drawn anew at intervals, at most `rate`, which is what routers believe in; default none.
     pub redrawn: Option<Redrawn>,
     /// Times in which nothing is transmitted; default none.
     pub outages: Option<Outages>,
-    /// Rate of the line from the sending node to the queue, on which frames follow one another; default: none, frames reach
-    /// the queue at once.
+    /// Rate of the line from the sending node to the queue, on which frames follow one another; default:
+    /// none, frames reach the queue at once.
     pub line: Option<Rate>,
     /// Propagation delay, from the departure of the last bit to its arrival; default 0.
     #[serde(default)]
     pub delay: Duration,
     /// A delay that changes with time, instead of `delay`; default none.
     pub delay_trace: Option<DelayTrace>,
-    /// Limit of the queue; default 100 ms at the link's rate, the highest one if it changes, but at least 64 kB.
+    /// Limit of the queue; default 100 ms at the link's rate, the highest one if it changes, but at least 64
+    /// kB.
     pub buffer: Option<BufferSize>,
     /// The queue discipline; default drop-tail.
     pub queue: Option<QueueSpec>,
-    /// A queue discipline that only a kernel has, instead of `queue` and `buffer`; default none.
+    /// A queue discipline of the kernel, such as `fq_codel limit 1000`, instead of `queue` and `buffer`;
+    /// default none.
     pub kernel_queue: Option<KernelQueue>,
     /// Probability that a packet is lost after it left the queue; default 0.
     #[serde(default, deserialize_with = "headway_units::share::deserialize")]
@@ -145,7 +148,7 @@ pub struct LinkSpec {
     /// Probability that a packet is damaged, so that the checksum of its receiver drops it; default 0.
     #[serde(default, deserialize_with = "headway_units::share::deserialize")]
     pub corrupt: f64,
-    /// What becomes of the ECN field of packets that have left the queue; default: it stays.
+    /// What becomes of the ECN field behind the queue; default `keep`.
     #[serde(default)]
     pub ecn: EcnField,
     /// Additional random delay of each packet; default none.
@@ -154,34 +157,34 @@ pub struct LinkSpec {
     /// Whether jitter may reorder packets; default no.
     #[serde(default)]
     pub reordering: bool,
-    /// A file of delivery opportunities for one packet each, one time in milliseconds per line, instead of a
-    /// rate.
+    /// A mahimahi trace instead of `rate`: a time in ms per line for each packet of 1500 bytes; it repeats.
     pub trace: Option<CapacityTrace>,
     /// Bucket size of a token-bucket shaper at `rate`; default: no bucket, every packet takes its time at
     /// `rate`.
     pub burst: Option<Bytes>,
-    /// Highest rate at which a token-bucket shaper sends its bursts, from a second bucket of one packet of the MTU;
-    /// default: bursts leave at once.
+    /// Highest rate at which a token-bucket shaper sends its bursts, from a second bucket of one packet of
+    /// the MTU; default: bursts leave at once.
     pub peak_rate: Option<Rate>,
-    /// Whether ACKs that wait in the queue are dropped where two newer ones of their connection make them redundant; default
+    /// Whether queued ACKs are dropped where two newer ones of their connection make them redundant; default
     /// no.
     #[serde(default)]
     pub ack_filter: bool,
     /// Policer that drops excess packets at arrival; default none.
     pub police: Option<Policer>,
-    /// Whether packets, whatever their flow, take turns over this link and the others like it between the same nodes; default
-    /// no: a path takes the first one.
+    /// Whether packets take turns over this link and the others like it between the same nodes; default no.
     #[serde(default)]
     pub spray: bool,
     /// Whether the link also exists in the reverse direction; default yes.
     #[serde(default = "yes")]
     pub duplex: bool,
-    /// What happens on the wire of the reverse direction; default: the same as there.
+    /// The wire of the reverse direction, with `loss`, `loss-bursts`, `duplicate`, `corrupt`, `ecn`,
+    /// `jitter`, `reordering` and `delay-trace`, none of which it has unless given; default the same as
+    /// forward.
     pub reverse: Option<Wire>,
 }
 
-/// What happens to packets of one direction of a link once they have left its queue. In a file, keys that are absent from
-/// `reverse` are none, and `delay-trace` is that of the link.
+/// What happens to packets of one direction of a link once they have left its queue. In a file, keys that are
+/// absent from `reverse` are none, and `delay-trace` is that of the link.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct Wire {
@@ -210,7 +213,7 @@ pub struct Wire {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct FlowSpec {
-    /// Name in results; defaults to the controller.
+    /// Name in results; default the controller's.
     pub name: Option<String>,
     /// The sending host.
     pub from: String,
@@ -245,11 +248,12 @@ pub struct FlowSpec {
     /// Initial window, in segments; default 10.
     #[serde(default = "default_initial_window")]
     pub initial_window: u32,
-    /// Receive buffer, as `SO_RCVBUF` asks for it: the window of a host becomes a fifth larger; default 64 MB.
+    /// Receive buffer, as `SO_RCVBUF` asks for it: the window of a host becomes a fifth larger; default 64
+    /// MB.
     #[serde(default = "default_receive_buffer")]
     pub receive_buffer: Bytes,
-    /// Largest IP packet in bytes, from 576, or from 80 with `xcp` and `rcp`, to that of the scenario; default that of
-    /// the scenario.
+    /// Largest IP packet in bytes, from 576, or from 80 with `xcp` and `rcp`, to that of the scenario;
+    /// default that of the scenario.
     pub mtu: Option<u32>,
     /// Segments per ACK; default 2.
     #[serde(default = "default_ack_every")]
@@ -257,7 +261,7 @@ pub struct FlowSpec {
     /// Timeout of the delayed ACK; default 40 ms.
     #[serde(default = "default_ack_timeout")]
     pub ack_timeout: Duration,
-    /// ECN mode; default off.
+    /// ECN mode; default `off`.
     #[serde(default)]
     pub ecn: EcnMode,
     /// Whether the sender paces segments over the RTT; default no.
@@ -266,18 +270,17 @@ pub struct FlowSpec {
     /// Whether the host uses segmentation offload, so that segments leave in bursts; default yes.
     #[serde(default = "yes")]
     pub offload: bool,
-    /// Rate of the sender's own link, for controllers that schedule departures; default that of the first link on the
-    /// path that has one.
+    /// Rate of the sender's own line, for `rapid`; default that of the first link of the path with one.
     pub line: Option<Rate>,
-    /// How the sender makes gaps, if the controller schedules departures; default exact.
+    /// How the sender makes gaps, for `rapid`; default `exact`.
     #[serde(default = "exact")]
     pub gaps: Mechanism,
-    /// Where the stamps in ACKs are taken, if the controller wants any; default in the driver.
+    /// Where the stamps in ACKs are taken, for `rapid` and `fast:rtt=owd`; default `driver`.
     #[serde(default)]
     pub stamp: AckStamp,
-    /// The file of a trained model that estimates in place of BASS, for `rapid`. [default: none]
+    /// A trained model that estimates in place of BASS, for `rapid`; default none.
     pub model: Option<ModelFile>,
-    /// Flows that come and go, in place of `count` flows that stay. [default: none]
+    /// Flows that come and go, in place of `count` flows that stay; default none.
     pub arrivals: Option<ArrivalSpec>,
 }
 
@@ -327,9 +330,9 @@ pub struct MeasureSpec {
     /// Nodes to pass in this order; default: the path with the fewest links.
     #[serde(default)]
     pub via: Vec<String>,
-    /// The name of the estimator, as `headway measure --method` takes it; default `response`.
+    /// The estimator, as for `headway measure --method`; default `response`.
     pub method: Option<String>,
-    /// The file of the trained model of the method `learned`.
+    /// The trained model of the method `learned`; default none.
     pub model: Option<ModelFile>,
     /// Start time of the first measurement; default 0.
     #[serde(default)]
@@ -345,10 +348,10 @@ pub struct MeasureSpec {
     pub gentle: bool,
     /// Line rate of the sender; default four times the rate of the narrow link.
     pub line: Option<Rate>,
-    /// The sender's gap mechanism; default exact.
+    /// How the sender makes gaps; default `exact`.
     #[serde(default = "exact")]
     pub gaps: Mechanism,
-    /// Where the receiver takes timestamps; default in the driver.
+    /// Where the receiver takes timestamps; default `driver`.
     #[serde(default = "driver")]
     pub stamp: Stamp,
 }
@@ -366,7 +369,7 @@ pub struct ProgramSpec {
     pub start: Duration,
     /// Time at which the program is terminated; default the end of the run.
     pub stop: Option<Duration>,
-    /// Default congestion controller for sockets at this node; default the kernel's.
+    /// Congestion controller of sockets at this node that choose none; default the kernel's.
     pub controller: Option<FlowController>,
 }
 
@@ -528,8 +531,8 @@ impl LinkSpec {
         }
     }
 
-    /// Returns the discipline with its limit, for a link of this rate; `None` means that serialisation takes no
-    /// time.
+    /// Returns the discipline with its limit, for a link of this rate; `None` means that serialisation takes
+    /// no time.
     pub fn queue_spec(&self, rate: Option<Rate>) -> QueueSpec {
         let (limit, packets) = match rate.map(|rate| self.buffer_at(rate)).or(self.fixed_buffer()) {
             Some(Buffer::Bytes(bytes)) => (Some(bytes), None),

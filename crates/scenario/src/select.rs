@@ -31,22 +31,23 @@ pub struct SelectSpec {
     /// A path replaces another if it is better by more than this share; default 10 %.
     #[serde(default = "tolerance", deserialize_with = "share::deserialize")]
     pub tolerance: f64,
-    /// Time between looks; default 10 s.
+    /// Time between decisions; default 10 s.
     pub interval: Option<Duration>,
     /// The most that measuring may send over a path within any hour; default 20 MB.
     pub max_bytes_per_hour: Option<Bytes>,
     /// The most that measuring may send over a path within any 30 days; default no limit.
     pub max_bytes_per_month: Option<Bytes>,
-    /// Who chooses among the same paths in other ways; default nobody.
+    /// Other ways to choose among the same paths, to compare with; default none.
     #[serde(default)]
     pub rivals: Vec<SelectRival>,
-    /// The least and the most that cross traffic takes of the tight link of a path, as shares of its rate; default none to 95 %.
+    /// The least and the most that cross traffic takes of the tight link of a path, as shares of its rate;
+    /// default none to 95 %.
     #[serde(default = "load")]
     pub load: [f64; 2],
     /// The shortest and the longest time that cross traffic stays as it is; default 2 and 8 minutes.
     #[serde(default = "stays")]
     pub stays: [Duration; 2],
-    /// When the packets of the cross traffic come; default `pareto`.
+    /// The model of the cross traffic's packets; default `pareto`.
     #[serde(default)]
     pub cross: SelectCross,
 }
@@ -64,7 +65,7 @@ pub struct SelectPath {
     pub down: Vec<[Duration; 2]>,
 }
 
-/// Who chooses in another way.
+/// Another way to choose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SelectRival {
@@ -76,7 +77,7 @@ pub enum SelectRival {
     Iperf,
     /// The largest capacity.
     LargestCapacity,
-    /// Who knows what is free.
+    /// What is free at the time, known without asking.
     Oracle,
 }
 

@@ -39,7 +39,8 @@
 //!   the trait `Controller` say whether a controller wants delivery-rate samples and whether PRR applies; the
 //!   transport does not know which controller it runs. Senders send bursts like hosts with segmentation
 //!   offload, and wait briefly to make them larger (`sender/burst.rs`); tests of closed forms use
-//!   `Burst::Single`. `docs/simulate.md` lists what is missing of Linux.
+//!   `Burst::Single`. `papers/linux/results.md` lists what is missing of
+//!   Linux.
 //! - **Departures follow the controller** (`Controller::gap` and `Controller::schedule`). The ACKs of flows
 //!   whose controller wants stamps carry them in their report, so packets of other flows do not grow.
 //! - **A tap is a hop of a route** (`network/taps.rs`), and so are a middlebox

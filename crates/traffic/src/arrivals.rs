@@ -20,10 +20,9 @@ pub struct ArrivalSpec {
     pub per_second: Option<f64>,
     /// The times of all arrivals, counted from the start of the group, in ascending order.
     pub times: Option<Vec<Duration>>,
-    /// The number of sessions, each of which fetches one flow after another and thinks in between.
+    /// The number of sessions, each of which fetches one flow after another and waits in between.
     pub sessions: Option<u64>,
-    /// Mean time that a session thinks, exponentially distributed beyond [`MIN_THINK`](crate::MIN_THINK);
-    /// also before its first flow.
+    /// Mean time, exponentially distributed, that a session waits before each flow, at least 1 ms.
     pub think: Option<Duration>,
     /// The kind of a crowd: how the number of its flows grows.
     pub kind: Option<CrowdKind>,
@@ -43,10 +42,10 @@ pub struct ArrivalSpec {
     pub rtt: Option<Duration>,
     /// Flows that are there before an exponential crowd.
     pub initial: Option<f64>,
-    /// The number of flows after which no more arrive. [default: 5000 for crowds, otherwise no limit]
+    /// The number of flows after which no more arrive; default 5000 for crowds, otherwise no limit.
     pub flows: Option<u64>,
-    /// Payload of each flow. [default: the `size` of the group; without one, flows that `times`
-    /// or `kind` starts stay]
+    /// Payload of each flow; default the `size` of the group. Without one, flows that `times` or `kind`
+    /// starts stay.
     pub size_distribution: Option<SizeDistribution>,
 }
 

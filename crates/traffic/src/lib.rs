@@ -99,7 +99,7 @@ pub enum Traffic {
     Cbr {
         /// Rate; zero sends nothing.
         rate: Rate,
-        /// Size of each packet on the wire.
+        /// Size of each packet on the wire; default 1538 B.
         #[serde(default = "full_packet")]
         size: Bytes,
     },
@@ -107,7 +107,7 @@ pub enum Traffic {
     Poisson {
         /// Mean rate; zero sends nothing.
         rate: Rate,
-        /// Size of each packet on the wire.
+        /// Size of each packet on the wire; default 1538 B.
         #[serde(default = "full_packet")]
         size: Bytes,
     },
@@ -116,11 +116,11 @@ pub enum Traffic {
     Batches {
         /// Mean rate; zero sends nothing.
         rate: Rate,
-        /// Size of each packet on the wire.
+        /// Size of each packet on the wire; default 1538 B.
         #[serde(default = "full_packet")]
         size: Bytes,
-        /// Mean number of packets in a batch, at least 1; the distribution is geometric. [default: 12.4,
-        /// that of the trace BCT]
+        /// Mean number of packets in a batch, at least 1; the distribution is geometric; default 12.4, that
+        /// of `bct`.
         #[serde(default = "batch")]
         batch: f64,
     },
@@ -136,7 +136,7 @@ pub enum Traffic {
         off: Duration,
         /// Shape of both times, above 1; below 2 the traffic is self-similar.
         shape: f64,
-        /// Size of each packet on the wire.
+        /// Size of each packet on the wire; default 1538 B.
         #[serde(default = "full_packet")]
         size: Bytes,
     },
@@ -144,23 +144,23 @@ pub enum Traffic {
     Pareto {
         /// Mean rate of all sources together, silent times included; zero sends nothing.
         rate: Rate,
-        /// Number of sources.
+        /// Number of sources; default 16.
         #[serde(default = "sources")]
         sources: u32,
-        /// Shape of the gaps, above 1; below 2 their variance is infinite.
+        /// Shape of the gaps, above 1; below 2 their variance is infinite; default 1.9.
         #[serde(default = "shape")]
         shape: f64,
-        /// Size of the largest packet on the wire.
+        /// Size of the largest packet on the wire; default 1538 B.
         #[serde(default = "full_packet")]
         size: Bytes,
-        /// Size of the smallest packet on the wire: sizes are uniform between the two. [default: `size`]
+        /// Size of the smallest packet on the wire: sizes are uniform between the two; default `size`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         least_size: Option<Bytes>,
-        /// Time at the start of every `period` during which nothing is sent; the same for all
-        /// traffic with these keys.
+        /// Time at the start of every `period` during which nothing is sent; the same for all traffic with
+        /// these keys; default 0.
         #[serde(default)]
         silence: Duration,
-        /// Length of a period, longer than `silence`.
+        /// Length of a period, longer than `silence`; default none.
         #[serde(default)]
         period: Duration,
     },
@@ -172,63 +172,63 @@ pub enum Traffic {
         think: Duration,
         /// Rate at which a file is sent; zero sends nothing.
         access: Rate,
-        /// Mean size of a file, in bytes on the wire.
+        /// Mean size of a file, in bytes on the wire; default 100 kB.
         #[serde(default = "mean_file")]
         file: Bytes,
-        /// Standard deviation of the logarithm of a file's size, at least 0.
+        /// Standard deviation of the logarithm of a file's size, at least 0; default 1.7.
         #[serde(default = "spread")]
         spread: f64,
-        /// Size on the wire of all packets of a file but the last.
+        /// Size on the wire of all packets of a file but the last; default 1538 B.
         #[serde(default = "full_packet")]
         size: Bytes,
     },
     /// Bursty web traffic of nine host pairs: 2.51 Gb/s, 1.15 to 3.94 Gb/s in 90 % of the
     /// milliseconds (rapid Table 3.1).
     Bct {
-        /// Factor on all rates, above 0; times are divided by it.
+        /// Factor on all rates, above 0; times are divided by it; default 1.
         #[serde(default = "unscaled")]
         scale: f64,
     },
     /// Smooth web traffic of nine host pairs, each through a token bucket: 2.49 Gb/s, 1.78 to 3.31 Gb/s in
     /// 90 % of the milliseconds (rapid Table 3.1).
     Sct {
-        /// Factor on all rates, above 0; times are divided by it.
+        /// Factor on all rates, above 0; times are divided by it; default 1.
         #[serde(default = "unscaled")]
         scale: f64,
     },
     /// Datagrams of nine host pairs at nearly constant intervals, "CBR" or "UDP": 2.47 Gb/s, 2.21 to 2.72
     /// Gb/s in 90 % of the milliseconds (rapid Table 3.1).
     CbrProfile {
-        /// Factor on all rates, above 0; times are divided by it.
+        /// Factor on all rates, above 0; times are divided by it; default 1.
         #[serde(default = "unscaled")]
         scale: f64,
     },
     /// The first trace of a campus link, replayed by ten hosts: 3.10 Gb/s, 2.23 to 4.05 Gb/s in 90 % of the
     /// milliseconds (rapid Table 3.1).
     Unc1 {
-        /// Factor on all rates, above 0; times are divided by it.
+        /// Factor on all rates, above 0; times are divided by it; default 1.
         #[serde(default = "unscaled")]
         scale: f64,
     },
     /// The second trace of a campus link, replayed by ten hosts: 2.75 Gb/s, 1.84 to 3.77 Gb/s in 90 % of the
     /// milliseconds (rapid Table 3.1).
     Unc2 {
-        /// Factor on all rates, above 0; times are divided by it.
+        /// Factor on all rates, above 0; times are divided by it; default 1.
         #[serde(default = "unscaled")]
         scale: f64,
     },
     /// The third trace of a campus link, replayed by ten hosts: 3.28 Gb/s, 2.31 to 4.29 Gb/s in 90 % of the
     /// milliseconds (rapid Table 3.1).
     Unc3 {
-        /// Factor on all rates, above 0; times are divided by it.
+        /// Factor on all rates, above 0; times are divided by it; default 1.
         #[serde(default = "unscaled")]
         scale: f64,
     },
     /// A packet capture.
     Pcap {
-        /// The file, in pcap or pcapng format; must be read with [`Capture::load`].
+        /// The file, in pcap or pcapng format.
         file: Capture,
-        /// Whether to start over at its end.
+        /// Whether to start over at its end; default no.
         #[serde(default)]
         repeat: bool,
     },

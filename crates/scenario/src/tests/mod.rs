@@ -11,6 +11,7 @@ mod flows;
 mod links;
 mod middleboxes;
 mod reading;
+mod reference;
 mod select;
 
 const GOOD: &str = r#"duration = "10 s"

@@ -104,7 +104,7 @@ fn start_up(rate_mbps: u32, mtu: u32, rtt_ms: u32, constant_mbps: u32) -> f64 {
 }
 
 /// rapid F53 asks for eight round trips. That holds on paths of up to some ninety packets; the others have
-/// their own number (docs/rapid.md).
+/// their own number (papers/rapid/results.md).
 #[test]
 fn a_new_flow_is_at_four_fifths_of_what_is_free_within_some_round_trips() {
     for (rate, mtu, rtt, constant, most) in [
