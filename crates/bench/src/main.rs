@@ -65,3 +65,23 @@ fn run(command: &Command, json: bool) -> Result<ExitCode, Failed> {
     }
     Ok(ExitCode::SUCCESS)
 }
+
+#[cfg(test)]
+#[path = "../../cli/tests/support/documented.rs"]
+mod documented;
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn every_command_of_the_documentation_parses() {
+        let found = documented::commands("headway-bench");
+        assert!(found.iter().filter(|command| command.is_whole).count() > 10, "the pages have been found");
+        let mistake = |command| documented::mistake(&Cli::command(), command);
+        let mistakes: Vec<String> = found.iter().filter_map(mistake).collect();
+        assert!(mistakes.is_empty(), "{}", mistakes.join("\n"));
+    }
+}

@@ -2,7 +2,7 @@
 
 use std::process::Output;
 
-use super::run;
+use super::{command, run, text};
 
 fn calc(args: &[&str]) -> Output {
     run("calc", args)
@@ -176,5 +176,20 @@ fn explicit_numbers_out_of_range_are_refused_with_their_option() {
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(code), "{args:?}: {said}");
         assert!(said.contains(option), "{args:?}: {said}");
+    }
+}
+
+#[test]
+fn the_pages_show_what_formulas_print() {
+    for page in [include_str!("../../../../docs/explicit.md"), include_str!("../../../../docs/ls-aimd.md")] {
+        let shown: Vec<&str> = page.split("```console\n$ headway-bench ").skip(1).collect();
+        assert!(!shown.is_empty());
+        for shown in shown {
+            let (line, rest) = shown.split_once('\n').unwrap();
+            let words = shlex::split(line).unwrap();
+            let words: Vec<&str> = words.iter().map(String::as_str).collect();
+            let printed = command(&words).output().unwrap().stdout;
+            assert_eq!(text(&printed), rest.split("```").next().unwrap());
+        }
     }
 }

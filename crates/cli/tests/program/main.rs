@@ -5,6 +5,7 @@
 mod cc;
 mod compare;
 mod dataset;
+mod documented;
 mod estimate;
 mod flows;
 mod history;

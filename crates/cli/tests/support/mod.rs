@@ -4,6 +4,7 @@
 #![allow(dead_code, unreachable_pub)]
 #![allow(clippy::unwrap_used, reason = "a failed assumption is a failed test, also in helpers")]
 
+pub mod documented;
 pub mod kernels;
 pub mod labs;
 

@@ -370,7 +370,7 @@ fn page() -> String {
             let _ = write!(
                 page,
                 "Links of its paths have\n{};\nall other keys are refused there.\n\n",
-                select_keys::LINK
+                select_keys::LINK.replace("`queue`, ", "`queue`,\n")
             );
         }
         if !about.is_empty() {
