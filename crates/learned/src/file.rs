@@ -1,4 +1,4 @@
-//! The model file as it is written: JSON, version 1. What it means is said in docs/learned.md.
+//! The model file as it is written: JSON, version 1. What it means is said in models/README.md.
 
 use std::collections::BTreeMap;
 
