@@ -13,14 +13,12 @@ use nix::sys::socket::{setsockopt, sockopt};
 use socket2::{Domain, Socket, Type};
 
 use super::events::{Endpoint, Event, Events};
-use super::{Failure, option, system};
+use super::{Failure, ZEROES, option, system};
 use crate::plan::PlannedFlow;
 use crate::report::FlowCounters;
 
 /// Port on which flow 0 listens; the other flows use the following ports.
 const FIRST_PORT: u16 = 5001;
-/// Most bytes written by one call.
-const CHUNK: usize = 1 << 22;
 /// Most unread bytes before the reader wakes; every wake-up costs context switches between host processes.
 const LOW: u64 = 1 << 18;
 /// Most bytes that a reader takes at the same time. A repaired loss may leave tens of megabytes, whose
@@ -167,7 +165,7 @@ impl Flow {
         let end = self.plan.size.unwrap_or(u64::MAX);
         while !stopped && self.written < due.min(end) {
             let left = due.min(end) - self.written;
-            let part = CHUNK.min(usize::try_from(left).unwrap_or(CHUNK));
+            let part = ZEROES.len().min(usize::try_from(left).unwrap_or(usize::MAX));
             match sender.write(&ZEROES[..part]) {
                 Ok(written) => {
                     self.written += written as u64;
@@ -276,8 +274,6 @@ impl Flow {
         }
     }
 }
-
-static ZEROES: [u8; CHUNK] = [0; CHUNK];
 
 fn port(number: usize) -> u16 {
     // Flows that share a port because numbers wrap around have different addresses.

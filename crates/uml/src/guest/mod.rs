@@ -22,6 +22,7 @@ mod system;
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
 use std::path::Path;
+use std::sync::LazyLock;
 
 use headway_units::Duration;
 
@@ -49,6 +50,10 @@ pub(crate) const REPORT: &str = "report.jsonl";
 pub(crate) const PROGRESS: &str = "headway: at ";
 /// Most progress lines printed in a run.
 const PROGRESS_LINES: i64 = 200;
+
+/// What flows and sources send: as much as a flow writes by one call, 4 MiB, more than any datagram. Allocated, because a constant
+/// would be as large in the program's file.
+static ZEROES: LazyLock<Vec<u8>> = LazyLock::new(|| vec![0; 1 << 22]);
 
 /// A fatal error in the guest, as a sentence.
 #[derive(Debug)]

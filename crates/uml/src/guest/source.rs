@@ -12,7 +12,7 @@ use nix::sys::socket::{setsockopt, sockopt};
 use socket2::{Domain, Socket, Type};
 
 use super::events::{Event, Events};
-use super::{Failure, option, system};
+use super::{Failure, ZEROES, option, system};
 use crate::plan::PlannedSource;
 use crate::report::SourceCounters;
 
@@ -152,8 +152,6 @@ impl Source {
         Ok(SourceCounters { sent: self.sent, sent_bytes: self.sent_bytes, delivered, delivered_bytes: bytes })
     }
 }
-
-static ZEROES: [u8; 1 << 16] = [0; 1 << 16];
 
 /// An `SCM_TXTIME` control message with a departure time.
 #[repr(C)]
