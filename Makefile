@@ -8,6 +8,10 @@ NEED = @CARGO=$(CARGO) packaging/need.sh
 # The ns-3 that the benchmark installs, and where.
 NS3_VENV = target/ns3
 NS3_VERSION = 3.44.post0
+# The programs that users install. Each is a Debian package; their crates in the same order.
+PROGRAMS = headway headway-router headway-lab
+PROGRAM_PACKAGES = -p headway -p headway-cli-router -p headway-cli-lab
+UNITS = headway-serve.service headway-cc@.service headway-edge.service headway-select.service
 # The compiler of the workspace with its lints, and without what would only save time if something were compiled again.
 LINTED = RUSTC_WORKSPACE_WRAPPER=clippy-driver CARGO_INCREMENTAL=0
 # The Python that `make python` makes.
@@ -38,15 +42,15 @@ help:
 	@echo 'make uml        the Linux kernel for stacks in virtual time (about 5 minutes once), kept in ~/.cache/headway'
 	@echo 'make browser    the page of headway edge in headless Chromium (needs chromium and npm)'
 	@echo 'make python     the Python package as a wheel in an environment of its own, with its tests; make wheel only builds it'
-	@echo 'make install    the headway binary, man pages, shell completions, systemd units and trained models, below PREFIX (/usr/local)'
-	@echo 'make deb        a Debian package with all that, and one with its debug symbols, in target/debian; make deb-test tries it'
+	@echo 'make install    headway, headway-router and headway-lab, man pages, shell completions, systemd units and trained models, below PREFIX (/usr/local)'
+	@echo 'make deb        a Debian package of each program, with one of its debug symbols, and one of all, in target/debian; make deb-test tries them'
 
 demo:
 	$(NEED) rust ip
-	$(CARGO) build --profile demo --locked --no-default-features -p headway --bin headway
-	target/demo/headway demo --output $(REPORT)
+	$(CARGO) build --profile demo --locked --no-default-features -p headway-cli-lab --bin headway-lab
+	target/demo/headway-lab demo --output $(REPORT)
 
-# The tests are compiled first, and the program with them: by itself it would be compiled with other features of its
+# The tests are compiled first, and the programs with them: by themselves they would be compiled with other features of their
 # dependencies, and so twice. `clippy-driver` is rustc with lints, so that nothing is compiled once more for those. The
 # kernel is built then. The tests run alone, because some of them run in real time. If the kernel cannot be built, the
 # tests that need it say so and pass.
@@ -57,13 +61,13 @@ test:
 	$(MAKE) --jobs=2 test-kernel test-environment
 	$(LINTED) $(CARGO) test --workspace --locked
 	$(MAKE) test-python
-	@if target/debug/headway uml path >/dev/null; \
+	@if target/debug/headway-lab uml path >/dev/null; \
 	then $(QUICK_COMPARISON); \
 	else echo 'The simulator was not compared with the stack of Linux: there is no kernel.'; fi
 
 # MAKEFLAGS is cleared so that neither of the two shares the job slots of this make: each uses all processors.
 test-kernel:
-	-@MAKEFLAGS= target/debug/headway uml build
+	-@MAKEFLAGS= target/debug/headway-lab uml build
 
 test-environment:
 	-@packaging/python.sh environment
@@ -128,8 +132,8 @@ repro:
 
 uml:
 	$(NEED) rust bpf kernel
-	$(CARGO) build --release --locked --bin headway
-	target/release/headway uml build
+	$(CARGO) build --release --locked --bin headway-lab
+	target/release/headway-lab uml build
 
 # Needs the packages chromium and npm; without them the test says what is missing and passes. SCREENSHOTS=DIR keeps pictures.
 BROWSER = crates/web/tests/browser
@@ -140,17 +144,17 @@ browser:
 	then HEADWAY_SCREENSHOTS=$(abspath $(SCREENSHOTS)) node --test $(BROWSER)/page.test.js; \
 	else echo 'SKIPPED the page in a browser: node or its registry of packages does not answer.'; fi
 
-# Man pages and completions are written by an example of the program, into man1, bash, zsh and fish.
+# Man pages and completions are written by a program of their own, into man1, bash, zsh and fish.
 PREFIX ?= /usr/local
 MANUAL = target/manual
 install:
 	$(NEED) rust bpf
-	$(CARGO) build --release --locked -p headway --bin headway --example manual
+	$(CARGO) build --release --locked $(PROGRAM_PACKAGES) -p headway-manual
 	rm -rf $(MANUAL)
-	target/release/examples/manual $(MANUAL)
-	install -D target/release/headway $(DESTDIR)$(PREFIX)/bin/headway
+	target/release/headway-manual $(MANUAL)
+	install -D -t $(DESTDIR)$(PREFIX)/bin $(addprefix target/release/,$(PROGRAMS))
 	install -d $(DESTDIR)$(PREFIX)/lib/systemd/system
-	for unit in headway-serve.service headway-cc@.service headway-edge.service headway-select.service; do \
+	for unit in $(UNITS); do \
 	sed 's|@BINDIR@|$(PREFIX)/bin|' packaging/$$unit > $(DESTDIR)$(PREFIX)/lib/systemd/system/$$unit; done
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man1 $(MANUAL)/man1/*
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/headway/models models/*.json
@@ -158,17 +162,26 @@ install:
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/zsh/site-functions $(MANUAL)/zsh/_headway
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d $(MANUAL)/fish/headway.fish
 
-# This profile has debug symbols, which cargo-deb moves to a separate package.
+# The maintainer scripts of a package, with its units and those that restart on an upgrade.
+scripts = mkdir -p target/deb/scripts/$(1); for script in postinst postrm prerm; do \
+	sed 's|@UNITS@|$(2)|; s|@RESTARTED@|$(3)|' packaging/deb/$$script > target/deb/scripts/$(1)/$$script; done
+
+# This profile has debug symbols, which cargo-deb moves to separate packages. The folders of the crates are named as the programs,
+# with `cli` for `headway`.
 deb: $(CARGO_DEB) $(CARGO_CYCLONEDX)
 	$(NEED) rust bpf deb
-	$(CARGO) build --profile profiling --locked -p headway --bin headway --example manual
-	rm -rf target/deb
-	target/profiling/examples/manual target/deb
-	for unit in headway-serve.service headway-cc@.service headway-edge.service headway-select.service; do sed 's|@BINDIR@|/usr/bin|' packaging/$$unit > target/deb/$$unit; done
-	$(CARGO_CYCLONEDX) cyclonedx --quiet --manifest-path crates/cli/Cargo.toml --describe binaries --no-build-deps --all \
-	--format json --spec-version 1.5
-	mv crates/cli/headway_bin.cdx.json target/deb/headway.cdx.json
-	$(CARGO_DEB) --package headway --profile profiling --no-build --locked --dbgsym --quiet --output target/debian
+	$(CARGO) build --profile profiling --locked $(PROGRAM_PACKAGES) -p headway-manual
+	rm -rf target/deb target/debian
+	target/profiling/headway-manual target/deb
+	for unit in $(UNITS); do sed 's|@BINDIR@|/usr/bin|' packaging/$$unit > target/deb/$$unit; done
+	$(call scripts,headway,headway-serve.service,headway-serve.service)
+	$(call scripts,headway-router,headway-cc@*.service headway-edge.service headway-select.service,)
+	set -e; for program in $(PROGRAMS); do crate=$$(echo $$program | sed 's/headway/cli/'); \
+	$(CARGO_CYCLONEDX) cyclonedx --quiet --manifest-path crates/$$crate/Cargo.toml --describe binaries --no-build-deps --all \
+	--format json --spec-version 1.5; \
+	mv crates/$$crate/$${program}_bin.cdx.json target/deb/$$program.cdx.json; \
+	$(CARGO_DEB) --manifest-path crates/$$crate/Cargo.toml --profile profiling --no-build --locked --dbgsym --quiet --output target/debian; done
+	packaging/all.sh target/debian $(PROGRAMS)
 
 $(CARGO_DEB):
 	$(NEED) rust
@@ -193,7 +206,7 @@ python: wheel
 # Needs root; runs on an overlay, so that this host is not changed.
 deb-test: deb
 	$(NEED) deb-test
-	packaging/test.sh target/debian/headway_*.deb
+	packaging/test.sh target/debian
 
 clean:
 	$(CARGO) clean

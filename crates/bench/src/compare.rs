@@ -8,9 +8,9 @@ use std::thread;
 use clap::{Args, ValueEnum};
 use headway_program::build::BUILD;
 use headway_program::exit::Failed;
-use headway_program::runs::{interruption, reporter, world};
 use headway_program::table::table;
-use headway_program::{comparison, out, print_error, print_line};
+use headway_program::{out, print_error, print_line};
+use headway_runs::{comparison, interruption, reporter, world};
 use headway_scenario::{Change, MAX_DILATION};
 use headway_worlds::compare::rows::{
     TALLY_COLUMNS, cell_columns, cell_rows, progress, tally_rows, total_cost, verdict,

@@ -16,7 +16,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use headway_program::build::BUILD;
 use headway_program::exit::{self, Failed};
-use headway_program::helper;
+use headway_runs::{coded, helper};
 
 /// Judges Headway: its accuracy, published experiments beside their numbers, and its worlds beside each other.
 #[derive(Debug, Parser)]
@@ -45,7 +45,7 @@ fn main() -> ExitCode {
         return code;
     }
     match exit::parse::<Cli>("headway-bench") {
-        Ok(cli) => exit::end("headway-bench", cli.json, run(&cli.command, cli.json)),
+        Ok(cli) => exit::end("headway-bench", cli.json, run(&cli.command, cli.json).map_err(coded)),
         Err(code) => code,
     }
 }

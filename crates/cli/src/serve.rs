@@ -1,14 +1,14 @@
 //! `headway serve`: answers measurements of other hosts until interrupted.
 
-use crate::line_writer::LineWriter;
 use crate::metrics::{MetricsArgs, Prepared};
-use crate::service::start_log_to;
-use crate::token;
 use anyhow::{Context, Result};
 use headway_net::{Counts, DEFAULT_PORT, Limits, Server, ServerConfig, ServerHandle, TlsServer};
 use headway_privileges::Capability;
 use headway_program::build::BUILD;
+use headway_program::line_writer::LineWriter;
+use headway_program::service::start_log_to;
 use headway_program::time;
+use headway_program::token;
 use headway_units::{Bytes, Duration, Rate};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;

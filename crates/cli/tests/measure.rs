@@ -7,7 +7,6 @@ mod support;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
-use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant as Clock;
@@ -18,7 +17,7 @@ use headway_units::{Duration, Instant, Rate};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
-use support::{PROGRAM, TIMEOUT, headway, output, text};
+use support::{PROGRAM, TIMEOUT, headway, headway_lab, output, text};
 
 /// A `headway serve` that ends with the test.
 struct Serve {
@@ -255,7 +254,7 @@ impl Stage {
     fn of(what: &str, link: LinkSpec) -> Option<Stage> {
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let name = format!("t{}-{what}", std::process::id());
-        let lab = match Lab::up_with(Path::new(PROGRAM), &Spec::new(link), &name, Life::Owned) {
+        let lab = match Lab::up_with(&headway_lab(), &Spec::new(link), &name, Life::Owned) {
             Ok(lab) => lab,
             Err(error) => {
                 let sentence = error.to_string();

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::default::Namespace;
 use headway_arithmetic::rapid::Config;
+use headway_edge::Prefix;
 
 /// A congestion controller of this crate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -114,7 +115,6 @@ impl LsOptions {
     /// C = 1.
     pub const SCALE_ONE: u32 = 1 << 16;
 
-    #[cfg(feature = "bpf")]
     pub(crate) fn to_bytes(self) -> Vec<u8> {
         [self.delta, self.scale, self.floor].iter().flat_map(|value| value.to_ne_bytes()).collect()
     }
@@ -155,7 +155,6 @@ pub struct EndOptions {
 }
 
 impl EndOptions {
-    #[cfg(feature = "bpf")]
     pub(crate) fn to_bytes(self) -> Vec<u8> {
         let namespace = self.namespace.map_or(0, |namespace| namespace.cookie);
         let carrier = u32::from(self.carrier == Carrier::TcpOption);
@@ -190,12 +189,22 @@ pub struct RapidOptions {
 }
 
 impl RapidOptions {
-    #[cfg(feature = "bpf")]
     pub(crate) fn to_bytes(self) -> Vec<u8> {
         let mut bytes = self.config.to_bytes();
         bytes.extend(u64::from(self.bridges_holes).to_ne_bytes());
         bytes
     }
+}
+
+/// Whose ACKs tell when segments have arrived (`struct stamp_options`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StampOptions {
+    /// The network namespace.
+    pub namespace: Namespace,
+    /// The port at this end; any if absent.
+    pub port: Option<u16>,
+    /// The peers; any if absent.
+    pub to: Option<Prefix>,
 }
 
 #[cfg(test)]

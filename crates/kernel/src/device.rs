@@ -75,7 +75,6 @@ impl Interface {
     /// Prepares the interface, which is in this thread's network namespace: for packets with the congestion
     /// header single segments, with checksums that the kernel computes unless the NIC finds them there; for
     /// TCP Rapid single segments.
-    #[cfg(feature = "bpf")]
     pub(crate) fn change(&self) -> Result<(), Error> {
         set_segments(&self.name, 1)?;
         let failed = |reason: io::Error| error(&self.name, &format!("cannot turn offloads off ({reason})"));

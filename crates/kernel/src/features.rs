@@ -103,7 +103,6 @@ fn request(interface: &str, words: &mut [u32]) -> io::Result<()> {
 }
 
 #[cfg(test)]
-#[cfg(feature = "bpf")]
 mod tests {
     use std::io::{BufRead as _, BufReader};
     use std::process::{Command, Stdio};

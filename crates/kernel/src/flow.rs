@@ -1,13 +1,11 @@
 //! What single connections of TCP Rapid know.
 
 use std::net::SocketAddr;
-#[cfg(feature = "bpf")]
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use serde::Serialize;
 
 /// What `stamps` of a connection is if an option tells arrivals (`RAPID_FLOW_TOLD_BY_OPTION`).
-#[cfg(feature = "bpf")]
 const TOLD_BY_OPTION: u8 = 3;
 
 /// What tells when segments arrived (`enum rapid_stamps` for the receiver's timestamps).
@@ -62,7 +60,6 @@ pub struct RapidFlow {
 }
 
 /// As the programs write it (`struct rapid_flow` in `bpf/rapid_flows.bpf.h`).
-#[cfg(feature = "bpf")]
 #[repr(C)]
 struct Raw {
     local: [u8; 16],
@@ -86,7 +83,6 @@ struct Raw {
     moved: u32,
 }
 
-#[cfg(feature = "bpf")]
 impl RapidFlow {
     /// Bytes of one connection.
     pub(crate) const SIZE: usize = size_of::<Raw>();

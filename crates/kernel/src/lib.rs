@@ -59,54 +59,79 @@
 //!   gone.
 //! - **It fails open:** the process says every second that it lives, in the map that has the shares.
 
+#![cfg_attr(not(feature = "bpf"), allow(dead_code, reason = "what loads controllers uses the rest"))]
+
+// A build without BPF, for labs on a machine without clang, knows the options of controllers and the kernel's own, and says of the
+// others that they cannot be loaded.
+mod controller;
+mod default;
+mod error;
+#[cfg(not(feature = "bpf"))]
+mod without_bpf;
+
 #[cfg(feature = "bpf")]
 mod attached;
 #[cfg(feature = "bpf")]
 mod cgroup;
-mod controller;
-mod default;
+#[cfg(feature = "bpf")]
 mod device;
+#[cfg(feature = "bpf")]
 mod edge;
-mod error;
+#[cfg(feature = "bpf")]
 mod features;
+#[cfg(feature = "bpf")]
 mod flow;
+#[cfg(feature = "bpf")]
 mod folder;
+#[cfg(feature = "bpf")]
 mod instance;
 #[cfg(feature = "bpf")]
 mod loader;
+#[cfg(feature = "bpf")]
 mod note;
+#[cfg(feature = "bpf")]
 mod notes;
 #[cfg(feature = "bpf")]
 mod pace;
 #[cfg(feature = "bpf")]
 mod query;
+#[cfg(feature = "bpf")]
 mod remains;
+#[cfg(feature = "bpf")]
 mod routes;
+#[cfg(feature = "bpf")]
 mod stamps;
 #[cfg(feature = "bpf")]
 mod support;
 #[cfg(feature = "bpf")]
 mod tcx;
+#[cfg(feature = "bpf")]
 mod telemetry;
+
+pub use controller::{Carrier, Controller, EndOptions, LsOptions, RapidOptions, StampOptions};
+pub use default::{FormerDefault, Namespace, available, current_default};
+pub use error::Error;
 #[cfg(not(feature = "bpf"))]
-mod without_bpf;
+pub use without_bpf::{Attached, Loaded, Loader, StampReceiver};
 
 #[cfg(feature = "bpf")]
 pub use attached::Attached;
-pub use controller::{Carrier, Controller, EndOptions, LsOptions, RapidOptions};
-pub use default::{FormerDefault, Namespace, available, current_default};
+#[cfg(feature = "bpf")]
 pub use device::Interface;
+#[cfg(feature = "bpf")]
 pub use edge::{
     Connection as EdgeConnection, Due as EdgeDue, Edge, EdgeCounters, EdgeOptions, Event, Events,
     Exchange as EdgeExchange, Instance as EdgeInstance, MOST_CLASSES, Marking as EdgeMarking, OF_RELAY,
     PATIENCE, Session as EdgeSession, Shares, Side, SmallReceiver, Splitting as EdgeSplitting, TO_RELAY,
     Treatment as EdgeTreatment, now,
 };
-pub use error::Error;
+#[cfg(feature = "bpf")]
 pub use flow::{Arrivals, RapidFlow};
+#[cfg(feature = "bpf")]
 pub use instance::{Changed, Instance, Notes, killed, running};
 #[cfg(feature = "bpf")]
 pub use loader::{Loaded, Loader};
+#[cfg(feature = "bpf")]
 pub use note::{Ends, Note, RapidNote};
 #[cfg(feature = "bpf")]
 pub use pace::Pace;
@@ -114,19 +139,13 @@ pub use pace::Pace;
 pub use query::{
     counters, cpu_time, enable_timing, end_counters, is_loaded, rapid_counters, rapid_flows, stamp_counters,
 };
+#[cfg(feature = "bpf")]
 pub use remains::Remains;
+#[cfg(feature = "bpf")]
 pub use routes::ChangedRoutes;
-pub use stamps::StampOptions;
 #[cfg(feature = "bpf")]
 pub use stamps::StampReceiver;
 #[cfg(feature = "bpf")]
 pub use support::check;
+#[cfg(feature = "bpf")]
 pub use telemetry::{Counters, CpuTime, EndCounters, RapidCounters, Record, StampCounters};
-#[cfg(not(feature = "bpf"))]
-pub use without_bpf::{
-    Attached, Loaded, Loader, Pace, StampReceiver, check, counters, cpu_time, enable_timing, end_counters,
-    is_loaded, rapid_counters, rapid_flows, stamp_counters,
-};
-
-/// Whether this build has the controllers: the feature `bpf`.
-pub const HAS_BPF: bool = cfg!(feature = "bpf");

@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::controller::{Controller, EndOptions, LsOptions};
+use crate::controller::{Controller, EndOptions, LsOptions, StampOptions};
 use crate::default::{FormerDefault, Namespace};
 use crate::device::Interface;
-use crate::stamps::StampOptions;
 
 /// The public data of an instance.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

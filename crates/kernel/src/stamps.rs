@@ -1,43 +1,20 @@
 //! A receiver for TCP Rapid, whose ACKs tell when segments have arrived (`bpf/stamps.bpf.c`).
 
-#[cfg(feature = "bpf")]
 use std::hash::{BuildHasher as _, RandomState};
-#[cfg(feature = "bpf")]
 use std::net::IpAddr;
-#[cfg(feature = "bpf")]
 use std::os::fd::{AsFd as _, OwnedFd};
 
-use headway_edge::Prefix;
-#[cfg(feature = "bpf")]
 use libbpf_rs::{Map, MapCore as _, MapInfo, Object, ObjectBuilder};
-use serde::{Deserialize, Serialize};
 
-#[cfg(feature = "bpf")]
 use crate::cgroup;
-use crate::default::Namespace;
-#[cfg(feature = "bpf")]
+use crate::controller::StampOptions;
 use crate::error::Error;
-#[cfg(feature = "bpf")]
 use crate::loader::{listen, was_judged};
-#[cfg(feature = "bpf")]
 use crate::query::{program_ids, read_counters};
-#[cfg(feature = "bpf")]
 use crate::telemetry::StampCounters;
-
-/// Whose ACKs tell when segments have arrived (`struct stamp_options`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct StampOptions {
-    /// The network namespace.
-    pub namespace: Namespace,
-    /// The port at this end; any if absent.
-    pub port: Option<u16>,
-    /// The peers; any if absent.
-    pub to: Option<Prefix>,
-}
 
 impl StampOptions {
     /// Returns the prefix of peers and its mask as IPv6, which IPv4 is a part of (RFC 4291, section 2.5.5.2).
-    #[cfg(feature = "bpf")]
     fn prefix(&self) -> [u128; 2] {
         let Some(prefix) = self.to else { return [0; 2] };
         let (address, bits) = match prefix.address() {
@@ -47,7 +24,6 @@ impl StampOptions {
         [u128::from(address), u128::MAX.checked_shl(128 - bits).unwrap_or(0)]
     }
 
-    #[cfg(feature = "bpf")]
     fn to_bytes(self) -> Vec<u8> {
         let namespace = self.namespace.cookie.to_ne_bytes();
         let prefix = self.prefix().map(u128::to_be_bytes);
@@ -59,7 +35,6 @@ impl StampOptions {
 }
 
 /// A receiver that is on, until it is dropped or its process ends.
-#[cfg(feature = "bpf")]
 #[derive(Debug)]
 pub struct StampReceiver {
     // Declared before `object`, so that dropping detaches first.
@@ -67,7 +42,6 @@ pub struct StampReceiver {
     object: Object,
 }
 
-#[cfg(feature = "bpf")]
 impl StampReceiver {
     /// Has ACKs tell when segments have arrived, of connections that are opened from now on.
     ///
@@ -130,6 +104,7 @@ mod tests {
     use std::net::Ipv6Addr;
 
     use super::*;
+    use crate::default::Namespace;
 
     fn prefix(text: &str) -> [u128; 2] {
         let to = Some(text.parse().expect("a prefix"));

@@ -38,7 +38,6 @@ pub struct Record {
     pub submss: u32,
 }
 
-#[cfg(feature = "bpf")]
 impl Record {
     pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Record> {
         // SAFETY: a Record consists of integers only, so any bits are valid; the length is checked and the
@@ -193,19 +192,14 @@ pub struct StampCounters {
 /// Totals as the programs store them.
 ///
 /// Implemented only for structures of integers in the layout of C: the loader reads them bit by bit.
-#[cfg(feature = "bpf")]
 pub(crate) trait Totals: Copy + Default {}
 
-#[cfg(feature = "bpf")]
 impl Totals for Counters {}
 
-#[cfg(feature = "bpf")]
 impl Totals for EndCounters {}
 
-#[cfg(feature = "bpf")]
 impl Totals for RapidCounters {}
 
-#[cfg(feature = "bpf")]
 impl Totals for StampCounters {}
 
 /// The CPU time of a program.

@@ -1,6 +1,6 @@
 //! Measures how accurately the emulator keeps rate and delay on this machine.
 //!
-//! `cargo build -p headway && cargo run -p headway-lab --example accuracy -- target/debug/headway [KIND...]`
+//! `cargo build -p headway-cli-lab && cargo run -p headway-lab --example accuracy -- target/debug/headway-lab [KIND...]`
 //!
 //! For several rates, with and without cross traffic, and each KIND of queue (drop-tail), sends trains of 64 back-to-back packets (gap at the receiver
 //! minus serialisation time) and lone packets (one-way delay minus the ideal delay of the path). All timestamps are the

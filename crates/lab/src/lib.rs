@@ -71,6 +71,7 @@ mod base;
 mod claim;
 mod clock;
 mod control;
+mod describe;
 mod ecn;
 mod emulator;
 mod existing;
@@ -99,6 +100,7 @@ mod wire;
 mod writer;
 
 pub use base::is_name;
+pub use describe::{describe_link, lanes, load};
 pub use emulator::host_processor;
 pub use error::Error;
 pub use graph::Edge;

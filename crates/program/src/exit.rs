@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
+use crate::family::Program;
 use crate::{out, print_error, print_line, time};
 
 /// The reason why the program ended, as its exit code.
@@ -112,15 +113,30 @@ impl Failed {
 
 impl<E: Into<anyhow::Error>> From<E> for Failed {
     fn from(error: E) -> Failed {
-        let error = error.into();
-        let cancelled = error.downcast_ref().is_some_and(headway_worlds::Error::is_cancelled);
-        Failed::new(if cancelled { Code::Interrupted } else { Code::Other }, error)
+        Failed::new(Code::Other, error)
     }
 }
 
 impl fmt::Display for Failed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:#}", self.error)
+    }
+}
+
+/// Runs a program, and returns its exit code: starts the other one that has the command, or parses the command line and does the
+/// work; `json` tells from the arguments whether there was a `--json`.
+pub fn run<P: Parser>(
+    program: &Program,
+    json: impl Fn(&P) -> bool,
+    work: impl FnOnce(P) -> Result<ExitCode, Failed>,
+) -> ExitCode {
+    let name = program.called();
+    if let Some(other) = program.other() {
+        return end(name, std::env::args_os().any(|word| word == "--json"), Err(other.start()));
+    }
+    match parse::<P>(name) {
+        Ok(parsed) => end(name, json(&parsed), work(parsed)),
+        Err(code) => code,
     }
 }
 

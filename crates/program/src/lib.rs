@@ -1,18 +1,21 @@
-//! What the programs `headway` and `headway-bench` have in common: how they print and end, the build that they carry, and
-//! an emulated path on which `headway` is run and its answers are scored.
+//! What all programs have in common: how they print and end, the build that they carry, which of them has which command, and
+//! the arguments and files that more than one of them takes.
 
 // These macros panic when standard output is closed; `out` has replacements.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
-pub mod build;
-pub mod comparison;
+pub mod arguments;
+pub mod connection;
 pub mod exit;
-pub mod helper;
-pub mod identity;
+pub mod family;
+pub mod line_writer;
 pub mod lines;
 pub mod out;
 pub mod progress;
-pub mod runs;
+pub mod screen;
+pub mod service;
 pub mod table;
-pub mod testbed;
 pub mod time;
+pub mod token;
+
+pub use headway_build as build;

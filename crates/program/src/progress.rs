@@ -80,7 +80,7 @@ impl Progress {
     }
 
     /// Reports `steps` more completed steps.
-    pub(crate) fn advance(&self, steps: u64) {
+    pub fn advance(&self, steps: u64) {
         self.bar.inc(steps);
     }
 }

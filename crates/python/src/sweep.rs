@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use headway_program::identity::identity_of;
+use headway_build::identity_of;
 use headway_units::Bytes;
 use headway_worlds::sweep::{CellResult, Folder, Job, Record, Sweep as Plan};
 use headway_worlds::{Cancellation, Error, Options};

@@ -1,22 +1,26 @@
 //! A middlebox of a run: a hidden command that does at a node what `headway edge` does at a router.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-
-use anyhow::Context as _;
-use headway_edge::Monitor;
-use headway_kernel::{EdgeOptions, EdgeSession, Side};
 use headway_record::MiddleboxResult;
-use headway_scenario::{MiddleboxEnd, MiddleboxPlan, MiddleboxSpec};
+use headway_scenario::{MiddleboxEnd, MiddleboxSpec};
 
-use crate::endpoint::{READY, print, termination};
 use crate::error::Error;
 
 /// The only argument of a helper that is a middlebox; its plan is the first line of standard input.
 pub(crate) const COMMAND: &str = "middlebox";
 
 /// Works as the plan on standard input says (JSON in one line) until a signal arrives, and prints what has passed.
+#[cfg(feature = "bpf")]
 pub(crate) fn run() -> Result<(), Error> {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use anyhow::Context as _;
+    use headway_edge::Monitor;
+    use headway_kernel::{EdgeOptions, EdgeSession, Side};
+    use headway_scenario::MiddleboxPlan;
+
+    use crate::endpoint::{READY, print, termination};
+
     let ended: Arc<AtomicBool> = termination()?;
     let mut line = String::new();
     std::io::stdin().read_line(&mut line).context("cannot read the plan")?;
@@ -40,6 +44,12 @@ pub(crate) fn run() -> Result<(), Error> {
         lowered: counted.lowered,
         unattended: counted.unattended,
     })?)
+}
+
+/// Says that there are no programs for a middlebox in this build.
+#[cfg(not(feature = "bpf"))]
+pub(crate) fn run() -> Result<(), Error> {
+    Err(headway_kernel::Error::NotBuilt.into())
 }
 
 /// Returns the result of a middlebox that has ended.

@@ -8,8 +8,8 @@ use comfy_table::{Cell, CellAlignment, Table, presets};
 use serde::Serialize;
 
 use headway_program::progress::Progress;
-use headway_program::testbed::{self, Scored, Testbed};
 use headway_program::{out, print_error, print_line};
+use headway_runs::testbed::{self, Scored, Testbed};
 use headway_units::statistics::median;
 
 /// Attempts per cell and requested run before the machine counts as too busy.

@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::cells::{self, Watch};
 use headway_program::exit::Failed;
 use headway_program::lines::PathLine;
-use headway_program::testbed::Testbed;
+use headway_runs::testbed::Testbed;
 use headway_units::statistics::median;
 
 /// Capacities of the reference path in Mb/s, a tenth of those of the paper; the narrow link is the fifth.

@@ -7,7 +7,7 @@ use clap::Args;
 use comfy_table::Table;
 use headway_estimate::measure::Method;
 use headway_program::exit::Failed;
-use headway_program::testbed::{self, Model, Scored, Testbed};
+use headway_runs::testbed::{self, Model, Scored, Testbed};
 use headway_units::{Duration, Rate};
 use serde::Serialize;
 

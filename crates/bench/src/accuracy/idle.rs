@@ -4,7 +4,7 @@ use std::time::Duration as Span;
 
 use headway_program::exit::Failed;
 use headway_program::print_line;
-use headway_program::testbed::{self, Testbed};
+use headway_runs::testbed::{self, Testbed};
 use headway_units::Rate;
 
 /// Interval between the two measurements of the client: short enough that its session stays open in between.

@@ -11,7 +11,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
 
-use headway_program::testbed::Testbed;
+use headway_runs::testbed::Testbed;
 
 /// The congestion controller of the observed flow, which every Linux kernel has.
 const CONTROLLER: &str = "cubic";

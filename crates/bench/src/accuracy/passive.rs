@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::cells::{self, Watch};
 use super::observed::{Observed, observe};
 use headway_program::exit::Failed;
-use headway_program::testbed::{self, Model, Scored, Testbed};
+use headway_runs::testbed::{self, Model, Scored, Testbed};
 use headway_units::statistics::median;
 
 /// How long the observed flow sends: 50 windows, and long enough that its start matters little.

@@ -14,8 +14,8 @@ use super::FlowsArgs;
 use super::folder::Folder;
 use super::table::{self, SUMMED, describe, seen_of};
 use super::watch::{Followed, Watch};
-use crate::lab::signals;
-use crate::screen::Screen;
+use headway_program::screen::Screen;
+use headway_program::service::signals;
 
 /// How often at most the table is drawn and rows are written.
 const SHOWN: Duration = Duration::from_secs(1);

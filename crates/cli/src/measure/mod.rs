@@ -2,7 +2,7 @@
 
 mod report;
 mod run;
-pub(crate) mod streams;
+mod streams;
 mod watch;
 
 use std::path::PathBuf;
@@ -15,14 +15,12 @@ use headway_net::{Gaps, Host, Session};
 use headway_program::lines::Direction;
 use headway_units::{Bytes, Duration, Rate};
 
-use crate::connection::ConnectionArgs;
 use crate::limits::Least;
 use crate::metrics::MetricsArgs;
 use crate::model_file;
+use headway_program::connection::ConnectionArgs;
 
 use headway_program::exit::{Code, Failed};
-
-pub(crate) use run::failure_code;
 
 /// Runs all requested measurements and prints the answers.
 pub(crate) fn run(args: &MeasureArgs, json: bool) -> Result<(), Failed> {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration as Span;
 
-use headway_estimate::measure::{Answer, Failure, MAX_STREAM_PACKETS, Measurement, Method, SLOWEST, Series};
+use headway_estimate::measure::{Answer, MAX_STREAM_PACKETS, Measurement, Method, SLOWEST, Series};
 use headway_learned::Model;
 use headway_net::asking::{drive, elapsed};
 use headway_net::{ConnectOptions, LONGEST_REVERSE_STREAM, NetError, Session, StampSource};
@@ -19,9 +19,9 @@ use super::MeasureArgs;
 use super::report::{self, Context};
 use super::streams::StreamWriter;
 use super::watch::Watch;
-use crate::connection::net_failure;
 use crate::metrics::{MeasureMetrics, Prepared};
 use headway_program::build::stamped;
+use headway_program::connection::{failure_code, net_failure};
 use headway_program::exit::{Code, Failed};
 use headway_program::time::now;
 use headway_program::{out, print_error, print_line};
@@ -39,7 +39,7 @@ const RETRY: Duration = Duration::from_ms(1_000);
 /// Runs all requested measurements and prints the answers.
 pub(super) fn run(args: &MeasureArgs, json: bool) -> Result<(), Failed> {
     let interrupted = Arc::new(AtomicBool::new(false));
-    crate::connection::stop_on_signals(&interrupted)?;
+    headway_program::connection::stop_on_signals(&interrupted)?;
     let (method, model) = args.method()?;
     let mut runner = Runner {
         args,
@@ -373,11 +373,4 @@ fn stamp_source(source: Option<StampSource>) -> String {
         None => "none",
     }
     .to_owned()
-}
-
-pub(crate) fn failure_code(failure: Failure) -> Code {
-    match failure {
-        Failure::AllLost => Code::Blocked,
-        _ => Code::Untrustworthy,
-    }
 }

@@ -11,7 +11,7 @@ use headway_program::lines::{Direction, MeasureLine};
 use headway_web::{MetricWriter, MetricsServer, Token};
 
 use super::MetricsArgs;
-use crate::token;
+use headway_program::token;
 
 /// An address, and the token that was read while files of secrets could be.
 pub(crate) struct Prepared {

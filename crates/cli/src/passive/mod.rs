@@ -17,6 +17,7 @@ use clap::{Args, ValueEnum};
 use headway_estimate::sabes::{self, Form, Settings};
 use headway_learned::{Model, Task};
 use headway_passive::{Filter, Grouping, Options};
+use headway_program::arguments::some_rate;
 use headway_units::{Duration, Rate};
 
 use crate::model_file;
@@ -184,9 +185,4 @@ impl PassiveArgs {
 fn some_time(text: &str) -> Result<Duration, String> {
     let time: Duration = text.parse().map_err(|error| format!("{error}"))?;
     if time >= Duration::from_ms(10) { Ok(time) } else { Err("it must be at least 10 ms".to_owned()) }
-}
-
-pub(crate) fn some_rate(text: &str) -> Result<Rate, String> {
-    let rate: Rate = text.parse().map_err(|error| format!("{error}"))?;
-    if rate > Rate::ZERO { Ok(rate) } else { Err("it must be more than 0".to_owned()) }
 }

@@ -18,9 +18,9 @@ use super::page::History;
 use super::source::{Failure, Source, Step, is_over};
 use super::{PassiveArgs, lines, notes, page, table};
 use crate::output_file::{self, OutputFile};
-use crate::screen::Screen;
 use headway_program::exit::{Code, Failed};
 use headway_program::progress::Progress;
+use headway_program::screen::Screen;
 use headway_program::{out, print_error, print_line};
 
 /// Files longer than this get a progress bar, bytes.

@@ -12,8 +12,8 @@ use headway_estimate::hire::Rule;
 use headway_net::{Carrier, Host};
 use headway_units::{Bytes, Duration};
 
-use crate::connection::ConnectionArgs;
 use crate::limits::Least;
+use headway_program::connection::ConnectionArgs;
 
 use headway_program::exit::Failed;
 

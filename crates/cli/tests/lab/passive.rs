@@ -4,12 +4,11 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration as Time, Instant as Clock};
 
 use crate::support::labs::{ROLE, now, play, was_late};
-use crate::support::{PROGRAM, headway, output, text, write};
+use crate::support::{PROGRAM, headway, headway_lab, output, text, write};
 use headway_lab::{Cross, Direction, Lab, Life, LinkSpec, Spec};
 use headway_traffic::Traffic;
 use headway_units::{Duration, Rate};
@@ -46,7 +45,7 @@ fn lab() -> Option<Lab> {
     let mut spec = Spec::new(link);
     spec.cross = vec![Cross::new(Direction::Forward, Traffic::poisson(Rate::from_mbps(50.0)))];
     let name = format!("t{}-passive", std::process::id());
-    match Lab::up_with(Path::new(PROGRAM), &spec, &name, Life::Owned) {
+    match Lab::up_with(&headway_lab(), &spec, &name, Life::Owned) {
         Ok(lab) => Some(lab),
         Err(error) => {
             let sentence = error.to_string();

@@ -5,8 +5,8 @@ use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 
-use crate::running::Running;
 use crate::support::PROGRAM;
+use crate::support::running::Running;
 
 fn free_port() -> String {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string()
@@ -75,13 +75,11 @@ fn the_token_of_measurements_is_not_sent_in_plain_text() {
     let serve =
         ["serve", "--bind", "127.0.0.1", "--port", "0", "--metrics", "0", "--metrics-token-file", file];
     let measure = ["measure", "127.0.0.1", "--watch", "--metrics", "0", "--metrics-token-file", file];
-    let edge = ["edge", "--lan", "a", "--wan", "b", "--page", "0.0.0.0:8080", "--page-token-file", file];
     let of_file = [&serve[..], &["--token-file", file]].concat();
     for (arguments, token) in [
         (&of_file[..], None),
         (&serve[..], Some("sixteen bytes of a token")),
         (&measure[..], Some("sixteen bytes of a token ")),
-        (&edge[..], Some("sixteen bytes of a token")),
     ] {
         let mut command = Command::new(PROGRAM);
         command.args(arguments).env_remove("HEADWAY_TOKEN");

@@ -1,6 +1,7 @@
 //! The commands that the pages of the documentation show.
 
 #![allow(unreachable_pub, reason = "also compiled into a program, for its own test")]
+#![allow(dead_code, reason = "each test needs a part")]
 #![allow(clippy::unwrap_used, reason = "a failed assumption is a failed test, also in helpers")]
 
 use std::path::{Path, PathBuf};

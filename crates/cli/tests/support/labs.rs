@@ -15,7 +15,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
-use super::{PROGRAM, headway, output, text, write};
+use super::{PROGRAM, headway, headway_lab, output, text, write};
 
 /// A path to emulate.
 pub const PATH: &str = "[forward]\nrate = \"10 Mb/s\"\n";
@@ -54,7 +54,7 @@ pub fn name(what: &str) -> String {
 
 /// Brings up a lab that lasts as long as the value; `None` if this machine cannot run labs.
 pub fn bring_up(spec: &Spec, name: &str) -> Option<headway_lab::Lab> {
-    match headway_lab::Lab::up_with(Path::new(PROGRAM), spec, name, Life::Owned) {
+    match headway_lab::Lab::up_with(&headway_lab(), spec, name, Life::Owned) {
         Ok(lab) => Some(lab),
         Err(error) => {
             let sentence = error.to_string();

@@ -1,25 +1,31 @@
-//! What several test files share: the binary, and how it is run.
+//! What test files of the three programs share: the program, and how it is run.
 
 // Each test file uses a different part of this module.
 #![allow(dead_code, unreachable_pub)]
 #![allow(clippy::unwrap_used, reason = "a failed assumption is a failed test, also in helpers")]
 
-pub mod documented;
 pub mod kernels;
 pub mod labs;
+pub mod running;
 
 use std::fs::File;
 use std::io::Write;
 use std::os::unix::process::ExitStatusExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use headway_lab::Process;
-use nix::sched::{CloneFlags, unshare};
 
-/// The binary.
-pub const PROGRAM: &str = env!("CARGO_BIN_EXE_headway");
+/// The program of the crate under test. For a command of another one it starts that, from the same folder.
+pub const PROGRAM: &str = match (
+    option_env!("CARGO_BIN_EXE_headway"),
+    option_env!("CARGO_BIN_EXE_headway-router"),
+    option_env!("CARGO_BIN_EXE_headway-lab"),
+) {
+    (Some(program), ..) | (_, Some(program), _) | (.., Some(program)) => program,
+    _ => panic!("tests of no program"),
+};
 /// How long anything may take that must end soon.
 pub const TIMEOUT: Duration = Duration::from_secs(20);
 
@@ -27,7 +33,25 @@ pub const TIMEOUT: Duration = Duration::from_secs(20);
 pub const SIMULATED: &str = "duration = \"2 s\"\nwarmup = \"1 s\"\n[[link]]\nfrom = \"a\"\nto = \"b\"\nrate = \"10 Mb/s\"\n\
                          delay = \"1 ms\"\n[[flow]]\nname = \"=1+1\"\nfrom = \"a\"\nto = \"b\"\ncontroller = \"reno\"\n";
 
-/// The binary with these arguments and no input.
+/// Checks that the programs that tests start besides their own are there, because Cargo does not build them with these tests.
+pub fn check_built(others: &[(&str, &str)]) {
+    for (name, package) in others {
+        let program = Path::new(PROGRAM).with_file_name(name);
+        assert!(
+            program.is_file(),
+            "there is no {}: build it with `cargo build -p {package}`",
+            program.display()
+        );
+    }
+}
+
+/// The program that runs labs.
+pub fn headway_lab() -> PathBuf {
+    check_built(&[("headway-lab", "headway-cli-lab")]);
+    Path::new(PROGRAM).with_file_name("headway-lab")
+}
+
+/// The program with these arguments and no input.
 pub fn headway(arguments: &[&str]) -> Command {
     let mut command = Command::new(PROGRAM);
     command.args(arguments).stdin(Stdio::null());
@@ -58,21 +82,4 @@ pub fn write(folder: &Path, name: &str, text: &str) -> String {
     let path = folder.join(name);
     File::create(&path).unwrap().write_all(text.as_bytes()).unwrap();
     path.to_str().unwrap().to_owned()
-}
-
-/// Whether controllers can be loaded here; says so if not.
-pub fn can_load_controllers() -> bool {
-    headway_kernel::check().inspect_err(|error| println!("SKIPPED: {error}")).is_ok()
-}
-
-/// Enters a new network namespace to load controllers in; says so and returns `false` if that cannot be here.
-pub fn enter_network() -> bool {
-    if !can_load_controllers() {
-        return false;
-    }
-    let entered = unshare(CloneFlags::CLONE_NEWNET);
-    if let Err(error) = &entered {
-        println!("SKIPPED: this host does not allow network namespaces ({error}); run as root");
-    }
-    entered.is_ok()
 }

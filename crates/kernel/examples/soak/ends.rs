@@ -128,7 +128,7 @@ impl<'a> Soak<'a> {
     /// Brings the lab up; says why if that is not possible.
     fn new(ends: Ends<'a>) -> Option<Soak<'a>> {
         let me = std::env::current_exe().unwrap();
-        let program = me.ancestors().nth(2).unwrap().join("headway");
+        let program = me.ancestors().nth(2).unwrap().join("headway-lab");
         let spec = Spec::parse(&ends.path(), Path::new("soak.toml")).unwrap();
         let id = std::process::id();
         let lab = Lab::up_with(&program, &spec, &format!("soak-{id}"), Life::Owned);

@@ -7,16 +7,12 @@
 //! of each class may have, at least once in [`PATIENCE`], and hears of connections that begin and end.
 //! [`Session`] is such a process.
 
-#[cfg(feature = "bpf")]
 mod entries;
 mod interface;
 mod look;
-#[cfg(feature = "bpf")]
 mod programs;
 mod session;
 mod split;
-#[cfg(not(feature = "bpf"))]
-mod without_bpf;
 
 use std::net::IpAddr;
 
@@ -29,11 +25,8 @@ pub use headway_edge::Treatment;
 use crate::error::Error;
 
 pub use interface::{Instance, Side};
-#[cfg(feature = "bpf")]
 pub use programs::{Edge, Events};
 pub use session::{Due, Session};
-#[cfg(not(feature = "bpf"))]
-pub use without_bpf::{Edge, Events};
 
 /// Most classes that the programs know (`EDGE_CLASSES`).
 pub const MOST_CLASSES: usize = 32;
@@ -116,7 +109,6 @@ const fn ends(bits: u32) -> [bool; 2] {
 }
 
 /// Returns what the programs know a treatment by (`enum edge_treatment`); none if they do it by themselves.
-#[cfg(feature = "bpf")]
 const fn code(treatment: Treatment) -> Option<u32> {
     match treatment {
         Treatment::Window => None,

@@ -17,7 +17,7 @@ from headway._table import Table, columns
 if TYPE_CHECKING:
     import pandas
 
-_PROGRAM = "headway"
+_PROGRAM = "headway-lab"
 
 
 class Results(Mapping[str, Table]):
@@ -120,7 +120,7 @@ class Scenario:
         :param on: the world: ``sim``, the simulator; ``uml``, the stack of Linux in virtual time; ``lab``, this host's
             TCP over emulated links, in real time
         :param seed: the seed of all random numbers, otherwise the one in the file
-        :param helper: the program ``headway``, which ``uml`` and ``lab`` need; otherwise the one in the PATH
+        :param helper: the program ``headway-lab``, which ``uml`` and ``lab`` need; otherwise the one in the PATH
         """
         return self.run_all([self.seed if seed is None else seed], on, helper=helper)[0]
 
@@ -165,7 +165,7 @@ def _value(value: object) -> str:
 
 
 def program() -> str:
-    """Return the program headway."""
+    """Return the program headway-lab, which does the work of helper processes."""
     found = shutil.which(_PROGRAM)
     if found is None:
         raise RunError(f"the program `{_PROGRAM}` is not in the PATH; install it, or name it as helper=")

@@ -87,7 +87,7 @@ def sweep(
         ``results/NAME``
     :param on_result: called with each cell as soon as it has ended, in the order in which they do
     :param memory_bytes: memory of all cells of a machine together; otherwise three quarters of what is available
-    :param helper: the program ``headway``, which ``uml`` and ``lab`` need; otherwise the one in the PATH
+    :param helper: the program ``headway-lab``, which ``uml`` and ``lab`` need; otherwise the one in the PATH
     """
     if backend not in _BACKENDS:
         raise _arrays.wrong("backend", f"must be one of {', '.join(_BACKENDS)}, not {backend!r}")

@@ -2,10 +2,6 @@
 
 mod capture;
 mod default_route;
-#[cfg(feature = "web")]
-mod page;
-#[cfg(not(feature = "web"))]
-#[path = "without_page.rs"]
 mod page;
 mod policy;
 mod probing;
@@ -40,7 +36,6 @@ pub struct Options {
     /// Whether nothing is to be changed.
     pub dry_run: bool,
     /// Where a page is to be, with the token that its viewers must know.
-    #[cfg(feature = "web")]
     pub page: Option<(SocketAddr, Option<headway_web::Token>)>,
     /// The file in which is kept what is known and decided.
     pub history: Option<PathBuf>,

@@ -232,7 +232,6 @@ mod tests {
             rates: Some([Rate::from_bps(10_000_000); 2]),
             policy: Some(folder.join("policy.toml")),
             dry_run: false,
-            #[cfg(feature = "web")]
             page: None,
             history: Some(folder.join("history")),
             signals: Some(folder.join("signals")),

@@ -17,7 +17,6 @@ mod shares;
 mod socket;
 mod state;
 mod steps;
-#[cfg_attr(not(feature = "web"), path = "without_viewers.rs")]
 mod viewers;
 
 use std::net::SocketAddr;
@@ -42,10 +41,8 @@ pub struct Options {
     /// The Unix socket at which the state is told, instead of the usual one.
     pub socket: Option<PathBuf>,
     /// Where programs are told the state over HTTP, with the token that they must know.
-    #[cfg(feature = "web")]
     pub listen: Option<(SocketAddr, Option<headway_web::Token>)>,
     /// The Unix socket at which the same is told to the user of this process.
-    #[cfg(feature = "web")]
     pub http_socket: Option<PathBuf>,
 }
 

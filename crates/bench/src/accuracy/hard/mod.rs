@@ -14,7 +14,7 @@ use serde::Serialize;
 use self::path::{BETWEEN, Class, PATHS, Path};
 use super::cells::{self, Runs, Watch, coverage, reached};
 use headway_program::exit::Failed;
-use headway_program::testbed::{Scored, Testbed};
+use headway_runs::testbed::{Scored, Testbed};
 use headway_units::statistics::median;
 
 /// Time in which TCP flows find their share before the first measurement: a hundred RTTs and more.

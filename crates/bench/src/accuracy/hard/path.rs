@@ -5,7 +5,7 @@ use headway_queue::{CodelConfig, PieConfig, Policer, QueueSpec, RedConfig};
 use headway_units::{Bytes, Duration, Rate};
 use headway_worlds::{Demand, TcpFlows};
 
-use headway_program::testbed::Model;
+use headway_runs::testbed::Model;
 
 /// What the paths of a class have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]

@@ -12,7 +12,7 @@ use super::super::{digits, exact, line, print_json, time};
 use super::arrivals::CrowdOption;
 use super::beta;
 use headway_program::print_line;
-use headway_program::testbed;
+use headway_runs::testbed;
 
 /// Most rows of a CSV file; the rows of longer crowds are several round trips apart.
 const MOST_ROWS: i64 = 100_000;

@@ -13,7 +13,7 @@ use super::super::{digits, line, print_json, time};
 use super::arrivals::CrowdOption;
 use super::{Link, alpha, beta, figure, growth};
 use headway_program::print_line;
-use headway_program::testbed;
+use headway_runs::testbed;
 
 /// Round trips without --duration while flows grow by a constant share: the queue comes to rest in fewer, unless growth
 /// is next to the limit.

@@ -1,0 +1,82 @@
+//! Writes the man pages of all programs and the completions of `headway`, which passes commands on, into a folder, from the
+//! definitions behind their help texts: `cargo run -p headway-manual -- FOLDER`.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result};
+use clap_complete::Shell;
+
+fn main() -> Result<()> {
+    let folder = PathBuf::from(std::env::args_os().nth(1).context("name a folder for the files")?);
+    let mut command = command();
+    command.build();
+    man(&command, "headway", &folder.join("man1"))?;
+    // Each under the name by which its shell finds it.
+    for (shell, file) in [(Shell::Bash, "headway"), (Shell::Zsh, "_headway"), (Shell::Fish, "headway.fish")] {
+        let mut text = Vec::new();
+        clap_complete::generate(shell, &mut command, "headway", &mut text);
+        write(&folder.join(shell.to_string()).join(file), &text)?;
+    }
+    Ok(())
+}
+
+/// Returns `headway` with the commands of all programs, as users type them.
+fn command() -> clap::Command {
+    let others = [headway_cli_router::command(), headway_cli_lab::command()];
+    others.iter().fold(headway::command(), |all, one| all.subcommands(one.get_subcommands()))
+}
+
+/// Writes the page of `command` and those of its visible subcommands.
+fn man(command: &clap::Command, name: &str, folder: &Path) -> Result<()> {
+    let mut roff = Vec::new();
+    clap_mangen::Man::new(command.clone().display_name(name)).title(name).render(&mut roff)?;
+    write(&folder.join(format!("{name}.1")), &roff)?;
+    let visible = command.get_subcommands().filter(|sub| !sub.is_hide_set() && sub.get_name() != "help");
+    for sub in visible {
+        man(sub, &format!("{name}-{}", sub.get_name()), folder)?;
+    }
+    Ok(())
+}
+
+fn write(file: &Path, text: &[u8]) -> Result<()> {
+    let cannot = || format!("cannot write {}", file.display());
+    if let Some(folder) = file.parent() {
+        std::fs::create_dir_all(folder).with_context(cannot)?;
+    }
+    std::fs::write(file, text).with_context(cannot)
+}
+
+#[cfg(test)]
+#[path = "../../cli/tests/support/documented.rs"]
+mod documented;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_has_a_page_and_its_options_are_completed() {
+        let folder = tempfile::tempdir().unwrap();
+        man(&command(), "headway", folder.path()).unwrap();
+        let page = std::fs::read_to_string(folder.path().join("headway-measure.1")).unwrap();
+        assert!(page.contains("tls\\-fingerprint") && page.contains("130"), "{page}");
+        for program in headway_program::family::ALL {
+            for (name, _) in program.commands {
+                assert!(folder.path().join(format!("headway-{name}.1")).exists(), "{name}");
+            }
+        }
+        assert!(folder.path().join("headway-lab-up.1").exists());
+        let mut text = Vec::new();
+        clap_complete::generate(Shell::Bash, &mut command(), "headway", &mut text);
+        let text = String::from_utf8(text).unwrap();
+        assert!(text.contains("--budget") && text.contains("--lan"));
+    }
+    #[test]
+    fn every_command_of_the_documentation_parses() {
+        let found = documented::commands("headway");
+        assert!(found.iter().filter(|command| command.is_whole).count() > 80, "the pages have been found");
+        let mistake = |documented| documented::mistake(&command(), documented);
+        let mistakes: Vec<String> = found.iter().filter_map(mistake).collect();
+        assert!(mistakes.is_empty(), "{}", mistakes.join("\n"));
+    }
+}
