@@ -12,10 +12,9 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use clap::Subcommand;
 use headway_lab::{
-    Coalescing, Direction, Edge, Interval, Lab, Life, LinkSpec, LinkStatus, PathSpec, RouterStatus, Spec,
-    Status,
+    Coalescing, Direction, Edge, Interval, Lab, Life, LinkSpec, LinkStatus, PathSpec, RouterStatus, Status,
 };
-use headway_scenario::{Change, Scenario};
+use headway_scenario::{Change, Scenario, is_lab_name};
 use headway_traffic::channel::{Delays, EcnField};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
@@ -196,10 +195,11 @@ pub(crate) fn run(args: Args, json: bool) -> Result<ExitCode> {
 }
 
 fn up(file: &std::path::Path, name: Option<String>, foreground: bool) -> Result<ExitCode> {
-    let spec = load(file)?;
-    let name = name.or_else(|| spec.name.clone()).unwrap_or_else(|| "lab".to_owned());
+    let network = load(file)?;
+    let named = Some(network.name.clone()).filter(|name| is_lab_name(name));
+    let name = name.or(named).unwrap_or_else(|| "lab".to_owned());
     // Up to this point a signal terminates this process and, with it, the lab.
-    let lab = Lab::up(&spec, &name, Life::Owned)?;
+    let lab = Lab::up(&network, &name, Life::Owned)?;
     if foreground {
         let ended = signals()?;
         print_line!("{}\nCtrl-C takes it down.", describe(&lab));
@@ -219,13 +219,13 @@ fn up(file: &std::path::Path, name: Option<String>, foreground: bool) -> Result<
 }
 
 /// Reads the network of a scenario file, and prints warnings about it.
-pub(crate) fn load(file: &std::path::Path) -> Result<Spec> {
-    let scenario = Scenario::load_network(file)?;
-    let spec = Spec::from_scenario(&scenario)?;
-    for warning in scenario.warnings.iter().chain(&spec.warnings()) {
+pub(crate) fn load(file: &std::path::Path) -> Result<Scenario> {
+    let network = Scenario::load_network(file)?;
+    let warnings = headway_lab::check_network(&network)?;
+    for warning in network.warnings.iter().chain(&warnings) {
         print_error!("headway: warning: {warning}");
     }
-    Ok(spec)
+    Ok(network)
 }
 
 fn describe(lab: &Lab) -> String {
