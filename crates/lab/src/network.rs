@@ -54,7 +54,13 @@ impl Spec {
         let topology = Topology::new(scenario);
         let pairs = topology.pairs(scenario)?;
         let links = edges(scenario, &topology, &pairs)?;
-        let cross = cross(scenario, &topology, |lane| (&links[pairs[lane].0].name, pairs[lane].1))?;
+        let cross = scenario.traffic.iter().enumerate().map(|(index, spec)| {
+            let (link, direction) = pairs[scenario.lab_queue(&topology, index)?];
+            let TrafficSpec { start, stop, ref traffic, .. } = *spec;
+            let link = Some(links[link].name.clone());
+            Ok::<_, ConfigError>(Cross { link, direction, start, stop, traffic: traffic.clone() })
+        });
+        let cross = cross.collect::<Result<_, _>>()?;
         let name = Some(scenario.name.clone()).filter(|name| is_lab_name(name));
         let Scenario { seed, mtu, delays, header_protocol, header_port, header_option, .. } = *scenario;
         let interval = scenario.interval.min(MAX_INTERVAL);
@@ -114,28 +120,6 @@ fn free(wanted: String, is_taken: impl Fn(&str) -> bool) -> String {
     let numbered = (2..).map(|number| format!("{wanted}-{number}"));
     let mut names = std::iter::once(wanted.clone()).chain(numbered);
     names.find(|name| !is_taken(name)).unwrap_or_default()
-}
-
-/// Converts all sources of traffic; `place` tells the link's name and direction of a direction of the topology.
-fn cross<'a>(
-    scenario: &Scenario,
-    topology: &Topology,
-    place: impl Fn(usize) -> (&'a String, Direction),
-) -> Result<Vec<Cross>, ConfigError> {
-    let of = |(index, spec): (usize, &TrafficSpec)| {
-        let wrong = |reason: &str| ConfigError::new(&format!("traffic[{index}].to"), reason);
-        let path = topology.route(&spec.from, &spec.to, &spec.via).map_err(|reason| wrong(&reason))?;
-        let mut limited =
-            path.into_iter().filter(|lane| scenario.link[topology.directions()[*lane].link].is_limited());
-        let (Some(lane), None) = (limited.next(), limited.next()) else {
-            let rule = "traffic of a lab occupies the queue of one link with a rate, and its path has none or several";
-            return Err(wrong(rule));
-        };
-        let (link, direction) = place(lane);
-        let TrafficSpec { start, stop, ref traffic, .. } = *spec;
-        Ok(Cross { link: Some(link.clone()), direction, start, stop, traffic: traffic.clone() })
-    };
-    scenario.traffic.iter().enumerate().map(of).collect()
 }
 
 impl PathSpec {

@@ -6,7 +6,8 @@ use headway_host::nic::Coalescing;
 use headway_units::config_error::check;
 use headway_units::{Bytes, ConfigError, Duration, Rate};
 
-use crate::model::{FlowSpec, HostSpec, LinkSpec, Scenario, Wire};
+use crate::model::{FlowSpec, HostSpec, LinkSpec, Scenario, TrafficSpec, Wire};
+use crate::route::Topology;
 
 /// Rates in a lab. Its emulator has one thread, which cannot keep up with more, by far.
 const RATES: RangeInclusive<Rate> = Rate::from_bps(1_000)..=Rate::from_bps(10_000_000_000);
@@ -83,6 +84,24 @@ impl Scenario {
         }
         let small = |rate| link.buffer_at(rate).bytes(self.mtu) <= MAX_BUFFER;
         check("buffer", link.queue_rate().is_none_or(small), "must be at most 1 GB in a lab")
+    }
+
+    /// Returns the direction whose queue a source of traffic occupies in a lab.
+    ///
+    /// # Errors
+    /// Names the source if its path has no link with a rate, or several.
+    pub fn lab_queue(&self, topology: &Topology, source: usize) -> Result<usize, ConfigError> {
+        let TrafficSpec { from, to, via, .. } = &self.traffic[source];
+        let wrong = |reason: &str| ConfigError::new(&format!("traffic[{source}].to"), reason);
+        let path = topology.route(from, to, via).map_err(|reason| wrong(&reason))?;
+        let limited = |lane: &usize| self.link[topology.directions()[*lane].link].is_limited();
+        let mut limited = path.into_iter().filter(limited);
+        match (limited.next(), limited.next()) {
+            (Some(lane), None) => Ok(lane),
+            _ => Err(wrong(
+                "traffic of a lab occupies the queue of one link with a rate, and its path has none or several",
+            )),
+        }
     }
 
     /// Returns the interrupt coalescing of a host's NIC in a lab, which holds up all packets that arrive there.

@@ -29,11 +29,11 @@ pub(super) fn network(scenario: &Scenario, topology: &Topology) -> Result<Option
     let (Some(forward), Some(reverse)) = (forward, reverse) else { return Ok(None) };
     let [from, to] = NODES.map(str::to_owned);
     let mut sources = Vec::new();
-    for traffic in &scenario.traffic {
-        let path = route(&traffic.from, &traffic.to, &traffic.via)?;
-        let (from, to) = match (path.contains(&forward.bottleneck), path.contains(&reverse.bottleneck)) {
-            (true, false) => (from.clone(), to.clone()),
-            (false, true) => (to.clone(), from.clone()),
+    for (index, traffic) in scenario.traffic.iter().enumerate() {
+        let queue = scenario.lab_queue(topology, index).map_err(|mistake| scenario.locate(mistake))?;
+        let (from, to) = match queue {
+            queue if queue == forward.bottleneck => (from.clone(), to.clone()),
+            queue if queue == reverse.bottleneck => (to.clone(), from.clone()),
             _ => return Ok(None),
         };
         sources.push(TrafficSpec { from, to, via: Vec::new(), ..traffic.clone() });

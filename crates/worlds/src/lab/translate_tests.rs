@@ -309,7 +309,7 @@ fn a_mistake_has_the_same_message_whether_a_lab_runs_the_scenario_or_only_its_ne
         ("", with("queue = { kind = \"step\", threshold = \"3 kB\", limit = \"1 kB\" }"), String::new()),
         ("", rate.into(), traffic("c", "20 Gb/s")),
         ("", rate.into(), format!("{}\n{back}", traffic("d", "1 Mb/s"))),
-        ("", rate.into(), "[[link]]\nfrom = \"c\"\nto = \"d\"\nduplex = false\n[[flow]]\nfrom = \"b\"\nto = \"c\"\ncontroller = \"reno\"".into()),
+        ("", rate.into(), "[[link]]\nfrom = \"c\"\nto = \"d\"\nduplex = false\n[[flow]]\nfrom = \"c\"\nto = \"a\"\ncontroller = \"reno\"".into()),
         ("", rate.into(), nic("a", "coalescing")),
         ("", rate.into(), nic("c", "ack-coalescing")),
         ("", rate.into(), format!("{}\nack-coalescing = \"90 us\"", nic("b", "coalescing"))),
