@@ -15,7 +15,7 @@ use headway_estimate::measure::Method;
 use headway_estimate::offline::{Bench, Denoising, Estimator};
 use headway_estimate::stream::parse_table;
 use headway_lab::congestion_header::{Carrier, find, rewrite};
-use headway_lab::{Direction, PathSpec, Spec, Status, Truths, state::State};
+use headway_lab::{Direction, PathSpec, Spec, Status, Truths, check_network, state::State};
 use headway_learned::Model;
 use headway_learned::stream::Gaps;
 use headway_net::Host;
@@ -260,12 +260,16 @@ pub fn scenario(bytes: &[u8]) {
         Ok(scenario) => drop(format!("{scenario:?}")),
         Err(error) => drop(error.to_string()),
     }
-    match Spec::parse(text, Path::new(FILE)) {
+    let network = match Scenario::parse_network(text, Path::new(FILE)) {
+        Ok(network) => network,
+        Err(error) => return drop(error.to_string()),
+    };
+    match Spec::of(&network) {
         Ok(spec) => {
             let written = serde_json::to_string(&spec).expect("plain values");
             let again: Spec = serde_json::from_str(&written).expect("what was written");
-            assert_eq!((again.validate().is_ok(), again), (true, spec.clone()));
-            let _ = spec.warnings();
+            assert_eq!(again, spec);
+            let _ = check_network(&network);
         }
         Err(error) => drop(error.to_string()),
     }
@@ -380,11 +384,9 @@ fn reads_again<T: std::str::FromStr + std::fmt::Display>(text: &str) {
 /// What processes of the program tell each other as JSON: the start and the state of a lab, requests to it and its answers,
 /// the plan and the report of a kernel in virtual time.
 pub fn helpers(bytes: &[u8]) {
-    if let Ok(spec) = serde_json::from_slice::<Spec>(bytes) {
-        let _ = spec.validate().map_err(|error| error.to_string());
-    }
+    let _ = serde_json::from_slice::<Spec>(bytes);
     if let Ok(path) = serde_json::from_slice::<PathSpec>(bytes) {
-        let _ = path.validate(1_500).map_err(|error| error.to_string());
+        let _ = path.check(1_500).map_err(|error| error.to_string());
     }
     let _ = serde_json::from_slice::<QueueSpec>(bytes);
     let _ = serde_json::from_slice::<RateSteps>(bytes);

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::Subcommand;
-use headway_lab::{Direction, Edge, Lab, Life, LinkSpec, PathSpec, Spec, Status, describe_link, lanes};
-use headway_scenario::Change;
+use headway_lab::{Direction, Edge, Lab, Life, LinkSpec, PathSpec, Status, describe_link, lanes};
+use headway_scenario::{Change, Scenario, is_lab_name};
 
 use headway_program::exit::Code;
 use headway_program::service::signals;
@@ -192,10 +192,11 @@ pub(crate) fn run(args: Args, json: bool) -> Result<ExitCode> {
 }
 
 fn up(file: &std::path::Path, name: Option<String>, foreground: bool) -> Result<ExitCode> {
-    let spec = load(file)?;
-    let name = name.or_else(|| spec.name.clone()).unwrap_or_else(|| "lab".to_owned());
+    let network = load(file)?;
+    let named = Some(network.name.clone()).filter(|name| is_lab_name(name));
+    let name = name.or(named).unwrap_or_else(|| "lab".to_owned());
     // Up to this point a signal terminates this process and, with it, the lab.
-    let lab = Lab::up(&spec, &name, Life::Owned)?;
+    let lab = Lab::up(&network, &name, Life::Owned)?;
     if foreground {
         let ended = signals()?;
         print_line!("{}\nCtrl-C takes it down.", describe(&lab));
@@ -215,12 +216,12 @@ fn up(file: &std::path::Path, name: Option<String>, foreground: bool) -> Result<
 }
 
 /// Reads the network of a scenario file, and prints warnings about it.
-fn load(file: &std::path::Path) -> Result<Spec> {
-    let (spec, warnings) = headway_lab::load(file)?;
+fn load(file: &std::path::Path) -> Result<Scenario> {
+    let (network, warnings) = headway_lab::load(file)?;
     for warning in warnings {
         print_error!("headway: warning: {warning}");
     }
-    Ok(spec)
+    Ok(network)
 }
 
 fn describe(lab: &Lab) -> String {

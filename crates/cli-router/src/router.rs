@@ -50,17 +50,18 @@ pub(crate) struct RouterArgs {
 /// When the interfaces or the file cannot be used.
 pub(crate) fn run(args: &RouterArgs, json: bool) -> Result<ExitCode> {
     tracing_subscriber::fmt().with_ansi(false).with_target(false).with_writer(std::io::stderr).init();
-    let (spec, warnings) = headway_lab::load(&args.file)?;
+    let (network, warnings) = headway_lab::load(&args.file)?;
     for warning in warnings {
         print_error!("headway: warning: {warning}");
     }
-    let mut router = Router::start([&args.first, &args.second], &spec, args.records.as_deref())?;
+    let mut router = Router::start([&args.first, &args.second], &network, args.records.as_deref())?;
     let mut ended = signals()?;
     ended.set_read_timeout(Some(EVERY))?;
     if !json {
         print_line!("forwarding between {} and {}; Ctrl-C ends it", args.first, args.second);
+        let link = router.status()?;
         for direction in Direction::BOTH {
-            print_line!("  {direction}   {}", describe_link(spec.links[0].path.side(direction)));
+            print_line!("  {direction}   {}", describe_link(link.path.side(direction)));
         }
     }
     // A signal ends the read at once.

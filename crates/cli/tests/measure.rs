@@ -11,8 +11,9 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant as Clock;
 
-use headway_lab::{Direction, Interval, Lab, Life, LinkSpec, Spec};
+use headway_lab::{Direction, Interval, Lab, Life};
 use headway_net::protocol::{Preamble, VERSION};
+use headway_scenario::{LinkSpec, Scenario};
 use headway_units::{Duration, Instant, Rate};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -246,15 +247,21 @@ struct Stage {
     _alone: MutexGuard<'static, ()>,
 }
 
+/// A path of this rate with an RTT of 20 ms.
+fn link(mbps: f64) -> LinkSpec {
+    LinkSpec::at("client", "server", Rate::from_mbps(mbps), Duration::from_ms(10))
+}
+
 impl Stage {
     fn up(what: &str, mbps: f64) -> Option<Stage> {
-        Stage::of(what, LinkSpec::new(Rate::from_mbps(mbps), Duration::from_ms(10)))
+        Stage::of(what, link(mbps))
     }
 
     fn of(what: &str, link: LinkSpec) -> Option<Stage> {
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let name = format!("t{}-{what}", std::process::id());
-        let lab = match Lab::up_with(&headway_lab(), &Spec::new(link), &name, Life::Owned) {
+        let network = Scenario::of(link.and_back().into());
+        let lab = match Lab::up_with(&headway_lab(), &network, &name, Life::Owned) {
             Ok(lab) => lab,
             Err(error) => {
                 let sentence = error.to_string();
@@ -329,8 +336,7 @@ fn an_idle_path_is_measured_in_both_directions_over_ipv4_and_ipv6() {
 
 #[test]
 fn pause_frames_fill_gaps_on_a_line_and_end_there() {
-    let link = LinkSpec::new(Rate::from_mbps(20.0), Duration::from_ms(10));
-    let link = LinkSpec { line: Some(Rate::from_mbps(100.0)), ..link };
+    let link = LinkSpec { line: Some(Rate::from_mbps(100.0)), ..link(20.0) };
     let Some(stage) = Stage::of("pause", link) else { return };
     let from = now();
     let output = stage.command(&[&stage.v4(), "--gaps", "pause", "--json"]).output().unwrap();

@@ -14,8 +14,9 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration as Time;
 
-use headway_lab::{Cross, Direction, Edge, Lab, LinkSpec, Spec};
+use headway_lab::{Direction, Lab};
 use headway_net::protocol::{DEFAULT_PORT, Header, Kind, Role};
+use headway_scenario::{LinkSpec, Scenario, TrafficSpec, Wire};
 use headway_traffic::Traffic;
 use headway_units::{Duration, Instant, Rate};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -32,14 +33,14 @@ static ONE: Mutex<()> = Mutex::new(());
 /// The reference chain in Mb/s, whose narrow link is the fifth.
 const REFERENCE: [f64; 7] = [50.0, 50.0, 40.0, 60.0, 30.0, 80.0, 60.0];
 
-fn edge(from: &str, to: &str, mbps: f64) -> Edge {
-    Edge::new(from, to, LinkSpec::new(Rate::from_mbps(mbps), Duration::from_ms(1)))
+fn link(from: &str, to: &str, mbps: f64) -> LinkSpec {
+    LinkSpec::at(from, to, Rate::from_mbps(mbps), Duration::from_ms(1))
 }
 
 /// A chain of nodes `n0`, `n1` and so on.
-fn chain(rates: &[f64]) -> Vec<Edge> {
-    let link = |(k, mbps): (usize, &f64)| edge(&format!("n{k}"), &format!("n{}", k + 1), *mbps);
-    rates.iter().enumerate().map(link).collect()
+fn chain(rates: &[f64]) -> Vec<LinkSpec> {
+    let one = |(k, mbps): (usize, &f64)| link(&format!("n{k}"), &format!("n{}", k + 1), *mbps);
+    rates.iter().enumerate().map(one).collect()
 }
 
 /// A lab with a server in one of its nodes.
@@ -57,8 +58,8 @@ impl Drop for Served {
 }
 
 /// Brings up a lab with a server in `node`; `None` if this machine cannot run labs.
-fn up(spec: &Spec, what: &str, node: &str) -> Option<Served> {
-    let lab = bring_up(spec, &name(what))?;
+fn up(network: &Scenario, what: &str, node: &str) -> Option<Served> {
+    let lab = bring_up(network, &name(what))?;
     let mut command = lab.command(node, PROGRAM, ["serve", "--json"]).unwrap();
     let mut server = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let mut line = String::new();
@@ -135,11 +136,11 @@ fn runs() -> u32 {
 fn the_narrow_link_of_a_chain_is_found_for_3_mb_in_30_s() {
     let _alone = alone();
     let links = chain(&REFERENCE);
-    let cross = links.iter().zip(REFERENCE).map(|(link, mbps)| {
-        Cross::new(Direction::Forward, Traffic::poisson(Rate::from_mbps(0.2 * mbps))).on(&link.name)
+    let traffic = links.iter().zip(REFERENCE).map(|(link, mbps)| {
+        TrafficSpec::new(&link.from, &link.to, Traffic::poisson(Rate::from_mbps(0.2 * mbps)))
     });
-    let spec = Spec { cross: cross.collect(), ..Spec::of(links) };
-    let Some(served) = up(&spec, "narrow", "n7") else { return };
+    let network = Scenario { traffic: traffic.collect(), ..Scenario::of(links) };
+    let Some(served) = up(&network, "narrow", "n7") else { return };
     let (mut right, mut wrong, mut valid, mut capacities) = (0, 0, 0, Vec::new());
     for _ in 0..2 * runs() {
         if valid == runs() {
@@ -241,7 +242,7 @@ fn captured((mut child, lines): (Child, BufReader<ChildStdout>)) -> BTreeMap<u8,
 #[test]
 fn hidden_packets_reach_the_hop_of_their_ttl_and_none_beyond() {
     let _alone = alone();
-    let Some(served) = up(&Spec::of(chain(&[40.0, 60.0, 20.0, 60.0])), "hidden", "n4") else { return };
+    let Some(served) = up(&Scenario::of(chain(&[40.0, 60.0, 20.0, 60.0])), "hidden", "n4") else { return };
     let log = tempfile::NamedTempFile::new().unwrap();
     let nodes: Vec<_> =
         (1..=4).map(|node| play(&served.lab, &format!("n{node}"), "capture 1500 udp")).collect();
@@ -296,7 +297,7 @@ fn lacks_raw_sockets(said: &str) -> bool {
 #[test]
 fn icmp_and_udp_tell_the_same_of_a_chain() {
     let _alone = alone();
-    let Some(served) = up(&Spec::of(chain(&[40.0, 20.0, 40.0])), "carriers", "n3") else { return };
+    let Some(served) = up(&Scenario::of(chain(&[40.0, 20.0, 40.0])), "carriers", "n3") else { return };
     let log = tempfile::NamedTempFile::new().unwrap();
     let nodes: Vec<_> =
         (1..=3).map(|node| play(&served.lab, &format!("n{node}"), "capture 1500 icmp")).collect();
@@ -337,7 +338,7 @@ fn icmp_and_udp_tell_the_same_of_a_chain() {
 #[test]
 fn icmp_and_udp_tell_the_same_of_a_host_next_door() {
     let _alone = alone();
-    let Some(served) = up(&Spec::of(chain(&[20.0])), "next", "n1") else { return };
+    let Some(served) = up(&Scenario::of(chain(&[20.0])), "next", "n1") else { return };
     let from = now();
     let children = ["udp", "icmp"].map(|by| served.start(&["--carrier", by, "--budget", "500 kB"]));
     let [udp, icmp] = children.map(result);
@@ -358,7 +359,7 @@ fn icmp_and_udp_tell_the_same_of_a_host_next_door() {
 #[test]
 fn a_path_without_echo_replies_is_said_to_be_one() {
     let _alone = alone();
-    let Some(served) = up(&Spec::of(chain(&[20.0, 20.0])), "filter", "n2") else { return };
+    let Some(served) = up(&Scenario::of(chain(&[20.0, 20.0])), "filter", "n2") else { return };
     if let Err(error) = served.lab.configure("n1", "rule add ipproto icmp priority 10 blackhole\n") {
         println!("SKIPPED: {error}");
         return;
@@ -415,7 +416,7 @@ fn a_client_and_a_server_without_raw_sockets_say_what_to_do() {
 #[test]
 fn nodes_that_do_not_answer_are_counted_all_the_same() {
     let _alone = alone();
-    let Some(served) = up(&Spec::of(chain(&[40.0, 20.0, 40.0])), "silent", "n3") else { return };
+    let Some(served) = up(&Scenario::of(chain(&[40.0, 20.0, 40.0])), "silent", "n3") else { return };
     // What n2 itself sends by ICMP goes nowhere.
     if let Err(error) = served.lab.configure("n2", "rule add ipproto icmp priority 10 blackhole\n") {
         println!("SKIPPED: {error}");
@@ -455,8 +456,8 @@ fn rerouted(served: &Served) -> Option<String> {
 fn a_path_that_changes_under_way_is_refused() {
     let _alone = alone();
     let mut links = chain(&[40.0, 20.0, 40.0]);
-    links.extend([edge("n1", "x", 40.0), edge("x", "n2", 40.0)]);
-    let Some(served) = up(&Spec::of(links), "change", "n3") else { return };
+    links.extend([link("n1", "x", 40.0), link("x", "n2", 40.0)]);
+    let Some(served) = up(&Scenario::of(links), "change", "n3") else { return };
     let Some(sentence) = rerouted(&served) else { return };
     assert!(sentence.contains("the path changed during the measurement"), "{sentence}");
 }
@@ -465,8 +466,8 @@ fn a_path_that_changes_under_way_is_refused() {
 fn a_change_to_other_routers_at_the_same_hops_is_refused() {
     let _alone = alone();
     let mut links = chain(&[40.0, 20.0, 40.0]);
-    links.extend([edge("n1", "x", 40.0), edge("x", "n3", 10.0)]);
-    let Some(served) = up(&Spec::of(links), "other", "n3") else { return };
+    links.extend([link("n1", "x", 40.0), link("x", "n3", 10.0)]);
+    let Some(served) = up(&Scenario::of(links), "other", "n3") else { return };
     // The server's address is on the link from n2; the way through x is as long.
     let Some(sentence) = rerouted(&served) else { return };
     assert!(sentence.contains("the path changed during the measurement"), "{sentence}");
@@ -476,16 +477,17 @@ fn a_change_to_other_routers_at_the_same_hops_is_refused() {
 fn paths_that_lose_or_reorder_pairs_are_refused_at_once() {
     let _alone = alone();
     let mut lossy = chain(&[40.0, 20.0]);
-    lossy[0].path.forward.loss = 0.3;
-    let Some(served) = up(&Spec::of(lossy), "lossy", "n2") else { return };
+    lossy[0].loss = 0.3;
+    lossy[0].reverse = Some(Wire::default());
+    let Some(served) = up(&Scenario::of(lossy), "lossy", "n2") else { return };
     let Some((line, said)) = served.undisturbed(&[]) else { return };
     let sentence = line["error"].as_str().unwrap_or_else(|| panic!("{line} {said}"));
     assert!(sentence.contains("lost packets"), "{sentence}");
     drop(served);
     let mut swapping = chain(&[40.0, 20.0]);
-    let forward = &mut swapping[0].path.forward;
-    (forward.jitter, forward.reordering) = (Duration::from_ms(4).into(), true);
-    let Some(served) = up(&Spec::of(swapping), "swapping", "n2") else { return };
+    (swapping[0].jitter, swapping[0].reordering) = (Duration::from_ms(4).into(), true);
+    swapping[0].reverse = Some(Wire::default());
+    let Some(served) = up(&Scenario::of(swapping), "swapping", "n2") else { return };
     let Some((line, said)) = served.undisturbed(&[]) else { return };
     let sentence = line["error"].as_str().unwrap_or_else(|| panic!("{line} {said}"));
     assert!(sentence.contains("arrived in the wrong order"), "{sentence}");
@@ -495,7 +497,7 @@ fn paths_that_lose_or_reorder_pairs_are_refused_at_once() {
 #[test]
 fn a_receiver_behind_nat_is_measured_through_a_forwarded_port() {
     let _alone = alone();
-    let Some(served) = up(&Spec::of(chain(&[40.0, 20.0, 40.0])), "nat", "n3") else { return };
+    let Some(served) = up(&Scenario::of(chain(&[40.0, 20.0, 40.0])), "nat", "n3") else { return };
     let outer = served.lab.interface("n2", "n1-n2").unwrap().v4;
     let rules = format!(
         "table ip nat {{
@@ -536,9 +538,8 @@ fn the_tight_link_of_a_chain_is_found_beside_the_narrow_one() {
     let _alone = alone();
     let links = chain(&[60.0, 30.0, 60.0]);
     // 12 Mb/s are free on the last link.
-    let cross = Cross::new(Direction::Forward, Traffic::poisson(Rate::from_mbps(48.0))).on("n2-n3");
-    let spec = Spec { cross: vec![cross], ..Spec::of(links) };
-    let Some(served) = up(&spec, "tight", "n3") else { return };
+    let traffic = vec![TrafficSpec::new("n2", "n3", Traffic::poisson(Rate::from_mbps(48.0)))];
+    let Some(served) = up(&Scenario { traffic, ..Scenario::of(links) }, "tight", "n3") else { return };
     let from = now();
     let (line, said) = served.path(&["--tight", "--budget", "7 MB"]);
     assert!(line["probe_bytes"].as_u64().unwrap() <= 7_000_000, "{line}");
@@ -554,7 +555,7 @@ fn the_tight_link_of_a_chain_is_found_beside_the_narrow_one() {
 #[test]
 fn a_host_next_door_is_one_hop_away() {
     let _alone = alone();
-    let Some(served) = up(&Spec::of(chain(&[20.0])), "one", "n1") else { return };
+    let Some(served) = up(&Scenario::of(chain(&[20.0])), "one", "n1") else { return };
     let Some((line, said)) = served.undisturbed(&["--budget", "1.5 MB"]) else { return };
     assert_eq!(line["hops"].as_array().unwrap().len(), 1, "{line} {said}");
     assert!(line["narrow_hop"] == 1, "{line} {said}");

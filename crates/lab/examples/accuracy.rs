@@ -14,8 +14,9 @@ use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::Duration as Pause;
 
-use headway_lab::{Cross, Direction, Lab, Life, LinkSpec, PathSpec, Spec};
+use headway_lab::{Direction, Lab, Life};
 use headway_queue::explicit::{ANY_RATE, Format, HEADER_BYTES, Header, VERSION_RCP, encode};
+use headway_scenario::{Buffer, BufferSize, LinkSpec, Scenario, TrafficSpec};
 use headway_traffic::Traffic;
 use headway_units::{Bytes, Duration, Instant, Rate};
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, setsockopt, sockopt};
@@ -42,8 +43,8 @@ fn main() -> Outcome<()> {
 fn measure(program: &Path, kinds: &[String]) -> Outcome<()> {
     let drop_tail = ["drop-tail".to_owned()];
     let kinds = if kinds.is_empty() { &drop_tail } else { kinds };
-    let spec = Spec { header_port: Some(PORT), ..Spec::new(link(Rate::from_mbps(10.0), &kinds[0])?) };
-    let lab = Lab::up_with(program, &spec, "accuracy", Life::Owned)?;
+    let network = network(Rate::from_mbps(10.0), &kinds[0])?;
+    let lab = Lab::up_with(program, &network, "accuracy", Life::Owned)?;
     println!(
         "{:>9} {:>9} {:>9} {:>6} | {:^46} | {:>9} | lateness",
         "queue", "rate", "cross", "test", "error us p1 / p50 / p90 / p99 / mean", "CPU %"
@@ -51,12 +52,14 @@ fn measure(program: &Path, kinds: &[String]) -> Outcome<()> {
     for mbps in [10.0, 100.0, 500.0] {
         for kind in kinds {
             let rate = Rate::from_mbps(mbps);
-            lab.set_path(&PathSpec { forward: link(rate, kind)?, reverse: link(rate, "drop-tail")? })?;
-            lab.set_cross(&[])?;
+            let idle = self::network(rate, kind)?;
+            lab.set_links(&idle)?;
+            lab.set_traffic(&idle)?;
             row(&lab, kind, rate, Rate::ZERO, Test::Train)?;
             row(&lab, kind, rate, Rate::ZERO, Test::Lone)?;
             let cross = rate.scale(0.8);
-            lab.set_cross(&[Cross::new(Direction::Forward, Traffic::poisson(cross))])?;
+            let traffic = vec![TrafficSpec::new("client", "server", Traffic::poisson(cross))];
+            lab.set_traffic(&Scenario { traffic, ..idle })?;
             row(&lab, kind, rate, cross, Test::Idle)?;
             row(&lab, kind, rate, cross, Test::Load)?;
         }
@@ -175,9 +178,12 @@ fn summary(errors: &mut [f64]) -> String {
     format!("{:8.2} {:8.2} {:8.2} {:8.2} {mean:10.3}", at(0.01), at(0.5), at(0.9), at(0.99))
 }
 
-fn link(rate: Rate, kind: &str) -> Outcome<LinkSpec> {
+fn network(rate: Rate, kind: &str) -> Outcome<Scenario> {
+    let buffer = Some(BufferSize::Limit(Buffer::Bytes(Bytes::new(1_000_000))));
     let queue = Some(serde_json::from_value(serde_json::json!({ "kind": kind }))?);
-    Ok(LinkSpec { queue, buffer: Some(Bytes::new(1_000_000)), ..LinkSpec::new(rate, DELAY) })
+    let link = LinkSpec { buffer, ..LinkSpec::at("client", "server", rate, DELAY) };
+    let links = [LinkSpec { queue, ..link.one_way(false) }, link.one_way(true)];
+    Ok(Scenario { header_port: Some(PORT), ..Scenario::of(links.into()) })
 }
 
 fn now() -> Instant {

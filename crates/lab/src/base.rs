@@ -15,6 +15,8 @@ use nix::fcntl::{OFlag, open, openat, renameat};
 use nix::sys::stat::{FileStat, Mode, fstat, mkdirat};
 use nix::unistd::geteuid;
 
+use headway_scenario::is_lab_name;
+
 use crate::error::Error;
 
 /// Held by whoever brings labs up or removes what is left of them.
@@ -195,18 +197,9 @@ fn is_same(one: &FileStat, other: &FileStat) -> bool {
     (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino)
 }
 
-/// Whether labs, their nodes and links may have this name: 1 to 32 letters, digits, `-`, `_` or `.`, not starting with a dot.
-pub fn is_name(name: &str) -> bool {
-    check_name(name).is_ok()
-}
-
 /// Rejects names that a lab cannot have.
 pub(crate) fn check_name(name: &str) -> Result<(), Error> {
-    let letters = name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c));
-    if name.is_empty() || name.len() > 32 || name.starts_with('.') || !letters {
-        return Err(Error::Name(name.to_owned()));
-    }
-    Ok(())
+    is_lab_name(name).then_some(()).ok_or_else(|| Error::Name(name.to_owned()))
 }
 
 fn unsafe_place(path: &Path, why: &str) -> Error {

@@ -14,9 +14,8 @@ use serde::{Deserialize, Serialize};
 use crate::clock;
 use crate::emulator::Command;
 use crate::error::Error;
-use crate::graph::Edge;
 use crate::header_counts::HeaderCounts;
-use crate::spec::{Cross, PathSpec, Spec, load_captures};
+use crate::spec::{Cross, Edge, PathSpec, Spec, load_captures};
 use crate::state::CONTROL;
 use crate::truth::Interval;
 
@@ -34,8 +33,10 @@ const MAX_IDLE: Duration = Duration::from_secs(60);
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Request {
     SetCross(Vec<Cross>),
-    /// Names of links, and their new paths.
-    SetPaths(Vec<(Option<String>, PathSpec)>),
+    /// The same, and the times of links that vary count from now.
+    Begin(Vec<Cross>),
+    /// Numbers of links, and their new paths.
+    SetPaths(Vec<(usize, PathSpec)>),
     Sync(Instant),
     Status,
 }
@@ -148,15 +149,10 @@ impl Control {
 
     fn answer(&self, request: Request) -> Result<Answer, String> {
         match request {
-            Request::SetCross(mut cross) => {
-                load_captures(&mut cross).map_err(|e| e.to_string())?;
-                self.spec.check_cross(&cross).map_err(|e| e.to_string())?;
-                let since = self.send(ANSWER_TIMEOUT, |answer| Command::Cross(cross.clone(), answer))?;
-                self.update(|status| status.cross = cross);
-                Ok(Answer::Since(since))
-            }
+            Request::SetCross(cross) => self.set_cross(cross, false),
+            Request::Begin(cross) => self.set_cross(cross, true),
             Request::SetPaths(paths) => {
-                let paths = self.resolve(paths)?;
+                self.check_lines(&paths)?;
                 let since = self.send(ANSWER_TIMEOUT, |answer| Command::Paths(paths.clone(), answer))?;
                 self.update(|status| {
                     for (link, path) in paths {
@@ -182,18 +178,22 @@ impl Control {
         }
     }
 
-    /// Checks paths and finds the numbers of their links.
-    fn resolve(&self, paths: Vec<(Option<String>, PathSpec)>) -> Result<Vec<(usize, PathSpec)>, String> {
-        let check = |(name, path): (Option<String>, PathSpec)| {
-            let link = self.spec.link_number(name.as_deref())?;
-            path.validate(self.spec.mtu).map_err(|e| e.to_string())?;
-            let lines = |path: &PathSpec| Direction::BOTH.map(|direction| path.side(direction).line);
-            if lines(&path) != lines(&self.spec.links[link].path) {
+    fn set_cross(&self, mut cross: Vec<Cross>, begins: bool) -> Result<Answer, String> {
+        load_captures(&mut cross).map_err(|e| e.to_string())?;
+        let since = self.send(ANSWER_TIMEOUT, |answer| Command::Cross(cross.clone(), begins, answer))?;
+        self.update(|status| status.cross = cross);
+        Ok(Answer::Since(since))
+    }
+
+    /// Rejects other links than those of this lab, and other lines: the alias of an interface tells them.
+    fn check_lines(&self, paths: &[(usize, PathSpec)]) -> Result<(), String> {
+        for (number, path) in paths {
+            let link = self.spec.links.get(*number).ok_or("the lab has no such link")?;
+            if Direction::BOTH.iter().any(|way| path.side(*way).line != link.path.side(*way).line) {
                 return Err("`line` cannot be changed while the lab is up".to_owned());
             }
-            Ok((link, path))
-        };
-        paths.into_iter().map(check).collect()
+        }
+        Ok(())
     }
 
     fn send<T>(&self, timeout: Duration, make: impl FnOnce(Sender<T>) -> Command) -> Result<T, String> {
@@ -244,15 +244,16 @@ pub(crate) fn ask(folder: &Path, request: &Request) -> Result<Answer, Error> {
 mod tests {
     use std::thread;
 
+    use headway_scenario::{LinkSpec, Scenario};
     use headway_units::Rate;
 
     use super::*;
-    use crate::spec::LinkSpec;
 
     /// Serves a connection without an emulator behind it; returns the other end.
     fn served() -> UnixStream {
         let (ours, theirs) = UnixStream::pair().unwrap();
-        let spec = Spec::new(LinkSpec::new(Rate::from_bps(1_000_000), headway_units::Duration::ZERO));
+        let (rate, delay) = (Rate::from_bps(1_000_000), headway_units::Duration::ZERO);
+        let spec = Spec::of(&Scenario::of(vec![LinkSpec::at("client", "server", rate, delay)])).unwrap();
         let control = Control {
             status: Arc::new(Mutex::new(Status::new(&spec))),
             commands: Mutex::new(channel().0),

@@ -61,7 +61,7 @@ mod tests {
     use headway_units::{Duration, Rate};
 
     use super::*;
-    use crate::spec::Direction;
+    use crate::testing;
 
     fn times(cross: &Cross, seed: u64, until: Instant) -> Vec<u64> {
         let mut source = Source::new(cross, Instant::from_ns(1_000), seed);
@@ -78,7 +78,7 @@ mod tests {
         let spec = Cross {
             start: Duration::from_ms(100),
             stop: Some(Duration::from_ms(200)),
-            ..Cross::new(Direction::Forward, Traffic::poisson(Rate::from_mbps(100.0)))
+            ..testing::cross(Traffic::poisson(Rate::from_mbps(100.0)))
         };
         let end = Instant::from_ns(60_000_000_000);
         let first = times(&spec, 7, end);

@@ -6,17 +6,17 @@ use headway_scenario::Scenario;
 use headway_traffic::channel::{Delays, EcnField};
 use headway_units::Duration;
 
-use crate::{Coalescing, Direction, Error, Interval, LinkSpec, LinkStatus, RouterStatus, Spec};
+use crate::{Coalescing, Direction, Error, Interval, LinkSpec, LinkStatus, RouterStatus, check_network};
 
 /// Reads the network of a scenario file; also returns warnings about it, one sentence each.
 ///
 /// # Errors
 /// If the file cannot be read, or is no network that a lab can emulate.
-pub fn load(file: &Path) -> Result<(Spec, Vec<String>), Error> {
-    let scenario = Scenario::load_network(file)?;
-    let spec = Spec::from_scenario(&scenario)?;
-    let warnings = scenario.warnings.into_iter().chain(spec.warnings()).collect();
-    Ok((spec, warnings))
+pub fn load(file: &Path) -> Result<(Scenario, Vec<String>), Error> {
+    let network = Scenario::load_network(file)?;
+    let found = check_network(&network)?;
+    let warnings = network.warnings.iter().cloned().chain(found).collect();
+    Ok((network, warnings))
 }
 
 /// Describes one direction of a link.

@@ -46,8 +46,9 @@ const SPARE: usize = 8;
 
 /// A request of the control thread to the emulator.
 pub(crate) enum Command {
-    /// Replace the cross traffic; answered with the time from which the change applies.
-    Cross(Vec<Cross>, Sender<Instant>),
+    /// Replace the cross traffic, and have the times of links that vary count anew if so; answered with the time from which
+    /// the change applies.
+    Cross(Vec<Cross>, bool, Sender<Instant>),
     /// Replace the paths of some links; answered with the time from which the change applies.
     Paths(Vec<(usize, PathSpec)>, Sender<Instant>),
     /// Answer once all intervals that begin before this time are in the file.
@@ -286,9 +287,14 @@ impl Emulator {
     fn handle(&mut self, command: Command, now: Instant) {
         // Sending the answer fails only if the client has gone, which does not matter here.
         match command {
-            Command::Cross(cross, answer) => {
+            Command::Cross(cross, begins, answer) => {
                 self.spec.cross = cross;
                 for (number, lane) in self.lanes.iter_mut().enumerate() {
+                    let (link, direction) = of_lane(number);
+                    let side = self.spec.links[link].path.side(direction);
+                    if begins && side.varies() {
+                        lane.set_link(now, side);
+                    }
                     lane.link.set_cross(now, &self.spec.cross_on(of_lane(number).0));
                 }
                 let _ = answer.send(now);
@@ -300,7 +306,7 @@ impl Emulator {
                         let (before, after) = (before.side(direction), path.side(direction));
                         if after.is_same_but_queue(before) {
                             lane.link.set_queue(now, after);
-                        } else if after != before || after.varies() {
+                        } else if after != before {
                             // The times of what varies count from now.
                             lane.set_link(now, after);
                         }

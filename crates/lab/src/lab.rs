@@ -8,6 +8,7 @@ use std::time::Duration;
 use std::{fs, io};
 
 use headway_record::ControlInterval;
+use headway_scenario::Scenario;
 use headway_units::Instant;
 use nix::fcntl::{Flock, FlockArg};
 
@@ -46,23 +47,23 @@ pub struct Lab {
 }
 
 impl Lab {
-    /// Brings a lab up with this program as the daemon; the program must be `headway`.
+    /// Brings the network of a scenario up as a lab, with this program as the daemon; the program must be `headway`.
     ///
     /// # Errors
-    /// If the scenario is not valid, the name is taken, or the host does not allow namespaces.
-    pub fn up(spec: &Spec, name: &str, life: Life) -> Result<Lab, Error> {
+    /// If a lab cannot have the network, the name is taken, or the host does not allow namespaces.
+    pub fn up(scenario: &Scenario, name: &str, life: Life) -> Result<Lab, Error> {
         let program = std::env::current_exe().map_err(Error::system("find this program's file"))?;
-        Lab::up_with(&program, spec, name, life)
+        Lab::up_with(&program, scenario, name, life)
     }
 
     /// Brings a lab up with the daemon of the `headway` binary at `program`.
     ///
     /// # Errors
     /// As for [`Lab::up`].
-    pub fn up_with(program: &Path, spec: &Spec, name: &str, life: Life) -> Result<Lab, Error> {
-        spec.validate()?;
+    pub fn up_with(program: &Path, scenario: &Scenario, name: &str, life: Life) -> Result<Lab, Error> {
+        let spec = Spec::of(scenario)?;
         check_name(name)?;
-        let Started { folder, state, child } = now(life::up(&Host::for_up(program, spec)?, name))?;
+        let Started { folder, state, child } = now(life::up(&Host::for_up(program, &spec)?, name))?;
         let lab = Lab { state, folder, child: Some(child), life: Life::Owned };
         if life == Life::Detached { lab.detach() } else { Ok(lab) }
     }
@@ -109,7 +110,7 @@ impl Lab {
         &self.state.name
     }
 
-    /// The scenario with which the lab was brought up.
+    /// The network with which the lab was brought up.
     pub fn spec(&self) -> &Spec {
         &self.state.spec
     }
@@ -205,38 +206,59 @@ impl Lab {
         interface::ip_with(command, node, batch)
     }
 
-    /// Replaces all cross traffic. Returns the time from which the new traffic applies; `start` and `stop` of the
-    /// sources count from then.
+    /// Replaces all cross traffic by the traffic of a scenario with the same links. Returns the time from which the new
+    /// traffic applies; `start` and `stop` of its sources count from then.
     ///
     /// # Errors
-    /// If a source is not valid or the lab has ended.
-    pub fn set_cross(&self, cross: &[Cross]) -> Result<Instant, Error> {
-        self.since(&Request::SetCross(cross.to_vec()))
+    /// If the scenario has other links or a value that a lab cannot have, or the lab has ended.
+    pub fn set_traffic(&self, scenario: &Scenario) -> Result<Instant, Error> {
+        self.since(&Request::SetCross(self.network(scenario)?.cross))
     }
 
-    /// Replaces rate, delay, buffer, loss and coalescing of the only link, and returns the time from which the change
-    /// applies. Packets that already have a departure time keep it.
+    /// Does what [`Lab::set_traffic`] does, and has the times of links that vary count from then, too.
     ///
     /// # Errors
-    /// If a value is out of range, there are several links, or the lab has ended.
-    pub fn set_path(&self, path: &PathSpec) -> Result<Instant, Error> {
-        self.since(&Request::SetPaths(vec![(None, path.clone())]))
+    /// As for [`Lab::set_traffic`].
+    pub fn begin(&self, scenario: &Scenario) -> Result<Instant, Error> {
+        self.begin_with(self.network(scenario)?.cross)
     }
 
-    /// Does what [`Lab::set_path`] does for some links, given by name, all at the same time.
+    /// Does what [`Lab::begin`] does, with traffic of which each source says its link: routes cannot tell links apart that
+    /// have the same ends.
     ///
     /// # Errors
-    /// If a value is out of range, a link does not exist, or the lab has ended.
-    pub fn set_links(&self, links: &[(&str, PathSpec)]) -> Result<Instant, Error> {
-        let named = |(name, path): &(&str, PathSpec)| (Some((*name).to_owned()), path.clone());
-        self.since(&Request::SetPaths(links.iter().map(named).collect()))
+    /// If the lab has ended.
+    pub fn begin_with(&self, traffic: Vec<Cross>) -> Result<Instant, Error> {
+        self.since(&Request::Begin(traffic))
+    }
+
+    /// Replaces rates, delays, queues, losses and NICs by those of a scenario with the same links, all at the same time, and
+    /// returns the time from which the change applies. Packets that already have a departure time keep it.
+    ///
+    /// # Errors
+    /// As for [`Lab::set_traffic`].
+    pub fn set_links(&self, scenario: &Scenario) -> Result<Instant, Error> {
+        let links = self.network(scenario)?.links.into_iter();
+        self.since(&Request::SetPaths(links.map(|link| link.path).enumerate().collect()))
+    }
+
+    /// Returns the network of a scenario that has the links of this lab.
+    fn network(&self, scenario: &Scenario) -> Result<Spec, Error> {
+        let spec = Spec::of(scenario)?;
+        let ends = |spec: &Spec| -> Vec<[String; 3]> {
+            spec.links.iter().map(|link| [&link.name, &link.from, &link.to].map(String::clone)).collect()
+        };
+        if ends(&spec) != ends(self.spec()) {
+            return Err(Error::Link("the links are not those with which the lab came up".to_owned()));
+        }
+        Ok(spec)
     }
 
     /// Replaces the path of a link by what `change` makes of the present one; `None` stands for the only link. Of two such
     /// changes at the same time the second begins with what the first has made.
     ///
     /// # Errors
-    /// If `change` fails, and as for [`Lab::set_links`].
+    /// If `change` fails, a value is out of range, there is no such link, or the lab has ended.
     pub fn change_link<E: From<Error>>(
         &self,
         name: Option<&str>,
@@ -247,8 +269,10 @@ impl Lab {
         let folder = fs::File::open(path).map_err(failed)?;
         let _lock =
             Flock::lock(folder, FlockArg::LockExclusive).map_err(|(_, reason)| failed(reason.into()))?;
-        let link = self.link(name)?;
-        Ok(self.set_links(&[(&link.name, change(&link.path)?)])?)
+        let number = self.spec().link_number(name).map_err(Error::Link)?;
+        let changed = change(&self.link(name)?.path)?;
+        changed.check(self.spec().mtu).map_err(Error::from)?;
+        Ok(self.since(&Request::SetPaths(vec![(number, changed)]))?)
     }
 
     /// Returns the present configuration and the latest intervals.

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use headway_units::Rate;
 
-use crate::graph::Edge;
+use crate::spec::Edge;
 use crate::state::{Interface, Node};
 
 /// Precedes the rate of a line, in bits per second, in the alias of its interface: a veth says nothing else of it to programs
@@ -171,18 +171,15 @@ impl Place {
 
 #[cfg(test)]
 mod tests {
+    use headway_scenario::{LinkSpec, Scenario};
     use headway_units::{Duration, Rate};
 
     use super::*;
-    use crate::spec::LinkSpec;
+    use crate::spec::Spec;
 
     fn links(ends: &[(&str, &str)]) -> Vec<Edge> {
-        let link = || LinkSpec::new(Rate::from_mbps(1.0), Duration::ZERO);
-        let mut links: Vec<Edge> = ends.iter().map(|(from, to)| Edge::new(from, to, link())).collect();
-        for (number, link) in links.iter_mut().enumerate() {
-            link.name += &number.to_string();
-        }
-        links
+        let link = |(from, to): &(&str, &str)| LinkSpec::at(from, to, Rate::from_mbps(1.0), Duration::ZERO);
+        Spec::of(&Scenario::of(ends.iter().map(link).collect())).unwrap().links
     }
 
     /// Returns the first interface on the way to each subnet.

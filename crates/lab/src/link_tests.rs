@@ -1,6 +1,7 @@
 use super::*;
 use crate::packet::HostFrame;
 use crate::queue::wire_size;
+use crate::testing;
 use headway_queue::{CodelConfig, Policer, QueueSpec, StepConfig};
 use headway_traffic::Traffic;
 use headway_traffic::channel::{LossBursts, Outages};
@@ -17,7 +18,7 @@ fn spec() -> LinkSpec {
 }
 
 fn cross(model: fn(Rate) -> Traffic, mbps: f64) -> Cross {
-    Cross::new(Direction::Forward, model(Rate::from_mbps(mbps)))
+    testing::cross(model(Rate::from_mbps(mbps)))
 }
 
 fn delivered(at: Instant) -> Option<Fate> {

@@ -6,6 +6,8 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
+use headway_scenario::Scenario;
+
 use crate::claim::{self, Claim};
 use crate::control::{LinkStatus, Status};
 use crate::emulator::{Command, Emulator, prioritise_thread};
@@ -37,15 +39,19 @@ pub struct Router {
 }
 
 impl Router {
-    /// Starts to forward between two interfaces, through the only link of `spec`; forward is from the first to the second.
+    /// Starts to forward between two interfaces, through the only link of a scenario; forward is from the first to the second.
     /// The records of control intervals go to `records`, if given. This process must have one thread, and gives up all its
     /// privileges.
     ///
     /// # Errors
-    /// If `spec` has several links or a value out of range, an interface cannot be used or has a router, or a privilege is
+    /// If the scenario has several links or a value out of range, an interface cannot be used or has a router, or a privilege is
     /// missing.
-    pub fn start(interfaces: [&str; 2], spec: &Spec, records: Option<&Path>) -> Result<Router, Error> {
-        let spec = prepare(interfaces, spec)?;
+    pub fn start(
+        interfaces: [&str; 2],
+        scenario: &Scenario,
+        records: Option<&Path>,
+    ) -> Result<Router, Error> {
+        let spec = prepare(interfaces, scenario)?;
         for refusal in prioritise_thread() {
             tracing::info!("{refusal}");
         }
@@ -99,7 +105,8 @@ impl Router {
 }
 
 /// Checks everything that can be checked before anything is changed; returns the scenario with the MTU of the interfaces.
-fn prepare(interfaces: [&str; 2], spec: &Spec) -> Result<Spec, Error> {
+fn prepare(interfaces: [&str; 2], scenario: &Scenario) -> Result<Spec, Error> {
+    let spec = Spec::of(scenario)?;
     if spec.links.len() != 1 {
         return Err(Error::Link("a router has one link: `[forward]` and `[reverse]`".to_owned()));
     }
@@ -111,9 +118,8 @@ fn prepare(interfaces: [&str; 2], spec: &Spec) -> Result<Spec, Error> {
     for name in interfaces {
         mtu = mtu.max(existing::check(name)?);
     }
-    let spec = Spec { mtu: mtu.min(MAX_MTU), ..spec.clone() };
-    spec.validate()?;
-    Ok(spec)
+    // Buffers and buckets must hold such packets.
+    Spec::of(&Scenario { mtu: mtu.min(MAX_MTU), ..scenario.clone() }.checked()?)
 }
 
 fn stopped() -> Error {

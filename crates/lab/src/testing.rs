@@ -1,8 +1,11 @@
 //! Frames with congestion headers, for tests.
 
 use headway_queue::explicit::{Format, Header, OPTION_KIND, encode, encode_option};
+use headway_traffic::Traffic;
+use headway_units::Duration;
 
 use crate::ecn::ETHERNET;
+use crate::spec::{Cross, Direction};
 
 const TCP: u8 = 6;
 const UDP: u8 = 17;
@@ -181,4 +184,9 @@ pub(crate) fn transport_sum(frame: &[u8]) -> u16 {
 /// Returns how many random cases to try: `usual`, or as many as `HEADWAY_CASES` says.
 pub(crate) fn cases(usual: u64) -> u64 {
     std::env::var("HEADWAY_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
+}
+
+/// Returns traffic in the forward direction of the only link.
+pub(crate) fn cross(traffic: Traffic) -> Cross {
+    Cross { link: None, direction: Direction::Forward, start: Duration::ZERO, stop: None, traffic }
 }

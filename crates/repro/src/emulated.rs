@@ -8,7 +8,8 @@ use std::time::Duration as Span;
 use headway_capture::Live;
 use headway_dataset::dumbbell::{Dumbbell, Truth};
 use headway_dataset::windows::Watched;
-use headway_lab::{Cross, Direction, Lab, Life, LinkSpec, PathSpec, Spec};
+use headway_lab::{Direction, Lab, Life};
+use headway_scenario::{Buffer, BufferSize, LinkSpec, Scenario, TrafficSpec};
 use headway_units::{Bytes, Instant, Rate};
 use headway_worlds::{Background, Demand, Event, TcpFlows, disturbed};
 
@@ -63,7 +64,7 @@ pub(crate) fn watch(
 
 /// Returns `None` if the machine disturbed the run.
 fn run(job: &Job<'_>, dumbbell: &Dumbbell, seed: u64) -> Result<Option<Emulated>, headway_worlds::Error> {
-    let lab = Lab::up(&spec(dumbbell, seed), &format!("dumbbell-{}", std::process::id()), Life::Owned)?;
+    let lab = Lab::up(&network(dumbbell, seed), &format!("dumbbell-{}", std::process::id()), Life::Owned)?;
     let stop = AtomicBool::new(false);
     let (recording, drops) = thread::scope(|scope| {
         let (ready, opened) = mpsc::channel();
@@ -90,13 +91,14 @@ fn run(job: &Job<'_>, dumbbell: &Dumbbell, seed: u64) -> Result<Option<Emulated>
 }
 
 /// Returns the dumbbell as one link; cross traffic exists in the emulator only.
-fn spec(dumbbell: &Dumbbell, seed: u64) -> Spec {
-    let delay = dumbbell.rtt / 2;
-    let buffer = Some(Bytes::new(dumbbell.queue * PACKET));
-    let forward = LinkSpec { buffer, ..LinkSpec::new(dumbbell.capacity, delay) };
-    let cross = dumbbell.traffic().map(|traffic| Cross::new(Direction::Forward, traffic));
-    let path = PathSpec { forward, reverse: LinkSpec::new(BACK, delay) };
-    Spec { seed, interval: Truth::STEP, cross: cross.into_iter().collect(), ..Spec::pair(path) }
+fn network(dumbbell: &Dumbbell, seed: u64) -> Scenario {
+    let ([client, server], delay) = (NODES, dumbbell.rtt / 2);
+    let buffer = Some(BufferSize::Limit(Buffer::Bytes(Bytes::new(dumbbell.queue * PACKET))));
+    let forward = LinkSpec { buffer, ..LinkSpec::at(client, server, dumbbell.capacity, delay) };
+    let links = [forward, LinkSpec::at(server, client, BACK, delay)];
+    let links = links.into_iter().map(|link| LinkSpec { duplex: false, ..link }).collect();
+    let traffic = dumbbell.traffic().map(|traffic| TrafficSpec::new(client, server, traffic));
+    Scenario { seed, interval: Truth::STEP, traffic: traffic.into_iter().collect(), ..Scenario::of(links) }
 }
 
 /// Starts the flows and waits until the end of the run.

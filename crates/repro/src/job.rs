@@ -15,6 +15,39 @@ use crate::experiment::{Count, Experiment};
 /// Attempts of a run in real time before the machine counts as too busy.
 const TRIES: usize = 3;
 
+/// What can run in a world.
+pub(crate) trait Described {
+    /// Returns what tells it from others.
+    fn key(&self) -> String;
+
+    /// Returns the scenario.
+    ///
+    /// # Errors
+    /// Names the offending key.
+    fn scenario(&self) -> Result<Scenario, headway_scenario::Error>;
+}
+
+/// The text of a file, some of which an experiment's file has.
+impl Described for String {
+    fn key(&self) -> String {
+        self.clone()
+    }
+
+    fn scenario(&self) -> Result<Scenario, headway_scenario::Error> {
+        Scenario::parse(self, Path::new("experiment.toml"), &[])
+    }
+}
+
+impl Described for Scenario {
+    fn key(&self) -> String {
+        format!("{self:?}")
+    }
+
+    fn scenario(&self) -> Result<Scenario, headway_scenario::Error> {
+        Ok(self.clone().checked()?)
+    }
+}
+
 /// An experiment that is carried out in a world.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Job<'a> {
@@ -84,7 +117,7 @@ impl Job<'_> {
     /// `cell` names what runs.
     pub(crate) fn run_scenario<R: Serialize + DeserializeOwned>(
         &self,
-        scenario: String,
+        scenario: &impl Described,
         cell: &str,
         run: usize,
         evaluate: impl Fn(&Results) -> R,
@@ -92,11 +125,12 @@ impl Job<'_> {
         let name = format!("{}/{}/{}", self.experiment.id, cell.replace('/', "-"), run + 1);
         let file = format!("{}/{name}.json", self.world);
         let seed = self.seed(run);
-        let key = Key { world: self.world.name().to_owned(), scenario, set: Vec::new(), seed };
+        let key =
+            Key { world: self.world.name().to_owned(), scenario: scenario.key(), set: Vec::new(), seed };
         if let Some(result) = self.context.kept.and_then(|kept| kept.get(&file, &key)) {
             return Ok(result);
         }
-        let result = evaluate(&self.results(&key.scenario, &name, seed)?);
+        let result = evaluate(&self.results(scenario, &name, seed)?);
         if let Some(kept) = self.context.kept {
             kept.put(&file, &key, &result)?;
         }
@@ -105,10 +139,9 @@ impl Job<'_> {
 
     /// Runs a scenario to its end and returns the results; runs that the machine disturbed are repeated. `name`
     /// describes the run.
-    pub(crate) fn results(&self, scenario: &str, name: &str, seed: u64) -> Result<Results, Error> {
+    pub(crate) fn results(&self, scenario: &impl Described, name: &str, seed: u64) -> Result<Results, Error> {
         let failed = |source| Error::World { run: name.to_owned(), source };
-        let scenario = Scenario::parse(scenario, Path::new("experiment.toml"), &[]);
-        let mut scenario = scenario.map_err(|error| failed(error.into()))?;
+        let mut scenario = scenario.scenario().map_err(|error| failed(error.into()))?;
         scenario.name = name.replace('/', " ");
         scenario.seed = seed;
         for _ in 0..TRIES {

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context as _, bail};
-use headway_lab::{Coalescing, Cross, Direction, Lab, Life, LinkSpec, PathSpec, Spec, Truth};
+use headway_lab::{Coalescing, Direction, Lab, Life, Truth};
+use headway_scenario::{Buffer, BufferSize, HostSpec, LinkSpec, Scenario, TrafficSpec};
 use headway_traffic::Traffic;
 use headway_units::{Bytes, Duration, Instant, Rate};
 use headway_worlds::process::{die_with_parent, prioritise};
@@ -57,14 +58,14 @@ impl Scored {
 }
 
 impl Testbed {
-    /// Starts a lab with `spec`, under a name unique to this process, and in the node `server` the command `serve` of the
+    /// Starts a lab with a network, under a name unique to this process, and in the node `server` the command `serve` of the
     /// program `headway`. The lab itself is run by this program, which must call [`helper::run`](crate::helper::run).
     ///
     /// # Errors
     /// When the host allows no lab, or the server does not start.
-    pub fn new(headway: PathBuf, spec: &Spec, purpose: &str) -> anyhow::Result<Testbed> {
+    pub fn new(headway: PathBuf, network: &Scenario, purpose: &str) -> anyhow::Result<Testbed> {
         let name = format!("{purpose}-{}", std::process::id());
-        let lab = Lab::up(spec, &name, Life::Owned)?;
+        let lab = Lab::up(network, &name, Life::Owned)?;
         let address = lab.v4("server")?.to_string();
         let mut server = lab.command("server", headway.clone(), ["serve", "--bind", &address, "--json"])?;
         die_with_parent(&mut server);
@@ -217,14 +218,18 @@ fn wait_until_listening(server: &mut Child) -> anyhow::Result<()> {
 /// Minimum buffer of the emulated paths. The batches of bursty cross traffic have the same number of packets at
 /// any rate; at 10 Mb/s and 80 % load they alone would fill the 125 kB of a 100 ms buffer.
 const MIN_BUFFER: Bytes = Bytes::new(1_000_000);
+/// The nodes of these paths.
+const NODES: [&str; 2] = ["client", "server"];
 
 /// Returns a symmetric path with an RTT of 20 ms and a buffer of 100 ms, but at least `MIN_BUFFER`.
-pub fn symmetric(rate: Rate, coalesce: Option<Duration>) -> PathSpec {
-    let delay = Duration::from_ms(10);
-    let buffer = Some(rate.bytes_in(Duration::from_ms(100)).max(MIN_BUFFER));
-    let coalesce = coalesce.map(Coalescing::from);
-    let link = LinkSpec { buffer, coalesce, ..LinkSpec::new(rate, delay) };
-    PathSpec { reverse: LinkSpec { coalesce: None, ..link.clone() }, forward: link }
+pub fn symmetric(rate: Rate, coalesce: Option<Duration>) -> Scenario {
+    let buffer = Buffer::Bytes(rate.bytes_in(Duration::from_ms(100)).max(MIN_BUFFER));
+    let [client, server] = NODES;
+    let link = LinkSpec::at(client, server, rate, Duration::from_ms(10));
+    let link = LinkSpec { buffer: Some(BufferSize::Limit(buffer)), ..link };
+    let coalescing = coalesce.map(Coalescing::from);
+    let host = [(server.to_owned(), HostSpec { coalescing, ack_coalescing: coalescing })].into();
+    Scenario { host, ..Scenario::of(vec![link]) }
 }
 
 /// Cross traffic of packets of 1500 bytes.
@@ -260,16 +265,17 @@ impl Model {
 }
 
 /// Returns cross traffic of full packets from client to server.
-pub fn cross(model: Model, rate: Rate) -> Vec<Cross> {
+pub fn cross(model: Model, rate: Rate) -> Vec<TrafficSpec> {
     if rate == Rate::ZERO {
         return Vec::new();
     }
-    vec![Cross::new(Direction::Forward, model.traffic(rate))]
+    let [client, server] = NODES;
+    vec![TrafficSpec::new(client, server, model.traffic(rate))]
 }
 
-/// Returns the scenario of `path` with `cross` traffic.
-pub fn spec(path: PathSpec, cross: Vec<Cross>, seed: u64) -> Spec {
-    Spec { cross, seed, ..Spec::pair(path) }
+/// Returns the network `path` with `traffic`.
+pub fn spec(path: Scenario, traffic: Vec<TrafficSpec>, seed: u64) -> Scenario {
+    Scenario { traffic, seed, ..path }
 }
 
 /// Writes text to a file, creating its parent folders if necessary.

@@ -327,7 +327,6 @@ impl Scenario {
         )?;
         // Otherwise the flow would run forever without virtual time advancing.
         let link = |hop: &usize| &self.link[topology.directions()[*hop].link];
-        let has_rate = |link: &LinkSpec| link.highest_rate().is_some() || link.trace.is_some();
         let has_delay = |link: &LinkSpec| {
             let traced = link.delay_trace.as_ref().is_some_and(|trace| trace.least() > Duration::ZERO);
             link.delay > Duration::ZERO || traced
@@ -335,13 +334,13 @@ impl Scenario {
         let takes_time = there
             .iter()
             .chain(&reverse.unwrap_or_default())
-            .any(|hop| has_rate(link(hop)) || has_delay(link(hop)));
+            .any(|hop| link(hop).has_queue() || has_delay(link(hop)));
         check(
             "to",
             takes_time || is_slow(flow),
             "the path takes no time: set `rate` or `delay` on one of its links",
         )?;
-        let is_limited = there.iter().map(link).any(|link| has_rate(link) || link.police.is_some());
+        let is_limited = there.iter().map(link).any(LinkSpec::is_limited);
         check(
             "to",
             is_limited || is_slow(flow) || is_small(flow),

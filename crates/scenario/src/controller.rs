@@ -51,6 +51,12 @@ impl FlowController {
     }
 }
 
+impl From<Kind> for FlowController {
+    fn from(kind: Kind) -> FlowController {
+        FlowController::Known(kind)
+    }
+}
+
 impl fmt::Display for FlowController {
     /// Writes the text that parses back to the same controller.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

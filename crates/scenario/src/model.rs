@@ -103,7 +103,7 @@ pub struct Scenario {
 }
 
 /// A link between two nodes.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct LinkSpec {
     /// The name of the link in labs; default `FROM-TO`.
@@ -510,6 +510,22 @@ impl LinkSpec {
     /// Returns the rate, the lowest one if it changes; `None` without `rate` and `rates`.
     pub fn lowest_rate(&self) -> Option<Rate> {
         self.rates.as_ref().map(RateSteps::lowest).or(self.rate)
+    }
+
+    /// Returns the rate at which its queue is served, the highest one if it changes, the mean one of a trace; `None` if no
+    /// packet ever waits.
+    pub fn queue_rate(&self) -> Option<Rate> {
+        self.highest_rate().or_else(|| self.trace.as_ref().map(CapacityTrace::mean_rate))
+    }
+
+    /// Whether packets may have to wait for it.
+    pub fn has_queue(&self) -> bool {
+        self.highest_rate().is_some() || self.trace.is_some()
+    }
+
+    /// Whether something limits its rate.
+    pub fn is_limited(&self) -> bool {
+        self.has_queue() || self.police.is_some()
     }
 
     /// Returns the limit of the queue; by default 100 ms at `rate` but at least 64 kB, as in the lab.

@@ -12,9 +12,9 @@ use crate::file::File;
 use crate::model::{LinkSpec, Scenario};
 
 /// The time for which random rates of a network without a run are drawn; the last one stays.
-const DAY: Duration = Duration::from_ms(86_400_000);
+pub(crate) const DAY: Duration = Duration::from_ms(86_400_000);
 /// Interval of the truth of a network without a run, unless its file gives one.
-const INTERVAL: Duration = Duration::from_ms(10);
+pub(crate) const INTERVAL: Duration = Duration::from_ms(10);
 
 impl Scenario {
     /// Reads a scenario file, applies the changes and checks everything that can be checked before a run.
@@ -55,6 +55,8 @@ impl Scenario {
     pub fn parse_network(text: &str, path: &Path) -> Result<Scenario, Error> {
         let file = File::parse(text, path)?;
         let mut scenario = file.read()?;
+        // What flows would send says what its NICs must hold up.
+        scenario.check_lab_nics().map_err(|mistake| file.locate(mistake))?;
         scenario.flow.clear();
         scenario.measure.clear();
         scenario.select.clear();
@@ -69,14 +71,15 @@ impl Scenario {
             scenario.duration = DAY;
         }
         scenario.finish(&file, &[], Scenario::check_network)?;
+        scenario.middlebox.clear();
         Ok(scenario)
     }
 
     /// Returns a mistake in a value of this scenario, which names a key, with its place in the file.
     pub fn locate(&self, mistake: ConfigError) -> ConfigError {
         match File::parse(&self.text, &self.path) {
-            Ok(file) => file.locate(mistake),
-            Err(_) => mistake,
+            Ok(file) if !self.text.is_empty() => file.locate(mistake),
+            _ => mistake,
         }
     }
 

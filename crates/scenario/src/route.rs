@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use headway_units::config_error::check;
-use headway_units::{ConfigError, Rate};
+use headway_units::{self as units, ConfigError, Rate};
 
 use crate::model::{FlowSpec, Scenario};
 
@@ -67,6 +67,37 @@ impl Topology {
     pub fn parallel(&self, index: usize) -> Vec<usize> {
         let Direction { from, to, sprays, .. } = self.directions[index];
         if sprays { self.between(from, to).collect() } else { vec![index] }
+    }
+
+    /// Returns the number of a link with two directions, and which of them it is, for every direction: two links of the
+    /// scenario that lead in opposite ways only become one.
+    ///
+    /// # Errors
+    /// Names a link that none leads back from.
+    pub fn pairs(&self, scenario: &Scenario) -> Result<Vec<(usize, units::Direction)>, ConfigError> {
+        let mut pairs: Vec<Option<(usize, units::Direction)>> = vec![None; self.directions.len()];
+        let mut links = 0;
+        for (index, there) in self.directions.iter().enumerate() {
+            if pairs[index].is_some() {
+                continue;
+            }
+            let duplex = scenario.link[there.link].duplex;
+            let back = (index + 1..self.directions.len()).find(|&other| {
+                let back = &self.directions[other];
+                let is_free = pairs[other].is_none() && duplex == scenario.link[back.link].duplex;
+                is_free
+                    && (back.from, back.to) == (there.to, there.from)
+                    && (!duplex || back.link == there.link)
+            });
+            let Some(back) = back else {
+                let key = format!("link[{}].duplex", there.link);
+                return Err(ConfigError::new(&key, "the lab needs a link that leads back"));
+            };
+            pairs[index] = Some((links, units::Direction::Forward));
+            pairs[back] = Some((links, units::Direction::Reverse));
+            links += 1;
+        }
+        Ok(pairs.into_iter().flatten().collect())
     }
 
     /// Checks that packets can take turns wherever they are to.

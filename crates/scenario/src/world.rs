@@ -42,14 +42,6 @@ impl World {
         }
     }
 
-    /// Rejects a link that this world cannot have; `index` is its place in the file.
-    ///
-    /// # Errors
-    /// Names the key, and the worlds that have it.
-    pub fn check_link(self, index: usize, link: &LinkSpec) -> Result<(), ConfigError> {
-        self.check(&format!("link[{index}]."), LINK, link)
-    }
-
     /// Rejects what this world does not have; `of` is the table in the file.
     fn check<T>(self, of: &str, rows: &[Row<T>], used: &T) -> Result<(), ConfigError> {
         rows.iter().filter(|row| !row.is_in(self)).try_for_each(|row| match (row.used)(used) {
@@ -80,15 +72,19 @@ impl FromStr for World {
 }
 
 impl Scenario {
-    /// Rejects what a world does not have. What it has in part is left to that world.
+    /// Rejects what a world does not have. What it has in part is left to that world, but for the ranges of a lab.
     ///
     /// # Errors
     /// Names the key, and the worlds that have it.
     pub fn check_world(&self, world: World) -> Result<(), ConfigError> {
         world.check("", WHOLE, self)?;
-        self.link.iter().enumerate().try_for_each(|(index, link)| world.check_link(index, link))?;
+        self.link
+            .iter()
+            .enumerate()
+            .try_for_each(|(index, link)| world.check(&format!("link[{index}]."), LINK, link))?;
         let mut flows = self.flow.iter().enumerate();
-        flows.try_for_each(|(index, flow)| world.check(&format!("flow[{index}]."), FLOW, flow))
+        flows.try_for_each(|(index, flow)| world.check(&format!("flow[{index}]."), FLOW, flow))?;
+        if world == World::Lab { self.check_lab() } else { Ok(()) }
     }
 }
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use comfy_table::Table;
-use headway_lab::{Cross, Direction, Edge, LinkSpec, Spec};
+use headway_scenario::{LinkSpec, Scenario, TrafficSpec};
 use headway_traffic::Traffic;
 use headway_units::{Duration, Rate};
 use serde::Serialize;
@@ -85,28 +85,26 @@ fn capacities(hop: u8) -> [f64; 7] {
 }
 
 /// Returns the chain with Poisson cross traffic of `load` percent on each link.
-fn spec(hop: u8, load: u32, seed: u64) -> Spec {
-    let capacities = capacities(hop);
+fn network(hop: u8, load: u32, seed: u64) -> Scenario {
     let node = |number: usize| match number {
         0 => "client".to_owned(),
         7 => "server".to_owned(),
         number => format!("r{number}"),
     };
-    let links: Vec<Edge> = (0..7)
-        .map(|link| {
-            let rate = Rate::from_mbps(capacities[link]);
-            Edge::new(&node(link), &node(link + 1), LinkSpec::new(rate, DELAY))
-        })
-        .collect();
-    let cross = links.iter().zip(capacities).filter(|_| load > 0).map(|(link, mbps)| {
-        let rate = Rate::from_mbps(mbps).scale(f64::from(load) / 100.0);
-        Cross::new(Direction::Forward, Traffic::poisson(rate)).on(&link.name)
-    });
-    Spec { cross: cross.collect(), seed, ..Spec::of(links.clone()) }
+    let (mut links, mut traffic) = (Vec::new(), Vec::new());
+    for (number, mbps) in capacities(hop).into_iter().enumerate() {
+        let (from, to, rate) = (node(number), node(number + 1), Rate::from_mbps(mbps));
+        links.push(LinkSpec::at(&from, &to, rate, DELAY));
+        if load > 0 {
+            let poisson = Traffic::poisson(rate.scale(f64::from(load) / 100.0));
+            traffic.push(TrafficSpec::new(&from, &to, poisson));
+        }
+    }
+    Scenario { traffic, seed, ..Scenario::of(links) }
 }
 
 fn cell((hop, load): &(u8, u32), index: u64, watch: &Watch) -> anyhow::Result<CellRuns> {
-    let testbed = Testbed::new(super::headway()?, &spec(*hop, *load, index + 1), "chain")?;
+    let testbed = Testbed::new(super::headway()?, &network(*hop, *load, index + 1), "chain")?;
     let once = |()| {
         let (line, disturbed) = testbed.path()?;
         Ok(Some(line).filter(|_| !disturbed))
@@ -182,9 +180,9 @@ mod tests {
             assert!(links.iter().all(|mbps| *mbps >= NARROW));
             let narrow: Vec<usize> = (1..=7).filter(|link| links[link - 1] == NARROW).collect();
             assert_eq!(narrow, [usize::from(hop)]);
-            let spec = spec(hop, 20, 1);
-            assert_eq!(spec.validate().map(|()| spec.cross.len()).ok(), Some(7));
-            assert_eq!(super::spec(hop, 0, 1).cross.len(), 0);
+            let loaded = network(hop, 20, 1).checked().unwrap();
+            assert!(headway_lab::check_network(&loaded).is_ok_and(|warnings| warnings.is_empty()));
+            assert_eq!((loaded.traffic.len(), network(hop, 0, 1).traffic.len()), (7, 0));
         }
     }
 }

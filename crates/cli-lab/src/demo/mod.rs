@@ -120,7 +120,9 @@ fn follow(testbed: &Testbed, progress: &Progress) -> anyhow::Result<(Vec<Scored>
     let mut end = Instant::ZERO;
     for (model, rate) in CHANGES {
         progress.show_activity(format!("cross traffic changes to {} {}", Rate::from_bps(rate), model.name()));
-        let since = testbed.lab().set_cross(&testbed::cross(model, Rate::from_bps(rate)))?;
+        let cross = testbed::cross(model, Rate::from_bps(rate));
+        let since =
+            testbed.lab().set_traffic(&testbed::spec(testbed::symmetric(CAPACITY, None), cross, 1))?;
         begin.get_or_insert(since);
         end = since + CHANGE_EVERY;
         loop {
@@ -142,8 +144,9 @@ fn follow(testbed: &Testbed, progress: &Progress) -> anyhow::Result<(Vec<Scored>
 /// Compares BASS with raw gaps behind a coalescing receiver; keeps the packets of the BASS run.
 fn contrast(testbed: &Testbed, streams: &Path, progress: &Progress) -> anyhow::Result<Vec<Scored>> {
     let (capacity, cross) = COALESCED;
-    testbed.lab().set_path(&testbed::symmetric(capacity, Some(COALESCING)))?;
-    testbed.lab().set_cross(&testbed::cross(Model::Poisson, cross))?;
+    let path = testbed::symmetric(capacity, Some(COALESCING));
+    testbed.lab().set_links(&path)?;
+    testbed.lab().set_traffic(&testbed::spec(path, testbed::cross(Model::Poisson, cross), 1))?;
     let file = streams.to_string_lossy();
     let mut scored = Vec::new();
     for name in CONTRASTED {

@@ -37,10 +37,10 @@ pub(super) struct RunArgs {
 const GRACE: u32 = 5;
 
 pub(super) fn run(args: &RunArgs) -> Result<ExitCode> {
-    let spec = load(&args.file)?;
+    let network = load(&args.file)?;
     let name = args.name.clone().unwrap_or_else(|| format!("run-{}", std::process::id()));
     // Up to this point a signal terminates this process and, with it, the lab.
-    let lab = Lab::up(&spec, &name, Life::Owned)?;
+    let lab = Lab::up(&network, &name, Life::Owned)?;
     let ended = run_in(&lab, args);
     if let (Some(file), Ok(_)) = (&args.truth, &ended) {
         std::fs::copy(lab.truth_path(), file)

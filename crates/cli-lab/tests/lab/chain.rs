@@ -10,27 +10,28 @@ use std::process::ChildStdout;
 use std::time::{Duration as Time, Instant as Clock};
 
 use crate::support::labs::{ROLE, bring_up, name, play};
-use headway_lab::{Direction, Edge, Lab, LinkSpec, Spec};
+use headway_lab::{Direction, Edge, Lab};
+use headway_scenario::{LinkSpec, Scenario};
 use headway_units::{Duration, Instant, Rate};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, setsockopt, sockopt};
 
-fn up(links: Vec<Edge>, what: &str) -> Option<Lab> {
-    up_spec(&Spec::of(links), what)
+fn up(links: Vec<LinkSpec>, what: &str) -> Option<Lab> {
+    up_network(&Scenario::of(links), what)
 }
 
-fn up_spec(spec: &Spec, what: &str) -> Option<Lab> {
-    bring_up(spec, &name(what))
+fn up_network(network: &Scenario, what: &str) -> Option<Lab> {
+    bring_up(network, &name(what))
 }
 
-fn edge(from: &str, to: &str, mbps: f64) -> Edge {
-    Edge::new(from, to, LinkSpec::new(Rate::from_mbps(mbps), Duration::from_ms(1)))
+fn link(from: &str, to: &str, mbps: f64) -> LinkSpec {
+    LinkSpec::at(from, to, Rate::from_mbps(mbps), Duration::from_ms(1))
 }
 
 /// A chain of nodes `n0`, `n1` and so on.
-fn chain(rates: &[f64]) -> Vec<Edge> {
-    let link = |(k, mbps): (usize, &f64)| edge(&format!("n{k}"), &format!("n{}", k + 1), *mbps);
-    rates.iter().enumerate().map(link).collect()
+fn chain(rates: &[f64]) -> Vec<LinkSpec> {
+    let one = |(k, mbps): (usize, &f64)| link(&format!("n{k}"), &format!("n{}", k + 1), *mbps);
+    rates.iter().enumerate().map(one).collect()
 }
 
 /// Returns the lines that a role prints with this prefix.
@@ -167,7 +168,7 @@ fn routers_answer_packets_whose_hop_limit_runs_out() {
 #[test]
 fn the_address_chooses_one_of_two_paths() {
     let links =
-        vec![edge("h1", "r1", 50.0), edge("r1", "h2", 50.0), edge("h1", "r2", 50.0), edge("r2", "h2", 50.0)];
+        vec![link("h1", "r1", 50.0), link("r1", "h2", 50.0), link("h1", "r2", 50.0), link("r2", "h2", 50.0)];
     let Some(lab) = up(links, "two") else { return };
     for router in ["r1", "r2"] {
         let to = lab.interface("h2", &format!("{router}-h2")).unwrap().v4;
@@ -216,9 +217,9 @@ fn the_narrow_link_sets_the_gap_of_a_pair() {
 #[test]
 fn a_chain_of_seven_links_is_up_at_once_and_a_fifth_busy() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/chain-7.toml");
-    let spec = Spec::load(&file).unwrap();
+    let network = Scenario::load_network(&file).unwrap();
     let clock = Clock::now();
-    let Some(lab) = up_spec(&spec, "seven") else { return };
+    let Some(lab) = up_network(&network, "seven") else { return };
     let came = clock.elapsed();
     assert_eq!((lab.nodes().count(), lab.holders().len()), (8, 8));
     let (from, to) = (now(), lab.v4("h2").unwrap());
@@ -230,10 +231,10 @@ fn a_chain_of_seven_links_is_up_at_once_and_a_fifth_busy() {
     let truths = lab.truths_between(from, until).unwrap();
     let truth = |link: &Edge| truths.link(&link.name).unwrap().clone();
     let lateness =
-        spec.links.iter().map(|link| truth(link).lateness_between(Direction::Forward, from, until));
+        lab.spec().links.iter().map(|link| truth(link).lateness_between(Direction::Forward, from, until));
     let worst = lateness.map(|late| late.very_late_share).fold(0.0, f64::max);
     println!("up in {came:?}; at most {:.2} % of the packets of a link over 1 ms late", 100.0 * worst);
-    for link in &spec.links {
+    for link in &lab.spec().links {
         // The log needs no punctual emulator. At the least rate, 2 s have 1000 packets of cross traffic.
         let free = truth(link).free_between(Direction::Forward, from, until).unwrap();
         let share = free.bps_f64() / link.path.forward.rate.bps_f64();

@@ -12,19 +12,20 @@ use std::time::{Duration as Time, Instant as Clock};
 
 use crate::support::labs::{ROLE, play};
 use crate::support::{PROGRAM, TIMEOUT, text};
-use headway_lab::{Cross, Direction, Lab, Life, LinkSpec, PathSpec, Process, Spec};
+use headway_lab::{Direction, Lab, Life, Process};
+use headway_scenario::{HostSpec, LinkSpec, Scenario, TrafficSpec};
 use headway_traffic::Traffic;
 use headway_units::{Duration, Instant, Rate};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, setsockopt, sockopt};
 use nix::unistd::Pid;
 
-fn link(mbps: f64) -> LinkSpec {
-    LinkSpec::new(Rate::from_mbps(mbps), Duration::from_ms(10))
+fn link(mbps: f64, ms: i64) -> Scenario {
+    Scenario::of(vec![LinkSpec::at("client", "server", Rate::from_mbps(mbps), Duration::from_ms(ms))])
 }
 
-fn cross(model: fn(Rate) -> Traffic, mbps: f64) -> Cross {
-    Cross::new(Direction::Forward, model(Rate::from_mbps(mbps)))
+fn cross(model: fn(Rate) -> Traffic, mbps: f64) -> TrafficSpec {
+    TrafficSpec::new("client", "server", model(Rate::from_mbps(mbps)))
 }
 
 /// Returns a name that no other run uses.
@@ -42,8 +43,8 @@ fn impossible(sentence: &str) -> bool {
     found
 }
 
-fn up(spec: &Spec, name: &str, life: Life) -> Option<Lab> {
-    match Lab::up_with(Path::new(PROGRAM), spec, name, life) {
+fn up(network: &Scenario, name: &str, life: Life) -> Option<Lab> {
+    match Lab::up_with(Path::new(PROGRAM), network, name, life) {
         Ok(lab) => Some(lab),
         Err(error) if impossible(&error.to_string()) => None,
         Err(error) => panic!("{error}"),
@@ -169,7 +170,7 @@ fn namespaces(lab: &Lab) -> Vec<PathBuf> {
 
 #[test]
 fn packets_cross_the_path_in_its_time() {
-    let Some(lab) = up(&Spec::new(link(100.0)), &name("echo"), Life::Owned) else { return };
+    let Some(lab) = up(&link(100.0, 10), &name("echo"), Life::Owned) else { return };
     let from = now();
     // 1000 bytes of IP (v4): 1038 on the wire, 83 us in each direction.
     for address in ["10.77.0.2:7", "[fd77::2]:7"] {
@@ -188,8 +189,8 @@ fn packets_cross_the_path_in_its_time() {
 
 #[test]
 fn jumbo_frames_fit_when_asked_for() {
-    let spec = Spec { mtu: 9000, ..Spec::new(link(10.0)) };
-    let Some(lab) = up(&spec, &name("jumbo"), Life::Owned) else { return };
+    let network = Scenario { mtu: 9000, ..link(10.0, 10) };
+    let Some(lab) = up(&network, &name("jumbo"), Life::Owned) else { return };
     let rtts = round_trips(&lab, "10.77.0.2:7", 10, 8972);
     // 9038 bytes at 10 Mb/s take 7.23 ms in each direction, unfragmented.
     let least = rtts.iter().min().unwrap();
@@ -224,7 +225,7 @@ fn train_gaps(lab: &Lab) -> Option<Vec<i64>> {
 
 #[test]
 fn trains_leave_at_the_rate_of_the_link() {
-    let Some(lab) = up(&Spec::new(link(50.0)), &name("train"), Life::Owned) else { return };
+    let Some(lab) = up(&link(50.0, 10), &name("train"), Life::Owned) else { return };
     let Some(gaps) = train_gaps(&lab) else { return };
     let median = gaps[gaps.len() / 2];
     // 1538 bytes at 50 Mb/s.
@@ -233,8 +234,9 @@ fn trains_leave_at_the_rate_of_the_link() {
 
 #[test]
 fn coalescing_makes_spikes_and_dips() {
-    let forward = LinkSpec { coalesce: Some(Duration::from_ms(2).into()), ..link(50.0) };
-    let Some(lab) = up(&Spec::new(forward), &name("nic"), Life::Owned) else { return };
+    let coalescing = Some(Duration::from_ms(2).into());
+    let host = [("server".to_owned(), HostSpec { coalescing, ack_coalescing: None })].into();
+    let Some(lab) = up(&Scenario { host, ..link(50.0, 10) }, &name("nic"), Life::Owned) else { return };
     let Some(gaps) = train_gaps(&lab) else { return };
     // Eight packets fit into 2 ms: seven short gaps for each long one.
     let short = gaps.iter().filter(|gap| **gap < 60_000).count() as f64 / gaps.len() as f64;
@@ -244,9 +246,11 @@ fn coalescing_makes_spikes_and_dips() {
 
 #[test]
 fn traffic_and_path_change_under_way() {
-    let mut spec = Spec::new(link(100.0));
-    spec.cross = vec![cross(Traffic::cbr, 40.0)];
-    let Some(lab) = up(&spec, &name("change"), Life::Owned) else { return };
+    let with = |network, traffic| Scenario { traffic, ..network };
+    let Some(lab) = up(&with(link(100.0, 10), vec![cross(Traffic::cbr, 40.0)]), &name("change"), Life::Owned)
+    else {
+        return;
+    };
     let start = now();
     let free = |from: Instant| {
         let (from, to) = (from + Duration::from_ms(50), from + Duration::from_ms(550));
@@ -255,14 +259,16 @@ fn traffic_and_path_change_under_way() {
         truth.free_between(Direction::Forward, from, to).unwrap().mbps()
     };
     assert!((free(start) - 60.0).abs() < 0.5);
-    let since = lab.set_cross(&[cross(Traffic::cbr, 10.0), cross(Traffic::poisson, 0.5)]).unwrap();
+    let since = lab
+        .set_traffic(&with(link(100.0, 10), vec![cross(Traffic::cbr, 10.0), cross(Traffic::poisson, 0.5)]))
+        .unwrap();
     assert!((free(since) - 89.5).abs() < 1.0);
-    let since = lab.set_path(&PathSpec { forward: link(20.0), reverse: link(20.0) }).unwrap();
+    let since = lab.set_links(&link(20.0, 10)).unwrap();
     assert!((free(since) - 9.5).abs() < 1.0);
     let live = lab.status().unwrap();
     assert_eq!((live.cross.len(), live.links[0].path.reverse.rate), (2, Rate::from_mbps(20.0)));
-    let wrong = lab.set_path(&PathSpec { forward: link(0.0), reverse: link(20.0) }).unwrap_err();
-    assert!(wrong.to_string().contains("forward.rate"), "{wrong}");
+    let wrong = lab.set_links(&link(0.0, 10)).unwrap_err();
+    assert!(wrong.to_string().contains("`link[0].rate`"), "{wrong}");
     lab.down().unwrap();
 }
 
@@ -284,8 +290,8 @@ fn a_capture_and_a_token_bucket_leave_what_arithmetic_says() {
     std::fs::write(folder.path().join("x.pcap"), capture()).unwrap();
     let text = "[forward]\nrate = \"50 Mb/s\"\nburst = \"30 kB\"\nbuffer = \"50 ms\"\n\
                 [[traffic]]\nfrom = \"client\"\nto = \"server\"\nmodel = \"pcap\"\nfile = \"x.pcap\"\nrepeat = true\n";
-    let spec = Spec::parse(text, &folder.path().join("x.toml")).unwrap();
-    let Some(lab) = up(&spec, &name("pcap"), Life::Owned) else { return };
+    let network = Scenario::parse_network(text, &folder.path().join("x.toml")).unwrap();
+    let Some(lab) = up(&network, &name("pcap"), Life::Owned) else { return };
     let start = now();
     let (from, to) = (start + Duration::from_ms(100), start + Duration::from_ms(590));
     let truth = lab.truth_until(to).unwrap();
@@ -296,7 +302,7 @@ fn a_capture_and_a_token_bucket_leave_what_arithmetic_says() {
 
 #[test]
 fn times_far_ahead_are_refused() {
-    let Some(lab) = up(&Spec::new(link(10.0)), &name("ahead"), Life::Owned) else { return };
+    let Some(lab) = up(&link(10.0, 10), &name("ahead"), Life::Owned) else { return };
     for ahead in [now() + Duration::from_ms(61_000), Instant::from_ns(u64::MAX)] {
         let refused = lab.truth_until(ahead).map(|_| ()).map_err(|error| error.to_string());
         assert!(refused.as_ref().is_err_and(|text| text.contains("more than a minute ahead")), "{refused:?}");
@@ -307,8 +313,8 @@ fn times_far_ahead_are_refused() {
 #[test]
 fn a_killed_daemon_leaves_nothing() {
     let name = name("kill");
-    let spec = Spec::new(link(10.0));
-    let Some(lab) = up(&spec, &name, Life::Detached) else { return };
+    let network = link(10.0, 10);
+    let Some(lab) = up(&network, &name, Life::Detached) else { return };
     let (daemon, holders, homes) = (lab.daemon(), lab.holders(), namespaces(&lab));
     let folder = lab.truth_path().parent().unwrap().to_owned();
     assert_eq!(homes.iter().map(|home| inhabitants(home)).sum::<usize>(), 3);
@@ -320,7 +326,7 @@ fn a_killed_daemon_leaves_nothing() {
     assert!(Lab::attach(&name).is_err());
     // Its files are stale and do not prevent a new lab.
     assert!(folder.exists());
-    let again = up(&spec, &name, Life::Detached).unwrap();
+    let again = up(&network, &name, Life::Detached).unwrap();
     again.down().unwrap();
     assert!(!folder.exists());
 }
@@ -328,11 +334,11 @@ fn a_killed_daemon_leaves_nothing() {
 #[test]
 fn down_removes_all_even_what_runs_inside() {
     let name = name("down");
-    let Some(lab) = up(&Spec::new(link(10.0)), &name, Life::Detached) else { return };
+    let Some(lab) = up(&link(10.0, 10), &name, Life::Detached) else { return };
     let (mut guest, _lines) = play(&lab, "server", "stay");
     let homes = namespaces(&lab);
     let folder = lab.truth_path().parent().unwrap().to_owned();
-    let taken = Lab::up_with(Path::new(PROGRAM), lab.spec(), &name, Life::Owned).unwrap_err();
+    let taken = Lab::up_with(Path::new(PROGRAM), &link(10.0, 10), &name, Life::Owned).unwrap_err();
     assert!(taken.to_string().contains("is up already"), "{taken}");
     assert!(Lab::list().unwrap().iter().any(|other| other.name() == name));
     lab.down().unwrap();
@@ -344,9 +350,8 @@ fn down_removes_all_even_what_runs_inside() {
 #[test]
 fn two_labs_do_not_see_each_other() {
     let (slow, fast) = (name("slow"), name("fast"));
-    let Some(fast) = up(&Spec::new(link(100.0)), &fast, Life::Owned) else { return };
-    let far = LinkSpec { delay: Duration::from_ms(50), ..link(100.0) };
-    let slow = up(&Spec::new(far), &slow, Life::Owned).unwrap();
+    let Some(fast) = up(&link(100.0, 10), &fast, Life::Owned) else { return };
+    let slow = up(&link(100.0, 50), &slow, Life::Owned).unwrap();
     for (lab, ms) in [(&fast, 20.0), (&slow, 100.0)] {
         let rtts = round_trips(lab, "10.77.0.2:7", 10, 972);
         let least = rtts.iter().min().unwrap();

@@ -9,7 +9,8 @@ use std::time::{Duration as Time, Instant as Clock};
 
 use crate::support::labs::{ROLE, now, play, was_late};
 use crate::support::{PROGRAM, headway, headway_lab, output, text, write};
-use headway_lab::{Cross, Direction, Lab, Life, LinkSpec, Spec};
+use headway_lab::{Lab, Life};
+use headway_scenario::{LinkSpec, Scenario, TrafficSpec};
 use headway_traffic::Traffic;
 use headway_units::{Duration, Rate};
 use serde_json::Value;
@@ -41,11 +42,11 @@ fn a_role() {
 
 /// Brings up a path of 100 Mb/s with 50 Mb/s of cross traffic; `None` where that cannot be.
 fn lab() -> Option<Lab> {
-    let link = LinkSpec::new(Rate::from_mbps(100.0), Duration::from_ms(10));
-    let mut spec = Spec::new(link);
-    spec.cross = vec![Cross::new(Direction::Forward, Traffic::poisson(Rate::from_mbps(50.0)))];
+    let link = LinkSpec::at("client", "server", Rate::from_mbps(100.0), Duration::from_ms(10));
+    let traffic = vec![TrafficSpec::new("client", "server", Traffic::poisson(Rate::from_mbps(50.0)))];
+    let network = Scenario { traffic, ..Scenario::of(vec![link]) };
     let name = format!("t{}-passive", std::process::id());
-    match Lab::up_with(&headway_lab(), &spec, &name, Life::Owned) {
+    match Lab::up_with(&headway_lab(), &network, &name, Life::Owned) {
         Ok(lab) => Some(lab),
         Err(error) => {
             let sentence = error.to_string();

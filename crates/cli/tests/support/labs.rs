@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::time::SystemTime;
 
-use headway_lab::{Direction, Life, Process, Spec};
+use headway_lab::{Direction, Life, Process};
+use headway_scenario::Scenario;
 use headway_units::Instant;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -53,8 +54,8 @@ pub fn name(what: &str) -> String {
 }
 
 /// Brings up a lab that lasts as long as the value; `None` if this machine cannot run labs.
-pub fn bring_up(spec: &Spec, name: &str) -> Option<headway_lab::Lab> {
-    match headway_lab::Lab::up_with(&headway_lab(), spec, name, Life::Owned) {
+pub fn bring_up(network: &Scenario, name: &str) -> Option<headway_lab::Lab> {
+    match headway_lab::Lab::up_with(&headway_lab(), network, name, Life::Owned) {
         Ok(lab) => Some(lab),
         Err(error) => {
             let sentence = error.to_string();
@@ -67,7 +68,7 @@ pub fn bring_up(spec: &Spec, name: &str) -> Option<headway_lab::Lab> {
 
 /// Does the same with the text of a scenario.
 pub fn bring_up_text(scenario: &str, name: &str) -> Option<headway_lab::Lab> {
-    bring_up(&Spec::parse(scenario, Path::new("x.toml")).unwrap(), name)
+    bring_up(&Scenario::parse_network(scenario, Path::new("x.toml")).unwrap(), name)
 }
 
 /// A command such as `headway cc` in a node, until it is asked to end.

@@ -14,7 +14,8 @@ use std::process::{Child, ChildStdout, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use headway_lab::{Lab, Life, Spec};
+use headway_lab::{Lab, Life};
+use headway_scenario::Scenario;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
@@ -129,9 +130,9 @@ impl<'a> Soak<'a> {
     fn new(ends: Ends<'a>) -> Option<Soak<'a>> {
         let me = std::env::current_exe().unwrap();
         let program = me.ancestors().nth(2).unwrap().join("headway-lab");
-        let spec = Spec::parse(&ends.path(), Path::new("soak.toml")).unwrap();
+        let network = Scenario::parse_network(&ends.path(), Path::new("soak.toml")).unwrap();
         let id = std::process::id();
-        let lab = Lab::up_with(&program, &spec, &format!("soak-{id}"), Life::Owned);
+        let lab = Lab::up_with(&program, &network, &format!("soak-{id}"), Life::Owned);
         let lab = lab.inspect_err(|error| eprintln!("with {}: {error}", program.display())).ok()?;
         let settings = NODES.map(|node| Settings::of(&lab, node));
         Some(Soak {

@@ -1,10 +1,9 @@
 //! The procedure as a scenario, which runs in every world.
 
-use std::fmt::Write as _;
-
+use headway_queue::QueueSpec;
 use headway_record::{Interval as Seen, Results, TcpInterval};
-use headway_traffic::channel::Redrawn;
-use headway_units::{Duration, Instant, WIRE_OVERHEAD};
+use headway_scenario::{FlowSpec, LinkSpec, Scenario};
+use headway_units::{Bytes, Duration, Instant, WIRE_OVERHEAD};
 use toml::Value;
 
 use super::{CAPACITY, END, FLOWS, Interval, LAST, PER_SECOND, RTT, Trace, mbps, times};
@@ -27,65 +26,49 @@ const IP: u64 = 1500;
 pub(crate) fn run_in(job: &Job<'_>, variant: &Router, name: &str, run: usize) -> Result<Trace, Error> {
     let seed = job.seed(run);
     let evaluate = |results: &Results| trace(variant, seed, results);
-    Ok(job.run_scenario(text(variant, seed), name, run, evaluate)?.with_law(variant))
+    Ok(job.run_scenario(&scenario(variant, seed), name, run, evaluate)?.with_law(variant))
 }
 
-/// Returns the scenario file of a variant.
-fn text(variant: &Router, seed: u64) -> String {
+/// Returns the scenario of a variant.
+fn scenario(variant: &Router, seed: u64) -> Scenario {
     debug_assert!(variant.line.is_none(), "a router in a scenario knows the rate of its link");
-    let mut text = format!(
-        "duration = \"{} ns\"\ninterval = \"{} ns\"\nmtu = {IP}\n\
-         [[link]]\nfrom = \"senders\"\nto = \"router\"\nduplex = false\ndelay = \"{} ns\"\n\
-         [[link]]\nfrom = \"router\"\nto = \"receivers\"\nduplex = false\ndelay = \"{} ns\"\nrate = \"{} b/s\"\nloss = {:?}\nqueue = {}\n",
-        END.ns(),
-        STEP.ns(),
-        (RTT / 4).ns(),
-        (RTT / 4).ns(),
-        CAPACITY.bps(),
-        variant.loss,
-        queue(variant),
-    );
-    if let Some(Redrawn { least, every }) = variant.redrawn {
+    let link = |from, to, delay| LinkSpec { duplex: false, delay, ..LinkSpec::new(from, to) };
+    let narrow = LinkSpec {
+        rate: Some(CAPACITY),
+        loss: variant.loss,
+        queue: Some(queue(variant)),
         // A scenario draws the same capacities from this seed.
-        let _ = writeln!(text, "redrawn = {{ least = {least:?}, every = \"{} ns\" }}", every.ns());
-    }
-    if let Some(outages) = &variant.outages {
-        let outages = Value::try_from(outages).expect("what was read from a file can be written to one");
-        let _ = writeln!(text, "outages = {outages}");
-    }
-    let back = (RTT / 2).ns();
-    let _ = write!(
-        text,
-        "[[link]]\nfrom = \"receivers\"\nto = \"senders\"\nduplex = false\ndelay = \"{back} ns\"\n"
-    );
-    let acks = segments_per_ack(variant.controller.is_explicit());
-    let mut flow = |start: f64, rest: &str| {
-        let _ = write!(
-            text,
-            "[[flow]]\nfrom = \"senders\"\nto = \"receivers\"\ncontroller = \"{}\"\nack-every = {acks}\nstart = \"{start:?} s\"\n{rest}\n",
-            variant.controller,
-        );
+        redrawn: variant.redrawn,
+        outages: variant.outages.clone(),
+        ..link("router", "receivers", RTT / 4)
     };
-    for (number, (start, stop)) in times(seed).into_iter().enumerate() {
-        let rate = variant.application.filter(|_| number == 0);
-        let rate = rate.map_or(String::new(), |rate| format!("application-rate = \"{} b/s\"\n", rate.bps()));
-        flow(start, &format!("{rate}stop = \"{stop:?} s\""));
-    }
-    flow(LAST.secs_f64(), "size = \"1 B\"");
-    text
+    let links = vec![link("senders", "router", RTT / 4), narrow, link("receivers", "senders", RTT / 2)];
+    let flow = FlowSpec {
+        ack_every: segments_per_ack(variant.controller.is_explicit()),
+        ..FlowSpec::new("senders", "receivers", variant.controller)
+    };
+    let stay = times(seed).into_iter().enumerate().map(|(number, (start, stop))| FlowSpec {
+        application_rate: variant.application.filter(|_| number == 0),
+        start: Duration::from_secs_f64(start),
+        stop: Some(Duration::from_secs_f64(stop)),
+        ..flow.clone()
+    });
+    let last = FlowSpec { start: LAST, size: Some(Bytes::new(1)), ..flow.clone() };
+    let flow = stay.chain([last]).collect();
+    Scenario { duration: END, interval: STEP, flow, ..Scenario::of(links) }
 }
 
-/// Returns the queue of a variant as a scenario writes it.
-fn queue(variant: &Router) -> String {
-    let queue = Value::try_from(&variant.queue).expect("what was read from a file can be written to one");
-    match variant.queue.explicit() {
-        // The router believes in the full capacity, unless its parameters say otherwise.
-        Some((_, config)) if config.capacity.is_none() => {
-            let capacity = format!("{{ capacity = \"{} b/s\",", CAPACITY.bps());
-            queue.to_string().replacen('{', &capacity, 1)
-        }
-        _ => queue.to_string(),
+/// Returns the queue of a variant. Its router believes in the full capacity, unless its parameters say otherwise.
+fn queue(variant: &Router) -> QueueSpec {
+    let queue = Value::try_from(&variant.queue);
+    let mut queue = queue.expect("what was read from a file can be written to one");
+    let (explicit, keys) = (variant.queue.explicit(), queue.as_table_mut());
+    if let (Some((_, config)), Some(keys)) = (explicit, keys)
+        && config.capacity.is_none()
+    {
+        keys.insert("capacity".to_owned(), Value::String(format!("{} b/s", CAPACITY.bps())));
     }
+    queue.try_into().expect("a queue with a capacity")
 }
 
 /// Converts the results of a run.

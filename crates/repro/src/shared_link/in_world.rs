@@ -1,9 +1,8 @@
 //! The same testbed in another world: its scenario, and the evaluation of the results.
 
-use std::fmt::Write as _;
-
 use headway_control::Kind;
 use headway_record::Results;
+use headway_scenario::{EcnMode, FlowSpec, LinkSpec, Scenario};
 use headway_units::{Bytes, Duration, Instant};
 
 use super::{Marking, SAMPLE_INTERVAL, SEND_JITTER, Setting, delays, spread};
@@ -13,37 +12,31 @@ use crate::statistics::{mean, smallest};
 /// Index of the bottleneck among the links of the scenario.
 const BOTTLENECK: usize = 0;
 
-/// Returns the experiment as a scenario file.
-pub(crate) fn scenario(setting: &Setting, marking: Marking, controller: Kind, second: Duration) -> String {
-    let [begin, end] = [setting.begin(second), setting.end(second)].map(|at| (at - Instant::ZERO).ns());
-    let half = setting.half().ns();
-    let queue = toml::Value::try_from(setting.queue(marking)).expect("made of numbers and words");
-    let mut text = format!(
-        "duration = \"{end} ns\"\nwarmup = \"{begin} ns\"\ninterval = \"{} ns\"\nmtu = {}\n\
-         [[link]]\nfrom = \"switch\"\nto = \"receiver\"\nduplex = false\nrate = \"{} b/s\"\ndelay = \"{half} ns\"\n\
-         queue = {queue}\n",
-        SAMPLE_INTERVAL.ns(),
-        setting.mtu,
-        setting.rate().bps(),
-    );
-    let ecn = if marking == Marking::Ramp { "classic" } else { "dctcp" };
-    for flow in 0..setting.flows as i64 {
-        let start = second * flow;
-        let stop = start + second * setting.seconds as i64;
+/// Returns the experiment as a scenario.
+pub(crate) fn scenario(setting: &Setting, marking: Marking, controller: Kind, second: Duration) -> Scenario {
+    let [warmup, duration] = [setting.begin(second), setting.end(second)].map(|at| at - Instant::ZERO);
+    let (half, one_way) =
+        (setting.half(), |from: &str, to: &str| LinkSpec { duplex: false, ..LinkSpec::new(from, to) });
+    let queue = Some(setting.queue(marking));
+    let bottleneck =
+        LinkSpec { rate: Some(setting.rate()), delay: half, queue, ..one_way("switch", "receiver") };
+    let (mut link, mut flow) = (vec![bottleneck], Vec::new());
+    for number in 0..setting.flows as i64 {
+        let (sender, start) = (format!("sender{number}"), second * number);
+        link.push(LinkSpec { jitter: SEND_JITTER.into(), ..one_way(&sender, "switch") });
         // ACKs return over links of their own, which have no rate limit.
-        let _ = write!(
-            text,
-            "[[link]]\nfrom = \"sender{flow}\"\nto = \"switch\"\nduplex = false\njitter = \"{} ns\"\n\
-             [[link]]\nfrom = \"receiver\"\nto = \"sender{flow}\"\nduplex = false\ndelay = \"{half} ns\"\n\
-             [[flow]]\nfrom = \"sender{flow}\"\nto = \"receiver\"\ncontroller = \"{controller}\"\necn = \"{ecn}\"\n\
-             start = \"{} ns\"\nstop = \"{} ns\"\nack-every = {}\noffload = false\n",
-            SEND_JITTER.ns(),
-            start.ns(),
-            stop.ns(),
-            setting.stretch,
-        );
+        link.push(LinkSpec { delay: half, ..one_way("receiver", &sender) });
+        flow.push(FlowSpec {
+            ecn: if marking == Marking::Ramp { EcnMode::Classic } else { EcnMode::Dctcp },
+            start,
+            stop: Some(start + second * setting.seconds as i64),
+            ack_every: setting.stretch,
+            offload: false,
+            ..FlowSpec::new(&sender, "receiver", controller)
+        });
     }
-    text
+    let (interval, mtu) = (SAMPLE_INTERVAL, setting.mtu as u32);
+    Scenario { duration, warmup, interval, mtu, flow, ..Scenario::of(link) }
 }
 
 /// Evaluates the results over the measured time. They hold windows in whole segments only, so there is no
@@ -83,9 +76,6 @@ pub(crate) fn statistics(setting: &Setting, second: Duration, results: &Results)
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
-    use headway_scenario::Scenario;
     use headway_worlds::{Cancellation, Options, World};
 
     use super::super::{SETTINGS, run};
@@ -94,8 +84,7 @@ mod tests {
 
     fn read(setting: &Setting, marking: Marking, controller: &str, second: Duration) -> Scenario {
         let controller = controller.parse().expect("a controller");
-        let text = scenario(setting, marking, controller, second);
-        Scenario::parse(&text, Path::new("x.toml"), &[]).expect("a scenario")
+        scenario(setting, marking, controller, second).checked().expect("a scenario")
     }
 
     #[test]

@@ -148,7 +148,7 @@ impl Study for ClosedLoop {
         // The seed does not depend on the cell, so that all controllers meet the same cross traffic.
         let results = job.each_run(&cells, job.of(self.runs), |cell, run| {
             let setup = setup(self, cell, time, job);
-            job.run_scenario(setup.scenario(), &cell.name(), run, |results| {
+            job.run_scenario(&setup.scenario(), &cell.name(), run, |results| {
                 let mut statistics = statistics(results);
                 if self.interval.is_some() {
                     add_tracking(&mut statistics, &results.series, &setup);

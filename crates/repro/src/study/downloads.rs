@@ -108,7 +108,7 @@ impl Study for Downloads {
         let runs = job.of(job.choose(self.runs, self.kernel_runs));
         let done = job.each_run(&cells, runs, |cell, run| {
             let text = network::scenario(self, cell, job, run);
-            job.run_scenario(text, &cell.name(), run, |results| network::numbers(results, cell))
+            job.run_scenario(&text, &cell.name(), run, |results| network::numbers(results, cell))
         })?;
         Ok(results::evaluate(self, job, &cells, &done))
     }

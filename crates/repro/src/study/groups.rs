@@ -86,7 +86,7 @@ impl Study for Groups {
         let variants: Vec<(&String, &Mix)> = self.variants.iter().collect();
         let done = job.each_run(&variants, job.of(self.runs), |(name, variant), run| {
             let text = scenario(self, variant, job);
-            job.run_scenario(text, name, run, |results| numbers(results, self, variant))
+            job.run_scenario(&text, name, run, |results| numbers(results, self, variant))
         })?;
         Ok(evaluate(self, &done))
     }

@@ -194,7 +194,7 @@ impl Study for Rivals {
             let opening = if variant.system.is_explicit() { Duration::ZERO } else { RTT };
             let name = format!("{}/{}", variant.name(), cell.name());
             let text = scenario(self, *cell, *variant, job);
-            job.run_scenario(text, &name, run, |results| numbers(results, opening))
+            job.run_scenario(&text, &name, run, |results| numbers(results, opening))
         })?;
         let mut findings = evaluate(&pairs, &done);
         for cell in &cells {

@@ -1,9 +1,9 @@
 //! Throughput and bursts of a flow behind token-bucket shapers (wan 4.2).
 
-use std::fmt::Write as _;
-
+use headway_control::Kind;
 use headway_figures::{Curve, Figure, Panel};
 use headway_record::Results;
+use headway_scenario::{BufferSize, FlowSpec, LinkSpec, Scenario};
 use headway_units::{Bytes, Duration, Instant, Rate, WIRE_OVERHEAD};
 use headway_worlds::World;
 use serde::{Deserialize, Serialize};
@@ -85,7 +85,7 @@ impl Study for Shapers {
         let cells = cells(self);
         let largest = self.buckets.iter().copied().max().unwrap_or_default();
         let stats = job.map(&cells, |index, cell| {
-            job.run_scenario(scenario(self, cell, time, job), &cell.name(), index, |results| {
+            job.run_scenario(&scenario(self, cell, time, job), &cell.name(), index, |results| {
                 statistics(results, cell.shaper.unwrap_or((self.bottleneck, largest)))
             })
         })?;
@@ -104,37 +104,26 @@ fn cells(study: &Shapers) -> Vec<Cell> {
     shaped.map(|shaper| Cell { shaper: Some(shaper) }).chain(none).collect()
 }
 
-/// Returns the path as a scenario file. Shaper and bottleneck have the same longest wait.
-fn scenario(study: &Shapers, cell: &Cell, time: Duration, job: &Job<'_>) -> String {
-    let warmup = job.time(study.warmup);
+/// Returns the path as a scenario. Shaper and bottleneck have the same longest wait.
+fn scenario(study: &Shapers, cell: &Cell, time: Duration, job: &Job<'_>) -> Scenario {
+    let (warmup, latency) = (job.time(study.warmup), Some(BufferSize::Latency(study.latency)));
     let half = Duration::from_ns(study.rtt.ns() / 2);
-    let latency = study.latency.ns();
-    let mut text = format!(
-        "duration = \"{} ns\"\nwarmup = \"{} ns\"\ninterval = \"{} ns\"\nmtu = {}\n\
-         [[link]]\nfrom = \"sender\"\nto = \"edge\"\nrate = \"{} b/s\"\n\
-         [[link]]\nfrom = \"core\"\nto = \"receiver\"\nrate = \"{} b/s\"\ndelay = \"{} ns\"\n\
-         buffer = \"{latency} ns\"\n\
-         [[flow]]\nfrom = \"sender\"\nto = \"receiver\"\ncontroller = \"cubic\"\n\
-         [[link]]\nfrom = \"core\"\nto = \"edge\"\nduplex = false\n\
-         [[link]]\nfrom = \"edge\"\nto = \"core\"\nduplex = false\n",
-        (warmup + time).ns(),
-        warmup.ns(),
-        INTERVAL.ns(),
-        MTU.get(),
-        study.line.bps(),
-        study.bottleneck.bps(),
-        half.ns(),
-    );
-    let _ = match cell.shaper {
-        Some((rate, burst)) => write!(
-            text,
-            "rate = \"{} b/s\"\nburst = \"{} B\"\nbuffer = \"{latency} ns\"\n",
-            rate.bps(),
-            burst.get()
-        ),
-        None => writeln!(text, "rate = \"{} b/s\"", study.line.bps()),
+    let bottleneck = LinkSpec { buffer: latency, ..LinkSpec::at("core", "receiver", study.bottleneck, half) };
+    let one_way = |from, to| LinkSpec { duplex: false, ..LinkSpec::new(from, to) };
+    let shaper = match cell.shaper {
+        Some((rate, burst)) => {
+            LinkSpec { rate: Some(rate), burst: Some(burst), buffer: latency, ..one_way("edge", "core") }
+        }
+        None => LinkSpec { rate: Some(study.line), ..one_way("edge", "core") },
     };
-    text
+    let sender = LinkSpec::at("sender", "edge", study.line, Duration::ZERO);
+    Scenario {
+        duration: warmup + time,
+        warmup,
+        interval: INTERVAL,
+        flow: vec![FlowSpec::new("sender", "receiver", Kind::Cubic)],
+        ..Scenario::of(vec![sender, bottleneck, one_way("core", "edge"), shaper])
+    }
 }
 
 /// Evaluates the results; `rate` with bursts of `burst` is what should not be exceeded.

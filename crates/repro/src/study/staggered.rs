@@ -74,7 +74,7 @@ impl Study for Staggered {
             self.controllers.iter().filter(|(name, _)| wanted(name)).partition(|(_, kind)| job.has(kind));
         let runs = job.each_run(&here, job.of(self.runs), |(name, kind), run| {
             let scenario = setup(self, kind, second).scenario();
-            job.run_scenario(scenario, name, run, |results| shares(results, second))
+            job.run_scenario(&scenario, name, run, |results| shares(results, second))
         })?;
         let done: Vec<(&str, Vec<Shares>)> = here.iter().map(|(name, _)| name.as_str()).zip(runs).collect();
         let mut findings = evaluate(self, &done);

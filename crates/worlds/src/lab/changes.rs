@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use headway_kernel::Attached;
-use headway_lab::{Direction, Lab, LinkSpec as LabLink, PathSpec, Spec};
+use headway_lab::Lab;
 use headway_scenario::{Changed, Scenario, Topology};
 use headway_units::{ConfigError, Duration};
 
@@ -14,15 +14,14 @@ use super::translate::Lane;
 use crate::endpoint::Switch;
 use crate::error::{Error, bail};
 use anyhow::Context as _;
-use headway_lab::of_scenario::{has_queue, side as side_of};
 
 /// Everything that changes at one time.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Step {
     /// When, from the start of the run.
     pub(super) at: Duration,
-    /// The lab's names of links, and their paths from then on.
-    pub(super) links: Vec<(String, PathSpec)>,
+    /// The lab's network from then on, if it changes.
+    pub(super) network: Option<Scenario>,
     /// The numbers of changes of controllers in the scenario, and the groups of flows that each concerns.
     pub(super) controllers: Vec<(usize, Vec<usize>)>,
 }
@@ -31,10 +30,10 @@ pub(crate) struct Step {
 pub(super) fn steps(
     scenario: &Scenario,
     topology: &Topology,
-    spec: &Spec,
+    network: &Scenario,
     lanes: &[Lane],
 ) -> Result<Vec<Step>, Error> {
-    let mut links = spec.links.clone();
+    let mut network = network.clone();
     let mut order: Vec<usize> = (0..scenario.change.len()).collect();
     order.sort_by_key(|number| scenario.change[*number].at);
     let mut steps: Vec<Step> = Vec::new();
@@ -49,22 +48,15 @@ pub(super) fn steps(
             Changed::Controller { groups, .. } => step.controllers.push((number, groups)),
             Changed::Queue { direction, link } => {
                 let name = &topology.directions()[direction].name;
-                let lane = lanes.iter().find(|lane| lane.name == *name && lane.limited);
-                let Some(lane) = lane.filter(|_| has_queue(&link)) else {
+                let lane = lanes.iter().position(|lane| lane.name == *name && lane.limited);
+                let Some(lane) = lane.filter(|_| link.has_queue()) else {
                     bail!("the lab does not support `change[{number}].link`: `{name}` has no queue there");
                 };
-                let Some(edge) = links.iter_mut().find(|edge| edge.name == lane.link) else { continue };
-                let side = match lane.direction {
-                    Direction::Forward => &mut edge.path.forward,
-                    Direction::Reverse => &mut edge.path.reverse,
-                };
-                let LabLink { queue, buffer, .. } = side_of(scenario, &link, &link.wire(false));
-                // A link that is set to what it is would begin anew if it varies with time.
-                if (&side.queue, side.buffer) != (&queue, buffer) {
-                    (side.queue, side.buffer) = (queue, buffer);
-                    step.links.retain(|(name, _)| *name != edge.name);
-                    edge.path.validate(scenario.mtu).context("the lab cannot emulate this network")?;
-                    step.links.push((edge.name.clone(), edge.path.clone()));
+                let changed = &mut network.link[lane];
+                if (&changed.queue, changed.buffer) != (&link.queue, link.buffer) {
+                    (changed.queue, changed.buffer) = (link.queue, link.buffer);
+                    headway_lab::check_network(&network).context("the lab cannot emulate this network")?;
+                    step.network = Some(network.clone());
                 }
             }
         }
@@ -100,9 +92,8 @@ impl<'a> Changes<'a> {
         senders: &mut [Endpoint],
     ) -> Result<Option<Duration>, Error> {
         while let Some(step) = self.steps.pop_front_if(|step| step.at <= at) {
-            if !step.links.is_empty() {
-                let named = |(name, path): &'a (String, PathSpec)| (name.as_str(), path.clone());
-                self.lab.set_links(&step.links.iter().map(named).collect::<Vec<_>>())?;
+            if let Some(network) = &step.network {
+                self.lab.set_links(network)?;
             }
             for (number, groups) in &step.controllers {
                 let Some(loaded) = self.controllers.of_change(*number) else { continue };

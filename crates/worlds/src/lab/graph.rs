@@ -5,12 +5,10 @@ use std::net::Ipv4Addr;
 
 use crate::error::Error;
 use headway_lab::Lab;
-use headway_scenario::{Scenario, Topology};
-
-use headway_lab::of_scenario::{crosses, edges, is_limited, places};
+use headway_scenario::{LinkSpec, Scenario, Topology, TrafficSpec};
 
 use super::middlebox::Middlebox;
-use super::translate::{Lane, Network, is_classic};
+use super::translate::{Lane, Network, bare, is_classic};
 
 /// The paths of a group of flows there and back, with its addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,15 +29,31 @@ struct Hop {
 
 /// Converts a scenario, or names the key that the lab does not support.
 pub(super) fn network(scenario: &Scenario, topology: &Topology) -> Result<Network, Error> {
-    let places = places(scenario, topology)?;
+    // Names a link in the file that none leads back from.
+    topology.pairs(scenario).map_err(|mistake| scenario.locate(mistake))?;
+    let ends = topology.directions();
+    let links = scenario.one_way().link.into_iter().zip(ends);
+    let links =
+        links.map(|(link, end)| LinkSpec { from: node_name(end.from), to: node_name(end.to), ..link });
+    let mut network = bare(scenario, links.collect());
+    let places = Topology::new(&network).pairs(&network)?;
+    for (link, (number, _)) in network.link.iter_mut().zip(&places) {
+        link.name = Some(link_name(*number));
+    }
+    let node = |name: &String| topology.number(name).map(node_name).unwrap_or_default();
+    network.host = scenario.host.iter().map(|(name, host)| (node(name), host.clone())).collect();
+    let renamed = |spec: &TrafficSpec| TrafficSpec {
+        from: node(&spec.from),
+        to: node(&spec.to),
+        via: spec.via.iter().map(node).collect(),
+        ..spec.clone()
+    };
+    network.traffic = scenario.traffic.iter().map(renamed).collect();
     let lanes = |index: usize| {
         let (link, direction) = places[index];
-        let name = topology.directions()[index].name.clone();
-        let limited = is_limited(&scenario.link[topology.directions()[index].link]);
-        Lane { link: link_name(link), direction, name, limited }
+        let limited = scenario.link[ends[index].link].is_limited();
+        Lane { link: link_name(link), direction, name: ends[index].name.clone(), limited }
     };
-    let links = edges(scenario, topology, &places, node_name, |number, _, _| link_name(number))?;
-    let cross = crosses(scenario, topology, |lane| (link_name(places[lane].0), places[lane].1))?;
     let hop = |index: usize| {
         let end = &topology.directions()[index];
         Hop { from: node_name(end.from), to: node_name(end.to), link: link_name(places[index].0) }
@@ -58,14 +72,12 @@ pub(super) fn network(scenario: &Scenario, topology: &Topology) -> Result<Networ
     let mut middleboxes = Vec::new();
     for (index, spec) in scenario.middlebox.iter().enumerate() {
         let [lan, wan] = spec.interfaces(index, scenario, topology)?.map(|way| link_name(places[way].0));
-        let node = topology.number(&spec.at).map(node_name).unwrap_or_default();
-        middleboxes.push(Middlebox { node, lan, wan });
+        middleboxes.push(Middlebox { node: node(&spec.at), lan, wan });
     }
     let names = topology.names().into_iter().enumerate();
     Ok(Network {
-        links,
-        cross,
-        lanes: (0..topology.directions().len()).map(lanes).collect(),
+        network,
+        lanes: (0..ends.len()).map(lanes).collect(),
         hosts: names.map(|(number, name)| (name.to_owned(), node_name(number))).collect(),
         routes,
         middleboxes,

@@ -90,9 +90,9 @@ fn run_once(
     options: &Options<'_>,
 ) -> Result<Outcome, Error> {
     let clock = Clock::now();
-    let spec = translated.spec(seed);
+    let network = translated.idle(seed);
     let name = format!("run-{}-{seed}", std::process::id());
-    let lab = Lab::up_with(&options.program()?, &spec, &name, Life::Owned)?;
+    let lab = Lab::up_with(&options.program()?, &network, &name, Life::Owned)?;
     translated.prepare(scenario, &lab)?;
     let _stamps = rapid::prepare_receivers(scenario, translated, &lab)?;
     let mut programs = Programs::new(scenario, translated, controllers, &lab)?;
@@ -108,11 +108,7 @@ fn run_once(
     let begin = now() + START_DELAY;
     receivers.iter_mut().chain(&mut senders).try_for_each(|endpoint| endpoint.begin(begin))?;
     thread::sleep((begin - now()).to_std());
-    let changing = translated.changing_links();
-    if !changing.is_empty() {
-        lab.set_links(&changing)?;
-    }
-    lab.set_cross(&translated.cross)?;
+    lab.begin(&translated.network)?;
     let end = begin + scenario.duration;
     let mut changes = Changes::new(&translated.steps, scenario, controllers, &lab);
     let mut shown = 0;

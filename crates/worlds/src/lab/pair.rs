@@ -2,19 +2,17 @@
 //! direction.
 
 use crate::error::Error;
-use headway_lab::{Direction, Edge, LinkSpec as LabLink, PathSpec};
-use headway_scenario::{LinkSpec, Scenario, Topology, Wire};
+use headway_lab::Direction;
+use headway_scenario::{HostSpec, LinkSpec, Scenario, Topology, TrafficSpec, Wire};
 
-use headway_lab::of_scenario::{cross_of, is_limited, nic, side};
-
-use super::translate::{Lane, Network, is_classic};
+use super::translate::{Lane, Network, bare, is_classic};
 
 /// The nodes of the lab.
 const NODES: [&str; 2] = ["client", "server"];
 
 /// The common path of all flows in one direction.
 struct Way {
-    link: LabLink,
+    link: LinkSpec,
     /// The number of the direction whose queue is emulated, in the topology.
     bottleneck: usize,
 }
@@ -25,20 +23,21 @@ pub(super) fn network(scenario: &Scenario, topology: &Topology) -> Result<Option
     let via = scenario.flow.first().map(|flow| flow.via.clone()).unwrap_or_default();
     let back: Vec<String> = via.iter().rev().cloned().collect();
     let route = |from: &str, to: &str, via: &[String]| topology.route(from, to, via).map_err(Error::other);
-    let forward = way(scenario, topology, &route(client, server, &via)?);
-    let reverse = way(scenario, topology, &route(server, client, &back)?);
+    let [one, other] = NODES;
+    let forward = way(scenario, topology, &route(client, server, &via)?, [one, other]);
+    let reverse = way(scenario, topology, &route(server, client, &back)?, [other, one]);
     let (Some(forward), Some(reverse)) = (forward, reverse) else { return Ok(None) };
+    let [from, to] = NODES.map(str::to_owned);
     let mut sources = Vec::new();
-    for traffic in &scenario.traffic {
-        let path = route(&traffic.from, &traffic.to, &traffic.via)?;
-        let direction = match (path.contains(&forward.bottleneck), path.contains(&reverse.bottleneck)) {
-            (true, false) => Direction::Forward,
-            (false, true) => Direction::Reverse,
+    for (index, traffic) in scenario.traffic.iter().enumerate() {
+        let queue = scenario.lab_queue(topology, index).map_err(|mistake| scenario.locate(mistake))?;
+        let (from, to) = match queue {
+            queue if queue == forward.bottleneck => (from.clone(), to.clone()),
+            queue if queue == reverse.bottleneck => (to.clone(), from.clone()),
             _ => return Ok(None),
         };
-        sources.push(cross_of(traffic, direction));
+        sources.push(TrafficSpec { from, to, via: Vec::new(), ..traffic.clone() });
     }
-    let [from, to] = NODES;
     let lane = |direction, way: &Way| Lane {
         link: format!("{from}-{to}"),
         direction,
@@ -46,15 +45,14 @@ pub(super) fn network(scenario: &Scenario, topology: &Topology) -> Result<Option
         limited: true,
     };
     let lanes = vec![lane(Direction::Forward, &forward), lane(Direction::Reverse, &reverse)];
-    let path = PathSpec {
-        forward: LabLink { coalesce: nic(scenario, server)?, ..forward.link },
-        reverse: LabLink { coalesce: nic(scenario, client)?, ..reverse.link },
-    };
+    let nic =
+        |name: &str| HostSpec { coalescing: scenario.lab_nic(name), ack_coalescing: scenario.lab_nic(name) };
+    let host = [(from.clone(), nic(client)), (to.clone(), nic(server))].into();
+    let network = bare(scenario, vec![forward.link, reverse.link]);
     Ok(Some(Network {
-        links: vec![Edge { path: path.clone(), ..Edge::new(from, to, path.forward) }],
-        cross: sources,
+        network: Scenario { host, traffic: sources, ..network },
         lanes,
-        hosts: vec![(client.to_owned(), from.to_owned()), (server.to_owned(), to.to_owned())],
+        hosts: vec![(client.to_owned(), from), (server.to_owned(), to)],
         routes: Vec::new(),
         middleboxes: Vec::new(),
     }))
@@ -88,7 +86,7 @@ fn ends(scenario: &Scenario) -> Option<[&str; 2]> {
 
 /// Merges the links of one direction: at most one of them has a rate and one jitter, no other than the one whose queue is
 /// emulated changes packets or its delay, and only the first has a line; delays add up.
-fn way(scenario: &Scenario, topology: &Topology, path: &[usize]) -> Option<Way> {
+fn way(scenario: &Scenario, topology: &Topology, path: &[usize], [from, to]: [&str; 2]) -> Option<Way> {
     let links: Vec<(usize, &LinkSpec, Wire)> = path
         .iter()
         .map(|&index| {
@@ -97,7 +95,7 @@ fn way(scenario: &Scenario, topology: &Topology, path: &[usize]) -> Option<Way> 
             (index, link, link.wire(direction.back))
         })
         .collect();
-    let mut limited = links.iter().filter(|(_, link, _)| is_limited(link));
+    let mut limited = links.iter().filter(|(_, link, _)| link.is_limited());
     let (bottleneck_index, narrow, wire) = limited.next().or_else(|| links.first())?;
     let mut shaky = links.iter().filter(|(_, _, wire)| !wire.jitter.is_none()).map(|(_, _, wire)| wire);
     let (jitter, reordering) =
@@ -109,9 +107,9 @@ fn way(scenario: &Scenario, topology: &Topology, path: &[usize]) -> Option<Way> 
     }
     let delay = links.iter().map(|(_, link, _)| link.delay).sum();
     let delivered: f64 = links.iter().map(|(_, _, wire)| 1.0 - wire.loss).product();
-    let link = side(scenario, narrow, wire);
-    let delay_trace = link.delay_trace.map(|trace| trace.plus(delay));
+    let delay_trace = wire.delay_trace.as_ref().map(|trace| trace.plus(delay));
+    let wire = Wire { delay_trace, jitter, reordering, loss: 1.0 - delivered, ..wire.clone() };
     let line = links.first().and_then(|(_, link, _)| link.line);
-    let link = LabLink { line, delay, delay_trace, jitter, reordering, loss: 1.0 - delivered, ..link };
+    let link = LinkSpec { name: None, line, delay, ..narrow.between(from, to, wire) };
     Some(Way { link, bottleneck: *bottleneck_index })
 }

@@ -1,10 +1,9 @@
 //! Converts a scenario to an emulated network: two hosts if it has at most one bottleneck in each direction, else all of
 //! its nodes and links.
 
-use crate::error::{Error, bail};
-use anyhow::Context as _;
-use headway_lab::{Cross, Direction, Lab, PathSpec, Spec};
-use headway_scenario::{EcnMode, FlowSpec, HostSpec, Scenario, Topology, World};
+use crate::error::Error;
+use headway_lab::{Direction, Lab};
+use headway_scenario::{EcnMode, FlowSpec, LinkSpec, Scenario, Topology};
 use headway_units::Duration;
 
 use super::changes;
@@ -13,18 +12,15 @@ use super::graph;
 use super::middlebox::Middlebox;
 use super::pair;
 
-/// Flow limit: beyond it the machine, not the path, would limit the flows.
-const MAX_FLOWS: u64 = 100;
 /// Interval of the truth log, and so the largest error of the end of warm-up.
 const INTERVAL: Duration = Duration::from_ms(1);
 
 /// A scenario in the form that the lab runs.
 #[derive(Debug)]
 pub(crate) struct Translated {
-    spec: Spec,
-    /// Cross traffic, which begins with the flows.
-    pub(crate) cross: Vec<Cross>,
-    /// The queues that results report, in order.
+    /// The network, with its traffic, in the lab's names; a link for each direction.
+    pub(crate) network: Scenario,
+    /// The queues that results report, in the order of these links.
     pub(crate) lanes: Vec<Lane>,
     /// Nodes of the scenario in which flows or programs run, with the lab's names.
     hosts: Vec<(String, String)>,
@@ -48,10 +44,9 @@ pub(crate) struct Lane {
     pub(crate) limited: bool,
 }
 
-/// Links, traffic and nodes, as one of the two ways to convert a scenario finds them.
+/// What one of the two ways to convert a scenario finds.
 pub(super) struct Network {
-    pub(super) links: Vec<headway_lab::Edge>,
-    pub(super) cross: Vec<Cross>,
+    pub(super) network: Scenario,
     pub(super) lanes: Vec<Lane>,
     pub(super) hosts: Vec<(String, String)>,
     pub(super) routes: Vec<graph::Routes>,
@@ -59,31 +54,24 @@ pub(super) struct Network {
 }
 
 impl Translated {
-    /// Converts a scenario, or names the key that the lab does not support.
+    /// Converts a scenario that [may run](Scenario::check_world) in the lab, or names the key that this host does not support.
     pub(crate) fn new(scenario: &Scenario) -> Result<Translated, Error> {
-        if scenario.flow_count() > MAX_FLOWS {
-            bail!("the lab runs at most {MAX_FLOWS} flows; this scenario has {}", scenario.flow_count());
-        }
-        scenario.check_world(World::Lab)?;
-        for name in scenario.host.keys() {
-            check_host(scenario, name)?;
-        }
-        if scenario.interval < Duration::from_ms(10) {
-            bail!("the lab does not support `interval` below 10 ms");
-        }
         for (index, flow) in scenario.flow.iter().enumerate() {
             controllers::check(index, flow)?;
         }
         let topology = Topology::new(scenario);
-        let network = match pair::network(scenario, &topology)? {
+        let converted = match pair::network(scenario, &topology)? {
             Some(network) => network,
             None => graph::network(scenario, &topology)?,
         };
-        let Network { links, cross, lanes, hosts, routes, middleboxes } = network;
-        let spec = Spec { mtu: scenario.mtu, interval: INTERVAL, delays: true, ..Spec::of(links) };
-        spec.validate().context("the lab cannot emulate this network")?;
-        let steps = changes::steps(scenario, &topology, &spec, &lanes)?;
-        Ok(Translated { spec, cross, lanes, hosts, routes, middleboxes, steps })
+        let Network { network, lanes, hosts, routes, middleboxes } = converted;
+        // Traffic has the same numbers there.
+        headway_lab::check_network(&network).map_err(|error| match error {
+            headway_lab::Error::Spec(mistake) => scenario.locate(mistake).into(),
+            other => Error::from(other),
+        })?;
+        let steps = changes::steps(scenario, &topology, &network, &lanes)?;
+        Ok(Translated { network, lanes, hosts, routes, middleboxes, steps })
     }
 
     /// Returns the lab node that represents a node of the scenario.
@@ -91,10 +79,10 @@ impl Translated {
         self.hosts.iter().find(|(host, _)| host == name).map_or(name, |(_, node)| node)
     }
 
-    /// Whether the lab calls a queue by `name`.
+    /// Whether the lab calls a queue by `name`: those of the only link by their direction.
     pub(crate) fn is_lane(&self, lane: &Lane, name: &str) -> bool {
-        let link = self.spec.links.iter().position(|link| link.name == lane.link);
-        link.is_some_and(|link| self.spec.lane_name(link, lane.direction) == name)
+        let Lane { link, direction, .. } = lane;
+        name == if self.lanes.len() == 2 { direction.to_string() } else { format!("{link}:{direction}") }
     }
 
     /// Returns the node of the scenario that a lab node represents.
@@ -121,33 +109,17 @@ impl Translated {
         graph::configure(scenario, &self.routes, lab)
     }
 
-    /// Returns the links that change with time: their times count from the moment at which the paths are set.
-    pub(crate) fn changing_links(&self) -> Vec<(&str, PathSpec)> {
-        let changes = |path: &PathSpec| path.forward.varies() || path.reverse.varies();
-        let changing = self.spec.links.iter().filter(|link| changes(&link.path));
-        changing.map(|link| (link.name.as_str(), link.path.clone())).collect()
-    }
-
-    /// Returns the network with this seed; cross traffic is added when the flows begin.
-    pub(crate) fn spec(&self, seed: u64) -> Spec {
-        Spec { seed, ..self.spec.clone() }
+    /// Returns the network with this seed, without the traffic, which begins with the flows.
+    pub(crate) fn idle(&self, seed: u64) -> Scenario {
+        Scenario { seed, traffic: Vec::new(), ..self.network.clone() }
     }
 }
 
-/// Rejects a host whose NIC holds up only a part of what arrives there.
-fn check_host(scenario: &Scenario, name: &str) -> Result<(), Error> {
-    let HostSpec { coalescing, ack_coalescing } = scenario.host[name];
-    let gets = |end: fn(&FlowSpec) -> &String| scenario.flow.iter().any(|flow| end(flow) == name);
-    let (gets_segments, gets_acks) = (gets(|flow| &flow.to), gets(|flow| &flow.from));
-    let (key, other) = match (coalescing, ack_coalescing) {
-        (Some(_), None) if gets_acks => ("coalescing", "ack-coalescing"),
-        (None, Some(_)) if gets_segments => ("ack-coalescing", "coalescing"),
-        (Some(segments), Some(acks)) if segments != acks => ("coalescing", "ack-coalescing"),
-        _ => return Ok(()),
-    };
-    bail!(
-        "the lab does not support `host.{name}.{key}` without the same `{other}`: the NIC there holds up all packets"
-    );
+/// Returns these links with what holds for the whole scenario, as a lab has it during a run.
+pub(super) fn bare(scenario: &Scenario, links: Vec<LinkSpec>) -> Scenario {
+    let Scenario { seed, duration, mtu, header_protocol, header_port, header_option, .. } = *scenario;
+    let headers = Scenario { header_protocol, header_port, header_option, ..Scenario::of(links) };
+    Scenario { seed, duration, mtu, interval: INTERVAL, delays: true, ..headers }
 }
 
 /// Whether a flow requests ECN as in RFC 3168. The echo of DCTCP belongs to the controller.

@@ -57,7 +57,7 @@ pub(super) fn run(args: &HardArgs, json: bool) -> Result<(), Failed> {
 fn cell(path: &Path, seed: u64, index: u64, watch: &Watch) -> anyhow::Result<CellRuns> {
     // Every path has random numbers of its own, also beside those of the next seed.
     let seed = seed * PATHS.len() as u64 + index;
-    let mut testbed = Testbed::new(super::headway()?, &path.spec(seed), "hard")?;
+    let mut testbed = Testbed::new(super::headway()?, &path.network(seed), "hard")?;
     let flows = path.flows(seed);
     if !flows.is_empty() {
         testbed.start_flows(&flows)?;

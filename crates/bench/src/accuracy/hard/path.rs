@@ -1,7 +1,7 @@
 //! The hard paths: loaded links in a row, TCP as cross traffic, managed queues and a policer.
 
-use headway_lab::{Cross, Direction, Edge, LinkSpec, Spec};
 use headway_queue::{CodelConfig, PieConfig, Policer, QueueSpec, RedConfig};
+use headway_scenario::{LinkSpec, Scenario, TrafficSpec};
 use headway_units::{Bytes, Duration, Rate};
 use headway_worlds::{Demand, TcpFlows};
 
@@ -175,19 +175,18 @@ impl Class {
 
 impl Path {
     /// Returns the network with its cross traffic, without TCP.
-    pub(super) fn spec(&self, seed: u64) -> Spec {
+    pub(super) fn network(&self, seed: u64) -> Scenario {
         let delay = Duration::from_ns(RTT.ns() / 2 / self.links.len() as i64);
-        let mut cross = Vec::new();
-        let mut edges = Vec::new();
+        let (mut links, mut traffic) = (Vec::new(), Vec::new());
         for (index, link) in self.links.iter().enumerate() {
-            let edge = Edge::new(&self.node(index), &self.node(index + 1), link.spec(delay));
+            let [from, to] = [index, index + 1].map(|number| self.node(number));
+            links.extend(link.spec(&from, &to, delay).and_back());
             if link.load > 0.0 {
                 let rate = Rate::from_mbps(link.mbps).scale(link.load);
-                cross.push(Cross::new(Direction::Forward, link.model.traffic(rate)).on(&edge.name));
+                traffic.push(TrafficSpec::new(&from, &to, link.model.traffic(rate)));
             }
-            edges.push(edge);
         }
-        Spec { cross, seed, ..Spec::of(edges) }
+        Scenario { traffic, seed, ..Scenario::of(links) }
     }
 
     /// Returns the flows of kernel TCP.
@@ -216,7 +215,7 @@ impl Path {
 
 impl Link {
     /// The buffer is that of a common access router: 100 ms, at least 64 kB.
-    fn spec(&self, delay: Duration) -> LinkSpec {
+    fn spec(&self, from: &str, to: &str, delay: Duration) -> LinkSpec {
         let rate = Rate::from_mbps(self.mbps);
         let (queue, police) = match self.queue {
             DropTail => (None, None),
@@ -229,7 +228,7 @@ impl Link {
             Policed => (None, Some(Policer { rate, burst: BUCKET })),
         };
         let rate = if police.is_some() { rate.scale(FASTER) } else { rate };
-        LinkSpec { queue, police, ..LinkSpec::new(rate, delay) }
+        LinkSpec { queue, police, ..LinkSpec::at(from, to, rate, delay) }
     }
 
     fn describe(&self) -> String {
@@ -284,13 +283,12 @@ mod tests {
     fn every_path_is_a_valid_network_with_something_left() {
         let mut seen = BTreeSet::new();
         for path in &PATHS {
-            let spec = path.spec(1);
-            assert_eq!(spec.validate().map_err(|error| error.to_string()), Ok(()), "{}", path.describe());
-            assert_eq!(spec.warnings(), [""; 0], "{}", path.describe());
+            let network = path.network(1).checked().unwrap();
+            assert_eq!(headway_lab::check_network(&network).unwrap(), [""; 0], "{}", path.describe());
             assert!(seen.insert(path.describe()), "twice: {}", path.describe());
             for flows in path.flows(1) {
                 let nodes: Vec<&str> =
-                    spec.links.iter().flat_map(|edge| [edge.from.as_str(), edge.to.as_str()]).collect();
+                    network.link.iter().flat_map(|link| [link.from.as_str(), link.to.as_str()]).collect();
                 assert!(flows.nodes.iter().all(|node| nodes.contains(&node.as_str())));
                 // The default of this host may be any; every path chooses.
                 assert!(["cubic", "reno", "bbr"].contains(&flows.controller.as_str()));
@@ -317,8 +315,8 @@ mod tests {
 
     #[test]
     fn a_policed_link_is_faster_than_what_it_lets_pass() {
-        let policed = link(30.0, 0.3, Poisson).queue(Policed).spec(Duration::ZERO);
-        assert_eq!(policed.rate, Rate::from_mbps(90.0));
+        let policed = link(30.0, 0.3, Poisson).queue(Policed).spec("a", "b", Duration::ZERO);
+        assert_eq!(policed.rate, Some(Rate::from_mbps(90.0)));
         assert_eq!(policed.police.map(|policer| policer.rate), Some(Rate::from_mbps(30.0)));
     }
 }

@@ -77,16 +77,12 @@ impl Stage<'_> {
 pub(super) fn run(scenario: &Scenario, seed: u64, options: &Options<'_>) -> Result<Outcome, Error> {
     let clock = Clock::now();
     let networks = network::all(scenario, seed)?;
-    let spec = network::spec(scenario, seed, &networks)?;
+    let paths = network::paths(scenario, seed, &networks)?;
     let program = options.program()?;
-    let lab = Lab::up_with(&program, &spec, &format!("run-{}-{seed}", std::process::id()), Life::Owned)?;
+    let lab = Lab::up_with(&program, &paths, &format!("run-{}-{seed}", std::process::id()), Life::Owned)?;
     let ended = AtomicBool::new(false);
     let mut chosen = chooser::prepare(&lab, &networks, &program)?;
-    let changing = network::changing(&spec);
-    if !changing.is_empty() {
-        lab.set_links(&changing)?;
-    }
-    let begin = lab.set_cross(&network::cross(&networks))?;
+    let begin = lab.begin_with(network::cross(&networks))?;
     let stage = |(network, chooser): (_, &mut Chooser)| Stage {
         network,
         lab: &lab,

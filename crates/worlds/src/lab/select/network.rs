@@ -1,8 +1,7 @@
 //! The parallel paths of everyone who chooses: each has copies of the tight links between two nodes of his own.
 
-use headway_lab::of_scenario::{has_queue, side};
-use headway_lab::{Cross, Direction, Edge, LinkSpec, PathSpec, Spec};
-use headway_scenario::{Scenario, SelectSpec, Topology, Wire};
+use headway_lab::{Cross, Direction};
+use headway_scenario::{LinkSpec, Scenario, SelectSpec, Topology, Wire};
 use headway_sim::select::{Contestant, PathsWorld, world};
 use headway_traffic::channel::Outages;
 use headway_units::config_error::check;
@@ -76,34 +75,35 @@ fn check_outages(select: usize, world: &PathsWorld) -> Result<(), ConfigError> {
 }
 
 /// Returns the lab of all these paths: a link for each that is tight, with what else there is on its path.
-pub(super) fn spec(scenario: &Scenario, seed: u64, networks: &[Network]) -> Result<Spec, Error> {
+pub(super) fn paths(scenario: &Scenario, seed: u64, networks: &[Network]) -> Result<Scenario, Error> {
     let topology = Topology::new(scenario);
-    let mut edges: Vec<Edge> = Vec::new();
+    let mut links: Vec<LinkSpec> = Vec::new();
     for network in networks {
         let routes = network.spec.routes(network.select, scenario, &topology)?;
         for (number, route) in routes.iter().enumerate() {
             let name = network.link(number);
-            let way = |hops: &[usize]| one_link(scenario, &topology, hops, outages(network, name));
-            let path = PathSpec { forward: way(&route.there)?, reverse: way(&route.back)? };
-            match edges.iter().find(|edge| edge.name == name) {
-                None => edges.push(Edge {
-                    name: name.to_owned(),
-                    from: network.home.clone(),
-                    to: network.server.clone(),
-                    path,
-                }),
-                Some(known) => {
-                    let key = format!("select[{}].path[{number}].via", network.select);
-                    let rule = "has another delay, loss or jitter than another path over the same tight link; in a lab both are one \
-                                link";
-                    check(&key, known.path == path, rule)?;
-                }
+            let way = |hops: &[usize], from: &str, to: &str| {
+                let (link, outages) =
+                    (one_link(scenario, &topology, hops, [from, to])?, outages(network, name));
+                Ok::<_, ConfigError>(LinkSpec { name: Some(name.to_owned()), outages, ..link })
+            };
+            let (home, server) = (&network.home, &network.server);
+            let path = [way(&route.there, home, server)?, way(&route.back, server, home)?];
+            let known: Vec<&LinkSpec> =
+                links.iter().filter(|link| link.name.as_deref() == Some(name)).collect();
+            if known.is_empty() {
+                links.extend(path);
+                continue;
             }
+            let key = format!("select[{}].path[{number}].via", network.select);
+            let rule = "has another delay, loss or jitter than another path over the same tight link; in a lab both are one \
+                        link";
+            check(&key, path.iter().eq(known), rule)?;
         }
     }
-    let spec = Spec { mtu: scenario.mtu, interval: INTERVAL, seed, ..Spec::of(edges) };
-    spec.validate().context("the lab cannot emulate these paths")?;
-    Ok(spec)
+    let paths = Scenario { mtu: scenario.mtu, interval: INTERVAL, seed, ..Scenario::of(links) };
+    headway_lab::check_network(&paths).context("the lab cannot emulate these paths")?;
+    Ok(paths)
 }
 
 /// Returns one direction of a link that does what all these links do.
@@ -111,7 +111,7 @@ fn one_link(
     scenario: &Scenario,
     topology: &Topology,
     hops: &[usize],
-    outages: Option<Outages>,
+    [from, to]: [&str; 2],
 ) -> Result<LinkSpec, ConfigError> {
     let (mut rated, mut wire, mut delay, mut arrive) = (None, Wire::default(), Duration::ZERO, 1.0);
     for hop in hops {
@@ -119,7 +119,7 @@ fn one_link(
         let link = &scenario.link[direction.link];
         let of_hop = link.wire(direction.back);
         let key = |key: &str| format!("link[{}].{key}", direction.link);
-        if has_queue(link) {
+        if link.has_queue() {
             let name = if link.rates.is_some() { "rates" } else { "rate" };
             check(&key(name), rated.is_none(), "is the second rate on a path; a lab emulates one")?;
             rated = Some(link);
@@ -138,11 +138,8 @@ fn one_link(
     wire.loss = 1.0 - arrive;
     // Without a rate any link will do.
     let first = hops.first().map(|hop| &scenario.link[topology.directions()[*hop].link]);
-    let side = rated
-        .or(first)
-        .map(|link| side(scenario, link, &wire))
-        .ok_or_else(|| ConfigError::new("link", "is missing"))?;
-    Ok(LinkSpec { delay, outages, ..side })
+    let link = rated.or(first).ok_or_else(|| ConfigError::new("link", "is missing"))?;
+    Ok(LinkSpec { delay, ..link.between(from, to, wire) })
 }
 
 /// Returns when the only path over a link is down.
@@ -153,13 +150,6 @@ fn outages(network: &Network, link: &str) -> Option<Outages> {
     (!down.is_empty()).then_some(Outages::Listed(listed))
 }
 
-/// Returns the links with outages or rates, whose times count from the moment at which they are set.
-pub(super) fn changing(spec: &Spec) -> Vec<(&str, PathSpec)> {
-    let changes = |path: &PathSpec| path.forward.varies() || path.reverse.varies();
-    let links = spec.links.iter().filter(|link| changes(&link.path));
-    links.map(|link| (link.name.as_str(), link.path.clone())).collect()
-}
-
 /// Returns the cross traffic of all links, a source for each time at which it has another rate.
 pub(super) fn cross(networks: &[Network]) -> Vec<Cross> {
     let mut all = Vec::new();
@@ -167,8 +157,9 @@ pub(super) fn cross(networks: &[Network]) -> Vec<Cross> {
         for (link, name) in network.world.links.iter().zip(&network.links) {
             let ends = link.levels.iter().skip(1).map(|(at, _)| Some(*at - Instant::ZERO)).chain([None]);
             for ((from, rate), stop) in link.levels.iter().zip(ends).filter(|((_, rate), _)| rate.bps() > 0) {
-                let traffic = Cross::new(Direction::Forward, link.traffic(*rate)).on(name);
-                all.push(Cross { start: *from - Instant::ZERO, stop, ..traffic });
+                let (start, traffic) = (*from - Instant::ZERO, link.traffic(*rate));
+                let (link, direction) = (Some(name.clone()), Direction::Forward);
+                all.push(Cross { link, direction, start, stop, traffic });
             }
         }
     }
@@ -181,10 +172,10 @@ mod tests {
 
     use super::*;
 
-    fn spec_of(text: &str) -> Result<(Vec<Network>, Spec), String> {
+    fn spec_of(text: &str) -> Result<(Vec<Network>, Scenario), String> {
         let scenario = Scenario::parse(text, Path::new("x.toml"), &[]).map_err(|error| error.to_string())?;
         let networks = all(&scenario, 1).map_err(|error| error.to_string())?;
-        let lab = spec(&scenario, 1, &networks).map_err(|error| error.to_string())?;
+        let lab = paths(&scenario, 1, &networks).map_err(|error| error.to_string())?;
         Ok((networks, lab))
     }
 
@@ -208,23 +199,23 @@ mod tests {
         let end =
             format!("{DELAY}\nloss = 0.1\njitter = \"2 ms\"\nreordering = true\nreverse = {{ loss = 0.5 }}");
         let (_, lab) = spec_of(&text("loss = 0.2\ndelay = \"1 ms\"", RATES, &end)).unwrap();
-        let [one, two] = [&lab.links[0].path, &lab.links[1].path];
-        let losses = [one.forward.loss, one.reverse.loss, two.forward.loss, two.reverse.loss];
+        let losses: Vec<f64> = lab.link.iter().map(|link| link.loss).collect();
         let close =
             losses.iter().zip([0.28, 0.6, 0.2, 0.2]).all(|(loss, wanted)| (loss - wanted).abs() < 1e-12);
         assert!(close, "{losses:?}");
-        assert!(one.forward.reordering && !one.forward.jitter.is_none() && one.reverse.jitter.is_none());
-        let facts = |side: &LinkSpec| (side.rate.mbps(), side.delay);
-        assert_eq!(facts(&one.forward), (20.0, Duration::from_ms(6)));
-        assert_eq!(facts(&two.reverse), (30.0, Duration::from_ms(6)));
-        assert!(changing(&lab).is_empty());
+        let [one, back, .., two] = &lab.link[..] else { panic!("two links") };
+        assert!(one.reordering && !one.jitter.is_none() && back.jitter.is_none());
+        let facts = |side: &LinkSpec| (side.rate.map(|rate| rate.mbps()), side.delay);
+        assert_eq!(facts(one), (Some(20.0), Duration::from_ms(6)));
+        assert_eq!(facts(two), (Some(30.0), Duration::from_ms(6)));
     }
 
     #[test]
     fn times_of_rates_count_from_the_begin_of_the_run() {
         let rates = "rates = [[\"0 s\", \"20 Mb/s\"], [\"30 s\", \"5 Mb/s\"]]";
         let (networks, lab) = spec_of(&text("", [rates, RATES[1]], DELAY)).unwrap();
-        assert_eq!(changing(&lab).iter().map(|(name, _)| *name).collect::<Vec<_>>(), [networks[0].link(0)]);
+        let changing = lab.link.iter().find(|link| link.rates.is_some()).unwrap();
+        assert_eq!(changing.name.as_deref(), Some(networks[0].link(0)));
         // The cross traffic has another level where the rate has.
         assert!(cross(&networks).iter().any(|cross| cross.start == Duration::from_ms(30_000)));
     }
@@ -247,6 +238,6 @@ mod tests {
             let error = spec_of(&text).map(|_| ()).unwrap_err();
             assert!(error.contains(wanted), "{error}");
         }
-        assert_eq!(spec_of(&text(narrow, ["", ""], DELAY)).unwrap().1.links.len(), 1);
+        assert_eq!(spec_of(&text(narrow, ["", ""], DELAY)).unwrap().1.link.len(), 2);
     }
 }
