@@ -82,6 +82,8 @@ mod pace;
 mod query;
 mod remains;
 mod routes;
+#[cfg(feature = "bpf")]
+mod stamp_receiver;
 mod stamps;
 #[cfg(feature = "bpf")]
 mod support;
@@ -116,9 +118,9 @@ pub use query::{
 };
 pub use remains::Remains;
 pub use routes::ChangedRoutes;
-pub use stamps::StampOptions;
 #[cfg(feature = "bpf")]
-pub use stamps::StampReceiver;
+pub use stamp_receiver::StampReceiver;
+pub use stamps::StampOptions;
 #[cfg(feature = "bpf")]
 pub use support::check;
 pub use telemetry::{Counters, CpuTime, EndCounters, RapidCounters, Record, StampCounters};
