@@ -30,8 +30,9 @@ pub(super) fn mistake<P: Parts>(text: &str) -> Option<String> {
     })
 }
 
-/// Implements [`Parameters`](super::Parameters) and [`FromStr`](std::str::FromStr) for [`Parts`], all of which may be left out;
-/// with an example of them, and whatever else of `Parameters` is not as usual.
+/// Implements [`Parameters`](super::Parameters) and [`FromStr`](std::str::FromStr) for [`Parts`],
+/// all of which may be left out; with an example of them, and whatever else of `Parameters` is not
+/// as usual.
 macro_rules! optional_parts {
     ($type:ty, $example:literal $(, $more:item)*) => {
         impl $crate::Parameters for $type {

@@ -80,7 +80,8 @@ impl Window {
         }
     }
 
-    /// Grows in slow start, if the window may grow at all, and returns the acknowledged segments left over for growth beyond it.
+    /// Grows in slow start, if the window may grow at all, and returns the acknowledged segments
+    /// left over for growth beyond it.
     #[inline]
     pub(super) fn beyond_slow_start(&mut self, ack: &Ack) -> f64 {
         if ack.reducing || !ack.window_limited {
@@ -90,7 +91,8 @@ impl Window {
         if self.in_slow_start() { self.slow_start(acked) } else { acked }
     }
 
-    /// Half the window in whole segments (RFC 5681, equation 4, with the window in place of the flight as in Linux).
+    /// Half the window in whole segments (RFC 5681, equation 4, with the window in place of the
+    /// flight as in Linux).
     pub(super) fn half(&self) -> f64 {
         (self.size / 2.0).floor()
     }
@@ -157,8 +159,8 @@ macro_rules! delegate {
 }
 pub(super) use delegate;
 
-/// Methods of [`Controller`](super::Controller) that cut its field `window`, at congestion and at a timeout, to the same size:
-/// `cuts!(|this| SIZE)`.
+/// Methods of [`Controller`](super::Controller) that cut its field `window`, at congestion and at a
+/// timeout, to the same size: `cuts!(|this| SIZE)`.
 macro_rules! cuts {
     (|$this:ident| $size:expr) => {
         fn on_congestion(&mut self, _now: Instant, _in_flight: u32, _cause: Congestion) {

@@ -112,7 +112,8 @@ pub enum Decision {
     Ambiguous,
 }
 
-/// Defines estimators as an enum, in which a trained model is the last one, with their names and texts.
+/// Defines estimators as an enum, in which a trained model is the last one, with their names and
+/// texts.
 macro_rules! estimators {
     ($(#[$doc:meta])* $type:ident { $($(#[$of:meta])* $one:ident: $name:literal, $summary:literal;)+ }) => {
         $(#[$doc])*
@@ -203,7 +204,8 @@ impl MultiRate {
 }
 
 estimators! {
-    /// Estimators that decide whether the rate of a single-rate stream is above the available bandwidth.
+    /// Estimators that decide whether the rate of a single-rate stream is above the available
+    /// bandwidth.
     SingleRate {
         /// Pathload's trend tests on the medians of groups of delays.
         Pathload: "pathload", "binary search, PCT and PDT trend tests of Pathload";

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The operations of AIMD for TCP, with the engine: to be included behind an algorithm, with ALGORITHM defined as LS_RENO or
- * LS_DCTCP and NAME as the name of the controller.
+ * The operations of AIMD for TCP, with the engine: to be included behind an algorithm, with
+ * ALGORITHM defined as LS_RENO or LS_DCTCP and NAME as the name of the controller.
  */
 #ifndef HEADWAY_AIMD_OPS_BPF_H
 #define HEADWAY_AIMD_OPS_BPF_H
 
 /*
- * A queue for DCTCP may drop packets that are not ECN-capable, so SYNs must be ECN-capable, too. Reno uses classic ECN, if
- * net.ipv4.tcp_ecn or a route requests it: a peer would refuse ECN to an ECN-capable SYN (RFC 3168 6.1.1).
+ * A queue for DCTCP may drop packets that are not ECN-capable, so SYNs must be ECN-capable, too.
+ * Reno uses classic ECN, if net.ipv4.tcp_ecn or a route requests it: a peer would refuse ECN to an
+ * ECN-capable SYN (RFC 3168 6.1.1).
  */
 #define FLAGS (ALGORITHM == LS_DCTCP ? TCP_CONG_NEEDS_ECN : 0)
 
@@ -19,8 +20,8 @@
 #define NAME_OF(name) QUOTED(name)
 
 /*
- * As a receiver, Reno leaves the echo to the kernel, which sends ECE until the sender confirms a reduction with CWR (RFC
- * 3168).
+ * As a receiver, Reno leaves the echo to the kernel, which sends ECE until the sender confirms a
+ * reduction with CWR (RFC 3168).
  */
 SEC("struct_ops")
 void BPF_PROG(hw_cwnd_event, struct sock *sk, enum tcp_ca_event event)

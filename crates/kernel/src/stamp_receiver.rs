@@ -14,7 +14,8 @@ use crate::stamps::StampOptions;
 use crate::telemetry::StampCounters;
 
 impl StampOptions {
-    /// Returns the prefix of peers and its mask as IPv6, which IPv4 is a part of (RFC 4291, section 2.5.5.2).
+    /// Returns the prefix of peers and its mask as IPv6, which IPv4 is a part of (RFC 4291, section
+    /// 2.5.5.2).
     fn prefix(&self) -> [u128; 2] {
         let Some(prefix) = self.to else { return [0; 2] };
         let (address, bits) = match prefix.address() {
@@ -69,7 +70,8 @@ impl StampReceiver {
         Ok(StampReceiver { _programs: [notes, writes], object })
     }
 
-    /// Returns the BPF ID of the map with the counters, for [`stamp_counters`](crate::stamp_counters).
+    /// Returns the BPF ID of the map with the counters, for
+    /// [`stamp_counters`](crate::stamp_counters).
     ///
     /// # Errors
     /// When the kernel does not report it.

@@ -99,7 +99,8 @@ pub struct Tcp {
     pub source: Endpoint,
     /// Whom it is for.
     pub destination: Endpoint,
-    /// The segment itself, when it was captured, as the transfer sees it whose data its sender sends.
+    /// The segment itself, when it was captured, as the transfer sees it whose data its sender
+    /// sends.
     pub segment: Segment,
     /// A number made of the SACK blocks, so that segments with other blocks have another one.
     pub blocks: u32,

@@ -9,7 +9,8 @@ use libc::{RTA_CACHEINFO, RTA_DST, RTA_METRICS, RTA_PRIORITY, RTM_GETROUTE, RTM_
 
 use crate::netlink::{ACKNOWLEDGE, Netlink, REPLACE, REQUEST, SockProtocol, attribute, attributes, message};
 
-/// Attributes, metrics and features of `include/uapi/linux/rtnetlink.h` that the crate `libc` does not have.
+/// Attributes, metrics and features of `include/uapi/linux/rtnetlink.h` that the crate `libc` does
+/// not have.
 pub(crate) const RTA_NH_ID: u16 = 30;
 /// The metric that is a set of features.
 pub const RTAX_FEATURES: u16 = 12;

@@ -1,5 +1,6 @@
 //! Rates, sizes and times as types, so that no bare number crosses a public boundary; what users read about
-//! mistakes in files and names; [`Prefix`]es of addresses; [`Budget`]s of bytes; and [`statistics`] of samples.
+//! mistakes in files and names; [`Prefix`]es of addresses; [`Budget`]s of bytes; and [`statistics`]
+//! of samples.
 
 mod budget;
 mod bytes;

@@ -6,7 +6,8 @@ use std::str::FromStr;
 
 use super::text::serde_as_text;
 
-/// Addresses with the same beginning, written as in `192.0.2.0/24` or `2001:db8::/32`; without a length, one address.
+/// Addresses with the same beginning, written as in `192.0.2.0/24` or `2001:db8::/32`; without a
+/// length, one address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Prefix {
     address: IpAddr,

@@ -24,7 +24,8 @@ pub fn median(values: Vec<f64>) -> Option<f64> {
     Some(f64::midpoint(values[middle], values[values.len() / 2]))
 }
 
-/// Returns the median, of an even number of values the larger of the middle two; `None` without values.
+/// Returns the median, of an even number of values the larger of the middle two; `None` without
+/// values.
 pub fn upper_median<T: Copy + Ord>(mut values: Vec<T>) -> Option<T> {
     values.sort_unstable();
     values.get(values.len() / 2).copied()

@@ -1,6 +1,7 @@
 //! Sums of quantities.
 
-/// Implements addition for a quantity, a newtype of an integer; what is too large becomes the largest quantity.
+/// Implements addition for a quantity, a newtype of an integer; what is too large becomes the
+/// largest quantity.
 macro_rules! sums {
     ($type:ident) => {
         impl ::std::ops::Add for $type {

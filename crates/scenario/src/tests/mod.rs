@@ -61,7 +61,8 @@ fn error(from: &str, to: &str) -> String {
     read(&text, &[]).unwrap_err().to_string()
 }
 
-/// Reads a table: a row of each line, and cells between bars, in which `//` stands for the end of a line.
+/// Reads a table: a row of each line, and cells between bars, in which `//` stands for the end of a
+/// line.
 fn rows<const CELLS: usize>(table: &str) -> impl Iterator<Item = [String; CELLS]> {
     table.trim().lines().map(|row| {
         let mut cells =
