@@ -138,7 +138,7 @@ pub fn frames(bytes: &[u8]) {
         let (at, length) = (Instant::from_ns(ms * 1_000_000), data.len() as u32);
         let packet = Packet { at, data, length, interface: 0, link, check_sequence: false, declared: 0 };
         if let Ok(tcp) = headers::parse(&packet) {
-            assert!(tcp.cut || tcp.headers as usize <= data.len());
+            assert!(tcp.segment.cut || tcp.segment.headers as usize <= data.len());
         }
         tracker.packet(&packet, None);
     }

@@ -129,13 +129,7 @@ impl Controller for Bic {
             self.ratio = (self.ratio - (self.ratio >> RATIO_SHIFT)).saturating_add(acked);
         }
         self.state = ack.state;
-        if ack.reducing || !ack.window_limited {
-            return;
-        }
-        let mut acked = f64::from(ack.delivered);
-        if self.window.in_slow_start() {
-            acked = self.window.slow_start(acked);
-        }
+        let acked = self.window.beyond_slow_start(ack);
         if acked > 0.0 {
             self.update_count(ack.now);
             self.window.grow(f64::from(self.count.max(1)), acked);

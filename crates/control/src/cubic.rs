@@ -198,13 +198,7 @@ impl Controller for Cubic {
         if let Some(rtt) = ack.rtt {
             self.on_rtt(ack, rtt);
         }
-        if ack.reducing || !ack.window_limited {
-            return;
-        }
-        let mut acked = f64::from(ack.delivered);
-        if self.window.in_slow_start() {
-            acked = self.window.slow_start(acked);
-        }
+        let acked = self.window.beyond_slow_start(ack);
         if acked > 0.0 {
             self.update_count(ack.now, acked);
             self.window.grow(self.count, acked);

@@ -8,7 +8,7 @@
 //! Up to 38 segments a is 1 and b is 0.5, as in Reno; at 83000 segments a is 72 and b is 0.1. The mean window
 //! with a loss probability of p is 0.12 / p^0.835 segments (RFC 3649 5).
 
-use super::window::{Window, delegate};
+use super::window::{Window, cuts, delegate};
 use super::{Ack, Congestion, Controller, Start};
 use headway_units::{Duration, Instant};
 
@@ -138,13 +138,7 @@ impl Controller for HighSpeed {
         }
     }
 
-    fn on_congestion(&mut self, _now: Instant, _in_flight: u32, _cause: Congestion) {
-        self.window.reduce(self.reduced());
-    }
-
-    fn on_timeout(&mut self, _now: Instant, _in_flight: u32, already_reduced: bool) {
-        self.window.restart(self.reduced(), already_reduced);
-    }
+    cuts!(|this| this.reduced());
 }
 
 #[cfg(test)]

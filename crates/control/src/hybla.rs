@@ -9,7 +9,7 @@
 //! loss                    w = w / 2
 //! ```
 
-use super::window::{Window, delegate};
+use super::window::{Window, cuts, delegate};
 use super::{Ack, Congestion, Controller, RecoveryState, Start};
 use headway_units::{Duration, Instant};
 
@@ -95,10 +95,6 @@ impl Hybla {
         }
         self.window.size = self.window.size.min(MAX_WINDOW);
     }
-
-    fn half(&self) -> f64 {
-        (self.window.size / 2.0).floor()
-    }
 }
 
 impl Controller for Hybla {
@@ -123,13 +119,7 @@ impl Controller for Hybla {
         }
     }
 
-    fn on_congestion(&mut self, _now: Instant, _in_flight: u32, _cause: Congestion) {
-        self.window.reduce(self.half());
-    }
-
-    fn on_timeout(&mut self, _now: Instant, _in_flight: u32, already_reduced: bool) {
-        self.window.restart(self.half(), already_reduced);
-    }
+    cuts!(|this| this.window.half());
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@
 //! otherwise and at a loss                          as Reno
 //! ```
 
-use super::window::{Window, delegate};
+use super::window::{Window, cuts, delegate};
 use super::{Ack, Congestion, Controller, RecoveryState, Start};
 use headway_units::{Duration, Instant};
 
@@ -70,14 +70,10 @@ impl Lp {
     /// Yields to others; in recovery the window follows the loss only.
     fn yield_path(&mut self, ack: &Ack, rests: bool) {
         if !matches!(ack.state, RecoveryState::Reducing | RecoveryState::Recovery) {
-            let size = if rests { MIN_WINDOW } else { self.half().max(MIN_WINDOW) };
+            let size = if rests { MIN_WINDOW } else { self.window.half().max(MIN_WINDOW) };
             self.window.size = size;
         }
         self.resting_until = ack.rtt.or(ack.smoothed).map(|rtt| ack.now + rtt * INFERENCE);
-    }
-
-    fn half(&self) -> f64 {
-        (self.window.size / 2.0).floor()
     }
 }
 
@@ -95,13 +91,7 @@ impl Controller for Lp {
         }
     }
 
-    fn on_congestion(&mut self, _now: Instant, _in_flight: u32, _cause: Congestion) {
-        self.window.reduce(self.half());
-    }
-
-    fn on_timeout(&mut self, _now: Instant, _in_flight: u32, already_reduced: bool) {
-        self.window.restart(self.half(), already_reduced);
-    }
+    cuts!(|this| this.window.half());
 }
 
 #[cfg(test)]

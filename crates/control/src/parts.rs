@@ -29,3 +29,33 @@ pub(super) fn mistake<P: Parts>(text: &str) -> Option<String> {
         None => format!("`{part}` is none of its parameters: {}", P::known()),
     })
 }
+
+/// Implements [`Parameters`](super::Parameters) and [`FromStr`](std::str::FromStr) for [`Parts`],
+/// all of which may be left out; with an example of them, and whatever else of `Parameters` is not
+/// as usual.
+macro_rules! optional_parts {
+    ($type:ty, $example:literal $(, $more:item)*) => {
+        impl $crate::Parameters for $type {
+            const ARGUMENT: $crate::Argument = $crate::Argument::Optional($example);
+
+            fn by_default() -> Option<$type> {
+                Some(<$type>::default())
+            }
+
+            fn mistake(text: &str) -> Option<String> {
+                $crate::parts::mistake::<$type>(text)
+            }
+
+            $($more)*
+        }
+
+        impl std::str::FromStr for $type {
+            type Err = ();
+
+            fn from_str(text: &str) -> Result<$type, ()> {
+                $crate::parts::read(text)
+            }
+        }
+    };
+}
+pub(super) use optional_parts;

@@ -5,10 +5,9 @@
 //! round trip. Losses do not change the rate.
 
 use std::fmt;
-use std::str::FromStr;
 
-use super::parts::{self, Parts};
-use super::{Ack, Argument, Congestion, Controller, Metrics, Needs, Parameters, Start};
+use super::parts::{Parts, optional_parts};
+use super::{Ack, Congestion, Controller, Metrics, Needs, Start};
 use crate::claims::{Claims, Factor, read_factor, scale};
 use headway_queue::explicit::{
     ANY_RATE, Format, Header, LARGEST_WINDOW, PACED_WINDOW, VERSION_RCP, Window, spacing_at_rate, throughput,
@@ -85,25 +84,7 @@ impl RcpParameters {
     }
 }
 
-impl Parameters for RcpParameters {
-    const ARGUMENT: Argument = Argument::Optional("paced,demand=10 Mb/s");
-
-    fn by_default() -> Option<RcpParameters> {
-        Some(RcpParameters::default())
-    }
-
-    fn mistake(text: &str) -> Option<String> {
-        parts::mistake::<RcpParameters>(text)
-    }
-}
-
-impl FromStr for RcpParameters {
-    type Err = ();
-
-    fn from_str(text: &str) -> Result<RcpParameters, ()> {
-        parts::read(text)
-    }
-}
+optional_parts!(RcpParameters, "paced,demand=10 Mb/s");
 
 impl fmt::Display for RcpParameters {
     /// Prints what differs from the default, so nothing for the default itself.

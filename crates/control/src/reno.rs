@@ -1,6 +1,6 @@
 //! Reno: one segment more per round trip, half the window at a loss (RFC 5681).
 
-use super::window::{Window, delegate};
+use super::window::{Window, cuts, delegate};
 use super::{Ack, Congestion, Controller, Start};
 use headway_units::{Duration, Instant};
 
@@ -17,12 +17,6 @@ impl Reno {
     }
 }
 
-/// Half a window in whole segments (RFC 5681, equation 4, with the window in place of the
-/// flight as in Linux).
-fn half(window: f64) -> f64 {
-    (window / 2.0).floor()
-}
-
 impl Controller for Reno {
     delegate!(window: on_undo, on_idle, metrics);
 
@@ -31,13 +25,7 @@ impl Controller for Reno {
         self.window.grow_additively(ack);
     }
 
-    fn on_congestion(&mut self, _now: Instant, _in_flight: u32, _cause: Congestion) {
-        self.window.reduce(half(self.window.size));
-    }
-
-    fn on_timeout(&mut self, _now: Instant, _in_flight: u32, already_reduced: bool) {
-        self.window.restart(half(self.window.size), already_reduced);
-    }
+    cuts!(|this| this.window.half());
 }
 
 #[cfg(test)]

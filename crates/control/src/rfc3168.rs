@@ -63,7 +63,7 @@ impl Controller for Rfc3168 {
             self.wait();
             return;
         }
-        let half = (self.window.size / 2.0).floor();
+        let half = self.window.half();
         self.window.reduce(half);
         // Unlike ssthresh the window may be one.
         self.window.size = half.max(1.0);
@@ -71,7 +71,7 @@ impl Controller for Rfc3168 {
 
     fn on_timeout(&mut self, _now: Instant, _in_flight: u32, already_reduced: bool) {
         self.wait = None;
-        self.window.restart((self.window.size / 2.0).floor(), already_reduced);
+        self.window.restart(self.window.half(), already_reduced);
     }
 
     fn gap(&self, _next: u64) -> Option<Duration> {

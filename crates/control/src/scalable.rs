@@ -8,7 +8,7 @@
 //!
 //! The mean window with a loss probability of p is about 0.08 / p segments, whatever the RTT.
 
-use super::window::{Window, delegate};
+use super::window::{Window, cuts, delegate};
 use super::{Ack, Congestion, Controller, Start};
 use headway_units::{Duration, Instant};
 
@@ -42,13 +42,7 @@ impl Controller for Scalable {
         self.window.grow_with(ack, |size| size.min(COUNT));
     }
 
-    fn on_congestion(&mut self, _now: Instant, _in_flight: u32, _cause: Congestion) {
-        self.window.reduce(self.reduced());
-    }
-
-    fn on_timeout(&mut self, _now: Instant, _in_flight: u32, already_reduced: bool) {
-        self.window.restart(self.reduced(), already_reduced);
-    }
+    cuts!(|this| this.reduced());
 }
 
 #[cfg(test)]

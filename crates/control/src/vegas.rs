@@ -82,10 +82,6 @@ impl Vegas {
         let size = self.window.size as u64;
         self.window.ssthresh = self.window.ssthresh.max((size / 2 + size / 4) as f64);
     }
-
-    fn half(&self) -> f64 {
-        (self.window.size / 2.0).floor()
-    }
 }
 
 impl Controller for Vegas {
@@ -100,11 +96,11 @@ impl Controller for Vegas {
     }
 
     fn on_congestion(&mut self, _now: Instant, _in_flight: u32, _cause: Congestion) {
-        self.window.reduce(self.half());
+        self.window.reduce(self.window.half());
     }
 
     fn on_timeout(&mut self, _now: Instant, _in_flight: u32, already_reduced: bool) {
-        self.window.restart(self.half(), already_reduced);
+        self.window.restart(self.window.half(), already_reduced);
         self.round.on_timeout();
     }
 }

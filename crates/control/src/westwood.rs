@@ -111,10 +111,6 @@ impl Westwood {
         self.window.size = self.target();
         self.window.ssthresh = self.window.size;
     }
-
-    fn half(&self) -> f64 {
-        (self.window.size / 2.0).floor()
-    }
 }
 
 impl Controller for Westwood {
@@ -138,12 +134,12 @@ impl Controller for Westwood {
         if self.reducing {
             self.end_reduction();
         }
-        self.window.reduce(self.half());
+        self.window.reduce(self.window.half());
         self.reducing = true;
     }
 
     fn on_timeout(&mut self, _now: Instant, _in_flight: u32, already_reduced: bool) {
-        self.window.restart(self.half(), already_reduced);
+        self.window.restart(self.window.half(), already_reduced);
         if !already_reduced {
             self.window.ssthresh = self.target();
             self.forget_min = true;

@@ -74,16 +74,27 @@ impl Window {
     /// depends on the window.
     #[inline]
     pub(super) fn grow_with(&mut self, ack: &Ack, count: impl FnOnce(f64) -> f64) {
-        if ack.reducing || !ack.window_limited {
-            return;
-        }
-        let mut acked = f64::from(ack.delivered);
-        if self.in_slow_start() {
-            acked = self.slow_start(acked);
-        }
+        let acked = self.beyond_slow_start(ack);
         if acked > 0.0 {
             self.grow(count(self.size), acked);
         }
+    }
+
+    /// Grows in slow start, if the window may grow at all, and returns the acknowledged segments
+    /// left over for growth beyond it.
+    #[inline]
+    pub(super) fn beyond_slow_start(&mut self, ack: &Ack) -> f64 {
+        if ack.reducing || !ack.window_limited {
+            return 0.0;
+        }
+        let acked = f64::from(ack.delivered);
+        if self.in_slow_start() { self.slow_start(acked) } else { acked }
+    }
+
+    /// Half the window in whole segments (RFC 5681, equation 4, with the window in place of the
+    /// flight as in Linux).
+    pub(super) fn half(&self) -> f64 {
+        (self.size / 2.0).floor()
     }
 
     /// Reduces window and ssthresh to `size`, at least [`MIN_SSTHRESH`].
@@ -147,3 +158,22 @@ macro_rules! delegate {
     };
 }
 pub(super) use delegate;
+
+/// Methods of [`Controller`](super::Controller) that cut its field `window`, at congestion and at a
+/// timeout, to the same size: `cuts!(|this| SIZE)`.
+macro_rules! cuts {
+    (|$this:ident| $size:expr) => {
+        fn on_congestion(&mut self, _now: Instant, _in_flight: u32, _cause: Congestion) {
+            let $this = &*self;
+            let size = $size;
+            self.window.reduce(size);
+        }
+
+        fn on_timeout(&mut self, _now: Instant, _in_flight: u32, already_reduced: bool) {
+            let $this = &*self;
+            let size = $size;
+            self.window.restart(size, already_reduced);
+        }
+    };
+}
+pub(super) use cuts;

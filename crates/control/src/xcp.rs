@@ -5,11 +5,10 @@
 //! returns the sum, and the window changes by feedback x RTT.
 
 use std::fmt;
-use std::str::FromStr;
 
-use super::parts::{self, Parts};
+use super::parts::{Parts, optional_parts};
 use super::reno::Reno;
-use super::{Ack, Argument, Congestion, Controller, Metrics, Needs, Parameters, Start};
+use super::{Ack, Congestion, Controller, Metrics, Needs, Start};
 use crate::claims::Claims;
 use headway_queue::explicit::{
     Format, Header, Request, Share, VERSION_XCP, Window, share, spacing_at_rate, throughput, to_header_time,
@@ -110,25 +109,7 @@ impl XcpParameters {
     }
 }
 
-impl Parameters for XcpParameters {
-    const ARGUMENT: Argument = Argument::Optional("demand=10 Mb/s,loss=reno");
-
-    fn by_default() -> Option<XcpParameters> {
-        Some(XcpParameters::default())
-    }
-
-    fn mistake(text: &str) -> Option<String> {
-        parts::mistake::<XcpParameters>(text)
-    }
-}
-
-impl FromStr for XcpParameters {
-    type Err = ();
-
-    fn from_str(text: &str) -> Result<XcpParameters, ()> {
-        parts::read(text)
-    }
-}
+optional_parts!(XcpParameters, "demand=10 Mb/s,loss=reno");
 
 impl fmt::Display for XcpParameters {
     /// Prints what differs from the default, so nothing for the default itself.

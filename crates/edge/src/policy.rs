@@ -5,11 +5,11 @@ use std::path::Path;
 use headway_arithmetic::flow::{MOST_RULES, Rule, Rules};
 use headway_input::toml_keys::Document;
 use headway_units::config_error::check;
-use headway_units::{ConfigError, Rate, share};
+use headway_units::{ConfigError, Prefix, Rate, share};
 use serde::{Deserialize, Serialize};
 
 use crate::classify::Thresholds;
-use crate::{CodePoint, FASTEST, Ports, Prefix};
+use crate::{CodePoint, FASTEST, Ports};
 
 /// Most classes.
 pub const MOST_CLASSES: usize = 32;

@@ -4,7 +4,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use headway_estimate::sabes::{Flags, Form, Segment, Settings, Transfer, Way, Windows};
+use headway_estimate::sabes::{Form, Segment, Settings, Transfer, Way, Windows};
 use headway_learned::Model;
 use headway_units::{Duration, Instant};
 use serde_json::json;
@@ -24,12 +24,7 @@ fn segment(way: Way, us: u64) -> Segment {
         payload: 0,
         headers: 52,
         window: 60_000,
-        flags: Flags::default(),
-        window_scale: None,
-        mss: None,
-        cut: false,
-        sack: false,
-        timestamps: None,
+        ..Segment::default()
     }
 }
 

@@ -6,9 +6,9 @@
 //! any delay, packet by packet; here cross traffic delays single packets.
 
 use crate::stream::{Arrival, StreamRecord};
+use headway_units::statistics::upper_median;
 use headway_units::{Bytes, Duration, Rate};
 
-use super::knee::median;
 use super::response::Sample;
 
 /// Parts of a train whose median delays are compared, and the least number of them before
@@ -90,7 +90,7 @@ pub(crate) fn bend(record: &StreamRecord) -> Option<Bend> {
         return None;
     }
     let parts: Vec<&[Arrival]> = arrivals.chunks_exact(in_part).take(PARTS).collect();
-    let middle = |part: &&[Arrival]| median(part.iter().filter_map(Arrival::one_way_delay).collect());
+    let middle = |part: &&[Arrival]| upper_median(part.iter().filter_map(Arrival::one_way_delay).collect());
     let delays: Vec<f64> = parts.iter().filter_map(middle).map(Duration::secs_f64).collect();
     let fit = |flat: usize| (fit(&delays, flat), flat);
     let ((slope, square), flat) = (LEAST..=delays.len().checked_sub(LEAST)?)

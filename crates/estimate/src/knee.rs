@@ -6,6 +6,7 @@
 //! tokens behaves differently: it delays a train that exceeds its rate from the second packet on.
 
 use headway_units::Duration;
+use headway_units::statistics::upper_median;
 
 use super::response::Delayed;
 
@@ -47,7 +48,7 @@ pub(crate) fn profile(packets: &[Delayed]) -> Profile {
     // a first guess.
     let guess = flat(packets, grown / (2 * gaps));
     let steps = packets[guess.saturating_sub(1)..].windows(2).map(|pair| pair[1].queueing - pair[0].queueing);
-    let least = median(steps.collect()).unwrap_or_default() / 2;
+    let least = upper_median(steps.collect()).unwrap_or_default() / 2;
     let count = flat(packets, least);
     if is_knee(packets, count, least) {
         return Profile::Knee(count);
@@ -73,7 +74,7 @@ fn is_knee(packets: &[Delayed], count: usize, least: Duration) -> bool {
     }
     let (before, behind) = (&packets[..count], &packets[count..]);
     let rising = behind.windows(2).filter(|pair| pair[1].queueing > pair[0].queueing).count();
-    let gaps = |packets: &[Delayed]| median(receive_gaps(packets).collect()).unwrap_or_default();
+    let gaps = |packets: &[Delayed]| upper_median(receive_gaps(packets).collect()).unwrap_or_default();
     share_of(before, least) >= MIN_SHARE
         && rising as f64 >= MIN_SHARE * (behind.len() - 1) as f64
         && gaps(behind) > gaps(before).scale(BEND)
@@ -83,12 +84,6 @@ fn is_knee(packets: &[Delayed], count: usize, least: Duration) -> bool {
 pub(crate) fn receive_gaps(packets: &[Delayed]) -> impl Iterator<Item = Duration> + '_ {
     let pairs = packets.windows(2).filter(|pair| pair[1].index == pair[0].index + 1);
     pairs.map(|pair| pair[1].sent - pair[0].sent + pair[1].queueing - pair[0].queueing)
-}
-
-/// Returns the upper median.
-pub(crate) fn median(mut values: Vec<Duration>) -> Option<Duration> {
-    values.sort_unstable();
-    values.get(values.len() / 2).copied()
 }
 
 #[cfg(test)]

@@ -112,66 +112,63 @@ pub enum Decision {
     Ambiguous,
 }
 
-/// Estimators that derive the available bandwidth from one multi-rate stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum MultiRate {
-    /// The average rate of the stream, regardless of what was observed.
-    Null,
-    /// Excursion search on the raw gaps.
-    Excursion,
-    /// Excursion search on gaps denoised by multi-pass BASS.
-    Bass,
-    /// pathChirp's segmentation of delays.
-    PathChirp,
-    /// The same on chirps that are reflected at their centre, smoothed as in ASSOLO.
-    ReflectedChirp,
-    /// PRC-MT for each rate: the last rate before the first one judged above.
-    PrcMtDp1,
-    /// PRC-MT for each rate: the last rate judged not above.
-    PrcMtDp2,
-    /// A trained model, which is in the [`Scratch`].
-    Learned,
+/// Defines estimators as an enum, in which a trained model is the last one, with their names and
+/// texts.
+macro_rules! estimators {
+    ($(#[$doc:meta])* $type:ident { $($(#[$of:meta])* $one:ident: $name:literal, $summary:literal;)+ }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum $type {
+            $($(#[$of])* $one,)+
+            /// A trained model, which is in the [`Scratch`].
+            Learned,
+        }
+
+        impl $type {
+            /// All of them that need no model.
+            pub const ALL: [$type; [$($name),+].len()] = [$($type::$one),+];
+
+            /// Returns the name for command lines and reports.
+            pub const fn name(self) -> &'static str {
+                self.described().0
+            }
+
+            /// Returns one line for help texts.
+            pub const fn summary(self) -> &'static str {
+                self.described().1
+            }
+
+            const fn described(self) -> (&'static str, &'static str) {
+                match self {
+                    $($type::$one => ($name, $summary),)+
+                    $type::Learned => ("learned", learned::SUMMARY),
+                }
+            }
+        }
+    };
+}
+
+estimators! {
+    /// Estimators that derive the available bandwidth from one multi-rate stream.
+    MultiRate {
+        /// The average rate of the stream, regardless of what was observed.
+        Null: "null", "returns the send rate; a baseline for the others";
+        /// Excursion search on the raw gaps.
+        Excursion: "excursion", "p-streams, excursion search on raw gaps";
+        /// Excursion search on gaps denoised by multi-pass BASS.
+        Bass: "bass", "p-streams, multi-pass BASS, excursion search";
+        /// pathChirp's segmentation of delays.
+        PathChirp: "pathchirp", "chirps, excursions of queueing delay";
+        /// The same on chirps that are reflected at their centre, smoothed as in ASSOLO.
+        ReflectedChirp: "reflected-chirp", "chirps densest around the estimate, excursions, smoothed as in ASSOLO";
+        /// PRC-MT for each rate: the last rate before the first one judged above.
+        PrcMtDp1: "prc-mt-dp1", "p-streams, PRC-MT per rate: last rate before the first above";
+        /// PRC-MT for each rate: the last rate judged not above.
+        PrcMtDp2: "prc-mt-dp2", "p-streams, PRC-MT per rate: last rate judged not above";
+    }
 }
 
 impl MultiRate {
-    /// All multi-rate estimators that need no model.
-    pub const ALL: [MultiRate; 7] = [
-        MultiRate::Null,
-        MultiRate::Excursion,
-        MultiRate::Bass,
-        MultiRate::PathChirp,
-        MultiRate::ReflectedChirp,
-        MultiRate::PrcMtDp1,
-        MultiRate::PrcMtDp2,
-    ];
-
-    /// Returns the name for command lines and reports.
-    pub const fn name(self) -> &'static str {
-        self.described().0
-    }
-
-    /// Returns one line for help texts.
-    pub const fn summary(self) -> &'static str {
-        self.described().1
-    }
-
-    const fn described(self) -> (&'static str, &'static str) {
-        match self {
-            MultiRate::Null => ("null", "returns the send rate; a baseline for the others"),
-            MultiRate::Excursion => ("excursion", "p-streams, excursion search on raw gaps"),
-            MultiRate::Bass => ("bass", "p-streams, multi-pass BASS, excursion search"),
-            MultiRate::PathChirp => ("pathchirp", "chirps, excursions of queueing delay"),
-            MultiRate::ReflectedChirp => {
-                ("reflected-chirp", "chirps densest around the estimate, excursions, smoothed as in ASSOLO")
-            }
-            MultiRate::PrcMtDp1 => {
-                ("prc-mt-dp1", "p-streams, PRC-MT per rate: last rate before the first above")
-            }
-            MultiRate::PrcMtDp2 => ("prc-mt-dp2", "p-streams, PRC-MT per rate: last rate judged not above"),
-            MultiRate::Learned => ("learned", learned::SUMMARY),
-        }
-    }
-
     /// Estimates the available bandwidth from one stream.
     ///
     /// # Errors
@@ -206,64 +203,28 @@ impl MultiRate {
     }
 }
 
-/// Estimators that decide whether the rate of a single-rate stream is above the available bandwidth.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum SingleRate {
-    /// Pathload's trend tests on the medians of groups of delays.
-    Pathload,
-    /// Trend tests on the means of ten groups of delays.
-    ImrAvg,
-    /// Trend tests after three levels of wavelet approximation.
-    ImrWavelet,
-    /// BASS, then IMR-avg.
-    BassImrAvg,
-    /// BASS, then IMR-wavelet.
-    BassImrWavelet,
-    /// Received rate against sent rate.
-    PrcMt,
-    /// BASS, then received rate against sent rate over the complete events.
-    BassPrcMt,
-    /// A trained model, which is in the [`Scratch`].
-    Learned,
+estimators! {
+    /// Estimators that decide whether the rate of a single-rate stream is above the available
+    /// bandwidth.
+    SingleRate {
+        /// Pathload's trend tests on the medians of groups of delays.
+        Pathload: "pathload", "binary search, PCT and PDT trend tests of Pathload";
+        /// Trend tests on the means of ten groups of delays.
+        ImrAvg: "imr-avg", "binary search, trend tests on averaged delays";
+        /// Trend tests after three levels of wavelet approximation.
+        ImrWavelet: "imr-wavelet", "binary search, trend tests on wavelet-denoised delays";
+        /// BASS, then IMR-avg.
+        BassImrAvg: "bass-imr-avg", "BASS before imr-avg";
+        /// BASS, then IMR-wavelet.
+        BassImrWavelet: "bass-imr-wavelet", "BASS before imr-wavelet";
+        /// Received rate against sent rate.
+        PrcMt: "prc-mt", "binary search, receive rate against send rate";
+        /// BASS, then received rate against sent rate over the complete events.
+        BassPrcMt: "bass-prc-mt", "BASS before prc-mt";
+    }
 }
 
 impl SingleRate {
-    /// All single-rate estimators that need no model.
-    pub const ALL: [SingleRate; 7] = [
-        SingleRate::Pathload,
-        SingleRate::ImrAvg,
-        SingleRate::ImrWavelet,
-        SingleRate::BassImrAvg,
-        SingleRate::BassImrWavelet,
-        SingleRate::PrcMt,
-        SingleRate::BassPrcMt,
-    ];
-
-    /// Returns the name for command lines and reports.
-    pub const fn name(self) -> &'static str {
-        self.described().0
-    }
-
-    /// Returns one line for help texts.
-    pub const fn summary(self) -> &'static str {
-        self.described().1
-    }
-
-    const fn described(self) -> (&'static str, &'static str) {
-        match self {
-            SingleRate::Pathload => ("pathload", "binary search, PCT and PDT trend tests of Pathload"),
-            SingleRate::ImrAvg => ("imr-avg", "binary search, trend tests on averaged delays"),
-            SingleRate::ImrWavelet => {
-                ("imr-wavelet", "binary search, trend tests on wavelet-denoised delays")
-            }
-            SingleRate::BassImrAvg => ("bass-imr-avg", "BASS before imr-avg"),
-            SingleRate::BassImrWavelet => ("bass-imr-wavelet", "BASS before imr-wavelet"),
-            SingleRate::PrcMt => ("prc-mt", "binary search, receive rate against send rate"),
-            SingleRate::BassPrcMt => ("bass-prc-mt", "BASS before prc-mt"),
-            SingleRate::Learned => ("learned", learned::SUMMARY),
-        }
-    }
-
     /// Judges the rate of one stream.
     ///
     /// # Errors

@@ -11,9 +11,8 @@
 //! - A receiver or sender that stalls loses packets in one piece.
 
 use crate::stream::{Arrival, StreamRecord};
+use headway_units::statistics::upper_median;
 use headway_units::{Bytes, Duration, Rate};
-
-use super::knee::median;
 
 /// Minimum number of packets before the first loss, and of losses.
 const MIN_BEFORE: usize = 3;
@@ -97,7 +96,7 @@ fn is_delayed(packets: &[Arrival], sent: &Rate, received: &Rate) -> bool {
     let spread = early[early.len() * 3 / 4] - early[early.len() / 4];
     // Between the middles of the first and the last third, a queue has grown by two thirds.
     let queue = expected.scale(2.0 / 3.0);
-    let grown = median(late).unwrap_or_default() - median(early).unwrap_or_default();
+    let grown = upper_median(late).unwrap_or_default() - upper_median(early).unwrap_or_default();
     grown > queue.scale(UNDELAYED) || spread > queue.scale(NOISE)
 }
 

@@ -5,6 +5,7 @@
 //! hop at which delays grow as they do when the whole stream arrives is the tight link, as long as the
 //! stream's rate is below what is available on all other links.
 
+use headway_units::statistics::upper_median;
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 
@@ -60,15 +61,10 @@ pub fn growth(record: &StreamRecord) -> Option<f64> {
         return None;
     }
     let (first, second) = arrived.split_at(arrived.len() / 2);
-    let median = |half: &[&Arrival]| {
-        let mut delays: Vec<i64> =
-            half.iter().filter_map(|a| a.one_way_delay()).map(|delay| delay.ns()).collect();
-        delays.sort_unstable();
-        delays.get(delays.len() / 2).copied()
-    };
+    let median = |half: &[&Arrival]| upper_median(half.iter().filter_map(|a| a.one_way_delay()).collect());
     let middle = |half: &[&Arrival]| half[half.len() / 2].sent;
     let time = (middle(second) - middle(first)).ns();
-    (time > 0).then_some((median(second)? - median(first)?) as f64 / time as f64)
+    (time > 0).then_some((median(second)? - median(first)?).ns() as f64 / time as f64)
 }
 
 /// Locates the tight link from streams of the same rate whose load expired at different hops; the largest hop

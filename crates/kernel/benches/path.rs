@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use headway_kernel::{Controller, CpuTime, EndOptions, Loader, cpu_time, enable_timing};
+use headway_units::statistics::median;
 use nix::time::{ClockId, clock_gettime};
 use path::{Host, Path, V4, close, limit_pace, load, transfer};
 
@@ -37,14 +38,14 @@ fn main() {
             goodputs.push(goodput(&path, name));
         }
     }
-    let stock = median(goodputs[0].clone());
+    let stock = median(goodputs[0].clone()).unwrap();
     for ((name, _), goodputs) in names.iter().zip(goodputs) {
-        let goodput = median(goodputs);
+        let goodput = median(goodputs).unwrap();
         println!("{name:9} {goodput:6.1} Gb/s, {:.2} of cubic", goodput / stock);
     }
     for (controller, (loaded, name)) in &loaded {
         let calls = acknowledgements(&path, name, &loaded.programs().unwrap());
-        println!("{:9} {:6.0} ns an acknowledgement", controller.name(), median(calls));
+        println!("{:9} {:6.0} ns an acknowledgement", controller.name(), median(calls).unwrap());
     }
     ends(&path);
 }
@@ -70,7 +71,7 @@ fn ends(path: &Path) {
         }
     }
     let names = ["reno", "reno in single segments", "xcp", "rcp"];
-    let single = median(times[1].clone());
+    let single = median(times[1].clone()).unwrap();
     for (name, mut times) in names.into_iter().zip(times) {
         times.sort_by(f64::total_cmp);
         let (least, middle, most) = (times[0], times[times.len() / 2], times[times.len() - 1]);
@@ -145,9 +146,4 @@ fn acknowledgements(path: &Path, name: &str, programs: &[u32]) -> Vec<f64> {
         (now.nanoseconds - nanoseconds) as f64 / (now.calls - calls).max(1) as f64
     };
     (0..ROUNDS).map(round).collect()
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
 }

@@ -1,31 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* Reno that responds to marks, with a floor of two segments: the baseline for ls_reno. */
+#define NAME hw_reno
 #define ALGORITHM LS_RENO
-/* Classic ECN, if net.ipv4.tcp_ecn or a route requests it. A peer would refuse ECN to an ECN-capable SYN (RFC
- * 3168 6.1.1). */
-#define FLAGS 0
 
 #include "aimd.bpf.h"
-#include "engine.bpf.h"
-
-/* As a receiver it leaves the echo to the kernel, which sends ECE until the sender confirms a reduction with
- * CWR (RFC 3168). */
-SEC("struct_ops")
-void BPF_PROG(hw_cwnd_event, struct sock *sk, enum tcp_ca_event event)
-{
-	if (event == CA_EVENT_TX_START)
-		after_idle(sk);
-}
-
-SEC(".struct_ops.link")
-struct tcp_congestion_ops hw_reno = {
-	.init = (void *)hw_init,
-	.release = (void *)hw_release,
-	.cong_control = (void *)hw_cong_control,
-	.set_state = (void *)hw_set_state,
-	.cwnd_event = (void *)hw_cwnd_event,
-	.ssthresh = (void *)hw_ssthresh,
-	.undo_cwnd = (void *)hw_undo_cwnd,
-	.flags = FLAGS,
-	.name = "hw_reno",
-};
+#include "aimd_ops.bpf.h"

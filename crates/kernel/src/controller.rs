@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::default::Namespace;
 use headway_arithmetic::rapid::Config;
-use headway_edge::Prefix;
+use headway_units::Prefix;
 
 /// A congestion controller of this crate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -20,18 +20,14 @@ pub struct Note {
     /// The options of LS-AIMD.
     pub options: LsOptions,
     /// What only XCP and RCP have.
-    #[serde(default)]
     pub ends: Option<Ends>,
     /// What only TCP Rapid has.
-    #[serde(default)]
     pub rapid: Option<RapidNote>,
     /// Whose ACKs a receiver for TCP Rapid stamps; it has no controller.
-    #[serde(default)]
     pub stamps: Option<StampOptions>,
     /// The former default, if the instance has changed it.
     pub default: Option<FormerDefault>,
     /// The network namespace in which it was started, noted when it is announced; older notes do not have it.
-    #[serde(default)]
     pub namespace: Option<Namespace>,
     /// The BPF ID of the map with its counters.
     pub counters_map: u32,

@@ -4,6 +4,7 @@
 //! Rates are in bits per second on the wire, in ascending order. For a classifier they are those that remain
 //! without outliers (wan 2.10), for a density all that a window has.
 
+use headway_units::statistics;
 use rand::{RngExt as _, SeedableRng as _};
 use rand_distr::StandardNormal;
 use rand_pcg::Pcg64Mcg;
@@ -157,24 +158,15 @@ impl Statistic {
 pub fn statistics(rates: &[f32], capacity_bps: f64) -> [f64; Statistic::ALL.len()] {
     let capacity = capacity_bps.max(1.0);
     let count = rates.len().max(1) as f64;
+    let quartile = |part| statistics::quantile(rates, part).unwrap_or(0.0);
     let above = rates.len() - rates.partition_point(|rate| f64::from(*rate) <= capacity);
     [
         (capacity / 1e9).log10(),
         count.log10(),
         sum(rates) / count / capacity,
-        (quantile(rates, 0.75) - quantile(rates, 0.25)) / capacity,
+        (quartile(0.75) - quartile(0.25)) / capacity,
         above as f64 / count,
     ]
-}
-
-/// Returns the quantile `part` (0 to 1) of ascending values, interpolated between
-/// neighbours; 0 without values.
-fn quantile(sorted: &[f32], part: f64) -> f64 {
-    let Some(last) = sorted.len().checked_sub(1) else { return 0.0 };
-    let place = part * last as f64;
-    let below = place as usize;
-    let (low, high) = (f64::from(sorted[below]), f64::from(sorted[(below + 1).min(last)]));
-    low + (high - low) * (place - below as f64)
 }
 
 #[cfg(test)]

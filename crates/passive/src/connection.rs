@@ -208,16 +208,18 @@ impl Connection {
 
     /// Whether a segment opens another connection with the same addresses and ports.
     pub(crate) fn is_reused_by(&self, end: usize, tcp: &Tcp) -> bool {
-        let opens = tcp.flags.syn && tcp.acknowledgement.is_none();
-        if !opens || self.handshake.opening(end).is_some_and(|opening| opening.sequence == tcp.sequence) {
+        let opens = tcp.segment.flags.syn && tcp.segment.acknowledgement.is_none();
+        if !opens
+            || self.handshake.opening(end).is_some_and(|opening| opening.sequence == tcp.segment.sequence)
+        {
             return false;
         }
         // A SYN belongs to the SYN of the other end if that acknowledges it, and was captured first, or,
         // where nothing else was seen of its end, if both ends open the connection (RFC 9293 3.5).
         let is_first = self.halves[end].packets == 0;
         let belongs = self.handshake.opening(1 - end).is_some_and(|other| {
-            let beyond = other.acknowledgement.map(|number| number.wrapping_sub(tcp.sequence));
-            beyond.map_or(is_first, |beyond| (1..=tcp.payload.saturating_add(1)).contains(&beyond))
+            let beyond = other.acknowledgement.map(|number| number.wrapping_sub(tcp.segment.sequence));
+            beyond.map_or(is_first, |beyond| (1..=tcp.segment.payload.saturating_add(1)).contains(&beyond))
         });
         !belongs && (self.closed || self.halves.iter().any(|half| half.packets > 0))
     }
@@ -273,17 +275,18 @@ impl Connection {
         let mss = self.handshake.opening(1 - end).and_then(|opening| opening.mss);
         let half = &mut self.halves[end];
         half.packets += 1;
-        if tcp.payload == 0 {
-            let ahead = |(number, _): &(u32, Instant)| tcp.sequence.wrapping_sub(*number) as i32 > 0;
-            if half.followed.is_none() && !tcp.flags.syn && half.reached.as_ref().is_none_or(ahead) {
-                half.reached = Some((tcp.sequence, self.last));
+        if tcp.segment.payload == 0 {
+            let ahead = |(number, _): &(u32, Instant)| tcp.segment.sequence.wrapping_sub(*number) as i32 > 0;
+            if half.followed.is_none() && !tcp.segment.flags.syn && half.reached.as_ref().is_none_or(ahead) {
+                half.reached = Some((tcp.segment.sequence, self.last));
             }
             return Volume::default();
         }
         let largest = u32::from(mss.unwrap_or(DEFAULT_MSS).max(1));
-        let oversized = tcp.payload > largest && (mss.is_some() || tcp.payload + tcp.headers > JUMBO);
-        let packets = if oversized { u64::from(tcp.payload.div_ceil(largest)) } else { 1 };
-        let wire = u64::from(tcp.payload) + packets * (u64::from(tcp.headers) + framing);
+        let oversized = tcp.segment.payload > largest
+            && (mss.is_some() || tcp.segment.payload + tcp.segment.headers > JUMBO);
+        let packets = if oversized { u64::from(tcp.segment.payload.div_ceil(largest)) } else { 1 };
+        let wire = u64::from(tcp.segment.payload) + packets * (u64::from(tcp.segment.headers) + framing);
         half.volume.packets += packets;
         half.volume.wire += wire;
         Volume { packets, wire }
@@ -296,11 +299,11 @@ impl Connection {
         }
         if by == end {
             // Behind data in a SYN the handshake goes on, and tells where the tap is.
-            return tcp.payload > 0 && !tcp.flags.syn;
+            return tcp.segment.payload > 0 && !tcp.segment.flags.syn;
         }
         let acks = &mut self.halves[1 - end];
-        if let Some(acknowledgement) = tcp.acknowledgement
-            && !tcp.flags.syn
+        if let Some(acknowledgement) = tcp.segment.acknowledgement
+            && !tcp.segment.flags.syn
         {
             let last = acks.last_acknowledgement.replace(acknowledgement);
             let advanced = last.is_some_and(|last| (acknowledgement.wrapping_sub(last) as i32) > 0);

@@ -81,11 +81,13 @@ fn identify(connection: u32, end: usize, tcp: &Tcp) -> u64 {
         let product = u128::from(a) * u128::from(b);
         product as u64 ^ (product >> 64) as u64
     };
-    let flags = u64::from(tcp.flags.syn) | u64::from(tcp.flags.fin) << 1 | u64::from(tcp.flags.rst) << 2;
-    let numbers = u64::from(tcp.sequence) << 32 | u64::from(tcp.acknowledgement.unwrap_or(0));
-    let size = u64::from(tcp.payload) << 32 | u64::from(connection) << 1 | end as u64;
-    let fields = u64::from(tcp.identification) << 48 | u64::from(tcp.window) << 32 | flags << 29;
-    let (value, echo) = tcp.timestamps.unwrap_or_default();
+    let flags = u64::from(tcp.segment.flags.syn)
+        | u64::from(tcp.segment.flags.fin) << 1
+        | u64::from(tcp.segment.flags.rst) << 2;
+    let numbers = u64::from(tcp.segment.sequence) << 32 | u64::from(tcp.segment.acknowledgement.unwrap_or(0));
+    let size = u64::from(tcp.segment.payload) << 32 | u64::from(connection) << 1 | end as u64;
+    let fields = u64::from(tcp.identification) << 48 | u64::from(tcp.segment.window) << 32 | flags << 29;
+    let (value, echo) = tcp.segment.timestamps.unwrap_or_default();
     let options = (u64::from(value) << 32 | u64::from(echo)) ^ u64::from(tcp.blocks);
     fold(numbers ^ MIX[0], size ^ MIX[1]) ^ fold(fields ^ MIX[2], options ^ MIX[3])
 }
@@ -173,7 +175,7 @@ impl Places {
         let earlier = set.iter().copied().find(|earlier| earlier.tag == slot.tag);
         if let Some(earlier) = earlier {
             let identified = tcp.identification != 0 && !self.constant;
-            let sure = identified || tcp.timestamps.is_some() || tcp.flags.syn;
+            let sure = identified || tcp.segment.timestamps.is_some() || tcp.segment.flags.syn;
             let apart = earlier.between(slot);
             if apart <= CLOSE && counted.copies() || apart <= APART && sure {
                 counted.count(true);

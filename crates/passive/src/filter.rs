@@ -280,7 +280,7 @@ fn ports(text: &str) -> Result<Condition, FilterError> {
 
 #[cfg(test)]
 mod tests {
-    use headway_estimate::sabes::Flags;
+    use headway_estimate::sabes::Segment;
 
     use super::*;
 
@@ -294,18 +294,8 @@ mod tests {
         Tcp {
             source: end(source),
             destination: end(destination),
-            sequence: 0,
-            acknowledgement: None,
-            payload: 0,
-            headers: 40,
-            window: 0,
-            flags: Flags::default(),
-            window_scale: None,
-            mss: None,
-            sack: false,
+            segment: Segment { headers: 40, ..Segment::default() },
             blocks: 0,
-            timestamps: None,
-            cut: false,
             identification: 0,
             outgoing: None,
         }

@@ -1,13 +1,13 @@
 //! The headers of a captured packet, down to TCP.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 
 use etherparse::{
     Ipv4HeaderSlice, Ipv6ExtensionsSlice, Ipv6HeaderSlice, TcpOptionElement, TcpOptionReadError,
     TcpOptionsIterator, err, ip_number,
 };
 use headway_estimate::sabes::{Flags, Segment, Way};
-use headway_units::Instant;
+use headway_units::{Instant, Prefix};
 
 use headway_capture::Packet;
 use headway_capture::layers::{self, Stop, Unread};
@@ -99,56 +99,16 @@ pub struct Tcp {
     pub source: Endpoint,
     /// Whom it is for.
     pub destination: Endpoint,
-    /// The sequence number of its first byte.
-    pub sequence: u32,
-    /// The acknowledgement number; `None` without the ACK flag.
-    pub acknowledgement: Option<u32>,
-    /// Bytes of payload, captured or not.
-    pub payload: u32,
-    /// Bytes of IP and TCP headers, with options and extension headers.
-    pub headers: u32,
-    /// The window field, not scaled.
-    pub window: u16,
-    /// The control flags.
-    pub flags: Flags,
-    /// The shift count of the window scale option.
-    pub window_scale: Option<u8>,
-    /// The maximum segment size option, bytes.
-    pub mss: Option<u16>,
-    /// Whether the segment carries SACK blocks.
-    pub sack: bool,
+    /// The segment itself, when it was captured, as the transfer sees it whose data its sender
+    /// sends.
+    pub segment: Segment,
     /// A number made of the SACK blocks, so that segments with other blocks have another one.
     pub blocks: u32,
-    /// The value and the echo of the timestamps option.
-    pub timestamps: Option<(u32, u32)>,
-    /// Whether the capture kept less than all options.
-    pub cut: bool,
     /// The identification of an IPv4 packet; 0 in IPv6, which has none.
     pub identification: u16,
     /// Whether the capturing host sent (`true`) or received (`false`) the packet; `None` if the
     /// capture does not tell.
     pub outgoing: Option<bool>,
-}
-
-impl Tcp {
-    /// Returns the segment as a transfer sees it whose data go this way; it passed the tap at `at`.
-    pub fn segment(&self, at: Instant, way: Way) -> Segment {
-        Segment {
-            at,
-            way,
-            sequence: self.sequence,
-            acknowledgement: self.acknowledgement,
-            payload: self.payload,
-            headers: self.headers,
-            window: self.window,
-            flags: self.flags,
-            window_scale: self.window_scale,
-            mss: self.mss,
-            cut: self.cut,
-            sack: self.sack,
-            timestamps: self.timestamps,
-        }
-    }
 }
 
 /// A packet within a packet.
@@ -221,7 +181,7 @@ pub(crate) fn read(packet: &Packet<'_>) -> Result<Tcp, Refused> {
         };
         match within {
             // A segment is written once, to its place: moving it costs more than reading it.
-            Within::Tcp(datagram) => return tcp(data, &datagram, outgoing),
+            Within::Tcp(datagram) => return tcp(data, &datagram, packet.at, outgoing),
             Within::Other(protocol, at) => {
                 start = match layers::inside(packet.data, protocol, start + at) {
                     Some(Ok(start)) => start,
@@ -311,7 +271,7 @@ fn ipv6(data: &[u8], original: usize) -> Result<Within, Skipped> {
 }
 
 /// Reads the TCP header behind the IP headers at the start of `data`.
-fn tcp(data: &[u8], datagram: &Datagram, outgoing: Option<bool>) -> Result<Tcp, Refused> {
+fn tcp(data: &[u8], datagram: &Datagram, at: Instant, outgoing: Option<bool>) -> Result<Tcp, Refused> {
     let &Datagram { headers: start, length, addresses, identification } = datagram;
     let data = data.get(start..).ok_or(Skipped::Snapped)?;
     let header: &[u8; LEAST_TCP] = data.first_chunk().ok_or(Skipped::Snapped)?;
@@ -332,18 +292,22 @@ fn tcp(data: &[u8], datagram: &Datagram, outgoing: Option<bool>) -> Result<Tcp, 
     Ok(Tcp {
         source: Endpoint { address: source, port: half(0) },
         destination: Endpoint { address: destination, port: half(2) },
-        sequence: word(4),
-        acknowledgement: flag(0x10).then(|| word(8)),
-        payload: payload as u32,
-        headers: (start + size) as u32,
-        window: half(14),
-        flags: Flags { syn, fin: flag(1), rst: flag(4) },
-        window_scale,
-        mss,
-        sack,
+        segment: Segment {
+            at,
+            way: Way::Data,
+            sequence: word(4),
+            acknowledgement: flag(0x10).then(|| word(8)),
+            payload: payload as u32,
+            headers: (start + size) as u32,
+            window: half(14),
+            flags: Flags { syn, fin: flag(1), rst: flag(4) },
+            window_scale,
+            mss,
+            cut: data.len() < size,
+            sack,
+            timestamps,
+        },
         blocks,
-        timestamps,
-        cut: data.len() < size,
         identification,
         outgoing,
     })
@@ -395,8 +359,5 @@ fn options(mut rest: &[u8], syn: bool) -> Options {
 
 /// Returns the first address of the network that an address belongs to: /24 of IPv4, /56 of IPv6.
 pub fn prefix(address: IpAddr) -> IpAddr {
-    match address {
-        IpAddr::V4(address) => IpAddr::V4(Ipv4Addr::from_bits(address.to_bits() & !0xff)),
-        IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() >> 72 << 72)),
-    }
+    Prefix::around(address, if address.is_ipv4() { 24 } else { 56 }).address()
 }

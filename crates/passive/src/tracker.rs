@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use headway_estimate::sabes::{Settings, Side, Transfer, Way};
+use headway_estimate::sabes::{Segment, Settings, Side, Transfer, Way};
 use headway_learned::{Model, Outside};
 use headway_units::{Duration, Instant, Rate};
 
@@ -307,7 +307,7 @@ impl Tracker {
         }
         self.counts.used += 1;
         connection.last = connection.last.max(at);
-        connection.closed |= tcp.flags.fin || tcp.flags.rst;
+        connection.closed |= tcp.segment.flags.fin || tcp.segment.flags.rst;
         // Once a transfer is followed, its side and path stay.
         if let Some(outgoing) = tcp.outgoing
             && !connection.forwarded
@@ -315,7 +315,7 @@ impl Tracker {
         {
             connection.near = Some((if outgoing { end } else { 1 - end }, Evidence::Heading));
         }
-        let mut segment = tcp.segment(at, Way::Data);
+        let mut segment = Segment { at, ..tcp.segment };
         let mut answered = None;
         if connection.shake_hands(end, &segment) {
             self.memory = self.memory.wrapping_add_signed(change_side(

@@ -35,19 +35,19 @@ const WEIGHT: u64 = 4;
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct ClassesConfig {
     /// Of packets with a header of XCP; default `xcp`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub xcp: Option<Box<QueueSpec>>,
     /// Of packets with a header of RCP; default `rcp`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub rcp: Option<Box<QueueSpec>>,
     /// Of packets without such a header; default `drop-tail`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub other: Option<Box<QueueSpec>>,
     /// Limit of each class in wire bytes, unless it has its own; unlimited when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<Bytes>,
     /// Limit of each class in packets, likewise.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub packets: Option<u32>,
 }
 

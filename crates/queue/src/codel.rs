@@ -13,53 +13,33 @@ const RESUME_INTERVALS: i64 = 16;
 
 /// Parameters of CoDel.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct CodelConfig {
     /// Acceptable queueing delay; default 5 ms (RFC 8289 4.4).
-    #[serde(default = "default_target")]
     pub target: Duration,
     /// How long the delay may stay above the target, a worst-case RTT; default 100 ms (RFC 8289 4.3).
-    #[serde(default = "default_interval")]
     pub interval: Duration,
     /// Whether ECN-capable packets are marked instead of dropped; default yes.
-    #[serde(default = "default_ecn")]
     pub ecn: bool,
     /// Size of the largest packet on the wire; nothing is dropped while the queue holds no more than this;
     /// default 1538 B.
-    #[serde(default = "default_packet")]
     pub packet: Bytes,
     /// Limit in wire bytes; unlimited when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<Bytes>,
     /// Limit in packets; unlimited when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub packets: Option<u32>,
-}
-
-fn default_target() -> Duration {
-    Duration::from_ms(5)
-}
-
-fn default_interval() -> Duration {
-    Duration::from_ms(100)
-}
-
-fn default_ecn() -> bool {
-    true
-}
-
-fn default_packet() -> Bytes {
-    Bytes::new(1538)
 }
 
 impl Default for CodelConfig {
     /// Returns the parameters of RFC 8289 without a limit.
     fn default() -> CodelConfig {
         CodelConfig {
-            target: default_target(),
-            interval: default_interval(),
-            ecn: default_ecn(),
-            packet: default_packet(),
+            target: Duration::from_ms(5),
+            interval: Duration::from_ms(100),
+            ecn: true,
+            packet: Bytes::new(1538),
             limit: None,
             packets: None,
         }

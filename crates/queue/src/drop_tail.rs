@@ -11,10 +11,10 @@ use headway_units::{Bytes, Instant};
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct DropTailConfig {
     /// Limit in wire bytes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<Bytes>,
     /// Limit in packets.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub packets: Option<u32>,
 }
 

@@ -24,84 +24,44 @@ pub(super) const QUEUES: usize = 2;
 
 /// Parameters of DualPI2; defaults are those of RFC 9332, appendix A.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct DualPi2Config {
     /// Target delay of the C queue; default 15 ms.
-    #[serde(default = "default_target")]
     pub target: Duration,
     /// Interval between updates of the base probability; default 16 ms.
-    #[serde(default = "default_update")]
     pub update: Duration,
     /// Weight of the deviation from the target in an update, in Hz; default 0.16.
-    #[serde(default = "default_alpha")]
     pub alpha: f64,
     /// Weight of the change since the last update, in Hz; default 3.2.
-    #[serde(default = "default_beta")]
     pub beta: f64,
     /// Coupling factor k, 1 to 10; default 2.
-    #[serde(default = "default_coupling")]
     pub coupling: f64,
     /// Delay of the L queue from which on it marks by itself; default 800 us.
-    #[serde(default = "default_ramp")]
     pub ramp: Duration,
     /// Further delay over which this grows to all packets; default 400 us.
-    #[serde(default = "default_range")]
     pub range: Duration,
     /// Share of the link that the C queue gets at least while both have packets; default 1/16.
-    #[serde(default = "default_classic_share")]
     pub classic_share: f64,
     /// Limit of both queues together in wire bytes; unlimited when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<Bytes>,
     /// Limit of both queues together in packets; unlimited when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub packets: Option<u32>,
-}
-
-fn default_target() -> Duration {
-    Duration::from_ms(15)
-}
-
-fn default_update() -> Duration {
-    Duration::from_ms(16)
-}
-
-fn default_alpha() -> f64 {
-    0.16
-}
-
-fn default_beta() -> f64 {
-    3.2
-}
-
-fn default_coupling() -> f64 {
-    2.0
-}
-
-fn default_ramp() -> Duration {
-    Duration::from_us(800)
-}
-
-fn default_range() -> Duration {
-    Duration::from_us(400)
-}
-
-fn default_classic_share() -> f64 {
-    1.0 / 16.0
 }
 
 impl Default for DualPi2Config {
     /// Returns the parameters of RFC 9332 without a limit.
     fn default() -> DualPi2Config {
         DualPi2Config {
-            target: default_target(),
-            update: default_update(),
-            alpha: default_alpha(),
-            beta: default_beta(),
-            coupling: default_coupling(),
-            ramp: default_ramp(),
-            range: default_range(),
-            classic_share: default_classic_share(),
+            target: Duration::from_ms(15),
+            update: Duration::from_ms(16),
+            alpha: 0.16,
+            beta: 3.2,
+            coupling: 2.0,
+            ramp: Duration::from_us(800),
+            range: Duration::from_us(400),
+            classic_share: 1.0 / 16.0,
             limit: None,
             packets: None,
         }

@@ -15,61 +15,36 @@ const MOST_FLOWS: u32 = 65_536;
 
 /// Parameters of FQ-CoDel; defaults are those of RFC 8290 and of Linux.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct FqCodelConfig {
     /// Number of queues, 1 to 65536; default 1024. Flows are spread over them by a hash.
-    #[serde(default = "default_flows")]
     pub flows: u32,
     /// Wire bytes that a queue may send in its turn; default 1538 B, a packet of 1500 B.
-    #[serde(default = "default_quantum")]
     pub quantum: Bytes,
     /// Acceptable queueing delay of each queue; default 5 ms.
-    #[serde(default = "default_target")]
     pub target: Duration,
     /// How long the delay may stay above the target; default 100 ms.
-    #[serde(default = "default_interval")]
     pub interval: Duration,
     /// Whether ECN-capable packets are marked instead of dropped; default yes.
-    #[serde(default = "default_ecn")]
     pub ecn: bool,
     /// Limit of all queues together in wire bytes; unlimited when absent. Above it the longest queue
     /// loses its first packet.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<Bytes>,
     /// Limit of all queues together in packets; unlimited when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub packets: Option<u32>,
-}
-
-fn default_flows() -> u32 {
-    1024
-}
-
-fn default_quantum() -> Bytes {
-    Bytes::new(1538)
-}
-
-fn default_target() -> Duration {
-    CodelConfig::default().target
-}
-
-fn default_interval() -> Duration {
-    CodelConfig::default().interval
-}
-
-fn default_ecn() -> bool {
-    true
 }
 
 impl Default for FqCodelConfig {
     /// Returns the parameters of RFC 8290 without a limit.
     fn default() -> FqCodelConfig {
         FqCodelConfig {
-            flows: default_flows(),
-            quantum: default_quantum(),
-            target: default_target(),
-            interval: default_interval(),
-            ecn: default_ecn(),
+            flows: 1024,
+            quantum: Bytes::new(1538),
+            target: CodelConfig::default().target,
+            interval: CodelConfig::default().interval,
+            ecn: true,
             limit: None,
             packets: None,
         }

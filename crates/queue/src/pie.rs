@@ -42,53 +42,34 @@ const SUMS: (f64, f64) = (0.85, 8.5);
 
 /// Parameters of PIE.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct PieConfig {
     /// Target delay; default 15 ms (RFC 8033 4.2).
-    #[serde(default = "default_target")]
     pub target: Duration,
     /// Interval between updates of the probability; default 15 ms (RFC 8033 4.2).
-    #[serde(default = "default_update")]
     pub update: Duration,
     /// Maximum duration of a burst without drops; default 150 ms (RFC 8033 4.4).
-    #[serde(default = "default_burst")]
     pub burst: Duration,
     /// Probability, 0 to 1, below which ECN-capable packets are marked instead of dropped;
     /// default 0.1 (RFC 8033 5.1).
-    #[serde(default = "default_ecn_threshold", deserialize_with = "headway_units::share::deserialize")]
+    #[serde(deserialize_with = "headway_units::share::deserialize")]
     pub ecn_threshold: f64,
     /// Limit in wire bytes; unlimited when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<Bytes>,
     /// Limit in packets; unlimited when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub packets: Option<u32>,
-}
-
-fn default_target() -> Duration {
-    Duration::from_ms(15)
-}
-
-fn default_update() -> Duration {
-    Duration::from_ms(15)
-}
-
-fn default_burst() -> Duration {
-    Duration::from_ms(150)
-}
-
-fn default_ecn_threshold() -> f64 {
-    0.1
 }
 
 impl Default for PieConfig {
     /// Returns the parameters of RFC 8033 without a limit.
     fn default() -> PieConfig {
         PieConfig {
-            target: default_target(),
-            update: default_update(),
-            burst: default_burst(),
-            ecn_threshold: default_ecn_threshold(),
+            target: Duration::from_ms(15),
+            update: Duration::from_ms(15),
+            burst: Duration::from_ms(150),
+            ecn_threshold: 0.1,
             limit: None,
             packets: None,
         }

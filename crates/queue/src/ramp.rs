@@ -22,10 +22,10 @@ pub struct RampConfig {
     #[serde(default = "default_probability", deserialize_with = "headway_units::share::deserialize")]
     pub probability: f64,
     /// Limit in wire bytes; unlimited when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<Bytes>,
     /// Limit in packets; unlimited when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub packets: Option<u32>,
 }
 

@@ -13,10 +13,10 @@ pub struct StepConfig {
     /// Packets are marked while more than this is queued before them.
     pub threshold: Level,
     /// Limit in wire bytes; unlimited when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<Bytes>,
     /// Limit in packets; unlimited when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub packets: Option<u32>,
 }
 

@@ -81,7 +81,7 @@ pub struct Group {
     #[serde(flatten)]
     pub total: Total,
     /// Completion times, in groups whose flows come and go or have a size; absent before the first.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub completions: Option<Completions>,
 }
 
@@ -156,13 +156,13 @@ pub struct LinkResult {
     /// Fraction of the packets that were dropped or lost.
     pub loss: f64,
     /// ACKs that the ACK filter dropped, which do not count as dropped; absent in worlds that have none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub thinned: Option<u64>,
     /// Packets that arrived a second time; absent in worlds that have none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub copies: Option<u64>,
     /// Packets damaged on the wire; absent in worlds that have none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub damaged: Option<u64>,
 }
 
@@ -248,7 +248,7 @@ pub struct MiddleboxResult {
     /// Connections that began.
     pub connections: u64,
     /// ACKs, where they are counted.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub acks: Option<u64>,
     /// ACKs whose window was lowered.
     pub lowered: u64,
@@ -270,7 +270,7 @@ pub struct SelectResult {
     /// Mean of what was free on the path in use: what somebody gets who takes all of it, and no more.
     pub free_bps: u64,
     /// What a bulk user got, where one was there.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub bulk_bps: Option<u64>,
     /// Median time of a fetch of 1 MB.
     pub fetch_p50_ns: u64,
@@ -312,7 +312,7 @@ pub struct DecisionResult {
     /// Names of the strategies in their order, such as `receive-window`.
     pub strategies: Vec<String>,
     /// The most that would be under way, in bytes, where a window would be lowered.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub limit_bytes: Option<u64>,
     /// What would be done and why; the flow is the subject of the sentence.
     pub sentence: String,
@@ -344,10 +344,8 @@ pub struct MeasureResult {
     #[serde(default)]
     pub changed: bool,
     /// Available bandwidth before and after the change, as estimated; absent without a change.
-    #[serde(default)]
     pub before_bps: Option<u64>,
     /// See `before_bps`.
-    #[serde(default)]
     pub after_bps: Option<u64>,
     /// Why there is no estimate.
     pub failure: Option<String>,

@@ -80,7 +80,7 @@ impl Recording {
                 flows.len() - 1
             });
             let since = (packet.at - origin).max(Duration::ZERO);
-            flows[flow].push(tcp.segment(Instant::ZERO + since, way));
+            flows[flow].push(Segment { at: Instant::ZERO + since, way, ..tcp.segment });
         });
         flows
     }
@@ -150,18 +150,12 @@ mod tests {
     fn packets_that_are_made_of_segments_are_read_as_these_segments() {
         let data = Segment {
             at: Instant::from_ns(5_000),
-            way: Way::Data,
             sequence: u32::MAX,
             acknowledgement: Some(1),
             payload: 1_448,
             headers: 52,
             window: 500,
-            flags: Flags::default(),
-            window_scale: None,
-            mss: None,
-            cut: false,
-            sack: false,
-            timestamps: None,
+            ..Segment::default()
         };
         let syn = Segment {
             at: Instant::from_ns(1_000),

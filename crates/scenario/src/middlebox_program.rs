@@ -2,9 +2,9 @@
 
 use std::net::Ipv4Addr;
 
-use headway_edge::{Policy, Prefix};
+use headway_edge::Policy;
 use headway_units::config_error::check;
-use headway_units::{ConfigError, Rate};
+use headway_units::{ConfigError, Prefix, Rate};
 use serde::{Deserialize, Serialize};
 
 use crate::middlebox::MiddleboxSpec;

@@ -59,12 +59,7 @@ impl Conversion {
             payload: 0,
             headers: size - FRAMING,
             window: u16::MAX,
-            flags: Flags::default(),
-            window_scale: None,
-            mss: None,
-            cut: false,
-            sack: false,
-            timestamps: None,
+            ..Segment::default()
         };
         let open = Segment {
             sequence: self.first.wrapping_sub(1),

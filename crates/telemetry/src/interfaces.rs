@@ -4,24 +4,16 @@
 use std::io;
 use std::net::IpAddr;
 
-use crate::netlink::{Message, Netlink, SockProtocol, attributes, messages};
-use crate::route::RTM_NEWROUTE;
-use crate::rule::RTM_DELROUTE;
+use libc::{
+    IFA_ADDRESS, IFA_LOCAL, IFLA_IFNAME, IFLA_STATS64, RTM_DELADDR, RTM_DELLINK, RTM_DELROUTE, RTM_GETADDR,
+    RTM_GETLINK, RTM_NEWADDR, RTM_NEWLINK, RTM_NEWROUTE,
+};
 
-/// Kinds of messages.
-const RTM_NEWLINK: u16 = 16;
-const RTM_DELLINK: u16 = 17;
-const RTM_GETLINK: u16 = 18;
-const RTM_NEWADDR: u16 = 20;
-const RTM_DELADDR: u16 = 21;
-const RTM_GETADDR: u16 = 22;
-/// Bytes of `struct ifinfomsg` and `struct ifaddrmsg`, and attributes.
+use crate::netlink::{Message, Netlink, SockProtocol, attributes, messages};
+
+/// Bytes of `struct ifinfomsg` and `struct ifaddrmsg`.
 const LINK_HEAD: usize = 16;
 const ADDRESS_HEAD: usize = 8;
-const IFLA_IFNAME: u16 = 3;
-const IFLA_STATS64: u16 = 23;
-const IFA_ADDRESS: u16 = 1;
-const IFA_LOCAL: u16 = 2;
 /// Groups of changes: interfaces, addresses of IPv4 and IPv6, routes of both.
 const GROUPS: u32 = 0x1 | 0x10 | 0x100 | 0x40 | 0x400;
 /// The place of the protocol in `struct rtmsg`.

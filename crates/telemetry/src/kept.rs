@@ -13,16 +13,15 @@ use std::io;
 use std::net::IpAddr;
 use std::num::NonZeroU8;
 
+use libc::{RTA_DST, RTA_OIF, RTA_TABLE, RTM_DELROUTE, RTM_DELRULE, RTM_GETROUTE, RTM_NEWROUTE, RTM_NEWRULE};
+
 use crate::netlink::{
     ACKNOWLEDGE, CREATE_NEW, Netlink, REPLACE, REQUEST, SockProtocol, attribute, attributes, message,
     messages,
 };
 use crate::preferred::{NextHop, SCOPE_UNIVERSE, UNICAST};
-use crate::route::{RTA_DST, RTA_NH_ID, RTA_OIF, RTM_GETROUTE, RTM_NEWROUTE};
-use crate::rule::{
-    FRA_PRIORITY, FRA_TABLE, RTA_TABLE, RTM_DELROUTE, RTM_DELRULE, RTM_NEWRULE, TO_TABLE, is_not_there,
-    is_without_ipv6,
-};
+use crate::route::RTA_NH_ID;
+use crate::rule::{FRA_PRIORITY, FRA_TABLE, TO_TABLE, is_not_there, is_without_ipv6};
 
 const RTM_NEWNEXTHOP: u16 = 104;
 const RTM_DELNEXTHOP: u16 = 105;

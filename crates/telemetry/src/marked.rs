@@ -4,23 +4,24 @@
 use std::io;
 use std::net::IpAddr;
 
+use libc::{
+    RTA_DST, RTA_GATEWAY, RTA_MARK, RTA_OIF, RTA_PRIORITY, RTA_TABLE, RTM_DELROUTE, RTM_DELRULE,
+    RTM_GETROUTE, RTM_NEWROUTE, RTM_NEWRULE,
+};
+
 use crate::netlink::{
     ACKNOWLEDGE, CREATE_NEW, Netlink, REPLACE, REQUEST, SockProtocol, attribute, attributes, message,
     messages,
 };
 use crate::preferred::{NextHop, SCOPE_UNIVERSE, UNICAST};
-use crate::route::{RTA_DST, RTA_GATEWAY, RTA_OIF, RTA_PRIORITY, RTM_GETROUTE, RTM_NEWROUTE};
-use crate::rule::{
-    RTA_TABLE, RTM_DELROUTE, RTM_DELRULE, RTM_NEWRULE, is_not_there, is_without_ipv6, marked_rule,
-};
+use crate::rule::{is_not_there, is_without_ipv6, marked_rule};
 
 /// Behind the rule for addresses of this host, and before all that somebody is likely to have added.
 const PRIORITY: u32 = 2;
 /// A route that leads nowhere, and its metric: behind those that lead somewhere.
 const UNREACHABLE: u8 = 7;
 const LAST: u32 = 1 << 30;
-/// The mark of a packet of which the route is asked, and the flag that the answer names the table.
-const RTA_MARK: u16 = 16;
+/// The flag of a question for a route that the answer names the table.
 const LOOKUP_TABLE: u32 = 0x1000;
 /// Destinations for such questions, of which no host has a route: of documentation (RFC 5737, RFC 3849).
 const SOMEWHERE: [&[u8]; 2] =

@@ -12,9 +12,10 @@ use std::io;
 use std::net::IpAddr;
 use std::num::NonZeroU8;
 
+use libc::{RTA_DST, RTA_GATEWAY, RTA_MULTIPATH, RTA_OIF, RTA_PRIORITY, RTM_DELROUTE, RTM_NEWROUTE};
+
 use crate::netlink::{ACKNOWLEDGE, Netlink, REPLACE, REQUEST, SockProtocol, attribute, message};
-use crate::route::{RTA_DST, RTA_GATEWAY, RTA_OIF, RTA_PRIORITY, RTM_NEWROUTE};
-use crate::rule::{RTM_DELROUTE, is_not_there, is_without_ipv6};
+use crate::rule::{is_not_there, is_without_ipv6};
 
 const MAIN: u8 = 254;
 pub(crate) const UNICAST: u8 = 1;
@@ -23,8 +24,7 @@ pub(crate) const SCOPE_UNIVERSE: u8 = 0;
 const SCOPE_LINK: u8 = 253;
 /// Of scope, for a route that is to be removed: any.
 const SCOPE_NOWHERE: u8 = 255;
-/// Next hops of a route, each a `struct rtnexthop` with attributes, and the length of that.
-const RTA_MULTIPATH: u16 = 9;
+/// Bytes of `struct rtnexthop`, one for each of several next hops, with attributes behind it.
 const NEXT_HOP: usize = 8;
 
 /// The way to all destinations without a more specific route.

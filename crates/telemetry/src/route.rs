@@ -5,22 +5,12 @@ use std::fmt::{self, Display, Formatter};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use libc::{RTA_CACHEINFO, RTA_DST, RTA_METRICS, RTA_PRIORITY, RTM_GETROUTE, RTM_NEWROUTE};
+
 use crate::netlink::{ACKNOWLEDGE, Netlink, REPLACE, REQUEST, SockProtocol, attribute, attributes, message};
 
-/// Message types, attributes, metrics and features of `include/uapi/linux/rtnetlink.h`.
-pub const RTM_NEWROUTE: u16 = 24;
-pub(crate) const RTM_GETROUTE: u16 = 26;
-/// Destination of a route.
-pub const RTA_DST: u16 = 1;
-/// Interface of a route.
-pub const RTA_OIF: u16 = 4;
-/// Next hop of a route.
-pub const RTA_GATEWAY: u16 = 5;
-/// Metrics of a route, attributes themselves.
-pub const RTA_METRICS: u16 = 8;
-/// Metric of a route: the lowest counts.
-pub(crate) const RTA_PRIORITY: u16 = 6;
-const RTA_CACHEINFO: u16 = 12;
+/// Attributes, metrics and features of `include/uapi/linux/rtnetlink.h` that the crate `libc` does
+/// not have.
 pub(crate) const RTA_NH_ID: u16 = 30;
 /// The metric that is a set of features.
 pub const RTAX_FEATURES: u16 = 12;

@@ -3,14 +3,11 @@
 
 use std::io;
 
-use crate::netlink::{ACKNOWLEDGE, CREATE_NEW, Netlink, REQUEST, SockProtocol, attribute, message};
-use crate::route::{RTA_OIF, RTM_NEWROUTE};
+use libc::{RTA_OIF, RTA_TABLE, RTM_DELROUTE, RTM_DELRULE, RTM_NEWROUTE, RTM_NEWRULE};
 
-/// Message types, attributes and values of `include/uapi/linux/rtnetlink.h` and `fib_rules.h`.
-pub(crate) const RTM_DELROUTE: u16 = 25;
-pub(crate) const RTM_NEWRULE: u16 = 32;
-pub(crate) const RTM_DELRULE: u16 = 33;
-pub(crate) const RTA_TABLE: u16 = 15;
+use crate::netlink::{ACKNOWLEDGE, CREATE_NEW, Netlink, REQUEST, SockProtocol, attribute, message};
+
+/// Attributes and values of `include/uapi/linux/fib_rules.h`.
 pub(crate) const FRA_PRIORITY: u16 = 6;
 const FRA_FWMARK: u16 = 10;
 pub(crate) const FRA_TABLE: u16 = 15;

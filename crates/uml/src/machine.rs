@@ -322,24 +322,7 @@ mod tests {
             stall_timeout: Span::from_secs(2),
             checks,
         };
-        let plan = Plan {
-            folder: folder.path().to_owned(),
-            modules: Vec::new(),
-            nodes: Vec::new(),
-            wires: Vec::new(),
-            directions: Vec::new(),
-            flows: Vec::new(),
-            sources: Vec::new(),
-            programs: Vec::new(),
-            middleboxes: Vec::new(),
-            middlebox_arguments: Vec::new(),
-            hosts: Vec::new(),
-            send_buffer: 0,
-            lead: Duration::ZERO,
-            warmup: Duration::ZERO,
-            looks: Vec::new(),
-            offloads: false,
-        };
+        let plan = Plan { folder: folder.path().to_owned(), ..Plan::default() };
         machine.run(&plan, &AtomicBool::new(false), |_| ())
     }
 

@@ -148,21 +148,13 @@ impl<'a> Network<'a> {
         let round_trip: Duration = scenario.link.iter().map(|link| link.longest_delay() * 2).sum();
         let plan = Plan {
             folder: folder.to_owned(),
-            modules: Vec::new(),
             nodes,
-            wires: Vec::new(),
-            directions: Vec::new(),
-            flows: Vec::new(),
-            sources: Vec::new(),
-            programs: Vec::new(),
-            middleboxes: Vec::new(),
-            middlebox_arguments: Vec::new(),
-            hosts: Vec::new(),
             send_buffer: (held(scenario) * SEND_FACTOR).get().clamp(MIN_SEND, i32::MAX as u64),
             lead: (round_trip * LEAD_ROUND_TRIPS).max(MIN_LEAD),
             warmup: scenario.warmup,
             looks: looks(scenario),
             offloads: options.offloads,
+            ..Plan::default()
         };
         let nowhere =
             Hop { node: 0, device: String::new(), next: Ipv4Addr::UNSPECIFIED, arrival: String::new() };

@@ -9,7 +9,7 @@ use headway_units::{Bytes, Duration, Rate};
 use serde::{Deserialize, Serialize};
 
 /// A run in the guest. Times count from time zero of the scenario.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     /// The host's folder for plan, report and captures.
     pub folder: PathBuf,

@@ -1,10 +1,10 @@
 //! Sizes: how many bytes something has.
 
 use std::fmt;
-use std::iter::Sum;
-use std::ops::{Add, AddAssign, Mul};
+use std::ops::Mul;
 use std::str::FromStr;
 
+use super::sums::sums;
 use super::text::{ParseQuantityError, Unit, parse, serde_as_text};
 
 /// Ethernet bytes that an IP packet occupies on the wire besides its own: 14 of header, 4 of frame check
@@ -30,29 +30,12 @@ impl Bytes {
     }
 }
 
-impl Add for Bytes {
-    type Output = Bytes;
-    fn add(self, other: Bytes) -> Bytes {
-        Bytes(self.0.saturating_add(other.0))
-    }
-}
-
-impl AddAssign for Bytes {
-    fn add_assign(&mut self, other: Bytes) {
-        *self = *self + other;
-    }
-}
+sums!(Bytes);
 
 impl Mul<u64> for Bytes {
     type Output = Bytes;
     fn mul(self, count: u64) -> Bytes {
         Bytes(self.0.saturating_mul(count))
-    }
-}
-
-impl Sum for Bytes {
-    fn sum<I: Iterator<Item = Bytes>>(sizes: I) -> Bytes {
-        sizes.fold(Bytes::ZERO, Add::add)
     }
 }
 

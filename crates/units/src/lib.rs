@@ -1,15 +1,18 @@
 //! Rates, sizes and times as types, so that no bare number crosses a public boundary; what users read about
-//! mistakes in files and names; [`Budget`]s of bytes; and [`statistics`] of samples.
+//! mistakes in files and names; [`Prefix`]es of addresses; [`Budget`]s of bytes; and [`statistics`]
+//! of samples.
 
 mod budget;
 mod bytes;
 pub mod config_error;
 mod direction;
 mod nearest;
+mod prefix;
 mod rate;
 mod rate_steps;
 pub mod share;
 pub mod statistics;
+mod sums;
 mod text;
 mod time;
 
@@ -18,6 +21,7 @@ pub use bytes::{Bytes, WIRE_OVERHEAD};
 pub use config_error::ConfigError;
 pub use direction::Direction;
 pub use nearest::nearest;
+pub use prefix::Prefix;
 pub use rate::Rate;
 pub use rate_steps::WORK_PER_BYTE;
 pub use rate_steps::{RateSteps, RateStepsError};

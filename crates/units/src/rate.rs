@@ -1,11 +1,10 @@
 //! Rates: how many bits pass in a second.
 
 use std::fmt;
-use std::iter::Sum;
-use std::ops::Add;
 use std::str::FromStr;
 
 use super::bytes::Bytes;
+use super::sums::sums;
 use super::text::{ParseQuantityError, Unit, parse, serde_as_text};
 use super::time::Duration;
 
@@ -86,18 +85,7 @@ impl Rate {
     }
 }
 
-impl Add for Rate {
-    type Output = Rate;
-    fn add(self, other: Rate) -> Rate {
-        Rate(self.0.saturating_add(other.0))
-    }
-}
-
-impl Sum for Rate {
-    fn sum<I: Iterator<Item = Rate>>(rates: I) -> Rate {
-        rates.fold(Rate::ZERO, Add::add)
-    }
-}
+sums!(Rate);
 
 impl fmt::Display for Rate {
     /// Prints three significant digits with a unit that fits the magnitude: `58.8 Mb/s`.

@@ -24,11 +24,19 @@ pub fn median(values: Vec<f64>) -> Option<f64> {
     Some(f64::midpoint(values[middle], values[values.len() / 2]))
 }
 
+/// Returns the median, of an even number of values the larger of the middle two; `None` without
+/// values.
+pub fn upper_median<T: Copy + Ord>(mut values: Vec<T>) -> Option<T> {
+    values.sort_unstable();
+    values.get(values.len() / 2).copied()
+}
+
 /// Returns the quantile `part` (0 to 1) of ascending values, interpolated between neighbours;
 /// `None` without values.
-pub fn quantile(sorted: &[f64], part: f64) -> Option<f64> {
+pub fn quantile<T: Copy + Into<f64>>(sorted: &[T], part: f64) -> Option<f64> {
     let place = part * sorted.len().checked_sub(1)? as f64;
-    let (low, high) = (sorted[place.floor() as usize], sorted[place.ceil() as usize]);
+    let (low, high): (f64, f64) =
+        (sorted[place.floor() as usize].into(), sorted[place.ceil() as usize].into());
     Some(low + place.fract() * (high - low))
 }
 
@@ -48,13 +56,16 @@ mod tests {
         assert_eq!((mean(&values), deviation(&values)), (5.0, 2.0));
         assert_eq!(median(vec![9.0, 2.0, 4.0]), Some(4.0));
         assert_eq!(median(values.to_vec()), Some(4.5));
+        assert_eq!((upper_median(vec![9, 2, 4]), upper_median(vec![9, 2, 4, 7])), (Some(4), Some(7)));
         assert_eq!([0.0, 0.5, 1.0].map(|part| closest(&values, part)), [2.0, 5.0, 9.0].map(Some));
         assert_eq!([0.0, 0.5, 1.0].map(|part| quantile(&values, part)), [2.0, 4.5, 9.0].map(Some));
+        assert_eq!(quantile(&[1.0_f32, 2.0, 4.0], 0.75), Some(3.0));
     }
 
     #[test]
     fn nothing_has_no_quantile() {
         assert!(mean(&[]).is_nan() && deviation(&[]).is_nan());
-        assert_eq!((median(Vec::new()), quantile(&[], 0.5), closest(&[], 0.5)), (None, None, None));
+        assert_eq!((median(Vec::new()), quantile::<f64>(&[], 0.5), closest(&[], 0.5)), (None, None, None));
+        assert_eq!((quantile::<f32>(&[], 0.5), upper_median::<u8>(Vec::new())), (None, None));
     }
 }

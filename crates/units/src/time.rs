@@ -1,12 +1,12 @@
 //! Times: points on a clock, and the spans between them.
 
 use std::fmt;
-use std::iter::Sum;
 use std::ops::{Add, AddAssign, Div, Mul, Neg, Sub, SubAssign};
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use super::sums::sums;
 use super::text::{ParseQuantityError, Unit, parse, serde_as_text};
 
 /// A point in time: integer nanoseconds since the origin of some clock.
@@ -125,12 +125,7 @@ impl From<std::time::Duration> for Duration {
     }
 }
 
-impl Add for Duration {
-    type Output = Duration;
-    fn add(self, other: Duration) -> Duration {
-        Duration(self.0.saturating_add(other.0))
-    }
-}
+sums!(Duration);
 
 impl Sub for Duration {
     type Output = Duration;
@@ -143,12 +138,6 @@ impl Neg for Duration {
     type Output = Duration;
     fn neg(self) -> Duration {
         Duration(self.0.saturating_neg())
-    }
-}
-
-impl AddAssign for Duration {
-    fn add_assign(&mut self, other: Duration) {
-        *self = *self + other;
     }
 }
 
@@ -170,12 +159,6 @@ impl Div<i64> for Duration {
     /// Truncates the quotient; panics on division by zero, as integers do.
     fn div(self, divisor: i64) -> Duration {
         Duration(self.0 / divisor)
-    }
-}
-
-impl Sum for Duration {
-    fn sum<I: Iterator<Item = Duration>>(spans: I) -> Duration {
-        spans.fold(Duration::ZERO, Add::add)
     }
 }
 

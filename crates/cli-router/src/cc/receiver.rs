@@ -2,10 +2,10 @@
 
 use anyhow::{Result, bail};
 use clap::Args;
-use headway_edge::Prefix;
 use headway_kernel::{
     ChangedRoutes, Controller, LsOptions, Namespace, Note, Notes, StampOptions, StampReceiver, running,
 };
+use headway_units::Prefix;
 
 use super::end::restore_changed;
 use super::on::{background, refuse_running, report_leftovers, signals, wait};

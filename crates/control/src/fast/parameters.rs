@@ -1,10 +1,8 @@
 //! The parameters of FAST, as text.
 
 use std::fmt;
-use std::str::FromStr;
 
-use super::super::parts::{self, Parts};
-use super::super::{Argument, Parameters};
+use super::super::parts::{Parts, optional_parts};
 use super::delay::Reading;
 
 /// Segments in the queue in equilibrium: 200 for paths of about 1 Gb/s (Wei et al.), and in
@@ -55,25 +53,7 @@ impl Parts for FastParameters {
     }
 }
 
-impl Parameters for FastParameters {
-    const ARGUMENT: Argument = Argument::Optional("rtt=owd,alpha=50");
-
-    fn by_default() -> Option<FastParameters> {
-        Some(FastParameters::default())
-    }
-
-    fn mistake(text: &str) -> Option<String> {
-        parts::mistake::<FastParameters>(text)
-    }
-}
-
-impl FromStr for FastParameters {
-    type Err = ();
-
-    fn from_str(text: &str) -> Result<FastParameters, ()> {
-        parts::read(text)
-    }
-}
+optional_parts!(FastParameters, "rtt=owd,alpha=50");
 
 impl fmt::Display for FastParameters {
     /// Prints what differs from the default, so nothing for the default itself.

@@ -1,13 +1,11 @@
 //! The parameters of Rapid, as text.
 
 use std::fmt;
-use std::str::FromStr;
 
 use headway_arithmetic::rapid::{self, Config, Preset, Thresholds, flags};
 use headway_learned::{Model, NoAnswer, Scratch};
 
-use super::super::parts::{self, Parts};
-use super::super::{Argument, Parameters};
+use super::super::parts::{Parts, optional_parts};
 use headway_units::{Bytes, Duration, Rate};
 
 /// The parameters of Rapid; text such as `tau=10ms,kd=1/3,gamma=3,n=4x16`.
@@ -307,17 +305,9 @@ fn compact(time: Duration) -> String {
     }
 }
 
-impl Parameters for RapidParameters {
-    const ARGUMENT: Argument = Argument::Optional("tau=10ms,kd=1/3,gamma=3,n=4x16");
-
-    fn by_default() -> Option<RapidParameters> {
-        Some(RapidParameters::default())
-    }
-
-    fn mistake(text: &str) -> Option<String> {
-        parts::mistake::<RapidParameters>(text)
-    }
-
+optional_parts!(
+    RapidParameters,
+    "tau=10ms,kd=1/3,gamma=3,n=4x16",
     fn dilated(mut self, factor: u32) -> RapidParameters {
         let longer = |time: Duration| time * i64::from(factor);
         self.tau = longer(self.tau);
@@ -325,12 +315,4 @@ impl Parameters for RapidParameters {
         self.passes = self.passes.map(|pass| pass.map(|(up, down)| (longer(up), longer(down))));
         self
     }
-}
-
-impl FromStr for RapidParameters {
-    type Err = ();
-
-    fn from_str(text: &str) -> Result<RapidParameters, ()> {
-        parts::read(text)
-    }
-}
+);

@@ -41,8 +41,8 @@ fn connections(name: &str) -> Vec<Features> {
         };
         tracker.packet(&packet, None);
         let Ok(tcp) = parse(&packet) else { continue };
-        if tcp.payload > 0 {
-            let size = Bytes::new(u64::from(tcp.payload + tcp.headers));
+        if tcp.segment.payload > 0 {
+            let size = Bytes::new(u64::from(tcp.segment.payload + tcp.segment.headers));
             let (sum, meter) = transfers
                 .entry((tcp.source, tcp.destination))
                 .or_insert((0, Meter::new(packet.at, Bytes::new(0))));

@@ -1,5 +1,7 @@
 //! The phases of a measurement: what each sends, and how it ends.
 
+use headway_units::statistics::upper_median;
+
 use super::*;
 
 impl Locator {
@@ -121,9 +123,8 @@ impl Locator {
 
     /// Returns the median time between the arrivals of a pair; zero without pairs.
     fn median_dispersion(&self) -> Duration {
-        let mut all: Vec<Duration> = self.pairs.triplets().iter().map(|pair| pair.dispersion).collect();
-        all.sort_unstable();
-        all.get(all.len() / 2).copied().unwrap_or(Duration::ZERO)
+        let all = self.pairs.triplets().iter().map(|pair| pair.dispersion).collect();
+        upper_median(all).unwrap_or(Duration::ZERO)
     }
 
     /// Computes the capacity and prepares the search for the narrow link.

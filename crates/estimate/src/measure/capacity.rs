@@ -1,7 +1,7 @@
 //! The capacity of the narrow link, from short trains sent at the sender's highest rate.
 
-use crate::knee::median;
 use crate::stream::{Refusal, Schedule, StreamRecord};
+use headway_units::statistics::upper_median;
 use headway_units::{Bytes, Duration, Rate};
 
 use super::Config;
@@ -169,7 +169,7 @@ impl Capacity {
         if self.coalesced || self.jitter.is_some() || !self.narrow() {
             return None;
         }
-        let middle = median(self.gaps.clone())?;
+        let middle = upper_median(self.gaps.clone())?;
         let range = middle.scale(1.0 - ALIKE)..=middle.scale(1.0 + ALIKE);
         let alike = self.gaps.iter().filter(|gap| range.contains(gap)).count();
         ((alike as f64) < ALIKE_SHARE * self.gaps.len() as f64).then_some(middle)
@@ -206,7 +206,7 @@ impl Capacity {
         if self.coalesced {
             return self.fastest;
         }
-        Rate::of(self.packet, median(self.gaps.clone())?)
+        Rate::of(self.packet, upper_median(self.gaps.clone())?)
     }
 }
 
@@ -215,7 +215,7 @@ impl Capacity {
 fn in_batches(gaps: Vec<Duration>, train: &Sums) -> bool {
     let sent = train.send / train.samples.max(1) as i64;
     let longest = gaps.iter().max().copied().unwrap_or_default();
-    let closer = median(gaps).is_some_and(|gap| gap < sent.scale(CLOSER));
+    let closer = upper_median(gaps).is_some_and(|gap| gap < sent.scale(CLOSER));
     closer && longest * BATCHES <= train.receive
 }
 

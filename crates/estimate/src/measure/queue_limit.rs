@@ -1,7 +1,7 @@
 //! The queue length that a path can hold, and the part of it that a stream may fill.
 
-use crate::knee::median;
 use crate::stream::{Arrival, StreamRecord};
+use headway_units::statistics::upper_median;
 use headway_units::{Bytes, Duration};
 
 use super::delay::Baseline;
@@ -69,7 +69,7 @@ impl QueueLimit {
     pub(super) fn is_full_in(&self, record: &StreamRecord, baseline: &Baseline) -> bool {
         let delays =
             record.arrivals.iter().filter_map(Arrival::one_way_delay).map(|delay| baseline.above(delay));
-        let usual = median(delays.collect()).unwrap_or_default();
+        let usual = upper_median(delays.collect()).unwrap_or_default();
         let least = record.average.time_for(record.packet) * LONG_QUEUE;
         record.packet == self.packet && usual >= self.reached(baseline).scale(FULL).max(least)
     }

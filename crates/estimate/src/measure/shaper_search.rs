@@ -1,7 +1,8 @@
 //! The search for a shaper: trains at the sender's highest rate grow until one exhausts the token bucket.
 
-use crate::knee::{Profile, median, profile, receive_gaps};
+use crate::knee::{Profile, profile, receive_gaps};
 use crate::stream::{Schedule, StreamRecord};
+use headway_units::statistics::upper_median;
 use headway_units::{Bytes, Duration, Rate};
 
 use super::MAX_STREAM_PACKETS;
@@ -144,13 +145,15 @@ impl ShaperSearch {
         if self.knees < ENOUGH_KNEES || self.gaps.len() < ENOUGH_GAPS {
             return None;
         }
-        let capacity = Rate::of(UNIT, median(self.gaps.clone())?)?;
+        let capacity = Rate::of(UNIT, upper_median(self.gaps.clone())?)?;
         Some(Shaper { capacity, bytes: self.before? })
     }
 
     /// Returns the approximate time to refill a bucket that a train has exhausted.
     pub(super) fn refill(&self) -> Duration {
-        let Some((before, gap)) = self.before.zip(median(self.gaps.clone())) else { return Duration::ZERO };
+        let Some((before, gap)) = self.before.zip(upper_median(self.gaps.clone())) else {
+            return Duration::ZERO;
+        };
         gap.scale(before.get() as f64 / UNIT.get() as f64)
     }
 }

@@ -11,9 +11,8 @@
 use std::ops::Range;
 
 use crate::stream::StreamRecord;
+use headway_units::statistics::upper_median;
 use headway_units::{Duration, Instant, Rate};
-
-use crate::knee::median;
 
 use super::answer::Interval;
 use super::probe::FULL_PACKET;
@@ -164,7 +163,7 @@ impl Context {
     fn least(&self, record: &StreamRecord) -> Duration {
         let burst = self.capacity.map_or(LONG, |capacity| capacity.time_for(FULL_PACKET * BURST));
         let gaps = record.arrivals.windows(2).filter_map(|pair| Some(pair[1].received? - pair[0].received?));
-        let usual = median(gaps.collect()).unwrap_or_default();
+        let usual = upper_median(gaps.collect()).unwrap_or_default();
         LEAST.max(burst).max(self.jitter.scale(JITTER)).max(usual * UNUSUAL)
     }
 }

@@ -1,8 +1,8 @@
 //! Start-up: finds the range of the available bandwidth between 1 Mb/s and the sender's limit.
 
 use crate::Bound;
-use crate::knee::median;
 use crate::stream::{Arrival, Refusal, Schedule, Shape, StreamRecord};
+use headway_units::statistics::upper_median;
 use headway_units::{Bytes, Duration, Rate};
 
 use super::answer::SLOWEST;
@@ -225,7 +225,7 @@ fn growth_after(record: &StreamRecord, beginning: Duration) -> (Duration, Durati
     let start = record.arrivals.first().map(|first| first.sent + beginning);
     let after: Vec<&Arrival> = record.arrivals.iter().filter(|a| Some(a.sent) >= start).collect();
     let third = after.len() / 3;
-    let middle = |third: &[&Arrival]| median(third.iter().filter_map(|a| a.one_way_delay()).collect());
+    let middle = |third: &[&Arrival]| upper_median(third.iter().filter_map(|a| a.one_way_delay()).collect());
     let grown = || Some(middle(&after[after.len() - third..])? - middle(&after[..third])?);
     let time = || Some((after.last()?.sent - after.first()?.sent).scale(2.0 / 3.0));
     (grown().unwrap_or_default(), time().unwrap_or_default().max(Duration::from_ns(1)))

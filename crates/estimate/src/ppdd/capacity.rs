@@ -7,6 +7,7 @@ use super::{Bandwidth, Filter, Pairs, Triplet};
 use crate::Bound;
 use crate::kde::{Mode, Sample, modes};
 use crate::skew::Skew;
+use headway_units::statistics::upper_median;
 use headway_units::{Duration, Instant, Rate};
 
 /// Number of resampled sets of pairs.
@@ -183,10 +184,8 @@ impl Pairs {
             order
         };
         let gaps: Vec<Duration> = triplets.iter().map(|t| t.gap).collect();
-        let mut sorted = gaps.clone();
-        sorted.sort_unstable();
         Ranked {
-            gap: sorted.get(sorted.len() / 2).copied().unwrap_or_default(),
+            gap: upper_median(gaps.clone()).unwrap_or_default(),
             gaps,
             by_first: order(&first),
             by_second: order(&second),

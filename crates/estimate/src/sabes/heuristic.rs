@@ -1,6 +1,8 @@
 //! The published rules for the samples of a window: outliers, and the shape that a congested link gives them
 //! (wan 2.10).
 
+use headway_units::statistics;
+
 use super::window_counts::WindowRefusal;
 
 /// The fewest samples that give an estimate.
@@ -12,14 +14,9 @@ const OUTLIER: f64 = 1.5;
 const SKEW: f64 = 0.1;
 const SPREAD: f64 = 0.3;
 
-/// Returns the quantile `part` (0 to 1) of ascending values, interpolated between neighbours.
-/// There must be values.
+/// Returns the quantile `part` (0 to 1) of ascending values. There must be values.
 fn quantile(sorted: &[f32], part: f64) -> f64 {
-    let place = part * (sorted.len() - 1) as f64;
-    let below = place as usize;
-    let above = (below + 1).min(sorted.len() - 1);
-    let (low, high) = (f64::from(sorted[below]), f64::from(sorted[above]));
-    low + (high - low) * (place - below as f64)
+    statistics::quantile(sorted, part).unwrap_or_default()
 }
 
 /// Returns the ascending values without those far beyond the quartiles. There must be values.

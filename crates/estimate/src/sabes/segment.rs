@@ -3,15 +3,14 @@
 use headway_units::Instant;
 
 /// The direction of a segment relative to the transfer that is observed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Way {
     /// From the sender of the transfer's data to its receiver.
+    #[default]
     Data,
     /// From the receiver of the data to its sender.
     Acks,
 }
-
-impl Way {}
 
 /// The control flags of a TCP segment that matter here; the ACK flag is [`Segment::acknowledgement`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -28,7 +27,7 @@ pub struct Flags {
 ///
 /// A connection that carries data both ways has two transfers, which see every segment
 /// with opposite [`Way`]s.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Segment {
     /// When the segment passed the tap, by the tap's clock.
     pub at: Instant,
@@ -73,12 +72,7 @@ pub(super) mod tests {
             payload,
             headers: 52,
             window: 1_000,
-            flags: Flags::default(),
-            window_scale: None,
-            mss: None,
-            cut: false,
-            sack: false,
-            timestamps: None,
+            ..Segment::default()
         }
     }
 

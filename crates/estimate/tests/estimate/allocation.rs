@@ -1,9 +1,8 @@
 //! Estimation does not allocate once its memory has grown to the size of a stream.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::sync::Arc;
 
+use crate::counting::allocations;
 use crate::support::{Path, random_averages, send};
 use headway_estimate::Gaps;
 use headway_estimate::stream::DelayedAcks;
@@ -12,43 +11,6 @@ use headway_learned::Model;
 use headway_learned::stream::Kind;
 use headway_units::Duration;
 use serde_json::json;
-
-/// The system allocator with a count of allocations by the current thread.
-struct Counting;
-
-thread_local! {
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-// SAFETY: every call is passed on to the system allocator unchanged.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-        // SAFETY: as for this function.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: as for this function.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-
-    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-        // SAFETY: as for this function.
-        unsafe { System.realloc(pointer, layout, size) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
-/// Returns the number of allocations that `work` makes.
-fn allocations(mut work: impl FnMut()) -> u64 {
-    let before = ALLOCATIONS.get();
-    work();
-    ALLOCATIONS.get() - before
-}
 
 /// A model of the streams of these tests, whose answer is the mean of their features.
 fn mean_of_features() -> Arc<Model> {

@@ -36,16 +36,7 @@ pub(crate) fn model(file: &Value) -> Arc<Model> {
 
 /// Measures a path of 100 Mb/s with 40 % of cross traffic; returns the last schedule, too.
 fn measure(method: Method, model: Option<Arc<Model>>) -> (Answer, Schedule) {
-    let config = Config {
-        method,
-        packet: PACKET,
-        budget: None,
-        gentle: false,
-        duration: None,
-        rtt: Duration::from_ms(20),
-        top_rate: Rate::from_bps(10_000_000_000),
-        train_rate: Rate::from_bps(10_000_000_000),
-    };
+    let config = Config { method, ..crate::measure::config() };
     let mut path = Path::new(CAPACITY, Cross::Poisson, 0.4, Duration::ZERO, 5);
     let mut now = Instant::from_ns(1_000_000_000);
     let mut measurement = Measurement::new(config, now).with_model(model);

@@ -3,11 +3,12 @@
 use crate::path::{Cross, Path};
 use headway_estimate::measure::{Answer, Config, Failure, Interval, Measurement, Method, Step};
 use headway_estimate::{Refusal, StreamRecord};
+use headway_units::statistics::median;
 use headway_units::{Bytes, Duration, Instant, Rate};
 
 const PACKET: Bytes = Bytes::new(1538);
 
-fn config() -> Config {
+pub(crate) fn config() -> Config {
     Config {
         method: Method::Response,
         packet: PACKET,
@@ -55,11 +56,6 @@ fn measure(path: &mut Path, config: Config) -> Outcome {
     }
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
-}
-
 /// Returns the number of runs per cell: with bursts, each run samples so few of them that the median of ten
 /// would be noisy.
 fn runs(cross: Cross) -> u64 {
@@ -74,14 +70,14 @@ fn cell(mbps: f64, load: f64, cross: Cross, coalescing: Duration) -> (f64, usize
             measure(&mut path, config())
         })
         .collect();
-    let error = median(outcomes.iter().map(|o| o.error.abs()).collect());
+    let error = median(outcomes.iter().map(|o| o.error.abs()).collect()).unwrap();
     let covered = outcomes.iter().filter(|o| o.covered).count();
     println!(
         "{mbps:5} Mb/s {cross:?} {load:.1}: |error| {:.1} %, covered {covered}/{}, {:.2} MB, {:.2} s",
         error * 100.0,
         runs(cross),
-        median(outcomes.iter().map(|o| o.bytes / 1e6).collect()),
-        median(outcomes.iter().map(|o| o.seconds).collect()),
+        median(outcomes.iter().map(|o| o.bytes / 1e6).collect()).unwrap(),
+        median(outcomes.iter().map(|o| o.seconds).collect()).unwrap(),
     );
     (error, covered)
 }

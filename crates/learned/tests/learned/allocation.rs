@@ -1,42 +1,10 @@
 //! A model does not allocate once the memory that a caller lends has grown.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
-
+use crate::counting::allocations;
 use crate::support::{cases, read};
 use headway_learned::stream::Gaps;
 use headway_learned::{Model, Scratch, Task};
 use headway_units::{Bytes, Duration, Rate};
-
-/// The system allocator with a count of allocations by the current thread.
-struct Counting;
-
-thread_local! {
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-// SAFETY: every call is passed on to the system allocator unchanged.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-        // SAFETY: as for this function.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: as for this function.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-
-    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-        // SAFETY: as for this function.
-        unsafe { System.realloc(pointer, layout, size) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 /// Asks a model for whatever it is for; returns whether it answered.
 fn ask(model: &Model, scratch: &mut Scratch) -> bool {
@@ -59,11 +27,9 @@ fn no_model_allocates_in_steady_state() {
     let models: Vec<Model> = cases().iter().map(|case| read(&case["model"])).collect();
     let mut scratch = Scratch::default();
     let mut round = || {
-        let before = ALLOCATIONS.get();
         let answered = models.iter().filter(|model| ask(model, &mut scratch)).count();
         assert_eq!(answered, models.len());
-        ALLOCATIONS.get() - before
     };
-    assert!(round() > 0, "the first round allocates its memory");
-    assert_eq!(round(), 0);
+    assert!(allocations(&mut round) > 0, "the first round allocates its memory");
+    assert_eq!(allocations(&mut round), 0);
 }

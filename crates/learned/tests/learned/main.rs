@@ -2,6 +2,7 @@
 
 mod allocation;
 mod answers;
+mod counting;
 mod hostile;
 mod reference;
 mod shipped;

@@ -1,21 +1,21 @@
 //! The network a client belongs to.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
+
+use headway_units::Prefix;
 
 /// The network of a client: its IPv4 /24 or IPv6 /48 prefix, the smallest that are routed separately.
 ///
 /// Customers get whole prefixes, of IPv6 up to a /48. If limits applied to addresses or /64 prefixes, a
 /// single customer could take every place of a server. Clients in the same network share its places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Network(IpAddr);
+pub(super) struct Network(Prefix);
 
 impl Network {
     /// Returns the network that contains `address`.
     pub(super) fn of(address: IpAddr) -> Network {
-        Network(match address.to_canonical() {
-            IpAddr::V4(v4) => Ipv4Addr::from_bits(v4.to_bits() & (!0 << 8)).into(),
-            IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() & (!0 << 80)).into(),
-        })
+        let address = address.to_canonical();
+        Network(Prefix::around(address, if address.is_ipv4() { 24 } else { 48 }))
     }
 }
 

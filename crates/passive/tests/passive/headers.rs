@@ -2,6 +2,7 @@
 
 use crate::support::SYN_OPTIONS;
 use headway_capture::{Link, Packet};
+use headway_estimate::sabes::Segment;
 use headway_passive::Skipped;
 use headway_passive::headers::{self, Tcp};
 use headway_units::Instant;
@@ -59,9 +60,12 @@ fn all_link_layers_lead_to_the_same_segment() {
             assert_eq!(*expected.get_or_insert(tcp), tcp, "{link}");
         }
         let tcp = expected.unwrap();
-        assert_eq!((tcp.sequence, tcp.acknowledgement, tcp.window), (7, Some(9), 512));
-        assert_eq!((tcp.payload, tcp.headers), (1_448, if v6 { 72 } else { 52 }));
-        assert_eq!(tcp.timestamps, Some((5, 6)));
+        assert_eq!(
+            (tcp.segment.sequence, tcp.segment.acknowledgement, tcp.segment.window),
+            (7, Some(9), 512)
+        );
+        assert_eq!((tcp.segment.payload, tcp.segment.headers), (1_448, if v6 { 72 } else { 52 }));
+        assert_eq!(tcp.segment.timestamps, Some((5, 6)));
         assert_eq!((tcp.source.port, tcp.destination.port), (40_000, 443));
     }
 }
@@ -76,19 +80,22 @@ fn options_of_a_syn_are_read_and_unknown_ones_skipped() {
         parsed(Link::Ethernet, &data, length).unwrap()
     };
     let tcp = read(&syn);
-    assert_eq!((tcp.mss, tcp.window_scale, tcp.acknowledgement), (Some(1_460), Some(7), None));
+    assert_eq!(
+        (tcp.segment.mss, tcp.segment.window_scale, tcp.segment.acknowledgement),
+        (Some(1_460), Some(7), None)
+    );
     // RFC 7323: shifts above 14 count as 14. Later segments cannot change what the SYN said.
     syn.options = vec![3, 3, 99];
-    assert_eq!(read(&syn).window_scale, Some(14));
+    assert_eq!(read(&syn).segment.window_scale, Some(14));
     syn.syn = false;
-    assert_eq!(read(&syn).window_scale, None);
+    assert_eq!(read(&syn).segment.window_scale, None);
     let mut sack = example(false);
     sack.options = vec![1, 1, 5, 10, 0, 0, 0, 1, 0, 0, 0, 2];
-    assert!(read(&sack).sack);
+    assert!(read(&sack).segment.sack);
     // Forged lengths: zero, beyond the header, and an option cut off.
     for options in [&[30, 0, 2, 4][..], &[30, 200, 2, 4], &[1, 1, 1, 30], &[2, 200, 1, 1], &[5, 9, 1, 1]] {
         sack.options = options.to_vec();
-        assert_eq!(read(&sack).mss, None);
+        assert_eq!(read(&sack).segment.mss, None);
     }
 }
 
@@ -100,7 +107,7 @@ fn ip_options_and_extension_headers_are_passed() {
     with_options.splice(20..20, [1, 1, 1, 0]);
     with_options[2..4].copy_from_slice(&(length as u16 + 4).to_be_bytes());
     let tcp = parsed(Link::Raw, &with_options, length + 4).unwrap();
-    assert_eq!((tcp.payload, tcp.headers), (1_448, 56));
+    assert_eq!((tcp.segment.payload, tcp.segment.headers), (1_448, 56));
 
     // A header that authenticates the packet.
     let mut authenticated = ip.clone();
@@ -108,7 +115,7 @@ fn ip_options_and_extension_headers_are_passed() {
     authenticated.splice(20..20, [6, 4, 0, 0, 0, 0, 0, 1, 0, 0, 0, 2, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3]);
     authenticated[2..4].copy_from_slice(&(length as u16 + 24).to_be_bytes());
     let tcp = parsed(Link::Raw, &authenticated, length + 24).unwrap();
-    assert_eq!((tcp.payload, tcp.headers), (1_448, 76));
+    assert_eq!((tcp.segment.payload, tcp.segment.headers), (1_448, 76));
 
     let (ip, length) = example(true).ip();
     let mut extended = ip.clone();
@@ -117,7 +124,7 @@ fn ip_options_and_extension_headers_are_passed() {
     extended.splice(40..40, [60, 0, 1, 4, 0, 0, 0, 0, 6, 0, 1, 4, 0, 0, 0, 0]);
     extended[4..6].copy_from_slice(&(length as u16 - 40 + 16).to_be_bytes());
     let tcp = parsed(Link::Raw, &extended, length + 16).unwrap();
-    assert_eq!((tcp.payload, tcp.headers), (1_448, 88));
+    assert_eq!((tcp.segment.payload, tcp.segment.headers), (1_448, 88));
 }
 
 #[test]
@@ -143,7 +150,8 @@ fn what_is_not_a_whole_tcp_header_is_named() {
     // Up to the window all that matters is there; options may be cut.
     let whole = parsed(Link::Raw, &ip, length).unwrap();
     for kept in 36..ip.len() {
-        let cut = Tcp { cut: true, timestamps: None, ..whole };
+        let segment = Segment { cut: true, timestamps: None, ..whole.segment };
+        let cut = Tcp { segment, ..whole };
         assert_eq!(parsed(Link::Raw, &ip[..kept], length), Ok(cut), "{kept} bytes kept");
     }
     assert_eq!(parsed(Link::Other(105), &ip, length), Err(Skipped::ForeignLink));
@@ -163,7 +171,7 @@ fn packets_captured_before_segmentation_have_their_original_length() {
     let (mut data, length) = tcp.ethernet();
     // Linux leaves the length field at zero when it does not fit.
     data[16..18].copy_from_slice(&[0, 0]);
-    assert_eq!(parsed(Link::Ethernet, &data, length).unwrap().payload, 200_000);
+    assert_eq!(parsed(Link::Ethernet, &data, length).unwrap().segment.payload, 200_000);
 }
 
 #[test]
@@ -337,11 +345,9 @@ fn tags_labels_and_tunnels_lead_to_the_segment_in_them() {
             // Whatever is cut off, what is before it is not misread.
             for kept in 0..data.len().min(120) {
                 if let Ok(tcp) = parsed(Link::from_number(link), &data[..kept], data.len() as u32) {
-                    assert_eq!(
-                        Tcp { cut: false, timestamps: expected.timestamps, ..tcp },
-                        expected,
-                        "{name}: {kept}"
-                    );
+                    let timestamps = expected.segment.timestamps;
+                    let segment = Segment { cut: false, timestamps, ..tcp.segment };
+                    assert_eq!(Tcp { segment, ..tcp }, expected, "{name}: {kept}");
                 }
             }
         }

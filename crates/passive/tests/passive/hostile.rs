@@ -247,8 +247,8 @@ fn changed_headers_are_used_or_named() {
             Ok(tcp) => {
                 used += 1;
                 assert!(
-                    (tcp.cut || tcp.headers as usize <= data.len())
-                        && tcp.window_scale.is_none_or(|shift| shift <= 14)
+                    (tcp.segment.cut || tcp.segment.headers as usize <= data.len())
+                        && tcp.segment.window_scale.is_none_or(|shift| shift <= 14)
                 );
             }
             Err(reason) => named[reason as usize] += 1,

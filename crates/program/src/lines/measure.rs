@@ -25,7 +25,7 @@ pub struct MeasureLine {
     /// Name of the method.
     pub method: String,
     /// Name of the trained model, with the method `learned`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     /// When the measurement started, nanoseconds since 1970.
     pub started_unix_ns: u64,
@@ -39,11 +39,9 @@ pub struct MeasureLine {
     pub duration_ms: f64,
     /// When the first of the streams that `available_bps` rests on was sent: it is about the time from then to
     /// `finished_unix_ns`. Absent where there were none, as for "at least".
-    #[serde(default)]
     pub sampled_unix_ns: Option<u64>,
     /// Time between the starts of two measurements of a series, which may be longer than requested; absent for a
     /// single measurement, and zero for measurements back to back.
-    #[serde(default)]
     pub interval_ms: Option<f64>,
     /// The available bandwidth; absent without an answer.
     pub available_bps: Option<u64>,
@@ -56,27 +54,23 @@ pub struct MeasureLine {
     #[serde(default)]
     pub changed: bool,
     /// The available bandwidth at first and in the end; absent if it did not change.
-    #[serde(default)]
     pub before_bps: Option<u64>,
     /// See `before_bps`.
-    #[serde(default)]
     pub after_bps: Option<u64>,
     /// The longest time in which nothing arrived; absent if the path did not stall. `available_bps` is then the average.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub longest_stall_us: Option<f64>,
     /// The share of the time in which the path stalled.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub stalled_share: Option<f64>,
     /// The available bandwidth between stalls.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub between_stalls_bps: Option<u64>,
     /// Capacity of the narrow link; absent if it is not known.
     pub capacity_bps: Option<u64>,
     /// The kind of path; absent if the method does not determine it.
-    #[serde(default)]
     pub path_kind: Option<String>,
     /// Wire bytes that a shaper lets pass before it enforces its sustained rate; absent if no shaper was found.
-    #[serde(default)]
     pub bucket_bytes: Option<u64>,
     /// Highest average rate of a stream.
     pub highest_rate_bps: u64,
@@ -99,7 +93,6 @@ pub struct MeasureLine {
     /// The most that a stream added.
     pub added_delay_max_us: f64,
     /// An estimate, in full-size packets; absent if the rate of the cross traffic is not known.
-    #[serde(default)]
     pub others_lost: Option<f64>,
     /// RTT without queueing.
     pub rtt_us: f64,

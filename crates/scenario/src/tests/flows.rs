@@ -28,40 +28,22 @@ fn names_of_kernels_controllers_are_checked() {
 #[test]
 fn programs_run_at_nodes_that_can_be_hosts() {
     let program = "[[program]]\nat = \"a\"\ncommand = \"true\"\n";
-    let cases = [
-        ("at = \"a\"", "at = \"c\"", "x.toml, line 36: `program[0].at`: `c` is not one of the nodes"),
-        ("\"true\"", "\" \"", "x.toml, line 37: `program[0].command`: must not be empty"),
-        (
-            "\"true\"",
-            "\"true\"\nstart = \"10 s\"",
-            "x.toml, line 38: `program[0].start`: must be earlier than",
-        ),
-        ("\"true\"", "\"true\"\nstop = \"0 s\"", "x.toml, line 38: `program[0].stop`: must be later than"),
-        (
-            "\"true\"",
-            "\"true\"\ncontroller = \"fixed-window:10\"",
-            "x.toml, line 38: `program[0].controller`: must not be a fixed window or rate",
-        ),
-        (
-            "\"true\"",
-            "\"true\"\ncontroller = \"xcp\"",
-            "x.toml, line 38: `program[0].controller`: must not be `xcp` or `rcp`",
-        ),
-        (
-            "[\"a\", \"left\"",
-            "[\"0\", \"a\", \"left\"",
-            "x.toml, line 3: `nodes`: `0` cannot be the name of a host",
-        ),
-        (
-            "[\"a\", \"left\"",
-            "[\"A\", \"a\", \"left\"",
-            "x.toml, line 3: `nodes`: `a` differs from another node only in case",
-        ),
-    ];
+    let cases = rows(
+        r#"
+        at = "a"     | at = "c"                                 | x.toml, line 36: `program[0].at`: `c` is not one of the nodes
+        "true"       | " "                                      | x.toml, line 37: `program[0].command`: must not be empty
+        "true"       | "true" // start = "10 s"                 | x.toml, line 38: `program[0].start`: must be earlier than
+        "true"       | "true" // stop = "0 s"                   | x.toml, line 38: `program[0].stop`: must be later than
+        "true"       | "true" // controller = "fixed-window:10" | x.toml, line 38: `program[0].controller`: must not be a fixed window or rate
+        "true"       | "true" // controller = "xcp"             | x.toml, line 38: `program[0].controller`: must not be `xcp` or `rcp`
+        ["a", "left" | ["0", "a", "left"                        | x.toml, line 3: `nodes`: `0` cannot be the name of a host
+        ["a", "left" | ["A", "a", "left"                        | x.toml, line 3: `nodes`: `a` differs from another node only in case
+        "#,
+    );
     let text = format!("{GOOD}\n{program}");
-    for (from, to, expected) in cases {
-        let found = read(&text.replacen(from, to, 1), &[]).unwrap_err().to_string();
-        assert!(found.starts_with(expected), "found    {found}\nexpected {expected}");
+    for [from, to, expected] in cases {
+        let found = read(&text.replacen(&from, &to, 1), &[]).unwrap_err().to_string();
+        assert!(found.starts_with(&expected), "found    {found}\nexpected {expected}");
     }
     let other = "controller = \"dctcp\"\n";
     let two = format!("{text}{other}{program}controller = \"kernel:vegas\"\n");
@@ -154,30 +136,23 @@ fn changes_during_the_run_are_checked_key_by_key() {
     for change in right {
         assert!(with(change).is_ok(), "{change}: {:?}", with(change).err());
     }
-    let wrong = [
-        ("at = \"1 s\"\nlink = \"a->b\"\nqueue = { kind = \"xcp\" }", "at`: must be earlier than the end"),
-        ("at = \"0 s\"\nlink = \"a->b\"", "at`: needs `link` and `queue`, or `flow` and `controller`"),
-        (
-            "at = \"0 s\"\nlink = \"a->b\"\nqueue = { kind = \"xcp\" }\nflow = \"xcp\"",
-            "at`: needs `link` and `queue`, or",
-        ),
-        ("at = \"0 s\"\nlink = \"a->c\"\nqueue = { kind = \"xcp\" }", "link`: `a->c` is not one direction"),
-        (
-            "at = \"0 s\"\nlink = \"a->b\"\nqueue = { kind = \"xcp\", capacity = \"0 b/s\" }",
-            "queue.capacity`: must",
-        ),
-        (
-            "at = \"0 s\"\nlink = \"a->b\"\nqueue = { kind = \"xcp\", limit = \"9 B\" }",
-            "queue.limit`: must hold one packet",
-        ),
-        ("at = \"0 s\"\nflow = \"nobody\"\ncontroller = \"rcp\"", "flow`: `nobody` is not the name"),
-        ("at = \"0 s\"\nflow = \"reno\"\ncontroller = \"rcp\"", "flow`: must have the controller `xcp`"),
-        ("at = \"0 s\"\nflow = \"xcp\"\ncontroller = \"cubic\"", "controller`: must be `xcp` or `rcp`"),
-        ("at = \"0 s\"\nflow = \"xcp\"\nwindow = 3", ": unknown field `window`"),
-    ];
-    for (change, reason) in wrong {
-        let found = with(change).unwrap_err().to_string();
-        assert!(found.contains(reason), "found    {found}\nexpected {reason}");
+    let wrong = rows(
+        r#"
+        at = "1 s" // link = "a->b" // queue = { kind = "xcp" }          | at`: must be earlier than the end
+        at = "0 s" // link = "a->b"                                      | at`: needs `link` and `queue`, or `flow` and `controller`
+        at = "0 s" // link = "a->b" // queue = { kind = "xcp" } // flow = "xcp" | at`: needs `link` and `queue`, or
+        at = "0 s" // link = "a->c" // queue = { kind = "xcp" }          | link`: `a->c` is not one direction
+        at = "0 s" // link = "a->b" // queue = { kind = "xcp", capacity = "0 b/s" } | queue.capacity`: must
+        at = "0 s" // link = "a->b" // queue = { kind = "xcp", limit = "9 B" } | queue.limit`: must hold one packet
+        at = "0 s" // flow = "nobody" // controller = "rcp"              | flow`: `nobody` is not the name
+        at = "0 s" // flow = "reno" // controller = "rcp"                | flow`: must have the controller `xcp`
+        at = "0 s" // flow = "xcp" // controller = "cubic"               | controller`: must be `xcp` or `rcp`
+        at = "0 s" // flow = "xcp" // window = 3                         | : unknown field `window`
+        "#,
+    );
+    for [change, reason] in wrong {
+        let found = with(&change).unwrap_err().to_string();
+        assert!(found.contains(&reason), "found    {found}\nexpected {reason}");
     }
 }
 

@@ -4,22 +4,21 @@ use super::*;
 
 #[test]
 fn rates_that_change_replace_everything_else_that_limits_a_link() {
-    let cases = [
-        ("rates = []", "needs at least one time with a rate"),
-        ("rates = [[\"1 s\", \"1 Gb/s\"]]", "begins at 1.00 s, but the rate from 0 s on must be known"),
-        (
-            "rates = [\n[\"0 s\", \"1 Gb/s\"],\n[\"5 s\", \"2 Gb/s\"],\n[\"4 s\", \"1 Gb/s\"]\n]",
-            "has 4.00 s after 5.00 s: times must ascend",
-        ),
-        ("rates = [[\"0 s\", \"1 Gb/s\"], [\"1 s\", \"0\"]]", "has a rate of 0 from 1.00 s on"),
-        ("rates = [[\"0 s\", \"11 Tb/s\"]]", "must have rates of at most 10 Tb/s"),
-        ("rates = [[\"0 s\", \"1 Gb/s\"]]\nrate = \"1 Gb/s\"", "cannot be combined with `rate`"),
-        ("rates = [[\"0 s\", \"1 Gb/s\"]]\ntrace = \"x\"", "cannot be combined with `trace`"),
-        ("rates = [[\"0 s\", \"1 Gb/s\"]]\nburst = \"9 kB\"", "cannot be combined with `burst`"),
-        ("rates = [[\"0 s\", \"1 Gb/s\"]]\nkernel-queue = \"fq\"", "cannot be combined with `kernel-queue`"),
-    ];
-    for (link, reason) in cases {
-        let found = read(&one_link(link, FLOW), &[]).unwrap_err().to_string();
+    let cases = rows(
+        r#"
+        rates = []                                                       | needs at least one time with a rate
+        rates = [["1 s", "1 Gb/s"]]                                      | begins at 1.00 s, but the rate from 0 s on must be known
+        rates = [ // ["0 s", "1 Gb/s"], // ["5 s", "2 Gb/s"], // ["4 s", "1 Gb/s"] // ] | has 4.00 s after 5.00 s: times must ascend
+        rates = [["0 s", "1 Gb/s"], ["1 s", "0"]]                        | has a rate of 0 from 1.00 s on
+        rates = [["0 s", "11 Tb/s"]]                                     | must have rates of at most 10 Tb/s
+        rates = [["0 s", "1 Gb/s"]] // rate = "1 Gb/s"                   | cannot be combined with `rate`
+        rates = [["0 s", "1 Gb/s"]] // trace = "x"                       | cannot be combined with `trace`
+        rates = [["0 s", "1 Gb/s"]] // burst = "9 kB"                    | cannot be combined with `burst`
+        rates = [["0 s", "1 Gb/s"]] // kernel-queue = "fq"               | cannot be combined with `kernel-queue`
+        "#,
+    );
+    for [link, reason] in cases {
+        let found = read(&one_link(&link, FLOW), &[]).unwrap_err().to_string();
         let expected = format!("x.toml, line 5: `link[0].rates`: {reason}");
         assert!(found.starts_with(&expected), "found    {found}\nexpected {expected}");
     }
@@ -34,19 +33,18 @@ fn a_buffer_may_be_a_time_at_the_rate() {
     // As `tbf` does, the bucket comes on top.
     let link = &scenario("rate = \"80 Mb/s\"\nburst = \"30 kB\"\nbuffer = \"20 ms\"").unwrap().link[0];
     assert_eq!(link.buffer_at(rate), Buffer::Bytes(Bytes::new(230_000)));
-    let wrong = [
-        ("buffer = \"20 ms\"", "line 5: `link[0].buffer`: as a time needs a `rate`"),
-        ("buffer = \"fast\"", "line 5: `link[0].buffer`: `fast` is not a buffer such as `250 kB`"),
-        ("rate = \"1 Mb/s\"\nbuffer = \"1 ms\"", "line 6: `link[0].buffer`: must hold one packet"),
-        ("rate = \"1 Mb/s\"\nbuffer = \"1000 s\"", "line 6: `link[0].buffer`: must be at most 100 s"),
-        ("rate = \"1 Mb/s\"\npeak-rate = \"2 Mb/s\"", "line 6: `link[0].peak-rate`: needs a `burst`"),
-        (
-            "rate = \"1 Mb/s\"\nburst = \"9 kB\"\npeak-rate = \"1 Mb/s\"",
-            "line 7: `link[0].peak-rate`: must be above `rate`",
-        ),
-    ];
-    for (link, reason) in wrong {
-        let found = scenario(link).unwrap_err();
+    let wrong = rows(
+        r#"
+        buffer = "20 ms"                                          | line 5: `link[0].buffer`: as a time needs a `rate`
+        buffer = "fast"                                           | line 5: `link[0].buffer`: `fast` is not a buffer such as `250 kB`
+        rate = "1 Mb/s" // buffer = "1 ms"                        | line 6: `link[0].buffer`: must hold one packet
+        rate = "1 Mb/s" // buffer = "1000 s"                      | line 6: `link[0].buffer`: must be at most 100 s
+        rate = "1 Mb/s" // peak-rate = "2 Mb/s"                   | line 6: `link[0].peak-rate`: needs a `burst`
+        rate = "1 Mb/s" // burst = "9 kB" // peak-rate = "1 Mb/s" | line 7: `link[0].peak-rate`: must be above `rate`
+        "#,
+    );
+    for [link, reason] in wrong {
+        let found = scenario(&link).unwrap_err();
         assert!(found.starts_with(&format!("x.toml, {reason}")), "{found}");
     }
 }
@@ -70,42 +68,26 @@ fn rates_that_change_can_be_set_and_dilated() {
 
 #[test]
 fn links_that_vary_are_checked_key_by_key() {
-    let cases = [
-        ("redrawn = { least = 0.7, every = \"2 s\" }", "redrawn`: needs a `rate`"),
-        (
-            "rate = \"1 Mb/s\"\nredrawn = { least = 0.0, every = \"2 s\" }",
-            "redrawn.least`: must be more than 0",
-        ),
-        (
-            "rate = \"1 Mb/s\"\nredrawn = { least = 0.7, every = \"0 s\" }",
-            "redrawn.every`: must be more than 0",
-        ),
-        (
-            "rate = \"1 Mb/s\"\nburst = \"9 kB\"\nredrawn = { least = 0.7, every = \"2 s\" }",
-            "redrawn`: cannot be combined with `burst`",
-        ),
-        ("trace = []", "trace`: must have a time after 0 ms"),
-        ("trace = [0]", "trace`: must have a time after 0 ms"),
-        ("trace = [2, 1]", "trace`: must have ascending times"),
-        ("trace = \"x\"\noutages = [[\"1 s\", \"1 s\"]]", "outages`: cannot be combined with `trace`"),
-        ("delay = \"1 ms\"\noutages = [[\"1 s\", \"1 s\"]]", "outages`: needs a `rate` or `rates`"),
-        ("rate = \"1 Mb/s\"\noutages = [[\"0 s\", \"1 s\"]]", "outages`: must begin after 0 s"),
-        (
-            "rate = \"1 Mb/s\"\noutages = { every = \"1 s\", length = \"2 s\" }",
-            "outages.every`: must be longer than `length`",
-        ),
-        ("rate = \"1 Mb/s\"\noutages = 3", "outages`: needs starts and lengths such as"),
-        (
-            "rate = \"1 Mb/s\"\nloss-bursts = { good = \"1 s\", bad = \"0 s\" }",
-            "loss-bursts.bad`: must lie between",
-        ),
-        (
-            "rate = \"1 Mb/s\"\nloss-bursts = { good = \"1 s\", bad = \"1 s\", loss = 2.0 }",
-            "loss-bursts.loss`: must be more than 0",
-        ),
-    ];
-    for (link, reason) in cases {
-        let found = read(&one_link(link, FLOW), &[]).unwrap_err().to_string();
+    let cases = rows(
+        r#"
+        redrawn = { least = 0.7, every = "2 s" }                         | redrawn`: needs a `rate`
+        rate = "1 Mb/s" // redrawn = { least = 0.0, every = "2 s" }      | redrawn.least`: must be more than 0
+        rate = "1 Mb/s" // redrawn = { least = 0.7, every = "0 s" }      | redrawn.every`: must be more than 0
+        rate = "1 Mb/s" // burst = "9 kB" // redrawn = { least = 0.7, every = "2 s" } | redrawn`: cannot be combined with `burst`
+        trace = []                                                       | trace`: must have a time after 0 ms
+        trace = [0]                                                      | trace`: must have a time after 0 ms
+        trace = [2, 1]                                                   | trace`: must have ascending times
+        trace = "x" // outages = [["1 s", "1 s"]]                        | outages`: cannot be combined with `trace`
+        delay = "1 ms" // outages = [["1 s", "1 s"]]                     | outages`: needs a `rate` or `rates`
+        rate = "1 Mb/s" // outages = [["0 s", "1 s"]]                    | outages`: must begin after 0 s
+        rate = "1 Mb/s" // outages = { every = "1 s", length = "2 s" }   | outages.every`: must be longer than `length`
+        rate = "1 Mb/s" // outages = 3                                   | outages`: needs starts and lengths such as
+        rate = "1 Mb/s" // loss-bursts = { good = "1 s", bad = "0 s" }   | loss-bursts.bad`: must lie between
+        rate = "1 Mb/s" // loss-bursts = { good = "1 s", bad = "1 s", loss = 2.0 } | loss-bursts.loss`: must be more than 0
+        "#,
+    );
+    for [link, reason] in cases {
+        let found = read(&one_link(&link, FLOW), &[]).unwrap_err().to_string();
         assert!(found.contains(&format!("`link[0].{reason}")), "found    {found}\nexpected {reason}");
     }
 }
@@ -155,57 +137,45 @@ fn the_way_back_has_what_reverse_says_and_else_what_the_way_there_has() {
 
 #[test]
 fn what_a_wire_cannot_do_is_refused_by_its_key() {
-    for (link, flow, expected) in [
-        ("duplicate = 1.0", "", "`link[0].duplicate`: must be at least 0 and less than 1"),
-        ("corrupt = -0.1", "", "`link[0].corrupt`: must be at least 0"),
-        ("ecn = \"bleach\"", "", "unknown variant `bleach`"),
-        ("reverse = { loss = 1.5 }", "", "`link[0].reverse.loss`: must be at least 0"),
-        ("reverse = { delay = \"1 ms\" }", "", "unknown field `delay`"),
-        ("duplex = false\nreverse = {}", "", "`link[0].reverse`: needs a `duplex` link"),
-        (
-            "delay = \"1 ms\"\ndelay-trace = [[\"0 s\", \"1 ms\"]]",
-            "",
-            "`link[0].delay-trace`: cannot be combined",
-        ),
-        ("delay-trace = []", "", "`link[0].delay-trace`: has no points"),
-        ("delay-trace = \"missing\"", "", "`link[0].delay-trace`: missing:"),
-        (
-            "jitter = { kind = \"pareto\", mean = \"1 ms\", shape = 1.0 }",
-            "",
-            "`link[0].jitter.shape`: must be above 1",
-        ),
-        ("jitter = { kind = \"lognormal\" }", "", "needs a time such as"),
-        ("", "chunk = \"1 MB\"", "`flow[0].chunk`: needs a `pause`"),
-        ("", "pause = \"1 s\"", "`flow[0].pause`: needs a `chunk`"),
-        (
-            "",
-            "pause = \"1 s\"\nchunk = \"1 MB\"\napplication-rate = \"1 Mb/s\"",
-            "`flow[0].chunk`: cannot be combined",
-        ),
-        ("", "pause = \"0 s\"\nchunk = \"1 MB\"", "`flow[0].pause`: must be more than 0"),
-    ] {
-        let found = with_keys(link, flow).unwrap_err();
-        assert!(found.contains(expected), "found    {found}\nexpected {expected}");
+    for [link, flow, expected] in rows(
+        r#"
+        duplicate = 1.0                                          |  | `link[0].duplicate`: must be at least 0 and less than 1
+        corrupt = -0.1                                           |  | `link[0].corrupt`: must be at least 0
+        ecn = "bleach"                                           |  | unknown variant `bleach`
+        reverse = { loss = 1.5 }                                 |  | `link[0].reverse.loss`: must be at least 0
+        reverse = { delay = "1 ms" }                             |  | unknown field `delay`
+        duplex = false // reverse = {}                           |  | `link[0].reverse`: needs a `duplex` link
+        delay = "1 ms" // delay-trace = [["0 s", "1 ms"]]        |  | `link[0].delay-trace`: cannot be combined
+        delay-trace = []                                         |  | `link[0].delay-trace`: has no points
+        delay-trace = "missing"                                  |  | `link[0].delay-trace`: missing:
+        jitter = { kind = "pareto", mean = "1 ms", shape = 1.0 } |  | `link[0].jitter.shape`: must be above 1
+        jitter = { kind = "lognormal" }                          |  | needs a time such as
+                                                                 | chunk = "1 MB" | `flow[0].chunk`: needs a `pause`
+                                                                 | pause = "1 s" | `flow[0].pause`: needs a `chunk`
+                                                                 | pause = "1 s" // chunk = "1 MB" // application-rate = "1 Mb/s" | `flow[0].chunk`: cannot be combined
+                                                                 | pause = "0 s" // chunk = "1 MB" | `flow[0].pause`: must be more than 0
+        "#,
+    ) {
+        let found = with_keys(&link, &flow).unwrap_err();
+        assert!(found.contains(&expected), "found    {found}\nexpected {expected}");
     }
 }
 
 #[test]
 fn a_kernels_queue_is_one_line_and_stands_alone() {
     let queue = "x.toml, line 15: `link[1].kernel-queue`: ";
-    let cases = [
-        ("police", "kernel-queue = \"fq\" #", "cannot be combined with `queue` or `buffer`"),
-        (
-            "buffer = \"100 packets\"\npolice",
-            "queue = { kind = \"codel\" }\nkernel-queue = \"fq\" #",
-            "cannot be combined with `queue` or `buffer`",
-        ),
-        ("police", "kernel-queue = \"fq  limit 1\" #", "`fq  limit 1` is not a discipline such as"),
-        ("police", "kernel-queue = \"fq\\nqdisc del\" #", "`fq\nqdisc del` is not a discipline"),
-        ("police", "kernel-queue = \"\" #", "`` is not a discipline"),
-        ("police", "kernel-queue = \"fq; x\" #", "`fq; x` is not a discipline"),
-    ];
-    for (from, to, expected) in cases {
-        let found = error(from, to);
+    let cases = rows(
+        r#"
+        police                           | kernel-queue = "fq" #                               | cannot be combined with `queue` or `buffer`
+        buffer = "100 packets" // police | queue = { kind = "codel" } // kernel-queue = "fq" # | cannot be combined with `queue` or `buffer`
+        police                           | kernel-queue = "fq  limit 1" #                      | `fq  limit 1` is not a discipline such as
+        police                           | kernel-queue = "fq\nqdisc del" #                    | `fq // qdisc del` is not a discipline
+        police                           | kernel-queue = "" #                                 | `` is not a discipline
+        police                           | kernel-queue = "fq; x" #                            | `fq; x` is not a discipline
+        "#,
+    );
+    for [from, to, expected] in cases {
+        let found = error(&from, &to);
         assert!(found.starts_with(&format!("{queue}{expected}")), "found    {found}\nexpected {expected}");
     }
     let found =

@@ -61,6 +61,18 @@ fn error(from: &str, to: &str) -> String {
     read(&text, &[]).unwrap_err().to_string()
 }
 
+/// Reads a table: a row of each line, and cells between bars, in which `//` stands for the end of a
+/// line.
+fn rows<const CELLS: usize>(table: &str) -> impl Iterator<Item = [String; CELLS]> {
+    table.trim().lines().map(|row| {
+        let mut cells =
+            row.split('|').map(|cell| cell.split("//").map(str::trim).collect::<Vec<_>>().join("\n"));
+        let row = std::array::from_fn(|_| cells.next().expect(row));
+        assert_eq!(cells.next(), None, "{row:?}");
+        row
+    })
+}
+
 fn mbps(mbps: f64) -> Rate {
     Rate::from_mbps(mbps)
 }

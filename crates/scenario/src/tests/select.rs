@@ -91,20 +91,22 @@ fn what_is_not_modelled_at_a_link_of_a_path_is_refused_with_its_line_and_key() {
         assert!(error.contains(&format!("x.toml, line {place}")), "{error}");
         assert!(error.contains(&format!("link[{link}].{key}`: cannot be on a path")), "{error}");
     };
-    for (line, key) in [
-        ("line = \"1 Gb/s\"", "line"),
-        ("loss-bursts = { good = \"2 s\", bad = \"100 ms\" }", "loss-bursts"),
-        ("duplicate = 0.01", "duplicate"),
-        ("corrupt = 0.01", "corrupt"),
-        ("ecn = \"clear\"", "ecn"),
-        ("ack-filter = true", "ack-filter"),
-        ("police = { rate = \"10 Mb/s\", burst = \"30 kB\" }", "police"),
-        ("reverse = { duplicate = 0.1 }", "reverse.duplicate"),
-        ("reverse = { loss-bursts = { good = \"2 s\", bad = \"100 ms\" } }", "reverse.loss-bursts"),
-    ] {
+    for [line, key] in rows(
+        r#"
+        line = "1 Gb/s"                                              | line
+        loss-bursts = { good = "2 s", bad = "100 ms" }               | loss-bursts
+        duplicate = 0.01                                             | duplicate
+        corrupt = 0.01                                               | corrupt
+        ecn = "clear"                                                | ecn
+        ack-filter = true                                            | ack-filter
+        police = { rate = "10 Mb/s", burst = "30 kB" }               | police
+        reverse = { duplicate = 0.1 }                                | reverse.duplicate
+        reverse = { loss-bursts = { good = "2 s", bad = "100 ms" } } | reverse.loss-bursts
+        "#,
+    ) {
         // The narrow link of a path, and the other one, which has no rate.
-        refused(0, line, key);
-        refused(1, line, key);
+        refused(0, &line, &key);
+        refused(1, &line, &key);
     }
     refused(0, "outages = { every = \"60 s\", length = \"1 s\" }", "outages");
     refused(0, "redrawn = { every = \"1 s\", least = 0.5 }", "redrawn");
@@ -130,14 +132,16 @@ fn what_is_not_modelled_at_a_link_of_a_path_is_refused_with_its_line_and_key() {
 
 #[test]
 fn what_means_nothing_to_a_choice_is_refused() {
-    for (top, rest, key) in [
-        ("warmup = \"60 s\"", "", "warmup"),
-        ("mtu = 9000", "", "mtu"),
-        ("delays = true", "", "delays"),
-        ("header-port = 99", "", "header-port"),
-        ("", "[host.b]\ncoalescing = \"50 us\"", "host.b"),
-        ("", "[[change]]\nat = \"30 s\"\nlink = \"a->x\"\nqueue = { kind = \"codel\" }", "change[0]"),
-    ] {
+    for [top, rest, key] in rows(
+        r#"
+        warmup = "60 s"  |  | warmup
+        mtu = 9000       |  | mtu
+        delays = true    |  | delays
+        header-port = 99 |  | header-port
+                         | [host.b] // coalescing = "50 us" | host.b
+                         | [[change]] // at = "30 s" // link = "a->x" // queue = { kind = "codel" } | change[0]
+        "#,
+    ) {
         let error = read(&format!("{top}\n{LINKS}{SELECT}{PATHS}{rest}\n"), &[]).unwrap_err().to_string();
         assert!(error.contains(&format!("`{key}`: cannot be combined with [[select]]")), "{error}");
         assert!(error.contains("line "), "{error}");

@@ -84,8 +84,6 @@ impl Link {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use headway_queue::QueueSpec;
     use headway_queue::explicit::{Format, Header, VERSION_RCP, VERSION_XCP};
     use headway_units::Rate;
@@ -93,16 +91,13 @@ mod tests {
 
     use super::*;
     use crate::config::{LinkConfig, Service};
-    use crate::link::{Count, NextEvent};
+    use crate::link::Count;
+    use crate::link::driven::Driven;
     use crate::packet::{REPORT, Report};
 
-    /// A link with what it wants to be called for, and the packets that have arrived:
-    /// time, number and header.
+    /// A link, and the packets that have arrived: time, number and header.
     struct Run {
-        link: Link,
-        reports: Reports,
-        /// Times of events and whether they are arrivals.
-        events: BTreeSet<(u64, bool)>,
+        driven: Driven,
         arrived: Vec<(u64, u64, Option<Header>)>,
     }
 
@@ -115,54 +110,32 @@ mod tests {
                 delay: Duration::from_us(700),
                 ..LinkConfig::new(Service::Constant(rate), Duration::ZERO, spec.build(Some(rate), 1))
             };
-            let (reports, events) = (Reports::default(), BTreeSet::new());
-            Run { link: Link::new(&config, 1, 0), reports, events, arrived: Vec::new() }
-        }
-
-        fn note(&mut self, event: NextEvent) {
-            match event {
-                NextEvent::None => {}
-                NextEvent::Arrival { at, .. } => _ = self.events.insert((at, true)),
-                NextEvent::Serve(at) => _ = self.events.insert((at, false)),
-            }
+            Run { driven: Driven::new(&config), arrived: Vec::new() }
         }
 
         /// Handles the events up to `until`.
         fn run(&mut self, until: u64) {
-            while let Some((at, is_arrival)) = self.events.first().copied().filter(|(at, _)| *at <= until) {
-                self.events.pop_first();
-                if is_arrival {
-                    let (packet, next) = self.link.arrive(at, &mut self.reports);
-                    self.note(next);
-                    let packet = packet.unwrap();
-                    let header = packet.has(REPORT).then(|| self.reports.take(packet.extra).header);
-                    self.arrived.push((at, packet.seq, header.flatten()));
-                } else {
-                    let (arrival, serve) = self.link.serve(at, &mut self.reports);
-                    self.note(arrival);
-                    self.note(serve);
-                }
-            }
+            self.driven.run(until, |at, packet, reports| {
+                let header = packet.has(REPORT).then(|| reports.take(packet.extra).header);
+                self.arrived.push((at, packet.seq, header.flatten()));
+            });
         }
 
         fn push(&mut self, now: u64, seq: u64, size: u16, header: Option<Header>) {
             let mut packet = Packet { seq, size, sent: now, ..Packet::default() };
             if header.is_some() {
-                packet.extra = self.reports.keep(Report { header, ..Report::default() });
+                packet.extra = self.driven.reports.keep(Report { header, ..Report::default() });
                 packet.flags = REPORT;
             }
-            let event = self.link.push(now, packet, &mut self.reports);
-            for number in self.link.take_discarded() {
-                self.reports.release(number);
-            }
-            self.note(event);
+            self.driven.push(now, packet);
         }
 
         /// Returns the packets queued, and served, delivered and dropped so far.
         fn counts(&mut self, now: u64) -> [Count; 4] {
-            self.link.catch_up(now, &mut self.reports);
-            let statistics = self.link.statistics();
-            [self.link.queued(), statistics.served_other, statistics.delivered, statistics.dropped]
+            let Driven { link, reports, .. } = &mut self.driven;
+            link.catch_up(now, reports);
+            let statistics = link.statistics();
+            [link.queued(), statistics.served_other, statistics.delivered, statistics.dropped]
         }
     }
 
@@ -201,7 +174,7 @@ mod tests {
             }
             prop_assert_eq!(&judged.arrived, &staged.arrived);
             prop_assert_eq!(judged.counts(now), staged.counts(now));
-            let delays = [&judged, &staged].map(|run| run.link.statistics().delay.clone());
+            let delays = [&judged, &staged].map(|run| run.driven.link.statistics().delay.clone());
             prop_assert!(delays[0] == delays[1], "the delays differ");
         }
     }

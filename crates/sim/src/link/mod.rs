@@ -7,6 +7,8 @@
 //! can see its verdict; see [`Link::judge_until`].
 
 mod ack_filter;
+#[cfg(test)]
+mod driven;
 mod judged;
 #[cfg(test)]
 mod reference_tests;

@@ -1,73 +1,34 @@
 //! The links of the simulator, held against the reference link.
 
-use std::collections::BTreeSet;
-
 use headway_link::Service;
 use headway_units::{Bytes, Duration, Rate};
 use proptest::prelude::*;
 
 use self::reference::{Fate, Offered, Reference};
-use super::{Link, NextEvent};
+use super::driven::Driven;
 use crate::config::LinkConfig;
-use crate::packet::{CE, ECT, Packet, Reports};
+use crate::packet::{CE, ECT, Packet};
 
 #[path = "../../../link/tests/reference/cases.rs"]
 mod cases;
 #[path = "../../../link/tests/reference/mod.rs"]
 mod reference;
 
-/// A link, and its events in order of time; arrivals come last.
-struct Run {
-    link: Link,
-    reports: Reports,
-    events: BTreeSet<(u64, bool)>,
-    fates: Vec<Fate>,
-}
-
-impl Run {
-    fn note(&mut self, event: NextEvent) {
-        match event {
-            NextEvent::None => {}
-            NextEvent::Arrival { at, .. } => _ = self.events.insert((at, true)),
-            NextEvent::Serve(at) => _ = self.events.insert((at, false)),
-        }
-    }
-
-    fn run(&mut self, until: u64) {
-        while let Some((at, is_arrival)) = self.events.first().copied().filter(|(at, _)| *at <= until) {
-            self.events.pop_first();
-            if is_arrival {
-                let (packet, next) = self.link.arrive(at, &mut self.reports);
-                self.note(next);
-                let packet = packet.unwrap();
-                self.fates[packet.seq as usize] = Some((at, packet.has(CE)));
-            } else {
-                let (arrival, serve) = self.link.serve(at, &mut self.reports);
-                self.note(arrival);
-                self.note(serve);
-            }
-        }
-    }
-}
-
 /// Returns the fates of packets by number.
 fn fates(config: &LinkConfig, packets: &[Offered]) -> Vec<Fate> {
-    let mut run = Run {
-        link: Link::new(config, 1, 0),
-        reports: Reports::default(),
-        events: BTreeSet::new(),
-        fates: vec![None; packets.len()],
+    let (mut driven, mut fates) = (Driven::new(config), vec![None; packets.len()]);
+    let mut run = |driven: &mut Driven, until| {
+        driven.run(until, |at, packet, _| fates[packet.seq as usize] = Some((at, packet.has(CE))));
     };
     for packet in packets {
-        run.run(packet.at);
+        run(&mut driven, packet.at);
         let flags = if packet.ect { ECT } else { 0 };
         let (seq, size) = (packet.number as u64, packet.size as u16);
         let offered = Packet { seq, size, sent: packet.at, owner: packet.flow, flags, ..Packet::default() };
-        let event = run.link.push(packet.at, offered, &mut run.reports);
-        run.note(event);
+        driven.push(packet.at, offered);
     }
-    run.run(u64::MAX);
-    run.fates
+    run(&mut driven, u64::MAX);
+    fates
 }
 
 proptest! {

@@ -1,8 +1,8 @@
 //! A token bucket as the kernel's `tbf`, and as a class of its `htb`.
 
 use headway_units::{Bytes, Duration, Rate};
+use libc::{TCA_KIND, TCA_OPTIONS};
 
-use super::{TCA_KIND, TCA_OPTIONS};
 use crate::netlink::attribute;
 
 /// Attributes of `include/uapi/linux/pkt_sched.h`.

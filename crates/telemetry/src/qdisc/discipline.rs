@@ -2,7 +2,9 @@
 
 use std::io;
 
-use super::{TCA_KIND, TCA_OPTIONS, TokenBucket};
+use libc::{TCA_KIND, TCA_OPTIONS};
+
+use super::TokenBucket;
 use crate::netlink::attribute;
 
 /// Attributes of `include/uapi/linux/pkt_sched.h`.

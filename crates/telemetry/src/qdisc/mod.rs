@@ -6,6 +6,7 @@ mod discipline;
 
 use std::io;
 
+use libc::{RTM_DELQDISC, RTM_GETQDISC, RTM_NEWQDISC, RTM_NEWTCLASS, RTM_NEWTFILTER, TCA_KIND, TCA_OPTIONS};
 use nix::net::if_::if_indextoname;
 
 use crate::netlink::{
@@ -15,14 +16,7 @@ use crate::netlink::{
 pub use bucket::TokenBucket;
 use discipline::Discipline;
 
-/// Message types, attributes and handles of `include/uapi/linux/rtnetlink.h` and `pkt_sched.h`.
-const RTM_NEWQDISC: u16 = 36;
-const RTM_DELQDISC: u16 = 37;
-const RTM_GETQDISC: u16 = 38;
-const RTM_NEWTCLASS: u16 = 40;
-const RTM_NEWTFILTER: u16 = 44;
-const TCA_KIND: u16 = 1;
-const TCA_OPTIONS: u16 = 2;
+/// The root of the queues of an interface, as in `include/uapi/linux/pkt_sched.h`.
 const TC_H_ROOT: u32 = 0xffff_ffff;
 /// Attributes and a flag of `include/uapi/linux/pkt_cls.h`.
 const TCA_U32_CLASSID: u16 = 1;

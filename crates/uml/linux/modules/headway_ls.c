@@ -285,30 +285,22 @@ static u32 ls_min_tso_segs(struct sock *sk)
 	return c->ls.submss ? 1 : 2;
 }
 
-static struct tcp_congestion_ops ls_dctcp_ops __read_mostly = {
-	.name = "ls_dctcp",
-	.owner = THIS_MODULE,
-	.flags = TCP_CONG_NEEDS_ECN | TCP_CONG_NON_RESTRICTED,
-	.init = ls_start,
-	.cong_control = ls_cong_control,
-	.set_state = ls_set_state,
-	.ssthresh = ls_ssthresh,
-	.undo_cwnd = ls_undo_cwnd,
-	.cwnd_event = ls_echo,
-	.min_tso_segs = ls_min_tso_segs,
-};
+#define CONTROLLER(title, ecn, event)                           \
+	{                                                       \
+		.name = title,                                  \
+		.owner = THIS_MODULE,                           \
+		.flags = (ecn) | TCP_CONG_NON_RESTRICTED,       \
+		.init = ls_start,                               \
+		.cong_control = ls_cong_control,                \
+		.set_state = ls_set_state,                      \
+		.ssthresh = ls_ssthresh,                        \
+		.undo_cwnd = ls_undo_cwnd,                      \
+		.cwnd_event = event,                            \
+		.min_tso_segs = ls_min_tso_segs,                \
+	}
 
-static struct tcp_congestion_ops ls_reno_ops __read_mostly = {
-	.name = "ls_reno",
-	.owner = THIS_MODULE,
-	.flags = TCP_CONG_NON_RESTRICTED,
-	.init = ls_start,
-	.cong_control = ls_cong_control,
-	.set_state = ls_set_state,
-	.ssthresh = ls_ssthresh,
-	.undo_cwnd = ls_undo_cwnd,
-	.min_tso_segs = ls_min_tso_segs,
-};
+static struct tcp_congestion_ops ls_dctcp_ops __read_mostly = CONTROLLER("ls_dctcp", TCP_CONG_NEEDS_ECN, ls_echo);
+static struct tcp_congestion_ops ls_reno_ops __read_mostly = CONTROLLER("ls_reno", 0, NULL);
 
 static int __init ls_register(void)
 {

@@ -35,48 +35,32 @@
 /* For 10 Gb/s and packets of 9000 bytes; ranges in rapid_config.h */
 static struct rapid_config settings = RAPID_INITIAL_CONFIG(RAPID_USUAL_RATE, RAPID_USUAL_PACKET);
 
-module_param_named(line, settings.line, ullong, 0644);
-MODULE_PARM_DESC(line, "rate of the sender's own link, which it does not exceed, in bit/s");
-module_param_named(packet, settings.packet, uint, 0644);
-MODULE_PARM_DESC(packet, "bytes of a full packet on the wire");
-module_param_named(tau, settings.tau, ullong, 0644);
-MODULE_PARM_DESC(tau, "time constant of the increase in ns");
-module_param_named(kd, settings.kd, uint, 0644);
-MODULE_PARM_DESC(kd, "share of the excess that an update takes away, in units of 2^-16");
-module_param_named(gamma, settings.gamma, uint, 0644);
-MODULE_PARM_DESC(gamma, "estimates per update");
-module_param_named(rates, settings.shape.rates, uint, 0644);
-MODULE_PARM_DESC(rates, "rates in a p-stream");
-module_param_named(packets, settings.shape.packets, uint, 0644);
-MODULE_PARM_DESC(packets, "packets at each rate");
-module_param_named(ratio, settings.shape.ratio, uint, 0644);
-MODULE_PARM_DESC(ratio, "ratio of a rate's gap to that of the rate below, in units of 2^-16");
-module_param_named(coalescing, settings.coalescing, ullong, 0644);
-MODULE_PARM_DESC(coalescing, "distance of the receiver's interrupts in ns");
-module_param_named(coarse_up, settings.coarse.up, uint, 0644);
-MODULE_PARM_DESC(coarse_up, "rise of a receive gap that begins a spike, first pass, in ns");
-module_param_named(coarse_down, settings.coarse.down, uint, 0644);
-MODULE_PARM_DESC(coarse_down, "fall that makes it one, in ns");
-module_param_named(medium_up, settings.medium.up, uint, 0644);
-MODULE_PARM_DESC(medium_up, "the same of the second pass");
-module_param_named(medium_down, settings.medium.down, uint, 0644);
-MODULE_PARM_DESC(medium_down, "the same of the second pass");
-module_param_named(fine_up, settings.fine.up, uint, 0644);
-MODULE_PARM_DESC(fine_up, "the same of the other passes");
-module_param_named(fine_down, settings.fine.down, uint, 0644);
-MODULE_PARM_DESC(fine_down, "the same of the other passes");
-module_param_named(window, settings.window, uint, 0644);
-MODULE_PARM_DESC(window, "gaps in the moving average");
-module_param_named(margin, settings.excursion.margin, uint, 0644);
-MODULE_PARM_DESC(margin, "smallest excess of a receive gap that counts, in ns");
-module_param_named(relative, settings.excursion.relative, uint, 0644);
-MODULE_PARM_DESC(relative, "the same as a share of the send gap, in units of 2^-20");
-module_param_named(min_length, settings.excursion.min_length, uint, 0644);
-MODULE_PARM_DESC(min_length, "consecutive gaps that make an excursion");
-module_param_named(unit, settings.unit, uint, 0644);
-MODULE_PARM_DESC(unit, "unit of timestamps in ns: 1000, or 1000000 without microsecond timestamps");
-module_param_named(flags, settings.flags, uint, 0644);
-MODULE_PARM_DESC(flags, "switches of enum rapid_flag");
+/* A parameter of the module that is a member of `settings` */
+#define SETTING(name, member, type, description)              \
+	module_param_named(name, settings.member, type, 0644); \
+	MODULE_PARM_DESC(name, description)
+
+SETTING(line, line, ullong, "rate of the sender's own link, which it does not exceed, in bit/s");
+SETTING(packet, packet, uint, "bytes of a full packet on the wire");
+SETTING(tau, tau, ullong, "time constant of the increase in ns");
+SETTING(kd, kd, uint, "share of the excess that an update takes away, in units of 2^-16");
+SETTING(gamma, gamma, uint, "estimates per update");
+SETTING(rates, shape.rates, uint, "rates in a p-stream");
+SETTING(packets, shape.packets, uint, "packets at each rate");
+SETTING(ratio, shape.ratio, uint, "ratio of a rate's gap to that of the rate below, in units of 2^-16");
+SETTING(coalescing, coalescing, ullong, "distance of the receiver's interrupts in ns");
+SETTING(coarse_up, coarse.up, uint, "rise of a receive gap that begins a spike, first pass, in ns");
+SETTING(coarse_down, coarse.down, uint, "fall that makes it one, in ns");
+SETTING(medium_up, medium.up, uint, "the same of the second pass");
+SETTING(medium_down, medium.down, uint, "the same of the second pass");
+SETTING(fine_up, fine.up, uint, "the same of the other passes");
+SETTING(fine_down, fine.down, uint, "the same of the other passes");
+SETTING(window, window, uint, "gaps in the moving average");
+SETTING(margin, excursion.margin, uint, "smallest excess of a receive gap that counts, in ns");
+SETTING(relative, excursion.relative, uint, "the same as a share of the send gap, in units of 2^-20");
+SETTING(min_length, excursion.min_length, uint, "consecutive gaps that make an excursion");
+SETTING(unit, unit, uint, "unit of timestamps in ns: 1000, or 1000000 without microsecond timestamps");
+SETTING(flags, flags, uint, "switches of enum rapid_flag");
 
 static unsigned int bridges_holes = 1;
 module_param(bridges_holes, uint, 0644);

@@ -4,13 +4,9 @@ use std::io;
 
 pub(super) use headway_telemetry::netlink::attribute;
 use headway_telemetry::netlink::{ACKNOWLEDGE, CREATE_NEW, Netlink, REQUEST, SockProtocol, message};
+use libc::{RTM_NEWQDISC, TCA_KIND, TCA_OPTIONS};
 
 use super::Failure;
-
-/// Message type and attributes of `include/uapi/linux/rtnetlink.h`.
-const RTM_NEWQDISC: u16 = 36;
-const TCA_KIND: u16 = 1;
-const TCA_OPTIONS: u16 = 2;
 
 /// Installs a discipline with these attributes as its options on a device of this namespace.
 pub(super) fn install(

@@ -5,9 +5,8 @@ use std::io;
 use headway_telemetry::netlink::{
     ACKNOWLEDGE, CREATE_NEW, Netlink, REQUEST, SockProtocol, attribute, message,
 };
-use headway_telemetry::route::{
-    RTA_DST, RTA_GATEWAY, RTA_METRICS, RTA_OIF, RTAX_FEATURE_TCP_USEC_TS, RTAX_FEATURES, RTM_NEWROUTE,
-};
+use headway_telemetry::route::{RTAX_FEATURE_TCP_USEC_TS, RTAX_FEATURES};
+use libc::{RTA_DST, RTA_GATEWAY, RTA_METRICS, RTA_OIF, RTM_NEWROUTE};
 
 use super::Failure;
 use crate::plan::{PlannedMetrics, PlannedRoute};

@@ -9,6 +9,7 @@
 use headway_estimate::stream::Arrival;
 use headway_estimate::{Schedule, Shape, StreamRecord};
 use headway_host::LineClock;
+use headway_units::statistics::closest;
 use headway_units::{Bytes, Duration, Instant, Rate};
 use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, Exp, Geometric};
@@ -188,7 +189,7 @@ pub fn same_rate(count: usize, rate: f64, gaps: usize) -> Vec<Schedule> {
 /// Returns the value below which a fraction `part` of the values lies; sorts the values.
 pub fn quantile(values: &mut [f64], part: f64) -> f64 {
     values.sort_by(f64::total_cmp);
-    values[((values.len() - 1) as f64 * part).round() as usize]
+    closest(values, part).unwrap_or(f64::NAN)
 }
 
 /// Returns the fraction of errors within 10 %.
