@@ -1,7 +1,7 @@
 //! What a connection of each class may have (wan 2.2).
 
 use headway_arithmetic::rwm::SHARE_BITS;
-use headway_units::Rate;
+use headway_units::{PerSide, Rate, Side};
 
 use crate::{Class, Policy, Rates};
 
@@ -49,7 +49,7 @@ pub struct Allocator {
     borrow_idle: bool,
     literal: bool,
     /// Rate of the link towards each side.
-    capacity: [Rate; 2],
+    capacity: PerSide<Rate>,
     rates: Rates,
     classes: Vec<ClassState>,
     /// How many connections have begun.
@@ -64,32 +64,32 @@ struct ClassState {
     ceiling: Option<Rate>,
     live: u32,
     /// How many of them do not use their shares towards each side.
-    unused: [f64; 2],
+    unused: PerSide<f64>,
     /// For each side, what a connection may have; 0 for any, without one.
-    current: [u64; 2],
+    current: PerSide<u64>,
     /// With the literal algorithm, for each side, the least that was computed since a connection began: numbers of connections
     /// whose beginning had it computed, and what was, both growing.
-    least: [Vec<(u64, u64)>; 2],
+    least: PerSide<Vec<(u64, u64)>>,
 }
 
 impl Allocator {
     /// Creates an allocator for a link with these rates towards the two sides, without connections.
-    pub fn new(policy: &Policy, capacity: [Rate; 2]) -> Allocator {
+    pub fn new(policy: &Policy, capacity: impl Into<PerSide<Rate>>) -> Allocator {
         let class = |class: &Class| ClassState {
             share: class.share,
             priority: class.priority,
             ceiling: class.ceiling,
             live: 0,
-            unused: [0.0; 2],
-            current: [0; 2],
-            least: [Vec::new(), Vec::new()],
+            unused: PerSide::default(),
+            current: PerSide::default(),
+            least: PerSide::default(),
         };
         Allocator {
             delta: policy.delta,
             // Algorithm 1 does not lend.
             borrow_idle: policy.borrow_idle && !policy.literal,
             literal: policy.literal,
-            capacity,
+            capacity: capacity.into(),
             rates: Rates::default(),
             classes: policy.class.iter().map(class).collect(),
             begun: 0,
@@ -120,7 +120,7 @@ impl Allocator {
         let is_idle = state.live == 0;
         if self.literal {
             if is_idle {
-                state.least.iter_mut().for_each(Vec::clear);
+                state.least = PerSide::default();
             }
             return Changed::Nothing;
         }
@@ -140,14 +140,14 @@ impl Allocator {
     }
 
     /// Sets the rate of the link towards a side, 0 or 1.
-    pub fn set_capacity(&mut self, side: usize, rate: Rate) -> Changed {
-        self.capacity[side & 1] = rate;
+    pub fn set_capacity(&mut self, side: Side, rate: Rate) -> Changed {
+        self.capacity[side] = rate;
         self.update_all()
     }
 
     /// Sets what of the link towards a side, 0 or 1, is free.
-    pub fn set_available(&mut self, side: usize, rate: Rate) {
-        self.rates.available[side & 1] = Some(rate);
+    pub fn set_available(&mut self, side: Side, rate: Rate) {
+        self.rates.available[side] = Some(rate);
         self.update_all();
     }
 
@@ -159,23 +159,23 @@ impl Allocator {
 
     /// Gives connections of a class what one of it leaves of its share, or less: each counts by the part that it uses, and all together as
     /// one at least.
-    pub(crate) fn add_unused(&mut self, class: u32, unused: [f64; 2]) -> Changed {
+    pub(crate) fn add_unused(&mut self, class: u32, unused: PerSide<f64>) -> Changed {
         let Some(state) = self.classes.get_mut(class as usize) else { return Changed::Nothing };
-        state.unused = [0, 1].map(|side| state.unused[side] + unused[side]);
+        state.unused = PerSide::of(|side| state.unused[side] + unused[side]);
         if self.literal { Changed::Nothing } else { self.update(class as usize, false) }
     }
 
     /// Returns what a connection of a class may have towards each side: 0 for any.
-    pub fn shares(&self, class: u32) -> [u64; 2] {
-        self.classes.get(class as usize).map_or([0; 2], |state| state.current)
+    pub fn shares(&self, class: u32) -> PerSide<u64> {
+        self.classes.get(class as usize).map_or(PerSide::default(), |state| state.current)
     }
 
     /// Returns what one that began with this ticket may have, which with the literal algorithm may be less.
-    pub fn shares_since(&self, class: u32, ticket: Ticket) -> [u64; 2] {
+    pub fn shares_since(&self, class: u32, ticket: Ticket) -> PerSide<u64> {
         let Some(state) = self.classes.get(class as usize).filter(|_| self.literal) else {
             return self.shares(class);
         };
-        std::array::from_fn(|side| {
+        PerSide::of(|side| {
             let least = &state.least[side];
             let since = least.partition_point(|(number, _)| *number < ticket.0);
             least.get(since).map_or(0, |(_, least)| *least)
@@ -223,12 +223,12 @@ impl Allocator {
         if used > 0.0 { all / used } else { 1.0 }
     }
 
-    fn computed(&self, class: usize, lent: f64) -> [u64; 2] {
+    fn computed(&self, class: usize, lent: f64) -> PerSide<u64> {
         let state = &self.classes[class];
         if state.live == 0 || state.priority {
-            return [0; 2];
+            return PerSide::default();
         }
-        std::array::from_fn(|side| {
+        PerSide::of(|side| {
             let rate =
                 self.rates.available[side].map_or(self.capacity[side], |free| free.min(self.capacity[side]));
             let class = self.delta * rate.bps_f64() * state.share * lent;
@@ -243,7 +243,8 @@ impl Allocator {
     /// Notes what was just computed, which no connection that is there may exceed any more.
     fn note_least(&mut self) {
         for state in self.classes.iter_mut().filter(|state| state.live > 0) {
-            for (least, current) in state.least.iter_mut().zip(state.current) {
+            for (side, least) in state.least.iter_mut() {
+                let current = state.current[side];
                 while least.last().is_some_and(|(_, value)| *value >= current) {
                     least.pop();
                 }

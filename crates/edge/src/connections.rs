@@ -3,16 +3,16 @@
 use std::collections::{HashMap, HashSet};
 
 use headway_arithmetic::flow::Key;
-use headway_units::Rate;
+use headway_units::{PerSide, Rate};
 
 use crate::usage::new_unused;
 use crate::{Allocator, MOST_CLASSES, Policy, Rates, Ticket, Treatments};
 
 /// What a connection of each class may have towards each side, as [`Allocator::shares`] says it; 0 for any.
-pub type Shares = [[u64; MOST_CLASSES]; 2];
+pub type Shares = PerSide<[u64; MOST_CLASSES]>;
 
 /// How many flows that are no connections share each class, and what they leave of their shares towards each side.
-type Others = [(u32, [f64; 2]); MOST_CLASSES];
+type Others = [(u32, PerSide<f64>); MOST_CLASSES];
 
 /// Which connections there are, by what is heard of them, and what each may have.
 ///
@@ -27,7 +27,7 @@ pub struct Connections {
     /// How many flows that are no connections share each class.
     others: Others,
     /// What a connection leaves of its share until it is said.
-    new: [f64; 2],
+    new: PerSide<f64>,
 }
 
 /// What a connection takes of its class.
@@ -36,43 +36,43 @@ pub(crate) struct Sharing {
     class: u32,
     /// Whether it takes a share, and what it leaves of that towards each side, in parts of it.
     shares: bool,
-    unused: [f64; 2],
+    unused: PerSide<f64>,
 }
 
 impl Sharing {
     /// Begins with a share of which it leaves a part.
-    pub(crate) fn begin(allocator: &mut Allocator, class: u32, unused: [f64; 2]) -> (Sharing, Ticket) {
+    pub(crate) fn begin(allocator: &mut Allocator, class: u32, unused: PerSide<f64>) -> (Sharing, Ticket) {
         let (ticket, _) = allocator.begin(class);
         allocator.add_unused(class, unused);
         (Sharing { class, shares: true, unused }, ticket)
     }
 
     /// Takes a share or none, and leaves this much of it.
-    pub(crate) fn set(&mut self, allocator: &mut Allocator, shares: bool, unused: [f64; 2]) {
+    pub(crate) fn set(&mut self, allocator: &mut Allocator, shares: bool, unused: PerSide<f64>) {
         let class = self.class;
         match (self.shares, shares) {
             (false, true) => _ = allocator.begin(class),
             (true, false) => _ = allocator.end(class),
             _ => {}
         }
-        let left = |shares: bool, unused: [f64; 2]| if shares { unused } else { [0.0; 2] };
+        let left = |shares: bool, unused: PerSide<f64>| if shares { unused } else { PerSide::default() };
         let (old, new) = (left(self.shares, self.unused), left(shares, unused));
         if old != new {
-            allocator.add_unused(class, [0, 1].map(|side| new[side] - old[side]));
+            allocator.add_unused(class, PerSide::of(|side| new[side] - old[side]));
         }
         (self.shares, self.unused) = (shares, unused);
     }
 
     /// Takes nothing any more.
     pub(crate) fn end(mut self, allocator: &mut Allocator) {
-        self.set(allocator, false, [0.0; 2]);
+        self.set(allocator, false, PerSide::default());
     }
 }
 
 impl Connections {
     /// Creates it for a link with these rates towards the two sides, without connections. Where they share by use, one that begins takes nothing
     /// until [`Connections::apply`] says what it uses.
-    pub fn new(policy: &Policy, capacity: [Rate; 2]) -> Connections {
+    pub fn new(policy: &Policy, capacity: impl Into<PerSide<Rate>>) -> Connections {
         Connections {
             allocator: Allocator::new(policy, capacity),
             known: HashMap::new(),
@@ -113,7 +113,7 @@ impl Connections {
             } else if let Some((count, left)) =
                 seen.class.filter(|_| judged.shares()).and_then(|class| others.get_mut(class as usize))
             {
-                (*count, *left) = (*count + 1, [0, 1].map(|side| left[side] + unused[side]));
+                (*count, *left) = (*count + 1, PerSide::of(|side| left[side] + unused[side]));
             }
         }
         self.set_others(&others);
@@ -125,7 +125,7 @@ impl Connections {
         for ((class, before), now) in (0..).zip(&mut self.others).zip(others) {
             (before.0..now.0).for_each(|_| _ = self.allocator.begin(class));
             (now.0..before.0).for_each(|_| _ = self.allocator.end(class));
-            self.allocator.add_unused(class, [0, 1].map(|side| now.1[side] - before.1[side]));
+            self.allocator.add_unused(class, PerSide::of(|side| now.1[side] - before.1[side]));
             *before = *now;
         }
     }
@@ -150,7 +150,7 @@ impl Connections {
 
     /// Returns what a connection of each class may have.
     pub fn shares(&self) -> Shares {
-        [0, 1].map(|side| std::array::from_fn(|class| self.allocator.shares(class as u32)[side]))
+        PerSide::of(|side| std::array::from_fn(|class| self.allocator.shares(class as u32)[side]))
     }
 
     /// Returns how many connections of a class there are.
@@ -180,47 +180,47 @@ mod tests {
     }
 
     /// A connection takes a share or none, and leaves this much of it.
-    fn set(connections: &mut Connections, key: Key, shares: bool, unused: [f64; 2]) {
+    fn set(connections: &mut Connections, key: Key, shares: bool, unused: PerSide<f64>) {
         connections.known.get_mut(&key).unwrap().set(&mut connections.allocator, shares, unused);
     }
 
     /// How many connections the link is divided by, towards each side.
-    fn sharing(connections: &Connections) -> [f64; 2] {
+    fn sharing(connections: &Connections) -> PerSide<f64> {
         connections.shares().map(|shares| (1e6 * WHOLE / shares[0] as f64).round() / 1e6)
     }
 
     #[test]
     fn what_was_missed_is_made_up_for() {
         let mut connections = connections();
-        assert_eq!(connections.shares()[0][0], 0);
+        assert_eq!(connections.shares().0[0][0], 0);
         connections.begin(key(1), 0);
         connections.begin(key(1), 0);
-        assert_eq!((connections.live(0), sharing(&connections)), (1, [1.0; 2]));
+        assert_eq!((connections.live(0), sharing(&connections)), (1, PerSide([1.0; 2])));
         connections.begin(key(2), 0);
-        [1, 2].into_iter().for_each(|port| set(&mut connections, key(port), true, [0.0; 2]));
+        [1, 2].into_iter().for_each(|port| set(&mut connections, key(port), true, PerSide::default()));
         assert_eq!(sharing(&connections), [2.0; 2]);
         connections.end(&key(9));
         // One ended and two began meanwhile.
         connections.reconcile([(key(2), 0), (key(3), 0), (key(4), 0)]);
-        [3, 4].into_iter().for_each(|port| set(&mut connections, key(port), true, [0.0; 2]));
-        assert_eq!((connections.live(0), sharing(&connections)), (3, [3.0; 2]));
+        [3, 4].into_iter().for_each(|port| set(&mut connections, key(port), true, PerSide::default()));
+        assert_eq!((connections.live(0), sharing(&connections)), (3, PerSide([3.0; 2])));
         connections.reconcile([]);
-        assert_eq!((connections.live(0), connections.shares()[0][0]), (0, 0));
+        assert_eq!((connections.live(0), connections.shares().0[0][0]), (0, 0));
     }
 
     #[test]
     fn who_takes_no_share_leaves_it_to_the_others() {
         let mut connections = connections();
         [1, 2].into_iter().for_each(|port| connections.begin(key(port), 0));
-        set(&mut connections, key(1), true, [0.0; 2]);
+        set(&mut connections, key(1), true, PerSide::default());
         for _ in 0..2 {
-            set(&mut connections, key(2), false, [0.0; 2]);
-            assert_eq!((connections.live(0), sharing(&connections)), (2, [1.0; 2]));
+            set(&mut connections, key(2), false, PerSide::default());
+            assert_eq!((connections.live(0), sharing(&connections)), (2, PerSide([1.0; 2])));
         }
-        set(&mut connections, key(2), true, [0.0; 2]);
+        set(&mut connections, key(2), true, PerSide::default());
         assert_eq!(sharing(&connections), [2.0; 2]);
         connections.end(&key(2));
-        assert_eq!((connections.live(0), sharing(&connections)), (1, [1.0; 2]));
+        assert_eq!((connections.live(0), sharing(&connections)), (1, PerSide([1.0; 2])));
     }
 
     #[test]
@@ -228,11 +228,11 @@ mod tests {
         let mut connections = connections();
         for port in 1..=4 {
             connections.begin(key(port), 0);
-            set(&mut connections, key(port), true, [0.0; 2]);
+            set(&mut connections, key(port), true, PerSide::default());
         }
         // Three download and one uploads.
-        [1, 2, 3].into_iter().for_each(|port| set(&mut connections, key(port), true, [0.0, 1.0]));
-        set(&mut connections, key(4), true, [0.9, 0.0]);
+        [1, 2, 3].into_iter().for_each(|port| set(&mut connections, key(port), true, PerSide([0.0, 1.0])));
+        set(&mut connections, key(4), true, PerSide([0.9, 0.0]));
         assert_eq!(sharing(&connections), [3.1, 1.0]);
         // One that begins costs nothing, whatever it was before.
         connections.begin(key(4), 0);

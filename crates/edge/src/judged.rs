@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use headway_units::Rate;
+use headway_units::{PerSide, Rate, Side};
 
 use crate::classify::{Behaviour, Features, LimitedBy, Rule};
 use crate::evaluate::Decision;
@@ -22,10 +22,10 @@ pub struct Judged {
     pub behaviour: (Behaviour, Rule),
     /// What each end has sent in about the last second.
     pub rates: [Rate; 2],
-    /// The side, 0 or 1, to which most of its data goes.
-    pub main_side: usize,
+    /// The side to which most of its data goes.
+    pub main_side: Side,
     /// The part that it leaves of its share towards each side.
-    pub unused: [f64; 2],
+    pub unused: PerSide<f64>,
     /// What is done with it, and why.
     pub decision: Decision,
     /// Whether that is news.
@@ -71,7 +71,7 @@ impl Judged {
 
     /// Returns the address of the end on the side of the hosts.
     pub fn host(&self) -> IpAddr {
-        self.seen.key.address(self.seen.sender_to(1))
+        self.seen.key.address(self.seen.sender_to(Side::Wan))
     }
 
     /// Returns the address of the end that began, and that of the other one.
@@ -81,22 +81,22 @@ impl Judged {
     }
 
     /// Returns what passes towards each side.
-    pub fn towards(&self) -> [Rate; 2] {
-        [0, 1].map(|side| self.rates[self.seen.sender_to(side)])
+    pub fn towards(&self) -> PerSide<Rate> {
+        PerSide::of(|side| self.rates[self.seen.sender_to(side)])
     }
 
     /// Returns the window that an end, 0 or 1, has told last, and what is let through of it with these shares.
     pub fn windows(&self, end: usize, shares: &Shares) -> [Option<u32>; 2] {
         let told = self.seen.tcp.as_ref().and_then(|flow| flow.told(end));
-        let shares = if self.decision.passes() { &[[0; crate::MOST_CLASSES]; 2] } else { shares };
+        let shares = if self.decision.passes() { &Shares::default() } else { shares };
         [told, self.seen.let_through(end, shares)]
     }
 
     /// Returns what pages and history show of it. `shares` is what a connection of each class may have from now on.
     pub fn state(&self, classes: &[String], shares: &Shares) -> FlowState {
         let [client, server] = self.ends();
-        let [down, up] = self.towards();
-        let host = usize::from(self.seen.side_of(0) != 0);
+        let PerSide([down, up]) = self.towards();
+        let host = self.seen.sender_to(Side::Wan);
         let [told, let_through] = self.windows(host, shares).map(|bytes| bytes.map(u64::from));
         FlowState {
             id: self.seen.number,

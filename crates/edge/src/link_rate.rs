@@ -2,9 +2,9 @@
 //!
 //! An experiment in one direction changes the RTT of the other one, too, so only one is made at a time, and none while both have bulk.
 
-use headway_units::{Duration, Instant, Rate};
+use headway_units::{Duration, Instant, PerSide, Rate, Side};
 
-use crate::evaluate::{Estimate, Facts, Input, Quantity, STANDS, TOWARDS_LINK};
+use crate::evaluate::{Estimate, Facts, Input, Quantity, STANDS};
 use crate::knee::{Both, Knee, Other, Seen};
 use crate::load::{Load, Passed};
 use crate::snapshot::RateState;
@@ -36,18 +36,18 @@ const MORE: f64 = 1.2;
 const SOURCE: &str = "queue";
 
 /// What flows may have towards each side.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct LinkRate {
-    sides: [Side; 2],
+    sides: PerSide<Towards>,
     /// The direction whose turn it is to try something.
-    turn: usize,
+    turn: Side,
     at: Option<Instant>,
     /// Until when both directions are taken to have bulk.
     both: Instant,
 }
 
 #[derive(Clone, Debug)]
-struct Side {
+struct Towards {
     knee: Knee,
     /// What the link carries for flows, where that is known.
     goal: Option<Rate>,
@@ -75,9 +75,15 @@ struct Side {
     queued: Duration,
 }
 
-impl Default for Side {
-    fn default() -> Side {
-        Side {
+impl Default for LinkRate {
+    fn default() -> LinkRate {
+        LinkRate { sides: PerSide::default(), turn: Side::Lan, at: None, both: Instant::ZERO }
+    }
+}
+
+impl Default for Towards {
+    fn default() -> Towards {
+        Towards {
             knee: Knee::default(),
             goal: None,
             factor: 1.0,
@@ -98,62 +104,68 @@ impl Default for Side {
 impl LinkRate {
     /// Takes what the flows that are limited, or would be, did since the last look, what passed `besides`, and what the link is known to carry for
     /// these flows; none where that is to be found.
-    pub fn look(&mut self, now: Instant, loads: &[Load], besides: [Rate; 2], goals: [Option<Rate>; 2]) {
+    pub fn look(
+        &mut self,
+        now: Instant,
+        loads: &[Load],
+        besides: PerSide<Rate>,
+        goals: PerSide<Option<Rate>>,
+    ) {
         let Some(before) = self.at.replace(now) else { return };
-        let passed = [0, 1].map(|side| Passed::new(loads, side, now - before));
-        if [0, 1].into_iter().all(|side| self.sides[side].is_busy(&passed[side], goals[side])) {
+        let passed = PerSide::of(|side| Passed::new(loads, side, now - before));
+        if Side::BOTH.into_iter().all(|side| self.sides[side].is_busy(&passed[side], goals[side])) {
             self.both = now + ENDS;
         }
         // The least RTT, where both have.
-        let both = (now < self.both).then(|| passed[0].least.min(passed[1].least));
-        for number in [self.turn, 1 - self.turn] {
-            let tries = self.sides[1 - number].knee.is_trying();
-            let there = &passed[1 - number];
+        let both = (now < self.both).then(|| passed[Side::Lan].least.min(passed[Side::Wan].least));
+        for side in [self.turn, self.turn.other()] {
+            let tries = self.sides[side.other()].knee.is_trying();
+            let there = &passed[side.other()];
             let queues = there.rate > 0.0 && Seen::of(there).shows_queue();
-            let side = &mut self.sides[number];
-            let was_trying = side.knee.is_trying();
-            side.look(now, &passed[number], besides[number], goals[number], Other { tries, queues }, both);
-            side.carry(number == TOWARDS_LINK, &passed[number]);
-            if side.knee.is_trying() && !was_trying {
-                self.turn = 1 - number;
+            let towards = &mut self.sides[side];
+            let was_trying = towards.knee.is_trying();
+            towards.look(now, &passed[side], besides[side], goals[side], Other { tries, queues }, both);
+            towards.carry(side == Side::Wan, &passed[side]);
+            if towards.knee.is_trying() && !was_trying {
+                self.turn = side.other();
             }
         }
     }
 
-    /// Takes a capacity that somebody has measured towards a side, 0 or 1.
-    pub fn raise(&mut self, side: usize, capacity: Rate) {
-        let side = &mut self.sides[side & 1];
-        if side.knee.tried().is_some_and(|tried| tried * MORE < capacity.bps_f64()) {
-            side.knee.measured(capacity.bps_f64());
+    /// Takes a capacity that somebody has measured towards a side.
+    pub fn raise(&mut self, side: Side, capacity: Rate) {
+        let towards = &mut self.sides[side];
+        if towards.knee.tried().is_some_and(|tried| tried * MORE < capacity.bps_f64()) {
+            towards.knee.measured(capacity.bps_f64());
         }
     }
 
-    /// Returns what flows share towards a side, 0 or 1; none before a queue stood there, and where the rate of the link is known.
-    pub fn available(&self, side: usize) -> Option<Rate> {
-        let side = &self.sides[side & 1];
-        side.knee.tried().filter(|_| side.goal.is_none()).map(Rate::from_bps_f64)
+    /// Returns what flows share towards a side; none before a queue stood there, and where the rate of the link is known.
+    pub fn available(&self, side: Side) -> Option<Rate> {
+        let towards = &self.sides[side];
+        towards.knee.tried().filter(|_| towards.goal.is_none()).map(Rate::from_bps_f64)
     }
 
     /// Returns the queues towards each side at the last look, in s, where there was enough in flight to tell; else 0.
-    pub(crate) fn queues(&self) -> [f64; 2] {
+    pub(crate) fn queues(&self) -> PerSide<f64> {
         self.sides.each_ref().map(|side| if side.is_clear { side.queue } else { 0.0 })
     }
 
-    /// Whether a queue showed towards a side, 0 or 1, at the last look, of which a flow with this rate makes a good part.
-    pub(crate) fn makes_queue(&self, side: usize, rate: Rate) -> bool {
-        let side = &self.sides[side & 1];
-        side.shows && side.is_clear && rate > side.all.scale(MAKES)
+    /// Whether a queue showed towards a side, at the last look, of which a flow with this rate makes a good part.
+    pub(crate) fn makes_queue(&self, side: Side, rate: Rate) -> bool {
+        let towards = &self.sides[side];
+        towards.shows && towards.is_clear && rate > towards.all.scale(MAKES)
     }
 
-    /// Returns the queue towards a side, 0 or 1, at the last look, in s.
-    pub(crate) fn queue(&self, side: usize) -> f64 {
-        self.sides[side & 1].queue
+    /// Returns the queue towards a side, at the last look, in s.
+    pub(crate) fn queue(&self, side: Side) -> f64 {
+        self.sides[side].queue
     }
 
     /// Returns what windows towards each side are multiplied with.
-    pub fn factors(&self) -> [f64; 2] {
-        let factor = |side: &Side| match side.goal.is_some() || side.both.carries().is_some() {
-            true => side.factor,
+    pub fn factors(&self) -> PerSide<f64> {
+        let factor = |towards: &Towards| match towards.goal.is_some() || towards.both.carries().is_some() {
+            true => towards.factor,
             false => 1.0,
         };
         self.sides.each_ref().map(|side| side.shorter * factor(side))
@@ -161,27 +173,27 @@ impl LinkRate {
 
     /// Returns the number of the period of RTTs: with another one, connections find anew what theirs is without a queue.
     pub fn period(&self) -> u32 {
-        let [one, other] = &self.sides;
+        let PerSide([one, other]) = &self.sides;
         one.knee.renewals().wrapping_add(other.knee.renewals())
     }
 
-    /// Returns the most that has passed towards a side, 0 or 1; none before a queue stood there.
-    pub fn capacity(&self, side: usize) -> Option<Rate> {
-        let side = &self.sides[side & 1];
-        side.knee.tried().map(|_| Rate::from_bps_f64(side.highest))
+    /// Returns the most that has passed towards a side; none before a queue stood there.
+    pub fn capacity(&self, side: Side) -> Option<Rate> {
+        let towards = &self.sides[side];
+        towards.knee.tried().map(|_| Rate::from_bps_f64(towards.highest))
     }
 
     /// Returns what was delivered with what is tried as its interval, as pages show it.
-    pub fn state(&self, side: usize) -> Option<RateState> {
-        let side = &self.sides[side & 1];
-        let [tried, delivered] = side.believed()?;
+    pub fn state(&self, side: Side) -> Option<RateState> {
+        let towards = &self.sides[side];
+        let [tried, delivered] = towards.believed()?;
         let (rate_bps, low_bps, high_bps) =
             (delivered.bps(), delivered.min(tried).bps(), tried.max(delivered).bps());
         Some(RateState { rate_bps, low_bps, high_bps, age_ms: 0, source: SOURCE.to_owned() })
     }
 }
 
-impl Side {
+impl Towards {
     /// Whether this direction has bulk that may make a queue.
     fn is_busy(&self, passed: &Passed, goal: Option<Rate>) -> bool {
         if let Some(goal) = goal {
@@ -264,7 +276,7 @@ impl Input for LinkRate {
         facts.widening = self.factors();
         facts.carried = self.sides.each_ref().map(|side| side.carried);
         facts.queued = self.sides.each_ref().map(|side| side.queued);
-        for (side, state) in (0..).zip(&self.sides) {
+        for (side, state) in self.sides.iter() {
             let Some([tried, delivered]) = state.believed() else { continue };
             let estimate = |quantity, [rate, low, high]: [Rate; 3]| Estimate {
                 source: SOURCE.into(),
@@ -278,7 +290,7 @@ impl Input for LinkRate {
             let rates = [tried, delivered.min(tried), tried.max(delivered)];
             facts.estimates.push(estimate(Quantity::Available, rates));
             // The link has what once passed, beside what others use, and nobody knows how much more.
-            let highest = Rate::from_bps_f64(state.highest).max(tried) + facts.besides[usize::from(side)];
+            let highest = Rate::from_bps_f64(state.highest).max(tried) + facts.besides[side];
             facts.estimates.push(estimate(Quantity::Narrow, [highest, highest, FASTEST]));
         }
     }

@@ -1,6 +1,6 @@
 //! What flows did between two looks: what passed towards a side, and how long it was under way.
 
-use headway_units::{Bytes, Duration, Rate};
+use headway_units::{Bytes, Duration, PerSide, Rate, Side};
 
 /// The queue of a direction is what this part of the data, which met least, has met at most. Range 0.1 to 0.5: a flow that waits elsewhere, or
 /// whose server is slow, makes none here, and a new one may not know its RTT without a queue.
@@ -15,8 +15,8 @@ const SEGMENTS: f64 = 10.0;
 /// What was seen of a flow since the last look.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
-    /// The side, 0 or 1, to which its data goes.
-    pub side: usize,
+    /// The side to which its data goes.
+    pub side: Side,
     /// How fast.
     pub rate: Rate,
     /// The largest segment: windows are whole ones.
@@ -26,7 +26,7 @@ pub struct Load {
     /// By how much the RTT from which its window is computed is longer than that.
     pub longer: Duration,
     /// The mean queues towards each side, where timestamps tell them apart.
-    pub queues: Option<[Duration; 2]>,
+    pub queues: Option<PerSide<Duration>>,
 }
 
 /// What passed towards a side since the last look: means, in which each flow counts by its data.
@@ -56,7 +56,7 @@ pub(crate) struct Passed {
 
 impl Passed {
     /// Sums up what flows did towards a side in this time.
-    pub(crate) fn new(loads: &[Load], side: usize, time: Duration) -> Passed {
+    pub(crate) fn new(loads: &[Load], side: Side, time: Duration) -> Passed {
         let (queue, is_told) = met(loads, side);
         let loads: Vec<&Load> =
             loads.iter().filter(|load| load.side == side && load.rate > Rate::ZERO).collect();
@@ -116,7 +116,7 @@ impl Load {
 
 /// Returns the queue towards a side: what a part of the data, which met least, has met at most; and whether timestamps tell in which direction it is.
 /// Flows whose timestamps do know it best, those that go there before others; else it may be in either.
-fn met(loads: &[Load], side: usize) -> (f64, bool) {
+fn met(loads: &[Load], side: Side) -> (f64, bool) {
     let told = |load: &Load| load.queues.map(|queues| queues[side].secs_f64());
     let any = |load: &Load| load.rtts.map(|[rtt, least]| (rtt - least).secs_f64());
     let there = || loads.iter().filter(|load| load.side == side);

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use headway_arithmetic::flow::{Flow, Framing, Half, Key, Kind, Meter, NotSegment, Packet, Rules};
 use headway_arithmetic::rwm;
-use headway_units::{Duration, Instant, Rate};
+use headway_units::{Duration, Instant, PerSide, Rate, Side};
 
 use crate::connections::Sharing;
 use crate::table::Recent;
@@ -114,7 +114,7 @@ pub struct Middlebox {
     earlier: HashMap<Hosts, u64>,
     counts: Counts,
     /// What a connection leaves of its share until it was looked at.
-    new: [f64; 2],
+    new: PerSide<f64>,
     /// None where connections count by their number.
     watch: Option<Watch>,
 }
@@ -131,7 +131,7 @@ struct Watch {
 
 impl Middlebox {
     /// Creates a middlebox at a link with these rates towards its two sides.
-    pub fn new(policy: &Policy, capacity: [Rate; 2], limits: Limits) -> Middlebox {
+    pub fn new(policy: &Policy, capacity: impl Into<PerSide<Rate>>, limits: Limits) -> Middlebox {
         Middlebox {
             rules: policy.rules(),
             no_shrink: policy.no_shrink,
@@ -141,7 +141,7 @@ impl Middlebox {
             established: HashMap::new(),
             earlier: HashMap::new(),
             counts: Counts::default(),
-            new: [0.0; 2],
+            new: PerSide::default(),
             watch: None,
         }
     }
@@ -225,7 +225,7 @@ impl Middlebox {
             return packet.window;
         }
         let shares = self.allocator.shares_since(tracked.flow.class, tracked.ticket);
-        let side = usize::from(packet.side & 1);
+        let side = Side::of(packet.side);
         let share = tracked.weight.scale(side, shares[side]);
         let mut bytes = rwm::bytes(share, tracked.flow.rtt().unwrap_or(0));
         if period.is_some() {
@@ -258,7 +258,7 @@ impl Middlebox {
             number: ticket.number(),
             key: *key,
             client: flow.client(),
-            side: flow.side(),
+            side: Side::of(flow.side() as u8),
             class: Some(flow.class).filter(|class| *class != u32::MAX),
             tcp: Some(flow.clone()),
             sent: *sent,
@@ -284,7 +284,7 @@ impl Middlebox {
     }
 
     fn shares_by_class(&self) -> Shares {
-        [0, 1].map(|side| std::array::from_fn(|class| self.allocator.shares(class as u32)[side]))
+        PerSide::of(|side| std::array::from_fn(|class| self.allocator.shares(class as u32)[side]))
     }
 
     /// Returns what judges the connections, if anything does.
@@ -354,7 +354,7 @@ impl Middlebox {
     }
 
     /// Gives the connections classes and shares of another policy.
-    pub fn set_policy(&mut self, policy: &Policy, capacity: [Rate; 2]) {
+    pub fn set_policy(&mut self, policy: &Policy, capacity: impl Into<PerSide<Rate>>) {
         self.rules = policy.rules();
         self.no_shrink = policy.no_shrink;
         self.allocator = Allocator::new(policy, capacity);
@@ -374,7 +374,7 @@ impl Middlebox {
     }
 
     /// Returns what a connection of a class may have towards each side, as [`Allocator::shares`] does.
-    pub fn shares(&self, class: u32) -> [u64; 2] {
+    pub fn shares(&self, class: u32) -> PerSide<u64> {
         self.allocator.shares(class)
     }
 
@@ -389,7 +389,7 @@ impl Middlebox {
     }
 
     /// Returns the limit of a connection towards each side, in bytes; none where it passes unchanged.
-    pub fn limits_of(&self, tracked: &Tracked) -> [Option<u64>; 2] {
+    pub fn limits_of(&self, tracked: &Tracked) -> PerSide<Option<u64>> {
         let shares = self.allocator.shares_since(tracked.flow.class, tracked.ticket);
         let rtt = tracked.flow.rtt().filter(|_| tracked.flow.scale(0).is_some());
         shares.map(|share| rtt.map(|rtt| rwm::bytes(share, rtt)).filter(|bytes| *bytes != rwm::UNLIMITED))

@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 
 use headway_arithmetic::flow::{Delays, Times};
-use headway_units::{Bytes, Duration, Instant, Rate};
+use headway_units::{Bytes, Duration, Instant, PerSide, Rate, Side};
 
 use crate::classify::{Behaviour, Features, LimitedBy, Rule, Thresholds, Window, classify};
-use crate::evaluate::{Decision, Evaluator, Facts, FlowFacts, Input, Means, Registry, TOWARDS_LINK};
+use crate::evaluate::{Decision, Evaluator, Facts, FlowFacts, Input, Means, Registry};
 use crate::load::Passed;
 use crate::notes::{News, Note};
 use crate::policy::HEADERS;
@@ -36,7 +36,7 @@ struct Watched {
     /// Whether it shares with others of its class; none before it was judged.
     shares: Option<bool>,
     /// What it uses of its share towards each side, and what that is in parts of that of others.
-    usage: [Usage; 2],
+    usage: PerSide<Usage>,
     weight: Weight,
     /// What was measured of its RTTs, and what that says of the latest look in which there was something.
     times: Times,
@@ -105,9 +105,9 @@ pub struct Treatments {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rates {
     /// What flows share; none where that is the whole link.
-    pub available: [Option<Rate>; 2],
+    pub available: PerSide<Option<Rate>>,
     /// What windows are multiplied with.
-    pub factors: [f64; 2],
+    pub factors: PerSide<f64>,
     /// The number of the period of RTTs.
     pub period: u32,
 }
@@ -115,7 +115,7 @@ pub struct Rates {
 impl Default for Rates {
     /// Returns the whole link, and windows as they are.
     fn default() -> Rates {
-        Rates { available: [None; 2], factors: [1.0; 2], period: 0 }
+        Rates { available: PerSide::default(), factors: PerSide::both(1.0), period: 0 }
     }
 }
 
@@ -142,7 +142,7 @@ impl Input for Flows<'_> {
 }
 
 /// What passes besides the flows that share, and the part of what passes that is data.
-struct Besides([Rate; 2], f64);
+struct Besides(PerSide<Rate>, f64);
 
 impl Input for Besides {
     fn tell(&mut self, _: Instant, facts: &mut Facts) {
@@ -153,7 +153,8 @@ impl Input for Besides {
 impl Monitor {
     /// Creates one for a router that can lower windows and mark packets, at a link with these rates towards its two sides. Where nobody knows
     /// them, it finds them by the queue that flows make.
-    pub fn new(policy: &Policy, rates: Option<[Rate; 2]>) -> Monitor {
+    pub fn new(policy: &Policy, rates: Option<impl Into<PerSide<Rate>>>) -> Monitor {
+        let rates = rates.map(Into::into);
         let means = means(policy, rates.is_some());
         let evaluator = Evaluator::new(policy.clone(), Registry::of_edge(), policy.capacity(rates), means);
         let mut monitor = Monitor {
@@ -216,8 +217,8 @@ impl Monitor {
         self.prober.as_mut().map(|prober| prober.state(now))
     }
 
-    /// Returns what is known of the link towards a side, 0 or 1, as the last look has it.
-    pub fn link(&self, now: Instant, side: usize) -> LinkView {
+    /// Returns what is known of the link towards a side, as the last look has it.
+    pub fn link(&self, now: Instant, side: Side) -> LinkView {
         let [probed, narrow] = self.prober.as_ref().map(|prober| prober.rates(now, side)).unwrap_or_default();
         let most = self.link.capacity(side);
         let told = self.is_known.then(|| self.evaluator.capacity()[side]);
@@ -247,11 +248,11 @@ impl Monitor {
         let others = self.besides(&seen, &known, &loads);
         // What others tell of the link is less than it has; where that is not known, what they tell is.
         let shared = self.shared();
-        let goals = [0, 1].map(|side| Some(shared[side]).filter(|_| self.is_told(side)));
+        let goals = PerSide::of(|side| Some(shared[side]).filter(|_| self.is_told(side)));
         let before = self.link.queues();
         self.link.look(now, &loads, others, goals);
         let queues = self.link.queues();
-        let queues = [0, 1].map(|side| before[side].min(queues[side]));
+        let queues = PerSide::of(|side| before[side].min(queues[side]));
         for watched in self.watched.values_mut() {
             watched.waited.begin(watched.delays, queues);
         }
@@ -262,14 +263,14 @@ impl Monitor {
             inputs.push(prober);
         }
         let decisions = self.evaluator.evaluate(now, &mut inputs);
-        let held = facts.iter().zip(&decisions).filter(|(flow, _)| usize::from(flow.side) == TOWARDS_LINK);
+        let held = facts.iter().zip(&decisions).filter(|(flow, _)| flow.side == Side::Wan);
         let held = held.filter_map(|(_, decision)| decision.bucket()).min();
         self.held = held.map(|rate| rate.scale(self.payload));
         let looks = self.looks;
         self.watched.retain(|_, watched| watched.looks == looks);
         let judge = |((mut seen, known), decision): ((Seen, Known), Decision)| {
             let Known { features, behaviour, facts, .. } = known;
-            let (unused, main_side) = (facts.unused, facts.side.into());
+            let (unused, main_side) = (facts.unused, facts.side);
             let (mut rates, mut news) = ([Rate::ZERO; 2], News::None);
             if let Some(watched) = self.watched.get_mut(&seen.number) {
                 watched.is_limited = !decision.passes();
@@ -290,8 +291,8 @@ impl Monitor {
     }
 
     /// Returns what passed towards each side besides the data of flows that share.
-    fn besides(&self, seen: &[Seen], known: &[Known], loads: &[Load]) -> [Rate; 2] {
-        let mut besides = [0, 1].map(|side| {
+    fn besides(&self, seen: &[Seen], known: &[Known], loads: &[Load]) -> PerSide<Rate> {
+        let mut besides = PerSide::of(|side| {
             let rate = |(seen, known): (&Seen, &Known)| {
                 let sender = seen.sender_to(side);
                 let judged = self.watched.get(&seen.number).and_then(|watched| watched.shares);
@@ -303,35 +304,35 @@ impl Monitor {
         });
         if let Some(held) = self.held {
             // Behind here, the token bucket drops the rest.
-            let ahead = loads.iter().filter(|load| load.side == TOWARDS_LINK).map(|load| load.rate.bps());
+            let ahead = loads.iter().filter(|load| load.side == Side::Wan).map(|load| load.rate.bps());
             let most = held.saturating_sub(Rate::from_bps(ahead.sum()));
-            besides[TOWARDS_LINK] = besides[TOWARDS_LINK].min(most);
+            besides[Side::Wan] = besides[Side::Wan].min(most);
         }
         besides
     }
 
     fn demand_of(&self, seen: &[Seen], known: &[Known], loads: &[Load]) -> Demand {
-        let towards = |side| {
+        let towards = |side: Side| {
             let rate = |(seen, known): (&Seen, &Known)| known.rates[seen.sender_to(side)].bps();
             Rate::from_bps(seen.iter().zip(known).map(rate).sum())
         };
         let shared = self.shared();
-        let presses = |side: usize| {
+        let presses = |side: Side| {
             let passed = Passed::new(loads, side, LOOKS);
             passed.asks > PRESSES * shared[side].bps_f64() && passed.queue < passed.least * SHORT
         };
-        Demand { rate: [towards(0), towards(1)], presses: [presses(0), presses(1)] }
+        Demand { rate: PerSide::of(towards), presses: PerSide::of(presses) }
     }
 
     /// Whether what flows share towards a side was told, and not found.
-    fn is_told(&self, side: usize) -> bool {
+    fn is_told(&self, side: Side) -> bool {
         let found = self.link.available(side);
         self.is_known || found.is_some_and(|found| found > self.shared()[side])
     }
 
     /// Returns what flows share towards each side.
-    fn shared(&self) -> [Rate; 2] {
-        [0, 1].map(|side| self.evaluator.available()[side].unwrap_or(self.evaluator.capacity()[side]))
+    fn shared(&self) -> PerSide<Rate> {
+        PerSide::of(|side| self.evaluator.available()[side].unwrap_or(self.evaluator.capacity()[side]))
     }
 
     fn know(&mut self, now: Instant, time: Option<Duration>, seen: &Seen, shares: &Shares) -> Known {
@@ -363,7 +364,7 @@ impl Monitor {
         }
         let delays = watched.waited.correct(watched.delays);
         let time = time.unwrap_or(Duration::ZERO);
-        let unused = [0, 1].map(|side| {
+        let unused = PerSide::of(|side| {
             let share = seen.share(side, shares);
             let load = seen.load(side, rates[seen.sender_to(side)], delays);
             watched.usage[side].unused(time, &load, self.link.queue(side), share)
@@ -400,7 +401,7 @@ fn loads(seen: &[Seen], known: &[Known], watched: &HashMap<u64, Box<Watched>>) -
     let limited = seen.iter().zip(known).filter(|(seen, _)| is_limited(seen));
     limited
         .filter_map(|(seen, known)| {
-            let side = usize::from(known.facts.side & 1);
+            let side = known.facts.side;
             let sender = seen.sender_to(side);
             let delays = watched.get(&seen.number).and_then(|watched| watched.waited.correct(watched.delays));
             seen.tcp.is_some().then(|| seen.load(side, known.rates[sender], delays))

@@ -5,7 +5,7 @@ use std::path::Path;
 use headway_arithmetic::flow::{MOST_RULES, Rule, Rules};
 use headway_input::toml_keys::Document;
 use headway_units::config_error::check;
-use headway_units::{ConfigError, Prefix, Rate, share};
+use headway_units::{ConfigError, PerSide, Prefix, Rate, share};
 use serde::{Deserialize, Serialize};
 
 use crate::classify::Thresholds;
@@ -256,8 +256,8 @@ impl Policy {
     }
 
     /// Returns what a link with these rates, in bytes on its wire, has for data towards each side; [`FASTEST`] where they are not known.
-    pub fn capacity(&self, rates: Option<[Rate; 2]>) -> [Rate; 2] {
-        rates.map_or([FASTEST; 2], |rates| rates.map(|rate| rate.scale(self.payload())))
+    pub fn capacity(&self, rates: Option<PerSide<Rate>>) -> PerSide<Rate> {
+        rates.map_or(PerSide::both(FASTEST), |rates| rates.map(|rate| rate.scale(self.payload())))
     }
 
     /// Whether connections of a class are to be split.

@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use headway_units::{Budget, Bytes, Duration, Instant, Rate};
+use headway_units::{Budget, Bytes, Duration, Instant, PerSide, Rate, Side};
 
 use crate::evaluate::{Estimate, Facts, Input, Quantity};
 use crate::snapshot::{ProbeState, RateState};
@@ -47,8 +47,8 @@ pub enum ProbeKind {
 /// A measurement that is to be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Probe {
-    /// The side, 0 or 1, towards which it is sent.
-    pub side: usize,
+    /// The side towards which it is sent.
+    pub side: Side,
     /// What is measured.
     pub kind: ProbeKind,
     /// The most that it may cost.
@@ -68,14 +68,14 @@ pub struct Probed {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Demand {
     /// What passes towards each side.
-    pub rate: [Rate; 2],
+    pub rate: PerSide<Rate>,
     /// Whether flows use all that they may have there, and no queue stands.
-    pub presses: [bool; 2],
+    pub presses: PerSide<bool>,
 }
 
 /// What is known of a direction.
 #[derive(Clone, Debug)]
-struct Side {
+struct Known {
     capacity: Option<(Instant, [Rate; 3])>,
     available: Option<(Instant, [Rate; 3])>,
     /// When pairs and measurements were begun last.
@@ -92,7 +92,7 @@ struct Side {
 pub struct Prober {
     budget: Budget,
     found: VecDeque<Instant>,
-    sides: [Side; 2],
+    sides: PerSide<Known>,
     is_busy: bool,
     /// What it did last, or why it waits.
     state: String,
@@ -101,7 +101,7 @@ pub struct Prober {
 impl Prober {
     /// Creates one that spends at most `budget` in an hour.
     pub fn new(budget: Bytes) -> Prober {
-        let side = Side {
+        let known = Known {
             capacity: None,
             available: None,
             begun: [None; 2],
@@ -112,7 +112,7 @@ impl Prober {
         Prober {
             budget: Budget::hourly(budget),
             found: VecDeque::new(),
-            sides: [side.clone(), side],
+            sides: PerSide::both(known),
             is_busy: false,
             state: "has not probed yet".to_owned(),
         }
@@ -120,8 +120,8 @@ impl Prober {
 
     /// Returns what is to be measured now, if anything is; one at a time, until [`Prober::report`]. To be called every second.
     pub fn next(&mut self, now: Instant, demand: &Demand) -> Option<Probe> {
-        for (side, presses) in self.sides.iter_mut().zip(demand.presses) {
-            side.pressed = presses.then(|| side.pressed.unwrap_or(now));
+        for (side, known) in self.sides.iter_mut() {
+            known.pressed = demand.presses[side].then(|| known.pressed.unwrap_or(now));
         }
         self.forget(now);
         if self.is_busy {
@@ -140,13 +140,13 @@ impl Prober {
 
     fn wanted(&mut self, now: Instant, demand: &Demand) -> Option<Probe> {
         let pairs = |side| Probe { side, kind: ProbeKind::Pairs, most: PAIRS };
-        if let Some(side) = [0, 1].into_iter().find(|side| self.sides[*side].wants_pairs(now)) {
+        if let Some(side) = Side::BOTH.into_iter().find(|side| self.sides[*side].wants_pairs(now)) {
             return Some(pairs(side));
         }
-        let wants = |side: &usize| self.sides[*side].wants_available(now, self.available_every());
-        let side = [0, 1].into_iter().find(wants)?;
-        let is_needed = [0, 1].into_iter().any(|side| self.sides[side].is_needed(demand.rate[side]));
-        let has_failed = self.sides.iter().any(|side| side.failures > 0);
+        let wants = |side: &Side| self.sides[*side].wants_available(now, self.available_every());
+        let side = Side::BOTH.into_iter().find(wants)?;
+        let is_needed = Side::BOTH.into_iter().any(|side| self.sides[side].is_needed(demand.rate[side]));
+        let has_failed = self.sides.iter().any(|(_, known)| known.failures > 0);
         if is_needed && !has_failed {
             self.state = "waits: connections need the link".to_owned();
         }
@@ -166,11 +166,14 @@ impl Prober {
     pub fn report(&mut self, now: Instant, probe: Probe, cost: Bytes, result: Result<Probed, String>) {
         self.is_busy = false;
         self.budget.spend(now, cost);
-        let side = &mut self.sides[probe.side & 1];
-        let way = ["towards the hosts", "from the hosts"][probe.side & 1];
+        let known = &mut self.sides[probe.side];
+        let way = match probe.side {
+            Side::Lan => "towards the hosts",
+            Side::Wan => "from the hosts",
+        };
         match result {
             Ok(probed) if probed != Probed::default() => {
-                side.take(now, probed);
+                known.take(now, probed);
                 self.found.push_back(now);
                 let what = |name: &str, rates: Option<[Rate; 3]>| {
                     rates.map(|[rate, ..]| format!("{name} of {rate}"))
@@ -181,23 +184,23 @@ impl Prober {
                 self.state = format!("found {} {way}, for {cost}", parts.join(" and "));
             }
             Ok(_) => {
-                side.fail();
+                known.fail();
                 self.state = format!(
                     "found nothing {way}: its packets did not agree; tries again in {}",
-                    side.retry()
+                    known.retry()
                 );
             }
             Err(why) => {
-                side.fail();
-                self.state = format!("failed {way}: {why}; tries again in {}", side.retry());
+                known.fail();
+                self.state = format!("failed {way}: {why}; tries again in {}", known.retry());
             }
         }
     }
 
     /// Returns what was measured towards a side, as pages show it: what is available, and the capacity.
-    pub fn rates(&self, now: Instant, side: usize) -> [Option<RateState>; 2] {
-        let side = &self.sides[side & 1];
-        [side.available, side.capacity].map(|known| {
+    pub fn rates(&self, now: Instant, side: Side) -> [Option<RateState>; 2] {
+        let known = &self.sides[side];
+        [known.available, known.capacity].map(|known| {
             let (at, [rate, low, high]) = known?;
             Some(RateState {
                 rate_bps: rate.bps(),
@@ -227,7 +230,7 @@ impl Prober {
     }
 }
 
-impl Side {
+impl Known {
     fn wants_pairs(&self, now: Instant) -> bool {
         let since = self.begun[ProbeKind::Pairs as usize].map(|begun| now - begun);
         let Some(since) = since else { return true };
@@ -276,20 +279,12 @@ impl Side {
 
 impl Input for Prober {
     fn tell(&mut self, _: Instant, facts: &mut Facts) {
-        for (number, side) in (0..).zip(&self.sides) {
+        for (side, found) in self.sides.iter() {
             for (quantity, known) in
-                [(Quantity::Narrow, side.capacity), (Quantity::Available, side.available)]
+                [(Quantity::Narrow, found.capacity), (Quantity::Available, found.available)]
             {
                 let Some((at, [rate, low, high])) = known else { continue };
-                facts.estimates.push(Estimate {
-                    source: SOURCE.into(),
-                    quantity,
-                    side: number,
-                    rate,
-                    low,
-                    high,
-                    at,
-                });
+                facts.estimates.push(Estimate { source: SOURCE.into(), quantity, side, rate, low, high, at });
             }
         }
     }

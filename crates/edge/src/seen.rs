@@ -2,7 +2,7 @@
 
 use headway_arithmetic::flow::{Delays, Flow, Key, Meter};
 use headway_arithmetic::rwm;
-use headway_units::{Bytes, Duration, Rate};
+use headway_units::{Bytes, Duration, PerSide, Rate, Side};
 
 use crate::classify::{Behaviour, LimitedBy};
 use crate::evaluate::FlowFacts;
@@ -38,8 +38,8 @@ pub struct Seen {
     pub key: Key,
     /// The end that began.
     pub client: usize,
-    /// The side of that, 0 or 1.
-    pub side: usize,
+    /// The side of that.
+    pub side: Side,
     /// The index of its class in the policy.
     pub class: Option<u32>,
     /// What is known of a connection of TCP; none of other flows.
@@ -58,7 +58,7 @@ pub struct Seen {
 
 impl Seen {
     /// Returns what it did at this rate towards a side, with these delays.
-    pub(crate) fn load(&self, side: usize, rate: Rate, delays: Option<(Delays, Duration)>) -> Load {
+    pub(crate) fn load(&self, side: Side, rate: Rate, delays: Option<(Delays, Duration)>) -> Load {
         let time = |ns: u64| Duration::from_ns(ns as i64);
         let (delays, longer) = delays.unzip();
         Load {
@@ -67,17 +67,17 @@ impl Seen {
             segment: Bytes::new(self.tcp.as_ref().map_or(0, |flow| flow.segment().into())),
             rtts: delays.map(|delays| [delays.rtt, delays.least].map(time)),
             longer: longer.unwrap_or(Duration::ZERO),
-            queues: delays.and_then(|delays| delays.queues).map(|queues| queues.map(time)),
+            queues: delays.and_then(|delays| delays.queues).map(|queues| PerSide(queues.map(time))),
         }
     }
 
-    /// Returns the side, 0 or 1, on which an end is.
-    pub(crate) fn side_of(&self, end: usize) -> usize {
-        self.side ^ usize::from(end != self.client)
+    /// Returns the side on which an end, 0 or 1, is.
+    pub(crate) fn side_of(&self, end: usize) -> Side {
+        if end == self.client { self.side } else { self.side.other() }
     }
 
     /// Returns the end, 0 or 1, that sends towards a side.
-    pub(crate) fn sender_to(&self, side: usize) -> usize {
+    pub(crate) fn sender_to(&self, side: Side) -> usize {
         usize::from(self.side_of(0) == side)
     }
 
@@ -86,7 +86,7 @@ impl Seen {
     }
 
     /// Returns what it may have towards a side with these shares; 0 for any.
-    pub(crate) fn share(&self, side: usize, shares: &Shares) -> u64 {
+    pub(crate) fn share(&self, side: Side, shares: &Shares) -> u64 {
         let class = self.class.and_then(|class| shares[side].get(class as usize));
         self.weight.scale(side, class.copied().unwrap_or(0))
     }
@@ -122,7 +122,8 @@ impl Seen {
     pub(crate) fn held_at(&self, sender: usize, rate: Rate, shares: &Shares) -> Option<Bytes> {
         let host = 1 - sender;
         // A window of nothing is that of an application which does not read.
-        let told = self.tcp.as_ref()?.told(host).filter(|told| self.side_of(host) == 0 && *told > 0)?;
+        let told =
+            self.tcp.as_ref()?.told(host).filter(|told| self.side_of(host) == Side::Lan && *told > 0)?;
         let is_own = self.let_through(host, shares) == Some(told);
         (is_own && fills_window(rate, self.rtt()?, told)).then_some(Bytes::new(told.into()))
     }
@@ -133,8 +134,8 @@ impl Seen {
             id: self.number,
             behaviour,
             class: self.class,
-            host: self.key.address(self.sender_to(1)),
-            side: self.side_of(receiver) as u8,
+            host: self.key.address(self.sender_to(Side::Wan)),
+            side: self.side_of(receiver),
             is_tcp: self.tcp.is_some(),
             rtt: self.rtt(),
             scale: self.tcp.as_ref().and_then(|flow| flow.scale(receiver)),
@@ -142,7 +143,7 @@ impl Seen {
             is_split: self.is_split,
             ecn: self.ecn[sender],
             rate,
-            unused: [0.0; 2],
+            unused: PerSide::default(),
         }
     }
 }

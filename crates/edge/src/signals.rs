@@ -1,6 +1,6 @@
 //! What others say of the access link: a modem, a dish, or a program that measures it.
 
-use headway_units::{Duration, Instant, Rate};
+use headway_units::{Duration, Instant, PerSide, Rate, Side};
 use serde::Deserialize;
 
 use crate::evaluate::{Estimate, Facts, Input, Quantity};
@@ -40,7 +40,7 @@ enum Path {
 #[derive(Clone, Debug, Default)]
 pub struct Signals {
     /// Of data.
-    estimates: [Vec<Estimate>; 2],
+    estimates: PerSide<Vec<Estimate>>,
     /// The part of what passes the link that is data; 0 for all.
     payload: f64,
 }
@@ -67,7 +67,7 @@ impl Signals {
         let payload = if self.payload > 0.0 { self.payload } else { 1.0 };
         let [rate, low, high] = [line.available_bps, low, high]
             .map(|bps| Rate::from_bps(bps).scale(payload).max(Rate::from_bps(1)));
-        let side = line.path as u8;
+        let side = Side::of(line.path as u8);
         let age = line.age_ms.saturating_mul(1_000_000);
         let at = Instant::from_ns(now.ns().saturating_sub(age));
         self.put(Estimate {
@@ -89,7 +89,7 @@ impl Signals {
 
     /// Takes an estimate in place of the one before of its source and direction.
     pub fn put(&mut self, estimate: Estimate) {
-        let known = &mut self.estimates[usize::from(estimate.side)];
+        let known = &mut self.estimates[estimate.side];
         known.retain(|other| other.source != estimate.source);
         if known.len() == SOURCES {
             let oldest = known.iter().enumerate().min_by_key(|(_, other)| other.at).map(|(index, _)| index);
@@ -99,8 +99,8 @@ impl Signals {
     }
 
     /// Returns what was said of a direction in the last minute, as pages show it.
-    pub fn states(&self, now: Instant, side: usize) -> impl Iterator<Item = RateState> {
-        let known = self.estimates[side & 1].iter().filter(move |estimate| now - estimate.at <= SHOWN);
+    pub fn states(&self, now: Instant, side: Side) -> impl Iterator<Item = RateState> {
+        let known = self.estimates[side].iter().filter(move |estimate| now - estimate.at <= SHOWN);
         known.map(move |estimate| RateState {
             rate_bps: estimate.rate.bps(),
             low_bps: estimate.low.bps(),
@@ -113,6 +113,6 @@ impl Signals {
 
 impl Input for Signals {
     fn tell(&mut self, _: Instant, facts: &mut Facts) {
-        facts.estimates.extend(self.estimates.iter().flatten().cloned());
+        facts.estimates.extend(self.estimates.0.iter().flatten().cloned());
     }
 }

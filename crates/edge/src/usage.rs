@@ -1,6 +1,6 @@
 //! How much of their shares flows use.
 
-use headway_units::Duration;
+use headway_units::{Duration, PerSide};
 
 use crate::allocator::share_rate;
 use crate::{Load, Policy};
@@ -11,11 +11,11 @@ const USES: f64 = 0.8;
 const KEPT: f64 = 0.3;
 /// What a connection leaves of its share towards each side until it was looked at. What has only begun costs nothing: else whoever opens many
 /// connections would take the link from others.
-pub(crate) const NEW: [f64; 2] = [1.0; 2];
+pub(crate) const NEW: PerSide<f64> = PerSide([1.0; 2]);
 
 /// Returns what a connection leaves of its share towards each side until it was looked at.
-pub(crate) fn new_unused(policy: &Policy) -> [f64; 2] {
-    if policy.follows_rtt() { NEW } else { [0.0; 2] }
+pub(crate) fn new_unused(policy: &Policy) -> PerSide<f64> {
+    if policy.follows_rtt() { NEW } else { PerSide::default() }
 }
 
 /// What a flow uses of its share towards a side.

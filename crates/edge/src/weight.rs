@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 
 use headway_arithmetic::rwm::{self, WHOLE};
+use headway_units::{PerSide, Side};
 
 /// The most that programs in the kernel have room for.
 const MOST: u16 = (1 << 12) - 1;
@@ -14,17 +15,17 @@ const STEPS: f64 = 8.0;
 
 /// What a connection has towards each side in parts of one of its class if all had as much, in units of 1/64.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Weight([u16; 2]);
+pub struct Weight(PerSide<u16>);
 
 impl Default for Weight {
     fn default() -> Weight {
-        Weight([WHOLE; 2])
+        Weight(PerSide::both(WHOLE))
     }
 }
 
 impl Weight {
     /// Returns what is nearest to these parts.
-    fn of(parts: [f64; 2]) -> Weight {
+    fn of(parts: PerSide<f64>) -> Weight {
         Weight(parts.map(|part| {
             let rounded = ((STEPS * part.log2()).round() / STEPS).exp2();
             ((rounded * f64::from(WHOLE)).round() as u16).clamp(1, MOST)
@@ -32,30 +33,30 @@ impl Weight {
     }
 
     /// Returns the weights towards each side in units of 1/64, of 12 bits each.
-    pub const fn units(self) -> [u16; 2] {
+    pub const fn units(self) -> PerSide<u16> {
         self.0
     }
 
     /// Returns a share towards a side, 0 or 1, with this weight: 0, which is no limit, stays so.
-    pub fn scale(self, side: usize, share: u64) -> u64 {
-        rwm::weighed(share, self.0[side & 1])
+    pub fn scale(self, side: Side, share: u64) -> u64 {
+        rwm::weighed(share, self.0[side])
     }
 }
 
 /// What the connections of each host use of the shares of each class, towards each side.
 #[derive(Debug, Default)]
 pub(crate) struct Hosts {
-    used: HashMap<(u32, IpAddr), [f64; 2]>,
+    used: HashMap<(u32, IpAddr), PerSide<f64>>,
     /// For each class, all of that, and how many hosts it is: one at most for each.
-    all: HashMap<u32, [[f64; 2]; 2]>,
+    all: HashMap<u32, [PerSide<f64>; 2]>,
 }
 
 impl Hosts {
     /// Counts a connection of a class and a host that leaves this much of its share.
-    pub(crate) fn add(&mut self, class: u32, host: IpAddr, unused: [f64; 2]) {
+    pub(crate) fn add(&mut self, class: u32, host: IpAddr, unused: PerSide<f64>) {
         let of_host = self.used.entry((class, host)).or_default();
         let [all, hosts] = self.all.entry(class).or_default();
-        for side in [0, 1] {
+        for side in Side::BOTH {
             let before = of_host[side].min(1.0);
             of_host[side] += 1.0 - unused[side];
             all[side] += 1.0 - unused[side];
@@ -69,8 +70,8 @@ impl Hosts {
         else {
             return Weight::default();
         };
-        let part = |side: usize| all[side].max(1.0) / (hosts[side].max(1.0) * of_host[side].max(1.0));
-        Weight::of([part(0), part(1)])
+        let part = |side: Side| all[side].max(1.0) / (hosts[side].max(1.0) * of_host[side].max(1.0));
+        Weight::of(PerSide::of(part))
     }
 }
 
@@ -84,8 +85,8 @@ mod tests {
 
     fn weights(connections: &[(u8, f64)]) -> impl Fn(u8) -> f64 {
         let mut hosts = Hosts::default();
-        connections.iter().for_each(|(number, unused)| hosts.add(0, host(*number), [*unused; 2]));
-        move |number| f64::from(hosts.weight(0, host(number)).units()[0]) / f64::from(WHOLE)
+        connections.iter().for_each(|(number, unused)| hosts.add(0, host(*number), PerSide([*unused; 2])));
+        move |number| f64::from(hosts.weight(0, host(number)).units()[Side::Lan]) / f64::from(WHOLE)
     }
 
     fn is_about(weight: f64, expected: f64) {
@@ -116,8 +117,14 @@ mod tests {
 
     #[test]
     fn no_limit_stays_none_and_a_share_stays_one() {
-        assert_eq!(Weight::default().scale(0, 1_000), 1_000);
-        assert_eq!((Weight::of([0.001; 2]).scale(0, 3), Weight::of([0.5; 2]).scale(1, 0)), (1, 0));
-        assert_eq!(Weight::of([1e9; 2]).units(), [MOST; 2]);
+        assert_eq!(Weight::default().scale(Side::Lan, 1_000), 1_000);
+        assert_eq!(
+            (
+                Weight::of(PerSide([0.001; 2])).scale(Side::Lan, 3),
+                Weight::of(PerSide([0.5; 2])).scale(Side::Wan, 0)
+            ),
+            (1, 0)
+        );
+        assert_eq!(Weight::of(PerSide([1e9; 2])).units(), [MOST; 2]);
     }
 }

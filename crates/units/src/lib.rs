@@ -11,6 +11,7 @@ mod prefix;
 mod rate;
 mod rate_steps;
 pub mod share;
+mod side;
 pub mod statistics;
 mod sums;
 mod text;
@@ -25,6 +26,7 @@ pub use prefix::Prefix;
 pub use rate::Rate;
 pub use rate_steps::WORK_PER_BYTE;
 pub use rate_steps::{RateSteps, RateStepsError};
+pub use side::{PerSide, Side};
 pub use text::ParseQuantityError;
 pub use time::{Duration, Instant};
 

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::net::IpAddr;
 
-use headway_units::{Bytes, Duration, Instant, Rate};
+use headway_units::{Bytes, Duration, Instant, PerSide, Rate, Side};
 
 use super::hold::Passed;
 use crate::classify::Behaviour;
@@ -18,21 +18,21 @@ pub trait Input {
 #[derive(Clone, Debug)]
 pub struct Facts {
     /// Rate of data of the access link towards each side, or the most that it could be.
-    pub capacity: [Rate; 2],
+    pub capacity: PerSide<Rate>,
     /// Whether that is known.
     pub is_known: bool,
     /// The least that flows share towards each side, whatever estimates say.
-    pub least: [Rate; 2],
+    pub least: PerSide<Rate>,
     /// What passes towards each side besides the flows that share: ACKs, and flows that are not limited.
-    pub besides: [Rate; 2],
+    pub besides: PerSide<Rate>,
     /// All that has passed towards each side when a queue stood there last, or the most since, where nobody knows the link.
-    pub carried: [Option<Rate>; 2],
+    pub carried: PerSide<Option<Rate>>,
     /// For how long a queue has been seen towards each side without a pause.
-    pub queued: [Duration; 2],
+    pub queued: PerSide<Duration>,
     /// The part of what passes the link that is data.
     pub payload: f64,
     /// What windows towards each side are multiplied with.
-    pub widening: [f64; 2],
+    pub widening: PerSide<f64>,
     /// What the router can do.
     pub means: Means,
     /// The flows that are there.
@@ -65,8 +65,8 @@ pub struct FlowFacts {
     pub class: Option<u32>,
     /// The host on the side of the hosts.
     pub host: IpAddr,
-    /// The side, 0 or 1, to which most of its data goes.
-    pub side: u8,
+    /// The side to which most of its data goes.
+    pub side: Side,
     /// Whether it is TCP.
     pub is_tcp: bool,
     /// RTT without a queue.
@@ -82,7 +82,7 @@ pub struct FlowFacts {
     /// Its rate: the mean of the last seconds, or that of the last one if it is higher.
     pub rate: Rate,
     /// The part that it leaves of its share towards each side, 0 to 1.
-    pub unused: [f64; 2],
+    pub unused: PerSide<f64>,
 }
 
 /// What an estimate is of.
@@ -106,8 +106,8 @@ pub struct Estimate {
     pub source: Cow<'static, str>,
     /// What it is of.
     pub quantity: Quantity,
-    /// The side, 0 or 1, towards which it holds.
-    pub side: u8,
+    /// The side towards which it holds.
+    pub side: Side,
     /// The rate, and the ends of its interval.
     pub rate: Rate,
     /// See `rate`.
@@ -136,8 +136,8 @@ impl Estimate {
 
 impl Facts {
     /// Returns what passed towards a side, where nobody knows the link and a queue has stood.
-    pub(super) fn passed(&self, at: Instant, side: usize) -> Option<Passed> {
-        let shares = |flow: &&FlowFacts| usize::from(flow.side) == side && flow.class.is_some();
+    pub(super) fn passed(&self, at: Instant, side: Side) -> Option<Passed> {
+        let shares = |flow: &&FlowFacts| flow.side == side && flow.class.is_some();
         let shared = self.flows.iter().filter(shares).map(|flow| flow.rate.bps()).sum();
         Some(Passed {
             at,
@@ -153,9 +153,9 @@ impl Facts {
     }
 
     /// Returns the fresh estimate of a quantity with the narrowest interval; of equal ones the latest, then the first.
-    pub fn best(&self, now: Instant, quantity: Quantity, side: usize) -> Option<&Estimate> {
+    pub fn best(&self, now: Instant, quantity: Quantity, side: Side) -> Option<&Estimate> {
         let fresh = self.estimates.iter().filter(|estimate| {
-            estimate.quantity == quantity && usize::from(estimate.side) == side && estimate.is_fresh(now)
+            estimate.quantity == quantity && estimate.side == side && estimate.is_fresh(now)
         });
         fresh.min_by(|a, b| a.width().total_cmp(&b.width()).then(b.at.cmp(&a.at)))
     }

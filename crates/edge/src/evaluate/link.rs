@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use headway_arithmetic::rwm;
-use headway_units::{Bytes, Duration, Instant, Rate};
+use headway_units::{Bytes, Duration, Instant, PerSide, Rate, Side};
 
 use super::hold::Hold;
 use super::{Action, Basis, Estimate, Facts, FlowFacts, Means, Quantity};
@@ -31,9 +31,6 @@ const CROWD: f64 = 0.25;
 /// The part of the link that a token bucket before it lets pass, so that the queue is there and not in the link. Range 0.85 to 0.98.
 const SHAPED: f64 = 0.95;
 
-/// The side to which the link leads.
-pub(crate) const TOWARDS_LINK: usize = 1;
-
 /// What there is towards one side.
 #[derive(Clone, Copy, Debug)]
 struct Towards {
@@ -53,22 +50,22 @@ struct Towards {
 /// The link, and who shares it.
 #[derive(Debug)]
 pub(super) struct Link {
-    towards: [Towards; 2],
+    towards: PerSide<Towards>,
     /// What flows share towards each side; none where that is the whole link.
-    pub(super) available: [Option<Rate>; 2],
+    pub(super) available: PerSide<Option<Rate>>,
     /// Who says that it is available, if it is not the narrow link that counts.
-    pub(super) followed: [Option<Cow<'static, str>>; 2],
+    pub(super) followed: PerSide<Option<Cow<'static, str>>>,
     allocator: Allocator,
     means: Means,
     payload: f64,
     /// What windows towards each side are multiplied with.
-    widening: [f64; 2],
+    widening: PerSide<f64>,
     /// Whether each class is never limited.
     priority: Vec<bool>,
     /// Whether bulk goes to each side.
-    bulk: [bool; 2],
+    bulk: PerSide<bool>,
     /// Whether flows of UDP of a constant rate have most of the link towards each side.
-    is_crowded: [bool; 2],
+    is_crowded: PerSide<bool>,
     /// Which connections of each class are split.
     splits: Vec<Option<Split>>,
     /// What hosts use, where they share first.
@@ -120,9 +117,9 @@ pub struct Case<'a> {
 
 /// Returns what flows with a window have in fair queues of what is held, if each has as much as each without. A lower window makes no queue
 /// shorter: the others take what is left.
-fn fair_share(facts: &Facts, side: usize, hold: Hold, is_limited: impl Fn(u64) -> bool) -> Rate {
+fn fair_share(facts: &Facts, side: Side, hold: Hold, is_limited: impl Fn(u64) -> bool) -> Rate {
     let mut using = [0.0, 0.0];
-    for flow in facts.flows.iter().filter(|flow| usize::from(flow.side) == side) {
+    for flow in facts.flows.iter().filter(|flow| flow.side == side) {
         match flow.class {
             Some(_) => using[0] += 1.0 - flow.unused[side],
             None => using[1] += f64::from(u8::from(is_limited(flow.id))),
@@ -149,7 +146,7 @@ fn takes_part(flow: &FlowFacts, link: Rate) -> bool {
 /// Returns what a token bucket before the link lets pass, on the wire. `narrow` is an estimate of the link.
 fn bucket(
     facts: &Facts,
-    side: usize,
+    side: Side,
     (ceiling, narrow): (Rate, Option<&Estimate>),
     hold: Option<Hold>,
 ) -> Option<Rate> {
@@ -167,7 +164,7 @@ impl Towards {
     fn new(
         now: Instant,
         facts: &Facts,
-        side: usize,
+        side: Side,
         (hold, least): (Option<Hold>, Rate),
     ) -> (Towards, Option<Rate>, Option<Cow<'static, str>>) {
         let access = facts.capacity[side];
@@ -196,23 +193,23 @@ impl Link {
         now: Instant,
         facts: &Facts,
         policy: &Policy,
-        holds: [Option<Hold>; 2],
+        holds: PerSide<Option<Hold>>,
         is_limited: impl Fn(u64) -> bool,
     ) -> Link {
-        let [one, other] = [0, 1].map(|side| {
+        let PerSide([one, other]) = PerSide::of(|side| {
             let least = holds[side].map_or(Rate::ZERO, |hold| fair_share(facts, side, hold, &is_limited));
             Towards::new(now, facts, side, (holds[side], least.max(facts.least[side])))
         });
-        let towards = [one.0, other.0];
+        let towards = PerSide([one.0, other.0]);
         let mut allocator = Allocator::new(policy, towards.map(|towards| towards.ceiling));
-        let available = [one.1, other.1];
+        let available = PerSide([one.1, other.1]);
         allocator.follow(Rates { available, factors: facts.widening, ..Rates::default() });
         let priority = policy.class.iter().map(|class| class.priority).collect();
         let is_bulk = |flow: &FlowFacts| flow.behaviour == Behaviour::Bulk;
-        let bulk = [0, 1].map(|side| facts.flows.iter().any(|flow| flow.side == side && is_bulk(flow)));
-        let is_crowded = [0, 1].map(|side| {
+        let bulk = PerSide::of(|side| facts.flows.iter().any(|flow| flow.side == side && is_bulk(flow)));
+        let is_crowded = PerSide::of(|side| {
             let has = towards[side].has;
-            let takers = facts.flows.iter().filter(|flow| usize::from(flow.side) == side);
+            let takers = facts.flows.iter().filter(|flow| flow.side == side);
             let takers = takers.filter(|flow| takes_part(flow, has));
             Rate::from_bps(takers.map(|flow| flow.rate.bps()).sum()) > has.scale(CROWD)
         });
@@ -220,7 +217,7 @@ impl Link {
         let mut link = Link {
             towards,
             available,
-            followed: [one.2, other.2],
+            followed: PerSide([one.2, other.2]),
             allocator,
             means: facts.means,
             payload: facts.payload,
@@ -249,13 +246,13 @@ impl Link {
 
     /// Whether a flow counts among those who share its class. Where none is limited, all count, so that what they leave is lent.
     fn counts(&self, flow: &FlowFacts, is_limited: bool) -> bool {
-        let left = self.towards[usize::from(flow.side & 1)].left;
+        let left = self.towards[flow.side].left;
         flow.class.is_some() && (is_limited || !is_modest(flow, left) || self.is_priority(flow))
     }
 
     /// Returns the case of a flow.
     pub(super) fn case<'a>(&self, flow: &'a FlowFacts, is_limited: bool) -> Case<'a> {
-        let side = usize::from(flow.side & 1);
+        let side = flow.side;
         let Towards { ceiling, left, has, basis, besides, bucket } = self.towards[side];
         let hosts = self.hosts.as_ref().zip(flow.class);
         let weight = hosts.map_or_else(Weight::default, |(hosts, class)| hosts.weight(class, flow.host));
@@ -279,7 +276,7 @@ impl Link {
             is_priority: self.is_priority(flow),
             split: flow.class.and_then(|class| *self.splits.get(class as usize)?),
             shares: self.counts(flow, is_limited),
-            meets_bulk: self.bulk[1 - side],
+            meets_bulk: self.bulk[side.other()],
             takes_part: [takes_part(flow, has), self.is_crowded[side]],
             weight,
             exact,

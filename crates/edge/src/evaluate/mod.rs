@@ -19,7 +19,7 @@ mod windows;
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use headway_units::{Duration, Instant, Rate};
+use headway_units::{Duration, Instant, PerSide, Rate, Side};
 
 use crate::Policy;
 
@@ -29,7 +29,6 @@ use hold::Hold;
 pub(crate) use hold::STANDS;
 pub use link::Case;
 use link::Link;
-pub(crate) use link::TOWARDS_LINK;
 pub use registry::{Proposal, Registry, Strategy};
 pub use splits::{RELAY_BUFFER, Splits};
 pub use strategies::{Marks, Passes, Priority, Proxied, RateControl, ReceiveWindow};
@@ -65,36 +64,42 @@ pub struct Evaluator {
     facts: Facts,
     held: HashMap<u64, Held>,
     /// To what all that leaves for each side is to be held, where nobody knows the link; none before a queue has stood.
-    holds: [Option<Hold>; 2],
-    available: [Option<Rate>; 2],
-    followed: [Option<Cow<'static, str>>; 2],
+    holds: PerSide<Option<Hold>>,
+    available: PerSide<Option<Rate>>,
+    followed: PerSide<Option<Cow<'static, str>>>,
     round: u64,
 }
 
 impl Evaluator {
     /// Creates one at an access link with these rates towards its two sides, without flows.
-    pub fn new(policy: Policy, registry: Registry, capacity: [Rate; 2], means: Means) -> Evaluator {
+    pub fn new(
+        policy: Policy,
+        registry: Registry,
+        capacity: impl Into<PerSide<Rate>>,
+        means: Means,
+    ) -> Evaluator {
+        let capacity = capacity.into();
         let least = capacity.map(|rate| rate.scale(LEAST));
         let facts = Facts {
             capacity,
             is_known: true,
             least,
-            besides: [Rate::ZERO; 2],
-            carried: [None; 2],
-            queued: [Duration::ZERO; 2],
+            besides: PerSide::default(),
+            carried: PerSide::default(),
+            queued: PerSide::default(),
             payload: 1.0,
-            widening: [1.0; 2],
+            widening: PerSide::both(1.0),
             means,
             flows: Vec::new(),
             estimates: Vec::new(),
         };
-        let (held, available, followed) = (HashMap::new(), [None; 2], [None, None]);
-        Evaluator { policy, registry, facts, held, holds: [None; 2], available, followed, round: 0 }
+        let (held, available, followed) = (HashMap::new(), PerSide::default(), PerSide::default());
+        Evaluator { policy, registry, facts, held, holds: PerSide::default(), available, followed, round: 0 }
     }
 
     /// Takes the rates of the access link for the most that it could have, of which estimates may leave any part.
     pub fn of_unknown_link(mut self) -> Evaluator {
-        (self.facts.is_known, self.facts.least) = (false, [Rate::ZERO; 2]);
+        (self.facts.is_known, self.facts.least) = (false, PerSide::default());
         self
     }
 
@@ -105,17 +110,17 @@ impl Evaluator {
     }
 
     /// Returns what flows share towards each side, as the last evaluation has it; none where that is the whole link.
-    pub const fn available(&self) -> [Option<Rate>; 2] {
+    pub const fn available(&self) -> PerSide<Option<Rate>> {
         self.available
     }
 
     /// Returns who says what is available towards a side, if flows share that; none where that is the whole link, or the narrow one.
-    pub fn followed(&self, side: usize) -> Option<&str> {
-        self.followed[side & 1].as_deref()
+    pub fn followed(&self, side: Side) -> Option<&str> {
+        self.followed[side].as_deref()
     }
 
     /// Returns the rates of the access link.
-    pub const fn capacity(&self) -> [Rate; 2] {
+    pub const fn capacity(&self) -> PerSide<Rate> {
         self.facts.capacity
     }
 
@@ -126,12 +131,12 @@ impl Evaluator {
         self.round += 1;
         self.facts.flows.clear();
         self.facts.estimates.clear();
-        (self.facts.besides, self.facts.carried) = ([Rate::ZERO; 2], [None; 2]);
-        self.facts.queued = [Duration::ZERO; 2];
-        self.facts.widening = [1.0; 2];
+        (self.facts.besides, self.facts.carried) = (PerSide::default(), PerSide::default());
+        self.facts.queued = PerSide::default();
+        self.facts.widening = PerSide::both(1.0);
         inputs.iter_mut().for_each(|input| input.tell(now, &mut self.facts));
         let is_limited = |flow| self.held.get(&flow).is_some_and(Held::is_limited);
-        self.holds = [0, 1].map(|side| self.hold(now, side));
+        self.holds = PerSide::of(|side| self.hold(now, side));
         let link = Link::new(now, &self.facts, &self.policy, self.holds, is_limited);
         self.available = link.available;
         self.followed.clone_from(&link.followed);
@@ -159,9 +164,9 @@ impl Evaluator {
 
 impl Evaluator {
     /// Returns to what all that leaves for a side is to be held, where nobody knows the link and a queue has stood.
-    fn hold(&self, now: Instant, side: usize) -> Option<Hold> {
+    fn hold(&self, now: Instant, side: Side) -> Option<Hold> {
         let is_held = |flow: &FlowFacts| self.held.get(&flow.id).is_some_and(Held::is_shaped);
-        let is_held = self.facts.flows.iter().any(|flow| usize::from(flow.side) == side && is_held(flow));
+        let is_held = self.facts.flows.iter().any(|flow| flow.side == side && is_held(flow));
         let passed = self.facts.passed(now, side)?;
         Some(self.holds[side].map_or_else(|| Hold::new(passed), |hold| hold.look(passed, is_held)))
     }

@@ -2,7 +2,8 @@
 
 use std::borrow::Cow;
 
-use super::link::TOWARDS_LINK;
+use headway_units::Side;
+
 use super::strategies::spared;
 use super::{Action, Case, Proposal, Step, Strategy, Why};
 use crate::classify::Behaviour;
@@ -35,7 +36,7 @@ impl Strategy for Smoothed {
 
     fn propose(&self, case: &Case<'_>, _: &[Step]) -> Option<Proposal> {
         let is_held = case.window().is_some() || case.flow.ecn && case.means.marking;
-        let leaves = usize::from(case.flow.side) == TOWARDS_LINK && case.flow.behaviour == Behaviour::Bulk;
+        let leaves = case.flow.side == Side::Wan && case.flow.behaviour == Behaviour::Bulk;
         let rate = case.bucket.filter(|_| case.means.smoothing && leaves && is_held && case.meets_bulk)?;
         Some(Proposal {
             action: Action::Rate { rate },

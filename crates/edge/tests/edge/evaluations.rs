@@ -6,7 +6,7 @@ use headway_edge::evaluate::{
     Registry, Step, Strategy, Why,
 };
 use headway_edge::{Policy, Split};
-use headway_units::{Bytes, Duration, Instant, Rate};
+use headway_units::{Bytes, Duration, Instant, PerSide, Rate, Side};
 use proptest::prelude::*;
 
 use crate::support::{at, mbps, policy};
@@ -26,11 +26,11 @@ impl Input for Known {
 fn download(id: u64) -> FlowFacts {
     FlowFacts {
         host: [192, 168, 1, 2].into(),
-        unused: [0.0; 2],
+        unused: PerSide([0.0; 2]),
         id,
         behaviour: Behaviour::Bulk,
         class: Some(0),
-        side: 0,
+        side: Side::Lan,
         is_tcp: true,
         rtt: Some(Duration::from_ms(40)),
         scale: Some(7),
@@ -48,7 +48,7 @@ fn call(id: u64) -> FlowFacts {
 
 fn estimate(quantity: Quantity, mbps: f64, ms: u64) -> Estimate {
     let [low, rate, high] = [0.9, 1.0, 1.1].map(|part| Rate::from_mbps(mbps * part));
-    Estimate { source: "test".into(), quantity, side: 0, rate, low, high, at: at(ms) }
+    Estimate { source: "test".into(), quantity, side: Side::Lan, rate, low, high, at: at(ms) }
 }
 
 fn evaluator(means: Means) -> Evaluator {
@@ -154,7 +154,7 @@ fn a_download_that_its_receiver_holds_has_the_next_ones_split() {
 
 #[test]
 fn an_upload_is_smoothed_while_bulk_comes_down() {
-    let upload = FlowFacts { side: 1, ..download(2) };
+    let upload = FlowFacts { side: Side::Wan, ..download(2) };
     let mut evaluator = Evaluator::new(Policy::default(), Registry::of_edge(), mbps(50.0), ALL);
     let decisions = judge(&mut evaluator, 0, &[download(1), upload, call(3)], &[]);
     let chains: Vec<_> = decisions.iter().map(names).collect();
@@ -179,16 +179,16 @@ const PAYLOAD: f64 = 1448.0 / 1538.0;
 
 impl Input for Carried {
     fn tell(&mut self, _: Instant, facts: &mut Facts) {
-        (facts.carried[1], facts.payload) = (self.0, PAYLOAD);
+        (facts.carried[Side::Wan], facts.payload) = (self.0, PAYLOAD);
     }
 }
 
 #[test]
 fn where_nobody_knows_the_link_an_upload_is_smoothed_a_little_below_what_has_passed() {
     let means = Means { smoothing: true, ..NONE };
-    let flows = [download(1), FlowFacts { side: 1, ..download(2) }];
-    let available = [0, 1].map(|side| Estimate { side, ..estimate(Quantity::Available, 9.0, 0) });
-    let capacity = |mbps: f64| Estimate { side: 1, ..estimate(Quantity::Narrow, mbps, 0) };
+    let flows = [download(1), FlowFacts { side: Side::Wan, ..download(2) }];
+    let available = Side::BOTH.map(|side| Estimate { side, ..estimate(Quantity::Available, 9.0, 0) });
+    let capacity = |mbps: f64| Estimate { side: Side::Wan, ..estimate(Quantity::Narrow, mbps, 0) };
     // Nobody says that it could not be as fast as can be.
     let unbounded = Estimate { high: Rate::from_mbps(10_000.0), ..capacity(9.0) };
     let bucket = |carried: Option<f64>, narrow: Option<Estimate>| {
@@ -214,7 +214,8 @@ fn where_nobody_knows_the_link_an_upload_is_smoothed_a_little_below_what_has_pas
 #[test]
 fn where_nobody_knows_the_link_bulk_without_a_window_is_held_when_a_queue_has_stood() {
     // It takes no share of what is found for flows with windows.
-    let quic = FlowFacts { is_tcp: false, rtt: None, scale: None, class: None, side: 1, ..download(1) };
+    let quic =
+        FlowFacts { is_tcp: false, rtt: None, scale: None, class: None, side: Side::Wan, ..download(1) };
     for (carried, smoothing, chain) in
         [(Some(10.0), true, "rate-control"), (None, true, "pass"), (Some(10.0), false, "pass")]
     {
@@ -438,7 +439,7 @@ fn flows() -> impl Strategy_<Value = Vec<FlowFacts>> {
     let flow = flow.prop_map(|(id, behaviour, is_tcp, rtt, scale, mbps)| FlowFacts {
         behaviour: Behaviour::ALL[behaviour],
         class: (id < 7).then_some(id as u32 % 3),
-        side: (id % 2) as u8,
+        side: Side::of((id % 2) as u8),
         is_tcp,
         rtt: (rtt > 0).then_some(Duration::from_ms(rtt)),
         scale,
@@ -467,7 +468,7 @@ proptest! {
         let mut now = 0;
         for (flows, narrow, later) in rounds {
             now += later;
-            let known = [0, 1].map(|side| Estimate { side, ..estimate(Quantity::Narrow, narrow.into(), now) });
+            let known = Side::BOTH.map(|side| Estimate { side, ..estimate(Quantity::Narrow, narrow.into(), now) });
             let capacity = Rate::from_mbps(narrow.into()).min(Rate::from_mbps(50.0));
             let decisions = judge(&mut evaluator, now, &flows, &known);
             prop_assert_eq!(decisions.len(), flows.len());

@@ -1,7 +1,7 @@
 //! The rate of a modelled link, found by what flows do in it.
 
 use headway_edge::{LOOKS, LinkRate, Load};
-use headway_units::{Bytes, Duration, Instant, Rate};
+use headway_units::{Bytes, Duration, Instant, PerSide, Rate, Side};
 
 /// A link, and a flow that fills what it may have: what is in flight beyond rate x RTT waits.
 struct Path {
@@ -28,8 +28,8 @@ impl Path {
         let looks = (seconds * 1e9 / LOOKS.ns() as f64) as u32;
         let mut sums = [0.0; 2];
         for _ in 0..looks {
-            let tried = self.found.available(0).map_or(f64::INFINITY, |rate| rate.bps_f64() / 1e6);
-            let factor = self.found.factors()[0];
+            let tried = self.found.available(Side::Lan).map_or(f64::INFINITY, |rate| rate.bps_f64() / 1e6);
+            let factor = self.found.factors()[Side::Lan];
             let window = goal.map_or(tried, |goal| goal * factor) * self.least;
             let flight = window.min(self.most);
             let rate = (flight / self.rtt).min(self.carries);
@@ -41,14 +41,19 @@ impl Path {
             }
             self.least = self.least.min(self.rtt + queue);
             let load = Load {
-                side: 0,
+                side: Side::Lan,
                 rate: Rate::from_mbps(rate),
                 segment: Bytes::new(1448),
                 rtts: Some([self.rtt + queue, self.least].map(ms)),
                 longer: Duration::ZERO,
                 queues: None,
             };
-            self.found.look(self.now, &[load], [Rate::ZERO; 2], [goal.map(Rate::from_mbps), None]);
+            self.found.look(
+                self.now,
+                &[load],
+                PerSide::default(),
+                PerSide([goal.map(Rate::from_mbps), None]),
+            );
             sums = [sums[0] + rate, sums[1] + queue];
         }
         sums.map(|sum| sum / f64::from(looks))
@@ -108,31 +113,32 @@ fn a_rate_that_is_told_is_reached_and_no_more_is_tried() {
 fn a_silent_link_says_nothing() {
     let mut path = Path::new(50.0, 30.0);
     path.pass(20.0, None);
-    let before = path.found.available(0);
+    let before = path.found.available(Side::Lan);
     for _ in 0..4 {
         path.now += LOOKS;
-        path.found.look(path.now, &[], [Rate::ZERO; 2], [None; 2]);
+        path.found.look(path.now, &[], PerSide::default(), PerSide::default());
     }
-    let (before, after) = (before.unwrap().bps_f64(), path.found.available(0).unwrap().bps_f64());
+    let (before, after) = (before.unwrap().bps_f64(), path.found.available(Side::Lan).unwrap().bps_f64());
     assert!((0.85..1.15).contains(&(after / before)), "{before} {after}");
 }
 
 /// Returns the rates of two flows in parts of what their directions of a path carry, and the RTT in parts of that without a queue, in the last
 /// ten seconds of `seconds`. The RTT is such that neither direction carries more than it can.
-fn two_ways(carries: [f64; 2], rtt: f64, are_told: bool, seconds: f64) -> [f64; 3] {
+fn two_ways(carries: impl Into<PerSide<f64>>, rtt: f64, are_told: bool, seconds: f64) -> [f64; 3] {
+    let carries = carries.into();
     let mut found = LinkRate::default();
     let looks = (seconds * 1e9 / LOOKS.ns() as f64) as u64;
     let (begin, mut sums) = (looks - (10.0 * 1e9 / LOOKS.ns() as f64) as u64, [0.0; 3]);
     for look in 0..looks {
-        let tried = |side: usize| match are_told {
+        let tried = |side: Side| match are_told {
             true => carries[side] * found.factors()[side],
             false => found
                 .available(side)
                 .map_or(4.0 * carries[side], |rate| rate.bps_f64() / 1e6 * found.factors()[side]),
         };
-        let windows = [0, 1].map(|side| tried(side) * rtt);
-        let longest = [0, 1].map(|side| windows[side] / carries[side]).into_iter().fold(rtt, f64::max);
-        let load = |side: usize| {
+        let windows = PerSide::of(|side| tried(side) * rtt);
+        let longest = Side::BOTH.map(|side| windows[side] / carries[side]).into_iter().fold(rtt, f64::max);
+        let load = |side: Side| {
             let queue = if windows[side] / carries[side] >= longest { longest - rtt } else { 0.0 };
             let ms = |ms: f64| Duration::from_us((1e3 * ms) as i64);
             Load {
@@ -142,17 +148,16 @@ fn two_ways(carries: [f64; 2], rtt: f64, are_told: bool, seconds: f64) -> [f64; 
                 rtts: Some([longest, rtt].map(ms)),
                 longer: Duration::ZERO,
                 queues: Some(
-                    if side == 0 { [queue, longest - rtt - queue] } else { [longest - rtt - queue, queue] }
-                        .map(ms),
+                    PerSide::of(|other| if other == side { queue } else { longest - rtt - queue }).map(ms),
                 ),
             }
         };
         let goals = carries.map(|rate| are_told.then(|| Rate::from_mbps(rate)));
         let now = Instant::from_ns((look + 1) * LOOKS.ns() as u64);
-        found.look(now, &[load(0), load(1)], [Rate::ZERO; 2], goals);
+        found.look(now, &Side::BOTH.map(load), PerSide::default(), goals);
         if look >= begin {
-            sums[0] += windows[0] / longest / carries[0];
-            sums[1] += windows[1] / longest / carries[1];
+            sums[0] += windows[Side::Lan] / longest / carries[Side::Lan];
+            sums[1] += windows[Side::Wan] / longest / carries[Side::Wan];
             sums[2] += longest / rtt;
         }
     }

@@ -4,7 +4,7 @@ use headway_arithmetic::flow::{Half, Meter};
 use headway_edge::classify::{Behaviour, LimitedBy};
 use headway_edge::{Connections, Judged, Monitor, News, Passive, Policy, Seen, Treatments, Weight};
 
-use headway_units::Instant;
+use headway_units::{Instant, Side};
 
 use crate::support::{Connection, MS, mbps, policy};
 
@@ -52,7 +52,7 @@ impl Source {
             number,
             key,
             client,
-            side: 0,
+            side: Side::Lan,
             class: Some(0),
             tcp,
             sent,
@@ -207,7 +207,7 @@ fn a_flow_that_begins_is_not_taken_for_one_of_others() {
     for _ in 0..8 {
         let Treatments { judged, rates } = edge.treat(&mut sources);
         assert!(!judged[0].decision.to_string().contains("others use"), "{}", judged[0].decision);
-        assert_eq!(rates.available[0], None);
+        assert_eq!(rates.available[Side::Lan], None);
     }
 }
 

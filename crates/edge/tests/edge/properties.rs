@@ -5,7 +5,7 @@ use std::path::Path;
 use headway_arithmetic::flow::{Framing, Packet};
 use headway_edge::classify::{LimitedBy, Meter, Window};
 use headway_edge::{Allocator, Class, Limits, Middlebox, Policy, Ticket};
-use headway_units::{Bytes, Duration, Instant, Rate};
+use headway_units::{Bytes, Duration, Instant, PerSide, Rate, Side};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -42,7 +42,7 @@ fn part(share: u64, policy: &Policy) -> f64 {
 fn holds(
     policy: &Policy,
     allocator: &Allocator,
-    live: &[(u32, Ticket, [u64; 2])],
+    live: &[(u32, Ticket, PerSide<u64>)],
 ) -> Result<(), TestCaseError> {
     let used: f64 = live_classes(policy, live).map(|(_, class)| class.share).sum();
     let all: f64 = policy.class.iter().map(|class| class.share).sum();
@@ -50,7 +50,7 @@ fn holds(
     for (index, class) in live_classes(policy, live) {
         let mine = live.iter().filter(|one| one.0 == index as u32);
         let shares: Vec<f64> =
-            mine.map(|one| part(allocator.shares_since(one.0, one.1)[0], policy)).collect();
+            mine.map(|one| part(allocator.shares_since(one.0, one.1)[Side::Lan], policy)).collect();
         let total: f64 = shares.iter().sum();
         sum += total;
         let lent = if policy.borrow_idle { all / used } else { 1.0 };
@@ -72,7 +72,7 @@ fn holds(
 
 fn live_classes<'p>(
     policy: &'p Policy,
-    live: &[(u32, Ticket, [u64; 2])],
+    live: &[(u32, Ticket, PerSide<u64>)],
 ) -> impl Iterator<Item = (usize, &'p Class)> {
     let classes = policy.class.iter().enumerate();
     classes.filter(move |(index, _)| live.iter().any(|one| one.0 as usize == *index))
@@ -85,12 +85,12 @@ proptest! {
     fn classes_share_the_link_in_every_state(policy in policy(), events in vec((any::<bool>(), any::<u16>()), 1..60)) {
         prop_assert!(policy.check().is_ok());
         let mut allocator = Allocator::new(&policy, mbps(CAPACITY));
-        let mut live: Vec<(u32, Ticket, [u64; 2])> = Vec::new();
+        let mut live: Vec<(u32, Ticket, PerSide<u64>)> = Vec::new();
         for (begins, which) in events {
             let which = usize::from(which);
             if begins || live.is_empty() {
                 let class = (which % policy.class.len()) as u32;
-                live.push((class, allocator.begin(class).0, [u64::MAX; 2]));
+                live.push((class, allocator.begin(class).0, PerSide::both(u64::MAX)));
             } else {
                 let ended = live.swap_remove(which % live.len());
                 allocator.end(ended.0);
@@ -99,7 +99,7 @@ proptest! {
             for one in live.iter_mut().filter(|_| policy.literal) {
                 // The printed algorithm never gives back.
                 let now = allocator.shares_since(one.0, one.1);
-                prop_assert!(now[0] <= one.2[0] && now[1] <= one.2[1]);
+                prop_assert!(now[Side::Lan] <= one.2[Side::Lan] && now[Side::Wan] <= one.2[Side::Wan]);
                 one.2 = now;
             }
         }
@@ -117,16 +117,16 @@ proptest! {
         let mut live: Vec<(Ticket, u64)> = Vec::new();
         for (begins, which, rate) in events {
             if begins || live.is_empty() {
-                allocator.set_capacity(0, Rate::from_mbps(rate as f64));
+                allocator.set_capacity(Side::Lan, Rate::from_mbps(rate as f64));
                 live.push((allocator.begin(0).0, u64::MAX));
-                let computed = allocator.shares(0)[0];
+                let computed = allocator.shares(0)[Side::Lan];
                 live.iter_mut().for_each(|one| one.1 = one.1.min(computed));
             } else {
                 live.swap_remove(usize::from(which) % live.len());
                 allocator.end(0);
             }
             for (ticket, window) in &live {
-                prop_assert_eq!(allocator.shares_since(0, *ticket)[0], *window);
+                prop_assert_eq!(allocator.shares_since(0, *ticket)[Side::Lan], *window);
             }
         }
     }

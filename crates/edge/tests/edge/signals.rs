@@ -1,7 +1,7 @@
 //! What others say of the link, and what it does to shares.
 
-use headway_edge::{Monitor, Policy, Signals};
-use headway_units::{Duration, Instant, Rate};
+use headway_edge::{Monitor, Policy, Shares, Signals};
+use headway_units::{Duration, Instant, Rate, Side};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -15,12 +15,12 @@ fn a_line_is_an_estimate_with_its_interval_and_age() {
     let line = r#"{"path":"down","available_bps":20000000,"low_bps":18000000,"high_bps":22000000,"age_ms":1500,"source":"modem"}"#;
     signals.take(at(10), line).unwrap();
     signals.take(at(10), r#"{"path":"up","available_bps":5000000}"#).unwrap();
-    let [down, up] = [0, 1].map(|side| signals.states(at(11), side).collect::<Vec<_>>());
+    let [down, up] = Side::BOTH.map(|side| signals.states(at(11), side).collect::<Vec<_>>());
     assert_eq!((down[0].rate_bps, down[0].low_bps, down[0].high_bps), (20_000_000, 18_000_000, 22_000_000));
     assert_eq!((down[0].age_ms, down[0].source.as_str()), (2_500, "modem"));
     assert_eq!((up[0].low_bps, up[0].high_bps, up[0].source.as_str()), (5_000_000, 5_000_000, "signal"));
     // A minute later nothing of it is shown.
-    assert_eq!(signals.states(at(71), 0).count(), 0);
+    assert_eq!(signals.states(at(71), Side::Lan).count(), 0);
 }
 
 #[test]
@@ -41,7 +41,7 @@ fn wrong_lines_change_nothing_and_say_why() {
         let error = signals.take(at(10), line).unwrap_err();
         assert!(error.contains(words), "{line}: {error}");
     }
-    assert_eq!(signals.states(at(10), 0).count(), 0);
+    assert_eq!(signals.states(at(10), Side::Lan).count(), 0);
 }
 
 #[test]
@@ -51,12 +51,12 @@ fn many_sources_take_no_more_room_and_the_oldest_goes() {
         let line = format!(r#"{{"path":"down","available_bps":{},"source":"{number}"}}"#, number + 1);
         signals.take(at(10) + Duration::from_ms(number), &line).unwrap();
     }
-    let names: Vec<String> = signals.states(at(11), 0).map(|state| state.source).collect();
+    let names: Vec<String> = signals.states(at(11), Side::Lan).map(|state| state.source).collect();
     assert_eq!(names, (992..1000).map(|number| number.to_string()).collect::<Vec<_>>());
     // An age beyond all clocks is only old.
     let old = format!(r#"{{"path":"down","available_bps":1,"age_ms":{}}}"#, u64::MAX);
     signals.take(at(100), &old).unwrap();
-    assert_eq!(signals.states(at(100), 0).count(), 0);
+    assert_eq!(signals.states(at(100), Side::Lan).count(), 0);
 }
 
 #[test]
@@ -64,9 +64,12 @@ fn shares_are_of_what_a_fresh_signal_says_and_of_a_tenth_of_the_link_at_least() 
     let mut monitor = Monitor::new(&Policy::default(), Some([Rate::from_mbps(50.0), Rate::from_mbps(10.0)]));
     let mut available = |now: u64, line: &str| {
         monitor.signals().take(at(now), line).unwrap();
-        let treatments = monitor.look(at(now), Vec::new(), &[[0; headway_edge::MOST_CLASSES]; 2]);
+        let treatments = monitor.look(at(now), Vec::new(), &Shares::default());
         let available = treatments.rates.available;
-        assert_eq!(monitor.link(at(now), 0).followed, available[0].map(|_| "signal".to_owned()));
+        assert_eq!(
+            monitor.link(at(now), Side::Lan).followed,
+            available[Side::Lan].map(|_| "signal".to_owned())
+        );
         available
     };
     // Of what is told, this is data.

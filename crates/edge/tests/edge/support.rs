@@ -5,7 +5,7 @@ use std::path::Path;
 
 use headway_arithmetic::flow::{Packet, flag};
 use headway_edge::{Limits, Middlebox, Policy, Tracked};
-use headway_units::{Instant, Rate};
+use headway_units::{Instant, Rate, Side};
 
 pub(crate) const MS: u64 = 1_000_000;
 /// Sides of the middlebox.
@@ -112,7 +112,7 @@ impl Connection {
 
     /// Its limit in bytes towards the client.
     pub(crate) fn limit(&self, middlebox: &Middlebox) -> Option<u64> {
-        middlebox.limits_of(self.tracked(middlebox).unwrap())[0]
+        middlebox.limits_of(self.tracked(middlebox).unwrap())[Side::Lan]
     }
 }
 
