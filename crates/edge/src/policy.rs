@@ -256,8 +256,8 @@ impl Policy {
     }
 
     /// Returns what a link with these rates, in bytes on its wire, has for data towards each side; [`FASTEST`] where they are not known.
-    pub fn capacity(&self, rates: Option<PerSide<Rate>>) -> PerSide<Rate> {
-        rates.map_or(PerSide::both(FASTEST), |rates| rates.map(|rate| rate.scale(self.payload())))
+    pub fn capacity(&self, rates: Option<impl Into<PerSide<Rate>>>) -> PerSide<Rate> {
+        rates.map_or(PerSide::both(FASTEST), |rates| rates.into().map(|rate| rate.scale(self.payload())))
     }
 
     /// Whether connections of a class are to be split.

@@ -21,7 +21,7 @@ use std::time::Instant;
 
 use arrival::Arrival;
 use headway_arithmetic::flow::{Rule, Rules, flag};
-use headway_kernel::{Edge, EdgeOptions, MOST_CLASSES, Shares, Side, cpu_time, enable_timing};
+use headway_kernel::{Edge, EdgeInterface, EdgeOptions, MOST_CLASSES, Shares, cpu_time, enable_timing};
 use path::{MEGABYTE, ROUTED_V4, Routed, close, transfer};
 use support::{Segment, scaled};
 
@@ -77,7 +77,7 @@ fn single_segments(path: &Routed, payload: usize) {
 /// Starts the edge with this many connections in its table; without any it limits none.
 fn start(path: &Routed, connections: u32) -> Arc<Edge> {
     let (edge, wan) = path.router.run(|| {
-        let [lan, wan] = ["lan", "wan"].map(|name| Side::find(name).unwrap());
+        let [lan, wan] = ["lan", "wan"].map(|name| EdgeInterface::find(name).unwrap());
         let mut rules = Rules::default();
         rules.push(Rule::any(0));
         (Edge::start([&lan, &wan], &EdgeOptions::default(), &rules).unwrap(), wan.index)

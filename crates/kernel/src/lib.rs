@@ -120,9 +120,9 @@ pub use attached::Attached;
 pub use device::Interface;
 #[cfg(feature = "bpf")]
 pub use edge::{
-    Connection as EdgeConnection, Due as EdgeDue, Edge, EdgeCounters, EdgeOptions, Event, Events,
-    Exchange as EdgeExchange, Instance as EdgeInstance, MOST_CLASSES, Marking as EdgeMarking, OF_RELAY,
-    PATIENCE, Session as EdgeSession, Shares, Side, SmallReceiver, Splitting as EdgeSplitting, TO_RELAY,
+    Connection as EdgeConnection, Due as EdgeDue, Edge, EdgeCounters, EdgeInterface, EdgeOptions, Event,
+    Events, Exchange as EdgeExchange, Instance as EdgeInstance, MOST_CLASSES, Marking as EdgeMarking,
+    OF_RELAY, PATIENCE, Session as EdgeSession, Shares, SmallReceiver, Splitting as EdgeSplitting, TO_RELAY,
     Treatment as EdgeTreatment, now,
 };
 #[cfg(feature = "bpf")]

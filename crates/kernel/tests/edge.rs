@@ -19,7 +19,7 @@ use std::time::Duration;
 use arrival::Arrival;
 use headway_arithmetic::flow::{Framing, Rule, Rules, flag};
 use headway_edge::{Limits, Middlebox, Policy};
-use headway_kernel::{Edge, EdgeOptions, Event, MOST_CLASSES, Shares, Side};
+use headway_kernel::{Edge, EdgeInterface, EdgeOptions, Event, MOST_CLASSES, Shares};
 use headway_units::{Instant, Rate};
 use path::{Info, MEGABYTE, ROUTED_V4, ROUTED_V6, Routed, close, transfer};
 use rand::{Rng, RngExt as _, SeedableRng as _};
@@ -52,7 +52,7 @@ const HARDLY_ANY: u64 = 1;
 
 fn start(path: &Routed, options: EdgeOptions) -> Arc<Edge> {
     let started = path.router.run(move || {
-        let [lan, wan] = ["lan", "wan"].map(|name| Side::find(name).unwrap());
+        let [lan, wan] = ["lan", "wan"].map(|name| EdgeInterface::find(name).unwrap());
         Edge::start([&lan, &wan], &options, &all())
     });
     Arc::new(started.unwrap_or_else(|error| panic!("{error}: {error:?}")))
@@ -157,13 +157,13 @@ fn without_a_word_of_the_process_and_in_a_dry_run_windows_pass() {
 fn only_one_process_is_the_edge_of_a_namespace() {
     let Some(path) = Routed::new() else { return };
     path.router.run(|| {
-        let [lan, wan] = ["lan", "wan"].map(|name| Side::find(name).unwrap());
+        let [lan, wan] = ["lan", "wan"].map(|name| EdgeInterface::find(name).unwrap());
         let instance = headway_kernel::EdgeInstance::begin(&lan, &wan).unwrap();
         let refusal = headway_kernel::EdgeInstance::begin(&lan, &wan).unwrap_err().to_string();
         assert!(refusal.contains("between lan and wan"), "{refusal}");
         drop(instance);
         headway_kernel::EdgeInstance::begin(&lan, &wan).unwrap();
-        let unknown = Side::find("nothing").unwrap_err().to_string();
+        let unknown = EdgeInterface::find("nothing").unwrap_err().to_string();
         assert!(unknown.contains("nothing") && unknown.contains("ip link"), "{unknown}");
     });
 }
@@ -222,7 +222,7 @@ fn cases(default: u64) -> u64 {
 fn random_and_mutated_frames_fare_as_in_the_model() {
     let Some(path) = Routed::new() else { return };
     let edge = start(&path, EdgeOptions::default());
-    let arrivals = Arrival::of(&edge, path.router.run(|| Side::find("wan").unwrap().index));
+    let arrivals = Arrival::of(&edge, path.router.run(|| EdgeInterface::find("wan").unwrap().index));
     // With hardly any rate all windows are two segments, so the time of a packet does not matter.
     let mut model = Middlebox::new(&Policy::default(), [Rate::from_bps(1); 2], Limits::default());
     let mut random = Pcg64Mcg::seed_from_u64(7);
@@ -269,7 +269,7 @@ fn handshake(number: u32) -> [(Vec<u8>, usize); 3] {
 fn floods_take_no_limit_away_and_what_has_no_room_passes() {
     let Some(path) = Routed::new() else { return };
     let edge = start(&path, EdgeOptions { connections: 64, ..SMALL });
-    let arrivals = Arrival::of(&edge, path.router.run(|| Side::find("wan").unwrap().index));
+    let arrivals = Arrival::of(&edge, path.router.run(|| EdgeInterface::find("wan").unwrap().index));
     let arrive = |(mut frame, side): (Vec<u8>, usize)| {
         let before = frame.clone();
         arrivals[side].of_frame(&mut frame);

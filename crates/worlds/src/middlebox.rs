@@ -16,7 +16,7 @@ pub(crate) fn run() -> Result<(), Error> {
 
     use anyhow::Context as _;
     use headway_edge::Monitor;
-    use headway_kernel::{EdgeOptions, EdgeSession, Side};
+    use headway_kernel::{EdgeInterface, EdgeOptions, EdgeSession};
     use headway_scenario::MiddleboxPlan;
 
     use crate::endpoint::{READY, print, termination};
@@ -26,7 +26,7 @@ pub(crate) fn run() -> Result<(), Error> {
     std::io::stdin().read_line(&mut line).context("cannot read the plan")?;
     let plan: MiddleboxPlan =
         serde_json::from_str(&line).context("this command is only for runs with a middlebox")?;
-    let sides = [Side::find(&plan.lan)?, Side::find(&plan.wan)?];
+    let sides = [EdgeInterface::find(&plan.lan)?, EdgeInterface::find(&plan.wan)?];
     let options = EdgeOptions::of(&plan.policy);
     // Where connections count by their number, nothing is to be judged.
     let mut monitor = plan.policy.follows_rtt().then(|| Monitor::new(&plan.policy, plan.rates));

@@ -21,7 +21,7 @@ const FOLDER: Folder = Folder::new("/run/headway/edge");
 
 /// An interface of this thread's network namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Side {
+pub struct EdgeInterface {
     /// The name of the interface.
     pub name: String,
     /// Its number.
@@ -29,12 +29,12 @@ pub struct Side {
     pub(super) framing: Framing,
 }
 
-impl Side {
+impl EdgeInterface {
     /// Finds an interface.
     ///
     /// # Errors
     /// When there is none of this name, or its packets begin with something else than Ethernet or IP.
-    pub fn find(name: &str) -> Result<Side, Error> {
+    pub fn find(name: &str) -> Result<EdgeInterface, Error> {
         let failed = |reason: String| Error::Device { interface: name.to_owned(), reason };
         let index = nix::net::if_::if_nametoindex(name).map_err(|_| {
             failed("there is none of this name; `ip link` lists those that there are".to_owned())
@@ -45,7 +45,7 @@ impl Side {
                 "its packets begin neither with Ethernet nor with IP (type {kind} of linux/if_arp.h)"
             ))
         })?;
-        Ok(Side { name: name.to_owned(), index, framing })
+        Ok(EdgeInterface { name: name.to_owned(), index, framing })
     }
 }
 
@@ -83,7 +83,7 @@ impl Instance {
     ///
     /// # Errors
     /// When there is another one, or the folder for notes cannot be used.
-    pub fn begin(lan: &Side, wan: &Side) -> Result<Instance, Error> {
+    pub fn begin(lan: &EdgeInterface, wan: &EdgeInterface) -> Result<Instance, Error> {
         let _lock = FOLDER.lock()?;
         let path = FOLDER.file(&Namespace::here()?.cookie.to_string());
         if let Ok(Some((Note { pid, lan, wan }, true))) = read(&path) {

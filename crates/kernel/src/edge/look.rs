@@ -4,7 +4,7 @@ use std::time::{Duration as Span, Instant as Clock};
 
 use headway_arithmetic::flow::Key;
 use headway_edge::{Judged, LOOKS, Monitor, Passive, Seen, Weight};
-use headway_units::Instant;
+use headway_units::{Instant, Side};
 
 use super::session::Session;
 use super::{Connection, Exchange, SmallReceiver, now};
@@ -14,8 +14,6 @@ use crate::error::Error;
 const SPARES: u32 = 33;
 /// Longest time between two looks, however many flows there are: experiments with windows take a look or two.
 const LONGEST: Span = Span::from_secs(1);
-/// The side of the hosts, from where exchanges of UDP begin.
-const HOSTS: usize = 0;
 
 impl Session {
     /// Has all flows judged, with what `passive` says of the data of each end of a connection, and
@@ -47,7 +45,7 @@ impl Session {
         let connections = self.connections()?.into_iter().map(|(key, connection)| {
             let (ecn, is_split) = (connection.ecn(), connection.is_split());
             let Connection { flow, number, sent, .. } = connection;
-            let (client, side) = (flow.client(), flow.side());
+            let (client, side) = (flow.client(), Side::of(flow.side() as u8));
             let class = self.class(&key, client, flow.dscp());
             Seen {
                 number,
@@ -73,7 +71,8 @@ impl Session {
                 number,
                 key,
                 client,
-                side: HOSTS,
+                // An exchange of UDP begins there.
+                side: Side::Lan,
                 class,
                 tcp: None,
                 sent,

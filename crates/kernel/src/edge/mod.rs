@@ -21,10 +21,11 @@ use serde::Serialize;
 use headway_arithmetic::flow::{Flow, Framing, Key, Meter};
 use headway_edge::Policy;
 pub use headway_edge::Treatment;
+use headway_units::PerSide;
 
 use crate::error::Error;
 
-pub use interface::{Instance, Side};
+pub use interface::{EdgeInterface, Instance};
 pub use programs::{Edge, Events};
 pub use session::{Due, Session};
 
@@ -115,7 +116,7 @@ const fn code(treatment: Treatment) -> Option<u32> {
         Treatment::Passes => Some(1),
         Treatment::Marked(class) => Some(2 | class << 8),
         Treatment::Weighed(weight) => {
-            let [one, other] = weight.units();
+            let PerSide([one, other]) = weight.units();
             Some(3 | (one as u32) << 8 | (other as u32) << 20)
         }
     }

@@ -12,8 +12,8 @@ use libbpf_rs::{
 
 use super::entries::for_each;
 use super::{
-    Connection, EdgeCounters, EdgeOptions, Event, Exchange, Marking, PATIENCE, Shares, Side, SmallReceiver,
-    Splitting, Treatment, now,
+    Connection, EdgeCounters, EdgeInterface, EdgeOptions, Event, Exchange, Marking, PATIENCE, Shares,
+    SmallReceiver, Splitting, Treatment, now,
 };
 use crate::error::Error;
 use crate::query::program_ids;
@@ -88,7 +88,7 @@ impl Edge {
     ///
     /// # Errors
     /// When the user lacks the privileges, or the kernel refuses.
-    pub fn start(sides: [&Side; 2], options: &EdgeOptions, rules: &Rules) -> Result<Edge, Error> {
+    pub fn start(sides: [&EdgeInterface; 2], options: &EdgeOptions, rules: &Rules) -> Result<Edge, Error> {
         crate::support::check_privileges()?;
         crate::loader::listen();
         Edge::attach(sides, options, rules).map_err(|error| match older_than(SINCE) {
@@ -97,7 +97,7 @@ impl Edge {
         })
     }
 
-    fn attach([lan, wan]: [&Side; 2], options: &EdgeOptions, rules: &Rules) -> Result<Edge, Error> {
+    fn attach([lan, wan]: [&EdgeInterface; 2], options: &EdgeOptions, rules: &Rules) -> Result<Edge, Error> {
         let object = include_bytes!(concat!(env!("OUT_DIR"), "/edge.bpf.o"));
         let mut open = ObjectBuilder::default().open_memory(object).map_err(refused)?;
         configure(&mut open, [lan, wan], options).map_err(refused)?;
@@ -293,7 +293,11 @@ impl Edge {
     }
 }
 
-fn configure(open: &mut OpenObject, sides: [&Side; 2], options: &EdgeOptions) -> libbpf_rs::Result<()> {
+fn configure(
+    open: &mut OpenObject,
+    sides: [&EdgeInterface; 2],
+    options: &EdgeOptions,
+) -> libbpf_rs::Result<()> {
     let exchanges = options.connections.min(MOST_EXCHANGES);
     for mut map in open.maps_mut() {
         match map.name().to_str() {

@@ -7,11 +7,11 @@ use headway_arithmetic::flow::{Flow, Key, Rules};
 use headway_arithmetic::rwm::SHARE_BITS;
 use headway_arithmetic::virtual_queue::COST_BITS;
 use headway_edge::{Connections, Policy, Rates, Shares, Treatment, Treatments};
-use headway_units::Rate;
+use headway_units::{PerSide, Rate, Side};
 
 use super::{
-    Connection, Edge, EdgeCounters, EdgeOptions, Event, Events, Exchange, MOST_CLASSES, Marking, Side,
-    SmallReceiver, now,
+    Connection, Edge, EdgeCounters, EdgeInterface, EdgeOptions, Event, Events, Exchange, MOST_CLASSES,
+    Marking, SmallReceiver, now,
 };
 use crate::error::Error;
 
@@ -40,13 +40,13 @@ const FEW: u64 = 10;
 /// or the process ends.
 #[derive(Debug)]
 pub struct Session {
-    sides: [Side; 2],
+    sides: [EdgeInterface; 2],
     pub(super) edge: Edge,
     events: Events,
     /// The rules of the policy, and how often they have changed.
     rules: Rules,
     ruled: u32,
-    capacity: [Rate; 2],
+    capacity: PerSide<Rate>,
     connections: Connections,
     /// What shares are computed from, as the last look has it.
     rates: Rates,
@@ -82,17 +82,17 @@ impl Session {
     /// # Errors
     /// When the user lacks the privileges, or the kernel refuses.
     pub fn start(
-        sides: [Side; 2],
+        sides: [EdgeInterface; 2],
         options: &EdgeOptions,
         policy: &Policy,
-        capacity: [Rate; 2],
+        capacity: PerSide<Rate>,
     ) -> Result<Session, Error> {
         let [lan, wan] = &sides;
         let rules = policy.rules();
         let edge = Edge::start([lan, wan], options, &rules)?;
         let events = edge.events()?;
         let connections = Connections::new(policy, capacity);
-        edge.say(&connections.shares(), 0, 0)?;
+        edge.say(&connections.shares().0, 0, 0)?;
         let now = Clock::now();
         Ok(Session {
             sides,
@@ -222,16 +222,16 @@ impl Session {
                 flows.get_mut(*class as usize).into_iter().for_each(|flows| *flows += 1);
             }
         }
-        let cost = |side: usize, class: usize| match (flows[class], shares[side][class]) {
+        let cost = |side: Side, class: usize| match (flows[class], shares[side][class]) {
             (0, _) | (_, 0) => 0,
             (flows, share) => cost_of(share.saturating_mul(flows)),
         };
-        let costs = [0, 1].map(|side| std::array::from_fn(|class| cost(side, class)));
+        let costs = Side::BOTH.map(|side| std::array::from_fn(|class| cost(side, class)));
         Marking { flows: flows.iter().sum(), costs }
     }
 
     fn say(&mut self) -> Result<(), Error> {
-        self.edge.say(&self.connections.shares(), self.rates.period, self.ruled)?;
+        self.edge.say(&self.connections.shares().0, self.rates.period, self.ruled)?;
         let marking = self.marking();
         if self.marking != marking {
             self.edge.mark(&marking)?;
@@ -274,7 +274,7 @@ impl Session {
 
     /// The programs of an interface go with it, also if another one gets its name.
     fn check_sides(&self) -> Result<(), Error> {
-        match self.sides.iter().find(|side| Side::find(&side.name).ok().as_ref() != Some(side)) {
+        match self.sides.iter().find(|side| EdgeInterface::find(&side.name).ok().as_ref() != Some(side)) {
             Some(side) => Err(Error::Device {
                 interface: side.name.clone(),
                 reason: "it is gone; start again when it is back".to_owned(),

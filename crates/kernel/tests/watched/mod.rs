@@ -5,7 +5,9 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 
 use headway_arithmetic::flow::{Framing, Key, Packet, Rule, Rules, flag};
 use headway_arithmetic::virtual_queue::COST_BITS;
-use headway_kernel::{Edge, EdgeExchange, EdgeMarking, EdgeOptions, EdgeTreatment as Treatment, Side};
+use headway_kernel::{
+    Edge, EdgeExchange, EdgeInterface, EdgeMarking, EdgeOptions, EdgeTreatment as Treatment,
+};
 
 use crate::arrival::Arrival;
 use crate::path::{Info, MEGABYTE, ROUTED_V4, ROUTED_V6, Routed, TIMEOUT, close, transfer};
@@ -107,7 +109,7 @@ fn datagram(from: (IpAddr, u16), to: (IpAddr, u16)) -> Vec<u8> {
 fn a_flood_of_datagrams_neither_grows_the_table_nor_pushes_anything_out() {
     let Some(path) = Routed::new() else { return };
     let edge = start(&path, EdgeOptions { connections: 64, ..SMALL });
-    let [up, down] = Arrival::of(&edge, path.router.run(|| Side::find("wan").unwrap().index));
+    let [up, down] = Arrival::of(&edge, path.router.run(|| EdgeInterface::find("wan").unwrap().index));
     let host = |number: u32| (IpAddr::from((0x0a01_0000 + number).to_be_bytes()), 1000);
     let server = (IpAddr::from([10, 9, 9, 9]), 443);
     // Unsolicited.
@@ -227,7 +229,7 @@ fn packets_of_a_connection_are_marked_and_what_may_not_be_marked_never_is() {
     let Some(path) = Routed::new() else { return };
     for dry_run in [false, true] {
         let edge = start(&path, EdgeOptions { dry_run, ..SMALL });
-        let arrivals = Arrival::of(&edge, path.router.run(|| Side::find("wan").unwrap().index));
+        let arrivals = Arrival::of(&edge, path.router.run(|| EdgeInterface::find("wan").unwrap().index));
         for (mut frame, side) in handshake(7) {
             arrivals[side].of_frame(&mut frame);
         }
@@ -269,7 +271,7 @@ fn packets_of_a_connection_are_marked_and_what_may_not_be_marked_never_is() {
 fn datagrams_are_marked_too() {
     let Some(path) = Routed::new() else { return };
     let edge = start(&path, SMALL);
-    let [up, down] = Arrival::of(&edge, path.router.run(|| Side::find("wan").unwrap().index));
+    let [up, down] = Arrival::of(&edge, path.router.run(|| EdgeInterface::find("wan").unwrap().index));
     let (host, server) = ((IpAddr::from([10, 1, 0, 7]), 1000), (IpAddr::from([10, 9, 9, 9]), 443));
     up.of_frame(&mut with_ecn(datagram(host, server), 1));
     down.of_frame(&mut with_ecn(datagram(server, host), 2));

@@ -17,7 +17,7 @@ use headway_edge::classify::LimitedBy;
 use headway_edge::snapshot::{PathState, RateState};
 use headway_estimate::sabes::Limit;
 use headway_passive::{Direction, Endpoint, Free, Options, PathKey, PathRow, Tracker};
-use headway_units::{Duration as Span, Rate};
+use headway_units::{Duration as Span, PerSide, Rate, Side};
 
 /// Longest wait for packets.
 const WAIT: Duration = Duration::from_millis(100);
@@ -53,8 +53,8 @@ pub(super) struct Report {
     /// Those with most data first.
     pub(super) paths: Vec<PathState>,
     /// What is free, and the capacity, on the path with most data towards each side.
-    pub(super) available: [Option<RateState>; 2],
-    pub(super) narrow: [Option<RateState>; 2],
+    pub(super) available: PerSide<Option<RateState>>,
+    pub(super) narrow: PerSide<Option<RateState>>,
 }
 
 /// A capture that goes on until this is dropped.
@@ -138,7 +138,7 @@ impl Memory {
         self.free.retain(|_, (_, at)| now.duration_since(*at) < OLDEST);
         let mut report = Report { flows: self.flows(tracker.limits()), ..Report::default() };
         for row in rows.iter().filter(|row| !row.is_others()) {
-            let side = if row.key.direction == Direction::From { 0 } else { 1 };
+            let side = if row.key.direction == Direction::From { Side::Lan } else { Side::Wan };
             let free = self.free(row, now);
             if report.available[side].is_none() {
                 report.available[side].clone_from(&free);

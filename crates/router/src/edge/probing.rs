@@ -12,7 +12,7 @@ use headway_estimate::measure::{Config, Measurement, Method};
 use headway_estimate::ppdd::{self, Pairs};
 use headway_net::asking::{drive, elapsed, stream};
 use headway_net::{ConnectOptions, LONGEST_REVERSE_STREAM, NetError, Session};
-use headway_units::{Bytes, Duration, Rate};
+use headway_units::{Bytes, Duration, Rate, Side};
 
 /// Streams of pairs in a probe, and pairs in a stream: a server sends for [`LONGEST_REVERSE_STREAM`] at most. Eight pairs suffice where
 /// nobody else uses the link.
@@ -124,13 +124,13 @@ impl Hosts {
     }
 }
 
-/// Finds the capacity of the narrow link by pairs, towards a side, 0 or 1.
-fn pairs(session: &mut Session, side: usize, seed: u64) -> Result<Probed, NetError> {
+/// Finds the capacity of the narrow link by pairs, towards a side.
+fn pairs(session: &mut Session, side: Side, seed: u64) -> Result<Probed, NetError> {
     let packet = session.packet_size();
     let mut pairs = Pairs::new(packet, pair_settings(QUANTUM));
     for number in 0..STREAMS {
         let schedule = ppdd::schedule(packet, PAIRS, PAUSES, seed * STREAMS + number);
-        pairs.add_stream(&stream(session, side == 0, &schedule)?.record);
+        pairs.add_stream(&stream(session, side == Side::Lan, &schedule)?.record);
     }
     let capacity = pairs.capacity().ok().filter(ppdd::Capacity::is_clear);
     let capacity = capacity.map(|found| [found.rate, found.low, found.high].map(payload));
@@ -140,7 +140,7 @@ fn pairs(session: &mut Session, side: usize, seed: u64) -> Result<Probed, NetErr
 /// Measures what is available. The capacity that it finds has no interval; pairs have one.
 fn available(session: &mut Session, probe: Probe) -> Result<Probed, NetError> {
     let clock = std::time::Instant::now();
-    let top_rate = if probe.side == 0 { TOP_RATE.min(session.reverse_rate()) } else { TOP_RATE };
+    let top_rate = if probe.side == Side::Lan { TOP_RATE.min(session.reverse_rate()) } else { TOP_RATE };
     let config = Config {
         method: Method::Response,
         packet: session.packet_size(),
@@ -152,7 +152,7 @@ fn available(session: &mut Session, probe: Probe) -> Result<Probed, NetError> {
         train_rate: TOP_RATE,
     };
     let mut measurement = Measurement::new(config, elapsed(clock)).brief(LONGEST_REVERSE_STREAM);
-    drive(session, probe.side == 0, &mut measurement, clock, |_, _| ControlFlow::Continue(()))?;
+    drive(session, probe.side == Side::Lan, &mut measurement, clock, |_, _| ControlFlow::Continue(()))?;
     let answer = measurement.answer();
     // Where more is available than can be sent, the upper end is not known.
     let available =

@@ -12,10 +12,10 @@ use std::os::unix::net::UnixStream;
 
 use anyhow::{Context as _, Result};
 use headway_edge::Judged;
-use headway_kernel::Side;
+use headway_kernel::EdgeInterface;
 use headway_privileges::{Capability, Deputy, serve};
 use headway_telemetry::qdisc::{Queues, TokenBucket};
-use headway_units::{Bytes, Duration as Span, Rate};
+use headway_units::{Bytes, Duration as Span, PerSide, Rate, Side};
 
 use super::splitter::DELIVERY;
 
@@ -43,26 +43,26 @@ const DELIVER: u8 = 2;
 pub(super) struct Shaper {
     /// None where the policy wants none.
     deputy: Option<Deputy>,
-    held: [Option<Rate>; 2],
+    held: PerSide<Option<Rate>>,
     told: Option<String>,
 }
 
 impl Shaper {
     /// Starts the process that sets token buckets and the rule of routing where they are `wanted`. It has what this process has open,
     /// and this must have one thread.
-    pub(super) fn start(sides: [&Side; 2], wanted: bool) -> Result<Shaper> {
-        let indexes = sides.map(|side| side.index);
+    pub(super) fn start(sides: [&EdgeInterface; 2], wanted: bool) -> Result<Shaper> {
+        let indexes = PerSide(sides.map(|side| side.index));
         let deputy = wanted.then(|| {
             let queues = Queues::open()?;
             Deputy::start(&[Capability::CAP_NET_ADMIN], |socket| work(socket, queues, indexes))
         });
         let deputy =
             deputy.transpose().context("cannot start the process that changes queues and routing")?;
-        Ok(Shaper { deputy, held: [None; 2], told: None })
+        Ok(Shaper { deputy, held: PerSide::default(), told: None })
     }
 
     /// Removes what an earlier edge has left, if it and its process were killed.
-    pub(super) fn remove_left(sides: [&Side; 2]) -> Result<()> {
+    pub(super) fn remove_left(sides: [&EdgeInterface; 2]) -> Result<()> {
         let mut queues = Queues::open().context("cannot see the queues of interfaces")?;
         for side in sides {
             if queues.remove(side.index, HANDLE).with_context(|| format!("cannot free {}", side.name))? {
@@ -107,7 +107,7 @@ impl Shaper {
         if deputy.has_ended() {
             return Err(io::ErrorKind::BrokenPipe.into());
         }
-        for side in [0, 1] {
+        for side in Side::BOTH {
             let of_side = judged.iter().filter(|judged| judged.main_side == side);
             let rate = of_side.filter_map(|judged| judged.decision.bucket()).min();
             // One that is there is set again, in case that something else was put in its place.
@@ -115,7 +115,7 @@ impl Shaper {
                 continue;
             }
             self.held[side] = rate;
-            if let Err(reason) = ask(deputy, side as u8, rate, overhead)? {
+            if let Err(reason) = ask(deputy, side.number(), rate, overhead)? {
                 let reason = format!("nothing is held in a token bucket: {reason}");
                 if self.told.as_ref() != Some(&reason) {
                     tracing::warn!("{reason}");
@@ -137,15 +137,15 @@ fn ask(deputy: &Deputy, side: u8, rate: Option<Rate>, overhead: u32) -> io::Resu
 }
 
 /// Does what is asked until the other end of the socket is closed, and removes what is there then.
-fn work(socket: UnixStream, mut queues: Queues, interfaces: [u32; 2]) {
-    let (mut has_set, mut delivers) = ([false; 2], false);
+fn work(socket: UnixStream, mut queues: Queues, interfaces: PerSide<u32>) {
+    let (mut has_set, mut delivers) = (PerSide::both(false), false);
     serve(socket, |[side, low, high, rate @ ..]: [u8; REQUEST]| {
         if side == DELIVER {
             let set = DELIVERY.set();
             delivers |= set.is_ok();
             return set;
         }
-        let side = usize::from(side & 1);
+        let side = Side::of(side);
         let done = match Rate::from_bps(u64::from_ne_bytes(rate)) {
             Rate::ZERO => queues.remove(interfaces[side], HANDLE).map(|_| ()),
             rate => {
@@ -160,14 +160,14 @@ fn work(socket: UnixStream, mut queues: Queues, interfaces: [u32; 2]) {
         // What is left is told when the next edge starts.
         let _ = DELIVERY.remove();
     }
-    for (interface, _) in interfaces.into_iter().zip(has_set).filter(|(_, has_set)| *has_set) {
+    for (interface, _) in interfaces.0.into_iter().zip(has_set.0).filter(|(_, has_set)| *has_set) {
         // One that has gone has nothing to remove.
         let _ = queues.remove(interface, HANDLE);
     }
 }
 
 /// Sets a token bucket for what leaves for a side, unless somebody else has set up the queue that is there.
-fn set(queues: &mut Queues, interfaces: [u32; 2], side: usize, bucket: &TokenBucket) -> io::Result<()> {
+fn set(queues: &mut Queues, interfaces: PerSide<u32>, side: Side, bucket: &TokenBucket) -> io::Result<()> {
     let interface = interfaces[side];
     if let Some(root) = queues.root(interface)?.filter(|root| root.handle != 0 && root.handle != HANDLE) {
         let name = nix::net::if_::if_indextoname(interface)?;
@@ -179,7 +179,7 @@ fn set(queues: &mut Queues, interfaces: [u32; 2], side: usize, bucket: &TokenBuc
         )));
     }
     // All that leaves for the link crosses it. Of what leaves for the hosts, only what came from the link does.
-    let only_from = (side == 0).then_some(interfaces[1]);
+    let only_from = (side == Side::Lan).then_some(interfaces[Side::Wan]);
     queues.set(interface, HANDLE, bucket, only_from)
 }
 

@@ -81,6 +81,8 @@ fn remove_left(path: &Path) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use headway_units::Side;
+
     use super::*;
 
     #[test]
@@ -98,7 +100,7 @@ mod tests {
         let mut signals = Signals::default();
         first.read(Instant::from_ns(9), &mut signals);
         let rate = |side| signals.states(Instant::from_ns(9), side).next().map(|state| state.rate_bps);
-        assert_eq!([rate(0), rate(1)], [Some(5), Some(6)]);
+        assert_eq!([rate(Side::Lan), rate(Side::Wan)], [Some(5), Some(6)]);
         assert_eq!(first.told, Some(Instant::from_ns(9)));
         drop(first);
         SignalSocket::open(&path).unwrap();

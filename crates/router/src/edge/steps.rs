@@ -3,7 +3,7 @@
 use anyhow::{Context as _, Result, bail};
 use headway_capture::Live;
 use headway_history::{SIZE, Store, Writer};
-use headway_kernel::{EdgeInstance, EdgeOptions, EdgeSession, Side};
+use headway_kernel::{EdgeInstance, EdgeInterface, EdgeOptions, EdgeSession};
 
 use super::capture::Capture;
 use super::page::{Page, Plan};
@@ -58,7 +58,7 @@ pub(super) const BEGIN: [Step; 10] = [
 /// An edge, as far as it has begun.
 pub(super) struct Edge<'a> {
     options: &'a Options,
-    sides: [Side; 2],
+    sides: [EdgeInterface; 2],
     pub(super) rules: Rules,
     splits: bool,
     pub(super) shaper: Option<Shaper>,
@@ -78,7 +78,7 @@ impl Edge<'_> {
     /// Looks at what is wanted, and changes nothing yet.
     pub(super) fn new(options: &Options) -> Result<Edge<'_>> {
         let rules = Rules::open(options.policy.as_deref())?;
-        let sides = [Side::find(&options.lan)?, Side::find(&options.wan)?];
+        let sides = [EdgeInterface::find(&options.lan)?, EdgeInterface::find(&options.wan)?];
         if sides[0] == sides[1] {
             bail!("`--lan` and `--wan` are the same interface; an edge is between two");
         }
@@ -242,7 +242,7 @@ mod tests {
     }
 
     /// Returns how many programs see what arrives at an interface of this network namespace.
-    fn programs(interface: &Side) -> u32 {
+    fn programs(interface: &EdgeInterface) -> u32 {
         let (mut ids, mut count) = ([0; 64], 64);
         let (index, kind) = (interface.index as i32, libbpf_sys::BPF_TCX_INGRESS);
         let none = std::ptr::null_mut();
@@ -255,10 +255,10 @@ mod tests {
 
     /// What an edge has changed in this network namespace: whether there are programs, the rule of routing, and token buckets, and
     /// whether no other edge may begin.
-    fn changed(sides: &[Side; 2]) -> [bool; 4] {
+    fn changed(sides: &[EdgeInterface; 2]) -> [bool; 4] {
         let mut queues = Queues::open().unwrap();
         let mut is_held =
-            |side: &Side| queues.root(side.index).unwrap().is_some_and(|root| root.handle == HANDLE);
+            |side: &EdgeInterface| queues.root(side.index).unwrap().is_some_and(|root| root.handle == HANDLE);
         [
             programs(&sides[0]) > 0,
             ip("rule show").contains(&format!("lookup {}", DELIVERY.table)),
@@ -285,7 +285,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let policy = "shape = true\n[[class]]\nname = \"all\"\nshare = 1.0\nsplit = \"always\"\n";
         std::fs::write(folder.path().join("policy.toml"), policy).unwrap();
-        let sides = ["lan", "wan"].map(|name| Side::find(name).unwrap());
+        let sides = ["lan", "wan"].map(|name| EdgeInterface::find(name).unwrap());
         after_each(NAME, BEGIN.len(), folder.path(), |steps, ended| {
             let is_there = |step| ended.is_none() && BEGIN[..steps].contains(&step);
             let expected = [Step::Programs, Step::Delivery, Step::Shaper, Step::Instance].map(is_there);

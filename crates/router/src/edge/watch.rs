@@ -10,7 +10,7 @@ use headway_arithmetic::flow::Key;
 use headway_edge::snapshot::{DecisionState, LinkState, Snapshot};
 use headway_edge::{Judged, LinkView, Monitor, News, Passive, Policy, Shares};
 use headway_kernel::{EdgeCounters, EdgeSession, Error};
-use headway_units::{Bytes, Instant, Rate};
+use headway_units::{Bytes, Instant, Rate, Side};
 
 use super::capture::{Capture, Ends, Report};
 use super::probing::{Answered, Probing};
@@ -179,7 +179,7 @@ impl Watch {
     }
 
     fn links(&mut self, now: Instant, judged: &[Judged], report: &Report) -> [LinkState; 2] {
-        [0, 1].map(|side| {
+        Side::BOTH.map(|side| {
             let LinkView { capacity_bps, available, narrow, followed } = self.monitor.link(now, side);
             LinkState {
                 capacity_bps,

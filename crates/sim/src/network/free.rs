@@ -4,7 +4,7 @@
 use headway_edge::Middlebox;
 use headway_edge::evaluate::{Estimate, Quantity};
 use headway_estimate::sabes::{Passed, Path, Settings, Windows};
-use headway_units::{Bytes, Duration, Instant, Rate};
+use headway_units::{Bytes, Duration, Instant, Rate, Side};
 
 use crate::packet::Packet;
 
@@ -51,9 +51,9 @@ impl Free {
         Free { path: Path::new(&settings), link, limit: link, windows: 0, evaluated: None }
     }
 
-    /// Takes an ACK that arrived at a middlebox from a side, 0 or 1, and tells the middlebox the
+    /// Takes an ACK that arrived at a middlebox from a side, and tells the middlebox the
     /// limit towards there.
-    pub(super) fn set_available(&mut self, middlebox: &mut Middlebox, side: u8, passed: &Passed) {
+    pub(super) fn set_available(&mut self, middlebox: &mut Middlebox, side: Side, passed: &Passed) {
         let Some(rate) = self.on_ack(passed) else { return };
         match middlebox.monitor() {
             Some(monitor) => {
@@ -61,7 +61,7 @@ impl Free {
                 let (quantity, at) = (Quantity::Available, passed.at);
                 monitor.signals().put(Estimate { source, quantity, side, rate, low: rate, high: rate, at });
             }
-            None => middlebox.allocator().set_available(side.into(), rate),
+            None => middlebox.allocator().set_available(side, rate),
         }
     }
 

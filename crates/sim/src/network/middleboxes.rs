@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv6Addr};
 
 use headway_arithmetic::flow::{Packet as Seen, flag};
 use headway_edge::{Limits, Middlebox, Monitor, Noted, Policy};
-use headway_units::{Duration, Instant, Rate};
+use headway_units::{Duration, Instant, PerSide, Rate, Side};
 
 use super::echoes::Echoes;
 use super::free::{Free, Waits};
@@ -40,7 +40,7 @@ struct Station {
     counts: MiddleboxCounts,
     expired: Instant,
     /// What is free towards each side, where that is followed.
-    free: Option<[Free; 2]>,
+    free: Option<PerSide<Free>>,
 }
 
 /// A flow as middleboxes see it.
@@ -71,7 +71,7 @@ pub(super) struct Middleboxes {
 
 impl Middleboxes {
     pub(super) fn memory(&self) -> usize {
-        let free = self.stations.iter().filter_map(|station| station.free.as_ref()).flatten();
+        let free = self.stations.iter().filter_map(|station| station.free.as_ref()).flat_map(|free| &free.0);
         self.stations.len() * size_of::<Station>()
             + free.map(Free::memory).sum::<usize>()
             + self.connections.capacity() * size_of::<Option<Connection>>()
@@ -138,7 +138,8 @@ impl Network {
     /// its two sides, or at one whose rates it is to find; [`TcpConfig::middleboxes`] says which flows
     /// pass it. Where the policy follows what is free on paths, all connections towards a side count as
     /// on one path (wan 2.2).
-    pub fn add_middlebox(&mut self, policy: &Policy, rates: Option<[Rate; 2]>) -> MiddleboxId {
+    pub fn add_middlebox(&mut self, policy: &Policy, rates: Option<impl Into<PerSide<Rate>>>) -> MiddleboxId {
+        let rates = rates.map(Into::into);
         let id = number(self.middleboxes.stations.len());
         let capacity = policy.capacity(rates);
         let middlebox = Middlebox::new(policy, capacity, Limits::default());
@@ -253,7 +254,8 @@ impl Network {
             let waits = &mut connection.waits[place];
             if let Some(passed) = waits.on_ack(self.queues.now, packet, mss, middlebox.period().unwrap_or(0))
             {
-                free[usize::from(seen.side)].set_available(middlebox, seen.side, &passed);
+                let side = Side::of(seen.side);
+                free[side].set_available(middlebox, side, &passed);
             }
         }
         // Linux sends whole segments.
