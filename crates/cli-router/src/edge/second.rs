@@ -114,8 +114,8 @@ mod tests {
     use headway_edge::classify::{Behaviour, Rule};
     use headway_edge::evaluate::{Action, Step, Why};
     use headway_edge::snapshot::{DecisionState, Snapshot};
-    use headway_edge::{MOST_CLASSES, News, Seen, Weight};
-    use headway_units::Rate;
+    use headway_edge::{News, Seen, Weight};
+    use headway_units::{PerSide, Rate, Side};
 
     use super::*;
 
@@ -162,7 +162,7 @@ mod tests {
             number,
             key: *packet.key(),
             client: 0,
-            side: 0,
+            side: Side::Lan,
             class: Some(0),
             tcp: Some(Tracked::default()),
             sent: Default::default(),
@@ -179,8 +179,8 @@ mod tests {
             features: None,
             behaviour: (Behaviour::Interactive, Rule::SmallPackets),
             rates: [Rate::from_bps(1_000), Rate::ZERO],
-            main_side: 0,
-            unused: [0.0; 2],
+            main_side: Side::Lan,
+            unused: PerSide::default(),
             decision: Decision {
                 flow: number,
                 chain: vec![step],
@@ -200,7 +200,7 @@ mod tests {
             judged,
             classes: vec!["all".to_owned()],
             connections: vec![1],
-            shares: [[0; MOST_CLASSES]; 2],
+            shares: Shares::default(),
             counted: EdgeCounters::default(),
             new_kinds: 0,
         }

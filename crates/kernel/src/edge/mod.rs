@@ -21,7 +21,6 @@ use serde::Serialize;
 use headway_arithmetic::flow::{Flow, Framing, Key, Meter};
 use headway_edge::Policy;
 pub use headway_edge::Treatment;
-use headway_units::PerSide;
 
 use crate::error::Error;
 
@@ -116,7 +115,7 @@ const fn code(treatment: Treatment) -> Option<u32> {
         Treatment::Passes => Some(1),
         Treatment::Marked(class) => Some(2 | class << 8),
         Treatment::Weighed(weight) => {
-            let PerSide([one, other]) = weight.units();
+            let [one, other] = weight.units().0;
             Some(3 | (one as u32) << 8 | (other as u32) << 20)
         }
     }
