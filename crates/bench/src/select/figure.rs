@@ -5,6 +5,7 @@ use std::path::Path;
 use anyhow::Context as _;
 use headway_figures::{Curve, Figure, Panel};
 use headway_program::exit::Failed;
+use headway_select::Strategy;
 use headway_sim::select::{Contestant, PathsWorld};
 use headway_units::{Duration, Instant};
 
@@ -27,7 +28,12 @@ pub(super) fn draw(
             .with(Curve::line("on the path in use", own))
             .with(Curve::reference("on the best", most))
     };
-    let shown = contestants.iter().filter(|(_, one)| !matches!(one, Contestant::Oracle));
+    // What chooses by the time of transfers has another aim, and the oracle is the other curve.
+    let aims_at_free = |one: &Contestant| match one {
+        Contestant::Selector(settings) => settings.strategy != Strategy::TransferTime,
+        one => !matches!(one, Contestant::Oracle),
+    };
+    let shown = contestants.iter().filter(|(_, one)| aims_at_free(one));
     let svg = Figure::curves(shown.map(panel)).svg().context("cannot draw the figure")?;
     std::fs::write(file, svg).with_context(|| format!("cannot write {}", file.display()))?;
     Ok(())
