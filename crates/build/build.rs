@@ -1,6 +1,8 @@
-//! Tells the program which build it is: the version, and what `git describe` says where the source is a checkout.
+//! Tells the program which build it is: the version, and what `git describe` says where the
+//! source is a checkout.
 //!
-//! Only this crate is built again when that changes. Without Git, or in an archive of the source, the version is all.
+//! Only this crate is built again when that changes. Without Git, or in an archive of the
+//! source, the version is all.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -19,7 +21,8 @@ fn main() {
     println!("cargo::rustc-env=HEADWAY_BUILD={build}");
 }
 
-/// Describes the commit, with `-dirty` behind it if files differ from it, and asks to be run again when that may change.
+/// Describes the commit, with `-dirty` behind it if files differ from it, and asks to be run again
+/// when that may change.
 fn describe(root: &Path) -> Option<String> {
     // An archive may have been unpacked within the checkout of something else.
     let top = git(root, &["rev-parse", "--show-toplevel"])?;
@@ -39,7 +42,8 @@ fn describe(root: &Path) -> Option<String> {
     git(root, &["describe", "--always", "--dirty", DIGITS])
 }
 
-/// Asks to be run again when this file, or a file in this folder, changes. One that does not exist would always have.
+/// Asks to be run again when this file, or a file in this folder, changes. One that does not
+/// exist would always have.
 fn watch(path: &Path) {
     if path.exists() {
         println!("cargo::rerun-if-changed={}", path.display());

@@ -1,5 +1,5 @@
-//! All that reads bytes from outside, a function for each family of parsers: `cargo fuzz` feeds them with what it makes of
-//! `fuzz/corpus`, and a test of the program with that corpus itself.
+//! All that reads bytes from outside, a function for each family of parsers: `cargo fuzz` feeds them with
+//! what it makes of `fuzz/corpus`, and a test of the program with that corpus itself.
 //!
 //! None of them may panic, whatever the bytes. The assertions say what else holds for all input.
 
@@ -60,7 +60,8 @@ pub const TARGETS: [Target; 15] = [
 /// A file whose folder does not exist, so that a scenario finds no other files.
 const FILE: &str = "/nonexistent/file";
 
-/// Packets that pass a middlebox. Each has before it a byte with framing, side and ms since the one before, and its length.
+/// Packets that pass a middlebox. Each has before it a byte with framing, side and ms since the one
+/// before, and its length.
 pub fn middlebox(bytes: &[u8]) {
     let limits = Limits { half_open: 4, established: 4, idle: Duration::from_ms(100) };
     let mut middlebox = Middlebox::new(&Policy::default(), [Rate::from_mbps(1.0); 2], limits);
@@ -118,8 +119,8 @@ fn small() -> Options {
     Options { connections: 8, paths: 4, memory: 64 << 10, ..Options::default() }
 }
 
-/// Every packet was used or skipped for a reason, and tables are no larger than was said: of connections and paths, and
-/// what they have become after their end.
+/// Every packet was used or skipped for a reason, and tables are no larger than was said: of connections and
+/// paths, and what they have become after their end.
 fn check_counts(tracker: &mut Tracker, packets: u64) {
     tracker.finish();
     let counts = *tracker.counts();
@@ -180,7 +181,8 @@ pub fn replay(bytes: &[u8]) {
     }
 }
 
-/// What arrives on a control connection, in pieces of the length that the first byte says, and the lists in it.
+/// What arrives on a control connection, in pieces of the length that the first byte says,
+/// and the lists in it.
 pub fn control_messages(bytes: &[u8]) {
     let Some((length, bytes)) = bytes.split_first() else { return };
     let mut decoder = Decoder::default();
@@ -209,8 +211,8 @@ pub fn control_messages(bytes: &[u8]) {
     }
 }
 
-/// What arrives in datagrams, and the parts of them that routers quote; and before the first message of a control
-/// connection.
+/// What arrives in datagrams, and the parts of them that routers quote; and before the first message of
+/// a control connection.
 pub fn datagrams(bytes: &[u8]) {
     if let Ok(header) = Header::parse(bytes) {
         let mut again = [0; HEADER_LEN];
@@ -225,8 +227,8 @@ pub fn datagrams(bytes: &[u8]) {
     }
 }
 
-/// Frames in which a router looks for a congestion header, as an IP protocol, behind UDP and as an option of TCP; and what
-/// hosts read. The first byte says whether UDP carries headers.
+/// Frames in which a router looks for a congestion header, as an IP protocol, behind UDP and as an option of
+/// TCP; and what hosts read. The first byte says whether UDP carries headers.
 pub fn congestion_header(bytes: &[u8]) {
     let Some((choice, frame)) = bytes.split_first() else { return };
     let carrier = Carrier { protocol: 253, port: (choice & 1 == 1).then_some(7_000), option: 253 };
@@ -381,8 +383,8 @@ fn reads_again<T: std::str::FromStr + std::fmt::Display>(text: &str) {
     }
 }
 
-/// What processes of the program tell each other as JSON: the start and the state of a lab, requests to it and its answers,
-/// the plan and the report of a kernel in virtual time.
+/// What processes of the program tell each other as JSON: the start and the state of a lab, requests to it
+/// and its answers, the plan and the report of a kernel in virtual time.
 pub fn helpers(bytes: &[u8]) {
     let _ = serde_json::from_slice::<Spec>(bytes);
     if let Ok(path) = serde_json::from_slice::<PathSpec>(bytes) {

@@ -54,13 +54,13 @@ pub(crate) struct CompareArgs {
     dilate: u32,
     /// The matrix.
     ///
-    /// bottleneck: 288 cells that vary link 0 and flow 0: reno, cubic, dctcp and bbr; 100 Mb/s, 1 and 10 Gb/s;
-    /// RTTs of 1, 10, 30 and 100 ms; buffers of 0.25, 1 and 4 bandwidth-delay products (BDP); one flow and four
-    /// (the median of three staggers). If lab is one of the worlds, 24 cells: reno and cubic; 10 and 100 Mb/s;
-    /// the RTT of the file; buffers of 0.5, 1 and 2 BDP; one flow and four.
+    /// bottleneck: 288 cells that vary link 0 and flow 0: reno, cubic, dctcp and bbr; 100 Mb/s, 1 and 10
+    /// Gb/s; RTTs of 1, 10, 30 and 100 ms; buffers of 0.25, 1 and 4 bandwidth-delay products (BDP); one flow
+    /// and four (the median of three staggers). If lab is one of the worlds, 24 cells: reno and cubic; 10 and
+    /// 100 Mb/s; the RTT of the file; buffers of 0.5, 1 and 2 BDP; one flow and four.
     ///
-    /// wide: 80 other networks, five of each class, with links and flows of their own; metrics are medians over
-    /// five or nine runs per cell. Not with lab.
+    /// wide: 80 other networks, five of each class, with links and flows of their own; metrics are medians
+    /// over five or nine runs per cell. Not with lab.
     #[arg(long, value_enum, default_value_t = Matrix::Bottleneck, hide_possible_values = true, value_name = "bottleneck|wide")]
     matrix: Matrix,
     /// Run a subset of the cells that covers all values: 21 of the 288, or one of each class; not with lab.
@@ -79,7 +79,8 @@ pub(crate) struct CompareArgs {
     /// Write a report with tables and figures, report.html, and the numbers, compare.json, into this folder.
     #[arg(long, value_name = "DIR")]
     output: Option<PathBuf>,
-    /// Exit with code 1 if less than 90 % of a group of cells, or 95 % of the wide matrix, are within their bands.
+    /// Exit with code 1 if less than 90 % of a group of cells, or 95 % of the wide matrix,
+    /// are within their bands.
     #[arg(long)]
     check: bool,
 }

@@ -18,7 +18,8 @@ use headway_program::build::BUILD;
 use headway_program::exit::{self, Failed};
 use headway_runs::{coded, helper};
 
-/// Judges Headway: its accuracy, published experiments beside their numbers, and its worlds beside each other.
+/// Judges Headway: its accuracy, published experiments beside their numbers, and its
+/// worlds beside each other.
 #[derive(Debug, Parser)]
 #[command(name = "headway-bench", version = BUILD)]
 struct Cli {

@@ -42,14 +42,14 @@ pub(crate) struct ReproArgs {
     /// `ls-aimd`, `wan`, `xcp-rcp`, `all`.
     #[arg(value_name = "NAME", required_unless_present = "list")]
     names: Vec<String>,
-    /// Where to run: `sim`, `uml` (the Linux stack in virtual time), `lab` (this host's TCP over an emulated path, in
-    /// real time), or several, side by side. Only experiments of LS-AIMD, `rapid/R3`, `R5` and `R9`, and `wan/E1`, `E2`,
-    /// `T3.1`, `F3.7`, `T4.1`, `RWM` and `rivals` run in `uml`; only `xcp-rcp/E1`, `E2`, `E6` and `E12` to `E16`,
-    /// `wan/E16` and `wan/E17` in `lab`, as root.
+    /// Where to run: `sim`, `uml` (the Linux stack in virtual time), `lab` (this host's TCP over an emulated
+    /// path, in real time), or several, side by side. Only experiments of LS-AIMD, `rapid/R3`, `R5` and `R9`,
+    /// and `wan/E1`, `E2`, `T3.1`, `F3.7`, `T4.1`, `RWM` and `rivals` run in `uml`; only `xcp-rcp/E1`, `E2`,
+    /// `E6` and `E12` to `E16`, `wan/E16` and `wan/E17` in `lab`, as root.
     #[arg(long, value_enum, value_delimiter = ',', default_value = "sim", value_name = "WORLD")]
     on: Vec<Testbed>,
-    /// List the experiments instead, with name, title and published result, and with --output what the last run that
-    /// wrote into this folder took.
+    /// List the experiments instead, with name, title and published result, and with --output what the last
+    /// run that wrote into this folder took.
     #[arg(long)]
     list: bool,
     /// Send just enough streams to judge every claim; the default.
@@ -64,13 +64,13 @@ pub(crate) struct ReproArgs {
     /// Number of threads [default: one per processor].
     #[arg(long, value_name = "N")]
     jobs: Option<std::num::NonZeroUsize>,
-    /// Write index.html with all figures, and results.json, table.csv, figure.svg and took.json of every experiment,
-    /// into this folder.
+    /// Write index.html with all figures, and results.json, table.csv, figure.svg and took.json of every
+    /// experiment, into this folder.
     #[arg(long, value_name = "DIR")]
     output: Option<PathBuf>,
-    /// Keep the result of every run of `rapid/R3`, `R5`, `R8` and `R9`, of downloads in `wan`, and of `xcp-rcp` in the lab, in
-    /// this folder, and use those that it already has: an interrupted command continues where it was. Those of another build of this program
-    /// are computed again.
+    /// Keep the result of every run of `rapid/R3`, `R5`, `R8` and `R9`, of downloads in `wan`, and of
+    /// `xcp-rcp` in the lab, in this folder, and use those that it already has: an interrupted command
+    /// continues where it was. Those of another build of this program are computed again.
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
 }
@@ -160,7 +160,8 @@ fn keep(folder: &Path) -> anyhow::Result<Kept> {
     Ok(Kept::open(folder, identity()?, report)?)
 }
 
-/// Carries out the experiments in turn, until interrupted; returns their outcomes and the time that each took.
+/// Carries out the experiments in turn, until interrupted; returns their outcomes and the
+/// time that each took.
 fn run_experiments(
     args: &ReproArgs,
     experiments: &[Experiment],

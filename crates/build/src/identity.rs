@@ -8,7 +8,8 @@ use sha2::{Digest as _, Sha256};
 
 use crate::BUILD;
 
-/// Returns a text that no other build of this program shares. Where the commit does not tell, that takes a hash of it.
+/// Returns a text that no other build of this program shares. Where the commit does not tell,
+/// that takes a hash of it.
 ///
 /// # Errors
 /// If the program's own file cannot be read.
@@ -16,7 +17,8 @@ pub fn identity() -> Result<String> {
     identity_of(Path::new("/proc/self/exe"))
 }
 
-/// Returns a text that no other build of the program or library in this file shares, of which this crate is a part.
+/// Returns a text that no other build of the program or library in this file shares, of which
+/// this crate is a part.
 ///
 /// # Errors
 /// If the file cannot be read.

@@ -6,8 +6,8 @@ pub use identity::{identity, identity_of};
 
 use serde::Serialize;
 
-/// The version and the commit, such as `0.1.0 (1f2e3d4c5b6a)`, with `-dirty` behind a commit from which files differ; only
-/// the version if the source was no checkout.
+/// The version and the commit, such as `0.1.0 (1f2e3d4c5b6a)`, with `-dirty` behind a commit from which files
+/// differ; only the version if the source was no checkout.
 pub const BUILD: &str = env!("HEADWAY_BUILD");
 
 /// A result with the build that made it.

@@ -98,13 +98,15 @@ Scenario file, the same as for `headway run`; optional keys show their defaults,
 enum Command {
     /// Starts a lab described by a scenario file.
     ///
-    /// The lab has its nodes, links and traffic. Flows, measurements, programs and changes are for `headway run`.
+    /// The lab has its nodes, links and traffic. Flows, measurements, programs and changes
+    /// are for `headway run`.
     ///
     /// The lab stays up until `headway lab down`, even after this shell exits. With --foreground it lasts as
     /// long as the command; Ctrl-C takes it down.
     #[command(after_long_help = SCENARIO)]
     Up {
-        /// Scenario file (TOML): [forward] and optional [reverse], or any number of [[link]]; any number of [[traffic]].
+        /// Scenario file (TOML): [forward] and optional [reverse], or any number of [[link]]; any
+        /// number of [[traffic]].
         file: PathBuf,
         /// Name of the lab [default: `name` in the file, or else the file's name].
         #[arg(long)]
@@ -115,14 +117,14 @@ enum Command {
     },
     /// Starts a lab, runs a program in one of its nodes, and takes the lab down again.
     ///
-    /// The exit code is that of the program. Ctrl-C ends the program and takes the lab down, too. While the program runs,
-    /// other programs can run beside it with `headway lab exec`.
+    /// The exit code is that of the program. Ctrl-C ends the program and takes the lab down, too. While the
+    /// program runs, other programs can run beside it with `headway lab exec`.
     #[command(after_help = RUN_EXAMPLES)]
     Run(run::RunArgs),
     /// Runs a program in a node of a lab.
     ///
-    /// Only the network differs from the host's; files and processes are the same. The exit code is that of the
-    /// program.
+    /// Only the network differs from the host's; files and processes are the same. The exit code is
+    /// that of the program.
     Exec {
         /// Name of the lab; optional if only one is up.
         #[arg(long)]
@@ -149,8 +151,8 @@ enum Command {
     },
     /// Changes a link of a lab while packets pass.
     ///
-    /// Keys are those of the scenario file, below `forward` or `reverse`. Packets stay in the queue. A router that tells
-    /// senders their rate keeps what it knows, also when it changes from one kind to another.
+    /// Keys are those of the scenario file, below `forward` or `reverse`. Packets stay in the queue. A router
+    /// that tells senders their rate keeps what it knows, also when it changes from one kind to another.
     #[command(after_help = "Example:\n  \
         headway lab set office forward.rate=\"20 Mb/s\"\n  \
         headway lab set office forward.queue.kappa=\"9 kB\" forward.queue.n=3\n  \
@@ -391,7 +393,8 @@ fn with_text_times(mut value: serde_json::Value) -> serde_json::Value {
     value
 }
 
-/// The only link of a lab is an object of the same level as the cross traffic, as it was when no lab had more.
+/// The only link of a lab is an object of the same level as the cross traffic, as it was
+/// when no lab had more.
 fn live_as_json(live: Status) -> serde_json::Value {
     match &live.links[..] {
         [link] => serde_json::json!({

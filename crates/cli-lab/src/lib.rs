@@ -25,8 +25,8 @@ use headway_runs::{coded, helper};
 struct Cli {
     #[command(subcommand)]
     command: Command,
-    /// Print JSON instead of text, with the units in the keys, and errors too; commands that go on print an object per
-    /// line.
+    /// Print JSON instead of text, with the units in the keys, and errors too; commands that go on
+    /// print an object per line.
     #[arg(long, global = true)]
     json: bool,
 }

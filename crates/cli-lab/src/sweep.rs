@@ -18,9 +18,9 @@ use serde_json::{Value, json};
 
 /// Runs a scenario once for each cell of a grid: every combination of values, with every seed.
 ///
-/// The results are a table with a row for each cell, as CSV and as JSON lines, always in the same order and with the same
-/// bytes, whatever the number of jobs. Every cell that has ended is kept: the same command goes on where an earlier one
-/// was interrupted or killed, and runs only new cells where the file has changed.
+/// The results are a table with a row for each cell, as CSV and as JSON lines, always in the same order and
+/// with the same bytes, whatever the number of jobs. Every cell that has ended is kept: the same command goes
+/// on where an earlier one was interrupted or killed, and runs only new cells where the file has changed.
 #[derive(Args, Debug)]
 #[command(after_help = "The file says which scenario, in which world, with which values:\n\n  \
     scenario = \"dumbbell-cubic.toml\"\n  \
@@ -125,7 +125,8 @@ fn list(sweep: &Sweep, json: bool) {
 struct Shown<'a> {
     sweep: &'a Sweep,
     json: bool,
-    /// The lines of cells that have ended before an earlier one, and the number of the next that is to be printed.
+    /// The lines of cells that have ended before an earlier one, and the number of the next
+    /// that is to be printed.
     waiting: Mutex<(BTreeMap<usize, Value>, usize)>,
 }
 

@@ -1,7 +1,8 @@
 //! The processes, labs and locks that programs leave when they are killed, raced or interrupted.
 //!
-//! Where the machine allows no namespaces, the tests that need them say so and pass. They are a program of their own, because
-//! one of them stops a process in the moment between its beginning and its work, which takes an idle processor.
+//! Where the machine allows no namespaces, the tests that need them say so and pass. They are a program of
+//! their own, because one of them stops a process in the moment between its beginning and its work, which
+//! takes an idle processor.
 
 #![allow(clippy::unwrap_used, reason = "a failed assumption is a failed test, also in helpers")]
 
@@ -182,7 +183,8 @@ fn a_lab_that_is_interrupted_while_it_comes_up_is_down() {
 /// How long a signal may take before a stopped daemon goes on.
 const A_WHILE: Duration = Duration::from_secs(2);
 
-/// Brings a lab up and interrupts that while its daemon, identified by `mark`, is stopped; returns the exit status.
+/// Brings a lab up and interrupts that while its daemon, identified by `mark`, is stopped;
+/// returns the exit status.
 fn interrupt_start(file: &Path, name: &str, mark: &str) -> std::process::ExitStatus {
     let mut command = headway(&["lab", "up", file.to_str().unwrap(), "--name", name]);
     let mut child = command.env("HEADWAY_TEST_MARK", name).stdout(Stdio::null()).spawn().unwrap();

@@ -1,5 +1,5 @@
-//! Feeds the parsers of all crates with the corpora of `make fuzz`: inputs that reach much of them, and those that once made one
-//! fail.
+//! Feeds the parsers of all crates with the corpora of `make fuzz`: inputs that reach much of them, and those
+//! that once made one fail.
 
 #![allow(clippy::unwrap_used, reason = "a failed assumption is a failed test, also in helpers")]
 

@@ -1,8 +1,8 @@
 //! Kills every command at random moments: the next one ends and removes what is left.
 //!
-//! `HEADWAY_KILLS=40 cargo test -p headway-cli-lab --test kills -- --test-threads 1` kills each of them forty times, which
-//! takes some minutes. The default is twice. The moments come from fixed seeds, but what a command is doing at them
-//! varies.
+//! `HEADWAY_KILLS=40 cargo test -p headway-cli-lab --test kills -- --test-threads
+//! 1` kills each of them forty times, which takes some minutes. The default is twice. The moments come from
+//! fixed seeds, but what a command is doing at them varies.
 
 #![allow(clippy::unwrap_used, reason = "a failed assumption is a failed test, also in helpers")]
 

@@ -376,7 +376,8 @@ fn controllers_that_the_kernel_lacks_are_loaded_for_a_run_in_the_lab() {
     assert!((25e6..40e6).contains(&dctcp) && ls < dctcp / 2.0, "{dctcp} {ls}");
 }
 
-/// Runs a scenario in the lab, with its results in the folder `results`; `None` where that is impossible here.
+/// Runs a scenario in the lab, with its results in the folder `results`; `None` where
+/// that is impossible here.
 fn run_in_lab(text: &str) -> Option<(TempDir, Output)> {
     let folder = TempDir::new().unwrap();
     let (file, out) = (folder.path().join("scenario.toml"), folder.path().join("results"));

@@ -16,9 +16,9 @@ use headway_units::Rate;
 
 /// Runs congestion controllers on this kernel; when the program ends, the kernel is as before.
 ///
-/// A controller is a set of BPF programs and needs neither a module nor another kernel. Programs select it (`iperf3 -C
-/// ls_dctcp`), or routes (`ip route change ... congctl ls_dctcp`), or it is the default (`--default`). Connections that
-/// still use it when it is unloaded keep it until they end.
+/// A controller is a set of BPF programs and needs neither a module nor another kernel. Programs select it
+/// (`iperf3 -C ls_dctcp`), or routes (`ip route change ... congctl ls_dctcp`), or it is the default
+/// (`--default`). Connections that still use it when it is unloaded keep it until they end.
 #[derive(Args, Debug)]
 pub(crate) struct CcArgs {
     #[command(subcommand)]
@@ -78,7 +78,8 @@ struct PlainArgs {
 
 #[derive(Args, Debug)]
 struct XcpArgs {
-    /// What a sender does at losses: `xcp` halves the window and follows the feedback, `reno` becomes Reno for good.
+    /// What a sender does at losses: `xcp` halves the window and follows the feedback, `reno`
+    /// becomes Reno for good.
     #[arg(long, default_value = "xcp", value_parser = ["xcp", "reno"])]
     loss: String,
     #[command(flatten)]
@@ -87,11 +88,12 @@ struct XcpArgs {
 
 #[derive(Args, Debug)]
 struct EndArgs {
-    /// What carries the header: `protocol` is an IP protocol in front of TCP, `option` a TCP option, which passes
-    /// middleboxes that drop unknown protocols. Receivers with `protocol` answer both.
+    /// What carries the header: `protocol` is an IP protocol in front of TCP, `option` a TCP option, which
+    /// passes middleboxes that drop unknown protocols. Receivers with `protocol` answer both.
     #[arg(long, default_value = "protocol", value_parser = ["protocol", "option"])]
     carrier: String,
-    /// An interface whose packets carry the protocol; may be repeated [default: all Ethernet interfaces that are up].
+    /// An interface whose packets carry the protocol; may be repeated [default: all Ethernet
+    /// interfaces that are up].
     #[arg(long, value_name = "NAME")]
     interface: Vec<String>,
     /// Only answer senders: this host's own connections do not get the controller.
@@ -116,7 +118,8 @@ struct OnArgs {
     /// Another name, of at most 15 letters, digits or `_`; names are global to the host.
     #[arg(long)]
     name: Option<String>,
-    /// Make it the default of new connections of this network namespace; the former default is restored at the end.
+    /// Make it the default of new connections of this network namespace; the former default is
+    /// restored at the end.
     #[arg(long)]
     default: bool,
     /// Let programs without CAP_NET_ADMIN select it, and other network namespaces make it their default.

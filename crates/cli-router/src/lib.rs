@@ -22,8 +22,8 @@ use headway_program::family::ROUTER;
 struct Cli {
     #[command(subcommand)]
     command: Command,
-    /// Print JSON instead of text, with the units in the keys, and errors too; commands that go on print an object per
-    /// line.
+    /// Print JSON instead of text, with the units in the keys, and errors too; commands that go on
+    /// print an object per line.
     #[arg(long, global = true)]
     json: bool,
 }

@@ -17,18 +17,21 @@ use headway_program::service::signals;
 /// Longest time without a look at signals, and with `--json` between two states.
 const ROUND: std::time::Duration = std::time::Duration::from_millis(100);
 const EVERY: std::time::Duration = std::time::Duration::from_secs(1);
-/// The least window: the kernel's floor is about one full segment, with which every second ACK would come late.
+/// The least window: the kernel's floor is about one full segment, with which every second
+/// ACK would come late.
 const LEAST_WINDOW: u64 = 2 * 1460;
 /// The largest window that TCP can announce (RFC 7323, section 2.3).
 const MOST_WINDOW: u64 = 1 << 30;
 
 /// Ends the connections of clients, and opens others to one target in their place (split TCP).
 ///
-/// Each half of the path then has its own loss recovery, congestion controller and windows: losses on a long half are
-/// repaired without the other, and a host behind a short half needs no large windows. Bytes pass unchanged.
+/// Each half of the path then has its own loss recovery, congestion controller and windows: losses on a
+/// long half are repaired without the other, and a host behind a short half needs no large windows.
+/// Bytes pass unchanged.
 ///
-/// Any client that reaches LISTEN reaches the target, which sees the address of this host. So listen on the address where
-/// the clients are, and not on all. Needs no root. Ctrl-C ends it and breaks the connections that are open.
+/// Any client that reaches LISTEN reaches the target, which sees the address of this host. So listen on
+/// the address where the clients are, and not on all. Needs no root. Ctrl-C ends it and breaks the
+/// connections that are open.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     headway proxy 192.0.2.1:8080 server.lan:80\n  \

@@ -17,12 +17,12 @@ const EVERY: Duration = Duration::from_secs(1);
 
 /// Forwards between two interfaces through an emulated link, such as a router of XCP or RCP.
 ///
-/// Frames that arrive at one interface leave at the other: the link is a bridge with a rate, a queue and a delay.
-/// If its queue is an explicit router (docs/explicit.md), it rewrites the congestion headers of
-/// the packets. Needs root, or CAP_NET_RAW and CAP_NET_ADMIN. The interfaces must not belong to a bridge or bond;
-/// Ctrl-C leaves them as they were. Frames larger than the MTU are dropped and counted. An interface can have one
-/// router. It ends with an error when an interface is removed, also if another one gets its name. Prints the state every
-/// second.
+/// Frames that arrive at one interface leave at the other: the link is a bridge with a rate, a queue and a
+/// delay. If its queue is an explicit router (docs/explicit.md), it rewrites the congestion headers of the
+/// packets. Needs root, or CAP_NET_RAW and CAP_NET_ADMIN. The interfaces must not belong to a bridge or bond;
+/// Ctrl-C leaves them as they were. Frames larger than the MTU are dropped and counted. An interface can have
+/// one router. It ends with an error when an interface is removed, also if another one gets its name. Prints
+/// the state every second.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  \
     headway router eth1 eth2 narrow.toml\n\n\

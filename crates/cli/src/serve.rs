@@ -123,11 +123,12 @@ pub(crate) fn run(args: &Args, json: bool) -> Result<()> {
     result
 }
 
-/// Ports below this one need a privilege (`net.ipv4.ip_unprivileged_port_start` of a host that was not changed).
+/// Ports below this one need a privilege (`net.ipv4.ip_unprivileged_port_start` of a host
+/// that was not changed).
 const UNPRIVILEGED: u16 = 1024;
 
-/// Returns the privileges that a server uses if it has them: raw sockets when clients ask for probes by ICMP, and sockets
-/// at a port of the system for every session.
+/// Returns the privileges that a server uses if it has them: raw sockets when clients ask for probes by ICMP,
+/// and sockets at a port of the system for every session.
 fn needed(port: u16) -> &'static [Capability] {
     let all = &[Capability::CAP_NET_RAW, Capability::CAP_NET_BIND_SERVICE];
     if (1..UNPRIVILEGED).contains(&port) { all } else { &all[..1] }

@@ -1,4 +1,5 @@
-//! `headway measure` and `headway serve` as users run them: real processes, on loopback and in real namespaces.
+//! `headway measure` and `headway serve` as users run them: real processes, on loopback
+//! and in real namespaces.
 //!
 //! Where the machine allows no namespaces, the tests that need them say so and pass.
 #![allow(clippy::unwrap_used, reason = "a failed assumption is a failed test, also in helpers")]
@@ -60,7 +61,8 @@ fn measure(args: &[&str]) -> Output {
     Command::new(PROGRAM).arg("measure").args(args).env_remove("HEADWAY_TOKEN").output().unwrap()
 }
 
-/// Asserts that a run failed with `code`, one sentence on standard error, and a JSON object on standard output.
+/// Asserts that a run failed with `code`, one sentence on standard error, and a JSON
+/// object on standard output.
 fn fails(output: &Output, code: i32, name: &str, words: &str) {
     let stderr = String::from_utf8_lossy(&output.stderr);
     let stdout = String::from_utf8_lossy(&output.stdout);
@@ -144,7 +146,8 @@ fn free_port() -> String {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string()
 }
 
-/// Asserts that a time is there as a number and as text with all of its digits; JSON readers may lose some of the number.
+/// Asserts that a time is there as a number and as text with all of its digits; JSON readers may
+/// lose some of the number.
 fn has_time(line: &Value, what: &str) {
     let ns = line[format!("{what}_unix_ns")].as_u64().unwrap();
     assert!(ns > 1 << 53, "{line}");

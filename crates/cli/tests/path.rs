@@ -87,7 +87,8 @@ impl Served {
         result(self.start(arguments))
     }
 
-    /// Does the same until the machine was not too busy meanwhile, but at most three times; `None` if it always was.
+    /// Does the same until the machine was not too busy meanwhile, but at most three times;
+    /// `None` if it always was.
     fn undisturbed(&self, arguments: &[&str]) -> Option<(Value, String)> {
         (0..3).find_map(|_| {
             let from = now();
@@ -127,7 +128,8 @@ fn alone() -> impl Drop {
     ONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Valid runs on the reference chain: three, or as many as `HEADWAY_CHAIN_RUNS` says. A busy machine gets twice the attempts.
+/// Valid runs on the reference chain: three, or as many as `HEADWAY_CHAIN_RUNS` says. A busy machine
+/// gets twice the attempts.
 fn runs() -> u32 {
     std::env::var("HEADWAY_CHAIN_RUNS").ok().and_then(|runs| runs.parse().ok()).unwrap_or(3)
 }
@@ -156,8 +158,8 @@ fn the_narrow_link_of_a_chain_is_found_for_3_mb_in_30_s() {
         valid += 1;
         right += u32::from(line["narrow_hop"] == 5);
         wrong += u32::from(line["narrow_hop"] != 5 && !line["narrow_hop"].is_null());
-        // A machine that stamps unevenly, although the emulator is on time, makes the capacity unclear: no answer, not a
-        // wrong one.
+        // A machine that stamps unevenly, although the emulator is on time, makes the capacity unclear: no
+        // answer, not a wrong one.
         if let Some(capacity) = line["capacity_bps"].as_f64() {
             assert!((capacity / 30e6 - 1.0).abs() < 0.1, "{capacity}");
             capacities.push(capacity);
@@ -180,8 +182,8 @@ fn the_narrow_link_of_a_chain_is_found_for_3_mb_in_30_s() {
 /// The start of every ICMP probe: type, code and checksum.
 const ECHO_REPLY: [u8; 4] = [0, 0, 0x48, 0x64];
 
-/// Receives all probes that arrive at this node, as UDP packets to the server's port or as ICMP Echo Replies; prints how
-/// many hidden ones of a size there were by their TTL.
+/// Receives all probes that arrive at this node, as UDP packets to the server's port or as ICMP Echo Replies;
+/// prints how many hidden ones of a size there were by their TTL.
 fn capture(size: usize, carrier: &str) {
     let is_icmp = carrier == "icmp";
     // SAFETY: the call has no pointers; the descriptor is checked and owned by nobody else.
@@ -433,8 +435,8 @@ fn nodes_that_do_not_answer_are_counted_all_the_same() {
     assert!(line["narrow_hop"] == 2 || line["narrow_hop"].is_null(), "{line} {said}");
 }
 
-/// Starts a measurement, makes n1 send packets for the server in n3 through the node x under way, and returns the
-/// reason for which there is no answer; `None` if the machine was too busy.
+/// Starts a measurement, makes n1 send packets for the server in n3 through the node x under way, and returns
+/// the reason for which there is no answer; `None` if the machine was too busy.
 fn rerouted(served: &Served) -> Option<String> {
     let (from, log) = (now(), tempfile::NamedTempFile::new().unwrap());
     let mut child = served.start(&["--budget", "1.5 MB", "--pairs", log.path().to_str().unwrap()]);

@@ -7,10 +7,11 @@ use headway_estimate::{Arrival, Gaps};
 use headway_sim::testbed::Observed;
 use headway_units::{Bytes, Instant};
 
-/// Replaces the times of streams that follow each other by those that ACKs for every `every`-th packet show, the first for
-/// packet `phase` (rapid 2.8).
+/// Replaces the times of streams that follow each other by those that ACKs for every `every`-th packet show,
+/// the first for packet `phase` (rapid 2.8).
 ///
-/// Streams that lost a packet become incomplete, as do those with packets before the first stamp or after the last.
+/// Streams that lost a packet become incomplete, as do those with packets before the first
+/// stamp or after the last.
 pub(crate) fn delay_acks(row: &mut [Observed], every: u32, phase: u32) {
     let (mut acks, mut gaps) = (DelayedAcks::default(), Gaps::default());
     let mut pending = VecDeque::new();

@@ -135,14 +135,14 @@ impl Truth {
     /// How often the cross traffic that has left is noted.
     pub const STEP: Duration = Duration::from_ms(1);
 
-    /// Returns the truth about a bottleneck of this rate; `left` has the bytes of cross traffic that had left after every
-    /// [`Truth::STEP`] from zero on, at least one number.
+    /// Returns the truth about a bottleneck of this rate; `left` has the bytes of cross traffic that had left
+    /// after every [`Truth::STEP`] from zero on, at least one number.
     pub fn new(capacity: Rate, left: Vec<u64>) -> Truth {
         Truth { capacity, left }
     }
 
-    /// Returns the available bandwidth between two moments: the capacity minus the cross traffic that left the
-    /// bottleneck (wan 2.10).
+    /// Returns the available bandwidth between two moments: the capacity minus the cross traffic that left
+    /// the bottleneck (wan 2.10).
     pub fn between(&self, from: Instant, to: Instant) -> Rate {
         let bits = (self.at(to) - self.at(from)) * 8.0;
         let seconds = (to - from).secs_f64().max(1e-9);

@@ -1,9 +1,9 @@
-//! Streams and windows with the true available bandwidth, from the simulator, for those who train and score estimators
-//! (rapid F45, wan F44).
+//! Streams and windows with the true available bandwidth, from the simulator, for those who train and score
+//! estimators (rapid F45, wan F44).
 //!
-//! A plan says which paths and how many runs. Every run is a pure function of the plan's seed and the number of the run, so
-//! runs can be made in any order and on any number of threads. Runs, not streams or windows, are split into those for
-//! training and those for tests: neighbours in one run have nearly the same truth.
+//! A plan says which paths and how many runs. Every run is a pure function of the plan's seed and the number
+//! of the run, so runs can be made in any order and on any number of threads. Runs, not streams or windows,
+//! are split into those for training and those for tests: neighbours in one run have nearly the same truth.
 //!
 //! # Decisions
 //!

@@ -39,8 +39,8 @@ pub struct Plan {
     pub range: f64,
     /// Average rates.
     pub averages: Averages,
-    /// Packets per ACK, 1 to 64. From 2 on, gaps are what a TCP sender sees: each interval between two stamps, of whole
-    /// microseconds, is spread evenly over its packets (rapid 2.8).
+    /// Packets per ACK, 1 to 64. From 2 on, gaps are what a TCP sender sees: each interval between two
+    /// stamps, of whole microseconds, is spread evenly over its packets (rapid 2.8).
     #[serde(default = "each")]
     pub ack_every: u32,
     /// The paths.
@@ -69,8 +69,9 @@ pub enum Base {
     /// The capacity of the path.
     #[default]
     Capacity,
-    /// What was available to the streams of the row before, in the mean: rates as a sender has that follows it. A model that
-    /// has seen streams all over the capacity expects more than is there from such a sender (rapid 2.16).
+    /// What was available to the streams of the row before, in the mean: rates as a sender has that follows
+    /// it. A model that has seen streams all over the capacity expects more than is there from such a
+    /// sender (rapid 2.16).
     Free,
 }
 

@@ -353,7 +353,8 @@ impl Watched {
         path.narrow_link().map(|found| found.rate)
     }
 
-    /// Returns what the guarded rules say of the path, from the only flow or from all together, and the number of all windows.
+    /// Returns what the guarded rules say of the path, from the only flow or from all together, and the
+    /// number of all windows.
     pub fn guarded(&self, windows: Windows) -> (Vec<Estimate>, u64) {
         let settings = Settings { windows, ..Settings::default() };
         if self.flows == 1 {

@@ -7,8 +7,9 @@ use crate::{Class, Policy, Rates};
 
 /// Bits per second in a byte per ns.
 const BYTE_PER_NS: f64 = 8e9;
-/// Most values that the literal algorithm keeps for a class. There is one for each number of connections at most, unless
-/// the link's rate changes; then the oldest connections may lose theirs, and get the next larger one.
+/// Most values that the literal algorithm keeps for a class. There is one for each number of
+/// connections at most, unless the link's rate changes; then the oldest connections may lose theirs,
+/// and get the next larger one.
 const MOST_LEAST: usize = 65_536;
 
 /// Returns a share as [`Allocator::shares`] has it; none if it is any.
@@ -40,9 +41,10 @@ impl Ticket {
 
 /// The link and the connections on it, by class.
 ///
-/// Each class has a fixed share of the link's rate, which its connections share equally. An event costs the same whatever
-/// their number. Shares are in bytes per ns with [`SHARE_BITS`], as [`headway_arithmetic::rwm::bytes`] takes them. They differ
-/// for the two sides of the middlebox: a window that arrives from one side limits what is sent towards it.
+/// Each class has a fixed share of the link's rate, which its connections share equally. An event costs the
+/// same whatever their number. Shares are in bytes per ns with [`SHARE_BITS`], as
+/// [`headway_arithmetic::rwm::bytes`] takes them. They differ for the two sides of the middlebox: a window
+/// that arrives from one side limits what is sent towards it.
 #[derive(Clone, Debug)]
 pub struct Allocator {
     delta: f64,
@@ -67,8 +69,8 @@ struct ClassState {
     unused: PerSide<f64>,
     /// For each side, what a connection may have; 0 for any, without one.
     current: PerSide<u64>,
-    /// With the literal algorithm, for each side, the least that was computed since a connection began: numbers of connections
-    /// whose beginning had it computed, and what was, both growing.
+    /// With the literal algorithm, for each side, the least that was computed since a connection began:
+    /// numbers of connections whose beginning had it computed, and what was, both growing.
     least: PerSide<Vec<(u64, u64)>>,
 }
 
@@ -157,8 +159,8 @@ impl Allocator {
         self.update_all();
     }
 
-    /// Gives connections of a class what one of it leaves of its share, or less: each counts by the part that it uses, and all together as
-    /// one at least.
+    /// Gives connections of a class what one of it leaves of its share, or less: each counts by the part that
+    /// it uses, and all together as one at least.
     pub(crate) fn add_unused(&mut self, class: u32, unused: PerSide<f64>) -> Changed {
         let Some(state) = self.classes.get_mut(class as usize) else { return Changed::Nothing };
         state.unused = PerSide::of(|side| state.unused[side] + unused[side]);
@@ -187,7 +189,8 @@ impl Allocator {
         self.classes.get(class as usize).map_or(0, |state| state.live)
     }
 
-    /// Computes a class, or all if others become larger or smaller because it has connections now or has none any more.
+    /// Computes a class, or all if others become larger or smaller because it has connections now
+    /// or has none any more.
     fn update(&mut self, class: usize, turned: bool) -> Changed {
         if turned && self.borrow_idle {
             return self.update_all();

@@ -11,13 +11,15 @@ use crate::{Allocator, MOST_CLASSES, Policy, Rates, Ticket, Treatments};
 /// What a connection of each class may have towards each side, as [`Allocator::shares`] says it; 0 for any.
 pub type Shares = PerSide<[u64; MOST_CLASSES]>;
 
-/// How many flows that are no connections share each class, and what they leave of their shares towards each side.
+/// How many flows that are no connections share each class, and what they leave of their
+/// shares towards each side.
 type Others = [(u32, PerSide<f64>); MOST_CLASSES];
 
 /// Which connections there are, by what is heard of them, and what each may have.
 ///
-/// Reports may be missed or come late: now and then [`Connections::reconcile`] compares with the tables. The printed form of the
-/// algorithm, whose limits depend on when a connection began, is for [`Middlebox`](crate::Middlebox) only.
+/// Reports may be missed or come late: now and then [`Connections::reconcile`] compares with the tables. The
+/// printed form of the algorithm, whose limits depend on when a connection began, is for
+/// [`Middlebox`](crate::Middlebox) only.
 #[derive(Clone, Debug)]
 pub struct Connections {
     allocator: Allocator,
@@ -70,8 +72,8 @@ impl Sharing {
 }
 
 impl Connections {
-    /// Creates it for a link with these rates towards the two sides, without connections. Where they share by use, one that begins takes nothing
-    /// until [`Connections::apply`] says what it uses.
+    /// Creates it for a link with these rates towards the two sides, without connections. Where they share by
+    /// use, one that begins takes nothing until [`Connections::apply`] says what it uses.
     pub fn new(policy: &Policy, capacity: impl Into<PerSide<Rate>>) -> Connections {
         Connections {
             allocator: Allocator::new(policy, capacity),
@@ -101,7 +103,8 @@ impl Connections {
         }
     }
 
-    /// Takes what flows share and who of them does, as a [`Monitor`](crate::Monitor) says. Flows that are no connections count by their class.
+    /// Takes what flows share and who of them does, as a [`Monitor`](crate::Monitor) says. Flows that are no
+    /// connections count by their class.
     pub fn apply(&mut self, treatments: &Treatments) {
         let mut others = Others::default();
         for judged in &treatments.judged {

@@ -85,14 +85,16 @@ impl Judged {
         PerSide::of(|side| self.rates[self.seen.sender_to(side)])
     }
 
-    /// Returns the window that an end, 0 or 1, has told last, and what is let through of it with these shares.
+    /// Returns the window that an end, 0 or 1, has told last, and what is let through of
+    /// it with these shares.
     pub fn windows(&self, end: usize, shares: &Shares) -> [Option<u32>; 2] {
         let told = self.seen.tcp.as_ref().and_then(|flow| flow.told(end));
         let shares = if self.decision.passes() { &Shares::default() } else { shares };
         [told, self.seen.let_through(end, shares)]
     }
 
-    /// Returns what pages and history show of it. `shares` is what a connection of each class may have from now on.
+    /// Returns what pages and history show of it. `shares` is what a connection of each class
+    /// may have from now on.
     pub fn state(&self, classes: &[String], shares: &Shares) -> FlowState {
         let [client, server] = self.ends();
         let PerSide([down, up]) = self.towards();

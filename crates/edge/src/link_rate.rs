@@ -1,6 +1,7 @@
 //! What flows may have towards both sides of a link: its rate where that is known, and what experiments find.
 //!
-//! An experiment in one direction changes the RTT of the other one, too, so only one is made at a time, and none while both have bulk.
+//! An experiment in one direction changes the RTT of the other one, too, so only one is made at a time, and
+//! none while both have bulk.
 
 use headway_units::{Duration, Instant, PerSide, Rate, Side};
 
@@ -9,26 +10,30 @@ use crate::knee::{Both, Knee, Other, Seen};
 use crate::load::{Load, Passed};
 use crate::snapshot::RateState;
 
-/// What a link whose rate is to be found has at most: windows for more could not be told with an RTT of a second.
+/// What a link whose rate is to be found has at most: windows for more could not be told
+/// with an RTT of a second.
 pub const FASTEST: Rate = Rate::from_bps(10_000_000_000);
 
 /// What is left in a second of the highest rate that flows had, if they have less: half of it after a minute.
 const KEPT: f64 = 0.988;
-/// A direction with this part of its rate has bulk, if that was told and if it is the most that was seen. Range 0.2 to 0.5, and 0.1 to 0.3: beside
-/// the other one it may have far less than it could.
+/// A direction with this part of its rate has bulk, if that was told and if it is the most that was seen.
+/// Range 0.2 to 0.5, and 0.1 to 0.3: beside the other one it may have far less than it could.
 const BUSY: [f64; 2] = [0.3, 0.15];
 /// Both directions have bulk until one has none for so long. Range 1 to 5 s.
 const ENDS: Duration = Duration::from_ms(2_000);
 /// A flow makes a queue if it has this part of what passes. Range 0.1 to 0.4: others may fill the link.
 const MAKES: f64 = 0.2;
-/// What others send at once, who have this part of what passes and more than twice of what they had, makes a queue of theirs. Range 0.2 to 0.5.
+/// What others send at once, who have this part of what passes and more than twice of what they had, makes a
+/// queue of theirs. Range 0.2 to 0.5.
 const BURST: f64 = 0.3;
 /// The time in which the mean of what others have follows, in s. Range 1 to 10.
 const OTHERS: f64 = 3.0;
-/// The least that flows share, as a part of that: beside others who take all that is left, nothing would remain. Range 0.02 to 0.2.
+/// The least that flows share, as a part of that: beside others who take all that is left, nothing would
+/// remain. Range 0.02 to 0.2.
 const LEAST: f64 = 0.05;
-/// The least and the most that windows are multiplied with where the rate is known. Range 0.02 to 0.5, and 2 to 10: what was told may
-/// be far too much, and a path may have become longer by so much, or jitter is most of its RTT.
+/// The least and the most that windows are multiplied with where the rate is known. Range 0.02 to 0.5,
+/// and 2 to 10: what was told may be far too much, and a path may have become longer by so much, or
+/// jitter is most of its RTT.
 const FACTORS: [f64; 2] = [0.05, 10.0];
 /// A capacity that somebody has measured is tried if it is this much more. Range 1.1 to 1.5.
 const MORE: f64 = 1.2;
@@ -102,8 +107,8 @@ impl Default for Towards {
 }
 
 impl LinkRate {
-    /// Takes what the flows that are limited, or would be, did since the last look, what passed `besides`, and what the link is known to carry for
-    /// these flows; none where that is to be found.
+    /// Takes what the flows that are limited, or would be, did since the last look, what passed `besides`,
+    /// and what the link is known to carry for these flows; none where that is to be found.
     pub fn look(
         &mut self,
         now: Instant,
@@ -140,18 +145,21 @@ impl LinkRate {
         }
     }
 
-    /// Returns what flows share towards a side; none before a queue stood there, and where the rate of the link is known.
+    /// Returns what flows share towards a side; none before a queue stood there, and where the rate
+    /// of the link is known.
     pub fn available(&self, side: Side) -> Option<Rate> {
         let towards = &self.sides[side];
         towards.knee.tried().filter(|_| towards.goal.is_none()).map(Rate::from_bps_f64)
     }
 
-    /// Returns the queues towards each side at the last look, in s, where there was enough in flight to tell; else 0.
+    /// Returns the queues towards each side at the last look, in s, where there was enough in
+    /// flight to tell; else 0.
     pub(crate) fn queues(&self) -> PerSide<f64> {
         self.sides.each_ref().map(|side| if side.is_clear { side.queue } else { 0.0 })
     }
 
-    /// Whether a queue showed towards a side, at the last look, of which a flow with this rate makes a good part.
+    /// Whether a queue showed towards a side, at the last look, of which a flow with this
+    /// rate makes a good part.
     pub(crate) fn makes_queue(&self, side: Side, rate: Rate) -> bool {
         let towards = &self.sides[side];
         towards.shows && towards.is_clear && rate > towards.all.scale(MAKES)
@@ -171,7 +179,8 @@ impl LinkRate {
         self.sides.each_ref().map(|side| side.shorter * factor(side))
     }
 
-    /// Returns the number of the period of RTTs: with another one, connections find anew what theirs is without a queue.
+    /// Returns the number of the period of RTTs: with another one, connections find anew what
+    /// theirs is without a queue.
     pub fn period(&self) -> u32 {
         let PerSide([one, other]) = &self.sides;
         one.knee.renewals().wrapping_add(other.knee.renewals())
@@ -248,7 +257,8 @@ impl Towards {
         self.all = Rate::from_bps_f64(passed.rate) + besides;
     }
 
-    /// Notes what the link has carried. Where that `is_ahead` of the router, it does not carry all that leaves for it while a queue stands.
+    /// Notes what the link has carried. Where that `is_ahead` of the router, it does not carry all that
+    /// leaves for it while a queue stands.
     fn carry(&mut self, is_ahead: bool, passed: &Passed) {
         let queued = self.queued + Duration::from_secs_f64(passed.time);
         self.queued = if self.shows { queued } else { Duration::ZERO };
@@ -263,7 +273,8 @@ impl Towards {
         };
     }
 
-    /// Returns what is tried and what was delivered, between which is what flows may have; none where that is known.
+    /// Returns what is tried and what was delivered, between which is what flows may have; none
+    /// where that is known.
     fn believed(&self) -> Option<[Rate; 2]> {
         let tried = Rate::from_bps_f64(self.knee.tried().filter(|_| self.goal.is_none())?);
         let delivered = self.both.carries().or(self.knee.delivered());

@@ -2,14 +2,17 @@
 
 use headway_units::{Bytes, Duration, PerSide, Rate, Side};
 
-/// The queue of a direction is what this part of the data, which met least, has met at most. Range 0.1 to 0.5: a flow that waits elsewhere, or
-/// whose server is slow, makes none here, and a new one may not know its RTT without a queue.
+/// The queue of a direction is what this part of the data, which met least, has met at most. Range 0.1 to
+/// 0.5: a flow that waits elsewhere, or whose server is slow, makes none here, and a new one may not know its
+/// RTT without a queue.
 const FIRST: f64 = 0.25;
 
-/// By how much longer the queue of a flow may be, in s: bursts keep their order for some RTTs. Range 5 to 20 ms.
+/// By how much longer the queue of a flow may be, in s: bursts keep their order for some
+/// RTTs. Range 5 to 20 ms.
 const ELSEWHERE: f64 = 0.010;
 
-/// With so many segments in flight, an RTT tells of a queue: with fewer, receivers wait for another one before they acknowledge. Range 5 to 20.
+/// With so many segments in flight, an RTT tells of a queue: with fewer, receivers wait for another one
+/// before they acknowledge. Range 5 to 20.
 const SEGMENTS: f64 = 10.0;
 
 /// What was seen of a flow since the last look.
@@ -36,7 +39,8 @@ pub(crate) struct Passed {
     pub(crate) time: f64,
     /// What passed, in bit/s.
     pub(crate) rate: f64,
-    /// What would have passed without a queue and with whole segments: what windows let pass, if they limit it.
+    /// What would have passed without a queue and with whole segments: what windows let
+    /// pass, if they limit it.
     pub(crate) asks: f64,
     /// The RTT in s; 0 where it is not known.
     pub(crate) rtt: f64,
@@ -91,15 +95,16 @@ impl Passed {
 }
 
 impl Load {
-    /// Returns what it would have without a queue and with a segment more in flight. A flow that has not a segment in an RTT is not held by
-    /// its window.
+    /// Returns what it would have without a queue and with a segment more in flight. A flow that has not a
+    /// segment in an RTT is not held by its window.
     pub(crate) fn asks(&self) -> f64 {
         let rate = self.rate.bps_f64();
         let Some([rtt, least]) = self.rtts else { return rate };
         rate * rtt.secs_f64() / least.secs_f64().max(1e-6) + self.step()
     }
 
-    /// Returns the same if the queue that it met is longer than that of the link, in s, and so elsewhere for the rest.
+    /// Returns the same if the queue that it met is longer than that of the link, in s, and so
+    /// elsewhere for the rest.
     pub(crate) fn asks_here(&self, queue: f64) -> f64 {
         let Some([rtt, least]) = self.rtts else { return self.asks() };
         let met = self.queues.map_or((rtt - least).secs_f64(), |queues| queues[self.side].secs_f64());
@@ -114,8 +119,9 @@ impl Load {
     }
 }
 
-/// Returns the queue towards a side: what a part of the data, which met least, has met at most; and whether timestamps tell in which direction it is.
-/// Flows whose timestamps do know it best, those that go there before others; else it may be in either.
+/// Returns the queue towards a side: what a part of the data, which met least, has met at most; and whether
+/// timestamps tell in which direction it is. Flows whose timestamps do know it best, those that go there
+/// before others; else it may be in either.
 fn met(loads: &[Load], side: Side) -> (f64, bool) {
     let told = |load: &Load| load.queues.map(|queues| queues[side].secs_f64());
     let any = |load: &Load| load.rtts.map(|[rtt, least]| (rtt - least).secs_f64());

@@ -53,7 +53,8 @@ pub struct Counts {
     pub begun: u64,
     /// Connections that have ended.
     pub ended: u64,
-    /// Connections that began without a scale of both ends, or without an RTT: they pass unchanged, but count.
+    /// Connections that began without a scale of both ends, or without an RTT: they pass
+    /// unchanged, but count.
     pub unlimited: u64,
     /// Connections that are of no class: they pass unchanged.
     pub without_class: u64,
@@ -153,7 +154,8 @@ impl Middlebox {
         Middlebox { watch: Some(watch), new: NEW, ..self }
     }
 
-    /// Lets the bytes of a packet pass that arrived on a side, 0 or 1; returns whether its window was lowered.
+    /// Lets the bytes of a packet pass that arrived on a side, 0 or 1; returns whether
+    /// its window was lowered.
     pub fn on_bytes(&mut self, bytes: &mut [u8], framing: Framing, side: u8, now: Instant) -> bool {
         let packet = match Packet::read(bytes, framing, side) {
             Ok(packet) => packet,

@@ -63,8 +63,8 @@ pub struct Monitor {
     thresholds: Thresholds,
     /// What the router does besides lowering windows.
     means: Means,
-    /// The part of what passes the link that is data, and what an ACK takes there in bytes. The headers of data are a part of what a rate of data
-    /// means.
+    /// The part of what passes the link that is data, and what an ACK takes there in bytes. The headers of
+    /// data are a part of what a rate of data means.
     payload: f64,
     ack: u64,
     /// To what rate of data all that leaves for the link is held, if it is.
@@ -75,8 +75,8 @@ pub struct Monitor {
     looks: u64,
 }
 
-/// Returns what a router does by this policy, besides lowering windows. Bulk without a window has a share only where the rate is known:
-/// what is found is for flows with windows.
+/// Returns what a router does by this policy, besides lowering windows. Bulk without a window has a share
+/// only where the rate is known: what is found is for flows with windows.
 fn means(policy: &Policy, is_known: bool) -> Means {
     let (smoothing, shaping) = (policy.shape, policy.shape && is_known);
     Means { proxy: policy.splits(), marking: policy.mark, smoothing, shaping }
@@ -122,7 +122,8 @@ impl Default for Rates {
 /// What is known of the link towards a side, in bytes on its wire.
 #[derive(Clone, Debug)]
 pub struct LinkView {
-    /// What it carries: what was told, or else what probes found, or else the most that was seen to pass; 0 where nothing is known.
+    /// What it carries: what was told, or else what probes found, or else the most that was seen to pass; 0
+    /// where nothing is known.
     pub capacity_bps: u64,
     /// What all who know it say of what it has for flows.
     pub available: Vec<RateState>,
@@ -151,8 +152,8 @@ impl Input for Besides {
 }
 
 impl Monitor {
-    /// Creates one for a router that can lower windows and mark packets, at a link with these rates towards its two sides. Where nobody knows
-    /// them, it finds them by the queue that flows make.
+    /// Creates one for a router that can lower windows and mark packets, at a link with these rates towards
+    /// its two sides. Where nobody knows them, it finds them by the queue that flows make.
     pub fn new(policy: &Policy, rates: Option<impl Into<PerSide<Rate>>>) -> Monitor {
         let rates = rates.map(Into::into);
         let means = means(policy, rates.is_some());
@@ -197,7 +198,8 @@ impl Monitor {
         Monitor { prober: Some(Prober::new(budget)), ..self }
     }
 
-    /// Returns what is to be measured after the last look, if anything is; one at a time, until [`Monitor::report_probe`].
+    /// Returns what is to be measured after the last look, if anything is; one at a time, until
+    /// [`Monitor::report_probe`].
     pub fn next_probe(&mut self, now: Instant) -> Option<Probe> {
         self.prober.as_mut()?.next(now, &self.demand)
     }
@@ -232,8 +234,8 @@ impl Monitor {
         }
     }
 
-    /// Judges the flows that there are at `now`; `shares` is what a connection of each class might have until then. One that is
-    /// not among them has ended.
+    /// Judges the flows that there are at `now`; `shares` is what a connection of each class might have until
+    /// then. One that is not among them has ended.
     pub fn look(&mut self, now: Instant, mut seen: Vec<Seen>, shares: &Shares) -> Treatments {
         self.looks += 1;
         for seen in &mut seen {

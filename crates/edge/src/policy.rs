@@ -32,23 +32,25 @@ pub struct Policy {
     pub borrow_idle: bool,
     /// Whether a sequence number that an end allowed stays allowed (wan 2.3).
     pub no_shrink: bool,
-    /// Whether the RTT of connections is measured again and again, by their timestamps, and not only in their handshake
-    /// (wan 2.1).
+    /// Whether the RTT of connections is measured again and again, by their timestamps, and not only in their
+    /// handshake (wan 2.1).
     pub follow_rtt: bool,
-    /// Whether packets of flows whose window is out of reach are marked, where their ends react to marks (wan F75).
+    /// Whether packets of flows whose window is out of reach are marked, where their ends
+    /// react to marks (wan F75).
     pub mark: bool,
-    /// Whether a token bucket smooths what leaves for the link while bulk comes down, and holds bulk that neither windows nor marks hold, in
-    /// either direction, with all else that crosses the link (wan F75).
+    /// Whether a token bucket smooths what leaves for the link while bulk comes down, and holds bulk that
+    /// neither windows nor marks hold, in either direction, with all else that crosses the link (wan F75).
     pub shape: bool,
-    /// Whether windows follow what is free on paths, where a world tells it and that is less than the link has (wan 2.2).
+    /// Whether windows follow what is free on paths, where a world tells it and that is less than
+    /// the link has (wan 2.2).
     pub follow_available: bool,
-    /// Bytes that the link adds to a packet of IP: 38 of Ethernet with preamble and gap, 46 where PPPoE is over it. Rates of the link count them, and
-    /// windows do not. At most 256.
+    /// Bytes that the link adds to a packet of IP: 38 of Ethernet with preamble and gap, 46 where PPPoE is
+    /// over it. Rates of the link count them, and windows do not. At most 256.
     pub overhead: u32,
     /// How connections of a class divide what it has.
     pub share_by: ShareBy,
-    /// Whether windows are computed as Algorithm 1 prints it: when connections begin, not when they end, and never to
-    /// more than before (wan 2.2). For comparison only.
+    /// Whether windows are computed as Algorithm 1 prints it: when connections begin, not when they end, and
+    /// never to more than before (wan 2.2). For comparison only.
     pub literal: bool,
     /// Where the classifier draws its lines.
     #[serde(skip_serializing_if = "is_default")]
@@ -61,7 +63,8 @@ pub struct Policy {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ShareBy {
-    /// By hosts first, on the side of the hosts, and by what their connections use of it: a silent one takes nothing from others.
+    /// By hosts first, on the side of the hosts, and by what their connections use of it: a silent one takes
+    /// nothing from others.
     #[default]
     Host,
     /// By what connections use of it.
@@ -242,12 +245,14 @@ impl Policy {
         Ok(())
     }
 
-    /// Whether RTTs are measured again and again. Where connections count by their number, they are those of the handshakes, as it is printed.
+    /// Whether RTTs are measured again and again. Where connections count by their number, they are those of
+    /// the handshakes, as it is printed.
     pub fn follows_rtt(&self) -> bool {
         self.follow_rtt && !self.literal && self.share_by != ShareBy::Number
     }
 
-    /// Returns the part of what passes the link that is data. The algorithm as it is printed takes all for data.
+    /// Returns the part of what passes the link that is data. The algorithm as it is
+    /// printed takes all for data.
     pub fn payload(&self) -> f64 {
         match self.follows_rtt() {
             true => f64::from(PACKET - HEADERS) / f64::from(PACKET + self.overhead),
@@ -255,7 +260,8 @@ impl Policy {
         }
     }
 
-    /// Returns what a link with these rates, in bytes on its wire, has for data towards each side; [`FASTEST`] where they are not known.
+    /// Returns what a link with these rates, in bytes on its wire, has for data towards each side;
+    /// [`FASTEST`] where they are not known.
     pub fn capacity(&self, rates: Option<impl Into<PerSide<Rate>>>) -> PerSide<Rate> {
         rates.map_or(PerSide::both(FASTEST), |rates| rates.into().map(|rate| rate.scale(self.payload())))
     }
@@ -265,7 +271,8 @@ impl Policy {
         self.class.iter().any(|class| class.split.is_some())
     }
 
-    /// Returns the rules that give a connection the index of its class. Those of a policy that was not checked may be cut off.
+    /// Returns the rules that give a connection the index of its class. Those of a policy that was not
+    /// checked may be cut off.
     pub fn rules(&self) -> Rules {
         let mut rules = Rules::default();
         for (class, number) in self.class.iter().zip(0..) {

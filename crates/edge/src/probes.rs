@@ -1,7 +1,8 @@
 //! When a router probes its link, and for how many bytes (wan F69).
 //!
-//! Pairs tell the capacity of the narrow link for a few packets, also while the link is used. A measurement of what is available
-//! costs more and is disturbed by one's own traffic, so it waits until nobody needs the link. Both keep to a budget.
+//! Pairs tell the capacity of the narrow link for a few packets, also while the link is used. A measurement
+//! of what is available costs more and is disturbed by one's own traffic, so it waits until nobody needs the
+//! link. Both keep to a budget.
 
 use std::collections::VecDeque;
 
@@ -12,11 +13,11 @@ use crate::snapshot::{ProbeState, RateState};
 
 /// What a budget is for.
 const HOUR: Duration = Duration::from_ms(3_600_000);
-/// A capacity is measured anew after so long: it changes with the route, or when a modem trains again. Half the time for which
-/// evaluations believe it (wan 2.20).
+/// A capacity is measured anew after so long: it changes with the route, or when a modem trains again. Half
+/// the time for which evaluations believe it (wan 2.20).
 const PAIRS_EVERY: Duration = Duration::from_ms(300_000);
-/// Flows that use all they may have, without a queue, might have more: after so long the capacity is measured anew. Doubled each time it is as it was,
-/// up to [`PAIRS_EVERY`].
+/// Flows that use all they may have, without a queue, might have more: after so long the capacity is measured
+/// anew. Doubled each time it is as it was, up to [`PAIRS_EVERY`].
 const PRESSED: Duration = Duration::from_ms(10_000);
 /// Time after the first failure; doubled with each further one, up to [`PAIRS_EVERY`].
 const RETRY: Duration = Duration::from_ms(10_000);
@@ -118,7 +119,8 @@ impl Prober {
         }
     }
 
-    /// Returns what is to be measured now, if anything is; one at a time, until [`Prober::report`]. To be called every second.
+    /// Returns what is to be measured now, if anything is; one at a time, until [`Prober::report`]. To be
+    /// called every second.
     pub fn next(&mut self, now: Instant, demand: &Demand) -> Option<Probe> {
         for (side, known) in self.sides.iter_mut() {
             known.pressed = demand.presses[side].then(|| known.pressed.unwrap_or(now));
@@ -156,7 +158,8 @@ impl Prober {
         Some(Probe { side, kind: ProbeKind::Available, most: MEASUREMENT })
     }
 
-    /// Returns the time between measurements of a direction that spend half of the budget; the rest is for pairs.
+    /// Returns the time between measurements of a direction that spend half of the budget;
+    /// the rest is for pairs.
     fn available_every(&self) -> Duration {
         let rounds = self.budget.limit().get() as f64 / 2.0 / (2 * MEASUREMENT.get()) as f64;
         HOUR.scale(1.0 / rounds.max(0.01)).max(AVAILABLE_EVERY)

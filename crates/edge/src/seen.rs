@@ -13,8 +13,9 @@ use crate::{Load, Shares, Weight};
 /// Range 0.6 to 0.95: a window holds whole segments, and is younger than the rate.
 const FILLS_WINDOW: f64 = 0.8;
 
-/// A sender that makes a queue has more to send if its segments have this part of the largest one: an application that sets the rate ends its
-/// messages with shorter ones, as each frame of video. Range 0.95 to 0.99.
+/// A sender that makes a queue has more to send if its segments have this part of the largest
+/// one: an application that sets the rate ends its messages with shorter ones, as each frame of
+/// video. Range 0.95 to 0.99.
 const FULL: f64 = 0.97;
 
 /// Whether a flow of this rate is as fast as a window in bytes allows.
@@ -29,7 +30,8 @@ pub struct Passive {
     pub limited_by: LimitedBy,
 }
 
-/// A flow as a world shows it: the tables of the kernel, or a simulated middlebox. Arrays have an entry for each end of its key.
+/// A flow as a world shows it: the tables of the kernel, or a simulated middlebox. Arrays have an entry for
+/// each end of its key.
 #[derive(Clone, Debug)]
 pub struct Seen {
     /// Its number, which no other flow has.
@@ -48,7 +50,8 @@ pub struct Seen {
     pub sent: [Meter; 2],
     /// Whether the router has split it, and this is the half towards the link.
     pub is_split: bool,
-    /// Whether each end has sent packets that may be marked, so that its peer tells it of marks (RFC 3168 6.1).
+    /// Whether each end has sent packets that may be marked, so that its peer tells it of
+    /// marks (RFC 3168 6.1).
     pub ecn: [bool; 2],
     /// What a capture says of them.
     pub passive: [Passive; 2],
@@ -97,8 +100,8 @@ impl Seen {
         flow.let_through(end, rwm::bytes(self.share(self.side_of(end), shares), flow.rtt().unwrap_or(0)))
     }
 
-    /// Returns what limits what an end sends at this rate and RTT in segments of this mean size, which make a queue or not. A window that the
-    /// router has lowered is not in a capture on the hosts' side of it.
+    /// Returns what limits what an end sends at this rate and RTT in segments of this mean size, which make a
+    /// queue or not. A window that the router has lowered is not in a capture on the hosts' side of it.
     pub(crate) fn limited_by(
         &self,
         sender: usize,
@@ -118,7 +121,8 @@ impl Seen {
         }
     }
 
-    /// Returns the window that a host, not the router, lets an end beyond the link fill, if it is filled at this rate.
+    /// Returns the window that a host, not the router, lets an end beyond the link fill, if it is
+    /// filled at this rate.
     pub(crate) fn held_at(&self, sender: usize, rate: Rate, shares: &Shares) -> Option<Bytes> {
         let host = 1 - sender;
         // A window of nothing is that of an application which does not read.

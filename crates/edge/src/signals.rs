@@ -15,7 +15,8 @@ const NAMELESS: &str = "signal";
 /// An estimate is shown for so long, though it stops to count earlier.
 const SHOWN: Duration = Duration::from_ms(60_000);
 
-/// A line of JSON: `{"path": "down", "available_bps": 20000000, "low_bps": 18000000, "high_bps": 22000000, "age_ms": 100}`.
+/// A line of JSON: `{"path": "down", "available_bps": 20000000, "low_bps": 18000000, "high_bps":
+/// 22000000, "age_ms": 100}`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Line {
@@ -46,8 +47,8 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Takes a line of JSON: `path` (`down` or `up`), `available_bps`, and, where known, `low_bps` and `high_bps`, `age_ms`, and the
-    /// name of its `source`.
+    /// Takes a line of JSON: `path` (`down` or `up`), `available_bps`, and, where known, `low_bps` and
+    /// `high_bps`, `age_ms`, and the name of its `source`.
     ///
     /// # Errors
     /// Says what is wrong with the line.

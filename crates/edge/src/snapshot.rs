@@ -68,11 +68,13 @@ impl RateState {
     }
 }
 
-/// An estimate older than this is not shown as one of now, ms: the link may have changed. Range 5000 to 600 000.
+/// An estimate older than this is not shown as one of now, ms: the link may have changed.
+/// Range 5000 to 600 000.
 const OLDEST_MS: u64 = 60_000;
 
 impl RateState {
-    /// Returns, of estimates of the same quantity that are not a minute old, that with the narrowest interval for its size.
+    /// Returns, of estimates of the same quantity that are not a minute old, that with the narrowest
+    /// interval for its size.
     pub fn best(rates: &[RateState]) -> Option<&RateState> {
         let fresh = rates.iter().filter(|rate| rate.age_ms <= OLDEST_MS);
         let width =
@@ -84,7 +86,8 @@ impl RateState {
 /// One direction of the access link.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LinkState {
-    /// What it carries. Where nobody has told, what probes found, or the most that was seen to pass since a queue stood; 0 before.
+    /// What it carries. Where nobody has told, what probes found, or the most that was seen to pass since a
+    /// queue stood; 0 before.
     pub capacity_bps: u64,
     /// What passed in the last second.
     pub rate_bps: u64,

@@ -7,10 +7,11 @@ use crate::{Load, Policy};
 
 /// A flow that has this part of its share uses all of it. Range 0.6 to 0.9: windows are whole segments.
 const USES: f64 = 0.8;
-/// What is left in a second of the rate that a flow had, if it has less: who pauses keeps its share for some seconds.
+/// What is left in a second of the rate that a flow had, if it has less: who pauses keeps its
+/// share for some seconds.
 const KEPT: f64 = 0.3;
-/// What a connection leaves of its share towards each side until it was looked at. What has only begun costs nothing: else whoever opens many
-/// connections would take the link from others.
+/// What a connection leaves of its share towards each side until it was looked at. What has only begun costs
+/// nothing: else whoever opens many connections would take the link from others.
 pub(crate) const NEW: PerSide<f64> = PerSide([1.0; 2]);
 
 /// Returns what a connection leaves of its share towards each side until it was looked at.
@@ -25,8 +26,8 @@ pub(crate) struct Usage {
 }
 
 impl Usage {
-    /// Takes what it did in a time in which the queue of the link was this long, in s; returns what is left of its share, as
-    /// [`Allocator::shares`](crate::Allocator::shares) has it, in parts of that.
+    /// Takes what it did in a time in which the queue of the link was this long, in s; returns what is left
+    /// of its share, as [`Allocator::shares`](crate::Allocator::shares) has it, in parts of that.
     pub(crate) fn unused(&mut self, time: Duration, load: &Load, queue: f64, share: u64) -> f64 {
         self.rate = (self.rate * KEPT.powf(time.secs_f64())).max(load.asks_here(queue));
         match share_rate(share) {

@@ -9,7 +9,8 @@ const MOST_WAITED: f64 = 0.6;
 /// What is left of that in a second: nobody knows exactly when a flow was measured first. Range 0.8 to 0.98.
 const KEPT: f64 = 0.93;
 
-/// How long the first segments of a flow have waited towards each side, which its least RTT contains until it has met a shorter queue.
+/// How long the first segments of a flow have waited towards each side, which its least RTT contains until it
+/// has met a shorter queue.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Waited {
     /// In ns.
@@ -19,7 +20,8 @@ pub(crate) struct Waited {
 }
 
 impl Waited {
-    /// Takes the queues towards each side in s, if the flow has been measured for the first time in this look.
+    /// Takes the queues towards each side in s, if the flow has been measured for the
+    /// first time in this look.
     pub(crate) fn begin(&mut self, measured: Option<Delays>, queues: PerSide<f64>) {
         if let Some(now) = measured.filter(|_| self.begins) {
             let all = (queues[Side::Lan] + queues[Side::Wan]) * 1e9;

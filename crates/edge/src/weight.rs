@@ -1,6 +1,7 @@
 //! How what a class has is divided among hosts first, and then among the connections of each.
 //!
-//! A host can open as many connections as it likes, and each would have as much as the only one of another host.
+//! A host can open as many connections as it likes, and each would have as much as the only
+//! one of another host.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -10,7 +11,8 @@ use headway_units::{PerSide, Side};
 
 /// The most that programs in the kernel have room for.
 const MOST: u16 = (1 << 12) - 1;
-/// Weights are such powers of two, so that they seldom change. Range 4 to 16: windows differ from what is right by half of a step.
+/// Weights are such powers of two, so that they seldom change. Range 4 to 16: windows differ from what is
+/// right by half of a step.
 const STEPS: f64 = 8.0;
 
 /// What a connection has towards each side in parts of one of its class if all had as much, in units of 1/64.

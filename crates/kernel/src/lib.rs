@@ -61,8 +61,8 @@
 
 #![cfg_attr(not(feature = "bpf"), allow(dead_code, reason = "what loads controllers uses the rest"))]
 
-// A build without BPF, for labs on a machine without clang, knows the options of controllers and the kernel's own, and says of the
-// others that they cannot be loaded.
+// A build without BPF, for labs on a machine without clang, knows the options of controllers and the kernel's
+// own, and says of the others that they cannot be loaded.
 mod controller;
 mod default;
 mod error;

@@ -1,4 +1,5 @@
-//! The cost of a packet in the emulator, without system calls: under drop-tail, CoDel, and routers that rewrite the header.
+//! The cost of a packet in the emulator, without system calls: under drop-tail, CoDel, and routers
+//! that rewrite the header.
 
 use std::hint::black_box;
 
@@ -49,7 +50,8 @@ fn segment(version: Option<u8>) -> Vec<u8> {
     frame
 }
 
-/// Passes packets at 80 % of the rate, as a lane does: finds the header, offers the packet, rewrites what has left.
+/// Passes packets at 80 % of the rate, as a lane does: finds the header, offers the packet,
+/// rewrites what has left.
 fn pass(link: &mut Link, frame: &mut [u8], now: &mut Instant) -> u64 {
     let carrier = Carrier { protocol: PROTOCOL, port: None, option: OPTION_KIND };
     let mut delivered = 0;

@@ -1,10 +1,12 @@
 //! Measures how accurately the emulator keeps rate and delay on this machine.
 //!
-//! `cargo build -p headway-cli-lab && cargo run -p headway-lab --example accuracy -- target/debug/headway-lab [KIND...]`
+//! `cargo build -p headway-cli-lab && cargo run -p headway-lab --example accuracy --
+//! target/debug/headway-lab [KIND...]`
 //!
-//! For several rates, with and without cross traffic, and each KIND of queue (drop-tail), sends trains of 64 back-to-back packets (gap at the receiver
-//! minus serialisation time) and lone packets (one-way delay minus the ideal delay of the path). All timestamps are the
-//! kernel's except the send time, which the program takes.
+//! For several rates, with and without cross traffic, and each KIND of queue (drop-tail), sends trains
+//! of 64 back-to-back packets (gap at the receiver minus serialisation time) and lone packets (one-way
+//! delay minus the ideal delay of the path). All timestamps are the kernel's except the send time,
+//! which the program takes.
 
 use std::error::Error;
 use std::io::{BufRead, BufReader, IoSliceMut, Write};
@@ -23,7 +25,8 @@ use nix::sys::socket::{ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, 
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
-/// The port of the receiver. Its packets carry a congestion header, which only a queue that is a router reads.
+/// The port of the receiver. Its packets carry a congestion header, which only a queue
+/// that is a router reads.
 const PORT: u16 = 9000;
 /// UDP payload of a full packet of 1500 bytes.
 const PAYLOAD: usize = 1472;

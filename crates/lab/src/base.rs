@@ -1,8 +1,9 @@
-//! The directory that holds a user's labs: one subdirectory per lab, in a place that nobody else can write to.
+//! The directory that holds a user's labs: one subdirectory per lab, in a place that
+//! nobody else can write to.
 //!
-//! All files and directories are opened relative to their parent and never through symbolic links: the place may be one
-//! where anybody can create files (`/tmp`), and its contents decide which files are removed and which processes are
-//! killed.
+//! All files and directories are opened relative to their parent and never through symbolic links: the place
+//! may be one where anybody can create files (`/tmp`), and its contents decide which files are removed and
+//! which processes are killed.
 
 use std::fs::{self, File};
 use std::io;
@@ -21,7 +22,8 @@ use crate::error::Error;
 
 /// Held by whoever brings labs up or removes what is left of them.
 const LOCK: &str = ".lock";
-/// Lock file in a lab's directory. All processes of the lab hold it, so a free lock means that none of them is alive.
+/// Lock file in a lab's directory. All processes of the lab hold it, so a free lock means that
+/// none of them is alive.
 const USE: &str = "use";
 
 /// The directory of all labs of this user.
@@ -41,7 +43,8 @@ pub(crate) struct Folder {
 /// An exclusive lock, held until this descriptor and its copies in other processes are closed.
 pub(crate) struct Lock(pub(crate) File);
 
-/// Returns the directory that contains ours, whether it must belong to this user, and the path components below it.
+/// Returns the directory that contains ours, whether it must belong to this user, and the path
+/// components below it.
 fn place() -> (PathBuf, bool, [String; 2]) {
     let names = |first: &str| [first.to_owned(), "lab".to_owned()];
     let uid = geteuid();
@@ -74,8 +77,8 @@ impl Base {
         Base::walk(&top, own, &names, true)?.ok_or_else(gone)
     }
 
-    /// Opens `names` one below the other, starting at `top`. `own` says that `top` must belong to this user; otherwise
-    /// it must be a place where nobody can remove files of others.
+    /// Opens `names` one below the other, starting at `top`. `own` says that `top` must belong to this user;
+    /// otherwise it must be a place where nobody can remove files of others.
     fn walk(top: &Path, own: bool, names: &[String], make: bool) -> Result<Option<Base>, Error> {
         let flags = OFlag::O_DIRECTORY | OFlag::O_RDONLY | OFlag::O_CLOEXEC;
         let mut fd = match open(top, flags, Mode::empty()) {

@@ -9,22 +9,22 @@ use std::time::{Duration, Instant};
 use crate::error::Error;
 use crate::port::{bind, packet_socket};
 
-/// An Ethernet protocol for local experiments (IEEE 802), of which packets are unlikely: the socket of a claim shall
-/// receive none, and its buffer is not read.
+/// An Ethernet protocol for local experiments (IEEE 802), of which packets are unlikely: the socket of a
+/// claim shall receive none, and its buffer is not read.
 const PROTOCOL: u16 = 0x88b5;
-/// The number of the group of an interface is this, with the number of the interface: other programs that use such groups
-/// number them from 0 or choose at random.
+/// The number of the group of an interface is this, with the number of the interface: other programs that use
+/// such groups number them from 0 or choose at random.
 const GROUP: u16 = 0x4857;
-/// How long to wait for a router that ends: after a kill its claim stays until its settings are restored (0.2 to 2 s is
-/// sensible).
+/// How long to wait for a router that ends: after a kill its claim stays until its settings are restored (0.2
+/// to 2 s is sensible).
 const PATIENCE: Duration = Duration::from_secs(1);
 /// Between two attempts.
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// A claim on an interface, until all processes that hold it have ended.
 ///
-/// It is a group of packet sockets that takes one member, which the kernel keeps with the network namespace. Making one
-/// takes CAP_NET_RAW, so that users who may not run a router cannot hold one up.
+/// It is a group of packet sockets that takes one member, which the kernel keeps with the network namespace.
+/// Making one takes CAP_NET_RAW, so that users who may not run a router cannot hold one up.
 pub(crate) struct Claim(#[expect(dead_code, reason = "open as long as the claim")] OwnedFd);
 
 /// Claims interfaces; waits for routers that are just ending.
@@ -66,7 +66,8 @@ impl Claim {
         bind(fd.as_raw_fd(), PROTOCOL, index)?;
         let kind = libc::PACKET_FANOUT_HASH as u16;
         let group = Group { number: GROUP ^ index as u16, kind, most_members: 1 };
-        // SAFETY: the pointer is to a structure as the kernel expects it, with its size, that outlives the call.
+        // SAFETY: the pointer is to a structure as the kernel expects it, with its size,
+        // that outlives the call.
         let result = unsafe {
             libc::setsockopt(
                 fd.as_raw_fd(),

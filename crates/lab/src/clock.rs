@@ -7,7 +7,8 @@ pub(crate) fn now() -> Instant {
     read(libc::CLOCK_REALTIME)
 }
 
-/// Returns how far `CLOCK_REALTIME` is ahead of `CLOCK_MONOTONIC`. It changes abruptly only when the clock is set.
+/// Returns how far `CLOCK_REALTIME` is ahead of `CLOCK_MONOTONIC`. It changes abruptly only
+/// when the clock is set.
 pub(crate) fn lead() -> Duration {
     loop {
         let before = read(libc::CLOCK_MONOTONIC);

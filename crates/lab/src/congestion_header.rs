@@ -22,7 +22,8 @@ const IPV4_FRAGMENT: u16 = 0x3fff;
 const IPV6_FRAGMENT: u16 = 0xfff9;
 /// Extension headers that are skipped: RFC 8200 names four kinds, each of which occurs once or twice.
 const MAX_EXTENSIONS: usize = 8;
-/// Extension headers of IPv6 with a length in units of 8 bytes: hop-by-hop options, routing, destination options.
+/// Extension headers of IPv6 with a length in units of 8 bytes: hop-by-hop options, routing,
+/// destination options.
 const EXTENSIONS: [u8; 3] = [0, 43, 60];
 const FRAGMENT_HEADER: u8 = 44;
 const TCP: u8 = 6;
@@ -104,7 +105,8 @@ impl Found {
         self.header.protocol != TCP
     }
 
-    /// Returns the bytes of its frame that tell its flow from others: addresses, and ports where TCP or UDP is.
+    /// Returns the bytes of its frame that tell its flow from others: addresses, and ports
+    /// where TCP or UDP is.
     pub fn flow<'a>(&self, frame: &'a [u8]) -> [&'a [u8]; 2] {
         let (begin, end) = self.flow.addresses;
         let ports = self.flow.ports.and_then(|at| frame.get(at..at + PORTS));
@@ -162,7 +164,8 @@ pub fn is_tcp(frame: &[u8]) -> bool {
     payload(frame).is_some_and(|payload| payload.protocol == TCP)
 }
 
-/// Returns the bytes of a frame without a congestion header that tell its flow from others, as [`Found::flow`] does.
+/// Returns the bytes of a frame without a congestion header that tell its flow from others, as
+/// [`Found::flow`] does.
 pub(crate) fn flow(frame: &[u8]) -> [&[u8]; 2] {
     let Some(payload) = payload(frame) else { return [&[], &[]] };
     let (begin, end) = payload.addresses;
@@ -171,7 +174,8 @@ pub(crate) fn flow(frame: &[u8]) -> [&[u8]; 2] {
     [frame.get(begin..end).unwrap_or_default(), ports.unwrap_or_default()]
 }
 
-/// Finds the congestion header among the options of TCP. Fragments behind the first have no options, and pass.
+/// Finds the congestion header among the options of TCP. Fragments behind the first have
+/// no options, and pass.
 fn find_option(frame: &[u8], payload: &Payload, kind: u8) -> Option<Result<Found, Fault>> {
     if !payload.first {
         return None;
@@ -218,8 +222,8 @@ fn found_option(payload: &Payload, at: usize, result: Result<Header, OptionError
     Ok(Found { header, place, options: payload.options, flow })
 }
 
-/// Replaces the feedback at `place`, where [`find`] found a header, and keeps the checksum of UDP or TCP right. Returns whether
-/// it was another.
+/// Replaces the feedback at `place`, where [`find`] found a header, and keeps the checksum of UDP or TCP
+/// right. Returns whether it was another.
 pub fn rewrite(frame: &mut [u8], place: Place, feedback: u32) -> bool {
     let at = usize::from(place.at);
     let Some(bytes) = frame.get_mut(at..at + FEEDBACK.len()) else { return false };
@@ -242,8 +246,8 @@ pub fn rewrite(frame: &mut [u8], place: Place, feedback: u32) -> bool {
     true
 }
 
-/// Updates a checksum after four bytes that begin at an even or odd place of what it covers. Zero in UDP means that there
-/// is none, so a sum of zero is written as all ones there (RFC 768).
+/// Updates a checksum after four bytes that begin at an even or odd place of what it covers. Zero in UDP
+/// means that there is none, so a sum of zero is written as all ones there (RFC 768).
 fn update_sum(field: &mut [u8], old: [u8; 4], new: [u8; 4], is_odd: bool, udp: bool) {
     let before = u16::from_be_bytes([field[0], field[1]]);
     if udp && before == 0 {

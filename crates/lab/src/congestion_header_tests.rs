@@ -195,7 +195,8 @@ fn what_is_wrong_with_an_option_has_a_name_and_other_options_pass() {
         (changed(1, 21), Some(Err(Fault::Truncated))),
         (with(&option, 9), Some(Err(Fault::Truncated))),
         (with(&option, 6), Some(Err(Fault::Truncated))),
-        // Too short for an identifier, another identifier, another kind, the end of the options, a wrong option before.
+        // Too short for an identifier, another identifier, another kind, the end of the options, a
+        // wrong option before.
         (changed(1, 3), None),
         (changed(3, 0x59), None),
         (changed(0, 254), None),

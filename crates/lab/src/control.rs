@@ -23,8 +23,8 @@ use crate::truth::Interval;
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// How far in the future a requested time may lie.
 const MAX_SYNC: Duration = Duration::from_secs(60);
-/// Longest request in bytes. A changed path is sent with its delay traces: those of both directions for ten minutes, with a
-/// point per millisecond, take half of this.
+/// Longest request in bytes. A changed path is sent with its delay traces: those of both directions for ten
+/// minutes, with a point per millisecond, take half of this.
 const MAX_REQUEST: u64 = 64 << 20;
 /// How long a connection may ask nothing: each has a thread. Ours ask at once, and once.
 const MAX_IDLE: Duration = Duration::from_secs(60);
@@ -120,7 +120,8 @@ pub(crate) struct Control {
 }
 
 impl Control {
-    /// Answers requests until the client closes the connection, is silent for long, or sends a request that is too long.
+    /// Answers requests until the client closes the connection, is silent for long, or sends a
+    /// request that is too long.
     ///
     /// Only this user and root can reach the socket: nobody else may enter the folder of labs.
     pub(crate) fn serve(&self, stream: UnixStream) {

@@ -35,8 +35,8 @@ const HOLDERS_GRACE: Duration = Duration::from_secs(5);
 
 /// Runs the daemon: the hidden command `lab daemon`. The process must have one thread.
 ///
-/// Standard input carries the start line. End of file after that means that the starter died, unless the line `stay`
-/// came first. Standard output gets one line: `ready`, or a sentence saying what went wrong.
+/// Standard input carries the start line. End of file after that means that the starter died, unless the line
+/// `stay` came first. Standard output gets one line: `ready`, or a sentence saying what went wrong.
 ///
 /// # Errors
 /// If the lab cannot be brought up; the error has then been reported on standard output.
@@ -75,8 +75,8 @@ impl Daemon {
         let gone = || Error::NotUp(start.name.clone());
         let folder = Base::open()?.ok_or_else(gone)?.find(&start.name)?.ok_or_else(gone)?;
         let lock = inherited(start.lock, &folder)?;
-        // A session of its own: keys pressed in the starter's terminal do not reach it, and it gets a scheduling group
-        // of its own. setsid fails only for a process group leader.
+        // A session of its own: keys pressed in the starter's terminal do not reach it, and it gets a
+        // scheduling group of its own. setsid fails only for a process group leader.
         let _ = nix::unistd::setsid();
         for refusal in prioritise() {
             tracing::info!("{refusal}");
@@ -196,7 +196,8 @@ impl Ending for Daemon {
         let deadline = Instant::now() + HOLDERS_GRACE;
         let gone = |holder: &Holder| {
             let ended = holder.process.open().is_none_or(|handle| handle.wait_until(deadline));
-            // It is our child: unless reaped it would stay in the process table as a zombie until we exit, or longer.
+            // It is our child: unless reaped it would stay in the process table as a zombie
+            // until we exit, or longer.
             let flags = Some(nix::sys::wait::WaitPidFlag::WNOHANG);
             let _ = nix::sys::wait::waitpid(nix::unistd::Pid::from_raw(holder.process.pid), flags);
             ended
@@ -214,7 +215,8 @@ impl Ending for Daemon {
     }
 }
 
-/// Takes over the lock inherited from the starter and sets close-on-exec, so that child processes do not inherit it.
+/// Takes over the lock inherited from the starter and sets close-on-exec, so that child
+/// processes do not inherit it.
 fn inherited(number: RawFd, folder: &Folder) -> Result<Lock, Error> {
     // SAFETY: the descriptor is only compared, and rejected if it is not open.
     let is_ours = number > 2 && folder.is_lock(&unsafe { BorrowedFd::borrow_raw(number) });

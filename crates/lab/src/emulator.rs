@@ -1,5 +1,5 @@
-//! The thread that forwards the frames of all links: reads arrivals, passes them through the lanes, and sends them on
-//! time.
+//! The thread that forwards the frames of all links: reads arrivals, passes them through the lanes,
+//! and sends them on time.
 
 use std::io;
 use std::mem::size_of;
@@ -21,19 +21,21 @@ use crate::ports::Ports;
 use crate::spec::{Cross, Direction, PathSpec, Spec};
 use crate::truth::Interval;
 
-/// Sleep ends this long before a release; then the thread spins. A sleeper wakes 15 to 55 us late on a quiet machine
-/// (median to 99 %) and 100 us late on a busy one. Each further 10 us costs 8 % of a CPU at 100 Mb/s, which the hosts
-/// on a small machine need (50 to 100 us is sensible).
+/// Sleep ends this long before a release; then the thread spins. A sleeper wakes 15 to 55 us late on a quiet
+/// machine (median to 99 %) and 100 us late on a busy one. Each further 10 us costs 8 % of a CPU at 100 Mb/s,
+/// which the hosts on a small machine need (50 to 100 us is sensible).
 const MARGIN: Duration = Duration::from_us(70);
-/// This close to a release nothing else is started: reading one frame takes 1 to 2 us (2 to 10 us is sensible).
+/// This close to a release nothing else is started: reading one frame takes 1 to 2 us (2
+/// to 10 us is sensible).
 const QUIET: Duration = Duration::from_us(3);
 /// Frames read at once while a release is near; each delays it by about 0.5 us (1 to 8 is sensible).
 const SMALL_BATCH: usize = 4;
-/// How often cross traffic is advanced and intervals are closed when nothing else happens (5 to 20 ms is sensible):
-/// shorter ticks wake an idle machine, longer ones delay the next packet by the work that has accumulated.
+/// How often cross traffic is advanced and intervals are closed when nothing else happens (5 to 20 ms
+/// is sensible): shorter ticks wake an idle machine, longer ones delay the next packet by the work
+/// that has accumulated.
 const TICK: Duration = Duration::from_ms(10);
-/// When the socket is empty, frames that arrived at least this long ago have been read: the kernel takes a few
-/// microseconds from timestamping a frame to queueing it (10 to 100 us is sensible).
+/// When the socket is empty, frames that arrived at least this long ago have been read: the kernel takes a
+/// few microseconds from timestamping a frame to queueing it (10 to 100 us is sensible).
 const SETTLED: Duration = Duration::from_us(20);
 /// A larger change of the clock is a step, not slewing: slewing makes 5 us per tick at most.
 const JUMP: Duration = Duration::from_ms(1);
@@ -46,8 +48,8 @@ const SPARE: usize = 8;
 
 /// A request of the control thread to the emulator.
 pub(crate) enum Command {
-    /// Replace the cross traffic, and have the times of links that vary count anew if so; answered with the time from which
-    /// the change applies.
+    /// Replace the cross traffic, and have the times of links that vary count anew if so; answered with the
+    /// time from which the change applies.
     Cross(Vec<Cross>, bool, Sender<Instant>),
     /// Replace the paths of some links; answered with the time from which the change applies.
     Paths(Vec<(usize, PathSpec)>, Sender<Instant>),
@@ -89,8 +91,8 @@ struct Due {
 
 const NEVER: Instant = Instant::from_ns(u64::MAX / 2);
 
-/// Lane number `n` takes the frames that arrive at port `n`. Lanes and ports of a link are neighbours: the forward
-/// direction of link `k` is lane `2 k`, from port `2 k` to port `2 k + 1`.
+/// Lane number `n` takes the frames that arrive at port `n`. Lanes and ports of a link are neighbours: the
+/// forward direction of link `k` is lane `2 k`, from port `2 k` to port `2 k + 1`.
 pub(crate) struct Emulator {
     ports: Ports,
     lanes: Vec<Lane>,
@@ -112,8 +114,8 @@ pub(crate) struct Emulator {
     oversized: u64,
     /// Whether to end when an interface has gone.
     ends_without_interface: bool,
-    /// Ports that failed, such as because their interfaces are down or have gone. A failure is told once, to a call that
-    /// reads or one that sends.
+    /// Ports that failed, such as because their interfaces are down or have gone. A failure is told once, to
+    /// a call that reads or one that sends.
     failed: Vec<usize>,
     /// Ports whose interfaces have gone, as the log says.
     lost: Vec<usize>,
@@ -123,8 +125,8 @@ pub(crate) struct Emulator {
 }
 
 impl Emulator {
-    /// Creates an emulator for all links, with two ports each; its time starts now. A byte on `wake` announces
-    /// commands.
+    /// Creates an emulator for all links, with two ports each; its time starts now. A byte on
+    /// `wake` announces commands.
     ///
     /// # Errors
     /// If the ports cannot be watched.
@@ -200,7 +202,8 @@ impl Emulator {
         }
     }
 
-    /// Sends all frames that are due, those of all lanes in order of time, and returns when the next one will be.
+    /// Sends all frames that are due, those of all lanes in order of time, and returns when
+    /// the next one will be.
     fn release_due(&mut self) -> Instant {
         let mut now = clock::now();
         loop {
@@ -443,7 +446,8 @@ pub(crate) fn of_lane(number: usize) -> (usize, Direction) {
 pub(crate) fn prioritise() -> Vec<String> {
     leave_a_processor_to_the_hosts();
     let mut refused = prioritise_thread();
-    // Niceness only counts within the session's autogroup; the group's own weight counts against other sessions.
+    // Niceness only counts within the session's autogroup; the group's own weight counts
+    // against other sessions.
     if let Err(error) = std::fs::write("/proc/self/autogroup", "-20")
         && error.kind() != io::ErrorKind::NotFound
     {
@@ -462,8 +466,8 @@ pub(crate) fn prioritise_thread() -> Vec<String> {
 
 /// The CPU that the emulator leaves to programs in the nodes; `None` if there is only one.
 ///
-/// A program that paces by spinning can be pinned there. Without this the kernel tends to wake the emulator on the very
-/// CPU that spins: at 100 Mb/s more than one packet in a hundred was then 1 ms late.
+/// A program that paces by spinning can be pinned there. Without this the kernel tends to wake the emulator
+/// on the very CPU that spins: at 100 Mb/s more than one packet in a hundred was then 1 ms late.
 pub fn host_processor() -> Option<usize> {
     let processors = sched_getaffinity(Pid::from_raw(0)).ok()?;
     let mut usable = (0..CpuSet::count()).filter(|cpu| processors.is_set(*cpu) == Ok(true));
@@ -481,7 +485,8 @@ fn leave_a_processor_to_the_hosts() {
     }
 }
 
-/// The time slice that this process requests: short slices are scheduled sooner (the kernel allows 0.1 to 100 ms).
+/// The time slice that this process requests: short slices are scheduled sooner (the kernel
+/// allows 0.1 to 100 ms).
 const SLICE: Duration = Duration::from_us(100);
 
 /// Sets nice -20 and a short time slice for this thread and those it will start.

@@ -1,5 +1,5 @@
-//! Interfaces that exist already and belong to the user: what they are like, and the settings that a router changes while
-//! it runs.
+//! Interfaces that exist already and belong to the user: what they are like, and the settings that a router
+//! changes while it runs.
 
 use std::io::{self, Read as _};
 use std::os::unix::net::UnixStream;
@@ -104,8 +104,8 @@ impl Settings {
     }
 }
 
-/// Restores the settings of interfaces when it is dropped, or when this process ends in any way: that is the work of a deputy,
-/// which keeps the right to change interfaces.
+/// Restores the settings of interfaces when it is dropped, or when this process ends in any way: that is the
+/// work of a deputy, which keeps the right to change interfaces.
 pub(crate) struct Guard {
     _deputy: Deputy,
 }

@@ -1,4 +1,5 @@
-//! A pool of buffers for frames on the path. Once it has grown to the peak load, forwarding allocates nothing.
+//! A pool of buffers for frames on the path. Once it has grown to the peak load,
+//! forwarding allocates nothing.
 
 /// Fixed-size buffers, identified by number.
 pub(crate) struct FramePool {

@@ -9,8 +9,8 @@ use std::process::{Command, Stdio};
 
 use crate::error::Error;
 
-/// `ETHTOOL_S*` requests that turn an offload off with value zero, ordered so that none depends on a later one. With
-/// offloads on, hosts hand the emulator packets larger than the MTU or without checksums.
+/// `ETHTOOL_S*` requests that turn an offload off with value zero, ordered so that none depends on a later
+/// one. With offloads on, hosts hand the emulator packets larger than the MTU or without checksums.
 const OFFLOADS: [(u32, &str); 6] = [
     (0x001f, "tcp segmentation"),
     (0x0024, "generic segmentation"),
@@ -90,8 +90,8 @@ pub fn offloads_off(name: &str) {
     }
 }
 
-/// Makes an `ETHTOOL` request with a value to an interface and returns the value afterwards; 0 if the device does not have
-/// the feature.
+/// Makes an `ETHTOOL` request with a value to an interface and returns the value afterwards; 0 if the device
+/// does not have the feature.
 pub(crate) fn ethtool(name: &str, request: u32, data: u32) -> io::Result<u32> {
     #[repr(C)]
     struct Value {
@@ -106,7 +106,8 @@ pub(crate) fn ethtool(name: &str, request: u32, data: u32) -> io::Result<u32> {
         *to = from as libc::c_char;
     }
     ifreq.ifr_ifru.ifru_data = (&raw mut value).cast();
-    // SAFETY: the request reads and writes an ifreq whose data points to an ethtool_value; both outlive the call.
+    // SAFETY: the request reads and writes an ifreq whose data points to an ethtool_value;
+    // both outlive the call.
     let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL, &raw mut ifreq) };
     if result < 0 {
         let error = io::Error::last_os_error();
@@ -115,7 +116,8 @@ pub(crate) fn ethtool(name: &str, request: u32, data: u32) -> io::Result<u32> {
     Ok(value.data)
 }
 
-/// Writes settings below `/proc/sys/net` of this process's network namespace and skips those that do not exist.
+/// Writes settings below `/proc/sys/net` of this process's network namespace and skips
+/// those that do not exist.
 pub(crate) fn sysctl(settings: &[(&str, &str)]) -> Result<(), Error> {
     for (key, value) in settings {
         let path = Path::new("/proc/sys/net").join(key);

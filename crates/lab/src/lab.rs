@@ -47,7 +47,8 @@ pub struct Lab {
 }
 
 impl Lab {
-    /// Brings the network of a scenario up as a lab, with this program as the daemon; the program must be `headway`.
+    /// Brings the network of a scenario up as a lab, with this program as the daemon; the
+    /// program must be `headway`.
     ///
     /// # Errors
     /// If a lab cannot have the network, the name is taken, or the host does not allow namespaces.
@@ -155,7 +156,8 @@ impl Lab {
         found.ok_or_else(|| Error::Link(format!("no link `{link}` ends at `{node}`")))
     }
 
-    /// Returns a command that will run in a node: only its network differs, files and processes are the host's.
+    /// Returns a command that will run in a node: only its network differs, files and
+    /// processes are the host's.
     ///
     /// # Errors
     /// If there is no such node, or the lab has ended.
@@ -180,7 +182,8 @@ impl Lab {
         namespace::inside(self.node(node)?.1, work)
     }
 
-    /// Makes the receivers of a node's IPv4 connections with its first neighbour acknowledge every segment at once.
+    /// Makes the receivers of a node's IPv4 connections with its first neighbour acknowledge
+    /// every segment at once.
     ///
     /// # Errors
     /// If there is no such node, or the lab has ended.
@@ -206,8 +209,8 @@ impl Lab {
         interface::ip_with(command, node, batch)
     }
 
-    /// Replaces all cross traffic by the traffic of a scenario with the same links. Returns the time from which the new
-    /// traffic applies; `start` and `stop` of its sources count from then.
+    /// Replaces all cross traffic by the traffic of a scenario with the same links. Returns the time from
+    /// which the new traffic applies; `start` and `stop` of its sources count from then.
     ///
     /// # Errors
     /// If the scenario has other links or a value that a lab cannot have, or the lab has ended.
@@ -223,8 +226,8 @@ impl Lab {
         self.begin_with(self.network(scenario)?.cross)
     }
 
-    /// Does what [`Lab::begin`] does, with traffic of which each source says its link: routes cannot tell links apart that
-    /// have the same ends.
+    /// Does what [`Lab::begin`] does, with traffic of which each source says its link: routes cannot tell
+    /// links apart that have the same ends.
     ///
     /// # Errors
     /// If the lab has ended.
@@ -232,8 +235,9 @@ impl Lab {
         self.since(&Request::Begin(traffic))
     }
 
-    /// Replaces rates, delays, queues, losses and NICs by those of a scenario with the same links, all at the same time, and
-    /// returns the time from which the change applies. Packets that already have a departure time keep it.
+    /// Replaces rates, delays, queues, losses and NICs by those of a scenario with the same links, all at
+    /// the same time, and returns the time from which the change applies. Packets that already have a
+    /// departure time keep it.
     ///
     /// # Errors
     /// As for [`Lab::set_traffic`].
@@ -254,8 +258,8 @@ impl Lab {
         Ok(spec)
     }
 
-    /// Replaces the path of a link by what `change` makes of the present one; `None` stands for the only link. Of two such
-    /// changes at the same time the second begins with what the first has made.
+    /// Replaces the path of a link by what `change` makes of the present one; `None` stands for the only
+    /// link. Of two such changes at the same time the second begins with what the first has made.
     ///
     /// # Errors
     /// If `change` fails, a value is out of range, there is no such link, or the lab has ended.
@@ -300,16 +304,17 @@ impl Lab {
         self.folder.path().join(TRUTH)
     }
 
-    /// The path of the file with a line of JSON for each control interval of each router, which is removed with the lab.
+    /// The path of the file with a line of JSON for each control interval of each router, which is
+    /// removed with the lab.
     pub fn routers_path(&self) -> PathBuf {
         self.folder.path().join(ROUTERS)
     }
 
-    /// Waits until the truth up to `until` is complete and returns all of it, for a lab of one link; `until` may be at
-    /// most a minute ahead.
+    /// Waits until the truth up to `until` is complete and returns all of it, for a lab of one link; `until`
+    /// may be at most a minute ahead.
     ///
-    /// A lab drops the oldest part of its truth after an hour or so. For one window of a lab that has been up for long,
-    /// [`Lab::truth_between`] is much faster.
+    /// A lab drops the oldest part of its truth after an hour or so. For one window of a lab that has been up
+    /// for long, [`Lab::truth_between`] is much faster.
     ///
     /// # Errors
     /// If the lab has ended or its file cannot be read.
@@ -325,8 +330,8 @@ impl Lab {
         self.truths_between(from, to)?.into_only()
     }
 
-    /// Waits until `to`, at most a minute ahead, and returns the truth about all links in at least the window from
-    /// `from` to `to`.
+    /// Waits until `to`, at most a minute ahead, and returns the truth about all links in at least the window
+    /// from `from` to `to`.
     ///
     /// # Errors
     /// If the lab has ended or its file cannot be read.
@@ -342,8 +347,8 @@ impl Lab {
         Ok(if let [only] = &links[..] { truths.named(&only.name) } else { truths })
     }
 
-    /// Waits until `to`, at most a minute ahead, and returns the control intervals of routers that ended from `from` to `to`,
-    /// each with the name of its link and direction.
+    /// Waits until `to`, at most a minute ahead, and returns the control intervals of routers that ended from
+    /// `from` to `to`, each with the name of its link and direction.
     ///
     /// # Errors
     /// If the lab has ended or its files cannot be read.

@@ -63,7 +63,8 @@ pub(crate) struct Lane {
     /// The receiver's NIC, if it coalesces interrupts, and the seed of the next one.
     nic: Option<Nic<Frame>>,
     nic_seed: u64,
-    /// How long before it is due the NIC hands up a frame at the latest: no later frame can arrive before that.
+    /// How long before it is due the NIC hands up a frame at the latest: no later frame
+    /// can arrive before that.
     ahead: Duration,
     /// Frames on the wire in order of arrival; without an NIC, the frames to deliver.
     flight: VecDeque<Held>,
@@ -73,7 +74,8 @@ pub(crate) struct Lane {
     wire: Option<Wire>,
     carrier: Carrier,
     headers: HeaderCounts,
-    /// Numbers flows. Its key is secret, so that no sender can choose the slot of a router's table that it falls into.
+    /// Numbers flows. Its key is secret, so that no sender can choose the slot of a router's
+    /// table that it falls into.
     hasher: RandomState,
     /// Frames dropped because they are larger than the MTU.
     oversized: u64,
@@ -151,7 +153,8 @@ impl Lane {
         }
     }
 
-    /// Handles everything due by `now`: frames that reach the queue, whose departure must be judged, and that reach the NIC.
+    /// Handles everything due by `now`: frames that reach the queue, whose departure must be judged,
+    /// and that reach the NIC.
     pub(crate) fn settle(&mut self, now: Instant, frames: &mut FramePool) {
         while let Some((at, frame)) = self.line.as_mut().and_then(|line| line.arrived(now)) {
             self.offer(at, frame, frames);

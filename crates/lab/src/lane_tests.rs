@@ -249,8 +249,8 @@ fn packets_stay_in_the_queue_when_the_discipline_changes() {
     assert_eq!(released(&mut lane, &mut frames, START + Duration::from_ms(10_000)).len(), sent);
 }
 
-/// Passes a packet every 900 us to a queue that has 5 Mb/s of cross traffic, and returns when which feedback leaves. The
-/// lane settles at every turn, or only when it asks for it.
+/// Passes a packet every 900 us to a queue that has 5 Mb/s of cross traffic, and returns when which feedback
+/// leaves. The lane settles at every turn, or only when it asks for it.
 fn releases(queue: &str, every_turn: bool) -> (Vec<(Instant, Vec<u8>)>, u32) {
     let text = format!(
         "[forward]\nrate = \"20 Mb/s\"\ndelay = \"3 ms\"\nqueue = {queue}\n\
@@ -317,7 +317,8 @@ fn classes_send_in_turns_and_every_frame_keeps_its_content() {
         frame[23] = 17;
         frame
     };
-    // Ten packets of RCP, then ten of XCP, then ten without a header; the byte of the protocol tells them apart.
+    // Ten packets of RCP, then ten of XCP, then ten without a header; the byte of the
+    // protocol tells them apart.
     let arrivals: Vec<Vec<u8>> = (100..110)
         .map(|number| with_header(VERSION_RCP, number))
         .chain((110..120).map(|number| with_header(VERSION_XCP, number)))
@@ -341,8 +342,8 @@ fn classes_send_in_turns_and_every_frame_keeps_its_content() {
     );
 }
 
-/// Bytes that ten flows of RCP deliver in the second half of 20 s from `start` on; the first of them sends at three times the
-/// rate that it is told.
+/// Bytes that ten flows of RCP deliver in the second half of 20 s from `start` on; the first of them sends at
+/// three times the rate that it is told.
 fn delivered_beside_a_liar(lane: &mut Lane, frames: &mut FramePool, start: Instant) -> [u64; 10] {
     const SIZE: usize = 1_000;
     let (mut told, mut credit, mut delivered) = ([10_000_u64; 10], [0; 10], [0; 10]);

@@ -8,8 +8,8 @@ use headway_units::Rate;
 use crate::spec::Edge;
 use crate::state::{Interface, Node};
 
-/// Precedes the rate of a line, in bits per second, in the alias of its interface: a veth says nothing else of it to programs
-/// that must know (`crates/net/src/frames/station.rs` reads it).
+/// Precedes the rate of a line, in bits per second, in the alias of its interface: a veth says nothing else
+/// of it to programs that must know (`crates/net/src/frames/station.rs` reads it).
 const LINE_ALIAS: &str = "headway-line=";
 
 /// A node with what its kernel needs to know of the others.
@@ -79,8 +79,8 @@ fn interface(device: &str, number: usize, link: &Edge, end: u8) -> Interface {
     }
 }
 
-/// Returns the routes of a node. They lead along the fewest links to the nearer end of a subnet; among paths of the same
-/// length, through the link that comes first.
+/// Returns the routes of a node. They lead along the fewest links to the nearer end of a subnet; among paths
+/// of the same length, through the link that comes first.
 fn routes(node: &Node, links: &[Edge]) -> Vec<Route> {
     if let [only] = &node.interfaces[..] {
         let others = links.iter().any(|link| link.name != only.link);
@@ -100,7 +100,8 @@ fn routes(node: &Node, links: &[Edge]) -> Vec<Route> {
     routes
 }
 
-/// Returns all nodes that can be reached from `node`, with the number of links in between and the first interface.
+/// Returns all nodes that can be reached from `node`, with the number of links in between and
+/// the first interface.
 fn reached<'a>(node: &'a Node, links: &'a [Edge]) -> Vec<(&'a str, usize, usize)> {
     let mut reached: Vec<(&str, usize, usize)> = vec![(&node.name, 0, 0)];
     let mut queue = VecDeque::from([(node.name.as_str(), 0, None)]);

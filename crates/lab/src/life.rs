@@ -1,14 +1,16 @@
-//! The order of steps in which labs come up and go down. At every moment each process of a lab can be found, whichever
-//! process is killed.
+//! The order of steps in which labs come up and go down. At every moment each process of a lab can be found,
+//! whichever process is killed.
 //!
-//! - All processes of a lab hold a lock in its directory, from before the first one starts until the last one has
-//!   exited.
-//! - A lab publishes how programs can enter it only when it is complete. A program that has entered checks again and
-//!   leaves if the lab is ending. Only after the lab has been closed are the programs inside it ended.
+//! - All processes of a lab hold a lock in its directory, from before the first one starts until the
+//!   last one has exited.
+//! - A lab publishes how programs can enter it only when it is complete. A program that has entered
+//!   checks again and leaves if the lab is ending. Only after the lab has been closed are the
+//!   programs inside it ended.
 //! - A directory is removed only when nobody uses it and no process runs in its network namespaces any more.
 //!
-//! The code is `async` for one reason: a test can stop every process between any two operations and let the others go
-//! on. In production no operation ever returns `Pending`, and [`now`] runs everything to completion.
+//! The code is `async` for one reason: a test can stop every process between any two operations and
+//! let the others go on. In production no operation ever returns `Pending`, and [`now`] runs
+//! everything to completion.
 
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
@@ -35,7 +37,8 @@ pub(crate) trait System {
     async fn state(&self, folder: &Self::Folder) -> Result<Option<Self::State>, Error>;
     /// Whether the lab is ending, or will end because its daemon or its owner has died.
     async fn is_ending(&self, state: &Self::State) -> Result<bool, Error>;
-    /// Creates the directory and starts a daemon that brings the lab up and lives no longer than this process.
+    /// Creates the directory and starts a daemon that brings the lab up and lives no
+    /// longer than this process.
     async fn start(&self, name: &str) -> Result<Self::Started, Error>;
     /// Asks a daemon to end.
     async fn ask_to_end(&self, state: &Self::State) -> Result<(), Error>;
@@ -54,8 +57,8 @@ pub(crate) trait Ending {
     async fn close(&mut self) -> Result<(), Error>;
     /// Asks the programs in the nodes to end, and waits a limited time for them.
     async fn ask_programs(&mut self);
-    /// Has the holders kill the remaining programs, and waits until the holders have exited; returns false if they do
-    /// not.
+    /// Has the holders kill the remaining programs, and waits until the holders have exited; returns
+    /// false if they do not.
     async fn dismiss_holders(&mut self) -> bool;
     /// Kills programs left over by a holder that was itself killed.
     async fn sweep(&mut self);
@@ -94,8 +97,8 @@ async fn wait_for_ending<S: System>(system: &S, name: &str) -> Result<(), Error>
     Ok(())
 }
 
-/// Takes a lab down in whatever state it is, and returns when none of its processes is alive; false if there is
-/// nothing.
+/// Takes a lab down in whatever state it is, and returns when none of its processes is alive; false
+/// if there is nothing.
 ///
 /// With `only`, a later lab of the same name is left alone.
 pub(crate) async fn down<S: System>(system: &S, name: &str, only: Option<&S::Folder>) -> Result<bool, Error> {

@@ -1,5 +1,5 @@
-//! The line between a node and the queue of its link. A veth hands over any number of frames at once; a line takes the time of
-//! its bytes for each, and the switch at its end drops frames that are for itself.
+//! The line between a node and the queue of its link. A veth hands over any number of frames at once; a line
+//! takes the time of its bytes for each, and the switch at its end drops frames that are for itself.
 
 use std::collections::VecDeque;
 
@@ -24,7 +24,8 @@ impl<F> Line<F> {
         Line { rate, clock: LineClock::new(rate), under_way: VecDeque::new() }
     }
 
-    /// Sends a frame that was handed over at `at` and takes `size` on the wire; `None` is one that the switch drops.
+    /// Sends a frame that was handed over at `at` and takes `size` on the wire; `None` is one
+    /// that the switch drops.
     pub(crate) fn send(&mut self, at: Instant, size: Bytes, frame: Option<F>) {
         let arrives = self.clock.depart(at, size) + self.rate.time_for(size);
         self.under_way.extend(frame.map(|frame| (arrives, frame)));

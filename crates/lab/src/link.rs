@@ -17,8 +17,8 @@ use crate::spec::{Cross, Direction, LinkSpec};
 use crate::truth::Interval;
 use crate::wire::Changed;
 
-/// How long before its delivery a packet is judged at the latest. The emulator sleeps until so long before a delivery in any
-/// case, because sleepers wake up late (50 to 100 us is sensible).
+/// How long before its delivery a packet is judged at the latest. The emulator sleeps until so long before a
+/// delivery in any case, because sleepers wake up late (50 to 100 us is sensible).
 pub(crate) const LEAD: Duration = Duration::from_us(70);
 
 /// The fate of a host's packet.
@@ -54,8 +54,8 @@ pub struct Link {
     queue: Queue,
     /// What became of host packets.
     decided: VecDeque<Decided>,
-    /// A drop-tail queue that sees cross traffic only. It shows whether a cross packet would have been dropped without
-    /// the hosts' packets.
+    /// A drop-tail queue that sees cross traffic only. It shows whether a cross packet would have been
+    /// dropped without the hosts' packets.
     shadow: Queue,
     sources: Vec<Source>,
     meter: Meter,
@@ -75,8 +75,8 @@ pub struct Link {
 }
 
 impl Link {
-    /// Creates a link that starts empty at `start`; `cross` entries of the other direction are ignored. `mtu` is the largest
-    /// IP packet in bytes.
+    /// Creates a link that starts empty at `start`; `cross` entries of the other direction are ignored. `mtu`
+    /// is the largest IP packet in bytes.
     pub fn new(
         direction: Direction,
         spec: &LinkSpec,
@@ -150,18 +150,19 @@ impl Link {
         self.queue.take_records()
     }
 
-    /// Offers a host's packet that arrives at the queue; [`Link::take`] tells what became of it. A packet reported late, after
-    /// time has advanced past its arrival, counts as arriving now.
+    /// Offers a host's packet that arrives at the queue; [`Link::take`] tells what became of it. A packet
+    /// reported late, after time has advanced past its arrival, counts as arriving now.
     pub fn offer(&mut self, mut packet: Packet) {
         packet.arrived = packet.arrived.max(self.clock);
         self.advance(packet.arrived);
         self.push(&mut packet, false);
     }
 
-    /// Returns by when [`Link::take`] must be called so that no packet of a host is late; `None` if none waits.
+    /// Returns by when [`Link::take`] must be called so that no packet of a host is late;
+    /// `None` if none waits.
     ///
-    /// Nobody waits for cross traffic, and whatever happens later first judges the departures that were due before. So
-    /// the result is the same, and the caller need not wake up for every packet.
+    /// Nobody waits for cross traffic, and whatever happens later first judges the departures that were due
+    /// before. So the result is the same, and the caller need not wake up for every packet.
     pub(crate) fn next_event(&self) -> Option<Instant> {
         let turn = self.queue.next_turn().filter(|_| self.queue.has_host())?;
         match self.queue.first_host() {
@@ -189,7 +190,8 @@ impl Link {
         self.decided.pop_front()
     }
 
-    /// Passes a packet to the queue; `alone` says whether the queue would have accepted it without the packets of hosts.
+    /// Passes a packet to the queue; `alone` says whether the queue would have accepted it without
+    /// the packets of hosts.
     fn push(&mut self, packet: &mut Packet, alone: bool) {
         match self.queue.push(packet) {
             Some(Some(transmission)) => self.left(packet, transmission),
@@ -207,7 +209,8 @@ impl Link {
         while let Some(Departure { packet, transmission }) = self.queue.serve(time) {
             match transmission {
                 Some(transmission) => self.left(&packet, transmission),
-                // The queue accepted it on arrival, as it would have without the hosts' packets; so hosts are charged.
+                // The queue accepted it on arrival, as it would have without the hosts' packets;
+                // so hosts are charged.
                 None => self.dropped(&packet, true),
             }
         }
@@ -258,8 +261,8 @@ impl Link {
         Fate::Arrives { at: self.last_arrival, marked }
     }
 
-    /// Replaces the link's parameters from `at` on, from which the times of `rates` and of a delay trace count; packets
-    /// that already have a departure time keep it.
+    /// Replaces the link's parameters from `at` on, from which the times of `rates` and of a delay trace
+    /// count; packets that already have a departure time keep it.
     pub(crate) fn set_link(&mut self, at: Instant, spec: &LinkSpec) {
         self.advance(at);
         self.generation += 1;
@@ -279,7 +282,8 @@ impl Link {
         self.shadow.police(spec.police);
     }
 
-    /// Replaces queue and buffer by those of `spec` from `at` on. Rates, outages, losses and delays go on as they were.
+    /// Replaces queue and buffer by those of `spec` from `at` on. Rates, outages, losses and
+    /// delays go on as they were.
     pub(crate) fn set_queue(&mut self, at: Instant, spec: &LinkSpec) {
         self.advance(at);
         self.generation += 1;
@@ -296,7 +300,8 @@ impl Link {
                 self.sources.push(Source::new(cross, at, self.sub_seed(index as u64)));
             }
         }
-        // The shadow starts from the present queue, so drops caused by earlier host packets are not charged to hosts.
+        // The shadow starts from the present queue, so drops caused by earlier host packets are
+        // not charged to hosts.
         self.shadow.follow(&self.queue);
     }
 

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 
 use crate::error::Error;
 
-/// At this size a file is rotated, and the previous rotated one is removed. Two files hold one to two hours of 10 ms
-/// intervals of one link, and a forgotten lab does not fill `/run`, which lies in memory (16 to 256 MB is sensible).
+/// At this size a file is rotated, and the previous rotated one is removed. Two files hold one to two hours
+/// of 10 ms intervals of one link, and a forgotten lab does not fill `/run`, which lies in memory (16 to
+/// 256 MB is sensible).
 const LIMIT: u64 = 64 << 20;
 
 /// A log of lines.
@@ -35,8 +36,8 @@ impl LogFile {
         LogFile::new(path, old_file, header, LIMIT)
     }
 
-    /// Creates a file that can be rotated without the right to do anything in its folder, and the rotated one, empty. Both
-    /// belong to who called `sudo`.
+    /// Creates a file that can be rotated without the right to do anything in its folder, and the rotated
+    /// one, empty. Both belong to who called `sudo`.
     pub(crate) fn create_both(path: &Path, old: &Path) -> Result<LogFile, Error> {
         LogFile::create_both_with(path, old, LIMIT)
     }

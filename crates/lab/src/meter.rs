@@ -1,4 +1,5 @@
-//! Counts the packets of a link per interval, including transmissions that lie in the future but are already scheduled.
+//! Counts the packets of a link per interval, including transmissions that lie in the future but
+//! are already scheduled.
 
 use std::collections::VecDeque;
 
@@ -54,7 +55,8 @@ struct Open {
 }
 
 impl Meter {
-    /// Creates a meter of a link with this server, behind a policer of the rate `policed` if there is one, whose first interval contains `start`.
+    /// Creates a meter of a link with this server, behind a policer of the rate `policed` if there is one,
+    /// whose first interval contains `start`.
     pub(crate) fn new(start: Instant, length: Duration, server: Server, policed: Option<Rate>) -> Meter {
         let length = length.ns().max(1) as u64;
         let first = start.ns() / length;
@@ -66,8 +68,8 @@ impl Meter {
         self.logs_delays = true;
     }
 
-    /// Replaces the server and the rate of the policer from `at` on. Open intervals get the mean of the capacities before and
-    /// after.
+    /// Replaces the server and the rate of the policer from `at` on. Open intervals get the mean of the
+    /// capacities before and after.
     pub(crate) fn set_capacity(&mut self, at: Instant, server: Server, policed: Option<Rate>) {
         self.at(at);
         (self.server, self.policed) = (server, policed);
@@ -87,8 +89,8 @@ impl Meter {
         served.into_iter().chain(self.policed).min().unwrap_or_default()
     }
 
-    /// Counts a packet of `size` that occupies the wire, with its bits spread over the intervals in which they are
-    /// sent.
+    /// Counts a packet of `size` that occupies the wire, with its bits spread over the intervals in
+    /// which they are sent.
     pub(crate) fn carried(&mut self, owner: Owner, transmission: Transmission, size: Bytes) {
         let bits = size.get() * 8;
         let Transmission { start, finish } = transmission;
@@ -113,8 +115,8 @@ impl Meter {
         self.at(at).interval.cross_offered_bits += size.get() * 8;
     }
 
-    /// Counts a cross packet that the queue dropped; `by_hosts` if the queue would have accepted it without the hosts'
-    /// packets.
+    /// Counts a cross packet that the queue dropped; `by_hosts` if the queue would have accepted it
+    /// without the hosts' packets.
     pub(crate) fn cross_dropped(&mut self, at: Instant, by_hosts: bool) {
         let interval = &mut self.at(at).interval;
         interval.cross_drops += 1;
@@ -148,7 +150,8 @@ impl Meter {
         self.at(at).interval.control_frames += 1;
     }
 
-    /// Counts `count` host packets that never reached the queue because the emulator did not read them in time.
+    /// Counts `count` host packets that never reached the queue because the emulator did
+    /// not read them in time.
     pub(crate) fn host_missed(&mut self, at: Instant, count: u64) {
         self.at(at).interval.host_missed += count;
     }
@@ -215,8 +218,8 @@ impl Meter {
         self.slot(time.ns() / self.length)
     }
 
-    /// Returns the interval with this number. An event for an interval that was already taken counts in the oldest open
-    /// one.
+    /// Returns the interval with this number. An event for an interval that was already taken counts in
+    /// the oldest open one.
     fn slot(&mut self, number: u64) -> &mut Open {
         let index = number.saturating_sub(self.first) as usize;
         while self.open.len() <= index {

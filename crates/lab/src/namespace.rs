@@ -20,8 +20,8 @@ use crate::netns_processes::{end_neighbours, own_network};
 use crate::process::{Process, close_all_but};
 use crate::state::{Network, STATE, State};
 
-/// Moves this process, which must have one thread, into a new network namespace. If that is not permitted, it also
-/// creates a new user namespace. Returns whether a user namespace was needed.
+/// Moves this process, which must have one thread, into a new network namespace. If that is not permitted, it
+/// also creates a new user namespace. Returns whether a user namespace was needed.
 pub(crate) fn enter_router() -> Result<bool, Error> {
     let Err(network) = unshare(CloneFlags::CLONE_NEWNET) else { return Ok(false) };
     let (uid, gid) = (geteuid(), getegid());
@@ -41,8 +41,8 @@ pub(crate) fn enter_router() -> Result<bool, Error> {
 
 /// A process that holds a node's namespace, and the socket on which it reports.
 ///
-/// When the socket is closed, because the daemon shuts down or has died, the holder kills the programs in the node and
-/// then exits.
+/// When the socket is closed, because the daemon shuts down or has died, the holder kills the programs in the
+/// node and then exits.
 pub(crate) struct Holder {
     pub(crate) process: Process,
     pub(crate) network: Network,
@@ -146,15 +146,16 @@ fn isolate(place: &Place) -> Result<String, Error> {
     interface::sysctl(&[
         // Cached metrics of earlier connections must not influence later ones.
         ("ipv4/tcp_no_metrics_save", "1"),
-        // No packets from the kernel itself: no link-local address, no router solicitations, no duplicate address
-        // detection.
+        // No packets from the kernel itself: no link-local address, no router solicitations, no
+        // duplicate address detection.
         ("ipv6/conf/default/addr_gen_mode", "1"),
         ("ipv6/conf/default/router_solicitations", "0"),
         ("ipv6/conf/default/accept_ra", "0"),
         ("ipv6/conf/default/accept_dad", "0"),
         ("ipv6/conf/all/accept_dad", "0"),
-        // Every packet that expires, or finds its port closed, is answered. By default the kernel answers about one
-        // per second and destination. The masks are the types of messages that limits apply to; 0 is no ICMPv6 type.
+        // Every packet that expires, or finds its port closed, is answered. By default the kernel answers
+        // about one per second and destination. The masks are the types of messages that limits apply to;
+        // 0 is no ICMPv6 type.
         ("ipv4/icmp_ratelimit", "0"),
         ("ipv4/icmp_ratemask", "0"),
         ("ipv6/icmp/ratelimit", "0"),
@@ -227,8 +228,8 @@ pub(crate) fn enter(
             setns(user, CloneFlags::CLONE_NEWUSER)?;
         }
         setns(&network, CloneFlags::CLONE_NEWNET)?;
-        // Programs in a node are killed only after the lab was closed or its daemon has died. So a program that is
-        // inside and observes neither will be found.
+        // Programs in a node are killed only after the lab was closed or its daemon has died. So a program
+        // that is inside and observes neither will be found.
         let open = faccessat(&*folder, STATE, AccessFlags::F_OK, AtFlags::empty()).is_ok();
         if open && !daemon.has_ended() { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::ENETDOWN)) }
     };

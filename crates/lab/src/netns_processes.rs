@@ -31,7 +31,8 @@ pub(crate) fn processes_in(number: u64, except: i32) -> Vec<Process> {
     pids.filter(inside).filter_map(Process::of).collect()
 }
 
-/// Kills all other processes in this process's network namespace, including those that they start while this runs.
+/// Kills all other processes in this process's network namespace, including those that they
+/// start while this runs.
 pub(crate) fn end_neighbours() {
     let Ok(number) = fs::metadata("/proc/self/ns/net").map(|is| is.ino()) else { return };
     let own = std::process::id() as i32;

@@ -16,8 +16,8 @@ const MAX_INTERVAL: Duration = Duration::from_ms(1_000);
 /// The largest number of links: every link has a subnet of its own.
 const MAX_LINKS: usize = 200;
 
-/// Rejects a scenario whose network a lab cannot have, and returns warnings about what is valid but probably unintended, one
-/// sentence each.
+/// Rejects a scenario whose network a lab cannot have, and returns warnings about what is valid but probably
+/// unintended, one sentence each.
 ///
 /// # Errors
 /// Names the key, with its place in the file if there is one.
@@ -40,8 +40,8 @@ pub fn check_network(scenario: &Scenario) -> Result<Vec<String>, Error> {
 }
 
 impl Spec {
-    /// Returns the network of a scenario, without what runs on it. Nodes and links keep their names where a lab can have
-    /// these.
+    /// Returns the network of a scenario, without what runs on it. Nodes and links keep their names where
+    /// a lab can have these.
     ///
     /// # Errors
     /// Names the key that a lab does not have, with its place in the file if there is one.

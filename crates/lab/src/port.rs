@@ -14,8 +14,8 @@ use crate::interface;
 pub(crate) const BATCH: usize = 32;
 /// Receive buffer: 50 ms at 500 Mb/s with the kernel's bookkeeping (a 1500 B frame is charged about 2.3 kB).
 const RECEIVE_BUFFER: libc::c_int = 16 << 20;
-/// Space for a frame's timestamp and what the kernel took out of the frame: header 16 and timespec 16, header 16 and
-/// auxiliary data 20, each rounded up to 8.
+/// Space for a frame's timestamp and what the kernel took out of the frame: header 16 and timespec 16, header
+/// 16 and auxiliary data 20, each rounded up to 8.
 const CONTROL: usize = 72;
 /// Bytes of a VLAN tag, and where in the frame it lies.
 const VLAN_TAG: usize = 4;
@@ -69,8 +69,8 @@ impl Port {
         Ok(Port { fd, index, spare: Vec::with_capacity(BATCH), control, unfinished: 0 })
     }
 
-    /// Whether the interface has been removed or moved to another network namespace. One that was made again under the
-    /// same name has another number.
+    /// Whether the interface has been removed or moved to another network namespace. One that was made again
+    /// under the same name has another number.
     pub(crate) fn has_gone(&self) -> bool {
         interface::name_of(self.index).is_err()
     }
@@ -96,8 +96,8 @@ impl Port {
         if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
-    /// Returns how many frames since the last call had no valid transport checksum because their sender left it to a
-    /// device.
+    /// Returns how many frames since the last call had no valid transport checksum because their sender
+    /// left it to a device.
     pub(crate) fn take_unfinished(&mut self) -> u64 {
         std::mem::take(&mut self.unfinished)
     }
@@ -124,8 +124,8 @@ impl Port {
             header.msg_control = self.control[k].0.as_mut_ptr().cast();
             header.msg_controllen = CONTROL as _;
         }
-        // SAFETY: the first `max` messages point to distinct buffers that are valid for the whole call, with the right
-        // lengths.
+        // SAFETY: the first `max` messages point to distinct buffers that are valid for the whole call,
+        // with the right lengths.
         let count = unsafe {
             libc::recvmmsg(
                 self.fd.as_raw_fd(),
@@ -273,7 +273,8 @@ fn tag(data: &libc::tpacket_auxdata) -> Option<[u8; VLAN_TAG]> {
     Some([a, b, c, d])
 }
 
-/// Puts a VLAN tag back into the frame of `len` bytes at the beginning of `buffer` and returns the new length.
+/// Puts a VLAN tag back into the frame of `len` bytes at the beginning of `buffer` and
+/// returns the new length.
 fn insert(buffer: &mut [u8], len: usize, tag: [u8; VLAN_TAG]) -> usize {
     let new = len + VLAN_TAG;
     // A frame that does not fit is dropped later, because its length says so.

@@ -70,7 +70,8 @@ impl Ports {
     /// Whether a command was announced since the last call.
     pub(crate) fn take_woken(&mut self) -> bool {
         if self.woken {
-            // A byte only means that there are commands. Their number does not matter, and unread bytes are found again.
+            // A byte only means that there are commands. Their number does not matter, and unread
+            // bytes are found again.
             let _ = self.wake.read(&mut [0; 64]);
         }
         std::mem::take(&mut self.woken)

@@ -37,7 +37,8 @@ impl Process {
         self.open().is_none_or(|handle| handle.wait_until(Instant::now() + timeout))
     }
 
-    /// Opens a handle that refers to this process even if its number is reused; `None` if the process has ended.
+    /// Opens a handle that refers to this process even if its number is reused; `None` if
+    /// the process has ended.
     pub fn open(&self) -> Option<Handle> {
         // SAFETY: plain system call; the result is checked before it is used.
         let raw = unsafe { libc::syscall(libc::SYS_pidfd_open, self.pid, 0) };
@@ -104,8 +105,8 @@ pub(crate) fn readable(fd: &impl AsRawFd, timeout: Duration) -> bool {
     }
 }
 
-/// Closes all descriptors except `kept` and the standard ones. An inherited descriptor could keep another process
-/// waiting for end of file.
+/// Closes all descriptors except `kept` and the standard ones. An inherited descriptor could keep another
+/// process waiting for end of file.
 pub(crate) fn close_all_but(kept: &[RawFd]) {
     let mut kept: Vec<RawFd> = kept.iter().copied().chain([0, 1, 2]).collect();
     kept.sort_unstable();
@@ -119,7 +120,8 @@ pub(crate) fn close_all_but(kept: &[RawFd]) {
     }
 }
 
-/// Returns an identifier of the current boot; numbers of processes and namespaces mean nothing after a reboot.
+/// Returns an identifier of the current boot; numbers of processes and namespaces mean
+/// nothing after a reboot.
 pub(crate) fn boot() -> String {
     fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
 }

@@ -48,8 +48,8 @@ pub struct Queue {
     discipline: headway_queue::Queue,
     /// What the discipline was built from.
     spec: QueueSpec,
-    /// Packets that have a time of departure: when their transmission ends, and their size. Past ones are removed at the
-    /// next arrival.
+    /// Packets that have a time of departure: when their transmission ends, and their size. Past ones are
+    /// removed at the next arrival.
     leaving: VecDeque<(Instant, Bytes)>,
     leaving_bytes: u64,
     /// Packets whose departure will be judged, and how many bytes, packets and packets of hosts these are.
@@ -66,7 +66,8 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// Creates an empty queue that is served at `rates` from `start` on; `seed` is for random choices of the discipline.
+    /// Creates an empty queue that is served at `rates` from `start` on; `seed` is for random
+    /// choices of the discipline.
     pub(crate) fn new(start: Instant, rates: Rates, spec: &QueueSpec, seed: u64) -> Queue {
         let discipline = prepared(spec.build_at(start, Some(rates.known), seed), &rates);
         Queue {
@@ -95,9 +96,10 @@ impl Queue {
         }
     }
 
-    /// Changes rates and discipline at `now`. Packets that already have a time of departure keep it; the new discipline
-    /// judges the rest. A discipline keeps its state if its parameters stay the same (but RED, whose average is one of packet
-    /// times), and so does an explicit router if it stays one. A token bucket that stays the same keeps its tokens.
+    /// Changes rates and discipline at `now`. Packets that already have a time of departure keep it; the new
+    /// discipline judges the rest. A discipline keeps its state if its parameters stay the same (but RED,
+    /// whose average is one of packet times), and so does an explicit router if it stays one. A token bucket
+    /// that stays the same keeps its tokens.
     pub(crate) fn change(&mut self, now: Instant, rates: Rates, spec: &QueueSpec, seed: u64) {
         let is_new = *spec != self.spec || matches!(spec, QueueSpec::Red(_)) || spec.reads_headers();
         if rates != self.rates {
@@ -133,7 +135,8 @@ impl Queue {
         }
     }
 
-    /// Distributes the packets that wait after another discipline has taken the place of one with other queues.
+    /// Distributes the packets that wait after another discipline has taken the place of
+    /// one with other queues.
     fn regroup(&mut self) {
         self.first_host = None;
         let packets = self.waiting.regroup(&self.discipline);
@@ -145,7 +148,8 @@ impl Queue {
         }
     }
 
-    /// Returns the versions of the congestion headers that the discipline serves; none if it reads no headers.
+    /// Returns the versions of the congestion headers that the discipline serves; none if
+    /// it reads no headers.
     pub(crate) fn versions(&self) -> &'static [u8] {
         self.discipline.versions()
     }
@@ -180,8 +184,9 @@ impl Queue {
         }
     }
 
-    /// Accepts a packet that arrives at `packet.arrived`, and marks it where the discipline says so; `None` if it is dropped.
-    /// Otherwise returns when it occupies the wire, unless that is decided at its departure (see [`Queue::serve`]).
+    /// Accepts a packet that arrives at `packet.arrived`, and marks it where the discipline says so; `None`
+    /// if it is dropped. Otherwise returns when it occupies the wire, unless that is decided at its departure
+    /// (see [`Queue::serve`]).
     ///
     /// Arrival times must not decrease, and all departures up to then must have been served.
     pub(crate) fn push(&mut self, packet: &mut Packet) -> Option<Option<Transmission>> {
@@ -240,7 +245,8 @@ impl Queue {
                 *before -= packet.size.get();
                 return;
             }
-            // Each packet of cross traffic is looked at once in its life, because the search stops at the next host packet.
+            // Each packet of cross traffic is looked at once in its life, because the search stops at
+            // the next host packet.
             let mut before = 0;
             self.first_host = (only.head()..only.tail()).find_map(|position| {
                 let packet = only.at(position);
@@ -256,8 +262,9 @@ impl Queue {
         (self.waiting_packets > 0).then(|| self.free.max(self.ready))
     }
 
-    /// Returns when the departure of the first host packet that waits is judged, and when it has left, both rounded down;
-    /// `None` if none waits, or if what discipline and server decide about others may change that.
+    /// Returns when the departure of the first host packet that waits is judged, and when it has
+    /// left, both rounded down; `None` if none waits, or if what discipline and server decide about
+    /// others may change that.
     pub(crate) fn first_host(&self) -> Option<(Instant, Instant)> {
         if self.discipline.delays_departures() || !self.server.is_predictable() {
             return None;
@@ -280,8 +287,8 @@ impl Queue {
         self.waiting.oldest()
     }
 
-    /// Judges the next waiting packet if its departure is due by `now`, or drops one because too many wait; call until
-    /// `None`.
+    /// Judges the next waiting packet if its departure is due by `now`, or drops one because too many
+    /// wait; call until `None`.
     pub(crate) fn serve(&mut self, now: Instant) -> Option<Departure> {
         if let Some(packet) = self.waiting.pop_excess(&mut self.discipline) {
             self.forget(&packet);
@@ -465,8 +472,8 @@ mod tests {
                 marked.push(start);
             }
         }
-        // The sojourn time reaches 5 ms at the fifth packet; CoDel marks the first packet 100 ms later, the second
-        // after another 100 ms.
+        // The sojourn time reaches 5 ms at the fifth packet; CoDel marks the first packet 100 ms later, the
+        // second after another 100 ms.
         assert_eq!(marked[..2], [at(105), at(205)]);
     }
 
@@ -484,7 +491,8 @@ mod tests {
         };
         assert_eq!(marked(&mut queue, ms(104)), 0);
         queue.change(ms(104), rate(12_304_001), &codel, 2);
-        // CoDel has seen long delays since 5 ms, so the first mark comes at 105 ms. Beginning anew it would at 204 ms.
+        // CoDel has seen long delays since 5 ms, so the first mark comes at 105 ms. Beginning
+        // anew it would at 204 ms.
         assert_eq!(marked(&mut queue, ms(106)), 1);
     }
 

@@ -22,8 +22,8 @@ const MAX_MTU: u32 = 9_000;
 
 /// A link between two interfaces of this network namespace. Frames that arrive at one leave at the other.
 ///
-/// It works until the process ends. The interfaces keep their addresses and everything else; while it works they hear
-/// frames to all destinations and do not merge received packets.
+/// It works until the process ends. The interfaces keep their addresses and everything else; while it works
+/// they hear frames to all destinations and do not merge received packets.
 pub struct Router {
     interfaces: [String; 2],
     status: Arc<Mutex<Status>>,
@@ -39,13 +39,13 @@ pub struct Router {
 }
 
 impl Router {
-    /// Starts to forward between two interfaces, through the only link of a scenario; forward is from the first to the second.
-    /// The records of control intervals go to `records`, if given. This process must have one thread, and gives up all its
-    /// privileges.
+    /// Starts to forward between two interfaces, through the only link of a scenario; forward is from the
+    /// first to the second. The records of control intervals go to `records`, if given. This process must
+    /// have one thread, and gives up all its privileges.
     ///
     /// # Errors
-    /// If the scenario has several links or a value out of range, an interface cannot be used or has a router, or a privilege is
-    /// missing.
+    /// If the scenario has several links or a value out of range, an interface cannot be used or has a
+    /// router, or a privilege is missing.
     pub fn start(
         interfaces: [&str; 2],
         scenario: &Scenario,
@@ -85,8 +85,8 @@ impl Router {
     /// Returns what happened so far.
     ///
     /// # Errors
-    /// If the router has stopped because an interface has gone, also where another one now has its name, or because of a
-    /// panic.
+    /// If the router has stopped because an interface has gone, also where another one now has its name,
+    /// or because of a panic.
     pub fn status(&mut self) -> Result<LinkStatus, Error> {
         if let Some(emulator) = self.emulator.take_if(|emulator| emulator.is_finished()) {
             return Err(match emulator.join() {
@@ -104,7 +104,8 @@ impl Router {
     }
 }
 
-/// Checks everything that can be checked before anything is changed; returns the scenario with the MTU of the interfaces.
+/// Checks everything that can be checked before anything is changed; returns the scenario with the
+/// MTU of the interfaces.
 fn prepare(interfaces: [&str; 2], scenario: &Scenario) -> Result<Spec, Error> {
     let spec = Spec::of(scenario)?;
     if spec.links.len() != 1 {

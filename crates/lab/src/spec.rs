@@ -1,5 +1,5 @@
-//! A network as the emulator has it: what goes from whoever starts a lab to its daemon, and what `headway lab status --json`
-//! says. `network.rs` makes it from a scenario, which has been checked.
+//! A network as the emulator has it: what goes from whoever starts a lab to its daemon, and what
+//! `headway lab status --json` says. `network.rs` makes it from a scenario, which has been checked.
 
 use std::path::Path;
 
@@ -47,24 +47,26 @@ pub struct Spec {
 pub struct LinkSpec {
     /// Rate, counting wire bytes (IP length + 38); zero if the link has `rates` or a `trace`.
     pub rate: Rate,
-    /// Bucket size of a token-bucket shaper at `rate`; default: no bucket, every packet takes its time at `rate`.
+    /// Bucket size of a token-bucket shaper at `rate`; default: no bucket, every packet
+    /// takes its time at `rate`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub burst: Option<Bytes>,
-    /// Highest rate at which a token-bucket shaper sends its bursts, from a second bucket of one packet of the MTU; default:
-    /// bursts leave at once.
+    /// Highest rate at which a token-bucket shaper sends its bursts, from a second bucket of one packet of
+    /// the MTU; default: bursts leave at once.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub peak_rate: Option<Rate>,
     /// Times at which the link can send a packet, instead of `rate`; default none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trace: Option<CapacityTrace>,
-    /// Rates with the times from which they apply, counted from when the link came up, instead of `rate`; default none.
+    /// Rates with the times from which they apply, counted from when the link came up, instead of
+    /// `rate`; default none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rates: Option<RateSteps>,
     /// Times in which the link sends nothing, counted like those of `rates`; default none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outages: Option<Outages>,
-    /// Rate of the line on which the sending node's frames reach the queue one after the other, wire bytes; default: they
-    /// reach it at once. It is the same as long as the lab is up.
+    /// Rate of the line on which the sending node's frames reach the queue one after the other, wire bytes;
+    /// default: they reach it at once. It is the same as long as the lab is up.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub line: Option<Rate>,
     /// Propagation delay: from the last bit's departure to its arrival; default 0.
@@ -76,15 +78,15 @@ pub struct LinkSpec {
     pub jitter: Jitter,
     /// Whether jitter may reorder packets; default no.
     pub reordering: bool,
-    /// Buffer size of the queue in wire bytes; default 100 ms at the rate, the highest one if it changes, but at least
-    /// 64 kB.
+    /// Buffer size of the queue in wire bytes; default 100 ms at the rate, the highest one if it
+    /// changes, but at least 64 kB.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub buffer: Option<Bytes>,
     /// Queue discipline, limited to `buffer` unless it has a limit of its own; default drop-tail.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queue: Option<QueueSpec>,
-    /// A policer before the queue, which drops what exceeds its rate after a burst, of hosts and of cross traffic;
-    /// default none.
+    /// A policer before the queue, which drops what exceeds its rate after a burst, of hosts and of cross
+    /// traffic; default none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub police: Option<Policer>,
     /// Probability that a host packet is lost on the wire, at least 0 and less than 1; default 0.
@@ -96,7 +98,8 @@ pub struct LinkSpec {
     /// Probability that a host packet arrives twice, at least 0 and less than 1; default 0.
     #[serde(deserialize_with = "headway_units::share::deserialize")]
     pub duplicate: f64,
-    /// Probability that a bit of a host packet behind its IP header is flipped, at least 0 and less than 1; default 0.
+    /// Probability that a bit of a host packet behind its IP header is flipped, at least 0 and
+    /// less than 1; default 0.
     #[serde(deserialize_with = "headway_units::share::deserialize")]
     pub corrupt: f64,
     /// What becomes of the ECN field of host packets behind the queue; default: it stays.
@@ -215,8 +218,8 @@ impl LinkSpec {
         }
     }
 
-    /// Returns the buffer size. The default is 100 ms at the rate, the depth of a common access router, but at least 64
-    /// kB.
+    /// Returns the buffer size. The default is 100 ms at the rate, the depth of a common access
+    /// router, but at least 64 kB.
     pub fn buffer_size(&self) -> Bytes {
         let depth = self.highest_rate().bytes_in(Duration::from_ms(100));
         self.buffer.unwrap_or(depth.max(Bytes::new(64_000)))
@@ -273,7 +276,8 @@ impl Spec {
         }
     }
 
-    /// Returns the name of a link's direction in the truth file: `forward` for the only link, else `h1-r1:forward`.
+    /// Returns the name of a link's direction in the truth file: `forward` for the only link,
+    /// else `h1-r1:forward`.
     pub fn lane_name(&self, link: usize, direction: Direction) -> String {
         match &self.links[..] {
             [_] => direction.to_string(),

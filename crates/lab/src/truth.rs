@@ -1,4 +1,5 @@
-//! The truth about a lab, written by the emulator: what was free, carried and dropped on every link in every interval.
+//! The truth about a lab, written by the emulator: what was free, carried and dropped on every
+//! link in every interval.
 
 use std::path::Path;
 
@@ -37,7 +38,8 @@ pub struct Interval {
     pub host_copies: u64,
     /// Host packets damaged on the wire.
     pub host_damaged: u64,
-    /// Frames of hosts for the next station only (EtherType 0x8808, such as PAUSE), which were dropped before the queue.
+    /// Frames of hosts for the next station only (EtherType 0x8808, such as PAUSE), which were
+    /// dropped before the queue.
     pub control_frames: u64,
     /// Host packets that the emulator did not read in time (a fault of the machine, not of the path).
     pub host_missed: u64,
@@ -61,7 +63,8 @@ pub struct Interval {
     pub very_late: u64,
     /// Largest lateness of a delivery.
     pub max_late: Duration,
-    /// Histogram of queueing delays: delay in whole microseconds and number of packets, ascending; empty unless logged.
+    /// Histogram of queueing delays: delay in whole microseconds and number of packets, ascending;
+    /// empty unless logged.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub delays: Vec<(u32, u32)>,
 }
@@ -91,8 +94,8 @@ impl Interval {
         Rate::from_bps_f64(bits as f64 / self.length.secs_f64())
     }
 
-    /// Returns the line of this interval; `lane` names link and direction. The first columns are those of a run's
-    /// `truth.csv`, in whole bytes; what is read back is exact and stands behind them.
+    /// Returns the line of this interval; `lane` names link and direction. The first columns are those of a
+    /// run's `truth.csv`, in whole bytes; what is read back is exact and stands behind them.
     pub(crate) fn row<'a>(&self, lane: &'a str) -> impl Serialize + use<'a> {
         let delays = self.delays.iter().map(|(delay, packets)| format!("{delay}:{packets}"));
         let (capacity, cross) = (self.capacity.bytes_in(self.length).get(), self.cross_bits / 8);
@@ -208,7 +211,8 @@ pub struct Truth {
 }
 
 impl Truth {
-    /// Reads the truth file of a lab of one link and ignores an incomplete last line, which is still being written.
+    /// Reads the truth file of a lab of one link and ignores an incomplete last line, which is
+    /// still being written.
     ///
     /// # Errors
     /// If the file cannot be read, has an invalid line, or is about several links.
@@ -239,7 +243,8 @@ impl Truth {
         }
     }
 
-    /// Returns the mean rate that cross traffic left free in the window; `None` if the log does not cover all of it.
+    /// Returns the mean rate that cross traffic left free in the window; `None` if the log does
+    /// not cover all of it.
     ///
     /// Intervals that lie partly in the window are weighted by the part inside.
     pub fn free_between(&self, direction: Direction, from: Instant, to: Instant) -> Option<Rate> {
@@ -247,8 +252,8 @@ impl Truth {
             .map(Rate::from_bps_f64)
     }
 
-    /// Returns the mean rate that neither cross traffic nor TCP of the hosts used in the window; `None` if the log does
-    /// not cover all of it.
+    /// Returns the mean rate that neither cross traffic nor TCP of the hosts used in the window; `None` if
+    /// the log does not cover all of it.
     pub fn free_beside_tcp_between(&self, direction: Direction, from: Instant, to: Instant) -> Option<Rate> {
         let used = |i: &Interval| (i.cross_bits + i.host_tcp_bits) as f64 / i.length.secs_f64();
         self.mean(direction, from, to, |i| i.capacity.bps_f64() - used(i)).map(Rate::from_bps_f64)
@@ -259,8 +264,8 @@ impl Truth {
         self.mean(direction, from, to, |i| i.capacity.bps_f64()).map(Rate::from_bps_f64)
     }
 
-    /// Counts cross packets dropped in the intervals that overlap the window: all of them, and those dropped because of
-    /// the hosts' packets.
+    /// Counts cross packets dropped in the intervals that overlap the window: all of them, and those dropped
+    /// because of the hosts' packets.
     pub fn cross_drops_between(&self, direction: Direction, from: Instant, to: Instant) -> (u64, u64) {
         self.touching(direction, from, to)
             .iter()
@@ -379,7 +384,8 @@ mod tests {
 
     #[test]
     fn tcp_of_the_hosts_may_count_as_used() {
-        // Of 100 Mb/s cross traffic leaves 60 in the first interval and 40 in the second; TCP sends 400 bits in each.
+        // Of 100 Mb/s cross traffic leaves 60 in the first interval and 40 in the second; TCP
+        // sends 400 bits in each.
         let free =
             |from, to| truth().free_beside_tcp_between(Direction::Forward, at(from), at(to)).map(Rate::bps);
         assert_eq!(free(0, 10), Some(60_000_000 - 40_000));

@@ -39,8 +39,8 @@ impl Truths {
         Truths::parse_lines(body).map_err(|line| line + 1)
     }
 
-    /// Reads the end of a truth file with this number of lanes, back to the intervals that contain `from` or to the
-    /// beginning of the file.
+    /// Reads the end of a truth file with this number of lanes, back to the intervals that contain `from` or
+    /// to the beginning of the file.
     pub(crate) fn load_since(path: &Path, from: Instant, lanes: usize) -> Result<Truths, Error> {
         let failed = |e| Error::file("read", path, e);
         let file = File::open(path).map_err(failed)?;

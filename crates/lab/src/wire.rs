@@ -1,5 +1,5 @@
-//! What happens to the frames of hosts behind the queue of a link: bits are flipped, the ECN field is cleared, and frames
-//! arrive twice.
+//! What happens to the frames of hosts behind the queue of a link: bits are flipped, the ECN field is
+//! cleared, and frames arrive twice.
 
 use headway_traffic::channel::EcnField;
 use headway_traffic::random::{self, Pcg64Mcg};
@@ -8,7 +8,8 @@ use rand::RngExt as _;
 use crate::ecn::{self, ETHERNET};
 use crate::spec::LinkSpec;
 
-/// Bytes of an IPv6 header; extensions behind it are covered by the checksum of no protocol, but lab hosts send none.
+/// Bytes of an IPv6 header; extensions behind it are covered by the checksum of no protocol, but
+/// lab hosts send none.
 const IPV6_HEADER: usize = 40;
 
 /// Changes frames on their way.
@@ -50,8 +51,8 @@ impl Wire {
         share > 0.0 && self.rng.random::<f64>() < share
     }
 
-    /// Flips a bit behind the IP header, so that routers pass the packet on and the checksum of TCP or UDP is wrong at its
-    /// receiver. Returns false for frames that are not IP, which stay unchanged.
+    /// Flips a bit behind the IP header, so that routers pass the packet on and the checksum of TCP or UDP is
+    /// wrong at its receiver. Returns false for frames that are not IP, which stay unchanged.
     fn flip_bit(&mut self, frame: &mut [u8]) -> bool {
         let Some(begin) = behind_ip(frame).filter(|begin| *begin < frame.len()) else { return false };
         let place = self.rng.random_range(begin..frame.len());

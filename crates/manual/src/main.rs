@@ -1,5 +1,5 @@
-//! Writes the man pages of all programs and the completions of `headway`, which passes commands on, into a folder, from the
-//! definitions behind their help texts: `cargo run -p headway-manual -- FOLDER`.
+//! Writes the man pages of all programs and the completions of `headway`, which passes commands on, into a
+//! folder, from the definitions behind their help texts: `cargo run -p headway-manual -- FOLDER`.
 
 use std::path::{Path, PathBuf};
 

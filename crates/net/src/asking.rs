@@ -50,8 +50,8 @@ pub fn stream(session: &mut Session, reverse: bool, schedule: &Schedule) -> Resu
     if reverse { session.receive_stream(schedule) } else { session.send_stream(schedule) }
 }
 
-/// Sends all streams that are asked for, until the answer is there, or what sees them wants no more. What asks has begun at the time
-/// zero of `clock`, or later.
+/// Sends all streams that are asked for, until the answer is there, or what sees them wants no more. What
+/// asks has begun at the time zero of `clock`, or later.
 ///
 /// # Errors
 /// That of the session; what was learned before is kept.

@@ -4,8 +4,8 @@ use std::fmt;
 use std::net::Ipv6Addr;
 use std::str::FromStr;
 
-/// A name or an address, and the port if the text has one: `HOST`, `HOST:PORT`, `2001:db8::1`, `[2001:db8::1]`,
-/// `[2001:db8::1]:PORT`.
+/// A name or an address, and the port if the text has one: `HOST`, `HOST:PORT`, `2001:db8::1`,
+/// `[2001:db8::1]`, `[2001:db8::1]:PORT`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Host {
     /// The name or address, without brackets.

@@ -38,7 +38,8 @@ pub struct ConnectionArgs {
     /// Encrypt the control connection and trust the certificate authorities in this PEM file.
     #[arg(long, value_name = "FILE")]
     tls_ca: Option<PathBuf>,
-    /// Encrypt the control connection and trust only the certificate with this SHA-256, as `headway serve` prints it.
+    /// Encrypt the control connection and trust only the certificate with this SHA-256, as
+    /// `headway serve` prints it.
     #[arg(long, value_name = "HEX", conflicts_with = "tls_ca")]
     tls_fingerprint: Option<String>,
     /// Time limit for each answer of the server.
@@ -50,7 +51,8 @@ impl ConnectionArgs {
     /// Returns the options for a connection to `host`.
     ///
     /// # Errors
-    /// When the arguments contradict each other, or a file cannot be read: nothing that trying again could mend.
+    /// When the arguments contradict each other, or a file cannot be read: nothing that
+    /// trying again could mend.
     pub fn options(&self, host: &Host) -> Result<ConnectOptions, Failed> {
         let family = match (self.ipv4, self.ipv6) {
             (true, _) => FamilyChoice::V4,

@@ -123,8 +123,8 @@ impl fmt::Display for Failed {
     }
 }
 
-/// Runs a program, and returns its exit code: starts the other one that has the command, or parses the command line and does the
-/// work; `json` tells from the arguments whether there was a `--json`.
+/// Runs a program, and returns its exit code: starts the other one that has the command, or parses the
+/// command line and does the work; `json` tells from the arguments whether there was a `--json`.
 pub fn run<P: Parser>(
     program: &Program,
     json: impl Fn(&P) -> bool,
@@ -140,8 +140,8 @@ pub fn run<P: Parser>(
     }
 }
 
-/// Parses the command line; if there is nothing to run, prints the requested help, or the error in the arguments, and
-/// returns the exit code.
+/// Parses the command line; if there is nothing to run, prints the requested help, or the error in the
+/// arguments, and returns the exit code.
 ///
 /// # Errors
 /// The exit code, of success too.
@@ -158,8 +158,8 @@ pub fn parse<P: Parser>(name: &str) -> Result<P, ExitCode> {
     })
 }
 
-/// Ends the program of this name: prints why it failed, with `json` as an object too unless the command has printed its
-/// document, and returns the exit code.
+/// Ends the program of this name: prints why it failed, with `json` as an object too unless the command has
+/// printed its document, and returns the exit code.
 pub fn end(name: &str, json: bool, result: Result<ExitCode, Failed>) -> ExitCode {
     // A command is not successful if its result could not be printed.
     let result = result.and_then(|code| Ok(out::check().map(|()| code)?));

@@ -1,4 +1,5 @@
-//! Which of the programs has which command. Users type `headway COMMAND`; for the command of another program that one is started.
+//! Which of the programs has which command. Users type `headway COMMAND`; for the command of another program
+//! that one is started.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
@@ -106,7 +107,8 @@ impl Program {
         ALL.iter().find(named).map_or(self.name, |one| one.name)
     }
 
-    /// Returns the other program whose command, or help on it, was asked for; `None` if this one is to see to it.
+    /// Returns the other program whose command, or help on it, was asked for; `None` if this
+    /// one is to see to it.
     pub fn other(&self) -> Option<&'static Program> {
         self.other_of(std::env::args_os().skip(1))
     }
@@ -118,8 +120,8 @@ impl Program {
         ALL.into_iter().find(|one| one.name != self.name && has(one))
     }
 
-    /// Becomes this program, from the folder of the one that runs or from those in PATH, with the same arguments and the name that
-    /// was typed. Returns only if it cannot.
+    /// Becomes this program, from the folder of the one that runs or from those in PATH, with the same
+    /// arguments and the name that was typed. Returns only if it cannot.
     pub fn start(&self) -> Failed {
         let mut arguments = std::env::args_os();
         let typed = arguments.next().unwrap_or_else(|| self.name.into());

@@ -1,5 +1,5 @@
-//! What all programs have in common: how they print and end, the build that they carry, which of them has which command, and
-//! the arguments and files that more than one of them takes.
+//! What all programs have in common: how they print and end, the build that they carry, which of them has
+//! which command, and the arguments and files that more than one of them takes.
 
 // These macros panic when standard output is closed; `out` has replacements.
 #![deny(clippy::print_stdout, clippy::print_stderr)]

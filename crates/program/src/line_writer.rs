@@ -11,14 +11,15 @@ use std::time::Duration;
 /// Largest number of queued lines of up to about 1 kB, so that the queue takes at most about 1 MB.
 const QUEUE: usize = 1024;
 
-/// Bytes that wait to be written from which on no more are taken: with the queue's limit only small lines would be bounded.
+/// Bytes that wait to be written from which on no more are taken: with the queue's limit only small
+/// lines would be bounded.
 const ROOM: usize = 1 << 20;
 
 /// How long to wait for queued lines when the program ends.
 const FINISH_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Passes lines to a writer thread without ever blocking. Counts the lines that do not fit the queue or cannot
-/// be written.
+/// Passes lines to a writer thread without ever blocking. Counts the lines that do not fit the queue
+/// or cannot be written.
 #[derive(Clone, Debug)]
 pub struct LineWriter {
     queue: SyncSender<Entry>,
@@ -68,8 +69,8 @@ impl LineWriter {
         self.counts.lost.load(Ordering::Relaxed)
     }
 
-    /// Writes the lines that `lines` returns, all of them or none, which count as one. They may be long, so they are not even made
-    /// where too much waits already.
+    /// Writes the lines that `lines` returns, all of them or none, which count as one. They may be long, so
+    /// they are not even made where too much waits already.
     pub fn write_all_or_none(&self, lines: impl FnOnce() -> Vec<u8>) {
         let has_room = self.counts.waiting.load(Ordering::Relaxed) < ROOM;
         if !has_room || !self.send(lines()) {

@@ -14,7 +14,8 @@ pub struct Screen {
 }
 
 impl Screen {
-    /// Creates a screen; `wanted` is whether there is a live table where standard output is a terminal that can redraw.
+    /// Creates a screen; `wanted` is whether there is a live table where standard output is a
+    /// terminal that can redraw.
     pub fn new(wanted: bool) -> Screen {
         let redraws = std::env::var_os("TERM").is_some_and(|name| name != "dumb");
         let term = Some(Term::stdout()).filter(|term| wanted && redraws && term.is_term());

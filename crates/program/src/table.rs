@@ -22,8 +22,8 @@ pub fn table(
     table
 }
 
-/// Formats the lines of a table as [`table`] does, each with its end, without holding them in memory: `rows` are asked for twice,
-/// first to see how wide they are. Every character takes a column of the terminal.
+/// Formats the lines of a table as [`table`] does, each with its end, without holding them in memory: `rows`
+/// are asked for twice, first to see how wide they are. Every character takes a column of the terminal.
 pub fn lines<R: Iterator<Item = Vec<String>>>(
     header: Vec<&str>,
     rows: impl Fn() -> R,

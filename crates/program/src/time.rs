@@ -10,8 +10,8 @@ pub fn now() -> Instant {
     Instant::from_ns(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
 }
 
-/// Formats a time since 1970 as in RFC 3339, in UTC and with all nanoseconds: many readers of JSON keep only 53 bits of
-/// the number beside it.
+/// Formats a time since 1970 as in RFC 3339, in UTC and with all nanoseconds: many readers of JSON keep only
+/// 53 bits of the number beside it.
 pub fn rfc3339(time: Instant) -> String {
     humantime::format_rfc3339_nanos(UNIX_EPOCH + Duration::from_nanos(time.ns())).to_string()
 }

@@ -32,8 +32,8 @@ pub fn read(file: Option<&Path>) -> Result<Option<Token>> {
     parse(&text).map(Some)
 }
 
-/// Reads the token of a page or of metrics, which browsers send in plain text; so it must not be that of measurements, which never
-/// crosses the network, in `measurements` or the environment.
+/// Reads the token of a page or of metrics, which browsers send in plain text; so it must not be that of
+/// measurements, which never crosses the network, in `measurements` or the environment.
 ///
 /// # Errors
 /// If it is that one, cannot be read, or is too short.

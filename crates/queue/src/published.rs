@@ -19,8 +19,8 @@ pub enum PublishedPart {
     Intervals,
     /// RCP begins with the capacity also after a law of XCP.
     Start,
-    /// RCP without a capacity moves its rate once per RTT, counts flows as input over rate, and ignores growing
-    /// RTTs.
+    /// RCP without a capacity moves its rate once per RTT, counts flows as input over rate, and
+    /// ignores growing RTTs.
     Steps,
 }
 

@@ -69,8 +69,8 @@ pub fn all() -> Result<Vec<Experiment>, BadExperiment> {
 /// Most names that are offered for a wrong one.
 const OFFERED: usize = 6;
 
-/// Returns which names may have been meant, as a question: those that begin as `name` does, the longer the better, or else
-/// the one that is most like it. Empty if there are none.
+/// Returns which names may have been meant, as a question: those that begin as `name` does, the longer the
+/// better, or else the one that is most like it. Empty if there are none.
 fn meant(name: &str) -> String {
     let shared = |id: &str| {
         let letters = name.chars().zip(id.chars());

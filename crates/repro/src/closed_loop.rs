@@ -20,8 +20,8 @@ pub(crate) const MTU: u32 = 9000;
 /// Index of the bottleneck among the links of the scenario.
 pub(crate) const BOTTLENECK: usize = 0;
 
-/// Returns the segments per ACK. Senders with a congestion header are acknowledged at once: they send segments one by
-/// one, and the RTTs that routers hear of would include the delay of ACKs.
+/// Returns the segments per ACK. Senders with a congestion header are acknowledged at once: they send
+/// segments one by one, and the RTTs that routers hear of would include the delay of ACKs.
 pub(crate) const fn segments_per_ack(is_explicit: bool) -> u32 {
     if is_explicit { 1 } else { 2 }
 }
@@ -54,7 +54,8 @@ impl Cross {
         }
     }
 
-    /// Returns the traffic model of a scenario; `None` for none and for web traffic, which is made of TCP flows.
+    /// Returns the traffic model of a scenario; `None` for none and for web traffic, which
+    /// is made of TCP flows.
     const fn model(self) -> Option<&'static str> {
         match self {
             Cross::Idle | Cross::Web => None,

@@ -1,4 +1,5 @@
-//! Transfers of this host's TCP through the dumbbell of passive experiments, as real packets over an emulated link.
+//! Transfers of this host's TCP through the dumbbell of passive experiments, as real packets
+//! over an emulated link.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
@@ -37,8 +38,9 @@ pub(crate) struct Emulated {
     pub(crate) recording: Recording,
 }
 
-/// Runs the flows of a dumbbell with the stack of this host until its end, whatever their size; attempts that the machine
-/// disturbed do not count. Returns how many these are, too, and `None` where no other is left. `name` describes the run.
+/// Runs the flows of a dumbbell with the stack of this host until its end, whatever their size; attempts that
+/// the machine disturbed do not count. Returns how many these are, too, and `None` where no other is left.
+/// `name` describes the run.
 ///
 /// # Errors
 /// [`Error::World`] where there can be no lab, and [`Error::Interrupted`].

@@ -99,8 +99,8 @@ impl Job<'_> {
         self.context.map(parts, work)
     }
 
-    /// Calls `work` with every cell and the numbers of its runs, on all threads; returns the results of each cell in the
-    /// order of the runs.
+    /// Calls `work` with every cell and the numbers of its runs, on all threads; returns the results of each
+    /// cell in the order of the runs.
     pub(crate) fn each_run<C: Sync, R: Send>(
         &self,
         cells: &[C],
@@ -113,8 +113,8 @@ impl Job<'_> {
         Ok(cells.iter().map(|_| results.by_ref().take(runs).collect()).collect())
     }
 
-    /// Runs a scenario with the seed of `run` and evaluates the results, or returns the kept evaluation of an earlier run.
-    /// `cell` names what runs.
+    /// Runs a scenario with the seed of `run` and evaluates the results, or returns the kept evaluation of an
+    /// earlier run. `cell` names what runs.
     pub(crate) fn run_scenario<R: Serialize + DeserializeOwned>(
         &self,
         scenario: &impl Described,
@@ -137,8 +137,8 @@ impl Job<'_> {
         Ok(result)
     }
 
-    /// Runs a scenario to its end and returns the results; runs that the machine disturbed are repeated. `name`
-    /// describes the run.
+    /// Runs a scenario to its end and returns the results; runs that the machine disturbed are repeated.
+    /// `name` describes the run.
     pub(crate) fn results(&self, scenario: &impl Described, name: &str, seed: u64) -> Result<Results, Error> {
         let failed = |source| Error::World { run: name.to_owned(), source };
         let mut scenario = scenario.scenario().map_err(|error| failed(error.into()))?;

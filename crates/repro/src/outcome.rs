@@ -58,8 +58,8 @@ impl Findings {
         self.measures.extend(numbers.into_iter().map(|(what, value)| (name(what.as_ref()), value)));
     }
 
-    /// Adds the median of a number over runs as `who/what`, and its extremes as `who/what/least` and `/most`; in the table,
-    /// the quantiles `parts` of it, of which the middle one is the median.
+    /// Adds the median of a number over runs as `who/what`, and its extremes as `who/what/least` and `/most`;
+    /// in the table, the quantiles `parts` of it, of which the middle one is the median.
     pub(crate) fn add_spread(
         &mut self,
         who: &str,
@@ -78,7 +78,8 @@ impl Findings {
         }
     }
 
-    /// Returns the number that a claim is about: `NAME`, `null of NAME`, `NAME minus NAME` or `NAME over NAME`.
+    /// Returns the number that a claim is about: `NAME`, `null of NAME`, `NAME minus NAME`
+    /// or `NAME over NAME`.
     pub(crate) fn value(&self, measure: &str) -> Option<f64> {
         let one = |name: &str| match name.strip_prefix("null of ") {
             Some(name) => self.nulls.get(name).copied(),

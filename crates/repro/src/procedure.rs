@@ -1,7 +1,8 @@
 //! Procedure P: four flows start 10 s apart at a narrow link, and last 60 s each (xcp-rcp 4).
 //!
-//! The seed of a run draws the offsets of the flows' starts, the first expiries of the router's timers, and capacities
-//! and losses where the variant has any. Capacities and offsets are the same for all variants of a seed.
+//! The seed of a run draws the offsets of the flows' starts, the first expiries of the router's
+//! timers, and capacities and losses where the variant has any. Capacities and offsets are the same
+//! for all variants of a seed.
 
 mod curves;
 mod numbers;
@@ -72,7 +73,8 @@ pub(crate) struct Trace {
     step: Duration,
     /// IP bytes that wait, once in every step.
     queue: Vec<u64>,
-    /// Window over smoothed RTT of every flow, Mb/s of wire bytes, once in every step; zero while it does not send.
+    /// Window over smoothed RTT of every flow, Mb/s of wire bytes, once in every step; zero
+    /// while it does not send.
     rates: Vec<[f64; FLOWS]>,
     pub(crate) intervals: Vec<Interval>,
     /// Control intervals of the router; none if it has no law.

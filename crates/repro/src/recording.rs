@@ -106,7 +106,8 @@ impl Recording {
     }
 }
 
-/// Returns the headers of a segment, without checksums and with padding in place of options that do not matter.
+/// Returns the headers of a segment, without checksums and with padding in place of
+/// options that do not matter.
 fn packet(segment: &Segment, port: u16, identification: u16) -> Vec<u8> {
     let (ends, ports) = match segment.way {
         Way::Data => (ENDS, [port, PORT]),

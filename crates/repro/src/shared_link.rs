@@ -141,7 +141,8 @@ impl Setting {
         Instant::ZERO + second * self.flows as i64
     }
 
-    /// Returns the end of the measured time: when the first flow stops, but at least one second after the start.
+    /// Returns the end of the measured time: when the first flow stops, but at least one
+    /// second after the start.
     fn end(&self, second: Duration) -> Instant {
         (self.begin(second) + second).max(Instant::ZERO + second * self.seconds as i64)
     }
@@ -165,10 +166,11 @@ fn spread(values: &[f64], least: f64) -> f64 {
     deviation(values) / mean(values).max(least)
 }
 
-/// Runs one experiment, with each of its seconds lasting `second`. Returns numbers of the time in which all flows were active:
-/// of the queueing delay in us; of utilisation, also the lowest in any 10 ms, and marks, as fractions; of the flows, the
-/// `spread` of their throughputs, and `unsteadiness`, that of one flow over 10 ms; how often cwnd was at its minimum of two
-/// segments; the mean correlation of the windows of two flows; and losses with timeouts, zero in all experiments.
+/// Runs one experiment, with each of its seconds lasting `second`. Returns numbers of the time in which all
+/// flows were active: of the queueing delay in us; of utilisation, also the lowest in any 10 ms, and marks,
+/// as fractions; of the flows, the `spread` of their throughputs, and `unsteadiness`, that of one flow over
+/// 10 ms; how often cwnd was at its minimum of two segments; the mean correlation of the windows of two
+/// flows; and losses with timeouts, zero in all experiments.
 pub(crate) fn run(
     setting: &Setting,
     marking: Marking,

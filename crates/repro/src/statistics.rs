@@ -37,8 +37,8 @@ pub(crate) fn correlation(one: &[f64], other: &[f64]) -> f64 {
     products.sum::<f64>() / one.len() as f64 / (deviation(one) * deviation(other))
 }
 
-/// Returns Kendall's rank correlation (tau-b) of two series of equal length: 1 when both have the same order, -1 when
-/// one is the reverse of the other. NaN when all values of a series are equal.
+/// Returns Kendall's rank correlation (tau-b) of two series of equal length: 1 when both have the same order,
+/// -1 when one is the reverse of the other. NaN when all values of a series are equal.
 pub(crate) fn kendall(one: &[f64], other: &[f64]) -> f64 {
     let pairs = (0..one.len()).flat_map(|i| (0..i).map(move |j| (i, j)));
     let (mut agree, mut differ_one, mut differ_other) = (0.0, 0.0, 0.0);

@@ -26,10 +26,12 @@ pub(crate) struct Trained {
     pub(crate) scores: Value,
 }
 
-/// Trains models on a table: `data` is `streams` or `windows`, and `options` are those of `python -m headway.train`.
+/// Trains models on a table: `data` is `streams` or `windows`, and `options` are those of
+/// `python -m headway.train`.
 ///
 /// # Errors
-/// [`Error::NoTraining`] where there is no package, [`Error::Training`] if it fails, and [`Error::Interrupted`].
+/// [`Error::NoTraining`] where there is no package, [`Error::Training`] if it fails, and
+/// [`Error::Interrupted`].
 pub(crate) fn train(
     job: &Job<'_>,
     folder: &Path,

@@ -10,11 +10,12 @@ use rand::{Rng, RngExt as _};
 
 const START: Instant = Instant::from_ns(2_000_000_000);
 const END: Instant = Instant::from_ns(22_000_000_000);
-/// Share of the wanted rate that a flow must reach in its second half, or the limit meant is not the one in effect: a
-/// congestion window needs many round trips for a long path after an early loss.
+/// Share of the wanted rate that a flow must reach in its second half, or the limit meant is not the one in
+/// effect: a congestion window needs many round trips for a long path after an early loss.
 const REACHED: f64 = 0.9;
 
-/// Returns a random dumbbell with a flow, what limits it, and the rate that this permits; `None` for the path.
+/// Returns a random dumbbell with a flow, what limits it, and the rate that this permits;
+/// `None` for the path.
 fn random_case(rng: &mut impl Rng) -> (Dumbbell, Limit, Option<Rate>) {
     let rtt = Duration::from_ms(rng.random_range(10..150));
     let capacity = rng.random_range(20.0..200.0_f64);

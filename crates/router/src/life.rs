@@ -78,8 +78,9 @@ pub(crate) mod testing {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// Runs the test of this name after each number of steps up to `most`, once to its end, and once until it is killed. `look` is told
-    /// how many there are, and looks while it is there, and again when all its processes have ended, with whether it was killed.
+    /// Runs the test of this name after each number of steps up to `most`, once to its end, and once until it
+    /// is killed. `look` is told how many there are, and looks while it is there, and again when all its
+    /// processes have ended, with whether it was killed.
     pub(crate) fn after_each(name: &str, most: usize, folder: &Path, look: impl Fn(usize, Option<bool>)) {
         for (steps, is_killed) in (0..=most).flat_map(|steps| [(steps, false), (steps, true)]) {
             let mut child = Command::new(std::env::current_exe().unwrap())

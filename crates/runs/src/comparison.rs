@@ -33,8 +33,8 @@ pub fn write(folder: &Path, page: &str, numbers: &Value, json: bool) -> anyhow::
     Ok(())
 }
 
-/// Returns the exit code of a comparison that is complete, or `partial` because it was interrupted; with `check` it
-/// fails if a group of cells misses its goal.
+/// Returns the exit code of a comparison that is complete, or `partial` because it was interrupted; with
+/// `check` it fails if a group of cells misses its goal.
 pub fn ending(check: bool, tallies: &[Tally], partial: bool) -> ExitCode {
     let missed = tallies.iter().any(|tally| !tally.reached());
     match (partial, check && missed) {

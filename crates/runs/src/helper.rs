@@ -2,8 +2,8 @@
 
 use std::process::ExitCode;
 
-/// In a process that a run or a lab started, does its work and returns the exit code; in any other process, returns
-/// `None` at once. Programs call this first in `main`.
+/// In a process that a run or a lab started, does its work and returns the exit code; in any other process,
+/// returns `None` at once. Programs call this first in `main`.
 pub fn run() -> Option<ExitCode> {
     headway_worlds::run_helper();
     if !std::env::args().skip(1).eq(["lab", "daemon"]) {

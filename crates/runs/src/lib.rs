@@ -1,5 +1,5 @@
-//! Runs of scenarios on the command line: which world, how far they are, and how they are interrupted; comparisons of worlds;
-//! and an emulated path on which `headway` is run and its answers are scored.
+//! Runs of scenarios on the command line: which world, how far they are, and how they are interrupted;
+//! comparisons of worlds; and an emulated path on which `headway` is run and its answers are scored.
 
 // These macros panic when standard output is closed; `headway_program::out` has replacements.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
@@ -37,8 +37,8 @@ pub fn reporter(runs: u64) -> Box<Report<'static>> {
     })
 }
 
-/// Shows the progress of a number of runs as one task, and of the kernel's build if one is necessary; `items` is what
-/// the runs are called.
+/// Shows the progress of a number of runs as one task, and of the kernel's build if one is necessary; `items`
+/// is what the runs are called.
 pub fn reporter_of_many(runs: u64, items: &'static str) -> Box<Report<'static>> {
     let progress = Progress::new(STEPS * runs);
     let building = Building::default();

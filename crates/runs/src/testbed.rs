@@ -58,8 +58,9 @@ impl Scored {
 }
 
 impl Testbed {
-    /// Starts a lab with a network, under a name unique to this process, and in the node `server` the command `serve` of the
-    /// program `headway`. The lab itself is run by this program, which must call [`helper::run`](crate::helper::run).
+    /// Starts a lab with a network, under a name unique to this process, and in the node `server` the command
+    /// `serve` of the program `headway`. The lab itself is run by this program, which must call
+    /// [`helper::run`](crate::helper::run).
     ///
     /// # Errors
     /// When the host allows no lab, or the server does not start.
@@ -83,8 +84,8 @@ impl Testbed {
         Ok(Testbed { headway, background: None, lab, server, address })
     }
 
-    /// Starts TCP flows between nodes. From now on TCP counts as traffic of others: that of these flows, and the little
-    /// that a measurement itself exchanges with the server.
+    /// Starts TCP flows between nodes. From now on TCP counts as traffic of others: that of these flows, and
+    /// the little that a measurement itself exchanges with the server.
     ///
     /// # Errors
     /// When a flow does not start.
@@ -215,8 +216,8 @@ fn wait_until_listening(server: &mut Child) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Minimum buffer of the emulated paths. The batches of bursty cross traffic have the same number of packets at
-/// any rate; at 10 Mb/s and 80 % load they alone would fill the 125 kB of a 100 ms buffer.
+/// Minimum buffer of the emulated paths. The batches of bursty cross traffic have the same number of packets
+/// at any rate; at 10 Mb/s and 80 % load they alone would fill the 125 kB of a 100 ms buffer.
 const MIN_BUFFER: Bytes = Bytes::new(1_000_000);
 /// The nodes of these paths.
 const NODES: [&str; 2] = ["client", "server"];

@@ -21,8 +21,8 @@ pub enum Buffer {
 pub enum BufferSize {
     /// A limit in bytes or packets.
     Limit(Buffer),
-    /// The longest time that a packet waits at the link's rate. Behind a token bucket the bytes of a full bucket,
-    /// which need not wait, come on top, as with `latency` of the kernel's `tbf`.
+    /// The longest time that a packet waits at the link's rate. Behind a token bucket the bytes of a full
+    /// bucket, which need not wait, come on top, as with `latency` of the kernel's `tbf`.
     Latency(Duration),
 }
 

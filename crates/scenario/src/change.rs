@@ -41,8 +41,8 @@ impl fmt::Display for Change {
 }
 
 impl Change {
-    /// Returns the candidate values, in order: the TOML value, if it parses as one, then the plain text, unless the
-    /// value is an array.
+    /// Returns the candidate values, in order: the TOML value, if it parses as one, then the plain text,
+    /// unless the value is an array.
     fn values(&self) -> Vec<Value> {
         let parsed = toml::from_str::<Table>(&format!("value = {}", self.value)).ok();
         let parsed = parsed.and_then(|mut table| table.remove("value"));

@@ -8,8 +8,9 @@ use headway_units::{ConfigError, Duration, RateSteps};
 use crate::model::{LinkSpec, Scenario};
 
 impl Scenario {
-    /// Returns the scenario with the `rates` that a run with this seed draws for links whose capacity is `redrawn`; these
-    /// keep their `rate`, the one that routers know. Both directions of a link have the same.
+    /// Returns the scenario with the `rates` that a run with this seed draws for links whose
+    /// capacity is `redrawn`; these keep their `rate`, the one that routers know. Both directions of
+    /// a link have the same.
     pub fn drawn(&self, seed: u64) -> Cow<'_, Scenario> {
         if self.link.iter().all(|link| link.redrawn.is_none()) {
             return Cow::Borrowed(self);
@@ -26,8 +27,8 @@ impl Scenario {
 }
 
 impl LinkSpec {
-    /// Returns the rates in a run of `duration`, with outages; `None` if the rate never changes. A capacity that is redrawn
-    /// must have been [drawn](Scenario::drawn).
+    /// Returns the rates in a run of `duration`, with outages; `None` if the rate never changes. A capacity
+    /// that is redrawn must have been [drawn](Scenario::drawn).
     pub fn steps(&self, duration: Duration) -> Option<RateSteps> {
         let Some(outages) = &self.outages else { return self.rates.clone() };
         let rates = self.rates.clone().or(self.rate.map(RateSteps::constant))?;

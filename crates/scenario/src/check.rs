@@ -366,8 +366,8 @@ fn is_small(flow: &FlowSpec) -> bool {
         || flow.receive_buffer < DEFAULT_RECEIVE_BUFFER
 }
 
-/// Whether a packet may leave the queue although it waits: other disciplines keep the times at which it will leave, or count
-/// what waits in their own queues.
+/// Whether a packet may leave the queue although it waits: other disciplines keep the times at which it will
+/// leave, or count what waits in their own queues.
 fn can_filter_acks(queue: &QueueSpec) -> bool {
     use QueueSpec::{Codel, DropTail, FqCodel, Ramp, Red, Step};
     matches!(queue, DropTail(_) | Red(_) | Ramp(_) | Step(_) | Codel(_) | FqCodel(_))
@@ -405,7 +405,8 @@ fn check_wire(table: &str, wire: &Wire) -> Result<(), ConfigError> {
     wire.delay_trace.as_ref().map_or(Ok(()), |trace| trace.check(&key("delay-trace")))
 }
 
-/// Smallest MTU of a flow with a congestion header: IP, TCP with timestamps and that header leave 8 B of payload.
+/// Smallest MTU of a flow with a congestion header: IP, TCP with timestamps and that header
+/// leave 8 B of payload.
 const LEAST_EXPLICIT_MTU: u32 = 80;
 
 /// Probe sizes that the estimators support, in wire bytes.

@@ -16,10 +16,10 @@ impl Scenario {
     /// Returns the same scenario with rates divided and times multiplied by `factor`, from 1 to
     /// [`MAX_DILATION`]; appends `-x10`, say, to its name.
     ///
-    /// Windows, probabilities and ratios stay the same. The larger the factor, the smaller the timer error of a
-    /// real-time host relative to the times of the scenario. Kernel constants are not dilated: the delayed-ACK
-    /// timer, the minimum RTO, and the millisecond worth of segments that a host with segmentation offload
-    /// hands to its NIC at once.
+    /// Windows, probabilities and ratios stay the same. The larger the factor, the smaller the timer error of
+    /// a real-time host relative to the times of the scenario. Kernel constants are not dilated: the
+    /// delayed-ACK timer, the minimum RTO, and the millisecond worth of segments that a host with
+    /// segmentation offload hands to its NIC at once.
     ///
     /// # Errors
     /// When the factor is out of range; otherwise names the first item that cannot be dilated.

@@ -7,8 +7,8 @@ use serde::{Deserialize, Deserializer};
 
 /// A queue discipline with options in the syntax of `tc`, such as `fq_codel limit 1000 target 5ms`.
 ///
-/// Contains only words of letters, digits and `_.%/-`, separated by single spaces, so it cannot inject a second
-/// line into a `tc` batch.
+/// Contains only words of letters, digits and `_.%/-`, separated by single spaces, so it cannot inject a
+/// second line into a `tc` batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KernelQueue(String);
 

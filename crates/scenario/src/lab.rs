@@ -23,12 +23,12 @@ const LEAST_INTERVAL: Duration = Duration::from_ms(1);
 const LEAST_SAMPLED: Duration = Duration::from_ms(10);
 /// Kinds of TCP options for experiments (RFC 4727).
 const OPTION_KINDS: [u8; 2] = [253, 254];
-/// Protocols that hosts use, and extension headers of IPv6: hop-by-hop options, ICMP, IGMP, TCP, UDP, routing, fragments,
-/// ICMPv6, no next header, destination options.
+/// Protocols that hosts use, and extension headers of IPv6: hop-by-hop options, ICMP, IGMP, TCP, UDP,
+/// routing, fragments, ICMPv6, no next header, destination options.
 const TAKEN_PROTOCOLS: [u8; 10] = [0, 1, 2, 6, 17, 43, 44, 58, 59, 60];
 
-/// Whether a lab, and its nodes and links, can have this name: 1 to 32 letters, digits, `-`, `_` or `.`, not starting with a
-/// dot.
+/// Whether a lab, and its nodes and links, can have this name: 1 to 32 letters, digits, `-`, `_` or `.`, not
+/// starting with a dot.
 pub fn is_lab_name(name: &str) -> bool {
     let letters = name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c));
     !name.is_empty() && name.len() <= 32 && !name.starts_with('.') && letters
@@ -104,7 +104,8 @@ impl Scenario {
         }
     }
 
-    /// Returns the interrupt coalescing of a host's NIC in a lab, which holds up all packets that arrive there.
+    /// Returns the interrupt coalescing of a host's NIC in a lab, which holds up all
+    /// packets that arrive there.
     pub fn lab_nic(&self, host: &str) -> Option<Coalescing> {
         let host = self.host.get(host)?;
         host.coalescing.or(host.ack_coalescing)

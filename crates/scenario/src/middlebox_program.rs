@@ -18,7 +18,8 @@ pub struct MiddleboxPlan {
     pub lan: String,
     /// The interface towards the link that flows share.
     pub wan: String,
-    /// The rates of that link towards the two sides, that of the hosts first; none where they are to be found.
+    /// The rates of that link towards the two sides, that of the hosts first; none where
+    /// they are to be found.
     pub rates: Option<[Rate; 2]>,
     /// Who shares it.
     pub policy: Policy,
@@ -36,8 +37,8 @@ pub struct MiddleboxEnd {
 }
 
 impl MiddleboxSpec {
-    /// Returns the policy for a network in which the receivers of each group of flows, counted from 0, have an address of their
-    /// own: its classes know groups by that, and not by ports.
+    /// Returns the policy for a network in which the receivers of each group of flows, counted from 0, have
+    /// an address of their own: its classes know groups by that, and not by ports.
     pub fn policy_by_address(&self, scenario: &Scenario, receiver: impl Fn(usize) -> Ipv4Addr) -> Policy {
         let mut policy = self.policy(scenario);
         for (class, spec) in policy.class.iter_mut().zip(&self.class) {
@@ -49,8 +50,9 @@ impl MiddleboxSpec {
         policy
     }
 
-    /// Returns where a program has its interfaces: the directions of links that lead from its node to the hosts, and from the
-    /// neighbour across the shared link to its node. `index` is the place of the middlebox in the file.
+    /// Returns where a program has its interfaces: the directions of links that lead from its node to the
+    /// hosts, and from the neighbour across the shared link to its node. `index` is the place of the
+    /// middlebox in the file.
     ///
     /// # Errors
     /// Names the key if hosts are at several interfaces, or at none, or if flows begin or end at the node.

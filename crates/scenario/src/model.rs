@@ -512,8 +512,8 @@ impl LinkSpec {
         self.rates.as_ref().map(RateSteps::lowest).or(self.rate)
     }
 
-    /// Returns the rate at which its queue is served, the highest one if it changes, the mean one of a trace; `None` if no
-    /// packet ever waits.
+    /// Returns the rate at which its queue is served, the highest one if it changes, the mean one of a trace;
+    /// `None` if no packet ever waits.
     pub fn queue_rate(&self) -> Option<Rate> {
         self.highest_rate().or_else(|| self.trace.as_ref().map(CapacityTrace::mean_rate))
     }

@@ -21,7 +21,8 @@ impl Scenario {
         Scenario { link, interval: INTERVAL, duration: DAY, ..written(&[]) }
     }
 
-    /// Returns the scenario with a link for each direction, in the order of [`Topology::directions`](crate::Topology).
+    /// Returns the scenario with a link for each direction, in the order of
+    /// [`Topology::directions`](crate::Topology).
     pub fn one_way(&self) -> Scenario {
         let ways =
             |link: &LinkSpec| [false, true].map(|back| (!back || link.duplex).then(|| link.one_way(back)));
@@ -63,8 +64,8 @@ impl LinkSpec {
         LinkSpec { delay_trace, loss, loss_bursts, duplicate, corrupt, ecn, jitter, reordering, ..link }
     }
 
-    /// Returns this link in its own direction only, and one back that has its rate and delay and nothing else: what `forward`
-    /// alone means in a file.
+    /// Returns this link in its own direction only, and one back that has its rate and delay and nothing
+    /// else: what `forward` alone means in a file.
     pub fn and_back(self) -> [LinkSpec; 2] {
         let LinkSpec { rate, delay, burst, peak_rate, .. } = self;
         let (rates, trace) = (self.rates.clone(), self.trace.clone());

@@ -18,7 +18,8 @@ pub struct Direction {
     pub from: usize,
     /// Index of the node at the receiving end.
     pub to: usize,
-    /// Whether packets take turns over it and the others like it between the same nodes; paths then have the first.
+    /// Whether packets take turns over it and the others like it between the same nodes; paths
+    /// then have the first.
     pub sprays: bool,
     /// Name in results: `left->right`.
     pub name: String,
@@ -63,14 +64,15 @@ impl Topology {
         (0..self.directions.len()).filter(ends)
     }
 
-    /// Returns the directions that packets take whose path has this one: itself, or all that take turns with it, in order.
+    /// Returns the directions that packets take whose path has this one: itself, or all that take
+    /// turns with it, in order.
     pub fn parallel(&self, index: usize) -> Vec<usize> {
         let Direction { from, to, sprays, .. } = self.directions[index];
         if sprays { self.between(from, to).collect() } else { vec![index] }
     }
 
-    /// Returns the number of a link with two directions, and which of them it is, for every direction: two links of the
-    /// scenario that lead in opposite ways only become one.
+    /// Returns the number of a link with two directions, and which of them it is, for every direction: two
+    /// links of the scenario that lead in opposite ways only become one.
     ///
     /// # Errors
     /// Names a link that none leads back from.
@@ -141,7 +143,8 @@ impl Topology {
         self.nodes.contains_key(node)
     }
 
-    /// Returns the rate of the link of a flow's sender: its `line`, or that of the first link on its path that has a rate.
+    /// Returns the rate of the link of a flow's sender: its `line`, or that of the first link on its
+    /// path that has a rate.
     pub fn line_of(&self, scenario: &Scenario, flow: &FlowSpec) -> Option<Rate> {
         let path = self.route(&flow.from, &flow.to, &flow.via).unwrap_or_default();
         let rate_of = |hop: &usize| scenario.link[self.directions()[*hop].link].highest_rate();

@@ -72,7 +72,8 @@ impl FromStr for World {
 }
 
 impl Scenario {
-    /// Rejects what a world does not have. What it has in part is left to that world, but for the ranges of a lab.
+    /// Rejects what a world does not have. What it has in part is left to that world, but for
+    /// the ranges of a lab.
     ///
     /// # Errors
     /// Names the key, and the worlds that have it.

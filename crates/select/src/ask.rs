@@ -15,17 +15,20 @@ const CAPACITY_EVERY: Duration = Duration::from_ms(6 * 3_600_000);
 const PING: Bytes = Bytes::new(1_000);
 /// Two paths are asked whether they share if the free rate of one is at least this part of the other's.
 const ALIKE: f64 = 0.7;
-/// The rate of both streams then, as a part of the lower free rate: together they do not have room if the paths share.
+/// The rate of both streams then, as a part of the lower free rate: together they do not have
+/// room if the paths share.
 const TOGETHER: f64 = 0.75;
-/// They are asked only while this is known about both: a 90 % interval whose ends differ by no more than this factor.
+/// They are asked only while this is known about both: a 90 % interval whose ends differ by no
+/// more than this factor.
 const NARROW: f64 = 2.0;
 
 /// The 90 % interval of the path in use is wide if its ends differ by more than this factor. Range 1.2 to 3.
 const WIDE: f64 = 1.2;
-/// It is asked for so many times what is thought to be free: then less and more are told apart equally well. Range 1.1 to 1.4.
+/// It is asked for so many times what is thought to be free: then less and more are told apart equally
+/// well. Range 1.1 to 1.4.
 const ABOVE: f64 = 1.3;
-/// The highest rate that is asked for, as a part of the capacity: faster streams have no room beside a few packets of others, and this one
-/// shows all that may be free. Range 0.85 to 0.98.
+/// The highest rate that is asked for, as a part of the capacity: faster streams have no room beside a few
+/// packets of others, and this one shows all that may be free. Range 0.85 to 0.98.
 pub(crate) const MOST_ASKED: f64 = 0.9;
 
 /// What may be asked, and what that is worth for each byte.
@@ -142,7 +145,8 @@ impl Selector {
         best.map(|offer| offer.action).or_else(|| self.spare(now))
     }
 
-    /// Returns a question about the path in use where little is known of it and bytes are left: a change there is met first.
+    /// Returns a question about the path in use where little is known of it and bytes are left: a
+    /// change there is met first.
     fn spare(&mut self, now: Instant) -> Option<Action> {
         let path = self.chosen;
         let [free, low, high] = self.paths[path].belief.at(now).interval();

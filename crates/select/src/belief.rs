@@ -1,8 +1,8 @@
 //! What is thought to be free on a path, and how that ages.
 //!
-//! The model is plain: what is free stays as it is until it changes, and then it is anything that this path has had before, or might
-//! have. How often it changes is learned from answers that what was known before does not explain. So an estimate loses weight with time,
-//! and faster where it was seen to change.
+//! The model is plain: what is free stays as it is until it changes, and then it is anything that this path
+//! has had before, or might have. How often it changes is learned from answers that what was known before
+//! does not explain. So an estimate loses weight with time, and faster where it was seen to change.
 
 use headway_estimate::measure::Interval;
 use headway_estimate::question::{NOISES, Reply};
@@ -12,7 +12,8 @@ use crate::distribution::{Distribution, POINTS, STEP, position, rate_at};
 
 /// Before anything is known of a path, what is free there lasts so long. Range 1 minute to 1 hour.
 const LASTS: f64 = 400.0;
-/// After this time half of what was learned about changes, and of what a path has had, is forgotten. Range 30 minutes to a week.
+/// After this time half of what was learned about changes, and of what a path has had, is forgotten. Range
+/// 30 minutes to a week.
 const FORGETS: f64 = 3.0 * 3_600.0;
 /// Changes for each one that is seen: small ones look like none. Range 1 to 2.
 const UNSEEN: f64 = 1.3;
@@ -26,16 +27,18 @@ const CAPACITIES: [f64; 5] = [1.05, 1.5, 2.2, 4.0, 8.0];
 const OVER: f64 = 1.1;
 /// Likelihood of an answer that has nothing to do with the truth, of its best one. Range 0 to 0.1.
 const STRAY: f64 = 0.003;
-/// Exponent of the likelihood of a reply of several streams, which meet the same seconds: traffic is alike for longer than the model
-/// thinks. Range 0.4 to 1.
+/// Exponent of the likelihood of a reply of several streams, which meet the same seconds: traffic is alike
+/// for longer than the model thinks. Range 0.4 to 1.
 const TEMPER: f64 = 0.85;
-/// Degrees of freedom of the errors of intervals: tails are longer than those of the normal distribution. Range 2 to 30.
+/// Degrees of freedom of the errors of intervals: tails are longer than those of the normal
+/// distribution. Range 2 to 30.
 const TAIL: f64 = 4.0;
 /// The ends of a 90 % interval are so many standard deviations away.
 const Z90: f64 = 1.645;
 /// Standard deviation of what own traffic carries, as a share.
 const CARRIED_ERROR: f64 = 0.1;
-/// Likelihood of traffic that has passed although less is free: it has taken that from others. Range 1e-6 to 0.01.
+/// Likelihood of traffic that has passed although less is free: it has taken that from
+/// others. Range 1e-6 to 0.01.
 const CARRIED_STRAY: f64 = 1e-4;
 /// Least standard deviation of an answer, as a share.
 const LEAST_ERROR: f64 = 0.04;
@@ -154,7 +157,8 @@ impl Belief {
         }
     }
 
-    /// Takes the reply to a question about one rate, asked while `own` traffic used the path; returns how likely it was at each rate.
+    /// Takes the reply to a question about one rate, asked while `own` traffic used the path; returns how
+    /// likely it was at each rate.
     pub(crate) fn reply(&mut self, now: Instant, reply: &Reply, own: Rate) -> Vec<f64> {
         let capacities: Vec<Rate> = match self.capacity {
             Some(capacity) => vec![capacity.max(reply.rate.scale(0.5))],
@@ -199,7 +203,8 @@ impl Belief {
         all
     }
 
-    /// Returns the logarithm of how much more likely a reply is if streams of `rate` over another path took from this one.
+    /// Returns the logarithm of how much more likely a reply is if streams of `rate` over another
+    /// path took from this one.
     pub(crate) fn ln_shares(&self, now: Instant, reply: &Reply, rate: Rate, own: Rate) -> f64 {
         let Some(capacity) = self.capacity else { return 0.0 };
         let prior = self.at(now);
@@ -216,8 +221,8 @@ impl Belief {
         if shared > 0.0 && alone > 0.0 { (shared / alone).ln() } else { 0.0 }
     }
 
-    /// Takes an interval of what is free besides `own` traffic, from a measurement or from traffic that is there anyway;
-    /// returns how likely it was at each rate.
+    /// Takes an interval of what is free besides `own` traffic, from a measurement or from traffic that is
+    /// there anyway; returns how likely it was at each rate.
     pub(crate) fn interval(&mut self, now: Instant, interval: &Interval, own: Rate) -> Vec<f64> {
         let (rate, low) = ((interval.rate + own).bps_f64(), (interval.low + own).bps_f64());
         let error = |end: f64| ((end / rate).ln().abs() / Z90).clamp(LEAST_ERROR, 3.0);
@@ -236,7 +241,8 @@ impl Belief {
         likelihood
     }
 
-    /// Takes that at least so much is free: bytes that have passed are no estimate, so nothing is left of rates far below.
+    /// Takes that at least so much is free: bytes that have passed are no estimate, so nothing is
+    /// left of rates far below.
     pub(crate) fn at_least(&mut self, now: Instant, least: Rate) {
         let likelihood = |point: usize| {
             let below = (rate_at(point) / least.bps_f64().max(1.0)).ln().min(0.0) / CARRIED_ERROR;

@@ -3,11 +3,12 @@
 use headway_estimate::question::Reply;
 use headway_units::{Bytes, Rate};
 
-/// After so many questions in a row without a queue a token bucket is looked for. If there is none, then after four times as many, up to
-/// the most. Range 2 to 10, and 50 to 1000.
+/// After so many questions in a row without a queue a token bucket is looked for. If there is none, then
+/// after four times as many, up to the most. Range 2 to 10, and 50 to 1000.
 const FLAT: u32 = 5;
 const MOST_FLAT: u32 = 200;
-/// First one of this size is looked for, then up to the largest that it makes sense to empty; below the least there is none.
+/// First one of this size is looked for, then up to the largest that it makes sense to empty; below the
+/// least there is none.
 const FIRST_TRIAL: Bytes = Bytes::new(64_000);
 const LARGEST_BUCKET: Bytes = Bytes::new(2_000_000);
 const LEAST_BUCKET: Bytes = Bytes::new(15_000);
@@ -45,8 +46,8 @@ impl BucketSearch {
         self.trial.or_else(|| self.found.filter(|_| self.hides(bytes)))
     }
 
-    /// Takes the reply to a question before which this bucket was to be emptied, and returns whether it tells anything. Where no packet ever
-    /// meets a queue, a bucket is looked for that passes them all.
+    /// Takes the reply to a question before which this bucket was to be emptied, and returns whether it tells
+    /// anything. Where no packet ever meets a queue, a bucket is looked for that passes them all.
     pub(crate) fn replied(&mut self, reply: &Reply, emptied: Option<Bytes>, capacity: Rate) -> bool {
         match (emptied, reply.emptied) {
             (Some(bucket), None) => {

@@ -12,17 +12,20 @@ use crate::settings::Strategy;
 use crate::transfer::time_of;
 use crate::worth::ODDS;
 
-/// Where a path must be found at once, this quantile of what is free counts: one of which nothing is known is a risk.
+/// Where a path must be found at once, this quantile of what is free counts: one of which
+/// nothing is known is a risk.
 const CAUTIOUS: f64 = 0.25;
 
-/// A path is chosen by what is free now, but the odds that are stated are about the transfers of this time to come. Range 0 to 120 s.
+/// A path is chosen by what is free now, but the odds that are stated are about the transfers of this time to
+/// come. Range 0 to 120 s.
 const AHEAD: Duration = Duration::from_ms(60_000);
 
 /// Below these odds a path is not thought of as better. Range 0.05 to 0.5.
 const MAYBE: f64 = 0.1;
 
 impl Selector {
-    /// Returns the paths that may be chosen: those that are up, and answer if any does, and are near enough if any is.
+    /// Returns the paths that may be chosen: those that are up, and answer if any does, and are
+    /// near enough if any is.
     pub(crate) fn candidates(&self, now: Instant) -> Vec<usize> {
         let all = 0..self.paths.len();
         let mut found: Vec<usize> =
@@ -125,7 +128,8 @@ impl Selector {
         }
     }
 
-    /// Returns the odds that all other paths share the tight link of the chosen one, if that is sure, and nothing else tells them apart.
+    /// Returns the odds that all other paths share the tight link of the chosen one, if that is sure, and
+    /// nothing else tells them apart.
     fn is_vain(&self, now: Instant, others: &[usize]) -> Option<f64> {
         let is_vain = |other: &usize| {
             self.shared.is_sure(self.chosen, *other)

@@ -110,7 +110,8 @@ impl Distribution {
         1.0 - below(&self.cumulative(), position(rate.bps_f64()))
     }
 
-    /// Returns the probability that this rate is more than `factor` times the other, if they do not depend on each other.
+    /// Returns the probability that this rate is more than `factor` times the other, if they do not
+    /// depend on each other.
     pub fn exceeds(&self, other: &Distribution, factor: f64) -> f64 {
         let sums = other.cumulative();
         let shift = factor.max(1e-6).ln() / STEP.ln();

@@ -17,7 +17,8 @@ use crate::wishes::Wished;
 const SECONDS: usize = 5;
 /// that are no older than this.
 const RECENT: Duration = Duration::from_ms(10_000);
-/// Own traffic goes on as in the last seconds if it has no more than so many times as much, or as little. Range 1.2 to 2.
+/// Own traffic goes on as in the last seconds if it has no more than so many times as much, or as
+/// little. Range 1.2 to 2.
 const STEADY: f64 = 1.5;
 /// A queue is full if a stream loses more than this share of its packets. Range 0.01 to 0.1.
 const FULL_LOSES: f64 = 0.03;
@@ -36,8 +37,8 @@ const CLEARLY_FREE: f64 = 0.85;
 pub(crate) enum Beside {
     /// There is hardly any, or it has gone on for seconds at this rate.
     Steady(Rate),
-    /// It has gone on for seconds at this rate, and packets were lost: beside it less is free than was asked for. Delays say nothing then, as
-    /// a queue that is full does not grow.
+    /// It has gone on for seconds at this rate, and packets were lost: beside it less is free than was asked
+    /// for. Delays say nothing then, as a queue that is full does not grow.
     Full(Rate),
     /// It has begun or ended just now, so a queue that it fills for moments may be all that was seen.
     Unknown,
@@ -103,7 +104,8 @@ impl Path {
         }
     }
 
-    /// Returns what makes transfers slow or fast besides what is free; the round-trip time is the usual one without own traffic.
+    /// Returns what makes transfers slow or fast besides what is free; the round-trip time is the usual one
+    /// without own traffic.
     pub(crate) fn conditions(&self) -> Conditions {
         let mut rtts: Vec<Duration> = self.idle_rtts.iter().copied().collect();
         rtts.sort_unstable();
@@ -133,7 +135,8 @@ impl Path {
         self.busy.look(now, rate)
     }
 
-    /// Returns the mean rate of own traffic in the last seconds, and whether all of them had some; none if they were not all watched.
+    /// Returns the mean rate of own traffic in the last seconds, and whether all of them had some; none if
+    /// they were not all watched.
     pub(crate) fn lately(&self, now: Instant) -> Option<(Rate, bool)> {
         let rates = || self.carried.iter().filter(|(at, _)| now - *at <= RECENT).map(|(_, rate)| *rate);
         let mean = Rate::from_bps_f64(rates().map(Rate::bps_f64).sum::<f64>() / SECONDS as f64);

@@ -8,7 +8,8 @@ use crate::stays::Stays;
 
 /// Time after a failure until a path is asked again; doubled with each further one, up to [`LONGEST_RETRY`].
 const RETRY: Duration = Duration::from_ms(5_000);
-/// The longest time between attempts at a path that does not answer, and at one that does but whose answers cannot be read.
+/// The longest time between attempts at a path that does not answer, and at one that does but whose
+/// answers cannot be read.
 const LONGEST_RETRY: Duration = Duration::from_ms(300_000);
 const LONGEST_UNREAD: Duration = Duration::from_ms(20_000);
 /// A far end counts as away after so many attempts without an answer.
@@ -139,8 +140,8 @@ impl Presence {
         self.trouble.is_some_and(Trouble::is_silence) && self.retry.failures >= AWAY_AFTER
     }
 
-    /// Whether nobody has answered several times, and no own traffic has passed since. The silence of one who has never answered is not
-    /// taken for that of the path at once.
+    /// Whether nobody has answered several times, and no own traffic has passed since. The silence of one who
+    /// has never answered is not taken for that of the path at once.
     pub(crate) fn is_dead(&self, now: Instant) -> bool {
         let is_news = self.has_answered || now - self.away_at >= self.patient;
         self.is_silent() && is_news && self.passed_at.is_none_or(|at| at < self.away_at)

@@ -8,7 +8,8 @@ use crate::settings::Settings;
 const KEPT: f64 = 0.1;
 /// What a full measurement costs, before the first one.
 const USUAL_MEASUREMENT: Bytes = Bytes::new(2_500_000);
-/// A measurement that did not come to an end, as behind large token buckets, is repeated for twice as much, so often.
+/// A measurement that did not come to an end, as behind large token buckets, is repeated for
+/// twice as much, so often.
 const RAISES: u32 = 2;
 /// The most of an hour's budget that a full measurement may cost.
 const MEASUREMENT_SHARE: f64 = 0.6;
@@ -63,7 +64,8 @@ impl Purse {
         self.hour.spent(now)
     }
 
-    /// Adds what has become available since the last time. What a first measurement did not need is kept, too.
+    /// Adds what has become available since the last time. What a first measurement did
+    /// not need is kept, too.
     fn save(&mut self, now: Instant) {
         let limit = self.hour.limit().get() as f64;
         let added = self.pace(now) * (now - self.saved_at).secs_f64().max(0.0);
@@ -72,8 +74,8 @@ impl Purse {
         self.saved_at = self.saved_at.max(now);
     }
 
-    /// Returns how many bytes become available in a second: as many as make up the budget in an hour, or fewer, so that some are left until the
-    /// first measurement is an hour ago.
+    /// Returns how many bytes become available in a second: as many as make up the budget in an hour, or
+    /// fewer, so that some are left until the first measurement is an hour ago.
     fn pace(&mut self, now: Instant) -> f64 {
         let period = self.hour.period().secs_f64();
         let usual = self.hour.limit().get() as f64 / period;
@@ -112,7 +114,8 @@ impl Purse {
         self.measurement_cost = most.min(Bytes::new(bytes.get() * 5 / 4).max(Bytes::new(200_000)));
     }
 
-    /// Notes that nothing can be read from packets for so many bytes; those of a full measurement were too few.
+    /// Notes that nothing can be read from packets for so many bytes; those of a full
+    /// measurement were too few.
     pub(crate) fn unclear(&mut self, bytes: Bytes) {
         if self.measured_at.is_none() && bytes.get() >= self.measurement_cost().get() / 2 {
             self.raises += 1;
@@ -120,7 +123,8 @@ impl Purse {
         }
     }
 
-    /// Whether questions about one rate can be asked: before a measurement nobody knows whether a token bucket passes them all.
+    /// Whether questions about one rate can be asked: before a measurement nobody knows whether a token
+    /// bucket passes them all.
     pub(crate) fn may_be_questioned(&self) -> bool {
         let is_most = self.measurement_cost > self.most_for_measurement();
         self.measured_at.is_some() || self.raises > RAISES || (self.raises > 0 && is_most)

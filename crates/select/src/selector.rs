@@ -20,14 +20,17 @@ use crate::transfer::{Prospect, Sizes};
 const PATIENCE: Duration = Duration::from_ms(60_000);
 /// Variance of the difference of two answers about the same rate, in squared steps of 4 %.
 const ERRORS: f64 = 4.0;
-/// The interval of a measurement behind a token bucket counts as so many times as wide, in the logarithm: on simulated paths half of the
-/// decisions by such answers were wrong. Range 1 to 5.
+/// The interval of a measurement behind a token bucket counts as so many times as wide, in the logarithm: on
+/// simulated paths half of the decisions by such answers were wrong. Range 1 to 5.
 const BEHIND_BUCKET: f64 = 3.0;
-/// What own traffic carries is news if it is above this quantile of what was thought to be free. Range 0.01 to 0.5.
+/// What own traffic carries is news if it is above this quantile of what was thought to be
+/// free. Range 0.01 to 0.5.
 const CARRIED: f64 = 0.05;
-/// What is free where own traffic fills the queue, in times of what it has, and at least: TCP takes some from others, and leaves some at times.
+/// What is free where own traffic fills the queue, in times of what it has, and at least: TCP takes some from
+/// others, and leaves some at times.
 const FULL: [f64; 2] = [0.75, 1.05];
-/// The part of the capacity that a queue of a quarter of a second may have taken of five seconds. Range 0.02 to 0.1.
+/// The part of the capacity that a queue of a quarter of a second may have taken of five
+/// seconds. Range 0.02 to 0.1.
 const QUEUED: f64 = 0.05;
 /// Decisions that are kept.
 pub(crate) const LOG: usize = 256;
@@ -35,8 +38,8 @@ pub(crate) const LOG: usize = 256;
 /// What is to be done next.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
-    /// Ask a path whether a rate is free, with a [`Question`](headway_estimate::question::Question) of this kind, and tell
-    /// [`Selector::answer`].
+    /// Ask a path whether a rate is free, with a [`Question`](headway_estimate::question::Question) of this
+    /// kind, and tell [`Selector::answer`].
     Ask {
         /// The path.
         path: usize,
@@ -49,7 +52,8 @@ pub enum Action {
         /// The most that it may cost.
         most: Bytes,
     },
-    /// Ask two paths the same at the same time, to learn whether they share their tight link, and tell both answers.
+    /// Ask two paths the same at the same time, to learn whether they share their tight link,
+    /// and tell both answers.
     Together {
         /// The paths.
         paths: [usize; 2],
@@ -114,8 +118,8 @@ pub(crate) struct Pair {
     pub(crate) ln_ratio: f64,
 }
 
-/// Chooses among paths. It does no I/O: [`Selector::poll`] says what is to be done, other functions tell what came of it. All times are
-/// of one clock that never steps.
+/// Chooses among paths. It does no I/O: [`Selector::poll`] says what is to be done, other functions tell what
+/// came of it. All times are of one clock that never steps.
 #[derive(Clone, Debug)]
 pub struct Selector {
     pub(crate) settings: Settings,
@@ -291,7 +295,8 @@ impl Selector {
         self.is_news = true;
     }
 
-    /// Takes what is free on a path by packets that are there anyway. An interval without an upper end says that at least so much is.
+    /// Takes what is free on a path by packets that are there anyway. An interval without an upper end says
+    /// that at least so much is.
     pub fn passive(&mut self, now: Instant, path: usize, free: &Interval) {
         let now = self.advance(now);
         let Some(state) = self.paths.get_mut(path) else { return };
@@ -300,8 +305,8 @@ impl Selector {
         self.is_news = true;
     }
 
-    /// Learns from an answer about a path, also which others share its tight link: what was last heard of those then fits the answer, and
-    /// better than what was heard of the path itself before that.
+    /// Learns from an answer about a path, also which others share its tight link: what was last heard of
+    /// those then fits the answer, and better than what was heard of the path itself before that.
     fn learn(&mut self, now: Instant, path: usize, take: impl FnOnce(&mut Belief) -> Vec<f64>) {
         let before = self.paths[path].belief.clone();
         let likelihood = take(&mut self.paths[path].belief);
@@ -330,8 +335,9 @@ impl Selector {
         }
     }
 
-    /// Takes the rate that own traffic has had on a path for a second, to be called once a second while nothing is asked there. Once an
-    /// interval traffic that has gone on for some seconds tells that at least so much is free, but for what a queue took of it.
+    /// Takes the rate that own traffic has had on a path for a second, to be called once a second while
+    /// nothing is asked there. Once an interval traffic that has gone on for some seconds tells that at least
+    /// so much is free, but for what a queue took of it.
     pub fn carried(&mut self, now: Instant, path: usize, rate: Rate) {
         self.advance(now);
         let interval = self.settings.interval;
@@ -359,8 +365,8 @@ impl Selector {
         }
     }
 
-    /// Returns the share of traffic that each path should get, in proportion to what is free there; they add up to one. A path of which
-    /// nothing is known, or that cannot be chosen, gets none.
+    /// Returns the share of traffic that each path should get, in proportion to what is free there; they add
+    /// up to one. A path of which nothing is known, or that cannot be chosen, gets none.
     pub fn weights(&self, now: Instant) -> Vec<f64> {
         let candidates = self.candidates(now);
         let mut weights = vec![0.0; self.paths.len()];
@@ -377,7 +383,8 @@ impl Selector {
         weights
     }
 
-    /// Returns the odds that what is free on a path is better than on the chosen one by more than the tolerance.
+    /// Returns the odds that what is free on a path is better than on the chosen one by
+    /// more than the tolerance.
     pub fn odds(&self, now: Instant, path: usize) -> f64 {
         match self.paths.get(path) {
             Some(_) if path != self.chosen => {

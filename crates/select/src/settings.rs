@@ -75,7 +75,8 @@ pub struct Settings {
     pub strategy: Strategy,
     /// The longest round-trip time of a path, for the strategy that has such a floor.
     pub latency_floor: Duration,
-    /// The size of the transfers that matter, for the strategy that compares their times; none if it is to be learned from own traffic.
+    /// The size of the transfers that matter, for the strategy that compares their times; none if it is to be
+    /// learned from own traffic.
     pub transfer: Option<Bytes>,
     /// A path replaces another if it is better by more than this share. Range 0 to 1.
     pub tolerance: f64,

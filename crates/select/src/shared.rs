@@ -1,8 +1,8 @@
 //! Which paths share their tight link: among those choosing is vain.
 //!
-//! What is free moves together on paths that share: an answer about one then fits what was last heard of the other, and better than what
-//! was heard of the one before that. Besides, each of two paths may have room for a rate by itself; if streams of that rate at the same
-//! time do not have room, they share.
+//! What is free moves together on paths that share: an answer about one then fits what was last heard of the
+//! other, and better than what was heard of the one before that. Besides, each of two paths may have room for
+//! a rate by itself; if streams of that rate at the same time do not have room, they share.
 
 use std::collections::BTreeMap;
 
@@ -54,8 +54,8 @@ impl Shared {
         self.odds(one, other) > SURE
     }
 
-    /// Returns the probability that a path is better than another by more than a factor: where they share their tight link, both have the
-    /// same free.
+    /// Returns the probability that a path is better than another by more than a factor: where they share
+    /// their tight link, both have the same free.
     pub(crate) fn odds_of(
         &self,
         one: usize,

@@ -64,7 +64,8 @@ pub struct PathState {
     pub rtt_ns: Option<u64>,
     /// The share of packets that it is thought to lose by chance.
     pub loss: f64,
-    /// How long a transfer of the usual size takes, with the ends of the 90 % interval; only where that is compared.
+    /// How long a transfer of the usual size takes, with the ends of the 90 % interval; only
+    /// where that is compared.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub transfer_ns: Option<[u64; 3]>,
     /// The odds that it is better than the chosen one by more than the tolerance.

@@ -26,7 +26,8 @@ impl Selector {
         }
     }
 
-    /// Takes what was sent by another selector. To be called before anything else; times are by the same clock.
+    /// Takes what was sent by another selector. To be called before anything else; times
+    /// are by the same clock.
     pub fn restore(&mut self, path: usize, spending: &Spending) {
         let Some(path) = self.paths.get_mut(path) else { return };
         spending.hour.iter().for_each(|(end, bytes)| path.purse.hour.spend(*end, *bytes));

@@ -6,9 +6,11 @@ use headway_units::{Duration, Instant};
 
 /// A path that comes back is not used before it has been there for so long, in seconds. Range 1 to 20.
 const LEAST: f64 = 5.0;
-/// Whoever uses a path when it goes loses about so many seconds, until another one is used and connections are made again. Range 5 to 60.
+/// Whoever uses a path when it goes loses about so many seconds, until another one is used and connections
+/// are made again. Range 5 to 60.
 const COST: f64 = 20.0;
-/// What using a path soon is worth before anything was seen, in seconds. Range 20 to 200: three short stays outweigh it.
+/// What using a path soon is worth before anything was seen, in seconds. Range 20 to 200: three
+/// short stays outweigh it.
 const TRUST: f64 = 50.0;
 /// So many stays are known.
 const MOST: usize = 16;
@@ -36,8 +38,8 @@ impl Stays {
         self.ended.push_back((now, (now - self.since).secs_f64()));
     }
 
-    /// Notes that it is there again; returns how long it must stay before it is used. That is the time after which what is left of a stay
-    /// has been worth most in sum, less what its end costs.
+    /// Notes that it is there again; returns how long it must stay before it is used. That is the time after
+    /// which what is left of a stay has been worth most in sum, less what its end costs.
     pub(crate) fn begun(&mut self, now: Instant) -> Duration {
         self.since = now;
         let worth = |wait: f64| -> f64 {

@@ -1,8 +1,9 @@
 //! How long transfers take over a path, and of what size they are.
 //!
-//! The time follows from what is free, the round-trip time and the loss, as in Cardwell, Savage and Anderson, "Modeling TCP Latency"
-//! (INFOCOM 2000): a handshake, slow start until the path is full, a packet is lost or all is sent, and the rest at the rate that is left:
-//! what is free, or what losses leave of it by RFC 9438, section 5.
+//! The time follows from what is free, the round-trip time and the loss, as in Cardwell, Savage and
+//! Anderson, "Modeling TCP Latency" (INFOCOM 2000): a handshake, slow start until the path is full, a packet
+//! is lost or all is sent, and the rest at the rate that is left: what is free, or what losses leave of it
+//! by RFC 9438, section 5.
 
 use headway_units::{Bytes, Duration, Instant, Rate};
 
@@ -17,10 +18,12 @@ const INITIAL_WINDOW: f64 = 10.0;
 const TIMEOUTS: [f64; 2] = [1.0, 0.2];
 /// Round-trip time of a path before anything was heard of it, in seconds.
 const USUAL_RTT: f64 = 0.05;
-/// Sizes are counted in classes of powers of two, from 8 kB on; less is no transfer that anybody waits for. Range 1 to 64 kB.
+/// Sizes are counted in classes of powers of two, from 8 kB on; less is no transfer that anybody waits
+/// for. Range 1 to 64 kB.
 const LEAST: u64 = 8_192;
 const CLASSES: usize = 20;
-/// Before transfers were seen, this many of this class count: what takes long matters most. 12 kB times two to the tenth is 12 MB.
+/// Before transfers were seen, this many of this class count: what takes long matters most. 12 kB times two
+/// to the tenth is 12 MB.
 const BEFORE: (usize, f64) = (10, 1.0);
 /// How much more transfers of twice the size matter: users wait for them longer. Range 1 to 1.3.
 const LONG: f64 = 1.05;
@@ -29,14 +32,16 @@ const KEPT: f64 = 0.98;
 /// Shares of packets that a path may lose by chance, and how likely each is before anything was seen.
 const LOSSES: [f64; 5] = [0.0, 0.001, 0.004, 0.012, 0.035];
 const LOSS_ODDS: [f64; 5] = [0.92, 0.02, 0.02, 0.02, 0.02];
-/// The share of packets that is lost anyway in bursts of others, which is no property of the path. Range 1e-4 to 1e-3.
+/// The share of packets that is lost anyway in bursts of others, which is no property of the
+/// path. Range 1e-4 to 1e-3.
 const BURSTS: f64 = 3e-4;
 /// What was seen of losses counts half after so many seconds. Range 10 minutes to a day.
 const LOSS_FORGETS: f64 = 3_600.0;
-/// Variance of how far the model is from how long transfers take, in squared steps of 4 %: times vary with round-trip times, and with what
-/// is sent next. Range 2 to 10.
+/// Variance of how far the model is from how long transfers take, in squared steps of 4 %: times vary with
+/// round-trip times, and with what is sent next. Range 2 to 10.
 const ERROR: f64 = 9.0;
-/// Of the time in seconds this is a rate on the grid of [`Distribution`]: a millisecond to a quarter of an hour are on it.
+/// Of the time in seconds this is a rate on the grid of [`Distribution`]: a millisecond to a quarter
+/// of an hour are on it.
 const SPEED: f64 = 1e8;
 
 /// What makes a transfer slow or fast besides what is free.
@@ -50,7 +55,8 @@ pub(crate) struct Conditions {
     pub(crate) bucket: Option<Bytes>,
 }
 
-/// Returns the seconds that a transfer of `size` bytes takes where `free` bit/s are free and this share of packets is lost.
+/// Returns the seconds that a transfer of `size` bytes takes where `free` bit/s are free and this
+/// share of packets is lost.
 fn seconds(size: f64, free: f64, conditions: &Conditions, loss: f64) -> f64 {
     let rtt = conditions.rtt.map_or(USUAL_RTT, Duration::secs_f64).max(1e-4);
     let goodput = (free * PAYLOAD).max(1.0);
@@ -169,8 +175,8 @@ impl Sizes {
         Bytes::new(usual.map_or(LEAST, |(size, _)| *size as u64))
     }
 
-    /// Returns how fast transfers are over a path for each rate that may be free: the geometric mean of their times, as a rate by
-    /// [`time_of`].
+    /// Returns how fast transfers are over a path for each rate that may be free: the geometric mean of their
+    /// times, as a rate by [`time_of`].
     pub(crate) fn speeds(&self, conditions: &Conditions, losses: &Losses) -> Vec<f64> {
         let losses = || losses.each().filter(|(_, odds)| *odds > 0.01);
         let each: Vec<[f64; 3]> = self
@@ -250,8 +256,8 @@ impl Prospect {
         Prospect { value, free, speeds: Some(speeds) }
     }
 
-    /// Returns the probability that the value is more than `factor` times that of another path where as much is
-    /// free as on that one.
+    /// Returns the probability that the value is more than `factor` times that of another path where as much
+    /// is free as on that one.
     pub(crate) fn surpasses(&self, other: &Prospect, factor: f64) -> f64 {
         let (Some(speeds), Some(others)) = (&self.speeds, &other.speeds) else { return 0.0 };
         let each = other.free.mass().iter().zip(speeds.iter().zip(others));

@@ -16,8 +16,8 @@ const NOTHING: f64 = 0.05;
 pub struct Wishes {
     /// It is used before others until it is full.
     pub preferred: bool,
-    /// The most that it may carry within any 30 days, in both directions, with all traffic of its interface; then it is used only if no other
-    /// path can be.
+    /// The most that it may carry within any 30 days, in both directions, with all traffic of its interface;
+    /// then it is used only if no other path can be.
     pub quota: Option<Bytes>,
 }
 
@@ -65,8 +65,8 @@ impl Selector {
         }
     }
 
-    /// Keeps of the paths that may be chosen those that the user wishes: first preferred ones with room, then any with room, and none that has
-    /// used up its quota, as long as there are others.
+    /// Keeps of the paths that may be chosen those that the user wishes: first preferred ones with room, then
+    /// any with room, and none that has used up its quota, as long as there are others.
     pub(crate) fn wished(&mut self, now: Instant, candidates: Vec<usize>) -> Vec<usize> {
         self.note_full(now);
         let mut is_spent = |path: &usize| self.paths[*path].wished.left(now) == Some(Bytes::ZERO);

@@ -1,4 +1,5 @@
-//! What an answer is worth: by how much the expected rate of the chosen path rises, for each byte that it costs.
+//! What an answer is worth: by how much the expected rate of the chosen path rises, for
+//! each byte that it costs.
 
 use headway_units::{Bytes, Rate};
 
@@ -110,8 +111,9 @@ impl<'a> Outlook<'a> {
         ends
     }
 
-    /// Returns the expected rate of the path that would be chosen if that were known of one of them: half by the rule that needs
-    /// odds, and half by the means, because an answer that does not decide may still be the first of two that do.
+    /// Returns the expected rate of the path that would be chosen if that were known of one of them: half by
+    /// the rule that needs odds, and half by the means, because an answer that does not decide may still be
+    /// the first of two that do.
     fn value(&self, known: Option<(usize, &Distribution)>) -> f64 {
         let free = |place: usize| match known {
             Some((other, free)) if other == place => free,
@@ -140,8 +142,8 @@ impl<'a> Outlook<'a> {
 /// No stream is slower.
 const LEAST_RATE: Rate = Rate::from_bps(200_000);
 
-/// Returns what an answer must be worth for each byte, as a share of the rate: little where much is saved up, and more than that
-/// where bytes are short.
+/// Returns what an answer must be worth for each byte, as a share of the rate: little where much is saved up,
+/// and more than that where bytes are short.
 pub(crate) fn price(fill: f64) -> f64 {
     /// The price of 100 kB when nothing is saved up. Range 0.005 to 0.1.
     const DEAR: f64 = 0.04;

@@ -1,4 +1,5 @@
-//! The choice among paths, driven with a plain model of paths: each has a rate that is free, and answers are that rate with an error.
+//! The choice among paths, driven with a plain model of paths: each has a rate that is free, and answers are
+//! that rate with an error.
 
 use headway_estimate::measure::{Interval, Step};
 use headway_estimate::question::{Question, QuestionConfig, Reply};
@@ -282,7 +283,8 @@ fn the_strategy_latency_needs_pings_only() {
     assert!(paths.sent.iter().flatten().all(|(_, bytes)| bytes.get() <= 1_000));
 }
 
-/// While own traffic has so much, at least that is there: a path of which more was thought is not left for one that has less.
+/// While own traffic has so much, at least that is there: a path of which more was thought is not left
+/// for one that has less.
 #[test]
 fn what_own_traffic_carries_is_known_without_a_question() {
     let mut paths = Paths::new(Settings::default(), &[20.0, 15.0], &[50.0, 50.0]);
@@ -299,7 +301,8 @@ fn what_own_traffic_carries_is_known_without_a_question() {
     assert_eq!(state.total_bytes, paths.sent[0].iter().map(|(_, bytes)| bytes.get()).sum::<u64>());
 }
 
-/// Streams that fit into a bucket of 200 kB meet no queue whatever their rate, so it is found and emptied before them.
+/// Streams that fit into a bucket of 200 kB meet no queue whatever their rate, so it is found and
+/// emptied before them.
 #[test]
 fn where_no_packet_ever_waits_a_token_bucket_is_looked_for() {
     let mut paths = Paths::new(
@@ -361,7 +364,8 @@ proptest! {
     }
 }
 
-/// While a preferred path has room it is used, though another has more free; what it cannot carry takes the other.
+/// While a preferred path has room it is used, though another has more free; what it cannot
+/// carry takes the other.
 #[test]
 fn a_preferred_path_is_used_until_it_is_full() {
     let mut paths = Paths::new(Settings::default(), &[80.0, 20.0], &[100.0, 50.0]);

@@ -17,7 +17,8 @@ impl Side {
     /// Both sides, in the order of [`PerSide`].
     pub const BOTH: [Side; 2] = [Side::Lan, Side::Wan];
 
-    /// Returns the side with a number as the kernel's programs have it: 0 is the hosts', and all others the link's.
+    /// Returns the side with a number as the kernel's programs have it: 0 is the hosts', and
+    /// all others the link's.
     pub const fn of(number: u8) -> Side {
         if number == 0 { Side::Lan } else { Side::Wan }
     }

@@ -1,7 +1,8 @@
-//! Shows a page with made-up numbers, to look at it without a router: `cargo run -p headway-web --example made_up [ADDRESS [TEXT]]`.
+//! Shows a page with made-up numbers, to look at it without a router:
+//! `cargo run -p headway-web --example made_up [ADDRESS [TEXT]]`.
 //!
-//! Nothing that it shows was measured. It begins with a year and an hour, and then publishes a snapshot each second until it is
-//! killed. TEXT stands for every name and sentence, to see what a hostile one does.
+//! Nothing that it shows was measured. It begins with a year and an hour, and then publishes a snapshot each
+//! second until it is killed. TEXT stands for every name and sentence, to see what a hostile one does.
 
 use std::net::SocketAddr;
 use std::path::Path;

@@ -1,8 +1,9 @@
 //! Who may look.
 //!
-//! On a loopback address everybody on this host may, unless there is a token. There the name in the `Host` header must be one of
-//! this host, because a page of a stranger can give its own name this address (DNS rebinding). Elsewhere a token is needed. At a Unix
-//! socket everybody may look who may connect, which the mode of its file says; no browser can.
+//! On a loopback address everybody on this host may, unless there is a token. There the name in the `Host`
+//! header must be one of this host, because a page of a stranger can give its own name this address (DNS
+//! rebinding). Elsewhere a token is needed. At a Unix socket everybody may look who may connect, which the
+//! mode of its file says; no browser can.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -117,7 +118,8 @@ impl Access {
         }
     }
 
-    /// Answers `/?token=TOKEN` with a cookie, and sends the viewer to the page without the token in its address.
+    /// Answers `/?token=TOKEN` with a cookie, and sends the viewer to the page without the
+    /// token in its address.
     fn welcome(&self, request: &Request) -> Option<Response> {
         let Access::Token { port, token } = self else { return None };
         let query = request.uri().query().filter(|_| request.uri().path() == "/")?;

@@ -29,7 +29,8 @@ pub(crate) trait Source: Send + Sync + 'static {
     /// Returns what says when there is something new.
     fn watch(&self) -> watch::Receiver<u64>;
 
-    /// Returns the newest state with the decisions since `seen` as messages, and how far a viewer has seen then.
+    /// Returns the newest state with the decisions since `seen` as messages, and how far a
+    /// viewer has seen then.
     fn messages(&self, seen: Option<Position>) -> (Position, String);
 }
 

@@ -1,7 +1,7 @@
 //! What a router kept for a year, in spans that a person looks at.
 //!
-//! A span is read by one thread beside the others, one at a time, and its answer is used again for a while: viewers cannot make
-//! the router read more often.
+//! A span is read by one thread beside the others, one at a time, and its answer is used again for a while:
+//! viewers cannot make the router read more often.
 
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
@@ -16,7 +16,8 @@ use crate::shown::{Columns, LinkPoint, json};
 
 /// Most decisions of a span: as many as those that are kept in memory.
 const DECISIONS: usize = 200;
-/// The longest that an answer is used again. A year has half a million rows, which take half a second of a fast core.
+/// The longest that an answer is used again. A year has half a million rows, which take half a
+/// second of a fast core.
 const OLDEST: Duration = Duration::from_secs(600);
 
 const MINUTE: u64 = 60_000;
@@ -48,7 +49,8 @@ impl Span {
         }
     }
 
-    /// Returns its length and that of the bins that are one point each, in ms: 1440 to 1460 bins, about one for each pixel.
+    /// Returns its length and that of the bins that are one point each, in ms: 1440 to 1460 bins,
+    /// about one for each pixel.
     fn lengths(self) -> (u64, u64) {
         match self {
             Span::Day => (DAY, MINUTE),
@@ -98,7 +100,8 @@ impl History {
             return answer.text.clone();
         }
         let history = Arc::clone(self);
-        // It ends and is kept also if the viewer goes away meanwhile, who could make the router read again and again otherwise.
+        // It ends and is kept also if the viewer goes away meanwhile, who could make the router read again
+        // and again otherwise.
         let read = tokio::task::spawn_blocking(move || {
             let text = history.read(span, until_ms).map_err(|error| error.to_string());
             *last = Some(Answer { text: text.clone(), made: Instant::now() });

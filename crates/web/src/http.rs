@@ -19,19 +19,20 @@ use tokio::net::{TcpListener, UnixListener};
 use crate::places::{Place, Places};
 use crate::timely::Timely;
 
-/// Time for the head of a request. A browser sends it in one packet; who sends it byte by byte only holds a place.
+/// Time for the head of a request. A browser sends it in one packet; who sends it byte by
+/// byte only holds a place.
 const HEAD: Duration = Duration::from_secs(5);
 /// Largest head of a request: the least that the library allows, and eight times what browsers send.
 const HEAD_BYTES: usize = 8192;
 /// Most headers of a request; browsers send twenty.
 const HEADERS: usize = 64;
-/// A connection of which nothing was acknowledged or taken for so long ends: its viewer is away. Twice the time between two
-/// messages of an event stream.
+/// A connection of which nothing was acknowledged or taken for so long ends: its viewer is away. Twice the
+/// time between two messages of an event stream.
 const STALLED: Duration = Duration::from_secs(20);
 /// Time to take an answer, or a message of an event stream: an hour of points over a link with 100 kb/s.
 const SLOW: Duration = Duration::from_secs(30);
-/// Bytes of a connection that the kernel keeps for its viewer (it takes twice as many): so a viewer that takes nothing shows, and 64
-/// of them cost little. Enough for 20 Mb/s over 50 ms.
+/// Bytes of a connection that the kernel keeps for its viewer (it takes twice as many): so a viewer that
+/// takes nothing shows, and 64 of them cost little. Enough for 20 Mb/s over 50 ms.
 const SENT_AHEAD: usize = 128 << 10;
 /// The longest that a connection lives. An event stream that ends so begins again where it ended, by itself.
 const LIFE: Duration = Duration::from_secs(600);

@@ -1,11 +1,13 @@
 //! A page, an event stream and metrics of a router, and the state of a choice among paths, over HTTP.
 //!
-//! [`Server`] shows what `headway edge` knows: its caller publishes a [`headway_edge::snapshot::Snapshot`] now and then, and viewers see it within
-//! the same second. [`MetricsServer`] has `/metrics` only, for commands without a page, and [`ChoiceServer`] what `headway select`
-//! knows, for programs. Each works in a thread of its own, which has the only asynchronous runtime of the workspace; callers stay
-//! without one, and wait for no viewer.
+//! [`Server`] shows what `headway edge` knows: its caller publishes a [`headway_edge::snapshot::Snapshot`]
+//! now and then, and viewers see it within the same second. [`MetricsServer`] has `/metrics` only, for
+//! commands without a page, and [`ChoiceServer`] what `headway select` knows, for programs. Each works in a
+//! thread of its own, which has the only asynchronous runtime of the workspace; callers stay without one,
+//! and wait for no viewer.
 //!
-//! Only GET is answered, bodies are refused, and nothing can be changed from outside. Who may look is in [`Token`].
+//! Only GET is answered, bodies are refused, and nothing can be changed from outside. Who may
+//! look is in [`Token`].
 //!
 //! | path | what it has |
 //! |---|---|

@@ -1,8 +1,9 @@
 //! Places for connections, so that strangers do not keep viewers out.
 //!
-//! Who connects is a stranger until its request is one that is answered, for example with the token. Strangers have few places, and
-//! fewer for each network; where there is none, the one that has waited for longest gives its own to the newest. So silent
-//! connections cost a viewer nothing that sends its request at once. Viewers have places of their own.
+//! Who connects is a stranger until its request is one that is answered, for example with the token.
+//! Strangers have few places, and fewer for each network; where there is none, the one that has waited for
+//! longest gives its own to the newest. So silent connections cost a viewer nothing that sends its request at
+//! once. Viewers have places of their own.
 
 use std::collections::{HashSet, VecDeque};
 use std::net::{IpAddr, Ipv6Addr};
@@ -12,7 +13,8 @@ use tokio::task::AbortHandle;
 
 /// Most connections of viewers: sixteen with an event stream and two requests beside it, and a few more.
 const VIEWERS: usize = 64;
-/// Most connections of strangers. Range 16 to 256: with as many each second, one has a second for its request.
+/// Most connections of strangers. Range 16 to 256: with as many each second, one has a
+/// second for its request.
 const STRANGERS: usize = 32;
 /// Most of them from one network. Range 6 to 16: browsers open six at once.
 const OF_NETWORK: usize = 8;
@@ -47,7 +49,8 @@ struct Held {
 }
 
 impl Places {
-    /// Gives a place to a connection from an address, if it has one, and begins its task. The task of another stranger may end for it.
+    /// Gives a place to a connection from an address, if it has one, and begins its task. The task of another
+    /// stranger may end for it.
     pub(crate) fn take(&self, from: Option<IpAddr>, begin: impl FnOnce(Place) -> AbortHandle) {
         let network = network(from);
         let number = {
@@ -113,7 +116,8 @@ impl Taken {
     }
 }
 
-/// Returns what stands for all addresses of one customer: of IPv6 whoever has one has a /64. Those without an address are of this host.
+/// Returns what stands for all addresses of one customer: of IPv6 whoever has one has a /64. Those without an
+/// address are of this host.
 fn network(address: Option<IpAddr>) -> IpAddr {
     match address.unwrap_or(Ipv6Addr::LOCALHOST.into()).to_canonical() {
         IpAddr::V4(address) => address.into(),

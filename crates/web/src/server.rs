@@ -58,7 +58,8 @@ impl Server {
         Ok(Server { shown, address, _worker: worker })
     }
 
-    /// Shows a snapshot. It waits for no viewer: the newest snapshot wins, and no decision of the last 200 is lost.
+    /// Shows a snapshot. It waits for no viewer: the newest snapshot wins, and no decision of
+    /// the last 200 is lost.
     pub fn publish(&self, snapshot: &Snapshot) {
         self.shown.publish(snapshot);
     }
@@ -109,8 +110,8 @@ pub struct ChoiceDoors {
 }
 
 impl ChoiceDoors {
-    /// Begins to listen at an address, where port 0 takes a free one, at a Unix socket, or at both; whoever can connect to the socket
-    /// may look. Starts no thread.
+    /// Begins to listen at an address, where port 0 takes a free one, at a Unix socket, or at both; whoever
+    /// can connect to the socket may look. Starts no thread.
     ///
     /// # Errors
     /// If the address is reachable for others and there is no token, or is not to be had.
@@ -146,8 +147,8 @@ impl ChoiceServer {
         self.choice.refresh(state);
     }
 
-    /// Shows a state, and the decisions since the last one. It waits for no viewer: the newest state wins, and no decision of the last
-    /// 64 is lost.
+    /// Shows a state, and the decisions since the last one. It waits for no viewer: the newest state wins,
+    /// and no decision of the last 64 is lost.
     pub fn publish(&self, state: &impl Serialize, decisions: &[impl Serialize]) {
         self.choice.publish(state, decisions);
     }

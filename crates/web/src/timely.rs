@@ -9,8 +9,9 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
-/// A connection that ends when an answer, or a message of an event stream, was not taken within a time. That some bytes were taken
-/// meanwhile does not count: a viewer that reads one a second would hold its place for as long as it likes.
+/// A connection that ends when an answer, or a message of an event stream, was not taken within a time. That
+/// some bytes were taken meanwhile does not count: a viewer that reads one a second would hold its place for
+/// as long as it likes.
 pub(crate) struct Timely<S> {
     stream: S,
     limit: Duration,

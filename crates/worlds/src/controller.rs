@@ -15,8 +15,8 @@ pub fn changes(name: &str, world: World, scenario: &Scenario) -> Result<Vec<Chan
     Ok(changes_of(name, world, scenario, &[]).context("--controller")?)
 }
 
-/// Returns the overrides that give the named controller to the `[[flow]]` tables with these indices, or to all of
-/// them if there are no indices.
+/// Returns the overrides that give the named controller to the `[[flow]]` tables with these indices, or to
+/// all of them if there are no indices.
 pub(crate) fn changes_of(
     name: &str,
     world: World,
@@ -42,7 +42,8 @@ fn change(text: &str) -> Result<Change, Error> {
     text.parse().map_err(Error::other)
 }
 
-/// In the kernel's world, an unknown name refers to a controller of the kernel, for example of a user's module.
+/// In the kernel's world, an unknown name refers to a controller of the kernel, for
+/// example of a user's module.
 fn read(name: &str, world: World) -> Result<FlowController, String> {
     name.parse().or_else(|error| match world {
         World::Uml => format!("kernel:{name}").parse().map_err(|_| error),
@@ -50,8 +51,8 @@ fn read(name: &str, world: World) -> Result<FlowController, String> {
     })
 }
 
-/// Returns the ECN mode that the flow needs with the new controller, because DCTCP uses its own ECN echo; `None`
-/// for no change.
+/// Returns the ECN mode that the flow needs with the new controller, because DCTCP uses its own ECN echo;
+/// `None` for no change.
 fn ecn(flow: &FlowSpec, controller: &FlowController) -> Option<&'static str> {
     let is_dctcp = |controller: &FlowController| controller.linux_kind() == Some(Kind::Dctcp);
     if is_dctcp(controller) {

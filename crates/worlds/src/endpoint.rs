@@ -21,7 +21,8 @@ use nix::sys::socket::{setsockopt, sockopt};
 use serde::{Deserialize, Serialize};
 use socket2::{Domain, Socket, Type};
 
-/// The only argument of a helper that runs as one of these ends; its plan is the first line of standard input.
+/// The only argument of a helper that runs as one of these ends; its plan is the first
+/// line of standard input.
 pub(crate) const COMMAND: &str = "endpoint";
 
 /// The configuration of an end. Times are relative to time zero, which the ends learn when both are ready.
@@ -89,8 +90,8 @@ pub enum Demand {
         /// Time until the next one.
         pause: Duration,
     },
-    /// In place of one flow, flows that arrive as a Poisson process, each with a connection of its own and a lognormal
-    /// size.
+    /// In place of one flow, flows that arrive as a Poisson process, each with a connection of its own
+    /// and a lognormal size.
     Arrivals {
         /// Mean number of arrivals per second, above 0.
         per_second: f64,
@@ -128,7 +129,8 @@ pub(crate) struct Sample {
     pub(crate) flows: Vec<Counters>,
 }
 
-/// Counters of a flow: the receiver fills in `received`, the sender the rest. Ends that do not have it leave all zero.
+/// Counters of a flow: the receiver fills in `received`, the sender the rest. Ends that do not
+/// have it leave all zero.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Counters {
     /// Payload bytes received in order.
@@ -167,8 +169,8 @@ const REQUEST_ECN: (&str, &str) = ("tcp_ecn", "1");
 
 /// How often a sender looks whether all of a chunk is acknowledged.
 const ACKNOWLEDGED_CHECK: Span = Span::from_millis(1);
-/// Flows of a group that are alive at the same time; later arrivals wait, so that an overloaded path does not exhaust the
-/// host.
+/// Flows of a group that are alive at the same time; later arrivals wait, so that an overloaded path does
+/// not exhaust the host.
 const MAX_ALIVE: usize = 100;
 
 /// The line that an end prints when it is ready.

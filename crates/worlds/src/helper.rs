@@ -23,8 +23,8 @@ pub fn run_helper() {
     std::process::exit(i32::from(done.is_err()));
 }
 
-/// Sends or receives the TCP flows of a run in a lab according to the plan on standard input (JSON in one line), and
-/// prints the counters.
+/// Sends or receives the TCP flows of a run in a lab according to the plan on standard input (JSON in one
+/// line), and prints the counters.
 ///
 /// # Errors
 /// When the plan is invalid, or a connection or a setting of the node fails.

@@ -54,8 +54,8 @@ struct Entry<R> {
 }
 
 impl Kept {
-    /// Opens the folder, creating it if necessary. `build` is a text that no other build of the program has. Results of other
-    /// builds are computed again and replaced; `report` is called once with each such build.
+    /// Opens the folder, creating it if necessary. `build` is a text that no other build of the program has.
+    /// Results of other builds are computed again and replaced; `report` is called once with each such build.
     ///
     /// # Errors
     /// When it cannot be created.
@@ -73,8 +73,8 @@ impl Kept {
         })
     }
 
-    /// Returns the result in this file, if the same build of the program computed it for the same key. Files that cannot be
-    /// read count as missing.
+    /// Returns the result in this file, if the same build of the program computed it for the same key. Files
+    /// that cannot be read count as missing.
     pub fn get<R: DeserializeOwned>(&self, file: &str, key: &Key) -> Option<R> {
         let text = std::fs::read_to_string(self.folder.join(file)).ok()?;
         let entry: Entry<serde_json::Value> = serde_json::from_str(&text).ok()?;

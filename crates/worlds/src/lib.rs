@@ -1,4 +1,5 @@
-//! Runs a scenario in a world: the simulator, the Linux stack in virtual time, or an emulated path in real time.
+//! Runs a scenario in a world: the simulator, the Linux stack in virtual time, or an
+//! emulated path in real time.
 //!
 //! ```no_run
 //! use headway_scenario::Scenario;
@@ -12,12 +13,13 @@
 //! # }
 //! ```
 //!
-//! All worlds return the same [`Results`](headway_record::Results). [`run_all`] repeats a scenario with several
-//! seeds and keeps the files of the runs, [`sweep`] runs a grid of overrides and seeds, [`compare`] compares worlds, and [`Folder`] writes results to files.
-//! Long operations report progress to a callback and end early when their [`Cancellation`] is triggered.
+//! All worlds return the same [`Results`](headway_record::Results). [`run_all`] repeats a scenario with
+//! several seeds and keeps the files of the runs, [`sweep`] runs a grid of overrides and seeds, [`compare`]
+//! compares worlds, and [`Folder`] writes results to files. Long operations report progress to a callback and
+//! end early when their [`Cancellation`] is triggered.
 //!
-//! The kernel in virtual time and the lab start helper processes of a program that calls [`run_helper`] first in
-//! `main`: this program, or the one in [`Options::helper`].
+//! The kernel in virtual time and the lab start helper processes of a program that calls [`run_helper`] first
+//! in `main`: this program, or the one in [`Options::helper`].
 //!
 //! # Decisions
 //!

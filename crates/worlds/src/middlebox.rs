@@ -8,7 +8,8 @@ use crate::error::Error;
 /// The only argument of a helper that is a middlebox; its plan is the first line of standard input.
 pub(crate) const COMMAND: &str = "middlebox";
 
-/// Works as the plan on standard input says (JSON in one line) until a signal arrives, and prints what has passed.
+/// Works as the plan on standard input says (JSON in one line) until a signal arrives, and
+/// prints what has passed.
 #[cfg(feature = "bpf")]
 pub(crate) fn run() -> Result<(), Error> {
     use std::sync::Arc;

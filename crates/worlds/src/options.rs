@@ -21,8 +21,8 @@ pub struct Options<'a> {
     pub memory: Option<Bytes>,
     /// Options for the kernel in virtual time.
     pub uml: UmlOptions,
-    /// The program that calls [`run_helper`](crate::run_helper), for labs the program `headway-lab`; `None` for the
-    /// current one.
+    /// The program that calls [`run_helper`](crate::run_helper), for labs the program `headway-lab`; `None`
+    /// for the current one.
     pub helper: Option<PathBuf>,
     /// Ends the work early.
     pub cancellation: Cancellation,

@@ -1,7 +1,7 @@
 //! Files below a folder that the user named.
 //!
-//! Others may be able to write to that folder. So symbolic links in it are not followed, and existing files are
-//! replaced, not written to: neither can lead outside of the folder.
+//! Others may be able to write to that folder. So symbolic links in it are not followed, and existing files
+//! are replaced, not written to: neither can lead outside of the folder.
 
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -39,7 +39,8 @@ impl Output {
         Ok(Output { fd, path: path.to_owned() })
     }
 
-    /// Writes a file, creating its parent folders if necessary. At any time the file is what it was before, or is complete.
+    /// Writes a file, creating its parent folders if necessary. At any time the file is what it was
+    /// before, or is complete.
     ///
     /// # Errors
     /// When that fails, or a symbolic link is in the way.

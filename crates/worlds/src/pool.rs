@@ -18,8 +18,8 @@ pub struct Done<R, E> {
     pub error: Option<E>,
 }
 
-/// Calls `work` on every item, `jobs` at a time, until an error or an interruption; `work` returns `None` when
-/// interrupted.
+/// Calls `work` on every item, `jobs` at a time, until an error or an interruption; `work` returns
+/// `None` when interrupted.
 pub fn each<T: Sync, R: Send, E: Send>(
     items: &[T],
     jobs: usize,

@@ -7,8 +7,8 @@ use headway_lab::host_processor;
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 
-/// Makes the command die with this process, and detaches it from the terminal so that keys such as Ctrl-C do not
-/// reach it.
+/// Makes the command die with this process, and detaches it from the terminal so that keys such as
+/// Ctrl-C do not reach it.
 pub fn die_with_parent(command: &mut Command) {
     let attach = || {
         // SAFETY: system calls with constant arguments.
@@ -22,9 +22,11 @@ pub fn die_with_parent(command: &mut Command) {
     unsafe { command.pre_exec(attach) };
 }
 
-/// Makes the command run on the processor that the emulator avoids, at the highest priority that the host permits.
+/// Makes the command run on the processor that the emulator avoids, at the highest priority
+/// that the host permits.
 ///
-/// Here sender, receiver and emulator share a few processors; with two real hosts this would not be necessary.
+/// Here sender, receiver and emulator share a few processors; with two real hosts this
+/// would not be necessary.
 pub fn prioritise(command: &mut Command) {
     let mut processors = CpuSet::new();
     let own = host_processor().is_some_and(|processor| processors.set(processor).is_ok());

@@ -103,8 +103,8 @@ pub const TRAFFIC_COLUMNS: [&str; 6] =
 /// What the asterisks of [`TRAFFIC_COLUMNS`] mean.
 pub const TRAFFIC_NOTE: &str = "* of samples of 1 ms in the first 4 s of the source";
 
-/// Returns the traffic sources: their offered rates over the counted time, quantiles of samples, and the fraction lost or
-/// still in flight at the end.
+/// Returns the traffic sources: their offered rates over the counted time, quantiles of samples, and the
+/// fraction lost or still in flight at the end.
 pub fn traffic_rows(summary: &Summary) -> Vec<[String; 6]> {
     let rate = |bps| Rate::from_bps(bps).to_string();
     let row = |source: &SourceResult| {

@@ -17,8 +17,8 @@ pub fn run(scenario: &Scenario, world: World, options: &Options<'_>) -> Result<R
     outcomes.into_iter().next().map(|outcome| outcome.results).ok_or(Error::Cancelled)
 }
 
-/// Runs a scenario with every seed, several at a time in virtual time. Outcomes are in the order of the seeds;
-/// seeds not started before a cancellation have none.
+/// Runs a scenario with every seed, several at a time in virtual time. Outcomes are in the order of the
+/// seeds; seeds not started before a cancellation have none.
 ///
 /// # Errors
 /// As for [`run`], except for cancellation.

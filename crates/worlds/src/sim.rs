@@ -16,8 +16,8 @@ use anyhow::Context as _;
 /// Number of progress steps per run.
 pub const STEPS: u64 = 1000;
 
-/// Runs the scenario with every seed, in the order of the seeds; seeds not started before a cancellation have no
-/// outcome.
+/// Runs the scenario with every seed, in the order of the seeds; seeds not started before a
+/// cancellation have no outcome.
 pub(crate) fn run(scenario: &Scenario, seeds: &[u64], options: &Options<'_>) -> Result<Vec<Outcome>, Error> {
     let jobs = options.jobs.min(u32::try_from(seeds.len()).unwrap_or(u32::MAX)).max(1);
     let memory = options.memory.map_or_else(memory::available, Ok)?;

@@ -36,9 +36,9 @@ impl Watch {
         self.interrupted.load(Ordering::Relaxed)
     }
 
-    /// Calls `once`, with what `prepare` makes of the number of the run, until it has given as many valid results as
-    /// wanted, or failures; `None` is a run that the machine disturbed, which is repeated, but not forever. Returns the
-    /// results, the disturbed runs and the failures.
+    /// Calls `once`, with what `prepare` makes of the number of the run, until it has given as many valid
+    /// results as wanted, or failures; `None` is a run that the machine disturbed, which is repeated, but not
+    /// forever. Returns the results, the disturbed runs and the failures.
     ///
     /// # Errors
     /// The first of `prepare`.
@@ -73,7 +73,8 @@ impl Watch {
     }
 }
 
-/// Runs the cells of `plans` one after the other, each `runs` times, until Ctrl-C; `what` says what is being done.
+/// Runs the cells of `plans` one after the other, each `runs` times, until Ctrl-C; `what`
+/// says what is being done.
 pub(crate) fn all<P, C>(
     plans: &[P],
     runs: u32,
@@ -99,7 +100,8 @@ pub(crate) fn all<P, C>(
     Ok(cells)
 }
 
-/// Prints the cells, as JSON or as a table with sentences below it, and writes them to a file, if one is named.
+/// Prints the cells, as JSON or as a table with sentences below it, and writes them to a
+/// file, if one is named.
 pub(crate) fn print(
     cells: &impl Serialize,
     json: bool,
@@ -181,8 +183,8 @@ impl Runs {
     }
 }
 
-/// Says whether the intervals of enough runs hold the truth: 80 % is what is left of the nominal 90 % where no more than
-/// a hundred runs or so tell.
+/// Says whether the intervals of enough runs hold the truth: 80 % is what is left of the nominal 90 % where
+/// no more than a hundred runs or so tell.
 pub(super) fn coverage<'a>(cells: impl Iterator<Item = &'a Runs> + Clone) -> String {
     let runs: usize = cells.clone().map(Runs::answered).sum();
     let covered: usize = cells.map(Runs::covered).sum();

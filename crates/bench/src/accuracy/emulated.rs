@@ -44,9 +44,9 @@ struct Plan {
 
 /// Measures emulated paths of 10, 100 and 500 Mb/s with CBR, Poisson and bursty cross traffic.
 ///
-/// The RTT is 20 ms, the MTU 1500 and the drop-tail buffer 100 ms, but at least 1 MB; cross traffic goes through the same
-/// queue as the probes. Errors are differences from the bandwidth that the emulator logged as free during the
-/// measurement, as shares of the path's capacity.
+/// The RTT is 20 ms, the MTU 1500 and the drop-tail buffer 100 ms, but at least 1 MB; cross traffic goes
+/// through the same queue as the probes. Errors are differences from the bandwidth that the emulator logged
+/// as free during the measurement, as shares of the path's capacity.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:

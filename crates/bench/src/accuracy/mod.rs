@@ -17,10 +17,11 @@ use anyhow::{Context as _, ensure};
 use clap::{Args, Subcommand};
 use headway_program::exit::Failed;
 
-/// Runs `headway` on paths whose available bandwidth is known, repeatedly, and prints error, coverage and cost.
+/// Runs `headway` on paths whose available bandwidth is known, repeatedly, and prints
+/// error, coverage and cost.
 ///
-/// All but `simulated` and `sensitivity` send real packets through emulated paths, and need the program `headway` beside this one. Runs
-/// that the machine disturbed are void and repeated.
+/// All but `simulated` and `sensitivity` send real packets through emulated paths, and need the program
+/// `headway` beside this one. Runs that the machine disturbed are void and repeated.
 #[derive(Args, Debug)]
 pub(crate) struct AccuracyArgs {
     #[command(subcommand)]

@@ -1,4 +1,5 @@
-//! Accuracy of `headway passive` on emulated paths, beside `headway measure` and the throughput of the observed flow.
+//! Accuracy of `headway passive` on emulated paths, beside `headway measure` and the throughput
+//! of the observed flow.
 
 use std::path::PathBuf;
 
@@ -55,14 +56,15 @@ struct Answer {
     sent_bytes: u64,
 }
 
-/// Compares `headway passive` beside a CUBIC flow of 10 s, `headway measure` on the same path after it, and the flow's
-/// own throughput, with Poisson traffic; every run has a seed of its own.
+/// Compares `headway passive` beside a CUBIC flow of 10 s, `headway measure` on the same path after it, and
+/// the flow's own throughput, with Poisson traffic; every run has a seed of its own.
 ///
-/// The truth is the capacity less the cross traffic that the emulator sent over the link, averaged from the first
-/// to the last packet of the capture, or of the measurement. The observed flow is not subtracted: what it uses is
-/// free for it. Errors are shares of the capacity; a run without an estimate counts as wrong by all of it, and one in
-/// which a program fails is listed and not counted. `interval` is the median width in Mb/s. `holds` counts rows of the
-/// live table, one per second, whose interval contains what was free in that second, and for `headway measure` runs.
+/// The truth is the capacity less the cross traffic that the emulator sent over the link, averaged from the
+/// first to the last packet of the capture, or of the measurement. The observed flow is not subtracted: what
+/// it uses is free for it. Errors are shares of the capacity; a run without an estimate counts as wrong by
+/// all of it, and one in which a program fails is listed and not counted. `interval` is the median width in
+/// Mb/s. `holds` counts rows of the live table, one per second, whose interval contains what was free in that
+/// second, and for `headway measure` runs.
 #[derive(Args, Debug)]
 pub(super) struct PassiveArgs {
     /// Valid runs in each cell.

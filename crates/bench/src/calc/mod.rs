@@ -12,11 +12,11 @@ use headway_units::{Bytes, Duration, Rate};
 
 use headway_program::{out, print_line};
 
-/// Calculates by formula the window of equal flows on a shared link, the rate they need for a window, and what token-bucket
-/// shapers and routers with explicit rates can do.
+/// Calculates by formula the window of equal flows on a shared link, the rate they need for a window, and
+/// what token-bucket shapers and routers with explicit rates can do.
 ///
-/// Nothing is measured or simulated. Frame sizes of flows are counted as in the tables of the LS-AIMD thesis: the IP packet
-/// and 18 bytes of Ethernet.
+/// Nothing is measured or simulated. Frame sizes of flows are counted as in the tables of the LS-AIMD thesis:
+/// the IP packet and 18 bytes of Ethernet.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:

@@ -8,7 +8,8 @@ use serde::Serialize;
 use super::{Size, exact, flows, line, print_json, rate, time};
 use headway_program::print_line;
 
-/// Calculates the rate, or the RTT, that a path needs so that each flow can keep two segments in flight without a queue.
+/// Calculates the rate, or the RTT, that a path needs so that each flow can keep two segments in
+/// flight without a queue.
 ///
 /// Give the RTT to get the rate, the rate to get the RTT, or both.
 #[derive(Args, Debug)]
@@ -30,7 +31,8 @@ pub(super) struct RequiredArgs {
     rate: Option<Rate>,
     #[command(flatten)]
     size: Size,
-    /// Segments in the window of a flow, the delta of the thesis: as many as the receiver acknowledges at once.
+    /// Segments in the window of a flow, the delta of the thesis: as many as the receiver
+    /// acknowledges at once.
     #[arg(long, visible_alias = "delta", value_name = "SEGMENTS", default_value_t = DELTA, value_parser = clap::value_parser!(u32).range(1..=1000))]
     segments: u32,
 }

@@ -8,8 +8,8 @@ use serde::Serialize;
 use super::{flows, print_json};
 use headway_program::print_line;
 
-/// Prints the thesis's tables of fair windows, in segments: Q0 (rate and window), Q1 (data centre), Q2 (broadband) and
-/// Q3 (processes on one host).
+/// Prints the thesis's tables of fair windows, in segments: Q0 (rate and window), Q1 (data centre), Q2
+/// (broadband) and Q3 (processes on one host).
 ///
 /// Q0 also has each flow's share in bits per RTT.
 #[derive(Args, Debug)]

@@ -1,4 +1,5 @@
-//! `headway-bench calc window`: the fair window, and the queue of senders that cannot use a window that small.
+//! `headway-bench calc window`: the fair window, and the queue of senders that cannot use
+//! a window that small.
 
 use clap::Args;
 use headway_formulas::{CutOrder, DELTA, Increase, SharedLink, growth_exponent};
@@ -32,7 +33,8 @@ pub(super) struct WindowArgs {
     flows: u32,
     #[command(flatten)]
     size: Size,
-    /// Minimum window, in segments, of a sender that goes no lower: as many as the receiver acknowledges at once.
+    /// Minimum window, in segments, of a sender that goes no lower: as many as the receiver
+    /// acknowledges at once.
     #[arg(long, value_name = "SEGMENTS", default_value_t = DELTA, value_parser = clap::value_parser!(u32).range(1..=1000))]
     segments: u32,
     /// Scale C of LS-AIMD's increase, 1/65536 to 1.

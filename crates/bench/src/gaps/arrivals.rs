@@ -70,7 +70,8 @@ impl Arrivals {
         while self.read_some() == BATCH {}
     }
 
-    /// Returns what has arrived since the last call, and how many frames more the kernel dropped because nobody read them.
+    /// Returns what has arrived since the last call, and how many frames more the kernel dropped
+    /// because nobody read them.
     pub(super) fn take(&mut self) -> (Vec<Arrival>, u64) {
         self.read();
         let mut stats = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
@@ -101,7 +102,8 @@ impl Arrivals {
             header.msg_control = controls[k].0.as_mut_ptr().cast();
             header.msg_controllen = CONTROL as _;
         }
-        // SAFETY: the messages point to distinct buffers that are valid for the whole call, with the right lengths.
+        // SAFETY: the messages point to distinct buffers that are valid for the whole call,
+        // with the right lengths.
         let count = unsafe {
             libc::recvmmsg(
                 self.fd.as_raw_fd(),

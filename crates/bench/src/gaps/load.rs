@@ -86,8 +86,8 @@ impl Meter {
         Ok(Meter { started: std::time::Instant::now(), idle: idle()?, others: others()?, burnt })
     }
 
-    /// Returns what was taken since the start. What processors do not idle and no other program has is this one's: timers and
-    /// arriving packets are counted to nobody.
+    /// Returns what was taken since the start. What processors do not idle and no other program has is this
+    /// one's: timers and arriving packets are counted to nobody.
     pub(super) fn end(&self, burner: Option<&Burner>) -> Result<Taken> {
         let elapsed = self.started.elapsed().as_secs_f64();
         let processors = std::thread::available_parallelism()?.get() as f64;
@@ -118,7 +118,8 @@ fn others() -> Result<Duration> {
         }
         // One that has ended meanwhile is counted to its parent.
         let text = fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
-        // The name in parentheses may contain spaces; the parent is the 2nd and times are the 12th to 15th field after it.
+        // The name in parentheses may contain spaces; the parent is the 2nd and times are the 12th to
+        // 15th field after it.
         let fields = text.rsplit_once(')').map_or("", |(_, rest)| rest);
         if numbers(fields, 1).next() != Some(KERNEL) {
             ticks += numbers(fields, 11).take(4).sum::<u64>();

@@ -27,14 +27,14 @@ const PACKET: Bytes = Bytes::new(1538);
 
 /// Makes gaps between packets by several mechanisms, and prints their errors at the next hop.
 ///
-/// A sender and its next hop are two network namespaces of this program; nothing leaves the host. Times are the kernel's receive
-/// stamps at the next hop. Packets have 1500 bytes, rates count 1538. The error of a gap is how much longer it is than
-/// intended; several flows have an equal share of the rate each, and their own gaps count. `cpu` is what program and kernel
-/// take for both hosts, of one processor. Needs root.
+/// A sender and its next hop are two network namespaces of this program; nothing leaves the host. Times are
+/// the kernel's receive stamps at the next hop. Packets have 1500 bytes, rates count 1538. The error of a gap
+/// is how much longer it is than intended; several flows have an equal share of the rate each, and their own
+/// gaps count. `cpu` is what program and kernel take for both hosts, of one processor. Needs root.
 ///
-/// The wire between the hosts takes no time. What `pause` sends then passes a line of the rate `--line`, which takes the time of
-/// its bytes for each frame and drops PAUSE frames, as the first switch does. The models are those of the simulator, for a
-/// sender on such a line.
+/// The wire between the hosts takes no time. What `pause` sends then passes a line of the rate `--line`,
+/// which takes the time of its bytes for each frame and drops PAUSE frames, as the first switch does. The
+/// models are those of the simulator, for a sender on such a line.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:

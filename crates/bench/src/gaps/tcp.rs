@@ -20,7 +20,8 @@ use super::hosts::{INTERFACE, Wire};
 const PAYLOAD: u64 = 1448;
 /// What a receiver reads at once, and a sender writes.
 const BLOCK: usize = 256 << 10;
-/// Pause between two looks at what has arrived: a reader that every segment wakes would take a processor from the sender.
+/// Pause between two looks at what has arrived: a reader that every segment wakes would take a
+/// processor from the sender.
 const LOOK: Span = Span::from_millis(2);
 /// Receive buffer in bytes: several pauses at the highest rate.
 const BUFFER: usize = 4 << 20;

@@ -62,7 +62,8 @@ impl Senders {
         Ok(Senders { stop, threads, _receiver: receiver })
     }
 
-    /// Starts one thread that sends `packets` packets for each of `count` flows, with PAUSE frames between them.
+    /// Starts one thread that sends `packets` packets for each of `count` flows, with PAUSE
+    /// frames between them.
     pub(super) fn frames(
         wire: &Wire,
         line: Rate,
@@ -110,8 +111,8 @@ fn receiver(wire: &Wire) -> Result<UdpSocket> {
     wire.hop.run(|| Ok(UdpSocket::bind(Wire::hop_address(PORTS.1))?))
 }
 
-/// Passes frames over a line with a switch at its end, which drops those that are for itself. Returns what goes on, with the
-/// times at which it begins to arrive.
+/// Passes frames over a line with a switch at its end, which drops those that are for itself. Returns what
+/// goes on, with the times at which it begins to arrive.
 pub(super) fn behind_line(line: Rate, arrivals: &[Arrival]) -> Vec<Arrival> {
     let mut clock = LineClock::new(line);
     let mut onward = Vec::new();

@@ -3,8 +3,8 @@
 use super::{CellRuns, Load, Mechanism};
 use crate::accuracy::cells::reached;
 
-/// A standard deviation up to this share of the gap is good enough for Rapid: its four rates are 15 % apart, and a smoothing of
-/// 16 gaps leaves a quarter of the error (0.1 to 0.5 is sensible).
+/// A standard deviation up to this share of the gap is good enough for Rapid: its four rates are 15 % apart,
+/// and a smoothing of 16 gaps leaves a quarter of the error (0.1 to 0.5 is sensible).
 const GOOD: f64 = 0.25;
 
 /// What is demanded of the median mean and standard deviation of a row with one flow, in microseconds.

@@ -19,11 +19,13 @@ use serde::Serialize;
 
 use self::cases::Case;
 
-/// Chooses among simulated parallel paths for hours, and compares that with rivals that know the same, more or less.
+/// Chooses among simulated parallel paths for hours, and compares that with rivals that know
+/// the same, more or less.
 ///
-/// Cross traffic on every link takes any share from 0 to 95 % for 2 to 8 minutes, then another. A path is good if what is free there is at
-/// least 90 % of what the best has. Numbers are medians over seeds, with the least and the greatest. `right` counts the decisions
-/// for a path that was better by more than the tolerance, of those made for that reason with odds of 90 % or more.
+/// Cross traffic on every link takes any share from 0 to 95 % for 2 to 8 minutes, then another. A path is
+/// good if what is free there is at least 90 % of what the best has. Numbers are medians over seeds, with the
+/// least and the greatest. `right` counts the decisions for a path that was better by more than the
+/// tolerance, of those made for that reason with odds of 90 % or more.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:

@@ -12,7 +12,8 @@ use headway_traffic::{Traffic, random};
 use headway_units::{Bytes, Duration, Instant, Rate, RateSteps};
 use rand::RngExt;
 
-/// What a world is about. Paths have 5 to 60 Mb/s and 5 to 120 ms, if nothing else is said, and other traffic takes any share of them.
+/// What a world is about. Paths have 5 to 60 Mb/s and 5 to 120 ms, if nothing else is said, and other traffic
+/// takes any share of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Class {
     /// Other traffic at a constant rate.

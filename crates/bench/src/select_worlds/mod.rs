@@ -1,4 +1,5 @@
-//! `headway-bench select-worlds`: choices in worlds whose packets are all simulated, with users whose traffic meets the questions.
+//! `headway-bench select-worlds`: choices in worlds whose packets are all simulated, with users whose traffic
+//! meets the questions.
 
 mod draw;
 
@@ -17,11 +18,12 @@ use serde::Serialize;
 
 use self::draw::{Class, world};
 
-/// Chooses among simulated paths for ten minutes while users send, and compares what is said with the truth, and how long transfers take
-/// with rivals.
+/// Chooses among simulated paths for ten minutes while users send, and compares what is said with the truth,
+/// and how long transfers take with rivals.
 ///
-/// The oracle takes for each transfer the path over which it is fastest. `urltest` asks for 1 kB over each path once a minute, and leaves a
-/// path for one that takes 50 ms less; `lowest-rtt` pings every 10 s; `random` is the mean over all paths. Ratios are geometric means.
+/// The oracle takes for each transfer the path over which it is fastest. `urltest` asks for 1 kB over each
+/// path once a minute, and leaves a path for one that takes 50 ms less; `lowest-rtt` pings every 10 s;
+/// `random` is the mean over all paths. Ratios are geometric means.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -54,7 +56,8 @@ const SIZES: [u64; 4] = [0, 1_000_000, 10_000_000, u64::MAX];
 struct Judged {
     class: Class,
     seed: u64,
-    /// For each transfer its size, and how many times as long as the oracle's it took, as logarithms, for each who chooses.
+    /// For each transfer its size, and how many times as long as the oracle's it took, as logarithms,
+    /// for each who chooses.
     transfers: Vec<(Bytes, [f64; 4])>,
     run: PacketRun,
     /// Odds of decisions, and those of paths that are not in use, each with whether it was so.
@@ -75,7 +78,8 @@ struct Row {
     /// Share of worlds in which transfers take at most 10 % longer than those of the best rival.
     not_worse: f64,
     on_good: f64,
-    /// Share of statements whose 90 % interval holds the truth, their number, and the median of what is said by the truth; of the path in use.
+    /// Share of statements whose 90 % interval holds the truth, their number, and the median of what is said
+    /// by the truth; of the path in use.
     used_held: f64,
     used: usize,
     used_says: f64,
@@ -187,7 +191,8 @@ struct Truth<'a> {
 }
 
 impl Truth<'_> {
-    /// Whether the second path is better than the first by more than the tolerance: by what is free, or by the next transfers over both.
+    /// Whether the second path is better than the first by more than the tolerance: by what is free, or by
+    /// the next transfers over both.
     fn is_better(&self, at: Instant, [before, path]: [usize; 2]) -> bool {
         /// So many transfers.
         const NEXT: usize = 16;

@@ -39,7 +39,8 @@ fn real_mechanisms_send_what_they_are_told() {
     }
     let rows: Value = serde_json::from_slice(&output.stdout).unwrap();
     for row in rows.as_array().unwrap() {
-        // Runs that other programs disturbed are void. How many packets the others send depends on the machine.
+        // Runs that other programs disturbed are void. How many packets the others send
+        // depends on the machine.
         for run in row["runs"].as_array().unwrap() {
             assert!(run["gaps"].as_u64().unwrap() > 0, "{row}");
         }

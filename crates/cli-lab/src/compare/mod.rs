@@ -17,14 +17,16 @@ use headway_worlds::compare::rows::{metric_columns, metric_rows, remarks};
 use headway_worlds::compare::{self, Comparison, page};
 use headway_worlds::{Options, World};
 
-/// Runs a scenario in two or three worlds, or in one world with several controllers, and compares the results.
+/// Runs a scenario in two or three worlds, or in one world with several controllers, and
+/// compares the results.
 ///
 /// Compares goodput, fairness, utilisation of the bottleneck, queueing delay, loss, marks and retransmissions
-/// after warm-up. The reference is the most realistic world given; differences are relative to it. Runs in real
-/// time that the machine disturbed are repeated.
+/// after warm-up. The reference is the most realistic world given; differences are relative to it. Runs in
+/// real time that the machine disturbed are repeated.
 ///
-/// With --controllers the same scenario runs in one world, once per controller: goodput, utilisation, mean and 95 %
-/// queueing delay, loss and retransmissions, and a picture of throughput, queueing delay and loss over time.
+/// With --controllers the same scenario runs in one world, once per controller: goodput, utilisation,
+/// mean and 95 % queueing delay, loss and retransmissions, and a picture of throughput, queueing
+/// delay and loss over time.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Bands, for every world, against the reference (uml, else lab, else sim):
@@ -45,21 +47,24 @@ With --check the exit code is 1 when a world is outside of its bands; 130 when i
 pub(crate) struct CompareArgs {
     /// Scenario file (TOML).
     file: PathBuf,
-    /// Worlds to compare, two or three; with --controllers the world to run in [default: sim,lab; with --controllers
-    /// sim].
+    /// Worlds to compare, two or three; with --controllers the world to run in [default: sim,lab;
+    /// with --controllers sim].
     #[arg(long, value_parser = world(), ignore_case = true, value_delimiter = ',', value_name = "WORLD,WORLD")]
     on: Vec<World>,
-    /// Compare these congestion controllers instead of worlds, two to eight; see `headway run --help` for their names.
+    /// Compare these congestion controllers instead of worlds, two to eight; see
+    /// `headway run --help` for their names.
     ///
     /// Each of them in turn replaces the controllers of all flows, and sets their ECN mode to match.
     #[arg(long, value_delimiter = ',', conflicts_with = "check", value_name = "NAME,NAME")]
     controllers: Vec<String>,
     /// Replace the controller of this [[flow]] only, counted from 0; may be repeated.
     ///
-    /// The other flows keep their controllers. Goodput and retransmissions are then those of the replaced flows.
+    /// The other flows keep their controllers. Goodput and retransmissions are then those
+    /// of the replaced flows.
     #[arg(long, requires = "controllers", value_name = "N")]
     flow: Vec<usize>,
-    /// Run this many times with every controller, with consecutive seeds, and print median, lowest and highest values.
+    /// Run this many times with every controller, with consecutive seeds, and print median,
+    /// lowest and highest values.
     #[arg(long, requires = "controllers", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000), value_name = "N")]
     repeat: u32,
     /// Set a key of the scenario; may be repeated.
@@ -68,11 +73,12 @@ pub(crate) struct CompareArgs {
     /// Run everything slower by this factor: divides rates, multiplies times, keeps ratios.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_DILATION)), value_name = "N")]
     dilate: u32,
-    /// Runs in parallel with --controllers: controllers and seeds; always one with lab [default: one per core].
+    /// Runs in parallel with --controllers: controllers and seeds; always one with lab
+    /// [default: one per core].
     #[arg(long, requires = "controllers", value_parser = clap::value_parser!(u16).range(1..=1024), value_name = "N")]
     jobs: Option<u16>,
-    /// Write a report with tables and figures, report.html, and the numbers, compare.json, into this folder; with
-    /// --controllers also the picture, controllers.svg.
+    /// Write a report with tables and figures, report.html, and the numbers, compare.json, into this folder;
+    /// with --controllers also the picture, controllers.svg.
     #[arg(long, value_name = "DIR")]
     output: Option<PathBuf>,
     /// Exit with code 1 if a world is not within its bands.

@@ -29,8 +29,9 @@ const RUNS_AT_ONCE: usize = 4;
 
 /// Makes data for training and scoring estimators: streams or windows from the simulator, with the truth.
 ///
-/// A plan in TOML says which paths and how many runs. Data are split by run, never by stream or window: neighbours have
-/// nearly the same truth. The same plan gives the same bytes on every machine and with any number of jobs.
+/// A plan in TOML says which paths and how many runs. Data are split by run, never by stream or
+/// window: neighbours have nearly the same truth. The same plan gives the same bytes on every machine
+/// and with any number of jobs.
 #[derive(Args, Debug)]
 pub(crate) struct DatasetArgs {
     #[command(subcommand)]
@@ -45,8 +46,8 @@ enum DatasetKind {
 
 /// P-streams, or streams of one rate: gaps at both ends, features, and what was available.
 ///
-/// Streams that lost a packet are left out. A line is a stream: `free_bps` is what was available while it was sent,
-/// `covered` whether that is within its probing rates, `above` whether its average rate is more.
+/// Streams that lost a packet are left out. A line is a stream: `free_bps` is what was available while it was
+/// sent, `covered` whether that is within its probing rates, `above` whether its average rate is more.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 A plan:
@@ -68,16 +69,16 @@ Example:
 struct StreamArgs {
     #[command(flatten)]
     common: Common,
-    /// Features in the columns `x_0`, `x_1` and so on, of gaps in nanoseconds: `fft`, `mag` or `raw` [default: none;
-    /// all follow from the gaps].
+    /// Features in the columns `x_0`, `x_1` and so on, of gaps in nanoseconds: `fft`, `mag` or `raw`
+    /// [default: none; all follow from the gaps].
     #[arg(long, value_name = "KIND")]
     features: Option<Kind>,
 }
 
 /// Windows of SABES: histogram, draws from the density, mean, and what was available.
 ///
-/// A line is a window of one flow with at least four samples: `passed` says whether it passes the published rules, `good`
-/// whether its mean is within 10 % of the bottleneck's capacity of the truth.
+/// A line is a window of one flow with at least four samples: `passed` says whether it passes the published
+/// rules, `good` whether its mean is within 10 % of the bottleneck's capacity of the truth.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 A plan:

@@ -26,8 +26,8 @@ use streams::StreamFile;
 
 /// Builds an emulated path, measures it with every method while cross traffic changes, and draws the results.
 ///
-/// Needs no configuration and sends nothing to the network: the path lives in network namespaces that disappear
-/// with the demo. Takes less than a minute.
+/// Needs no configuration and sends nothing to the network: the path lives in network namespaces that
+/// disappear with the demo. Takes less than a minute.
 #[derive(Args, Debug)]
 pub(crate) struct DemoArgs {
     /// Write report.html and the raw numbers into this folder.

@@ -27,8 +27,8 @@ impl StreamFile {
         Ok(StreamFile(streams.into_iter().map(|stream| stream.record).collect()))
     }
 
-    /// Returns the p-stream of `gaps` gaps that best shows what BASS recovers: its receive gaps depart from the
-    /// send gaps within the stream, and it keeps as much as possible of the variation of the send rate.
+    /// Returns the p-stream of `gaps` gaps that best shows what BASS recovers: its receive gaps depart from
+    /// the send gaps within the stream, and it keeps as much as possible of the variation of the send rate.
     pub(crate) fn clearest(&self, gaps: usize, capacity: Rate) -> Option<Denoised> {
         // Start-up streams have a different shape; p-streams come several in a row.
         let in_a_row = self.0.iter().filter(|stream| stream.arrivals.len() > 2 * gaps);

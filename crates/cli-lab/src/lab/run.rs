@@ -80,7 +80,8 @@ fn run_in(lab: &Lab, args: &RunArgs) -> Result<ExitCode> {
 /// Passes a signal on. Ctrl-C on a terminal has reached the program already.
 fn ask(child: &Child, signal: i32) {
     if let (Ok(signal), true) = (Signal::try_from(signal), signal != SIGINT) {
-        // It has not been waited for, so the number is still its own. If it is about to end, there is nothing to do.
+        // It has not been waited for, so the number is still its own. If it is about to end,
+        // there is nothing to do.
         let _ = kill(Pid::from_raw(child.id() as i32), signal);
     }
 }

@@ -32,10 +32,10 @@ fn controllers() -> String {
 
 /// Runs a scenario: a network, its flows and its traffic, described by a TOML file.
 ///
-/// Worlds: sim, the simulator, in virtual time; uml, the Linux network stack, in virtual time, in a kernel that
-/// runs as a program; lab, this host's TCP over emulated links, in real time. In sim and uml the same seed gives
-/// the same bytes, whatever the number of jobs. Results go to a folder: summary, flows, links, time series, the
-/// true available bandwidth, and a report with figures.
+/// Worlds: sim, the simulator, in virtual time; uml, the Linux network stack, in virtual time, in a kernel
+/// that runs as a program; lab, this host's TCP over emulated links, in real time. In sim and uml the same
+/// seed gives the same bytes, whatever the number of jobs. Results go to a folder: summary, flows, links,
+/// time series, the true available bandwidth, and a report with figures.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     headway run scenarios/dumbbell-cubic.toml --on sim\n  \

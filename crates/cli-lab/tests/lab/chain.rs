@@ -139,7 +139,8 @@ fn now() -> Instant {
     Instant::from_ns(time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64)
 }
 
-/// Checks who answers packets from `from` to `to` when their hop limits run out: `hops` in this order, and all of them.
+/// Checks who answers packets from `from` to `to` when their hop limits run out: `hops` in this
+/// order, and all of them.
 fn check_trace(lab: &Lab, from: &str, to: IpAddr, hops: &[IpAddr]) {
     let (mut child, lines) = play(lab, from, &format!("trace {to}"));
     let found = said(lines, "hop ");

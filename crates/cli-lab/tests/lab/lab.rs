@@ -197,8 +197,8 @@ fn jumbo_frames_fit_when_asked_for() {
     assert!(least.us() > 34_460.0 && least.us() < 37_000.0, "{least}");
 }
 
-/// Returns the gaps in nanoseconds between consecutive packets of 20 trains, sorted; `None` if the machine was too
-/// busy for a valid result.
+/// Returns the gaps in nanoseconds between consecutive packets of 20 trains, sorted; `None` if the machine
+/// was too busy for a valid result.
 fn train_gaps(lab: &Lab) -> Option<Vec<i64>> {
     let from = now();
     let (mut receiver, lines) = play(lab, "server", "stamp 640");

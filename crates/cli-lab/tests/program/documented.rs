@@ -1,4 +1,5 @@
-//! Commands of the documentation have scenarios that can be changed as they say, and those that need no network and no time run.
+//! Commands of the documentation have scenarios that can be changed as they say, and those that need no
+//! network and no time run.
 
 use std::process::Command;
 

@@ -89,7 +89,8 @@ fn it_does_not_matter_at_which_side_the_edge_is() {
     assert!((0.9..1.01).contains(&(rates[0] / 45e6)), "{rates:?}");
 }
 
-/// Hosts share first, and a sender that takes no notice of losses is not halved, as what SACKs say has arrived does not count.
+/// Hosts share first, and a sender that takes no notice of losses is not halved, as what SACKs say has
+/// arrived does not count.
 #[test]
 fn hosts_share_a_link_and_losses_do_not_narrow_windows() {
     if !has_kernel() {

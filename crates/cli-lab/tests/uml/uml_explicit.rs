@@ -218,8 +218,8 @@ fn random_and_mutated_headers_are_counted_and_flows_go_on() {
     assert!(summary["total"]["fairness"].as_f64().unwrap() > 0.95, "{summary}");
 }
 
-/// Sends a megabyte with the controller that its argument names, and again after an idle period; prints the window in
-/// segments before and after the first segment of that.
+/// Sends a megabyte with the controller that its argument names, and again after an idle period; prints the
+/// window in segments before and after the first segment of that.
 const IDLE: &str = r#"
 import socket, struct, sys, time
 def window():

@@ -97,7 +97,8 @@ fn what_the_checks_of_a_kernel_find_in_a_module_is_the_error_of_the_run() {
     }
 }
 
-/// Starts a run that does not end; returns it, its program, and what the working directories of its guest contain.
+/// Starts a run that does not end; returns it, its program, and what the working directories
+/// of its guest contain.
 fn begun() -> (Try, Child, String) {
     let run = Try::new(&MIXED.replace("2 s", "20000 s"));
     let child = run.command("out", &[]).stderr(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();

@@ -7,7 +7,8 @@ use serde_json::Value;
 use crate::support::PROGRAM;
 use crate::support::kernels::has_kernel;
 
-/// Runs the home of `bench/edge_home.py` in each of these modes, with more arguments; returns what it noticed, or none without Python.
+/// Runs the home of `bench/edge_home.py` in each of these modes, with more arguments; returns what it
+/// noticed, or none without Python.
 fn home<const N: usize>(modes: [&str; N], more: &[&str]) -> Option<[Value; N]> {
     let folder = tempfile::tempdir().unwrap();
     let (out, script) =
@@ -57,7 +58,8 @@ fn a_home_has_short_queues_for_a_twentieth_of_its_goodput() {
     assert!(ping[1] <= ping[2] && goodput[2] >= 0.94 * goodput[1], "{ping:?} {goodput:?}");
 }
 
-/// What has no window is in fair queues below the rate of the link, whether that takes notice of losses or not.
+/// What has no window is in fair queues below the rate of the link, whether that takes
+/// notice of losses or not.
 #[test]
 fn a_home_has_short_queues_beside_traffic_without_windows() {
     if !has_kernel() {

@@ -32,7 +32,8 @@ fn program(at: &str, command: &str, keys: &str) -> String {
     format!("[[program]]\nat = \"{at}\"\ncommand = '''{command}'''\n{keys}\n")
 }
 
-/// Returns the path of the interpreter itself: the one in PATH may be a script that needs the user's settings.
+/// Returns the path of the interpreter itself: the one in PATH may be a script that needs
+/// the user's settings.
 pub(crate) fn python() -> String {
     let output = Command::new("python3").args(["-c", "import sys; print(sys.executable)"]).output().unwrap();
     String::from_utf8(output.stdout).unwrap().trim().to_owned()

@@ -1,4 +1,5 @@
-//! Split TCP of Linux in virtual time: a server and a proxy in one place, and a client behind a long path with losses.
+//! Split TCP of Linux in virtual time: a server and a proxy in one place, and a client behind a
+//! long path with losses.
 //!
 //! Where no kernel has been built, which takes minutes, the test says so and passes.
 
@@ -27,7 +28,8 @@ with socket.create_connection(("proxy", 7000)) as one:
 /// The buffers of a usual machine, and not those of the world, which are without limit.
 const BUFFERS: &str = "echo 4096 131072 6291456 > /proc/sys/net/ipv4/tcp_rmem; exec";
 
-/// A LAN of 1 Gb/s, and a path of 100 Mb/s with an RTT of 120 ms that loses one of 500 packets; the proxy has these options.
+/// A LAN of 1 Gb/s, and a path of 100 Mb/s with an RTT of 120 ms that loses one of 500 packets; the
+/// proxy has these options.
 fn scenario(options: &str) -> String {
     let python = python();
     let flows = format!("{PROGRAM} flows --json --interval 10ms");

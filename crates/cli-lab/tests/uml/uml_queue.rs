@@ -24,7 +24,8 @@ fn bottleneck(scenario: &str, world: &str, args: &[&str]) -> (f64, f64) {
     (link["delay_mean_ns"].as_f64().unwrap(), link["utilisation"].as_f64().unwrap())
 }
 
-/// Both use the same C arithmetic, but the simulator has its own clock for departures and Linux uses its timers.
+/// Both use the same C arithmetic, but the simulator has its own clock for departures and
+/// Linux uses its timers.
 #[test]
 fn ls_dctcp_keeps_the_queue_that_it_keeps_in_the_simulator() {
     if !has_kernel() {

@@ -111,8 +111,8 @@ fn an_idle_path_is_filled_without_a_queue() {
     assert!(summary["links"][0]["delay_p99_ns"].as_f64().unwrap() < 10_000.0, "{summary}");
 }
 
-/// Beside traffic, with a receiver whose card coalesces interrupts; parameters reach the module, those of the variants
-/// V4 and V5 (rapid 2.25), too.
+/// Beside traffic, with a receiver whose card coalesces interrupts; parameters reach the module, those of the
+/// variants V4 and V5 (rapid 2.25), too.
 #[test]
 fn beside_traffic_it_takes_what_it_takes_in_the_simulator() {
     if !has_kernel() {
@@ -128,7 +128,8 @@ fn beside_traffic_it_takes_what_it_takes_in_the_simulator() {
     }
 }
 
-/// Stamps of milliseconds are the variant V2, and without stamps the arrival of ACKs has to do (rapid 2.25, F55).
+/// Stamps of milliseconds are the variant V2, and without stamps the arrival of ACKs has to
+/// do (rapid 2.25, F55).
 #[test]
 fn it_does_without_microseconds_as_in_the_simulator() {
     if !has_kernel() {

@@ -94,7 +94,8 @@ fn delays_are_exact_to_the_microsecond_and_gaps_to_the_nanosecond() {
         run.summary(&["--pcap"]);
         let (before, after) = (packets(&run.path("out/a-b.pcap")), packets(&run.path("out/b-c.pcap")));
         assert!(after.len() > 100, "{} packets", after.len());
-        // A packet leaves when its transmission would be complete: after the delay and 1538 bytes at the link's rate.
+        // A packet leaves when its transmission would be complete: after the delay and 1538
+        // bytes at the link's rate.
         let whole = 1538.0 * 8e3 / f64::from(mbps);
         let delay = (after[0].0 - before[0].0) as f64 - 30e6 - whole;
         assert!(delay.abs() <= 1_000.0, "{mbps} Mb/s: the delay is off by {delay} ns");

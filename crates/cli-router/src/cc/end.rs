@@ -63,7 +63,8 @@ pub(super) fn run(controller: Controller, options: EndOptions, args: &EndArgs, j
     };
     report_on(instance.note(), json);
     let result = wait(&end);
-    // Whatever happened. The note of this program goes last, so that nobody takes the interfaces for left behind.
+    // Whatever happened. The note of this program goes last, so that nobody takes the
+    // interfaces for left behind.
     let counted = loaded.end_counters();
     drop(attached);
     let forgotten = forget(&interfaces);
@@ -76,8 +77,8 @@ pub(super) fn run(controller: Controller, options: EndOptions, args: &EndArgs, j
     Ok(())
 }
 
-/// Refuses a second instance in this network namespace if one of the two has the option of TCP as its carrier: both would
-/// write it into the same packets.
+/// Refuses a second instance in this network namespace if one of the two has the option of TCP as its
+/// carrier: both would write it into the same packets.
 fn refuse_other_carrier(options: &EndOptions) -> Result<()> {
     let other = running().into_iter().find(|note| {
         note.ends.as_ref().is_some_and(|ends| {
@@ -96,8 +97,8 @@ fn refuse_other_carrier(options: &EndOptions) -> Result<()> {
     }
 }
 
-/// Prepares interfaces for a controller, each noted before it is changed; with `offloads_off` without offloads that merge
-/// segments.
+/// Prepares interfaces for a controller, each noted before it is changed; with `offloads_off` without
+/// offloads that merge segments.
 pub(super) fn attach(
     loaded: &Loaded,
     notes: &mut Notes,
@@ -133,7 +134,8 @@ pub(super) fn attach(
     Ok((interfaces, attached?))
 }
 
-/// Restores what killed programs left changed in this network namespace, and forgets namespaces that are gone.
+/// Restores what killed programs left changed in this network namespace, and forgets
+/// namespaces that are gone.
 pub(super) fn restore_changed(notes: &mut Notes) -> Result<()> {
     let here = Namespace::here()?;
     for changed in notes.interfaces_left_behind() {

@@ -14,8 +14,8 @@ use super::on::Rapid;
 /// The unit of the timestamps that a receiver must have, if they are to be used.
 const STAMP_UNIT: Duration = Duration::from_us(1);
 
-/// The shortest gap that the kernel's timer makes for one connection: asked for 15 us it made 30 (docs/cc-rapid.md, "How exact its gaps
-/// are"; 20 to 50 us is sensible).
+/// The shortest gap that the kernel's timer makes for one connection: asked for 15 us it made 30
+/// (docs/cc-rapid.md, "How exact its gaps are"; 20 to 50 us is sensible).
 const SHORTEST_GAP: Duration = Duration::from_us(30);
 
 /// Rates of lines: slower ones take seconds for a p-stream, faster ones do not fit into the arithmetic.
@@ -41,16 +41,16 @@ Example:
   headway cc rapid --line \"100 Mb/s\"
   iperf3 -C rapid -c HOST")]
 pub(super) struct RapidArgs {
-    /// Rate of the narrowest link that you know, at most that of this host: nothing is sent faster, and thresholds in time
-    /// scale with it.
+    /// Rate of the narrowest link that you know, at most that of this host: nothing is sent faster, and
+    /// thresholds in time scale with it.
     #[arg(long, value_name = "RATE", value_parser = line)]
     line: Rate,
-    /// An interface over which connections leave; may be repeated. It takes single segments meanwhile [default: all
-    /// Ethernet interfaces that are up].
+    /// An interface over which connections leave; may be repeated. It takes single segments meanwhile
+    /// [default: all Ethernet interfaces that are up].
     #[arg(long, value_name = "NAME")]
     interface: Vec<String>,
-    /// Turn off TSO, GSO, GRO and LRO of the interfaces meanwhile, for hosts that also receive: merged segments have one
-    /// ACK.
+    /// Turn off TSO, GSO, GRO and LRO of the interfaces meanwhile, for hosts that also receive: merged
+    /// segments have one ACK.
     #[arg(long)]
     offloads_off: bool,
     /// Largest IP packet on the path, in bytes.

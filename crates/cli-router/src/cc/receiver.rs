@@ -30,11 +30,12 @@ pub(super) struct ReceiverArgs {
     /// Only connections with these peers, for example 192.0.2.0/24 or 2001:db8::/32 [default: any].
     #[arg(long, value_name = "PREFIX")]
     to: Option<Prefix>,
-    /// Also give the routes of this network namespace timestamps of microseconds meanwhile, for senders behind a middlebox
-    /// that strips unknown options.
+    /// Also give the routes of this network namespace timestamps of microseconds meanwhile, for senders
+    /// behind a middlebox that strips unknown options.
     #[arg(long)]
     timestamps: bool,
-    /// Another name in `headway cc status`, for example of another network namespace [default: rapid_receiver].
+    /// Another name in `headway cc status`, for example of another network namespace
+    /// [default: rapid_receiver].
     #[arg(long)]
     name: Option<String>,
     /// Return once it is on and leave it on until `headway cc stop`.

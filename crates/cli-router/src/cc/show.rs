@@ -106,8 +106,8 @@ struct Killed<'a> {
     kernel: Remains,
 }
 
-/// Returns the defaults, interfaces and routes left behind by killed programs, and removes the notes of network namespaces that
-/// are gone; none for users other than root, who cannot see them.
+/// Returns the defaults, interfaces and routes left behind by killed programs, and removes the notes of
+/// network namespaces that are gone; none for users other than root, who cannot see them.
 fn left_behind() -> Result<(Vec<FormerDefault>, Vec<Changed>, Vec<ChangedRoutes>)> {
     if !nix::unistd::geteuid().is_root() {
         return Ok(Default::default());

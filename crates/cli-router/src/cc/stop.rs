@@ -38,7 +38,8 @@ pub(super) fn run(names: &[String]) -> Result<()> {
 /// Ends a program and waits until its controller is unregistered.
 fn end(note: &Note) -> Result<()> {
     let process = Process::of(note.pid as i32).and_then(|process| process.open());
-    // The handle is opened before this check: a process that still holds the lock has not given its PID to another one.
+    // The handle is opened before this check: a process that still holds the lock has not given
+    // its PID to another one.
     let alive = running().iter().any(|other| other.pid == note.pid && other.name == note.name);
     if let (Some(process), true) = (process, alive) {
         let asked = process.signal(SIGTERM);

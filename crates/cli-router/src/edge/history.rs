@@ -15,7 +15,8 @@ pub(super) const FILE: &str = "/var/lib/headway/edge.history";
 /// Longer times are shown in minutes, unless somebody asks for seconds.
 const HOUR: Duration = Duration::from_secs(3_600);
 
-/// Shows what an edge router with `--history` kept: rates and available bandwidth, or its decisions with their reasons.
+/// Shows what an edge router with `--history` kept: rates and available bandwidth, or its
+/// decisions with their reasons.
 ///
 /// It has every second for a day and every minute for a year, and may be read while the edge runs.
 #[derive(Debug, clap::Args)]

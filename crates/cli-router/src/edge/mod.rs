@@ -29,14 +29,15 @@ pub(crate) fn run(args: &Args, json: bool) -> Result<()> {
 
 /// Shares an access link without a queue, by clamping receive windows.
 ///
-/// Runs on a router, whose kernel goes on forwarding. Two BPF programs lower the window in ACKs to the connection's share of
-/// the link, so that it is fast enough for the link and too slow to fill a queue; they delay and drop nothing, and hosts stay
-/// as they are. Every second it classifies each flow by its packets: calls and interactive traffic are not limited. Every
-/// 15 s it lowers all windows for four RTTs, to see the RTT without a queue. Connections opened before it started, and what
-/// is not plain TCP (QUIC, tunnels, fragments), pass unchanged.
+/// Runs on a router, whose kernel goes on forwarding. Two BPF programs lower the window in ACKs to the
+/// connection's share of the link, so that it is fast enough for the link and too slow to fill a queue; they
+/// delay and drop nothing, and hosts stay as they are. Every second it classifies each flow by its packets:
+/// calls and interactive traffic are not limited. Every 15 s it lowers all windows for four RTTs, to see the
+/// RTT without a queue. Connections opened before it started, and what is not plain TCP (QUIC, tunnels,
+/// fragments), pass unchanged.
 ///
-/// Needs root, and Linux 6.8 or later. After Ctrl-C everything passes as before, as it does five seconds after the process
-/// hangs.
+/// Needs root, and Linux 6.8 or later. After Ctrl-C everything passes as before, as it does five seconds
+/// after the process hangs.
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 #[command(after_help = "Examples:\n  \
@@ -72,15 +73,15 @@ pub(crate) struct EdgeArgs {
     /// The interface towards the link.
     #[arg(long, value_name = "IF", help_heading = "Link")]
     wan: String,
-    /// The rate of the link towards the hosts, and back unless `--up` is given. Without it, the edge keeps finding the rate by the
-    /// queue that connections make in the link.
+    /// The rate of the link towards the hosts, and back unless `--up` is given. Without it, the edge keeps
+    /// finding the rate by the queue that connections make in the link.
     #[arg(long, value_name = "RATE", value_parser = some_rate, help_heading = "Link")]
     rate: Option<Rate>,
     /// The rate of the link from the hosts.
     #[arg(long, value_name = "RATE", value_parser = some_rate, requires = "rate", help_heading = "Link")]
     up: Option<Rate>,
-    /// File (TOML) with classes and their shares; without one, all connections share alike. Changes take effect within a second,
-    /// and at once on SIGHUP.
+    /// File (TOML) with classes and their shares; without one, all connections share alike. Changes take
+    /// effect within a second, and at once on SIGHUP.
     #[arg(long, value_name = "FILE")]
     policy: Option<PathBuf>,
     /// Change nothing; count what would be done, and print the decision about each flow, and why.
@@ -89,24 +90,25 @@ pub(crate) struct EdgeArgs {
     /// Show the flows: class, behaviour, RTT, window, rate, what limits them.
     #[arg(long, help_heading = "Output")]
     flows: bool,
-    /// Show all of it on a page at this address, 127.0.0.1:8080 without one, with metrics for Prometheus at /metrics; addresses that
-    /// other hosts reach need a token.
+    /// Show all of it on a page at this address, 127.0.0.1:8080 without one, with metrics for Prometheus at
+    /// /metrics; addresses that other hosts reach need a token.
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "127.0.0.1:8080", help_heading = "Output")]
     page: Option<std::net::SocketAddr>,
-    /// File with the token for viewers of the page. They send it in plain text, so it must not be that of measurements; other users
-    /// must not be able to read the file.
+    /// File with the token for viewers of the page. They send it in plain text, so it must not be that of
+    /// measurements; other users must not be able to read the file.
     #[arg(long, value_name = "FILE", requires = "page", help_heading = "Output")]
     page_token_file: Option<PathBuf>,
-    /// Keep rates and decisions in this file, /var/lib/headway/edge.history without one, of 128 MiB at most: every second of
-    /// a day, every minute of a year. `headway edge history` shows it.
+    /// Keep rates and decisions in this file, /var/lib/headway/edge.history without one, of 128 MiB at most:
+    /// every second of a day, every minute of a year. `headway edge history` shows it.
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = history::FILE, help_heading = "Output")]
     history: Option<PathBuf>,
-    /// Take lines of JSON at this Unix socket (datagrams), by which a modem, a dish or a program reports what is available on the
-    /// link: connections share that for 5 s, where it is less than the link.
+    /// Take lines of JSON at this Unix socket (datagrams), by which a modem, a dish or a program reports what
+    /// is available on the link: connections share that for 5 s, where it is less than the link.
     #[arg(long, value_name = "SOCKET", help_heading = "Link")]
     signals: Option<PathBuf>,
-    /// Measure the link against `headway serve` on this host beyond it, by a few packets now and then: its capacity and, while it is
-    /// idle, what is available. May be repeated: the next host is used when one does not answer.
+    /// Measure the link against `headway serve` on this host beyond it, by a few packets now and then:
+    /// its capacity and, while it is idle, what is available. May be repeated: the next host is used when
+    /// one does not answer.
     #[arg(long, value_name = "HOST", help_heading = "Probing")]
     probe: Vec<Host>,
     /// Most bytes of probes an hour, in both directions together.

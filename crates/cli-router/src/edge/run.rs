@@ -102,7 +102,8 @@ fn write_line(lines: &mut LineWriter, value: &Value) {
 /// Where the command says what happens.
 struct Output<'a> {
     is_json: bool,
-    /// With JSON, from the beginning on. A reader that does not read must not keep the edge from saying that it lives.
+    /// With JSON, from the beginning on. A reader that does not read must not keep the edge from
+    /// saying that it lives.
     lines: Option<LineWriter>,
     screen: Screen,
     shows_flows: bool,

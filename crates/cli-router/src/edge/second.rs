@@ -1,7 +1,7 @@
 //! A second as lines of JSON.
 //!
-//! With many flows they are long, so each flow goes into the text by itself, and not into a tree of values first, which would have
-//! ten times the size.
+//! With many flows they are long, so each flow goes into the text by itself, and not into a tree of values
+//! first, which would have ten times the size.
 
 use std::io::Write as _;
 
@@ -15,7 +15,8 @@ use serde_json::{Map, Value, json};
 
 use headway_router::edge::Found;
 
-/// What is known at the end of a second: what the snapshot says, but for what is long or an event of its own, and all flows.
+/// What is known at the end of a second: what the snapshot says, but for what is long or an event of
+/// its own, and all flows.
 #[derive(Serialize)]
 struct State<'a> {
     event: &'a str,
@@ -81,7 +82,8 @@ impl Flow<'_> {
     }
 }
 
-/// Returns the decisions of a second, each in a line, and then its state, in which are all flows if they are wanted.
+/// Returns the decisions of a second, each in a line, and then its state, in which are all
+/// flows if they are wanted.
 pub(super) fn lines(mut found: Found, shows_flows: bool) -> Vec<u8> {
     let mut text = Vec::new();
     for decision in std::mem::take(&mut found.snapshot.decisions) {

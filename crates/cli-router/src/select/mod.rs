@@ -25,13 +25,14 @@ pub(crate) fn run(args: &Args, json: bool) -> Result<(), Failed> {
 
 /// Chooses among paths by how long transfers take over them, or by what they have free.
 ///
-/// `headway serve` runs at the far end of each path. Short streams of 50 to 150 kB test how much is free on a path, only where the answer
-/// may change the choice; whole measurements are rare. From the available bandwidth, the RTT and losses follows the time of a transfer of
-/// the usual size. A path replaces another if it is better by more than the tolerance with odds of 90 %. Prints a sentence for each
-/// decision.
+/// `headway serve` runs at the far end of each path. Short streams of 50 to 150 kB test how much is free on a
+/// path, only where the answer may change the choice; whole measurements are rare. From the available
+/// bandwidth, the RTT and losses follows the time of a transfer of the usual size. A path replaces another if
+/// it is better by more than the tolerance with odds of 90 %. Prints a sentence for each decision.
 ///
-/// A program of yours (`hook`) or routes for all destinations without a more specific one (`route`) carry the choice out, or spread new
-/// connections over all paths in proportion to what is free (`balance`). The default route stays, and holds again when this ends.
+/// A program of yours (`hook`) or routes for all destinations without a more specific one (`route`) carry the
+/// choice out, or spread new connections over all paths in proportion to what is free (`balance`). The
+/// default route stays, and holds again when this ends.
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 #[command(after_long_help = exit::HELP)]
@@ -73,7 +74,8 @@ pub(crate) struct SelectArgs {
     /// Unix socket for `headway select status` [default: /run/headway/select.sock for root, none for others].
     #[arg(long, value_name = "SOCKET", conflicts_with = "once")]
     socket: Option<PathBuf>,
-    /// Serve the state at `http://ADDR/v1/paths`, and changes at `/v1/events`; a port alone is one of 127.0.0.1.
+    /// Serve the state at `http://ADDR/v1/paths`, and changes at `/v1/events`; a port alone
+    /// is one of 127.0.0.1.
     #[arg(long, value_name = "ADDR", value_parser = headway_program::arguments::listen, conflicts_with = "once")]
     listen: Option<std::net::SocketAddr>,
     /// File with the token for that, which an address that other hosts reach needs.

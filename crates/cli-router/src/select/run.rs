@@ -132,7 +132,8 @@ impl Output<'_> {
     }
 }
 
-/// Returns what happened as an object with its name, and as a sentence; none for a state, which people are not told.
+/// Returns what happened as an object with its name, and as a sentence; none for a state, which
+/// people are not told.
 fn said(what: &Event<'_>, file: &File, dry_run: bool) -> Option<(&'static str, Value, String)> {
     Some(match what {
         Event::On(address) => {

@@ -6,8 +6,8 @@ use headway_router::select::Known;
 use headway_select::{DecisionState, PathState};
 use headway_units::{Bytes, Duration, Rate};
 
-/// Returns what people see of a state: why it is not the newest, if so, why a path is chosen, all paths, and the last decisions; no more
-/// than fits into height and width.
+/// Returns what people see of a state: why it is not the newest, if so, why a path is chosen, all paths, and
+/// the last decisions; no more than fits into height and width.
 pub(super) fn screen_lines(
     Known { snapshot, decisions }: &Known,
     away: Option<&str>,

@@ -34,7 +34,8 @@ pub(super) fn run(args: &StatusArgs, json: bool) -> Result<()> {
     out::check()
 }
 
-/// Draws the state until a signal arrives, and returns the last one, with the reason if no newer one can be had.
+/// Draws the state until a signal arrives, and returns the last one, with the reason if no
+/// newer one can be had.
 fn follow(path: &Path, mut state: State, mut screen: Screen) -> Result<(State, Option<String>)> {
     let mut away = None;
     let mut end = signals()?;

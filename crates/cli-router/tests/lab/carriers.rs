@@ -1,5 +1,5 @@
-//! The congestion header behind an ordinary kernel router that translates addresses: as a TCP option it passes, as an IP
-//! protocol it does not.
+//! The congestion header behind an ordinary kernel router that translates addresses: as a TCP option it
+//! passes, as an IP protocol it does not.
 //!
 //! Where the machine does not allow namespaces, controllers or translation, the test says so and passes.
 
@@ -60,7 +60,8 @@ fn sink(address: SocketAddr) {
     println!("received {bytes} from {}", peer.ip());
 }
 
-/// Brings the path up with translation in the middle; prints the reason and returns `None` if that is not possible.
+/// Brings the path up with translation in the middle; prints the reason and returns `None` if
+/// that is not possible.
 fn up(kind: &str, name: &str) -> Option<Lab> {
     let lab = bring_up_text(&PATH.replace("KIND", kind), name)?;
     let outer = &lab.interface("nat", "nat-h2").unwrap().name;

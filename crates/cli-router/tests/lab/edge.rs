@@ -133,7 +133,8 @@ fn sink(address: SocketAddr) {
     std::io::copy(&mut stream, &mut std::io::sink()).unwrap();
 }
 
-/// Sends to whoever connects for so many seconds, and prints the rate in bytes per second, repeated segments, and the receive window.
+/// Sends to whoever connects for so many seconds, and prints the rate in bytes per second, repeated segments,
+/// and the receive window.
 fn source(controller: &str, address: SocketAddr, seconds: f64) {
     let listener = Socket::new(Domain::for_address(address), Type::STREAM, None).unwrap();
     listener.set_tcp_congestion(controller.as_bytes()).unwrap();
@@ -176,8 +177,8 @@ pub(crate) fn download(lab: &Lab, controller: &str, port: u16) -> Option<Downloa
     download_while(lab, controller, port, TRANSFER, || ())
 }
 
-/// Downloads until the result is right, but at most three times: ends that have to wait for the processor are slower, and later
-/// they may not have to. Returns the last result, and how many downloads there were.
+/// Downloads until the result is right, but at most three times: ends that have to wait for the processor are
+/// slower, and later they may not have to. Returns the last result, and how many downloads there were.
 pub(crate) fn download_until(
     lab: &Lab,
     (controller, port): (&str, u16),
@@ -254,7 +255,8 @@ pub(crate) fn next(edge: &mut On, event: &str) -> Value {
     }
 }
 
-/// Returns the next event of this name of which something is true; `None` if none comes in the time that anything may take.
+/// Returns the next event of this name of which something is true; `None` if none comes in the time
+/// that anything may take.
 pub(crate) fn next_if(edge: &mut On, event: &str, is_so: impl Fn(&Value) -> bool) -> Option<Value> {
     let begun = Clock::now();
     // It tells its state every second.

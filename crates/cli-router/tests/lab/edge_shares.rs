@@ -28,7 +28,8 @@ fn rtt_of(edge: &mut On, port: u16) -> f64 {
     }
 }
 
-/// Returns how many segments with a wrong checksum a node has got (wan F8). Linux verifies each in a lab, where no NIC does it.
+/// Returns how many segments with a wrong checksum a node has got (wan F8). Linux verifies each in a lab,
+/// where no NIC does it.
 fn checksum_errors(lab: &Lab, node: &str) -> u64 {
     let counters = lab.command(node, "cat", ["/proc/net/snmp"]).unwrap().output().unwrap();
     let counters = text(&counters.stdout).to_owned();

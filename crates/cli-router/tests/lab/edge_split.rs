@@ -25,8 +25,8 @@ forward = { rate = "400 Mb/s" }
 "#;
 /// Half of the receiver's buffer: Linux doubles what is asked for, and half of that is the window.
 const WINDOW: usize = 256_000;
-/// Downloads are counted in their second half. One is judged three times in its first seconds, and the window of the far half of
-/// another grows to 1.25 MB in its first one.
+/// Downloads are counted in their second half. One is judged three times in its first seconds, and the window
+/// of the far half of another grows to 1.25 MB in its first one.
 const HELD: f64 = 3.0;
 const SPLIT: f64 = 2.0;
 
@@ -95,7 +95,8 @@ fn ask(to: SocketAddrV4) {
     println!("ready");
 }
 
-/// Downloads for so many seconds, and prints both its addresses, the bits per second of the second half, and how it ended.
+/// Downloads for so many seconds, and prints both its addresses, the bits per second of the second
+/// half, and how it ended.
 fn fetch(address: SocketAddr, seconds: f64) {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, None).unwrap();
     socket.set_recv_buffer_size(WINDOW).unwrap();
@@ -134,7 +135,8 @@ struct Fetched {
     end: String,
 }
 
-/// Brings up the path with an edge that splits, whose first event has come; returns also what routing there was before.
+/// Brings up the path with an edge that splits, whose first event has come; returns also what
+/// routing there was before.
 fn up(what: &str, folder: &Path) -> Option<(Lab, On, String)> {
     let policy = write(folder, "policy.toml", POLICY);
     let lab = bring_up_text(FAR, &name(what))?;

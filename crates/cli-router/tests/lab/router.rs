@@ -1,4 +1,5 @@
-//! Routers that rewrite the congestion headers of real packets: in labs, and between interfaces that exist already.
+//! Routers that rewrite the congestion headers of real packets: in labs, and between
+//! interfaces that exist already.
 //!
 //! Where the machine allows no namespaces, each test says so and passes.
 
@@ -88,7 +89,8 @@ fn offload(interface: &str, value: i32) {
         *to = from as libc::c_char;
     }
     ifreq.ifr_ifru.ifru_data = (&raw mut request).cast();
-    // SAFETY: the request reads and writes an ifreq whose data points to an ethtool_value; both outlive the call.
+    // SAFETY: the request reads and writes an ifreq whose data points to an ethtool_value;
+    // both outlive the call.
     let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL, &raw mut ifreq) };
     assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
     println!("ready\noffload {}", request.value);
@@ -124,8 +126,9 @@ fn frame(length: usize, tagged: bool) -> Vec<u8> {
     frame
 }
 
-/// For each line with a length and `tagged` or `plain`, sends that frame into one interface and then a short one; prints
-/// the lengths of the frames that leave the other up to the short one, without tags, which the kernel takes out.
+/// For each line with a length and `tagged` or `plain`, sends that frame into one interface and then a
+/// short one; prints the lengths of the frames that leave the other up to the short one, without tags,
+/// which the kernel takes out.
 fn frames(from: &str, to: &str) {
     let (sender, mut receiver) = (packets(from), packets(to));
     receiver.set_read_timeout(Some(TIMEOUT)).unwrap();
@@ -214,7 +217,8 @@ fn routers_lower_the_feedback_of_real_packets() {
                 assert!(number > 0 || first == 1_250_000, "{first}");
                 assert!(feedback.iter().all(|rate| (100..=1_250_000).contains(rate)), "{feedback:?}");
             } else {
-                // Who does not know its RTT may not change; later grants share what is free among the packets.
+                // Who does not know its RTT may not change; later grants share what is
+                // free among the packets.
                 assert_eq!(first, 0);
                 let changes: Vec<i32> = feedback.iter().map(|change| change.cast_signed()).collect();
                 assert!(changes.iter().all(|change| *change <= 1_250_000), "{changes:?}");
@@ -386,7 +390,8 @@ fn a_router_between_two_interfaces_leaves_them_as_they_were() {
         kill(Pid::from_raw(router.id() as i32), signal).unwrap();
         let status = router.wait().unwrap();
         assert_eq!(status.success(), signal == Signal::SIGINT);
-        // After a kill, another process restores the offload. It is the last one that holds the standard output.
+        // After a kill, another process restores the offload. It is the last one that holds
+        // the standard output.
         let _ = lines.read_to_string(&mut line);
         assert_eq!(receive_offload(&lab, "eth0", -1), 1);
         assert_eq!(shown(&lab), before);

@@ -171,7 +171,8 @@ impl Stage {
         }
     }
 
-    /// Starts it and kills it as often as `HEADWAY_KILLS` says, each time after it has set routes, and waits until routes are as before.
+    /// Starts it and kills it as often as `HEADWAY_KILLS` says, each time after it has set routes, and waits
+    /// until routes are as before.
     fn kill_often(&self, file: &str, before: &str) {
         let is_before = || self.routes() == before;
         let kills = std::env::var("HEADWAY_KILLS").map_or(2, |count| count.parse().unwrap());

@@ -1,6 +1,7 @@
 //! sing-box itself behind the hook of `headway select` that is documented for it.
 //!
-//! Without sing-box, which `HEADWAY_SING_BOX` or `PATH` names, the test says so and passes. It needs the build tag `with_clash_api`.
+//! Without sing-box, which `HEADWAY_SING_BOX` or `PATH` names, the test says so and passes. It needs the
+//! build tag `with_clash_api`.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpListener;
@@ -26,7 +27,8 @@ fn a_role() {
     }
 }
 
-/// A server that answers every request with the address that it came from, and says so of those that it keeps waiting.
+/// A server that answers every request with the address that it came from, and says so of those
+/// that it keeps waiting.
 fn tell() {
     let listener = TcpListener::bind((SERVER, 80)).unwrap();
     let mut waiting = Vec::new();

@@ -211,7 +211,8 @@ fn what_killed_programs_left_is_forgotten_with_their_network_namespace() {
     for name in [&name, &other] {
         assert!(status.contains(&format!("was killed while {name} was on")), "{status}");
     }
-    // Nothing else is in the namespace that this thread leaves; the kernel unloads its default when it has cleaned up.
+    // Nothing else is in the namespace that this thread leaves; the kernel unloads its default
+    // when it has cleaned up.
     unshare(CloneFlags::CLONE_NEWNET).unwrap();
     let deadline = Instant::now() + TIMEOUT;
     while printed(&["status"]).contains(&name) {
@@ -346,7 +347,8 @@ fn without_privileges_it_says_what_it_needs() {
     );
 }
 
-/// Makes a pair of interfaces in this network namespace and returns the segments that the kernel hands to one at once.
+/// Makes a pair of interfaces in this network namespace and returns the segments that the kernel
+/// hands to one at once.
 fn interfaces() -> u32 {
     for arguments in ["link add eth0 type veth peer name eth1", "link set eth0 up", "link set eth1 up"] {
         assert!(Command::new("ip").args(arguments.split(' ')).status().unwrap().success());

@@ -1,4 +1,5 @@
-//! What processes that were started as root may still do while they read strangers' packets, as the kernel says.
+//! What processes that were started as root may still do while they read strangers'
+//! packets, as the kernel says.
 //!
 //! Without root each test says so and passes.
 
@@ -38,7 +39,8 @@ fn capabilities(pid: u32, key: &str) -> u64 {
     status(pid, key).map_or(0, |text| u64::from_str_radix(&text, 16).unwrap())
 }
 
-/// Waits until a process has given up its privileges, and checks that it has these capabilities and no others.
+/// Waits until a process has given up its privileges, and checks that it has these
+/// capabilities and no others.
 fn check(pid: u32, left: u64) {
     let deadline = Instant::now() + TIMEOUT;
     while status(pid, "Seccomp").as_deref() != Some("2") {

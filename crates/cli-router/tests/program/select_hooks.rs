@@ -1,4 +1,5 @@
-//! The hooks of docs/examples, run by `headway select` beside programs that stand for those that they are for.
+//! The hooks of docs/examples, run by `headway select` beside programs that stand for
+//! those that they are for.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};

@@ -18,10 +18,10 @@ use headway_program::{out, print_line};
 
 /// Runs estimators over streams recorded in a CSV file, and scores their answers where the truth is known.
 ///
-/// For every method: how many streams it answered, the median answer, and with the true available bandwidth (column
-/// `free_bps`) quantiles of the relative error over streams whose range of rates covers the truth. Methods for streams of
-/// a single rate are scored by the share of wrong verdicts. The null estimator, which answers the average rate of a
-/// stream, is the baseline.
+/// For every method: how many streams it answered, the median answer, and with the true available bandwidth
+/// (column `free_bps`) quantiles of the relative error over streams whose range of rates covers the truth.
+/// Methods for streams of a single rate are scored by the share of wrong verdicts. The null estimator, which
+/// answers the average rate of a stream, is the baseline.
 #[derive(Args, Debug)]
 #[command(after_long_help = AFTER_LONG_HELP.as_str())]
 pub(crate) struct EstimateArgs {

@@ -106,8 +106,8 @@ fn write(folder: &Path, waiting: &mut Waiting) -> Result<()> {
     Ok(())
 }
 
-/// Names a file after a connection, without colons, which other systems do not allow. The number of the socket tells it from
-/// others between the same ends.
+/// Names a file after a connection, without colons, which other systems do not allow. The number of the
+/// socket tells it from others between the same ends.
 fn name(local: SocketAddr, peer: SocketAddr, cookie: u64) -> String {
     let end = |end: SocketAddr| format!("{}.{}", end.ip().to_string().replace(':', "-"), end.port());
     format!("{}_{}_{cookie}.csv", end(local), end(peer))

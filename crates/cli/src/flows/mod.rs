@@ -12,11 +12,12 @@ use headway_units::Duration;
 
 pub(crate) use run::run;
 
-/// Shows the TCP connections of this host: rate, congestion window, receive windows, RTT and buffers, many times a second.
+/// Shows the TCP connections of this host: rate, congestion window, receive windows, RTT and buffers,
+/// many times a second.
 ///
-/// The numbers are the kernel's (`TCP_INFO`, as in `ss -ti`), of all connections of this network namespace. `told` is the
-/// receive window that this end announced last, `seen` the last one from its peer. If a router on the path clamps windows
-/// (`headway edge`), one end sees less than the other one told.
+/// The numbers are the kernel's (`TCP_INFO`, as in `ss -ti`), of all connections of this network namespace.
+/// `told` is the receive window that this end announced last, `seen` the last one from its peer. If a router
+/// on the path clamps windows (`headway edge`), one end sees less than the other one told.
 ///
 /// Needs no root, and changes nothing. Ctrl-C ends it with a summary.
 #[derive(Debug, clap::Args)]
@@ -37,7 +38,8 @@ pub(crate) struct FlowsArgs {
     /// End after this long.
     #[arg(long, short, value_name = "TIME", value_parser = interval)]
     duration: Option<Duration>,
-    /// Only connections that match, such as `host 192.0.2.7 and not port 22`: the words of `headway passive --filter`.
+    /// Only connections that match, such as `host 192.0.2.7 and not port 22`: the words of
+    /// `headway passive --filter`.
     #[arg(long, short, value_name = "FILTER")]
     filter: Option<Filter>,
     /// Write a CSV file for each connection to this folder, which must be new or empty.

@@ -19,8 +19,9 @@ use headway_program::service::signals;
 
 /// How often at most the table is drawn and rows are written.
 const SHOWN: Duration = Duration::from_secs(1);
-/// How often at most the kernel is asked for a list of all connections; in between it is asked for those that are known. A list
-/// takes 8 ms where the kernel's table has a place for 262 144 connections, as on machines with 20 GB of memory.
+/// How often at most the kernel is asked for a list of all connections; in between it is asked for those that
+/// are known. A list takes 8 ms where the kernel's table has a place for 262 144 connections, as on machines
+/// with 20 GB of memory.
 const LISTED: Duration = Duration::from_millis(100);
 /// Shortest time to wait, because no time would be for ever.
 const LEAST: Duration = Duration::from_micros(1);

@@ -10,7 +10,8 @@ use super::watch::{Counts, Followed, Window};
 
 /// Lines besides those of connections: headings, how many are not shown, how to end, the cursor.
 const FRAME: usize = 4;
-/// Columns of the live table, those that matter least behind, and their widths: a narrow terminal shows the first.
+/// Columns of the live table, those that matter least behind, and their widths: a narrow
+/// terminal shows the first.
 const COLUMNS: [(&str, usize); 10] = [
     ("local, peer", 44),
     ("out", 10),

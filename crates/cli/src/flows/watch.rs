@@ -10,8 +10,8 @@ use headway_telemetry::{Connection, Dump};
 use headway_units::{Bytes, Duration, Instant, Rate};
 use serde::Serialize;
 
-/// A connection has ended when so many looks in a row did not find it: the kernel may leave one out that it moves while it
-/// lists them.
+/// A connection has ended when so many looks in a row did not find it: the kernel may leave one out that it
+/// moves while it lists them.
 const ABSENT: u32 = 2;
 /// The kernel's value of a least RTT that was not measured.
 const NEVER: u32 = u32::MAX;
@@ -187,7 +187,8 @@ impl Watch {
 
     /// Takes what the kernel says at a time; returns the connections that have ended.
     ///
-    /// A connection is known by the kernel's number of its socket, so that a later one between the same ends is another.
+    /// A connection is known by the kernel's number of its socket, so that a later one between the
+    /// same ends is another.
     pub(super) fn look(&mut self, dump: Dump, at: Clock) -> Vec<Followed> {
         self.counts.looks += 1;
         self.counts.interrupted += u64::from(dump.is_interrupted);

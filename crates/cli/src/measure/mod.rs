@@ -29,9 +29,9 @@ pub(crate) fn run(args: &MeasureArgs, json: bool) -> Result<(), Failed> {
 
 /// Measures the available bandwidth of the path to HOST, where `headway serve` must run.
 ///
-/// Sends short streams of UDP packets and infers from the gaps between them how much more traffic the path could carry
-/// now. A measurement takes 1 to 3 s and 2 MB at 100 Mb/s, does not fill the path, and finds any rate from 1 Mb/s to
-/// 10 Gb/s.
+/// Sends short streams of UDP packets and infers from the gaps between them how much more traffic the path
+/// could carry now. A measurement takes 1 to 3 s and 2 MB at 100 Mb/s, does not fill the path, and finds any
+/// rate from 1 Mb/s to 10 Gb/s.
 ///
 /// The answer is the available bandwidth with a 90 % interval. All rates count every byte on the wire (IP
 /// packet + 38 bytes of Ethernet framing); with 1500-byte packets TCP can carry about 94 % of it as data.
@@ -77,18 +77,20 @@ pub(crate) struct MeasureArgs {
         help_heading = "Method"
     )]
     gaps: GapKind,
-    /// Most bytes of probes per answer, for example `500 kB` [default: 2 MB up to 200 Mb/s and 6 MB above; four times that
-    /// for methods other than the default].
+    /// Most bytes of probes per answer, for example `500 kB` [default: 2 MB up to 200 Mb/s and 6 MB above;
+    /// four times that for methods other than the default].
     #[arg(long, short, value_name = "BYTES", help_heading = "Limits")]
     budget: Option<Bytes>,
-    /// Disturb other traffic less: half the delay and half the bytes, with pauses, up to four times as long, and a wider
-    /// interval. The first packet lost from a full queue ends the measurement.
+    /// Disturb other traffic less: half the delay and half the bytes, with pauses, up to four times as long,
+    /// and a wider interval. The first packet lost from a full queue ends the measurement.
     #[arg(long, short, help_heading = "Limits")]
     gentle: bool,
-    /// Most time per answer, for example `2 s` [default: 2.4 s, or 4.8 s on paths below 30 Mb/s, and 40 RTTs].
+    /// Most time per answer, for example `2 s` [default: 2.4 s, or 4.8 s on paths below
+    /// 30 Mb/s, and 40 RTTs].
     #[arg(long, short, value_name = "TIME", help_heading = "Limits")]
     duration: Option<Duration>,
-    /// Measure repeatedly, with an answer every TIME; measurements stop early if necessary. With `0 s`, back to back.
+    /// Measure repeatedly, with an answer every TIME; measurements stop early if necessary. With
+    /// `0 s`, back to back.
     #[arg(long, short, value_name = "TIME", help_heading = "Series")]
     interval: Option<Duration>,
     /// Measure repeatedly, with a live view of the last answers [interval: 10 s].
@@ -117,8 +119,8 @@ enum GapKind {
     Spin,
     /// A timer of the kernel: less CPU, later packets.
     Timer,
-    /// PAUSE frames (802.3x, time 0) that fill the line between probes, and that the first switch drops. Needs CAP_NET_RAW
-    /// and a line of known rate.
+    /// PAUSE frames (802.3x, time 0) that fill the line between probes, and that the first switch drops.
+    /// Needs CAP_NET_RAW and a line of known rate.
     Pause,
 }
 
@@ -155,8 +157,8 @@ static AFTER_LONG_HELP: std::sync::LazyLock<String> = std::sync::LazyLock::new(|
 /// The highest average rate to probe.
 const TOP_RATE: Rate = Rate::from_bps(10_000_000_000);
 
-/// The smallest budget with which a path can give an answer: the packets that find the largest size take 29 kB, and the
-/// streams of the cheapest path in the simulator, an idle one of 1 Mb/s, more than 50 kB.
+/// The smallest budget with which a path can give an answer: the packets that find the largest size take 29
+/// kB, and the streams of the cheapest path in the simulator, an idle one of 1 Mb/s, more than 50 kB.
 const LEAST_BUDGET: Bytes = Bytes::new(80_000);
 
 /// The shortest time in which a path can give an answer: a stream of the slowest rate takes longer.

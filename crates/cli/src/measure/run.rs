@@ -29,8 +29,8 @@ use headway_program::{out, print_error, print_line};
 /// Interval at which a pause between measurements checks for Ctrl-C.
 const NAP: Span = Span::from_millis(100);
 
-/// A pause this long closes the session: NATs on the way forget UDP flows after 30 s, and a server should not hold
-/// a place for a client that measures only every five minutes.
+/// A pause this long closes the session: NATs on the way forget UDP flows after 30 s, and a server should not
+/// hold a place for a client that measures only every five minutes.
 const KEEP_OPEN: Span = Span::from_secs(15);
 
 /// Pause before another attempt in a series without pauses.

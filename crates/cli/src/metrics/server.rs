@@ -20,7 +20,8 @@ pub(crate) struct Prepared {
 }
 
 impl Prepared {
-    /// Returns nothing if no metrics are wanted. The token of measurements, in that file or the environment, is refused.
+    /// Returns nothing if no metrics are wanted. The token of measurements, in that file or the
+    /// environment, is refused.
     pub(crate) fn read(args: &MetricsArgs, measurements: Option<&Path>) -> Result<Option<Prepared>> {
         let Some(listen) = args.metrics else { return Ok(None) };
         let file = args.metrics_token_file.as_deref();

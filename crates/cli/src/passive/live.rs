@@ -7,13 +7,15 @@ use super::names::Names;
 use super::table::{COLUMNS, path_cells, summary};
 use headway_program::out::escape_controls;
 
-/// Lines besides those of paths: headings, how many paths are not shown, summary, lost packets, how to end, the cursor.
+/// Lines besides those of paths: headings, how many paths are not shown, summary, lost packets,
+/// how to end, the cursor.
 const FRAME: usize = 6;
 /// Space between columns.
 const GAP: usize = 2;
 /// A longer path is shortened to this before columns are left out.
 const PATH: usize = 22;
-/// Columns that a narrow terminal does not show, the first to go first: flows, RTT, capacity, limited by, rate.
+/// Columns that a narrow terminal does not show, the first to go first: flows, RTT,
+/// capacity, limited by, rate.
 const EXPENDABLE: [usize; 5] = [1, 3, 4, 6, 2];
 
 /// Formats the lines of a terminal of this height and width.

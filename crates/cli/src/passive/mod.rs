@@ -1,4 +1,5 @@
-//! `headway passive`: what is free on the paths of TCP connections that are there anyway, without sending a byte.
+//! `headway passive`: what is free on the paths of TCP connections that are there anyway,
+//! without sending a byte.
 
 mod lines;
 mod live;
@@ -24,17 +25,20 @@ use crate::model_file;
 
 pub(crate) use run::run;
 
-/// Reports what is free on the paths of TCP connections, from a capture or an interface, without sending a byte.
+/// Reports what is free on the paths of TCP connections, from a capture or an interface,
+/// without sending a byte.
 ///
-/// The gaps between the ACKs of a transfer show how fast the tight link lets its segments pass, and so how much of the
-/// link is free for it (SABES). Only transfers that at times fill the path give an estimate; for the others the table
-/// says why not, and what limits them: their application, the receive window, or the path.
+/// The gaps between the ACKs of a transfer show how fast the tight link lets its segments pass, and so
+/// how much of the link is free for it (SABES). Only transfers that at times fill the path give an
+/// estimate; for the others the table says why not, and what limits them: their application, the receive
+/// window, or the path.
 ///
 /// Rates count every byte on the wire (IP packet + 38 bytes of Ethernet framing).
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES, after_long_help = AFTER_LONG_HELP)]
 pub(crate) struct PassiveArgs {
-    /// Capture files (pcap or pcapng, also with gzip), read as one in the order of their times; or `-` for standard input.
+    /// Capture files (pcap or pcapng, also with gzip), read as one in the order of their times; or
+    /// `-` for standard input.
     #[arg(value_name = "FILE", required_unless_present = "interface", conflicts_with = "interface")]
     files: Vec<PathBuf>,
     /// Capture on this interface, or on all (`any`), until Ctrl-C.

@@ -24,12 +24,13 @@ pub(crate) fn run(args: &PathArgs, json: bool) -> Result<(), Failed> {
 
 /// Finds the narrow link of the path to HOST, where `headway serve` must run: its capacity and its hop.
 ///
-/// Sends pairs of UDP packets, whose distance at the receiver shows the capacity of the narrow link, and trains whose
-/// inner packets expire on the way, which shows its hop. An answer takes about ten seconds and at most 3 MB, and does not
-/// fill the path unless `--tight` is given. Needs no privileges, except for `--carrier icmp`.
+/// Sends pairs of UDP packets, whose distance at the receiver shows the capacity of the narrow link, and
+/// trains whose inner packets expire on the way, which shows its hop. An answer takes about ten seconds
+/// and at most 3 MB, and does not fill the path unless `--tight` is given. Needs no privileges, except
+/// for `--carrier icmp`.
 ///
-/// The answer is a hop with a probability, or the reason why there is none. Rates count every byte on the wire (IP
-/// packet + 38 bytes of Ethernet framing).
+/// The answer is a hop with a probability, or the reason why there is none. Rates count every byte on the
+/// wire (IP packet + 38 bytes of Ethernet framing).
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES, after_long_help = AFTER_LONG_HELP.as_str())]
 pub(crate) struct PathArgs {
@@ -39,8 +40,8 @@ pub(crate) struct PathArgs {
     /// Also measure the capacities of the links before the narrow one, for up to 15 MB and 30 s each.
     #[arg(long)]
     all: bool,
-    /// Also find the tight link, which has the least to spare, by streams that overload it for a moment: up to 12 MB and
-    /// 60 s in all.
+    /// Also find the tight link, which has the least to spare, by streams that overload it for a moment: up
+    /// to 12 MB and 60 s in all.
     #[arg(long)]
     tight: bool,
     /// Decide by the rule of the original paper, which takes cross traffic for a narrow link.
@@ -106,15 +107,16 @@ const TIME_TIGHT: Duration = Duration::from_ms(60_000);
 const BUDGET_ALL: Bytes = Bytes::new(500_000_000);
 const TIME_ALL: Duration = Duration::from_ms(900_000);
 
-/// The smallest budget with which a path can give an answer: the packets that find the largest size take 29 kB, and the ten
-/// pairs without which there is no capacity, 31 kB, may take 35 % of the rest.
+/// The smallest budget with which a path can give an answer: the packets that find the largest size take 29
+/// kB, and the ten pairs without which there is no capacity, 31 kB, may take 35 % of the rest.
 const LEAST_BUDGET: Bytes = Bytes::new(120_000);
 
-/// The shortest time in which a path can give an answer: that of ten pairs, 20 ms apart, which may take 35 % of it.
+/// The shortest time in which a path can give an answer: that of ten pairs, 20 ms apart, which
+/// may take 35 % of it.
 const LEAST_TIME: Duration = Duration::from_ms(570);
 
-/// The threshold of the original rule, in Mb/s, and that of the rule by steps: links that differ by a fifth are told
-/// apart, and cross traffic alone makes neighbouring groups differ by some per cent.
+/// The threshold of the original rule, in Mb/s, and that of the rule by steps: links that differ by a fifth
+/// are told apart, and cross traffic alone makes neighbouring groups differ by some per cent.
 const LITERAL_GAMMA: f64 = 0.2;
 const STEP_GAMMA: f64 = 0.15;
 

@@ -127,7 +127,8 @@ fn drive(
     Ok(())
 }
 
-/// Returns why a stream cannot be used. Without kernel timestamps the times of packets read together are equal.
+/// Returns why a stream cannot be used. Without kernel timestamps the times of packets
+/// read together are equal.
 fn refusal(outcome: &TrainOutcome) -> Option<Refusal> {
     let unstamped = outcome.receive_stamps == StampSource::Program && !outcome.trains.is_empty();
     outcome.refusal.or(unstamped.then_some(Refusal::TooShort))

@@ -7,8 +7,8 @@ use std::process::Output;
 use crate::support::{headway, write};
 use serde_json::Value;
 
-/// Streams of 64 packets of 9038 bytes at 5.7, 6.6, 7.6 and 8.7 Gb/s. From packet 33 on the gaps separate (rapid 2.11),
-/// but not in the last stream.
+/// Streams of 64 packets of 9038 bytes at 5.7, 6.6, 7.6 and 8.7 Gb/s. From packet 33 on the gaps separate
+/// (rapid 2.11), but not in the last stream.
 fn streams(free: bool) -> String {
     let mut text = "stream,index,packet_wire_bytes,average_bps,sent_ns,received_ns".to_owned();
     text += if free { ",free_bps\n" } else { "\n" };

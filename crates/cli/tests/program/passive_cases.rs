@@ -16,7 +16,8 @@ use Right::{In, Is, Near};
 
 /// Files in `tests/cases`, and for each of them places in the result with what must be there.
 ///
-/// The path of most has a rate of 20 Mb/s at a token bucket, 20.3 Mb/s on an Ethernet wire, and an RTT of 20 ms.
+/// The path of most has a rate of 20 Mb/s at a token bucket, 20.3 Mb/s on an Ethernet wire,
+/// and an RTT of 20 ms.
 const CASES: &[(&str, &[(&str, Right)])] = &[
     // A transfer of 50 segments, 81 packets; one of them has a wrong time stamp.
     ("03a-one-stamp-zero.pcap", WRONG_STAMP),
@@ -127,7 +128,8 @@ const CASES: &[(&str, &[(&str, Right)])] = &[
             ("/flows/0/ack_rtt_p95_us", Near(47_200.0, 0.03)),
         ],
     ),
-    // Lengths in the order of old versions, longer headers of records, and nanoseconds that are called microseconds.
+    // Lengths in the order of old versions, longer headers of records, and nanoseconds that are
+    // called microseconds.
     ("25a-pcap-2.2-lengths-swapped.pcap", &[("/packets_used", Is("5"))]),
     ("25b-modified-pcap-fritzbox.pcap", &[("/packets_used", Is("5"))]),
     (
@@ -222,7 +224,8 @@ fn records(file: &[u8]) -> Vec<(u64, Vec<u8>)> {
     records
 }
 
-/// Writes the records of a case in blocks of so many ms, first the packets of one direction, then those of the other.
+/// Writes the records of a case in blocks of so many ms, first the packets of one direction,
+/// then those of the other.
 fn in_blocks(case: &str, ms: u64, folder: &std::path::Path) -> String {
     let file = std::fs::read(format!("{}/tests/cases/{case}", env!("CARGO_MANIFEST_DIR"))).unwrap();
     let mut records = records(&file);

@@ -1,4 +1,5 @@
-//! `headway serve` as operators run it: real processes with logs that cannot be written and files without an end.
+//! `headway serve` as operators run it: real processes with logs that cannot be written and
+//! files without an end.
 
 use std::fs::File;
 use std::io::{Read, Write};

@@ -33,7 +33,8 @@ pub const TIMEOUT: Duration = Duration::from_secs(20);
 pub const SIMULATED: &str = "duration = \"2 s\"\nwarmup = \"1 s\"\n[[link]]\nfrom = \"a\"\nto = \"b\"\nrate = \"10 Mb/s\"\n\
                          delay = \"1 ms\"\n[[flow]]\nname = \"=1+1\"\nfrom = \"a\"\nto = \"b\"\ncontroller = \"reno\"\n";
 
-/// Checks that the programs that tests start besides their own are there, because Cargo does not build them with these tests.
+/// Checks that the programs that tests start besides their own are there, because Cargo does not build
+/// them with these tests.
 pub fn check_built(others: &[(&str, &str)]) {
     for (name, package) in others {
         let program = Path::new(PROGRAM).with_file_name(name);

@@ -41,7 +41,8 @@ const FIRST: [&str; 15] = [
 ];
 
 impl<W: Write> StreamTable<W> {
-    /// Writes the names of the columns. With a `kind`, streams have columns of these features, of gaps in nanoseconds.
+    /// Writes the names of the columns. With a `kind`, streams have columns of these features, of
+    /// gaps in nanoseconds.
     ///
     /// # Errors
     /// When it cannot be written.

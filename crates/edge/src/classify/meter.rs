@@ -5,12 +5,13 @@ use headway_units::{Bytes, Duration, Instant, Rate};
 
 use super::{Features, LimitedBy};
 
-/// Bytes are counted in slots of this length: some frames of video or packets of a call, and shorter than a pause.
+/// Bytes are counted in slots of this length: some frames of video or packets of a call, and
+/// shorter than a pause.
 ///
 /// Range 50 to 200 ms.
 pub const SLOT: Duration = Duration::from_ms(100);
-/// A time without packets from which on the sender had nothing to send: longer than the RTTs of nearly all paths, and shorter
-/// than people think.
+/// A time without packets from which on the sender had nothing to send: longer than the RTTs of nearly all
+/// paths, and shorter than people think.
 ///
 /// Range 300 ms to 1 s.
 pub const PAUSE: Duration = Duration::from_ms(500);

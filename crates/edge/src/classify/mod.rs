@@ -1,7 +1,8 @@
 //! What a flow is for, by how its packets come (wan F68).
 //!
-//! A [`Meter`] sees the packets of a flow and tells [`Features`], as does a [`Window`] by what a program of the kernel has summed up; [`classify`] judges them by rules that a person can read, with
-//! [`Thresholds`]. It does not look at addresses, ports or payload, so encrypted flows are judged as others are.
+//! A [`Meter`] sees the packets of a flow and tells [`Features`], as does a [`Window`] by what a program of
+//! the kernel has summed up; [`classify`] judges them by rules that a person can read, with [`Thresholds`].
+//! It does not look at addresses, ports or payload, so encrypted flows are judged as others are.
 
 mod features;
 mod meter;

@@ -8,28 +8,33 @@ use serde::{Deserialize, Serialize};
 const LEAST_PACKETS: u64 = 10;
 /// Shortest time that says something: ten slots. Range 500 ms to 10 s.
 const LEAST_TIME: Duration = Duration::from_ms(1_000);
-/// Largest mean size of packets that carry no file: speech has 60 to 300 bytes, and a file fills its packets. Range 200 to 1000 B.
+/// Largest mean size of packets that carry no file: speech has 60 to 300 bytes, and a file fills its packets.
+/// Range 200 to 1000 B.
 const SMALL_PACKET: Bytes = Bytes::new(500);
-/// Largest variation of equal gaps: a call with a gap of 20 ms and a jitter of 10 ms has 0.5, random gaps have 1. Range 0.2 to 0.8.
+/// Largest variation of equal gaps: a call with a gap of 20 ms and a jitter of 10 ms has 0.5, random gaps
+/// have 1. Range 0.2 to 0.8.
 const EQUAL_GAPS: f64 = 0.5;
-/// Smallest mean gap of calls, whose packets have 10 to 60 ms of speech. A link sets smaller ones. Range 1 to 10 ms.
+/// Smallest mean gap of calls, whose packets have 10 to 60 ms of speech. A link sets smaller
+/// ones. Range 1 to 10 ms.
 const LEAST_GAP: Duration = Duration::from_ms(5);
-/// Largest variation of the bytes in slots of a steady rate: three frames of video whose sizes vary by half have 0.29.
-/// Range 0.1 to 0.5.
+/// Largest variation of the bytes in slots of a steady rate: three frames of video whose sizes vary by half
+/// have 0.29. Range 0.1 to 0.5.
 const STEADY: f64 = 0.35;
 /// Smallest part of slots with packets where a flow sends all the time. Range 0.8 to 1.
 const BUSY: f64 = 0.9;
-/// Fastest flow that is taken for live video if nobody knows what limits it: full HD has 4 to 8 Mb/s. Range 1 to 50 Mb/s.
+/// Fastest flow that is taken for live video if nobody knows what limits it: full HD has 4 to 8
+/// Mb/s. Range 1 to 50 Mb/s.
 const CBR_RATE: Rate = Rate::from_bps(10_000_000);
-/// Largest amount that somebody waits for: most parts of pages are below a tenth of it, and at 50 Mb/s it takes 160 ms.
-/// Range 200 kB to 10 MB.
+/// Largest amount that somebody waits for: most parts of pages are below a tenth of it, and at 50 Mb/s it
+/// takes 160 ms. Range 200 kB to 10 MB.
 const LARGEST_ANSWER: Bytes = Bytes::new(1_000_000);
 /// Longest time that somebody waits for an answer. Range 2 to 30 s.
 const LONGEST_ANSWER: Duration = Duration::from_ms(5_000);
 /// Fastest flow of small packets that a person or a game drives. Range 100 kb/s to 5 Mb/s.
 const SMALL_RATE: Rate = Rate::from_bps(1_000_000);
 
-/// Where the rules of [`classify`](super::classify()) draw their lines. The specification gives none (wan 6.2).
+/// Where the rules of [`classify`](super::classify()) draw their lines. The specification
+/// gives none (wan 6.2).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct Thresholds {

@@ -20,8 +20,8 @@ struct Begin {
 
 /// The sums of a program of the kernel over the packets of a flow, looked at again and again.
 ///
-/// Like two [`Meter`](super::Meter)s of which one begins every 5 s: what it tells is of the last 5 to 10 s, or of the time since
-/// then if nothing has come.
+/// Like two [`Meter`](super::Meter)s of which one begins every 5 s: what it tells is of the last 5 to 10 s,
+/// or of the time since then if nothing has come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Window {
     /// When it was looked at last, and what the sums were.
@@ -32,7 +32,8 @@ pub struct Window {
 }
 
 impl Window {
-    /// Takes what the sums are at `now`, in ns, not earlier than before. Returns the bytes since the last look.
+    /// Takes what the sums are at `now`, in ns, not earlier than before. Returns the bytes
+    /// since the last look.
     pub fn look(&mut self, now: u64, sums: &Sums) -> u64 {
         let before = std::mem::replace(&mut self.last, Begin { at: now, sums: sums.at(now) });
         if sums.packets == 0 {

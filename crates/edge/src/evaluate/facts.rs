@@ -25,7 +25,8 @@ pub struct Facts {
     pub least: PerSide<Rate>,
     /// What passes towards each side besides the flows that share: ACKs, and flows that are not limited.
     pub besides: PerSide<Rate>,
-    /// All that has passed towards each side when a queue stood there last, or the most since, where nobody knows the link.
+    /// All that has passed towards each side when a queue stood there last, or the most since, where
+    /// nobody knows the link.
     pub carried: PerSide<Option<Rate>>,
     /// For how long a queue has been seen towards each side without a pause.
     pub queued: PerSide<Duration>,
@@ -96,7 +97,8 @@ pub enum Quantity {
 
 /// For so long an available bandwidth is true (wan 2.20).
 const AVAILABLE: Duration = Duration::from_ms(5_000);
-/// For so long a capacity is true: it changes with the route, or when a modem trains again. Range 10 s to 1 h.
+/// For so long a capacity is true: it changes with the route, or when a modem trains
+/// again. Range 10 s to 1 h.
 const NARROW: Duration = Duration::from_ms(600_000);
 
 /// A rate with its interval, and who says it.
@@ -152,7 +154,8 @@ impl Facts {
         data.scale(1.0 / self.payload)
     }
 
-    /// Returns the fresh estimate of a quantity with the narrowest interval; of equal ones the latest, then the first.
+    /// Returns the fresh estimate of a quantity with the narrowest interval; of equal ones the
+    /// latest, then the first.
     pub fn best(&self, now: Instant, quantity: Quantity, side: Side) -> Option<&Estimate> {
         let fresh = self.estimates.iter().filter(|estimate| {
             estimate.quantity == quantity && estimate.side == side && estimate.is_fresh(now)

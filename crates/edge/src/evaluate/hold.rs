@@ -1,25 +1,27 @@
 //! To what all that leaves for a side is held where nobody knows the link.
 //!
-//! Once it is held, no queue shows any more what the link has. So it gets a little more every second, until a queue stands in the
-//! link again: fair queues hide their own from flows that have less than their part.
+//! Once it is held, no queue shows any more what the link has. So it gets a little more every second, until a
+//! queue stands in the link again: fair queues hide their own from flows that have less than their part.
 
 use headway_units::{Duration, Instant, Rate};
 
-/// What is held to when a queue stands, as a part of that at which it stood: the rest empties the queue. Range 0.9 to 0.98.
+/// What is held to when a queue stands, as a part of that at which it stood: the rest empties the
+/// queue. Range 0.9 to 0.98.
 const BELOW: f64 = 0.95;
-/// Growth in a second at the rate at which a queue stood last. Where flows do not fill what is held all the time, a queue comes and goes for many
-/// seconds before it stands. Range 0.001 to 0.01: from 0.0025 on, pings beside such flows exceed twice the RTT in more than a twentieth of the time.
+/// Growth in a second at the rate at which a queue stood last. Where flows do not fill what is held all the
+/// time, a queue comes and goes for many seconds before it stands. Range 0.001 to 0.01: from 0.0025 on, pings
+/// beside such flows exceed twice the RTT in more than a twentieth of the time.
 const GROWTH: f64 = 0.0015;
-/// The same elsewhere: by the square of the distance to that rate, in parts of it. So what is near is tried slowly, and what is far is soon
-/// reached. Range 1 to 5.
+/// The same elsewhere: by the square of the distance to that rate, in parts of it. So what is near is tried
+/// slowly, and what is far is soon reached. Range 1 to 5.
 const CURVE: f64 = 2.0;
 /// But this at most. Range 0.05 to 0.15.
 const FASTEST: f64 = 0.1;
-/// It grows while this part of it is used; and if a queue stands while less passes, the link has become slower. What is said to have passed is
-/// without the headers of small packets. Range 0.7 to 0.9.
+/// It grows while this part of it is used; and if a queue stands while less passes, the link has become
+/// slower. What is said to have passed is without the headers of small packets. Range 0.7 to 0.9.
 const USES: f64 = 0.85;
-/// While as much passes as is held, a queue lowers that to this part of what once passed without one, at least: one that stays is not in the
-/// link. Range 0.6 to [`USES`].
+/// While as much passes as is held, a queue lowers that to this part of what once passed without one, at
+/// least: one that stays is not in the link. Range 0.6 to [`USES`].
 const LEAST: f64 = 0.8;
 
 /// A queue that is seen for so long stands, and stands again after the same time. Range 0.5 to 2 s.
@@ -80,7 +82,8 @@ impl Hold {
         }
     }
 
-    /// Lowers it, as a queue stood. If less passes, the link may have become slower, or the queue is the other direction's: the second one tells.
+    /// Lowers it, as a queue stood. If less passes, the link may have become slower, or the queue is the
+    /// other direction's: the second one tells.
     fn lower(self, passed: Passed) -> Hold {
         let is_doubted = passed.carried < self.rate.scale(USES);
         if is_doubted && self.is_doubted {

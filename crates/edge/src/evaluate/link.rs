@@ -12,23 +12,26 @@ use crate::classify::Behaviour;
 use crate::weight::Hosts;
 use crate::{Allocator, Policy, Rates, ShareBy, Split, Weight};
 
-/// A flow of constant rate that has more than this part of the link is too aggressive for a call, and is limited as others are
-/// (rule r2 in wan 2.20).
+/// A flow of constant rate that has more than this part of the link is too aggressive for a call, and is
+/// limited as others are (rule r2 in wan 2.20).
 ///
 /// Range 0.2 to 0.8. Bulk in QUIC over a slow link looks like a constant rate, and has nearly all of it.
 const MOST_OF_LINK: f64 = 0.5;
-/// A flow of constant rate that is limited and has more than this part of its share would take more, so its rate is not its own.
+/// A flow of constant rate that is limited and has more than this part of its share would take more, so its
+/// rate is not its own.
 ///
-/// Range 0.4 to 0.8: a queue as long as the RTT halves what a window gives, and a call that is held at its share loses nothing.
+/// Range 0.4 to 0.8: a queue as long as the RTT halves what a window gives, and a call that is held at its
+/// share loses nothing.
 const USES_SHARE: f64 = 0.5;
 
-/// Flows of UDP of a constant rate that have more than this part of the link each, and more than [`CROWD`] together, are too aggressive for
-/// calls, too: several of QUIC look so. Range 0.02 to 0.2.
+/// Flows of UDP of a constant rate that have more than this part of the link each, and more than [`CROWD`]
+/// together, are too aggressive for calls, too: several of QUIC look so. Range 0.02 to 0.2.
 const PART_OF_LINK: f64 = 0.05;
 /// See [`PART_OF_LINK`]. Range 0.15 to 0.5: fair queues do no harm to calls that are held with the rest.
 const CROWD: f64 = 0.25;
 
-/// The part of the link that a token bucket before it lets pass, so that the queue is there and not in the link. Range 0.85 to 0.98.
+/// The part of the link that a token bucket before it lets pass, so that the queue is there and not in the
+/// link. Range 0.85 to 0.98.
 const SHAPED: f64 = 0.95;
 
 /// What there is towards one side.
@@ -93,7 +96,8 @@ pub struct Case<'a> {
     pub basis: Basis,
     /// What others use of that.
     pub besides: Rate,
-    /// What a token bucket before the link lets pass, on the wire, so that no queue is in the link; none before anything is known of it.
+    /// What a token bucket before the link lets pass, on the wire, so that no queue is in the link; none
+    /// before anything is known of it.
     pub bucket: Option<Rate>,
     /// By how many percent windows are larger than share x RTT.
     pub wider: i32,
@@ -107,7 +111,8 @@ pub struct Case<'a> {
     pub shares: bool,
     /// Whether bulk goes the other way.
     pub meets_bulk: bool,
-    /// Whether it may be bulk though it has a constant rate, as it is of UDP, and whether all such flows have most of the link.
+    /// Whether it may be bulk though it has a constant rate, as it is of UDP, and whether all such flows
+    /// have most of the link.
     pub takes_part: [bool; 2],
     /// What it has in parts of what others of its class have.
     pub(super) weight: Weight,
@@ -115,8 +120,8 @@ pub struct Case<'a> {
     exact: u64,
 }
 
-/// Returns what flows with a window have in fair queues of what is held, if each has as much as each without. A lower window makes no queue
-/// shorter: the others take what is left.
+/// Returns what flows with a window have in fair queues of what is held, if each has as much as each without.
+/// A lower window makes no queue shorter: the others take what is left.
 fn fair_share(facts: &Facts, side: Side, hold: Hold, is_limited: impl Fn(u64) -> bool) -> Rate {
     let mut using = [0.0, 0.0];
     for flow in facts.flows.iter().filter(|flow| flow.side == side) {
@@ -244,7 +249,8 @@ impl Link {
         flow.class.and_then(|class| self.priority.get(class as usize)).is_some_and(|priority| *priority)
     }
 
-    /// Whether a flow counts among those who share its class. Where none is limited, all count, so that what they leave is lent.
+    /// Whether a flow counts among those who share its class. Where none is limited, all count, so that
+    /// what they leave is lent.
     fn counts(&self, flow: &FlowFacts, is_limited: bool) -> bool {
         let left = self.towards[flow.side].left;
         flow.class.is_some() && (is_limited || !is_modest(flow, left) || self.is_priority(flow))
@@ -285,7 +291,8 @@ impl Link {
 }
 
 impl Case<'_> {
-    /// Whether it passes before others: delay hurts it, it leaves room for others, and no limit shapes its rate.
+    /// Whether it passes before others: delay hurts it, it leaves room for others, and no
+    /// limit shapes its rate.
     pub fn comes_first(&self) -> bool {
         let [takes_part, is_crowded] = self.takes_part;
         let takes_share = |share: Rate| self.flow.rate > share.scale(USES_SHARE);

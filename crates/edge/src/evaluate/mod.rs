@@ -1,11 +1,12 @@
 //! What to do with each flow, and why: the control strategy evaluator (wan 2.20).
 //!
-//! An [`Evaluator`] judges all flows at once, whenever one begins or ends, an estimate is new, and every second. [`Input`]s tell
-//! [`Facts`]. The [`Strategy`]s of a [`Registry`] are asked in their order for a flow's next [`Step`], until one ends the chain.
-//! Both are small traits, so that others can be added from outside (wan F71). No limit of any strategy is above the
-//! capacity of the narrow link x RTT (wan F74).
+//! An [`Evaluator`] judges all flows at once, whenever one begins or ends, an estimate is new, and every
+//! second. [`Input`]s tell [`Facts`]. The [`Strategy`]s of a [`Registry`] are asked in their order for a
+//! flow's next [`Step`], until one ends the chain. Both are small traits, so that others can be added from
+//! outside (wan F71). No limit of any strategy is above the capacity of the narrow link x RTT (wan F74).
 //!
-//! It has no clock and no I/O, and is not asked for packets: after the same facts in the same order, it decides the same.
+//! It has no clock and no I/O, and is not asked for packets: after the same facts in the same order,
+//! it decides the same.
 
 mod decision;
 mod facts;
@@ -34,12 +35,14 @@ pub use splits::{RELAY_BUFFER, Splits};
 pub use strategies::{Marks, Passes, Priority, Proxied, RateControl, ReceiveWindow};
 pub use windows::{Shaped, Smoothed, Spared, Unheld};
 
-/// Evaluations that are nearer to each other judge the same measurements, and count as one when strategies are to change.
+/// Evaluations that are nearer to each other judge the same measurements, and count as one when
+/// strategies are to change.
 ///
 /// Range 0 to 1 s, which is the time between regular ones.
 const APART: Duration = Duration::from_ms(500);
 
-/// The least that flows share, as a part of the access link: beside others who take all that is left, nothing would remain.
+/// The least that flows share, as a part of the access link: beside others who take all that is left,
+/// nothing would remain.
 ///
 /// Range 0.02 to 0.5.
 const LEAST: f64 = 0.1;
@@ -56,14 +59,16 @@ struct Held {
 
 /// Decides what to do with flows.
 ///
-/// A flow's strategies change only when two evaluations in a row want the same other ones. What they allow it changes at once.
+/// A flow's strategies change only when two evaluations in a row want the same other ones. What they
+/// allow it changes at once.
 #[derive(Debug)]
 pub struct Evaluator {
     policy: Policy,
     registry: Registry,
     facts: Facts,
     held: HashMap<u64, Held>,
-    /// To what all that leaves for each side is to be held, where nobody knows the link; none before a queue has stood.
+    /// To what all that leaves for each side is to be held, where nobody knows the link; none
+    /// before a queue has stood.
     holds: PerSide<Option<Hold>>,
     available: PerSide<Option<Rate>>,
     followed: PerSide<Option<Cow<'static, str>>>,
@@ -97,7 +102,8 @@ impl Evaluator {
         Evaluator { policy, registry, facts, held, holds: PerSide::default(), available, followed, round: 0 }
     }
 
-    /// Takes the rates of the access link for the most that it could have, of which estimates may leave any part.
+    /// Takes the rates of the access link for the most that it could have, of which
+    /// estimates may leave any part.
     pub fn of_unknown_link(mut self) -> Evaluator {
         (self.facts.is_known, self.facts.least) = (false, PerSide::default());
         self
@@ -109,12 +115,14 @@ impl Evaluator {
         self.facts.means = means;
     }
 
-    /// Returns what flows share towards each side, as the last evaluation has it; none where that is the whole link.
+    /// Returns what flows share towards each side, as the last evaluation has it; none where
+    /// that is the whole link.
     pub const fn available(&self) -> PerSide<Option<Rate>> {
         self.available
     }
 
-    /// Returns who says what is available towards a side, if flows share that; none where that is the whole link, or the narrow one.
+    /// Returns who says what is available towards a side, if flows share that; none where that is the whole
+    /// link, or the narrow one.
     pub fn followed(&self, side: Side) -> Option<&str> {
         self.followed[side].as_deref()
     }
@@ -163,7 +171,8 @@ impl Evaluator {
 }
 
 impl Evaluator {
-    /// Returns to what all that leaves for a side is to be held, where nobody knows the link and a queue has stood.
+    /// Returns to what all that leaves for a side is to be held, where nobody knows the link
+    /// and a queue has stood.
     fn hold(&self, now: Instant, side: Side) -> Option<Hold> {
         let is_held = |flow: &FlowFacts| self.held.get(&flow.id).is_some_and(Held::is_shaped);
         let is_held = self.facts.flows.iter().any(|flow| flow.side == side && is_held(flow));

@@ -50,8 +50,8 @@ impl Default for Registry {
 }
 
 impl Registry {
-    /// Returns those of a router whose programs at an interface lower windows and mark packets, and which may split connections and
-    /// have a token bucket.
+    /// Returns those of a router whose programs at an interface lower windows and mark packets, and which may
+    /// split connections and have a token bucket.
     pub fn of_edge() -> Registry {
         Registry {
             strategies: vec![

@@ -7,17 +7,18 @@ use headway_units::Bytes;
 use super::{Action, Case, Proposal, Step, Strategy, Why};
 use crate::Split;
 
-/// What a relay of the router holds of a connection in each direction, besides the kernel's buffers: a few milliseconds of a fast
-/// link.
+/// What a relay of the router holds of a connection in each direction, besides the kernel's buffers: a few
+/// milliseconds of a fast link.
 pub const RELAY_BUFFER: Bytes = Bytes::new(1 << 16);
 
-/// A receiver whose window is below this part of what its share needs is worth two sockets and two copies of all data.
+/// A receiver whose window is below this part of what its share needs is worth two sockets and
+/// two copies of all data.
 ///
 /// Range 0.3 to 0.9.
 const SMALL: f64 = 0.7;
 
-/// Splits the next connections of a class from a host whose window has held one; what is split already is told as such. A
-/// connection can only be split from its first packet.
+/// Splits the next connections of a class from a host whose window has held one; what is split already is
+/// told as such. A connection can only be split from its first packet.
 #[derive(Clone, Copy, Debug)]
 pub struct Splits;
 

@@ -8,7 +8,8 @@ use super::strategies::spared;
 use super::{Action, Case, Proposal, Step, Strategy, Why};
 use crate::classify::Behaviour;
 
-/// What delay hurts passes as it is, and classes that the policy says. There is no queue in which it could come first.
+/// What delay hurts passes as it is, and classes that the policy says. There is no queue in which
+/// it could come first.
 #[derive(Clone, Copy, Debug)]
 pub struct Spared;
 
@@ -24,8 +25,9 @@ impl Strategy for Spared {
 
 /// What leaves for the link while bulk comes down goes through a token bucket with fair queues.
 ///
-/// A window is sent at once where its ACKs came at once, and in a plain queue at the link the ACKs of what comes down wait behind it: so that
-/// leaves its server at once, too, and each direction has a queue though neither is full (Zhang, Shenker and Clark, 1991).
+/// A window is sent at once where its ACKs came at once, and in a plain queue at the link the ACKs of what
+/// comes down wait behind it: so that leaves its server at once, too, and each direction has a queue though
+/// neither is full (Zhang, Shenker and Clark, 1991).
 #[derive(Clone, Copy, Debug)]
 pub struct Smoothed;
 
@@ -46,7 +48,8 @@ impl Strategy for Smoothed {
     }
 }
 
-/// Bulk that neither windows nor marks hold gets a token bucket, through which all else for its side goes, too (wan F75).
+/// Bulk that neither windows nor marks hold gets a token bucket, through which all else for its side
+/// goes, too (wan F75).
 #[derive(Clone, Copy, Debug)]
 pub struct Shaped;
 
@@ -59,7 +62,8 @@ impl Strategy for Shaped {
         let behaviour = case.flow.behaviour;
         // Of a constant rate is what fills the link, or is held already: else it would have been spared.
         let is_bulk = matches!(behaviour, Behaviour::Bulk | Behaviour::Cbr);
-        // What has no window has a share only if it is bulk, and the rate of the link is known: what is found is for those with windows.
+        // What has no window has a share only if it is bulk, and the rate of the link is known: what is found
+        // is for those with windows.
         let has_none = !case.flow.is_tcp && (behaviour == Behaviour::Cbr || !case.means.shaping);
         let is_to_be_held = is_bulk && (case.share.is_some() || has_none);
         let rate = case.bucket.filter(|_| case.means.smoothing && is_to_be_held)?;

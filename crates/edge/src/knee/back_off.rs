@@ -5,7 +5,8 @@ use headway_units::{Duration, Instant};
 use super::hold::is_full;
 use super::{Knee, Other, Phase, SETTLES, Seen};
 
-/// The least part that is left of what is in flight. Range 0.4 to 0.8: what is not one's own queue costs as much for some RTTs.
+/// The least part that is left of what is in flight. Range 0.4 to 0.8: what is not one's own queue costs
+/// as much for some RTTs.
 const LEAST: f64 = 0.5;
 /// This part of what is delivered is left in any case. Range 0.8 to 0.95.
 const DELIVERED: f64 = 0.9;
@@ -19,7 +20,8 @@ const FELL: f64 = 0.5;
 const SHORTER: f64 = 0.7;
 /// It is clear after the first look if twice as much was lost as that. Range 1.5 to 3.
 const CLEARLY: f64 = 1.7;
-/// A delay is the path's if what was delivered has fallen by what was taken, within this part of it. Range 0.2 to 0.5.
+/// A delay is the path's if what was delivered has fallen by what was taken, within this part of
+/// it. Range 0.2 to 0.5.
 const PROPORTION: f64 = 0.35;
 /// And if nearly as much is delivered with a shorter queue. Range 0.85 to 1.
 const NEARLY: f64 = 0.9;
@@ -29,7 +31,8 @@ const PAUSE: Duration = Duration::from_ms(1_000);
 const LONGEST: Duration = Duration::from_ms(64_000);
 /// A link that delivers this part of what it did is looked at nevertheless. Range 0.5 to 0.8.
 const SLOWER: f64 = 0.7;
-/// Before anything is limited, a queue counts while flows have this part of the most that they had. Range 0.3 to 0.7.
+/// Before anything is limited, a queue counts while flows have this part of the most that they
+/// had. Range 0.3 to 0.7.
 const BEGUN: f64 = 0.5;
 /// A queue that shows for less, in s, is that of a burst or of a short silence. Range 0.3 to 1.
 const STANDS: f64 = 0.4;
@@ -63,15 +66,16 @@ impl BackOff {
         self.was.shows_queue()
     }
 
-    /// Whether the delay is the path's, or the queue of others: it has stayed, and what was delivered has fallen by what was taken, or a little more.
+    /// Whether the delay is the path's, or the queue of others: it has stayed, and what was delivered has
+    /// fallen by what was taken, or a little more.
     fn is_of_path(&self, seen: &Seen) -> bool {
         let fell = 1.0 - seen.rate / self.was.rate;
         let stays = (seen.queue / self.was.queue.max(1e-6) - 1.0).abs() < PROPORTION;
         stays && (self.taken * (1.0 - PROPORTION)..self.taken * (1.0 + 2.0 * PROPORTION)).contains(&fell)
     }
 
-    /// Whether it is clear before enough was seen: what was delivered has fallen with what was taken, or the queue alone has, and the link still
-    /// has one.
+    /// Whether it is clear before enough was seen: what was delivered has fallen with what was taken, or the
+    /// queue alone has, and the link still has one.
     pub(super) fn is_clear(&self, seen: &Seen) -> bool {
         let falls = seen.rate < self.was.rate * (1.0 - CLEARLY * FELL * self.taken).max(0.0);
         let helps =

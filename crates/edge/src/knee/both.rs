@@ -1,30 +1,34 @@
 //! What is tried where both directions have bulk.
 //!
-//! Data there waits behind ACKs and ACKs behind data, so that both leave at once, and each direction has pauses (Zhang, Shenker and Clark, 1991). An
-//! RTT is that of both directions: what is tried in one changes delays and what is delivered in the other, and experiments in turn only make both
-//! queues longer. So there are none. Windows become wider where less is delivered than the direction carries, within bounds, and narrower else.
+//! Data there waits behind ACKs and ACKs behind data, so that both leave at once, and each direction has
+//! pauses (Zhang, Shenker and Clark, 1991). An RTT is that of both directions: what is tried in one
+//! changes delays and what is delivered in the other, and experiments in turn only make both queues
+//! longer. So there are none. Windows become wider where less is delivered than the direction carries,
+//! within bounds, and narrower else.
 
 use headway_units::Rate;
 
 use super::Seen;
 use crate::load::Passed;
 
-/// How many times what the rate needs without a queue windows are at first, and at least and at most. Each direction carries nine tenths with the
-/// first, and more than the last only adds to queues.
+/// How many times what the rate needs without a queue windows are at first, and at least and at most. Each
+/// direction carries nine tenths with the first, and more than the last only adds to queues.
 const WINDOWS: f64 = 1.4;
 /// See [`WINDOWS`].
 const RANGE: [f64; 2] = [0.5, 2.5];
-/// The part of what it carries that a direction is to have, if that was told, and if it is the most that was seen, which one look may have too
-/// high. Range 0.9 to 0.98.
+/// The part of what it carries that a direction is to have, if that was told, and if it is the most that was
+/// seen, which one look may have too high. Range 0.9 to 0.98.
 const USES: [f64; 2] = [0.97, 0.94];
 /// How fast windows become wider, in parts of what is missing in a second. Range 0.5 to 4.
 const FOLLOWS: f64 = 2.0;
-/// The other one has no more queue than it should if an RTT is less than so many without a queue. Range 1.4 to 2.5.
+/// The other one has no more queue than it should if an RTT is less than so many without a
+/// queue. Range 1.4 to 2.5.
 const SHORT: f64 = 2.0;
-/// What it has counts by this part where nobody knows what it carries, and neither it nor the other direction has much of a queue: it may carry
-/// more. Range 0.3 to 0.7.
+/// What it has counts by this part where nobody knows what it carries, and neither it nor the other direction
+/// has much of a queue: it may carry more. Range 0.3 to 0.7.
 const MAY_HAVE_MORE: f64 = 0.5;
-/// A direction with a queue of this part of the RTT without one is full, and more than that. Range 0.3 to 0.7, and 1 to 1.2.
+/// A direction with a queue of this part of the RTT without one is full, and more than that. Range 0.3
+/// to 0.7, and 1 to 1.2.
 const STANDS: f64 = 0.5;
 /// See [`STANDS`].
 const FULL: f64 = 1.05;
@@ -43,8 +47,9 @@ pub(crate) struct Both {
 }
 
 impl Both {
-    /// Takes what passed with the least RTT of both directions, what `besides`, what the direction is known to carry, and the highest rate that was
-    /// seen before; returns what it carries of data, in bit/s, and how many times what that needs windows are to be.
+    /// Takes what passed with the least RTT of both directions, what `besides`, what the direction is known
+    /// to carry, and the highest rate that was seen before; returns what it carries of data, in bit/s, and
+    /// how many times what that needs windows are to be.
     pub(crate) fn look(
         &mut self,
         (passed, least): (&Passed, f64),

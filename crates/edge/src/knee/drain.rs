@@ -7,8 +7,8 @@ use headway_units::{Duration, Instant};
 use super::{Knee, Phase, SETTLES};
 use crate::load::Passed;
 
-/// The part of what is delivered that is in flight meanwhile, with an RTT without a queue. Range 0.4 to 0.8: what is taken for such an RTT may be
-/// longer.
+/// The part of what is delivered that is in flight meanwhile, with an RTT without a queue. Range 0.4 to 0.8:
+/// what is taken for such an RTT may be longer.
 const LEAVES: f64 = 0.5;
 
 #[derive(Clone, Debug)]

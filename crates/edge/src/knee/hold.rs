@@ -5,8 +5,8 @@ use headway_units::{Duration, Instant};
 use super::{Knee, Seen, USES};
 use crate::load::Passed;
 
-/// A queue shows if the RTT is longer by this than that without a queue, and by [`SHOWS_PART`] of it. It is only a reason to look whether it
-/// answers. Range 3 to 10 ms.
+/// A queue shows if the RTT is longer by this than that without a queue, and by [`SHOWS_PART`] of it. It is
+/// only a reason to look whether it answers. Range 3 to 10 ms.
 const SHOWS: f64 = 0.005;
 /// See [`SHOWS`]. Range 0.1 to 0.5.
 const SHOWS_PART: f64 = 0.2;
@@ -14,15 +14,15 @@ const SHOWS_PART: f64 = 0.2;
 const SHOWS_SEGMENTS: f64 = 1.5;
 /// A queue of so much shows on any path. Range 20 to 60 ms.
 const SHOWS_ALWAYS: f64 = 0.040;
-/// If so much less is delivered, and with a longer queue, the link or the path has changed. Flows that have only begun do while this part of what
-/// they have is what they had. Range 0.5 to 0.8.
+/// If so much less is delivered, and with a longer queue, the link or the path has changed. Flows that have
+/// only begun do while this part of what they have is what they had. Range 0.5 to 0.8.
 pub(super) const CHANGED: f64 = 0.7;
 /// How fast what is normal follows what is seen, in parts of what an experiment sees. Range 1 to 4.
 const FOLLOWS: f64 = 2.0;
 /// A link whose rate is known is full with this part of it. Range 0.95 to 0.99: pauses of windows.
 const FULL: f64 = 0.985;
-/// What is left in a second of what is tried, while such a link is full and packets wait. Range 0.5 to 0.95: what is delivered tells at once if
-/// it was too much.
+/// What is left in a second of what is tried, while such a link is full and packets wait. Range 0.5 to 0.95:
+/// what is delivered tells at once if it was too much.
 const NARROWER: f64 = 0.93;
 /// Packets wait there if flows would have so much more without that. Range 1.05 to 1.2.
 const WAITS: f64 = 1.2;

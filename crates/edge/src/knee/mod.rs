@@ -1,10 +1,12 @@
 //! The most that may be in flight towards a side before a queue stands: the knee, found by experiments.
 //!
-//! A delay does not say whose it is. A path that became longer, jitter, and the queue of others look like one's own queue. So what decides is
-//! whether the path answers: less in flight makes one's own queue shorter and as much is delivered; more in flight delivers more as long as the
-//! link is not full. An experiment that does not answer is taken back at once, and not repeated for a time that doubles.
+//! A delay does not say whose it is. A path that became longer, jitter, and the queue of others look like
+//! one's own queue. So what decides is whether the path answers: less in flight makes one's own queue shorter
+//! and as much is delivered; more in flight delivers more as long as the link is not full. An experiment that
+//! does not answer is taken back at once, and not repeated for a time that doubles.
 //!
-//! What is tried is a rate: a flow's window is its share of that times the RTT without a queue. What was delivered is what is believed.
+//! What is tried is a rate: a flow's window is its share of that times the RTT without a queue. What was
+//! delivered is what is believed.
 //!
 //! | rule | begins | ends |
 //! |---|---|---|
@@ -34,9 +36,11 @@ const SEGMENTS: f64 = 30.0;
 const LONGEST: f64 = 4.0;
 /// What is seen so long after a change, in RTTs, is still of the time before it. Range 1 to 2.
 const SETTLES: f64 = 1.25;
-/// Flows that have this part of what they may have would take more. Range 0.6 to 0.9: windows are whole segments.
+/// Flows that have this part of what they may have would take more. Range 0.6 to 0.9:
+/// windows are whole segments.
 pub(super) const USES: f64 = 0.7;
-/// With less than this part of what was delivered before, the link is silent, and nothing is concluded. Range 0.01 to 0.05.
+/// With less than this part of what was delivered before, the link is silent, and nothing is
+/// concluded. Range 0.01 to 0.05.
 const SILENT: f64 = 0.02;
 /// But not for so many RTTs: windows are sent at once. Range 1 to 2.
 const PAUSES: f64 = 1.5;
@@ -59,7 +63,8 @@ enum Phase {
 /// What is known of the other direction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Other {
-    /// Whether an experiment is under way there. Only one is at a time, because an RTT is that of both directions.
+    /// Whether an experiment is under way there. Only one is at a time, because an RTT is
+    /// that of both directions.
     pub(crate) tries: bool,
     /// Whether a queue shows there, in data of its own.
     pub(crate) queues: bool,
@@ -199,8 +204,8 @@ impl Knee {
         self.rest(now, Duration::ZERO);
     }
 
-    /// Takes what passed since the last look, and `goal`, what the link carries if that is known, in bit/s; and what is known
-    /// of the `other` direction.
+    /// Takes what passed since the last look, and `goal`, what the link carries if that is known, in bit/s;
+    /// and what is known of the `other` direction.
     pub(crate) fn look(&mut self, now: Instant, passed: &Passed, goal: Option<f64>, other: Other) {
         if self.renews.is_some_and(|at| now >= at) {
             (self.renewals, self.renews) = (self.renewals.wrapping_add(1), None);
@@ -224,7 +229,8 @@ impl Knee {
         }
     }
 
-    /// Whether nothing can be concluded because the link is silent, or nobody sends. What was tried is taken back.
+    /// Whether nothing can be concluded because the link is silent, or nobody sends. What was
+    /// tried is taken back.
     fn is_silent(&mut self, now: Instant, passed: &Passed) -> bool {
         let (rate, rtt) = self.normal.map_or((0.0, 0.0), |seen| (seen.rate, seen.rtt));
         if passed.rate > SILENT * rate {

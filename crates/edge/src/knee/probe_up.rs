@@ -5,16 +5,18 @@ use headway_units::{Duration, Instant};
 use super::hold::{CHANGED, is_full};
 use super::{Knee, Phase, Seen, USES};
 
-/// By what is tried grows at first, and each time that helped. Range 1.05 to 1.25 for the first: what is too much stands in the queue for
-/// some RTTs.
+/// By what is tried grows at first, and each time that helped. Range 1.05 to 1.25 for the first: what is too
+/// much stands in the queue for some RTTs.
 const GAINS: [f64; 5] = [1.15, 1.25, 1.5, 2.0, 2.0];
 /// This part of what is tried more must be delivered. Range 0.3 to 0.6.
 const DELIVERED: f64 = 0.4;
-/// If less is, and the RTT has grown by this part, it stands in a queue. Range 0.3 to 0.7. If neither has, flows had no more to send.
+/// If less is, and the RTT has grown by this part, it stands in a queue. Range 0.3 to 0.7. If neither has,
+/// flows had no more to send.
 const QUEUED: f64 = 0.5;
 /// It is clear soon if a queue has grown by this part of the RTT. Range 0.5 to 2.
 const CLEARLY: f64 = 1.0;
-/// After what did not help, nothing is tried for so long, and up to [`LONGEST`] after the next ones. Range 0.5 to 2 s.
+/// After what did not help, nothing is tried for so long, and up to [`LONGEST`] after the next
+/// ones. Range 0.5 to 2 s.
 const PAUSE: Duration = Duration::from_ms(700);
 /// See [`PAUSE`]. Range 2 to 8 s: a link that became faster waits for it.
 const LONGEST: Duration = Duration::from_ms(2_800);
@@ -41,7 +43,8 @@ pub(super) struct Memory {
 }
 
 impl ProbeUp {
-    /// Whether a queue has grown by far more than what is tried can make, or the link or the path has changed.
+    /// Whether a queue has grown by far more than what is tried can make, or the link or
+    /// the path has changed.
     pub(super) fn is_clear(&self, seen: &Seen) -> bool {
         let longer = seen.queue > self.was.queue + CLEARLY * self.was.rtt;
         let slower = seen.rate < CHANGED * self.was.rate && seen.queue > self.was.queue;
@@ -56,7 +59,8 @@ impl Knee {
         let measured = memory.measured.take().filter(|measured| *measured > from);
         let gain_after = |helped: usize| GAINS[helped.min(GAINS.len() - 1)];
         let gain = gain_after(memory.helped);
-        // Where the rate is known, what that needs if windows give in proportion, but less after what has only made a queue.
+        // Where the rate is known, what that needs if windows give in proportion, but less after what
+        // has only made a queue.
         let most = gain_after(if memory.pause == Duration::ZERO { GAINS.len() } else { memory.helped + 1 });
         let gain = goal.map_or(gain, |goal| (goal / seen.rate.max(1.0)).clamp(1.03, most));
         // A window is whole segments.

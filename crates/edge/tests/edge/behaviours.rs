@@ -117,8 +117,8 @@ fn thresholds_come_from_toml_and_are_checked() {
     assert!(toml::from_str::<Thresholds>("bussy = 1").is_err());
 }
 
-/// Judges a thousand flows; returns how many were judged right, of how many, for those with an unknown limit at the network and
-/// for the others.
+/// Judges a thousand flows; returns how many were judged right, of how many, for those with an unknown limit
+/// at the network and for the others.
 fn judge_made(seed: u64) -> [[u32; 2]; 2] {
     let mut sums = [[0; 2]; 2];
     let mut table: BTreeMap<_, [u32; 4]> = BTreeMap::new();
@@ -137,8 +137,8 @@ fn judge_made(seed: u64) -> [[u32; 2]; 2] {
 
 /// Thresholds come from what applications send, and these seeds were used for nothing else.
 ///
-/// The goal is 95 % of all (wan F68). It is met where a monitor knows what limits TCP, and just missed for all: bulk in QUIC over
-/// a slow link is as steady as video.
+/// The goal is 95 % of all (wan F68). It is met where a monitor knows what limits TCP, and just missed for
+/// all: bulk in QUIC over a slow link is as steady as video.
 #[test]
 fn made_flows_are_judged_right_unless_nobody_knows_what_limits_bulk() {
     let [mut hidden, mut others, mut all] = [[0; 5]; 3];

@@ -27,7 +27,8 @@ fn limited_by(rows: &[FlowRow], (source, destination): Transfer) -> LimitedBy {
     }
 }
 
-/// Returns the features of each connection of a capture in the direction with most data, those with the most first.
+/// Returns the features of each connection of a capture in the direction with most data, those
+/// with the most first.
 fn connections(name: &str) -> Vec<Features> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../cli/tests/cases").join(name);
     let mut reader = Reader::new(File::open(path).unwrap());
@@ -81,8 +82,9 @@ const CASES: [(&str, &[Behaviour]); 9] = [
     ("02c-synthetic-receiver-bulk.pcap", &[Behaviour::Bulk]),
 ];
 
-/// Two of the ten are cut off too early for a judgement, and one is not steady enough. No threshold was chosen by them, but two rules
-/// were: that of long flows with few packets, and that of large bursts in the first second.
+/// Two of the ten are cut off too early for a judgement, and one is not steady enough. No threshold
+/// was chosen by them, but two rules were: that of long flows with few packets, and that of large
+/// bursts in the first second.
 #[test]
 fn no_captured_connection_is_taken_for_another() {
     let mut counts = [0; 3];

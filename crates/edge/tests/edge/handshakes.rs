@@ -42,7 +42,8 @@ fn what_meets_no_class_or_has_no_scale_passes_and_only_the_latter_counts() {
     let unscaled = Connection { scale: None, ..Connection::new(2, 443, 40, 7) };
     let scaled = Connection::new(3, 443, 40, 7);
     let windows = [other, unscaled, scaled].map(|connection| connection.begin(&mut middlebox, 0));
-    // Half of 50 Mb/s times 40 ms, in units of 128 bytes (wan 2.2: n includes connections that cannot be limited).
+    // Half of 50 Mb/s times 40 ms, in units of 128 bytes (wan 2.2: n includes connections
+    // that cannot be limited).
     assert_eq!(windows, [u16::MAX, u16::MAX, 976]);
     assert_eq!([other, unscaled].map(|connection| connection.limit(&middlebox)), [None, None]);
     let counts = middlebox.counts();

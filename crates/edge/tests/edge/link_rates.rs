@@ -122,8 +122,9 @@ fn a_silent_link_says_nothing() {
     assert!((0.85..1.15).contains(&(after / before)), "{before} {after}");
 }
 
-/// Returns the rates of two flows in parts of what their directions of a path carry, and the RTT in parts of that without a queue, in the last
-/// ten seconds of `seconds`. The RTT is such that neither direction carries more than it can.
+/// Returns the rates of two flows in parts of what their directions of a path carry, and the RTT in parts of
+/// that without a queue, in the last ten seconds of `seconds`. The RTT is such that neither direction
+/// carries more than it can.
 fn two_ways(carries: impl Into<PerSide<f64>>, rtt: f64, are_told: bool, seconds: f64) -> [f64; 3] {
     let carries = carries.into();
     let mut found = LinkRate::default();

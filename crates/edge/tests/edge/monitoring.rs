@@ -10,7 +10,8 @@ use crate::support::{Connection, MS, mbps, policy};
 
 const SECOND: u64 = 1_000 * MS;
 
-/// A flow of a client on the LAN to a port, of which the server has sent packets of this size with this gap in ms.
+/// A flow of a client on the LAN to a port, of which the server has sent packets of this size
+/// with this gap in ms.
 struct Source {
     connection: Connection,
     is_tcp: bool,
@@ -121,7 +122,8 @@ fn a_call_is_spared_and_downloads_share_what_is_said_of_them() {
     assert_eq!(passes, [false, false, true, true]);
     let shares = edge.connections.shares();
     for download in &judged[..2] {
-        // Half of what two calls of 64 kb/s leave of the data in 10 Mb/s, and 40 ms; windows are in units of 128 bytes.
+        // Half of what two calls of 64 kb/s leave of the data in 10 Mb/s, and 40 ms; windows are
+        // in units of 128 bytes.
         let state = download.state(&["all".to_owned()], &shares);
         assert_eq!(state.window_let_through_bytes, Some(23_218 / 128 * 128), "{state:?}");
         assert!(state.decision.starts_with("has a window of 23.2 kB at most"), "{}", state.decision);

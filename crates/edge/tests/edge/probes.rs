@@ -20,7 +20,8 @@ fn demand(mbps: f64, presses: bool) -> Demand {
     Demand { rate: PerSide([Rate::from_mbps(mbps), Rate::ZERO]), presses: PerSide([presses, false]) }
 }
 
-/// Asks every second, and answers at once with a capacity; returns when each kind was sent towards which side.
+/// Asks every second, and answers at once with a capacity; returns when each kind was
+/// sent towards which side.
 fn probes(
     prober: &mut Prober,
     seconds: std::ops::Range<u64>,

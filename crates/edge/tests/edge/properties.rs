@@ -54,7 +54,8 @@ fn holds(
         let total: f64 = shares.iter().sum();
         sum += total;
         let lent = if policy.borrow_idle { all / used } else { 1.0 };
-        // A class never has more than its share and what is lent to it; with the corrected algorithm, neither less.
+        // A class never has more than its share and what is lent to it; with the corrected
+        // algorithm, neither less.
         prop_assert!(total <= class.share * lent + 1e-6, "{total} of {}", class.share);
         if !policy.literal {
             prop_assert!((total - class.share * lent).abs() < 1e-6, "{total} of {}", class.share);

@@ -149,7 +149,8 @@ fn shell(dice: &mut Dice) -> Packets {
     packets
 }
 
-/// A window that doubles, and then grows and is lowered by three tenths, behind a link with a buffer and other traffic.
+/// A window that doubles, and then grows and is lowered by three tenths, behind a link with a
+/// buffer and other traffic.
 fn bulk(dice: &mut Dice) -> Packets {
     let (rtt, capacity) = (dice.over(10e6, 200e6), dice.over(2e6, 200e6));
     let packet = FULL * 8e9 / capacity;

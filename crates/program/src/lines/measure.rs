@@ -37,11 +37,11 @@ pub struct MeasureLine {
     pub finished_rfc3339: String,
     /// Time in between.
     pub duration_ms: f64,
-    /// When the first of the streams that `available_bps` rests on was sent: it is about the time from then to
-    /// `finished_unix_ns`. Absent where there were none, as for "at least".
+    /// When the first of the streams that `available_bps` rests on was sent: it is about the time from then
+    /// to `finished_unix_ns`. Absent where there were none, as for "at least".
     pub sampled_unix_ns: Option<u64>,
-    /// Time between the starts of two measurements of a series, which may be longer than requested; absent for a
-    /// single measurement, and zero for measurements back to back.
+    /// Time between the starts of two measurements of a series, which may be longer than requested; absent
+    /// for a single measurement, and zero for measurements back to back.
     pub interval_ms: Option<f64>,
     /// The available bandwidth; absent without an answer.
     pub available_bps: Option<u64>,
@@ -57,7 +57,8 @@ pub struct MeasureLine {
     pub before_bps: Option<u64>,
     /// See `before_bps`.
     pub after_bps: Option<u64>,
-    /// The longest time in which nothing arrived; absent if the path did not stall. `available_bps` is then the average.
+    /// The longest time in which nothing arrived; absent if the path did not stall. `available_bps`
+    /// is then the average.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub longest_stall_us: Option<f64>,
     /// The share of the time in which the path stalled.
@@ -70,7 +71,8 @@ pub struct MeasureLine {
     pub capacity_bps: Option<u64>,
     /// The kind of path; absent if the method does not determine it.
     pub path_kind: Option<String>,
-    /// Wire bytes that a shaper lets pass before it enforces its sustained rate; absent if no shaper was found.
+    /// Wire bytes that a shaper lets pass before it enforces its sustained rate; absent if
+    /// no shaper was found.
     pub bucket_bytes: Option<u64>,
     /// Highest average rate of a stream.
     pub highest_rate_bps: u64,

@@ -15,8 +15,8 @@ pub struct PathLine {
     pub hops: Vec<HopLine>,
     /// Capacity of the narrow link; absent if it is unclear.
     pub capacity_bps: Option<u64>,
-    /// The range of 90 % of the estimates from resampled pairs, and the share of these estimates within 3 % of that from
-    /// all pairs.
+    /// The range of 90 % of the estimates from resampled pairs, and the share of these estimates within 3 %
+    /// of that from all pairs.
     pub capacity_low_bps: Option<u64>,
     /// See `capacity_low_bps`.
     pub capacity_high_bps: Option<u64>,

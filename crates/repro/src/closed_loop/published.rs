@@ -21,7 +21,8 @@ pub(crate) struct Published {
     /// Medians of the completion times of web flows, ms; empty if they were not published.
     #[serde(default)]
     pub(crate) web_median: BTreeMap<String, Vec<f64>>,
-    /// By how much of the published goodput ours may differ to count as near it, by column; a tenth if absent.
+    /// By how much of the published goodput ours may differ to count as near it, by
+    /// column; a tenth if absent.
     #[serde(default)]
     pub(crate) tolerance: Vec<f64>,
 }

@@ -39,8 +39,8 @@ impl Setup<'_> {
         text
     }
 
-    /// Adds a test flow with its hosts. Its receive buffer is one bandwidth-delay product, and ACKs are delayed by
-    /// the RTT (rapid 4.0). The sender's own queue holds whatever the window allows.
+    /// Adds a test flow with its hosts. Its receive buffer is one bandwidth-delay product, and ACKs are
+    /// delayed by the RTT (rapid 4.0). The sender's own queue holds whatever the window allows.
     fn add_flow(&self, text: &mut String, number: usize) {
         let Flow { controller, keys, start, stop } = &self.flows[number];
         let window = CAPACITY.bytes_in(self.rtt);

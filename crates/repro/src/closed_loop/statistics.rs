@@ -12,11 +12,12 @@ const TEST: &str = "test";
 /// What was seen during the measured time of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Statistics {
-    /// Goodput of the test flow in Gb/s; its segments that were sent again, in percent of those sent (`loss`); mean
-    /// queueing delay at the bottleneck in us; fraction of the bottleneck in use; number and completion times in ms of
-    /// the web flows that completed, if any.
+    /// Goodput of the test flow in Gb/s; its segments that were sent again, in percent of those sent
+    /// (`loss`); mean queueing delay at the bottleneck in us; fraction of the bottleneck in use; number and
+    /// completion times in ms of the web flows that completed, if any.
     pub(crate) numbers: Measures,
-    /// What a figure shows of the first second: end of an interval in ms, throughput and free capacity in Gb/s.
+    /// What a figure shows of the first second: end of an interval in ms, throughput and
+    /// free capacity in Gb/s.
     pub(crate) drawn: Vec<[f64; 3]>,
 }
 

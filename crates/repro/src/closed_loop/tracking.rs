@@ -7,15 +7,15 @@ use super::{BOTTLENECK, Setup, Statistics};
 use crate::outcome::{Measures, named};
 use crate::statistics::{correlation, mean, percent, quantile, sorted};
 
-/// Length of the means whose correlation says whether a flow follows slow changes. A flow can only follow changes
-/// that last longer than its RTT.
+/// Length of the means whose correlation says whether a flow follows slow changes. A flow can only follow
+/// changes that last longer than its RTT.
 const SLOW: Duration = Duration::from_ms(100);
 /// Length of the time series that is kept for a figure.
 const DRAWN: Duration = Duration::from_ms(1_000);
 
-/// Evaluates the intervals after warm-up, and adds throughput and free capacity at the exit of the bottleneck: the
-/// median of one over the other (`share`); intervals in percent in which less than half is used; the correlation with the
-/// free capacity one RTT earlier; and the same of means over 100 ms.
+/// Evaluates the intervals after warm-up, and adds throughput and free capacity at the exit of the
+/// bottleneck: the median of one over the other (`share`); intervals in percent in which less than half is
+/// used; the correlation with the free capacity one RTT earlier; and the same of means over 100 ms.
 pub(crate) fn add_tracking(statistics: &mut Statistics, series: &Series, setup: &Setup<'_>) {
     let (mut throughput, mut free, mut ends) = (Vec::new(), Vec::new(), Vec::new());
     let start = Instant::ZERO + setup.warmup;

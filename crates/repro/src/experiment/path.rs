@@ -24,7 +24,8 @@ pub struct Path {
     pub cross: Cross,
     /// The sender's gap mechanism.
     pub gaps: GapMechanism,
-    /// Minimum time between receive interrupts, before jitter; zero means one interrupt per packet (rapid 2.15).
+    /// Minimum time between receive interrupts, before jitter; zero means one interrupt per
+    /// packet (rapid 2.15).
     pub coalescing: Duration,
     /// Idle time between streams.
     pub silence: Duration,

@@ -41,7 +41,8 @@ impl StreamShape {
         }
     }
 
-    /// Returns a schedule with rates from `1 - range / 2` to `1 + range / 2` times the average, in equal steps.
+    /// Returns a schedule with rates from `1 - range / 2` to `1 + range / 2` times the
+    /// average, in equal steps.
     fn uniform(&self, average: Rate, packet: Bytes) -> Schedule {
         let steps = f64::from(self.rates.saturating_sub(1).max(1));
         let rate = |i: u32| average.scale(1.0 + self.range * (f64::from(i) / steps - 0.5));

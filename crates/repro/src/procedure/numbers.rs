@@ -1,4 +1,5 @@
-//! The numbers of a run. Queues are in IP bytes, as in the thesis's records; lambda and kappa in those of the law.
+//! The numbers of a run. Queues are in IP bytes, as in the thesis's records; lambda and kappa
+//! in those of the law.
 
 use std::ops::Range;
 
@@ -206,8 +207,8 @@ impl Trace {
         jain(&active)
     }
 
-    /// Returns the time after an arrival from which on every mean over an RTT is at least this fair until the next
-    /// arrival, s.
+    /// Returns the time after an arrival from which on every mean over an RTT is at least this fair until
+    /// the next arrival, s.
     fn fair_after(&self, start: f64, fair: f64) -> f64 {
         let rtt = RTT.secs_f64();
         let last = (PHASE / rtt) as usize - 1;

@@ -12,7 +12,8 @@ use crate::context::Error;
 use crate::job::Job;
 use crate::study::Router;
 
-/// How often queue and windows are looked at: the shortest interval of the lab, a little longer than a packet takes.
+/// How often queue and windows are looked at: the shortest interval of the lab, a little longer
+/// than a packet takes.
 const STEP: Duration = Duration::from_ms(10);
 /// Steps in an interval of the averages.
 const STEPS: usize = 10;
@@ -22,7 +23,8 @@ const NARROW: &str = "router->receivers";
 const WIRE: u64 = 1500 + WIRE_OVERHEAD.get();
 const IP: u64 = 1500;
 
-/// Runs a variant as a scenario in a world, unless the context has kept the run; `name` is that of the variant.
+/// Runs a variant as a scenario in a world, unless the context has kept the run; `name` is
+/// that of the variant.
 pub(crate) fn run_in(job: &Job<'_>, variant: &Router, name: &str, run: usize) -> Result<Trace, Error> {
     let seed = job.seed(run);
     let evaluate = |results: &Results| trace(variant, seed, results);
@@ -58,7 +60,8 @@ fn scenario(variant: &Router, seed: u64) -> Scenario {
     Scenario { duration: END, interval: STEP, flow, ..Scenario::of(links) }
 }
 
-/// Returns the queue of a variant. Its router believes in the full capacity, unless its parameters say otherwise.
+/// Returns the queue of a variant. Its router believes in the full capacity, unless its
+/// parameters say otherwise.
 fn queue(variant: &Router) -> QueueSpec {
     let queue = Value::try_from(&variant.queue);
     let mut queue = queue.expect("what was read from a file can be written to one");
@@ -107,8 +110,8 @@ fn trace(variant: &Router, seed: u64, results: &Results) -> Trace {
     trace
 }
 
-/// Returns window over smoothed RTT, and no more than a sender is paced at, in Mb/s of wire bytes: the kernel's senders of
-/// RCP have a window above their rate, and are paced.
+/// Returns window over smoothed RTT, and no more than a sender is paced at, in Mb/s of wire bytes: the
+/// kernel's senders of RCP have a window above their rate, and are paced.
 fn rate(tcp: &TcpInterval) -> f64 {
     let window = tcp.srtt.map_or(0.0, |srtt| mbps(tcp.cwnd.into(), srtt));
     tcp.pacing.map_or(window, |pace| window.min(pace.mbps()))

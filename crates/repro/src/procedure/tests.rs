@@ -21,8 +21,8 @@ fn a_seed_gives_all_variants_the_same_starts_and_capacities() {
     }
 }
 
-/// A run without a router's records in which flows have equal rates, but the third rises to its share within 1 s, and
-/// a queue of 9000 B that lasts half a second after each start.
+/// A run without a router's records in which flows have equal rates, but the third rises to its share within
+/// 1 s, and a queue of 9000 B that lasts half a second after each start.
 fn made_up() -> Trace {
     let flows: Vec<(f64, f64)> =
         (0..FLOWS).map(|flow| (10.0 * flow as f64, 10.0 * flow as f64 + 60.0)).collect();
@@ -126,8 +126,8 @@ fn the_scenario_of_a_variant_behaves_as_the_testbed_does() {
     }
 }
 
-/// xcp-rcp 2.10, 4.4: a first flow of 0.5 Mb/s behind a router that knows neither capacity nor interface. The thesis has a
-/// queue of 50 kB after the second flow; its law overfills the buffer of 75 kB here.
+/// xcp-rcp 2.10, 4.4: a first flow of 0.5 Mb/s behind a router that knows neither capacity nor interface. The
+/// thesis has a queue of 50 kB after the second flow; its law overfills the buffer of 75 kB here.
 #[test]
 fn published_errors_overfills_the_buffer_after_a_limited_flow_and_repaired_errors_does_not() {
     let numbers = |published: &str, controller: &str| {

@@ -16,7 +16,8 @@ use crate::outcome::Findings;
 use crate::statistics::{percent, quantile, sorted};
 use headway_dataset::dumbbell::{Dumbbell, End, Flow, Pattern, Ran};
 
-/// Rates of consecutive ACKs by stamps in and behind a NIC: ACKs of one flow over 1 Gb/s, stamped in and behind the NIC.
+/// Rates of consecutive ACKs by stamps in and behind a NIC: ACKs of one flow over 1 Gb/s, stamped
+/// in and behind the NIC.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct AckStamps {

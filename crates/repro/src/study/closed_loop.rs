@@ -25,7 +25,8 @@ pub(crate) struct ClosedLoop {
     buffer: Bytes,
     /// Controllers of the test flow, by the name with which their measures begin.
     controllers: BTreeMap<String, FlowController>,
-    /// Further keys of the test flow by the name of its controller, as a scenario file has them: `stamp = "ack"`.
+    /// Further keys of the test flow by the name of its controller, as a scenario file has
+    /// them: `stamp = "ack"`.
     #[serde(default)]
     keys: BTreeMap<String, String>,
     /// The cells to run.

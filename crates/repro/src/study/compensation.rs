@@ -1,4 +1,5 @@
-//! Queues at which RCP absorbs a growing number of flows, and the limits of growth, by formula (xcp-rcp 2.13).
+//! Queues at which RCP absorbs a growing number of flows, and the limits of growth, by
+//! formula (xcp-rcp 2.13).
 
 use headway_figures::{Curve, Figure, Panel};
 use headway_formulas::explicit::{Surge, queue_bytes};

@@ -21,7 +21,8 @@ use crate::job::Job;
 use crate::outcome::Findings;
 use crate::statistics::{largest, quantile, smallest, sorted};
 
-/// The queue of an RCP router while a crowd arrives: paced RCP flows with small packets at 100 Mb/s and an RTT of 100 ms.
+/// The queue of an RCP router while a crowd arrives: paced RCP flows with small packets at 100 Mb/s
+/// and an RTT of 100 ms.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Crowds {
@@ -39,7 +40,8 @@ pub(crate) struct Crowds {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct Crowd {
-    /// When its flows arrive; time zero is the end of the warm-up, and flows with times below zero arrive before.
+    /// When its flows arrive; time zero is the end of the warm-up, and flows with times
+    /// below zero arrive before.
     arrivals: ArrivalSpec,
     /// Flows that are there before, and whose start-up queue has drained.
     seeds: u64,
@@ -74,15 +76,16 @@ pub(super) const CAPACITY: Rate = Rate::from_bps(100_000_000);
 pub(super) const RTT: Duration = Duration::from_ms(100);
 /// Propagation delay of each of the four links there and back.
 const HOP: Duration = Duration::from_ms(25);
-/// Part of the warm-up in which the flows start that are there before the crowd. All at once, each would send at the full
-/// capacity.
+/// Part of the warm-up in which the flows start that are there before the crowd. All at once, each would send
+/// at the full capacity.
 const STARTING: f64 = 0.7;
 /// IP and TCP headers with timestamps.
 const HEADERS: u32 = 52;
 /// Time between looks whether the queue has drained, after the warm-up; no longer than that again.
 const LOOK: Duration = Duration::from_ms(10);
-/// The number of flows from which on one more is growth of less than half the limit at the usual beta. Until then each
-/// arrival leaves a queue of its own: the second flow sends at the full capacity for a round trip, and leaves C d0.
+/// The number of flows from which on one more is growth of less than half the limit at the usual beta.
+/// Until then each arrival leaves a queue of its own: the second flow sends at the full capacity for a
+/// round trip, and leaves C d0.
 const MANY: f64 = 32.0;
 /// Most of virtual time without a look whether to stop.
 const SLICE: Duration = Duration::from_ms(500);
@@ -279,8 +282,8 @@ fn closed_form(crowd: &Crowd) -> Option<explicit::Crowd> {
     Some(explicit::Crowd { arrivals, size: crowd.arrivals.count() as f64 / crowd.seeds as f64 })
 }
 
-/// Returns the queue in MB over time by theory: the compensation queue of constant growth, and otherwise the fluid until
-/// no steady queue is as long. `None` with measures against surges, of which there is no theory.
+/// Returns the queue in MB over time by theory: the compensation queue of constant growth, and otherwise the
+/// fluid until no steady queue is as long. `None` with measures against surges, of which there is no theory.
 fn theory(crowd: &Crowd, end: f64) -> Option<Vec<(f64, f64)>> {
     if crowd.raise_beta || crowd.admission {
         return None;

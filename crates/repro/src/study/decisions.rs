@@ -19,9 +19,9 @@ use crate::statistics::{largest, mean, smallest};
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Decisions {
-    /// Names of the methods ([`headway_estimate::SingleRate`]). With ` @exit`, a method sees the gaps right
-    /// behind the bottleneck; with ` @busy`, those of a NIC that another packet woke up less than one interval
-    /// before.
+    /// Names of the methods ([`headway_estimate::SingleRate`]). With ` @exit`, a method sees the gaps
+    /// right behind the bottleneck; with ` @busy`, those of a NIC that another packet woke up less than
+    /// one interval before.
     methods: Vec<String>,
     /// Stream lengths in packets.
     lengths: Vec<usize>,
@@ -194,8 +194,8 @@ fn judge_streams(part: &Part, judges: &[Judge], job: &Job<'_>, seed: u64) -> Res
     Ok(stats)
 }
 
-/// Returns a complete stream as timestamped by a NIC that raised an interrupt for another packet less than one
-/// interval before the first one.
+/// Returns a complete stream as timestamped by a NIC that raised an interrupt for another packet less than
+/// one interval before the first one.
 fn at_busy_nic(exits: &StreamRecord, path: &Path, rng: &mut impl Rng) -> StreamRecord {
     let mut record = exits.clone();
     let Some(nic) = path.nic() else { return record };

@@ -1,4 +1,5 @@
-//! Downloads that share an access link, with and without a router that holds them at the receive window (wan 4.1, 4.3).
+//! Downloads that share an access link, with and without a router that holds them at the receive
+//! window (wan 4.1, 4.3).
 
 mod network;
 mod results;

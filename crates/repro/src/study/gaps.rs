@@ -138,7 +138,8 @@ impl Cell {
         self.made(count, line, seed).iter().map(|made| (*made - gap).us()).collect()
     }
 
-    /// Lets every flow send at its share of the rate, starting at a random phase; returns the errors of all gaps.
+    /// Lets every flow send at its share of the rate, starting at a random phase; returns
+    /// the errors of all gaps.
     fn shared_errors(&self, time: Duration, line: Rate, seed: u64) -> Vec<f64> {
         let gap = self.gap();
         let mut rng = random::generator(seed, "phase", 0);

@@ -212,7 +212,8 @@ impl LearnedStreams {
     }
 }
 
-/// Simulates the runs of a plan: writes those for training into a table, and returns the streams of the others.
+/// Simulates the runs of a plan: writes those for training into a table, and returns the
+/// streams of the others.
 fn simulate(plan: &Plan, features: &Features, table: &Path) -> Result<Vec<Seen>, csv::Error> {
     let mut out = StreamTable::new(plan, None, std::io::BufWriter::new(std::fs::File::create(table)?))?;
     let mut tests = Vec::new();

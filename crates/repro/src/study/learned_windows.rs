@@ -26,7 +26,8 @@ use crate::training::{self, Trained};
 pub(crate) struct LearnedWindows {
     /// Runs for training with each RTT and load; as many others are tests.
     runs: Count,
-    /// Tests of each training with each RTT and load where they are real transfers in real time; without, there are none.
+    /// Tests of each training with each RTT and load where they are real transfers in real time;
+    /// without, there are none.
     emulated_runs: Option<Count>,
     /// Trainings with different data.
     repeats: Count,
@@ -226,8 +227,8 @@ fn answer(tests: &Tests<'_>, model: &Model, checked: bool) -> Answers {
     })
 }
 
-/// Adds mean errors, how many windows have an answer, how many answers there are in a run where each counts `per_run`, and for
-/// each load and RTT the median over flows of their mean error, and the worst of these.
+/// Adds mean errors, how many windows have an answer, how many answers there are in a run where each counts
+/// `per_run`, and for each load and RTT the median over flows of their mean error, and the worst of these.
 fn add(numbers: &mut Numbers, who: &str, answers: &Answers, per_run: f64) {
     let Answers { scored, windows } = answers;
     numbers.insert((who.to_owned(), "answers"), per_run * scored.len() as f64);

@@ -116,11 +116,12 @@ pub fn runs_in(experiment: &Experiment, world: World) -> bool {
     world == World::Sim || experiment.study.other_worlds().contains(&world)
 }
 
-/// Carries out an experiment as a scenario in a world, and judges the claims about numbers measured there; `None`
-/// for an experiment that does not run there.
+/// Carries out an experiment as a scenario in a world, and judges the claims about numbers measured there;
+/// `None` for an experiment that does not run there.
 ///
 /// # Errors
-/// [`Error::Interrupted`] when the context or the options are cancelled, and [`Error::World`] when a run fails.
+/// [`Error::Interrupted`] when the context or the options are cancelled, and
+/// [`Error::World`] when a run fails.
 pub fn run_in(
     world: World,
     options: &Options<'_>,

@@ -246,8 +246,8 @@ fn observe(study: &Passive, cell: &Cell, seed: u64) -> Run {
     run
 }
 
-/// Reads the segments by the published rules, with the capacity of the link for phase 2; returns the smallest capacity that
-/// the published phase 1 finds.
+/// Reads the segments by the published rules, with the capacity of the link for phase 2; returns the smallest
+/// capacity that the published phase 1 finds.
 fn literal(errors: &mut Errors, watched: &Watched, side: Side) -> f64 {
     let settings = Settings { form: Form::Literal, windows: Windows::Sliding, side, ..Settings::default() };
     let mut transfers = vec![Transfer::new(&settings); watched.flows()];

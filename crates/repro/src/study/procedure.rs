@@ -27,8 +27,8 @@ pub(crate) struct Procedure {
     runs: Count,
     /// Runs in real time, in the lab; absent where the experiment runs in the simulator only.
     lab_runs: Option<Count>,
-    /// Comparisons of variants run by run, in the syntax of a claim; the seed gives both the same capacities. Their
-    /// measures begin with `paired`.
+    /// Comparisons of variants run by run, in the syntax of a claim; the seed gives both the same capacities.
+    /// Their measures begin with `paired`.
     #[serde(default)]
     paired: BTreeMap<String, String>,
     /// The time that the figure shows, in seconds.

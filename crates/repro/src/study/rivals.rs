@@ -1,5 +1,5 @@
-//! Explicit congestion control beside other systems on a shared link: flows that stay, flows that come and go, and a
-//! capacity that fades.
+//! Explicit congestion control beside other systems on a shared link: flows that stay, flows that come and
+//! go, and a capacity that fades.
 
 use std::fmt::Write as _;
 
@@ -51,8 +51,9 @@ const RTT: Duration = Duration::from_ms(100);
 const MOST_PACKETS: f64 = 4e6;
 /// The least buffer: 50 packets.
 const LEAST_BUFFER: u64 = 50 * PACKET;
-/// Least target of the queue of laws without a capacity, otherwise a tenth of the bandwidth-delay product: four packets,
-/// as in the thesis. And the least of the longest queue that they reckon with, otherwise a whole product: 20 kB.
+/// Least target of the queue of laws without a capacity, otherwise a tenth of the bandwidth-delay product:
+/// four packets, as in the thesis. And the least of the longest queue that they reckon with, otherwise a
+/// whole product: 20 kB.
 const LEAST_TARGET: u64 = 6_000;
 const LEAST_LARGEST: u64 = 20_000;
 /// Payloads of flows that come and go, in kB; each size has the same share of the load.
@@ -169,9 +170,10 @@ impl Cell {
     }
 }
 
-/// The numbers of a run, in the order of the table: the share of the link in use in %; quantiles of the queueing delay in
-/// ms; Jain's index of the goodputs of flows that stay; of those that come and go, completion times from the opening of the
-/// connection in ms, of all and of each size in kB; and packets that the queue dropped, in % of those that arrived.
+/// The numbers of a run, in the order of the table: the share of the link in use in %; quantiles of the
+/// queueing delay in ms; Jain's index of the goodputs of flows that stay; of those that come and go,
+/// completion times from the opening of the connection in ms, of all and of each size in kB; and packets that
+/// the queue dropped, in % of those that arrived.
 const NUMBERS: [&str; 10] = [
     "utilisation",
     "queue-median",
@@ -330,9 +332,10 @@ fn fading(length: Duration) -> String {
     (0..=all).map(step).collect::<Vec<String>>().join(", ")
 }
 
-/// Extracts the numbers of a run whose flows take this much longer with the opening of their connections. Simulated
-/// connections are open, but the first round trip of an explicit flow brings its rate and carries one segment: in a
-/// connection that has to be opened the SYN would, and the data come a round trip later for all systems.
+/// Extracts the numbers of a run whose flows take this much longer with the opening of their connections.
+/// Simulated connections are open, but the first round trip of an explicit flow brings its rate and
+/// carries one segment: in a connection that has to be opened the SYN would, and the data come a round
+/// trip later for all systems.
 fn numbers(results: &Results, opening: Duration) -> Measures {
     let link = &results.summary.links[0];
     let mut numbers = Measures::from([
@@ -378,8 +381,8 @@ fn evaluate(pairs: &[(Cell, Variant)], done: &[Vec<Measures>]) -> Findings {
     findings
 }
 
-/// Adds the bound of a cell with flows that come and go: equal parts of the link at every moment, one RTT for the opening
-/// of the connection and one for the data and the last ACK.
+/// Adds the bound of a cell with flows that come and go: equal parts of the link at every moment, one RTT for
+/// the opening of the connection and one for the data and the last ACK.
 fn add_ideal(findings: &mut Findings, cell: Cell, load: f64, seed: u64) {
     let mut random = random::generator(seed, "ideal", cell.rate.bps());
     let per_ms = cell.rate.bps_f64() / 8e3;

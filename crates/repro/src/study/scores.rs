@@ -31,7 +31,8 @@ impl Scores {
 pub(super) struct Distribution {
     /// Errors in percent, ascending.
     pub(super) errors: Vec<f64>,
-    /// Errors less the median among streams whose average rate differs from the truth by about as much, ascending.
+    /// Errors less the median among streams whose average rate differs from the truth by
+    /// about as much, ascending.
     residuals: Vec<f64>,
     /// Number of refused estimates.
     pub(super) refused: usize,
@@ -56,8 +57,8 @@ impl Distribution {
         Distribution { errors: sorted(errors), residuals: sorted(residuals), refused }
     }
 
-    /// Returns the part of the errors that is due to chance: the width from the 5th to the 95th percentile of what
-    /// remains after subtracting the median error of similar streams, in percent of the truth.
+    /// Returns the part of the errors that is due to chance: the width from the 5th to the 95th percentile of
+    /// what remains after subtracting the median error of similar streams, in percent of the truth.
     pub(super) fn scatter(&self) -> f64 {
         quantile(&self.residuals, 0.95) - quantile(&self.residuals, 0.05)
     }

@@ -15,7 +15,8 @@ use crate::job::Job;
 use crate::outcome::Findings;
 use crate::statistics::{largest, smallest};
 
-/// Throughput and bursts of a flow behind token-bucket shapers: one flow passes a shaper and then a bottleneck.
+/// Throughput and bursts of a flow behind token-bucket shapers: one flow passes a shaper
+/// and then a bottleneck.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Shapers {
@@ -67,8 +68,8 @@ impl Cell {
 struct Statistics {
     /// Wire rate behind the shaper in Mb/s.
     rate: f64,
-    /// Share of the intervals in which more passed than the rate of the shaper, or else of the bottleneck, and a full
-    /// bucket.
+    /// Share of the intervals in which more passed than the rate of the shaper, or else of the
+    /// bottleneck, and a full bucket.
     above: f64,
     /// Share of the intervals in which more passed than that rate and one packet.
     above_packet: f64,

@@ -10,9 +10,9 @@ const FLOWS: usize = 100_000;
 /// Bytes are counted in parts of this, because the heap needs integers.
 const PART: f64 = 1024.0;
 
-/// Returns the size of every flow in kB and the time in ms that its bytes take, if flows of all sizes bring the same
-/// bytes and arrive at random. `load` is their share of the rate in bytes per ms, counting payload; on the wire they
-/// have `overhead` times as many bytes.
+/// Returns the size of every flow in kB and the time in ms that its bytes take, if flows of all sizes bring
+/// the same bytes and arrive at random. `load` is their share of the rate in bytes per ms, counting payload;
+/// on the wire they have `overhead` times as many bytes.
 pub(super) fn completions(
     sizes: &[u64],
     rate: f64,
@@ -23,7 +23,8 @@ pub(super) fn completions(
     let weights: Vec<f64> = sizes.iter().map(|size| 1.0 / *size as f64).collect();
     let total: f64 = weights.iter().sum();
     let gap = sizes.len() as f64 * 1e3 / total / (load * rate);
-    // What every flow that was there from the beginning would have had; a flow ends when that has grown by its bytes.
+    // What every flow that was there from the beginning would have had; a flow ends when that
+    // has grown by its bytes.
     let (mut now, mut share) = (0.0, 0.0);
     let mut alive: BinaryHeap<Reverse<(u64, usize)>> = BinaryHeap::new();
     let mut flows: Vec<(u64, f64)> = Vec::with_capacity(FLOWS);
@@ -65,7 +66,8 @@ mod tests {
 
     use super::*;
 
-    /// The mean time under processor sharing is size / (rate (1 - load)), whatever the sizes (Kleinrock 1976).
+    /// The mean time under processor sharing is size / (rate (1 - load)), whatever the
+    /// sizes (Kleinrock 1976).
     #[test]
     fn mean_times_are_those_of_the_formula() {
         let mut random = random::generator(1, "sharing", 0);

@@ -140,7 +140,8 @@ fn evaluate(study: &Staggered, done: &[(&str, Vec<Shares>)]) -> Findings {
     Findings { measures, table, figure, ..Findings::default() }
 }
 
-/// Returns fairness, sum, and each share of the flows that are active throughout a phase; medians over the runs.
+/// Returns fairness, sum, and each share of the flows that are active throughout a phase;
+/// medians over the runs.
 fn phase_measures(study: &Staggered, runs: &[Shares], times: (f64, f64)) -> BTreeMap<String, f64> {
     let active: Vec<usize> = (0..study.flows.len())
         .filter(|flow| study.flows[*flow].0 <= times.0 && study.flows[*flow].1 >= times.1)

@@ -13,8 +13,8 @@ use super::learned_windows::Numbers;
 use crate::recording::Recording;
 use crate::statistics::{quantile, sorted};
 
-/// Compares times over what the tap of a run saw, `times` times in turn: of `headway passive`, which reads packets and windows
-/// that do not overlap, and of its transfers alone in sliding windows.
+/// Compares times over what the tap of a run saw, `times` times in turn: of `headway passive`, which reads
+/// packets and windows that do not overlap, and of its transfers alone in sliding windows.
 pub(super) fn compare(
     numbers: &mut Numbers,
     name: &str,
@@ -66,7 +66,8 @@ fn follow(watched: &Watched, settings: &Settings, model: Option<&Arc<Model>>) ->
     transfers
 }
 
-/// Returns by how many percent the second takes longer than the first: the median of pairs, one after the other.
+/// Returns by how many percent the second takes longer than the first: the median of pairs,
+/// one after the other.
 fn overhead(times: usize, first: impl Fn(), second: impl Fn()) -> f64 {
     let ratio = |_| {
         let (before, after) = (time_of(&first), time_of(&second));

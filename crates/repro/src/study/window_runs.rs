@@ -57,8 +57,8 @@ pub(super) struct Runs<'a> {
     job: &'a Job<'a>,
     /// The method of a tool that probes the path during tests, where they are simulated.
     tool: Option<Method>,
-    /// Runs in real time with what they ran: data that differ in their windows only share them. `None` of a run that the
-    /// machine disturbed in every attempt.
+    /// Runs in real time with what they ran: data that differ in their windows only share them. `None` of a
+    /// run that the machine disturbed in every attempt.
     emulated: Vec<(String, Option<Rc<Emulated>>)>,
     /// Attempts that the machine disturbed.
     void: usize,
@@ -78,15 +78,15 @@ impl<'a> Runs<'a> {
         Runs { job, tool, emulated: Vec::new(), void: 0 }
     }
 
-    /// Returns how many attempts of runs in real time the machine disturbed, and how many runs are left out for it; `None` in the
-    /// simulator.
+    /// Returns how many attempts of runs in real time the machine disturbed, and how many runs are left out
+    /// for it; `None` in the simulator.
     pub(super) fn disturbed(&self) -> Option<(usize, usize)> {
         let left_out = self.emulated.iter().filter(|(_, run)| run.is_none()).count();
         (self.job.world == World::Lab).then_some((self.void, left_out))
     }
 
-    /// Makes the runs of a plan: writes the windows of those for training into a table, and returns the others, and the median
-    /// share of the capacity that was available in training, not a number without any.
+    /// Makes the runs of a plan: writes the windows of those for training into a table, and returns the
+    /// others, and the median share of the capacity that was available in training, not a number without any.
     pub(super) fn make<'p>(
         &mut self,
         plan: &'p Plan,

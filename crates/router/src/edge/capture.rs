@@ -1,8 +1,9 @@
 //! What a capture on the interface towards the hosts says of connections and paths, in a thread of its own.
 //!
-//! There packets have the addresses that the edge's tables know, also where the router translates them. An interface's capture
-//! comes before the programs for what arrives, and behind them for what leaves: of downloads it has the windows that hosts told,
-//! not those that the edge let through. How full those are, the edge judges by its own tables.
+//! There packets have the addresses that the edge's tables know, also where the router translates them. An
+//! interface's capture comes before the programs for what arrives, and behind them for what leaves: of
+//! downloads it has the windows that hosts told, not those that the edge let through. How full those are, the
+//! edge judges by its own tables.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -25,7 +26,8 @@ const WAIT: Duration = Duration::from_millis(100);
 const BATCH: usize = 1_024;
 /// How often what was seen is told.
 const EVERY: Duration = Duration::from_secs(1);
-/// What is left of the time under a limit after a second: limits count for some 5 s, as the classifier looks at 5 to 10.
+/// What is left of the time under a limit after a second: limits count for some 5 s, as the
+/// classifier looks at 5 to 10.
 const KEPT: f64 = 0.8;
 /// An estimate is shown for so long after it was made.
 const OLDEST: Duration = Duration::from_secs(60);
@@ -33,7 +35,8 @@ const OLDEST: Duration = Duration::from_secs(60);
 const MOST_PATHS: usize = 50;
 /// What a tracker may use: for a link that this router shares, and within 40 MB with its tables.
 const OPTIONS: (usize, usize, usize) = (8_192, 1_024, 16 << 20);
-/// For how long a closed connection is remembered, so that late copies of its packets begin none. Range 1 s to 4 min.
+/// For how long a closed connection is remembered, so that late copies of its packets begin
+/// none. Range 1 s to 4 min.
 const CLOSED: Span = Span::from_ms(10_000);
 /// A connection has ended after so long without a packet, as for the edge's tables (wan 2.1).
 const IDLE: Span = Span::from_ms(300_000);

@@ -1,11 +1,13 @@
-//! By which interfaces the default routes of this network namespace leave, as far as that says that `--lan` and `--wan` are exchanged.
+//! By which interfaces the default routes of this network namespace leave, as far as that says that `--lan`
+//! and `--wan` are exchanged.
 
 use std::fs;
 
 /// The flags of a route that refuses packets in place of sending them (linux/route.h).
 const REFUSES: u32 = 0x200;
 
-/// Returns a sentence if the interface towards the link looks like that towards the hosts, and the other way round.
+/// Returns a sentence if the interface towards the link looks like that towards the hosts, and
+/// the other way round.
 pub(super) fn contradiction(lan: &str, wan: &str) -> Option<String> {
     let table = |name| fs::read_to_string(format!("/proc/thread-self/net/{name}")).unwrap_or_default();
     are_exchanged([&table("route"), &table("ipv6_route")], lan, wan).then(|| {
@@ -15,7 +17,8 @@ pub(super) fn contradiction(lan: &str, wan: &str) -> Option<String> {
     })
 }
 
-/// Whether a default route in the tables of IPv4 and IPv6 leaves by the first interface, and none by the second.
+/// Whether a default route in the tables of IPv4 and IPv6 leaves by the first interface,
+/// and none by the second.
 fn are_exchanged([v4, v6]: [&str; 2], lan: &str, wan: &str) -> bool {
     let interfaces: Vec<&str> = v4.lines().filter_map(of_v4).chain(v6.lines().filter_map(of_v6)).collect();
     interfaces.contains(&lan) && !interfaces.contains(&wan)

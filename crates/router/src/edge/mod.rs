@@ -41,7 +41,8 @@ pub struct Options {
     pub history: Option<PathBuf>,
     /// The Unix socket at which others say what the link has left.
     pub signals: Option<PathBuf>,
-    /// The hosts beyond the link against which it is measured; the next one is taken when one does not answer.
+    /// The hosts beyond the link against which it is measured; the next one is taken when
+    /// one does not answer.
     pub probe: Vec<ConnectOptions>,
     /// The most bytes that this may cost in an hour.
     pub probe_budget: Bytes,
@@ -52,7 +53,8 @@ pub struct Options {
 /// Something that happens to an edge.
 #[derive(Debug)]
 pub enum Event<'a> {
-    /// It is on, with this policy and a page at this address. Threads that are started now have no privileges.
+    /// It is on, with this policy and a page at this address. Threads that are started
+    /// now have no privileges.
     On(&'a Policy, Option<SocketAddr>),
     /// What was found in a second.
     Second(Box<Found>),

@@ -58,7 +58,8 @@ impl PolicyFile {
         Ok((PolicyFile { path: path.to_owned(), stamp, looked: Clock::now(), told: None }, policy))
     }
 
-    /// Returns why this process would not see a change, if so: it may have given up the right to read the file.
+    /// Returns why this process would not see a change, if so: it may have given up the
+    /// right to read the file.
     fn is_out_of_reach(&self) -> Option<String> {
         let refused = headway_input::open(&self.path, LARGEST).err()?;
         let path = self.path.display();
@@ -68,8 +69,8 @@ impl PolicyFile {
         ))
     }
 
-    /// Looks at the file if it is time to, or reads it `now`. Returns the policy if it is another one, or a mistake that was not told
-    /// yet or that somebody asks for.
+    /// Looks at the file if it is time to, or reads it `now`. Returns the policy if it is another one, or a
+    /// mistake that was not told yet or that somebody asks for.
     fn look(&mut self, now: bool) -> Option<Result<Policy, String>> {
         if !now && self.looked.elapsed() < EVERY {
             return None;
@@ -154,7 +155,8 @@ impl Rules {
         self.file.as_ref()?.is_out_of_reach()
     }
 
-    /// Takes another policy if there is one, or if somebody says `now`. Returns what of it does not hold, as sentences, or its mistake.
+    /// Takes another policy if there is one, or if somebody says `now`. Returns what of it does not hold, as
+    /// sentences, or its mistake.
     pub(super) fn look(&mut self, now: bool) -> Option<Result<Vec<String>, String>> {
         let wanted = self.file.as_mut()?.look(now)?;
         Some(wanted.map(|wanted| {

@@ -1,7 +1,9 @@
-//! Token buckets at the interfaces, and the rule of routing for connections that are split, which a child process sets and removes.
+//! Token buckets at the interfaces, and the rule of routing for connections that are split, which a child
+//! process sets and removes.
 //!
-//! Only that process keeps CAP_NET_ADMIN, and it knows two kinds of message: a side with a rate, or to set the rule. It removes what
-//! it has set when this process ends, also by `kill -9`. What is left after both were killed, the next edge removes.
+//! Only that process keeps CAP_NET_ADMIN, and it knows two kinds of message: a side with a rate, or to set
+//! the rule. It removes what it has set when this process ends, also by `kill -9`. What is left after both
+//! were killed, the next edge removes.
 //!
 //! What comes down is held by the interface by which it came, in a class of `htb` at the interface towards
 //! the hosts: the router's own traffic and that of other networks passes at once. A bucket's rate is on the
@@ -19,17 +21,20 @@ use headway_units::{Bytes, Duration as Span, PerSide, Rate, Side};
 
 use super::splitter::DELIVERY;
 
-/// The handle by which a token bucket is known as one of ours (`tc` writes `7ed9:`); the kernel gives out those from 8000 on.
+/// The handle by which a token bucket is known as one of ours (`tc` writes `7ed9:`); the kernel gives
+/// out those from 8000 on.
 pub(super) const HANDLE: u32 = 0x7ed9_0000;
 /// What may pass at once: timers of the kernel may be late by some tenths of a ms. Range 0.2 to 5 ms.
 const BURST: Span = Span::from_ms(1);
 /// But two full packets at least.
 const LEAST_BURST: Bytes = Bytes::new(2 * 1_538);
-/// What may wait: the least that keeps a link full with senders that fill queues, over short paths. Range 10 to 50 ms.
+/// What may wait: the least that keeps a link full with senders that fill queues, over short
+/// paths. Range 10 to 50 ms.
 const WAIT: Span = Span::from_ms(20);
 /// But ten full packets at least.
 const LEAST_WAIT: Bytes = Bytes::new(10 * 1_538);
-/// For how long packets of a flow may wait again and again (RFC 8289 4.3), but one and a half full packets at least (RFC 8290 5.2.1).
+/// For how long packets of a flow may wait again and again (RFC 8289 4.3), but one and a half full packets at
+/// least (RFC 8290 5.2.1).
 const TARGET: Span = Span::from_ms(5);
 /// Bytes of a request: side, overhead and rate.
 const REQUEST: usize = 11;
@@ -48,8 +53,8 @@ pub(super) struct Shaper {
 }
 
 impl Shaper {
-    /// Starts the process that sets token buckets and the rule of routing where they are `wanted`. It has what this process has open,
-    /// and this must have one thread.
+    /// Starts the process that sets token buckets and the rule of routing where they are `wanted`. It has
+    /// what this process has open, and this must have one thread.
     pub(super) fn start(sides: [&EdgeInterface; 2], wanted: bool) -> Result<Shaper> {
         let indexes = PerSide(sides.map(|side| side.index));
         let deputy = wanted.then(|| {
@@ -88,8 +93,8 @@ impl Shaper {
         done.context("the process that changes queues and routing has ended")?.map_err(anyhow::Error::msg)
     }
 
-    /// Has what was decided done, on a link that adds so many bytes to a packet of IP, and says it once where it cannot be. To be called every
-    /// second.
+    /// Has what was decided done, on a link that adds so many bytes to a packet of IP, and says it once where
+    /// it cannot be. To be called every second.
     pub(super) fn hold(&mut self, judged: &[Judged], overhead: u32) {
         if self.try_hold(judged, overhead).is_err() {
             // One that was only stopped cleans up now.
@@ -127,7 +132,8 @@ impl Shaper {
     }
 }
 
-/// Asks the other process to hold a side to a rate, or no longer, or to [`DELIVER`]; returns the sentence why that cannot be.
+/// Asks the other process to hold a side to a rate, or no longer, or to [`DELIVER`]; returns the
+/// sentence why that cannot be.
 fn ask(deputy: &Deputy, side: u8, rate: Option<Rate>, overhead: u32) -> io::Result<Result<(), String>> {
     let overhead = u16::try_from(overhead.saturating_sub(COUNTED)).unwrap_or(u16::MAX);
     let mut request = vec![side];
@@ -178,7 +184,8 @@ fn set(queues: &mut Queues, interfaces: PerSide<u32>, side: Side, bucket: &Token
             root.handle >> 16
         )));
     }
-    // All that leaves for the link crosses it. Of what leaves for the hosts, only what came from the link does.
+    // All that leaves for the link crosses it. Of what leaves for the hosts, only what
+    // came from the link does.
     let only_from = (side == Side::Lan).then_some(interfaces[Side::Wan]);
     queues.set(interface, HANDLE, bucket, only_from)
 }

@@ -12,7 +12,8 @@ use nix::sys::stat::{Mode, umask};
 
 /// Largest datagram, in bytes: a line has some 150.
 const LARGEST: usize = 4_096;
-/// Most datagrams that are read at a time, ten times a second: a program that floods the socket takes no more time.
+/// Most datagrams that are read at a time, ten times a second: a program that floods the
+/// socket takes no more time.
 const MOST: usize = 64;
 /// Time between two warnings of lines that are wrong, of which a program may send thousands.
 const PATIENCE: Duration = Duration::from_ms(60_000);

@@ -1,7 +1,8 @@
-//! A relay for connections that are split, in a child process, and the rule of routing that brings their packets to it.
+//! A relay for connections that are split, in a child process, and the rule of routing that brings
+//! their packets to it.
 //!
-//! Only that process keeps CAP_NET_RAW, which sockets with addresses of others need. It ends with this process, however that ends,
-//! and its connections end with resets then.
+//! Only that process keeps CAP_NET_RAW, which sockets with addresses of others need. It ends with this
+//! process, however that ends, and its connections end with resets then.
 //!
 //! The relay is a process of its own because it copies what strangers send. It uses another port than the
 //! client, because to the kernel's connection tracking both halves would be one.
@@ -18,14 +19,17 @@ use headway_privileges::{Capability, Deputy};
 use headway_relay::{Leg, Options, Relay, Target};
 use headway_telemetry::rule::LocalDelivery;
 
-/// Has packets of split connections delivered to this router. The table has a number that nobody is likely to use.
+/// Has packets of split connections delivered to this router. The table has a number that
+/// nobody is likely to use.
 pub(super) const DELIVERY: LocalDelivery = LocalDelivery { mark: TO_RELAY, table: 0x7ed9 };
-/// Connections that are split at a time: each takes two sockets with their buffers in the kernel, and 128 kB here at most. As many as
-/// the usual limit of 1024 open files allows. Further ones pass.
+/// Connections that are split at a time: each takes two sockets with their buffers in the kernel, and 128 kB
+/// here at most. As many as the usual limit of 1024 open files allows. Further ones pass.
 const CONNECTIONS: usize = 480;
-/// SYNs that came again, while none got to the relay, after which something keeps them from it. Range 2 to 5: hosts repeat one after 1 and 3 s.
+/// SYNs that came again, while none got to the relay, after which something keeps them from it. Range 2 to 5:
+/// hosts repeat one after 1 and 3 s.
 const REPEATED: u64 = 2;
-/// Looks, one a second, until it is tried again, at first and at most. Each try delays connections by 3 s, if nothing has changed.
+/// Looks, one a second, until it is tried again, at first and at most. Each try delays connections by 3 s, if
+/// nothing has changed.
 const PAUSE: u32 = 60;
 const LONGEST_PAUSE: u32 = 3_600;
 /// A silent connection gives up its place. Hosts that are gone are found out earlier.
@@ -74,8 +78,8 @@ impl Splitter {
         self.ports
     }
 
-    /// Returns what is to change, and tells why: the process has ended, or something keeps SYNs from it, such as a firewall. To be called
-    /// every second.
+    /// Returns what is to change, and tells why: the process has ended, or something keeps SYNs from it, such
+    /// as a firewall. To be called every second.
     pub(super) fn look(&mut self, counted: &EdgeCounters) -> Option<Change> {
         if self.is_over {
             return None;
@@ -111,8 +115,9 @@ impl Splitter {
 
 /// Whether SYNs reach the relay.
 ///
-/// A host need not complete a handshake, and a stranger among them may begin as many as it likes. So what counts is whether there
-/// was a socket for what a host sends after its SYN, or, if it repeats that, still none.
+/// A host need not complete a handshake, and a stranger among them may begin as many as it likes.
+/// So what counts is whether there was a socket for what a host sends after its SYN, or, if it
+/// repeats that, still none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Reach {
     reached: u64,
@@ -156,7 +161,8 @@ fn read_port(socket: &mut &UnixStream) -> io::Result<u16> {
     Ok(u16::from_ne_bytes(port))
 }
 
-/// Relays connections until the other end of the socket is closed. Then the process ends, and the kernel resets those that are open.
+/// Relays connections until the other end of the socket is closed. Then the process ends, and the kernel
+/// resets those that are open.
 fn work(mut socket: UnixStream) {
     let v4 = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let v6 = SocketAddr::from((Ipv6Addr::LOCALHOST, 0));

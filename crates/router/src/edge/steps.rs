@@ -19,9 +19,11 @@ use crate::life::Life;
 /// A step in which an edge begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// The process that sets token buckets and the rule of routing. Before anything else is open, which it would have, too.
+    /// The process that sets token buckets and the rule of routing. Before anything else is open,
+    /// which it would have, too.
     Shaper,
-    /// The process with the relay. After the one that removes the rule of routing when this process has ended.
+    /// The process with the relay. After the one that removes the rule of routing when
+    /// this process has ended.
     Splitter,
     /// The place of the only edge of this network namespace.
     Instance,
@@ -37,7 +39,8 @@ pub(super) enum Step {
     Capture,
     /// The privileges, which are given up.
     Privileges,
-    /// The threads that capture, probe, show the page and write the history. Each has the privileges that this one has now.
+    /// The threads that capture, probe, show the page and write the history. Each has the privileges
+    /// that this one has now.
     Threads,
 }
 
@@ -149,7 +152,8 @@ impl Life for Edge<'_> {
     type Step = Step;
 
     const END: &'static [Step] = &[
-        // While the programs bring the relay what belongs to it, and before the shaper, to whose process it has a socket, too.
+        // While the programs bring the relay what belongs to it, and before the shaper, to whose process
+        // it has a socket, too.
         Step::Splitter,
         Step::Programs,
         // The page before the history: both have the file open, and the last to close it tidies it up.
@@ -253,8 +257,8 @@ mod tests {
         count
     }
 
-    /// What an edge has changed in this network namespace: whether there are programs, the rule of routing, and token buckets, and
-    /// whether no other edge may begin.
+    /// What an edge has changed in this network namespace: whether there are programs, the rule of routing,
+    /// and token buckets, and whether no other edge may begin.
     fn changed(sides: &[EdgeInterface; 2]) -> [bool; 4] {
         let mut queues = Queues::open().unwrap();
         let mut is_held =

@@ -16,7 +16,8 @@ use super::capture::{Capture, Ends, Report};
 use super::probing::{Answered, Probing};
 use super::signals::SignalSocket;
 
-/// Most flows that a snapshot has, those with the highest rate: more nobody reads, and each costs every viewer half a kilobyte a second.
+/// Most flows that a snapshot has, those with the highest rate: more nobody reads, and each costs every
+/// viewer half a kilobyte a second.
 const MOST_FLOWS: usize = 200;
 
 /// What is watched, and what was found in the last second.
@@ -32,7 +33,8 @@ pub(super) struct Watch {
     /// What the last look found, and what a capture said then.
     judged: Vec<Judged>,
     report: Arc<Report>,
-    /// The decisions since the last second that are news: about another kind of thing, and about another amount.
+    /// The decisions since the last second that are news: about another kind of thing, and
+    /// about another amount.
     decided: [Vec<DecisionState>; 2],
 }
 
@@ -60,7 +62,8 @@ pub struct Found {
     pub shares: Shares,
     /// What the programs have counted since the beginning.
     pub counted: EdgeCounters,
-    /// How many of the snapshot's decisions, which come first, are about another kind of thing and not about another amount.
+    /// How many of the snapshot's decisions, which come first, are about another kind of thing and not
+    /// about another amount.
     pub new_kinds: usize,
 }
 

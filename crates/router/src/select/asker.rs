@@ -1,4 +1,5 @@
-//! Asks one path, in a thread of its own: keeps a session with a far end of it, and tells what came of each question.
+//! Asks one path, in a thread of its own: keeps a session with a far end of it, and tells what
+//! came of each question.
 
 use std::error::Error as _;
 use std::ops::ControlFlow;
@@ -126,7 +127,8 @@ impl Asker {
     }
 }
 
-/// Answers until nobody asks or listens any more. A path that is not asked is pinged, so that it is known when it fails.
+/// Answers until nobody asks or listens any more. A path that is not asked is pinged, so that it is
+/// known when it fails.
 fn work(mut end: FarEnd, asked: &Receiver<Ask>, idle: Span, mut tell: impl FnMut(What) -> bool) {
     loop {
         let what = match asked.recv_timeout(idle) {
@@ -222,7 +224,8 @@ struct FarEnd {
 }
 
 impl FarEnd {
-    /// Answers a question. Where nobody answers, a new session is tried at once: two attempts in vain tell a far end that is away.
+    /// Answers a question. Where nobody answers, a new session is tried at once: two attempts in vain tell a
+    /// far end that is away.
     fn answer(&mut self, ask: Ask) -> What {
         let mut result = self.attempt(ask);
         let mut attempts = 1;
@@ -312,7 +315,8 @@ impl FarEnd {
         Ok((answer, session.ping().ok()))
     }
 
-    /// Returns the session, or opens one with the far end that answered last, or the next one that can be reached.
+    /// Returns the session, or opens one with the far end that answered last, or the next one
+    /// that can be reached.
     fn session(&mut self) -> Result<&mut Session, NetError> {
         if self.session.is_none() {
             let mut opened = Session::connect(&self.hosts[self.current]);

@@ -31,12 +31,14 @@ use super::state::{Known, State, Timed};
 const LOOK: Span = Span::from_secs(1);
 /// Decisions that a state has: what a terminal has room for.
 const PAST: usize = 10;
-/// When the clock of the selector begins: 40 days, so that it has times for what was sent in the last 30 before.
+/// When the clock of the selector begins: 40 days, so that it has times for what was sent
+/// in the last 30 before.
 const BEGIN: Instant = Instant::from_ns(40 * 86_400_000_000_000);
 /// The longest wait for something to happen: signals and hooks are looked at in between.
 const NAP: Span = Span::from_millis(100);
 
-/// The least and the longest time between two changes that are told, while they follow each other: a router may change thousands of routes.
+/// The least and the longest time between two changes that are told, while they follow each other: a router
+/// may change thousands of routes.
 const CALM: [Span; 2] = [Span::from_millis(20), Span::from_millis(200)];
 
 /// Something that is to be said.

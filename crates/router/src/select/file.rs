@@ -18,8 +18,8 @@ use super::namespace::Namespace;
 const LARGEST: u64 = 1 << 20;
 /// Most paths: each has a thread and a connection. The selector compares all with one.
 pub(super) const MOST_PATHS: usize = 64;
-/// The mark of the first path that is told by its next hop, and the number of its table; those of others follow. Anybody else is unlikely to use
-/// it.
+/// The mark of the first path that is told by its next hop, and the number of its table; those of others
+/// follow. Anybody else is unlikely to use it.
 const MARKS: u32 = 0x4877_0000;
 /// Most far ends of a path, which are tried one after the other.
 const MOST_HOSTS: usize = 8;
@@ -254,7 +254,8 @@ impl PathEntry {
         Wishes { preferred: self.preferred, quota: self.quota }
     }
 
-    /// Returns the mark of packets that only their next hop tells from those of other paths; `number` is that of the path.
+    /// Returns the mark of packets that only their next hop tells from those of other paths; `number`
+    /// is that of the path.
     pub(super) fn next_hop_mark(&self, number: usize) -> Option<u32> {
         let is_told_otherwise = self.interface.is_some()
             || self.source.is_some()

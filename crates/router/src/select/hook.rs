@@ -1,4 +1,5 @@
-//! Runs a program of the user whenever another path is chosen, by a child process with the rights of whoever has started this.
+//! Runs a program of the user whenever another path is chosen, by a child process with the rights of
+//! whoever has started this.
 //!
 //! What it runs ends with this process, however that ends, and so never beside what the next one runs.
 
@@ -48,8 +49,8 @@ pub(super) struct Hook {
 }
 
 impl Hook {
-    /// Starts the process that runs a program with its arguments. Runs end after `limit`; those that fail are repeated after `retry`. This
-    /// process must have one thread.
+    /// Starts the process that runs a program with its arguments. Runs end after `limit`; those that fail are
+    /// repeated after `retry`. This process must have one thread.
     ///
     /// # Errors
     /// When the system makes no process.
@@ -106,8 +107,8 @@ impl Hook {
 
 const ENDED: &str = "the process that runs hooks has ended; start `headway select` again";
 
-/// Runs what it is told to until the other end of the socket is closed, and ends what is left then. A program that a hook has left
-/// running when it ended by itself goes on until then, too.
+/// Runs what it is told to until the other end of the socket is closed, and ends what is left then. A program
+/// that a hook has left running when it ended by itself goes on until then, too.
 fn work(socket: &UnixStream, command: &[String], limit: Span) {
     // Without it what a hook leaves behind is not found; everything else works.
     let _ = adopt();

@@ -13,7 +13,8 @@ pub(super) struct Hush {
 }
 
 impl Hush {
-    /// Whether to say it now. The next pause is twice as long, and the first one again when it would have been said for long.
+    /// Whether to say it now. The next pause is twice as long, and the first one again when it would
+    /// have been said for long.
     pub(super) fn says(&mut self, now: Clock) -> bool {
         let pause = match self.until {
             Some((until, _)) if now < until => return false,

@@ -1,4 +1,5 @@
-//! Writes the state file, and removes sockets at the end, by a child process with the rights of whoever has started this.
+//! Writes the state file, and removes sockets at the end, by a child process with the rights of
+//! whoever has started this.
 
 use std::path::{Path, PathBuf};
 

@@ -1,6 +1,7 @@
 //! What was sent to measure paths, in a file, so that budgets hold over restarts.
 //!
-//! The wall clock is used only for the age of what was sent before the start; what it says to be of the future counts as sent just now.
+//! The wall clock is used only for the age of what was sent before the start; what it says to be of the
+//! future counts as sent just now.
 
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Write as _};
@@ -90,8 +91,8 @@ impl Ledger {
         }
     }
 
-    /// Returns what is to be written of what was sent to measure each path, if the last time is long ago or this is the end, and anything
-    /// was sent since.
+    /// Returns what is to be written of what was sent to measure each path, if the last time is long ago or
+    /// this is the end, and anything was sent since.
     pub(super) fn keep<'a>(
         &mut self,
         now: Now,
@@ -148,7 +149,8 @@ fn from_ms(ms: u64) -> Duration {
     Duration::from_ms(i64::try_from(ms).unwrap_or(i64::MAX / 1_000_000))
 }
 
-/// Returns what was sent in parts that are longer than those of a budget; each counts from its last packet on.
+/// Returns what was sent in parts that are longer than those of a budget; each counts
+/// from its last packet on.
 fn merged(spending: &Spending, now: Now) -> Sent {
     let merge = |parts: &[(Instant, Bytes)], length: u64| {
         let mut sent: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
@@ -212,7 +214,8 @@ mod tests {
         assert_eq!((sum(&restored.hour), sum(&restored.month)), (6_000, 60_000));
         assert_eq!(sum(&restored.carried), 1_000);
         assert_eq!(restored.hour[59].0, now(9).here - Duration::from_ms(31 * 60_000));
-        // A clock that was set back makes nothing younger than now, and one that was set forward by a month forgets.
+        // A clock that was set back makes nothing younger than now, and one that was set
+        // forward by a month forgets.
         let before = ledger.spending("a", later(now(0)));
         assert!(before.month.iter().all(|(end, _)| *end <= now(9).here) && sum(&before.month) == 60_000);
         assert_eq!(ledger.spending("a", later(now(31 * 1_440))), Spending::default());

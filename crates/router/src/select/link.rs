@@ -1,4 +1,5 @@
-//! What this host knows of its paths without sending anything: whether interface, source and route are there, and how much is used.
+//! What this host knows of its paths without sending anything: whether interface, source and route are there,
+//! and how much is used.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -24,7 +25,8 @@ pub(super) struct Interfaces {
 }
 
 impl Interfaces {
-    /// Looks at all of them, in the network namespace of a socket for routing; there are none if the kernel does not tell.
+    /// Looks at all of them, in the network namespace of a socket for routing; there are none if the
+    /// kernel does not tell.
     pub(super) fn look(netlink: &mut Netlink) -> Interfaces {
         let mut found = Interfaces::default();
         let all = interfaces(netlink).unwrap_or_default();
@@ -64,7 +66,8 @@ pub(super) struct Link {
     peers: Vec<SocketAddr>,
     /// Why it is down; none while it is up.
     down: Option<String>,
-    /// When bytes were counted last, and how many; and how many passed between the last two times, in both directions.
+    /// When bytes were counted last, and how many; and how many passed between the last two
+    /// times, in both directions.
     counted: Option<Reading>,
     passed: Bytes,
 }
@@ -86,8 +89,8 @@ impl Link {
         self.down.as_deref()
     }
 
-    /// Looks anew; returns whether it went down or came up, and the rate of own traffic, if it is known. `interfaces` are those of this
-    /// process; probes were among what has passed if it `is_asked`.
+    /// Looks anew; returns whether it went down or came up, and the rate of own traffic, if it is known.
+    /// `interfaces` are those of this process; probes were among what has passed if it `is_asked`.
     pub(super) fn look(
         &mut self,
         interfaces: &Interfaces,
@@ -104,8 +107,8 @@ impl Link {
         (self.set_down(down), self.use_of(interfaces, reverse, is_asked))
     }
 
-    /// Looks anew whether it is down where something has changed in the network namespace of this process; returns whether it went down or
-    /// came up.
+    /// Looks anew whether it is down where something has changed in the network namespace of this process;
+    /// returns whether it went down or came up.
     pub(super) fn look_again(&mut self, interfaces: &Interfaces) -> bool {
         if self.namespace.is_some() {
             return false;
@@ -140,7 +143,8 @@ impl Link {
         socket.and_then(|socket| self.via.check(socket, peer)).err()
     }
 
-    /// Takes what has passed its interface since, unless probes were among that; returns the rate of own traffic, if it is known.
+    /// Takes what has passed its interface since, unless probes were among that; returns the rate of own
+    /// traffic, if it is known.
     fn use_of(&mut self, interfaces: &Interfaces, reverse: bool, is_asked: bool) -> Option<Rate> {
         self.passed = Bytes::ZERO;
         let now = self.reading_of(interfaces, reverse)?;

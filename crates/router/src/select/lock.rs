@@ -1,7 +1,7 @@
 //! The lock of whoever sets routes and rules of a network namespace, of whom there is one at a time.
 //!
-//! It is a byte of one file, so that the kernel releases it however a process ends. The processes that remove what was set have the file
-//! open, too, and so the lock lasts until nothing is left to remove.
+//! It is a byte of one file, so that the kernel releases it however a process ends. The processes that remove
+//! what was set have the file open, too, and so the lock lasts until nothing is left to remove.
 
 use std::fmt::{self, Display, Formatter};
 use std::fs::{DirBuilder, File, OpenOptions};
@@ -42,7 +42,8 @@ impl Display for Holder {
 }
 
 impl Lock {
-    /// Takes the lock of this network namespace, or says who has it. Waits for what is left of a process that was killed.
+    /// Takes the lock of this network namespace, or says who has it. Waits for what is left of a
+    /// process that was killed.
     ///
     /// # Errors
     /// When this user can make no file that is only theirs, or what is left of another process does not end.
@@ -76,8 +77,8 @@ fn open(folder: &Path) -> io::Result<File> {
     options.open(folder.join(NAME))
 }
 
-/// Takes the bytes of a place in the file: one for a process and those that it starts, and one for the process alone, by which others
-/// know it.
+/// Takes the bytes of a place in the file: one for a process and those that it starts, and one for the
+/// process alone, by which others know it.
 fn take(file: File, place: u64) -> Result<Result<Lock, Holder>> {
     let start = i64::try_from(2 * place).context("the number of the network namespace is too large")?;
     let begun = Clock::now();

@@ -49,7 +49,8 @@ pub struct Options {
 /// Something that happens to a choice.
 #[derive(Debug)]
 pub enum Event<'a> {
-    /// It has begun, and tells programs the state at this address. Threads that are started now have no privileges.
+    /// It has begun, and tells programs the state at this address. Threads that are started
+    /// now have no privileges.
     On(Option<SocketAddr>),
     /// The choice has changed, or stays for a new reason.
     Decision(&'a DecisionState),

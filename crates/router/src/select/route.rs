@@ -1,7 +1,8 @@
-//! Has packets without a more specific route take the chosen path, or be spread over several, by a child process that keeps the right to
-//! change routes.
+//! Has packets without a more specific route take the chosen path, or be spread over several, by a child
+//! process that keeps the right to change routes.
 //!
-//! The default route that is there stays, below two routes that the child sets and removes when this process ends, also by `kill -9`.
+//! The default route that is there stays, below two routes that the child sets and removes when this process
+//! ends, also by `kill -9`.
 
 use std::io;
 use std::num::NonZeroU8;
@@ -16,8 +17,8 @@ use headway_telemetry::preferred::Preferred;
 use super::file::{MOST_PATHS, PathEntry};
 use super::lock::Holder;
 
-/// By which routes are known as ours; `ip route` shows `proto 126 metric 7`. Nothing in `/etc/iproute2/rt_protos` has the number, and
-/// routes that people or VPNs make have another metric.
+/// By which routes are known as ours; `ip route` shows `proto 126 metric 7`. Nothing in
+/// `/etc/iproute2/rt_protos` has the number, and routes that people or VPNs make have another metric.
 pub(super) const ROUTES: Preferred = Preferred { protocol: 126, metric: 7 };
 
 /// By which connections that pass this host are spread, with next hops of the numbers that follow.
@@ -28,8 +29,8 @@ const KEPT: Kept = Kept { number: 0x4877_0100, protocol: ROUTES.protocol };
 pub(super) struct Router(Deputy);
 
 impl Router {
-    /// Starts it, after removing what an earlier one has left that was killed. This process must have one thread,
-    /// and the lock of those that set routes.
+    /// Starts it, after removing what an earlier one has left that was killed. This process must have one
+    /// thread, and the lock of those that set routes.
     ///
     /// # Errors
     /// When routes cannot be changed, or the system makes no process.
@@ -72,7 +73,8 @@ pub(super) enum Rules<'a> {
 }
 
 impl<'a> Rules<'a> {
-    /// Sets them, after removing what an earlier process has left. This process must have one thread, and the lock of those that set rules.
+    /// Sets them, after removing what an earlier process has left. This process must have one thread, and the
+    /// lock of those that set rules.
     ///
     /// # Errors
     /// When rules and routes cannot be changed, or the system makes no process.
@@ -102,7 +104,8 @@ impl<'a> Rules<'a> {
         Ok(rules)
     }
 
-    /// Sets them again: the kernel removes routes with their interface. Those of another process are only looked at.
+    /// Sets them again: the kernel removes routes with their interface. Those of another
+    /// process are only looked at.
     ///
     /// # Errors
     /// When the kernel refuses, the process has ended, or those of another are not there.
@@ -151,8 +154,8 @@ fn remove() -> io::Result<bool> {
     Ok(routes? | kept?)
 }
 
-/// Sets routes until the other end of the socket is closed, and removes them then. If it `keeps` connections that pass this host on their
-/// paths, those have a route of their own.
+/// Sets routes until the other end of the socket is closed, and removes them then. If it `keeps` connections
+/// that pass this host on their paths, those have a route of their own.
 fn work(socket: UnixStream, paths: &[PathEntry], keeps: bool) {
     serve(socket, |parts: [u8; MOST_PATHS]| {
         let parts = paths.iter().zip(parts).enumerate();

@@ -19,8 +19,8 @@ impl Shares {
         &self.parts
     }
 
-    /// Takes weights that add up to one; returns whether the shares follow them. They do when another path gets connections or none any
-    /// more, or when more of them would take another path than the tolerance.
+    /// Takes weights that add up to one; returns whether the shares follow them. They do when another path
+    /// gets connections or none any more, or when more of them would take another path than the tolerance.
     pub(super) fn follow(&mut self, weights: &[f64]) -> bool {
         // A path that gets connections has one part at least.
         let part =

@@ -14,7 +14,8 @@ use nix::sys::stat::{Mode, umask};
 
 use super::state::State;
 
-/// How long the processes of one that was killed may take to end what it had started, and the time between two looks meanwhile.
+/// How long the processes of one that was killed may take to end what it had started, and the time between
+/// two looks meanwhile.
 pub(super) const PATIENCE: Span = Span::from_secs(5);
 pub(super) const PAUSE: Span = Span::from_millis(5);
 
@@ -35,7 +36,8 @@ pub(super) struct Socket {
 }
 
 impl Socket {
-    /// Makes the socket that an option names, with its folder, in place of one that a process has left which is gone.
+    /// Makes the socket that an option names, with its folder, in place of one that a process
+    /// has left which is gone.
     ///
     /// # Errors
     /// When there is another process at it, or it cannot be made.
@@ -96,7 +98,8 @@ impl Drop for Socket {
     }
 }
 
-/// Removes a socket at which nobody listens, once what a process has left that was killed has ended; anything else stays.
+/// Removes a socket at which nobody listens, once what a process has left that was killed has ended;
+/// anything else stays.
 fn remove_left(path: &Path, option: &str) -> Result<()> {
     let begun = Clock::now();
     loop {

@@ -21,11 +21,12 @@ use super::state::since_1970;
 use super::viewers::{Doors, Viewers};
 use crate::life::Life;
 
-/// A step in which a choice begins. Those that start processes come before those that start threads, and the processes have what this
-/// one has open.
+/// A step in which a choice begins. Those that start processes come before those that start threads, and the
+/// processes have what this one has open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// The lock of those who set routes and rules, and the rules that the file needs. Before anything is changed.
+    /// The lock of those who set routes and rules, and the rules that the file needs. Before
+    /// anything is changed.
     Rules,
     /// The sockets at which the state is told.
     Sockets,
@@ -105,8 +106,8 @@ impl<'a> Parts<'a> {
         }
     }
 
-    /// Sets the rules that the file needs, as the only process that sets any in this network namespace, if it sets some. What changes
-    /// nothing else may use those of another process.
+    /// Sets the rules that the file needs, as the only process that sets any in this network namespace, if it
+    /// sets some. What changes nothing else may use those of another process.
     fn begin_rules(&mut self) -> Result<()> {
         let file = self.file;
         let sets_routes = self.acts && (file.route || file.balance);
@@ -247,8 +248,8 @@ mod tests {
         File::parse(&text, Path::new("paths.toml")).unwrap()
     }
 
-    /// What a choice has changed in this network namespace: whether there are rules and routes, and a socket, and whether no other one
-    /// may set routes.
+    /// What a choice has changed in this network namespace: whether there are rules and routes, and a socket,
+    /// and whether no other one may set routes.
     fn changed(folder: &Path) -> [bool; 4] {
         [
             ip("rule show").contains("0x48770000"),

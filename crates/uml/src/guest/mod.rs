@@ -51,8 +51,8 @@ pub(crate) const PROGRESS: &str = "headway: at ";
 /// Most progress lines printed in a run.
 const PROGRESS_LINES: i64 = 200;
 
-/// What flows and sources send: as much as a flow writes by one call, 4 MiB, more than any datagram. Allocated, because a constant
-/// would be as large in the program's file.
+/// What flows and sources send: as much as a flow writes by one call, 4 MiB, more than any datagram.
+/// Allocated, because a constant would be as large in the program's file.
 static ZEROES: LazyLock<Vec<u8>> = LazyLock::new(|| vec![0; 1 << 22]);
 
 /// A fatal error in the guest, as a sentence.

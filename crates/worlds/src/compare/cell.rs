@@ -49,8 +49,8 @@ pub(super) fn flows(count: u64) -> String {
     if count == 1 { "1 flow".to_owned() } else { format!("{count} flows") }
 }
 
-/// Keeps the cells that match `text`, such as `reno,cubic,1Gb/s`: terms for the same property are alternatives,
-/// and all properties named must match.
+/// Keeps the cells that match `text`, such as `reno,cubic,1Gb/s`: terms for the same property are
+/// alternatives, and all properties named must match.
 pub(super) fn only(cells: Vec<Cell>, text: &str) -> Result<Vec<Cell>, Error> {
     let mut wanted: [Vec<String>; 5] = Default::default();
     for term in text.split(',').map(plain).filter(|term| !term.is_empty()) {

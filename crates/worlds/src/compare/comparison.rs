@@ -59,7 +59,8 @@ pub struct Comparison {
     #[serde(rename = "speeds")]
     pub(super) costs: Vec<Cost>,
     pub(super) verdicts: Vec<Verdict>,
-    /// Whether the odd and the even runs of the reference agree within the bands; `None` without several runs.
+    /// Whether the odd and the even runs of the reference agree within the bands; `None`
+    /// without several runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) reference_beside_itself: Option<bool>,
     /// Whether all metrics with bands are within them; `None` when no metric has a band.

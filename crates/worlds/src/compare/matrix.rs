@@ -13,23 +13,24 @@ const RTTS_MS: [i64; 4] = [1, 10, 30, 100];
 /// Buffers in bandwidth-delay products.
 const BUFFERS: [f64; 3] = [0.25, 1.0, 4.0];
 const FLOWS: [u64; 2] = [1, 4];
-/// Stagger of the flows in RTTs, one per run. How flows share the bottleneck depends on how slow start ended;
-/// with a short buffer, Jain's index of a single run varies between 0.65 and 0.98. Hence the median over several
-/// runs.
+/// Stagger of the flows in RTTs, one per run. How flows share the bottleneck depends on how slow start
+/// ended; with a short buffer, Jain's index of a single run varies between 0.65 and 0.98. Hence the
+/// median over several runs.
 const STAGGERS: [f64; 3] = [0.0, 0.37, 0.83];
 
 /// Wire size of a full packet with an MTU of 1500 bytes.
 const PACKET: Bytes = Bytes::new(1500 + WIRE_OVERHEAD.get());
 
-/// Duration of a cell in cycles of the controller. A third of it is warm-up; over the remaining eight cycles, a
-/// truncated one shifts the mean delay by only 1 or 2 %.
+/// Duration of a cell in cycles of the controller. A third of it is warm-up; over the remaining eight cycles,
+/// a truncated one shifts the mean delay by only 1 or 2 %.
 const CYCLES: f64 = 12.0;
-/// Minimum duration of a cell in RTTs: slow start takes about 15, and recovering from its overshoot some more.
+/// Minimum duration of a cell in RTTs: slow start takes about 15, and recovering from its
+/// overshoot some more.
 const MIN_RTTS: f64 = 200.0;
 /// Minimum duration of a cell: thirty times the minimum RTO of 200 ms.
 const MIN_DURATION: Duration = Duration::from_ms(6_000);
-/// Limit on the packets of a cell, all its runs together: 20 s of work for a real stack at 400 000 packets per
-/// second. Half of the cells would need more for all their cycles, up to hours of virtual time.
+/// Limit on the packets of a cell, all its runs together: 20 s of work for a real stack at 400 000 packets
+/// per second. Half of the cells would need more for all their cycles, up to hours of virtual time.
 const MAX_PACKETS: u64 = 8_000_000;
 /// RTTs that a truncated cell keeps, regardless of the packet limit.
 const KEPT_RTTS: f64 = 100.0;
@@ -56,8 +57,8 @@ struct Point {
     flows: u64,
 }
 
-/// Returns all cells, or with `quick` a subset that covers all values; `set` may change anything but the cell's
-/// parameters.
+/// Returns all cells, or with `quick` a subset that covers all values; `set` may change anything but
+/// the cell's parameters.
 pub(super) fn cells(quick: bool, set: &[Change]) -> Result<Vec<Cell>, Error> {
     let points = if quick { subset() } else { all() };
     points.iter().map(|point| point.cell(set)).collect()
@@ -82,7 +83,8 @@ fn all() -> Vec<Point> {
 /// A point: controller, rate in Mb/s, RTT in ms, buffer in bandwidth-delay products, and flows.
 type Cheap = (&'static str, u64, i64, f64, u64);
 
-/// The subset: cells that together react to mistakes in every part of the transport, and of those the cheap ones.
+/// The subset: cells that together react to mistakes in every part of the transport, and of
+/// those the cheap ones.
 ///
 /// A group has nine at most, so that a single cell outside its bands is more than the tenth that may be.
 const QUICK: [Cheap; 21] = [
@@ -147,8 +149,8 @@ impl Point {
             // K of RFC 9438; CUBIC behaves like Reno where K is longer than Reno's cycle.
             "cubic" => reno.min(Duration::from_secs_f64((window * 0.3 / 0.4).cbrt())),
             // Its period is short, about the square root of the window (Alizadeh et al., equation 8). But the
-            // first mark halves the window, because alpha starts at one, and warm-up, a third of the run, must
-            // cover the regrowth.
+            // first mark halves the window, because alpha starts at one, and warm-up, a third of the run,
+            // must cover the regrowth.
             "dctcp" => reno.scale(3.0 / CYCLES).max(round.scale(window.sqrt())),
             _ => BBR_CYCLE,
         }

@@ -54,7 +54,8 @@ pub struct Selection<'a> {
     pub quick: bool,
     /// Seed from which the networks of the wide matrix are drawn; `None` for the seed of published results.
     pub seed: Option<u64>,
-    /// Properties that cells must have, such as `reno,cubic,1Gb/s`; values of the same property are alternatives.
+    /// Properties that cells must have, such as `reno,cubic,1Gb/s`; values of the same
+    /// property are alternatives.
     pub only: Option<&'a str>,
     /// Overrides applied to the scenario of every cell.
     pub set: &'a [Change],
@@ -148,8 +149,8 @@ pub fn cells(file: &Path, selection: &Selection<'_>, worlds: &[World]) -> Result
     cells.into_iter().map(load).collect()
 }
 
-/// Runs a scenario in one world, and repeats it in real time when the machine disturbed it; `None` when cancelled
-/// before it began.
+/// Runs a scenario in one world, and repeats it in real time when the machine disturbed it; `None` when
+/// cancelled before it began.
 fn run_once(scenario: &Scenario, world: World, options: &Options<'_>) -> Result<Option<Outcome>, Error> {
     let mut attempts = 0;
     loop {

@@ -200,8 +200,8 @@ pub struct Verdict {
     pub(super) checks: Vec<Check>,
 }
 
-/// Judges all worlds but the reference by the bands of `group`, or else by those of the groups that `scenario`
-/// belongs to.
+/// Judges all worlds but the reference by the bands of `group`, or else by those of the groups that
+/// `scenario` belongs to.
 pub(super) fn judge(
     scenario: &Scenario,
     group: Option<Group>,
@@ -217,7 +217,8 @@ pub(super) fn judge(
         let check = |band: &Band| {
             let metric = metrics.iter().find(|metric| metric.name == band.metric)?;
             let (value, reference) = (metric.values[index], metric.values[reference]);
-            // A metric that neither world has, such as completion times of unlimited flows, is not a difference.
+            // A metric that neither world has, such as completion times of unlimited flows,
+            // is not a difference.
             value.or(reference)?;
             let within = value.zip(reference).is_some_and(|(value, reference)| band.holds(value, reference));
             Some(Check { group: band.group, metric: band.metric, within })
@@ -227,9 +228,9 @@ pub(super) fn judge(
     others.map(verdict).collect()
 }
 
-/// Whether the even runs of the reference are within the bands of `group` around the odd ones. This shows how
-/// much chance, and small changes of start times and RTTs, affect a single world. `None` with fewer than two runs
-/// in each half.
+/// Whether the even runs of the reference are within the bands of `group` around the odd ones. This shows
+/// how much chance, and small changes of start times and RTTs, affect a single world. `None` with fewer than
+/// two runs in each half.
 pub(super) fn is_self_consistent(group: Group, reference: usize, metrics: &[Metric]) -> Option<bool> {
     let halves = |metric: &Metric| -> Option<[Option<f64>; 2]> {
         let runs = metric.runs.get(reference).filter(|runs| runs.len() >= 4)?;
@@ -267,8 +268,8 @@ pub struct Tally {
     /// Whether enough cells are within their bands.
     pub(super) reached: bool,
     pub(super) bands: Vec<BandTally>,
-    /// Cells in which the even and the odd runs of the reference agree within the bands; `None` without several
-    /// runs.
+    /// Cells in which the even and the odd runs of the reference agree within the bands; `None`
+    /// without several runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) reference_beside_itself: Option<usize>,
 }

@@ -10,7 +10,8 @@ use crate::options::Options;
 
 /// Time between the starts of flows that are alike, so that they do not all lose at the same time.
 const STAGGER: Duration = Duration::from_ms(100);
-/// When the ends give up: nobody measures for longer. They end before that with the process that started them.
+/// When the ends give up: nobody measures for longer. They end before that with the
+/// process that started them.
 const LONGEST: Duration = Duration::from_ms(86_400_000);
 
 /// TCP flows that are alike, with the stack of this host.
@@ -35,7 +36,8 @@ pub struct Background {
 impl Background {
     /// Starts flows between nodes of a lab, each to the receiver's main address.
     ///
-    /// Their ends are helper processes of this program, which must call [`run_helper`](crate::run_helper) first in `main`.
+    /// Their ends are helper processes of this program, which must call
+    /// [`run_helper`](crate::run_helper) first in `main`.
     ///
     /// # Errors
     /// If a node or a controller does not exist, or an end fails to start.

@@ -97,7 +97,8 @@ impl<'a> Changes<'a> {
             }
             for (number, groups) in &step.controllers {
                 let Some(loaded) = self.controllers.of_change(*number) else { continue };
-                // At the ends all flows of XCP and RCP have the same controller, so the programs are those of this one.
+                // At the ends all flows of XCP and RCP have the same controller, so the programs
+                // are those of this one.
                 let switched = attached.iter_mut().try_for_each(|attached| attached.switch(loaded));
                 switched.with_context(|| format!("cannot make `change[{number}].controller`"))?;
                 let switch =

@@ -1,5 +1,5 @@
-//! The congestion controllers of a run in the lab: the kernel's own, and BPF programs loaded for the duration of
-//! the run.
+//! The congestion controllers of a run in the lab: the kernel's own, and BPF programs loaded for the
+//! duration of the run.
 
 use crate::error::{Error, bail};
 use anyhow::Context as _;
@@ -74,8 +74,8 @@ impl Controllers {
         Ok(controllers)
     }
 
-    /// Prepares the interfaces at both ends of the flows as their controller needs them, until the result is dropped: with the
-    /// header of XCP and RCP, or single segments for TCP Rapid.
+    /// Prepares the interfaces at both ends of the flows as their controller needs them, until the result is
+    /// dropped: with the header of XCP and RCP, or single segments for TCP Rapid.
     pub(super) fn attach<'a>(
         &self,
         lab: &Lab,
@@ -156,7 +156,8 @@ pub(super) fn check(index: usize, flow: &FlowSpec) -> Result<(), Error> {
     Ok(())
 }
 
-/// Rejects flows of XCP and RCP with different controllers at the same time: the programs at interfaces serve one.
+/// Rejects flows of XCP and RCP with different controllers at the same time: the programs at
+/// interfaces serve one.
 pub(super) fn check_alike(scenario: &Scenario, steps: &[Step]) -> Result<(), Error> {
     let ends = |key: &str, controller: &FlowController| {
         if matches!(controller.known(), Some(Kind::Rapid(_))) {

@@ -1,5 +1,5 @@
-//! Converts a scenario to a lab with all of its nodes and links. Every group of flows has addresses of its own at both
-//! ends, so that it takes the path that the scenario says.
+//! Converts a scenario to a lab with all of its nodes and links. Every group of flows has addresses of its
+//! own at both ends, so that it takes the path that the scenario says.
 
 use std::net::Ipv4Addr;
 
@@ -122,7 +122,8 @@ pub(super) fn configure(scenario: &Scenario, routes: &[Routes], lab: &Lab) -> Re
     Ok(())
 }
 
-/// Returns what a node needs to know of a path from one address to another; `metrics` belong to the route at its begin.
+/// Returns what a node needs to know of a path from one address to another; `metrics` belong to
+/// the route at its begin.
 fn lines(
     lab: &Lab,
     node: &str,

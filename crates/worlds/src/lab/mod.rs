@@ -189,8 +189,8 @@ fn demand(flow: &FlowSpec) -> Demand {
     }
 }
 
-/// Starts an endpoint in every node that sends, or receives. They sample their counters at the end of every interval, of
-/// warm-up and of the run.
+/// Starts an endpoint in every node that sends, or receives. They sample their counters at the end of every
+/// interval, of warm-up and of the run.
 fn start_all(
     scenario: &Scenario,
     translated: &Translated,
@@ -255,8 +255,8 @@ impl Endpoint {
         Endpoint::of(command, &format!("the endpoint on {host}"), &plan.node, &plan)
     }
 
-    /// Starts a command as a helper in a node, gives it its plan, and waits until it is ready; `what` is what error messages
-    /// call it.
+    /// Starts a command as a helper in a node, gives it its plan, and waits until it is ready; `what` is what
+    /// error messages call it.
     fn of(mut command: Command, what: &str, node: &str, plan: &impl Serialize) -> Result<Endpoint, Error> {
         process::die_with_parent(&mut command);
         process::prioritise(&mut command);

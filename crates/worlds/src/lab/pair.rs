@@ -1,5 +1,5 @@
-//! Converts a scenario to two hosts with one link, if all flows share a path with at most one bottleneck in each
-//! direction.
+//! Converts a scenario to two hosts with one link, if all flows share a path with at most one
+//! bottleneck in each direction.
 
 use crate::error::Error;
 use headway_lab::Direction;
@@ -58,7 +58,8 @@ pub(super) fn network(scenario: &Scenario, topology: &Topology) -> Result<Option
     }))
 }
 
-/// Returns the two nodes that all flows and programs use; `None` if there are others, such as those of middleboxes.
+/// Returns the two nodes that all flows and programs use; `None` if there are others, such as
+/// those of middleboxes.
 fn ends(scenario: &Scenario) -> Option<[&str; 2]> {
     if !scenario.middlebox.is_empty() {
         return None;
@@ -84,8 +85,8 @@ fn ends(scenario: &Scenario) -> Option<[&str; 2]> {
     nodes.try_into().ok()
 }
 
-/// Merges the links of one direction: at most one of them has a rate and one jitter, no other than the one whose queue is
-/// emulated changes packets or its delay, and only the first has a line; delays add up.
+/// Merges the links of one direction: at most one of them has a rate and one jitter, no other than the one
+/// whose queue is emulated changes packets or its delay, and only the first has a line; delays add up.
 fn way(scenario: &Scenario, topology: &Topology, path: &[usize], [from, to]: [&str; 2]) -> Option<Way> {
     let links: Vec<(usize, &LinkSpec, Wire)> = path
         .iter()

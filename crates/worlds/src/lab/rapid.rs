@@ -60,8 +60,8 @@ pub(super) fn options(parameters: &RapidParameters, line: Option<Rate>, scenario
     RapidOptions { config, bridges_holes: parameters.bridges_holes() }
 }
 
-/// Has receivers tell when segments arrived, until the result is dropped: before TCP sees them, or by timestamps of
-/// microseconds; and with an ACK for every one that comes out of order.
+/// Has receivers tell when segments arrived, until the result is dropped: before TCP sees them, or by
+/// timestamps of microseconds; and with an ACK for every one that comes out of order.
 pub(super) fn prepare_receivers(
     scenario: &Scenario,
     translated: &Translated,

@@ -35,8 +35,8 @@ pub(super) struct Run<'a> {
     pub(super) passed: &'a [MiddleboxEnd],
 }
 
-/// Returns why the machine made a run invalid, if it did: queues with this lateness, and this number of packets that passed a
-/// middlebox which did not answer.
+/// Returns why the machine made a run invalid, if it did: queues with this lateness, and this number of
+/// packets that passed a middlebox which did not answer.
 pub(super) fn invalid_reason(lateness: &[Lateness], unattended: u64) -> Option<String> {
     let worst = lateness.iter().map(|lateness| lateness.very_late_share).fold(0.0, f64::max);
     let missed: u64 = lateness.iter().map(|lateness| lateness.missed).sum();
@@ -265,8 +265,9 @@ fn interval(lane: &Lane, part: &[Logged]) -> Interval {
     }
 }
 
-/// Returns a quantile of the logged delays in nanoseconds. They are counted in whole microseconds: the longest delay of a
-/// microsecond stands for it, so that no quantile lies below all delays, or above the longest one.
+/// Returns a quantile of the logged delays in nanoseconds. They are counted in whole microseconds:
+/// the longest delay of a microsecond stands for it, so that no quantile lies below all delays, or
+/// above the longest one.
 fn quantile(part: &[Logged], share: f64) -> u64 {
     let mut delays: BTreeMap<u32, u64> = BTreeMap::new();
     for (delay, packets) in part.iter().flat_map(|interval| &interval.delays) {

@@ -13,10 +13,11 @@ use crate::options::Options;
 /// Time for what is in queues and buffers to arrive after the sender stopped.
 const REST: Duration = Duration::from_ms(1_000);
 
-/// Sends as much as TCP allows from one node to another for `length`, and returns a second later, when what was in
-/// queues has arrived.
+/// Sends as much as TCP allows from one node to another for `length`, and returns a second later, when what
+/// was in queues has arrived.
 ///
-/// The ends are helper processes of this program, which must call [`run_helper`](crate::run_helper) first in `main`.
+/// The ends are helper processes of this program, which must call
+/// [`run_helper`](crate::run_helper) first in `main`.
 ///
 /// # Errors
 /// If a node or the controller does not exist, or an end fails.

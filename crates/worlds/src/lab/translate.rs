@@ -1,5 +1,5 @@
-//! Converts a scenario to an emulated network: two hosts if it has at most one bottleneck in each direction, else all of
-//! its nodes and links.
+//! Converts a scenario to an emulated network: two hosts if it has at most one bottleneck in each direction,
+//! else all of its nodes and links.
 
 use crate::error::Error;
 use headway_lab::{Direction, Lab};
@@ -54,7 +54,8 @@ pub(super) struct Network {
 }
 
 impl Translated {
-    /// Converts a scenario that [may run](Scenario::check_world) in the lab, or names the key that this host does not support.
+    /// Converts a scenario that [may run](Scenario::check_world) in the lab, or names the key that this
+    /// host does not support.
     pub(crate) fn new(scenario: &Scenario) -> Result<Translated, Error> {
         for (index, flow) in scenario.flow.iter().enumerate() {
             controllers::check(index, flow)?;

@@ -38,8 +38,9 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// Opens a folder that does not exist, is empty or has results of a sweep. `build` is a text that no other build of the
-    /// program has; `report` is called once with each other build whose records the folder has.
+    /// Opens a folder that does not exist, is empty or has results of a sweep. `build` is a text
+    /// that no other build of the program has; `report` is called once with each other build whose
+    /// records the folder has.
     ///
     /// # Errors
     /// When another command works in the folder, or it has other files, or cannot be written.
@@ -62,7 +63,8 @@ impl Folder {
         Ok(Folder { output, kept, build, hashes: Mutex::default(), _lock: lock })
     }
 
-    /// Returns the records of earlier runs, where the cell, the build and the files that the cell reads are the same.
+    /// Returns the records of earlier runs, where the cell, the build and the files that the
+    /// cell reads are the same.
     pub fn records(&self, sweep: &Sweep) -> Result<Vec<Option<CellResult>>, Error> {
         let record = |cell| Ok(self.record(&sweep.job(cell))?.map(Ok));
         sweep.cells().iter().map(record).collect()
@@ -85,8 +87,8 @@ impl Folder {
         self.kept.put(&job.file()?, &job.key, record)
     }
 
-    /// Writes the table of the cells that have a result, and where it comes from. Returns a sentence for every column that
-    /// was asked for and that no result has.
+    /// Writes the table of the cells that have a result, and where it comes from. Returns a sentence for
+    /// every column that was asked for and that no result has.
     ///
     /// # Errors
     /// When a file cannot be written.

@@ -27,7 +27,8 @@ pub struct Sweep {
     pub scenario: PathBuf,
     /// The text of the scenario file.
     pub scenario_text: String,
-    /// Which columns of the results to show, each a name or the beginning of one, with `*` for any part; all if empty.
+    /// Which columns of the results to show, each a name or the beginning of one, with `*` for
+    /// any part; all if empty.
     pub columns: Vec<String>,
     axes: Vec<Axis>,
     cells: Vec<Cell>,
@@ -45,8 +46,8 @@ pub struct Cell {
 }
 
 impl Sweep {
-    /// Reads a file and its scenario, and checks every value of every dimension, each together with the first values of
-    /// the others.
+    /// Reads a file and its scenario, and checks every value of every dimension, each together with the first
+    /// values of the others.
     ///
     /// # Errors
     /// Names the file, the line and the key that is wrong.
@@ -80,7 +81,8 @@ impl Sweep {
         Ok(sweep)
     }
 
-    /// Returns the cells in the order of the results: the last dimension changes fastest, the seeds faster still.
+    /// Returns the cells in the order of the results: the last dimension changes fastest,
+    /// the seeds faster still.
     pub fn cells(&self) -> &[Cell] {
         &self.cells
     }
@@ -108,7 +110,8 @@ impl Sweep {
         format!("{text}seed {}", cell.seed)
     }
 
-    /// Checks every value beside the first ones of the other dimensions; returns the scenario with all first values.
+    /// Checks every value beside the first ones of the other dimensions; returns the scenario
+    /// with all first values.
     fn check(&self) -> Result<Scenario, Error> {
         let first: Vec<&Point> = self.axes.iter().map(|axis| &axis.points[0]).collect();
         let scenario = self.scenario(&first)?;
@@ -122,8 +125,8 @@ impl Sweep {
         Ok(scenario)
     }
 
-    /// Reads the scenario with the overrides of some points. A mistake that an override makes is located in the file of the
-    /// sweep; one that comes from several together, in the scenario.
+    /// Reads the scenario with the overrides of some points. A mistake that an override makes is located in
+    /// the file of the sweep; one that comes from several together, in the scenario.
     fn scenario(&self, points: &[&Point]) -> Result<Scenario, Error> {
         let overrides: Vec<&Override> = points.iter().flat_map(|point| &point.overrides).collect();
         let changes: Vec<_> = overrides.iter().map(|one| one.change.clone()).collect();

@@ -15,7 +15,8 @@ use crate::kept::Key;
 use crate::options::Options;
 use crate::run::run_all;
 
-/// All that determines the result of a cell, besides the build of the program and the files that the scenario names.
+/// All that determines the result of a cell, besides the build of the program and the files
+/// that the scenario names.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Job {
     /// World, scenario, overrides and seed.

@@ -1,8 +1,9 @@
 //! Sweeps: a scenario with a grid of overrides and seeds, one result for each cell.
 //!
-//! [`Sweep`] reads the file and knows the cells. A [`Job`] is all that determines the result of a cell, and can be run by
-//! another process or machine. [`Folder`] has the results: a table with a row for each cell, and every finished cell in a
-//! file of its own, so that a sweep which ended early goes on where it was. Neither depends on who ran which cell when.
+//! [`Sweep`] reads the file and knows the cells. A [`Job`] is all that determines the result of a cell, and
+//! can be run by another process or machine. [`Folder`] has the results: a table with a row for each cell,
+//! and every finished cell in a file of its own, so that a sweep which ended early goes on where it was.
+//! Neither depends on who ran which cell when.
 
 mod columns;
 mod file;
@@ -36,8 +37,8 @@ pub type CellResult = Result<Record, String>;
 pub type OnCell<'a> = dyn Fn(usize, &CellResult) + Sync + 'a;
 
 impl Sweep {
-    /// Returns a cell as an object for programs: its number from 1, `world`, `values` by dimension and `seed`; with a result
-    /// also `error` and `summary`, one of which is null.
+    /// Returns a cell as an object for programs: its number from 1, `world`, `values` by dimension and
+    /// `seed`; with a result also `error` and `summary`, one of which is null.
     ///
     /// # Panics
     /// If there is no such cell.
@@ -45,8 +46,9 @@ impl Sweep {
         table::object(self, number, result)
     }
 
-    /// Runs the cells that have no result yet, `options.jobs` at a time, and keeps each record as soon as it is there. A cell
-    /// that fails does not stop the others. Cells that were not run because of a cancellation stay without a result.
+    /// Runs the cells that have no result yet, `options.jobs` at a time, and keeps each record as soon as it
+    /// is there. A cell that fails does not stop the others. Cells that were not run because of a
+    /// cancellation stay without a result.
     ///
     /// # Errors
     /// When a record cannot be kept.

@@ -137,7 +137,8 @@ struct Guest {
     report: Report,
 }
 
-/// Returns the captures and program outputs that exist; a run interrupted early may not have created all of them.
+/// Returns the captures and program outputs that exist; a run interrupted early may not have
+/// created all of them.
 fn written(plan: &Plan, folder: &Path) -> Vec<String> {
     let captures = plan.directions.iter().filter_map(|direction| direction.capture.clone());
     let outputs = (0..plan.programs.len()).flat_map(PlannedProgram::outputs);

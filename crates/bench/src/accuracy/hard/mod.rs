@@ -1,4 +1,5 @@
-//! Accuracy on emulated paths that are hard: several loaded links, kernel TCP as cross traffic, managed queues, a policer.
+//! Accuracy on emulated paths that are hard: several loaded links, kernel TCP as cross traffic,
+//! managed queues, a policer.
 
 mod path;
 
@@ -29,11 +30,11 @@ struct CellRuns {
     measured: Runs,
 }
 
-/// Measures 20 hard paths from 3 to 500 Mb/s: two to four loaded links in a row, TCP of this host as cross traffic
-/// (greedy flows, sessions, films in chunks), CoDel, PIE and RED, and a policer.
+/// Measures 20 hard paths from 3 to 500 Mb/s: two to four loaded links in a row, TCP of this host as cross
+/// traffic (greedy flows, sessions, films in chunks), CoDel, PIE and RED, and a policer.
 ///
-/// The truth is the least of all links: the capacity, or the policed rate, less what the emulator sent for others,
-/// TCP included, while the streams that the answer rests on were sent.
+/// The truth is the least of all links: the capacity, or the policed rate, less what the emulator sent for
+/// others, TCP included, while the streams that the answer rests on were sent.
 #[derive(Args, Debug)]
 pub(super) struct HardArgs {
     /// Valid runs on each path.

@@ -150,7 +150,8 @@ const RTT: Duration = Duration::from_ms(20);
 const BUCKET: Bytes = Bytes::new(100_000);
 const FASTER: f64 = 3.0;
 
-/// Thresholds of RED as times at the rate of the link; its authors advise that the larger be three times the smaller.
+/// Thresholds of RED as times at the rate of the link; its authors advise that the larger be
+/// three times the smaller.
 const RED_MIN: Duration = Duration::from_ms(10);
 const RED_MAX: Duration = Duration::from_ms(30);
 

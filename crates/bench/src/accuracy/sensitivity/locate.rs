@@ -29,7 +29,8 @@ struct Chain {
     bursty: bool,
 }
 
-/// The narrow link at the start, in the middle and at the end; the same as the tight one, before it and behind it.
+/// The narrow link at the start, in the middle and at the end; the same as the tight one,
+/// before it and behind it.
 const CHAINS: [Chain; 4] = [
     Chain {
         name: "tight is narrow",

@@ -45,9 +45,9 @@ pub(super) use subject::drawn_path;
 
 /// Measures simulated paths of many classes, drawn from a seed, in virtual time.
 ///
-/// One queue or several, rates from 1 Mb/s to 100 Gb/s, every kind of traffic, shallow buffers, jitter, loss, shapers,
-/// receivers with interrupt coalescing. Errors are shares of the available bandwidth, or of a quarter of the narrow
-/// link's capacity where less was available.
+/// One queue or several, rates from 1 Mb/s to 100 Gb/s, every kind of traffic, shallow buffers, jitter, loss,
+/// shapers, receivers with interrupt coalescing. Errors are shares of the available bandwidth, or of a
+/// quarter of the narrow link's capacity where less was available.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -85,7 +85,8 @@ pub(super) struct SimulatedArgs {
     /// Sets a value of every path, such as `measure.0.budget=16 MB`; may be repeated.
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<Change>,
-    /// Also write every answer, a page and a figure into this folder: accuracy.json, report.html and reliability.svg.
+    /// Also write every answer, a page and a figure into this folder: accuracy.json, report.html
+    /// and reliability.svg.
     #[arg(long, value_name = "DIR")]
     output: Option<PathBuf>,
 }

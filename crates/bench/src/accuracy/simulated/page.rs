@@ -4,7 +4,8 @@ use super::report::{COLUMNS, LEGEND, Report};
 use headway_figures::{Line, diagram, page};
 use maud::{Markup, html};
 
-/// Plots actual against claimed coverage: one line per method or, for a single method, its classes in the background.
+/// Plots actual against claimed coverage: one line per method or, for a single method, its
+/// classes in the background.
 pub(super) fn figure(reports: &[Report<'_>]) -> anyhow::Result<String> {
     let all: Vec<Line> = reports.iter().map(|report| line(report.method, &report.all.reliability)).collect();
     let classes: Vec<Line> = match reports {

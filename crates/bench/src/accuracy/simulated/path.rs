@@ -11,8 +11,8 @@ const FASTEST_LINE: f64 = 400e3;
 /// Start of the first measurement in seconds: cross-traffic sources are in equilibrium at once, TCP is not.
 pub(super) const START: f64 = 0.5;
 const START_WITH_TCP: f64 = 4.0;
-/// Longest time for an answer, in seconds plus RTTs: the limits of `estimate::measure` plus a margin for streams
-/// that lost packets.
+/// Longest time for an answer, in seconds plus RTTs: the limits of `estimate::measure` plus a margin for
+/// streams that lost packets.
 const ANSWER: f64 = 8.0;
 const ROUND_TRIPS: f64 = 80.0;
 

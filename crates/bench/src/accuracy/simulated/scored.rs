@@ -12,8 +12,9 @@ pub(in crate::accuracy) struct Scored {
     pub(super) path: String,
     /// Size of the smallest buffer on the path, in full-size packets.
     pub(super) least_buffer_packets: u64,
-    /// Cross-traffic packets lost because of a measurement: those that probes displaced, or, where other packets react to
-    /// losses, the drops on this path beyond those of the same path without measurements, per answer.
+    /// Cross-traffic packets lost because of a measurement: those that probes displaced, or, where other
+    /// packets react to losses, the drops on this path beyond those of the same path without
+    /// measurements, per answer.
     pub(super) lost: f64,
     /// Answer and truth.
     #[serde(flatten)]
@@ -63,7 +64,8 @@ impl Scored {
         self.rate().filter(|_| !self.is_at_least()).map(|rate| (rate - self.free()) / self.scale())
     }
 
-    /// Returns the levels, in percent, of all claimed intervals, and whether each interval contains the truth.
+    /// Returns the levels, in percent, of all claimed intervals, and whether each
+    /// interval contains the truth.
     pub(super) fn claims(&self) -> impl Iterator<Item = (u32, bool)> {
         let free = self.free();
         let holds = move |low: u64, high: Option<u64>| {

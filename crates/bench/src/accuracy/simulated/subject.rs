@@ -137,8 +137,8 @@ impl Subject {
         scenario
     }
 
-    /// Returns the scenario without measurements if losses can only be compared with it: TCP that loses packets sends
-    /// others later, and what a queue drops on departure depends on more than its length.
+    /// Returns the scenario without measurements if losses can only be compared with it: TCP that loses
+    /// packets sends others later, and what a queue drops on departure depends on more than its length.
     pub(super) fn unmeasured(&self) -> Option<Scenario> {
         let drops_later = |link: &LinkSpec| matches!(link.queue, Some(QueueSpec::Codel(_)));
         let mut scenario = self.scenario.clone();

@@ -49,9 +49,11 @@ pub(super) struct Tally {
     pub(super) seconds: Option<f64>,
     /// Mean number of cross-traffic packets lost because of a measurement.
     pub(super) others_lost: f64,
-    /// Longest time that a cross-traffic packet waited because of the median stream; median over measurements.
+    /// Longest time that a cross-traffic packet waited because of the median stream;
+    /// median over measurements.
     pub(super) waited_median_ms: Option<f64>,
-    /// Longest time that a cross-traffic packet waited because of any stream; 95th percentile over measurements.
+    /// Longest time that a cross-traffic packet waited because of any stream; 95th
+    /// percentile over measurements.
     pub(super) waited_p95_ms: Option<f64>,
 }
 

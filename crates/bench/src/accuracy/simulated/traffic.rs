@@ -71,7 +71,8 @@ pub(super) fn in_step(draw: &mut Draw, mbps: f64) -> String {
 /// Mean rate of the model `bct` (rapid Table 3.1), Mb/s.
 const WEB_RATE: f64 = 2510.0;
 
-/// Returns the keys of the web traffic of the Rapid papers with a mean rate of `mbps`: the slower, the longer its bursts.
+/// Returns the keys of the web traffic of the Rapid papers with a mean rate of `mbps`: the slower,
+/// the longer its bursts.
 pub(super) fn web(draw: &mut Draw, mbps: f64) -> String {
     let model = draw.choose(&["bct", "sct"]);
     format!("model = \"{model}\"\nscale = {}", digits(mbps / WEB_RATE))

@@ -15,8 +15,8 @@ const LONGEST: Duration = Duration::from_ms(1_000_000_000);
 /// A crowd of flows.
 #[derive(Args, Clone, Copy, Debug)]
 pub(super) struct CrowdOption {
-    /// When the flows of a crowd arrive: `laplace:peak=20s,b=1s`, `normal:peak=10s,sigma=2s`, or `erlang:k=4,lambda=1`
-    /// (lambda per second).
+    /// When the flows of a crowd arrive: `laplace:peak=20s,b=1s`, `normal:peak=10s,sigma=2s`, or
+    /// `erlang:k=4,lambda=1` (lambda per second).
     #[arg(long, value_parser = arrivals)]
     arrivals: Option<Arrivals>,
     /// Flows of the crowd per flow that was there before.

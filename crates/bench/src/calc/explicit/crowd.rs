@@ -17,7 +17,8 @@ use headway_runs::testbed;
 /// Most rows of a CSV file; the rows of longer crowds are several round trips apart.
 const MOST_ROWS: i64 = 100_000;
 
-/// Calculates how fast a crowd of arriving flows makes the number of flows grow, and when it is too fast for RCP.
+/// Calculates how fast a crowd of arriving flows makes the number of flows grow, and when it
+/// is too fast for RCP.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:

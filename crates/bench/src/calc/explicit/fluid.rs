@@ -15,8 +15,8 @@ use super::{Link, alpha, beta, figure, growth};
 use headway_program::print_line;
 use headway_runs::testbed;
 
-/// Round trips without --duration while flows grow by a constant share: the queue comes to rest in fewer, unless growth
-/// is next to the limit.
+/// Round trips without --duration while flows grow by a constant share: the queue comes to rest in fewer,
+/// unless growth is next to the limit.
 const ROUND_TRIPS: i64 = 300;
 /// Most round trips: their states take 100 MB.
 const MOST_ROUND_TRIPS: i64 = 100_000;
@@ -25,11 +25,11 @@ const AT_REST: f64 = 0.02;
 
 /// Calculates queue and rate of an RCP router over time while the number of flows grows, by its fluid model.
 ///
-/// The model is a delay differential equation whose delay grows with the queue. All flows have the same RTT, use
-/// exactly the link in the beginning, and take every rate at once. If the number of flows grows by a constant share per
-/// RTT, the queue comes to rest at the value that `headway-bench calc explicit queue` gives, unless alpha and beta make it
-/// oscillate. While growth is beyond the limit, the model says that the queue gets long but not how long: it takes the
-/// growth during one round trip for that during the next.
+/// The model is a delay differential equation whose delay grows with the queue. All flows have the same RTT,
+/// use exactly the link in the beginning, and take every rate at once. If the number of flows grows by a
+/// constant share per RTT, the queue comes to rest at the value that `headway-bench calc explicit queue`
+/// gives, unless alpha and beta make it oscillate. While growth is beyond the limit, the model says that the
+/// queue gets long but not how long: it takes the growth during one round trip for that during the next.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -51,7 +51,8 @@ pub(super) struct FluidArgs {
     beta: f64,
     #[command(flatten)]
     link: Link,
-    /// How long, at most 100000 RTTs [default: 300 RTTs, or one and a half times until the whole crowd has arrived].
+    /// How long, at most 100000 RTTs [default: 300 RTTs, or one and a half times until the
+    /// whole crowd has arrived].
     #[arg(long, value_name = "TIME", value_parser = time)]
     duration: Option<Duration>,
     /// Write rate, queue and growth to this CSV file, a row per RTT.
@@ -66,7 +67,8 @@ pub(super) struct FluidArgs {
 #[derive(Debug, Serialize)]
 struct Answer {
     duration_ns: i64,
-    /// Whether the queue became ten thousand times as long as the link carries in an RTT, which ended the calculation.
+    /// Whether the queue became ten thousand times as long as the link carries in an RTT, which
+    /// ended the calculation.
     endless: bool,
     longest_queue_bytes: u64,
     longest_queue_at_ns: i64,

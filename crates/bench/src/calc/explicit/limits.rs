@@ -11,8 +11,8 @@ use headway_program::table::table;
 
 /// Calculates how fast the number of flows may grow before no queue of an RCP router is long enough.
 ///
-/// Beyond the limit, the queue makes round trips longer, more flows arrive in each of them, and they need a longer queue.
-/// The limit depends on beta, the weight of the queue in the control law; alpha plays no part.
+/// Beyond the limit, the queue makes round trips longer, more flows arrive in each of them, and they need a
+/// longer queue. The limit depends on beta, the weight of the queue in the control law; alpha plays no part.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Columns:

@@ -18,8 +18,8 @@ use super::{rate, time};
 /// Calculates for explicit routers: the limits and queues of RCP while the number of flows grows,
 /// and the queue of XCP with a wrong capacity.
 ///
-/// Growth is the relative increase of the number of flows per round-trip time without queue: 0.05 makes 105 flows of
-/// 100.
+/// Growth is the relative increase of the number of flows per round-trip time without queue: 0.05
+/// makes 105 flows of 100.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:

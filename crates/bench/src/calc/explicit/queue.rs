@@ -11,7 +11,8 @@ use headway_program::table::table;
 
 /// Calculates the queue of an RCP router while the number of flows grows by a constant share per RTT.
 ///
-/// Newcomers send at the rate of all others, so the queue grows until it takes from all as much as newcomers bring.
+/// Newcomers send at the rate of all others, so the queue grows until it takes from all as
+/// much as newcomers bring.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:

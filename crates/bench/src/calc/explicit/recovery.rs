@@ -12,8 +12,8 @@ use headway_program::table::table;
 
 /// Calculates how far growth must fall before a long queue of an RCP router becomes shorter.
 ///
-/// After a time of growth beyond the limit it is not enough that growth falls below the limit. The longer the queue,
-/// the more flows arrive per round trip, and the lower the growth must be.
+/// After a time of growth beyond the limit it is not enough that growth falls below the limit. The longer the
+/// queue, the more flows arrive per round trip, and the lower the growth must be.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -24,7 +24,8 @@ pub(super) struct RecoveryArgs {
     /// Weight of the queue in the control law, 0.001 to 0.999.
     #[arg(long, default_value = "0.226", value_parser = beta)]
     beta: f64,
-    /// RTT with queue as a multiple of the RTT without, 1 to 10000; several with commas [default: 3,5,10,20,30].
+    /// RTT with queue as a multiple of the RTT without, 1 to 10000; several with commas
+    /// [default: 3,5,10,20,30].
     #[arg(long, value_delimiter = ',', value_name = "FACTOR", conflicts_with_all = ["queue", "growth"], value_parser = factor)]
     relative_rtt: Vec<f64>,
     /// Queue; several with commas.

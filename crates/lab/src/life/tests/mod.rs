@@ -1,4 +1,5 @@
-//! Labs on a simulated system: processes are stopped, killed and resumed in random order between any two operations.
+//! Labs on a simulated system: processes are stopped, killed and resumed in random order
+//! between any two operations.
 
 mod actors;
 mod crowd;

@@ -13,7 +13,8 @@ struct Done {
     completions: Vec<f64>,
     /// Median over runs of the time until all of a set have ended, s.
     set: f64,
-    /// Median over runs of the time between the first and the last end of a set, as a share of the latter in %.
+    /// Median over runs of the time between the first and the last end of a set, as a
+    /// share of the latter in %.
     apart: f64,
     /// Medians over runs, as in [`Numbers`].
     rtt: [f64; 7],
@@ -91,7 +92,8 @@ fn add(findings: &mut Findings, study: &Downloads, job: &Job<'_>, cell: &Cell<'_
     );
 }
 
-/// What a control gains over the first, in %: of the median completion time, and of the time until all of a set have ended.
+/// What a control gains over the first, in %: of the median completion time, and of the time until all
+/// of a set have ended.
 fn add_gains(findings: &mut Findings, cell: &Cell<'_>, done: &Done, first: &Done) {
     let gain = |with: f64, without: f64| 100.0 * (1.0 - with / without);
     findings.add(

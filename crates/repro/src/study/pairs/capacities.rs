@@ -27,8 +27,9 @@ pub(super) struct Capacities {
     silent: Vec<u32>,
 }
 
-/// The estimators in the order of the columns. The first weighs pairs by delay, the next two are the filter of the thesis
-/// with delays at or below, and strictly below the quantiles; the fourth is what `headway path` uses.
+/// The estimators in the order of the columns. The first weighs pairs by delay, the next two are the filter
+/// of the thesis with delays at or below, and strictly below the quantiles; the fourth is what
+/// `headway path` uses.
 const ESTIMATORS: [&str; 7] = ["ppdd", "quantiles", "literal", "mddif", "mode", "capprobe", "pathrate"];
 /// Position of the raw mode.
 const MODE: usize = 4;
@@ -48,7 +49,8 @@ fn traffic(sizes: Sizes, silent: u32) -> String {
     if silent == 0 { sizes.name().to_owned() } else { format!("{}-silent-{silent}", sizes.name()) }
 }
 
-/// The estimates of one run in Mb/s, NaN for none; the confidence of the first one; and the share of clean pairs.
+/// The estimates of one run in Mb/s, NaN for none; the confidence of the first one; and the
+/// share of clean pairs.
 struct Run {
     estimates: [f64; ESTIMATORS.len()],
     confidence: f64,

@@ -22,7 +22,8 @@ use crate::statistics::{quantile, sorted};
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PacketPairs {
-    /// Capacities of the links in Mb/s, for each path; only searches for the narrow link use more than the first path.
+    /// Capacities of the links in Mb/s, for each path; only searches for the narrow link use more
+    /// than the first path.
     paths: Vec<Vec<u64>>,
     /// Packet sizes of the cross traffic.
     sizes: Vec<Sizes>,
@@ -70,7 +71,8 @@ impl Sizes {
 
 /// Size of probes and of the largest cross packet.
 const PACKET: Bytes = Bytes::new(1_500);
-/// Mean time between trains. It is not published; with 20 ms results are the same, and runs take three times as long.
+/// Mean time between trains. It is not published; with 20 ms results are the same, and runs take
+/// three times as long.
 const APART: Duration = Duration::from_ms(6);
 /// Time that queues have to fill before the first train.
 const WARMUP: Instant = Instant::from_ns(100_000_000);
@@ -112,8 +114,8 @@ fn spread(estimates: impl Iterator<Item = f64>) -> [f64; 3] {
     [0.1, 0.5, 0.9].map(|part| quantile(&estimates, part))
 }
 
-/// Returns links with these capacities in Mb/s, loaded to `load` per cent each by 16 Pareto sources, except during
-/// `silent` per cent of the time.
+/// Returns links with these capacities in Mb/s, loaded to `load` per cent each by 16 Pareto sources, except
+/// during `silent` per cent of the time.
 fn chain(links: &[u64], load: u32, sizes: Sizes, silent: u32) -> Vec<ChainLink> {
     let link = |mbps: &u64| {
         let rate = Rate::from_bps(mbps * 1_000_000);

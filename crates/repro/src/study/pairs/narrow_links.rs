@@ -163,7 +163,8 @@ fn findings(hops: &[u32], cells: &[Cell], found: &[Vec<Found>]) -> Findings {
     findings
 }
 
-/// Draws a panel for every load with a curve for every rule, over all packet sizes and paths with the same narrow hop.
+/// Draws a panel for every load with a curve for every rule, over all packet sizes and paths with
+/// the same narrow hop.
 fn figure(rules: &[StepRule], loads: &[u32], cells: &[Cell], found: &[Vec<Found>], hops: &[u32]) -> Figure {
     let mut positions = hops.to_vec();
     positions.sort_unstable();
@@ -191,7 +192,8 @@ fn narrow_hop(links: &[u64]) -> u32 {
     links.iter().position(|link| Some(link) == least).unwrap_or(0) as u32 + 1
 }
 
-/// Returns the shares of right, wrong and refused answers in per cent; `hops` are the narrow links of the paths.
+/// Returns the shares of right, wrong and refused answers in per cent; `hops` are the
+/// narrow links of the paths.
 fn shares(found: &[&Found], hops: &[u32]) -> [f64; 3] {
     let count = |is: &dyn Fn(&Found) -> bool| {
         100.0 * found.iter().filter(|found| is(found)).count() as f64 / found.len() as f64

@@ -164,7 +164,8 @@ impl Selection<'_> {
         (0..u64::from(self.repeat)).map(|index| first.wrapping_add(index)).collect()
     }
 
-    /// Builds the comparison from the outcomes, which are in the order of candidates and, within each, of seeds.
+    /// Builds the comparison from the outcomes, which are in the order of candidates and,
+    /// within each, of seeds.
     fn compare(
         &self,
         candidates: &[Candidate],
@@ -279,8 +280,8 @@ impl ControllerComparison {
         std::iter::once("controller").chain(names).map(str::to_owned).collect()
     }
 
-    /// Returns one row per controller, with several seeds that of the medians and two more with the lowest and the
-    /// highest values.
+    /// Returns one row per controller, with several seeds that of the medians and two more with the lowest
+    /// and the highest values.
     pub fn rows(&self) -> Vec<Vec<String>> {
         let row = |name: &str, one: &Entry, value: fn(&Metric) -> Option<f64>| {
             let text = |metric: &Metric| value(metric).map(|value| metric.unit.text(value));

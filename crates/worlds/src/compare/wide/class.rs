@@ -38,8 +38,8 @@ const WARMUPS: [f64; 2] = [0.0, 0.25];
 /// Losses that a run should see where they are random.
 const LOSSES: f64 = 200.0;
 
-/// Returns the marking threshold for DCTCP in packets: a fifth of the BDP, at least 20, at most two thirds of the
-/// buffer.
+/// Returns the marking threshold for DCTCP in packets: a fifth of the BDP, at least 20, at most two
+/// thirds of the buffer.
 fn threshold(path: &Path) -> f64 {
     (path.bdp() / 5.0).max(20.0).min(path.buffer * 2.0 / 3.0).round()
 }
@@ -169,8 +169,8 @@ fn random_loss(draw: &mut Draw) -> Network {
     }
 }
 
-/// Returns a duration, in seconds, with enough losses for goodput to be within a few percent of its mean, subject
-/// to the packet limit.
+/// Returns a duration, in seconds, with enough losses for goodput to be within a few percent of its mean,
+/// subject to the packet limit.
 fn enough(path: &Path, loss: f64) -> f64 {
     // The average window of a Reno flow (Mathis et al., CCR 27(3), 1997).
     let window = (1.22 / loss.sqrt()).min(path.bdp() + path.buffer);

@@ -1,8 +1,8 @@
 //! The wide matrix: networks that differ from those of the calibration matrix, drawn from ranges.
 //!
-//! A class defines what is special about its networks; all classes have the same number of cells, with parameters
-//! drawn for each. They depend on a seed, so a change of the simulator can be judged on networks that it was not
-//! tuned for.
+//! A class defines what is special about its networks; all classes have the same number of cells, with
+//! parameters drawn for each. They depend on a seed, so a change of the simulator can be judged on networks
+//! that it was not tuned for.
 
 use crate::error::Error;
 mod class;

@@ -14,15 +14,16 @@ const MIN_BUFFER: f64 = 10.0;
 const CYCLES: f64 = 8.0;
 /// Minimum duration of a cell in RTTs.
 const MIN_RTTS: f64 = 60.0;
-/// Minimum and maximum duration of a cell in seconds: a hundred times the minimum RTO, and a tolerable run time.
+/// Minimum and maximum duration of a cell in seconds: a hundred times the minimum RTO, and
+/// a tolerable run time.
 const SECONDS: (f64, f64) = (20.0, 90.0);
 /// Packet limit of a cell: a second of work for a real stack.
 pub(super) const MAX_PACKETS: f64 = 400e3;
 /// Minimum duration of a truncated cell in seconds.
 const KEPT: f64 = 10.0;
-/// Factors on all start times and on the RTT, for each run, so that no result hinges on a coincidence of times.
-/// Both are needed: flows that start within each other's bursts send the same packets in the same order, whatever
-/// the exact start times.
+/// Factors on all start times and on the RTT, for each run, so that no result hinges on a coincidence of
+/// times. Both are needed: flows that start within each other's bursts send the same packets in the same
+/// order, whatever the exact start times.
 const RUNS: [(f64, f64); 9] = [
     (1.0, 1.0),
     (0.7, 0.98),

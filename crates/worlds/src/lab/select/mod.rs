@@ -1,5 +1,5 @@
-//! A choice among parallel paths in real time: `headway select` beside its rivals, each on paths of its own that have the
-//! same cross traffic, with users whose new connections follow the choice.
+//! A choice among parallel paths in real time: `headway select` beside its rivals, each on paths of its own
+//! that have the same cross traffic, with users whose new connections follow the choice.
 
 mod chooser;
 mod network;

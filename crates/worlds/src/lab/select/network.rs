@@ -1,4 +1,5 @@
-//! The parallel paths of everyone who chooses: each has copies of the tight links between two nodes of his own.
+//! The parallel paths of everyone who chooses: each has copies of the tight links between
+//! two nodes of his own.
 
 use headway_lab::{Cross, Direction};
 use headway_scenario::{LinkSpec, Scenario, SelectSpec, Topology, Wire};

@@ -22,8 +22,8 @@ const CONTROLLER: &str = "cubic";
 /// Written and read at a time.
 const CHUNK: usize = 1 << 16;
 
-/// Sends over a path from home to the server: so many bytes, or as many as there is time for. Returns what has arrived, and the
-/// time that it took.
+/// Sends over a path from home to the server: so many bytes, or as many as there is time for. Returns what
+/// has arrived, and the time that it took.
 pub(super) fn transfer(
     stage: &Stage<'_>,
     path: usize,

@@ -6,7 +6,8 @@ use super::{LINES, USUAL, USUAL_TCP, add_loaded_link, bare, jittery, one_queue};
 use crate::accuracy::simulated::path::{Path, START, digits};
 use crate::accuracy::simulated::traffic::{ALL, SMOOTH, applications, in_step, sessions, web};
 
-/// A rate changes within this many seconds after the start of the first measurement, and so during one of three.
+/// A rate changes within this many seconds after the start of the first measurement, and so
+/// during one of three.
 const MEASURED: f64 = 5.0;
 
 /// Active queue management at a link with datagrams, and in half of the cases with TCP.
@@ -119,7 +120,8 @@ pub(super) fn varying_rate(draw: &mut Draw) -> Path {
     path
 }
 
-/// A link that is silent for 50 to 500 ms every now and then, as a radio between two cells. Half of the buffers hold what comes meanwhile.
+/// A link that is silent for 50 to 500 ms every now and then, as a radio between two cells. Half of the
+/// buffers hold what comes meanwhile.
 pub(super) fn stalls(draw: &mut Draw) -> Path {
     let mut path = one_queue(draw, (5.0, 500.0), &SMOOTH, (0.1, 0.8));
     let length = draw.log_uniform(50.0, 500.0).round();
