@@ -7,6 +7,7 @@
 mod support;
 
 use std::collections::BTreeMap;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::{Mutex, PoisonError};
@@ -25,6 +26,8 @@ fn scenario(name: &str) -> PathBuf {
 /// Returns `headway run` with a scenario of the repository, ready to start.
 fn command(name: &str, args: &[&str]) -> Command {
     let mut command = Command::new(PROGRAM);
+    // As `headway` starts it.
+    command.arg0("headway");
     command.arg("run").arg(scenario(name)).args(args);
     command
 }
@@ -259,7 +262,7 @@ fn the_lab_says_what_it_cannot_do() {
         ("parking-lot.toml", "traffic.0.to=r3", "`traffic[0].to`: traffic of a lab occupies the queue"),
         ("dumbbell-cubic.toml", "flow.0.pacing=true", "`flow[0].pacing`: is not in the lab"),
         ("dumbbell-cubic.toml", "flow.0.controller=subtcp", "no kernel has `subtcp`; the simulator has"),
-        ("dumbbell-cubic.toml", "flow.0.count=1000", "the lab runs at most 100 flows"),
+        ("dumbbell-cubic.toml", "flow.0.count=1000", "a lab runs at most 100"),
     ];
     let folder = TempDir::new().unwrap();
     let out = folder.path().to_str().unwrap();
@@ -296,7 +299,13 @@ fn what_only_a_kernel_has_is_refused_elsewhere() {
     std::fs::write(&file, text).unwrap();
     for (args, words) in cases {
         let mut command = Command::new(PROGRAM);
-        let output = command.arg("run").arg(&file).args(["--force", "--output", out]).args(args).output();
+        let output = command
+            .arg0("headway")
+            .arg("run")
+            .arg(&file)
+            .args(["--force", "--output", out])
+            .args(args)
+            .output();
         fails(&output.unwrap(), words);
     }
 }

@@ -1,6 +1,7 @@
 //! `headway sweep` as users run it: real processes, the simulator only.
 
 use std::io::{BufRead as _, BufReader};
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -35,7 +36,13 @@ fn folder(sweep: &str) -> TempDir {
 
 fn command(folder: &TempDir, args: &[&str]) -> Command {
     let mut command = Command::new(PROGRAM);
-    command.args(["sweep", "grid.toml"]).args(args).current_dir(folder.path()).stdin(Stdio::null());
+    // As `headway` starts it.
+    command
+        .arg0("headway")
+        .args(["sweep", "grid.toml"])
+        .args(args)
+        .current_dir(folder.path())
+        .stdin(Stdio::null());
     command
 }
 
