@@ -66,7 +66,7 @@ def test_other_worlds_run_by_the_program_in_the_path(program: str, world: str) -
 
 def test_other_worlds_name_the_program_that_they_lack(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
-    with pytest.raises(headway.RunError, match="`headway` is not in the PATH"):
+    with pytest.raises(headway.RunError, match="`headway-lab` is not in the PATH"):
         headway.Scenario.load(CUBIC).run("uml")
 
 
