@@ -93,7 +93,7 @@ bench:
 	$(CARGO) bench --locked -p headway-estimate --bench learned
 	$(CARGO) bench --locked -p headway-queue --bench explicit
 	$(CARGO) bench --locked -p headway-lab --bench link
-	$(CARGO) build --release --locked --bin headway --bin headway-bench
+	$(CARGO) build --release --locked --bin headway --bin headway-lab --bin headway-bench
 	target/release/headway-bench accuracy idle
 	$(CARGO) bench --locked -p headway-sim --bench scheduler
 	$(CARGO) bench --locked -p headway-sim --bench packets
