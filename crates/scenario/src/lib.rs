@@ -22,7 +22,6 @@ mod network;
 mod read;
 mod route;
 mod select;
-mod select_keys;
 mod world;
 
 pub use buffer::{Buffer, BufferSize};

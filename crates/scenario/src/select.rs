@@ -9,7 +9,7 @@ use serde::Deserialize;
 use crate::check::check_path;
 use crate::model::Scenario;
 use crate::route::Topology;
-use crate::select_keys::{check_link, check_whole};
+use crate::world::check_whole;
 
 /// A choice among paths with cross traffic that moves.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -236,7 +236,7 @@ pub(crate) fn check_selects(topology: &Topology, scenario: &Scenario) -> Result<
             let (there, back) = select.hops(path, topology);
             for hop in there.iter().chain(&back).flatten() {
                 let link = topology.directions()[*hop].link;
-                check_link(link, &scenario.link[link])?;
+                scenario.link[link].check_path(link)?;
             }
             let times: Vec<Duration> = path.down.iter().flatten().copied().collect();
             let rule = "must be times in ascending order";

@@ -8,7 +8,7 @@ use headway_edge::Policy;
 use headway_traffic::channel::EcnField;
 use headway_units::{Bytes, ConfigError, Duration};
 
-use crate::model::{EcnMode, FlowSpec, LinkSpec, Scenario};
+use crate::model::{EcnMode, FlowSpec, LinkSpec, Scenario, Wire};
 
 /// A world in which a scenario can run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,14 +79,88 @@ impl Scenario {
     /// Names the key, and the worlds that have it.
     pub fn check_world(&self, world: World) -> Result<(), ConfigError> {
         world.check("", WHOLE, self)?;
-        self.link
-            .iter()
-            .enumerate()
-            .try_for_each(|(index, link)| world.check(&format!("link[{index}]."), LINK, link))?;
+        for (index, link) in self.link.iter().enumerate() {
+            let of = format!("link[{index}].");
+            world.check(&of, LINK_OF_PATHS, link)?;
+            world.check(&of, LINK, link)?;
+        }
         let mut flows = self.flow.iter().enumerate();
         flows.try_for_each(|(index, flow)| world.check(&format!("flow[{index}]."), FLOW, flow))?;
         if world == World::Lab { self.check_lab() } else { Ok(()) }
     }
+}
+
+impl LinkSpec {
+    /// Rejects keys that do nothing on a path of a `[[select]]`; `index` is the link's place in the file.
+    pub(crate) fn check_path(&self, index: usize) -> Result<(), ConfigError> {
+        let refused = |link: &LinkSpec| LINK.iter().find_map(|row| (row.used)(link)).map(str::to_owned);
+        let of_reverse = || Some(format!("reverse.{}", refused(&self.reversed()?)?));
+        refused(self).or_else(of_reverse).map_or(Ok(()), |key| {
+            let rule = format!("cannot be on a path of a [[select]]; a link there has {}", keys_of_paths());
+            Err(ConfigError::new(&format!("link[{index}].{key}"), &rule))
+        })
+    }
+
+    /// Returns the link with the wire of its `reverse` direction, if it is given.
+    fn reversed(&self) -> Option<LinkSpec> {
+        let Wire { delay_trace, loss, loss_bursts, duplicate, corrupt, ecn, jitter, reordering } =
+            self.reverse.clone()?;
+        let link = self.clone();
+        Some(LinkSpec { delay_trace, loss, loss_bursts, duplicate, corrupt, ecn, jitter, reordering, ..link })
+    }
+}
+
+/// Returns the keys of links that paths of a `[[select]]` have, as the documentation writes them.
+pub(crate) fn keys_of_paths() -> String {
+    let rows: Vec<&str> = LINK_OF_PATHS.iter().map(|row| row.keys).collect();
+    rows.join(", ")
+}
+
+/// Full packets of everybody on paths of a `[[select]]` are as large.
+const MTU: u32 = 1500;
+
+/// Rejects a scenario with keys that mean nothing to its `[[select]]`.
+pub(crate) fn check_whole(scenario: &Scenario) -> Result<(), ConfigError> {
+    let Scenario {
+        name: _,
+        seed: _,
+        duration: _,
+        warmup,
+        interval: _,
+        mtu,
+        nodes: _,
+        link: _,
+        // These four are refused by the `[[select]]` itself.
+        flow: _,
+        traffic: _,
+        measure: _,
+        program: _,
+        select: _,
+        change,
+        middlebox,
+        host,
+        delays,
+        header_protocol,
+        header_port,
+        header_option,
+        warnings: _,
+        text: _,
+        path: _,
+        folder: _,
+        files: _,
+    } = scenario;
+    let key = first(&[
+        ("warmup", *warmup > Duration::ZERO),
+        ("mtu", *mtu != MTU),
+        ("change[0]", !change.is_empty()),
+        ("middlebox[0]", !middlebox.is_empty()),
+        ("host", !host.is_empty()),
+        ("delays", *delays),
+        ("header-protocol", *header_protocol != headway_queue::explicit::PROTOCOL),
+        ("header-port", header_port.is_some()),
+        ("header-option", *header_option != headway_queue::explicit::OPTION_KIND),
+    ]);
+    key.map_or(Ok(()), |key| Err(ConfigError::new(key, "cannot be combined with [[select]]")))
 }
 
 /// Keys, and which worlds have them.
@@ -125,46 +199,46 @@ impl<T> Row<T> {
 }
 
 /// Returns the first key of which the second part is true.
-pub(crate) fn first(keys: &[(&'static str, bool)]) -> Option<&'static str> {
+fn first(keys: &[(&'static str, bool)]) -> Option<&'static str> {
     keys.iter().find(|(_, used)| *used).map(|(key, _)| *key)
 }
 
-const LINK: &[Row<LinkSpec>] = &[
-    Row { keys: "`rate`, `delay`, `buffer`, `loss`", has: ["yes", "yes", "yes"], used: |_| None },
+/// Keys of links that paths of a `[[select]]` have, too.
+const LINK_OF_PATHS: &[Row<LinkSpec>] = &[
+    Row { keys: "`rate`, `delay`, `buffer`, `loss`, `duplex`", has: ["yes", "yes", "yes"], used: |_| None },
     Row {
         keys: "`burst`, `peak-rate`",
         has: ["yes", "yes", "yes, not before an explicit router"],
         used: |_| None,
     },
     Row {
-        keys: "`rates`, `redrawn`, `trace`, `outages`, `loss-bursts`, `delay-trace`, `police`",
+        keys: "`rates`, `reverse`",
+        has: ["yes", "yes", "no"],
+        used: |link| first(&[("rates", link.rates.is_some()), ("reverse", link.reverse.is_some())]),
+    },
+    Row { keys: "`jitter`, `reordering`", has: ["yes", "yes", "uniform jitter"], used: |_| None },
+    Row { keys: "`queue`", has: ["yes", "yes", "[some](uml.md#what-the-kernels-world-has)"], used: |_| None },
+];
+
+/// Keys of links that paths of a `[[select]]` do not have.
+const LINK: &[Row<LinkSpec>] = &[
+    Row {
+        keys: "`redrawn`, `trace`, `outages`, `loss-bursts`, `delay-trace`, `police`, `duplicate`, `corrupt`, `ecn`",
         has: ["yes", "yes", "no"],
         used: |link| {
             first(&[
-                ("rates", link.rates.is_some()),
                 ("redrawn", link.redrawn.is_some()),
                 ("trace", link.trace.is_some()),
                 ("outages", link.outages.is_some()),
                 ("loss-bursts", link.loss_bursts.is_some()),
                 ("delay-trace", link.delay_trace.is_some()),
                 ("police", link.police.is_some()),
-            ])
-        },
-    },
-    Row {
-        keys: "`duplicate`, `corrupt`, `ecn`, `reverse`",
-        has: ["yes", "yes", "no"],
-        used: |link| {
-            first(&[
                 ("duplicate", link.duplicate > 0.0),
                 ("corrupt", link.corrupt > 0.0),
                 ("ecn", link.ecn != EcnField::Keep),
-                ("reverse", link.reverse.is_some()),
             ])
         },
     },
-    Row { keys: "`jitter`, `reordering`", has: ["yes", "yes", "uniform jitter"], used: |_| None },
-    Row { keys: "`queue`", has: ["yes", "yes", "[some](uml.md#what-the-kernels-world-has)"], used: |_| None },
     Row {
         keys: "`kernel-queue`",
         has: ["no", "no", "yes"],
@@ -268,7 +342,7 @@ const WHOLE: &[Row<Scenario>] = &[
 /// the kernel's world have; an empty table where the keys name it.
 #[cfg(test)]
 pub(crate) fn documented() -> Vec<(&'static str, &'static str, [&'static str; 3])> {
-    let link = LINK.iter().map(|row| ("`[[link]]`", row.keys, row.has));
+    let link = LINK_OF_PATHS.iter().chain(LINK).map(|row| ("`[[link]]`", row.keys, row.has));
     let flow = FLOW.iter().map(|row| ("`[[flow]]`", row.keys, row.has));
     link.chain(flow).chain(WHOLE.iter().map(|row| ("", row.keys, row.has))).collect()
 }
@@ -293,9 +367,9 @@ mod tests {
     #[test]
     fn every_refusal_names_a_world_that_has_the_keys() {
         let somewhere = |is_in: &dyn Fn(World) -> bool| World::ALL.into_iter().any(is_in);
-        assert!(LINK.iter().all(|row| somewhere(&|world| row.is_in(world))));
+        assert!(LINK_OF_PATHS.iter().chain(LINK).all(|row| somewhere(&|world| row.is_in(world))));
         assert!(FLOW.iter().all(|row| somewhere(&|world| row.is_in(world))));
         assert!(WHOLE.iter().all(|row| somewhere(&|world| row.is_in(world))));
-        assert_eq!(LINK[2].refusal(World::Uml), "is not in `--on uml`; `--on sim` and `--on lab` have it");
+        assert_eq!(LINK[0].refusal(World::Uml), "is not in `--on uml`; `--on sim` and `--on lab` have it");
     }
 }

@@ -10,26 +10,12 @@ use syn::{
 };
 
 use crate::Scenario;
-use crate::select_keys;
 use crate::world::{self, World};
 
 /// The files with the types that scenarios are read into.
-const SOURCES: [&str; 24] = [
+const SOURCES: [&str; 11] = [
     "host/src/gap/mod.rs",
     "host/src/nic.rs",
-    "queue/src/classes.rs",
-    "queue/src/codel.rs",
-    "queue/src/drop_tail.rs",
-    "queue/src/dual_pi2.rs",
-    "queue/src/explicit_router.rs",
-    "queue/src/fq_codel.rs",
-    "queue/src/lib.rs",
-    "queue/src/pie.rs",
-    "queue/src/published.rs",
-    "queue/src/ramp.rs",
-    "queue/src/red.rs",
-    "queue/src/step.rs",
-    "queue/src/token_bucket.rs",
     "scenario/src/change_spec.rs",
     "scenario/src/middlebox.rs",
     "scenario/src/model.rs",
@@ -40,6 +26,8 @@ const SOURCES: [&str; 24] = [
     "traffic/src/lib.rs",
     "units/src/rate_steps.rs",
 ];
+/// The folders with more of them.
+const FOLDERS: [&str; 2] = ["queue/src", "traffic/src/channel"];
 const COMMAND: &str = "HEADWAY_WRITE=1 cargo test -p headway-scenario reference";
 /// The specifications that doc comments cite; users of a scenario need none of them.
 const CITED: [&str; 5] = ["rapid", "ls-aimd", "bass", "wan", "xcp-rcp"];
@@ -58,9 +46,11 @@ struct Types(BTreeMap<String, Item>);
 impl Types {
     fn read() -> Types {
         let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-        let channel = std::fs::read_dir(crates.join("traffic/src/channel")).expect("a folder");
-        let channel = channel.map(|entry| entry.expect("an entry").path());
-        let files = SOURCES.iter().map(|file| crates.join(file)).chain(channel);
+        let folders =
+            FOLDERS.iter().flat_map(|folder| std::fs::read_dir(crates.join(folder)).expect("a folder"));
+        let paths = folders.map(|entry| entry.expect("an entry").path());
+        let sources = paths.filter(|path| path.extension().is_some_and(|extension| extension == "rs"));
+        let files = SOURCES.iter().map(|file| crates.join(file)).chain(sources);
         let items = files.flat_map(|path| {
             let text = std::fs::read_to_string(&path).expect("a source file");
             syn::parse_file(&text).expect("a Rust file").items
@@ -370,7 +360,7 @@ fn page() -> String {
             let _ = write!(
                 page,
                 "Links of its paths have\n{};\nall other keys are refused there.\n\n",
-                select_keys::LINK.replace("`queue`, ", "`queue`,\n")
+                world::keys_of_paths()
             );
         }
         if !about.is_empty() {
@@ -435,4 +425,14 @@ fn the_example_of_the_page_is_a_scenario() {
     let example =
         page.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).expect("an example");
     Scenario::parse(example, Path::new("example.toml"), &[]).expect("a scenario");
+}
+
+/// A key without a row would be refused nowhere.
+#[test]
+fn every_key_of_a_link_is_in_the_table_of_the_worlds() {
+    let documented: Vec<_> = world::documented().into_iter().filter(|(of, ..)| *of == "`[[link]]`").collect();
+    for row in Types::read().rows("LinkSpec") {
+        let is_named = ["`name`", "`from`", "`to`"].contains(&row.name.as_str());
+        assert!(is_named || documented.iter().any(|(_, keys, _)| keys.contains(&row.name)), "{}", row.name);
+    }
 }
