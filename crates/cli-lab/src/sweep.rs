@@ -16,7 +16,7 @@ use headway_worlds::Options;
 use headway_worlds::sweep::{CellResult, Folder, Sweep};
 use serde_json::{Value, json};
 
-/// Runs a scenario once for each cell of a grid: every combination of values, with every seed.
+/// Runs a scenario once for each combination of values, with every seed.
 ///
 /// The results are a table with a row for each cell, as CSV and as JSON lines, always in the same order and
 /// with the same bytes, whatever the number of jobs. Every cell that has ended is kept: the same command goes

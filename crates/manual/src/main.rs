@@ -23,7 +23,22 @@ fn main() -> Result<()> {
 /// Returns `headway` with the commands of all programs, as users type them.
 fn command() -> clap::Command {
     let others = [headway_cli_router::command(), headway_cli_lab::command()];
-    others.iter().fold(headway::command(), |all, one| all.subcommands(one.get_subcommands()))
+    others.iter().fold(headway::command(), |all, one| {
+        one.get_subcommands().fold(all, |all, sub| all.subcommand(with_siblings(sub.clone(), one.get_name())))
+    })
+}
+
+/// Names the other commands of `program` in the page of the command that shares its name with it:
+/// `headway-lab.1` is the page of both.
+fn with_siblings(command: clap::Command, program: &str) -> clap::Command {
+    let page = |name: &str| format!("headway-{name}");
+    let family = headway_program::family::ALL.iter().find(|one| one.name == program);
+    let Some(family) = family.filter(|_| page(command.get_name()) == program) else { return command };
+    let others = family.commands.iter().map(|(name, _)| *name).filter(|name| *name != command.get_name());
+    let pages: Vec<String> = others.map(|name| format!("{}(1)", page(name))).collect();
+    let own = command.get_after_long_help().or(command.get_after_help()).map(ToString::to_string);
+    let all = format!("The program {program} has other commands, too: {}.", pages.join(", "));
+    command.after_long_help(own.map_or(all.clone(), |own| format!("{own}\n\n{all}")))
 }
 
 /// Writes the page of `command` and those of its visible subcommands.
@@ -66,6 +81,8 @@ mod tests {
             }
         }
         assert!(folder.path().join("headway-lab-up.1").exists());
+        let page = std::fs::read_to_string(folder.path().join("headway-router.1")).unwrap();
+        assert!(page.contains("headway\\-edge(1)"), "{page}");
         let mut text = Vec::new();
         clap_complete::generate(Shell::Bash, &mut command(), "headway", &mut text);
         let text = String::from_utf8(text).unwrap();

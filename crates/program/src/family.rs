@@ -30,23 +30,11 @@ pub const HEADWAY: Program = Program {
     purpose: "Measurements",
     commands: &[
         ("measure", "Measures the available bandwidth of the path to HOST, where `headway serve` must run"),
-        (
-            "path",
-            "Finds the narrow link of the path to HOST, where `headway serve` must run: its capacity and its hop",
-        ),
+        ("path", "Finds the narrow link of the path to HOST, where `headway serve` must run"),
         ("serve", "Answers measurements of other hosts"),
-        (
-            "estimate",
-            "Runs estimators over streams recorded in a CSV file, and scores their answers where the truth is known",
-        ),
-        (
-            "passive",
-            "Reports what is free on the paths of TCP connections, from a capture or an interface, without sending a byte",
-        ),
-        (
-            "flows",
-            "Shows the TCP connections of this host: rate, congestion window, receive windows, RTT and buffers, many times a second",
-        ),
+        ("estimate", "Runs estimators over recorded streams, and scores them where the truth is known"),
+        ("passive", "Reports what is free on the paths of TCP connections, without sending a byte"),
+        ("flows", "Shows the TCP connections of this host live: rate, windows, RTT and buffers"),
     ],
 };
 
@@ -74,23 +62,11 @@ pub const LAB: Program = Program {
     name: "headway-lab",
     purpose: "Simulated and emulated networks",
     commands: &[
-        (
-            "demo",
-            "Builds an emulated path, measures it with every method while cross traffic changes, and draws the results",
-        ),
-        (
-            "dataset",
-            "Makes data for training and scoring estimators: streams or windows from the simulator, with the truth",
-        ),
+        ("demo", "Measures an emulated path with every method while its cross traffic changes"),
+        ("dataset", "Makes streams or windows with the truth, for training and scoring estimators"),
         ("run", "Runs a scenario: a network, its flows and its traffic, described by a TOML file"),
-        (
-            "sweep",
-            "Runs a scenario once for each cell of a grid: every combination of values, with every seed",
-        ),
-        (
-            "compare",
-            "Runs a scenario in two or three worlds, or in one world with several controllers, and compares the results",
-        ),
+        ("sweep", "Runs a scenario once for each combination of values, with every seed"),
+        ("compare", "Runs a scenario in several worlds, or with several controllers, and compares them"),
         ("lab", "Manages emulated paths with known available bandwidth"),
         ("uml", "Builds and caches the Linux kernel whose network stack runs in virtual time"),
     ],

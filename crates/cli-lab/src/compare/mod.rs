@@ -17,8 +17,7 @@ use headway_worlds::compare::rows::{metric_columns, metric_rows, remarks};
 use headway_worlds::compare::{self, Comparison, page};
 use headway_worlds::{Options, World};
 
-/// Runs a scenario in two or three worlds, or in one world with several controllers, and
-/// compares the results.
+/// Runs a scenario in several worlds, or with several controllers, and compares them.
 ///
 /// Compares goodput, fairness, utilisation of the bottleneck, queueing delay, loss, marks and retransmissions
 /// after warm-up. The reference is the most realistic world given; differences are relative to it. Runs in

@@ -27,7 +27,7 @@ use hashed::HashedFile;
 /// Runs that are held in memory for each thread before they are written.
 const RUNS_AT_ONCE: usize = 4;
 
-/// Makes data for training and scoring estimators: streams or windows from the simulator, with the truth.
+/// Makes streams or windows with the truth, for training and scoring estimators.
 ///
 /// A plan in TOML says which paths and how many runs. Data are split by run, never by stream or
 /// window: neighbours have nearly the same truth. The same plan gives the same bytes on every machine

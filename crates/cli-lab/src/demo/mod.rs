@@ -24,7 +24,7 @@ use page::Figures;
 use rows::{rates, table};
 use streams::StreamFile;
 
-/// Builds an emulated path, measures it with every method while cross traffic changes, and draws the results.
+/// Measures an emulated path with every method while its cross traffic changes.
 ///
 /// Needs no configuration and sends nothing to the network: the path lives in network namespaces that
 /// disappear with the demo. Takes less than a minute.

@@ -16,7 +16,7 @@ use headway_units::{Bytes, Rate};
 use crate::model_file;
 use headway_program::{out, print_line};
 
-/// Runs estimators over streams recorded in a CSV file, and scores their answers where the truth is known.
+/// Runs estimators over recorded streams, and scores them where the truth is known.
 ///
 /// For every method: how many streams it answered, the median answer, and with the true available bandwidth
 /// (column `free_bps`) quantiles of the relative error over streams whose range of rates covers the truth.

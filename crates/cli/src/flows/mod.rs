@@ -12,8 +12,7 @@ use headway_units::Duration;
 
 pub(crate) use run::run;
 
-/// Shows the TCP connections of this host: rate, congestion window, receive windows, RTT and buffers,
-/// many times a second.
+/// Shows the TCP connections of this host live: rate, windows, RTT and buffers.
 ///
 /// The numbers are the kernel's (`TCP_INFO`, as in `ss -ti`), of all connections of this network namespace.
 /// `told` is the receive window that this end announced last, `seen` the last one from its peer. If a router

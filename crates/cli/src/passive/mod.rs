@@ -25,10 +25,9 @@ use crate::model_file;
 
 pub(crate) use run::run;
 
-/// Reports what is free on the paths of TCP connections, from a capture or an interface,
-/// without sending a byte.
+/// Reports what is free on the paths of TCP connections, without sending a byte.
 ///
-/// The gaps between the ACKs of a transfer show how fast the tight link lets its segments pass, and so
+/// Reads captures or an interface. The gaps between the ACKs of a transfer show how fast the tight link lets its segments pass, and so
 /// how much of the link is free for it (SABES). Only transfers that at times fill the path give an
 /// estimate; for the others the table says why not, and what limits them: their application, the receive
 /// window, or the path.

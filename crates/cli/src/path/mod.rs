@@ -22,7 +22,7 @@ pub(crate) fn run(args: &PathArgs, json: bool) -> Result<(), Failed> {
     args.check().and_then(|()| run::run(args, json)).map_err(|failed| failed.at_host(&args.host.name))
 }
 
-/// Finds the narrow link of the path to HOST, where `headway serve` must run: its capacity and its hop.
+/// Finds the narrow link of the path to HOST, where `headway serve` must run.
 ///
 /// Sends pairs of UDP packets, whose distance at the receiver shows the capacity of the narrow link, and
 /// trains whose inner packets expire on the way, which shows its hop. An answer takes about ten seconds
@@ -47,10 +47,10 @@ pub(crate) struct PathArgs {
     /// Decide by the rule of the original paper, which takes cross traffic for a narrow link.
     #[arg(long)]
     literal: bool,
-    /// Most bytes of probes, for example `1 MB` [default: 3 MB].
+    /// Most bytes of probes, for example `1 MB` [default: 3 MB, 12 MB with `--tight`, 500 MB with `--all`].
     #[arg(long, short, value_name = "BYTES")]
     budget: Option<Bytes>,
-    /// Most time, for example `15 s` [default: 30 s].
+    /// Most time, for example `15 s` [default: 30 s, 60 s with `--tight`, 15 min with `--all`].
     #[arg(long, short, value_name = "TIME")]
     duration: Option<Duration>,
     /// What carries pairs and trains to the server.

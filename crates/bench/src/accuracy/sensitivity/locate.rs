@@ -31,7 +31,7 @@ struct Chain {
 
 /// The narrow link at the start, in the middle and at the end; the same as the tight one,
 /// before it and behind it.
-const CHAINS: [Chain; 4] = [
+const CHAINS: [Chain; 7] = [
     Chain {
         name: "tight is narrow",
         links: &[(60.0, 0.2), (50.0, 0.2), (30.0, 0.4), (80.0, 0.2)],
@@ -51,6 +51,13 @@ const CHAINS: [Chain; 4] = [
         name: "bursty",
         links: &[(60.0, 0.2), (70.0, 0.3), (60.0, 0.2), (90.0, 0.2), (50.0, 0.3), (30.0, 0.3)],
         bursty: true,
+    },
+    Chain { name: "fast", links: &[(900.0, 0.2), (600.0, 0.3), (300.0, 0.3), (800.0, 0.4)], bursty: true },
+    Chain { name: "slow", links: &[(8.0, 0.2), (4.0, 0.1), (9.0, 0.7)], bursty: false },
+    Chain {
+        name: "nearly equal",
+        links: &[(50.0, 0.3), (42.0, 0.2), (34.0, 0.2), (60.0, 0.5)],
+        bursty: false,
     },
 ];
 

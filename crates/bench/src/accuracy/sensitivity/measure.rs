@@ -4,35 +4,56 @@ use anyhow::Context as _;
 use headway_estimate::sensitivity;
 use headway_scenario::Scenario;
 use headway_sim::Run;
-use headway_units::{Bytes, Rate};
+use headway_units::Bytes;
 use headway_worlds::available_memory;
 
 use super::super::simulated::{Scored, drawn_path};
 use super::compare::Outcome;
 use super::study::{Constant, Study, Variant};
 
+/// Rates of the links of a path, in Mb/s: faster ones take longer to simulate.
+type Range = std::ops::RangeInclusive<f64>;
+const SLOW: Range = 0.0..=100.0;
+/// From here on a packet takes less than what timestamps and hosts disturb.
+const FAST: Range = 100.0..=2_000.0;
+
 /// Classes of `accuracy simulated`: all kinds of traffic, queues, hosts and token buckets.
-const CLASSES: [&str; 14] = [
-    "constant-rate",
-    "poisson",
-    "batches",
-    "narrow-then-tight",
-    "equally-tight",
-    "several-queues",
-    "coalescing",
-    "few-packets",
-    "shallow-bursty",
-    "jitter",
-    "random-loss",
-    "token-bucket",
-    "policer",
-    "load-steps",
+const CLASSES: [(&str, Range); 32] = [
+    ("constant-rate", SLOW),
+    ("poisson", SLOW),
+    ("batches", SLOW),
+    ("narrow-then-tight", SLOW),
+    ("equally-tight", SLOW),
+    ("several-queues", SLOW),
+    ("coalescing", SLOW),
+    ("few-packets", SLOW),
+    ("shallow-bursty", SLOW),
+    ("jitter", SLOW),
+    ("random-loss", SLOW),
+    ("token-bucket", SLOW),
+    ("policer", SLOW),
+    ("load-steps", SLOW),
+    ("tcp", SLOW),
+    ("tcp-many-greedy", SLOW),
+    ("tcp-several-links", SLOW),
+    ("managed-queue", SLOW),
+    ("bursts-in-step", SLOW),
+    ("varying-rate", SLOW),
+    ("stalls", SLOW),
+    ("radio-jitter", SLOW),
+    ("peak-rate", SLOW),
+    ("packet-sizes", SLOW),
+    ("reordering", SLOW),
+    ("slow", SLOW),
+    ("poisson", FAST),
+    ("batches", FAST),
+    ("several-queues", FAST),
+    ("coalescing", FAST),
+    ("jitter", FAST),
+    ("token-bucket", FAST),
 ];
 
-/// Faster paths take longer to simulate.
-const FASTEST: Rate = Rate::from_bps(100_000_000);
-
-/// Most paths drawn of a class before one is slow enough.
+/// Most paths drawn of a class before one has rates of the range.
 const DRAWN: u32 = 100;
 
 /// The groups of [`sensitivity::constants`] that measurements use.
@@ -46,16 +67,17 @@ pub(super) struct Paths {
 
 impl Paths {
     pub(super) fn new(seed: u32) -> anyhow::Result<Paths> {
-        let slow = |class: &str| {
+        let path = |(class, range): (&str, Range)| {
             let mut drawn = (seed..seed.saturating_add(DRAWN)).map(|seed| drawn_path(class, seed));
-            let is_slow = |scenario: &Scenario| {
-                scenario.link.iter().filter_map(|link| link.highest_rate()).all(|rate| rate <= FASTEST)
+            let is_in = |scenario: &Scenario| {
+                let mut rates = scenario.link.iter().filter_map(|link| link.highest_rate());
+                rates.all(|rate| range.contains(&(rate.bps_f64() / 1e6)))
             };
             drawn
-                .find(|scenario| scenario.as_ref().is_ok_and(is_slow))
-                .with_context(|| format!("no path of class {class} is slow"))?
+                .find(|scenario| scenario.as_ref().is_ok_and(is_in))
+                .with_context(|| format!("no path of class {class} has {range:?} Mb/s"))?
         };
-        let scenarios = CLASSES.into_iter().map(slow).collect::<anyhow::Result<_>>()?;
+        let scenarios = CLASSES.into_iter().map(path).collect::<anyhow::Result<_>>()?;
         Ok(Paths { scenarios, memory: available_memory()? })
     }
 }
@@ -103,7 +125,9 @@ impl Study for Paths {
     }
 
     fn paths(&self) -> Vec<String> {
-        CLASSES.map(str::to_owned).to_vec()
+        CLASSES
+            .map(|(class, range)| if range == FAST { format!("{class}, fast") } else { class.to_owned() })
+            .to_vec()
     }
 
     fn choose(&self, variant: Option<Variant>) {

@@ -22,7 +22,7 @@ use headway_program::exit::Failed;
 /// Runs every constant of the estimators at half and at double its value, beside the unchanged one.
 ///
 /// The paths are simulated, and fixed but for the seed: for the constants of the default method (PACE,
-/// EVIDENCE, RESPONSE, BELIEF) paths of 14 classes of `accuracy simulated`, for those of `headway path`
+/// EVIDENCE, RESPONSE, BELIEF) paths of 26 classes of `accuracy simulated`, six of them fast ones, too, for those of `headway path`
 /// (LOCATE, TIGHT, SURVEY) chains of loaded links, for TCP Rapid flows beside traffic that does not respond.
 /// Each run is compared with that of the same path and seed with nothing changed. The table has the median
 /// change over seeds, and the least and the largest one.
