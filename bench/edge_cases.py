@@ -4,7 +4,7 @@ import itertools
 import json
 import math
 
-# What a middlebox is told that holds nothing, in Mb/s.
+# The rate given to a middlebox that clamps nothing, in Mb/s.
 INERT = 1_000_000
 # Bytes of a full packet on the wire and of its payload.
 PACKET, PAYLOAD = 1538, 1448

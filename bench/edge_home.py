@@ -8,7 +8,7 @@ are of a protocol like QUIC over UDP (edge_quic.py), and another upload is. With
 
   none         nothing
   fq-codel     FQ-CoDel at both ends of the link, where a router at home has no queue of its own for what comes down
-  edge         headway edge, which is told the rates
+  edge         headway edge, which is given the rates
   edge-smooth  the same with `shape = true` in its policy
   edge-found   headway edge without rates
   edge-found-smooth  the same with `shape = true` in its policy

@@ -3,7 +3,7 @@
 
   none      nothing
   fq-codel  FQ-CoDel at both ends of the access link, at its true rate
-  told      a middlebox that is told the true rate, the highest where it varies
+  told      a middlebox that is given the true rate, the highest where it varies
   found     a middlebox that finds the rate
   autorate  shapers at home, steered by pings (autorate.py); only with --modes, for a case takes up to a minute
 

@@ -11,7 +11,7 @@ edge_home.py:
 
   none              nothing
   fq-codel          FQ-CoDel at both ends of the link
-  edge              headway edge, which is told the rates
+  edge              headway edge, which is given the rates
   edge-smooth       the same with `shape = true` in its policy
   edge-found        headway edge without rates
   edge-found-smooth the same with `shape = true` in its policy

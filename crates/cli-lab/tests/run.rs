@@ -494,7 +494,7 @@ fn paths_are_chosen_in_the_lab_too() {
     assert!(is_right, "the better path is not chosen, or not left");
 }
 
-/// Whether four choices went to the better path and back when it was gone, and are told as they were.
+/// Whether four choices went to the better path and back when it was gone, and are reported as they were.
 fn is_right_choice(all: &Value) -> bool {
     let of = |index: usize, key: &str| all[index][key].as_f64().unwrap();
     assert_eq!((&all[0]["strategy"], &all[3]["strategy"]), (&"transfer-time".into(), &"oracle".into()));

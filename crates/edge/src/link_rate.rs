@@ -258,7 +258,7 @@ impl Towards {
     }
 
     /// Notes what the link has carried. Where that `is_ahead` of the router, it does not carry all that
-    /// leaves for it while a queue stands.
+    /// leaves for it while there is a standing queue.
     fn carry(&mut self, is_ahead: bool, passed: &Passed) {
         let queued = self.queued + Duration::from_secs_f64(passed.time);
         self.queued = if self.shows { queued } else { Duration::ZERO };

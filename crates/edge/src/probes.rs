@@ -70,7 +70,7 @@ pub struct Probed {
 pub struct Demand {
     /// What passes towards each side.
     pub rate: PerSide<Rate>,
-    /// Whether flows use all that they may have there, and no queue stands.
+    /// Whether flows use all that they may have there, and there is no standing queue.
     pub presses: PerSide<bool>,
 }
 

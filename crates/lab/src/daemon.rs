@@ -128,7 +128,7 @@ impl Daemon {
         Ok(Daemon { folder, state, holders, _lock: lock, listener, signals, control: Arc::new(control) })
     }
 
-    /// Reports that the lab is up, serves requests until it is told to end, and removes everything.
+    /// Reports that the lab is up, serves requests until a request ends it, and removes everything.
     fn serve(mut self) -> Result<(), Error> {
         let mut out = io::stdout();
         let told = writeln!(out, "{READY}").and_then(|()| out.flush());

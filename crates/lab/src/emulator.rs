@@ -114,8 +114,8 @@ pub(crate) struct Emulator {
     oversized: u64,
     /// Whether to end when an interface has gone.
     ends_without_interface: bool,
-    /// Ports that failed, such as because their interfaces are down or have gone. A failure is told once, to
-    /// a call that reads or one that sends.
+    /// Ports that failed, such as because their interfaces are down or have gone. A failure is reported once,
+    /// to a call that reads or one that sends.
     failed: Vec<usize>,
     /// Ports whose interfaces have gone, as the log says.
     lost: Vec<usize>,

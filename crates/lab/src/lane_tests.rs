@@ -343,7 +343,7 @@ fn classes_send_in_turns_and_every_frame_keeps_its_content() {
 }
 
 /// Bytes that ten flows of RCP deliver in the second half of 20 s from `start` on; the first of them sends at
-/// three times the rate that it is told.
+/// three times the rate that it is given.
 fn delivered_beside_a_liar(lane: &mut Lane, frames: &mut FramePool, start: Instant) -> [u64; 10] {
     const SIZE: usize = 1_000;
     let (mut told, mut credit, mut delivered) = ([10_000_u64; 10], [0; 10], [0; 10]);

@@ -58,7 +58,7 @@ pub fn error_line(text: fmt::Arguments<'_>) {
     let _ = io::stderr().write_all(format!("{}\n", escape_controls(&text.to_string())).as_bytes());
 }
 
-/// Prints the JSON document that is all of a command's result; an error after it is told on
+/// Prints the JSON document that is all of a command's result; an error after it goes to
 /// standard error only.
 pub fn document(text: &str) {
     DOCUMENT.store(true, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! What a discipline is asked, and what it is told.
+//! What a discipline is asked, and what it is given.
 
 use crate::explicit::Header;
 use headway_units::{Bytes, Duration, Instant};

@@ -82,7 +82,7 @@ fn set_tcp(socket: &Socket, option: libc::c_int, value: libc::c_int) -> io::Resu
 
 /// Sets an option that is a number.
 fn set(socket: &Socket, level: libc::c_int, option: libc::c_int, value: libc::c_int) -> io::Result<()> {
-    // SAFETY: the kernel reads one number, which is valid, and is told its size.
+    // SAFETY: the kernel reads one number, which is valid, and gets its size.
     let result = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),

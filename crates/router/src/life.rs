@@ -46,7 +46,7 @@ pub(crate) mod testing {
     /// Tells a process of a test how many steps it is to do, and where files are.
     const STEPS: &str = "HEADWAY_TEST_STEPS";
 
-    /// Returns what this process is told, if it is one that is to begin.
+    /// Returns the arguments of this process, if it is one that is to begin.
     pub(crate) fn told() -> Option<(usize, PathBuf)> {
         let told = std::env::var(STEPS).ok()?;
         let (steps, folder) = told.split_once(' ').unwrap();
@@ -79,7 +79,7 @@ pub(crate) mod testing {
     }
 
     /// Runs the test of this name after each number of steps up to `most`, once to its end, and once until it
-    /// is killed. `look` is told how many there are, and looks while it is there, and again when all its
+    /// is killed. `look` gets how many there are, and looks while it is there, and again when all its
     /// processes have ended, with whether it was killed.
     pub(crate) fn after_each(name: &str, most: usize, folder: &Path, look: impl Fn(usize, Option<bool>)) {
         for (steps, is_killed) in (0..=most).flat_map(|steps| [(steps, false), (steps, true)]) {

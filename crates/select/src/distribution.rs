@@ -2,7 +2,7 @@
 
 use headway_units::Rate;
 
-/// The lowest rate that is told apart from lower ones.
+/// The lowest rate that differs from lower ones.
 const LOWEST: f64 = 1e5;
 /// Ratio of neighbouring rates: a few of them make up the usual tolerance. Range 1.01 to 1.1.
 pub(crate) const STEP: f64 = 1.04;

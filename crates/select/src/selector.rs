@@ -198,7 +198,7 @@ impl Selector {
         self.asked
     }
 
-    /// Returns when to call [`Selector::poll`] at the latest, if nothing is told before.
+    /// Returns when to call [`Selector::poll`] at the latest, if nothing happens before.
     pub fn next(&self) -> Instant {
         match &self.pending {
             _ if self.is_news => self.now,

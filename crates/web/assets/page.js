@@ -480,7 +480,7 @@ async function isAway() {
   away ??= Date.now();
   say("Server away since " + clock(away) + ", trying again", "bad");
   if (stream.readyState !== EventSource.CLOSED) return;
-  // The server answered, but with no stream. The address of the token is told here, because the page itself stays.
+  // The server answered, but with no stream. The page names the address with the token, because the page itself stays.
   stream = null;
   try {
     const { status } = await fetch("/v1/state");

@@ -132,7 +132,7 @@ pub struct ChoiceServer {
 }
 
 impl ChoiceServer {
-    /// Begins to answer; until another is told, this is the state.
+    /// Begins to answer; until another is given, this is the state.
     ///
     /// # Errors
     /// If there can be no thread.

@@ -114,7 +114,7 @@ impl PlannedFlow {
     }
 }
 
-/// Another controller for some flows, which their sender is told during the run.
+/// Another controller for some flows, which their sender gets during the run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Switch {
     pub(crate) controller: String,

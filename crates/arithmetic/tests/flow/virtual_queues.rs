@@ -5,7 +5,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 /// The same queue in bytes and floating point: what comes in less what drains. Marks are judged by the
-/// wait that it is told.
+/// wait that it is given.
 struct Plain {
     /// Bytes per ns.
     rate: f64,

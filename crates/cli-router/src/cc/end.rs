@@ -1,4 +1,4 @@
-//! Runs XCP or RCP, a controller with programs at interfaces, until this program is told to end.
+//! Runs XCP or RCP, a controller with programs at interfaces, until this program is asked to end.
 
 use anyhow::{Context as _, Result, bail};
 use headway_kernel::{

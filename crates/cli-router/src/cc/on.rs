@@ -1,4 +1,4 @@
-//! Runs a controller until this program is told to end.
+//! Runs a controller until this program is asked to end.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;

@@ -1,11 +1,11 @@
 //! To what all that leaves for a side is held where nobody knows the link.
 //!
 //! Once it is held, no queue shows any more what the link has. So it gets a little more every second, until a
-//! queue stands in the link again: fair queues hide their own from flows that have less than their part.
+//! queue builds in the link again: fair queues hide their own from flows that have less than their part.
 
 use headway_units::{Duration, Instant, Rate};
 
-/// What is held to when a queue stands, as a part of that at which it stood: the rest empties the
+/// What is held to when there is a standing queue, as a part of that at which it arose: the rest empties the
 /// queue. Range 0.9 to 0.98.
 const BELOW: f64 = 0.95;
 /// Growth in a second at the rate at which a queue stood last. Where flows do not fill what is held all the
@@ -17,8 +17,8 @@ const GROWTH: f64 = 0.0015;
 const CURVE: f64 = 2.0;
 /// But this at most. Range 0.05 to 0.15.
 const FASTEST: f64 = 0.1;
-/// It grows while this part of it is used; and if a queue stands while less passes, the link has become
-/// slower. What is said to have passed is without the headers of small packets. Range 0.7 to 0.9.
+/// It grows while this part of it is used; and if there is a standing queue while less passes, the link has
+/// become slower. What is said to have passed is without the headers of small packets. Range 0.7 to 0.9.
 const USES: f64 = 0.85;
 /// While as much passes as is held, a queue lowers that to this part of what once passed without one, at
 /// least: one that stays is not in the link. Range 0.6 to [`USES`].

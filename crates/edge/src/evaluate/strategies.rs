@@ -114,7 +114,7 @@ pub(super) fn spared(case: &Case<'_>) -> Option<Why> {
     case.comes_first().then_some(Why::DelayHurts(case.flow.behaviour))
 }
 
-/// Returns what a flow may have, and why. Reasons are told in bytes on the wire of the link.
+/// Returns what a flow may have, and why. Reasons count bytes on the wire of the link.
 fn share(case: &Case<'_>) -> Option<(Rate, Why)> {
     let rate = case.share?;
     let wire = |rate| case.on_wire(rate);

@@ -1,4 +1,5 @@
-//! The most that may be in flight towards a side before a queue stands: the knee, found by experiments.
+//! The most that may be in flight towards a side before a standing queue builds: the knee,
+//! found by experiments.
 //!
 //! A delay does not say whose it is. A path that became longer, jitter, and the queue of others look like
 //! one's own queue. So what decides is whether the path answers: less in flight makes one's own queue shorter

@@ -102,7 +102,7 @@ fn a_rate_that_is_told_is_reached_and_no_more_is_tried() {
     let mut path = Path::new(100.0, 30.0);
     let [rate, queue] = path.pass(30.0, Some(100.0));
     assert!(rate > 96.0 && queue < 4.0, "{rate} {queue}");
-    // A link that has less than is told is found as if nothing were.
+    // A link that has less than the rate given is found as if none were given.
     let mut path = Path::new(50.0, 30.0);
     path.pass(5.0, Some(100.0));
     let [rate, queue] = path.pass(30.0, Some(100.0));

@@ -1,4 +1,4 @@
-//! Policies as people write them, and what they are told.
+//! Policies as people write them, and the errors that they get.
 
 use std::path::Path;
 

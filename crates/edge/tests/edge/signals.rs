@@ -72,7 +72,7 @@ fn shares_are_of_what_a_fresh_signal_says_and_of_a_tenth_of_the_link_at_least() 
         );
         available
     };
-    // Of what is told, this is data.
+    // Of the rate given, this is data.
     let down = |mbps: f64| [Some(Rate::from_mbps(mbps).scale(Policy::default().payload())), None];
     assert_eq!(available(10, r#"{"path":"down","available_bps":20000000}"#), down(20.0));
     // More than the link carries is no limit.

@@ -337,7 +337,7 @@ fn two_relays_whose_targets_are_each_other_leave_places_for_others() {
             found = found.or(relay.take_loop());
         }
     }
-    assert!(full && !reads.join().unwrap(), "all places were taken, and the client is told");
+    assert!(full && !reads.join().unwrap(), "all places were taken, and the client gets an error");
     assert_eq!(found, Some(Loop::Over(one.ip(), 4)));
     // Another one is refused sooner, and places stay free meanwhile.
     let client = TcpStream::connect(one).unwrap();

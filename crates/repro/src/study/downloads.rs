@@ -33,7 +33,7 @@ pub(crate) struct Downloads {
     buffers: BTreeMap<String, Buffer>,
     /// Numbers of downloads at the same time.
     flows: Vec<u64>,
-    /// Who controls them, by name. What others gain is told over the first.
+    /// Who controls them, by name. The gain of the others is relative to the first.
     controls: Vec<Control>,
     /// Poisson traffic beside the downloads, as a share of the link; none if absent.
     #[serde(default)]

@@ -24,7 +24,7 @@ use headway_units::{Duration as Span, PerSide, Rate, Side};
 const WAIT: Duration = Duration::from_millis(100);
 /// Packets between two looks at the clock.
 const BATCH: usize = 1_024;
-/// How often what was seen is told.
+/// How often what was seen is reported.
 const EVERY: Duration = Duration::from_secs(1);
 /// What is left of the time under a limit after a second: limits count for some 5 s, as the
 /// classifier looks at 5 to 10.

@@ -163,7 +163,7 @@ fn work(socket: UnixStream, mut queues: Queues, interfaces: PerSide<u32>) {
         done
     });
     if delivers {
-        // What is left is told when the next edge starts.
+        // What is left is reported when the next edge starts.
         let _ = DELIVERY.remove();
     }
     for (interface, _) in interfaces.0.into_iter().zip(has_set.0).filter(|(_, has_set)| *has_set) {

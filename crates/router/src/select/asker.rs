@@ -51,7 +51,7 @@ pub(super) struct Told {
     pub(super) what: What,
 }
 
-/// Something that the driver is told.
+/// A message to the driver.
 #[derive(Debug)]
 pub(super) enum Heard {
     /// About a path, by what asks it.

@@ -37,8 +37,8 @@ const BEGIN: Instant = Instant::from_ns(40 * 86_400_000_000_000);
 /// The longest wait for something to happen: signals and hooks are looked at in between.
 const NAP: Span = Span::from_millis(100);
 
-/// The least and the longest time between two changes that are told, while they follow each other: a router
-/// may change thousands of routes.
+/// The least and the longest time between two changes that are reported, while they follow each other: a
+/// router may change thousands of routes.
 const CALM: [Span; 2] = [Span::from_millis(20), Span::from_millis(200)];
 
 /// Something that is to be said.

@@ -18,7 +18,7 @@ use super::namespace::Namespace;
 const LARGEST: u64 = 1 << 20;
 /// Most paths: each has a thread and a connection. The selector compares all with one.
 pub(super) const MOST_PATHS: usize = 64;
-/// The mark of the first path that is told by its next hop, and the number of its table; those of others
+/// The mark of the first path that is named by its next hop, and the number of its table; those of others
 /// follow. Anybody else is unlikely to use it.
 const MARKS: u32 = 0x4877_0000;
 /// Most far ends of a path, which are tried one after the other.
@@ -178,7 +178,7 @@ impl File {
         self.path.iter().map(|path| path.name.as_str())
     }
 
-    /// Returns what the selector is told.
+    /// Returns what the selector gets.
     pub fn settings(&self) -> Settings {
         Settings {
             strategy: self.strategy,

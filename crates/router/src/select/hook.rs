@@ -16,12 +16,12 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
 
-/// Most bytes of what a run is told: a name, a sentence and an address have some hundred.
+/// Most bytes of what a run gets: a name, a sentence and an address have some hundred.
 const LARGEST: usize = 1 << 16;
 /// Time between two looks at a run, in ms.
 const LOOK: u16 = 10;
 
-/// What a run is told, as variables of its environment; no shell reads them.
+/// What a run gets, as variables of its environment; no shell reads them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Change {
     /// The path before; empty in the beginning.
@@ -107,7 +107,7 @@ impl Hook {
 
 const ENDED: &str = "the process that runs hooks has ended; start `headway select` again";
 
-/// Runs what it is told to until the other end of the socket is closed, and ends what is left then. A program
+/// Runs what it is asked to until the other end of the socket is closed, and ends what is left then. A program
 /// that a hook has left running when it ended by itself goes on until then, too.
 fn work(socket: &UnixStream, command: &[String], limit: Span) {
     // Without it what a hook leaves behind is not found; everything else works.

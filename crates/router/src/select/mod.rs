@@ -38,11 +38,11 @@ pub struct Options {
     pub dry_run: bool,
     /// The token of the far ends.
     pub token: Option<Token>,
-    /// The Unix socket at which the state is told, instead of the usual one.
+    /// The Unix socket that serves the state, instead of the usual one.
     pub socket: Option<PathBuf>,
-    /// Where programs are told the state over HTTP, with the token that they must know.
+    /// Where programs get the state over HTTP, with the token that they must know.
     pub listen: Option<(SocketAddr, Option<headway_web::Token>)>,
-    /// The Unix socket at which the same is told to the user of this process.
+    /// The Unix socket that serves the same to the user of this process.
     pub http_socket: Option<PathBuf>,
 }
 

@@ -166,6 +166,6 @@ fn work(socket: UnixStream, paths: &[PathEntry], keeps: bool) {
         ROUTES.spread(&spread)?;
         if keeps { KEPT.spread(&hops) } else { Ok(()) }
     });
-    // What is left is told when it is started again.
+    // What is left is reported when it is started again.
     let _ = remove();
 }

@@ -275,7 +275,7 @@ impl<'a> Running<'a> {
 
     /// Sets again what the kernel removes with an interface.
     fn restore(&mut self) {
-        // What is in vain now is told after an interval.
+        // What is in vain now is reported after an interval.
         let _ = self.rules.map(Rules::keep);
         if self.taken.is_some_and(|chosen| self.driver.is_up(chosen)) {
             self.route();

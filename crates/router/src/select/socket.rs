@@ -19,7 +19,7 @@ use super::state::State;
 pub(super) const PATIENCE: Span = Span::from_secs(5);
 pub(super) const PAUSE: Span = Span::from_millis(5);
 
-/// Where the state of a choice of root is told, unless another place is named.
+/// Where the state of a choice of root is served, unless another place is named.
 pub const SOCKET: &str = "/run/headway/select.sock";
 /// Most viewers that are answered at a time, ten times a second.
 const MOST: usize = 16;

@@ -1,4 +1,4 @@
-//! The state of a choice, as programs and people are told it.
+//! The state of a choice, as programs and people see it.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -6,7 +6,7 @@ use headway_select::{DecisionState, Snapshot};
 use headway_units::Instant;
 use serde::{Deserialize, Serialize};
 
-/// Something that is told, with the time at which it is.
+/// Something that is reported, with the time at which it is.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Timed<T> {

@@ -28,7 +28,7 @@ pub(super) enum Step {
     /// The lock of those who set routes and rules, and the rules that the file needs. Before
     /// anything is changed.
     Rules,
-    /// The sockets at which the state is told.
+    /// The sockets that serve the state.
     Sockets,
     /// The file with what was sent before, and the process that writes it and removes the sockets.
     Keeper,

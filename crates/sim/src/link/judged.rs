@@ -140,7 +140,7 @@ mod tests {
     }
 
     proptest! {
-        /// A link that is told that its queue changes has an event for each departure.
+        /// A link whose queue will change has an event for each departure.
         #[test]
         fn verdicts_are_those_of_a_link_with_an_event_for_each_departure(
             is_rcp in any::<bool>(),
