@@ -35,48 +35,43 @@ const HYPOTHESES: usize = TIGHT_RATIOS.len() + SERIES.len();
 const STEEPEST: f64 = TIGHT_RATIOS[1];
 /// The highest multiple, with which the delay grows slowest.
 const FLATTEST: f64 = TIGHT_RATIOS[TIGHT_RATIOS.len() - 1];
+/// Segments sent faster than this are trains, which reveal nothing about the available bandwidth. Range:
+/// times the capacity, from 1.15.
+const FASTEST: f64 = 3.0;
+
 constants! {
     /// What is believed before the first stream, and how far streams are believed.
     BELIEF: BeliefConstants {
-        /// Prior weight of a single queue. Several equal queues are as likely as one: streams that
-        /// tell them apart are rare, and a wrong exclusion costs a quarter of the answer. Half and
-        /// double: nothing clear.
+        /// Prior weight of a single queue. Several equal queues are as likely as one: streams that tell them
+        /// apart are rare, and a wrong exclusion costs a quarter of the answer.
         one_queue_prior: f64 = 0.8, "weight, from 0";
-        /// Prior weights of two and of four equal queues in series.
-        /// Half: time -5 %. Double: error +0.8 points (shallow-bursty +29), time -8 %.
+        /// Prior weights of two and of four equal queues in series. Double: error +0.8 points (shallow-bursty
+        /// +35), held -3 points.
         series_priors: [f64; SERIES.len()] = [0.8, 0.4], "weights, from 0";
-        /// Prior weight of all other ratios together.
-        /// Half: time -10 %. Double: nothing clear.
+        /// Prior weight of all other ratios together. Double: bytes +5 %.
         others_prior: f64 = 0.4, "weight, from 0";
         /// Variance of the delay per unit of time: from smooth traffic to batches of 25 packets at full load.
-        /// Half: nothing clear. Double: error +1.5 points (random-loss +14).
+        /// Half: error -0.6 points (tcp-several-links +9). Double: error +0.8 points (tcp-several-links +14).
         noise_range: [f64; 2] = [0.004, 50.0], "packet times of the narrow link, from 0";
         /// Standard deviations of the available bandwidth from stream to stream.
-        /// Half: error -2.3 points. Double: nothing clear.
         stream_variation: [f64; VARIATIONS] = [0.0, 5.0, 15.0], "hundredths of the capacity, 0 to 20";
         /// Real queues are empty more often than reflected Brownian motion: a delay of zero counts as any
-        /// delay up to this many times the variance per unit of time. Half and double: nothing clear.
+        /// delay up to this many times the variance per unit of time.
         empty: f64 = 1.0, "times, 0 to 4";
         /// Below this point the prior of the available bandwidth is flat; above it the prior is flat in the
-        /// logarithm. Half: time -9 %. Double: error -0.6 points.
+        /// logarithm. Half: error -0.8 points (shallow-bursty +9).
         flat_below: f64 = 15.0, "hundredths of the capacity, from 1";
         /// Weight of the evidence of each stream: no model is exact.
-        /// Half: nothing clear. Double: time -16 %.
         temper: f64 = 0.5, "exponent, 0 to 1";
-        /// The same for the families of hypotheses.
-        /// Half: nothing clear. Double: error +1.3 points (shallow-bursty +33), held -7 points.
+        /// The same for the families of hypotheses. Half: error +0.5 points (tcp-several-links +21), bytes +8
+        /// %. Double: held -6 points.
         family_temper: f64 = 0.85, "exponent, 0 to 1";
         /// Share of segments whose delay has nothing to do with the queue, for instance because a host held
-        /// up their last packet. Half: error +0.8 points (shallow-bursty +20). Double: nothing clear.
+        /// up their last packet. Half: error +1.0 points (shallow-bursty +17).
         stray_share: f64 = 0.01, "share, 0 to 0.1";
-        /// Range of these stray delays.
-        /// Half: nothing clear. Double: error +0.8 points (shallow-bursty +20).
+        /// Range of these stray delays. Double: error +1.0 points (shallow-bursty +17).
         stray_range: f64 = 50.0, "packet times, from 1";
-        /// Segments sent faster than this are trains, which reveal nothing about the available bandwidth.
-        /// Half and double: no run changed.
-        fastest: f64 = 3.0, "times the capacity, from 1.15";
         /// Spacing of the drifts between which the likelihood is interpolated.
-        /// Half and double: nothing clear.
         drift_step: f64 = 0.02, "seconds per second, 0.001 to 0.05";
     }
 }
@@ -170,7 +165,7 @@ impl Belief {
         self.row.fill(0.0);
         for Segment { rate, transition } in segments {
             let rate = rate.bps_f64() / self.capacity;
-            if rate > BELIEF.fastest {
+            if rate > FASTEST {
                 continue;
             }
             let variance = variance + timestamp_variance / transition.time;
@@ -209,7 +204,7 @@ impl Belief {
         let resolution = self.packet_time / 2.0;
         let capacity = self.capacity;
         let segments = segments.iter().map(|segment| (segment.rate.bps_f64() / capacity, segment.transition));
-        let telling = segments.filter(|(rate, _)| *rate <= BELIEF.fastest);
+        let telling = segments.filter(|(rate, _)| *rate <= FASTEST);
         let mut count = 0;
         let stray = self.ln_stray();
         for (rate, transition) in telling {

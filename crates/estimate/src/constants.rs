@@ -7,8 +7,8 @@
 //! `Half` and `Double` in their comments say what it showed, with the paths and seeds of
 //! `papers/accuracy/sensitivity.md`: the change of the error in points, of the intervals that held the truth
 //! or of the hops that were right, and of bytes and time, as far as all seeds agree and it is more than 0.5
-//! points of error, 2 points of what was right, 5 % of bytes or time. `Nothing clear` is less than that, or
-//! what seeds do not agree on; `no run changed` is to the byte.
+//! points of error, 2 points of what was right, 5 % of bytes or time. Where one of them is missing, nothing
+//! was that clear. What changed no run at all is a plain constant beside its use.
 
 /// Declares a group of constants, which are read like the fields of a `const`.
 macro_rules! constants {

@@ -51,99 +51,57 @@ use tight::TightSearch;
 #[cfg(any(test, feature = "sensitivity"))]
 pub(crate) use {survey::SURVEY, tight::TIGHT};
 
+/// Streams in a row that may fail, because the sender was interrupted or a clock stepped, before it is given
+/// up. A machine that is only busy sends one of this many well, and until then bytes and time are the limit.
+/// Range: streams, from 1.
+const FAILURES: u32 = 12;
+/// A train is late if it left in more than this multiple of the usual time. Range: times, from 1.
+const LATE: f64 = 2.0;
+/// But not if the path stretched it by at least this factor. Range: factor, from 1.
+const SPREAD: f64 = 2.0;
+/// Prefixes whose capacities differ by less have the same narrow link. Range: share, 0 to 0.2.
+const SAME: f64 = 0.03;
+
 constants! {
     /// How pairs and trains are sent, and which are believed.
     LOCATE: LocateConstants {
-        /// Mean time between pairs and trains (wan 2.15).
-        /// Half: time -22 %. Double: time +47 %.
+        /// Mean time between pairs and trains (wan 2.15). Half: time -17 %. Double: time +29 %.
         mean_gap: Duration = Duration::from_ms(20), "time, 1 to 100 ms";
         /// The same in multiples of the time that the narrow link needs for one train, so that they do not
-        /// queue behind each other. Half: no run changed. Double: time +5 %.
+        /// queue behind each other. Half: time -8 %.
         mean_trains: f64 = 5.0, "times of a train, from 1.5";
         /// The smallest gap.
-        /// Half and double: nothing clear.
         least_trains: f64 = 1.5, "times of a train, from 1";
         /// Smallest time between the small packets of a survey.
-        /// Half and double: nothing clear.
         survey_least: Duration = Duration::from_ms(1), "time, 0 to 10 ms";
         /// Mean time between them.
-        /// Half and double: nothing clear.
         survey_mean: Duration = Duration::from_ms(4), "time, 1 to 40 ms";
-        /// Surveys before the number of hops counts as unknown.
-        /// Half and double: no run changed.
-        surveys: u32 = 2, "surveys, from 1";
         /// Pairs of the first stream, which sets the times between further ones.
-        /// Half and double: nothing clear.
         first_pairs: usize = 50, "pairs, from 10";
         /// The longest stream; a path that changes should not spoil more than this.
-        /// Half and double: no run changed.
         stream_time: Duration = Duration::from_ms(8_000), "time, 1 to 30 s";
-        /// What pairs may use of bytes and time. Half: error +3.3 points (tight first +7), right hops -12
-        /// points, time -14 %. Double: no run changed.
+        /// What pairs may use of bytes and time. Half: error +3.3 points (tight first +7), right hops -7
+        /// points, time -10 %.
         pairs_share: f64 = 0.35, "share, 0 to 1";
-        /// Streams in a row that may fail, because the sender was interrupted or a clock stepped, before it
-        /// is given up. A machine that is only busy sends one of this many well, and until then bytes and
-        /// time are the limit. Half and double: no run changed.
-        failures: u32 = 12, "streams, from 1";
-        /// A search that ends without an answer blames this host if it spoiled at least this share of the
-        /// streams, or of the pairs and trains. Half and double: no run changed.
-        to_blame: f64 = 0.25, "share, 0 to 1";
         /// Hidden packets per train (wan 2.17): enough for links up to six times as fast as the narrow one.
-        /// Half and double: nothing clear.
         hidden: u8 = 5, "packets, 1 to 30";
         /// Most trains per group.
-        /// Half: bytes -6 %. Double: nothing clear.
         most_in_group: usize = 20, "trains, from 10";
-        /// Fewest trains per group; long paths have smaller groups.
-        /// Half and double: no run changed.
-        fewest_in_group: usize = 10, "trains, from 3";
         /// Standard deviation of the rates of pairs that left the narrow link back to back: hosts and routers
-        /// delay packets by a few us. Half and double: nothing clear.
+        /// delay packets by a few us.
         host_noise: f64 = 0.007, "share, 0 to 0.05";
-        /// Hosts and routers may delay packets of prefixes by this share of the usual time between the
-        /// arrivals of a pair, by which delays that count as equal may differ. Fewer trains would pass the
-        /// filter otherwise, and these by chance. Half and double: no run changed.
-        tolerance: f64 = 0.04, "share, 0 to 0.2";
-        /// A train is late if it left in more than this multiple of the usual time.
-        /// Half and double: no run changed.
-        late: f64 = 2.0, "times, from 1";
-        /// But not if the path stretched it by at least this factor.
-        /// Half and double: no run changed.
-        spread: f64 = 2.0, "factor, from 1";
         /// Pairs or trains below which rules about shares do not apply.
-        /// Half and double: nothing clear.
         few: usize = 10, "pairs or trains, from 1";
-        /// Hidden packets may arrive against expectation in this share of trains before the path counts as
-        /// changed. Half and double: no run changed.
-        strays: f64 = 0.2, "share, 0 to 1";
-        /// More pairs and trains lost than this is refused.
-        /// Half and double: no run changed.
-        most_lost: f64 = 0.4, "share, 0 to 1";
-        /// The same for pairs too close together.
-        /// Half and double: no run changed.
-        most_grouped: f64 = 0.3, "share, 0 to 1";
-        /// The same for pairs in the wrong order: where this many are, the gaps of the others mean little,
-        /// too. Half and double: no run changed.
-        most_reordered: f64 = 0.1, "share, 0 to 1";
-        /// The same for packets that arrived twice: each spreads the pair or train that it is part of.
-        /// Half and double: no run changed.
-        most_duplicated: f64 = 0.2, "share, 0 to 1";
-        /// Bytes that are kept for the tight link, if it is wanted. Half: nothing clear. Double: error +100.0
-        /// points (bursty +100), right hops -81 points, bytes -100 %, time -97 %.
+        /// Bytes that are kept for the tight link, if it is wanted. Double: error +100.0 points (fast +100),
+        /// right hops -77 points, bytes -100 %, time -98 %.
         tight_bytes: f64 = 0.75, "share, 0 to 1";
-        /// Time that is kept for it. Half: no run changed. Double: error +100.0 points (bursty +100), right
-        /// hops -81 points, bytes -100 %, time -97 %.
+        /// Time that is kept for it. Double: error +100.0 points (fast +100), right hops -77 points, bytes
+        /// -100 %, time -98 %.
         tight_time: f64 = 0.5, "share, 0 to 1";
         /// Groups of trains that die before the narrow link are faster than its capacity by more than this on
         /// average. No group that crosses it is: such trains have at most its rate, and 2 to 4 % more where
-        /// later links compress them. Half and double: right hops -37 points.
+        /// later links compress them. Half: right hops -33 points. Double: right hops -26 points.
         faster: f64 = 1.05, "factor, from 1";
-        /// Trains per prefix when all capacities are wanted (wan 2.19).
-        /// Half and double: no run changed.
-        prefix_trains: usize = 1000, "trains, from 100";
-        /// Prefixes whose capacities differ by less have the same narrow link.
-        /// Half and double: no run changed.
-        same: f64 = 0.03, "share, 0 to 0.2";
     }
 }
 
@@ -345,7 +303,7 @@ impl Locator {
                 self.unusable += 1;
                 self.failures += 1;
                 self.latest_refusal = Some(refusal);
-                if self.failures >= LOCATE.failures {
+                if self.failures >= FAILURES {
                     self.give_up(Refused::Stream(refusal));
                 }
                 return;
@@ -431,7 +389,7 @@ impl Locator {
             return Vec::new();
         }
         measured.push(Some(capacity.rate));
-        slcs::of_prefixes(&measured, LOCATE.same)
+        slcs::of_prefixes(&measured, SAME)
     }
 
     /// Returns the bytes and the time that the current phase and those before it may use together.
@@ -510,8 +468,8 @@ fn add(pairs: &mut Pairs, trains: &[TrainRecord]) -> usize {
     let mut late = 0;
     for (train, ends) in trains.iter().zip(record(trains, pairs.packet()).arrivals.chunks_exact(2)) {
         let gap = train.sent_gap();
-        let spread = train.arrivals().is_none_or(|[first, last]| gap.scale(LOCATE.spread) <= last - first);
-        if gap > usual.scale(LOCATE.late) && !spread {
+        let spread = train.arrivals().is_none_or(|[first, last]| gap.scale(SPREAD) <= last - first);
+        if gap > usual.scale(LATE) && !spread {
             late += 1;
         } else {
             // A fault is counted; there are other pairs.

@@ -4,6 +4,33 @@ use headway_units::statistics::upper_median;
 
 use super::*;
 
+/// Surveys before the number of hops counts as unknown. Range: surveys, from 1.
+const SURVEYS: u32 = 2;
+/// A search that ends without an answer blames this host if it spoiled at least this share of the streams, or
+/// of the pairs and trains. Range: share, 0 to 1.
+const TO_BLAME: f64 = 0.25;
+/// Fewest trains per group; long paths have smaller groups. Range: trains, from 3.
+const FEWEST_IN_GROUP: usize = 10;
+/// Hosts and routers may delay packets of prefixes by this share of the usual time between the arrivals of a
+/// pair, by which delays that count as equal may differ. Fewer trains would pass the filter otherwise, and
+/// these by chance. Range: share, 0 to 0.2.
+const TOLERANCE: f64 = 0.04;
+/// Hidden packets may arrive against expectation in this share of trains before the path counts as changed.
+/// Range: share, 0 to 1.
+const STRAYS: f64 = 0.2;
+/// More pairs and trains lost than this is refused. Range: share, 0 to 1.
+const MOST_LOST: f64 = 0.4;
+/// The same for pairs too close together. Range: share, 0 to 1.
+const MOST_GROUPED: f64 = 0.3;
+/// The same for pairs in the wrong order: where this many are, the gaps of the others mean little, too. Unit
+/// share, range 0 to 1.
+const MOST_REORDERED: f64 = 0.1;
+/// The same for packets that arrived twice: each spreads the pair or train that it is part of. Range: share,
+/// 0 to 1.
+const MOST_DUPLICATED: f64 = 0.2;
+/// Trains per prefix when all capacities are wanted (wan 2.19). Range: trains, from 100.
+const PREFIX_TRAINS: usize = 1000;
+
 impl Locator {
     /// Returns a survey.
     pub(super) fn survey(&mut self) -> TrainSchedule {
@@ -20,7 +47,7 @@ impl Locator {
                 self.prefixes = vec![None; usize::from(hops)];
                 self.phase = Phase::Pairs;
             }
-            Err(_) if self.surveys < LOCATE.surveys => {}
+            Err(_) if self.surveys < SURVEYS => {}
             Err(Unknown::NoneArrived) => self.refused = Some(Refused::NoneArrived),
             Err(Unknown::Unclear) => self.refused = Some(Refused::HopsUnclear),
         }
@@ -40,7 +67,7 @@ impl Locator {
     /// Returns a refusal if many packets arrived twice.
     fn duplicated(&self) -> Option<Refused> {
         let (duplicates, packets) = (self.duplicates, self.packets);
-        let many = packets >= LOCATE.few && duplicates as f64 > LOCATE.most_duplicated * packets as f64;
+        let many = packets >= LOCATE.few && duplicates as f64 > MOST_DUPLICATED * packets as f64;
         many.then_some(Refused::Duplicated { duplicates, packets })
     }
 
@@ -105,7 +132,7 @@ impl Locator {
                 | Refused::Unlocated(_)
                 | Refused::TightUnsure { .. }
         );
-        let many = |part: f64, whole: f64| few && part > 0.0 && part >= LOCATE.to_blame * whole;
+        let many = |part: f64, whole: f64| few && part > 0.0 && part >= TO_BLAME * whole;
         let late = self.dropped().late;
         match self.latest_refusal {
             Some(refusal) if many(self.unusable.into(), self.streams.into()) => Refused::Stream(refusal),
@@ -140,7 +167,7 @@ impl Locator {
         let groups = u64::from(self.hops) + 1;
         let affordable = self.bytes_left() / groups / self.train_bytes(LOCATE.hidden);
         let settings = hire::Settings {
-            trains: (affordable as usize).clamp(LOCATE.fewest_in_group, LOCATE.most_in_group),
+            trains: (affordable as usize).clamp(FEWEST_IN_GROUP, LOCATE.most_in_group),
             hidden: u32::from(LOCATE.hidden),
             rule: self.config.rule,
             quantum: self.tolerance(),
@@ -156,18 +183,18 @@ impl Locator {
         let (pairs, dropped) = (self.pairs.len(), self.pairs.dropped());
         let sent = pairs + dropped.total();
         let many = |count: usize, share: f64| sent >= LOCATE.few && count as f64 > share * sent as f64;
-        if many(dropped.lost, LOCATE.most_lost) {
+        if many(dropped.lost, MOST_LOST) {
             return Err(Refused::Lost { lost: dropped.lost, sent });
         }
         let reordered = self.observed.iter().filter(|pair| pair.is_reordered()).count();
-        if many(reordered, LOCATE.most_reordered) {
+        if many(reordered, MOST_REORDERED) {
             return Err(Refused::Reordered { reordered, sent });
         }
         // Some receivers see the packets that they read together at the same time.
         let at_once = dropped.reordered.saturating_sub(reordered);
         let closer = |pair: &&ppdd::Triplet| pair.dispersion < pair.gap;
         let close = at_once + self.pairs.triplets().iter().filter(closer).count();
-        if many(close, LOCATE.most_grouped) {
+        if many(close, MOST_GROUPED) {
             return Err(Refused::Grouped { close, pairs: sent });
         }
         self.duplicated().map_or(Ok(()), Err)
@@ -227,7 +254,7 @@ impl Locator {
         *seen += trains.iter().filter(|train| train.hidden_seen > 0).count();
         *all += trains.iter().filter(|train| train.arrivals().is_some()).count();
         let strays = if hop < self.hops { *seen } else { all.saturating_sub(*seen) };
-        if *all >= LOCATE.few && strays as f64 > LOCATE.strays * *all as f64 {
+        if *all >= LOCATE.few && strays as f64 > STRAYS * *all as f64 {
             self.refused = Some(Refused::HiddenArrived { hop, arrived: hop < self.hops });
         }
     }
@@ -305,7 +332,7 @@ impl Locator {
 
     /// Starts to measure the capacity of the links up to `hop`.
     fn begin_prefix(&mut self, hop: u8, hidden: u8) {
-        let quantum = self.config.quantum.max(self.median_dispersion().scale(LOCATE.tolerance));
+        let quantum = self.config.quantum.max(self.median_dispersion().scale(TOLERANCE));
         // Most trains are spread by a link behind the prefix, so only those with the lowest delays tell.
         let settings = ppdd::Settings { quantum, ..ppdd::Settings::quantiles() };
         let prefix = Pairs::of_trains(self.config.packet, u32::from(hidden), settings);
@@ -317,8 +344,7 @@ impl Locator {
     pub(super) fn more_of_prefix(&mut self, hop: u8, now: Instant) -> Option<TrainSchedule> {
         let prefix = self.prefix.as_ref()?;
         let hidden = prefix.hidden() as u8;
-        let wanted =
-            prefix.wanted().map(|wanted| wanted.min(LOCATE.prefix_trains.saturating_sub(prefix.len())));
+        let wanted = prefix.wanted().map(|wanted| wanted.min(PREFIX_TRAINS.saturating_sub(prefix.len())));
         if let Some(wanted) = wanted.filter(|wanted| *wanted > 0)
             && let Some(schedule) = self.group(hop, hidden, wanted, now)
         {

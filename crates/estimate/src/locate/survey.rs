@@ -9,15 +9,15 @@ use crate::stream::{Train, TrainRecord};
 /// The longest path looked for. Paths on the Internet have at most about 30 hops.
 pub const MOST_HOPS: u8 = 32;
 
+/// The hops are unclear if, of the TTLs above the smallest that arrived, more than this share did not. Range:
+/// share, 0 to 1.
+const MOST_HOLES: f64 = 0.25;
+
 constants! {
     /// How hops are counted.
     SURVEY: SurveyConstants {
-        /// Trains for each TTL, so that a random loss does not look like a longer path.
-        /// Half: nothing clear. Double: bytes -8 %.
+        /// Trains for each TTL, so that a random loss does not look like a longer path. Half: time -8 %.
         copies: usize = 2, "trains, from 1";
-        /// The hops are unclear if, of the TTLs above the smallest that arrived, more than this share did
-        /// not. Half and double: no run changed.
-        most_holes: f64 = 0.25, "share, 0 to 1";
     }
 }
 
@@ -50,7 +50,7 @@ pub(super) fn hop_count(trains: &[TrainRecord]) -> Result<u8, Unknown> {
     let last = arrived.iter().find(|(_, seen)| **seen).map(|(hops, _)| *hops).ok_or(Unknown::NoneArrived)?;
     let beyond: Vec<bool> = arrived.range(last..).map(|(_, seen)| *seen).collect();
     let holes = beyond.iter().filter(|seen| !**seen).count();
-    if holes as f64 > SURVEY.most_holes * beyond.len() as f64 { Err(Unknown::Unclear) } else { Ok(last) }
+    if holes as f64 > MOST_HOLES * beyond.len() as f64 { Err(Unknown::Unclear) } else { Ok(last) }
 }
 
 /// The addresses of nodes, as far as they have answered.

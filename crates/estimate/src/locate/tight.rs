@@ -14,88 +14,73 @@ use crate::stream::{Arrival, StreamRecord, Train, TrainRecord, TrainSchedule};
 use crate::tight::{Loaded, NotLocated, TightLink, growth, locate, midmean};
 use headway_units::{Bytes, Duration, Instant, Rate};
 
+/// What the time that trains of a load took to leave may differ from that intended by. Range: share, 0 to
+/// 0.5.
+const PACE_ERROR: f64 = 0.1;
+/// Two trains belong to different loads if they left farther apart than this. Range: gaps between
+/// trains, from 2.
+const APART: f64 = 6.0;
+/// How often the rate may then be changed. Range: times, from 0.
+const CORRECTIONS: u32 = 2;
+
 constants! {
     /// How loads are sent, and which are believed.
     TIGHT: TightConstants {
         /// Hidden packets per train: a quarter of the packets survive, which the links beyond must carry.
-        /// Half: bytes -19 %, time -6 %. Double: bytes +23 %, time +6 %.
+        /// Half: bytes -18 %, time -7 %. Double: bytes +26 %, time +7 %.
         hidden: u8 = 6, "packets, 1 to 30";
-        /// Trains per load. The longer a load, the more do delays grow beside the noise of cross traffic,
-        /// and the more bytes does it take. Half: right hops -44 points, bytes +84 %, time +57 %. Double:
-        /// bytes +38 %, time +15 %.
+        /// Trains per load. The longer a load, the more do delays grow beside the noise of cross traffic, and
+        /// the more bytes does it take. Half: right hops -42 points, bytes +74 %, time +36 %. Double: bytes
+        /// +40 %, time +10 %.
         trains: usize = 16, "trains, from 8";
-        /// Trains of a load that must be usable.
-        /// Half: no run changed. Double: right hops -44 points, bytes +84 %, time +47 %.
+        /// Trains of a load that must be usable. Double: right hops -42 points, bytes +73 %, time +29 %.
         least_trains: usize = 12, "trains, 4 to 16";
-        /// What the time that trains of a load took to leave may differ from that intended by.
-        /// Half and double: no run changed.
-        pace: f64 = 0.1, "share, 0 to 0.5";
-        /// Two trains belong to different loads if they left farther apart than this.
-        /// Half and double: no run changed.
-        apart: f64 = 6.0, "gaps between trains, from 2";
-        /// Loads at one rate while the rate is sought, and for each hop at first.
-        /// Half: nothing clear. Double: bytes +12 %, time +6 %.
+        /// Loads at one rate while the rate is sought, and for each hop at first. Double: bytes +12 %, time
+        /// +7 %.
         at_a_time: usize = 3, "loads, from 1";
-        /// Fewest loads of each hop next to the answer, and with load on all links, before an answer.
-        /// Half: bytes -18 %, time -9 %. Double: right hops -8 points, bytes +47 %, time +22 %.
+        /// Fewest loads of each hop next to the answer, and with load on all links, before an answer. Half:
+        /// bytes -16 %, time -7 %. Double: right hops -5 points, bytes +42 %, time +13 %.
         fewest: usize = 5, "loads, from 2";
-        /// Most such loads.
-        /// Half: bytes -9 %. Double: nothing clear.
+        /// Most such loads. Half: right hops -2 points, bytes -7 %, time -5 %.
         most: usize = 15, "loads, from 5";
         /// The rate of loads. The more, the clearer do delays grow, and the more often other links are
-        /// overloaded, too. Half: right hops -44 points, bytes -8 %, time +18 %. Double: right hops -6
-        /// points, bytes -8 %, time -15 %.
+        /// overloaded, too. Half: right hops -42 points, bytes -7 %, time +13 %. Double: right hops -13
+        /// points, time -17 %.
         above: f64 = 1.5, "times what is free on the tight link, from 1.1";
-        /// The rate is suitable if it differs from that by up to this.
-        /// Half: right hops -6 points, bytes +32 %, time +14 %. Double: nothing clear.
+        /// The rate is suitable if it differs from that by up to this. Half: right hops -7 points, bytes +34
+        /// %, time +11 %.
         suitable: f64 = 1.15, "factor, from 1";
-        /// It stays so if more loads have shown that it differs by up to this.
-        /// Half: nothing clear. Double: right hops +2 points.
+        /// It stays so if more loads have shown that it differs by up to this. Double: right hops +2 points.
         still_suitable: f64 = 1.25, "factor, from 1";
-        /// Loads on all links after which the rate is checked again.
-        /// Half: nothing clear. Double: right hops +2 points.
+        /// Loads on all links after which the rate is checked again. Double: right hops +2 points.
         checked: usize = 7, "loads, from 1";
-        /// How often the rate may then be changed.
-        /// Half and double: no run changed.
-        corrections: u32 = 2, "times, from 0";
         /// Most rates tried.
-        /// Half: nothing clear. Double: no run changed.
         rates: usize = 7, "rates, from 1";
-        /// The first rate.
-        /// Half: right hops -4 points, bytes +19 %, time +17 %. Double: nothing clear.
+        /// The first rate. Half: right hops -6 points, bytes +16 %, time +11 %. Double: bytes +8 %.
         first: f64 = 0.7, "times the capacity, 0 to 1";
         /// The lowest rate.
-        /// Half: nothing clear. Double: right hops +2 points.
         lowest: f64 = 0.03, "times the capacity, 0 to 0.2";
-        /// The largest step down and the largest step up from rate to rate.
-        /// Half: right hops -29 points, time +29 %. Double: nothing clear.
+        /// The largest step down and the largest step up from rate to rate. Half: right hops -33 points, time
+        /// +16 %.
         steps: [f64; 2] = [1.0 / 3.0, 1.6], "factors, 0 to 3";
         /// Delays that grow by less than this per time may do so by chance.
-        /// Half and double: nothing clear.
         least_growth: f64 = 0.04, "seconds per second, 0 to 0.2";
         /// Capacities of the tight link that are considered.
-        /// Half and double: nothing clear.
         capacities: [f64; 6] = [1.0, 1.4, 2.0, 2.8, 4.0, 5.6], "times the capacity of the narrow link, from 1";
-        /// The likeliest one.
-        /// Half: nothing clear. Double: right hops -4 points, bytes +15 %, time +13 %.
+        /// The likeliest one. Double: bytes +7 %.
         likely: f64 = 1.4, "times the capacity of the narrow link, from 1";
         /// How much less likely others are.
-        /// Half and double: nothing clear.
         unlikely: f64 = 0.1, "on the scale of squared errors, from 0";
         /// Error of the growth in one load.
-        /// Half and double: nothing clear.
         growth_error: f64 = 0.04, "seconds per second, from 0";
         /// The share of the growth that adds to it.
-        /// Half and double: nothing clear.
         growth_error_share: f64 = 0.3, "share, from 0";
-        /// Answers with less confidence ask for more loads, and in the end are refused.
-        /// Half: bytes -18 %, time -9 %. Double: right hops -44 points, bytes +66 %, time +30 %.
+        /// Answers with less confidence ask for more loads, and in the end are refused. Half: right hops +5
+        /// points, bytes -16 %, time -14 %. Double: right hops -42 points, bytes +63 %, time +19 %.
         sure: f64 = 0.95, "confidence, 0.5 to 1";
         /// The smallest time between two loads: queues must become empty.
-        /// Half and double: nothing clear.
         rest_least: f64 = 1.0, "times of a load, from 0";
-        /// The mean time between two loads.
-        /// Half: time -8 %. Double: time +20 %.
+        /// The mean time between two loads. Half: time -10 %. Double: time +11 %.
         rest_mean: f64 = 2.0, "times of a load, from 1";
     }
 }
@@ -213,7 +198,7 @@ impl TightSearch {
 
     /// Adds the loads of a step.
     pub(super) fn observe(&mut self, trains: &[TrainRecord]) {
-        let apart = self.gap().scale(TIGHT.apart);
+        let apart = self.gap().scale(APART);
         let together = |a: &TrainRecord, b: &TrainRecord| {
             a.train == b.train && (Duration::ZERO..apart).contains(&(b.sent[0] - a.sent[0]))
         };
@@ -245,7 +230,7 @@ impl TightSearch {
         let (Some(first), Some(last)) = (load.first(), load.last()) else { return Err(Unusable::Lost) };
         let expected = self.gap() * (load.len() as i64 - 1);
         let pace = (last.sent[0] - first.sent[0]).ns() as f64 / expected.ns().max(1) as f64;
-        if load.len() < TIGHT.least_trains || (pace - 1.0).abs() > TIGHT.pace {
+        if load.len() < TIGHT.least_trains || (pace - 1.0).abs() > PACE_ERROR {
             return Err(Unusable::Uneven);
         }
         let arrivals: Vec<Arrival> = (0..)
@@ -270,7 +255,7 @@ impl TightSearch {
         let within = |factor: f64| (1.0 / factor..=factor).contains(&ratio);
         if self.settled {
             let checked = now.loads < TIGHT.checked || within(TIGHT.still_suitable);
-            if checked || self.corrections >= TIGHT.corrections {
+            if checked || self.corrections >= CORRECTIONS {
                 return;
             }
             self.corrections += 1;

@@ -17,7 +17,7 @@ use super::mixture::Spread;
 use super::path_kind::PathKind;
 use super::probe::Probe;
 use super::queue_limit::QueueLimit;
-use super::response::{PACE, end_effect, uneven};
+use super::response::{MOST_GAPS, PACE, end_effect, uneven};
 use super::shaper_search::Shaper;
 
 /// The priming burst that exhausts the bucket is sent at this multiple of the sustained rate, or
@@ -184,7 +184,7 @@ impl Shaped {
         // Tokens keep arriving during the burst.
         let share = 1.0 - self.current.bps_f64() / fast.bps_f64();
         let priming = ((unused + self.extra + QUEUED) / share.max(MIN_GAIN)).round().max(0.0) as usize;
-        let (fewest, most) = (PACE.fewest_gaps as usize, PACE.most_gaps as usize);
+        let (fewest, most) = (PACE.fewest_gaps as usize, MOST_GAPS as usize);
         let wanted = if self.streams < FIRST_STREAMS { FIRST_GAPS } else { GAPS.max(priming) };
         let wanted = (wanted as f64 * self.length) as usize;
         let longest = self.longest(rate, queue_limit, baseline);

@@ -27,56 +27,52 @@ mod pace;
 pub(crate) use evidence::EVIDENCE;
 use evidence::{Circumstances, Conclusion, Evidence, Observed};
 pub(super) use evidence::{end_bias, end_effect};
-pub(crate) use pace::PACE;
+pub(crate) use pace::{MOST_GAPS, PACE};
 use pace::Pace;
 pub(super) use pace::uneven;
+
+/// One that excludes several. Range: probability, 0.5 to 1.
+const LIKELY: f64 = 0.8;
+/// An interval whose upper end exceeds this share of what timestamps resolve has no upper end. Range: share,
+/// 0.5 to 1.
+const NEAR_LIMIT: f64 = 0.9;
 
 constants! {
     /// What is read from streams, and how many are enough.
     RESPONSE: ResponseConstants {
         /// A baseline that falls by less than this counts as unchanged.
-        /// Half: nothing clear. Double: no run changed.
         same_baseline: f64 = 0.1, "packet times, 0 to 1";
         /// A probability of a single queue that excludes one.
-        /// Half: nothing clear. Double: no run changed.
         unlikely: f64 = 0.2, "probability, 0 to 0.5";
-        /// One that excludes several.
-        /// Half and double: no run changed.
-        likely: f64 = 0.8, "probability, 0.5 to 1";
         /// The first packets of a stream find hosts asleep, which wake up about 50 us late; this delay would
-        /// look like a queue that exists from the start. Half and double: nothing clear.
+        /// look like a queue that exists from the start.
         lead: usize = 4, "packets, 0 to 16";
         /// They are dropped from streams with at least this many times as many packets.
-        /// Half and double: nothing clear.
         min_leads: usize = 10, "times, from 2";
         /// Packets that arrive closer together than this share of their time on the narrow link were held up
-        /// after it; the share allows for a measured capacity that is too low. Half: error +0.6 points
-        /// (narrow-then-tight +7). Double: error +6.1 points (narrow-then-tight +63).
+        /// after it; the share allows for a measured capacity that is too low. Half: error +0.7 points
+        /// (tcp-several-links +18). Double: error +7.0 points (slow +43), held -3 points.
         closest: f64 = 0.8, "packet times, 0 to 1";
-        /// An interval whose upper end exceeds this share of what timestamps resolve has no upper end.
-        /// Half and double: no run changed.
-        near_limit: f64 = 0.9, "share, 0.5 to 1";
         /// Where jitter spans more than this share of a stream, trains and streams show too little of the
         /// path for an upper end.
         hidden: f64 = 0.4, "share of the duration of a stream, 0.2 to 1";
         /// If more than this share of its packets is lost, the queue overflowed, and a stream is used only up
-        /// to its first loss (rapid 2.13). Half and double: nothing clear.
+        /// to its first loss (rapid 2.13).
         loss_tolerance: f64 = 0.03, "share, 0 to 0.2";
         /// The fewest packets before a loss that are used. Streams that met a burst lose packets early, so
-        /// leaving them out would leave out bursts. Half: no run changed. Double: nothing clear.
+        /// leaving them out would leave out bursts.
         fewest_before_loss: usize = 8, "packets, from 3";
         /// Gaps required before the interval may be narrow enough: five full-length streams.
-        /// Half: no run changed. Double: nothing clear.
         enough_gaps: u32 = 480, "gaps, from 96";
         /// The last train counts as so many streams, so that a load that set in during it shows in more than
-        /// one. Half and double: nothing clear.
+        /// one.
         last_parts: usize = 4, "streams, from 1";
         /// The answer is at most so many times the rate at which the fastest stream was delivered: a queue is
         /// as fast as it is, however close together some packets came. Streams are faster than what is
-        /// available now and then.
+        /// available now and then. Half: error +9.2 points (peak-rate +33).
         delivered: f64 = 1.25, "times the rate, 1 to 2";
         /// A train at less than this share of what is available hardly meets a queue, and bursts of others
-        /// decide what it samples. Half: error -0.9 points. Double: nothing clear.
+        /// decide what it samples.
         telling: f64 = 0.85, "times the estimate, 0 to 1";
     }
 }
@@ -298,7 +294,7 @@ impl Evaluation for Response {
 
     fn interval(&self) -> Option<Interval> {
         let interval = Interval::from(self.spread()?);
-        let near = |(limit, high): (Rate, Rate)| high > limit.scale(RESPONSE.near_limit);
+        let near = |(limit, high): (Rate, Rate)| high > limit.scale(NEAR_LIMIT);
         let hidden = self.jitter_share().is_some_and(|share| share > RESPONSE.hidden);
         let unlimited = hidden || self.stamp_limit.zip(interval.high).is_some_and(near);
         Some(if unlimited { Interval { rate: interval.low, high: None, ..interval } } else { interval })
@@ -320,7 +316,7 @@ impl Evaluation for Response {
         Some(match self.conclusion.one_queue {
             _ if self.is_jittery() => PathKind::Jittery,
             one_queue if one_queue < RESPONSE.unlikely => PathKind::SeveralQueues,
-            one_queue if one_queue < RESPONSE.likely => PathKind::UnknownQueues,
+            one_queue if one_queue < LIKELY => PathKind::UnknownQueues,
             _ if self.coalesced => PathKind::Coalescing,
             _ => PathKind::OneQueue,
         })
