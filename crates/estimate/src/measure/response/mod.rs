@@ -27,9 +27,9 @@ mod pace;
 pub(crate) use evidence::EVIDENCE;
 use evidence::{Circumstances, Conclusion, Evidence, Observed};
 pub(super) use evidence::{end_bias, end_effect};
-pub(crate) use pace::{MOST_GAPS, PACE};
 use pace::Pace;
 pub(super) use pace::uneven;
+pub(crate) use pace::{MOST_GAPS, PACE};
 
 /// One that excludes several. Range: probability, 0.5 to 1.
 const LIKELY: f64 = 0.8;
