@@ -17,15 +17,15 @@ const HOUR: Duration = Duration::from_ms(3_600_000);
 /// the time for which evaluations believe it (wan 2.20).
 const PAIRS_EVERY: Duration = Duration::from_ms(300_000);
 /// Flows that use all they may have, without a queue, might have more: after so long the capacity is measured
-/// anew. Doubled each time it is as it was, up to [`PAIRS_EVERY`].
+/// anew. Doubled each time it is as it was, up to [`PAIRS_EVERY`]. Range 2 to 60 s.
 const PRESSED: Duration = Duration::from_ms(10_000);
-/// Time after the first failure; doubled with each further one, up to [`PAIRS_EVERY`].
+/// Time after the first failure; doubled with each further one, up to [`PAIRS_EVERY`]. Range 2 to 60 s.
 const RETRY: Duration = Duration::from_ms(10_000);
-/// What is available is measured at most so often.
+/// What is available is measured at most so often: each time takes [`MEASUREMENT`]. Range 10 s to 1 h.
 const AVAILABLE_EVERY: Duration = Duration::from_ms(60_000);
 /// Nobody needs the link while it carries less than this part of its capacity. Range 0.05 to 0.5.
 const NEEDED: f64 = 0.2;
-/// The same while the capacity is not known.
+/// The same while the capacity is not known. Range 100 kb/s to 5 Mb/s.
 const LITTLE: Rate = Rate::from_bps(1_000_000);
 /// A capacity that differs by less than this part is the same. Range 0.02 to 0.2.
 const SAME: f64 = 0.1;

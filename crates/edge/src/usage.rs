@@ -8,7 +8,7 @@ use crate::{Load, Policy};
 /// A flow that has this part of its share uses all of it. Range 0.6 to 0.9: windows are whole segments.
 const USES: f64 = 0.8;
 /// What is left in a second of the rate that a flow had, if it has less: who pauses keeps its
-/// share for some seconds.
+/// share for some seconds. Range 0 to 0.7.
 const KEPT: f64 = 0.3;
 /// What a connection leaves of its share towards each side until it was looked at. What has only begun costs
 /// nothing: else whoever opens many connections would take the link from others.

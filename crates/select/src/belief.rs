@@ -17,13 +17,15 @@ const LASTS: f64 = 400.0;
 const FORGETS: f64 = 3.0 * 3_600.0;
 /// Changes for each one that is seen: small ones look like none. Range 1 to 2.
 const UNSEEN: f64 = 1.3;
-/// What a path might have counts as much as what it has had for so many seconds.
+/// What a path might have counts as much as what it has had for so many seconds. Range 60 to [`FORGETS`].
 const MIGHT: f64 = 900.0;
-/// Slow drift of what is free besides changes: its standard deviation after a minute, as a share.
+/// Slow drift of what is free besides changes: its standard deviation after a minute, as a share. Range 0
+/// to 0.1.
 const DRIFT: f64 = 0.03;
-/// Capacities of the tight link, in rates that were asked for, while it is not known.
+/// Capacities of the tight link, in times of the rate that was asked for, while it is not known. Range 1
+/// to 20.
 const CAPACITIES: [f64; 5] = [1.05, 1.5, 2.2, 4.0, 8.0];
-/// More than this many capacities is never free: measured ones may be low.
+/// More than this many times the capacity is never free: measured ones may be low. Range 1 to 1.3.
 const OVER: f64 = 1.1;
 /// Likelihood of an answer that has nothing to do with the truth, of its best one. Range 0 to 0.1.
 const STRAY: f64 = 0.003;
@@ -33,15 +35,21 @@ const TEMPER: f64 = 0.85;
 /// Degrees of freedom of the errors of intervals: tails are longer than those of the normal
 /// distribution. Range 2 to 30.
 const TAIL: f64 = 4.0;
-/// The ends of a 90 % interval are so many standard deviations away.
+/// The ends of a 90 % interval are so many standard deviations away (of the normal distribution).
 const Z90: f64 = 1.645;
-/// Standard deviation of what own traffic carries, as a share.
+/// Standard deviation of what own traffic carries, as a share: it is counted over a few seconds. Range 0.04
+/// to 0.3.
 const CARRIED_ERROR: f64 = 0.1;
 /// Likelihood of traffic that has passed although less is free: it has taken that from
 /// others. Range 1e-6 to 0.01.
 const CARRIED_STRAY: f64 = 1e-4;
-/// Least standard deviation of an answer, as a share.
+/// Least standard deviation of an answer, as a share: one step of the grid, below which
+/// rates are not told apart. Range 0.02 to 0.2.
 const LEAST_ERROR: f64 = 0.04;
+
+/// The part of each kind of noise that is forgotten with an answer, so that none is excluded for
+/// ever. Range 0.001 to 0.1.
+const NOISE_FORGETS: f64 = 0.02;
 
 /// What is thought of a path.
 #[derive(Clone, Debug)]
@@ -178,7 +186,9 @@ impl Belief {
         let sum: f64 = weights.iter().sum();
         if sum > 0.0 && sum.is_finite() {
             // Noise changes, too, so that no kind of it becomes impossible.
-            self.noise = std::array::from_fn(|kind| 0.98 * weights[kind] / sum + 0.02 / NOISES as f64);
+            self.noise = std::array::from_fn(|kind| {
+                (1.0 - NOISE_FORGETS) * weights[kind] / sum + NOISE_FORGETS / NOISES as f64
+            });
         }
         let likelihood = with_stray(likelihood);
         self.learn(now, &likelihood);

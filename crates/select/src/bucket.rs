@@ -6,11 +6,13 @@ use headway_units::{Bytes, Rate};
 /// After so many questions in a row without a queue a token bucket is looked for. If there is none, then
 /// after four times as many, up to the most. Range 2 to 10, and 50 to 1000.
 const FLAT: u32 = 5;
+/// See [`FLAT`].
 const MOST_FLAT: u32 = 200;
-/// First one of this size is looked for, then up to the largest that it makes sense to empty; below the
-/// least there is none.
+/// A bucket of this size is looked for first. Range from [`LEAST_BUCKET`] to [`LARGEST_BUCKET`].
 const FIRST_TRIAL: Bytes = Bytes::new(64_000);
+/// The largest one that is looked for: to empty one costs at least its bytes. Range 500 kB to 10 MB.
 const LARGEST_BUCKET: Bytes = Bytes::new(2_000_000);
+/// The smallest one that counts: ten packets are a burst that any queue takes. Range 3 to 60 kB.
 const LEAST_BUCKET: Bytes = Bytes::new(15_000);
 /// What a bucket that looks smaller than before still counts as. Range 0.9 to 1.
 const FADES: f64 = 0.995;

@@ -2,12 +2,14 @@
 
 use headway_units::Rate;
 
-/// The lowest rate that differs from lower ones.
+/// The lowest rate that differs from lower ones, in bit/s. Range 1e4 to 1e6: less is no use to a transfer.
 const LOWEST: f64 = 1e5;
 /// Ratio of neighbouring rates: a few of them make up the usual tolerance. Range 1.01 to 1.1.
 pub(crate) const STEP: f64 = 1.04;
-/// Number of rates, up to 100 Gb/s.
+/// Number of rates from [`LOWEST`] to about [`FASTEST`].
 pub(crate) const POINTS: usize = 353;
+/// The highest rate that differs from higher ones: no path between hosts has more.
+pub(crate) const FASTEST: Rate = Rate::from_bps(100_000_000_000);
 
 /// Probabilities of rates, equally far apart in the logarithm.
 #[derive(Clone, Debug, PartialEq)]

@@ -6,7 +6,7 @@ use headway_units::{Duration, Instant};
 const FLAP: i64 = 3;
 /// The hold time is halved after so many times itself without a change. Range 4 to 50.
 const QUIET: i64 = 10;
-/// The longest hold time, in intervals.
+/// The longest hold time, in intervals. Range 4 to 64.
 const LONGEST: i64 = 16;
 
 /// The hold time after changes of the choice.

@@ -13,9 +13,9 @@ use crate::settings::Settings;
 use crate::transfer::{Busy, Conditions, Losses};
 use crate::wishes::Wished;
 
-/// Own traffic is judged by so many rates of a second,
+/// Own traffic is judged by so many rates of a second (range 2 to 10),
 const SECONDS: usize = 5;
-/// that are no older than this.
+/// that are no older than this: some may be missing, as a look may be late. Range from [`SECONDS`].
 const RECENT: Duration = Duration::from_ms(10_000);
 /// Own traffic goes on as in the last seconds if it has no more than so many times as much, or as
 /// little. Range 1.2 to 2.

@@ -7,14 +7,16 @@ use crate::settings::Settings;
 use crate::stays::Stays;
 
 /// Time after a failure until a path is asked again; doubled with each further one, up to [`LONGEST_RETRY`].
+/// Range 1 to 30 s.
 const RETRY: Duration = Duration::from_ms(5_000);
-/// The longest time between attempts at a path that does not answer, and at one that does but whose
-/// answers cannot be read.
+/// The longest time between attempts at a path that does not answer. Range 1 to 60 minutes.
 const LONGEST_RETRY: Duration = Duration::from_ms(300_000);
+/// The same at one that does, but whose answers cannot be read. Range 5 to 60 s.
 const LONGEST_UNREAD: Duration = Duration::from_ms(20_000);
-/// A far end counts as away after so many attempts without an answer.
+/// A far end counts as away after so many attempts without an answer: one may be lost. Range 2 to 5.
 const AWAY_AFTER: u32 = 2;
 /// A path whose far end has never answered is dead if no own traffic has passed for so many intervals.
+/// Range 1 to 10.
 const NEVER_ANSWERED: i64 = 3;
 
 /// What is wrong with a path, or with a question about it.

@@ -16,9 +16,10 @@ use crate::settings::{Settings, Strategy};
 use crate::shared::Shared;
 use crate::transfer::{Prospect, Sizes};
 
-/// The time for an answer after which nobody will give it.
+/// The time for an answer after which it counts as lost. Range 10 to 300 s: a full measurement takes some.
 const PATIENCE: Duration = Duration::from_ms(60_000);
-/// Variance of the difference of two answers about the same rate, in squared steps of 4 %.
+/// Variance of the difference of two answers about the same rate, in squared steps of 4 %. Range 1
+/// to 20.
 const ERRORS: f64 = 4.0;
 /// The interval of a measurement behind a token bucket counts as so many times as wide, in the logarithm: on
 /// simulated paths half of the decisions by such answers were wrong. Range 1 to 5.
@@ -27,12 +28,12 @@ const BEHIND_BUCKET: f64 = 3.0;
 /// free. Range 0.01 to 0.5.
 const CARRIED: f64 = 0.05;
 /// What is free where own traffic fills the queue, in times of what it has, and at least: TCP takes some from
-/// others, and leaves some at times.
+/// others, and leaves some at times. Range 0.5 to 1, and 1 to 1.2.
 const FULL: [f64; 2] = [0.75, 1.05];
 /// The part of the capacity that a queue of a quarter of a second may have taken of five
 /// seconds. Range 0.02 to 0.1.
 const QUEUED: f64 = 0.05;
-/// Decisions that are kept.
+/// Decisions that are kept, to be shown: more than a screen has.
 pub(crate) const LOG: usize = 256;
 
 /// What is to be done next.

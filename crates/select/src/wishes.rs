@@ -4,7 +4,8 @@ use headway_units::{Budget, Bytes, Instant};
 
 use crate::selector::Selector;
 
-/// A preferred path is full if own traffic has this part of what is free,
+/// A preferred path is full if own traffic has this part of what is free, which TCP rarely exceeds (range 0.8
+/// to 1),
 const FULL: f64 = 0.9;
 /// and has room again when it has no more than this part. Range 0.3 to 0.8.
 const ROOM: f64 = 0.7;

@@ -4,17 +4,24 @@
 use headway_units::{Bytes, Rate};
 
 use crate::ask::MOST_ASKED;
-use crate::distribution::{Distribution, POINTS, STEP, position};
+use crate::distribution::{Distribution, FASTEST, POINTS, STEP, position};
 use crate::transfer::Prospect;
 
-/// Odds with which a path replaces another.
+/// Odds with which a path replaces another. Range 0.5 to 0.99: with less it would do so by chance.
 pub(crate) const ODDS: f64 = 0.9;
 /// Rates that are considered for a question, as multiples of the one at which the choice would change.
 const AROUND: [f64; 4] = [0.8, 1.0, 1.25, 1.7];
-/// Parts of the rates below the one that is asked for which an answer tells apart.
+/// Parts of the rates below the one that is asked for which an answer tells apart. Range 1 to 10: each takes
+/// time to compute.
 const PARTS: usize = 4;
-/// The least width of such a part in the logarithm of the rate: an answer is not exact.
+/// The least width of such a part in the logarithm of the rate: an answer is not exact. Range 0.04, the error
+/// of a good answer, to 0.7, a factor of two.
 const LEAST_PART: f64 = 0.25;
+/// A part with smaller odds counts as if the answer changed nothing, which saves its computation. Range 0 to
+/// 0.001.
+const LEAST_ODDS: f64 = 1e-4;
+/// No stream is slower: at this rate, one packet takes 60 ms. Range 50 kb/s to 1 Mb/s.
+const LEAST_RATE: Rate = Rate::from_bps(200_000);
 
 /// What is thought of all paths that can be used.
 #[derive(Debug)]
@@ -45,7 +52,7 @@ impl<'a> Outlook<'a> {
     /// Returns the best question about one rate of a path.
     pub(crate) fn best_question(&self, place: usize, capacity: Option<Rate>) -> Option<Worth> {
         let pivot = self.pivot(place)?;
-        let most = capacity.unwrap_or(Rate::from_mbps(1e5)).scale(MOST_ASKED);
+        let most = capacity.unwrap_or(FASTEST).scale(MOST_ASKED);
         let rates = AROUND.map(|factor| pivot.scale(factor).min(most));
         let worths = rates.into_iter().filter(|rate| *rate >= LEAST_RATE);
         let worths = worths.map(|rate| Worth { place, rate, gain: self.gain(place, rate) });
@@ -54,7 +61,7 @@ impl<'a> Outlook<'a> {
 
     /// Returns what a full measurement of a path is worth.
     pub(crate) fn measurement(&self, place: usize) -> f64 {
-        self.gain(place, Rate::from_mbps(1e5))
+        self.gain(place, FASTEST)
     }
 
     /// Returns the rate of a path at which the choice would change.
@@ -84,7 +91,7 @@ impl<'a> Outlook<'a> {
                 continue;
             }
             let (part, odds) = free.between(from, to);
-            if odds > 1e-4 {
+            if odds > LEAST_ODDS {
                 expected += odds * self.value(Some((place, &path.value_of(&part))));
             } else {
                 expected += odds * now;
@@ -139,17 +146,16 @@ impl<'a> Outlook<'a> {
     }
 }
 
-/// No stream is slower.
-const LEAST_RATE: Rate = Rate::from_bps(200_000);
-
 /// Returns what an answer must be worth for each byte, as a share of the rate: little where much is saved up,
 /// and more than that where bytes are short.
 pub(crate) fn price(fill: f64) -> f64 {
-    /// The price of 100 kB when nothing is saved up. Range 0.005 to 0.1.
+    /// The bytes that the prices are for.
+    const BLOCK: f64 = 1e5;
+    /// The price of them when nothing is saved up, as a share of the rate. Range 0.005 to 0.1.
     const DEAR: f64 = 0.04;
     /// The price when all is. Range 0 to 0.005.
     const CHEAP: f64 = 0.0005;
-    (CHEAP + (DEAR - CHEAP) * (1.0 - fill).powi(2)) / 1e5
+    (CHEAP + (DEAR - CHEAP) * (1.0 - fill).powi(2)) / BLOCK
 }
 
 /// Whether an answer is worth its bytes.

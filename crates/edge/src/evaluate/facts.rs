@@ -95,7 +95,7 @@ pub enum Quantity {
     Narrow,
 }
 
-/// For so long an available bandwidth is true (wan 2.20).
+/// For so long an available bandwidth is true (wan 2.20). Range 1 to 60 s: cross traffic comes and goes.
 const AVAILABLE: Duration = Duration::from_ms(5_000);
 /// For so long a capacity is true: it changes with the route, or when a modem trains
 /// again. Range 10 s to 1 h.

@@ -25,9 +25,9 @@ const CLEARLY: f64 = 1.7;
 const PROPORTION: f64 = 0.35;
 /// And if nearly as much is delivered with a shorter queue. Range 0.85 to 1.
 const NEARLY: f64 = 0.9;
-/// What did not help is not tried again for so long, twice as long each time.
+/// What did not help is not tried again for so long, twice as long each time. Range 0.25 to 10 s.
 const PAUSE: Duration = Duration::from_ms(1_000);
-/// See [`PAUSE`].
+/// The longest such time: within a minute other traffic may have ended. Range 10 s to 10 minutes.
 const LONGEST: Duration = Duration::from_ms(64_000);
 /// A link that delivers this part of what it did is looked at nevertheless. Range 0.5 to 0.8.
 const SLOWER: f64 = 0.7;

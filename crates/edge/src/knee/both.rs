@@ -12,7 +12,8 @@ use super::Seen;
 use crate::load::Passed;
 
 /// How many times what the rate needs without a queue windows are at first, and at least and at most. Each
-/// direction carries nine tenths with the first, and more than the last only adds to queues.
+/// direction carries nine tenths with the first, and more than the last only adds to queues. Range 1 to 2,
+/// and below and above that.
 const WINDOWS: f64 = 1.4;
 /// See [`WINDOWS`].
 const RANGE: [f64; 2] = [0.5, 2.5];

@@ -14,9 +14,10 @@ use headway_net::asking::{drive, elapsed, stream};
 use headway_net::{ConnectOptions, LONGEST_REVERSE_STREAM, NetError, Session};
 use headway_units::{Bytes, Duration, Rate, Side};
 
-/// Streams of pairs in a probe, and pairs in a stream: a server sends for [`LONGEST_REVERSE_STREAM`] at most.
-/// Eight pairs suffice where nobody else uses the link.
+/// Streams of pairs in a probe. With [`PAIRS`] these are 20 pairs; eight suffice where nobody else uses the
+/// link. Range 2 to 10.
 const STREAMS: u64 = 5;
+/// Pairs in a stream: a server sends for [`LONGEST_REVERSE_STREAM`] at most. Range 2 to 5.
 const PAIRS: usize = 4;
 /// The least and the mean pause between them: the former is longer than a pair takes at 1 Mb/s.
 const PAUSES: [Duration; 2] = [Duration::from_ms(25), Duration::from_ms(30)];

@@ -28,9 +28,10 @@ const CONNECTIONS: usize = 480;
 /// SYNs that came again, while none got to the relay, after which something keeps them from it. Range 2 to 5:
 /// hosts repeat one after 1 and 3 s.
 const REPEATED: u64 = 2;
-/// Looks, one a second, until it is tried again, at first and at most. Each try delays connections by 3 s, if
-/// nothing has changed.
+/// Looks, one a second, until it is tried again, at first. Each try delays connections by 3 s, if nothing has
+/// changed. Range 10 to 600.
 const PAUSE: u32 = 60;
+/// The same at most: it is doubled each time. Range from [`PAUSE`].
 const LONGEST_PAUSE: u32 = 3_600;
 /// A silent connection gives up its place. Hosts that are gone are found out earlier.
 const IDLE: Duration = Duration::from_secs(2 * 3600);

@@ -105,6 +105,7 @@ impl Hook {
     }
 }
 
+/// What is said, and what to do, when the process of [`work`] is gone.
 const ENDED: &str = "the process that runs hooks has ended; start `headway select` again";
 
 /// Runs what it is asked to until the other end of the socket is closed, and ends what is left then. A program
