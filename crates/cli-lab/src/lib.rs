@@ -13,23 +13,11 @@ mod uml;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory as _, Parser, Subcommand};
-use headway_program::build::BUILD;
+use clap::{CommandFactory as _, Subcommand};
+use headway_program::command_line::{CommandLine, Commands};
 use headway_program::exit::{self, Failed};
-use headway_program::family::{HEADWAY, LAB};
+use headway_program::family::{HEADWAY, LAB, Program};
 use headway_runs::{coded, helper};
-
-/// Simulates and emulates networks with known available bandwidth.
-#[derive(Debug, Parser)]
-#[command(name = LAB.name, version = BUILD)]
-struct Cli {
-    #[command(subcommand)]
-    command: Command,
-    /// Print JSON instead of text, with the units in the keys, and errors too; commands that go on
-    /// print an object per line.
-    #[arg(long, global = true)]
-    json: bool,
-}
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -42,8 +30,10 @@ enum Command {
     Uml(uml::UmlArgs),
 }
 
-impl Command {
-    /// Whether the command has a JSON form.
+impl Commands for Command {
+    const PROGRAM: Program = LAB;
+    const ABOUT: &str = "Simulates and emulates networks with known available bandwidth";
+
     fn has_json(&self) -> bool {
         match self {
             Command::Demo(_) => false,
@@ -52,29 +42,13 @@ impl Command {
             _ => true,
         }
     }
+
+    fn run(self, json: bool) -> Result<ExitCode, Failed> {
+        run(self, json).map_err(coded)
+    }
 }
 
-/// Runs the program, and returns its exit code.
-pub fn main() -> ExitCode {
-    if let Some(code) = helper::run() {
-        return code;
-    }
-    // Measurements are in this program, too, so that the demo needs no other one.
-    if LAB.other() == Some(&HEADWAY) {
-        return headway::main();
-    }
-    exit::run(&LAB, |cli: &Cli| cli.json, |cli| run(cli).map_err(coded))
-}
-
-/// Returns the command line, from which man pages and completions are made.
-pub fn command() -> clap::Command {
-    Cli::command()
-}
-
-fn run(Cli { command, json }: Cli) -> Result<ExitCode, Failed> {
-    if json && !command.has_json() {
-        return Err(Failed::no_json());
-    }
+fn run(command: Command, json: bool) -> Result<ExitCode, Failed> {
     match command {
         Command::Demo(args) => demo::run(&args)?,
         Command::Dataset(args) => dataset::run(&args, json)?,
@@ -87,15 +61,19 @@ fn run(Cli { command, json }: Cli) -> Result<ExitCode, Failed> {
     Ok(ExitCode::SUCCESS)
 }
 
-#[cfg(test)]
-mod tests {
-    use headway_program::family::commands_of;
-
-    use super::*;
-
-    #[test]
-    fn all_programs_know_the_commands() {
-        let known = LAB.commands.iter().map(|&(name, about)| (name, about.to_owned()));
-        assert_eq!(commands_of(&command()), known.collect::<Vec<_>>());
+/// Runs the program, and returns its exit code.
+pub fn main() -> ExitCode {
+    if let Some(code) = helper::run() {
+        return code;
     }
+    // Measurements are in this program, too, so that the demo needs no other one.
+    if LAB.other() == Some(&HEADWAY) {
+        return headway::main();
+    }
+    exit::run::<Command>()
+}
+
+/// Returns the command line, from which man pages and completions are made.
+pub fn command() -> clap::Command {
+    CommandLine::<Command>::command()
 }

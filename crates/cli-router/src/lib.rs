@@ -11,22 +11,10 @@ mod select;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory as _, Parser, Subcommand};
-use headway_program::build::BUILD;
+use clap::{CommandFactory as _, Subcommand};
+use headway_program::command_line::{CommandLine, Commands};
 use headway_program::exit::{self, Failed};
-use headway_program::family::ROUTER;
-
-/// Shares access links, chooses among paths, and brings congestion controllers for this kernel.
-#[derive(Debug, Parser)]
-#[command(name = ROUTER.name, version = BUILD)]
-struct Cli {
-    #[command(subcommand)]
-    command: Command,
-    /// Print JSON instead of text, with the units in the keys, and errors too; commands that go on
-    /// print an object per line.
-    #[arg(long, global = true)]
-    json: bool,
-}
+use headway_program::family::{Program, ROUTER};
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -37,49 +25,36 @@ enum Command {
     Proxy(proxy::ProxyArgs),
 }
 
-impl Command {
-    /// Whether the command has a JSON form.
+impl Commands for Command {
+    const PROGRAM: Program = ROUTER;
+    const ABOUT: &str =
+        "Shares access links, chooses among paths, and brings congestion controllers for this kernel";
+
     fn has_json(&self) -> bool {
         match self {
             Command::Cc(args) => args.has_json(),
             _ => true,
         }
     }
+
+    fn run(self, json: bool) -> Result<ExitCode, Failed> {
+        match self {
+            Command::Router(args) => return Ok(router::run(&args, json)?),
+            Command::Cc(args) => cc::run(&args, json)?,
+            Command::Edge(args) => edge::run(&args, json)?,
+            Command::Select(args) => select::run(&args, json)?,
+            Command::Proxy(args) => proxy::run(&args, json)?,
+        }
+        Ok(ExitCode::SUCCESS)
+    }
 }
 
 /// Runs the program, and returns its exit code.
 pub fn main() -> ExitCode {
-    exit::run(&ROUTER, |cli: &Cli| cli.json, run)
+    exit::run::<Command>()
 }
 
 /// Returns the command line, from which man pages and completions are made.
 pub fn command() -> clap::Command {
-    Cli::command()
-}
-
-fn run(Cli { command, json }: Cli) -> Result<ExitCode, Failed> {
-    if json && !command.has_json() {
-        return Err(Failed::no_json());
-    }
-    match command {
-        Command::Router(args) => return Ok(router::run(&args, json)?),
-        Command::Cc(args) => cc::run(&args, json)?,
-        Command::Edge(args) => edge::run(&args, json)?,
-        Command::Select(args) => select::run(&args, json)?,
-        Command::Proxy(args) => proxy::run(&args, json)?,
-    }
-    Ok(ExitCode::SUCCESS)
-}
-
-#[cfg(test)]
-mod tests {
-    use headway_program::family::commands_of;
-
-    use super::*;
-
-    #[test]
-    fn all_programs_know_the_commands() {
-        let known = ROUTER.commands.iter().map(|&(name, about)| (name, about.to_owned()));
-        assert_eq!(commands_of(&command()), known.collect::<Vec<_>>());
-    }
+    CommandLine::<Command>::command()
 }

@@ -88,6 +88,18 @@ mod tests {
         let text = String::from_utf8(text).unwrap();
         assert!(text.contains("--budget") && text.contains("--lan"));
     }
+
+    #[test]
+    fn all_programs_know_the_commands() {
+        let own = [headway::command(), headway_cli_router::command(), headway_cli_lab::command()];
+        for (program, own) in headway_program::family::ALL.into_iter().zip(own) {
+            let about = |one: &clap::Command| one.get_about().map(ToString::to_string).unwrap_or_default();
+            let own = own.get_subcommands().map(|one| (one.get_name().to_owned(), about(one)));
+            let known = program.commands.iter().map(|&(name, about)| (name.to_owned(), about.to_owned()));
+            assert_eq!(own.collect::<Vec<_>>(), known.collect::<Vec<_>>());
+        }
+    }
+
     #[test]
     fn every_command_of_the_documentation_parses() {
         let found = documented::commands("headway");

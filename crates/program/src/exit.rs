@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::family::Program;
+use crate::command_line::{CommandLine, Commands};
 use crate::{out, print_error, print_line, time};
 
 /// The reason why the program ended, as its exit code.
@@ -123,19 +123,18 @@ impl fmt::Display for Failed {
     }
 }
 
-/// Runs a program, and returns its exit code: starts the other one that has the command, or parses the
-/// command line and does the work; `json` tells from the arguments whether there was a `--json`.
-pub fn run<P: Parser>(
-    program: &Program,
-    json: impl Fn(&P) -> bool,
-    work: impl FnOnce(P) -> Result<ExitCode, Failed>,
-) -> ExitCode {
-    let name = program.called();
-    if let Some(other) = program.other() {
+/// Runs the program of these commands, and returns its exit code: starts the other one that has the command,
+/// or parses the command line and does the work.
+pub fn run<C: Commands>() -> ExitCode {
+    let name = C::PROGRAM.called();
+    if let Some(other) = C::PROGRAM.other() {
         return end(name, std::env::args_os().any(|word| word == "--json"), Err(other.start()));
     }
-    match parse::<P>(name) {
-        Ok(parsed) => end(name, json(&parsed), work(parsed)),
+    match parse::<CommandLine<C>>(name) {
+        Ok(CommandLine { command, json: true }) if !command.has_json() => {
+            end(name, true, Err(Failed::no_json()))
+        }
+        Ok(CommandLine { command, json }) => end(name, json, command.run(json)),
         Err(code) => code,
     }
 }

@@ -145,12 +145,6 @@ impl Program {
     }
 }
 
-/// Returns the commands of a command line and what each is for, as [`Program::commands`] has them.
-pub fn commands_of(command: &clap::Command) -> Vec<(&str, String)> {
-    let about = |one: &clap::Command| one.get_about().map(ToString::to_string).unwrap_or_default();
-    command.get_subcommands().map(|one| (one.get_name(), about(one))).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,6 +5,7 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod arguments;
+pub mod command_line;
 pub mod connection;
 pub mod exit;
 pub mod family;
