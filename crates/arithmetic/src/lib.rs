@@ -36,6 +36,7 @@ pub mod explicit;
 pub mod flow;
 mod ls_aimd;
 mod numbers;
+pub mod plain;
 pub mod rapid;
 pub mod rwm;
 pub mod virtual_queue;

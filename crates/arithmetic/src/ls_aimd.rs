@@ -112,7 +112,6 @@ struct Cut {
 
 unsafe extern "C" {
     safe fn headway_ls_add(ssthresh: u64, exponent: u32) -> u32;
-    safe fn headway_ls_growth_exponent(mss: u32) -> u32;
     safe fn headway_ls_automatic_scale(algorithm: Algorithm, marks: u32, late_departures: i32) -> u32;
     safe fn headway_ls_cwnd(ls: &State, config: &Config) -> u32;
     safe fn headway_ls_gap(ls: &State, bytes: u32) -> u64;
@@ -122,17 +121,15 @@ unsafe extern "C" {
     safe fn headway_ls_on_timeout(ls: &mut State, config: &Config, una: u32, next: u32) -> u32;
     safe fn headway_ls_undo(ls: &mut State, config: &Config);
     safe fn headway_ls_set_mss(ls: &mut State, config: &Config, mss: u32);
+    /// Returns the exponent K0 for segments of `mss` bytes; K1 is one more (ls-aimd 2.6).
+    #[link_name = "headway_ls_growth_exponent"]
+    pub safe fn growth_exponent(mss: u32) -> u32;
 }
 
 /// Returns the increase per round trip for an ssthresh of `ssthresh` bytes, with k0 = 2^`exponent`; both Q9
 /// (ls-aimd 2.7).
 pub fn add(ssthresh: u64, exponent: u32) -> u32 {
     headway_ls_add(ssthresh.min(LARGEST_WINDOW << super::Q9), exponent)
-}
-
-/// Returns the exponent K0 for segments of `mss` bytes; K1 is one more (ls-aimd 2.6).
-pub fn growth_exponent(mss: u32) -> u32 {
-    headway_ls_growth_exponent(mss)
 }
 
 /// Returns C in units of 2^-16 for an average share of marked segments with 20 fraction bits.

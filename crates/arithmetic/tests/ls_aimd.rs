@@ -108,7 +108,7 @@ fn nine_bits_of_logarithm_would_not_do() {
 
 #[test]
 fn constants_follow_the_segment_size_and_keep_the_increase_below_the_threshold() {
-    assert_eq!([536, ETHERNET, 4000, JUMBO, 65_495].map(growth_exponent), [8, 8, 9, 10, 10]);
+    assert_eq!([536, ETHERNET, 4000, JUMBO, 65_495].map(|mss| growth_exponent(mss)), [8, 8, 9, 10, 10]);
     // The increase is steepest at S = 1 B, where it is 0.72 B.
     for exponent in [8, 9, 10] {
         assert!(add(1 << Q9, exponent) < 1 << Q9);

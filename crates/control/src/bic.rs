@@ -35,7 +35,7 @@ const REFRESH: u64 = 31;
 const RATIO_SHIFT: u32 = 4;
 
 /// The controller of the paper; windows are whole segments, as in Linux.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Bic {
     window: Window,
     /// The window before the last reduction, less if it was smaller than the one before (fast
@@ -55,12 +55,9 @@ impl Bic {
     pub(crate) fn new(start: &Start) -> Bic {
         Bic {
             window: Window::new(start.window),
-            last_max: 0,
-            count: 0,
-            computed: (0, 0),
             ratio: 2 << RATIO_SHIFT,
-            acknowledged: Acknowledged::default(),
             state: RecoveryState::Open,
+            ..Bic::default()
         }
     }
 

@@ -30,7 +30,7 @@ const ZETA: f64 = 1.0;
 const LOW_WINDOW: f64 = 38.0;
 
 /// The controller of the paper, in full precision.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Compound {
     /// The sum of both windows.
     window: Window,
@@ -48,14 +48,7 @@ pub struct Compound {
 impl Compound {
     /// A controller that starts with the initial window, at least one segment.
     pub(crate) fn new(start: &Start) -> Compound {
-        Compound {
-            window: Window::new(start.window),
-            delay: 0.0,
-            base: None,
-            sum: Duration::ZERO,
-            count: 0,
-            end: 0,
-        }
+        Compound { window: Window::new(start.window), ..Compound::default() }
     }
 
     /// Adjusts the window that follows the delay at the end of a round trip.

@@ -32,7 +32,7 @@ const REFRESH: u64 = 31;
 const SETTLING: Duration = Duration::from_ms(1000);
 
 /// The controller of RFC 9438 with HyStart; windows are whole segments, as in Linux.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Cubic {
     window: Window,
     hystart: HyStart,
@@ -125,12 +125,9 @@ impl Cubic {
         Cubic {
             window: Window::new(start.window),
             hystart: HyStart::new(start.paced),
-            last_max: 0,
-            min_rtt: None,
-            epoch: None,
             count: MIN_COUNT,
             computed: (0, 0.0),
-            fresh_until: Instant::ZERO,
+            ..Cubic::default()
         }
     }
 

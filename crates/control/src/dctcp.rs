@@ -14,7 +14,7 @@ const PARTS: u32 = 1024;
 const NEGLIGIBLE: f64 = 1e-12;
 
 /// The controller of RFC 8257, with alpha in full precision (ls-aimd 2.11) or in the ten bits of Linux.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Dctcp {
     window: Window,
     /// Whether reductions are whole segments and alpha has ten bits, as in Linux: small windows then stay
@@ -37,9 +37,7 @@ impl Dctcp {
             window: Window::new(start.window),
             linux_rounding: start.linux_rounding,
             alpha: 1.0,
-            delivered: 0,
-            marked: 0,
-            end: 0,
+            ..Dctcp::default()
         }
     }
 

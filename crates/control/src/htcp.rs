@@ -38,7 +38,7 @@ const SETTLING: u64 = 3;
 const PER_REFERENCE: u64 = 10;
 
 /// The controller of the draft; windows are whole segments and times ticks of 1 ms, as in Linux.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct HTcp {
     window: Window,
     alpha: u64,
@@ -87,15 +87,9 @@ impl HTcp {
             window: Window::new(start.window),
             alpha: ALPHA_BASE,
             beta: BETA_MIN,
-            adaptive: false,
             acked: 1,
-            acknowledged: Acknowledged::default(),
-            min_rtt: 0,
-            max_rtt: 0,
-            last: 0,
-            before: None,
-            rates: Rates::default(),
             state: RecoveryState::Open,
+            ..HTcp::default()
         }
     }
 

@@ -19,7 +19,7 @@ const OFFLOAD_SEGMENTS: f64 = 181.0;
 const OFFLOAD_LIMIT: Duration = Duration::from_ms(1);
 
 /// The state of the current round.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct HyStart {
     /// Whether the transport spreads segments over the round trip, which stretches trains.
     paced: bool,
@@ -40,15 +40,7 @@ pub(super) struct HyStart {
 impl HyStart {
     /// A detector without samples.
     pub(super) fn new(paced: bool) -> HyStart {
-        HyStart {
-            paced,
-            found: false,
-            round_start: Instant::ZERO,
-            train_end: Instant::ZERO,
-            end: 0,
-            samples: 0,
-            round_rtt: Duration::MAX,
-        }
+        HyStart { paced, round_rtt: Duration::MAX, ..HyStart::default() }
     }
 
     /// Resets everything but the pacing, for another slow start after an RTO.

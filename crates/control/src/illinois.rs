@@ -33,7 +33,7 @@ const THETA: u32 = 5;
 const MAX_RTT: u32 = 3_355_443;
 
 /// The controller of the paper; windows are whole segments and RTTs whole microseconds, as in Linux.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Illinois {
     window: Window,
     alpha: u64,
@@ -65,15 +65,7 @@ impl Illinois {
             alpha: ALPHA_MAX,
             beta: BETA_MAX,
             base: u32::MAX,
-            longest: 0,
-            sum: 0,
-            count: 0,
-            end: 0,
-            next: 0,
-            acked: 0,
-            acknowledged: Acknowledged::default(),
-            above: false,
-            low: 0,
+            ..Illinois::default()
         }
     }
 

@@ -282,9 +282,10 @@ impl Start {
 
 /// The recovery state of a flow: Linux's `TCP_CA_Open`, `TCP_CA_Disorder`, `TCP_CA_CWR`, `TCP_CA_Recovery`
 /// and `TCP_CA_Loss`, in this order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RecoveryState {
     /// Nothing is missing.
+    #[default]
     Open,
     /// Segments are SACKed, but none is deemed lost.
     Disorder,

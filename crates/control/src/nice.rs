@@ -19,7 +19,7 @@ const MIN_WINDOW: f64 = 1.0 / 48.0;
 const PAIR: f64 = 2.0;
 
 /// A controller for background transfers: it backs off at any queue.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Nice {
     window: Window,
     smoothed: Option<Duration>,
@@ -43,17 +43,7 @@ pub struct Nice {
 impl Nice {
     /// A controller that starts with the initial window, at least one segment.
     pub(crate) fn new(start: &Start) -> Nice {
-        Nice {
-            window: Window::new(start.window),
-            smoothed: None,
-            extremes: None,
-            least: None,
-            congested: 0,
-            end: 0,
-            doubling: true,
-            next: 0,
-            first: 0,
-        }
+        Nice { window: Window::new(start.window), doubling: true, ..Nice::default() }
     }
 
     fn in_pairs(&self) -> bool {

@@ -12,7 +12,7 @@ const MOST_DOUBLINGS: u32 = 10;
 
 /// Reno with windows down to one segment; if marked there, it sends only when the retransmission timer
 /// expires (RFC 3168 6.1.2).
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Rfc3168 {
     window: Window,
     /// The time from the last departure to the next while the flow waits for its timer.
@@ -27,13 +27,7 @@ pub struct Rfc3168 {
 impl Rfc3168 {
     /// A controller that starts with the initial window, at least one segment.
     pub(crate) fn new(start: &Start) -> Rfc3168 {
-        Rfc3168 {
-            window: Window::new(start.window),
-            wait: None,
-            doublings: 0,
-            age: Duration::ZERO,
-            timeout: Duration::ZERO,
-        }
+        Rfc3168 { window: Window::new(start.window), ..Rfc3168::default() }
     }
 
     /// Restarts the timer at this ACK.

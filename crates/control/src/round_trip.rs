@@ -7,7 +7,7 @@ use headway_units::Duration;
 const NONE: u32 = 0x7fff_ffff;
 
 /// The minimum RTT of a round trip and of the flow.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct RoundTrip {
     /// Whether the delay governs the window. It does not while losses are repaired or segments are SACKed,
     /// because the samples of these times say little about the queue.
@@ -33,10 +33,8 @@ impl RoundTrip {
             active: true,
             base: NONE,
             least: NONE,
-            count: 0,
-            end: 0,
-            next: 0,
             state: RecoveryState::Open,
+            ..RoundTrip::default()
         }
     }
 

@@ -20,7 +20,7 @@ const INITIAL_RTT: u64 = 20_000;
 
 /// The controller of the papers; windows are whole segments, times ticks and rates whole bytes
 /// per tick, as in Linux.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Westwood {
     window: Window,
     /// Payload bytes of a segment.
@@ -49,15 +49,10 @@ impl Westwood {
         Westwood {
             window: Window::new(start.window),
             mss: start.mss.max(1).into(),
-            rates: (0, 0),
-            bytes: 0,
-            begin: None,
-            una: 0,
-            accounted: 0,
             rtt: INITIAL_RTT,
             min_rtt: INITIAL_RTT,
             forget_min: true,
-            reducing: false,
+            ..Westwood::default()
         }
     }
 

@@ -11,7 +11,7 @@ pub(super) const MIN_SSTHRESH: f64 = 2.0;
 pub(super) const MIN_WINDOW: f64 = 1.0 / 1024.0;
 
 /// A congestion window and ssthresh, in segments.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Window {
     /// The window.
     pub(super) size: f64,

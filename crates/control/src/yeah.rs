@@ -34,7 +34,7 @@ const FEW_SAMPLES: u32 = 2;
 const MIN_RENO: u64 = 2;
 
 /// The controller of the paper; windows are whole segments, as in Linux.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Yeah {
     window: Window,
     round: RoundTrip,
@@ -51,14 +51,7 @@ pub struct Yeah {
 impl Yeah {
     /// A controller that starts with the initial window, at least one segment.
     pub(crate) fn new(start: &Start) -> Yeah {
-        Yeah {
-            window: Window::new(start.window),
-            round: RoundTrip::new(),
-            queued: 0,
-            slow: 0,
-            fast: 0,
-            reno: MIN_RENO,
-        }
+        Yeah { window: Window::new(start.window), round: RoundTrip::new(), reno: MIN_RENO, ..Yeah::default() }
     }
 
     /// Chooses the mode at the end of a round trip.

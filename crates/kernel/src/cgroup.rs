@@ -2,12 +2,13 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::os::fd::{AsFd as _, AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 use std::path::PathBuf;
 
 use libbpf_rs::Object;
 
 use crate::error::Error;
+use crate::{query, tcx};
 
 /// What is mounted for this process: a line each with source, folder, type and more.
 const MOUNTS: &str = "/proc/self/mounts";
@@ -27,19 +28,10 @@ pub(crate) fn attach(
     program: &str,
     place: libbpf_sys::bpf_attach_type,
 ) -> Result<OwnedFd, Error> {
-    let found = object.progs().find(|found| found.name() == program);
-    let found = found.ok_or_else(|| Error::Internal(format!("there is no program {program}")))?;
-    let root = root()?;
+    let (program, root) = (tcx::find(object, program)?, root()?);
     // SAFETY: a system call with valid descriptors and no options.
-    let raw = unsafe {
-        libbpf_sys::bpf_link_create(found.as_fd().as_raw_fd(), root.as_raw_fd(), place, std::ptr::null())
-    };
-    if raw < 0 {
-        let reason = libbpf_rs::Error::from_raw_os_error(-raw);
-        return Err(Error::Bpf { action: "attach a program to the connections of this host", reason });
-    }
-    // SAFETY: `raw` is an open descriptor that nothing else owns.
-    Ok(unsafe { OwnedFd::from_raw_fd(raw) })
+    let raw = unsafe { libbpf_sys::bpf_link_create(program, root.as_raw_fd(), place, std::ptr::null()) };
+    query::owned(raw, "attach a program to the connections of this host")
 }
 
 /// Opens the root of cgroup v2. Where it is not mounted, as in a shell of `ip netns exec`, it is

@@ -45,27 +45,23 @@ impl Controller {
 
     /// Returns its name in the kernel.
     pub fn name(self) -> &'static str {
-        match self {
-            Controller::LsReno => "ls_reno",
-            Controller::LsDctcp => "ls_dctcp",
-            Controller::HwReno => "hw_reno",
-            Controller::HwDctcp => "hw_dctcp",
-            Controller::Xcp => "xcp",
-            Controller::Rcp => "rcp",
-            Controller::Rapid => "rapid",
-        }
+        self.names()[0]
     }
 
     /// Returns its name on the command line.
     pub fn command(self) -> &'static str {
+        self.names()[1]
+    }
+
+    fn names(self) -> [&'static str; 2] {
         match self {
-            Controller::LsReno => "ls-reno",
-            Controller::LsDctcp => "ls-dctcp",
-            Controller::HwReno => "hw-reno",
-            Controller::HwDctcp => "hw-dctcp",
-            Controller::Xcp => "xcp",
-            Controller::Rcp => "rcp",
-            Controller::Rapid => "rapid",
+            Controller::LsReno => ["ls_reno", "ls-reno"],
+            Controller::LsDctcp => ["ls_dctcp", "ls-dctcp"],
+            Controller::HwReno => ["hw_reno", "hw-reno"],
+            Controller::HwDctcp => ["hw_dctcp", "hw-dctcp"],
+            Controller::Xcp => ["xcp"; 2],
+            Controller::Rcp => ["rcp"; 2],
+            Controller::Rapid => ["rapid"; 2],
         }
     }
 

@@ -136,9 +136,7 @@ pub use note::{Ends, Note, RapidNote};
 #[cfg(feature = "bpf")]
 pub use pace::Pace;
 #[cfg(feature = "bpf")]
-pub use query::{
-    counters, cpu_time, enable_timing, end_counters, is_loaded, rapid_counters, rapid_flows, stamp_counters,
-};
+pub use query::{counters, cpu_time, enable_timing, is_loaded, rapid_flows, stamp_counters};
 #[cfg(feature = "bpf")]
 pub use remains::Remains;
 #[cfg(feature = "bpf")]

@@ -216,11 +216,10 @@ impl Loader {
 
     fn refused(&self, reason: libbpf_rs::Error) -> Error {
         match reason.kind() {
-            libbpf_rs::ErrorKind::PermissionDenied if !was_judged() => Error::Forbidden,
             libbpf_rs::ErrorKind::AlreadyExists => {
                 Error::NameTaken(self.name.clone(), "another program".to_owned())
             }
-            _ => Error::Refused { name: self.name.clone(), reason },
+            _ => refused(&self.name)(reason),
         }
     }
 }
@@ -371,14 +370,34 @@ thread_local! {
     static JUDGED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether the verifier has refused a program that this thread loaded. It does so with the error
-/// of missing privileges.
-pub(crate) fn was_judged() -> bool {
-    JUDGED.get()
+/// Loads the programs of an object, after its maps were set up.
+pub(crate) fn load(
+    object: &[u8],
+    name: &str,
+    set_up: impl FnOnce(&mut OpenObject) -> libbpf_rs::Result<()>,
+) -> Result<Object, Error> {
+    listen();
+    let open = ObjectBuilder::default().open_memory(object);
+    let set_up = |mut open| set_up(&mut open).map(|()| open);
+    open.and_then(set_up).and_then(OpenObject::load).map_err(refused(name))
+}
+
+/// Writes the options with which programs were compiled.
+pub(crate) fn set_options(open: &mut OpenObject, options: &[u8]) -> libbpf_rs::Result<()> {
+    let map = open.maps_mut().find(|map| map.name() == ".rodata.options");
+    map.map_or(Ok(()), |mut map| map.set_initial_value(options))
+}
+
+/// Returns the error when the kernel does not take the programs of this name.
+pub(crate) fn refused(name: &str) -> impl Fn(libbpf_rs::Error) -> Error {
+    move |reason| match reason.kind() {
+        libbpf_rs::ErrorKind::PermissionDenied if !JUDGED.get() => Error::Forbidden,
+        _ => Error::Refused { name: name.to_owned(), reason },
+    }
 }
 
 /// Takes the messages of libbpf from now on, as one of this thread's programs is loaded.
-pub(crate) fn listen() {
+fn listen() {
     JUDGED.set(false);
     set_print(Some((PrintLevel::Debug, log)));
 }

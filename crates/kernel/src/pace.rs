@@ -1,10 +1,10 @@
 //! Segments of a fixed gap, as TCP Rapid makes its gaps: for measurements of how exact they are.
 
 use headway_units::Duration;
-use libbpf_rs::{Link, MapCore as _, MapType, Object, ObjectBuilder, OpenObject};
+use libbpf_rs::{Link, MapCore as _, MapType, Object};
 
 use crate::error::Error;
-use crate::loader::listen;
+use crate::loader::{load, refused, set_options};
 
 /// The name in `bpf/pace.bpf.c`.
 const NAME: &str = "hw_pace";
@@ -26,29 +26,19 @@ impl Pace {
     /// When the kernel does not support it, the user lacks privileges, or it is registered already.
     pub fn load(gap: Duration, by_window: bool) -> Result<Pace, Error> {
         crate::support::check()?;
-        listen();
-        let refused = |reason| Error::Refused { name: NAME.to_owned(), reason };
         let object = include_bytes!(concat!(env!("OUT_DIR"), "/pace.bpf.o"));
-        let mut open = ObjectBuilder::default().open_memory(object).map_err(refused)?;
-        configure(&mut open, gap, by_window).map_err(refused)?;
-        let mut object = open.load().map_err(refused)?;
+        // `struct pace_options`.
+        let options = [gap.ns() as u64, u64::from(by_window)].map(u64::to_ne_bytes).concat();
+        let mut object = load(object, NAME, |open| set_options(open, &options))?;
         let ops = object.maps_mut().find(|map| map.map_type() == MapType::StructOps);
         let Some(mut ops) = ops else {
             return Err(Error::Internal(format!("{NAME} has no struct_ops map")));
         };
-        Ok(Pace { _link: ops.attach_struct_ops().map_err(refused)?, _object: object })
+        Ok(Pace { _link: ops.attach_struct_ops().map_err(refused(NAME))?, _object: object })
     }
 
     /// Returns the name by which connections choose it.
     pub fn name(&self) -> &'static str {
         NAME
     }
-}
-
-/// Sets `struct pace_options`.
-fn configure(open: &mut OpenObject, gap: Duration, by_window: bool) -> libbpf_rs::Result<()> {
-    let options = [gap.ns() as u64, u64::from(by_window)];
-    let bytes: Vec<u8> = options.iter().flat_map(|value| value.to_ne_bytes()).collect();
-    let map = open.maps_mut().find(|map| map.name() == ".rodata.options");
-    map.map_or(Ok(()), |mut map| map.set_initial_value(&bytes))
 }

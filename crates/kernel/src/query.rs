@@ -1,42 +1,26 @@
 //! Questions to the kernel about loaded controllers: counters, and the CPU time of their programs.
 
 use std::fs::File;
-use std::io::{self, Read as _};
+use std::io::Read as _;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 
+use headway_arithmetic::plain::{self, Plain};
 use libbpf_rs::query::{ProgInfoIter, ProgInfoQueryOptions};
 use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType, Object, Program};
 
 use crate::error::Error;
 use crate::flow::RapidFlow;
-use crate::telemetry::{Counters, CpuTime, EndCounters, RapidCounters, StampCounters, Totals};
+use crate::telemetry::{CpuTime, StampCounters};
 
 /// The program of TCP Rapid that writes about connections.
 pub(crate) const READER: &str = "hw_flows";
+const LIST: &str = "list the connections of a controller";
 
-/// Reads the counters in the map with BPF ID `map`.
+/// Reads the counters of a controller in the map with BPF ID `map`.
 ///
 /// # Errors
 /// When the map is gone or the user lacks the privileges.
-pub fn counters(map: u32) -> Result<Counters, Error> {
-    let handle = MapHandle::from_map_id(map).map_err(Error::bpf("inspect the counters of a controller"))?;
-    read_counters(&handle)
-}
-
-/// Reads the counters of XCP or RCP in the map with BPF ID `map`.
-///
-/// # Errors
-/// When the map is gone or the user lacks the privileges.
-pub fn end_counters(map: u32) -> Result<EndCounters, Error> {
-    let handle = MapHandle::from_map_id(map).map_err(Error::bpf("inspect the counters of a controller"))?;
-    read_counters(&handle)
-}
-
-/// Reads the counters of TCP Rapid in the map with BPF ID `map`.
-///
-/// # Errors
-/// When the map is gone or the user lacks the privileges.
-pub fn rapid_counters(map: u32) -> Result<RapidCounters, Error> {
+pub fn counters<T: Plain + Default>(map: u32) -> Result<T, Error> {
     let handle = MapHandle::from_map_id(map).map_err(Error::bpf("inspect the counters of a controller"))?;
     read_counters(&handle)
 }
@@ -58,21 +42,13 @@ pub fn rapid_flows(programs: &[u32]) -> Result<Option<Vec<RapidFlow>>, Error> {
     let (Some(reader), Some(map)) = (reader, maps.find(|map| map.map_type() == MapType::SkStorage)) else {
         return Ok(None);
     };
-    let bytes =
-        Program::fd_from_id(reader.id).and_then(|program| Ok(read_all(program.as_fd(), map.as_fd())?));
-    let bytes = bytes.map_err(Error::bpf("list the connections of a controller"))?;
+    let program = Program::fd_from_id(reader.id).map_err(Error::bpf(LIST))?;
+    let bytes = read_all(program.as_fd(), map.as_fd())?;
     Ok(Some(bytes.as_chunks().0.iter().map(RapidFlow::from_bytes).collect()))
 }
 
 /// Returns what an iterator writes about all elements of a map.
-fn read_all(program: BorrowedFd<'_>, map: BorrowedFd<'_>) -> io::Result<Vec<u8>> {
-    let descriptor = |raw: i32| {
-        if raw < 0 {
-            return Err(io::Error::from_raw_os_error(-raw));
-        }
-        // SAFETY: it is an open descriptor that nothing else owns.
-        Ok(unsafe { OwnedFd::from_raw_fd(raw) })
-    };
+fn read_all(program: BorrowedFd<'_>, map: BorrowedFd<'_>) -> Result<Vec<u8>, Error> {
     let mut of = libbpf_sys::bpf_iter_link_info::default();
     of.map.map_fd = map.as_raw_fd() as u32;
     let options = libbpf_sys::bpf_link_create_opts {
@@ -82,14 +58,15 @@ fn read_all(program: BorrowedFd<'_>, map: BorrowedFd<'_>) -> io::Result<Vec<u8>>
         ..Default::default()
     };
     // SAFETY: a system call with valid descriptors and options that outlive it.
-    let link = descriptor(unsafe {
+    let link = unsafe {
         libbpf_sys::bpf_link_create(program.as_raw_fd(), 0, libbpf_sys::BPF_TRACE_ITER, &raw const options)
-    })?;
+    };
+    let link = owned(link, LIST)?;
     // SAFETY: a system call with a valid descriptor.
-    let iterator = descriptor(unsafe { libbpf_sys::bpf_iter_create(link.as_raw_fd()) })?;
+    let iterator = owned(unsafe { libbpf_sys::bpf_iter_create(link.as_raw_fd()) }, LIST)?;
     let mut bytes = Vec::new();
-    File::from(iterator).read_to_end(&mut bytes)?;
-    Ok(bytes)
+    let read = File::from(iterator).read_to_end(&mut bytes);
+    read.map(|_| bytes).map_err(|reason| Error::bpf(LIST)(reason.into()))
 }
 
 /// Reads the counters of a receiver for TCP Rapid in the map with BPF ID `map`.
@@ -107,15 +84,10 @@ pub fn is_loaded(map: u32) -> bool {
 }
 
 /// Reads the counters in this map.
-pub(crate) fn read_counters<T: Totals>(map: &impl MapCore) -> Result<T, Error> {
+pub(crate) fn read_counters<T: Plain + Default>(map: &impl MapCore) -> Result<T, Error> {
     let action = "read the counters of a controller";
     let value = map.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).map_err(Error::bpf(action))?;
-    let Some(value) = value.filter(|bytes| bytes.len() == size_of::<T>()) else {
-        return Ok(T::default());
-    };
-    // SAFETY: totals consist of integers only, so any bits are valid; the length was checked and the
-    // read may be unaligned.
-    Ok(unsafe { value.as_ptr().cast::<T>().read_unaligned() })
+    Ok(value.and_then(|bytes| plain::read(&bytes)).unwrap_or_default())
 }
 
 /// Returns the CPU time of the programs with these BPF IDs while timing was on (see [`enable_timing`]).
@@ -137,9 +109,13 @@ pub fn cpu_time(programs: &[u32]) -> Vec<CpuTime> {
 pub fn enable_timing() -> Result<OwnedFd, Error> {
     // SAFETY: a system call with an integer argument.
     let raw = unsafe { libbpf_sys::bpf_enable_stats(libbpf_sys::BPF_STATS_RUN_TIME) };
+    owned(raw, "time BPF programs")
+}
+
+/// Returns the descriptor that a function of libbpf has opened, or the error that it returned.
+pub(crate) fn owned(raw: i32, action: &'static str) -> Result<OwnedFd, Error> {
     if raw < 0 {
-        let reason = libbpf_rs::Error::from_raw_os_error(-raw);
-        return Err(Error::Bpf { action: "time BPF programs", reason });
+        return Err(Error::Bpf { action, reason: libbpf_rs::Error::from_raw_os_error(-raw) });
     }
     // SAFETY: `raw` is an open descriptor that nothing else owns.
     Ok(unsafe { OwnedFd::from_raw_fd(raw) })

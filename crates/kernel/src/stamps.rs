@@ -4,12 +4,12 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::net::IpAddr;
 use std::os::fd::{AsFd as _, OwnedFd};
 
-use libbpf_rs::{Map, MapCore as _, MapInfo, Object, ObjectBuilder};
+use libbpf_rs::{Map, MapCore as _, MapInfo, Object};
 
 use crate::cgroup;
 use crate::controller::StampOptions;
 use crate::error::Error;
-use crate::loader::{listen, was_judged};
+use crate::loader::{load, set_options};
 use crate::query::{program_ids, read_counters};
 use crate::telemetry::StampCounters;
 
@@ -49,21 +49,9 @@ impl StampReceiver {
     /// When the kernel does not support it, or the user lacks privileges.
     pub fn load(options: &StampOptions) -> Result<StampReceiver, Error> {
         crate::support::check()?;
-        listen();
-        let open =
-            ObjectBuilder::default().open_memory(include_bytes!(concat!(env!("OUT_DIR"), "/stamps.bpf.o")));
-        let object = open.and_then(|mut open| {
-            let mut maps = open.maps_mut();
-            if let Some(mut map) = maps.find(|map| map.name() == ".rodata.options") {
-                map.set_initial_value(&options.to_bytes())?;
-            }
-            drop(maps);
-            open.load()
-        });
-        let object = object.map_err(|reason| match reason.kind() {
-            libbpf_rs::ErrorKind::PermissionDenied if !was_judged() => Error::Forbidden,
-            _ => Error::Refused { name: "the receiver of TCP Rapid".to_owned(), reason },
-        })?;
+        let object = include_bytes!(concat!(env!("OUT_DIR"), "/stamps.bpf.o"));
+        let set = |open: &mut _| set_options(open, &options.to_bytes());
+        let object = load(object, "the receiver of TCP Rapid", set)?;
         let notes = cgroup::attach(&object, "hw_note_arrival", cgroup::PACKETS)?;
         let writes = cgroup::attach(&object, "hw_stamp_acks", cgroup::EVENTS)?;
         Ok(StampReceiver { _programs: [notes, writes], object })

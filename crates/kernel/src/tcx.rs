@@ -1,10 +1,11 @@
 //! Programs at interfaces: tcx links, which end with the process that holds them.
 
-use std::os::fd::{AsFd as _, AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 
 use libbpf_rs::Object;
 
 use crate::error::Error;
+use crate::query::owned;
 
 /// Returns the descriptor of a program.
 pub(crate) fn find(object: &Object, name: &str) -> Result<i32, Error> {
@@ -21,10 +22,5 @@ pub(crate) fn link(
 ) -> Result<OwnedFd, Error> {
     // SAFETY: a system call with a valid descriptor and no options.
     let raw = unsafe { libbpf_sys::bpf_link_create(program, interface as i32, place, std::ptr::null()) };
-    if raw < 0 {
-        let reason = libbpf_rs::Error::from_raw_os_error(-raw);
-        return Err(Error::Bpf { action: "attach a program to the interface", reason });
-    }
-    // SAFETY: `raw` is an open descriptor that nothing else owns.
-    Ok(unsafe { OwnedFd::from_raw_fd(raw) })
+    owned(raw, "attach a program to the interface")
 }

@@ -1,5 +1,6 @@
 //! Telemetry of loaded controllers: records of ACKs, counters, CPU time (`bpf/intf.h`).
 
+use headway_arithmetic::plain::{self, Plain};
 use serde::Serialize;
 
 /// Telemetry of one ACK (`struct hw_record`).
@@ -40,10 +41,7 @@ pub struct Record {
 
 impl Record {
     pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Record> {
-        // SAFETY: a Record consists of integers only, so any bits are valid; the length is checked and the
-        // read may be unaligned.
-        (bytes.len() == size_of::<Record>())
-            .then(|| unsafe { bytes.as_ptr().cast::<Record>().read_unaligned() })
+        plain::read(bytes)
     }
 }
 
@@ -189,18 +187,16 @@ pub struct StampCounters {
     pub strange: u64,
 }
 
-/// Totals as the programs store them.
-///
-/// Implemented only for structures of integers in the layout of C: the loader reads them bit by bit.
-pub(crate) trait Totals: Copy + Default {}
-
-impl Totals for Counters {}
-
-impl Totals for EndCounters {}
-
-impl Totals for RapidCounters {}
-
-impl Totals for StampCounters {}
+// SAFETY: all fields are integers.
+unsafe impl Plain for Counters {}
+// SAFETY: all fields are integers.
+unsafe impl Plain for EndCounters {}
+// SAFETY: all fields are integers.
+unsafe impl Plain for RapidCounters {}
+// SAFETY: all fields are integers.
+unsafe impl Plain for StampCounters {}
+// SAFETY: all fields are integers.
+unsafe impl Plain for Record {}
 
 /// The CPU time of a program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

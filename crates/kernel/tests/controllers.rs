@@ -155,7 +155,7 @@ fn saturate(path: &Path, loader: Loader, to_the_end: bool) -> Saturated {
                 .unwrap();
         }
     });
-    let counted = counters(loaded.counters_map().unwrap()).unwrap();
+    let counted: Counters = counters(loaded.counters_map().unwrap()).unwrap();
     assert!(counted.mark_cuts > 10 && counted.marked > 10, "{counted:?}");
     // The server has the controller, too, but its segments carry no data, so only the handshake
     // of it is acknowledged.

@@ -14,7 +14,7 @@ const PROTOCOL: u8 = 253;
 const PAYLOAD: usize = 60;
 
 /// What precedes a congestion header.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Packet {
     is_v6: bool,
     tags: Vec<u16>,
@@ -27,14 +27,7 @@ pub(crate) struct Packet {
 
 impl Packet {
     pub(crate) fn v4() -> Packet {
-        Packet {
-            is_v6: false,
-            tags: Vec::new(),
-            options: 0,
-            extensions: Vec::new(),
-            port: None,
-            padding: None,
-        }
+        Packet { ..Packet::default() }
     }
 
     pub(crate) fn v6() -> Packet {

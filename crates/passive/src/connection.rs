@@ -176,7 +176,7 @@ impl Sum {
 }
 
 /// A connection in the table.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Connection {
     pub(crate) halves: [Half; 2],
     pub(crate) first: Instant,
@@ -194,16 +194,7 @@ pub(crate) struct Connection {
 
 impl Connection {
     pub(crate) fn new(at: Instant) -> Connection {
-        Connection {
-            halves: Default::default(),
-            first: at,
-            last: at,
-            near: None,
-            handshake: Handshake::default(),
-            forwarded: false,
-            closed: false,
-            counted: 0,
-        }
+        Connection { first: at, last: at, ..Connection::default() }
     }
 
     /// Whether a segment opens another connection with the same addresses and ports.

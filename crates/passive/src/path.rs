@@ -230,7 +230,7 @@ pub struct Volume {
 }
 
 /// A path while its transfers are observed.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Path {
     /// Directions of connections in the table that belong to it.
     pub(crate) live: u32,
@@ -287,26 +287,7 @@ fn surer(known: Option<Capacity>, found: Capacity) -> Option<Capacity> {
 
 impl Path {
     pub(crate) fn new(at: Instant) -> Path {
-        Path {
-            live: 0,
-            transfers: 0,
-            volume: Volume::default(),
-            first: at,
-            last: at,
-            capacity: None,
-            peak: Peak::default(),
-            is_loopback: false,
-            by_model: false,
-            estimates: Both::default(),
-            sums: Sums::default(),
-            recent: Both::default(),
-            volume_before: Volume::default(),
-            sums_before: Sums::default(),
-            round_trips: Histogram::default(),
-            recent_round_trips: Histogram::default(),
-            rtt: None,
-            together: None,
-        }
+        Path { first: at, last: at, ..Path::default() }
     }
 
     /// Adds a transfer with the data that it had so far; while there are several, they are

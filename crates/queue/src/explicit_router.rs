@@ -214,26 +214,13 @@ impl ExplicitConfig {
 }
 
 /// Returns the key of a parameter that is out of range.
-fn key(fault: Fault) -> &'static str {
+fn key(fault: Fault) -> String {
     match fault {
-        Fault::Capacity | Fault::Line => "capacity",
-        Fault::RateMin => "rate-min",
-        Fault::Kappa => "kappa",
-        Fault::QueueMax => "q-max",
-        Fault::BaseRtt => "base-rtt",
-        Fault::UpdateLimit => "interval-max",
-        Fault::IntervalMin => "interval-min",
-        Fault::Alpha => "alpha",
-        Fault::Beta => "beta",
-        Fault::Gamma => "gamma",
-        Fault::Psi => "psi",
-        Fault::Chi => "chi",
-        Fault::Rho => "rho",
-        Fault::Tau => "tau",
-        Fault::N => "n",
-        Fault::Detector => "detector",
-        Fault::Overhead => "overhead",
-        Fault::Law | Fault::Flags => "raise-beta",
+        Fault::Line => "capacity".to_owned(),
+        Fault::QueueMax => "q-max".to_owned(),
+        Fault::UpdateLimit => "interval-max".to_owned(),
+        Fault::Law | Fault::Flags => "raise-beta".to_owned(),
+        other => other.key().replace('_', "-"),
     }
 }
 

@@ -15,13 +15,10 @@ use std::num::NonZeroU8;
 
 use libc::{RTA_DST, RTA_OIF, RTA_TABLE, RTM_DELROUTE, RTM_DELRULE, RTM_GETROUTE, RTM_NEWROUTE, RTM_NEWRULE};
 
-use crate::netlink::{
-    ACKNOWLEDGE, CREATE_NEW, Netlink, REPLACE, REQUEST, SockProtocol, attribute, attributes, message,
-    messages,
-};
+use crate::netlink::{CREATE_NEW, Netlink, REPLACE, SockProtocol, address, attribute, attributes, family};
 use crate::preferred::{NextHop, SCOPE_UNIVERSE, UNICAST};
 use crate::route::RTA_NH_ID;
-use crate::rule::{FRA_PRIORITY, FRA_TABLE, TO_TABLE, is_not_there, is_without_ipv6};
+use crate::rule::{FRA_PRIORITY, FRA_TABLE, TO_TABLE};
 
 const RTM_NEWNEXTHOP: u16 = 104;
 const RTM_DELNEXTHOP: u16 = 105;
@@ -73,10 +70,9 @@ impl Kept {
         let id = self.number + 1;
         let id =
             [self.head(libc::AF_INET), attribute(NHA_ID, &id.to_ne_bytes()), attribute(NHA_BLACKHOLE, &[])];
-        netlink.ask(&message(RTM_NEWNEXTHOP, REQUEST | ACKNOWLEDGE | REPLACE, 1, &id.concat()))?;
+        netlink.ask(RTM_NEWNEXTHOP, REPLACE, &id.concat())?;
         let one = [(self.number + 1).to_ne_bytes(), [0; 4]].concat();
-        let done =
-            netlink.ask(&message(RTM_NEWNEXTHOP, REQUEST | ACKNOWLEDGE | REPLACE, 2, &self.group(&one)));
+        let done = netlink.ask(RTM_NEWNEXTHOP, REPLACE, &self.group(&one));
         self.remove(1).and(done)
     }
 
@@ -88,7 +84,7 @@ impl Kept {
     /// The system's error, after which there may be a part of it; there must be one at least.
     pub fn spread(&self, hops: &[(u32, NextHop, NonZeroU8)]) -> io::Result<()> {
         let first = hops.first().ok_or(io::ErrorKind::InvalidInput)?.1;
-        let family = if first.is_v6() { libc::AF_INET6 } else { libc::AF_INET };
+        let family = first.family();
         let mut netlink = Netlink::open(SockProtocol::NetlinkRoute)?;
         let mut group = Vec::new();
         for (number, hop, weight) in hops {
@@ -100,12 +96,12 @@ impl Kept {
             }
         }
         let group = self.group(&group);
-        netlink.ask(&message(RTM_NEWNEXTHOP, REQUEST | ACKNOWLEDGE | REPLACE, 1, &group))?;
+        netlink.ask(RTM_NEWNEXTHOP, REPLACE, &group)?;
         let by_group = attribute(RTA_NH_ID, &self.number.to_ne_bytes());
         let route = [self.route(family, SCOPE_UNIVERSE), by_group].concat();
-        netlink.ask(&message(RTM_NEWROUTE, REQUEST | ACKNOWLEDGE | REPLACE, 2, &route))?;
+        netlink.ask(RTM_NEWROUTE, REPLACE, &route)?;
         for rule in self.rules(family) {
-            match netlink.ask(&message(RTM_NEWRULE, REQUEST | ACKNOWLEDGE | CREATE_NEW, 3, &rule)) {
+            match netlink.ask(RTM_NEWRULE, CREATE_NEW, &rule) {
                 Err(error) if error.raw_os_error() == Some(libc::EEXIST) => {}
                 result => result?,
             }
@@ -135,14 +131,10 @@ impl Kept {
             (None, Some(gateway)) => interface_of(netlink, gateway)?,
             (None, None) => return Err(io::ErrorKind::InvalidInput.into()),
         };
-        let router = match hop.gateway {
-            Some(IpAddr::V4(gateway)) => attribute(NHA_GATEWAY, &gateway.octets()),
-            Some(IpAddr::V6(gateway)) => attribute(NHA_GATEWAY, &gateway.octets()),
-            None => Vec::new(),
-        };
+        let router = hop.gateway.map_or_else(Vec::new, |gateway| address(NHA_GATEWAY, gateway));
         let id = attribute(NHA_ID, &id.to_ne_bytes());
         let body = [self.head(family), id, attribute(NHA_OIF, &interface.to_ne_bytes()), router].concat();
-        netlink.ask(&message(RTM_NEWNEXTHOP, REQUEST | ACKNOWLEDGE | REPLACE, 4, &body))
+        netlink.ask(RTM_NEWNEXTHOP, REPLACE, &body)
     }
 
     /// Removes what is there of it and of its next hops, of which there were at most this many; returns
@@ -151,8 +143,6 @@ impl Kept {
     /// # Errors
     /// The system's error.
     pub fn remove(&self, hops: u32) -> io::Result<bool> {
-        let mut netlink = Netlink::open(SockProtocol::NetlinkRoute)?;
-        let mut was_there = false;
         let mut requests = Vec::new();
         for family in [libc::AF_INET, libc::AF_INET6] {
             // The rules first, so that none leads to an empty table. Of a scope that stands for all.
@@ -163,14 +153,7 @@ impl Kept {
             let id = attribute(NHA_ID, &id.to_ne_bytes());
             requests.push((RTM_DELNEXTHOP, [vec![0; HEAD], id].concat()));
         }
-        for (kind, body) in requests {
-            match netlink.ask(&message(kind, REQUEST | ACKNOWLEDGE, 5, &body)) {
-                Ok(()) => was_there = true,
-                Err(error) if is_not_there(&error) || is_without_ipv6(&error) => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(was_there)
+        Netlink::open(SockProtocol::NetlinkRoute)?.remove(requests)
     }
 
     /// Returns the beginning of messages about next hops: `struct nhmsg`.
@@ -208,15 +191,10 @@ const HEAD: usize = 8;
 
 /// Returns the interface on whose link a router is.
 fn interface_of(netlink: &mut Netlink, gateway: IpAddr) -> io::Result<u32> {
-    let (family, bytes) = match gateway {
-        IpAddr::V4(gateway) => (libc::AF_INET, gateway.octets().to_vec()),
-        IpAddr::V6(gateway) => (libc::AF_INET6, gateway.octets().to_vec()),
-    };
-    let mut body = vec![family as u8, 8 * bytes.len() as u8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
-    body.extend(attribute(RTA_DST, &bytes));
-    netlink.send(&message(RTM_GETROUTE, REQUEST, 6, &body))?;
-    let answer = netlink.receive()?;
-    let found = messages(answer).next().filter(|found| found.kind == RTM_NEWROUTE);
+    let bits = if gateway.is_ipv6() { 128 } else { 32 };
+    let mut body = vec![family(gateway) as u8, bits, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    body.extend(address(RTA_DST, gateway));
+    let found = netlink.answer((RTM_GETROUTE, &body), RTM_NEWROUTE)?;
     let attributes = found.and_then(|found| found.body.get(12..)).map(attributes).into_iter().flatten();
     let interface =
         attributes.filter(|(kind, _)| *kind == RTA_OIF).find_map(|(_, value)| value.first_chunk());

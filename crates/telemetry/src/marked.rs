@@ -2,7 +2,6 @@
 //! it, and one to nowhere.
 
 use std::io;
-use std::net::IpAddr;
 
 use libc::{
     RTA_DST, RTA_GATEWAY, RTA_MARK, RTA_OIF, RTA_PRIORITY, RTA_TABLE, RTM_DELROUTE, RTM_DELRULE,
@@ -10,11 +9,10 @@ use libc::{
 };
 
 use crate::netlink::{
-    ACKNOWLEDGE, CREATE_NEW, Netlink, REPLACE, REQUEST, SockProtocol, attribute, attributes, message,
-    messages,
+    ATTRIBUTE_HEAD, CREATE_NEW, Netlink, REPLACE, SockProtocol, address, attribute, attributes, family,
 };
 use crate::preferred::{NextHop, SCOPE_UNIVERSE, UNICAST};
-use crate::rule::{is_not_there, is_without_ipv6, marked_rule};
+use crate::rule::marked_rule;
 
 /// Behind the rule for addresses of this host, and before all that somebody is likely to have added.
 const PRIORITY: u32 = 2;
@@ -47,23 +45,20 @@ impl MarkedRoute {
     pub fn set(&self, hop: &NextHop) -> io::Result<()> {
         let gateway = hop.gateway.ok_or(io::ErrorKind::InvalidInput)?;
         let mut netlink = Netlink::open(SockProtocol::NetlinkRoute)?;
-        let family = if gateway.is_ipv6() { libc::AF_INET6 } else { libc::AF_INET };
+        let family = family(gateway);
         let nowhere = self.nowhere(family, SCOPE_UNIVERSE);
-        netlink.ask(&message(RTM_NEWROUTE, REQUEST | ACKNOWLEDGE | REPLACE, 1, &nowhere))?;
+        netlink.ask(RTM_NEWROUTE, REPLACE, &nowhere)?;
         let rule = marked_rule(family, PRIORITY, self.mark, self.mark);
-        match netlink.ask(&message(RTM_NEWRULE, REQUEST | ACKNOWLEDGE | CREATE_NEW, 2, &rule)) {
+        match netlink.ask(RTM_NEWRULE, CREATE_NEW, &rule) {
             Err(error) if error.raw_os_error() == Some(libc::EEXIST) => {}
             result => result?,
         }
         let mut route = self.route(family, SCOPE_UNIVERSE, UNICAST);
-        route.extend(match gateway {
-            IpAddr::V4(gateway) => attribute(RTA_GATEWAY, &gateway.octets()),
-            IpAddr::V6(gateway) => attribute(RTA_GATEWAY, &gateway.octets()),
-        });
+        route.extend(address(RTA_GATEWAY, gateway));
         if let Some(interface) = hop.interface {
             route.extend(attribute(RTA_OIF, &interface.to_ne_bytes()));
         }
-        netlink.ask(&message(RTM_NEWROUTE, REQUEST | ACKNOWLEDGE | REPLACE, 3, &route))
+        netlink.ask(RTM_NEWROUTE, REPLACE, &route)
     }
 
     /// Whether packets with the mark go anywhere but over the router of `hop`, or nowhere,
@@ -73,26 +68,21 @@ impl MarkedRoute {
     /// The system's error, or that there is no router.
     pub fn leads_elsewhere(&self, hop: &NextHop) -> io::Result<bool> {
         let gateway = hop.gateway.ok_or(io::ErrorKind::InvalidInput)?;
-        let family = if gateway.is_ipv6() { libc::AF_INET6 } else { libc::AF_INET };
+        let family = family(gateway);
         let somewhere = SOMEWHERE[usize::from(gateway.is_ipv6())];
         let mut body = vec![family as u8, 8 * somewhere.len() as u8, 0, 0, 0, 0, 0, 0];
         body.extend(LOOKUP_TABLE.to_ne_bytes());
         body.extend(attribute(RTA_DST, somewhere));
         body.extend(attribute(RTA_MARK, &self.mark.to_ne_bytes()));
         let mut netlink = Netlink::open(SockProtocol::NetlinkRoute)?;
-        netlink.send(&message(RTM_GETROUTE, REQUEST, 4, &body))?;
-        let answer = netlink.receive()?;
-        let Some(found) = messages(answer).next().filter(|found| found.kind == RTM_NEWROUTE) else {
+        let Some(found) = netlink.answer((RTM_GETROUTE, &body), RTM_NEWROUTE)? else {
             return Ok(false);
         };
-        let gateway = match gateway {
-            IpAddr::V4(gateway) => gateway.octets().to_vec(),
-            IpAddr::V6(gateway) => gateway.octets().to_vec(),
-        };
+        let gateway = &address(RTA_GATEWAY, gateway)[ATTRIBUTE_HEAD..];
         let has = |kind, value: &[u8]| {
             attributes(found.body.get(12..).unwrap_or_default()).any(|found| found == (kind, value))
         };
-        Ok(!has(RTA_TABLE, &self.mark.to_ne_bytes()) || !has(RTA_GATEWAY, &gateway))
+        Ok(!has(RTA_TABLE, &self.mark.to_ne_bytes()) || !has(RTA_GATEWAY, gateway))
     }
 
     /// Removes what is there of it; returns whether anything was.
@@ -100,22 +90,13 @@ impl MarkedRoute {
     /// # Errors
     /// The system's error.
     pub fn remove(&self) -> io::Result<bool> {
-        let mut netlink = Netlink::open(SockProtocol::NetlinkRoute)?;
-        let mut was_there = false;
-        for family in [libc::AF_INET, libc::AF_INET6] {
+        let all = [libc::AF_INET, libc::AF_INET6].into_iter().flat_map(|family| {
             let rule = marked_rule(family, PRIORITY, self.mark, self.mark);
-            let routes = [self.route(family, u8::MAX, UNICAST), self.nowhere(family, u8::MAX)];
             // The rule first, so that none leads to an empty table. Of a scope that stands for all.
-            let routes = routes.map(|route| (RTM_DELROUTE, route));
-            for (kind, body) in [(RTM_DELRULE, rule)].into_iter().chain(routes) {
-                match netlink.ask(&message(kind, REQUEST | ACKNOWLEDGE, 3, &body)) {
-                    Ok(()) => was_there = true,
-                    Err(error) if is_not_there(&error) || is_without_ipv6(&error) => {}
-                    Err(error) => return Err(error),
-                }
-            }
-        }
-        Ok(was_there)
+            let routes = [self.route(family, u8::MAX, UNICAST), self.nowhere(family, u8::MAX)];
+            [(RTM_DELRULE, rule)].into_iter().chain(routes.map(|route| (RTM_DELROUTE, route)))
+        });
+        Netlink::open(SockProtocol::NetlinkRoute)?.remove(all)
     }
 
     /// Returns a message about the route for packets that have no other: they go nowhere.

@@ -1,8 +1,10 @@
 //! Messages to the kernel by netlink, and what it answers (RFC 3549, `include/uapi/linux/netlink.h`).
 
 use std::io;
+use std::net::IpAddr;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 
+use crate::rule::{is_not_there, is_without_ipv6};
 pub use nix::sys::socket::SockProtocol;
 use nix::sys::socket::{
     AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockType, bind, recv, sendto, socket,
@@ -11,7 +13,7 @@ use nix::sys::socket::{
 /// Bytes of the head of a message: `struct nlmsghdr`.
 const HEAD: usize = 16;
 /// Bytes of the head of an attribute: `struct nlattr`.
-const ATTRIBUTE_HEAD: usize = 4;
+pub(crate) const ATTRIBUTE_HEAD: usize = 4;
 /// Most bytes that the kernel puts into one datagram of a dump.
 const LONGEST: usize = 1 << 15;
 
@@ -126,15 +128,37 @@ impl Netlink {
         }
     }
 
-    /// Sends a message that asks for an acknowledgement, and waits for it.
+    /// Asks for a change, with flags such as [`REPLACE`], and waits until the kernel acknowledges it.
     ///
     /// # Errors
     /// The system's error, or that with which the kernel answers.
-    pub fn ask(&mut self, message: &[u8]) -> io::Result<()> {
-        self.send(message)?;
+    pub fn ask(&mut self, kind: u16, flags: u16, body: &[u8]) -> io::Result<()> {
+        self.send(&message(kind, REQUEST | ACKNOWLEDGE | flags, 1, body))?;
         let answer = self.receive()?;
         let first = messages(answer).next().filter(|first| first.kind == ERROR);
         first.map_or(Err(io::Error::from_raw_os_error(libc::EIO)), |first| first.error())
+    }
+
+    /// Removes what messages of these kinds are about, in this order; returns whether anything was there.
+    ///
+    /// # Errors
+    /// The system's error.
+    pub(crate) fn remove(&mut self, all: impl IntoIterator<Item = (u16, Vec<u8>)>) -> io::Result<bool> {
+        let mut was_there = false;
+        for (kind, body) in all {
+            match self.ask(kind, 0, &body) {
+                Ok(()) => was_there = true,
+                Err(error) if is_not_there(&error) || is_without_ipv6(&error) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(was_there)
+    }
+
+    /// Returns the first message of the answer to a question, if it is of this kind.
+    pub(crate) fn answer(&mut self, question: (u16, &[u8]), kind: u16) -> io::Result<Option<Message<'_>>> {
+        self.send(&message(question.0, REQUEST, 1, question.1))?;
+        Ok(messages(self.receive()?).next().filter(|found| found.kind == kind))
     }
 }
 
@@ -157,6 +181,19 @@ pub fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
     bytes.extend(value);
     bytes.resize(bytes.len().next_multiple_of(4), 0);
     bytes
+}
+
+/// Returns an attribute with an address.
+pub(crate) fn address(kind: u16, address: IpAddr) -> Vec<u8> {
+    match address {
+        IpAddr::V4(address) => attribute(kind, &address.octets()),
+        IpAddr::V6(address) => attribute(kind, &address.octets()),
+    }
+}
+
+/// Returns the number by which the kernel knows the version of IP of an address.
+pub(crate) fn family(address: IpAddr) -> i32 {
+    if address.is_ipv6() { libc::AF_INET6 } else { libc::AF_INET }
 }
 
 /// A message of the kernel.
@@ -249,8 +286,7 @@ mod tests {
     fn the_kernel_answers_with_its_error() {
         let mut netlink = Netlink::open(SockProtocol::NetlinkRoute).unwrap();
         // A kind of message that does not exist.
-        let asked = message(0xfff, REQUEST | ACKNOWLEDGE, 1, &[]);
-        let error = netlink.ask(&asked).unwrap_err();
+        let error = netlink.ask(0xfff, 0, &[]).unwrap_err();
         assert!(matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::EPERM)), "{error}");
     }
 }

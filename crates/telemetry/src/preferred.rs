@@ -14,8 +14,7 @@ use std::num::NonZeroU8;
 
 use libc::{RTA_DST, RTA_GATEWAY, RTA_MULTIPATH, RTA_OIF, RTA_PRIORITY, RTM_DELROUTE, RTM_NEWROUTE};
 
-use crate::netlink::{ACKNOWLEDGE, Netlink, REPLACE, REQUEST, SockProtocol, attribute, message};
-use crate::rule::{is_not_there, is_without_ipv6};
+use crate::netlink::{Netlink, REPLACE, SockProtocol, address, attribute, family};
 
 const MAIN: u8 = 254;
 pub(crate) const UNICAST: u8 = 1;
@@ -37,18 +36,14 @@ pub struct NextHop {
 }
 
 impl NextHop {
-    /// Whether it is for IPv6. Without a router it is for IPv4.
-    pub(crate) fn is_v6(&self) -> bool {
-        self.gateway.is_some_and(|gateway| gateway.is_ipv6())
+    /// Returns the number of its version of IP: without a router IPv4.
+    pub(crate) fn family(&self) -> i32 {
+        self.gateway.map_or(libc::AF_INET, family)
     }
 
     /// Returns the attribute with the router, if there is one.
     fn router(&self) -> Vec<u8> {
-        match self.gateway {
-            Some(IpAddr::V4(gateway)) => attribute(RTA_GATEWAY, &gateway.octets()),
-            Some(IpAddr::V6(gateway)) => attribute(RTA_GATEWAY, &gateway.octets()),
-            None => Vec::new(),
-        }
+        self.gateway.map_or_else(Vec::new, |gateway| address(RTA_GATEWAY, gateway))
     }
 
     /// Returns it as one of several.
@@ -85,7 +80,7 @@ impl Preferred {
             way.extend(attribute(RTA_OIF, &interface.to_ne_bytes()));
         }
         let scope = if hop.gateway.is_some() { SCOPE_UNIVERSE } else { SCOPE_LINK };
-        self.replace(hop.is_v6(), scope, &way)
+        self.replace(hop.family(), scope, &way)
     }
 
     /// Has new connections take these next hops of one version of IP, as many as their weights say, in place
@@ -100,18 +95,18 @@ impl Preferred {
             [(first, _), ..] => {
                 let all: Vec<u8> =
                     hops.iter().flat_map(|(hop, weight)| hop.one_of_several(*weight)).collect();
-                self.replace(first.is_v6(), SCOPE_UNIVERSE, &attribute(RTA_MULTIPATH, &all))
+                self.replace(first.family(), SCOPE_UNIVERSE, &attribute(RTA_MULTIPATH, &all))
             }
         }
     }
 
     /// Sets both routes to lead this way.
-    fn replace(&self, is_v6: bool, scope: u8, way: &[u8]) -> io::Result<()> {
+    fn replace(&self, family: i32, scope: u8, way: &[u8]) -> io::Result<()> {
         let mut netlink = Netlink::open(SockProtocol::NetlinkRoute)?;
         let metric = attribute(RTA_PRIORITY, &self.metric.to_ne_bytes());
-        for half in halves(is_v6, self.protocol, scope) {
+        for half in halves(family, self.protocol, scope) {
             let body = [&half[..], &metric[..], way].concat();
-            netlink.ask(&message(RTM_NEWROUTE, REQUEST | ACKNOWLEDGE | REPLACE, 1, &body))?;
+            netlink.ask(RTM_NEWROUTE, REPLACE, &body)?;
         }
         Ok(())
     }
@@ -121,26 +116,18 @@ impl Preferred {
     /// # Errors
     /// The system's error.
     pub fn remove(&self) -> io::Result<bool> {
-        let mut netlink = Netlink::open(SockProtocol::NetlinkRoute)?;
         let metric = attribute(RTA_PRIORITY, &self.metric.to_ne_bytes());
-        let mut was_there = false;
-        for is_v6 in [false, true] {
-            for half in halves(is_v6, self.protocol, SCOPE_NOWHERE) {
-                let body = [&half[..], &metric[..]].concat();
-                match netlink.ask(&message(RTM_DELROUTE, REQUEST | ACKNOWLEDGE, 2, &body)) {
-                    Ok(()) => was_there = true,
-                    Err(error) if is_not_there(&error) || is_without_ipv6(&error) => {}
-                    Err(error) => return Err(error),
-                }
-            }
-        }
-        Ok(was_there)
+        let halves = [libc::AF_INET, libc::AF_INET6]
+            .into_iter()
+            .flat_map(|family| halves(family, self.protocol, SCOPE_NOWHERE))
+            .map(|half| (RTM_DELROUTE, [&half[..], &metric[..]].concat()));
+        Netlink::open(SockProtocol::NetlinkRoute)?.remove(halves)
     }
 }
 
 /// Returns the beginnings of messages about both halves: `struct rtmsg`, and the destination.
-fn halves(is_v6: bool, protocol: u8, scope: u8) -> [Vec<u8>; 2] {
-    let (family, length) = if is_v6 { (libc::AF_INET6, 16) } else { (libc::AF_INET, 4) };
+fn halves(family: i32, protocol: u8, scope: u8) -> [Vec<u8>; 2] {
+    let length = if family == libc::AF_INET6 { 16 } else { 4 };
     [0x00, 0x80].map(|first| {
         let mut body = vec![family as u8, 1, 0, 0, MAIN, protocol, scope, UNICAST, 0, 0, 0, 0];
         let mut destination = vec![0; length];

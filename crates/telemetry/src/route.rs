@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use libc::{RTA_CACHEINFO, RTA_DST, RTA_METRICS, RTA_PRIORITY, RTM_GETROUTE, RTM_NEWROUTE};
 
-use crate::netlink::{ACKNOWLEDGE, Netlink, REPLACE, REQUEST, SockProtocol, attribute, attributes, message};
+use crate::netlink::{Netlink, REPLACE, SockProtocol, attribute, attributes};
 
 /// Attributes, metrics and features of `include/uapi/linux/rtnetlink.h` that the crate `libc` does
 /// not have.
@@ -132,8 +132,7 @@ impl Route {
         if !metrics.is_empty() {
             body.extend(attribute(RTA_METRICS, &metrics));
         }
-        let request = message(RTM_NEWROUTE, REQUEST | ACKNOWLEDGE | REPLACE, 1, &body);
-        Netlink::open(SockProtocol::NetlinkRoute)?.ask(&request)
+        Netlink::open(SockProtocol::NetlinkRoute)?.ask(RTM_NEWROUTE, REPLACE, &body)
     }
 
     /// Returns the address and the length of its prefix.

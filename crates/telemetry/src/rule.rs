@@ -5,7 +5,7 @@ use std::io;
 
 use libc::{RTA_OIF, RTA_TABLE, RTM_DELROUTE, RTM_DELRULE, RTM_NEWROUTE, RTM_NEWRULE};
 
-use crate::netlink::{ACKNOWLEDGE, CREATE_NEW, Netlink, REQUEST, SockProtocol, attribute, message};
+use crate::netlink::{CREATE_NEW, Netlink, SockProtocol, attribute};
 
 /// Attributes and values of `include/uapi/linux/fib_rules.h`.
 pub(crate) const FRA_PRIORITY: u16 = 6;
@@ -52,8 +52,8 @@ impl LocalDelivery {
 
     fn set_for(&self, netlink: &mut Netlink, family: i32) -> io::Result<()> {
         let [route, rule] = self.bodies(family)?;
-        netlink.ask(&message(RTM_NEWROUTE, REQUEST | ACKNOWLEDGE | CREATE_NEW, 1, &route))?;
-        netlink.ask(&message(RTM_NEWRULE, REQUEST | ACKNOWLEDGE | CREATE_NEW, 2, &rule))
+        netlink.ask(RTM_NEWROUTE, CREATE_NEW, &route)?;
+        netlink.ask(RTM_NEWRULE, CREATE_NEW, &rule)
     }
 
     /// Removes what is there of it; returns whether anything was.
@@ -61,20 +61,12 @@ impl LocalDelivery {
     /// # Errors
     /// The system's error.
     pub fn remove(&self) -> io::Result<bool> {
-        let mut netlink = Netlink::open(SockProtocol::NetlinkRoute)?;
-        let mut was_there = false;
+        let mut all = Vec::new();
         for family in [libc::AF_INET, libc::AF_INET6] {
             let [route, rule] = self.bodies(family)?;
-            // The rule first, so that none leads to an empty table.
-            for (kind, body) in [(RTM_DELRULE, rule), (RTM_DELROUTE, route)] {
-                match netlink.ask(&message(kind, REQUEST | ACKNOWLEDGE, 3, &body)) {
-                    Ok(()) => was_there = true,
-                    Err(error) if is_not_there(&error) || is_without_ipv6(&error) => {}
-                    Err(error) => return Err(error),
-                }
-            }
+            all.extend([(RTM_DELRULE, rule), (RTM_DELROUTE, route)]);
         }
-        Ok(was_there)
+        Netlink::open(SockProtocol::NetlinkRoute)?.remove(all)
     }
 
     /// Returns what messages about the route and about the rule say.

@@ -340,12 +340,9 @@ fn place(device: &str, limits: &Limits) -> PlannedRed {
         parent: DISCIPLINE_CLASS,
         handle: DISCIPLINE,
         limit: limits.bytes.map_or(u32::MAX, whole),
-        min: 0,
-        max: 0,
         probability: 1.0,
-        weight_log: 0,
-        adaptive: false,
         ecn: true,
+        ..PlannedRed::default()
     }
 }
 

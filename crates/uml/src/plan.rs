@@ -71,7 +71,7 @@ pub struct PlannedNode {
 }
 
 /// RED, based on the average or on the present queue.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PlannedRed {
     /// The device.
     pub device: String,

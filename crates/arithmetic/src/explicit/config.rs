@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::plain::bytes_of;
+
 /// What computes the feedback or the rate of a queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u32)]
@@ -160,36 +162,9 @@ impl Config {
     }
 
     /// Returns the bytes of `struct explicit_config` on this machine, for a kernel that reads them.
-    pub fn to_bytes(&self) -> [u8; size_of::<Config>()] {
-        let long = [
-            self.capacity,
-            self.line,
-            self.rate_min,
-            self.kappa,
-            self.queue_max,
-            self.base_rtt,
-            self.update_limit,
-            self.interval_min,
-        ];
-        let short = [
-            self.law as u32,
-            self.flags,
-            self.alpha,
-            self.beta,
-            self.gamma,
-            self.psi,
-            self.chi,
-            self.rho,
-            self.tau,
-            self.n,
-            self.detector as u32,
-            self.overhead,
-        ];
-        let fields = long.iter().flat_map(|value| value.to_ne_bytes());
-        let fields = fields.chain(short.iter().flat_map(|value| value.to_ne_bytes()));
-        let mut bytes = [0; size_of::<Config>()];
-        bytes.iter_mut().zip(fields).for_each(|(place, byte)| *place = byte);
-        bytes
+    pub fn to_bytes(&self) -> Vec<u8> {
+        // SAFETY: eight numbers of 64 bits and twelve of 32 leave no gap.
+        unsafe { bytes_of(self) }.to_vec()
     }
 
     /// Checks that every parameter is in its range.
@@ -200,7 +175,7 @@ impl Config {
     pub fn check(&self) -> Result<(), Fault> {
         match headway_explicit_check(self) {
             0 => Ok(()),
-            number => Err(Fault::ALL.get(number as usize - 1).copied().unwrap_or(Fault::Law)),
+            number => Err(FAULTS.get(number as usize - 1).map_or(Fault::Law, |(fault, ..)| *fault)),
         }
     }
 }
@@ -256,75 +231,49 @@ pub enum Fault {
     Overhead,
 }
 
-impl Fault {
-    const ALL: [Fault; 20] = [
-        Fault::Law,
-        Fault::Flags,
-        Fault::Capacity,
-        Fault::Line,
+/// Faults in the order of their numbers, with the names of the parameters and their ranges.
+const FAULTS: [(Fault, &str, &str); 20] = [
+    (Fault::Law, "law", "is unknown"),
+    (Fault::Flags, "flags", "has an unknown switch, or surge measures without RCP"),
+    (Fault::Capacity, "capacity", "must be 1 B/s to 2^40 B/s; only laws other than XCP and RCP take 0"),
+    (Fault::Line, "line", "must be 1 B/s to 2^40 B/s"),
+    (
         Fault::RateMin,
-        Fault::Kappa,
-        Fault::QueueMax,
-        Fault::BaseRtt,
-        Fault::UpdateLimit,
-        Fault::IntervalMin,
-        Fault::Alpha,
-        Fault::Beta,
-        Fault::Gamma,
-        Fault::Psi,
-        Fault::Chi,
-        Fault::Rho,
-        Fault::Tau,
-        Fault::N,
-        Fault::Detector,
-        Fault::Overhead,
-    ];
+        "rate_min",
+        "must be 1 B/s to the capacity, or to the rate of the interface without one",
+    ),
+    (Fault::Kappa, "kappa", "must be at most 2^40, and at most queue_max where it tunes itself"),
+    (Fault::QueueMax, "queue_max", "must be 1 to 2^40"),
+    (Fault::BaseRtt, "base_rtt", "must be 1 us to 1 s"),
+    (Fault::UpdateLimit, "update_limit", "must be 0 or 1 us to 1 s"),
+    (Fault::IntervalMin, "interval_min", "must be 1 us to 1 s"),
+    (Fault::Alpha, "alpha", "must be above 0 and at most 1"),
+    (Fault::Beta, "beta", "must be above 0 and at most 1, or 0.6 if it is raised in surges"),
+    (Fault::Gamma, "gamma", "must be 0 to 1"),
+    (Fault::Psi, "psi", "must be 0 to 1"),
+    (Fault::Chi, "chi", "must be at most 1 / (5 - alpha - beta)"),
+    (Fault::Rho, "rho", "must be above 0 and at most 1"),
+    (Fault::Tau, "tau", "must be 0 to 1"),
+    (Fault::N, "n", "must be 0 to 64"),
+    (Fault::Detector, "detector", "is unknown"),
+    (Fault::Overhead, "overhead", "must be 0 to 65535 B"),
+];
 
-    /// Returns the name of the parameter, as [`Config`] has it.
+impl Fault {
+    /// Returns the name of the parameter, as in `struct explicit_config`.
     pub const fn key(self) -> &'static str {
-        self.text().0
+        FAULTS[self as usize - 1].1
     }
 
     /// Returns the range of the parameter, as the end of a sentence.
     pub const fn range(self) -> &'static str {
-        self.text().1
-    }
-
-    /// Returns the name of the parameter and its range.
-    const fn text(self) -> (&'static str, &'static str) {
-        match self {
-            Fault::Law => ("law", "is unknown"),
-            Fault::Flags => ("flags", "has an unknown switch, or surge measures without RCP"),
-            Fault::Capacity => {
-                ("capacity", "must be 1 B/s to 2^40 B/s; only laws other than XCP and RCP take 0")
-            }
-            Fault::Line => ("line", "must be 1 B/s to 2^40 B/s"),
-            Fault::RateMin => {
-                ("rate_min", "must be 1 B/s to the capacity, or to the rate of the interface without one")
-            }
-            Fault::Kappa => ("kappa", "must be at most 2^40, and at most queue_max where it tunes itself"),
-            Fault::QueueMax => ("queue_max", "must be 1 to 2^40"),
-            Fault::BaseRtt => ("base_rtt", "must be 1 us to 1 s"),
-            Fault::UpdateLimit => ("update_limit", "must be 0 or 1 us to 1 s"),
-            Fault::IntervalMin => ("interval_min", "must be 1 us to 1 s"),
-            Fault::Alpha => ("alpha", "must be above 0 and at most 1"),
-            Fault::Beta => ("beta", "must be above 0 and at most 1, or 0.6 if it is raised in surges"),
-            Fault::Gamma => ("gamma", "must be 0 to 1"),
-            Fault::Psi => ("psi", "must be 0 to 1"),
-            Fault::Chi => ("chi", "must be at most 1 / (5 - alpha - beta)"),
-            Fault::Rho => ("rho", "must be above 0 and at most 1"),
-            Fault::Tau => ("tau", "must be 0 to 1"),
-            Fault::N => ("n", "must be 0 to 64"),
-            Fault::Detector => ("detector", "is unknown"),
-            Fault::Overhead => ("overhead", "must be 0 to 65535 B"),
-        }
+        FAULTS[self as usize - 1].2
     }
 }
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (key, range) = self.text();
-        write!(f, "{key} {range}")
+        write!(f, "{} {}", self.key(), self.range())
     }
 }
 

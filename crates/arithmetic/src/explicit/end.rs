@@ -2,9 +2,6 @@
 //! (`c/explicit_end.h`).
 
 unsafe extern "C" {
-    safe fn headway_explicit_header_time(ns: u64) -> u32;
-    safe fn headway_explicit_throughput(bytes: u64, srtt: u64) -> u64;
-    safe fn headway_explicit_spacing(bytes: u64, rate: u64) -> u64;
     safe fn headway_explicit_share(rate: u64, desired: u64, srtt: u64, segment: u32) -> i64;
     safe fn headway_explicit_request(request: &mut Request, part: i64) -> i64;
     safe fn headway_explicit_window_set(window: &mut Window, bytes: u64);
@@ -15,6 +12,16 @@ unsafe extern "C" {
     safe fn headway_explicit_pacing_rate(version: u32, told: u32, window: &Window, rtt: &Rtt) -> u64;
     safe fn headway_explicit_rtt_sample(rtt: &mut Rtt, sample: u64);
     safe fn headway_explicit_has_waited(gap: u64, sample: u64, least: u64) -> u32;
+    /// Converts a time that is known, in ns, for the header: s with 28 fraction bits, at
+    /// least 1 and at most 16 s.
+    #[link_name = "headway_explicit_header_time"]
+    pub safe fn header_time(ns: u64) -> u32;
+    /// Returns the throughput of a window of `bytes` per `srtt` in ns, which is not 0; in b/s, rounded down.
+    #[link_name = "headway_explicit_throughput"]
+    pub safe fn throughput(bytes: u64, srtt: u64) -> u64;
+    /// Returns the time between packets of `bytes` at `rate` in b/s, in ns; 0 at rate 0.
+    #[link_name = "headway_explicit_spacing"]
+    pub safe fn spacing(bytes: u64, rate: u64) -> u64;
 }
 
 /// Fraction bits of a window in bytes (xcp-rcp 2.15).
@@ -24,22 +31,6 @@ pub const WINDOW_BITS: u32 = 8;
 pub const PACED_WINDOW: u64 = 4;
 /// Largest window in bytes: the most that TCP can advertise (RFC 7323).
 pub const LARGEST_WINDOW: u64 = 65_535 << 14;
-
-/// Converts a time that is known, in ns, for the header: s with 28 fraction bits, at
-/// least 1 and at most 16 s.
-pub fn header_time(ns: u64) -> u32 {
-    headway_explicit_header_time(ns)
-}
-
-/// Returns the throughput of a window of `bytes` per `srtt` in ns, which is not 0; in b/s, rounded down.
-pub fn throughput(bytes: u64, srtt: u64) -> u64 {
-    headway_explicit_throughput(bytes, srtt)
-}
-
-/// Returns the time between packets of `bytes` at `rate` in b/s, in ns; 0 at rate 0.
-pub fn spacing(bytes: u64, rate: u64) -> u64 {
-    headway_explicit_spacing(bytes, rate)
-}
 
 /// The share of a packet in a change of throughput, in units smaller than B/s.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,5 +1,7 @@
 //! The record of a control interval.
 
+use crate::plain::{self, Plain};
+
 /// What is known at the end of a control interval: the records of XCP-b and RCP, and what the other laws add
 /// (xcp-rcp 1.6).
 ///
@@ -73,49 +75,12 @@ impl Record {
     /// Reads the bytes of `struct explicit_record`, as a kernel on this machine writes them; `None` for
     /// another number of bytes.
     pub fn from_bytes(bytes: &[u8]) -> Option<Record> {
-        let bytes: &[u8; size_of::<Record>()] = bytes.try_into().ok()?;
-        let (long, short) = bytes.split_at(size_of::<Record>() - SHORT);
-        let mut long = long.as_chunks().0.iter().map(|bytes| u64::from_ne_bytes(*bytes));
-        let mut short = short.as_chunks().0.iter().map(|bytes| u32::from_ne_bytes(*bytes));
-        let mut long = || long.next().unwrap_or_default();
-        let mut short = || short.next().unwrap_or_default();
-        Some(Record {
-            time: long(),
-            interval: long(),
-            average_rtt: long(),
-            input_bytes: long(),
-            input_packets: long(),
-            input_rate: long(),
-            capacity: long(),
-            backlog_bytes: long(),
-            queue_bytes: long(),
-            rate: long(),
-            feedback: long().cast_signed(),
-            positive: long(),
-            negative: long(),
-            positive_scale: long(),
-            negative_scale: long(),
-            weighted: long(),
-            kappa: long(),
-            tau: long(),
-            xi: long().cast_signed(),
-            epsilon: long().cast_signed(),
-            growth: long().cast_signed(),
-            drops: long(),
-            rejected: long(),
-            backlog_packets: short(),
-            queue_packets: short(),
-            law: short(),
-            n: short(),
-            beta: short(),
-            admits_slowly: short(),
-            bounded: short(),
-        })
+        plain::read(bytes)
     }
 }
 
-/// Bytes of the fields of 32 bits, which come last, with what aligns the structure.
-const SHORT: usize = 32;
+// SAFETY: all fields are integers.
+unsafe impl Plain for Record {}
 
 #[cfg(test)]
 mod tests {

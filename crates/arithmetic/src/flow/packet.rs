@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use super::{Kind, NO_SCALE};
+use crate::plain::Plain;
 
 /// Flags of a TCP header.
 pub mod flag {
@@ -53,6 +54,9 @@ pub struct Key {
     version: u32,
 }
 
+// SAFETY: it consists of integers.
+unsafe impl Plain for Key {}
+
 impl Key {
     /// Returns the address of an end, 0 or 1.
     pub fn address(&self, end: usize) -> IpAddr {
@@ -70,7 +74,7 @@ impl Key {
 }
 
 /// A TCP segment, as far as a middlebox goes by it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Packet {
     key: Key,
@@ -130,40 +134,18 @@ pub(super) fn words(address: IpAddr) -> [u32; 4] {
 }
 
 impl Packet {
-    const EMPTY: Packet = Packet {
-        key: Key { address: [[0; 16]; 2], port: [0; 2], version: 4 },
-        sequence: 0,
-        acknowledgement: 0,
-        data: 0,
-        at: 0,
-        stamp: 0,
-        echo: 0,
-        window: 0,
-        mss: 0,
-        scale: NO_SCALE,
-        flags: flag::ACK,
-        dscp: 0,
-        sender: 0,
-        side: 0,
-        stamped: 0,
-        ecn: 0,
-        unused: 0,
-        sacked: 0,
-    };
+    fn empty() -> Packet {
+        let key = Key { version: 4, ..Key::default() };
+        Packet { key, scale: NO_SCALE, flags: flag::ACK, ..Packet::default() }
+    }
 
     /// Returns an ACK from one address and port to another of the same version of IP, without
     /// bytes, for simulators.
     pub fn between(source: (IpAddr, u16), destination: (IpAddr, u16)) -> Packet {
-        let mut packet = Packet::EMPTY;
+        let mut packet = Packet::empty();
         packet.key.version = if source.0.is_ipv4() { 4 } else { 6 };
-        let (source_port, destination_port) = (source.1, destination.1);
-        headway_flow_set_ends(
-            &mut packet,
-            &words(source.0),
-            &words(destination.0),
-            source_port,
-            destination_port,
-        );
+        let ends = [source.0, destination.0].map(words);
+        headway_flow_set_ends(&mut packet, &ends[0], &ends[1], source.1, destination.1);
         packet
     }
 
@@ -173,7 +155,7 @@ impl Packet {
     /// What is no segment, or not wholly understood, is to pass as it is.
     pub fn read(bytes: &[u8], framing: Framing, side: u8) -> Result<Packet, NotSegment> {
         let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
-        let mut packet = Packet::EMPTY;
+        let mut packet = Packet::empty();
         // SAFETY: the function reads no more than `length` bytes.
         let found = unsafe { headway_flow_read(bytes.as_ptr(), length, framing, &mut packet) };
         packet.side = side & 1;

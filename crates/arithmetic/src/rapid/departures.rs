@@ -5,7 +5,7 @@ use super::{Config, Rapid, Sent, Stream, sender};
 /// The segment had left before.
 pub(super) const RETRANSMISSION: u8 = 1;
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub(super) struct State {
     stream: Stream,
@@ -36,24 +36,8 @@ unsafe extern "C" {
 }
 
 /// The schedule of one connection (rapid 2.3). Times are in ns.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Departures(State);
-
-impl Default for Departures {
-    fn default() -> Departures {
-        let stream = Stream::EMPTY;
-        Departures(State {
-            stream,
-            streaming: 0,
-            index: 0,
-            last: 0,
-            departed: 0,
-            decided: 0,
-            due: 0,
-            after_idle: 0,
-        })
-    }
-}
 
 impl Departures {
     /// Returns when the next packet is due, which is decided once unless an idle time comes; `idle` says that

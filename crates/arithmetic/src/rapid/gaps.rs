@@ -13,7 +13,7 @@ pub struct Gaps {
 }
 
 /// The result of one smoothing pass, with positions in the gaps that it was given (rapid 2.9).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Pass {
     largest: u64,
@@ -44,10 +44,11 @@ impl Pass {
 }
 
 /// Where the available bandwidth lies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Bound {
     /// The stream was congested from some rate on, or for some time.
+    #[default]
     Within = 0,
     /// There was no excursion.
     AtLeast = 1,
@@ -56,17 +57,13 @@ pub enum Bound {
 }
 
 /// An estimate of the available bandwidth.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Estimate {
     /// In bit/s.
     pub rate: u64,
     /// Which side of it the available bandwidth may lie on.
     pub bound: Bound,
-}
-
-impl Estimate {
-    pub(super) const NONE: Estimate = Estimate { rate: 0, bound: Bound::Within };
 }
 
 /// The reason why a stream yields no estimate.
@@ -138,8 +135,7 @@ impl Gaps {
 
     /// Averages both arrays over each buffering event (rapid 2.9).
     pub fn bass_pass(&mut self, thresholds: Thresholds) -> Pass {
-        let (largest, i, state, changed) = (0, 0, 0, 0);
-        let mut pass = Pass { largest, thresholds, i, begin: 0, head: 0, tail: 0, state, changed };
+        let mut pass = Pass { thresholds, ..Pass::default() };
         headway_bass_pass(self, &thresholds, &mut pass);
         pass.head -= self.begin;
         pass.tail -= self.begin;
@@ -165,7 +161,7 @@ impl Gaps {
     /// [`Refusal::TooShort`] with fewer than twice `min_length` gaps, [`Refusal::SenderGaps`] when a send gap
     /// that enters the mean is zero.
     pub fn search(&mut self, settings: &Excursion, packet: u32) -> Result<Estimate, Refusal> {
-        let mut estimate = Estimate::NONE;
+        let mut estimate = Estimate::default();
         outcome(headway_excursion_search(self, settings, packet.min(super::MAX_PACKET), &mut estimate), ())?;
         Ok(estimate)
     }
@@ -180,7 +176,7 @@ impl Gaps {
         window: u32,
         scratch: &mut Gaps,
     ) -> Result<Estimate, Refusal> {
-        let mut estimate = Estimate::NONE;
+        let mut estimate = Estimate::default();
         outcome(headway_rapid_estimate(self, scratch, config, window, &mut estimate), ())?;
         Ok(estimate)
     }

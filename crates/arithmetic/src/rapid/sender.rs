@@ -5,7 +5,7 @@ use super::{Config, Estimate, Gaps, Packet, Stream, acks};
 /// `RAPID_ESTIMATED` of `enum rapid_outcome`.
 const ESTIMATED: u32 = 0;
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub(super) struct State {
     rate: u64,
@@ -112,33 +112,7 @@ impl Rapid {
     /// configuration out of range are moved into it.
     pub fn new(config: Config, rtt: u64) -> Rapid {
         let config = config.bounded();
-        let mut state = State {
-            rate: 0,
-            estimates: 0,
-            length: 0,
-            count: 0,
-            censored: 0,
-            queue: 0,
-            stream: 0,
-            phase: 0,
-            recovering: 0,
-            estimated: 0,
-            refused: 0,
-            crowded: 0,
-            latest: Estimate::NONE,
-            acks: acks::State::default(),
-            delay: Delay::default(),
-            rtt: 0,
-            drained: 0,
-            settled: 0,
-            lost: 0,
-            timed_out: 0,
-            round: 0,
-            round_estimates: 0,
-            round_begin: 0,
-            round_sum: 0,
-            deviation: 0,
-        };
+        let mut state = State::default();
         headway_rapid_init(&mut state, &config, rtt);
         Rapid { config, state, gaps: Box::default(), scratch: Box::default() }
     }
@@ -162,7 +136,7 @@ impl Rapid {
     /// Returns the next p-stream. Call this when its first packet is about to be sent: the newest rate counts
     /// (rapid 2.3).
     pub fn next_stream(&mut self) -> Stream {
-        let mut stream = Stream::EMPTY;
+        let mut stream = Stream::default();
         headway_rapid_next_stream(&mut self.state, &self.config, &mut stream);
         stream
     }

@@ -3,7 +3,7 @@
 use super::{MAX_PACKET, MAX_PACKETS, MAX_RATE, MAX_RATES, MIN_RATE};
 
 /// The layout of probing rates in a p-stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Shape {
     /// Number of rates, 1 to 8.
@@ -42,7 +42,7 @@ impl Shape {
 }
 
 /// A p-stream to be sent (rapid 2.2).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Stream {
     /// The average rate, in bit/s.
@@ -62,18 +62,10 @@ unsafe extern "C" {
 }
 
 impl Stream {
-    pub(super) const EMPTY: Stream = Stream {
-        rate: 0,
-        gap: [0; MAX_RATES],
-        longer: [0; MAX_RATES],
-        id: 0,
-        shape: Shape { rates: 1, packets: 1, ratio: 1 << 16 },
-    };
-
     /// Creates a p-stream of packets of `packet` bytes with the average `rate`; arguments out of
     /// range are moved into it.
     pub fn new(shape: Shape, packet: u32, rate: u64) -> Stream {
-        let mut stream = Stream::EMPTY;
+        let mut stream = Stream::default();
         let (packet, rate) = (packet.clamp(1, MAX_PACKET), rate.clamp(MIN_RATE, MAX_RATE));
         headway_rapid_schedule(&mut stream, &shape.bounded(), packet, rate);
         stream

@@ -6,8 +6,8 @@ use anyhow::Result;
 use headway_kernel::{
     Arrivals, Carrier, Changed, ChangedRoutes, Controller, Counters, CpuTime, EndCounters, Ends, Error,
     FormerDefault, Loaded, LsOptions, Note, Notes, RapidCounters, RapidFlow, Remains, StampCounters,
-    StampOptions, available, counters, cpu_time, current_default, enable_timing, end_counters, killed,
-    rapid_counters, rapid_flows, running, stamp_counters,
+    StampOptions, available, counters, cpu_time, current_default, enable_timing, killed, rapid_flows,
+    running, stamp_counters,
 };
 use headway_units::Rate;
 use serde::Serialize;
@@ -230,8 +230,8 @@ impl Totals {
         let map = note.counters_map;
         Ok(match note.controller {
             _ if note.stamps.is_some() => Totals::Stamps(stamp_counters(map)?),
-            Controller::Rapid => Totals::Rapid(rapid_counters(map)?),
-            _ if note.ends.is_some() => Totals::Ends(end_counters(map)?),
+            Controller::Rapid => Totals::Rapid(counters(map)?),
+            _ if note.ends.is_some() => Totals::Ends(counters(map)?),
             _ => Totals::Plain(counters(map)?),
         })
     }

@@ -6,9 +6,8 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use headway_arithmetic::flow::{Flow, Key, Rules};
-use libbpf_rs::{
-    Map, MapCore as _, MapFlags, Object, ObjectBuilder, OpenObject, RingBuffer, RingBufferBuilder,
-};
+use headway_arithmetic::plain::{Plain, bytes_of, read};
+use libbpf_rs::{Map, MapCore as _, MapFlags, Object, OpenObject, RingBuffer, RingBufferBuilder};
 
 use super::entries::for_each;
 use super::{
@@ -16,6 +15,7 @@ use super::{
     SmallReceiver, Splitting, Treatment, now,
 };
 use crate::error::Error;
+use crate::loader::load;
 use crate::query::program_ids;
 use crate::support::older_than;
 use crate::tcx::{find, link};
@@ -90,7 +90,6 @@ impl Edge {
     /// When the user lacks the privileges, or the kernel refuses.
     pub fn start(sides: [&EdgeInterface; 2], options: &EdgeOptions, rules: &Rules) -> Result<Edge, Error> {
         crate::support::check_privileges()?;
-        crate::loader::listen();
         Edge::attach(sides, options, rules).map_err(|error| match older_than(SINCE) {
             Some(release) => Error::TooOldForEdge(release),
             None => error,
@@ -99,9 +98,7 @@ impl Edge {
 
     fn attach([lan, wan]: [&EdgeInterface; 2], options: &EdgeOptions, rules: &Rules) -> Result<Edge, Error> {
         let object = include_bytes!(concat!(env!("OUT_DIR"), "/edge.bpf.o"));
-        let mut open = ObjectBuilder::default().open_memory(object).map_err(refused)?;
-        configure(&mut open, [lan, wan], options).map_err(refused)?;
-        let object = open.load().map_err(refused)?;
+        let object = load(object, "the programs of the edge", |open| configure(open, [lan, wan], options))?;
         let mut edge = Edge { links: Vec::new(), object };
         edge.set_rules(rules)?;
         let beyond = if options.splits { &WAN[..] } else { &[] };
@@ -325,41 +322,9 @@ fn configure(
     Ok(())
 }
 
-fn refused(reason: libbpf_rs::Error) -> Error {
-    match reason.kind() {
-        libbpf_rs::ErrorKind::PermissionDenied if !crate::loader::was_judged() => Error::Forbidden,
-        _ => Error::Refused { name: "the programs of the edge".to_owned(), reason },
-    }
-}
-
-/// Returns the bytes of a value.
-///
-/// # Safety
-/// `T` must have no bytes that are not part of a field.
-unsafe fn bytes_of<T>(value: &T) -> &[u8] {
-    // SAFETY: as many bytes as the value has, all of which are set.
-    unsafe { std::slice::from_raw_parts(std::ptr::from_ref(value).cast(), size_of::<T>()) }
-}
-
-/// Reads a value of integers, in which all bits are valid, if there are as many bytes.
-fn read<T: Plain>(bytes: &[u8]) -> Option<T> {
-    // SAFETY: the length is checked, all bits are valid, and the read may be unaligned.
-    (bytes.len() == size_of::<T>()).then(|| unsafe { bytes.as_ptr().cast::<T>().read_unaligned() })
-}
-
-/// A type that consists of integers, so that all bits are valid.
-///
-/// # Safety
-/// It must have no fields of another kind.
-unsafe trait Plain {}
-
 // SAFETY: addresses, ports and numbers.
 unsafe impl Plain for Written {}
-// SAFETY: addresses, ports and a number.
-unsafe impl Plain for Key {}
 // SAFETY: numbers.
 unsafe impl Plain for Connection {}
 // SAFETY: numbers.
 unsafe impl Plain for Exchange {}
-// SAFETY: numbers.
-unsafe impl<const N: usize> Plain for [u64; N] {}

@@ -8,7 +8,7 @@ use headway_units::{Bytes, Duration, Rate};
 /// Converts an RTT or the time between packets for the header: s with 28 fraction bits, at most 16 s. What is
 /// not positive is unknown and becomes 0; nothing else does.
 pub fn to_header_time(time: Duration) -> u32 {
-    positive(time).map_or(0, end::header_time)
+    positive(time).map_or(0, |time| end::header_time(time))
 }
 
 /// Returns the throughput of a window of `bytes` per `srtt`; zero while the RTT is unknown (xcp-rcp 2.1).

@@ -9,10 +9,7 @@ use std::io;
 use libc::{RTM_DELQDISC, RTM_GETQDISC, RTM_NEWQDISC, RTM_NEWTCLASS, RTM_NEWTFILTER, TCA_KIND, TCA_OPTIONS};
 use nix::net::if_::if_indextoname;
 
-use crate::netlink::{
-    ACKNOWLEDGE, DONE, DUMP, ERROR, Netlink, REPLACE, REQUEST, SockProtocol, attribute, attributes, message,
-    messages,
-};
+use crate::netlink::{Netlink, REPLACE, SockProtocol, attribute, attributes};
 pub use bucket::TokenBucket;
 use discipline::Discipline;
 
@@ -63,17 +60,11 @@ impl Queues {
     /// # Errors
     /// The system's error.
     pub fn root(&mut self, interface: u32) -> io::Result<Option<Root>> {
-        self.netlink.send(&message(RTM_GETQDISC, REQUEST | DUMP, 1, &head(interface, 0, 0, 0)))?;
         let mut root = None;
-        loop {
-            for message in messages(self.netlink.receive()?) {
-                match message.kind {
-                    DONE => return Ok(root),
-                    ERROR => message.error()?,
-                    _ => root = root.or_else(|| root_of(message.body, interface)),
-                }
-            }
-        }
+        self.netlink.dump(RTM_GETQDISC, &head(interface, 0, 0, 0), |message| {
+            root = root.take().or_else(|| root_of(message.body, interface));
+        })?;
+        Ok(root)
     }
 
     /// Makes a token bucket the root of an interface, or changes the one that has this handle. With
@@ -139,7 +130,7 @@ impl Queues {
     }
 
     fn put(&mut self, kind: u16, body: &[u8]) -> io::Result<()> {
-        self.netlink.ask(&message(kind, REQUEST | ACKNOWLEDGE | REPLACE, 2, body))
+        self.netlink.ask(kind, REPLACE, body)
     }
 
     /// Removes the root of an interface if it has this handle, so that the kernel makes its own again;
@@ -152,7 +143,7 @@ impl Queues {
             return Ok(false);
         }
         let root = head(interface, handle, TC_H_ROOT, 0);
-        self.netlink.ask(&message(RTM_DELQDISC, REQUEST | ACKNOWLEDGE, 3, &root))?;
+        self.netlink.ask(RTM_DELQDISC, 0, &root)?;
         Ok(true)
     }
 }

@@ -3,7 +3,7 @@
 use std::io;
 
 pub(super) use headway_telemetry::netlink::attribute;
-use headway_telemetry::netlink::{ACKNOWLEDGE, CREATE_NEW, Netlink, REQUEST, SockProtocol, message};
+use headway_telemetry::netlink::{CREATE_NEW, Netlink, SockProtocol};
 use libc::{RTM_NEWQDISC, TCA_KIND, TCA_OPTIONS};
 
 use super::Failure;
@@ -24,7 +24,7 @@ pub(super) fn install(
     }
     body.extend(attribute(TCA_KIND, format!("{kind}\0").as_bytes()));
     body.extend(attribute(TCA_OPTIONS, options));
-    let message = message(RTM_NEWQDISC, REQUEST | ACKNOWLEDGE | CREATE_NEW, 1, &body);
-    let answered = Netlink::open(SockProtocol::NetlinkRoute).and_then(|mut netlink| netlink.ask(&message));
+    let answered = Netlink::open(SockProtocol::NetlinkRoute)
+        .and_then(|mut netlink| netlink.ask(RTM_NEWQDISC, CREATE_NEW, &body));
     answered.map_err(failed)
 }

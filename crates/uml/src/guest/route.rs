@@ -2,9 +2,7 @@
 
 use std::io;
 
-use headway_telemetry::netlink::{
-    ACKNOWLEDGE, CREATE_NEW, Netlink, REQUEST, SockProtocol, attribute, message,
-};
+use headway_telemetry::netlink::{CREATE_NEW, Netlink, SockProtocol, attribute};
 use headway_telemetry::route::{RTAX_FEATURE_TCP_USEC_TS, RTAX_FEATURES};
 use libc::{RTA_DST, RTA_GATEWAY, RTA_METRICS, RTA_OIF, RTM_NEWROUTE};
 
@@ -32,8 +30,8 @@ pub(super) fn add(route: &PlannedRoute) -> Result<(), Failure> {
     body.extend(attribute(RTA_GATEWAY, &route.via.octets()));
     body.extend(attribute(RTA_OIF, &device.to_ne_bytes()));
     body.extend(attribute(RTA_METRICS, &metrics(&route.metrics)));
-    let message = message(RTM_NEWROUTE, REQUEST | ACKNOWLEDGE | CREATE_NEW, 1, &body);
-    let answered = Netlink::open(SockProtocol::NetlinkRoute).and_then(|mut netlink| netlink.ask(&message));
+    let answered = Netlink::open(SockProtocol::NetlinkRoute)
+        .and_then(|mut netlink| netlink.ask(RTM_NEWROUTE, CREATE_NEW, &body));
     answered.map_err(failed)
 }
 
