@@ -85,7 +85,7 @@ impl Trace {
                 put(name, self.fair_after(start, fair) / per_rtt);
             }
             put("jain-after-2", self.fairness(start + 2.0 * per_rtt, start + 3.0 * per_rtt));
-            // One packet is no queue that stands.
+            // A single packet is no standing queue.
             let peak = queue.iter().position(|bytes| *bytes == highest).unwrap_or_default();
             let rest = queue[peak..].iter().position(|bytes| *bytes <= 1_500.0);
             let drained = rest.map_or(f64::NAN, |rest| (peak + rest) as f64 * self.step.secs_f64());
