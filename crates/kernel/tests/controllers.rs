@@ -16,7 +16,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use flood::{flood, treat};
-use headway_kernel::{Controller, Error, Loader, LsOptions, Record, available, counters};
+use headway_kernel::{Controller, Counters, Error, Loader, LsOptions, Record, available, counters};
 use path::{Path, Set, TIMEOUT, V4, V6, close, load, transfer};
 use socket2::Socket;
 
