@@ -85,11 +85,14 @@ HW_FUNCTION hw_u32 bass_average(struct rapid_gaps *gaps HW_NONNULL, hw_u32 begin
 HW_FUNCTION hw_u32 bass_step(struct rapid_gaps *gaps HW_NONNULL, struct bass_pass *pass HW_NONNULL)
 {
 	const hw_u32 i = pass->i;
+	hw_u32 after = i + 1;
 	hw_u64 gap, next;
 
 	if (i >= RAPID_MAX_PACKETS)
 		return 0;
-	pass->i = i + 1;
+	/* Otherwise the compiler compares `i` in its place, from which the verifier of Linux 6.12 learns no bound of it. */
+	HW_OPAQUE(after);
+	pass->i = after;
 	gap = gaps->receive[i];
 	if (pass->state == BASS_PENDING) {
 		pass->largest = hw_max(pass->largest, gap);
@@ -97,16 +100,16 @@ HW_FUNCTION hw_u32 bass_step(struct rapid_gaps *gaps HW_NONNULL, struct bass_pas
 			pass->state = BASS_VALID;
 	}
 	/* In a pending event a further rise only makes the spike larger. */
-	if (pass->state == BASS_PENDING || i + 1 >= RAPID_MAX_PACKETS || i + 1 >= gaps->end)
+	if (pass->state == BASS_PENDING || after >= RAPID_MAX_PACKETS || after >= gaps->end)
 		return 0;
-	next = gaps->receive[i + 1];
+	next = gaps->receive[after];
 	if (gap + pass->thresholds.up >= next)
 		return 0;
-	pass->changed |= bass_average(gaps, pass->begin, i + 1);
+	pass->changed |= bass_average(gaps, pass->begin, after);
 	if (pass->state == BASS_NONE)
-		pass->head = i + 1;
-	pass->begin = i + 1;
-	pass->tail = i + 1;
+		pass->head = after;
+	pass->begin = after;
+	pass->tail = after;
 	pass->largest = next;
 	pass->state = BASS_PENDING;
 	return 0;
