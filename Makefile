@@ -167,7 +167,7 @@ scripts = mkdir -p target/deb/scripts/$(1); for script in postinst postrm prerm;
 	sed 's|@UNITS@|$(2)|; s|@RESTARTED@|$(3)|' packaging/deb/$$script > target/deb/scripts/$(1)/$$script; done
 
 # This profile has debug symbols, which cargo-deb moves to separate packages. The folders of the crates are named as the programs,
-# with `cli` for `headway`.
+# with `cli` for `headway`. The lists of components are written beside the manifests of all crates that have a program.
 deb: $(CARGO_DEB) $(CARGO_CYCLONEDX)
 	$(NEED) rust bpf deb
 	$(CARGO) build --profile profiling --locked $(PROGRAM_PACKAGES) -p headway-manual
@@ -176,11 +176,12 @@ deb: $(CARGO_DEB) $(CARGO_CYCLONEDX)
 	for unit in $(UNITS); do sed 's|@BINDIR@|/usr/bin|' packaging/$$unit > target/deb/$$unit; done
 	$(call scripts,headway,headway-serve.service,headway-serve.service)
 	$(call scripts,headway-router,headway-cc@*.service headway-edge.service headway-select.service,)
+	$(CARGO_CYCLONEDX) cyclonedx --quiet --manifest-path crates/cli/Cargo.toml --describe binaries --no-build-deps --all \
+	--format json --spec-version 1.5
 	set -e; for program in $(PROGRAMS); do crate=$$(echo $$program | sed 's/headway/cli/'); \
-	$(CARGO_CYCLONEDX) cyclonedx --quiet --manifest-path crates/$$crate/Cargo.toml --describe binaries --no-build-deps --all \
-	--format json --spec-version 1.5; \
 	mv crates/$$crate/$${program}_bin.cdx.json target/deb/$$program.cdx.json; \
 	$(CARGO_DEB) --manifest-path crates/$$crate/Cargo.toml --profile profiling --no-build --locked --dbgsym --quiet --output target/debian; done
+	rm -f crates/*/*.cdx.json
 	packaging/all.sh target/debian $(PROGRAMS)
 
 $(CARGO_DEB):

@@ -66,7 +66,9 @@ for row in 'headway 8 measure' 'headway-router 12 cc' 'headway-lab - lab'; do
     bytes=$(stat --format %s "$stage/root/usr/bin/$1")
     echo "$1 has $bytes bytes"
     [ "$2" = - ] || [ "$bytes" -le $(($2 * 1000000)) ] || fail "$1 has more than $2 MB"
-    in_root test -s "/usr/share/man/man1/headway-$3.1.gz" || fail "$1 has no manual of $3"
+    for file in "man/man1/headway-$3.1.gz" "man/man1/$1.1.gz"; do
+        in_root test -s "/usr/share/$file" || fail "$1 has no $file"
+    done
     if [ "$1" = headway ]; then
         for row in 'edge headway-router' 'run headway-lab'; do
             code=0
@@ -78,6 +80,24 @@ for row in 'headway 8 measure' 'headway-router 12 cc' 'headway-lab - lab'; do
     fi
     remove "$1"
 done
+
+say 'instead of the former package of all programs'
+former=$stage/root/packages/former
+mkdir "$former"
+for name in $programs; do dpkg-deb --extract "$(echo "$packages/${name}"_*.deb)" "$former"; done
+mkdir "$former/DEBIAN"
+printf 'Package: headway\nVersion: 0.1.0-1\nArchitecture: %s\nMaintainer: nobody\nDescription: all programs\n' "$(dpkg --print-architecture)" \
+    > "$former/DEBIAN/control"
+dpkg-deb --build "$former" "$stage/root/packages/former.deb" > /dev/null
+rm -rf "$former"
+in_root dpkg --install /packages/former.deb
+! in_root dpkg --install "$(file_of headway-router)" 2> /dev/null || fail 'it may be beside the former package'
+# What comes first overwrites files of the former package, and apt lets dpkg deconfigure that one.
+in_root dpkg --auto-deconfigure --install "$(file_of headway-router)" "$(file_of headway-lab)" "$(file_of headway)"
+for name in $programs; do in_root dpkg --verify "$name"; done
+in_root dpkg --search /usr/bin/headway-router | grep '^headway-router:' || fail 'the program of routers is still in the former package'
+# shellcheck disable=SC2086
+remove $programs
 
 say 'all together'
 set --
