@@ -158,9 +158,9 @@ install:
 	sed 's|@BINDIR@|$(PREFIX)/bin|' packaging/$$unit > $(DESTDIR)$(PREFIX)/lib/systemd/system/$$unit; done
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man1 $(MANUAL)/man1/*
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/headway/models models/*.json
-	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/bash-completion/completions $(MANUAL)/bash/headway
-	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/zsh/site-functions $(MANUAL)/zsh/_headway
-	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d $(MANUAL)/fish/headway.fish
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/bash-completion/completions $(MANUAL)/bash/*
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/zsh/site-functions $(MANUAL)/zsh/*
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d $(MANUAL)/fish/*
 
 # The maintainer scripts of a package, with its units and those that restart on an upgrade.
 scripts = mkdir -p target/deb/scripts/$(1); for script in postinst postrm prerm; do \

@@ -66,7 +66,8 @@ for row in 'headway 8 measure' 'headway-router 12 cc' 'headway-lab - lab'; do
     bytes=$(stat --format %s "$stage/root/usr/bin/$1")
     echo "$1 has $bytes bytes"
     [ "$2" = - ] || [ "$bytes" -le $(($2 * 1000000)) ] || fail "$1 has more than $2 MB"
-    for file in "man/man1/headway-$3.1.gz" "man/man1/$1.1.gz"; do
+    for file in "man/man1/headway-$3.1.gz" "man/man1/$1.1.gz" "bash-completion/completions/$1" "zsh/vendor-completions/_$1" \
+        "fish/vendor_completions.d/$1.fish"; do
         in_root test -s "/usr/share/$file" || fail "$1 has no $file"
     done
     if [ "$1" = headway ]; then
@@ -107,8 +108,7 @@ in_root dpkg --verify headway
 in_root headway cc list
 in_root headway edge --help | grep '^Usage: headway edge' || fail 'the usage of an edge has another name'
 in_root headway help lab | grep '^Usage: headway lab' || fail 'the usage of a lab has another name'
-for file in /usr/share/man/man1/headway-serve.1.gz /usr/share/man/man1/headway-lab-up.1.gz /usr/share/bash-completion/completions/headway \
-    /usr/share/zsh/vendor-completions/_headway /usr/share/fish/vendor_completions.d/headway.fish /etc/default/headway-serve; do
+for file in /usr/share/man/man1/headway-serve.1.gz /usr/share/man/man1/headway-lab-up.1.gz /etc/default/headway-serve; do
     in_root test -s "$file" || fail "there is no $file"
 done
 

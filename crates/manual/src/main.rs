@@ -1,5 +1,5 @@
-//! Writes the man pages of all programs and the completions of `headway`, which passes commands on, into a
-//! folder, from the definitions behind their help texts: `cargo run -p headway-manual -- FOLDER`.
+//! Writes the man pages and completions of all programs into a folder, from the definitions behind their help
+//! texts: `cargo run -p headway-manual -- FOLDER`. `headway` passes commands on, so it completes those of all.
 
 use std::path::{Path, PathBuf};
 
@@ -11,10 +11,18 @@ fn main() -> Result<()> {
     let mut command = command();
     command.build();
     man(&command, "headway", &folder.join("man1"))?;
-    // Each under the name by which its shell finds it.
-    for (shell, file) in [(Shell::Bash, "headway"), (Shell::Zsh, "_headway"), (Shell::Fish, "headway.fish")] {
+    let programs = [command, headway_cli_router::command(), headway_cli_lab::command()];
+    programs.into_iter().try_for_each(|program| completions(program, &folder))
+}
+
+/// Writes the completions of a program, each under the name by which its shell finds it.
+fn completions(mut command: clap::Command, folder: &Path) -> Result<()> {
+    let name = command.get_name().to_owned();
+    for (shell, file) in
+        [(Shell::Bash, name.clone()), (Shell::Zsh, format!("_{name}")), (Shell::Fish, format!("{name}.fish"))]
+    {
         let mut text = Vec::new();
-        clap_complete::generate(shell, &mut command, "headway", &mut text);
+        clap_complete::generate(shell, &mut command, &name, &mut text);
         write(&folder.join(shell.to_string()).join(file), &text)?;
     }
     Ok(())
@@ -83,10 +91,17 @@ mod tests {
         assert!(folder.path().join("headway-lab-up.1").exists());
         let page = std::fs::read_to_string(folder.path().join("headway-router.1")).unwrap();
         assert!(page.contains("headway\\-edge(1)"), "{page}");
-        let mut text = Vec::new();
-        clap_complete::generate(Shell::Bash, &mut command(), "headway", &mut text);
-        let text = String::from_utf8(text).unwrap();
-        assert!(text.contains("--budget") && text.contains("--lan"));
+        for (program, own, other) in [
+            (command(), "--budget", "no such"),
+            (command(), "--lan", "no such"),
+            (headway_cli_router::command(), "--lan", "--pairs"),
+            (headway_cli_lab::command(), "--dilate", "--lan"),
+        ] {
+            let file = folder.path().join("bash").join(program.get_name());
+            completions(program, folder.path()).unwrap();
+            let text = std::fs::read_to_string(file).unwrap();
+            assert!(text.contains(own) && !text.contains(other), "{text}");
+        }
     }
 
     #[test]
