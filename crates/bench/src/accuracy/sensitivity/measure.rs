@@ -14,7 +14,6 @@ use super::study::{Constant, Study, Variant};
 /// Rates of the links of a path, in Mb/s: faster ones take longer to simulate.
 type Range = std::ops::RangeInclusive<f64>;
 const SLOW: Range = 0.0..=100.0;
-/// From here on a packet takes less than what timestamps and hosts disturb.
 const FAST: Range = 100.0..=2_000.0;
 
 /// Classes of `accuracy simulated`: all kinds of traffic, queues, hosts and token buckets.
