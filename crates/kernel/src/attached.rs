@@ -2,8 +2,8 @@
 //! single segments only.
 
 use std::fs::File;
-use std::os::fd::{AsRawFd as _, OwnedFd};
 
+use headway_telemetry::qdisc::Direction;
 use libbpf_rs::Object;
 use nix::sched::{CloneFlags, setns};
 
@@ -11,23 +11,23 @@ use crate::default::NAMESPACE;
 use crate::device::Interface;
 use crate::error::Error;
 use crate::loader::Loaded;
-use crate::tcx::{find, link};
+use crate::tcx::{AtInterface, Owner};
 
 /// The programs of `bpf/end_wire.bpf.h`, and where they are attached.
-const PROGRAMS: [(&str, libbpf_sys::bpf_attach_type); 2] =
-    [("hw_arrive", libbpf_sys::BPF_TCX_INGRESS), ("hw_leave", libbpf_sys::BPF_TCX_EGRESS)];
+const PROGRAMS: [(&str, Direction); 2] = [("hw_arrive", Direction::Ingress), ("hw_leave", Direction::Egress)];
 
 /// An interface that a controller has changed, until this is dropped: TCP hands it single segments.
 ///
 /// With XCP and RCP its packets carry the congestion header; a buffer of several segments would need a header
 /// for each. They have complete checksums if its NIC would not find them. The kernel detaches the programs
-/// however the process ends.
+/// however the process ends, where it has TCX.
 #[derive(Debug)]
 pub struct Attached {
     /// As it was before.
     interface: Interface,
     namespace: File,
-    links: Vec<OwnedFd>,
+    /// None for TCP Rapid.
+    programs: Option<AtInterface>,
 }
 
 impl Attached {
@@ -35,19 +35,17 @@ impl Attached {
     /// (tcp_tso_should_defer).
     pub(crate) fn single_segments(interface: Interface) -> Result<Attached, Error> {
         let namespace = File::open(NAMESPACE).map_err(Error::file("open", NAMESPACE))?;
-        let attached = Attached { interface, namespace, links: Vec::new() };
+        let attached = Attached { interface, namespace, programs: None };
         attached.interface.change()?;
         Ok(attached)
     }
 
     pub(crate) fn new(object: &Object, interface: Interface) -> Result<Attached, Error> {
         let namespace = File::open(NAMESPACE).map_err(Error::file("open", NAMESPACE))?;
-        let mut attached = Attached { interface, namespace, links: Vec::new() };
+        let mut attached = Attached { interface, namespace, programs: None };
         let index = attached.interface.index;
         attached.interface.change()?;
-        for (program, place) in PROGRAMS {
-            attached.links.push(link(find(object, program)?, index, place)?);
-        }
+        attached.programs = Some(AtInterface::attach(Owner::Controller, index, object, &PROGRAMS)?);
         Ok(attached)
     }
 
@@ -58,27 +56,18 @@ impl Attached {
     /// # Errors
     /// When the kernel refuses.
     pub fn switch(&mut self, loaded: &Loaded) -> Result<(), Error> {
-        for (link, (program, _)) in self.links.iter().zip(PROGRAMS) {
-            let program = find(loaded.object(), program)?;
-            // SAFETY: a system call with valid descriptors and no options.
-            let result = unsafe { libbpf_sys::bpf_link_update(link.as_raw_fd(), program, std::ptr::null()) };
-            if result < 0 {
-                let reason = libbpf_rs::Error::from_raw_os_error(-result);
-                return Err(Error::Bpf { action: "replace a program at the interface", reason });
-            }
-        }
-        Ok(())
+        self.programs.as_ref().map_or(Ok(()), |programs| programs.replace(loaded.object(), &PROGRAMS))
     }
 }
 
 impl Drop for Attached {
     fn drop(&mut self) {
-        self.links.clear();
-        let interface = self.interface.clone();
+        let (programs, interface) = (self.programs.take(), self.interface.clone());
         let Ok(namespace) = self.namespace.try_clone() else { return };
         // A separate thread enters the namespace, so that this one stays in its own.
         let restore = move || {
             setns(&namespace, CloneFlags::CLONE_NEWNET)?;
+            drop(programs);
             // It fails if the interface is gone.
             let _ = interface.restore();
             nix::Result::Ok(())

@@ -28,7 +28,7 @@ pub(crate) fn attach(
     program: &str,
     place: libbpf_sys::bpf_attach_type,
 ) -> Result<OwnedFd, Error> {
-    let (program, root) = (tcx::find(object, program)?, root()?);
+    let (program, root) = (tcx::find(object, program)?.as_raw_fd(), root()?);
     // SAFETY: a system call with valid descriptors and no options.
     let raw = unsafe { libbpf_sys::bpf_link_create(program, root.as_raw_fd(), place, std::ptr::null()) };
     query::owned(raw, "attach a program to the connections of this host")

@@ -71,20 +71,18 @@ pub enum Error {
     /// The programs or notes lack a part that they always have: a bug in this crate.
     #[error("internal error: {0}")]
     Internal(String),
-    /// The kernel is older than what attaches programs to interfaces, or than what checks them has to be.
-    #[error(
-        "the programs of the edge need Linux 6.8 or later (interfaces have places for them, TCX, since 6.6), and this is {0}; update the \
-         kernel, on Debian 12 to `linux-image-amd64` from bookworm-backports"
-    )]
-    TooOldForEdge(String),
     /// The kernel rejected the programs.
     #[cfg(feature = "bpf")]
-    #[error("the kernel refused {name}: {reason}; RUST_LOG=debug shows what it said")]
+    #[error(
+        "the kernel refused {name}: {reason}{objection}; please report this with the kernel's version, `uname -r`"
+    )]
     Refused {
         /// The controller's name.
         name: String,
         /// The error from libbpf.
         reason: libbpf_rs::Error,
+        /// What the verifier said last, in parentheses, if it said something.
+        objection: String,
     },
     /// A BPF query failed.
     #[cfg(feature = "bpf")]

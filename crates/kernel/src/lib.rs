@@ -146,4 +146,6 @@ pub use stamps::StampReceiver;
 #[cfg(feature = "bpf")]
 pub use support::check;
 #[cfg(feature = "bpf")]
+pub use tcx::{Owner, has_tcx, remove_filters};
+#[cfg(feature = "bpf")]
 pub use telemetry::{Counters, CpuTime, EndCounters, RapidCounters, Record, StampCounters};

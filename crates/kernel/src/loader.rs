@@ -1,6 +1,6 @@
 //! Loads a controller's programs into the kernel and registers it.
 
-use std::cell::Cell;
+use std::cell::RefCell;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::time::Duration;
 
@@ -366,8 +366,8 @@ fn attach_stamps(object: &Object) -> Option<OwnedFd> {
 const JUDGEMENT: &str = "BEGIN PROG LOAD LOG";
 
 thread_local! {
-    /// Whether the verifier has said something of a program that this thread loaded.
-    static JUDGED: Cell<bool> = const { Cell::new(false) };
+    /// What the verifier last objected to in a program that this thread loaded.
+    static OBJECTION: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
 /// Loads the programs of an object, after its maps were set up.
@@ -390,24 +390,35 @@ pub(crate) fn set_options(open: &mut OpenObject, options: &[u8]) -> libbpf_rs::R
 
 /// Returns the error when the kernel does not take the programs of this name.
 pub(crate) fn refused(name: &str) -> impl Fn(libbpf_rs::Error) -> Error {
-    move |reason| match reason.kind() {
-        libbpf_rs::ErrorKind::PermissionDenied if !JUDGED.get() => Error::Forbidden,
-        _ => Error::Refused { name: name.to_owned(), reason },
+    move |reason| match (reason.kind(), OBJECTION.take()) {
+        (libbpf_rs::ErrorKind::PermissionDenied, None) => Error::Forbidden,
+        (_, objection) => {
+            let objection = objection.map(|text| format!(" (`{text}`)")).unwrap_or_default();
+            Error::Refused { name: name.to_owned(), reason, objection }
+        }
     }
 }
 
 /// Takes the messages of libbpf from now on, as one of this thread's programs is loaded.
 fn listen() {
-    JUDGED.set(false);
+    OBJECTION.set(None);
     set_print(Some((PrintLevel::Debug, log)));
 }
 
 /// Takes a message of libbpf, in the thread that called it.
 fn log(_level: PrintLevel, message: String) {
-    if message.contains(JUDGEMENT) {
-        JUDGED.set(true);
+    if let Some((_, text)) = message.split_once(JUDGEMENT) {
+        OBJECTION.set(Some(objection(text).to_owned()));
     }
     tracing::debug!(target: "libbpf", "{}", message.trim_end());
+}
+
+/// Returns the line with which the verifier ends, but for its count of instructions and what libbpf adds.
+fn objection(text: &str) -> &str {
+    let mut lines = text.lines().rev().map(str::trim);
+    lines
+        .find(|line| !(line.is_empty() || line.starts_with("--") || line.starts_with("processed ")))
+        .unwrap_or("-")
 }
 
 /// Returns a name in the kernel's format, padded with zeros.
@@ -423,5 +434,18 @@ fn check_name(name: &str) -> Result<(), Error> {
         Ok(())
     } else {
         Err(Error::BadName(name.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_objection_is_the_last_line_of_the_verifier() {
+        let log = " --\n0: R1=ctx(off=0)\n; x = 1;\n5: (79) r1 = *(u64 *)(r6 +3088)\n\
+                   access beyond the end of member\nprocessed 6 insns (limit 1000000)\n-- END PROG LOAD LOG --\n";
+        assert_eq!(objection(log), "access beyond the end of member");
+        assert_eq!(objection(" --\n"), "-");
     }
 }

@@ -54,22 +54,6 @@ pub(crate) fn check_options() -> Result<(), Error> {
     if (1..=types).any(has_it) { Ok(()) } else { Err(Error::NoTcpOptions) }
 }
 
-/// Returns the release of this kernel, if it is older than a version.
-pub(crate) fn older_than(version: [u32; 2]) -> Option<String> {
-    let release = fs::read_to_string("/proc/sys/kernel/osrelease").ok()?;
-    let release = release.trim();
-    is_older(release, version).then(|| release.to_owned())
-}
-
-/// Whether a release, such as `6.1.0-37-amd64`, is older than a version; not if it has no version.
-fn is_older(release: &str, version: [u32; 2]) -> bool {
-    let mut numbers = release.split(['.', '-', '+']).map_while(|part| part.parse().ok());
-    match (numbers.next(), numbers.next()) {
-        (Some(major), Some(minor)) => [major, minor] < version,
-        _ => false,
-    }
-}
-
 fn check_kernel() -> Result<(), Error> {
     let btf = Btf::from_path(BTF).map_err(|_| Error::NoBtf)?;
     if btf.type_by_name::<Struct<'_>>("bpf_struct_ops_tcp_congestion_ops").is_none() {
@@ -102,20 +86,6 @@ fn privileged(status: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn releases_are_older_by_their_numbers() {
-        for (release, older) in [
-            ("6.1.0-37-amd64", true),
-            ("5.15.0-1012-aws", true),
-            ("6.8.0", false),
-            ("6.12-rc1", false),
-            ("7.0.1+", false),
-            ("strange", false),
-        ] {
-            assert_eq!(is_older(release, [6, 8]), older, "{release}");
-        }
-    }
 
     #[test]
     fn root_and_the_three_capabilities_suffice() {

@@ -36,7 +36,7 @@ pub(crate) fn run(args: &Args, json: bool) -> Result<()> {
 /// RTT without a queue. Connections opened before it started, and what is not plain TCP (QUIC, tunnels,
 /// fragments), pass unchanged.
 ///
-/// Needs root, and Linux 6.8 or later. After Ctrl-C everything passes as before, as it does five seconds
+/// Needs root, and Linux 6.1 or later. After Ctrl-C everything passes as before, as it does five seconds
 /// after the process hangs.
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]

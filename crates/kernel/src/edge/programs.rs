@@ -1,12 +1,12 @@
 //! The programs in the kernel.
 
 use std::cell::RefCell;
-use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::time::Duration;
 
 use headway_arithmetic::flow::{Flow, Key, Rules};
 use headway_arithmetic::plain::{Plain, bytes_of, read};
+use headway_telemetry::qdisc::Direction;
 use libbpf_rs::{Map, MapCore as _, MapFlags, Object, OpenObject, RingBuffer, RingBufferBuilder};
 
 use super::entries::for_each;
@@ -17,17 +17,12 @@ use super::{
 use crate::error::Error;
 use crate::loader::load;
 use crate::query::program_ids;
-use crate::support::older_than;
-use crate::tcx::{find, link};
+use crate::tcx::{AtInterface, Owner};
 
 /// The programs at the interface towards the hosts, and where they are attached.
-const LAN: [(&str, libbpf_sys::bpf_attach_type); 2] =
-    [("edge_up", libbpf_sys::BPF_TCX_INGRESS), ("edge_down", libbpf_sys::BPF_TCX_EGRESS)];
+const LAN: [(&str, Direction); 2] = [("edge_up", Direction::Ingress), ("edge_down", Direction::Egress)];
 /// Those at the other one, where connections may be split.
-const WAN: [(&str, libbpf_sys::bpf_attach_type); 2] =
-    [("edge_back", libbpf_sys::BPF_TCX_INGRESS), ("edge_onward", libbpf_sys::BPF_TCX_EGRESS)];
-/// The first Linux that is known to take the programs.
-const SINCE: [u32; 2] = [6, 8];
+const WAN: [(&str, Direction); 2] = [("edge_back", Direction::Ingress), ("edge_onward", Direction::Egress)];
 /// The key of the only entry of maps that have one.
 const ONLY: [u8; 4] = [0; 4];
 const READ_EVENTS: &str = "read the events of the edge";
@@ -51,11 +46,11 @@ struct Control {
     shares: Shares,
 }
 
-/// Programs at an interface, until this is dropped or the process ends.
+/// Programs at an interface, until this is dropped or, with TCX, the process ends.
 #[derive(Debug)]
 pub struct Edge {
     // Declared before `object`, so that the programs go first.
-    links: Vec<OwnedFd>,
+    attached: Vec<AtInterface>,
     object: Object,
 }
 
@@ -90,22 +85,16 @@ impl Edge {
     /// When the user lacks the privileges, or the kernel refuses.
     pub fn start(sides: [&EdgeInterface; 2], options: &EdgeOptions, rules: &Rules) -> Result<Edge, Error> {
         crate::support::check_privileges()?;
-        Edge::attach(sides, options, rules).map_err(|error| match older_than(SINCE) {
-            Some(release) => Error::TooOldForEdge(release),
-            None => error,
-        })
-    }
-
-    fn attach([lan, wan]: [&EdgeInterface; 2], options: &EdgeOptions, rules: &Rules) -> Result<Edge, Error> {
+        let [lan, wan] = sides;
         let object = include_bytes!(concat!(env!("OUT_DIR"), "/edge.bpf.o"));
-        let object = load(object, "the programs of the edge", |open| configure(open, [lan, wan], options))?;
-        let mut edge = Edge { links: Vec::new(), object };
+        let object = load(object, "the programs of the edge", |open| configure(open, sides, options))?;
+        let mut edge = Edge { attached: Vec::new(), object };
         edge.set_rules(rules)?;
         let beyond = if options.splits { &WAN[..] } else { &[] };
-        for (programs, side) in [(beyond, wan), (&LAN[..], lan)] {
-            for (program, place) in programs {
-                edge.links.push(link(find(&edge.object, program)?, side.index, *place)?);
-            }
+        for (programs, side) in
+            [(beyond, wan), (&LAN[..], lan)].into_iter().filter(|(all, _)| !all.is_empty())
+        {
+            edge.attached.push(AtInterface::attach(Owner::Edge, side.index, &edge.object, programs)?);
         }
         Ok(edge)
     }

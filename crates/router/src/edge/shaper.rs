@@ -2,8 +2,8 @@
 //! process sets and removes.
 //!
 //! Only that process keeps CAP_NET_ADMIN, and it knows two kinds of message: a side with a rate, or to set
-//! the rule. It removes what it has set when this process ends, also by `kill -9`. What is left after both
-//! were killed, the next edge removes.
+//! the rule. It removes what it has set when this process ends, also by `kill -9`, and where the kernel has no
+//! TCX, the programs of the edge, too. What is left after both were killed, the next edge removes.
 //!
 //! What comes down is held by the interface by which it came, in a class of `htb` at the interface towards
 //! the hosts: the router's own traffic and that of other networks passes at once. A bucket's rate is on the
@@ -14,7 +14,7 @@ use std::os::unix::net::UnixStream;
 
 use anyhow::{Context as _, Result};
 use headway_edge::Judged;
-use headway_kernel::EdgeInterface;
+use headway_kernel::{EdgeInterface, Owner, has_tcx, remove_filters};
 use headway_privileges::{Capability, Deputy, serve};
 use headway_telemetry::qdisc::{Queues, TokenBucket};
 use headway_units::{Bytes, Duration as Span, PerSide, Rate, Side};
@@ -53,11 +53,12 @@ pub(super) struct Shaper {
 }
 
 impl Shaper {
-    /// Starts the process that sets token buckets and the rule of routing where they are `wanted`. It has
-    /// what this process has open, and this must have one thread.
+    /// Starts the process that sets token buckets and the rule of routing where they are `wanted`, or that
+    /// removes programs where they outlive this process. It has what this process has open, and this must have
+    /// one thread.
     pub(super) fn start(sides: [&EdgeInterface; 2], wanted: bool) -> Result<Shaper> {
         let indexes = PerSide(sides.map(|side| side.index));
-        let deputy = wanted.then(|| {
+        let deputy = (wanted || !has_tcx()).then(|| {
             let queues = Queues::open()?;
             Deputy::start(&[Capability::CAP_NET_ADMIN], |socket| work(socket, queues, indexes))
         });
@@ -70,8 +71,12 @@ impl Shaper {
     pub(super) fn remove_left(sides: [&EdgeInterface; 2]) -> Result<()> {
         let mut queues = Queues::open().context("cannot see the queues of interfaces")?;
         for side in sides {
-            if queues.remove(side.index, HANDLE).with_context(|| format!("cannot free {}", side.name))? {
+            let failed = || format!("cannot free {}", side.name);
+            if queues.remove(side.index, HANDLE).with_context(failed)? {
                 tracing::warn!("{} had a token bucket of an edge that was killed; it is removed", side.name);
+            }
+            if remove_filters(Owner::Edge, side.index).with_context(failed)? {
+                tracing::warn!("{} had programs of an edge that was killed; they are removed", side.name);
             }
         }
         Ok(())
@@ -166,9 +171,12 @@ fn work(socket: UnixStream, mut queues: Queues, interfaces: PerSide<u32>) {
         // What is left is reported when the next edge starts.
         let _ = DELIVERY.remove();
     }
-    for (interface, _) in interfaces.0.into_iter().zip(has_set.0).filter(|(_, has_set)| *has_set) {
+    for (interface, has_set) in interfaces.0.into_iter().zip(has_set.0) {
         // One that has gone has nothing to remove.
-        let _ = queues.remove(interface, HANDLE);
+        if has_set {
+            let _ = queues.remove(interface, HANDLE);
+        }
+        let _ = remove_filters(Owner::Edge, interface);
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod bucket;
 mod discipline;
+mod filters;
 
 use std::io;
 
@@ -12,6 +13,7 @@ use nix::net::if_::if_indextoname;
 use crate::netlink::{Netlink, REPLACE, SockProtocol, attribute, attributes};
 pub use bucket::TokenBucket;
 use discipline::Discipline;
+pub use filters::{Direction, Filters};
 
 /// The root of the queues of an interface, as in `include/uapi/linux/pkt_sched.h`.
 const TC_H_ROOT: u32 = 0xffff_ffff;
@@ -182,10 +184,13 @@ fn lacks(error: io::Error, what: &str) -> io::Error {
 /// Returns the root of an interface if a message is about it.
 fn root_of(body: &[u8], interface: u32) -> Option<Root> {
     let (head, rest) = body.split_at_checked(HEAD)?;
-    let word =
-        |index: usize| head.get(4 * index..)?.first_chunk().map(|bytes: &[u8; 4]| u32::from_ne_bytes(*bytes));
-    (word(1)? == interface && word(3)? == TC_H_ROOT).then_some(())?;
+    (word(head, 1)? == interface && word(head, 3)? == TC_H_ROOT).then_some(())?;
     let (_, kind) = attributes(rest).find(|(kind, _)| *kind == TCA_KIND)?;
     let kind = String::from_utf8_lossy(kind).trim_end_matches('\0').to_owned();
-    Some(Root { kind, handle: word(2)? })
+    Some(Root { kind, handle: word(head, 2)? })
+}
+
+/// Returns a word of `struct tcmsg`, with which a message begins.
+fn word(head: &[u8], index: usize) -> Option<u32> {
+    head.get(4 * index..)?.first_chunk().map(|bytes| u32::from_ne_bytes(*bytes))
 }

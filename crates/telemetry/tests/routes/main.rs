@@ -7,6 +7,7 @@ use std::process::Command;
 
 use nix::sched::{CloneFlags, unshare};
 
+mod filters;
 mod kept;
 mod marked;
 mod preferred;
