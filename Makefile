@@ -25,10 +25,14 @@ CARGO_CYCLONEDX = target/tools/bin/cargo-cyclonedx
 # Compares the simulator with the Linux stack in virtual time in some cells of the matrix; fails if too few agree.
 QUICK_COMPARISON = target/debug/headway-bench compare scenarios/compare.toml --on sim,uml --quick --check
 
+# What `make kernels` boots, and the newest build of the test that loads all programs of BPF.
+KERNELS ?= 6.1 6.12
+VERIFIER = $$(ls -t target/debug/deps/verifier-* | grep -v '\.d$$' | head -1)
+
 # The targets of `make fuzz` are no part of the workspace, so `cargo fmt` does not find them.
 UNDECLARED = fuzz/fuzz_targets/*.rs
 
-.PHONY: help demo test test-kernel test-environment test-python format lint bench accuracy compare repro hostile fuzz uml browser install deb deb-test python wheel clean setup
+.PHONY: help demo test test-kernel test-environment test-python test-kernels format lint bench accuracy compare repro hostile fuzz uml kernels browser install deb deb-test python wheel clean setup
 
 help:
 	@echo 'make demo       measure an emulated path with every method; writes $(REPORT)/report.html'
@@ -40,6 +44,7 @@ help:
 	@echo 'make hostile    every attack on headway serve at once, beside honest clients, for MINUTES=60 (root only)'
 	@echo 'make fuzz       made-up input for everything that reads bytes from outside, MINUTES=1 for each parser (nightly Rust)'
 	@echo 'make uml        the Linux kernel for stacks in virtual time (about 5 minutes once), kept in ~/.cache/headway'
+	@echo 'make kernels    commands on other kernels, in an emulated machine each: KERNELS="6.1 6.12" (root; 4 minutes each)'
 	@echo 'make browser    the page of headway edge in headless Chromium (needs chromium and npm)'
 	@echo 'make python     the Python package as a wheel in an environment of its own, with its tests; make wheel only builds it'
 	@echo 'make install    headway, headway-router and headway-lab, man pages, shell completions, systemd units and trained models, below PREFIX (/usr/local)'
@@ -60,7 +65,7 @@ test:
 	$(LINTED) $(CARGO) test --workspace --all-targets --locked --no-run
 	$(MAKE) --jobs=2 test-kernel test-environment
 	$(LINTED) $(CARGO) test --workspace --locked
-	$(MAKE) test-python
+	$(MAKE) test-python test-kernels
 	@if target/debug/headway-lab uml path >/dev/null; \
 	then $(QUICK_COMPARISON); \
 	else echo 'The simulator was not compared with the stack of Linux: there is no kernel.'; fi
@@ -77,6 +82,11 @@ test-python:
 	@if packaging/python.sh environment; \
 	then packaging/python.sh place target/debug/deps/libheadway_python.so && packaging/python.sh test; \
 	else echo 'SKIPPED the Python package: Python or its registry of packages does not answer.'; fi
+
+# The edge on a kernel that has no TCX. Passes where that cannot be tried, and says why.
+test-kernels:
+	-@$(NEED) kernels
+	bench/kernels.py --programs target/debug --verifier $(VERIFIER) --only edge,programs 6.1 || [ $$? = 3 ]
 
 format:
 	$(CARGO) fmt --all --check
@@ -134,6 +144,13 @@ uml:
 	$(NEED) rust bpf kernel
 	$(CARGO) build --release --locked --bin headway-lab
 	target/release/headway-lab uml build
+
+# Kernel packages stay in target/kernels.
+kernels:
+	$(NEED) rust bpf kernels
+	$(CARGO) build --profile demo --locked $(PROGRAM_PACKAGES)
+	$(CARGO) test --locked -p headway-kernel --test verifier --no-run
+	bench/kernels.py --programs target/demo --verifier $(VERIFIER) $(KERNELS)
 
 # Needs the packages chromium and npm; without them the test says what is missing and passes. SCREENSHOTS=DIR keeps pictures.
 BROWSER = crates/web/tests/browser

@@ -25,6 +25,15 @@ for purpose; do
     kernel) # the kernel in virtual time
         for tool in make flex bison bc patch; do command_of $tool $tool; done
         command_of xz xz-utils ;;
+    kernels) # other kernels in an emulated machine
+        command_of qemu-system-x86_64 qemu-system-x86
+        command_of busybox busybox-static
+        command_of cpio cpio
+        command_of depmod kmod
+        command_of strip binutils
+        for tool in iperf3 ethtool curl; do command_of $tool $tool; done
+        command_of ping iputils-ping
+        command_of ip iproute2 ;;
     hostile)
         for tool in ethtool openssl; do command_of $tool $tool; done ;;
     fuzz) # a compiler that can instrument, and what runs the targets

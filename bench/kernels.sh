@@ -1,0 +1,286 @@
+#!/bin/bash
+# Tries Headway's commands in the machine that kernels.py boots, and prints a line for each:
+# `RESULT<tab>command<tab>ok or fails<tab>sentence`. Three network namespaces c - r - s: c has 10.0.0.2 and fd00::2,
+# the router r forwards, s has 10.0.1.2 and fd01::2 behind 40 ms, and a link between b's two ports joins 10.0.2.0/24.
+# Between r and s are two network cards, with their offloads on; the veth have none.
+set -u
+
+if [ "${1-}" = init ]; then
+    export PATH=/usr/bin:/bin HOME=/root
+    mount -t proc p /proc
+    mount -t sysfs s /sys
+    mount -t devtmpfs d /dev
+    mount -t tmpfs t /run
+    mount -t tmpfs t /tmp
+    mkdir -p /dev/shm
+    mount -t bpf b /sys/fs/bpf
+    mount -t cgroup2 c /sys/fs/cgroup
+    printf 'root:x:0:0:root:/root:/bin/bash\nnobody:x:65534:65534:nobody:/:/bin/false\n' >/etc/passwd
+    printf 'root:x:0:\nnogroup:x:65534:\n' >/etc/group
+    for module in virtio_pci virtio_net veth tcp_diag inet_diag sch_fq_codel sch_tbf sch_htb sch_netem sch_fq sch_ingress \
+        cls_bpf; do
+        modprobe $module 2>/dev/null
+    done
+    bash /kernels.sh run 2>&1
+    echo END
+    poweroff -f
+fi
+
+# Prefixes and not functions, so that the number of a job is that of its program.
+in_c='ip netns exec c'
+in_r='ip netns exec r'
+in_s='ip netns exec s'
+
+make_network() {
+    ip link set lo up
+    for node in c r s b; do
+        ip netns add $node
+        ip -n $node link set lo up
+        ip netns exec $node sysctl -qw net.ipv6.conf.all.accept_dad=0 net.ipv6.conf.default.accept_dad=0
+    done
+    ip link set eth0 name r1 netns r
+    ip link set eth1 name s0 netns s
+    ip link add c0 netns c type veth peer name r0 netns r
+    ip link add c1 netns c type veth peer name b0 netns b
+    ip link add s1 netns s type veth peer name b1 netns b
+    for port in c:c0:10.0.0.2:fd00::2 r:r0:10.0.0.1:fd00::1 r:r1:10.0.1.1:fd01::1 s:s0:10.0.1.2:fd01::2 \
+        c:c1:10.0.2.1:fd02::1 s:s1:10.0.2.2:fd02::2 b:b0 b:b1; do
+        IFS=: read -r node name address rest <<<"$port"
+        [ -n "$address" ] && ip -n $node addr add "$address/24" dev $name && ip -n $node addr add "$rest/64" dev $name
+        ip -n $node link set $name up
+        case $name in s0 | r1) ;; *) ip netns exec $node ethtool -K $name tso off gso off gro off >/dev/null 2>&1 ;; esac
+    done
+    $in_r sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1
+    ip -n c route add default via 10.0.0.1
+    ip -n c -6 route add default via fd00::1
+    ip -n s route add default via 10.0.1.1
+    ip -n s -6 route add default via fd01::1
+    $in_s tc qdisc add dev s0 root netem delay 40ms limit 10000
+    $in_s iperf3 -s -D
+}
+
+# Waits until a command succeeds: for as many seconds, or while a job lives.
+until_true() {
+    local seconds=$1 job=$2
+    shift 2
+    for ((i = 0; i < seconds * 5; i++)); do
+        "$@" >/dev/null 2>&1 && return
+        kill -0 "$job" 2>/dev/null || return 1
+        sleep 0.2
+    done
+    return 1
+}
+
+# Ends a job and waits for it. With SIGTERM: jobs of a script ignore SIGINT.
+end() {
+    kill "$1" 2>/dev/null
+    wait "$1" 2>/dev/null
+}
+
+# Runs a transfer from s to c for some seconds and prints its rate in kb/s.
+transfer() {
+    $in_c timeout 60 iperf3 -c "$1" -R -t "$2" -f k "${@:3}" >/tmp/iperf 2>&1 || return 1
+    awk '/receiver/ { for (i = 2; i <= NF; i++) if ($i == "Kbits/sec") print int($(i - 1)) }' /tmp/iperf
+}
+
+# Tries a command: the function of this name, with `-` as `_`.
+try() {
+    local name=$1 function=${1//[^a-z0-9]/_}
+    grep -qE "${only//,/|}" <<<"$name" || return
+    : >/tmp/log
+    echo "trying $name"
+    if sentence=$(eval "try_$function" 2>&1); then result=ok; else result=fails; fi
+    echo "$sentence"
+    [ -n "$sentence" ] || sentence=$(grep -av '^ *$' /tmp/log | tail -1)
+    printf 'RESULT\t%s\t%s\t%s\n' "$name" "$result" "$(tail -1 <<<"$sentence" | tr '\t' ' ' | cut -c1-300)"
+}
+
+try_programs_in_the_kernel() {
+    verifier=$(echo /usr/bin/verifier*)
+    [ -x "$verifier" ] || { echo 'the test is not in the machine' && return 1; }
+    "$verifier" --nocapture >/tmp/log 2>&1 || { grep -a 'panicked' -A1 /tmp/log | tail -1 && return 1; }
+    grep -a INSTRUCTIONS /tmp/log
+    most=$(sed -n 's/^INSTRUCTIONS.* //p' /tmp/log | sort -n | tail -1)
+    echo "$(grep -ac INSTRUCTIONS /tmp/log) programs; the largest has the verifier read $most instructions"
+}
+
+try_serve() {
+    $in_s headway serve >/tmp/serve 2>&1 &
+    server=$!
+    until_true 20 $server grep -q -i listening /tmp/serve || { cat /tmp/serve && return 1; }
+    head -1 /tmp/serve
+    disown $server
+}
+
+# Whether the answer is that this machine disturbs gaps, which is right: its processors are emulated.
+disturbed() {
+    grep -q 'pace packets\|closer together' /tmp/log && echo 'it says that gaps are disturbed here'
+}
+
+try_measure() { $in_c timeout 120 headway measure 10.0.1.2 >/tmp/log 2>&1 || disturbed; }
+
+# The cards would hand on several packets at once.
+try_path() {
+    $in_s ethtool -K s0 gro off gso off tso off
+    $in_c timeout 120 headway path 10.0.1.2 >/tmp/log 2>&1 || disturbed
+    local result=$?
+    $in_s ethtool -K s0 gro on gso on tso on
+    return $result
+}
+
+try_flows() {
+    transfer 10.0.1.2 6 >/dev/null &
+    $in_s timeout 30 headway flows --json --duration 3s >/tmp/log 2>&1
+    wait
+    grep -q 5201 /tmp/log && echo 'the transfer is listed'
+}
+
+try_passive() {
+    transfer 10.0.1.2 8 >/dev/null &
+    $in_r timeout 40 headway passive --interface r0 --duration 4s --json >/tmp/log 2>&1
+    wait
+    grep -q '"connections":[1-9]' /tmp/log && echo 'the transfer is listed'
+}
+
+try_proxy() {
+    $in_r headway-router proxy 10.0.0.1:8080 10.0.1.2:5201 >/tmp/log 2>&1 &
+    local proxy=$!
+    until_true 15 $proxy $in_c curl -s -o /dev/null --max-time 1 telnet://10.0.0.1:8080 </dev/null
+    rate=$(transfer 10.0.0.1 3 -p 8080)
+    end $proxy
+    [ "${rate:-0}" -gt 0 ] && echo "$rate kb/s"
+}
+
+# A controller at the server: loaded, chosen by a transfer, and gone again.
+controller() {
+    local name=$1
+    $in_s headway-router cc "$name" "${@:2}" >/tmp/log 2>&1 &
+    local controller=$!
+    until_true 60 $controller grep -qw "${name//-/_}" /proc/sys/net/ipv4/tcp_available_congestion_control ||
+        { end $controller && return 1; }
+    rate=$(transfer 10.0.1.2 3 -C "${name//-/_}")
+    end $controller
+    grep -qw "${name//-/_}" /proc/sys/net/ipv4/tcp_available_congestion_control && echo 'it is still there' && return 1
+    [ "${rate:-0}" -gt 0 ] && echo "$rate kb/s"
+}
+
+try_cc_ls_dctcp() { controller ls-dctcp; }
+try_cc_ls_reno() { controller ls-reno; }
+try_cc_hw_dctcp() { controller hw-dctcp; }
+try_cc_hw_reno() { controller hw-reno; }
+try_cc_rapid() { controller rapid --line 100Mb/s; }
+
+# One that only answers at the client.
+receiver() {
+    $in_c headway-router cc "$@" >/tmp/answers 2>&1 &
+    answers=$!
+    until_true 60 $answers grep -q . /tmp/answers
+    kill -0 $answers 2>/dev/null || { cat /tmp/answers && return 1; }
+}
+
+explicit() {
+    receiver "$1" --receive --interface c0 --name answers || return 1
+    controller "$1" --interface s0
+    local result=$?
+    end $answers
+    return $result
+}
+
+try_cc_xcp() { explicit xcp; }
+try_cc_rcp() { explicit rcp; }
+
+try_cc_rapid_receiver() {
+    receiver rapid-receiver || return 1
+    rate=$(transfer 10.0.1.2 3 -C reno)
+    end $answers
+    [ "${rate:-0}" -gt 0 ] && echo "$rate kb/s"
+}
+
+edge() {
+    $in_r headway-router edge --lan r0 --wan r1 "$@" >/tmp/log 2>&1 &
+    edge=$!
+    until_true 90 $edge grep -q held /tmp/log
+}
+
+# What is attached to an interface, and how it is shaped.
+changes() {
+    $in_r tc qdisc show dev r0
+    $in_r tc filter show dev r0 ingress
+    $in_r ip rule
+}
+
+# Over 40 ms, so that a window decides; the goodput of 10 Mb/s on the wire is 9.4 Mb/s.
+try_edge() {
+    local before=$(changes)
+    edge --rate 10Mb/s || return 1
+    $in_c ping -c 20 -i 0.4 -q 10.0.1.2 >/tmp/ping &
+    for address in 10.0.1.2 fd01::2; do
+        rate=$(transfer $address 8 -C cubic)
+        ((rate > 7000 && rate < 12000)) || { echo "$rate kb/s to $address, and some 9400 are wanted" && return 1; }
+        rates="${rates-} $rate"
+    done
+    wait $!
+    end $edge
+    [ "$before" = "$(changes)" ] || { echo "left: $(changes)" && return 1; }
+    sum=$($in_c cat /proc/net/snmp | awk '/^Tcp: [0-9]/ { print $(NF) }')
+    [ "$sum" = 0 ] || { echo "$sum segments with a wrong checksum" && return 1; }
+    echo "kb/s over IPv4 and IPv6:$rates; RTT $(awk -F/ '/^rtt/ { print $5 }' /tmp/ping) ms; nothing is left"
+}
+
+# The process, or all of them.
+try_edge_killed() {
+    local before=$(changes)
+    edge --rate 10Mb/s || return 1
+    kill -9 $edge
+    wait $edge 2>/dev/null
+    same() { [ "$before" = "$(changes)" ]; }
+    until_true 5 $$ same || { echo "left: $(changes)" && return 1; }
+    edge --rate 10Mb/s || return 1
+    kill -9 $(pidof headway-router)
+    wait $edge 2>/dev/null
+    left=$(same && echo nothing || echo programs)
+    edge --rate 10Mb/s || return 1
+    end $edge
+    same || { echo "left by the next one: $(changes)" && return 1; }
+    echo "nothing is left, if all are killed $left until the next start"
+}
+
+try_edge___page() {
+    edge --rate 10Mb/s --page 127.0.0.1:8080 || return 1
+    until_true 20 $edge $in_r curl -sf -o /tmp/page --max-time 5 http://127.0.0.1:8080/
+    local result=$?
+    end $edge
+    [ $result = 0 ] && echo "$(wc -c </tmp/page) bytes"
+}
+
+try_router() {
+    printf '[forward]\nrate = "10 Mb/s"\nqueue = { kind = "rcp" }\n' >/tmp/link.toml
+    ip netns exec b headway-router router b0 b1 /tmp/link.toml >/tmp/log 2>&1 &
+    local router=$!
+    until_true 30 $router $in_c ping -c 1 -W 1 10.0.2.2
+    local result=$?
+    end $router
+    [ $result = 0 ] && echo 'it forwards'
+}
+
+try_lab() {
+    headway-lab lab up /scenarios/access-100.toml >/tmp/log 2>&1 || return 1
+    headway-lab lab exec client -- ping -c 2 -q 10.77.0.2 >/tmp/log 2>&1
+    local result=$?
+    headway-lab lab down access-100 >>/tmp/log 2>&1 || return 1
+    [ $result = 0 ] && echo 'up, a ping, and down'
+}
+
+try_run() {
+    timeout 100 headway-lab --json run --on sim /scenarios/access-100.toml --set 'duration="1 s"' >/tmp/log 2>&1 &&
+        echo 'it ran'
+}
+
+only=$(sed -n 's/.*only=\([^ ]*\).*/\1/p' /proc/cmdline)
+make_network
+try 'programs in the kernel'
+try serve
+for command in measure path flows passive proxy edge 'edge killed' 'edge --page' 'cc ls-dctcp' 'cc ls-reno' 'cc hw-dctcp' \
+    'cc hw-reno' 'cc rapid' 'cc rapid-receiver' 'cc xcp' 'cc rcp' router lab run; do
+    try "$command"
+done
