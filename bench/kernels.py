@@ -25,7 +25,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 # Of these folders and modules of a kernel the machine gets a copy.
 MODULES = ["net", "lib", "crypto", "drivers/net", "drivers/virtio"]
-TOOLS = "bash ip tc iperf3 ethtool ping curl timeout".split()
+TOOLS = "bash ip tc iperf3 ethtool ping curl timeout setpriv".split()
 PROGRAMS = "headway headway-router headway-lab".split()
 NEEDS = "qemu-system-x86_64 busybox cpio depmod unshare strip apt-get dpkg".split()
 # Longest time of a machine in seconds; one takes 120 to 200 on two cores.

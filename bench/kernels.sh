@@ -36,7 +36,7 @@ make_network() {
     for node in c r s b; do
         ip netns add $node
         ip -n $node link set lo up
-        ip netns exec $node sysctl -qw net.ipv6.conf.all.accept_dad=0 net.ipv6.conf.default.accept_dad=0
+        ip netns exec $node sysctl -qw net.ipv6.conf.all.accept_dad=0 net.ipv6.conf.default.accept_dad=0 net.ipv4.tcp_ecn=1
     done
     ip link set eth0 name r1 netns r
     ip link set eth1 name s0 netns s
@@ -79,13 +79,13 @@ end() {
 
 # Runs a transfer from s to c for some seconds and prints its rate in kb/s.
 transfer() {
-    $in_c timeout 60 iperf3 -c "$1" -R -t "$2" -f k "${@:3}" >/tmp/iperf 2>&1 || return 1
+    $in_c timeout 60 iperf3 -c "$1" -R -t "$2" -f k -V "${@:3}" >/tmp/iperf 2>&1 || return 1
     awk '/receiver/ { for (i = 2; i <= NF; i++) if ($i == "Kbits/sec") print int($(i - 1)) }' /tmp/iperf
 }
 
 # Tries a command: the function of this name, with `-` as `_`.
 try() {
-    local name=$1 function=${1//[^a-z0-9]/_}
+    local name=$1 function=${1//[^a-zA-Z0-9]/_}
     grep -qE "${only//,/|}" <<<"$name" || return
     : >/tmp/log
     echo "trying $name"
@@ -161,6 +161,7 @@ controller() {
     rate=$(transfer 10.0.1.2 3 -C "${name//-/_}")
     end $controller
     grep -qw "${name//-/_}" /proc/sys/net/ipv4/tcp_available_congestion_control && echo 'it is still there' && return 1
+    grep -q "snd_tcp_congestion ${name//-/_}" /tmp/iperf || { grep -a snd_tcp_congestion /tmp/iperf && return 1; }
     [ "${rate:-0}" -gt 0 ] && echo "$rate kb/s"
 }
 
@@ -168,7 +169,12 @@ try_cc_ls_dctcp() { controller ls-dctcp; }
 try_cc_ls_reno() { controller ls-reno; }
 try_cc_hw_dctcp() { controller hw-dctcp; }
 try_cc_hw_reno() { controller hw-reno; }
-try_cc_rapid() { controller rapid --line 100Mb/s; }
+
+# Before Linux 6.7 the kernel gives sockets too little memory by itself.
+try_cc_rapid() {
+    sysctl -qw net.core.optmem_max=131072
+    controller rapid --line 100Mb/s
+}
 
 # One that only answers at the client.
 receiver() {
@@ -276,11 +282,56 @@ try_run() {
         echo 'it ran'
 }
 
+# Runs a command that cannot work: it is to say so in one sentence, which begins with the program's name.
+refused() {
+    timeout 30 "$@" >/tmp/log 2>&1
+    local result=$?
+    [ $result = 1 ] || { echo "exit code $result: $(tail -1 /tmp/log)" && return 1; }
+    sed -n '/^headway[a-z-]*: /s///p' /tmp/log | tail -1 | grep .
+}
+
+try_cc_without_BTF() {
+    mount -t tmpfs t /sys/kernel/btf
+    refused $in_s headway-router cc ls-reno
+    local result=$?
+    umount /sys/kernel/btf
+    return $result
+}
+
+# The kernel looks for modules by this program.
+try_flows_without_tcp_diag() {
+    modprobe -r tcp_diag
+    echo /bin/false >/proc/sys/kernel/modprobe
+    refused $in_s headway flows --duration 1s
+    local result=$?
+    echo /bin/modprobe >/proc/sys/kernel/modprobe
+    return $result
+}
+
+# Programs of users without privileges, as Debian has it, which is none of ours.
+try_edge_with_unprivileged_bpf_disabled() {
+    sysctl -qw kernel.unprivileged_bpf_disabled=2
+    try_edge___page
+}
+
+try_edge_without_privileges() { refused $in_r setpriv --reuid 65534 --clear-groups headway-router edge --lan r0 --wan r1 --rate 10Mb/s; }
+
+# Last, because it cannot be taken back.
+try_edge_under_lockdown() {
+    mount -t securityfs s /sys/kernel/security
+    echo confidentiality >/sys/kernel/security/lockdown || { echo 'this kernel has no lockdown' && return 1; }
+    try_edge___page
+}
+
+try_cc_under_lockdown() { controller ls-reno; }
+
 only=$(sed -n 's/.*only=\([^ ]*\).*/\1/p' /proc/cmdline)
 make_network
 try 'programs in the kernel'
 try serve
-for command in measure path flows passive proxy edge 'edge killed' 'edge --page' 'cc ls-dctcp' 'cc ls-reno' 'cc hw-dctcp' \
-    'cc hw-reno' 'cc rapid' 'cc rapid-receiver' 'cc xcp' 'cc rcp' router lab run; do
+commands=(measure path flows passive proxy edge 'edge killed' 'edge --page' 'cc ls-dctcp' 'cc ls-reno' 'cc hw-dctcp'
+    'cc hw-reno' 'cc rapid' 'cc rapid-receiver' 'cc xcp' 'cc rcp' router lab run 'cc without BTF' 'flows without tcp_diag'
+    'edge with unprivileged_bpf_disabled' 'edge without privileges' 'edge under lockdown' 'cc under lockdown')
+for command in "${commands[@]}"; do
     try "$command"
 done

@@ -52,6 +52,7 @@ struct bass_pass {
  * The sum of a whole stream has less than 60 bits. */
 HW_FUNCTION hw_u32 bass_average(struct rapid_gaps *gaps HW_NONNULL, hw_u32 begin, hw_u32 end)
 {
+	HW_GIVEN(gaps);
 	hw_u64 send = 0, receive = 0, differences = 0, first_send, first_receive;
 	hw_u32 i;
 
@@ -84,6 +85,7 @@ HW_FUNCTION hw_u32 bass_average(struct rapid_gaps *gaps HW_NONNULL, hw_u32 begin
 /* Handles sample i of a pass. */
 HW_FUNCTION hw_u32 bass_step(struct rapid_gaps *gaps HW_NONNULL, struct bass_pass *pass HW_NONNULL)
 {
+	HW_GIVEN(gaps && pass);
 	const hw_u32 i = pass->i;
 	hw_u32 after = i + 1;
 	hw_u64 gap, next;
@@ -147,6 +149,7 @@ HW_INLINE struct bass_pass bass_pass(struct rapid_gaps *gaps, const struct bass_
 /* Runs one pass and returns whether it changed any gap. */
 HW_FUNCTION hw_u32 bass_changes(struct rapid_gaps *gaps HW_NONNULL, const struct bass_thresholds *thresholds HW_NONNULL)
 {
+	HW_GIVEN(gaps && thresholds);
 	return bass_pass(gaps, thresholds).changed;
 }
 
@@ -154,6 +157,7 @@ HW_FUNCTION hw_u32 bass_changes(struct rapid_gaps *gaps HW_NONNULL, const struct
  * samples remain (2.9). */
 HW_FUNCTION hw_u32 bass_crop(struct rapid_gaps *gaps HW_NONNULL, const struct bass_thresholds *thresholds HW_NONNULL)
 {
+	HW_GIVEN(gaps && thresholds);
 	struct bass_pass pass = bass_pass(gaps, thresholds);
 
 	if (pass.head >= pass.tail)
@@ -169,6 +173,7 @@ HW_FUNCTION hw_u32 bass_crop(struct rapid_gaps *gaps HW_NONNULL, const struct ba
 /* Replaces each receive gap by what the path added to the gap, plus BASS_OFFSET. */
 HW_FUNCTION hw_u32 bass_subtract_send(struct rapid_gaps *gaps HW_NONNULL)
 {
+	HW_GIVEN(gaps);
 	hw_u32 i;
 
 	for (i = 0; i < RAPID_MAX_PACKETS; i++)
@@ -179,6 +184,7 @@ HW_FUNCTION hw_u32 bass_subtract_send(struct rapid_gaps *gaps HW_NONNULL)
 /* Undoes bass_subtract_send, to within the rounding of means. */
 HW_FUNCTION hw_u32 bass_add_send(struct rapid_gaps *gaps HW_NONNULL)
 {
+	HW_GIVEN(gaps);
 	hw_u32 i;
 
 	for (i = 0; i < RAPID_MAX_PACKETS; i++)
@@ -202,10 +208,12 @@ struct bass_mean {
 HW_FUNCTION hw_u32 bass_mean_step(struct rapid_gaps *gaps HW_NONNULL, struct rapid_gaps *original HW_NONNULL,
 				  struct bass_mean *mean HW_NONNULL)
 {
+	HW_GIVEN(gaps && original && mean);
 	const hw_u32 enter = mean->enter++;
 	/* These wrap to huge numbers before the start of the array. */
 	const hw_u32 i = enter - mean->after;
 	const hw_u32 leave = i - mean->before - 1;
+	hw_u32 end = i;
 
 	if (enter < RAPID_MAX_PACKETS && enter < gaps->end) {
 		original->send[enter] = gaps->send[enter];
@@ -216,7 +224,9 @@ HW_FUNCTION hw_u32 bass_mean_step(struct rapid_gaps *gaps HW_NONNULL, struct rap
 	}
 	if (i >= RAPID_MAX_PACKETS || i < gaps->begin || i >= gaps->end)
 		return 0;
-	if (leave < i && leave >= gaps->begin) {
+	/* Otherwise the first condition goes, which verifiers of old kernels need: they do not compare two variables. */
+	HW_OPAQUE(end);
+	if (leave < RAPID_MAX_PACKETS && leave < end && leave >= gaps->begin) {
 		mean->send -= original->send[leave];
 		mean->receive -= original->receive[leave];
 		mean->count--;
@@ -233,6 +243,7 @@ HW_FUNCTION hw_u32 bass_mean_step(struct rapid_gaps *gaps HW_NONNULL, struct rap
  */
 HW_FUNCTION hw_u32 bass_smooth(struct rapid_gaps *gaps HW_NONNULL, struct rapid_gaps *scratch HW_NONNULL, hw_u32 window)
 {
+	HW_GIVEN(gaps && scratch);
 	const hw_u32 samples = rapid_gaps_bound(gaps);
 	struct bass_mean mean = { .enter = gaps->begin };
 	hw_u32 k;

@@ -96,6 +96,7 @@ HW_INLINE void excursion_end_run(struct excursion *search, const struct rapid_ga
 HW_FUNCTION hw_u32 excursion_step(const struct rapid_gaps *gaps HW_NONNULL, struct excursion *search HW_NONNULL,
 				  const struct excursion_settings *settings HW_NONNULL)
 {
+	HW_GIVEN(gaps && search && settings);
 	hw_u64 gap, margin;
 
 	if (search->i >= RAPID_MAX_PACKETS)
@@ -117,6 +118,7 @@ HW_FUNCTION hw_u32 excursion_search(struct rapid_gaps *gaps HW_NONNULL,
 				    const struct excursion_settings *settings HW_NONNULL, hw_u32 packet,
 				    struct rapid_estimate *estimate HW_NONNULL)
 {
+	HW_GIVEN(gaps && settings && estimate);
 	const hw_u32 samples = rapid_gaps_bound(gaps);
 	struct excursion search = {
 		.i = gaps->begin,

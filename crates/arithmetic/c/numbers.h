@@ -25,11 +25,16 @@ typedef long long hw_s64;
 #define HW_FUNCTION HW_INLINE
 #endif
 
-/* An argument that is never null; only the BPF verifier needs this. */
+/* An argument that is never null; only the BPF verifier needs this. HW_GIVEN says it to those before Linux 6.8,
+ * which do not read HW_NONNULL. */
 #ifdef __bpf__
 #define HW_NONNULL __attribute__((btf_decl_tag("arg:nonnull")))
+#define HW_GIVEN(pointer) \
+	if (!(pointer))   \
+	return 0
 #else
 #define HW_NONNULL
+#define HW_GIVEN(pointer)
 #endif
 
 /*

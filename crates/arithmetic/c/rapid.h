@@ -112,6 +112,7 @@ HW_INLINE struct rapid_stream rapid_next_stream(struct rapid *rapid, const struc
 HW_FUNCTION hw_u32 rapid_denoise(struct rapid_gaps *gaps HW_NONNULL, struct rapid_gaps *scratch HW_NONNULL,
 				 const struct rapid_config *config HW_NONNULL, hw_u32 window)
 {
+	HW_GIVEN(gaps && scratch && config);
 	const int relative = (config->flags & RAPID_RELATIVE) != 0;
 	hw_u32 pass;
 
@@ -141,6 +142,7 @@ HW_FUNCTION hw_u32 rapid_estimate(struct rapid_gaps *gaps HW_NONNULL, struct rap
 				  const struct rapid_config *config HW_NONNULL, hw_u32 window,
 				  struct rapid_estimate *estimate HW_NONNULL)
 {
+	HW_GIVEN(gaps && scratch && config && estimate);
 	hw_u32 outcome = rapid_denoise(gaps, scratch, config, window);
 
 	if (outcome != RAPID_ESTIMATED)
@@ -212,6 +214,7 @@ HW_INLINE int rapid_on_estimate(struct rapid *rapid, const struct rapid_config *
 HW_FUNCTION hw_u32 rapid_on_outcome(struct rapid *rapid HW_NONNULL, const struct rapid_config *config HW_NONNULL,
 				    hw_u32 outcome, struct rapid_estimate *estimate HW_NONNULL)
 {
+	HW_GIVEN(rapid && config && estimate);
 	if (outcome != RAPID_ESTIMATED) {
 		rapid->refused++;
 		rapid->crowded += outcome == RAPID_SENDER_GAPS;
@@ -234,6 +237,7 @@ HW_FUNCTION hw_u32 rapid_on_outcome(struct rapid *rapid HW_NONNULL, const struct
 HW_FUNCTION hw_u32 rapid_on_stream(struct rapid *rapid HW_NONNULL, const struct rapid_config *config HW_NONNULL,
 				   struct rapid_gaps *gaps HW_NONNULL, struct rapid_gaps *scratch HW_NONNULL)
 {
+	HW_GIVEN(rapid && config && gaps && scratch);
 	const struct rapid_shape shape = rapid_shape(rapid, config);
 	const hw_u32 packets = rapid->acks.filling;
 	const hw_u32 window = (hw_u32)rapid_clamp(packets / shape.rates, 1, config->window);

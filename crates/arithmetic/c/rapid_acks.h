@@ -213,6 +213,7 @@ HW_INLINE void rapid_push(struct rapid_acks *acks, const struct rapid_packet *pa
 /* Moves one sample from the interval to the stream that is being filled. */
 HW_FUNCTION hw_u32 rapid_take_one(struct rapid_acks *acks HW_NONNULL, struct rapid_gaps *gaps HW_NONNULL)
 {
+	HW_GIVEN(acks && gaps);
 	struct rapid_interval *interval = &acks->interval;
 	hw_u64 send = interval->send;
 	hw_u64 receive = interval->receive;
@@ -246,6 +247,7 @@ HW_FUNCTION hw_u32 rapid_take_one(struct rapid_acks *acks HW_NONNULL, struct rap
  */
 HW_FUNCTION hw_u32 rapid_take(struct rapid_acks *acks HW_NONNULL, struct rapid_gaps *gaps HW_NONNULL)
 {
+	HW_GIVEN(acks && gaps);
 	hw_u32 i;
 
 	if (acks->complete) {

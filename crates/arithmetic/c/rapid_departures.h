@@ -65,6 +65,7 @@ HW_INLINE hw_u64 rapid_begin_stream(struct rapid_departures *departures, struct 
 HW_FUNCTION hw_u64 rapid_due(struct rapid_departures *departures HW_NONNULL, struct rapid *rapid HW_NONNULL,
 			     const struct rapid_config *config HW_NONNULL, hw_u64 now, hw_u32 idle)
 {
+	HW_GIVEN(departures && rapid && config);
 	const struct rapid_stream *stream = &departures->stream;
 
 	if (departures->decided && (!idle || departures->due >= now))

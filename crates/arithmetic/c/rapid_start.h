@@ -59,6 +59,7 @@ HW_INLINE void rapid_start_up(struct rapid *rapid, const struct rapid_config *co
 HW_FUNCTION hw_u32 rapid_estimate_start(struct rapid_gaps *gaps HW_NONNULL, const struct rapid_config *config HW_NONNULL,
 					hw_u32 packets, struct rapid_estimate *estimate HW_NONNULL)
 {
+	HW_GIVEN(gaps && config && estimate);
 	const hw_u32 samples = rapid_gaps_bound(gaps);
 	const hw_u32 each = packets / RAPID_START_RATES;
 	hw_u64 sent = 0, received = 0;

@@ -223,8 +223,7 @@ static __always_inline int is_without_router(struct tcp_sock *tp, struct end *en
 	return hw_before(end->unlowered_at, tp->snd_una);
 }
 
-SEC("struct_ops")
-void BPF_PROG(hw_cong_control, struct sock *sk, u32 una, int flag, const struct rate_sample *rs)
+CONG_CONTROL(sk, rs)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct end *end = end_of(sk);

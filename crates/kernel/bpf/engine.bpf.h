@@ -165,8 +165,7 @@ void BPF_PROG(hw_release, struct sock *sk)
 	sk->sk_pacing_rate = sk->sk_max_pacing_rate;
 }
 
-SEC("struct_ops")
-void BPF_PROG(hw_cong_control, struct sock *sk, u32 una, int flag, const struct rate_sample *rs)
+CONG_CONTROL(sk, rs)
 {
 	struct connection *c = connection(sk);
 	struct algorithm *algorithm = &c->algorithm;

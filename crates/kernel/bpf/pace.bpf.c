@@ -91,7 +91,7 @@ void BPF_PROG(hw_init, struct sock *sk)
 }
 
 SEC("struct_ops")
-void BPF_PROG(hw_cong_control, struct sock *sk, u32 una, int flag, const struct rate_sample *rs)
+void BPF_PROG(hw_cong_control, struct sock *sk)
 {
 	pace_set_window(tcp_sk(sk));
 }

@@ -169,6 +169,7 @@ static __always_inline void rapid_set_window(struct sock *sk, const struct rapid
 /* A segment that ends before `end` left. */
 HW_FUNCTION hw_u32 rapid_add_sent(struct rapid_connection *c HW_NONNULL, hw_u32 end, hw_u32 flags, hw_u32 full, hw_u64 now)
 {
+	HW_GIVEN(c);
 	struct rapid_sent sent = { .segment = end, .flags = (hw_u8)flags };
 
 	if (c->leaving)
@@ -213,6 +214,7 @@ static __always_inline void rapid_note(struct tcp_sock *tp, struct rapid_connect
 /* Settles the first packet in flight if its fate is known; returns whether it was. */
 HW_FUNCTION hw_u32 rapid_settle(struct rapid_connection *c HW_NONNULL)
 {
+	HW_GIVEN(c);
 	struct rapid_packet packet = {};
 
 	if (!rapid_flight_take(&c->flight, &c->ring[rapid_flight_first(&c->flight, SLOTS)], &packet))
@@ -381,8 +383,7 @@ static __always_inline void rapid_read_ack(const struct tcp_sock *tp, struct rap
 		rapid_stamp_by_timestamp(tp, c, rs->is_ack_delayed, ack);
 }
 
-SEC("struct_ops")
-void BPF_PROG(hw_cong_control, struct sock *sk, u32 una, int flag, const struct rate_sample *rs)
+CONG_CONTROL(sk, rs)
 {
 	struct rapid_connection *c = rapid_of(sk);
 	struct tcp_sock *tp = tcp_sk(sk);

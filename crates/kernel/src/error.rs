@@ -23,14 +23,26 @@ pub enum Error {
     NoBtf,
     /// The kernel does not accept congestion controllers as BPF.
     #[error(
-        "this kernel does not support congestion controllers written in BPF; use Linux 6.10 or later with CONFIG_BPF_SYSCALL and CONFIG_BPF_JIT"
+        "this kernel does not support congestion controllers written in BPF; use Linux 6.1 or later with CONFIG_BPF_SYSCALL and CONFIG_BPF_JIT"
     )]
     NoStructOps,
-    /// The kernel calls controllers with an older signature.
+    /// The kernel gives a socket too little memory for a connection of TCP Rapid.
     #[error(
-        "this kernel is older than Linux 6.10, the first whose cong_control gets the ACK number and flags; update it"
+        "a connection of TCP Rapid needs {needed} bytes and the kernel gives a socket {given}, so all would become Reno; allow more: \
+         sysctl -w net.core.optmem_max=131072"
     )]
-    TooOld,
+    LittleMemory {
+        /// Bytes that the kernel gives (`net.core.optmem_max`).
+        given: u64,
+        /// Bytes that a connection needs.
+        needed: u64,
+    },
+    /// Programs cannot read the kernel's structures of packets.
+    #[error(
+        "headers and options in packets need Linux 6.2 or later; update the kernel, or use a controller without them, such as \
+         ls-dctcp, ls-reno or rapid"
+    )]
+    NoCasts,
     /// The kernel cannot begin to write TCP options on behalf of a controller.
     #[error(
         "options of TCP for a controller need Linux 6.12 or later; update the kernel, or use XCP and RCP without `--carrier option`"

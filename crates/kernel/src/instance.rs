@@ -16,6 +16,7 @@ use crate::folder::{Folder, read, remove};
 use crate::is_loaded;
 use crate::note::Note;
 use crate::notes::{self, Store};
+use crate::query::unregister;
 use crate::routes::ChangedRoutes;
 
 /// Writable by root only, because only root can load controllers.
@@ -286,7 +287,11 @@ impl Store for Notes {
     }
 
     fn withdraw(&mut self, name: &str) -> Result<(), Error> {
-        remove(&FOLDER.file(name))
+        let path = FOLDER.file(name);
+        if let Ok(Some((Note { registered: Some(map), .. }, _))) = read(&path) {
+            unregister(map);
+        }
+        remove(&path)
     }
 }
 

@@ -16,6 +16,7 @@ use crate::default::available;
 use crate::device::Interface;
 use crate::error::Error;
 use crate::query::{READER, program_ids, read_counters};
+use crate::support::Ops;
 use crate::telemetry::{Counters, EndCounters, RapidCounters, Record};
 
 /// Longest name of a controller: the kernel has 16 bytes, including a terminating zero.
@@ -103,6 +104,10 @@ impl Loader {
     /// When the kernel does not support it, the user lacks privileges, or the name is taken.
     pub fn load(&self) -> Result<Loaded, Error> {
         crate::support::check()?;
+        let ops = Ops::here()?;
+        if self.controller.is_explicit() {
+            crate::support::check_casts()?;
+        }
         check_name(&self.name)?;
         if !self.receives && available()?.contains(&self.name) {
             return Err(Error::NameTaken(
@@ -112,28 +117,31 @@ impl Loader {
         }
         listen();
         let refused = |reason| self.refused(reason);
-        let mut object = self.load_programs().map_err(refused)?;
+        let mut object = self.load_programs(ops).map_err(refused)?;
+        if self.controller == Controller::Rapid {
+            Loader::check_memory(&object)?;
+        }
         let tcp_options = self.attach_options(&object)?;
-        let ops = object.maps_mut().find(|map| map.map_type() == MapType::StructOps);
-        let link = match ops {
+        let registered = object.maps_mut().find(|map| map.map_type() == MapType::StructOps);
+        let link = match registered {
             Some(_) if self.receives => None,
-            Some(mut ops) => Some(ops.attach_struct_ops().map_err(refused)?),
+            Some(mut registered) => Some(registered.attach_struct_ops().map_err(refused)?),
             None => return Err(Error::Internal(format!("{} has no struct_ops map", self.name))),
         };
-        let controller = self.controller;
-        Ok(Loaded { controller, name: self.name.clone(), link, _tcp_options: tcp_options, object })
+        let (controller, outlives) = (self.controller, !ops.links && link.is_some());
+        Ok(Loaded { controller, name: self.name.clone(), link, outlives, _tcp_options: tcp_options, object })
     }
 
     /// Loads the programs of the controller. The one that lists the connections of TCP Rapid is left out if
     /// the kernel refuses it: with lockdown in its mode `confidentiality` (`man 7 kernel_lockdown`), programs
     /// of that type may not be loaded.
-    fn load_programs(&self) -> libbpf_rs::Result<Object> {
-        match self.configured()?.load() {
+    fn load_programs(&self, ops: Ops) -> libbpf_rs::Result<Object> {
+        match self.configured(ops)?.load() {
             Err(reason)
                 if self.controller == Controller::Rapid
                     && reason.kind() == libbpf_rs::ErrorKind::PermissionDenied =>
             {
-                let mut open = self.configured()?;
+                let mut open = self.configured(ops)?;
                 for mut program in open.progs_mut().filter(|program| program.name() == READER) {
                     program.set_autoload(false);
                 }
@@ -145,9 +153,25 @@ impl Loader {
         }
     }
 
+    /// Checks that the kernel gives a socket the memory that a connection of TCP Rapid needs, as it does since
+    /// Linux 6.7 by itself. Older ones tell it only in the network namespace that the host began with.
+    fn check_memory(object: &Object) -> Result<(), Error> {
+        /// What the kernel adds to the state (`struct bpf_local_storage_elem` and that of all of a socket).
+        const OVERHEAD: u64 = 512;
+        let given = std::fs::read_to_string("/proc/sys/net/core/optmem_max").unwrap_or_default();
+        let map = object.maps().find(|map| map.name() == "connections");
+        match (given.trim().parse(), map) {
+            (Ok(given), Some(map)) if given < u64::from(map.value_size()) + OVERHEAD => {
+                Err(Error::LittleMemory { given, needed: u64::from(map.value_size()) + OVERHEAD })
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Opens the programs of the controller and writes the options into them.
-    fn configured(&self) -> libbpf_rs::Result<OpenObject> {
+    fn configured(&self, ops: Ops) -> libbpf_rs::Result<OpenObject> {
         let mut open = ObjectBuilder::default().open_memory(self.controller.object())?;
+        adapt(&mut open, ops)?;
         self.configure(&mut open)?;
         Ok(open)
     }
@@ -231,6 +255,8 @@ pub struct Loaded {
     name: String,
     // Declared before `object`, so that dropping unregisters first.
     link: Option<Link>,
+    /// Whether it stays registered if this process is killed.
+    outlives: bool,
     _tcp_options: Option<OwnedFd>,
     object: Object,
 }
@@ -248,6 +274,16 @@ impl Loaded {
     pub fn counters_map(&self) -> Result<u32, Error> {
         let map = self.map(".bss")?;
         Ok(MapInfo::new(map.as_fd()).map_err(Error::bpf("inspect a BPF map"))?.info.id)
+    }
+
+    /// Returns the BPF ID of the map by which it stays registered if this process is killed, as before Linux 6.4.
+    ///
+    /// # Errors
+    /// When the kernel does not report it.
+    pub fn registered_map(&self) -> Result<Option<u32>, Error> {
+        let map = self.object.maps().find(|map| self.outlives && map.map_type() == MapType::StructOps);
+        let info = map.map(|map| MapInfo::new(map.as_fd()).map_err(Error::bpf("inspect a BPF map")));
+        Ok(info.transpose()?.map(|info| info.info.id))
     }
 
     /// Returns the counters of a controller other than XCP, RCP and TCP Rapid.
@@ -380,6 +416,18 @@ pub(crate) fn load(
     let open = ObjectBuilder::default().open_memory(object);
     let set_up = |mut open| set_up(&mut open).map(|()| open);
     open.and_then(set_up).and_then(OpenObject::load).map_err(refused(name))
+}
+
+/// Adapts a controller to this kernel.
+pub(crate) fn adapt(open: &mut OpenObject, ops: Ops) -> libbpf_rs::Result<()> {
+    for mut map in open.maps_mut() {
+        if map.name() == ".rodata.arguments" {
+            map.set_initial_value(&ops.arguments.to_ne_bytes())?;
+        } else if map.map_type() == MapType::StructOps && !ops.links {
+            map.set_map_flags(map.map_flags() & !libbpf_sys::BPF_F_LINK)?;
+        }
+    }
+    Ok(())
 }
 
 /// Writes the options with which programs were compiled.

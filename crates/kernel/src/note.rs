@@ -33,6 +33,9 @@ pub struct Note {
     pub counters_map: u32,
     /// The BPF IDs of its programs.
     pub programs: Vec<u32>,
+    /// The BPF ID of the map by which its controller stays registered after the process, as before Linux 6.4.
+    #[serde(default)]
+    pub registered: Option<u32>,
 }
 
 impl Note {

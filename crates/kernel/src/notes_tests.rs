@@ -135,6 +135,7 @@ fn note(name: &str) -> Note {
         namespace: None,
         counters_map: 0,
         programs: Vec::new(),
+        registered: None,
     }
 }
 

@@ -4,7 +4,8 @@ use headway_units::Duration;
 use libbpf_rs::{Link, MapCore as _, MapType, Object};
 
 use crate::error::Error;
-use crate::loader::{load, refused, set_options};
+use crate::loader::{adapt, load, refused, set_options};
+use crate::support::Ops;
 
 /// The name in `bpf/pace.bpf.c`.
 const NAME: &str = "hw_pace";
@@ -26,15 +27,19 @@ impl Pace {
     /// When the kernel does not support it, the user lacks privileges, or it is registered already.
     pub fn load(gap: Duration, by_window: bool) -> Result<Pace, Error> {
         crate::support::check()?;
+        let ops = Ops::here()?;
         let object = include_bytes!(concat!(env!("OUT_DIR"), "/pace.bpf.o"));
         // `struct pace_options`.
         let options = [gap.ns() as u64, u64::from(by_window)].map(u64::to_ne_bytes).concat();
-        let mut object = load(object, NAME, |open| set_options(open, &options))?;
-        let ops = object.maps_mut().find(|map| map.map_type() == MapType::StructOps);
-        let Some(mut ops) = ops else {
+        let mut object = load(object, NAME, |open| {
+            adapt(open, ops)?;
+            set_options(open, &options)
+        })?;
+        let registered = object.maps_mut().find(|map| map.map_type() == MapType::StructOps);
+        let Some(mut registered) = registered else {
             return Err(Error::Internal(format!("{NAME} has no struct_ops map")));
         };
-        Ok(Pace { _link: ops.attach_struct_ops().map_err(refused(NAME))?, _object: object })
+        Ok(Pace { _link: registered.attach_struct_ops().map_err(refused(NAME))?, _object: object })
     }
 
     /// Returns the name by which connections choose it.

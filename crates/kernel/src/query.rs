@@ -83,6 +83,15 @@ pub fn is_loaded(map: u32) -> bool {
     MapHandle::from_map_id(map).is_ok()
 }
 
+/// Unregisters the controller that the map with this BPF ID keeps registered, if it still does.
+pub(crate) fn unregister(map: u32) {
+    let handle = MapHandle::from_map_id(map).ok();
+    // Its ID may be another map's by now. One with a link refuses this.
+    if let Some(handle) = handle.filter(|handle| handle.map_type() == MapType::StructOps) {
+        let _ = handle.delete(&0u32.to_ne_bytes());
+    }
+}
+
 /// Reads the counters in this map.
 pub(crate) fn read_counters<T: Plain + Default>(map: &impl MapCore) -> Result<T, Error> {
     let action = "read the counters of a controller";

@@ -49,6 +49,7 @@ impl StampReceiver {
     /// When the kernel does not support it, or the user lacks privileges.
     pub fn load(options: &StampOptions) -> Result<StampReceiver, Error> {
         crate::support::check()?;
+        crate::support::check_casts()?;
         let object = include_bytes!(concat!(env!("OUT_DIR"), "/stamps.bpf.o"));
         let set = |open: &mut _| set_options(open, &options.to_bytes());
         let object = load(object, "the receiver of TCP Rapid", set)?;

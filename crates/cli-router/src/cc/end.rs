@@ -33,6 +33,7 @@ pub(super) fn run(controller: Controller, options: EndOptions, args: &EndArgs, j
     restore_changed(&mut notes)?;
     report_leftovers(&notes)?;
     refuse_running(&name)?;
+    notes.remove_killed(|killed| *killed == name)?;
     refuse_other_carrier(&options)?;
     let loader = Loader::new(controller).name(&name).end_options(options).receives_only(args.receive);
     let loaded = loader.unrestricted(args.on.unrestricted || args.on.default).load()?;
@@ -52,6 +53,7 @@ pub(super) fn run(controller: Controller, options: EndOptions, args: &EndArgs, j
         namespace: None,
         counters_map: loaded.counters_map()?,
         programs: loaded.programs()?,
+        registered: loaded.registered_map()?,
     };
     let instance = match notes.start(note, args.on.default) {
         Ok(instance) => instance,

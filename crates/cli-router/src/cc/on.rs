@@ -77,6 +77,7 @@ pub(super) fn run(controller: Controller, plain: &Plain<'_>, json: bool) -> Resu
     let mut notes = Notes::lock()?;
     report_leftovers(&notes)?;
     refuse_running(&name)?;
+    notes.remove_killed(|killed| *killed == name)?;
     restore_changed(&mut notes)?;
     let loaded = plain.loader(controller, &name).load()?;
     let (interfaces, attached) = match &plain.rapid {
@@ -101,6 +102,7 @@ pub(super) fn run(controller: Controller, plain: &Plain<'_>, json: bool) -> Resu
         namespace: None,
         counters_map: loaded.counters_map()?,
         programs: loaded.programs()?,
+        registered: loaded.registered_map()?,
     };
     let instance = match notes.start(note, args.default) {
         Ok(instance) => instance,

@@ -71,6 +71,7 @@ pub(super) fn run(args: &ReceiverArgs, json: bool) -> Result<()> {
         namespace: None,
         counters_map: receiver.counters_map()?,
         programs: receiver.programs()?,
+        registered: None,
     };
     let instance = match notes.start(note, false) {
         Ok(instance) => instance,
