@@ -15,6 +15,7 @@ use crate::default::Namespace;
 use crate::error::Error;
 use crate::features::about;
 use crate::folder::{Folder, read, remove};
+use crate::support::check_privileges;
 
 /// Writable by root only, because only root can attach programs to interfaces.
 const FOLDER: Folder = Folder::new("/run/headway/edge");
@@ -82,8 +83,9 @@ impl Instance {
     /// Becomes the one of this thread's network namespace.
     ///
     /// # Errors
-    /// When there is another one, or the folder for notes cannot be used.
+    /// When the user lacks the privileges, there is another one, or the folder for notes cannot be used.
     pub fn begin(lan: &EdgeInterface, wan: &EdgeInterface) -> Result<Instance, Error> {
+        check_privileges()?;
         let _lock = FOLDER.lock()?;
         let path = FOLDER.file(&Namespace::here()?.cookie.to_string());
         if let Ok(Some((Note { pid, lan, wan }, true))) = read(&path) {
