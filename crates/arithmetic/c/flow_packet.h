@@ -151,24 +151,35 @@ HW_INLINE int flow_is_tunnel(hw_u32 protocol)
 	return protocol == 4 || protocol == 41 || protocol == 47 || protocol == 50 || protocol == 51 || protocol == 115;
 }
 
-/* Finds where IP begins behind Ethernet. */
-HW_INLINE hw_u32 flow_skip_ethernet(const hw_u8 *packet, const hw_u8 *end, hw_u32 *start)
+/* Where the headers of a packet are. */
+struct flow_place {
+	struct ip_place ip;
+	/* Tags before IP: what verifiers know of its address is that it is as aligned as without them. */
+	hw_u32 tags;
+};
+
+/* Returns where IP begins behind so many tags. */
+HW_INLINE hw_u32 flow_start(hw_u32 framing, hw_u32 tags)
 {
-	hw_u32 at = FLOW_ETHERNET_BYTES;
+	return framing == FLOW_ETHERNET ? FLOW_ETHERNET_BYTES + FLOW_TAG_BYTES * (hw_u32)hw_min(tags, FLOW_MOST_TAGS) : 0;
+}
+
+/* Counts the tags between Ethernet and IP. */
+HW_INLINE hw_u32 flow_skip_ethernet(const hw_u8 *packet, const hw_u8 *end, hw_u32 *tags)
+{
 	hw_u32 type = 0;
 	hw_u32 k;
 
 	for (k = 0; k <= FLOW_MOST_TAGS; k++) {
-		const hw_u8 *view = hw_view(packet, end, at - 2, 2);
+		const hw_u8 *view = hw_view(packet, end, flow_start(FLOW_ETHERNET, k) - 2, 2);
 
 		if (!view)
 			return FLOW_MALFORMED;
 		type = hw_read_16(view);
 		if (type != FLOW_TYPE_TAG && type != FLOW_TYPE_OUTER_TAG)
 			break;
-		at += FLOW_TAG_BYTES;
 	}
-	*start = at;
+	*tags = k;
 	if (type == FLOW_TYPE_V4 || type == FLOW_TYPE_V6)
 		return FLOW_SEGMENT;
 	if (type == FLOW_TYPE_MPLS || type == FLOW_TYPE_MPLS_MULTICAST || type == FLOW_TYPE_PPPOE)
@@ -359,32 +370,37 @@ HW_INLINE hw_u32 flow_read_udp(const hw_u8 *packet, const hw_u8 *end, const hw_u
 	return FLOW_DATAGRAM;
 }
 
-/*
- * Reads a packet that begins as `framing` says, one of enum flow_framing, of which all headers must be at
- * hand. Returns one of enum flow_found; `*out` is complete but for the side if that is FLOW_SEGMENT, has some
- * fields if it is FLOW_DATAGRAM, and is otherwise to be ignored.
- */
-HW_INLINE hw_u32 flow_read(const hw_u8 *packet, const hw_u8 *end, hw_u32 framing, struct flow_packet *out)
+/* Finds the headers of a packet that begins as `framing` says. Returns FLOW_SEGMENT if that of TCP or UDP is
+ * behind IP, otherwise what else it is, one of enum flow_found. */
+HW_INLINE hw_u32 flow_locate(const hw_u8 *packet, const hw_u8 *end, hw_u32 framing, struct flow_place *place)
 {
-	struct ip_place place;
-	hw_u32 start = 0;
 	hw_u32 found;
-	const hw_u8 *ip;
 
-	__builtin_memset(out, 0, sizeof(*out));
+	place->tags = 0;
 	if (framing == FLOW_ETHERNET) {
-		found = flow_skip_ethernet(packet, end, &start);
+		found = flow_skip_ethernet(packet, end, &place->tags);
 		if (found != FLOW_SEGMENT)
 			return found;
 	}
-	if (!ip_skip(packet, end, start, &place))
+	if (!ip_skip(packet, end, flow_start(framing, place->tags), &place->ip))
 		return FLOW_MALFORMED;
-	if (place.fragment)
+	if (place->ip.fragment)
 		return FLOW_FRAGMENT;
-	if (flow_is_tunnel(place.protocol))
+	if (flow_is_tunnel(place->ip.protocol))
 		return FLOW_TUNNEL;
-	if (place.protocol != FLOW_PROTOCOL_TCP && place.protocol != FLOW_PROTOCOL_UDP)
+	if (place->ip.protocol != FLOW_PROTOCOL_TCP && place->ip.protocol != FLOW_PROTOCOL_UDP)
 		return FLOW_OTHER;
+	return FLOW_SEGMENT;
+}
+
+/* Reads a packet whose headers have been found, and must all be at hand; returns as flow_read. */
+HW_INLINE hw_u32 flow_read_at(const hw_u8 *packet, const hw_u8 *end, hw_u32 framing, const struct flow_place *place,
+			      struct flow_packet *out)
+{
+	const hw_u32 start = flow_start(framing, place->tags);
+	const hw_u8 *ip;
+
+	__builtin_memset(out, 0, sizeof(*out));
 	/* As long as the shorter of the two headers, that of IPv4; its end was looked at before, but BPF
 	 * has forgotten it. */
 	ip = hw_view(packet, end, start, IP_V4_BYTES);
@@ -401,9 +417,22 @@ HW_INLINE hw_u32 flow_read(const hw_u8 *packet, const hw_u8 *end, hw_u32 framing
 		out->dscp = (hw_u8)(hw_read_16(ip) >> 6 & 0x3f);
 		out->ecn = (hw_u8)(hw_read_16(ip) >> 4 & 3);
 	}
-	if (place.protocol == FLOW_PROTOCOL_UDP)
-		return flow_read_udp(packet, end, ip, &place, out);
-	return flow_read_tcp(packet, end, ip, &place, out);
+	if (place->ip.protocol == FLOW_PROTOCOL_UDP)
+		return flow_read_udp(packet, end, ip, &place->ip, out);
+	return flow_read_tcp(packet, end, ip, &place->ip, out);
+}
+
+/*
+ * Reads a packet that begins as `framing` says, one of enum flow_framing, of which all headers must be at
+ * hand. Returns one of enum flow_found; `*out` is complete but for the side if that is FLOW_SEGMENT, has some
+ * fields if it is FLOW_DATAGRAM, and is otherwise to be ignored.
+ */
+HW_INLINE hw_u32 flow_read(const hw_u8 *packet, const hw_u8 *end, hw_u32 framing, struct flow_packet *out)
+{
+	struct flow_place place;
+	const hw_u32 found = flow_locate(packet, end, framing, &place);
+
+	return found == FLOW_SEGMENT ? flow_read_at(packet, end, framing, &place, out) : found;
 }
 
 #endif

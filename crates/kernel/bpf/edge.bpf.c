@@ -16,19 +16,45 @@
 #include "edge_window.bpf.h"
 
 /*
- * Reads a packet, of which the headers may not be at hand yet. A function of its own, so that the
- * verifier follows the paths through headers once, and not with all that comes behind them. What the
- * packet begins with is no argument: the verifier must know it, because the addresses of a packet that
- * begins with IP may not be aligned.
+ * Finds the headers of a packet, and reads them, of which some may not be at hand yet. Two functions, so that
+ * the verifier follows the paths to the header of TCP once, and neither with those through its options nor with
+ * all that comes behind them. What the packet begins with is no argument: the verifier must know it, because the
+ * addresses of a packet that begins with IP may not be aligned.
  */
-HW_FUNCTION hw_u32 edge_read(struct __sk_buff *skb, hw_u32 beyond, struct flow_packet *packet HW_NONNULL)
+HW_FUNCTION hw_u32 edge_locate(struct __sk_buff *skb, hw_u32 beyond, struct flow_place *place HW_NONNULL)
 {
+	struct flow_place found_at = {};
 	hw_u32 found;
 
-	if (!packet)
-		return FLOW_OTHER;
-	found = flow_read((void *)(long)skb->data, (void *)(long)skb->data_end, beyond ? options.wan_framing : options.framing, packet);
+	HW_GIVEN(place);
+	found = flow_locate((void *)(long)skb->data, (void *)(long)skb->data_end, beyond ? options.wan_framing : options.framing,
+			    &found_at);
+	*place = found_at;
 	return found <= FLOW_DATAGRAM ? found : FLOW_MALFORMED;
+}
+
+HW_FUNCTION hw_u32 edge_read(struct __sk_buff *skb, hw_u32 beyond, const struct flow_place *place HW_NONNULL,
+			     struct flow_packet *packet HW_NONNULL)
+{
+	struct flow_place at;
+	hw_u32 found;
+
+	HW_GIVEN(place && packet);
+	at = *place;
+	/* Headers are within the first bytes; the verifier asks for a bound. */
+	if (at.ip.at > EDGE_FARTHEST)
+		return FLOW_MALFORMED;
+	found = flow_read_at((void *)(long)skb->data, (void *)(long)skb->data_end, beyond ? options.wan_framing : options.framing,
+			     &at, packet);
+	return found <= FLOW_DATAGRAM ? found : FLOW_MALFORMED;
+}
+
+static __always_inline hw_u32 read_once(struct __sk_buff *skb, hw_u32 beyond, struct flow_packet *packet)
+{
+	struct flow_place place = {};
+	const hw_u32 found = edge_locate(skb, beyond, &place);
+
+	return found == FLOW_SEGMENT ? edge_read(skb, beyond, &place, packet) : found;
 }
 
 /* Whether headers of a packet are elsewhere, and are at hand now. */
@@ -41,10 +67,10 @@ static __always_inline int pull(struct __sk_buff *skb)
 
 static __always_inline hw_u32 read(struct __sk_buff *skb, hw_u32 beyond, hw_u32 side, struct flow_packet *packet)
 {
-	hw_u32 found = edge_read(skb, beyond, packet);
+	hw_u32 found = read_once(skb, beyond, packet);
 
 	if (found == FLOW_MALFORMED && pull(skb))
-		found = edge_read(skb, beyond, packet);
+		found = read_once(skb, beyond, packet);
 	packet->side = side;
 	return found;
 }

@@ -35,6 +35,8 @@
 /* Bytes in which all headers of a segment are: Ethernet with two tags, IPv6 with extension headers, and
  * TCP with options. */
 #define EDGE_HEADERS 192
+/* Where the header of TCP or UDP may begin at most, as 255 words of each of eight extension headers can be. */
+#define EDGE_FARTHEST 0x7fff
 
 /* Options, set by the loader before the programs are verified (src/edge/programs.rs). */
 struct edge_options {
