@@ -101,7 +101,10 @@ pub enum Failure {
     )]
     Lossy,
     /// The sender never kept its gaps.
-    #[error("the sender could not pace packets as scheduled; stop other work on that host or reserve a core")]
+    #[error(
+        "the sender could not pace packets as scheduled, not even at low rates; stop other work on that host or reserve a \
+         core (`headway doctor` there shows which rates it can pace)"
+    )]
     SenderGaps,
     /// A clock was stepped repeatedly.
     #[error("a clock was stepped during the measurement; let time synchronisation settle and run again")]

@@ -81,8 +81,8 @@ impl Measurement {
             let rate = if self.is_doubtful && self.harms() { rate.scale(LOW_IF_LOST) } else { rate };
             Interval { rate, low: rate, high: None }
         };
-        let interval =
-            phase.evaluation().map_or_else(|| phase.at_least().map(at_least), |phase| phase.interval());
+        let verified = || phase.at_least().filter(|_| !self.is_unverified());
+        let interval = phase.evaluation().map_or_else(|| verified().map(at_least), |phase| phase.interval());
         let interval = interval.map(|interval| match self.stalls() {
             Some(stalls) => stalls.averaged(interval, 1.0),
             None => interval,

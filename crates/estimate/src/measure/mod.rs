@@ -108,7 +108,7 @@ use probe::Probe;
 use queue_limit::QueueLimit;
 use shaper_search::ShaperSearch;
 use stalls::StallSearch;
-use startup::Startup;
+use startup::{Range, Startup};
 use timestamp_resolution::TimestampResolution;
 
 /// Number of packets in the longest stream of any method: the last train of the default
@@ -161,6 +161,12 @@ pub struct Measurement {
     timestamp_resolution: TimestampResolution,
     /// The highest rate that the receiver's timestamps resolve, if the trains came close to it.
     stamp_limit: Option<Rate>,
+    /// The highest rate of a whole stream that the sender kept the gaps of and the path carried.
+    paced: Option<Rate>,
+    /// Whether the sender paces so badly that the answer is "at least" what it can show.
+    is_limited: bool,
+    /// Whether that was decided because it kept the gaps of no stream that evaluates.
+    is_resigned: bool,
     /// The delay variation without queueing, if it is significant.
     jitter: Option<Span>,
     baseline: Baseline,
@@ -207,6 +213,9 @@ impl Measurement {
             capacity: None,
             timestamp_resolution: TimestampResolution::default(),
             stamp_limit: None,
+            paced: None,
+            is_limited: false,
+            is_resigned: false,
             jitter: None,
             baseline: Baseline::default(),
             queue_limit: QueueLimit::new(config.gentle),
@@ -242,9 +251,9 @@ impl Measurement {
         Measurement { within: Some(time), ..self }
     }
 
-    /// Limits the duration of the streams that look for a policer and measure behind it, the
-    /// longest of the default method, to `longest`: where others wait for the sender. Large token
-    /// buckets then remain unseen.
+    /// Limits the duration of the streams that look for token buckets and measure behind policers, the
+    /// longest of the default method, to `longest`: where others wait for the sender. Large buckets
+    /// then remain unseen.
     pub fn brief(self, longest: Duration) -> Measurement {
         Measurement { longest: Some(longest), ..self }
     }
@@ -285,7 +294,7 @@ impl Measurement {
             Phase::Startup(startup) => Some(startup.schedule()),
             Phase::Capacity(capacity) => Some(capacity.schedule()),
             Phase::Pairs(pairs) => Some(pairs.schedule()),
-            Phase::ShaperSearch(fallback) => Some(self.longer_train(fallback)),
+            Phase::ShaperSearch(fallback) => Some(self.no_longer(self.longer_train(fallback))),
             Phase::PolicerSearch(search) => Some(match &search.train {
                 Some(train) => train.clone(),
                 None => self.no_longer(self.policer_search.schedule(self.config.packet, since_sent)),
@@ -331,7 +340,7 @@ impl Measurement {
     pub fn observe(&mut self, now: Instant, record: &StreamRecord, refusal: Option<Refusal>) {
         self.tally.sent(record);
         self.overhead = now - self.asked.0 - self.asked.1;
-        self.allow_for_jitter(now, record);
+        self.allow_for_startup(now, record, refusal);
         let sorted = self.reads_sorted().then(|| record.in_order()).flatten();
         let overtaken = sorted.is_some();
         let record = sorted.as_ref().unwrap_or(record);
@@ -339,11 +348,10 @@ impl Measurement {
         let record = part.as_ref().unwrap_or(record);
         let outcome = match (refusal, &self.phase) {
             // Trains are sent as fast as possible; the actual rate does not matter.
-            (None, _)
-            | (
-                Some(Refusal::SenderGaps),
-                Phase::Capacity(_) | Phase::Pairs(_) | Phase::ShaperSearch(_) | Phase::PolicerSearch(_),
-            ) => self.take_in(now, record, overtaken),
+            (None, _) => self.take_in(now, record, overtaken),
+            (Some(Refusal::SenderGaps), phase) if phase.accepts_any_gaps(self.is_limited) => {
+                self.take_in(now, record, overtaken)
+            }
             (Some(refusal), _) => Err(refusal),
         };
         if outcome == Err(Refusal::ClockStep) {
@@ -496,6 +504,7 @@ impl Measurement {
                 }
                 let range = startup.observe(record, overtaken, &mut self.probe)?;
                 self.jitter = startup.jitter();
+                self.paced = startup.paced();
                 if let Some(range) = range {
                     self.enter(range);
                 }
@@ -523,9 +532,11 @@ impl Measurement {
         Ok(())
     }
 
-    /// Allows as much more as a start-up stream took on a path with jitter, which it has to outlast.
-    fn allow_for_jitter(&mut self, now: Instant, record: &StreamRecord) {
-        if matches!(self.phase, Phase::Startup(_)) && self.jitter.is_some() {
+    /// Allows as much more as a start-up stream took on a path with jitter, which it has to outlast, or from a
+    /// sender that did not keep its gaps.
+    fn allow_for_startup(&mut self, now: Instant, record: &StreamRecord, refusal: Option<Refusal>) {
+        let is_long = self.jitter.is_some() || refusal == Some(Refusal::SenderGaps);
+        if matches!(self.phase, Phase::Startup(_)) && is_long {
             self.searched.0 += now - self.asked.0;
             self.searched.1 += record.packet * record.arrivals.len() as u64;
         }
@@ -567,8 +578,15 @@ impl Measurement {
             Phase::Evaluation(phase) => phase.refused(refusal),
             _ => {}
         }
-        if self.tally.refused_in_a_row >= MAX_REFUSED_IN_A_ROW {
-            self.given_up = Some(refusal);
+        if self.tally.refused_in_a_row < MAX_REFUSED_IN_A_ROW || self.is_verifying() {
+            return;
+        }
+        // What start-up found must be verified by trains that the sender can pace.
+        let rate = self.paced.max(self.available.map(|available| available.scale(SURELY_FREE)));
+        let is_new = !std::mem::replace(&mut self.is_resigned, true);
+        match rate.filter(|_| refusal == Refusal::SenderGaps && is_new && !self.can_answer()) {
+            Some(rate) => self.enter(Range::SenderLimit(rate)),
+            None => self.given_up = Some(refusal),
         }
     }
 
@@ -636,6 +654,10 @@ const POLICED_TIME: Duration = Duration::from_ms(2_500);
 const GENTLE_PAUSE: i64 = 3;
 const GENTLE_TIME: i64 = 4;
 const GENTLE_BUDGET: f64 = 0.5;
+
+/// The share of what start-up found available that is tried where the sender keeps the gaps of no stream near
+/// that.
+const SURELY_FREE: f64 = 0.5;
 
 /// Number of consecutive refused streams after which the measurement gives up.
 const MAX_REFUSED_IN_A_ROW: u32 = 12;

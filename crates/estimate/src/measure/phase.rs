@@ -1,10 +1,11 @@
 //! The phases of a measurement and the transitions between them.
 
 use crate::MultiRate;
-use crate::stream::Schedule;
+use crate::stream::{Refusal, Schedule};
 use headway_units::{Bytes, Rate};
 
 use super::Measurement;
+use super::answer::SLOWEST;
 use super::capacity::Capacity;
 use super::evaluation::Evaluation;
 use super::method::Method;
@@ -14,7 +15,7 @@ use super::probe;
 use super::response::Response;
 use super::search::Search;
 use super::shaped::Shaped;
-use super::shaper_search::Shaper;
+use super::shaper_search::{Shaper, ShaperSearch};
 use super::startup::{Range, Startup};
 use super::track::Track;
 
@@ -26,6 +27,9 @@ const CONTRADICTION: f64 = 1.5;
 
 /// The share of the highest rate sent so far that the sender can sustain reliably.
 const SENDABLE: f64 = 0.8;
+
+/// Trains whose gaps a sender did not keep are followed by slower ones, at this share of their rate.
+const SLOWER: f64 = 0.5;
 
 /// A path carries trains whose delay grows by no more than this per time: timestamps of microseconds are that
 /// uncertain in trains of the highest rates.
@@ -78,6 +82,16 @@ impl Phase {
         matches!(self, Phase::Evaluation(phase) if phase.path_kind() == Some(PathKind::Policed))
     }
 
+    /// Returns whether its streams are trains of use whatever the gaps, because they are sent as fast as
+    /// possible or must only be long. One that a host which paces badly, `is_limited`, has interrupted was not long.
+    pub(super) fn accepts_any_gaps(&self, is_limited: bool) -> bool {
+        match self {
+            Phase::Capacity(_) | Phase::Pairs(_) => true,
+            Phase::ShaperSearch(_) | Phase::PolicerSearch(_) => !is_limited,
+            _ => false,
+        }
+    }
+
     /// Returns whether streams look for a policer or pass one: every one exhausts its bucket.
     pub(super) fn meets_policer(&self) -> bool {
         matches!(self, Phase::PolicerSearch(_)) || self.is_policed()
@@ -121,6 +135,14 @@ impl Measurement {
                 Phase::Capacity(Capacity::new(&self.config, self.train_packet(rate), rate, self.jitter))
             }
             Range::AtLeast(rate) => self.search_for_shaper(rate),
+            Range::SenderLimit(rate) if self.config.method == Method::Response => self.verify_limit(rate),
+            Range::SenderLimit(_) => match self.paced {
+                Some(paced) => Phase::AtLeast(paced),
+                None => {
+                    self.given_up = Some(Refusal::SenderGaps);
+                    return;
+                }
+            },
         };
     }
 
@@ -138,6 +160,30 @@ impl Measurement {
         if open { Phase::ShaperSearch(Fallback::AtLeast(rate)) } else { Phase::AtLeast(rate) }
     }
 
+    /// Sends trains, as those that look for a token bucket, to verify what a sender that paces badly can show.
+    /// Only those count whose gaps it keeps, and the rate falls until it keeps some.
+    fn verify_limit(&mut self, rate: Rate) -> Phase {
+        self.is_limited = true;
+        // Its trains were sent by this sender.
+        self.capacity = None;
+        self.sampled_from = None;
+        // What failed so far leaves as much time and bytes as there were.
+        self.searched = (self.observed - self.started, self.tally.bytes);
+        self.tally.refused_in_a_row = 0;
+        self.shaper_search = ShaperSearch::default();
+        self.search_for_shaper(rate)
+    }
+
+    /// Returns whether only trains count whose gaps the sender keeps.
+    pub(super) fn is_verifying(&self) -> bool {
+        self.is_limited && matches!(self.phase, Phase::ShaperSearch(Fallback::AtLeast(_)))
+    }
+
+    /// Returns whether it kept none so far.
+    pub(super) fn is_unverified(&self) -> bool {
+        self.is_verifying() && !self.shaper_search.has_any()
+    }
+
     /// Returns the next train of the search for a token bucket.
     pub(super) fn longer_train(&self, fallback: &Fallback) -> Schedule {
         let (rate, carried) = match fallback {
@@ -147,7 +193,12 @@ impl Measurement {
                 (self.config.top_rate, self.capacity.or(self.available).unwrap_or_default())
             }
         };
-        self.shaper_search.schedule(rate, probe::small_enough(self.config.packet, carried))
+        // Gaps between large packets are longer.
+        let packet = match self.is_verifying() {
+            true => self.config.packet,
+            false => probe::small_enough(self.config.packet, carried),
+        };
+        self.shaper_search.schedule(rate, packet)
     }
 
     pub(super) fn leave_capacity(&mut self) {
@@ -198,7 +249,15 @@ impl Measurement {
             return self.enter_shaped(shaper);
         }
         match fallback.clone() {
-            Fallback::AtLeast(rate) if !self.shaper_search.open(false) => self.conclude_at_least(rate),
+            Fallback::AtLeast(rate) if !self.shaper_search.open(false) => {
+                if !self.is_unverified() {
+                    self.conclude_at_least(rate);
+                } else if rate < SLOWEST.scale(1.0 / SLOWER) {
+                    self.given_up = Some(Refusal::SenderGaps);
+                } else {
+                    self.enter(Range::SenderLimit(rate.scale(SLOWER)));
+                }
+            }
             Fallback::Trains(trains) if !self.shaper_search.open(trains.narrow() && !self.contradicted()) => {
                 self.enter_method(trains)
             }

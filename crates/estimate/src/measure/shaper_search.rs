@@ -109,6 +109,11 @@ impl ShaperSearch {
         suspected && self.others < MAX_INCONCLUSIVE + self.knees && self.flat < ALMOST
     }
 
+    /// Returns whether there was any train.
+    pub(super) fn has_any(&self) -> bool {
+        self.knees > 0 || !self.growths.is_empty()
+    }
+
     /// Returns how much the delay grew during trains without a knee, per time. Bursts of other traffic
     /// meet only some trains.
     pub(super) fn growth(&self) -> f64 {

@@ -49,6 +49,10 @@ pub(super) struct Startup {
     failed: u32,
     packet: Bytes,
     known_good: Option<Rate>,
+    /// The highest rate of a whole stream that the sender kept the gaps of and the path carried.
+    paced: Option<Rate>,
+    /// Whether a slower stream was tried once the sender kept failing.
+    slowed: bool,
     /// What streams have shown to be available in spite of jitter.
     shown: Rate,
     suspected: bool,
@@ -63,6 +67,8 @@ pub(super) enum Range {
     Near(Rate),
     /// No rate that the sender could send made the gaps grow: at least this much is available.
     AtLeast(Rate),
+    /// The sender cannot keep the gaps of streams of this rate.
+    SenderLimit(Rate),
     /// Too many streams were refused.
     Failed(Refusal),
     /// Packets arrive at this rate, which is too low to be measured.
@@ -77,6 +83,8 @@ impl Startup {
             failed: 0,
             packet,
             known_good: None,
+            paced: None,
+            slowed: false,
             // The least that any path has that can be measured.
             shown: FIRST_RATE.min(top),
             suspected: false,
@@ -94,6 +102,11 @@ impl Startup {
     /// fast stream has passed.
     pub(super) fn likely(&self) -> Rate {
         if self.known_good < Some(FAST) { Rate::ZERO } else { self.rate.scale(LIKELY) }
+    }
+
+    /// Returns the highest rate of a whole stream that the sender kept the gaps of and the path carried.
+    pub(super) fn paced(&self) -> Option<Rate> {
+        self.paced
     }
 
     pub(super) fn schedule(&self) -> Schedule {
@@ -150,6 +163,7 @@ impl Startup {
         }
         self.jitter.observe(record, overtaken);
         self.known_good = Some(estimate.rate);
+        self.paced = self.paced.max(probe::send_rate(record));
         // BASS may merge a whole rising stream into one event and return its average; the rate
         // would then stop growing.
         self.rate = estimate.rate.max(self.rate + self.rate).min(self.top);
@@ -187,6 +201,7 @@ impl Startup {
         self.jitter.observe(record, overtaken);
         self.suspected = false;
         self.known_good = Some(rate);
+        self.paced = Some(self.shown);
         self.rate = (self.rate + self.rate).min(self.top);
         None
     }
@@ -200,9 +215,28 @@ impl Startup {
             (Refusal::SenderGaps, Some(rate)) if self.beyond_sender() => {
                 Some(Range::AtLeast(if self.jitter().is_some() { self.shown } else { rate }))
             }
+            (Refusal::SenderGaps, _) if self.failed >= self.most_failures() => self.slow_down(),
             _ if self.failed >= MAX_FAILURES => Some(Range::Failed(refusal)),
             _ => None,
         }
+    }
+
+    /// Returns how many failures the sender may have: fewer, once a slower stream is what it can pace.
+    fn most_failures(&self) -> u32 {
+        if self.slowed { MAX_FAILURES / 2 } else { MAX_FAILURES }
+    }
+
+    /// Tries a slower stream once the sender keeps failing, and gives up on streams of several rates the second
+    /// time.
+    fn slow_down(&mut self) -> Option<Range> {
+        let slower = self.rate.scale(1.0 / STEP);
+        if std::mem::replace(&mut self.slowed, true) || Some(slower) <= self.paced || slower < SLOWEST {
+            // The fastest packets of the stream were so fast.
+            return Some(Range::SenderLimit(self.rate.scale(STEP * STEP)));
+        }
+        self.rate = slower;
+        self.failed = 0;
+        None
     }
 
     /// Returns whether the sender fails because the gaps are shorter than it can produce.

@@ -219,6 +219,36 @@ fn a_path_faster_than_the_sender_gives_a_lower_bound() {
     assert!(interval.low > Rate::from_mbps(300.0), "{interval:?}");
 }
 
+/// Refuses streams with gaps shorter than these.
+fn paces_no_faster_than(gap: Duration) -> impl Fn(&mut StreamRecord) -> Option<Refusal> {
+    move |record| record.intended.iter().any(|intended| *intended < gap).then_some(Refusal::SenderGaps)
+}
+
+#[test]
+fn a_sender_that_paces_only_slow_streams_answers_as_far_as_it_can_pace() {
+    for gap_us in [30, 100, 250, 700, 1_500, 3_000] {
+        let fastest = Rate::of(PACKET, Duration::from_us(gap_us)).expect("a rate");
+        for mbps in [3.0, 10.0, 30.0, 100.0, 900.0] {
+            let answer = spoiled(mbps, paces_no_faster_than(Duration::from_us(gap_us)));
+            println!("paced {fastest}, free {mbps} Mb/s: {answer:?}");
+            let Ok(interval) = answer else { panic!("{mbps}") };
+            assert!(interval.low.mbps() <= mbps * 1.02, "{mbps}: {interval:?}");
+            match interval.high {
+                Some(high) => assert!(high.mbps() >= mbps * 0.98, "{mbps}: {interval:?}"),
+                None => assert!(interval.low <= fastest, "{fastest}, {mbps}: {interval:?}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn a_sender_that_keeps_the_gaps_of_no_long_train_gets_no_answer() {
+    let short_only = |record: &mut StreamRecord| {
+        (record.arrivals.len() > 20 || record.average.mbps() > 20.0).then_some(Refusal::SenderGaps)
+    };
+    assert_eq!(spoiled(100.0, short_only), Err(Failure::SenderGaps));
+}
+
 #[test]
 fn budget_and_time_are_kept() {
     let mut path = Path::new(Rate::from_mbps(100.0), Cross::Poisson, 0.4, Duration::ZERO, 3);
