@@ -3,6 +3,7 @@
 // These macros panic when standard output is closed; `headway_program::out` has replacements.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
+mod doctor;
 mod estimate;
 mod flows;
 mod limits;
@@ -35,6 +36,7 @@ enum Command {
     Serve(serve::Args),
     Estimate(estimate::EstimateArgs),
     Passive(passive::PassiveArgs),
+    Doctor(doctor::DoctorArgs),
     Flows(flows::FlowsArgs),
 }
 
@@ -49,6 +51,7 @@ impl Commands for Command {
             Command::Serve(args) => serve::run(&args, json)?,
             Command::Estimate(args) => estimate::run(&args, json)?,
             Command::Passive(args) => passive::run(&args, json)?,
+            Command::Doctor(args) => return doctor::run(&args, json),
             Command::Flows(args) => flows::run(&args, json)?,
         }
         Ok(ExitCode::SUCCESS)

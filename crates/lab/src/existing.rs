@@ -5,6 +5,7 @@ use std::io::{self, Read as _};
 use std::os::unix::net::UnixStream;
 
 use headway_privileges::{Capability, Deputy};
+use headway_telemetry::ethtool;
 use serde::Deserialize;
 
 use crate::error::Error;
@@ -74,18 +75,18 @@ impl Settings {
         Ok(Settings {
             name: name.to_owned(),
             index: nix::net::if_::if_nametoindex(name)?,
-            gro: interface::ethtool(name, GET_GRO, 0)?,
-            flags: interface::ethtool(name, GET_FLAGS, 0)?,
+            gro: ethtool::value(name, GET_GRO, 0)?,
+            flags: ethtool::value(name, GET_FLAGS, 0)?,
         })
     }
 
     /// Turns merging off.
     fn change(&self) -> io::Result<()> {
         if self.gro != 0 {
-            interface::ethtool(&self.name, SET_GRO, 0)?;
+            ethtool::value(&self.name, SET_GRO, 0)?;
         }
         if self.flags & LRO != 0 {
-            interface::ethtool(&self.name, SET_FLAGS, self.flags & !LRO)?;
+            ethtool::value(&self.name, SET_FLAGS, self.flags & !LRO)?;
         }
         Ok(())
     }
@@ -94,11 +95,11 @@ impl Settings {
     fn restore(&self) -> io::Result<()> {
         let name = interface::name_of(self.index)?;
         if self.gro != 0 {
-            interface::ethtool(&name, SET_GRO, self.gro)?;
+            ethtool::value(&name, SET_GRO, self.gro)?;
         }
         if self.flags & LRO != 0 {
-            let now = interface::ethtool(&name, GET_FLAGS, 0)?;
-            interface::ethtool(&name, SET_FLAGS, now | LRO)?;
+            let now = ethtool::value(&name, GET_FLAGS, 0)?;
+            ethtool::value(&name, SET_FLAGS, now | LRO)?;
         }
         Ok(())
     }

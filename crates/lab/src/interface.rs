@@ -2,10 +2,10 @@
 
 use std::fs;
 use std::io::{self, Write};
-use std::net::UdpSocket;
-use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::process::{Command, Stdio};
+
+use headway_telemetry::ethtool;
 
 use crate::error::Error;
 
@@ -84,36 +84,10 @@ pub(crate) fn name_of(index: u32) -> io::Result<String> {
 /// Turns off all offloads of an interface in this thread's network namespace, as far as that can be done.
 pub fn offloads_off(name: &str) {
     for (request, what) in OFFLOADS {
-        if let Err(error) = ethtool(name, request, 0) {
+        if let Err(error) = ethtool::value(name, request, 0) {
             tracing::warn!("{name}: cannot turn {what} offload off: {error}");
         }
     }
-}
-
-/// Makes an `ETHTOOL` request with a value to an interface and returns the value afterwards; 0 if the device
-/// does not have the feature.
-pub(crate) fn ethtool(name: &str, request: u32, data: u32) -> io::Result<u32> {
-    #[repr(C)]
-    struct Value {
-        request: u32,
-        data: u32,
-    }
-    let socket = UdpSocket::bind("127.0.0.1:0").or_else(|_| UdpSocket::bind("[::1]:0"))?;
-    let mut value = Value { request, data };
-    // SAFETY: all-zero is a valid ifreq.
-    let mut ifreq: libc::ifreq = unsafe { std::mem::zeroed() };
-    for (to, from) in ifreq.ifr_name.iter_mut().zip(name.bytes().take(libc::IFNAMSIZ - 1)) {
-        *to = from as libc::c_char;
-    }
-    ifreq.ifr_ifru.ifru_data = (&raw mut value).cast();
-    // SAFETY: the request reads and writes an ifreq whose data points to an ethtool_value;
-    // both outlive the call.
-    let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL, &raw mut ifreq) };
-    if result < 0 {
-        let error = io::Error::last_os_error();
-        return if error.raw_os_error() == Some(libc::EOPNOTSUPP) { Ok(0) } else { Err(error) };
-    }
-    Ok(value.data)
 }
 
 /// Writes settings below `/proc/sys/net` of this process's network namespace and skips

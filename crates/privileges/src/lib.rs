@@ -15,6 +15,7 @@
 mod deputy;
 mod family;
 mod filter;
+pub mod rights;
 mod talk;
 
 use std::fs;

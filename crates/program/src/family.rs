@@ -34,6 +34,7 @@ pub const HEADWAY: Program = Program {
         ("serve", "Answers measurements of other hosts"),
         ("estimate", "Runs estimators over recorded streams, and scores them where the truth is known"),
         ("passive", "Reports what is free on the paths of TCP connections, without sending a byte"),
+        ("doctor", "Says what this host can do, and which commands work here"),
         ("flows", "Shows the TCP connections of this host live: rate, windows, RTT and buffers"),
     ],
 };
@@ -96,13 +97,23 @@ impl Program {
         ALL.into_iter().find(|one| one.name != self.name && has(one))
     }
 
+    /// Returns its file in the folder of the program that runs.
+    fn beside(&self) -> Option<PathBuf> {
+        let own = std::env::current_exe().ok()?;
+        Some(own.with_file_name(self.name)).filter(|file| file.is_file())
+    }
+
+    /// Returns its file there or in the folders of PATH, if it is installed.
+    pub fn file(&self) -> Option<PathBuf> {
+        self.beside().or_else(|| find(self.name))
+    }
+
     /// Becomes this program, from the folder of the one that runs or from those in PATH, with the same
     /// arguments and the name that was typed. Returns only if it cannot.
     pub fn start(&self) -> Failed {
         let mut arguments = std::env::args_os();
         let typed = arguments.next().unwrap_or_else(|| self.name.into());
-        let beside = std::env::current_exe().ok().map(|own| own.with_file_name(self.name));
-        let program = beside.filter(|file| file.is_file()).unwrap_or_else(|| PathBuf::from(self.name));
+        let program = self.beside().unwrap_or_else(|| PathBuf::from(self.name));
         let error = Command::new(&program).arg0(typed).args(arguments).exec();
         if error.kind() == ErrorKind::NotFound {
             let name = self.name;
@@ -143,6 +154,15 @@ impl Program {
         }
         text + &format!("{header}Options:{header:#}\n{{options}}{{after-help}}")
     }
+}
+
+/// Returns the file of a command in the folders of PATH and, because an ordinary user's may lack them, those of
+/// system programs.
+pub fn find(command: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let system = ["/usr/sbin", "/sbin"].map(PathBuf::from);
+    let mut files = std::env::split_paths(&path).chain(system).map(|folder| folder.join(command));
+    files.find(|file| file.is_file())
 }
 
 #[cfg(test)]

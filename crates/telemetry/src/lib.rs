@@ -1,9 +1,11 @@
-//! What the running kernel says about its TCP connections.
+//! What the running kernel says about its TCP connections, and what else it can do for programs.
 //!
 //! - [`TcpInfo`] is the kernel's statistics of a connection, of a socket that this process has.
 //! - [`Diagnosis`] lists all connections of a network namespace with their statistics and buffers.
 //! - [`netlink`] has messages to the kernel and its answers, without a type for each of the hundreds of
 //!   messages that there are: who sends one knows its layout.
+//! - [`ethtool`] has settings of interfaces, and which timestamps they give.
+//! - [`bpf`] tries whether the kernel takes programs.
 //! - [`namespace_cookie`] is the number of a network namespace.
 //! - [`interfaces`] lists interfaces and their addresses, and tells what changes.
 //! - [`kept`] spreads connections that pass this host over several next hops, which they keep
@@ -19,7 +21,9 @@
 //! - **Connections are told apart by the kernel's number of their socket,** not by addresses and ports. One
 //!   has ended when two lists in a row lack it: the kernel may leave out one that it is just moving.
 
+pub mod bpf;
 mod diagnosis;
+pub mod ethtool;
 pub mod interfaces;
 pub mod kept;
 pub mod marked;
@@ -32,5 +36,5 @@ pub mod rule;
 mod tcp_info;
 
 pub use diagnosis::{Connection, Diagnosis, Dump, Key, Memory};
-pub use namespace::namespace_cookie;
+pub use namespace::{enter_new_namespace, namespace_cookie};
 pub use tcp_info::TcpInfo;

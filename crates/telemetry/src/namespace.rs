@@ -1,10 +1,11 @@
-//! What tells network namespaces apart.
+//! What tells network namespaces apart, and new ones.
 
 use std::io;
 use std::os::fd::AsRawFd as _;
 use std::os::unix::net::UnixDatagram;
 
 use nix::errno::Errno;
+use nix::sched::{CloneFlags, unshare};
 
 /// Returns the kernel's number of this thread's network namespace (`SO_NETNS_COOKIE`, Linux 5.14), which no
 /// other one gets until the host restarts.
@@ -22,4 +23,15 @@ pub fn namespace_cookie() -> io::Result<u64> {
     };
     Errno::result(result)?;
     Ok(cookie)
+}
+
+/// Moves this process, which must have one thread, into a new network namespace, in which it may do
+/// everything. If that is not permitted, it also creates a new user namespace.
+///
+/// # Errors
+/// The system's error, if neither is permitted.
+pub fn enter_new_namespace() -> io::Result<()> {
+    unshare(CloneFlags::CLONE_NEWNET)
+        .or_else(|_| unshare(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNET))?;
+    Ok(())
 }

@@ -164,7 +164,7 @@ pub(super) fn describe_carrier(ends: &Ends) -> String {
 
 /// Says why no connections of TCP Rapid stand below its counters.
 const UNLISTED: &str = "  connections are not listed: this kernel refuses the program that reads them, \
-                        as it does in lockdown mode `confidentiality`";
+                        as it does in lockdown mode `confidentiality`; boot it with `lockdown=integrity`";
 
 pub(super) fn stats(timed: bool, json: bool) -> Result<()> {
     warn_unprivileged();

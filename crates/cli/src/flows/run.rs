@@ -73,7 +73,7 @@ impl Session<'_> {
         let result = self.work(end);
         self.screen.clear();
         // What was seen before a mistake counts.
-        let reported = self.report();
+        let reported = if self.watch.counts.looks > 0 { self.report() } else { Ok(()) };
         result.and(reported)?;
         out::check()
     }
@@ -135,7 +135,9 @@ impl Session<'_> {
         };
         let mut dump = match dump {
             Err(error) if error.kind() == ErrorKind::NotFound => {
-                bail!("this kernel cannot list connections; load its module `tcp_diag`")
+                bail!(
+                    "this kernel cannot list connections: run `modprobe tcp_diag`, or use a kernel with CONFIG_INET_TCP_DIAG"
+                )
             }
             result => result.context("the kernel does not tell of its connections")?,
         };

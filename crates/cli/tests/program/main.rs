@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed assumption is a failed test, also in helpers")]
 
+mod doctor;
 mod estimate;
 mod flows;
 mod learned;

@@ -135,6 +135,23 @@ impl Queues {
         self.netlink.ask(kind, REPLACE, body)
     }
 
+    /// Whether the kernel has queue disciplines of this kind, found out by making one the root of an interface,
+    /// which then has none: only for the interfaces of a network namespace of one's own.
+    ///
+    /// # Errors
+    /// The system's error.
+    pub fn has(&mut self, interface: u32, kind: &str) -> io::Result<bool> {
+        const TRIAL: u32 = 1 << 16;
+        let name = attribute(TCA_KIND, &[kind.as_bytes(), b"\0"].concat());
+        match self.put(RTM_NEWQDISC, &[head(interface, TRIAL, TC_H_ROOT, 0), name].concat()) {
+            Ok(()) => self.remove(interface, TRIAL),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            // It misses its options, or has another place.
+            Err(error) if matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EOPNOTSUPP)) => Ok(true),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Removes the root of an interface if it has this handle, so that the kernel makes its own again;
     /// returns whether it was there.
     ///
