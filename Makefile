@@ -32,7 +32,7 @@ VERIFIER = $$(ls -t target/debug/deps/verifier-* | grep -v '\.d$$' | head -1)
 # The targets of `make fuzz` are no part of the workspace, so `cargo fmt` does not find them.
 UNDECLARED = fuzz/fuzz_targets/*.rs
 
-.PHONY: help demo test test-kernel test-environment test-python test-kernels format lint bench accuracy compare repro hostile fuzz uml kernels browser install deb deb-test python wheel clean setup
+.PHONY: help demo test test-kernel test-environment test-python test-kernels format lint bench accuracy compare repro hostile fuzz uml kernels browser install deb deb-test container container-test python wheel clean setup
 
 help:
 	@echo 'make demo       measure an emulated path with every method; writes $(REPORT)/report.html'
@@ -49,6 +49,7 @@ help:
 	@echo 'make python     the Python package as a wheel in an environment of its own, with its tests; make wheel only builds it'
 	@echo 'make install    headway, headway-router and headway-lab, man pages, shell completions, systemd units and trained models, below PREFIX (/usr/local)'
 	@echo 'make deb        a Debian package of each program, with one of its debug symbols, and one of all, in target/debian; make deb-test tries them'
+	@echo 'make container  an image of headway and headway-router for podman; make container-test runs it (root only)'
 
 demo:
 	$(NEED) rust ip
@@ -226,6 +227,18 @@ deb-test: deb
 	$(NEED) deb-test
 	packaging/test.sh target/debian
 
+# Of the image, which holds nothing but the programs and their libraries.
+IMAGE ?= localhost/headway
+container:
+	$(NEED) rust bpf container
+	$(CARGO) build --release --locked -p headway -p headway-cli-router
+	packaging/container.sh target/release $(IMAGE)
+
+# Needs root; runs it in network namespaces of its own.
+container-test: container
+	$(NEED) container-test
+	packaging/container-test.sh $(IMAGE)
+
 clean:
 	$(CARGO) clean
 	rm -rf $(REPORT)
@@ -247,6 +260,6 @@ fuzz:
 	if [ -n "$$failed" ]; then echo "Inputs that failed are in fuzz/artifacts:$$failed. Mend what they show, and copy them to" \
 	'fuzz/corpus, which the tests feed to the parsers.' >&2; exit 1; fi
 
-# Everything that the targets need, except for deb, hostile and fuzz.
+# Everything that the targets need, except for deb, container, hostile and fuzz.
 setup:
 	$(NEED) rust ip bpf kernel

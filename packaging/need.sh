@@ -51,6 +51,13 @@ for purpose; do
     deb) # the package and its debug symbols
         command_of dpkg-shlibdeps dpkg-dev
         command_of objcopy binutils ;;
+    container) # builds images, and runs them on hosts with both versions of cgroups
+        command_of podman podman
+        command_of runc runc
+        command_of strip binutils ;;
+    container-test)
+        command_of tc iproute2
+        command_of python3 python3 ;;
     deb-test)
         command_of python3 python3 ;;
     *)
