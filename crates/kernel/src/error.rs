@@ -56,7 +56,8 @@ pub enum Error {
     NoCgroup(io::Error),
     /// Missing privileges.
     #[error(
-        "loading programs into the kernel needs root (CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN on the host); run it with sudo"
+        "loading programs into the kernel needs root (CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN on the host); run it with sudo, \
+         in a container with a seccomp filter that allows bpf"
     )]
     Forbidden,
     /// A controller of this name is already registered.

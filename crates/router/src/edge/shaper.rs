@@ -149,7 +149,7 @@ fn ask(deputy: &Deputy, side: u8, rate: Option<Rate>, overhead: u32) -> io::Resu
 
 /// Does what is asked until the other end of the socket is closed, and removes what is there then.
 fn work(socket: UnixStream, mut queues: Queues, interfaces: PerSide<u32>) {
-    let (mut has_set, mut delivers) = (PerSide::both(false), false);
+    let (mut has_set, mut delivers, mut warned) = (PerSide::both(false), false, false);
     serve(socket, |[side, low, high, rate @ ..]: [u8; REQUEST]| {
         if side == DELIVER {
             let set = DELIVERY.set();
@@ -165,6 +165,11 @@ fn work(socket: UnixStream, mut queues: Queues, interfaces: PerSide<u32>) {
             }
         };
         has_set[side] |= done.is_ok();
+        if queues.is_row() && !std::mem::replace(&mut warned, true) {
+            tracing::warn!(
+                "this kernel has neither CAKE nor FQ-CoDel: in a token bucket all flows wait in one row"
+            );
+        }
         done
     });
     if delivers {

@@ -127,6 +127,12 @@ impl Queues {
         Ok(())
     }
 
+    /// Whether flows behind a token bucket that was set wait in one row, because the kernel has neither CAKE nor
+    /// FQ-CoDel.
+    pub fn is_row(&self) -> bool {
+        self.discipline == Some(Discipline::Row)
+    }
+
     fn make(&mut self, body: &[u8], what: &str) -> io::Result<()> {
         self.put(RTM_NEWQDISC, body).map_err(|error| lacks(error, what))
     }
