@@ -338,7 +338,8 @@ fn without_privileges_it_says_what_it_needs() {
     command.args(["cc", "ls-dctcp", "--json", "--name", &name]).uid(UNPRIVILEGED).gid(UNPRIVILEGED);
     let output = command.output().unwrap();
     assert_eq!(output.status.code(), Some(1));
-    let sentence = "loading programs into the kernel needs root (CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN on the host); run it with sudo";
+    let sentence = "loading programs into the kernel needs root (CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN on the host); run it with \
+                    sudo, in a container with a seccomp filter that allows bpf";
     assert_eq!(String::from_utf8_lossy(&output.stderr), format!("headway: {sentence}\n"));
     let error: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((&error["type"], &error["error"]), (&"error".into(), &sentence.into()));
