@@ -10,14 +10,14 @@ use crate::knee::{Both, Knee, Other, Seen};
 use crate::load::{Load, Passed};
 use crate::snapshot::RateState;
 
-/// What a link whose rate is to be found has at most: windows for more could not be told
+/// What a link whose rate is to be found has at most: windows for more could not be announced
 /// with an RTT of a second.
 pub const FASTEST: Rate = Rate::from_bps(10_000_000_000);
 
 /// What is left in a second of the highest rate that flows had, if they have less: half of it after a minute.
 /// Range 0.95 to 0.999.
 const KEPT: f64 = 0.988;
-/// A direction with this part of its rate has bulk, if that was told and if it is the most that was seen.
+/// A direction with this part of its rate has bulk, if that was given and if it is the most that was seen.
 /// Range 0.2 to 0.5, and 0.1 to 0.3: beside the other one it may have far less than it could.
 const BUSY: [f64; 2] = [0.3, 0.15];
 /// Both directions have bulk until one has none for so long. Range 1 to 5 s.
@@ -33,7 +33,7 @@ const OTHERS: f64 = 3.0;
 /// remain. Range 0.02 to 0.2.
 const LEAST: f64 = 0.05;
 /// The least and the most that windows are multiplied with where the rate is known. Range 0.02 to 0.5,
-/// and 2 to 10: what was told may be far too much, and a path may have become longer by so much, or
+/// and 2 to 10: what was given may be far too much, and a path may have become longer by so much, or
 /// jitter is most of its RTT.
 const FACTORS: [f64; 2] = [0.05, 10.0];
 /// A capacity that somebody has measured is tried if it is this much more. Range 1.1 to 1.5.
@@ -301,7 +301,7 @@ impl Input for LinkRate {
             };
             let rates = [tried, delivered.min(tried), tried.max(delivered)];
             facts.estimates.push(estimate(Quantity::Available, rates));
-            // The link has what once passed, beside what others use, and nobody knows how much more.
+            // The link has what once passed, beside what others use, and how much more is unknown.
             let highest = Rate::from_bps_f64(state.highest).max(tried) + facts.besides[side];
             facts.estimates.push(estimate(Quantity::Narrow, [highest, highest, FASTEST]));
         }

@@ -122,7 +122,7 @@ impl Default for Rates {
 /// What is known of the link towards a side, in bytes on its wire.
 #[derive(Clone, Debug)]
 pub struct LinkView {
-    /// What it carries: what was told, or else what probes found, or else the most that was seen to pass; 0
+    /// What it carries: what was given, or else what probes found, or else the most that was seen to pass; 0
     /// where nothing is known.
     pub capacity_bps: u64,
     /// What all who know it say of what it has for flows.
@@ -153,7 +153,7 @@ impl Input for Besides {
 
 impl Monitor {
     /// Creates one for a router that can lower windows and mark packets, at a link with these rates towards
-    /// its two sides. Where nobody knows them, it finds them by the queue that flows make.
+    /// its two sides. Where they are unknown, it finds them by the queue that flows make.
     pub fn new(policy: &Policy, rates: Option<impl Into<PerSide<Rate>>>) -> Monitor {
         let rates = rates.map(Into::into);
         let means = means(policy, rates.is_some());
@@ -326,7 +326,7 @@ impl Monitor {
         Demand { rate: PerSide::of(towards), presses: PerSide::of(presses) }
     }
 
-    /// Whether what flows share towards a side was told, and not found.
+    /// Whether what flows share towards a side was given, and not found.
     fn is_told(&self, side: Side) -> bool {
         let found = self.link.available(side);
         self.is_known || found.is_some_and(|found| found > self.shared()[side])

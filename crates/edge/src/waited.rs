@@ -6,7 +6,7 @@ use headway_units::{Duration, PerSide, Side};
 /// The most of the first RTT that is taken for a queue. Range 0.4 to 0.8: the queue may be elsewhere.
 const MOST_WAITED: f64 = 0.6;
 
-/// What is left of that in a second: nobody knows exactly when a flow was measured first. Range 0.8 to 0.98.
+/// What is left of that in a second: when a flow was measured first is not known exactly. Range 0.8 to 0.98.
 const KEPT: f64 = 0.93;
 
 /// How long the first segments of a flow have waited towards each side, which its least RTT contains until it

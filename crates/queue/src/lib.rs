@@ -312,7 +312,7 @@ impl Queue {
     /// bytes of IP packets, and as many packets, wait for their departure to be judged.
     ///
     /// Only explicit routers keep their state, and only if the new discipline is one, too; among classes,
-    /// each for itself. [`Classes`] that replace another discipline must be told every packet that waits. The
+    /// each for itself. [`Classes`] that replace another discipline must hear of every packet that waits. The
     /// specification must be valid.
     pub fn adopt(
         &mut self,

@@ -266,7 +266,7 @@ impl Scenario {
         check(
             "to",
             !path.iter().any(|hop| link(hop).ack_filter),
-            "the path has a link with an `ack-filter`: what probes change there cannot be told",
+            "the path has a link with an `ack-filter`: what probes change there cannot be known",
         )?;
         let traced = path.iter().any(|hop| link(hop).trace.is_some());
         check("to", !traced, "the path has a link with a `trace`; measurements need a `rate` as ground truth")

@@ -124,7 +124,7 @@ impl Purse {
         }
     }
 
-    /// Whether questions about one rate can be asked: before a measurement nobody knows whether a token
+    /// Whether questions about one rate can be asked: before a measurement it is unknown whether a token
     /// bucket passes them all.
     pub(crate) fn may_be_questioned(&self) -> bool {
         let is_most = self.measurement_cost > self.most_for_measurement();

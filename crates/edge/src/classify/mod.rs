@@ -133,7 +133,7 @@ fn has_equal_gaps(features: &Features, limits: &Thresholds) -> bool {
     features.gap_variation <= limits.equal_gaps && features.mean_gap >= limits.least_gap
 }
 
-/// Whether as much is sent all the time. A link has a fast flow do so, too, if nobody knows what limits it.
+/// Whether as much is sent all the time. A link has a fast flow do so, too, if its limit is unknown.
 fn has_steady_rate(features: &Features, limits: &Thresholds) -> bool {
     let is_own = features.limited_by == LimitedBy::Application || features.rate <= limits.cbr_rate;
     is_own && features.busy >= limits.busy && features.slot_variation <= limits.steady

@@ -22,7 +22,7 @@ const LEAST_GAP: Duration = Duration::from_ms(5);
 const STEADY: f64 = 0.35;
 /// Smallest part of slots with packets where a flow sends all the time. Range 0.8 to 1.
 const BUSY: f64 = 0.9;
-/// Fastest flow that is taken for live video if nobody knows what limits it: full HD has 4 to 8
+/// Fastest flow that is taken for live video if its limit is unknown: full HD has 4 to 8
 /// Mb/s. Range 1 to 50 Mb/s.
 const CBR_RATE: Rate = Rate::from_bps(10_000_000);
 /// Largest amount that somebody waits for: most parts of pages are below a tenth of it, and at 50 Mb/s it
@@ -52,7 +52,7 @@ pub struct Thresholds {
     pub steady: f64,
     /// Smallest part of slots with packets of a flow that sends all the time.
     pub busy: f64,
-    /// Fastest steady flow that is no bulk if nobody knows what limits it.
+    /// Fastest steady flow that is no bulk if its limit is unknown.
     pub cbr_rate: Rate,
     /// Largest burst that is an answer.
     pub largest_answer: Bytes,

@@ -26,7 +26,7 @@ pub struct Facts {
     /// What passes towards each side besides the flows that share: ACKs, and flows that are not limited.
     pub besides: PerSide<Rate>,
     /// All that has passed towards each side when a queue stood there last, or the most since, where
-    /// nobody knows the link.
+    /// the link is unknown.
     pub carried: PerSide<Option<Rate>>,
     /// For how long a queue has been seen towards each side without a pause.
     pub queued: PerSide<Duration>,
@@ -137,7 +137,7 @@ impl Estimate {
 }
 
 impl Facts {
-    /// Returns what passed towards a side, where nobody knows the link and a queue has stood.
+    /// Returns what passed towards a side, where the link is unknown and a queue has stood.
     pub(super) fn passed(&self, at: Instant, side: Side) -> Option<Passed> {
         let shares = |flow: &&FlowFacts| flow.side == side && flow.class.is_some();
         let shared = self.flows.iter().filter(shares).map(|flow| flow.rate.bps()).sum();

@@ -1,4 +1,4 @@
-//! To what all that leaves for a side is held where nobody knows the link.
+//! To what all that leaves for a side is held where the link is unknown.
 //!
 //! Once it is held, no queue shows any more what the link has. So it gets a little more every second, until a
 //! queue builds in the link again: fair queues hide their own from flows that have less than their part.

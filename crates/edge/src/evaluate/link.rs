@@ -41,7 +41,7 @@ struct Towards {
     ceiling: Rate,
     /// What others leave of that, or the least that flows share.
     left: Rate,
-    /// The same as `ceiling`, or what has passed where nobody knows it.
+    /// The same as `ceiling`, or what has passed where it is unknown.
     has: Rate,
     /// What shares are computed from, and what others use of that.
     basis: Basis,

@@ -67,7 +67,7 @@ pub struct Evaluator {
     registry: Registry,
     facts: Facts,
     held: HashMap<u64, Held>,
-    /// To what all that leaves for each side is to be held, where nobody knows the link; none
+    /// To what all that leaves for each side is to be held, where the link is unknown; none
     /// before a queue has stood.
     holds: PerSide<Option<Hold>>,
     available: PerSide<Option<Rate>>,
@@ -171,7 +171,7 @@ impl Evaluator {
 }
 
 impl Evaluator {
-    /// Returns to what all that leaves for a side is to be held, where nobody knows the link
+    /// Returns to what all that leaves for a side is to be held, where the link is unknown
     /// and a queue has stood.
     fn hold(&self, now: Instant, side: Side) -> Option<Hold> {
         let is_held = |flow: &FlowFacts| self.held.get(&flow.id).is_some_and(Held::is_shaped);

@@ -17,7 +17,7 @@ use crate::load::Passed;
 const WINDOWS: f64 = 1.4;
 /// See [`WINDOWS`].
 const RANGE: [f64; 2] = [0.5, 2.5];
-/// The part of what it carries that a direction is to have, if that was told, and if it is the most that was
+/// The part of what it carries that a direction is to have, if that was given, and if it is the most that was
 /// seen, which one look may have too high. Range 0.9 to 0.98.
 const USES: [f64; 2] = [0.97, 0.94];
 /// How fast windows become wider, in parts of what is missing in a second. Range 0.5 to 4.
@@ -25,7 +25,7 @@ const FOLLOWS: f64 = 2.0;
 /// The other one has no more queue than it should if an RTT is less than so many without a
 /// queue. Range 1.4 to 2.5.
 const SHORT: f64 = 2.0;
-/// What it has counts by this part where nobody knows what it carries, and neither it nor the other direction
+/// What it has counts by this part where that is unknown, and neither it nor the other direction
 /// has much of a queue: it may carry more. Range 0.3 to 0.7.
 const MAY_HAVE_MORE: f64 = 0.5;
 /// A direction with a queue of this part of the RTT without one is full, and more than that. Range 0.3

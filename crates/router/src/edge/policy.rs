@@ -43,7 +43,7 @@ struct PolicyFile {
     /// As which it was read last; none where it could not be looked at.
     stamp: Option<Stamp>,
     looked: Clock,
-    /// The mistake that was told last.
+    /// The mistake that was last reported.
     told: Option<String>,
 }
 

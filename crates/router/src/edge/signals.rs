@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_ms(60_000);
 /// The socket, at which only root may say something.
 pub(super) struct SignalSocket {
     socket: UnixDatagram,
-    /// When a mistake was told last.
+    /// When a mistake was last reported.
     told: Option<Instant>,
 }
 

@@ -46,7 +46,7 @@ pub(super) struct Splitter {
     relay: Deputy,
     ports: [u16; 2],
     reach: Reach,
-    /// Whether it is of no use any more, which was told.
+    /// Whether it is of no use any more, which was reported.
     is_over: bool,
 }
 

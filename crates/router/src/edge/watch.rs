@@ -28,7 +28,7 @@ pub(super) struct Watch {
     classes: Vec<String>,
     monitor: Monitor,
     sources: Sources,
-    /// Whether it was told that probes fail.
+    /// Whether it was reported that probes fail.
     has_warned: bool,
     /// What the last look found, and what a capture said then.
     judged: Vec<Judged>,

@@ -213,7 +213,7 @@ struct FarEnd {
     current: usize,
     reverse: bool,
     session: Option<Session>,
-    /// The part of the session's cost that was told.
+    /// The part of the session's cost that was reported.
     counted: Bytes,
     /// The cost of sessions that have ended since.
     vain: Bytes,
@@ -338,7 +338,7 @@ impl FarEnd {
         self.counted = Bytes::ZERO;
     }
 
-    /// Returns what was sent and received since it was told last.
+    /// Returns what was sent and received since it was last reported.
     fn cost(&mut self) -> Bytes {
         let all = self
             .session

@@ -64,7 +64,7 @@ struct Watched {
     before: Option<Reading>,
     /// Whether anything came of it.
     is_settled: bool,
-    /// What was told of its trouble last, with the sentence.
+    /// What was last reported of its trouble, with the sentence.
     trouble: Option<(Vain, String)>,
     /// Whether that was said, and when the last time was that streams had told nothing.
     is_said: bool,

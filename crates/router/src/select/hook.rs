@@ -41,7 +41,7 @@ pub(super) struct Change {
 pub(super) struct Hook {
     deputy: Deputy,
     running: Option<Change>,
-    /// What is to be told next; a newer change takes the place of an older one that was not told.
+    /// What is to be reported next; a newer change takes the place of an older one that was not reported.
     next: Option<Change>,
     /// When a run that has failed is repeated.
     again: Option<(Clock, Change)>,
