@@ -128,6 +128,12 @@ try_path() {
     return $result
 }
 
+# All commands work there, or the report says why not.
+try_doctor() {
+    $in_r headway doctor --interface r1 >/tmp/log 2>&1 || grep -q 'does not' /tmp/log || return 1
+    echo "$(grep -ac ' works' /tmp/log) commands work, $(grep -ac 'does not' /tmp/log) do not"
+}
+
 try_flows() {
     transfer 10.0.1.2 6 >/dev/null &
     $in_s timeout 30 headway flows --json --duration 3s >/tmp/log 2>&1
@@ -325,7 +331,7 @@ only=$(sed -n 's/.*only=\([^ ]*\).*/\1/p' /proc/cmdline)
 make_network
 try 'programs in the kernel'
 try serve
-commands=(measure path flows passive proxy edge 'edge killed' 'edge --page' 'cc ls-dctcp' 'cc ls-reno' 'cc hw-dctcp'
+commands=(doctor measure path flows passive proxy edge 'edge killed' 'edge --page' 'cc ls-dctcp' 'cc ls-reno' 'cc hw-dctcp'
     'cc hw-reno' 'cc rapid' 'cc rapid-receiver' 'cc xcp' 'cc rcp' router lab run 'cc without BTF' 'flows without tcp_diag'
     'edge with unprivileged_bpf_disabled' 'edge without privileges' 'edge under lockdown' 'cc under lockdown')
 for command in "${commands[@]}"; do
