@@ -46,6 +46,8 @@ fn compile(clang: &str, source: &Path) -> Result<(), String> {
     let source = source.with_extension("bpf.c");
     let status = Command::new(clang)
         .args(["--target=bpf", "-mcpu=v3", "-O2", "-g", "-Wall", "-Wextra"])
+        // The kernel takes types in BTF only; DWARF, which is a third of the object, goes to a file beside it.
+        .arg("-gsplit-dwarf")
         // BPF_PROG declares all arguments of an operation; hardly any operation uses them all.
         .arg("-Wno-unused-parameter")
         .args(["-I", &variable("DEP_BPF_INCLUDE")?, "-I", "bpf", "-I", "../arithmetic/c"])
