@@ -4,9 +4,12 @@
 set -eu
 
 packages=
-# Arguments: a command or header, and the package that contains it.
+# Arguments: a command or header, and the package that contains it; for a library, its compiler before them.
 command_of() { command -v "$1" >/dev/null || packages="$packages $2"; }
 header_of() { echo "#include <$1>" | cc -E -x c - >/dev/null 2>&1 || packages="$packages $2"; }
+library_of() { # compilers print only the name of a file that they do not find
+    case $("$1" -print-file-name="$2" 2>/dev/null) in /*) ;; *) packages="$packages $3" ;; esac
+}
 
 for purpose; do
     case $purpose in
@@ -60,6 +63,24 @@ for purpose; do
         command_of python3 python3 ;;
     deb-test)
         command_of python3 python3 ;;
+    static) # libraries that become a part of programs
+        library_of cc libc.a libc6-dev
+        library_of cc libelf.a libelf-dev
+        library_of cc libz.a zlib1g-dev ;;
+    static-test)
+        command_of qemu-aarch64-static qemu-user-static
+        command_of ip iproute2 ;;
+    for-amd64 | for-arm64) # a compiler for such a machine, and libraries
+        machine=${purpose#for-}
+        [ "$machine" = arm64 ] && processor=aarch64 || processor=x86_64
+        command_of "$processor-linux-gnu-gcc" "gcc-$(echo "$processor" | tr _ -)-linux-gnu libc6-dev-$machine-cross"
+        library_of "$processor-linux-gnu-gcc" libelf.a "libelf-dev:$machine"
+        library_of "$processor-linux-gnu-gcc" libz.a "zlib1g-dev:$machine"
+        target=$processor-unknown-linux-gnu
+        [ -d "$(rustc --print target-libdir --target "$target")" ] || {
+            echo "Rust cannot compile for this machine yet. Install its library with: rustup target add $target" >&2
+            exit 1
+        } ;;
     *)
         echo "need.sh: unknown purpose \`$purpose\`" >&2
         exit 2 ;;
@@ -69,6 +90,7 @@ done
 if [ -z "$packages" ]; then
     exit 0
 elif [ "$(id -u)" = 0 ]; then
+    for machine in $(echo "$packages" | grep -o ':[^ ]*' | tr -d : | sort -u); do dpkg --add-architecture "$machine"; done
     apt-get update -qq
     # shellcheck disable=SC2086
     apt-get install -y -qq --no-install-recommends $packages

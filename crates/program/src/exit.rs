@@ -126,6 +126,8 @@ impl fmt::Display for Failed {
 /// Runs the program of these commands, and returns its exit code: starts the other one that has the command,
 /// or parses the command line and does the work.
 pub fn run<C: Commands>() -> ExitCode {
+    #[cfg(all(target_env = "gnu", target_feature = "crt-static"))]
+    crate::names::keep_to_own_sources();
     let name = C::PROGRAM.called();
     if let Some(other) = C::PROGRAM.other() {
         return end(name, std::env::args_os().any(|word| word == "--json"), Err(other.start()));

@@ -11,6 +11,8 @@ pub mod exit;
 pub mod family;
 pub mod line_writer;
 pub mod lines;
+#[cfg(all(target_env = "gnu", target_feature = "crt-static"))]
+mod names;
 pub mod out;
 pub mod progress;
 pub mod screen;
