@@ -82,6 +82,7 @@ test:
 	$(LINTED) $(CARGO) test --workspace --all-targets --locked --no-run
 	$(MAKE) --jobs=2 test-kernel test-environment
 	$(LINTED) $(CARGO) test --workspace --locked
+	packaging/openwrt/test.sh target/debug/headway-router
 	$(MAKE) test-python test-kernels
 	@if target/debug/headway-lab uml path >/dev/null; \
 	then $(QUICK_COMPARISON); \
