@@ -6,6 +6,9 @@ use std::sync::atomic::AtomicBool;
 use super::command::Runner;
 use super::{BuildError, Kernel, Options, Phase, Progress, cache, compile, configure, fetch, source, tools};
 
+/// Of the architectures that Headway is built for, User Mode Linux has only this one.
+const ARCHITECTURE: &str = "x86_64";
+
 /// Builds a kernel from Debian's newest package. Returns the cached kernel if there is one by the time the
 /// lock is free, unless `force` is set.
 pub(super) fn build(
@@ -14,6 +17,9 @@ pub(super) fn build(
     progress: &mut dyn FnMut(Progress),
     interrupted: &AtomicBool,
 ) -> Result<Kernel, BuildError> {
+    if std::env::consts::ARCH != ARCHITECTURE {
+        return Err(BuildError::Architecture);
+    }
     tools::check()?;
     let options = &Options { cache: usable(&options.cache)?, ..*options };
     let folder = cache::folder(&options.cache);

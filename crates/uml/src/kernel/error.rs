@@ -7,6 +7,12 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
+    /// The processor is of another architecture.
+    #[error(
+        "Linux in virtual time runs on x86-64 only, and this is {}; use the simulator (--on sim)",
+        std::env::consts::ARCH
+    )]
+    Architecture,
     /// Programs or headers are not installed.
     #[error("{what} missing to build the kernel; install {} with: apt-get install --no-install-recommends {packages}", if *many { "them" } else { "it" })]
     Missing {
