@@ -41,7 +41,8 @@ QUICK_COMPARISON = target/debug/headway-bench compare scenarios/compare.toml --o
 
 # What `make kernels` boots, and the newest build of the test that loads all programs of BPF.
 KERNELS ?= 6.1 6.12
-VERIFIER = $$(ls -t target/debug/deps/verifier-* | grep -v '\.d$$' | head -1)
+BUILT = target$(if $(ARCH),/$(TARGET))
+VERIFIER = $$(ls -t $(BUILT)/debug/deps/verifier-* | grep -v '\.d$$' | head -1)
 
 # The targets of `make fuzz` are no part of the workspace, so `cargo fmt` does not find them.
 UNDECLARED = fuzz/fuzz_targets/*.rs
@@ -64,7 +65,7 @@ help:
 	@echo 'make install    headway, headway-router and headway-lab, man pages, shell completions, systemd units and trained models, below PREFIX (/usr/local)'
 	@echo 'make deb        a Debian package of each program, with one of its debug symbols, and one of all, in target/debian; make deb-test tries them'
 	@echo 'make static     the same programs with all libraries in them, in target/static; make static-test tries them'
-	@echo 'ARCH=arm64      for deb, static and static-test: for such a machine, in target/debian-arm64 and target/static-arm64; also amd64'
+	@echo 'ARCH=arm64      for deb, static, static-test and kernels: for such a machine, in target/debian-arm64, target/static-arm64; also amd64'
 	@echo 'make container  an image of headway and headway-router for podman; make container-test runs it (root only)'
 
 demo:
@@ -165,10 +166,10 @@ uml:
 
 # Kernel packages stay in target/kernels.
 kernels:
-	$(NEED) rust bpf kernels
-	$(CARGO) build --profile demo --locked $(PROGRAM_PACKAGES)
-	$(CARGO) test --locked -p headway-kernel --test verifier --no-run
-	bench/kernels.py --programs target/demo --verifier $(VERIFIER) $(KERNELS)
+	$(NEED) rust bpf kernels$(ARCH:%=-%) $(NEED_TARGET)
+	$(CARGO) build --profile demo --locked $(if $(ARCH),$(FOR_TARGET)) $(PROGRAM_PACKAGES)
+	$(CARGO) test --locked $(if $(ARCH),$(FOR_TARGET)) -p headway-kernel --test verifier --no-run
+	bench/kernels.py $(ARCH:%=--architecture %) --programs $(BUILT)/demo --verifier $(VERIFIER) $(KERNELS)
 
 # Needs the packages chromium and npm; without them the test says what is missing and passes. SCREENSHOTS=DIR keeps pictures.
 BROWSER = crates/web/tests/browser

@@ -6,6 +6,7 @@ needed; the emulated processor takes ten times as long, so rates and delays say 
 tried is in kernels.sh beside this file. Prints a table, command by kernel, with the reason where a command fails.
 
     bench/kernels.py --programs target/demo 6.1 6.12
+    bench/kernels.py --architecture arm64 --programs target/aarch64-unknown-linux-gnu/demo 6.12
 
 Exit codes: 0 all commands work; 1 one fails; 3 nothing can be tried here.
 """
@@ -26,13 +27,27 @@ HERE = Path(__file__).resolve().parent
 # Of these folders and modules of a kernel the machine gets a copy.
 MODULES = ["net", "lib", "crypto", "drivers/net", "drivers/virtio"]
 TOOLS = "bash ip tc iperf3 ethtool ping curl timeout setpriv".split()
+# Where these are of another architecture they come from packages, with the libraries of Headway's programs.
+PACKAGES = "bash iproute2 iperf3 ethtool iputils-ping curl coreutils util-linux busybox-static libelf1 zlib1g libgcc-s1".split()
+UNUSED = re.compile("perl|cdebconf|dpkg")
 PROGRAMS = "headway headway-router headway-lab".split()
-NEEDS = "qemu-system-x86_64 busybox cpio depmod unshare strip apt-get dpkg".split()
+NEEDS = "busybox cpio depmod unshare apt-get dpkg".split()
+# By Debian's names of architectures: the name of processors, QEMU's machine, its processor and its console. The largest
+# processor for ARM signs pointers, which takes most of the time.
+MACHINES = {"amd64": ("x86_64", "pc", "max", "ttyS0"), "arm64": ("aarch64", "virt", "cortex-a72", "ttyAMA0")}
 # Longest time of a machine in seconds; one takes 120 to 200 on two cores.
 PATIENCE = 600
 RESULT = re.compile(r"^RESULT\t([^\t]+)\t(ok|fails)\t(.*)$")
 WAN = """ip link add wan type bridge; ip link set wan up
 for tap in tap0 tap1; do ip tuntap add $tap mode tap vnet_hdr; ip link set $tap master wan up; done"""
+
+
+def this_architecture():
+    return {"aarch64": "arm64"}.get(os.uname().machine, "amd64")
+
+
+def strip_of(architecture):
+    return MACHINES[architecture][0] + "-linux-gnu-strip"
 
 
 def run(*command, **options):
@@ -54,18 +69,36 @@ def kernel_of(version, architecture, cache):
         if not names:
             cannot(f"no package has Linux {version} (looked for {pattern}); `apt-get update` may find one")
         name = max(names, key=lambda name: [int(number) for number in re.findall(r"\d+", name)])
-        with tempfile.TemporaryDirectory(dir=cache) as at:
-            if subprocess.run(["apt-get", "download", "-qq", name], cwd=at, stderr=subprocess.DEVNULL).returncode:
-                cannot(f"the package {name} cannot be fetched")
-            run("dpkg", "-x", next(Path(at).glob("*.deb")), Path(at, "kernel"))
-            Path(at, "kernel").rename(folder)
+        unpack([f"{name}:{architecture}"], folder)
     return folder
 
 
-def copy_program(program, root):
-    """Copies a program without its symbols, and the libraries it is linked with."""
+def tools_of(architecture, cache):
+    """Returns a folder with the tools and their libraries for another architecture."""
+    folder = cache / f"tools-{architecture}"
+    if not folder.exists():
+        only = [f"--no-{kind}" for kind in "recommends suggests conflicts breaks replaces enhances".split()]
+        roots = [f"{name}:{architecture}" for name in PACKAGES]
+        found = run("apt-cache", "depends", "--recurse", *only, *roots, capture_output=True, text=True).stdout.split("\n")
+        names = {line for line in found if line.endswith(f":{architecture}") and not line.startswith((" ", "<"))}
+        unpack(sorted(name for name in names if not UNUSED.search(name)), folder)
+    return folder
+
+
+def unpack(packages, folder):
+    """Fetches packages, and unpacks them into a new folder."""
+    with tempfile.TemporaryDirectory(dir=folder.parent) as at:
+        if subprocess.run(["apt-get", "download", "-qq", *packages], cwd=at, stderr=subprocess.DEVNULL).returncode:
+            cannot(f"these packages cannot be fetched: {' '.join(packages)}")
+        for package in Path(at).glob("*.deb"):
+            run("dpkg", "-x", package, Path(at, "all"))
+        Path(at, "all").rename(folder)
+
+
+def copy_program(program, root, architecture):
+    """Copies a program without its symbols, and the libraries of this system that it is linked with."""
     target = root / "usr/bin" / Path(program).name
-    run("strip", "-o", target, os.path.realpath(program))
+    run(strip_of(architecture), "-o", target, os.path.realpath(program))
     linked = subprocess.run(["ldd", program], capture_output=True, text=True).stdout
     for library in re.findall(r"(/\S+)", linked):
         place = root / library[1:]
@@ -74,17 +107,20 @@ def copy_program(program, root):
             shutil.copy(os.path.realpath(library), place)
 
 
-def make_image(kernel, programs, at):
-    """Makes the initial file system; returns its path."""
+def make_image(kernel, programs, architecture, tools, at):
+    """Makes the initial file system, with these tools or those of this system; returns its path."""
     root = at / "root"
+    if tools:
+        shutil.copytree(tools, root, symlinks=True, ignore=shutil.ignore_patterns("share", "locale"))
     for folder in "bin proc sys dev run tmp etc root var/lib usr/bin".split():
-        (root / folder).mkdir(parents=True)
-    shutil.copy(shutil.which("busybox"), root / "bin")
+        (root / folder).mkdir(parents=True, exist_ok=True)
+    if not tools:
+        shutil.copy(shutil.which("busybox"), root / "bin")
     for name in subprocess.run(["busybox", "--list"], capture_output=True, text=True).stdout.split():
         if name not in TOOLS and not (root / "bin" / name).exists():
             (root / "bin" / name).symlink_to("busybox")
-    for tool in [*map(shutil.which, TOOLS), *programs]:
-        copy_program(tool, root)
+    for program in programs if tools else [*map(shutil.which, TOOLS), *programs]:
+        copy_program(program, root, architecture)
     (version,) = (kernel / "lib/modules").iterdir()
     modules = root / "lib/modules" / version.name
     for part in MODULES:
@@ -102,16 +138,16 @@ def make_image(kernel, programs, at):
     return image
 
 
-def boot(kernel, image, only, show):
+def boot(kernel, image, architecture, only, show):
     """Boots the machine; yields its lines."""
     vmlinuz = next((kernel / "boot").glob("vmlinuz-*"))
-    machine = (
-        "qemu-system-x86_64 -accel tcg,thread=multi -cpu max -smp 2 -m 2048 -nographic -no-reboot -nodefaults -serial stdio"
-    ).split()
+    processor, kind, model, console = MACHINES[architecture]
+    machine = "-accel tcg,thread=multi -smp 2 -m 2048 -nographic -no-reboot -nodefaults -serial stdio".split()
     for number in "01":
         machine += ["-netdev", f"tap,id=n{number},ifname=tap{number},script=no,downscript=no,vnet_hdr=on"]
         machine += ["-device", f"virtio-net-pci,netdev=n{number},romfile="]
-    append = f"console=ttyS0 quiet panic=-1 mitigations=off no_timer_check only={only}"
+    append = f"console={console} quiet panic=-1 mitigations=off no_timer_check only={only}"
+    machine = [f"qemu-system-{processor}", "-machine", kind, "-cpu", model, *machine]
     machine += ["-kernel", str(vmlinuz), "-initrd", str(image), "-append", append]
     # A namespace of its own for the taps and their bridge, which go with it.
     command = ["unshare", "-n", "sh", "-c", f'{WAN}\nexec "$@"', "sh", *machine]
@@ -131,12 +167,13 @@ def boot(kernel, image, only, show):
 
 def results_of(version, arguments):
     """Returns what a kernel can do: a pair of `ok` or `fails` and a sentence for each command."""
-    kernel = kernel_of(version, "amd64", arguments.cache)
+    kernel = kernel_of(version, arguments.architecture, arguments.cache)
+    tools = None if arguments.architecture == this_architecture() else tools_of(arguments.architecture, arguments.cache)
     programs = [arguments.programs / name for name in PROGRAMS] + arguments.verifier
     began, results = time.monotonic(), {}
     with tempfile.TemporaryDirectory() as at:
-        image = make_image(kernel, programs, Path(at))
-        with contextlib.closing(boot(kernel, image, arguments.only, arguments.show)) as lines:
+        image = make_image(kernel, programs, arguments.architecture, tools, Path(at))
+        with contextlib.closing(boot(kernel, image, arguments.architecture, arguments.only, arguments.show)) as lines:
             for line in lines:
                 if found := RESULT.match(line):
                     command, result, sentence = found.groups()
@@ -162,15 +199,19 @@ def table_of(results):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("kernels", nargs="+", metavar="KERNEL", help="such as 6.1")
+    parser.add_argument("--architecture", choices=MACHINES, default=this_architecture(), help="of the programs and the machine")
     parser.add_argument("--programs", type=Path, required=True, help="folder with Headway's programs")
     parser.add_argument("--verifier", type=Path, nargs="*", default=[], help="test that loads all programs of BPF")
     parser.add_argument("--cache", type=Path, default=HERE.parent / "target/kernels", help="where packages stay")
     parser.add_argument("--only", default="", help="try only commands with one of these in their names: edge,lab")
     parser.add_argument("--show", action="store_true", help="show all that the machine prints")
     arguments = parser.parse_args()
-    missing = [tool for tool in [*TOOLS, *NEEDS] if not shutil.which(tool)]
+    processor, *_ = MACHINES[arguments.architecture]
+    needs = [*NEEDS, f"qemu-system-{processor}", strip_of(arguments.architecture)]
+    needs += TOOLS if arguments.architecture == this_architecture() else []
+    missing = [tool for tool in needs if not shutil.which(tool)]
     if missing or os.geteuid() != 0:
-        cannot(f"it needs root and these commands: {' '.join(TOOLS + NEEDS)}; missing: {' '.join(missing) or 'root'}")
+        cannot(f"it needs root and these commands: {' '.join(needs)}; missing: {' '.join(missing) or 'root'}")
     arguments.cache.mkdir(parents=True, exist_ok=True)
     results = {version: results_of(version, arguments) for version in arguments.kernels}
     print("\n".join(table_of(results)))

@@ -6,7 +6,7 @@
 set -u
 
 if [ "${1-}" = init ]; then
-    export PATH=/usr/bin:/bin HOME=/root
+    export PATH=/usr/bin:/usr/sbin:/sbin:/bin HOME=/root
     mount -t proc p /proc
     mount -t sysfs s /sys
     mount -t devtmpfs d /dev

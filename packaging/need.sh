@@ -28,8 +28,11 @@ for purpose; do
     kernel) # the kernel in virtual time
         for tool in make flex bison bc patch; do command_of $tool $tool; done
         command_of xz xz-utils ;;
-    kernels) # other kernels in an emulated machine
-        command_of qemu-system-x86_64 qemu-system-x86
+    kernels | kernels-amd64 | kernels-arm64) # other kernels in an emulated machine
+        case $purpose in
+        *-arm64) command_of qemu-system-aarch64 qemu-system-arm ;;
+        *) command_of qemu-system-x86_64 qemu-system-x86 ;;
+        esac
         command_of busybox busybox-static
         command_of cpio cpio
         command_of depmod kmod
