@@ -8,9 +8,8 @@
 //!
 //! The rate is what was acknowledged in a round trip of at least 50 ms, after two low-pass filters of 7/8.
 
-use super::ticks;
 use super::window::{MIN_SSTHRESH, Window, delegate};
-use super::{Ack, Congestion, Controller, RecoveryState, Start};
+use super::{Ack, Congestion, Controller, RecoveryState, Start, ticks};
 use headway_units::{Duration, Instant};
 
 /// Shortest period over which a rate is measured, ticks (Linux `TCP_WESTWOOD_RTT_MIN`: 50 ms).

@@ -1,7 +1,6 @@
 //! A server whose rate changes at given times.
 
-use headway_units::RateSteps;
-use headway_units::WORK_PER_BYTE;
+use headway_units::{RateSteps, WORK_PER_BYTE};
 
 /// A server whose rate changes at given times, in exact integer arithmetic.
 ///

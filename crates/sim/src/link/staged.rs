@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 
 use headway_queue::{Label, Queue, Verdict};
-use headway_units::WIRE_OVERHEAD;
-use headway_units::{Bytes, Instant};
+use headway_units::{Bytes, Instant, WIRE_OVERHEAD};
 
 use super::wire::Wire;
 use super::{Link, NextEvent};
