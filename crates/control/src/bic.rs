@@ -61,7 +61,6 @@ impl Bic {
     }
 
     /// Computes the count, unless it is fresh.
-    #[inline]
     fn update_count(&mut self, now: Instant) {
         let (window, tick) = (self.window.size as u32, ticks::tick(now));
         if self.computed.0 == window && tick.saturating_sub(self.computed.1) <= REFRESH {

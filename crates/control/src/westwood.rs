@@ -56,7 +56,6 @@ impl Westwood {
     }
 
     /// Filters the rate if the period is over.
-    #[inline]
     fn end_period(&mut self, now: u64) {
         let length = now.saturating_sub(*self.begin.get_or_insert(now));
         if length <= self.rtt.max(MIN_PERIOD) {
@@ -76,7 +75,6 @@ impl Westwood {
 
     /// The bytes that an ACK newly acknowledges. A duplicate ACK stands for a segment, which the cumulative
     /// ACK after it does not count again.
-    #[inline]
     fn newly_acknowledged(&mut self, una: u64) -> u64 {
         let bytes = una.saturating_sub(self.una) * self.mss;
         self.una = self.una.max(una);

@@ -159,7 +159,6 @@ impl ExplicitQueue {
     }
 
     /// Returns when [`run_timer`](ExplicitQueue::run_timer) has something to do, in ns.
-    #[inline]
     pub fn due(&self) -> u64 {
         self.state.queue_due.min(self.state.control_due)
     }
