@@ -8,7 +8,7 @@ const RTO_MAX: u64 = 120_000_000_000;
 const INITIAL_RTO: u64 = 1_000_000_000;
 
 /// RTT estimator of one sender.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Rtt {
     /// Smoothed RTT, ns; zero before the first measurement.
     smoothed: u64,
@@ -28,16 +28,7 @@ pub(crate) struct Rtt {
 
 impl Rtt {
     pub(crate) fn new() -> Rtt {
-        Rtt {
-            smoothed: 0,
-            mdev: 0,
-            mdev_max: 0,
-            rttvar: 0,
-            rtt_seq: 0,
-            min: u64::MAX,
-            backoff: 0,
-            timeout: INITIAL_RTO,
-        }
+        Rtt { min: u64::MAX, timeout: INITIAL_RTO, ..Rtt::default() }
     }
 
     /// Takes the RTTs of the oldest and of the newest segment that an ACK delivers, ns. The oldest feeds
