@@ -256,7 +256,7 @@ HW_INLINE hw_u32 explicit_depart(struct explicit_queue *queue, struct explicit_h
 }
 
 /* Shares F among the packets of the next interval, and shuffles a part of y (2.6). */
-HW_INLINE void explicit_share(struct explicit_queue *queue, hw_s64 feedback, hw_u64 input_rate)
+HW_INLINE void explicit_share_feedback(struct explicit_queue *queue, hw_s64 feedback, hw_u64 input_rate)
 {
 	const hw_u64 magnitude = explicit_magnitude(feedback);
 	const hw_u64 shuffled = hw_product(input_rate, queue->config.gamma, EXPLICIT_BITS);
@@ -377,7 +377,7 @@ HW_FUNCTION void explicit_control(struct explicit_queue *queue HW_NONNULL, hw_u6
 	if (explicit_is_rate(queue->config.law))
 		explicit_move_rate(queue, feedback, input_rate);
 	else
-		explicit_share(queue, feedback, input_rate);
+		explicit_share_feedback(queue, feedback, input_rate);
 	explicit_note(queue, backlog_bytes, backlog_packets, input_rate, feedback);
 	explicit_next_interval(queue, now);
 }

@@ -15,7 +15,12 @@ typedef int hw_s32;
 typedef unsigned long long hw_u64;
 typedef long long hw_s64;
 
+/* A function of a header; where exports.c compiles it, it is a symbol as well. */
+#ifdef HW_EXPORTS
+#define HW_INLINE extern inline __attribute__((always_inline))
+#else
 #define HW_INLINE static inline __attribute__((always_inline, unused))
+#endif
 
 /* A function with loops. As BPF it is not inlined, so it is verified once, for any arguments, and
  * not at every call. */

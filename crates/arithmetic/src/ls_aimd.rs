@@ -111,30 +111,30 @@ struct Cut {
 }
 
 unsafe extern "C" {
-    safe fn headway_ls_add(ssthresh: u64, exponent: u32) -> u32;
-    safe fn headway_ls_automatic_scale(algorithm: Algorithm, marks: u32, late_departures: i32) -> u32;
-    safe fn headway_ls_cwnd(ls: &State, config: &Config) -> u32;
-    safe fn headway_ls_gap(ls: &State, bytes: u32) -> u64;
-    safe fn headway_ls_init(ls: &mut State, config: &Config, window: u32, mss: u32, next: u32);
-    safe fn headway_ls_on_ack(ls: &mut State, config: &Config, ack: &Ack) -> u32;
-    safe fn headway_ls_on_loss(ls: &mut State, config: &Config, in_flight: u32, una: u32, next: u32) -> u32;
-    safe fn headway_ls_on_timeout(ls: &mut State, config: &Config, una: u32, next: u32) -> u32;
-    safe fn headway_ls_undo(ls: &mut State, config: &Config);
-    safe fn headway_ls_set_mss(ls: &mut State, config: &Config, mss: u32);
+    safe fn ls_add(ssthresh: u64, exponent: u32) -> u32;
+    safe fn ls_automatic_scale(algorithm: Algorithm, marks: u32, late_departures: i32) -> u32;
+    safe fn ls_cwnd(ls: &State, config: &Config) -> u32;
+    safe fn ls_gap(ls: &State, bytes: u32) -> u64;
+    safe fn ls_init(ls: &mut State, config: &Config, window: u32, mss: u32, next: u32);
+    safe fn ls_on_ack(ls: &mut State, config: &Config, ack: &Ack) -> i32;
+    safe fn ls_on_loss(ls: &mut State, config: &Config, in_flight: u32, una: u32, next: u32) -> i32;
+    safe fn ls_on_timeout(ls: &mut State, config: &Config, una: u32, next: u32) -> i32;
+    safe fn ls_undo(ls: &mut State, config: &Config);
+    safe fn ls_set_mss(ls: &mut State, config: &Config, mss: u32);
     /// Returns the exponent K0 for segments of `mss` bytes; K1 is one more (ls-aimd 2.6).
-    #[link_name = "headway_ls_growth_exponent"]
+    #[link_name = "ls_growth_exponent"]
     pub safe fn growth_exponent(mss: u32) -> u32;
 }
 
 /// Returns the increase per round trip for an ssthresh of `ssthresh` bytes, with k0 = 2^`exponent`; both Q9
 /// (ls-aimd 2.7).
 pub fn add(ssthresh: u64, exponent: u32) -> u32 {
-    headway_ls_add(ssthresh.min(LARGEST_WINDOW << super::Q9), exponent)
+    ls_add(ssthresh.min(LARGEST_WINDOW << super::Q9), exponent)
 }
 
 /// Returns C in units of 2^-16 for an average share of marked segments with 20 fraction bits.
 pub fn automatic_scale(algorithm: Algorithm, marks: u32, late_departures: bool) -> u32 {
-    headway_ls_automatic_scale(algorithm, marks, late_departures.into())
+    ls_automatic_scale(algorithm, marks, late_departures.into())
 }
 
 /// One connection.
@@ -149,40 +149,40 @@ impl LsAimd {
     /// sequence number `next`.
     pub fn new(config: Config, window: u32, mss: u32, next: u32) -> LsAimd {
         let mut state = State::default();
-        headway_ls_init(&mut state, &config, window, mss.clamp(1, 65_535), next);
+        ls_init(&mut state, &config, window, mss.clamp(1, 65_535), next);
         LsAimd { config, state }
     }
 
     /// Processes an ACK; returns whether it reduced the window.
     pub fn on_ack(&mut self, ack: &Ack) -> bool {
-        headway_ls_on_ack(&mut self.state, &self.config, ack) != 0
+        ls_on_ack(&mut self.state, &self.config, ack) != 0
     }
 
     /// Starts a loss episode, where `una` is the first unacknowledged sequence number; returns whether it
     /// reduced the window.
     pub fn on_loss(&mut self, in_flight: u32, una: u32, next: u32) -> bool {
-        headway_ls_on_loss(&mut self.state, &self.config, in_flight, una, next) != 0
+        ls_on_loss(&mut self.state, &self.config, in_flight, una, next) != 0
     }
 
     /// Handles a retransmission timeout; returns whether it reduced ssthresh, which stays if it was already
     /// reduced for the data in flight.
     pub fn on_timeout(&mut self, una: u32, next: u32) -> bool {
-        headway_ls_on_timeout(&mut self.state, &self.config, una, next) != 0
+        ls_on_timeout(&mut self.state, &self.config, una, next) != 0
     }
 
     /// Undoes the last reduction, which was spurious.
     pub fn undo(&mut self) {
-        headway_ls_undo(&mut self.state, &self.config);
+        ls_undo(&mut self.state, &self.config);
     }
 
     /// Sets the payload bytes of a full segment, 1 to 65535.
     pub fn set_mss(&mut self, mss: u32) {
-        headway_ls_set_mss(&mut self.state, &self.config, mss.clamp(1, 65_535));
+        ls_set_mss(&mut self.state, &self.config, mss.clamp(1, 65_535));
     }
 
     /// Returns the most segments that may be in flight.
     pub fn cwnd(&self) -> u32 {
-        headway_ls_cwnd(&self.state, &self.config)
+        ls_cwnd(&self.state, &self.config)
     }
 
     /// Returns whether the packet conservation clock times departures.
@@ -193,7 +193,7 @@ impl LsAimd {
     /// Returns the time between departures of segments of `bytes` while the clock is on, in ns; zero before
     /// the first RTT sample.
     pub fn gap(&self, bytes: u32) -> u64 {
-        headway_ls_gap(&self.state, bytes)
+        ls_gap(&self.state, bytes)
     }
 
     /// Returns the window in bytes, Q9.

@@ -13,13 +13,7 @@ pub const INTERVAL: u64 = 100_000_000;
 pub const DEPTH: u64 = 20;
 
 unsafe extern "C" {
-    safe fn headway_virtual_queue_add(
-        queue: &mut VirtualQueue,
-        now: u64,
-        bytes: u32,
-        cost: u64,
-        may: i32,
-    ) -> i32;
+    safe fn virtual_queue_add(queue: &mut VirtualQueue, now: u64, bytes: u32, cost: u64, may: i32) -> i32;
 }
 
 /// A queue that holds no packets, and marks as CoDel does. Times are in ns of any clock, and not 0.
@@ -36,7 +30,7 @@ impl VirtualQueue {
     /// Adds a packet of this many bytes on the wire, of which each takes `cost` ns with [`COST_BITS`];
     /// returns whether it is to be marked, if it `may` be.
     pub fn add(&mut self, now: u64, bytes: u32, cost: u64, may: bool) -> bool {
-        headway_virtual_queue_add(self, now, bytes, cost, may.into()) != 0
+        virtual_queue_add(self, now, bytes, cost, may.into()) != 0
     }
 
     /// Returns how long a packet would wait, in ns.

@@ -14,11 +14,10 @@ use clap::{Args, ValueEnum};
 use comfy_table::{Cell, ContentArrangement, Table, presets};
 use headway_repro::{Check, Context, Error, Experiment, Outcome, Size, catalogue, page};
 
-use headway_program::build;
 use headway_program::build::identity;
 use headway_program::exit::{Code, Failed};
 use headway_program::progress::Progress;
-use headway_program::{out, print_error, print_line};
+use headway_program::{build, out, print_error, print_line};
 use headway_runs::Building;
 use headway_worlds::{Cancellation, Event, Kept, Options, Output, World};
 

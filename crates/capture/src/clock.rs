@@ -137,7 +137,6 @@ impl<T> Timing<T> {
 
     /// Returns the time of the next packet, with its interface and time stamp; `None` if it must
     /// wait ([`Timing::push`]).
-    #[inline]
     pub fn next(&mut self, interface: u32, at: Instant) -> Option<Instant> {
         if self.waiting.is_empty() { self.clocks.next(Stamp { interface, at }) } else { None }
     }
@@ -179,7 +178,6 @@ impl Clocks {
     }
 
     /// Returns the time of the next packet; `None` if only later packets can tell whether its stamp is right.
-    #[inline]
     fn next(&mut self, stamp: Stamp) -> Option<Instant> {
         let place = self.of(stamp.interface);
         let clock = &mut self.clocks[place];

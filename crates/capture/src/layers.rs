@@ -97,13 +97,11 @@ enum Header {
     Ip(usize),
 }
 
-#[inline]
 pub(crate) fn half(data: &[u8], at: usize) -> Result<u16, Stop> {
     let bytes = data.get(at..at + 2).ok_or(Stop::Snapped)?;
     Ok(u16::from_be_bytes([bytes[0], bytes[1]]))
 }
 
-#[inline]
 pub(crate) fn byte(data: &[u8], at: usize) -> Result<u8, Stop> {
     data.get(at).copied().ok_or(Stop::Snapped)
 }
@@ -113,7 +111,6 @@ pub(crate) fn byte(data: &[u8], at: usize) -> Result<u8, Stop> {
 ///
 /// # Errors
 /// [`Stop`] if there is none, or it cannot be found.
-#[inline]
 pub fn network(packet: &Packet<'_>) -> Result<(usize, Option<bool>), Stop> {
     let data = packet.data;
     let heading = |kind: u16| match kind {

@@ -6,8 +6,7 @@ use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 
 use clap::Args;
-use headway_program::build::identity;
-use headway_program::build::stamped;
+use headway_program::build::{identity, stamped};
 use headway_program::exit::{Code, Failed};
 use headway_program::{print_error, print_line};
 use headway_runs::{interruption, reporter_of_many};

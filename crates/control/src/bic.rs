@@ -11,9 +11,8 @@
 //! ```
 
 use super::round_trip::Acknowledged;
-use super::ticks;
 use super::window::{Window, delegate};
-use super::{Ack, Congestion, Controller, RecoveryState, Start};
+use super::{Ack, Congestion, Controller, RecoveryState, Start, ticks};
 use headway_units::{Duration, Instant};
 
 /// The factor of a reduction in 1/1024: 0.8 (Linux; 0.875 in the paper).
@@ -62,7 +61,6 @@ impl Bic {
     }
 
     /// Computes the count, unless it is fresh.
-    #[inline]
     fn update_count(&mut self, now: Instant) {
         let (window, tick) = (self.window.size as u32, ticks::tick(now));
         if self.computed.0 == window && tick.saturating_sub(self.computed.1) <= REFRESH {

@@ -132,7 +132,6 @@ impl Cubic {
     }
 
     /// Updates the minimum RTT, and ends slow start when HyStart says so.
-    #[inline]
     fn on_rtt(&mut self, ack: &Ack, rtt: Duration) {
         if self.epoch.as_ref().is_some_and(|epoch| ack.now - epoch.start < SETTLING) {
             return;
@@ -145,7 +144,6 @@ impl Cubic {
     }
 
     /// Updates `count` after `acked` more segments.
-    #[inline]
     fn update_count(&mut self, now: Instant, acked: f64) {
         if let Some(epoch) = &mut self.epoch {
             epoch.acked += acked;
@@ -190,7 +188,6 @@ impl Cubic {
 impl Controller for Cubic {
     delegate!(window: on_undo, metrics);
 
-    #[inline]
     fn on_ack(&mut self, ack: &Ack) {
         if let Some(rtt) = ack.rtt {
             self.on_rtt(ack, rtt);

@@ -77,7 +77,6 @@ fn rounded(alpha: u32, marked: u32, delivered: u32) -> u32 {
 impl Controller for Dctcp {
     delegate!(window: on_undo, on_idle, metrics);
 
-    #[inline]
     fn on_ack(&mut self, ack: &Ack) {
         self.delivered += ack.delivered;
         self.marked += ack.marked;

@@ -56,7 +56,6 @@ impl fmt::Display for FixedRate {
 }
 
 impl Controller for FixedRate {
-    #[inline]
     fn on_ack(&mut self, _ack: &Ack) {}
 
     fn on_congestion(&mut self, _now: Instant, _in_flight: u32, _cause: Congestion) {}

@@ -47,7 +47,6 @@ impl fmt::Display for FixedWindow {
 }
 
 impl Controller for FixedWindow {
-    #[inline]
     fn on_ack(&mut self, _ack: &Ack) {}
 
     fn on_congestion(&mut self, _now: Instant, _in_flight: u32, _cause: Congestion) {}

@@ -39,7 +39,6 @@ impl HighSpeed {
     }
 
     /// Moves to the line for the present window.
-    #[inline]
     fn find_line(&mut self) {
         let window = self.window.size as u32;
         while window > WINDOWS[self.line] && self.line + 1 < WINDOWS.len() {

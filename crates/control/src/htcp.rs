@@ -94,7 +94,6 @@ impl HTcp {
     }
 
     /// Updates the extremes of the RTT; the maximum only while nothing is missing.
-    #[inline]
     fn take_rtt(&mut self, rtt: u64) {
         if self.min_rtt == 0 || rtt < self.min_rtt {
             self.min_rtt = rtt;
@@ -108,7 +107,6 @@ impl HTcp {
     }
 
     /// Measures the rate, once per window.
-    #[inline]
     fn measure(&mut self, now: u64, acked: u32) {
         let rates = &mut self.rates;
         if self.state > RecoveryState::Disorder {
@@ -175,7 +173,6 @@ impl HTcp {
         (self.before, self.last, self.state) = (Some(before), now, state);
     }
 
-    #[inline]
     fn grow(&mut self, now: u64) {
         if (self.window.credit as u64 * self.alpha) >> SHIFT >= self.window.size as u64 {
             self.window.size += 1.0;

@@ -51,7 +51,6 @@ impl Hybla {
     }
 
     /// Follows the minimum of the smoothed RTT.
-    #[inline]
     fn update_rho(&mut self, smoothed: Duration) {
         if self.rtt.is_none_or(|least| smoothed < least) {
             self.rtt = Some(smoothed);
@@ -61,7 +60,6 @@ impl Hybla {
     }
 
     /// The growth with an ACK, in 1/128 segment.
-    #[inline]
     fn increment(&self) -> u64 {
         let (whole, rest) = (self.rho >> RHO_SHIFT, self.rho & 7);
         if self.window.in_slow_start() {
@@ -72,7 +70,6 @@ impl Hybla {
         }
     }
 
-    #[inline]
     fn grow(&mut self) {
         let in_slow_start = self.window.in_slow_start();
         let increment = self.increment();

@@ -69,7 +69,6 @@ impl Illinois {
         }
     }
 
-    #[inline]
     fn take_rtt(&mut self, rtt: Duration) {
         let rtt = micros(rtt).min(MAX_RTT);
         self.base = self.base.min(rtt);

@@ -180,7 +180,6 @@ impl From<Kind> for String {
 
 /// [`Controller::on_ack`] and [`Controller::flight_limit`] in one call.
 pub(super) trait LimitAfter: super::Controller {
-    #[inline]
     fn limit_after(&mut self, ack: &super::Ack) -> u32 {
         self.on_ack(ack);
         self.flight_limit()
@@ -296,7 +295,6 @@ macro_rules! controllers {
             }
 
             /// Passes on an ACK and returns the flight limit after it, with a single dispatch.
-            #[inline]
             pub fn limit_after(&mut self, ack: &Ack) -> u32 {
                 use kind::LimitAfter;
                 controllers!(@dispatch self, ($($variant)+), limit_after(ack))
@@ -385,12 +383,10 @@ macro_rules! controllers {
 
             // The transport asks for these several times per segment, so kinds without gaps need no call.
 
-            #[inline]
             fn flight_limit(&self) -> u32 {
                 if self.has_gaps() { self.own_flight_limit() } else { (self.window() as u32).max(1) }
             }
 
-            #[inline]
             fn gap(&self, next: u64) -> Option<Duration> {
                 if self.has_gaps() { self.own_gap(next) } else { None }
             }

@@ -359,7 +359,6 @@ pub struct Metrics {
 
 impl Metrics {
     /// A window and a threshold in segments, and all else left to the transport.
-    #[inline]
     pub const fn new(window: f64, ssthresh: f64) -> Metrics {
         Metrics { window, ssthresh, pacing_rate: None, min_burst: None, is_limiting_rate: false }
     }
@@ -470,25 +469,21 @@ pub trait Controller: fmt::Debug {
     }
 
     /// Returns [`Metrics::window`].
-    #[inline]
     fn window(&self) -> f64 {
         self.metrics().window
     }
 
     /// Returns [`Metrics::ssthresh`].
-    #[inline]
     fn ssthresh(&self) -> f64 {
         self.metrics().ssthresh
     }
 
     /// Returns [`Metrics::pacing_rate`].
-    #[inline]
     fn pacing_rate(&self) -> Option<Rate> {
         self.metrics().pacing_rate
     }
 
     /// The most segments that may be in flight: the window rounded down, at least one.
-    #[inline]
     fn flight_limit(&self) -> u32 {
         (self.window() as u32).max(1)
     }

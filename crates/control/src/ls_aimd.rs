@@ -143,7 +143,6 @@ impl LsAimd {
 }
 
 impl Controller for LsAimd {
-    #[inline]
     fn on_ack(&mut self, ack: &Ack) {
         self.una = ack.una as u32;
         self.next = ack.next as u32;
@@ -185,7 +184,6 @@ impl Controller for LsAimd {
         });
     }
 
-    #[inline]
     fn flight_limit(&self) -> u32 {
         self.ls.cwnd()
     }
@@ -194,7 +192,6 @@ impl Controller for LsAimd {
         self.ls.is_clocked().then(|| Duration::from_ns(self.ls.gap(self.ls.mss()) as i64))
     }
 
-    #[inline]
     fn metrics(&self) -> Metrics {
         let ssthresh = match self.ls.ssthresh() {
             UNLIMITED => f64::INFINITY,

@@ -117,7 +117,6 @@ impl Controller for Nice {
         self.resize(self.window.size.min(2.0) / 2.0);
     }
 
-    #[inline]
     fn flight_limit(&self) -> u32 {
         self.window.size.max(PAIR) as u32
     }

@@ -20,7 +20,6 @@ impl Reno {
 impl Controller for Reno {
     delegate!(window: on_undo, on_idle, metrics);
 
-    #[inline]
     fn on_ack(&mut self, ack: &Ack) {
         self.window.grow_additively(ack);
     }

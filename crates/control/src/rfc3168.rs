@@ -41,7 +41,6 @@ impl Rfc3168 {
 impl Controller for Rfc3168 {
     delegate!(window: on_undo, on_idle, metrics);
 
-    #[inline]
     fn on_ack(&mut self, ack: &Ack) {
         self.age = ack.rtt.unwrap_or(Duration::ZERO);
         self.timeout = ack.timeout;

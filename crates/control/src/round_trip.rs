@@ -39,7 +39,6 @@ impl RoundTrip {
     }
 
     /// Takes the sample of an ACK. When everything that was missing has arrived, a new round trip begins.
-    #[inline]
     pub(super) fn take(&mut self, ack: &Ack) {
         self.next = ack.next;
         if let Some(rtt) = ack.rtt {
@@ -64,7 +63,6 @@ impl RoundTrip {
     }
 
     /// Whether the round trip ends with this ACK.
-    #[inline]
     pub(super) fn is_over(&self, ack: &Ack) -> bool {
         ack.una > self.end
     }
@@ -80,7 +78,6 @@ impl RoundTrip {
     }
 
     /// Forgets the path if nothing is in flight after an ACK; returns whether it did. To be called last.
-    #[inline]
     pub(super) fn forget_if_idle(&mut self, ack: &Ack) -> bool {
         if ack.in_flight == 0 {
             self.forget();
@@ -102,7 +99,6 @@ impl RoundTrip {
 }
 
 /// Whole microseconds of an RTT; a negative one counts as zero.
-#[inline]
 pub(super) fn micros(rtt: Duration) -> u32 {
     u32::try_from(rtt.ns().max(0) / 1000).unwrap_or(u32::MAX)
 }
@@ -121,7 +117,6 @@ impl Acknowledged {
     }
 
     /// Returns the number of segments by which an ACK advances.
-    #[inline]
     pub(super) fn advance(&mut self, ack: &Ack) -> u32 {
         let segments = ack.una.saturating_sub(self.una);
         self.una = self.una.max(ack.una);

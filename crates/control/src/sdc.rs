@@ -64,7 +64,6 @@ impl Controller for Sdc {
         }
     }
 
-    #[inline]
     fn flight_limit(&self) -> u32 {
         self.window.size.max(MIN_FLIGHT) as u32
     }

@@ -68,7 +68,6 @@ impl Controller for Subtcp {
         Some(rtt.scale(1.0 / self.size))
     }
 
-    #[inline]
     fn metrics(&self) -> Metrics {
         Metrics::new(self.size, self.ssthresh)
     }

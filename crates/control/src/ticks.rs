@@ -8,13 +8,11 @@ pub(super) const TICK: u64 = 1_000_000;
 pub(super) const PER_SECOND: u64 = 1_000_000_000 / TICK;
 
 /// Returns the tick at a time.
-#[inline]
 pub(super) fn tick(now: Instant) -> u64 {
     now.ns() / TICK
 }
 
 /// Returns a duration in ticks, rounded up.
-#[inline]
 pub(super) fn rounded_up(time: Duration) -> u64 {
     time.ns().unsigned_abs().div_ceil(TICK)
 }

@@ -42,7 +42,6 @@ impl Vegas {
         Vegas { window: Window::new(start.window), round: RoundTrip::new() }
     }
 
-    #[inline]
     fn grow(&mut self, ack: &Ack) {
         if !self.round.active {
             self.window.grow_additively(ack);

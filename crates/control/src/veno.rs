@@ -48,7 +48,6 @@ impl Veno {
         }
     }
 
-    #[inline]
     fn grow(&mut self, ack: &Ack) {
         if !self.round.active {
             return self.window.grow_additively(ack);
@@ -67,14 +66,12 @@ impl Veno {
     }
 
     /// Updates the number of segments in the queue.
-    #[inline]
     fn estimate(&mut self) {
         let doubled = (self.window.size as u64) << 1;
         let expected = doubled * u64::from(self.round.base) / u64::from(self.round.least);
         self.queued = doubled - expected;
     }
 
-    #[inline]
     fn grow_by_queue(&mut self, mut acked: f64) {
         if self.window.in_slow_start() {
             acked = self.window.slow_start(acked);

@@ -8,9 +8,8 @@
 //!
 //! The rate is what was acknowledged in a round trip of at least 50 ms, after two low-pass filters of 7/8.
 
-use super::ticks;
 use super::window::{MIN_SSTHRESH, Window, delegate};
-use super::{Ack, Congestion, Controller, RecoveryState, Start};
+use super::{Ack, Congestion, Controller, RecoveryState, Start, ticks};
 use headway_units::{Duration, Instant};
 
 /// Shortest period over which a rate is measured, ticks (Linux `TCP_WESTWOOD_RTT_MIN`: 50 ms).
@@ -57,7 +56,6 @@ impl Westwood {
     }
 
     /// Filters the rate if the period is over.
-    #[inline]
     fn end_period(&mut self, now: u64) {
         let length = now.saturating_sub(*self.begin.get_or_insert(now));
         if length <= self.rtt.max(MIN_PERIOD) {
@@ -77,7 +75,6 @@ impl Westwood {
 
     /// The bytes that an ACK newly acknowledges. A duplicate ACK stands for a segment, which the cumulative
     /// ACK after it does not count again.
-    #[inline]
     fn newly_acknowledged(&mut self, una: u64) -> u64 {
         let bytes = una.saturating_sub(self.una) * self.mss;
         self.una = self.una.max(una);

@@ -31,14 +31,12 @@ impl Window {
     }
 
     /// Whether the window is below ssthresh.
-    #[inline]
     pub(super) fn in_slow_start(&self) -> bool {
         self.size < self.ssthresh
     }
 
     /// Grows by one segment per segment acknowledged, up to ssthresh, and returns the segments left
     /// over (RFC 5681 3.1).
-    #[inline]
     pub(super) fn slow_start(&mut self, acked: f64) -> f64 {
         let size = (self.size + acked).min(self.ssthresh);
         let left = acked - (size - self.size);
@@ -47,7 +45,6 @@ impl Window {
     }
 
     /// Grows by one segment per `count` acknowledged; the remainder is carried over.
-    #[inline]
     pub(super) fn grow(&mut self, count: f64, acked: f64) {
         // Credit gathered under a larger count is worth one segment at most, or a smaller count would
         // turn it into a burst.
@@ -65,14 +62,12 @@ impl Window {
 
     /// Grows as Reno does: by one segment per segment acknowledged in slow start, then by one per round
     /// trip (RFC 5681 3.1).
-    #[inline]
     pub(super) fn grow_additively(&mut self, ack: &Ack) {
         self.grow_with(ack, |size| size);
     }
 
     /// Grows by one segment per segment acknowledged in slow start, then by one per `count` of them, which
     /// depends on the window.
-    #[inline]
     pub(super) fn grow_with(&mut self, ack: &Ack, count: impl FnOnce(f64) -> f64) {
         let acked = self.beyond_slow_start(ack);
         if acked > 0.0 {
@@ -82,7 +77,6 @@ impl Window {
 
     /// Grows in slow start, if the window may grow at all, and returns the acknowledged segments
     /// left over for growth beyond it.
-    #[inline]
     pub(super) fn beyond_slow_start(&mut self, ack: &Ack) -> f64 {
         if ack.reducing || !ack.window_limited {
             return 0.0;
@@ -151,7 +145,6 @@ macro_rules! delegate {
         }
     };
     (@metrics $window:ident) => {
-        #[inline]
         fn metrics(&self) -> super::Metrics {
             super::Metrics::new(self.$window.size, self.$window.ssthresh)
         }

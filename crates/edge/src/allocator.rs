@@ -58,7 +58,7 @@ pub struct Allocator {
     begun: u64,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 struct ClassState {
     share: f64,
     /// Whether its connections may have any.
@@ -81,10 +81,7 @@ impl Allocator {
             share: class.share,
             priority: class.priority,
             ceiling: class.ceiling,
-            live: 0,
-            unused: PerSide::default(),
-            current: PerSide::default(),
-            least: PerSide::default(),
+            ..ClassState::default()
         };
         Allocator {
             delta: policy.delta,

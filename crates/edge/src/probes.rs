@@ -75,7 +75,7 @@ pub struct Demand {
 }
 
 /// What is known of a direction.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 struct Known {
     capacity: Option<(Instant, [Rate; 3])>,
     available: Option<(Instant, [Rate; 3])>,
@@ -102,14 +102,7 @@ pub struct Prober {
 impl Prober {
     /// Creates one that spends at most `budget` in an hour.
     pub fn new(budget: Bytes) -> Prober {
-        let known = Known {
-            capacity: None,
-            available: None,
-            begun: [None; 2],
-            patience: PRESSED,
-            pressed: None,
-            failures: 0,
-        };
+        let known = Known { begun: [None; 2], patience: PRESSED, ..Known::default() };
         Prober {
             budget: Budget::hourly(budget),
             found: VecDeque::new(),

@@ -34,7 +34,6 @@ impl Normal {
     }
 
     /// Returns M(z) for z >= 0, to a relative error of about 1e-8.
-    #[inline]
     pub(super) fn mills(&self, z: f64) -> f64 {
         let at = z * PER_UNIT as f64;
         let index = at as usize;
@@ -51,7 +50,6 @@ impl Normal {
     }
 
     /// Returns the logarithm of 1 - Phi(z) for any z.
-    #[inline]
     pub(super) fn ln_upper(&self, z: f64) -> f64 {
         if z >= 0.0 {
             ln_density(z) + self.mills(z).ln()
@@ -62,7 +60,6 @@ impl Normal {
 }
 
 /// Returns the logarithm of the standard normal density.
-#[inline]
 pub(super) fn ln_density(z: f64) -> f64 {
     -0.5 * z * z - LN_ROOT_TAU
 }

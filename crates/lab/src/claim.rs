@@ -1,13 +1,12 @@
 //! Claims on interfaces, so that two routers do not forward the same packets.
 
 use std::io;
-use std::mem::size_of;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use crate::error::Error;
-use crate::port::{bind, packet_socket};
+use crate::port::{bind, packet_socket, set};
 
 /// An Ethernet protocol for local experiments (IEEE 802), of which packets are unlikely: the socket of a
 /// claim shall receive none, and its buffer is not read.
@@ -55,6 +54,7 @@ impl Claim {
 
     fn take(name: &str) -> io::Result<Claim> {
         /// `struct fanout_args`.
+        #[derive(Clone, Copy)]
         #[repr(C)]
         struct Group {
             number: u16,
@@ -66,17 +66,7 @@ impl Claim {
         bind(fd.as_raw_fd(), PROTOCOL, index)?;
         let kind = libc::PACKET_FANOUT_HASH as u16;
         let group = Group { number: GROUP ^ index as u16, kind, most_members: 1 };
-        // SAFETY: the pointer is to a structure as the kernel expects it, with its size,
-        // that outlives the call.
-        let result = unsafe {
-            libc::setsockopt(
-                fd.as_raw_fd(),
-                libc::SOL_PACKET,
-                libc::PACKET_FANOUT,
-                (&raw const group).cast(),
-                size_of::<Group>() as libc::socklen_t,
-            )
-        };
-        if result == 0 { Ok(Claim(fd)) } else { Err(io::Error::last_os_error()) }
+        set(fd.as_raw_fd(), libc::SOL_PACKET, libc::PACKET_FANOUT, group)?;
+        Ok(Claim(fd))
     }
 }

@@ -60,7 +60,7 @@ pub struct Status {
 }
 
 /// The present configuration of a link and its latest intervals.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LinkStatus {
     /// Its name.
     pub name: String,
@@ -99,12 +99,7 @@ impl Status {
         let link = |link: &Edge| LinkStatus {
             name: link.name.clone(),
             path: link.path.clone(),
-            forward: None,
-            reverse: None,
-            forward_oversized: 0,
-            reverse_oversized: 0,
-            forward_router: None,
-            reverse_router: None,
+            ..LinkStatus::default()
         };
         Status { links: spec.links.iter().map(link).collect(), cross: spec.cross.clone() }
     }

@@ -1,11 +1,12 @@
 //! The public interface to labs.
 
 use std::ffi::OsStr;
+use std::fs;
+use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
-use std::{fs, io};
 
 use headway_record::ControlInterval;
 use headway_scenario::Scenario;

@@ -41,7 +41,6 @@ impl Packet {
     }
 
     /// Returns what a discipline sees of an arriving packet.
-    #[inline]
     pub(crate) fn seen(&mut self) -> headway_queue::Packet<'_> {
         let flow = self.header.is_some().then_some(self.label.flow);
         headway_queue::Packet { size: self.size, ect: self.ect, header: self.header.as_mut(), flow }
@@ -55,17 +54,14 @@ impl Default for Packet {
 }
 
 impl Waits for Packet {
-    #[inline]
     fn size(&self) -> Bytes {
         self.size
     }
 
-    #[inline]
     fn arrived(&self) -> Instant {
         self.arrived
     }
 
-    #[inline]
     fn label(&self) -> Label {
         self.label
     }

@@ -83,17 +83,7 @@ impl Port {
             mr_alen: 0,
             mr_address: [0; 8],
         };
-        // SAFETY: the pointer is to a packet_mreq that outlives the call, with its size.
-        let result = unsafe {
-            libc::setsockopt(
-                self.fd.as_raw_fd(),
-                libc::SOL_PACKET,
-                libc::PACKET_ADD_MEMBERSHIP,
-                (&raw const request).cast(),
-                size_of::<libc::packet_mreq>() as libc::socklen_t,
-            )
-        };
-        if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+        set(self.fd.as_raw_fd(), libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, request)
     }
 
     /// Returns how many frames since the last call had no valid transport checksum because their sender
@@ -199,18 +189,11 @@ pub(crate) fn packet_socket() -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(raw) })
 }
 
-/// Sets a socket option that is an int.
-pub(crate) fn set(fd: RawFd, level: libc::c_int, option: libc::c_int, value: libc::c_int) -> io::Result<()> {
-    // SAFETY: the pointer is to an int that outlives the call, with the length of an int.
-    let result = unsafe {
-        libc::setsockopt(
-            fd,
-            level,
-            option,
-            (&raw const value).cast(),
-            size_of::<libc::c_int>() as libc::socklen_t,
-        )
-    };
+/// Sets a socket option to a value of a plain type.
+pub(crate) fn set<T: Copy>(fd: RawFd, level: libc::c_int, option: libc::c_int, value: T) -> io::Result<()> {
+    let length = size_of::<T>() as libc::socklen_t;
+    // SAFETY: the pointer is to a value of this length that outlives the call.
+    let result = unsafe { libc::setsockopt(fd, level, option, (&raw const value).cast(), length) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 

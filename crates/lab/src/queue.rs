@@ -5,8 +5,7 @@ use std::collections::VecDeque;
 use headway_link::{Server, Waiting};
 use headway_queue::explicit::Record;
 use headway_queue::{self, Backlog, Discipline, Policer, QueueSpec, TokenBucket, Verdict};
-use headway_units::WIRE_OVERHEAD;
-use headway_units::{Bytes, Duration, Instant};
+use headway_units::{Bytes, Duration, Instant, WIRE_OVERHEAD};
 
 pub use crate::packet::{HostFrame, Packet};
 use crate::spec::Rates;

@@ -110,7 +110,7 @@ pub struct LinkSpec {
 }
 
 /// The two directions of a link.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PathSpec {
     /// From the link's first node to its second, such as from client to server.

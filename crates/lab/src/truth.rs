@@ -206,8 +206,8 @@ pub struct Lateness {
 /// The truth about one link.
 #[derive(Clone, Debug, Default)]
 pub struct Truth {
-    forward: Vec<Interval>,
-    reverse: Vec<Interval>,
+    /// Of each direction.
+    ways: [Vec<Interval>; 2],
 }
 
 impl Truth {
@@ -222,25 +222,19 @@ impl Truth {
 
     /// Appends an interval.
     pub(crate) fn push(&mut self, direction: Direction, interval: Interval) {
-        match direction {
-            Direction::Forward => self.forward.push(interval),
-            Direction::Reverse => self.reverse.push(interval),
-        }
+        self.ways[direction as usize].push(interval);
     }
 
     /// Prepends the intervals of `earlier`.
-    pub(crate) fn prepend(&mut self, mut earlier: Truth) {
-        earlier.forward.append(&mut self.forward);
-        earlier.reverse.append(&mut self.reverse);
-        *self = earlier;
+    pub(crate) fn prepend(&mut self, earlier: Truth) {
+        for (later, earlier) in self.ways.iter_mut().zip(earlier.ways) {
+            later.splice(..0, earlier);
+        }
     }
 
     /// Returns all intervals of a direction, in order of time.
     pub fn intervals(&self, direction: Direction) -> &[Interval] {
-        match direction {
-            Direction::Forward => &self.forward,
-            Direction::Reverse => &self.reverse,
-        }
+        &self.ways[direction as usize]
     }
 
     /// Returns the mean rate that cross traffic left free in the window; `None` if the log does
@@ -289,7 +283,8 @@ impl Truth {
 
     /// Returns the time up to which the log covers both directions.
     pub fn end(&self) -> Option<Instant> {
-        Some(self.forward.last()?.end().min(self.reverse.last()?.end()))
+        let [forward, reverse] = &self.ways;
+        Some(forward.last()?.end().min(reverse.last()?.end()))
     }
 
     fn mean(

@@ -4,11 +4,10 @@ use std::fmt;
 
 use headway_units::{Duration, Rate};
 
-use crate::check;
 use crate::error::{FileError, wrong};
 use crate::file::{self, TimeUnit};
 use crate::network::dot;
-use crate::{stream, window};
+use crate::{check, stream, window};
 
 /// No path of a training is silent for so long: interrupts come far more often, and no data are made with
 /// outages. Range 20 to 50 ms.

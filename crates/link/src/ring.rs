@@ -27,7 +27,6 @@ impl<T: Copy + Default> Ring<T> {
         Ring { items: vec![T::default(); capacity].into(), head: 0, tail: 0 }
     }
 
-    #[inline]
     fn slot(&self, position: u64) -> usize {
         position as usize & (self.items.len() - 1)
     }
@@ -44,7 +43,6 @@ impl<T: Copy + Default> Ring<T> {
     }
 
     /// Removes the first item.
-    #[inline]
     pub(crate) fn pop(&mut self) -> Option<T> {
         if self.head == self.tail {
             return None;
@@ -63,7 +61,6 @@ impl<T: Copy + Default> Ring<T> {
     }
 
     /// Removes the first item of a queue that is not empty.
-    #[inline]
     pub fn skip(&mut self) {
         debug_assert!(self.head < self.tail, "the queue is empty");
         self.head += 1;
@@ -81,44 +78,37 @@ impl<T: Copy + Default> Ring<T> {
     }
 
     /// Returns the first item.
-    #[inline]
     pub fn front(&self) -> Option<&T> {
         (self.head != self.tail).then(|| &self.items[self.slot(self.head)])
     }
 
     /// Returns the position of the first item.
-    #[inline]
     pub fn head(&self) -> u64 {
         self.head
     }
 
     /// Returns the item at `position`, which must lie between head and tail.
-    #[inline]
     pub fn at(&self, position: u64) -> &T {
         &self.items[self.slot(position)]
     }
 
     /// As [`Ring::at`], to change the item.
-    #[inline]
     pub fn at_mut(&mut self, position: u64) -> &mut T {
         let slot = self.slot(position);
         &mut self.items[slot]
     }
 
     /// Returns the position one past the last item.
-    #[inline]
     pub fn tail(&self) -> u64 {
         self.tail
     }
 
     /// Whether there are no items.
-    #[inline]
     pub fn is_empty(&self) -> bool {
         self.head == self.tail
     }
 
     /// Returns the number of items.
-    #[inline]
     pub(crate) fn len(&self) -> usize {
         (self.tail - self.head) as usize
     }

@@ -81,7 +81,6 @@ impl Server {
     }
 
     /// Returns the server if its rate is constant.
-    #[inline]
     pub fn constant(&mut self) -> Option<&mut Constant> {
         match self {
             Server::Constant(constant) => Some(constant),
@@ -99,7 +98,6 @@ impl Server {
     }
 
     /// Returns the bytes transmitted in `time` (ns), rounded down; zero unless the rate is constant.
-    #[inline]
     pub(crate) fn bytes_in(&self, time: u64) -> u64 {
         match self {
             Server::Constant(constant) => (time as f64 * constant.bytes_per_ns) as u64,

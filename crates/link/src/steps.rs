@@ -1,7 +1,6 @@
 //! A server whose rate changes at given times.
 
-use headway_units::RateSteps;
-use headway_units::WORK_PER_BYTE;
+use headway_units::{RateSteps, WORK_PER_BYTE};
 
 /// A server whose rate changes at given times, in exact integer arithmetic.
 ///
@@ -30,7 +29,6 @@ impl SteppedServer {
 
     /// Returns when the transmission of a packet of `size` wire bytes ends that begins at `start` (ns), which
     /// must not precede the end of the last one.
-    #[inline]
     pub(crate) fn finish(&mut self, start: u64, size: u16) -> u64 {
         // Less than a nanosecond at one rate may be many at another.
         if start > self.free && !self.rates.is_constant_between(self.free, start) {

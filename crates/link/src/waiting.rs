@@ -33,13 +33,11 @@ impl<P: Waits> Waiting<P> {
     }
 
     /// Adds a packet to the queue with this number, which [`Queue::sort`] tells.
-    #[inline]
     pub fn push(&mut self, number: usize, packet: P) {
         self.queues[number].push(packet);
     }
 
     /// Takes the packet whose turn it is; the discipline must then judge it. `None` if none waits.
-    #[inline]
     pub fn pop(&mut self, discipline: &mut Queue) -> Option<P> {
         if let [only] = &mut self.queues[..] {
             return only.pop();

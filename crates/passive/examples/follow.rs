@@ -37,18 +37,18 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     tracker.finish();
     for row in tracker.paths() {
-        let free = row.free.map_or("unknown".to_owned(), |free| {
+        let free = row.known.free.map_or("unknown".to_owned(), |free| {
             format!("{} ({} to {}, {} windows)", free.rate, free.low, free.high, free.windows)
         });
         let limit = row.limit().map_or("-", |limit| limit.name());
-        let capacity = row.capacity.map_or("-".to_owned(), |found| found.rate.to_string());
-        let rtt = row.rtt.map_or("-".to_owned(), |rtt| rtt.to_string());
+        let capacity = row.known.capacity.map_or("-".to_owned(), |found| found.rate.to_string());
+        let rtt = row.known.rtt.map_or("-".to_owned(), |rtt| rtt.to_string());
         println!(
             "{} {}: rate {}, RTT {rtt}, capacity {capacity}, free {free}, limited by {limit}; refused {:?}",
             row.key.direction.name(),
             row.key.peer,
-            row.rate,
-            row.sums.refused
+            row.known.rate,
+            row.known.sums.refused
         );
     }
     println!("{} packets, {} used", tracker.counts().packets, tracker.counts().used);

@@ -80,7 +80,6 @@ pub(crate) struct Peak {
 }
 
 impl Peak {
-    #[inline]
     pub(crate) fn add(&mut self, at: Instant, bytes: u64) {
         let bin = at.ns() / BIN.ns().unsigned_abs();
         if bin != self.bin {

@@ -158,7 +158,6 @@ impl Places {
     }
 
     /// Tells whether a packet of an end of a connection is a copy of an earlier one, and takes note of it.
-    #[inline]
     pub(crate) fn judge(
         &mut self,
         recent: &mut Recent,

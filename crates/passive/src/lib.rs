@@ -29,5 +29,5 @@ pub use connection::Evidence;
 pub use filter::{Filter, FilterError};
 pub use headers::{Endpoint, Skipped};
 pub use path::{Direction, Free, Grouping, PathKey, Peer, RoundTrips, Sums, Volume};
-pub use report::{FlowRow, PathRow};
+pub use report::{FlowRow, Known, PathRow};
 pub use tracker::{Counts, Options, Tracker};

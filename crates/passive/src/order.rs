@@ -92,7 +92,6 @@ impl<T> Order<T> {
     }
 
     /// Returns the time of the next packet if it need not wait; it must be [`Order::take`]n otherwise.
-    #[inline]
     pub(crate) fn pass(&mut self, at: Instant) -> Option<Instant> {
         let passes = self.wait == Duration::ZERO && at + SLIGHT >= self.latest;
         passes.then(|| {

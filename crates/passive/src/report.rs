@@ -19,22 +19,8 @@ pub struct PathRow {
     pub key: PathKey,
     /// Transfers with data: of the whole capture, or in the interval.
     pub transfers: u64,
-    /// Data on the wire.
-    pub volume: Volume,
-    /// Mean rate of that data over the time in which it was seen.
-    pub rate: Rate,
-    /// RTT of the transfer with the most data.
-    pub rtt: Option<Duration>,
-    /// Capacity of the narrow link, as the transfer with most samples found it.
-    pub capacity: Option<Capacity>,
-    /// The available bandwidth.
-    pub free: Option<Free>,
-    /// Why it is not known.
-    pub why: Option<Unknown>,
-    /// Times between segments and their ACKs at the tap.
-    pub round_trips: Option<RoundTrips>,
-    /// Windows, limits and anomalies.
-    pub sums: Sums,
+    /// What its transfers tell.
+    pub known: Known,
 }
 
 /// A transfer in the table of connections.
@@ -50,15 +36,22 @@ pub struct FlowRow {
     pub evidence: Evidence,
     /// Time from its first to its last packet.
     pub duration: Duration,
-    /// Data on the wire.
-    pub volume: Volume,
-    /// Mean rate of that data.
-    pub rate: Rate,
-    /// Smoothed RTT, or that of the handshake near the receiver.
-    pub rtt: Option<Duration>,
     /// RTT of the handshake.
     pub handshake: Option<Duration>,
-    /// Capacity of the narrow link.
+    /// What it tells.
+    pub known: Known,
+}
+
+/// What is known of the path of some transfers, or of one.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Known {
+    /// Data on the wire.
+    pub volume: Volume,
+    /// Mean rate of that data over the time in which it was seen.
+    pub rate: Rate,
+    /// Smoothed RTT of the transfer, or of that with the most data; near the receiver that of its handshake.
+    pub rtt: Option<Duration>,
+    /// Capacity of the narrow link, as the transfer with most samples found it.
     pub capacity: Option<Capacity>,
     /// The available bandwidth: means over its windows.
     pub free: Option<Free>,
@@ -182,7 +175,7 @@ impl Tracker {
 
 fn path_row(key: &PathKey, path: &Path) -> PathRow {
     let rate = rate(path.volume.wire, path.last - path.first);
-    let Said { capacity, free, sums } = conclude(Measured {
+    let said = conclude(Measured {
         is_loopback: path.is_loopback,
         by_model: path.by_model,
         peak: path.peak.rates(),
@@ -192,18 +185,8 @@ fn path_row(key: &PathKey, path: &Path) -> PathRow {
     });
     let mut round_trips = path.round_trips.clone();
     round_trips.merge(&path.recent_round_trips);
-    PathRow {
-        key: *key,
-        transfers: path.transfers,
-        volume: path.volume,
-        rate,
-        rtt: path.rtt,
-        capacity,
-        free: free.ok(),
-        why: free.err(),
-        round_trips: RoundTrips::of(&round_trips),
-        sums,
-    }
+    let known = Known::new(path.volume, rate, (path.rtt, RoundTrips::of(&round_trips)), said);
+    PathRow { key: *key, transfers: path.transfers, known }
 }
 
 fn interval_row(key: &PathKey, path: &mut Path, transfers: u64, length: Duration) -> Option<PathRow> {
@@ -217,21 +200,9 @@ fn interval_row(key: &PathKey, path: &mut Path, transfers: u64, length: Duration
     let has_estimate = free.is_some();
     let peak = if length >= SECOND { [rate; 2] } else { [Rate::ZERO; 2] };
     let (is_loopback, by_model) = (path.is_loopback, path.by_model);
-    let Said { capacity, free, sums } =
-        conclude(Measured { is_loopback, by_model, peak, capacity: path.capacity, free, sums });
-    let row = PathRow {
-        key: *key,
-        transfers,
-        volume,
-        rate,
-        rtt: path.rtt,
-        capacity,
-        free: free.ok(),
-        why: free.err(),
-        round_trips,
-        sums,
-    };
-    (volume.wire > 0 || has_estimate).then_some(row)
+    let said = conclude(Measured { is_loopback, by_model, peak, capacity: path.capacity, free, sums });
+    let known = Known::new(volume, rate, (path.rtt, round_trips), said);
+    (volume.wire > 0 || has_estimate).then_some(PathRow { key: *key, transfers, known })
 }
 
 fn flow(
@@ -247,7 +218,7 @@ fn flow(
     let free = estimates.means();
     let free = free.map(|[rate, low, high]| Free { rate, low, high, windows: count.into(), bytes });
     let rate = rate(half.volume.wire, duration);
-    let Said { capacity, free, sums } = conclude(Measured {
+    let said = conclude(Measured {
         is_loopback: key.is_loopback(),
         by_model: transfer.has_model(),
         peak: peak.rates(),
@@ -261,21 +232,25 @@ fn flow(
         direction: if near == of { Direction::To } else { Direction::From },
         evidence,
         duration,
-        volume: half.volume,
-        rate,
-        rtt: transfer.rtt(),
         handshake: transfer.handshake_rtt(),
-        capacity,
-        free: free.ok(),
-        why: free.err(),
-        round_trips: RoundTrips::of(transfer.round_trips()),
-        sums,
+        known: Known::new(half.volume, rate, (transfer.rtt(), RoundTrips::of(transfer.round_trips())), said),
     })
+}
+
+impl Known {
+    fn new(
+        volume: Volume,
+        rate: Rate,
+        (rtt, round_trips): (Option<Duration>, Option<RoundTrips>),
+        Said { capacity, free, sums }: Said,
+    ) -> Known {
+        Known { volume, rate, rtt, capacity, free: free.ok(), why: free.err(), round_trips, sums }
+    }
 }
 
 /// Sorts paths by their data, largest first.
 fn sort(rows: &mut [PathRow]) {
-    rows.sort_by_key(|row| (Reverse(row.volume.wire), row.key));
+    rows.sort_by_key(|row| (Reverse(row.known.volume.wire), row.key));
 }
 
 impl PathRow {
@@ -286,6 +261,6 @@ impl PathRow {
 
     /// Returns the limit under which most data passed.
     pub fn limit(&self) -> Option<Limit> {
-        self.sums.main_limit()
+        self.known.sums.main_limit()
     }
 }

@@ -92,7 +92,6 @@ impl Codel {
     }
 
     /// Returns whether the delay has been above the target for at least an interval (RFC 8289 5.4).
-    #[inline]
     fn waits_too_long(&mut self, now: Instant, waited: Duration, behind: Bytes) -> bool {
         if waited < self.target || behind <= self.packet {
             self.first_above_time = None;
@@ -119,12 +118,10 @@ impl Codel {
 }
 
 impl Discipline for Codel {
-    #[inline]
     fn on_arrival(&mut self, _now: Instant, backlog: &Backlog, packet: &Packet<'_>) -> Verdict {
         if self.limit.admits(backlog, packet.size) { Verdict::Accept } else { Verdict::Drop }
     }
 
-    #[inline]
     fn on_departure(
         &mut self,
         now: Instant,
@@ -147,7 +144,6 @@ impl Discipline for Codel {
         Verdict::congested(packet.ect && self.ecn)
     }
 
-    #[inline]
     fn judges_departures(&self) -> bool {
         true
     }

@@ -33,7 +33,6 @@ pub struct Packet<'a> {
 
 impl Packet<'_> {
     /// Creates a packet without a congestion header.
-    #[inline]
     pub const fn new(size: Bytes, ect: bool) -> Self {
         Packet { size, ect, header: None, flow: None }
     }
@@ -61,7 +60,6 @@ pub enum Verdict {
 
 impl Verdict {
     /// Returns the congestion signal for a packet: a mark if it is ECN-capable, otherwise a drop.
-    #[inline]
     pub const fn congested(ect: bool) -> Verdict {
         if ect { Verdict::Mark } else { Verdict::Drop }
     }

@@ -37,7 +37,6 @@ impl DropTail {
 }
 
 impl Discipline for DropTail {
-    #[inline]
     fn on_arrival(&mut self, _now: Instant, backlog: &Backlog, packet: &Packet<'_>) -> Verdict {
         if self.limit.admits(backlog, packet.size) { Verdict::Accept } else { Verdict::Drop }
     }

@@ -321,7 +321,6 @@ impl Explicit {
     }
 
     /// Runs the timers that fell due by `now`.
-    #[inline]
     fn advance(&mut self, now: Instant) {
         if self.queue.due() <= now.ns() {
             self.run_timers(now);

@@ -19,7 +19,6 @@ pub enum Level {
 
 impl Level {
     /// Whether more than this is queued.
-    #[inline]
     pub(crate) fn is_exceeded(self, backlog: &Backlog) -> bool {
         match self {
             Level::Bytes(bytes) => backlog.bytes > bytes,

@@ -350,13 +350,11 @@ impl Queue {
 
     /// Whether the [`Label`] of a packet says in which queue it waits. [`Queue::sort`] must then come before
     /// its arrival and before its departure is judged.
-    #[inline]
     pub fn sorts_by_label(&self) -> bool {
         matches!(self, Queue::DualPi2(_) | Queue::FqCodel(_))
     }
 
     /// Returns the number of the queue in which the packet waits that is judged next.
-    #[inline]
     pub fn sort(&mut self, header: Option<&Header>, label: Label) -> usize {
         match self {
             Queue::Classes(classes) => classes.class(header),
@@ -368,7 +366,6 @@ impl Queue {
 
     /// Returns the queue that sends next, where `first` returns the size of the first packet of a queue; the
     /// packet must then be judged. `None` if all are empty.
-    #[inline]
     pub fn next_queue(&mut self, first: impl Fn(usize) -> Option<Bytes>) -> Option<usize> {
         match self {
             Queue::Classes(classes) => classes.next_class(std::array::from_fn(first)),
@@ -438,7 +435,6 @@ impl Discipline for Queue {
         dispatch!(self, discipline => discipline.on_arrival(now, backlog, packet))
     }
 
-    #[inline]
     fn on_departure(
         &mut self,
         now: Instant,
@@ -449,7 +445,6 @@ impl Discipline for Queue {
         dispatch!(self, discipline => discipline.on_departure(now, backlog, waited, packet))
     }
 
-    #[inline]
     fn judges_departures(&self) -> bool {
         dispatch!(self, discipline => discipline.judges_departures())
     }

@@ -23,7 +23,6 @@ impl Limit {
     }
 
     /// Returns whether a packet of `size` still fits.
-    #[inline]
     pub(super) fn admits(&self, backlog: &Backlog, size: Bytes) -> bool {
         backlog.bytes + size <= self.bytes && backlog.packets < self.packets
     }

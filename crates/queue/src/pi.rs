@@ -30,7 +30,6 @@ impl Pi {
 
     /// Returns when the next update is due, if that is by `now`. The first one is due an interval
     /// after the first call.
-    #[inline]
     pub(super) fn due(&mut self, now: Instant) -> Option<Instant> {
         let due = *self.due.get_or_insert(now + self.every);
         (due <= now).then_some(due)

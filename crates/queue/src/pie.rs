@@ -131,7 +131,6 @@ impl Pie {
     }
 
     /// Performs the updates that have become due since the last packet.
-    #[inline]
     fn update(&mut self, now: Instant) {
         while let Some(due) = self.pi.due(now) {
             let delay = self.waited(due);
@@ -178,7 +177,6 @@ impl Pie {
     }
 
     /// Returns whether to drop or mark a packet (RFC 8033 4.1, 5.4).
-    #[inline]
     fn drops(&mut self, now: Instant, queued: Bytes) -> bool {
         let short = self.waited(now) * 2 < self.config.target && self.probability < SAFE_PROBABILITY;
         if self.burst > Duration::ZERO || short || queued <= SAFE_BACKLOG {
@@ -198,7 +196,6 @@ impl Pie {
 }
 
 impl Discipline for Pie {
-    #[inline]
     fn on_arrival(&mut self, now: Instant, backlog: &Backlog, packet: &Packet<'_>) -> Verdict {
         self.update(now);
         let verdict = if !self.limit.admits(backlog, packet.size) {

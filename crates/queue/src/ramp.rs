@@ -67,7 +67,6 @@ impl Ramp {
     }
 
     /// Returns whether to mark a packet that finds `queued` bytes.
-    #[inline]
     fn marks(&mut self, queued: Bytes) -> bool {
         queued >= self.max
             || (queued > self.min && {
@@ -78,7 +77,6 @@ impl Ramp {
 }
 
 impl Discipline for Ramp {
-    #[inline]
     fn on_arrival(&mut self, _now: Instant, backlog: &Backlog, packet: &Packet<'_>) -> Verdict {
         if !self.limit.admits(backlog, packet.size) {
             Verdict::Drop

@@ -227,7 +227,6 @@ impl Red {
     }
 
     /// Returns whether to mark a packet at the current average.
-    #[inline]
     fn marks(&mut self) -> bool {
         let average = self.average.bytes;
         if average < self.min {
@@ -243,7 +242,6 @@ impl Red {
 }
 
 impl Discipline for Red {
-    #[inline]
     fn on_arrival(&mut self, now: Instant, backlog: &Backlog, packet: &Packet<'_>) -> Verdict {
         self.average.update(now, backlog);
         if self.adaptive {
@@ -274,7 +272,6 @@ struct Average {
 impl Average {
     /// Adds the queue seen by a packet. For idle time, it adds hypothetical packets that would have found
     /// the queue empty.
-    #[inline]
     fn update(&mut self, now: Instant, backlog: &Backlog) {
         if backlog.idle > Duration::ZERO {
             // A packet dropped since then has already accounted for the time before it.
@@ -313,13 +310,11 @@ impl Spacing {
     }
 
     /// Restarts after the average left the ramp: the first packet back on it is not marked.
-    #[inline]
     fn restart(&mut self) {
         self.count = None;
     }
 
     /// Returns whether to mark the next packet, given the base probability p.
-    #[inline]
     fn marks(&mut self, probability: f64) -> bool {
         let count = self.count.map_or(0, |count| count.saturating_add(1));
         let due = count > 0 && f64::from(count) * probability >= self.due;

@@ -35,7 +35,6 @@ impl Step {
 }
 
 impl Discipline for Step {
-    #[inline]
     fn on_arrival(&mut self, _now: Instant, backlog: &Backlog, packet: &Packet<'_>) -> Verdict {
         if !self.limit.admits(backlog, packet.size) {
             Verdict::Drop

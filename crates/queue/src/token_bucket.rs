@@ -44,7 +44,6 @@ impl TokenBucket {
     /// Packets leave in the order of the calls. A packet larger than the bucket also waits for its missing
     /// tokens, so the long-run rate holds for any packet size. At rate zero nothing leaves once the bucket is
     /// empty: the result is then the largest instant.
-    #[inline]
     pub(crate) fn departure(&mut self, earliest: Instant, size: Bytes) -> Instant {
         self.fill(earliest.max(self.updated));
         let cost = tokens(size);
@@ -63,7 +62,6 @@ impl TokenBucket {
     }
 
     /// Returns whether a packet that arrives at `now` finds enough tokens, and takes them if so.
-    #[inline]
     pub fn conforms(&mut self, now: Instant, size: Bytes) -> bool {
         self.fill(now.max(self.updated));
         let cost = tokens(size);
@@ -75,7 +73,6 @@ impl TokenBucket {
     }
 
     /// Adds the tokens that arrive until `now`, which must not precede `updated`.
-    #[inline]
     fn fill(&mut self, now: Instant) {
         let arrived = self.rate.saturating_mul(now.ns() - self.updated.ns());
         self.updated = now;
@@ -102,7 +99,6 @@ impl Shaper {
     /// Returns when a packet that is ready at `earliest` may leave, and takes its tokens from both buckets.
     ///
     /// Packets leave in the order of the calls.
-    #[inline]
     pub fn departure(&mut self, earliest: Instant, size: Bytes) -> Instant {
         match &mut self.peak {
             None => self.bucket.departure(earliest, size),
@@ -130,7 +126,6 @@ fn leave_both(buckets: [&mut TokenBucket; 2], earliest: Instant, size: Bytes) ->
 }
 
 /// Returns the tokens that `size` costs, saturating above 2.3 GB.
-#[inline]
 fn tokens(size: Bytes) -> u64 {
     size.get().saturating_mul(TOKENS_PER_BYTE)
 }

@@ -23,7 +23,6 @@ impl Default for Histogram {
     }
 }
 
-#[inline]
 fn bin(ns: u64) -> usize {
     let octave = (ns | 1).ilog2().saturating_sub(BINS_PER_OCTAVE_LOG2);
     ((octave as usize) << BINS_PER_OCTAVE_LOG2) + (ns >> octave) as usize
@@ -60,7 +59,6 @@ impl Histogram {
     }
 
     /// Adds a duration in nanoseconds.
-    #[inline]
     pub fn add(&mut self, ns: u64) {
         self.bins[bin(ns)] += 1;
         self.sum += u128::from(ns);
@@ -70,7 +68,6 @@ impl Histogram {
 
     /// Adds `count` durations, at least one, that lie between `least` and `most` and whose sum exceeds
     /// `count` times `least` by `beyond`, if all share a bin; returns whether they do.
-    #[inline]
     pub fn add_all(&mut self, least: u64, most: u64, count: u64, beyond: u64) -> bool {
         let bin = bin(least);
         if bin != self::bin(most) {

@@ -23,5 +23,5 @@ pub use spread::{Spread, spread};
 pub use stream::StreamTruth;
 pub use summary::{
     ClaimResult, DecisionResult, FlowResult, Group, LinkResult, MeasureResult, MiddleboxResult,
-    ProgramResult, SelectResult, SourceResult, Summary, Total,
+    ProgramResult, SelectResult, SourceResult, Summary, Total, bps,
 };

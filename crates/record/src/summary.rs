@@ -1,6 +1,6 @@
 //! The summary of a run: statistics after warm-up, with units in the field names.
 
-use headway_units::Rate;
+use headway_units::{Bytes, Duration, Rate};
 use serde::{Deserialize, Serialize};
 
 use crate::completions::Completions;
@@ -457,10 +457,37 @@ impl Total {
     }
 }
 
+/// Returns the mean rate of so many bytes in a time, in b/s; 0 in no time.
+pub fn bps(bytes: Bytes, time: Duration) -> u64 {
+    Rate::of(bytes, time).unwrap_or_default().bps()
+}
+
 impl LinkResult {
-    /// Returns the fraction of arriving packets that were dropped or lost.
-    pub fn loss_share(&self) -> f64 {
-        share(self.dropped + self.policed + self.lost, self.arrived)
+    /// Returns the rates of a link that sent bytes of TCP and probes, and bytes of traffic sources, in a time in
+    /// which it could have sent so many, if that is limited; no packets yet.
+    pub fn of(
+        link: String,
+        time: Duration,
+        capacity: Option<Bytes>,
+        measured: Bytes,
+        cross: Bytes,
+    ) -> LinkResult {
+        let used = |capacity: Bytes| (measured + cross).get() as f64 / capacity.get().max(1) as f64;
+        let free = |capacity: Bytes| Bytes::new(capacity.get().saturating_sub(cross.get()));
+        LinkResult {
+            link,
+            capacity_bps: capacity.map(|capacity| bps(capacity, time)),
+            utilisation: capacity.map(used),
+            measured_bps: bps(measured, time),
+            cross_bps: bps(cross, time),
+            free_bps: capacity.map(|capacity| bps(free(capacity), time)),
+            ..LinkResult::default()
+        }
+    }
+
+    /// Returns it with the fraction of arriving packets that were dropped or lost.
+    pub fn with_loss(self) -> LinkResult {
+        LinkResult { loss: share(self.dropped + self.policed + self.lost, self.arrived), ..self }
     }
 }
 

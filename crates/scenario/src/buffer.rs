@@ -3,8 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use headway_units::WIRE_OVERHEAD;
-use headway_units::{Bytes, Duration};
+use headway_units::{Bytes, Duration, WIRE_OVERHEAD};
 use serde::{Deserialize, Deserializer};
 
 /// The limit of a queue.

@@ -4,9 +4,8 @@ use std::collections::HashSet;
 
 use headway_control::Kind;
 use headway_queue::QueueSpec;
-use headway_units::WIRE_OVERHEAD;
 use headway_units::config_error::check;
-use headway_units::{Bytes, ConfigError, Duration, Rate};
+use headway_units::{Bytes, ConfigError, Duration, Rate, WIRE_OVERHEAD};
 
 use crate::buffer::{Buffer, BufferSize};
 use crate::channel::check_channel;

@@ -1,8 +1,7 @@
 //! Validates the traffic models of a scenario before a run.
 
-use headway_units::WIRE_OVERHEAD;
 use headway_units::config_error::check;
-use headway_units::{Bytes, ConfigError, Duration, Rate};
+use headway_units::{Bytes, ConfigError, Duration, Rate, WIRE_OVERHEAD};
 
 use headway_traffic::Traffic;
 

@@ -11,8 +11,7 @@ use headway_host::nic::Coalescing;
 use headway_learned::Model;
 use headway_queue::Queue;
 use headway_queue::explicit::HEADER_BYTES;
-use headway_units::WIRE_OVERHEAD;
-use headway_units::{Bytes, ConfigError, Duration, Instant, Rate};
+use headway_units::{Bytes, ConfigError, Duration, Instant, Rate, WIRE_OVERHEAD};
 
 use headway_scenario::{
     Changed, EcnMode, Error, FlowSpec, HostSpec, LinkSpec, MeasureSpec, MiddleboxSpec, ModelFile, Scenario,

@@ -87,13 +87,11 @@ const _: () = assert!(size_of::<Packet>() == 48);
 
 impl Packet {
     /// Returns when the packet joined its present link (ns).
-    #[inline]
     pub(crate) fn joined(&self) -> u64 {
         if self.kind == Kind::Train { self.sent } else { self.joined }
     }
 
     /// Returns the number of packets in a train, 1 for a single packet.
-    #[inline]
     pub(crate) fn count(&self) -> u64 {
         if self.kind == Kind::Train { u64::from(self.extra) + 1 } else { 1 }
     }
@@ -112,18 +110,15 @@ impl Packet {
     }
 
     /// Returns what a discipline sees of a packet without a congestion header.
-    #[inline]
     pub(crate) fn seen(&self) -> Seen<'static> {
         Seen::new(Bytes::new(self.size.into()), self.has(ECT))
     }
 
     /// Returns what a discipline sees of a packet with a congestion header, or without.
-    #[inline]
     pub(crate) fn seen_with<'a>(&self, header: Option<&'a mut Header>) -> Seen<'a> {
         Seen { flow: header.is_some().then_some(self.owner), header, ..self.seen() }
     }
 
-    #[inline]
     pub(crate) fn has(&self, flag: u8) -> bool {
         self.flags & flag != 0
     }
@@ -172,7 +167,6 @@ pub(crate) struct Reports {
 
 impl Reports {
     /// Whether another report would need new memory.
-    #[inline]
     pub(crate) fn is_full(&self) -> bool {
         self.free.is_empty() && self.reports.len() == self.reports.capacity()
     }
@@ -211,7 +205,6 @@ impl Reports {
     }
 
     /// Returns the congestion header of a packet on its way.
-    #[inline]
     pub(crate) fn header(&mut self, packet: &Packet) -> Option<&mut Header> {
         if !packet.has(REPORT) {
             return None;

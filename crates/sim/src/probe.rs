@@ -8,7 +8,7 @@ use crate::link::Link;
 use crate::packet::{Kind, Packet};
 
 /// The log entry of a probe packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProbeLog {
     /// When it was sent into the path.
     pub sent: Instant,
@@ -26,7 +26,7 @@ pub struct ProbeLog {
 }
 
 /// Sends scheduled packets.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Prober {
     owner: u32,
     route: u32,
@@ -41,15 +41,7 @@ pub(crate) struct Prober {
 
 impl Prober {
     pub(crate) fn new(owner: u32, route: u32, tap: Option<u32>) -> Prober {
-        Prober {
-            owner,
-            route,
-            tap,
-            planned: VecDeque::new(),
-            log: Vec::new(),
-            taken: 0,
-            accepted: Vec::new(),
-        }
+        Prober { owner, route, tap, ..Prober::default() }
     }
 
     /// Returns the index of its route.
@@ -73,13 +65,7 @@ impl Prober {
             kind: Kind::Probe,
             ..Packet::default()
         });
-        self.log.push(ProbeLog {
-            sent: Instant::from_ns(now),
-            tapped: None,
-            other_bytes: Bytes::ZERO,
-            added_delay: Duration::ZERO,
-            arrived: None,
-        });
+        self.log.push(ProbeLog { sent: Instant::from_ns(now), ..ProbeLog::default() });
         (packet, self.planned.front().map(|(at, _)| *at))
     }
 

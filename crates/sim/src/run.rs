@@ -8,7 +8,7 @@ use headway_estimate::measure::{Claim, Method};
 use headway_queue::explicit::Record;
 use headway_record::{
     ClaimResult, ControlInterval, Counted, FlowResult, Group, Interval, LinkResult, MeasureResult,
-    MiddleboxResult, Results, Series, SourceResult, StreamTruth, Summary, Total,
+    MiddleboxResult, Results, Series, SourceResult, StreamTruth, Summary, Total, bps,
 };
 use headway_scenario::{Error, FlowSpec, MiddleboxSpec, Scenario};
 use headway_traffic::MIN_THINK;
@@ -368,14 +368,7 @@ impl<'a> Run<'a> {
         let seen = link.statistics();
         let (now, passed) = (self.now(), counters(seen));
         let capacity = link.limit(now - counted, now).filter(|capacity| *capacity > Bytes::ZERO);
-        let used = passed.measured + passed.cross;
-        let mut result = LinkResult {
-            link: name.to_owned(),
-            capacity_bps: capacity.map(|capacity| bps(capacity, counted)),
-            utilisation: capacity.map(|capacity| used.get() as f64 / capacity.get() as f64),
-            measured_bps: bps(passed.measured, counted),
-            cross_bps: bps(passed.cross, counted),
-            free_bps: capacity.map(|capacity| bps(difference(capacity, passed.cross), counted)),
+        LinkResult {
             delay_mean_ns: ns(seen.delay.mean()),
             delay_p50_ns: ns(seen.delay.quantile(0.5)),
             delay_p99_ns: ns(seen.delay.quantile(0.99)),
@@ -385,13 +378,12 @@ impl<'a> Run<'a> {
             policed: seen.policed.packets,
             lost: seen.lost.packets,
             marked: seen.marked,
-            loss: 0.0,
             thinned: Some(seen.thinned.packets),
             copies: Some(seen.copies.packets),
             damaged: Some(seen.damaged),
-        };
-        result.loss = result.loss_share();
-        result
+            ..LinkResult::of(name.to_owned(), counted, capacity, passed.measured, passed.cross)
+        }
+        .with_loss()
     }
 
     fn source(&self, index: usize, counted: Duration) -> SourceResult {
@@ -516,10 +508,6 @@ fn counters(seen: &LinkStatistics) -> Interval {
 
 fn difference(bytes: Bytes, other: Bytes) -> Bytes {
     Bytes::new(bytes.get().saturating_sub(other.get()))
-}
-
-fn bps(bytes: Bytes, time: Duration) -> u64 {
-    Rate::of(bytes, time).unwrap_or_default().bps()
 }
 
 /// Returns the first multiple of `step` after `now`.

@@ -74,19 +74,16 @@ pub struct Event {
 
 impl Event {
     /// Returns when the event is due (ns).
-    #[inline]
     pub fn time(self) -> u64 {
         self.time
     }
 
     /// Returns the kind of the event.
-    #[inline]
     pub(crate) fn kind(self) -> EventKind {
         EVENT_KINDS[(self.low as usize >> INDEX_BITS) & 7]
     }
 
     /// Returns the number of the component that handles it.
-    #[inline]
     pub fn index(self) -> usize {
         self.low as usize & (MAX_COMPONENTS - 1)
     }
@@ -153,7 +150,6 @@ impl Schedule {
     }
 
     /// Returns the first event.
-    #[inline]
     pub fn peek(&self) -> Option<Event> {
         self.heap.first().copied()
     }
@@ -183,7 +179,6 @@ impl Schedule {
     }
 
     /// Inserts an event at `time` that counts as inserted at `since` (ns).
-    #[inline]
     pub fn insert(&mut self, since: u64, time: u64, kind: EventKind, index: usize) {
         let low = self.next_sequence() | target(kind, index);
         self.put(Event { time, since, low });
@@ -208,7 +203,6 @@ impl Schedule {
     }
 
     /// Replaces the first event by one at `time` that counts as inserted at `since` (ns).
-    #[inline]
     pub fn replace_first(&mut self, since: u64, time: u64, kind: EventKind, index: usize) {
         let sequence = self.next_sequence();
         self.replace_first_with(sequence, since, time, kind, index);
@@ -222,7 +216,6 @@ impl Schedule {
 
     /// Replaces the first event as [`Schedule::replace_first`] does, by one with a number of
     /// [`Schedule::next_sequence`].
-    #[inline]
     pub(crate) fn replace_first_with(
         &mut self,
         sequence: u64,
@@ -241,7 +234,6 @@ impl Schedule {
     }
 
     /// Removes the first event.
-    #[inline]
     pub(crate) fn remove_first(&mut self) {
         match self.heap.pop() {
             Some(last) if !self.heap.is_empty() => self.sift_down(last),
@@ -250,7 +242,6 @@ impl Schedule {
     }
 
     /// Moves `event` from the top down to its place.
-    #[inline]
     fn sift_down(&mut self, event: Event) {
         let heap = &mut self.heap[..];
         let mut hole = 0;

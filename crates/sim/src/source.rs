@@ -40,14 +40,12 @@ impl Source {
     }
 
     /// Returns when the next datagram is sent (ns).
-    #[inline]
     pub(crate) fn next(&self) -> Option<u64> {
         let at = self.start + self.next?.at.ns().unsigned_abs();
         (at < self.stop).then_some(at)
     }
 
     /// Returns the datagram sent now, and the time of the next one.
-    #[inline]
     pub(crate) fn send(&mut self) -> (Packet, Option<u64>) {
         let size = self.next.map_or(0, |emission| emission.size.get()) as u16;
         self.next = self.generator.next();
@@ -64,7 +62,6 @@ impl Source {
         (packet, self.next())
     }
 
-    #[inline]
     pub(crate) fn delivered(&mut self, size: u16) {
         self.statistics.delivered.add(size);
     }

@@ -86,7 +86,6 @@ impl Merged {
     }
 
     /// Returns the time and size of the next packet if it comes before `end`.
-    #[inline]
     fn next_before(&mut self, end: u64) -> Option<(u64, u16)> {
         let (generator, packet) = self.sources.get_mut(self.first)?;
         let found = packet.filter(|(at, _)| *at < end)?;
@@ -125,7 +124,6 @@ impl Queue {
     }
 
     /// Returns when the transmission of a packet that arrives at `now` ends; `None` if it is dropped.
-    #[inline]
     fn push(&mut self, now: u64, size: u16) -> Option<u64> {
         if let Some(buffer) = self.buffer {
             while let Some((_, size)) = self.held.front().filter(|held| held.0 <= now) {

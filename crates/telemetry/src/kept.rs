@@ -13,10 +13,13 @@ use std::io;
 use std::net::IpAddr;
 use std::num::NonZeroU8;
 
-use libc::{RTA_DST, RTA_OIF, RTA_TABLE, RTM_DELROUTE, RTM_DELRULE, RTM_GETROUTE, RTM_NEWROUTE, RTM_NEWRULE};
+use libc::{
+    RT_SCOPE_UNIVERSE, RTA_DST, RTA_OIF, RTA_TABLE, RTM_DELROUTE, RTM_DELRULE, RTM_GETROUTE, RTM_NEWROUTE,
+    RTM_NEWRULE, RTN_UNICAST,
+};
 
 use crate::netlink::{CREATE_NEW, Netlink, REPLACE, SockProtocol, address, attribute, attributes, family};
-use crate::preferred::{NextHop, SCOPE_UNIVERSE, UNICAST};
+use crate::preferred::NextHop;
 use crate::route::RTA_NH_ID;
 use crate::rule::{FRA_PRIORITY, FRA_TABLE, TO_TABLE};
 
@@ -98,7 +101,7 @@ impl Kept {
         let group = self.group(&group);
         netlink.ask(RTM_NEWNEXTHOP, REPLACE, &group)?;
         let by_group = attribute(RTA_NH_ID, &self.number.to_ne_bytes());
-        let route = [self.route(family, SCOPE_UNIVERSE), by_group].concat();
+        let route = [self.route(family, RT_SCOPE_UNIVERSE), by_group].concat();
         netlink.ask(RTM_NEWROUTE, REPLACE, &route)?;
         for rule in self.rules(family) {
             match netlink.ask(RTM_NEWRULE, CREATE_NEW, &rule) {
@@ -164,7 +167,7 @@ impl Kept {
     /// Returns the beginning of messages about the route: `struct rtmsg`, in which tables above 255
     /// are 0, and the table.
     fn route(&self, family: i32, scope: u8) -> Vec<u8> {
-        let mut body = vec![family as u8, 0, 0, 0, 0, self.protocol, scope, UNICAST, 0, 0, 0, 0];
+        let mut body = vec![family as u8, 0, 0, 0, 0, self.protocol, scope, RTN_UNICAST, 0, 0, 0, 0];
         body.extend(attribute(RTA_TABLE, &self.number.to_ne_bytes()));
         body
     }

@@ -4,20 +4,19 @@
 use std::io;
 
 use libc::{
-    RTA_DST, RTA_GATEWAY, RTA_MARK, RTA_OIF, RTA_PRIORITY, RTA_TABLE, RTM_DELROUTE, RTM_DELRULE,
-    RTM_GETROUTE, RTM_NEWROUTE, RTM_NEWRULE,
+    RT_SCOPE_UNIVERSE, RTA_DST, RTA_GATEWAY, RTA_MARK, RTA_OIF, RTA_PRIORITY, RTA_TABLE, RTM_DELROUTE,
+    RTM_DELRULE, RTM_GETROUTE, RTM_NEWROUTE, RTM_NEWRULE, RTN_UNICAST, RTN_UNREACHABLE,
 };
 
 use crate::netlink::{
     ATTRIBUTE_HEAD, CREATE_NEW, Netlink, REPLACE, SockProtocol, address, attribute, attributes, family,
 };
-use crate::preferred::{NextHop, SCOPE_UNIVERSE, UNICAST};
+use crate::preferred::NextHop;
 use crate::rule::marked_rule;
 
 /// Behind the rule for addresses of this host, and before all that somebody is likely to have added.
 const PRIORITY: u32 = 2;
-/// A route that leads nowhere, and its metric: behind those that lead somewhere.
-const UNREACHABLE: u8 = 7;
+/// Metric of the route that leads nowhere: behind those that lead somewhere.
 const LAST: u32 = 1 << 30;
 /// The flag of a question for a route that the answer names the table.
 const LOOKUP_TABLE: u32 = 0x1000;
@@ -46,14 +45,14 @@ impl MarkedRoute {
         let gateway = hop.gateway.ok_or(io::ErrorKind::InvalidInput)?;
         let mut netlink = Netlink::open(SockProtocol::NetlinkRoute)?;
         let family = family(gateway);
-        let nowhere = self.nowhere(family, SCOPE_UNIVERSE);
+        let nowhere = self.nowhere(family, RT_SCOPE_UNIVERSE);
         netlink.ask(RTM_NEWROUTE, REPLACE, &nowhere)?;
         let rule = marked_rule(family, PRIORITY, self.mark, self.mark);
         match netlink.ask(RTM_NEWRULE, CREATE_NEW, &rule) {
             Err(error) if error.raw_os_error() == Some(libc::EEXIST) => {}
             result => result?,
         }
-        let mut route = self.route(family, SCOPE_UNIVERSE, UNICAST);
+        let mut route = self.route(family, RT_SCOPE_UNIVERSE, RTN_UNICAST);
         route.extend(address(RTA_GATEWAY, gateway));
         if let Some(interface) = hop.interface {
             route.extend(attribute(RTA_OIF, &interface.to_ne_bytes()));
@@ -93,7 +92,7 @@ impl MarkedRoute {
         let all = [libc::AF_INET, libc::AF_INET6].into_iter().flat_map(|family| {
             let rule = marked_rule(family, PRIORITY, self.mark, self.mark);
             // The rule first, so that none leads to an empty table. Of a scope that stands for all.
-            let routes = [self.route(family, u8::MAX, UNICAST), self.nowhere(family, u8::MAX)];
+            let routes = [self.route(family, u8::MAX, RTN_UNICAST), self.nowhere(family, u8::MAX)];
             [(RTM_DELRULE, rule)].into_iter().chain(routes.map(|route| (RTM_DELROUTE, route)))
         });
         Netlink::open(SockProtocol::NetlinkRoute)?.remove(all)
@@ -101,7 +100,7 @@ impl MarkedRoute {
 
     /// Returns a message about the route for packets that have no other: they go nowhere.
     fn nowhere(&self, family: i32, scope: u8) -> Vec<u8> {
-        let mut body = self.route(family, scope, UNREACHABLE);
+        let mut body = self.route(family, scope, RTN_UNREACHABLE);
         body.extend(attribute(RTA_PRIORITY, &LAST.to_ne_bytes()));
         body
     }

@@ -12,17 +12,13 @@ use std::io;
 use std::net::IpAddr;
 use std::num::NonZeroU8;
 
-use libc::{RTA_DST, RTA_GATEWAY, RTA_MULTIPATH, RTA_OIF, RTA_PRIORITY, RTM_DELROUTE, RTM_NEWROUTE};
+use libc::{
+    RT_SCOPE_LINK, RT_SCOPE_NOWHERE, RT_SCOPE_UNIVERSE, RT_TABLE_MAIN, RTA_DST, RTA_GATEWAY, RTA_MULTIPATH,
+    RTA_OIF, RTA_PRIORITY, RTM_DELROUTE, RTM_NEWROUTE, RTN_UNICAST,
+};
 
 use crate::netlink::{Netlink, REPLACE, SockProtocol, address, attribute, family};
 
-const MAIN: u8 = 254;
-pub(crate) const UNICAST: u8 = 1;
-/// Where packets go that are for a next hop, and for hosts on the link.
-pub(crate) const SCOPE_UNIVERSE: u8 = 0;
-const SCOPE_LINK: u8 = 253;
-/// Of scope, for a route that is to be removed: any.
-const SCOPE_NOWHERE: u8 = 255;
 /// Bytes of `struct rtnexthop`, one for each of several next hops, with attributes behind it.
 const NEXT_HOP: usize = 8;
 
@@ -79,7 +75,7 @@ impl Preferred {
         if let Some(interface) = hop.interface {
             way.extend(attribute(RTA_OIF, &interface.to_ne_bytes()));
         }
-        let scope = if hop.gateway.is_some() { SCOPE_UNIVERSE } else { SCOPE_LINK };
+        let scope = if hop.gateway.is_some() { RT_SCOPE_UNIVERSE } else { RT_SCOPE_LINK };
         self.replace(hop.family(), scope, &way)
     }
 
@@ -95,7 +91,7 @@ impl Preferred {
             [(first, _), ..] => {
                 let all: Vec<u8> =
                     hops.iter().flat_map(|(hop, weight)| hop.one_of_several(*weight)).collect();
-                self.replace(first.family(), SCOPE_UNIVERSE, &attribute(RTA_MULTIPATH, &all))
+                self.replace(first.family(), RT_SCOPE_UNIVERSE, &attribute(RTA_MULTIPATH, &all))
             }
         }
     }
@@ -119,7 +115,8 @@ impl Preferred {
         let metric = attribute(RTA_PRIORITY, &self.metric.to_ne_bytes());
         let halves = [libc::AF_INET, libc::AF_INET6]
             .into_iter()
-            .flat_map(|family| halves(family, self.protocol, SCOPE_NOWHERE))
+            // Of a route that is to be removed: any.
+            .flat_map(|family| halves(family, self.protocol, RT_SCOPE_NOWHERE))
             .map(|half| (RTM_DELROUTE, [&half[..], &metric[..]].concat()));
         Netlink::open(SockProtocol::NetlinkRoute)?.remove(halves)
     }
@@ -129,7 +126,7 @@ impl Preferred {
 fn halves(family: i32, protocol: u8, scope: u8) -> [Vec<u8>; 2] {
     let length = if family == libc::AF_INET6 { 16 } else { 4 };
     [0x00, 0x80].map(|first| {
-        let mut body = vec![family as u8, 1, 0, 0, MAIN, protocol, scope, UNICAST, 0, 0, 0, 0];
+        let mut body = vec![family as u8, 1, 0, 0, RT_TABLE_MAIN, protocol, scope, RTN_UNICAST, 0, 0, 0, 0];
         let mut destination = vec![0; length];
         destination[0] = first;
         body.extend(attribute(RTA_DST, &destination));

@@ -5,7 +5,10 @@ use std::fmt::{self, Display, Formatter};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use libc::{RTA_CACHEINFO, RTA_DST, RTA_METRICS, RTA_PRIORITY, RTM_GETROUTE, RTM_NEWROUTE};
+use libc::{
+    RT_TABLE_MAIN, RTA_CACHEINFO, RTA_DST, RTA_METRICS, RTA_PRIORITY, RTM_F_CLONED, RTM_GETROUTE,
+    RTM_NEWROUTE, RTN_UNICAST,
+};
 
 use crate::netlink::{Netlink, REPLACE, SockProtocol, attribute, attributes};
 
@@ -26,14 +29,10 @@ const PROTOCOL: usize = 5;
 const KIND: usize = 7;
 const FLAGS: usize = 8;
 const HEAD: usize = 12;
-const MAIN: u8 = 254;
-const UNICAST: u8 = 1;
 /// Made by router advertisements, which renew it.
 const OF_ADVERTISEMENTS: u8 = 9;
 /// The flags that a request may have: the next hop is on the link whatever addresses say.
 const ONLINK: u32 = 4;
-/// The flag of an entry that is no route but a cached destination.
-const CLONED: u32 = 0x200;
 
 /// A route to other hosts, in the main table of a network namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,7 +81,7 @@ impl Route {
         let (head, rest) = body.split_first_chunk::<HEAD>()?;
         let mut head = *head;
         let flags = u32::from_ne_bytes([head[FLAGS], head[FLAGS + 1], head[FLAGS + 2], head[FLAGS + 3]]);
-        let ordinary = (head[TABLE], head[KIND]) == (MAIN, UNICAST) && flags & CLONED == 0;
+        let ordinary = (head[TABLE], head[KIND]) == (RT_TABLE_MAIN, RTN_UNICAST) && flags & RTM_F_CLONED == 0;
         head[FLAGS..].copy_from_slice(&(flags & ONLINK).to_ne_bytes());
         let owned = |(kind, value): (u16, &[u8])| (kind, value.to_vec());
         let all: Vec<(u16, &[u8])> = attributes(rest).collect();

@@ -3,7 +3,10 @@
 
 use std::io;
 
-use libc::{RTA_OIF, RTA_TABLE, RTM_DELROUTE, RTM_DELRULE, RTM_NEWROUTE, RTM_NEWRULE};
+use libc::{
+    RT_SCOPE_HOST, RTA_OIF, RTA_TABLE, RTM_DELROUTE, RTM_DELRULE, RTM_NEWROUTE, RTM_NEWRULE, RTN_LOCAL,
+    RTPROT_STATIC,
+};
 
 use crate::netlink::{CREATE_NEW, Netlink, SockProtocol, attribute};
 
@@ -14,10 +17,6 @@ pub(crate) const FRA_TABLE: u16 = 15;
 const FRA_FWMASK: u16 = 16;
 /// What a rule does: look a route up in a table.
 pub(crate) const TO_TABLE: u8 = 1;
-const LOCAL: u8 = 2;
-/// Made by somebody who administers the host.
-const STATIC: u8 = 4;
-const SCOPE_HOST: u8 = 254;
 /// Behind the rule for addresses of this host, which has 0, and before all that somebody is
 /// likely to have added.
 const PRIORITY: u32 = 1;
@@ -73,7 +72,7 @@ impl LocalDelivery {
     fn bodies(&self, family: i32) -> io::Result<[Vec<u8>; 2]> {
         let loopback = nix::net::if_::if_nametoindex("lo")?;
         // `struct rtmsg` and `struct fib_rule_hdr`, in which tables above 255 are 0.
-        let mut route = vec![family as u8, 0, 0, 0, 0, STATIC, SCOPE_HOST, LOCAL, 0, 0, 0, 0];
+        let mut route = vec![family as u8, 0, 0, 0, 0, RTPROT_STATIC, RT_SCOPE_HOST, RTN_LOCAL, 0, 0, 0, 0];
         route.extend(attribute(RTA_TABLE, &self.table.to_ne_bytes()));
         route.extend(attribute(RTA_OIF, &loopback.to_ne_bytes()));
         Ok([route, marked_rule(family, PRIORITY, self.mark, self.table)])

@@ -15,7 +15,6 @@ pub(super) struct Clock {
 
 impl Clock {
     /// Advances by `ns` nanoseconds, which must not be negative.
-    #[inline]
     pub(super) fn advance(&mut self, ns: f64) -> Duration {
         let exact = self.carried + ns;
         let whole = exact as i64;
@@ -45,7 +44,6 @@ impl Batches {
         Batches { size, clock: Clock::default(), gap, batch: Geometric::with_mean(batch), left: 0, rng }
     }
 
-    #[inline]
     pub(super) fn next(&mut self) -> Emission {
         if self.left == 0 {
             self.clock.advance(self.gap * exponential(&mut self.rng));

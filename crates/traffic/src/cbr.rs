@@ -34,7 +34,6 @@ impl Cbr {
         Cbr { size, at: gap.scale(uniform(rng)), gap, lack: lack as u64, carried: 0, rate: rate.bps() }
     }
 
-    #[inline]
     pub(super) fn next(&mut self) -> Emission {
         let emission = Emission { at: self.at, size: self.size };
         self.at += self.gap;

@@ -9,13 +9,11 @@ use rand_pcg::Pcg64Mcg;
 const STEP: f64 = 1.0 / (1u64 << 53) as f64;
 
 /// Returns a uniform number from (0, 1], in steps of 2^-53; never zero, so that its logarithm exists.
-#[inline]
 pub fn uniform(rng: &mut Pcg64Mcg) -> f64 {
     ((rng.next_u64() >> 11) + 1) as f64 * STEP
 }
 
 /// Returns a uniform number from (`low`, `high`].
-#[inline]
 pub fn between(rng: &mut Pcg64Mcg, low: f64, high: f64) -> f64 {
     low + (high - low) * uniform(rng)
 }
@@ -48,7 +46,6 @@ static ZIGGURAT: LazyLock<Ziggurat> = LazyLock::new(|| {
 });
 
 /// Returns an exponential variate with mean 1.
-#[inline]
 pub fn exponential(rng: &mut Pcg64Mcg) -> f64 {
     let Ziggurat { ends, density } = &*ZIGGURAT;
     loop {
@@ -84,7 +81,6 @@ impl Geometric {
     }
 
     /// Draws a value; a mean of 1 consumes no random number.
-    #[inline]
     pub(crate) fn sample(&self, rng: &mut Pcg64Mcg) -> u64 {
         if self.steps == 0.0 { 1 } else { 1 + (self.steps * exponential(rng)) as u64 }
     }

@@ -342,7 +342,6 @@ enum Kind {
 
 impl Generator {
     /// Returns the next packet, which is not earlier than the previous one; `None` after the last.
-    #[inline]
     #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self) -> Option<Emission> {
         match &mut self.kind {

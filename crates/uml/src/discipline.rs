@@ -4,8 +4,7 @@ use headway_queue::{
     ADAPTATION, CodelConfig, FqCodelConfig, PieConfig, QueueSpec, RampConfig, RedConfig, StepConfig,
 };
 use headway_scenario::{Buffer, LinkSpec};
-use headway_units::WIRE_OVERHEAD;
-use headway_units::{Bytes, ConfigError, Duration, Rate};
+use headway_units::{Bytes, ConfigError, Duration, Rate, WIRE_OVERHEAD};
 
 use crate::plan::{PlannedNode, PlannedRed, PlannedRouter};
 

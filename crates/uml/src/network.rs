@@ -21,8 +21,7 @@ use std::net::Ipv4Addr;
 use std::path::Path;
 
 use headway_scenario::{EcnMode, FlowSpec, LinkSpec, Scenario, Topology};
-use headway_units::WIRE_OVERHEAD;
-use headway_units::{Bytes, ConfigError, Duration};
+use headway_units::{Bytes, ConfigError, Duration, WIRE_OVERHEAD};
 
 use crate::discipline;
 use crate::plan::{Plan, PlannedDirection, PlannedFlow, PlannedMetrics, PlannedNode, PlannedSource};

@@ -3,9 +3,7 @@
 use crate::error::{Error, bail};
 use anyhow::Context as _;
 use headway_control::Kind;
-use headway_scenario::{Change, EcnMode, FlowController, FlowSpec, Scenario};
-
-use headway_scenario::World;
+use headway_scenario::{Change, EcnMode, FlowController, FlowSpec, Scenario, World};
 
 /// Returns the overrides, as for `--set`, that give all flows of `scenario` the named controller.
 ///

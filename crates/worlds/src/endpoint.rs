@@ -2,14 +2,13 @@
 
 use std::ffi::OsString;
 use std::io::{Read as _, Write as _};
-use std::iter;
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream};
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::channel;
-use std::thread;
 use std::time::{Duration as Span, SystemTime, UNIX_EPOCH};
+use std::{iter, thread};
 
 use crate::error::Error;
 use anyhow::Context as _;

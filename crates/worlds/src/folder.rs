@@ -6,13 +6,12 @@ use std::path::{Path, PathBuf};
 use crate::error::{Error, bail};
 use anyhow::Context as _;
 use headway_record::{Results, json_lines, spread};
-use headway_scenario::Change;
+use headway_scenario::{Change, World};
 use serde_json::{Value, json};
 
 use crate::outcome::{Outcome, RunFiles};
 use crate::output::Output;
 use crate::page;
-use headway_scenario::World;
 
 /// The file that identifies a folder of results.
 const MANIFEST: &str = "manifest.json";

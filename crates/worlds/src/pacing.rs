@@ -1,8 +1,7 @@
 //! Pacing rates as kernels report them.
 
 use headway_scenario::Scenario;
-use headway_units::WIRE_OVERHEAD;
-use headway_units::{Bytes, Rate};
+use headway_units::{Bytes, Rate, WIRE_OVERHEAD};
 
 /// Converts a kernel's pacing rate to a rate on the wire; `None` before there is one.
 pub(super) fn pacing(reported: Rate, scenario: &Scenario) -> Option<Rate> {

@@ -144,9 +144,9 @@ pub struct Config {
 }
 
 unsafe extern "C" {
-    safe fn headway_explicit_configure(config: &mut Config, law: Law, capacity: u64, line: u64);
-    safe fn headway_explicit_check(config: &Config) -> u32;
-    safe fn headway_explicit_chi(alpha: u32, beta: u32) -> u32;
+    safe fn explicit_configure(law: Law, capacity: u64, line: u64) -> Config;
+    safe fn explicit_check(config: &Config) -> u32;
+    safe fn explicit_chi(alpha: u32, beta: u32) -> u32;
 }
 
 impl Config {
@@ -156,9 +156,7 @@ impl Config {
     /// Targets of the queue are those for 1.5 Mb/s and an RTT of 100 ms: kappa is 6000 B, which is 32 % of
     /// the bandwidth-delay product there (xcp-rcp 1.7).
     pub fn new(law: Law, capacity: u64, line: u64) -> Config {
-        let mut config = Config::default();
-        headway_explicit_configure(&mut config, law, capacity, line);
-        config
+        explicit_configure(law, capacity, line)
     }
 
     /// Returns the bytes of `struct explicit_config` on this machine, for a kernel that reads them.
@@ -173,7 +171,7 @@ impl Config {
     ///
     /// Returns the first that is not.
     pub fn check(&self) -> Result<(), Fault> {
-        match headway_explicit_check(self) {
+        match explicit_check(self) {
             0 => Ok(()),
             number => Err(FAULTS.get(number as usize - 1).map_or(Fault::Law, |(fault, ..)| *fault)),
         }
@@ -182,7 +180,7 @@ impl Config {
 
 /// Returns the bound of chi, 1 / (5 - alpha - beta); gains and result in units of 2^-16 (xcp-rcp 2.8).
 pub fn chi(alpha: u32, beta: u32) -> u32 {
-    headway_explicit_chi(alpha.min(super::ONE), beta.min(super::ONE))
+    explicit_chi(alpha.min(super::ONE), beta.min(super::ONE))
 }
 
 /// A parameter out of its range.

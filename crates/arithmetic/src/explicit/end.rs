@@ -2,25 +2,25 @@
 //! (`c/explicit_end.h`).
 
 unsafe extern "C" {
-    safe fn headway_explicit_share(rate: u64, desired: u64, srtt: u64, segment: u32) -> i64;
-    safe fn headway_explicit_request(request: &mut Request, part: i64) -> i64;
-    safe fn headway_explicit_window_set(window: &mut Window, bytes: u64);
-    safe fn headway_explicit_window_change(window: &mut Window, feedback: i64, srtt: u64);
-    safe fn headway_explicit_window_rate(window: &mut Window, rate: u32, srtt: u64);
-    safe fn headway_explicit_window_restart(window: &mut Window, version: u32) -> u32;
-    safe fn headway_explicit_window_whole(window: &mut Window, version: u32, sent: u32) -> u64;
-    safe fn headway_explicit_pacing_rate(version: u32, told: u32, window: &Window, rtt: &Rtt) -> u64;
-    safe fn headway_explicit_rtt_sample(rtt: &mut Rtt, sample: u64);
-    safe fn headway_explicit_has_waited(gap: u64, sample: u64, least: u64) -> u32;
+    safe fn explicit_share(rate: u64, desired: u64, srtt: u64, segment: u32) -> i64;
+    safe fn explicit_request(request: &mut Request, part: i64) -> i64;
+    safe fn explicit_window_set(window: &mut Window, bytes: u64);
+    safe fn explicit_window_change(window: &mut Window, feedback: i64, srtt: u64) -> u32;
+    safe fn explicit_window_rate(window: &mut Window, rate: u32, srtt: u64);
+    safe fn explicit_window_restart(window: &mut Window, version: u32) -> u32;
+    safe fn explicit_window_whole(window: &mut Window, version: u32, sent: u32) -> u64;
+    safe fn explicit_pacing_rate(version: u32, told: u32, window: &Window, rtt: &Rtt) -> u64;
+    safe fn explicit_rtt_sample(rtt: &mut Rtt, sample: u64);
+    safe fn explicit_has_waited(gap: u64, sample: u64, least: u64) -> u32;
     /// Converts a time that is known, in ns, for the header: s with 28 fraction bits, at
     /// least 1 and at most 16 s.
-    #[link_name = "headway_explicit_header_time"]
+    #[link_name = "explicit_header_time"]
     pub safe fn header_time(ns: u64) -> u32;
     /// Returns the throughput of a window of `bytes` per `srtt` in ns, which is not 0; in b/s, rounded down.
-    #[link_name = "headway_explicit_throughput"]
+    #[link_name = "explicit_throughput"]
     pub safe fn throughput(bytes: u64, srtt: u64) -> u64;
     /// Returns the time between packets of `bytes` at `rate` in b/s, in ns; 0 at rate 0.
-    #[link_name = "headway_explicit_spacing"]
+    #[link_name = "explicit_spacing"]
     pub safe fn spacing(bytes: u64, rate: u64) -> u64;
 }
 
@@ -40,7 +40,7 @@ impl Share {
     /// Returns the share in the change from `rate` to `desired`, both in b/s, of which all segments of one
     /// `srtt` ask for the whole; `srtt` is in ns and above 0, `segment` in bytes.
     pub fn new(rate: u64, desired: u64, srtt: u64, segment: u32) -> Share {
-        Share(headway_explicit_share(rate, desired, srtt, segment))
+        Share(explicit_share(rate, desired, srtt, segment))
     }
 }
 
@@ -55,7 +55,7 @@ pub struct Request {
 impl Request {
     /// Returns what the next packet, whose share is `part`, asks for in B/s.
     pub fn next(&mut self, part: Share) -> i32 {
-        headway_explicit_request(self, part.0) as i32
+        explicit_request(self, part.0) as i32
     }
 }
 
@@ -79,7 +79,7 @@ impl Window {
 
     /// Sets the window in bytes, with [`WINDOW_BITS`], within its limits.
     pub fn set(&mut self, bytes: u64) {
-        headway_explicit_window_set(self, bytes);
+        explicit_window_set(self, bytes);
     }
 
     /// Returns the window in bytes, with [`WINDOW_BITS`].
@@ -90,30 +90,30 @@ impl Window {
     /// Applies XCP's feedback in B/s: the window changes by feedback x `srtt`, in ns; it
     /// stays at 0 (xcp-rcp 2.2).
     pub fn on_change(&mut self, feedback: i32, srtt: u64) {
-        headway_explicit_window_change(self, feedback.into(), srtt);
+        explicit_window_change(self, feedback.into(), srtt);
     }
 
     /// Applies RCP's feedback in B/s: the window becomes rate x `srtt`, in ns. It stays if either is 0, and
     /// is as large as can be at [`ANY_RATE`](super::ANY_RATE) (xcp-rcp 2.12, 2.16).
     pub fn on_rate(&mut self, rate: u32, srtt: u64) {
-        headway_explicit_window_rate(self, rate, srtt);
+        explicit_window_rate(self, rate, srtt);
     }
 
     /// Reduces the window after an idle period: to one segment with RCP, to ten at most with XCP.
     /// Returns whether it changed.
     pub fn restart(&mut self, version: u8) -> bool {
-        headway_explicit_window_restart(self, version.into()) != 0
+        explicit_window_restart(self, version.into()) != 0
     }
 
     /// Returns the window in whole segments, for the next ACK, of a sender that has sent `sent` segments.
     pub fn whole(&mut self, version: u8, sent: u32) -> u64 {
-        headway_explicit_window_whole(self, version.into(), sent)
+        explicit_window_whole(self, version.into(), sent)
     }
 
     /// Returns the pacing rate in b/s of a sender with whole segments, 0 while it is not known; `told`
     /// is RCP's rate in B/s.
     pub fn pacing_rate(&self, version: u8, told: u32, rtt: &Rtt) -> u64 {
-        headway_explicit_pacing_rate(version.into(), told, self, rtt)
+        explicit_pacing_rate(version.into(), told, self, rtt)
     }
 }
 
@@ -128,7 +128,7 @@ pub struct Rtt {
 impl Rtt {
     /// Smooths the RTT with a sample, which is not 0 (RFC 6298).
     pub fn sample(&mut self, ns: u64) {
-        headway_explicit_rtt_sample(self, ns);
+        explicit_rtt_sample(self, ns);
     }
 
     /// Returns the smoothed RTT in ns.
@@ -140,5 +140,5 @@ impl Rtt {
 /// Returns whether a segment that was acknowledged alone may have waited for another that its sender had not
 /// sent yet: with `gap` between them, after an RTT of `sample` where `least` was the shortest, in ns.
 pub fn has_waited(gap: u64, sample: u64, least: u64) -> bool {
-    headway_explicit_has_waited(gap, sample, least) != 0
+    explicit_has_waited(gap, sample, least) != 0
 }

@@ -77,23 +77,18 @@ pub(super) struct State {
 }
 
 unsafe extern "C" {
-    safe fn headway_explicit_init(queue: &mut State, config: &Config, now: u64, random: u32);
-    safe fn headway_explicit_set_config(queue: &mut State, config: &Config);
-    safe fn headway_explicit_arrive(queue: &mut State, header: Option<&Header>, bytes: u32) -> u32;
-    safe fn headway_explicit_drop(queue: &mut State);
-    safe fn headway_explicit_depart(
+    safe fn explicit_init(queue: &mut State, config: &Config, now: u64, random: u32);
+    safe fn explicit_set_config(queue: &mut State, config: &Config);
+    safe fn explicit_arrive(queue: &mut State, header: Option<&Header>, bytes: u32) -> u32;
+    safe fn explicit_drop(queue: &mut State);
+    safe fn explicit_depart(
         queue: &mut State,
         header: Option<&mut Header>,
         bytes: u32,
         backlog_bytes: u64,
         backlog_packets: u32,
     ) -> u32;
-    safe fn headway_explicit_timer(
-        queue: &mut State,
-        backlog_bytes: u64,
-        backlog_packets: u32,
-        now: u64,
-    ) -> u32;
+    safe fn explicit_timer(queue: &mut State, backlog_bytes: u64, backlog_packets: u32, now: u64) -> u32;
 }
 
 /// The queue of an explicit router; it holds no packets.
@@ -115,7 +110,7 @@ impl ExplicitQueue {
     pub fn new(config: &Config, now: u64, random: u32) -> Result<ExplicitQueue, Fault> {
         config.check()?;
         let mut state = State::default();
-        headway_explicit_init(&mut state, config, now, random);
+        explicit_init(&mut state, config, now, random);
         Ok(ExplicitQueue { state })
     }
 
@@ -132,14 +127,14 @@ impl ExplicitQueue {
     /// Returns the first parameter that is out of its range; the queue then stays as it is.
     pub fn set_config(&mut self, config: &Config) -> Result<(), Fault> {
         config.check()?;
-        headway_explicit_set_config(&mut self.state, config);
+        explicit_set_config(&mut self.state, config);
         Ok(())
     }
 
     /// Counts a packet of `bytes` that arrives, whether or not there is room for it; `header` is `None` if it
     /// has none (xcp-rcp 2.4).
     pub fn arrive(&mut self, header: Option<&Header>, bytes: u32) -> Verdict {
-        match headway_explicit_arrive(&mut self.state, header, bytes) {
+        match explicit_arrive(&mut self.state, header, bytes) {
             0 => Verdict::Accepted,
             1 => Verdict::BadVersion,
             _ => Verdict::BadFormat,
@@ -148,7 +143,7 @@ impl ExplicitQueue {
 
     /// Notes that a packet that arrived found no room.
     pub fn drop_packet(&mut self) {
-        headway_explicit_drop(&mut self.state);
+        explicit_drop(&mut self.state);
     }
 
     /// Lowers the feedback of a packet of `bytes` that leaves the queue, with the backlog behind it; returns
@@ -160,11 +155,10 @@ impl ExplicitQueue {
         backlog_bytes: u64,
         backlog_packets: u32,
     ) -> bool {
-        headway_explicit_depart(&mut self.state, header, bytes, backlog_bytes, backlog_packets) != 0
+        explicit_depart(&mut self.state, header, bytes, backlog_bytes, backlog_packets) != 0
     }
 
     /// Returns when [`run_timer`](ExplicitQueue::run_timer) has something to do, in ns.
-    #[inline]
     pub fn due(&self) -> u64 {
         self.state.queue_due.min(self.state.control_due)
     }
@@ -174,7 +168,7 @@ impl ExplicitQueue {
     /// The backlog is the one since the last event of the queue. After a long silence a few thousand calls
     /// return `None`, however long it was.
     pub fn run_timer(&mut self, backlog_bytes: u64, backlog_packets: u32, now: u64) -> Option<Event> {
-        match headway_explicit_timer(&mut self.state, backlog_bytes, backlog_packets, now) {
+        match explicit_timer(&mut self.state, backlog_bytes, backlog_packets, now) {
             0 => None,
             1 => Some(Event::Measured),
             2 => Some(Event::Controlled),

@@ -6,9 +6,8 @@ use super::{Format, Header};
 pub const BYTES: usize = 20;
 
 unsafe extern "C" {
-    unsafe fn headway_explicit_find(packet: *const u8, length: u32, header: &mut Header, at: &mut u32)
-    -> u32;
-    safe fn headway_explicit_write(header: &Header, bytes: &mut [u8; BYTES]);
+    unsafe fn explicit_find(packet: *const u8, length: u32, header: &mut Header, at: &mut u32) -> u32;
+    safe fn explicit_write(header: &Header, bytes: &mut [u8; BYTES]);
 }
 
 /// What a packet has behind its IP header.
@@ -31,7 +30,7 @@ pub fn find(packet: &[u8]) -> Found {
     let length = u32::try_from(packet.len()).unwrap_or(u32::MAX);
     let (mut header, mut at) = (Header::new(0, Format::Standard), 0);
     // SAFETY: the function reads no more than `length` bytes.
-    match unsafe { headway_explicit_find(packet.as_ptr(), length, &mut header, &mut at) } {
+    match unsafe { explicit_find(packet.as_ptr(), length, &mut header, &mut at) } {
         1 => Found::Header(header, at),
         2 => Found::Truncated,
         3 => Found::BadLength,
@@ -43,6 +42,6 @@ pub fn find(packet: &[u8]) -> Found {
 /// Writes a header as it travels.
 pub fn write(header: &Header) -> [u8; BYTES] {
     let mut bytes = [0; BYTES];
-    headway_explicit_write(header, &mut bytes);
+    explicit_write(header, &mut bytes);
     bytes
 }

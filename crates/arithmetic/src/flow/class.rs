@@ -75,7 +75,7 @@ pub struct Rules {
 }
 
 unsafe extern "C" {
-    safe fn headway_flow_classify(rules: &Rules, key: &Key, client: u32, dscp: u32) -> u32;
+    safe fn flow_classify(rules: &Rules, key: &Key, client: u32, dscp: u32) -> u32;
 }
 
 impl Default for Rules {
@@ -96,7 +96,7 @@ impl Rules {
     /// Returns the class of the first rule that a connection meets, whose end `client` sent a SYN
     /// with this code point.
     pub fn classify(&self, key: &Key, client: usize, dscp: u8) -> Option<u32> {
-        let class = headway_flow_classify(self, key, (client & 1) as u32, u32::from(dscp));
+        let class = flow_classify(self, key, (client & 1) as u32, u32::from(dscp));
         Some(class).filter(|class| *class != NO_CLASS)
     }
 }

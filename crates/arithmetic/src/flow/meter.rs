@@ -36,8 +36,8 @@ pub struct Meter {
 }
 
 unsafe extern "C" {
-    safe fn headway_flow_meter_add(meter: &mut Meter, now: u64, bytes: u32, packets: u32);
-    safe fn headway_flow_meter_end_slots(meter: &mut Meter, now: u64);
+    safe fn flow_meter_add(meter: &mut Meter, now: u64, bytes: u32, packets: u32);
+    safe fn flow_meter_end_slots(meter: &mut Meter, now: u64);
 }
 
 impl Meter {
@@ -52,14 +52,14 @@ impl Meter {
 
     /// Adds so many packets, at least one, that arrived at once with this much data together.
     pub fn add(&mut self, now: u64, bytes: u32, packets: u32) {
-        headway_flow_meter_add(self, now, bytes, packets.max(1));
+        flow_meter_add(self, now, bytes, packets.max(1));
     }
 
     /// Returns it with the slots ended that end until `now`.
     pub fn at(mut self, now: u64) -> Meter {
         if self.packets > 0 {
             let now = now.max(self.last);
-            headway_flow_meter_end_slots(&mut self, now);
+            flow_meter_end_slots(&mut self, now);
         }
         self
     }

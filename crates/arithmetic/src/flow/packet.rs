@@ -1,6 +1,7 @@
 //! What a middlebox reads of a packet.
 
 use std::net::IpAddr;
+use std::ops::Range;
 
 use super::{Kind, NO_SCALE};
 use crate::plain::Plain;
@@ -109,16 +110,16 @@ pub struct Packet {
 }
 
 unsafe extern "C" {
-    unsafe fn headway_flow_read(packet: *const u8, length: u32, framing: Framing, out: &mut Packet) -> u32;
-    safe fn headway_flow_set_ends(
+    unsafe fn flow_read(packet: *const u8, end: *const u8, framing: Framing, out: &mut Packet) -> u32;
+    safe fn flow_set_key(
         packet: &mut Packet,
         source: &[u32; 4],
         destination: &[u32; 4],
-        source_port: u16,
-        destination_port: u16,
+        source_port: u32,
+        destination_port: u32,
     );
-    safe fn headway_flow_kind(packet: &Packet) -> Kind;
-    unsafe fn headway_rwm_write(tcp: *mut u8, window: u32);
+    safe fn flow_kind(packet: &Packet) -> Kind;
+    unsafe fn rwm_write(tcp: *mut u8, window: u32);
 }
 
 /// An address as it lies in a key.
@@ -145,7 +146,7 @@ impl Packet {
         let mut packet = Packet::empty();
         packet.key.version = if source.0.is_ipv4() { 4 } else { 6 };
         let ends = [source.0, destination.0].map(words);
-        headway_flow_set_ends(&mut packet, &ends[0], &ends[1], source.1, destination.1);
+        flow_set_key(&mut packet, &ends[0], &ends[1], source.1.into(), destination.1.into());
         packet
     }
 
@@ -154,10 +155,10 @@ impl Packet {
     /// # Errors
     /// What is no segment, or not wholly understood, is to pass as it is.
     pub fn read(bytes: &[u8], framing: Framing, side: u8) -> Result<Packet, NotSegment> {
-        let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+        let Range { start, end } = bytes.as_ptr_range();
         let mut packet = Packet::empty();
-        // SAFETY: the function reads no more than `length` bytes.
-        let found = unsafe { headway_flow_read(bytes.as_ptr(), length, framing, &mut packet) };
+        // SAFETY: the function reads no byte outside this range.
+        let found = unsafe { flow_read(start, end, framing, &mut packet) };
         packet.side = side & 1;
         match found {
             0 => Ok(packet),
@@ -178,7 +179,7 @@ impl Packet {
             return;
         };
         // SAFETY: the function writes both fields only, which the slice has.
-        unsafe { headway_rwm_write(header.as_mut_ptr(), u32::from(window)) }
+        unsafe { rwm_write(header.as_mut_ptr(), u32::from(window)) }
     }
 
     /// Returns the connection.
@@ -218,6 +219,6 @@ impl Packet {
 
     /// Returns what to do with it.
     pub fn kind(&self) -> Kind {
-        headway_flow_kind(self)
+        flow_kind(self)
     }
 }

@@ -132,18 +132,13 @@ pub struct Flow {
 }
 
 unsafe extern "C" {
-    safe fn headway_flow_on_syn(half: &mut Half, known: i32, packet: &Packet, now: u64) -> i32;
-    safe fn headway_flow_on_answer(half: &mut Half, packet: &Packet, now: u64) -> i32;
-    safe fn headway_flow_on_third(
-        half: &Half,
-        packet: &Packet,
-        now: u64,
-        previous: u64,
-        flow: &mut Flow,
-    ) -> i32;
-    safe fn headway_flow_on_segment(flow: &mut Flow, packet: &Packet, now: u64) -> i32;
-    safe fn headway_flow_follow_rtt(flow: &mut Flow, packet: &Packet, period: u32, now: u64);
-    safe fn headway_rwm_window(flow: &mut Flow, packet: &Packet, bytes: u64, no_shrink: i32) -> u32;
+    safe fn flow_on_syn(half: &mut Half, known: i32, packet: &Packet, now: u64) -> i32;
+    safe fn flow_on_answer(half: &mut Half, packet: &Packet, now: u64) -> i32;
+    safe fn flow_on_third(half: &Half, packet: &Packet, now: u64, previous: u64, flow: &mut Flow) -> i32;
+    safe fn flow_on_segment(flow: &mut Flow, packet: &Packet, now: u64) -> i32;
+    safe fn flow_on_stamps(flow: &mut Flow, packet: &Packet) -> u32;
+    safe fn flow_measure(flow: &mut Flow, packet: &Packet, measures: u32, period: u32, now: u64);
+    safe fn rwm_window(flow: &mut Flow, packet: &Packet, bytes: u64, no_shrink: i32) -> u32;
 }
 
 impl Least {
@@ -164,47 +159,48 @@ impl Half {
     /// Begins a handshake with a SYN; none if its two ends are the same.
     pub fn begin(packet: &Packet, now: u64) -> Option<Half> {
         let mut half = Half::default();
-        (headway_flow_on_syn(&mut half, 0, packet, now) != 0).then_some(half)
+        (flow_on_syn(&mut half, 0, packet, now) != 0).then_some(half)
     }
 
     /// Notes a SYN between ends for which there is a handshake: a repeated one, one of the other end, or one
     /// that begins another connection.
     pub fn on_syn(&mut self, packet: &Packet, now: u64) {
-        headway_flow_on_syn(self, 1, packet, now);
+        flow_on_syn(self, 1, packet, now);
     }
 
     /// Notes a SYN-ACK; returns whether it answers, so that an older connection between the same ends
     /// does not exist any more.
     pub fn on_answer(&mut self, packet: &Packet, now: u64) -> bool {
-        headway_flow_on_answer(self, packet, now) != 0
+        flow_on_answer(self, packet, now) != 0
     }
 
     /// Returns the connection that a segment completes; `previous` is an earlier RTT between the
     /// same hosts in ns, or 0.
     pub fn on_third(&self, packet: &Packet, now: u64, previous: u64) -> Option<Flow> {
         let mut flow = Flow::default();
-        (headway_flow_on_third(self, packet, now, previous, &mut flow) != 0).then_some(flow)
+        (flow_on_third(self, packet, now, previous, &mut flow) != 0).then_some(flow)
     }
 }
 
 impl Flow {
     /// Notes a segment; returns whether the connection ends with it.
     pub fn on_segment(&mut self, packet: &Packet, now: u64) -> bool {
-        headway_flow_on_segment(self, packet, now) != 0
+        flow_on_segment(self, packet, now) != 0
     }
 
     /// Measures the RTT by the timestamps of a segment that [`Flow::on_segment`] has noted: from then
     /// on it is the least of this period and of the one before. Connections without timestamps keep
     /// that of their handshake.
     pub fn follow_rtt(&mut self, packet: &Packet, period: u32, now: u64) {
-        headway_flow_follow_rtt(self, packet, period, now);
+        let measures = flow_on_stamps(self, packet);
+        flow_measure(self, packet, measures, period, now);
     }
 
     /// Returns the window field with which a segment is to leave, with a limit in bytes. With `no_shrink`,
     /// the highest sequence number that its end allows does not move back.
     pub fn window(&mut self, packet: &Packet, bytes: u64, no_shrink: bool) -> u16 {
         // The function never returns more than the window of the packet.
-        headway_rwm_window(self, packet, bytes, no_shrink.into()) as u16
+        rwm_window(self, packet, bytes, no_shrink.into()) as u16
     }
 
     /// Returns the RTT in ns, at least 1; none if it could not be measured. It is that of the handshake,

@@ -58,9 +58,9 @@ pub(super) struct State {
 }
 
 unsafe extern "C" {
-    safe fn headway_rapid_acks_restart(acks: &mut State);
-    safe fn headway_rapid_push(acks: &mut State, packet: &Packet, packets: u32, unit: u32);
-    safe fn headway_rapid_take(acks: &mut State, gaps: &mut Gaps) -> u32;
+    safe fn rapid_acks_restart(acks: &mut State);
+    safe fn rapid_push(acks: &mut State, packet: &Packet, packets: u32, unit: u32);
+    pub(super) safe fn rapid_take(acks: &mut State, gaps: &mut Gaps) -> u32;
 }
 
 /// Spreads each interval between two stamped packets evenly over the packets it covers (rapid 2.8).
@@ -77,7 +77,7 @@ impl Acks {
     /// `unit` ns, 1 to 10^6.
     pub fn new(packets: u32, unit: u32) -> Acks {
         let mut state = State::default();
-        headway_rapid_acks_restart(&mut state);
+        rapid_acks_restart(&mut state);
         let packets = packets.clamp(1, MAX_PACKETS as u32);
         Acks { state, gaps: Box::default(), packets, unit: unit.clamp(1, 1_000_000) }
     }
@@ -87,8 +87,8 @@ impl Acks {
     ///
     /// A stream has fewer gaps than packets when its first packets came before the first stamp.
     pub fn push(&mut self, packet: &Packet, mut complete: impl FnMut(&Gaps)) {
-        headway_rapid_push(&mut self.state, packet, self.packets, self.unit);
-        while headway_rapid_take(&mut self.state, &mut self.gaps) != 0 {
+        rapid_push(&mut self.state, packet, self.packets, self.unit);
+        while rapid_take(&mut self.state, &mut self.gaps) != 0 {
             complete(&self.gaps);
         }
     }

@@ -24,7 +24,7 @@ pub(super) struct State {
 }
 
 unsafe extern "C" {
-    safe fn headway_rapid_clock_on_ack(clock: &mut State, stamp: u32, now: u64, rtt: u64) -> u32;
+    safe fn rapid_clock_on_ack(clock: &mut State, stamp: u32, now: u64, rtt: u64) -> i32;
 }
 
 /// The clock of a receiver's timestamps, compared with the sender's own (rapid 2.6, 2.14).
@@ -35,7 +35,7 @@ impl Clock {
     /// An ACK with a timestamp arrived at `now` ns, after an RTT of `rtt` ns at present. Returns whether all
     /// that is known of arrivals is void, because another clock gives them from now on.
     pub fn on_ack(&mut self, stamp: u32, now: u64, rtt: u64) -> bool {
-        headway_rapid_clock_on_ack(&mut self.0, stamp, now, rtt) != 0
+        rapid_clock_on_ack(&mut self.0, stamp, now, rtt) != 0
     }
 
     /// Returns what the timestamps are good for.

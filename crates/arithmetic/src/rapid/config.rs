@@ -90,8 +90,8 @@ pub struct Config {
 }
 
 unsafe extern "C" {
-    safe fn headway_rapid_configure(config: &mut Config, preset: Preset, line: u64, packet: u32, narrow: u64);
-    safe fn headway_rapid_config_bound(config: &mut Config);
+    safe fn rapid_configure(preset: Preset, line: u64, packet: u32, narrow: u64) -> Config;
+    safe fn rapid_config_bound(config: &mut Config);
 }
 
 impl Config {
@@ -101,9 +101,7 @@ impl Config {
     /// Thresholds in time are scaled with the time of a packet at `narrow` bit/s, the rate of the narrow link
     /// (rapid 2.10).
     pub fn new(preset: Preset, line: u64, packet: u32, narrow: u64) -> Config {
-        let mut config = Config::default();
-        headway_rapid_configure(&mut config, preset, line, packet, narrow);
-        config
+        rapid_configure(preset, line, packet, narrow)
     }
 
     /// Returns the bytes of `struct rapid_config` on this machine.
@@ -114,7 +112,7 @@ impl Config {
 
     /// Returns the configuration with every number moved into its range.
     pub fn bounded(mut self) -> Config {
-        headway_rapid_config_bound(&mut self);
+        rapid_config_bound(&mut self);
         self
     }
 }

@@ -19,20 +19,14 @@ pub(super) struct State {
 }
 
 unsafe extern "C" {
-    safe fn headway_rapid_due(
+    safe fn rapid_due(
         departures: &mut State,
         rapid: &mut sender::State,
         config: &Config,
         now: u64,
         idle: u32,
     ) -> u64;
-    safe fn headway_rapid_departures_take(
-        departures: &mut State,
-        segment: u32,
-        flags: u8,
-        full: u32,
-        sent: &mut Sent,
-    );
+    safe fn rapid_departures_take(departures: &mut State, segment: u32, flags: u8, full: i32) -> Sent;
 }
 
 /// The schedule of one connection (rapid 2.3). Times are in ns.
@@ -44,16 +38,14 @@ impl Departures {
     /// at `now` none waited for its time.
     pub fn due(&mut self, rapid: &mut Rapid, now: u64, idle: bool) -> u64 {
         let (state, config) = rapid.parts();
-        headway_rapid_due(&mut self.0, state, config, now, idle.into())
+        rapid_due(&mut self.0, state, config, now, idle.into())
     }
 
     /// The packet that is due leaves; returns what to remember of it. It is no probe if it is not `full`. A
     /// packet that was not scheduled belongs to no p-stream.
     pub fn take(&mut self, segment: u32, retransmission: bool, full: bool) -> Sent {
-        let mut sent = Sent::default();
         let flags = if retransmission { RETRANSMISSION } else { 0 };
-        headway_rapid_departures_take(&mut self.0, segment, flags, full.into(), &mut sent);
-        sent
+        rapid_departures_take(&mut self.0, segment, flags, full.into())
     }
 
     /// Returns the p-stream that is being sent, with the index of its next packet.

@@ -68,9 +68,9 @@ pub(super) struct State {
 }
 
 unsafe extern "C" {
-    safe fn headway_rapid_flight_push(flight: &mut State, slot: &mut Sent, slots: u32, sent: &Sent, now: u64);
-    safe fn headway_rapid_flight_on_ack(flight: &mut State, ack: &RawAck, unit: u32);
-    safe fn headway_rapid_flight_take(flight: &mut State, first: &mut Sent, packet: &mut Packet) -> u32;
+    safe fn rapid_flight_push(flight: &mut State, slot: &mut Sent, slots: u32, sent: &Sent, now: u64);
+    safe fn rapid_flight_on_ack(flight: &mut State, ack: &RawAck, unit: u32);
+    safe fn rapid_flight_take(flight: &mut State, first: &mut Sent, packet: &mut Packet) -> i32;
 }
 
 /// All packets in flight, in a ring.
@@ -116,7 +116,7 @@ impl Flight {
         }
         let slot = self.slot(self.state.end);
         let slots = self.ring.len() as u32;
-        headway_rapid_flight_push(&mut self.state, &mut self.ring[slot], slots, sent, now);
+        rapid_flight_push(&mut self.state, &mut self.ring[slot], slots, sent, now);
     }
 
     /// Doubles the ring. The place of a packet depends on the number of slots.
@@ -136,14 +136,14 @@ impl Flight {
             (raw.segment, raw.arrived) = (segment, 1);
             (raw.stamp, raw.stamped) = (stamp.unwrap_or(0), stamp.is_some().into());
         }
-        headway_rapid_flight_on_ack(&mut self.state, &raw, self.unit);
+        rapid_flight_on_ack(&mut self.state, &raw, self.unit);
     }
 
     /// Returns the next packet whose fate is known.
     pub fn take(&mut self) -> Option<Packet> {
         let mut packet = Packet::default();
         let slot = self.slot(self.state.first);
-        let known = headway_rapid_flight_take(&mut self.state, &mut self.ring[slot], &mut packet);
+        let known = rapid_flight_take(&mut self.state, &mut self.ring[slot], &mut packet);
         (known != 0).then_some(packet)
     }
 

@@ -85,16 +85,16 @@ fn outcome<T>(number: u32, estimate: T) -> Result<T, Refusal> {
 }
 
 unsafe extern "C" {
-    safe fn headway_bass_pass(gaps: &mut Gaps, thresholds: &Thresholds, pass: &mut Pass);
-    safe fn headway_bass_smooth(gaps: &mut Gaps, scratch: &mut Gaps, window: u32);
-    safe fn headway_rapid_denoise(gaps: &mut Gaps, scratch: &mut Gaps, config: &Config, window: u32) -> u32;
-    safe fn headway_excursion_search(
+    safe fn bass_pass(gaps: &mut Gaps, thresholds: &Thresholds) -> Pass;
+    safe fn bass_smooth(gaps: &mut Gaps, scratch: &mut Gaps, window: u32) -> u32;
+    safe fn rapid_denoise(gaps: &mut Gaps, scratch: &mut Gaps, config: &Config, window: u32) -> u32;
+    safe fn excursion_search(
         gaps: &mut Gaps,
         settings: &Excursion,
         packet: u32,
         estimate: &mut Estimate,
     ) -> u32;
-    safe fn headway_rapid_estimate(
+    safe fn rapid_estimate(
         gaps: &mut Gaps,
         scratch: &mut Gaps,
         config: &Config,
@@ -135,8 +135,7 @@ impl Gaps {
 
     /// Averages both arrays over each buffering event (rapid 2.9).
     pub fn bass_pass(&mut self, thresholds: Thresholds) -> Pass {
-        let mut pass = Pass { thresholds, ..Pass::default() };
-        headway_bass_pass(self, &thresholds, &mut pass);
+        let mut pass = bass_pass(self, &thresholds);
         pass.head -= self.begin;
         pass.tail -= self.begin;
         pass
@@ -144,7 +143,7 @@ impl Gaps {
 
     /// Replaces each gap by the mean of the `window` gaps around it (rapid 2.10).
     pub fn smooth(&mut self, window: u32, scratch: &mut Gaps) {
-        headway_bass_smooth(self, scratch, window);
+        bass_smooth(self, scratch, window);
     }
 
     /// Runs all passes, the removal of cut-off events, and the moving average (rapid 2.10).
@@ -152,7 +151,7 @@ impl Gaps {
     /// # Errors
     /// [`Refusal::TooShort`] when fewer than 8 gaps remain.
     pub fn denoise(&mut self, config: &Config, window: u32, scratch: &mut Gaps) -> Result<(), Refusal> {
-        outcome(headway_rapid_denoise(self, scratch, config, window), ())
+        outcome(rapid_denoise(self, scratch, config, window), ())
     }
 
     /// Estimates the available bandwidth from denoised gaps (rapid 2.11).
@@ -162,7 +161,7 @@ impl Gaps {
     /// that enters the mean is zero.
     pub fn search(&mut self, settings: &Excursion, packet: u32) -> Result<Estimate, Refusal> {
         let mut estimate = Estimate::default();
-        outcome(headway_excursion_search(self, settings, packet.min(super::MAX_PACKET), &mut estimate), ())?;
+        outcome(excursion_search(self, settings, packet.min(super::MAX_PACKET), &mut estimate), ())?;
         Ok(estimate)
     }
 
@@ -177,7 +176,7 @@ impl Gaps {
         scratch: &mut Gaps,
     ) -> Result<Estimate, Refusal> {
         let mut estimate = Estimate::default();
-        outcome(headway_rapid_estimate(self, scratch, config, window, &mut estimate), ())?;
+        outcome(rapid_estimate(self, scratch, config, window, &mut estimate), ())?;
         Ok(estimate)
     }
 }

@@ -60,42 +60,31 @@ struct Delay {
 }
 
 unsafe extern "C" {
-    safe fn headway_rapid_init(rapid: &mut State, config: &Config, rtt: u64);
-    safe fn headway_rapid_on_config(rapid: &mut State, config: &Config);
-    safe fn headway_rapid_next_stream(rapid: &mut State, config: &Config, stream: &mut Stream);
-    safe fn headway_rapid_on_packet(
+    safe fn rapid_init(rapid: &mut State, config: &Config, rtt: u64);
+    safe fn rapid_on_config(rapid: &mut State, config: &Config);
+    safe fn rapid_next_stream(rapid: &mut State, config: &Config) -> Stream;
+    safe fn rapid_on_packet(
         rapid: &mut State,
         config: &Config,
         gaps: &mut Gaps,
         scratch: &mut Gaps,
         packet: &Packet,
     ) -> u32;
-    safe fn headway_rapid_push_packet(rapid: &mut State, config: &Config, packet: &Packet) -> u32;
-    safe fn headway_rapid_take_stream(rapid: &mut State, gaps: &mut Gaps) -> u32;
-    safe fn headway_rapid_on_stream(
-        rapid: &mut State,
-        config: &Config,
-        gaps: &mut Gaps,
-        scratch: &mut Gaps,
-    ) -> u32;
-    safe fn headway_rapid_on_outcome(
+    safe fn rapid_push_packet(rapid: &mut State, config: &Config, packet: &Packet) -> u32;
+    safe fn rapid_on_stream(rapid: &mut State, config: &Config, gaps: &mut Gaps, scratch: &mut Gaps) -> u32;
+    safe fn rapid_on_outcome(
         rapid: &mut State,
         config: &Config,
         outcome: u32,
         estimate: &mut Estimate,
     ) -> u32;
-    safe fn headway_rapid_on_estimate(
-        rapid: &mut State,
-        config: &Config,
-        estimate: &Estimate,
-        length: u64,
-    ) -> u32;
-    safe fn headway_rapid_on_loss(rapid: &mut State, config: &Config);
-    safe fn headway_rapid_on_timeout(rapid: &mut State, config: &Config);
-    safe fn headway_rapid_on_recovered(rapid: &mut State, config: &Config) -> u32;
-    safe fn headway_rapid_on_retransmission(rapid: &mut State);
-    safe fn headway_rapid_on_undo(rapid: &mut State);
-    safe fn headway_rapid_on_rtt(rapid: &mut State, rtt: u64);
+    safe fn rapid_on_estimate(rapid: &mut State, config: &Config, estimate: &Estimate, length: u64) -> i32;
+    safe fn rapid_on_loss(rapid: &mut State, config: &Config);
+    safe fn rapid_on_timeout(rapid: &mut State, config: &Config);
+    safe fn rapid_on_recovered(rapid: &mut State, config: &Config) -> i32;
+    safe fn rapid_on_retransmission(rapid: &mut State);
+    safe fn rapid_on_undo(rapid: &mut State);
+    safe fn rapid_on_rtt(rapid: &mut State, rtt: u64);
 }
 
 /// One connection.
@@ -113,7 +102,7 @@ impl Rapid {
     pub fn new(config: Config, rtt: u64) -> Rapid {
         let config = config.bounded();
         let mut state = State::default();
-        headway_rapid_init(&mut state, &config, rtt);
+        rapid_init(&mut state, &config, rtt);
         Rapid { config, state, gaps: Box::default(), scratch: Box::default() }
     }
 
@@ -130,21 +119,19 @@ impl Rapid {
     /// Changes the configuration; streams in flight are ignored from now on.
     pub fn set_config(&mut self, config: Config) {
         self.config = config.bounded();
-        headway_rapid_on_config(&mut self.state, &self.config);
+        rapid_on_config(&mut self.state, &self.config);
     }
 
     /// Returns the next p-stream. Call this when its first packet is about to be sent: the newest rate counts
     /// (rapid 2.3).
     pub fn next_stream(&mut self) -> Stream {
-        let mut stream = Stream::default();
-        headway_rapid_next_stream(&mut self.state, &self.config, &mut stream);
-        stream
+        rapid_next_stream(&mut self.state, &self.config)
     }
 
     /// Handles a packet whose fate is known, in the order of sending; returns how many updates
     /// of the rate it caused.
     pub fn on_packet(&mut self, packet: &Packet) -> u32 {
-        headway_rapid_on_packet(&mut self.state, &self.config, &mut self.gaps, &mut self.scratch, packet)
+        rapid_on_packet(&mut self.state, &self.config, &mut self.gaps, &mut self.scratch, packet)
     }
 
     /// Handles a packet as [`on_packet`](Rapid::on_packet) does, and lets `estimate` answer for complete
@@ -154,13 +141,13 @@ impl Rapid {
         packet: &Packet,
         mut estimate: impl FnMut(&Gaps) -> Option<Estimate>,
     ) -> u32 {
-        let mut updates = headway_rapid_push_packet(&mut self.state, &self.config, packet);
-        while headway_rapid_take_stream(&mut self.state, &mut self.gaps) != 0 {
+        let mut updates = rapid_push_packet(&mut self.state, &self.config, packet);
+        while acks::rapid_take(&mut self.state.acks, &mut self.gaps) != 0 {
             let found = if self.is_starting() { None } else { estimate(&self.gaps) };
             let (state, config) = (&mut self.state, &self.config);
             updates += match found {
-                Some(mut found) => headway_rapid_on_outcome(state, config, ESTIMATED, &mut found),
-                None => headway_rapid_on_stream(state, config, &mut self.gaps, &mut self.scratch),
+                Some(mut found) => rapid_on_outcome(state, config, ESTIMATED, &mut found),
+                None => rapid_on_stream(state, config, &mut self.gaps, &mut self.scratch),
             };
         }
         updates
@@ -169,37 +156,37 @@ impl Rapid {
     /// Handles an estimate made elsewhere, from a stream whose send gaps sum to `length` ns; returns whether
     /// the rate was updated.
     pub fn on_estimate(&mut self, estimate: &Estimate, length: u64) -> bool {
-        headway_rapid_on_estimate(&mut self.state, &self.config, estimate, length) != 0
+        rapid_on_estimate(&mut self.state, &self.config, estimate, length) != 0
     }
 
     /// Begins a loss episode, unless one lasts. The rate falls when it ends.
     pub fn on_loss(&mut self) {
-        headway_rapid_on_loss(&mut self.state, &self.config);
+        rapid_on_loss(&mut self.state, &self.config);
     }
 
     /// Handles a retransmission timeout: a loss, with all streams in flight ignored from now on.
     pub fn on_timeout(&mut self) {
-        headway_rapid_on_timeout(&mut self.state, &self.config);
+        rapid_on_timeout(&mut self.state, &self.config);
     }
 
     /// Ends a loss episode with its one cut; returns whether there was an episode.
     pub fn on_recovered(&mut self) -> bool {
-        headway_rapid_on_recovered(&mut self.state, &self.config) != 0
+        rapid_on_recovered(&mut self.state, &self.config) != 0
     }
 
     /// The RTT is `rtt` ns now.
     pub fn on_rtt(&mut self, rtt: u64) {
-        headway_rapid_on_rtt(&mut self.state, rtt);
+        rapid_on_rtt(&mut self.state, rtt);
     }
 
     /// Counts a packet that is sent again among the lost ones.
     pub fn on_retransmission(&mut self) {
-        headway_rapid_on_retransmission(&mut self.state);
+        rapid_on_retransmission(&mut self.state);
     }
 
     /// Ends a loss episode that was spurious, without a cut.
     pub fn on_undo(&mut self) {
-        headway_rapid_on_undo(&mut self.state);
+        rapid_on_undo(&mut self.state);
     }
 
     /// Returns the average rate of the next p-stream, in bit/s.

@@ -56,9 +56,9 @@ pub struct Stream {
 }
 
 unsafe extern "C" {
-    safe fn headway_rapid_schedule(stream: &mut Stream, shape: &Shape, packet: u32, rate: u64);
-    safe fn headway_rapid_gap(stream: &Stream, index: u32) -> u64;
-    safe fn headway_rapid_depart(free: &mut u64, scheduled: u64, bytes: u32, line: u64) -> u64;
+    safe fn rapid_schedule(stream: &mut Stream, shape: &Shape, packet: u32, rate: u64);
+    safe fn rapid_gap(stream: &Stream, index: u32) -> u64;
+    safe fn rapid_depart(free: &mut u64, scheduled: u64, bytes: u32, line: u64) -> u64;
 }
 
 impl Stream {
@@ -67,14 +67,14 @@ impl Stream {
     pub fn new(shape: Shape, packet: u32, rate: u64) -> Stream {
         let mut stream = Stream::default();
         let (packet, rate) = (packet.clamp(1, MAX_PACKET), rate.clamp(MIN_RATE, MAX_RATE));
-        headway_rapid_schedule(&mut stream, &shape.bounded(), packet, rate);
+        rapid_schedule(&mut stream, &shape.bounded(), packet, rate);
         stream
     }
 
     /// Returns the gap before packet `index`, in ns; the first one is to the last packet of
     /// the previous stream.
     pub fn gap(&self, index: u32) -> u64 {
-        headway_rapid_gap(self, index)
+        rapid_gap(self, index)
     }
 }
 
@@ -93,6 +93,6 @@ impl LineClock {
 
     /// Returns when a packet of `bytes`, below 2^31, leaves that is scheduled for `scheduled`, both in ns.
     pub fn depart(&mut self, scheduled: u64, bytes: u32) -> u64 {
-        headway_rapid_depart(&mut self.free, scheduled, bytes, self.line)
+        rapid_depart(&mut self.free, scheduled, bytes, self.line)
     }
 }

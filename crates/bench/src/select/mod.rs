@@ -3,9 +3,8 @@
 mod cases;
 mod figure;
 
+use std::convert::Infallible;
 use std::path::PathBuf;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use clap::Args;
 use headway_program::exit::Failed;
@@ -15,6 +14,7 @@ use headway_select::{Settings, Strategy};
 use headway_sim::select::{Contestant, Fetches, PathsWorld, Score};
 use headway_units::statistics::{median, quantile, sorted};
 use headway_units::{Bytes, Duration, Instant};
+use headway_worlds::{Cancellation, pool};
 use serde::Serialize;
 
 use self::cases::Case;
@@ -110,7 +110,8 @@ pub(crate) fn run(args: &SelectArgs, json: bool) -> Result<(), Failed> {
     if let Some(file) = &args.figure {
         return figure::draw(file, &world(args, 1), &contestants(args));
     }
-    let runs = all_runs(args);
+    let seeds: Vec<u64> = (1..=args.seeds).collect();
+    let runs: Vec<Run> = each(&seeds, |seed| runs(args, *seed)).into_iter().flatten().collect();
     let mut names: Vec<&str> = Vec::new();
     for run in &runs {
         if !names.contains(&run.name.as_str()) {
@@ -127,28 +128,11 @@ pub(crate) fn run(args: &SelectArgs, json: bool) -> Result<(), Failed> {
     Ok(())
 }
 
-/// Runs all seeds, on all processors.
-fn all_runs(args: &SelectArgs) -> Vec<Run> {
-    let next = AtomicU64::new(1);
-    let all: Mutex<Vec<(u64, Vec<Run>)>> = Mutex::new(Vec::new());
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                loop {
-                    let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed > args.seeds {
-                        break;
-                    }
-                    let runs = runs(args, seed);
-                    all.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push((seed, runs));
-                }
-            });
-        }
-    });
-    let mut all = all.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-    all.sort_by_key(|(seed, _)| *seed);
-    all.into_iter().flat_map(|(_, runs)| runs).collect()
+/// Calls `work` on every item, on all processors.
+pub(crate) fn each<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let work = |item: &T| Ok::<_, Infallible>(Some(work(item)));
+    pool::each(items, processors, &Cancellation::default(), work).results
 }
 
 fn runs(args: &SelectArgs, seed: u64) -> Vec<Run> {

@@ -3,9 +3,6 @@
 
 mod draw;
 
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
-
 use clap::{Args, ValueEnum as _};
 use headway_program::exit::Failed;
 use headway_program::table::table;
@@ -17,6 +14,7 @@ use headway_units::{Bytes, Duration, Instant};
 use serde::Serialize;
 
 use self::draw::{Class, world};
+use crate::select::each;
 
 /// Chooses among simulated paths for ten minutes while users send, and compares what is said with the truth,
 /// and how long transfers take with rivals.
@@ -99,19 +97,7 @@ pub(crate) fn run(args: &SelectWorldsArgs, json: bool) -> Result<(), Failed> {
         .iter()
         .flat_map(|class| (0..args.worlds).map(|number| (*class, args.seed + number)))
         .collect();
-    let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                while let Some((class, seed)) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let judged = judge(*class, *seed, args.strategy);
-                    done.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(judged);
-                }
-            });
-        }
-    });
-    let all = done.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let all = each(&jobs, |(class, seed)| judge(*class, *seed, args.strategy));
     let of = |class: &Class| {
         row(class_name(*class), &all.iter().filter(|one| one.class == *class).collect::<Vec<_>>())
     };

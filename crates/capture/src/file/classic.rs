@@ -69,7 +69,6 @@ struct Record {
 impl Classic {
     /// Reads the file header or the next packet; `offset` is the position of `data` in the stream, of which
     /// no more comes if it has `ended`.
-    #[inline]
     pub(super) fn step(&mut self, data: &[u8], offset: u64, ended: bool) -> Result<Step, Wrong> {
         let Some(file) = &mut self.file else {
             let Some(bytes) = data.first_chunk() else {
@@ -118,7 +117,6 @@ fn header(bytes: &[u8; FILE_HEADER], offset: u64) -> File {
 
 impl File {
     /// Reads a packet's header.
-    #[inline]
     fn record(&self, data: &[u8]) -> Option<Record> {
         let header = data.first_chunk::<PACKET_HEADER>()?;
         let words = [0, 4, 8, 12]
@@ -160,7 +158,6 @@ impl File {
         None
     }
 
-    #[inline]
     fn packet(&self, data: &[u8]) -> Result<Step, Wrong> {
         let start = self.header;
         let record = if data.len() < start { None } else { self.record(data) };

@@ -8,19 +8,16 @@ use headway_edge::Policy;
 use headway_edge::snapshot::DecisionState;
 use headway_net::ConnectOptions;
 use headway_program::out::escape_controls;
-use headway_program::{out, print_error, print_line};
+use headway_program::{out, print_error, print_line, token};
 use headway_router::edge::{self, Ends, Event, Found, Options};
 use serde_json::{Map, Value, json};
 use signal_hook::consts::SIGHUP;
 
-use super::EdgeArgs;
 use super::flows::{self, lines};
-use super::second;
+use super::{EdgeArgs, second};
 use headway_program::line_writer::LineWriter;
 use headway_program::screen::Screen;
-use headway_program::service::signals_but;
-use headway_program::service::start_log;
-use headway_program::token;
+use headway_program::service::{signals_but, start_log};
 
 /// Most seconds of JSON that wait for a reader, and less where they are long: the newest says all.
 const LINES: usize = 4;

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use anyhow::{Result, anyhow};
 use headway_program::build::stamped;
 use headway_program::exit::{Code, Failed};
-use headway_program::{out, print_line};
+use headway_program::{out, print_line, token};
 use headway_router::select::{self, Event, File, Measured, Options, Timed, Vain};
 use headway_select::PathState;
 use serde::Serialize;
@@ -15,11 +15,9 @@ use serde_json::{Map, Value, json};
 
 use super::SelectArgs;
 use super::show::table;
-use headway_program::connection::failure_code;
-use headway_program::connection::{net_code, stop_on_signals};
+use headway_program::connection::{failure_code, net_code, stop_on_signals};
 use headway_program::line_writer::LineWriter;
 use headway_program::service::start_log;
-use headway_program::token;
 
 /// Runs the command.
 ///

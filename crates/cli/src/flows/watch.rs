@@ -3,9 +3,8 @@
 use std::collections::HashMap;
 use std::time::Instant as Clock;
 
-use headway_record::Histogram;
 use headway_record::csv::Text;
-use headway_record::row;
+use headway_record::{Histogram, row};
 use headway_telemetry::{Connection, Dump};
 use headway_units::{Bytes, Duration, Instant, Rate};
 use serde::Serialize;

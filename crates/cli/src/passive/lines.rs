@@ -1,7 +1,7 @@
 //! Results as JSON and CSV.
 
-use headway_estimate::sabes::{Capacity, Limit, WindowRefusal};
-use headway_passive::{Free, PathRow, RoundTrips, Skipped, Sums, Tracker, Unknown};
+use headway_estimate::sabes::{Limit, WindowRefusal};
+use headway_passive::{Known, PathRow, Skipped, Tracker, Unknown};
 use headway_record::csv::{Fixed, Text};
 use headway_record::row;
 use headway_units::{Duration, Instant, Rate};
@@ -16,24 +16,23 @@ use headway_program::{out, print_line};
 /// Returns a row of `--csv`; unknown values are empty.
 pub(super) fn csv_row(at: Instant, row: &PathRow, names: &mut Names) -> impl Serialize + use<> {
     let bps = |rate: Option<Rate>| rate.map(Rate::bps);
-    let free = row.free;
-    let times = row.round_trips;
+    let Known { rate, rtt, capacity, free, round_trips: times, sums, .. } = row.known;
     let us = |time: Option<Duration>| time.map(|time| Fixed::<1>(time.us()));
-    let share = |limit| Fixed::<4>(row.sums.share(limit));
-    let anomalies = row.sums.anomalies;
+    let share = |limit| Fixed::<4>(sums.share(limit));
+    let anomalies = sums.anomalies;
     row! {
         at_unix_ns: at,
         direction: row.key.direction.name(),
         peer: Text(names.peer(row.key.peer)),
         flows: row.transfers,
-        rate_bps: row.rate.bps(),
-        rtt_us: us(row.rtt),
-        capacity_bps: bps(row.capacity.map(|capacity| capacity.rate)),
+        rate_bps: rate.bps(),
+        rtt_us: us(rtt),
+        capacity_bps: bps(capacity.map(|capacity| capacity.rate)),
         free_bps: bps(free.map(|free| free.rate)),
         free_low_bps: bps(free.map(|free| free.low)),
         free_high_bps: bps(free.map(|free| free.high)),
-        windows_used: row.sums.used,
-        windows_refused: row.sums.refused.iter().sum::<u64>(),
+        windows_used: sums.used,
+        windows_refused: sums.refused.iter().sum::<u64>(),
         limited_application: share(Limit::Application),
         limited_receive_window: share(Limit::ReceiveWindow),
         limited_path: share(Limit::Path),
@@ -125,11 +124,7 @@ fn path(row: &PathRow, names: &mut Names) -> Value {
         "peer": names.peer(row.key.peer),
         "flows": row.transfers,
     });
-    let volume = (row.volume.packets, row.volume.wire, row.rate);
-    extend(
-        &mut value,
-        measured(volume, row.rtt, row.round_trips, row.capacity, (row.free, row.why), &row.sums),
-    );
+    extend(&mut value, measured(&row.known));
     value
 }
 
@@ -142,11 +137,7 @@ fn flow(row: &headway_passive::FlowRow, names: &mut Names) -> Value {
         "duration_ms": row.duration.ms(),
         "handshake_rtt_us": row.handshake.map(Duration::us),
     });
-    let volume = (row.volume.packets, row.volume.wire, row.rate);
-    extend(
-        &mut value,
-        measured(volume, row.rtt, row.round_trips, row.capacity, (row.free, row.why), &row.sums),
-    );
+    extend(&mut value, measured(&row.known));
     value
 }
 
@@ -157,14 +148,8 @@ fn extend(value: &mut Value, more: Value) {
 }
 
 /// Formats what paths and transfers have in common.
-fn measured(
-    (packets, bytes, rate): (u64, u64, Rate),
-    rtt: Option<Duration>,
-    round_trips: Option<RoundTrips>,
-    capacity: Option<Capacity>,
-    (free, why): (Option<Free>, Option<Unknown>),
-    sums: &Sums,
-) -> Value {
+fn measured(known: &Known) -> Value {
+    let Known { volume, rate, rtt, capacity, free, why, round_trips, ref sums } = *known;
     let refused: Map<String, Value> = WindowRefusal::ALL
         .into_iter()
         .map(|reason| (reason.name().to_owned(), json!(sums.refused[reason as usize])))
@@ -172,8 +157,8 @@ fn measured(
     let limited: Map<String, Value> =
         Limit::ALL.into_iter().map(|limit| (limit.name().to_owned(), json!(sums.share(limit)))).collect();
     json!({
-        "data_packets": packets,
-        "data_wire_bytes": bytes,
+        "data_packets": volume.packets,
+        "data_wire_bytes": volume.wire,
         "rate_bps": rate.bps(),
         "rtt_us": rtt.map(Duration::us),
         "capacity_bps": capacity.map(|capacity| capacity.rate.bps()),

@@ -47,9 +47,9 @@ impl History {
             }
             points.push(Point {
                 seconds,
-                rate: row.rate.mbps(),
-                capacity: row.capacity.map(|capacity| capacity.rate.mbps()),
-                free: row.free.map(|free| [free.rate, free.low, free.high].map(|rate| rate.mbps())),
+                rate: row.known.rate.mbps(),
+                capacity: row.known.capacity.map(|capacity| capacity.rate.mbps()),
+                free: row.known.free.map(|free| [free.rate, free.low, free.high].map(|rate| rate.mbps())),
             });
         }
     }
@@ -77,9 +77,9 @@ pub(super) fn html(
 ) -> String {
     let all = |cells: Vec<String>, more: Vec<String>| [cells, more].concat();
     let path_rows: Vec<Vec<String>> =
-        paths.iter().map(|row| all(path_cells(row, names), more_cells(row.round_trips, &row.sums))).collect();
+        paths.iter().map(|row| all(path_cells(row, names), more_cells(&row.known))).collect();
     let flow_rows: Vec<Vec<String>> =
-        flows.iter().map(|row| all(flow_cells(row, names), more_cells(row.round_trips, &row.sums))).collect();
+        flows.iter().map(|row| all(flow_cells(row, names), more_cells(&row.known))).collect();
     let body = html! {
         p { (summary(tracker)) }
         p {

@@ -12,11 +12,10 @@ use headway_passive::{FlowRow, PathRow, Skipped, Tracker};
 use headway_record::csv;
 use headway_units::Instant;
 
-use super::live;
 use super::names::Names;
 use super::page::History;
 use super::source::{Failure, Source, Step, is_over};
-use super::{PassiveArgs, lines, notes, page, table};
+use super::{PassiveArgs, lines, live, notes, page, table};
 use crate::output_file::{self, OutputFile};
 use headway_program::exit::{Code, Failed};
 use headway_program::progress::Progress;

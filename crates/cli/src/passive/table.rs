@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 
 use headway_estimate::sabes::Anomalies;
-use headway_passive::{FlowRow, Free, PathRow, RoundTrips, Sums, Tracker, Unknown};
+use headway_passive::{FlowRow, Free, Known, PathRow, RoundTrips, Sums, Tracker, Unknown};
 use headway_units::{Bytes, Duration, Rate};
 
 use super::names::Names;
@@ -20,24 +20,28 @@ pub(super) const MORE_COLUMNS: [&str; 5] =
     ["ACK RTT (min / median / p95)", "sent again", "out of order", "duplicate ACKs", "zero windows"];
 
 /// Formats the cells of [`MORE_COLUMNS`].
-pub(super) fn more_cells(round_trips: Option<RoundTrips>, sums: &Sums) -> Vec<String> {
-    let times = round_trips
+pub(super) fn more_cells(known: &Known) -> Vec<String> {
+    let times = known
+        .round_trips
         .map_or("-".to_owned(), |RoundTrips { least, median, p95 }| format!("{least} / {median} / {p95}"));
-    let Anomalies { retransmissions, out_of_order, duplicate_acks, zero_windows } = sums.anomalies;
+    let Anomalies { retransmissions, out_of_order, duplicate_acks, zero_windows } = known.sums.anomalies;
     let counts = [retransmissions, out_of_order, duplicate_acks, zero_windows].map(|count| count.to_string());
     [times].into_iter().chain(counts).collect()
 }
 
 /// Formats the cells of a path.
 pub(super) fn path_cells(row: &PathRow, names: &mut Names) -> Vec<String> {
+    [vec![names.path(&row.key), row.transfers.to_string()], known_cells(&row.known)].concat()
+}
+
+/// Returns the cells from the rate on.
+fn known_cells(known: &Known) -> Vec<String> {
     vec![
-        names.path(&row.key),
-        row.transfers.to_string(),
-        row.rate.to_string(),
-        time(row.rtt),
-        rate(row.capacity.map(|capacity| capacity.rate)),
-        free(row.free, row.why),
-        limit(&row.sums),
+        known.rate.to_string(),
+        time(known.rtt),
+        rate(known.capacity.map(|capacity| capacity.rate)),
+        free(known.free, known.why),
+        limit(&known.sums),
     ]
 }
 
@@ -48,16 +52,8 @@ pub(super) fn flow_cells(row: &FlowRow, names: &mut Names) -> Vec<String> {
         headway_passive::Direction::To => [near, far],
         headway_passive::Direction::From => [far, near],
     };
-    vec![
-        from,
-        to,
-        Bytes::new(row.volume.wire).to_string(),
-        row.rate.to_string(),
-        time(row.rtt),
-        rate(row.capacity.map(|capacity| capacity.rate)),
-        free(row.free, row.why),
-        limit(&row.sums),
-    ]
+    let data = Bytes::new(row.known.volume.wire).to_string();
+    [vec![from, to, data], known_cells(&row.known)].concat()
 }
 
 fn time(time: Option<Duration>) -> String {
@@ -117,12 +113,11 @@ fn details<'a>(
     paths: &'a [PathRow],
     names: &'a RefCell<&mut Names>,
 ) -> impl Iterator<Item = Vec<String>> + 'a {
-    let of_paths = paths.iter().map(|row| {
-        [vec![names.borrow_mut().path(&row.key)], more_cells(row.round_trips, &row.sums)].concat()
-    });
+    let of_paths =
+        paths.iter().map(|row| [vec![names.borrow_mut().path(&row.key)], more_cells(&row.known)].concat());
     let of_flows = tracker.each_flow().map(|row| {
         let ends = flow_cells(&row, &mut names.borrow_mut())[..2].join(" to ");
-        [vec![ends], more_cells(row.round_trips, &row.sums)].concat()
+        [vec![ends], more_cells(&row.known)].concat()
     });
     of_paths.chain(of_flows)
 }

@@ -13,13 +13,11 @@ pub(super) struct MaxFilter {
 
 impl MaxFilter {
     /// The largest sample in the window of the last update; zero without any.
-    #[inline]
     pub(super) fn max(&self) -> u64 {
         self.best[0].1
     }
 
     /// Takes in a sample of `value` at `time`; samples older than `window` expire.
-    #[inline]
     pub(super) fn update(&mut self, window: u64, time: u64, value: u64) {
         let sample = (time, value);
         let [first, second, third] = &mut self.best;

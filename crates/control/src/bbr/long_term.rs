@@ -51,7 +51,6 @@ pub(super) struct LongTerm {
 
 impl LongTerm {
     /// The policed rate while it is in use.
-    #[inline]
     pub(super) fn in_use(&self) -> Option<u64> {
         if self.used { self.bandwidth } else { None }
     }

@@ -347,7 +347,6 @@ impl Controller for Bbr {
     }
 
     /// The threshold is the target of DRAIN; infinite before.
-    #[inline]
     fn metrics(&self) -> Metrics {
         Metrics {
             window: f64::from(self.window),

@@ -91,7 +91,6 @@ impl Delay {
     }
 
     /// Takes the samples of an ACK by a flow with this window, segments.
-    #[inline]
     pub(super) fn take(&mut self, ack: &Ack, window: f64) {
         let Some(rtt) = ack.rtt else { return };
         match self.reading {
@@ -108,7 +107,6 @@ impl Delay {
         }
     }
 
-    #[inline]
     fn smooth(&mut self, rtt: Duration, window: f64) {
         match &mut self.base {
             None => (self.base, self.smoothed) = (Some(rtt), rtt.secs_f64()),
@@ -132,7 +130,6 @@ impl Delay {
 
     /// The RTT of the empty path as a part of the present RTT, above 0 and up to 1; `None` if
     /// one of them is unknown.
-    #[inline]
     pub(super) fn ratio(&self) -> Option<f64> {
         let base = self.base?.secs_f64();
         let rtt = self.rtt()?;
@@ -140,7 +137,6 @@ impl Delay {
     }
 
     /// The present RTT, s.
-    #[inline]
     fn rtt(&self) -> Option<f64> {
         match self.reading {
             Reading::Smoothed => Some(self.smoothed),

@@ -97,7 +97,7 @@ impl Sums {
 /// What was seen of the packets of a flow since it was created: some sums, however many packets there are.
 ///
 /// A flow changes. So whoever watches one takes a new meter now and then, about every 10 s.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Meter {
     first: Instant,
     last: Instant,
@@ -115,16 +115,7 @@ pub struct Meter {
 impl Meter {
     /// Begins with a packet with data. Its size is that of IP, or any other that is the same for all packets.
     pub fn new(now: Instant, size: Bytes) -> Meter {
-        let mut meter = Meter {
-            first: now,
-            last: now,
-            sizes: Moments::default(),
-            gaps: Moments::default(),
-            pauses: 0,
-            slots: Moments::default(),
-            busy: 0,
-            slot: size.get(),
-        };
+        let mut meter = Meter { first: now, last: now, slot: size.get(), ..Meter::default() };
         meter.sizes.add(size.get() as f64);
         meter
     }

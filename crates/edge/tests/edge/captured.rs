@@ -17,9 +17,9 @@ type Transfer = (Endpoint, Endpoint);
 fn limited_by(rows: &[FlowRow], (source, destination): Transfer) -> LimitedBy {
     let row = rows.iter().find(|row| {
         let ends = [(row.near, row.far), (row.far, row.near)];
-        ends.contains(&(source, destination)) && row.sums.main_limit().is_some()
+        ends.contains(&(source, destination)) && row.known.sums.main_limit().is_some()
     });
-    match row.and_then(|row| row.sums.main_limit()).map(|limit| limit.name()) {
+    match row.and_then(|row| row.known.sums.main_limit()).map(|limit| limit.name()) {
         Some("application") => LimitedBy::Application,
         Some("receive-window") => LimitedBy::ReceiveWindow,
         Some("path") => LimitedBy::Path,

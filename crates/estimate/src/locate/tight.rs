@@ -117,7 +117,7 @@ struct Tried {
 }
 
 /// A search for the tight link.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct TightSearch {
     packet: Bytes,
     capacity: Rate,
@@ -152,13 +152,8 @@ impl TightSearch {
             packet,
             capacity,
             rate: capacity.scale(TIGHT.first),
-            tried: Vec::new(),
-            settled: false,
-            corrections: 0,
             growths: vec![Vec::new(); usize::from(hops)],
-            failures: 0,
-            usable: 0,
-            uneven: 0,
+            ..TightSearch::default()
         }
     }
 

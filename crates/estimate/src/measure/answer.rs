@@ -7,9 +7,8 @@ use headway_learned::Outside;
 use headway_units::{Bytes, Duration, Instant, Rate};
 
 use super::mixture::Spread;
-use super::probe;
 use super::stalls::Stalls;
-use super::{Change, PathKind};
+use super::{Change, PathKind, probe};
 
 /// An available bandwidth with its 90 % interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

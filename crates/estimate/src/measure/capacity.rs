@@ -49,7 +49,7 @@ const ALLOWED: f64 = 1.5;
 const UNLIMITED: Rate = Rate::from_bps(u64::MAX);
 
 /// Collects trains and computes the narrow link's capacity.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Capacity {
     packet: Bytes,
     rate: Rate,
@@ -90,15 +90,8 @@ impl Capacity {
             rate: config.train_rate,
             packets,
             wanted: TRAINS * usual.div_ceil(packets),
-            tried: 0,
-            gaps: Vec::new(),
-            fastest: None,
-            coalesced: false,
-            narrow: false,
-            spread: 0,
             jitter,
-            rates: Vec::new(),
-            allowed: Rate::ZERO,
+            ..Capacity::default()
         }
     }
 

@@ -4,20 +4,19 @@ use crate::MultiRate;
 use crate::stream::{Refusal, Schedule};
 use headway_units::{Bytes, Rate};
 
-use super::Measurement;
 use super::answer::SLOWEST;
 use super::capacity::Capacity;
 use super::evaluation::Evaluation;
 use super::method::Method;
 use super::pairs::IsolatedPairs;
 use super::path_kind::PathKind;
-use super::probe;
 use super::response::Response;
 use super::search::Search;
 use super::shaped::Shaped;
 use super::shaper_search::{Shaper, ShaperSearch};
 use super::startup::{Range, Startup};
 use super::track::Track;
+use super::{Measurement, probe};
 
 /// The assumed capacity as a multiple of the available bandwidth while the capacity is unknown.
 const UNKNOWN_CAPACITY: f64 = 2.0;

@@ -4,9 +4,8 @@ use crate::onset::{Onset, onset, surprise};
 use crate::stream::{Schedule, StreamRecord};
 use headway_units::{Bytes, Duration, Instant, Rate};
 
-use super::MAX_STREAM_PACKETS;
 use super::policed::{add_pulses, first_burst};
-use super::probe;
+use super::{MAX_STREAM_PACKETS, probe};
 
 /// Longest duration of a train.
 const MAX_DURATION: Duration = Duration::from_ms(800);

@@ -42,7 +42,7 @@ const LIKELY: f64 = 0.6;
 
 /// Raises the rate by a factor of up to 3.75 per stream until the receive gaps have grown in two streams: a
 /// single one may have met a burst or a busy receiver.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Startup {
     rate: Rate,
     top: Rate,
@@ -80,16 +80,10 @@ impl Startup {
         Startup {
             rate: FIRST_RATE.min(top),
             top,
-            failed: 0,
             packet,
-            known_good: None,
-            paced: None,
-            slowed: false,
             // The least that any path has that can be measured.
             shown: FIRST_RATE.min(top),
-            suspected: false,
-            trickled: false,
-            jitter: Jitter::default(),
+            ..Startup::default()
         }
     }
 

@@ -56,7 +56,6 @@ pub struct Handshake {
 
 impl Handshake {
     /// Takes the next segment of the connection, sent by `end`.
-    #[inline]
     pub fn observe(&mut self, end: usize, segment: &Segment) {
         if !self.is_over && (segment.flags.syn || self.openings != [None; 2]) {
             self.take(end, segment);
@@ -123,7 +122,6 @@ impl Handshake {
 
     /// Data of `end` were acknowledged after `time`. If that is far sooner than its SYN was answered, another
     /// host answered: takes that time in place of the handshake's, and returns it.
-    #[inline]
     pub fn take_back(&mut self, end: usize, time: Duration) -> Option<Duration> {
         let answered = self.answered[end].filter(|answered| *answered > time * SOONER + SOONER_LEAST)?;
         (self.is_over && time > Duration::ZERO).then(|| {

@@ -36,7 +36,6 @@ fn middle(bin: u16) -> Duration {
 
 impl Histogram {
     /// Adds a time.
-    #[inline]
     pub fn add(&mut self, time: Duration) {
         let bin = bin(time);
         let place = usize::from(bin.wrapping_sub(self.first));

@@ -3,7 +3,7 @@
 use headway_units::Duration;
 
 /// What limits the rate of a transfer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Limit {
     /// The sending application: it has less to send than the path and the receiver would take.
     Application,
@@ -12,6 +12,7 @@ pub enum Limit {
     /// The path, through the congestion window.
     Path,
     /// The trace does not tell.
+    #[default]
     Unknown,
 }
 

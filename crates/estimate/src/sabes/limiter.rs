@@ -51,11 +51,12 @@ const SHORTEST: u32 = 3;
 /// Share of the receive window that a paced sender's flight must have where the window stops its probes.
 const NEAR_WINDOW: f64 = 0.7;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum State {
     /// The receive window has no room for a segment.
     Blocked,
     /// Nothing is in flight.
+    #[default]
     Idle,
     Open,
 }
@@ -92,7 +93,7 @@ pub(super) enum Seen {
 }
 
 /// Finds what limits a transfer.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Limiter {
     limits: Limits,
     current: Limit,
@@ -185,25 +186,7 @@ impl Waits {
 
 impl Limiter {
     pub(super) fn new() -> Limiter {
-        Limiter {
-            limits: Limits::default(),
-            current: Limit::Unknown,
-            state: State::Idle,
-            since: Instant::ZERO,
-            round: Round::default(),
-            end: None,
-            most: 0,
-            still: 0,
-            recent: [0; 2],
-            passed: 0,
-            since_queue: u32::MAX,
-            since_blocked: u32::MAX,
-            packets: 0,
-            has_been_full: false,
-            burst: Duration::ZERO,
-            tail: Duration::ZERO,
-            tail_rounds: 0,
-        }
+        Limiter { since_queue: u32::MAX, since_blocked: u32::MAX, ..Limiter::default() }
     }
 
     /// Returns the limits so far; a burst that has not ended counts as limited by the path.

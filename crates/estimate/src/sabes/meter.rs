@@ -250,7 +250,6 @@ impl Meter {
     }
 
     /// Returns the end of the tumbling window that is over at `now`, if one is.
-    #[inline]
     pub(super) fn is_over(&mut self, now: Instant) -> Option<Instant> {
         let Windows::Tumbling(period) = self.settings.windows else { return None };
         let begin = *self.begin.get_or_insert(now);

@@ -16,7 +16,6 @@ impl<T> Default for Reservoir<T> {
 
 impl<T: Copy> Reservoir<T> {
     /// Takes a value; at most `most` are kept, at least one.
-    #[inline]
     pub fn push(&mut self, value: T, most: usize) {
         self.seen += 1;
         if self.kept.len() < most.max(1) {

@@ -160,7 +160,6 @@ impl Transfer {
 
     /// Data of an end were acknowledged far sooner than its SYN was answered: another host answered. The
     /// sender of the data is the first end.
-    #[inline]
     pub fn take_back(&mut self, end: usize, time: Duration) {
         if self.handshake.take_back(end, time).is_some() {
             self.find_sender();

@@ -1,7 +1,6 @@
 //! The size of a probe, counted at each layer.
 
-use headway_units::Bytes;
-use headway_units::WIRE_OVERHEAD;
+use headway_units::{Bytes, WIRE_OVERHEAD};
 use std::net::IpAddr;
 
 /// The IP version of a session.

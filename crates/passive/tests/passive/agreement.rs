@@ -92,19 +92,19 @@ fn rows_of_random_transfers_do_not_contradict_themselves() {
             if at.ns() > next {
                 next = at.ns() + 500_000_000;
                 for row in tracker.end_interval() {
-                    check(row.capacity, row.free, row.why, &row.sums);
+                    check(row.known.capacity, row.known.free, row.known.why, &row.known.sums);
                 }
             }
         }
         tracker.finish();
         for row in tracker.flows() {
-            check(row.capacity, row.free, row.why, &row.sums);
-            assert_eq!(row.volume.wire, row.volume.packets * WIRE);
-            with_capacity += usize::from(row.capacity.is_some());
+            check(row.known.capacity, row.known.free, row.known.why, &row.known.sums);
+            assert_eq!(row.known.volume.wire, row.known.volume.packets * WIRE);
+            with_capacity += usize::from(row.known.capacity.is_some());
         }
         for row in tracker.paths() {
-            check(row.capacity, row.free, row.why, &row.sums);
-            with_free += usize::from(row.free.is_some());
+            check(row.known.capacity, row.known.free, row.known.why, &row.known.sums);
+            with_free += usize::from(row.known.free.is_some());
         }
     }
     assert!(with_capacity > 10 && with_free > 4, "{with_capacity} {with_free}");

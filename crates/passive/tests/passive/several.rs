@@ -81,8 +81,8 @@ fn is_whole(tracker: &mut Tracker) {
     assert_eq!((counts.used, counts.connections, counts.skipped(Skipped::Copy)), (453, 1, 0));
     assert_eq!(tracker.clock().disordered, 0);
     let row = tracker.paths().remove(0);
-    assert_eq!(row.volume.packets, 300);
-    assert!((row.rtt.unwrap().ms() - 20.0).abs() < 1.0, "{:?}", row.rtt);
+    assert_eq!(row.known.volume.packets, 300);
+    assert!((row.known.rtt.unwrap().ms() - 20.0).abs() < 1.0, "{:?}", row.known.rtt);
 }
 
 #[test]
@@ -113,7 +113,7 @@ fn a_wrong_time_stamp_in_one_file_does_not_hold_up_its_others() {
     let (mut tracker, _) = follow(&[pcap(&out), pcap(&back)]);
     assert_eq!((tracker.counts().used, tracker.counts().skipped(Skipped::WrongStamp)), (452, 1));
     let row = tracker.paths().remove(0);
-    assert!((row.rtt.unwrap().ms() - 20.0).abs() < 1.0, "{:?}", row.rtt);
+    assert!((row.known.rtt.unwrap().ms() - 20.0).abs() < 1.0, "{:?}", row.known.rtt);
 }
 
 #[test]

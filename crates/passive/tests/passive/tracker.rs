@@ -49,13 +49,13 @@ fn a_transfer_in_a_file_becomes_a_path_with_rate_and_rtt() {
     let row = only(tracker.paths());
     assert_eq!(row.key.peer, Peer::Network("198.51.100.0".parse().unwrap()));
     assert_eq!(row.key.direction, Direction::To);
-    assert_eq!(row.volume.packets, 2_000);
-    assert_eq!(row.volume.wire, 2_000 * (1_448 + 40 + 38));
+    assert_eq!(row.known.volume.packets, 2_000);
+    assert_eq!(row.known.volume.wire, 2_000 * (1_448 + 40 + 38));
     // Two packets of 1526 bytes every 246.08 us.
-    assert!((row.rate.mbps() - 99.2).abs() < 10.0, "{}", row.rate);
-    assert!((row.rtt.unwrap().ms() - 20.0).abs() < 1.0, "{:?}", row.rtt);
+    assert!((row.known.rate.mbps() - 99.2).abs() < 10.0, "{}", row.known.rate);
+    assert!((row.known.rtt.unwrap().ms() - 20.0).abs() < 1.0, "{:?}", row.known.rtt);
     // It is paced, and there is no queue.
-    assert!(row.capacity.is_none() && row.free.is_none() && row.why.is_some(), "{row:?}");
+    assert!(row.known.capacity.is_none() && row.known.free.is_none() && row.known.why.is_some(), "{row:?}");
     assert_eq!((tracker.counts().connections, tracker.counts().used), (1, 3_003));
     assert_eq!(tracker.one_way(), 0);
 }
@@ -101,8 +101,8 @@ fn the_first_data_may_come_before_the_end_of_the_handshake() {
     feed(&mut tracker, [syn, syn_ack, (2 * MS, answer), third, (22 * MS, more)]);
     // The side of the sender was assumed, and private addresses do not tell.
     let row = only(tracker.paths());
-    assert_eq!((row.key.direction, row.transfers, row.volume.packets), (Direction::To, 1, 2));
-    assert_eq!(row.rtt.map(|rtt| rtt.ms()), Some(19.1), "of the answer and the third segment");
+    assert_eq!((row.key.direction, row.transfers, row.known.volume.packets), (Direction::To, 1, 2));
+    assert_eq!(row.known.rtt.map(|rtt| rtt.ms()), Some(19.1), "of the answer and the third segment");
     assert_eq!(row.key.peer, Peer::Network("192.0.2.0".parse().unwrap()));
 
     // The same near the client: the answer comes from the path.
@@ -116,7 +116,7 @@ fn the_first_data_may_come_before_the_end_of_the_handshake() {
     feed(&mut tracker, [syn, syn_ack, (21 * MS, answer), third]);
     let row = only(tracker.paths());
     assert_eq!((row.key.direction, row.transfers), (Direction::From, 1));
-    assert_eq!((row.volume.packets, row.rtt.map(|rtt| rtt.ms())), (1, Some(21.0)));
+    assert_eq!((row.known.volume.packets, row.known.rtt.map(|rtt| rtt.ms())), (1, Some(21.0)));
 }
 
 #[test]
@@ -169,7 +169,7 @@ fn ports_that_are_used_again_are_another_connection() {
     feed(&mut tracker, again);
     assert_eq!(tracker.counts().connections, 2);
     let row = only(tracker.paths());
-    assert_eq!((row.transfers, row.volume.packets), (2, 200));
+    assert_eq!((row.transfers, row.known.volume.packets), (2, 200));
     // A SYN that is sent again is not.
     let mut tracker = self::tracker();
     let packets = Bulk { segments: 10, ..bulk() }.packets();
@@ -197,8 +197,15 @@ fn packets_of_queues_in_blocks_count_as_in_the_order_of_their_times() {
         tracker.expect_late(true);
         feed(&mut tracker, packets);
         let row = only(tracker.paths());
-        assert_eq!((row.rtt, row.capacity, row.free), (expected.rtt, expected.capacity, expected.free));
-        assert_eq!((row.round_trips, row.sums), (expected.round_trips, expected.sums), "{length} ms");
+        assert_eq!(
+            (row.known.rtt, row.known.capacity, row.known.free),
+            (expected.known.rtt, expected.known.capacity, expected.known.free)
+        );
+        assert_eq!(
+            (row.known.round_trips, row.known.sums),
+            (expected.known.round_trips, expected.known.sums),
+            "{length} ms"
+        );
         assert_eq!((tracker.clock().late, tracker.clock().steps), (0, 0));
         assert!(tracker.clock().disordered > 1_000);
     }
@@ -214,7 +221,7 @@ fn a_packet_captured_on_two_interfaces_counts_once() {
     }
     tracker.finish();
     assert_eq!(tracker.counts().skipped(Skipped::Copy), 3_003);
-    assert_eq!(only(tracker.paths()).volume.packets, 2_000);
+    assert_eq!(only(tracker.paths()).known.volume.packets, 2_000);
 }
 
 /// Takes a segment over IPv4 with an identification.
@@ -270,7 +277,7 @@ fn copies_of_any_place_and_delay_count_once() {
         tracker.finish();
         let copies = 3_003 * delays.len() as u64;
         assert_eq!(tracker.counts().skipped(Skipped::Copy), copies, "{delays:?}");
-        assert_eq!(only(tracker.paths()).volume.packets, 2_000, "{delays:?}");
+        assert_eq!(only(tracker.paths()).known.volume.packets, 2_000, "{delays:?}");
     }
 }
 
@@ -296,7 +303,7 @@ fn headings_do_not_tell_the_side_of_a_connection_that_is_forwarded() {
         tracker.finish();
         assert_eq!((tracker.counts().skipped(Skipped::Copy), tracker.counts().used), (used, used));
         let row = only(tracker.paths());
-        assert_eq!((row.key.direction, row.volume.packets, row.transfers), (Direction::To, 2_000, 1));
+        assert_eq!((row.key.direction, row.known.volume.packets, row.transfers), (Direction::To, 2_000, 1));
         assert_eq!(tracker.flows()[0].evidence.name(), evidence);
     }
 }
@@ -317,8 +324,8 @@ fn a_packet_with_a_wrong_time_stamp_is_left_out() {
             "{at}"
         );
         let row = only(tracker.paths());
-        assert!((row.rate.mbps() - 99.2).abs() < 10.0, "{}", row.rate);
-        assert!((row.rtt.unwrap().ms() - 20.0).abs() < 1.0, "{:?}", row.rtt);
+        assert!((row.known.rate.mbps() - 99.2).abs() < 10.0, "{}", row.known.rate);
+        assert!((row.known.rtt.unwrap().ms() - 20.0).abs() < 1.0, "{:?}", row.known.rtt);
         assert!((base..base + 1_000 * MS).contains(&tracker.first().unwrap().ns()), "{at}");
         assert!((base..base + 1_000 * MS).contains(&tracker.now().ns()), "{at}");
     }
@@ -330,12 +337,12 @@ fn captures_of_one_direction_are_used_or_named() {
     feed(&mut data_only, bulk().packets().into_iter().filter(|(_, tcp)| tcp.source.1 == CLIENT.1));
     assert_eq!(data_only.one_way(), 1);
     let row = only(data_only.paths());
-    assert_eq!((row.volume.packets, row.free), (2_000, None));
+    assert_eq!((row.known.volume.packets, row.known.free), (2_000, None));
 
     let mut acks_only = tracker();
     feed(&mut acks_only, bulk().packets().into_iter().filter(|(_, tcp)| tcp.source.1 == SERVER.1));
     assert_eq!((acks_only.one_way(), acks_only.counts().acks_only), (1, 1));
-    assert_eq!(only(acks_only.paths()).volume.packets, 0);
+    assert_eq!(only(acks_only.paths()).known.volume.packets, 0);
 }
 
 #[test]
@@ -347,7 +354,7 @@ fn packets_larger_than_the_mss_count_as_the_segments_they_become() {
         Tcp { sequence: 1_001, acknowledgement: Some(5_001), payload: 14_600, ..Tcp::new(CLIENT, SERVER) };
     feed(&mut tracker, [(2_000 * MS, big)]);
     let row = only(tracker.paths());
-    assert_eq!((row.volume.packets, row.volume.wire), (10, 14_600 + 10 * 78));
+    assert_eq!((row.known.volume.packets, row.known.volume.wire), (10, 14_600 + 10 * 78));
     assert_eq!(tracker.counts().oversized, 1);
 }
 
@@ -375,7 +382,7 @@ fn the_tables_and_their_memory_are_bounded() {
     assert!(tracker.counts().evicted > 19_000);
     let rows = tracker.paths();
     assert!(rows.len() <= 52);
-    let data: u64 = rows.iter().map(|row| row.volume.packets).sum();
+    let data: u64 = rows.iter().map(|row| row.known.volume.packets).sum();
     assert!(data >= 50 * 20, "the paths in the table keep what was counted");
 }
 
@@ -397,7 +404,7 @@ fn a_tracker_that_never_ends_forgets_what_is_over() {
     assert!((36..=42).contains(&most), "{most}");
     assert_eq!((tracker.counts().connections, tracker.counts().evicted), (2_000, 0));
     // Paths keep what was counted.
-    assert_eq!(only(tracker.paths()).volume.packets, 2_000);
+    assert_eq!(only(tracker.paths()).known.volume.packets, 2_000);
 }
 
 #[test]
@@ -411,7 +418,7 @@ fn a_full_table_of_paths_counts_the_rest_as_others() {
     let rows = tracker.paths();
     assert_eq!(rows.len(), 3);
     let others = rows.iter().find(|row| row.is_others()).unwrap();
-    assert_eq!((others.transfers, others.volume.packets), (3, 30));
+    assert_eq!((others.transfers, others.known.volume.packets), (3, 30));
 }
 
 #[test]
@@ -422,20 +429,20 @@ fn intervals_add_up_to_the_whole() {
         feed(&mut tracker, [(at, tcp)]);
         if k % 500 == 499 {
             for row in tracker.end_interval() {
-                packets += row.volume.packets;
-                used += row.sums.used;
-                refused += row.sums.refused.iter().sum::<u64>();
+                packets += row.known.volume.packets;
+                used += row.known.sums.used;
+                refused += row.known.sums.refused.iter().sum::<u64>();
             }
         }
     }
     for row in tracker.end_interval() {
-        packets += row.volume.packets;
-        used += row.sums.used;
-        refused += row.sums.refused.iter().sum::<u64>();
+        packets += row.known.volume.packets;
+        used += row.known.sums.used;
+        refused += row.known.sums.refused.iter().sum::<u64>();
     }
     let whole = only(tracker.paths());
-    assert_eq!(packets, whole.volume.packets);
-    assert_eq!((used, refused), (whole.sums.used, whole.sums.refused.iter().sum::<u64>()));
+    assert_eq!(packets, whole.known.volume.packets);
+    assert_eq!((used, refused), (whole.known.sums.used, whole.known.sums.refused.iter().sum::<u64>()));
     assert!(tracker.end_interval().is_empty(), "nothing is new");
 }
 
@@ -453,5 +460,5 @@ fn a_clock_that_is_set_back_is_counted_and_survived() {
     );
     assert_eq!(tracker.clock().steps, 1);
     let row = only(tracker.paths());
-    assert!((row.rate.mbps() - 99.2).abs() < 10.0, "{}", row.rate);
+    assert!((row.known.rate.mbps() - 99.2).abs() < 10.0, "{}", row.known.rate);
 }

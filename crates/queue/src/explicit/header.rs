@@ -38,7 +38,6 @@ pub enum HeaderError {
 /// # Errors
 ///
 /// Returns what is wrong first: the number of bytes, the length, the version or the format.
-#[inline]
 pub fn decode(bytes: &[u8]) -> Result<Header, HeaderError> {
     let Some(bytes) = bytes.first_chunk::<HEADER_BYTES>() else {
         return Err(HeaderError::Truncated(bytes.len()));
@@ -67,7 +66,6 @@ pub fn decode(bytes: &[u8]) -> Result<Header, HeaderError> {
 }
 
 /// Encodes a header; version and format have four bits each.
-#[inline]
 pub fn encode(header: &Header) -> [u8; HEADER_BYTES] {
     let mut bytes = [0; HEADER_BYTES];
     bytes[0] = header.protocol;

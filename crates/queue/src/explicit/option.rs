@@ -38,7 +38,6 @@ pub enum OptionError {
 ///
 /// # Errors
 /// Returns what is wrong with the length.
-#[inline]
 pub fn decode_option(bytes: &[u8]) -> Option<Result<Header, OptionError>> {
     let length = *bytes.get(1)?;
     let experiment = bytes.get(EXPERIMENT).map(|id| u16::from_be_bytes([id[0], id[1]]))?;

@@ -9,8 +9,7 @@ use headway_queue::explicit::{HEADER_BYTES, Record};
 use headway_queue::{DropTailConfig, ExplicitConfig, QueueSpec};
 use headway_sim::config::{AckPolicy, Burst, Service};
 use headway_sim::{LinkConfig, LinkId, Network, TcpConfig};
-use headway_traffic::ArrivalSpec;
-use headway_traffic::{Crowd as Arrivals, random};
+use headway_traffic::{ArrivalSpec, Crowd as Arrivals, random};
 use headway_units::{Bytes, Duration, Instant, Rate, WIRE_OVERHEAD};
 use serde::Deserialize;
 

@@ -10,9 +10,8 @@ use headway_learned::{Model, Scratch, Task};
 use headway_worlds::World;
 use serde::{Deserialize, Deserializer};
 
-use super::Study;
-use super::window_cost;
 use super::window_runs::{Answers, Purpose, Runs, Tests};
+use super::{Study, window_cost};
 use crate::context::Error;
 use crate::experiment::Count;
 use crate::job::Job;

@@ -9,8 +9,7 @@ use headway_traffic::random;
 use headway_units::{Duration, Rate};
 use serde::Deserialize;
 
-use super::Study;
-use super::sharing;
+use super::{Study, sharing};
 use crate::closed_loop::segments_per_ack;
 use crate::context::Error;
 use crate::experiment::Count;

@@ -1,7 +1,6 @@
 //! Queues of links shared by long flows with a short RTT (ls-aimd 4.2, 4.7).
 
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use headway_control::Kind;
 use headway_figures::{BoxMark, Curve, Figure, Panel};
@@ -14,8 +13,7 @@ use crate::context::Error;
 use crate::experiment::Count;
 use crate::job::Job;
 use crate::outcome::{Findings, Measures, Table, median, values};
-use crate::shared_link::Marking;
-use crate::shared_link::{self as link, QUANTILES, SETTINGS, Setting};
+use crate::shared_link::{self as link, Marking, QUANTILES, SETTINGS, Setting};
 use crate::statistics::{largest, smallest};
 
 /// The queue of a link shared by long flows with a short RTT.

@@ -134,7 +134,7 @@ impl Memory {
     fn report(&mut self, tracker: &mut Tracker, now: Clock) -> Report {
         let rows = tracker.end_interval();
         for row in &rows {
-            if let Some(free) = row.free {
+            if let Some(free) = row.known.free {
                 self.free.insert(row.key, (free, now));
             }
         }
@@ -147,8 +147,10 @@ impl Memory {
                 report.available[side].clone_from(&free);
             }
             if report.narrow[side].is_none() {
-                report.narrow[side] =
-                    row.capacity.map(|found| known([found.rate, found.low, found.high], Duration::ZERO));
+                report.narrow[side] = row
+                    .known
+                    .capacity
+                    .map(|found| known([found.rate, found.low, found.high], Duration::ZERO));
             }
             if report.paths.len() < MOST_PATHS {
                 report.paths.push(path(row, free));
@@ -208,9 +210,9 @@ fn path(row: &PathRow, available: Option<RateState>) -> PathState {
     PathState {
         to: format!("{way} {}", row.key.peer),
         connections: row.transfers,
-        rate_bps: row.rate.bps(),
-        rtt_ns: row.rtt.map(|rtt| rtt.ns() as u64),
-        capacity_bps: row.capacity.map(|found| found.rate.bps()),
+        rate_bps: row.known.rate.bps(),
+        rtt_ns: row.known.rtt.map(|rtt| rtt.ns() as u64),
+        capacity_bps: row.known.capacity.map(|found| found.rate.bps()),
         available,
         limited_by: row.limit().map(|limit| limit.name().to_owned()),
     }

@@ -14,7 +14,6 @@ use crate::packet::{Packet, Reports};
 impl Link {
     /// Counts the transmissions that have ended by `now`, and lets the discipline judge those that
     /// have begun, in order.
-    #[inline]
     pub(super) fn judge_until(&mut self, now: u64, reports: &mut Reports) {
         while self.unjudged < self.flight.tail() {
             let start = self.flight.at(self.unjudged).joined.max(self.judged_until);
@@ -31,7 +30,6 @@ impl Link {
     }
 
     /// Lets the discipline judge the departure of the first packet, which is about to leave the wire.
-    #[inline]
     pub(super) fn judge_first(&mut self, reports: &mut Reports) {
         if self.unjudged == self.flight.head() {
             let start = self.flight.at(self.unjudged).joined.max(self.judged_until);
@@ -72,7 +70,6 @@ impl Link {
     }
 
     /// Counts the transmission of the first packet that has not been counted.
-    #[inline]
     fn count_served(&mut self) {
         let packet = self.flight.at(self.unserved);
         let (kind, size) = (packet.kind, packet.size);

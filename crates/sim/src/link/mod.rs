@@ -274,7 +274,6 @@ impl Link {
     }
 
     /// The event for a packet that joins an empty link and arrives at `at`.
-    #[inline]
     fn first_arrival(&self, now: u64, at: u64) -> NextEvent {
         NextEvent::Arrival { at, since: now.max(self.last_arrival) }
     }
@@ -292,7 +291,6 @@ impl Link {
     }
 
     /// Remembers the report of a dropped or lost packet, so that it can be reused.
-    #[inline]
     fn discard(&mut self, packet: &Packet) {
         if packet.has(REPORT) {
             self.discarded.push(packet.extra);
@@ -305,7 +303,6 @@ impl Link {
     }
 
     /// Whether a packet is lost that leaves at `at`.
-    #[inline]
     fn loses(&mut self, at: u64) -> bool {
         self.is_lossy && self.draw_loss(at)
     }
@@ -315,13 +312,11 @@ impl Link {
         self.losses.draw(Instant::from_ns(at), &mut self.rng)
     }
 
-    #[inline]
     fn mark(&mut self) -> u8 {
         self.statistics.marked += 1;
         CE
     }
 
-    #[inline]
     fn backlog(&mut self, now: u64, reports: &mut Reports) -> Backlog {
         if self.judges {
             self.judge_until(now, reports);
@@ -339,7 +334,6 @@ impl Link {
     }
 
     /// Returns how long the transmission of all accepted packets takes from `now` on (ns).
-    #[inline]
     fn remaining(&self, now: u64) -> u64 {
         let sending = self.free.saturating_sub(now);
         let behind = self.staged.as_ref().map_or(0, |staged| {
@@ -350,7 +344,6 @@ impl Link {
     }
 
     /// Counts and judges the packets whose times are known in advance, up to `now`.
-    #[inline]
     fn advance(&mut self, now: u64, reports: &mut Reports) {
         if self.judges {
             self.judge_until(now, reports);
@@ -367,7 +360,6 @@ impl Link {
     }
 
     /// Counts the transmissions that have ended by `now`.
-    #[inline]
     fn update_served(&mut self, now: u64) {
         while self.unserved < self.flight.tail() {
             let packet = *self.flight.at(self.unserved);

@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 
 use headway_queue::{Label, Queue, Verdict};
-use headway_units::WIRE_OVERHEAD;
-use headway_units::{Bytes, Instant};
+use headway_units::{Bytes, Instant, WIRE_OVERHEAD};
 
 use super::wire::Wire;
 use super::{Link, NextEvent};
@@ -39,17 +38,14 @@ impl Staged {
 }
 
 impl Waits for Packet {
-    #[inline]
     fn size(&self) -> Bytes {
         Bytes::new(self.size.into())
     }
 
-    #[inline]
     fn arrived(&self) -> Instant {
         Instant::from_ns(self.at)
     }
 
-    #[inline]
     fn label(&self) -> Label {
         self.label()
     }
@@ -57,7 +53,6 @@ impl Waits for Packet {
 
 impl Link {
     /// Returns the number of the queue in which a packet waits, which is to be judged next.
-    #[inline]
     fn sort(&mut self, packet: &Packet, reports: &mut Reports) -> usize {
         if self.queue.queues() == 1 {
             return 0;

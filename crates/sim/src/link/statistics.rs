@@ -15,21 +15,18 @@ pub struct Count {
 }
 
 impl Count {
-    #[inline]
     pub(crate) fn add(&mut self, size: u16) {
         self.packets += 1;
         self.bytes = Bytes::new(self.bytes.get().wrapping_add(size.into()));
     }
 
     /// Undoes [`Count::add_all`].
-    #[inline]
     pub(super) fn remove_all(&mut self, packets: u64, bytes: u64) {
         self.packets -= packets;
         self.bytes = Bytes::new(self.bytes.get().wrapping_sub(bytes));
     }
 
     /// Undoes [`Count::add`].
-    #[inline]
     pub(super) fn remove(&mut self, size: u16) {
         self.remove_all(1, size.into());
     }
@@ -42,7 +39,6 @@ impl Count {
         })
     }
 
-    #[inline]
     pub(super) fn add_all(&mut self, packets: u64, bytes: u64) {
         self.packets += packets;
         self.bytes = Bytes::new(self.bytes.get().wrapping_add(bytes));
@@ -88,7 +84,6 @@ impl Totals {
     }
 
     /// Returns the packets queued or in service.
-    #[inline]
     pub(super) fn queued(&self) -> Count {
         self.accepted.without(&[self.left])
     }

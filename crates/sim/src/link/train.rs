@@ -60,7 +60,6 @@ impl Link {
     }
 
     /// Returns the spacing of packets in a train; `None` on links without trains.
-    #[inline]
     pub(super) fn spacing_of(&mut self, size: u16) -> Option<Spacing> {
         if self.spacing.is_none_or(|spacing| spacing.size != size) {
             self.spacing = if !self.is_lossy { self.server.spacing(size) } else { None };
@@ -75,14 +74,12 @@ impl Link {
     }
 
     /// Returns the train that arrives next, and the spacing of its segments.
-    #[inline]
     pub(crate) fn next_train(&mut self) -> Option<(Packet, Spacing)> {
         let train = *self.flight.front()?;
         Some((train, self.spacing_of(train.size)?))
     }
 
     /// Removes from the train that arrives next the segments before those of `rest`; they have arrived.
-    #[inline]
     pub(crate) fn shorten_train(&mut self, rest: &Packet) {
         let train = self.flight.first();
         let count = rest.seq - train.seq;

@@ -261,12 +261,10 @@ impl Network {
     }
 
     /// Handles a packet at the end of its route, or at a tap, a NIC or a bundle on the way.
-    #[inline]
     fn arrive_at_station(&mut self, hop: u32, packet: &Packet) {
         if hop == DESTINATION { self.deliver(packet) } else { self.pass_station(hop, packet) }
     }
 
-    #[inline]
     fn deliver(&mut self, packet: &Packet) {
         let owner = packet.owner as usize;
         match packet.kind {
@@ -578,7 +576,6 @@ impl Network {
         }
     }
 
-    #[inline]
     fn on_source(&mut self, index: usize) {
         let (packet, next) = self.sources[index].send();
         self.queues.replace_first(next, EventKind::Source, index);

@@ -12,8 +12,7 @@ use headway_units::{Bytes, Duration, Instant};
 use rand::Rng;
 
 use super::partitions::Partitions;
-use super::taps;
-use super::{NO_LINE, NO_NIC, Network, first_link, number};
+use super::{NO_LINE, NO_NIC, Network, first_link, number, taps};
 use crate::config::{Burst, FlowId, GroupId, LinkId, TcpConfig};
 use crate::packet::{Packet, REPORT};
 use crate::schedule::{EventKind, MAX_COMPONENTS};

@@ -185,7 +185,6 @@ impl Network {
     }
 
     /// Notes that the receiver of a flow sends an ACK, or a SYN-ACK.
-    #[inline]
     pub(super) fn note_reply(&mut self, flow: usize, ack: &Packet) {
         if let Some(Some(connection)) = self.middleboxes.connections.get_mut(flow) {
             let now = self.queues.now;
@@ -194,7 +193,6 @@ impl Network {
     }
 
     /// Notes that an ACK of a flow has reached its sender.
-    #[inline]
     pub(super) fn note_ack(&mut self, flow: usize, ack: &Packet) {
         if let Some(Some(connection)) = self.middleboxes.connections.get_mut(flow) {
             let now = self.queues.now;

@@ -110,13 +110,11 @@ impl Partitions {
     }
 
     /// Returns the partition of a link's ingress.
-    #[inline]
     pub(super) fn ingress(&self, link: u32) -> usize {
         self.ingress.get(link as usize).copied().unwrap_or(0).into()
     }
 
     /// Returns the partition of a link's egress.
-    #[inline]
     pub(super) fn egress(&self, link: u32) -> usize {
         self.egress.get(link as usize).copied().unwrap_or(0).into()
     }

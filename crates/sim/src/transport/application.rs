@@ -67,12 +67,10 @@ impl Application {
     }
 
     /// The number of the last segment.
-    #[inline]
     pub(crate) fn last(&self) -> u64 {
         self.end - 1
     }
 
-    #[inline]
     pub(crate) fn last_size(&self) -> u16 {
         self.last_size
     }

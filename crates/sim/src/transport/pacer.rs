@@ -33,12 +33,10 @@ pub(crate) struct Pacer {
 }
 
 impl Pacer {
-    #[inline]
     pub(crate) fn blocked(&self, now: u64) -> bool {
         now < self.next
     }
 
-    #[inline]
     pub(crate) fn next(&self) -> u64 {
         self.next
     }

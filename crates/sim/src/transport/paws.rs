@@ -26,7 +26,6 @@ impl Paws {
     }
 
     /// Takes the timestamp of a segment; returns whether the segment is acceptable.
-    #[inline]
     pub(super) fn accepts(&mut self, segment: &Packet) -> bool {
         // Compares times without converting them to ticks, as divisions are slow.
         if segment.seq <= self.last_ack_sent && segment.sent >= self.ts_recent + TICK {

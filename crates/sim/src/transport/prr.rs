@@ -16,12 +16,10 @@ impl Prr {
         Prr { prior_cwnd: u64::from(prior_cwnd).max(1), delivered: 0, sent: 0 }
     }
 
-    #[inline]
     pub(crate) fn sent(&mut self) {
         self.sent += 1;
     }
 
-    #[inline]
     pub(crate) fn sent_all(&mut self, count: u64) {
         self.sent += count;
     }

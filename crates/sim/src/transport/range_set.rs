@@ -18,24 +18,20 @@ pub(crate) struct RangeSet {
 }
 
 impl RangeSet {
-    #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.ranges.is_empty()
     }
 
-    #[inline]
     pub(crate) fn len(&self) -> u64 {
         self.len
     }
 
     /// One past the largest member.
-    #[inline]
     pub(crate) fn end(&self) -> Option<u64> {
         self.ranges.back().map(|range| range.end)
     }
 
     /// The position of the first range that ends at or after `member`.
-    #[inline]
     fn position(&self, member: u64) -> usize {
         let count = self.ranges.len();
         // New data and repeated SACK blocks are at the end, retransmissions at the beginning.

@@ -31,7 +31,7 @@ struct Sampled {
 }
 
 /// Delivery-rate estimator of one flow.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Rates {
     /// Of each segment from `una` on.
     packets: VecDeque<PacketState>,
@@ -48,15 +48,7 @@ pub(super) struct Rates {
 impl Rates {
     /// An estimator of a flow that has sent nothing and whose application has written nothing.
     pub(super) fn new() -> Rates {
-        Rates {
-            packets: VecDeque::new(),
-            delivered: 0,
-            delivered_at: 0,
-            first_sent: 0,
-            app_limited_until: 0,
-            app_idle: true,
-            sampled: None,
-        }
+        Rates { app_idle: true, ..Rates::default() }
     }
 
     /// The application has no data to send.

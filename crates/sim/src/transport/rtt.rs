@@ -8,7 +8,7 @@ const RTO_MAX: u64 = 120_000_000_000;
 const INITIAL_RTO: u64 = 1_000_000_000;
 
 /// RTT estimator of one sender.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Rtt {
     /// Smoothed RTT, ns; zero before the first measurement.
     smoothed: u64,
@@ -28,22 +28,12 @@ pub(crate) struct Rtt {
 
 impl Rtt {
     pub(crate) fn new() -> Rtt {
-        Rtt {
-            smoothed: 0,
-            mdev: 0,
-            mdev_max: 0,
-            rttvar: 0,
-            rtt_seq: 0,
-            min: u64::MAX,
-            backoff: 0,
-            timeout: INITIAL_RTO,
-        }
+        Rtt { min: u64::MAX, timeout: INITIAL_RTO, ..Rtt::default() }
     }
 
     /// Takes the RTTs of the oldest and of the newest segment that an ACK delivers, ns. The oldest feeds
     /// the smoothed RTT and the RTO, the newest the minimum RTT. Segments below `una` are acknowledged,
     /// those below `next` sent.
-    #[inline]
     pub(crate) fn measured(&mut self, rtt: u64, newest: u64, (una, next): (u64, u64)) {
         self.min = self.min.min(newest);
         self.backoff = 0;
@@ -64,7 +54,6 @@ impl Rtt {
 
     /// An RTT well below the smoothed one raises the deviation by only an eighth of what one above it does,
     /// because a falling RTT is no reason for a longer RTO (as in Linux).
-    #[inline]
     fn update_mdev(&mut self, rtt: u64) {
         let off = self.smoothed.abs_diff(rtt);
         let kept = self.mdev - self.mdev / 4;
@@ -77,7 +66,6 @@ impl Rtt {
         self.rttvar = self.rttvar.max(self.mdev_max);
     }
 
-    #[inline]
     pub(crate) fn timeout(&self) -> u64 {
         (self.timeout << self.backoff).min(RTO_MAX)
     }
@@ -87,13 +75,11 @@ impl Rtt {
     }
 
     /// Smoothed RTT, ns; zero before the first measurement.
-    #[inline]
     pub(crate) fn smoothed(&self) -> u64 {
         self.smoothed
     }
 
     /// Minimum RTT, ns; `u64::MAX` before the first measurement.
-    #[inline]
     pub(crate) fn min(&self) -> u64 {
         self.min
     }

@@ -57,19 +57,16 @@ pub(crate) struct Scoreboard {
 
 impl Scoreboard {
     /// Whether nothing is SACKed and nothing is lost.
-    #[inline]
     pub(crate) fn is_clean(&self) -> bool {
         self.sacked.is_empty() && self.lost_out == 0
     }
 
     /// Segments between `una` and `next` that are not in flight (Linux:
     /// `sacked_out + lost_out - retrans_out`).
-    #[inline]
     pub(crate) fn not_in_flight(&self) -> u64 {
         self.sacked.len() + self.lost_out - self.retrans_out
     }
 
-    #[inline]
     pub(crate) fn has_lost(&self) -> bool {
         self.lost_out > 0
     }
@@ -106,7 +103,6 @@ impl Scoreboard {
     }
 
     /// All losses so far, those of retransmissions included.
-    #[inline]
     pub(crate) fn losses(&self) -> u64 {
         self.losses
     }
@@ -266,7 +262,6 @@ impl Scoreboard {
     }
 
     /// The next segment to retransmit.
-    #[inline]
     pub(crate) fn next_lost(&self) -> Option<u64> {
         if !self.needs_retransmit() {
             return None;
@@ -285,7 +280,6 @@ impl Scoreboard {
     }
 
     /// Whether a lost segment has not been retransmitted.
-    #[inline]
     fn needs_retransmit(&self) -> bool {
         self.lost_out > self.retrans_out
     }

@@ -9,14 +9,12 @@ const FIRST_LEVEL_TICKS: u64 = 63;
 const LEVEL_SHIFT: u32 = 3;
 
 /// The tick at `now` (ns).
-#[inline]
 pub(crate) fn tick(now: u64) -> u64 {
     now / TICK
 }
 
 /// When a timer set at `now` for `wait` ns fires (ns). The wait is rounded up to whole ticks, and the timer
 /// fires at the next tick after it; longer timers fire at multiples of 8, 64, 512 and so on ticks.
-#[inline]
 pub(crate) fn expiry(now: u64, wait: u64) -> u64 {
     let ticks = tick(wait + TICK - 1);
     let at = tick(now) + ticks;
@@ -43,18 +41,15 @@ impl Timer {
     pub(crate) const OFF: Timer = Timer { at: u64::MAX, set: u64::MAX };
 
     /// Returns a timer set at `now` for `wait` ns.
-    #[inline]
     pub(crate) fn new(now: u64, wait: u64) -> Timer {
         Timer { at: now + wait, set: now }
     }
 
-    #[inline]
     pub(crate) fn is_off(&self) -> bool {
         self.at == u64::MAX
     }
 
     /// A time before which it does not fire (ns).
-    #[inline]
     pub(crate) fn not_before(&self) -> u64 {
         self.at
     }

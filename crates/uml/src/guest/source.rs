@@ -6,8 +6,7 @@ use std::net::{SocketAddrV4, UdpSocket};
 use std::os::fd::AsRawFd as _;
 
 use headway_traffic::{Emission, Generator};
-use headway_units::Duration;
-use headway_units::WIRE_OVERHEAD;
+use headway_units::{Duration, WIRE_OVERHEAD};
 use nix::sys::socket::{setsockopt, sockopt};
 use socket2::{Domain, Socket, Type};
 

@@ -20,14 +20,9 @@ pub(super) fn configure(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<(), BuildError> {
     let tree = folder.join(cache::TREE);
-    let mut merge = command::program("scripts/kconfig/merge_config.sh", &tree);
-    // A relative program name is resolved in our directory, not in the child's.
-    merge = {
-        let mut whole = command::program("sh", &tree);
-        whole.arg(merge.get_program());
-        whole
-    };
-    merge.env("ARCH", "um").args(["-m", ".config"]);
+    // A relative program name would be resolved in our directory, not in the child's.
+    let mut merge = command::program("sh", &tree);
+    merge.env("ARCH", "um").args(["scripts/kconfig/merge_config.sh", "-m", ".config"]);
     let fragments: &[_] = if options.debug { &[cache::CONFIG, cache::DEBUG] } else { &[cache::CONFIG] };
     for (index, text) in fragments.iter().enumerate() {
         let path = folder.join(format!("fragment-{index}"));

@@ -3,14 +3,13 @@
 use crate::error::Error;
 use anyhow::Context as _;
 use headway_record::Results;
-use headway_scenario::{Change, Scenario};
+use headway_scenario::{Change, Scenario, World};
 use serde::Serialize;
 
 use super::cell::Cell;
 use super::metrics::{Metric, metrics};
 use super::verdict::{Group, Verdict, is_self_consistent, judge};
 use crate::outcome::Outcome;
-use headway_scenario::World;
 
 /// The object of a comparison.
 #[derive(Clone, Debug)]

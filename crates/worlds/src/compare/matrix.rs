@@ -2,8 +2,7 @@
 
 use crate::error::Error;
 use headway_scenario::Change;
-use headway_units::WIRE_OVERHEAD;
-use headway_units::{Bytes, Duration, Rate};
+use headway_units::{Bytes, Duration, Rate, WIRE_OVERHEAD};
 
 use super::cell::{Cell, flows, parsed};
 

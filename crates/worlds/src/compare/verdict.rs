@@ -1,12 +1,11 @@
 //! The bands within which worlds must agree, and the count of cells that do.
 
-use headway_scenario::Scenario;
+use headway_scenario::{Scenario, World};
 use serde::Serialize;
 
 use super::metrics::{
     COMPLETION, FAIRNESS, GOODPUT, MEAN_DELAY, Metric, RETRANSMITTED, SLOWEST_SHARE, TIMEOUTS, median,
 };
-use headway_scenario::World;
 
 /// A group of cells judged by the same bands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

@@ -7,10 +7,9 @@ use headway_lab::Lab;
 use headway_scenario::{Changed, Scenario, Topology};
 use headway_units::{ConfigError, Duration};
 
-use super::Endpoint;
 use super::controllers::{self, Controllers};
-use super::rapid;
 use super::translate::Lane;
+use super::{Endpoint, rapid};
 use crate::endpoint::Switch;
 use crate::error::{Error, bail};
 use anyhow::Context as _;

@@ -65,23 +65,12 @@ impl Run<'_> {
             total: Total::of(flows.iter(), self.counted()),
             groups: Group::of(&flows, self.counted()),
             links: self.translated.lanes.iter().map(|lane| self.link(lane)).collect(),
-            // The emulator counts all sources of a queue together; their rates are those of the links.
-            traffic: Vec::new(),
-            measurements: Vec::new(),
             middleboxes: self.scenario.middlebox.iter().zip(self.passed).map(middlebox::result).collect(),
-            decisions: Vec::new(),
-            selections: Vec::new(),
-            programs: Vec::new(),
+            // The emulator counts all sources of a queue together; their rates are those of the links.
+            ..Summary::default()
         };
-        let results = Results {
-            summary,
-            flows,
-            series: self.series(),
-            streams: Vec::new(),
-            delays: Vec::new(),
-            completion_times: Vec::new(),
-            control: self.control(),
-        };
+        let (series, control) = (self.series(), self.control());
+        let results = Results { summary, flows, series, control, ..Results::default() };
         (results, invalid_reason)
     }
 
@@ -179,13 +168,7 @@ impl Run<'_> {
         .map(Bytes::new);
         let drops = sum(|i| i.host_drops + i.cross_drops);
         let queued = sum(|i| i.queued);
-        let mut result = LinkResult {
-            link: lane.name.clone(),
-            capacity_bps: lane.limited.then(|| bps(capacity, time)),
-            utilisation: lane.limited.then(|| (host + cross).get() as f64 / capacity.get().max(1) as f64),
-            measured_bps: bps(host, time),
-            cross_bps: bps(cross, time),
-            free_bps: lane.limited.then(|| bps(Bytes::new(capacity.get().saturating_sub(cross.get())), time)),
+        LinkResult {
             delay_mean_ns: sum(|i| i.queued_time.ns().unsigned_abs()) / queued.max(1),
             delay_p50_ns: quantile(part, 0.5),
             delay_p99_ns: quantile(part, 0.99),
@@ -196,10 +179,9 @@ impl Run<'_> {
             lost: sum(|i| i.host_lost),
             copies: Some(sum(|i| i.host_copies)),
             damaged: Some(sum(|i| i.host_damaged)),
-            ..LinkResult::default()
-        };
-        result.loss = result.loss_share();
-        result
+            ..LinkResult::of(lane.name.clone(), time, lane.limited.then_some(capacity), host, cross)
+        }
+        .with_loss()
     }
 
     /// Returns the sender's state at the second sample, and its counts since the first.
@@ -281,8 +263,4 @@ fn quantile(part: &[Logged], share: f64) -> u64 {
     });
     let longest = part.iter().map(|interval| interval.max_queued_time.ns().unsigned_abs()).max().unwrap_or(0);
     at_rank.or(delays.last_key_value()).map_or(0, |(delay, _)| (u64::from(*delay) * 1_000 + 999).min(longest))
-}
-
-fn bps(bytes: Bytes, time: Duration) -> u64 {
-    Rate::of(bytes, time).unwrap_or_default().bps()
 }

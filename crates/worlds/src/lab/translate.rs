@@ -6,11 +6,8 @@ use headway_lab::{Direction, Lab};
 use headway_scenario::{EcnMode, FlowSpec, LinkSpec, Scenario, Topology};
 use headway_units::Duration;
 
-use super::changes;
-use super::controllers;
-use super::graph;
 use super::middlebox::Middlebox;
-use super::pair;
+use super::{changes, controllers, graph, pair};
 
 /// Interval of the truth log, and so the largest error of the end of warm-up.
 const INTERVAL: Duration = Duration::from_ms(1);

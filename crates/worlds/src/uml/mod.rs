@@ -11,9 +11,8 @@ use headway_scenario::{Scenario, Topology};
 use headway_uml::kernel::{self, Kernel, Options as BuildOptions};
 use headway_uml::machine::{Machine, Report};
 use headway_uml::modules::OWN_MODULES;
-use headway_uml::network;
 use headway_uml::plan::{Plan, PlannedProgram};
-use headway_uml::run_dir;
+use headway_uml::{network, run_dir};
 
 use crate::middlebox::COMMAND as MIDDLEBOX;
 use crate::options::{Event, Options};

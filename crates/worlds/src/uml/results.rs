@@ -2,13 +2,13 @@
 
 use headway_record::{
     ControlInterval, Counted, FlowResult, Group, Histogram, Interval, LinkResult, MiddleboxResult,
-    ProgramResult, Results, Series, SourceResult, Summary, TcpInterval, Total,
+    ProgramResult, Results, Series, SourceResult, Summary, TcpInterval, Total, bps,
 };
 use headway_scenario::{FlowSpec, Scenario, Topology};
 use headway_traffic::percentiles::Percentiles;
 use headway_uml::machine::Report;
 use headway_uml::report::{Control, DirectionCounters, FlowCounters, Snapshot};
-use headway_units::{Bytes, Duration, Instant, Rate};
+use headway_units::{Bytes, Duration, Instant};
 
 use crate::middlebox;
 use crate::pacing::pacing;
@@ -41,22 +41,13 @@ impl Run<'_> {
             groups: Group::of(&flows, self.counted()),
             links: (0..self.topology.directions().len()).map(|index| self.link(index)).collect(),
             traffic: (0..self.scenario.traffic.len()).map(|index| self.source(index)).collect(),
-            measurements: Vec::new(),
             middleboxes: self.middleboxes(),
-            decisions: Vec::new(),
-            selections: Vec::new(),
             programs: (0..self.scenario.program.len()).map(|index| self.program(index)).collect(),
+            ..Summary::default()
         };
         let delays = (0..self.topology.directions().len()).map(|index| self.waits(index)).collect();
-        Results {
-            summary,
-            flows,
-            series: self.series(),
-            streams: Vec::new(),
-            delays,
-            completion_times: Vec::new(),
-            control: self.control(),
-        }
+        let (series, control) = (self.series(), self.control());
+        Results { summary, flows, series, delays, control, ..Results::default() }
     }
 
     /// Returns the control intervals of all routers, one router after the other.
@@ -129,15 +120,7 @@ impl Run<'_> {
             rate.map(|rate| rate.bytes_in(self.measured_time())).filter(|bytes| *bytes > Bytes::ZERO);
         let ns = |time: Duration| time.ns().unsigned_abs();
         let [measured, cross] = [seen.measured, seen.cross].map(Bytes::new);
-        let mut result = LinkResult {
-            link: direction.name.clone(),
-            capacity_bps: capacity.map(|capacity| bps(capacity, self.measured_time())),
-            utilisation: capacity.map(|capacity| (measured + cross).get() as f64 / capacity.get() as f64),
-            measured_bps: bps(measured, self.measured_time()),
-            cross_bps: bps(cross, self.measured_time()),
-            free_bps: capacity.map(|capacity| {
-                bps(Bytes::new(capacity.get().saturating_sub(cross.get())), self.measured_time())
-            }),
+        LinkResult {
             delay_mean_ns: seen.waited.checked_div(seen.departed).unwrap_or(0),
             delay_p50_ns: ns(waits.quantile(0.5)),
             delay_p99_ns: ns(waits.quantile(0.99)),
@@ -146,10 +129,9 @@ impl Run<'_> {
             dropped: seen.dropped,
             lost: seen.lost,
             marked: seen.marked,
-            ..LinkResult::default()
-        };
-        result.loss = result.loss_share();
-        result
+            ..LinkResult::of(direction.name.clone(), self.measured_time(), capacity, measured, cross)
+        }
+        .with_loss()
     }
 
     /// Returns the queueing delays of a direction since warm-up.
@@ -286,8 +268,4 @@ impl Run<'_> {
 
 fn direction(snapshot: Option<&Snapshot>, index: usize) -> DirectionCounters {
     snapshot.and_then(|snapshot| snapshot.directions.get(index)).copied().unwrap_or_default()
-}
-
-fn bps(bytes: Bytes, time: Duration) -> u64 {
-    Rate::of(bytes, time).unwrap_or_default().bps()
 }

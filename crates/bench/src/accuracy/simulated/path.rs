@@ -34,7 +34,7 @@ pub(super) struct Hop {
 }
 
 /// A path from one host to another.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Path {
     /// Largest IP packet, bytes.
     pub(super) mtu: u32,
@@ -55,16 +55,7 @@ pub(super) struct Path {
 
 impl Path {
     pub(super) fn new(mtu: u32, round_trip_ms: f64, line: f64) -> Path {
-        Path {
-            mtu,
-            round_trip_ms,
-            line,
-            hops: Vec::new(),
-            across: Vec::new(),
-            flows: Vec::new(),
-            back: Vec::new(),
-            coalescing: None,
-        }
+        Path { mtu, round_trip_ms, line, ..Path::default() }
     }
 
     /// Returns the wire bytes of a full-size packet.

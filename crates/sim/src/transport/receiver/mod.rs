@@ -176,7 +176,6 @@ impl Receiver {
     }
 
     /// The index of the route of its ACKs.
-    #[inline]
     pub(crate) fn route(&self) -> u32 {
         self.route
     }
@@ -197,7 +196,6 @@ impl Receiver {
     }
 
     /// When to call [`Receiver::on_timer`] (ns); `u64::MAX` for never.
-    #[inline]
     pub(crate) fn deadline(&self) -> u64 {
         self.deadline
     }
@@ -205,7 +203,6 @@ impl Receiver {
     /// Prepares for `segment` and returns the ACK that is due before it, if any. With the DCTCP
     /// echo, a change of CE marks sends a delayed ACK at once, and the segment is acknowledged
     /// immediately (RFC 8257 3.2).
-    #[inline]
     pub(crate) fn before(&mut self, now: u64, segment: &Packet) -> Option<Packet> {
         if self.compression.compressed > 0 && self.displaces_block(segment.seq) {
             return Some(self.acknowledge(now));
@@ -480,7 +477,6 @@ impl Receiver {
     }
 
     /// The current size of the receive window, segments.
-    #[inline]
     fn buffer(&self) -> u64 {
         (self.window.initial + GROWTH * self.received).min(self.window.max)
     }

@@ -65,37 +65,31 @@ impl Bursts {
     }
 
     /// Whether bursts may have more than one segment.
-    #[inline]
     pub(super) fn are_large(&self) -> bool {
         self.kind == Burst::Host
     }
 
     /// Whether the next segment continues a burst; `lost` is the next segment to retransmit.
-    #[inline]
     pub(super) fn is_within(&self, lost: Option<u64>) -> bool {
         self.left > 0 || lost.is_some_and(|seq| !self.retrans.is_empty() && seq == self.retrans.start)
     }
 
     /// Whether no burst of new segments is in progress.
-    #[inline]
     pub(super) fn may_retransmit(&self) -> bool {
         self.left == 0
     }
 
     /// A segment of a burst is retransmitted.
-    #[inline]
     pub(super) fn retransmitted(&mut self) {
         self.retrans.start += 1;
     }
 
     /// A new segment of the burst leaves.
-    #[inline]
     pub(super) fn sent(&mut self) {
         self.left = self.left.saturating_sub(1);
     }
 
     /// There are no more segments to send.
-    #[inline]
     pub(super) fn end(&mut self) {
         self.left = 0;
     }
@@ -124,7 +118,6 @@ pub(super) struct CwndUsage {
 }
 
 impl CwndUsage {
-    #[inline]
     pub(super) fn sent(&mut self) {
         self.sent = true;
     }
@@ -137,7 +130,6 @@ impl CwndUsage {
 
 impl Sender {
     /// Ends a round of sending, because of the window if `limited`.
-    #[inline]
     pub(super) fn pause(&mut self, now: u64, limited: bool) -> Option<Packet> {
         self.bursts.retrans = 0..0;
         let sent = std::mem::take(&mut self.usage.sent);
@@ -159,7 +151,6 @@ impl Sender {
     }
 
     /// Whether the flow is cwnd-limited, and not limited by the application or the receiver.
-    #[inline]
     pub(super) fn is_window_limited(&self) -> bool {
         self.usage.is_cwnd_limited
             || self.in_slow_start() && u64::from(self.cwnd) < 2 * self.usage.max_packets_out
@@ -180,7 +171,6 @@ impl Sender {
 
     /// The number of further segments that leave with the one just polled and differ only in their number;
     /// they count as polled. More may follow.
-    #[inline]
     pub(crate) fn rest_of_burst(&mut self, first: &Packet) -> u32 {
         if self.bursts.left == 0 || self.pacer.is_some() || self.rates.is_some() || first.has(CWR) {
             return 0;
@@ -200,7 +190,6 @@ impl Sender {
 
     /// Begins a burst that may have several segments; `Some` defers it, and says whether that is
     /// because of the window.
-    #[inline]
     pub(super) fn begin_burst(&mut self, now: u64, in_flight: u64) -> Option<bool> {
         let written = self.written - self.next;
         let window = u64::from(self.cwnd);
@@ -245,7 +234,6 @@ impl Sender {
     }
 
     /// The most segments that a burst may have.
-    #[inline]
     fn max_burst(&mut self) -> u64 {
         let mss = u64::from(self.size).saturating_sub(SEGMENT_OVERHEAD.into()).max(1);
         let fewest = u64::from(self.controller.metrics().min_burst.unwrap_or(MIN_TSO_SEGMENTS));
@@ -281,7 +269,6 @@ impl WindowRate {
 
     /// Whether [`autosize`] is `segments`, one of its possible values, with `extra` bytes for a short path.
     /// It multiplies, because the result seldom changes and divisions are slow.
-    #[inline]
     fn autosizes_to(&self, segments: u64, extra: u64, mss: u64) -> bool {
         // The smallest window whose bursts have at least this many payload bytes.
         let needed =
@@ -295,7 +282,6 @@ impl WindowRate {
 }
 
 /// The bytes added to bursts on a path with this minimum RTT (ns).
-#[inline]
 fn short_path_bytes(min_rtt: u64) -> u64 {
     let halvings = min_rtt / RTT_STEP;
     if halvings < u64::from(u32::BITS) { MAX_BYTES >> halvings } else { 0 }

@@ -15,13 +15,11 @@ impl Departures {
     }
 
     /// The segments below `end` that have not been recorded leave now.
-    #[inline]
     pub(super) fn note(&mut self, end: u64, now: u64) {
         self.bursts.push((end, now));
     }
 
     /// Removes bursts that are acknowledged completely.
-    #[inline]
     pub(super) fn forget(&mut self, una: u64) {
         while self.bursts.front().is_some_and(|(end, _)| *end <= una) {
             self.bursts.skip();
@@ -29,7 +27,6 @@ impl Departures {
     }
 
     /// When the first burst not acknowledged completely left (ns).
-    #[inline]
     pub(super) fn first(&self) -> Option<u64> {
         self.bursts.front().map(|(_, left)| *left)
     }

@@ -29,14 +29,12 @@ impl Frto {
         self.una == una
     }
 
-    #[inline]
     pub(super) fn sends_new_data(&self) -> bool {
         self.new_data
     }
 
     /// Reverts to retransmitting the flight if new data was wanted and none could be sent beyond `high`;
     /// returns whether it did.
-    #[inline]
     pub(super) fn falls_back(&mut self, next: u64, high: u64) -> bool {
         let without = self.new_data && next == high;
         if without {

@@ -217,12 +217,10 @@ impl Sender {
     }
 
     /// The index of the route of its segments.
-    #[inline]
     pub(crate) fn route(&self) -> u32 {
         self.route
     }
 
-    #[inline]
     fn in_flight(&self) -> u64 {
         self.next - self.una - self.scoreboard.not_in_flight()
     }

@@ -30,7 +30,6 @@ impl Rack {
     }
 
     /// The segments below `end`, the last of which left at `sent` (ns), are delivered.
-    #[inline]
     pub(super) fn advance(&mut self, now: u64, sent: u64, end: u64) {
         self.rtt = now - sent;
         (self.sent, self.end) = (self.sent, self.end).max((sent, end));

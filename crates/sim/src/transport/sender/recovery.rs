@@ -17,7 +17,6 @@ pub(super) enum State {
 
 impl State {
     /// Whether losses are being repaired.
-    #[inline]
     pub(super) fn is_repairing(self) -> bool {
         matches!(self, State::Recovery | State::Loss)
     }
@@ -36,7 +35,6 @@ pub(super) enum Entry {
 
 impl Sender {
     /// The recovery state as controllers see it.
-    #[inline]
     pub(super) fn recovery_state(&self) -> RecoveryState {
         match self.state {
             State::Open if self.scoreboard.is_clean() => RecoveryState::Open,
@@ -48,7 +46,6 @@ impl Sender {
     }
 
     /// Leaves recovery when it is complete; enters it after an ECN echo or if segments are newly `lost`.
-    #[inline]
     pub(super) fn change_state(&mut self, echo: bool, lost: bool) -> Entry {
         let over = match self.state {
             State::Open => false,
@@ -77,7 +74,6 @@ impl Sender {
     }
 
     /// Begins a reduction; one that marks began continues with retransmissions.
-    #[inline]
     pub(super) fn begin_reduction(&mut self, now: u64, flight: u64, entry: Entry) {
         if entry == Entry::None {
             return;

@@ -43,7 +43,6 @@ impl NewlyAcked {
 impl Sender {
     /// Takes an ACK of the next `acked` segments by a receiver without holes. Returns the RTT
     /// of the newest of them.
-    #[inline]
     pub(super) fn process_in_order_ack(&mut self, now: u64, ack: &Packet, acked: u64) -> Option<u64> {
         if acked == 0 {
             return None;

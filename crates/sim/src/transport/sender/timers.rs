@@ -82,7 +82,6 @@ impl Sender {
     }
 
     /// The reordering timer or the pacing timer expired, or the application writes. Poll afterwards.
-    #[inline]
     pub(crate) fn on_wake(&mut self, now: u64) {
         if self.rack.reo_timeout <= now {
             self.on_reo_timeout(now);
@@ -90,7 +89,6 @@ impl Sender {
     }
 
     /// A time before which [`Sender::on_timeout`] need not be called (ns); `u64::MAX` for never.
-    #[inline]
     pub(crate) fn deadline(&self) -> u64 {
         self.rto_timer.not_before().min(self.tlp.timer.not_before())
     }
@@ -101,7 +99,6 @@ impl Sender {
     }
 
     /// When to call [`Sender::on_wake`] (ns); `u64::MAX` for never. Valid after polling.
-    #[inline]
     pub(crate) fn wake(&self, now: u64) -> u64 {
         let mut at = self.rack.reo_timeout;
         if let Some(pacer) = &self.pacer

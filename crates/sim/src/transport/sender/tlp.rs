@@ -34,7 +34,6 @@ impl Tlp {
     }
 
     /// Whether the fate of a probe is unknown.
-    #[inline]
     pub(super) fn is_outstanding(&self) -> bool {
         self.end_seq.is_some()
     }
@@ -53,7 +52,6 @@ impl Tlp {
 impl Sender {
     /// Schedules a probe after something was `sent` or acknowledged: at the RTO at the latest, plus
     /// any delay by pacing.
-    #[inline]
     pub(super) fn schedule_tlp(&mut self, now: u64, sent: bool) {
         self.tlp.una_advanced = false;
         let open = matches!(self.state, State::Open | State::Reducing) && self.scoreboard.is_clean();
@@ -119,14 +117,12 @@ impl Sender {
     }
 
     /// Whether the ACK was triggered by a probe that retransmitted the last segment.
-    #[inline]
     pub(super) fn is_tlp_ack(&self, ack: &Packet) -> bool {
         ack.has(RETRANSMITTED) && self.tlp.retransmitted_at == Some(ack.sent)
     }
 
     /// Detects from an ACK whether the probe repaired a loss, which nothing else reveals: unless a DSACK
     /// shows that the receiver had the segment, the window is reduced when the next ACK advances `una`.
-    #[inline]
     pub(super) fn process_tlp_ack(&mut self, now: u64, ack: &Packet, flight: u64) {
         let Some(high) = self.tlp.end_seq.filter(|high| self.una >= *high) else { return };
         if self.tlp.retransmitted_at.is_none() || ack.has(DUPLICATE) && self.is_tlp_ack(ack) {

@@ -72,7 +72,6 @@ impl Sender {
 
     /// Whether a segment may be sent again: not beyond a window that has shrunk, unless it is the first one
     /// that is not acknowledged (Linux's `__tcp_retransmit_skb`).
-    #[inline]
     pub(super) fn may_retransmit(&self, seq: u64) -> bool {
         seq < self.wnd_end || seq == self.una
     }
@@ -114,7 +113,6 @@ impl Sender {
         packet
     }
 
-    #[inline]
     pub(super) fn has_window(&self) -> bool {
         self.in_flight() < u64::from(self.cwnd)
     }
@@ -122,7 +120,6 @@ impl Sender {
     /// The earliest departure that the controller's gap allows (ns); zero if ACKs clock the flow. It
     /// counts from the last departure and is read at every event, so that each ACK moves the pending
     /// departure (ls-aimd 2.4).
-    #[inline]
     pub(super) fn earliest_departure(&self) -> u64 {
         if self.sets_gaps { self.departure_after_gap() } else { 0 }
     }

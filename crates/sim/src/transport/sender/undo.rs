@@ -40,7 +40,6 @@ impl Undo {
     }
 
     /// A segment is retransmitted.
-    #[inline]
     pub(super) fn retransmitted(&mut self, now: u64) {
         self.retrans += 1;
         self.retrans_stamp.get_or_insert(now);
@@ -50,7 +49,6 @@ impl Undo {
 impl Sender {
     /// Checks whether an ACK that advances by `acked` segments shows that the last reduction was
     /// spurious, and undoes it.
-    #[inline]
     pub(super) fn check_undo(&mut self, ack: &Packet, acked: u64) -> Verdict {
         if self.undo.armed && (self.state != State::Open || ack.has(DUPLICATE)) {
             self.try_undo(ack, acked)
