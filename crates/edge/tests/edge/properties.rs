@@ -205,7 +205,9 @@ proptest! {
         prop_assert!(are_near(told.gap_variation, expected.gap_variation, 0.02), "{told:?}, {expected:?}");
         prop_assert!(are_near(told.size_variation, expected.size_variation, 1e-3), "{told:?}, {expected:?}");
         prop_assert!(are_near(told.busy, expected.busy, 1e-9), "{told:?}, {expected:?}");
-        prop_assert!(are_near(told.slot_variation, expected.slot_variation, 0.1), "{told:?}, {expected:?}");
+        // The kernel rounds the bytes of a slot to 4, so by 2 of at least 40.
+        let rounded = 2.0 / 40.0 * expected.slot_variation;
+        prop_assert!(are_near(told.slot_variation, expected.slot_variation, 0.1 + rounded), "{told:?}, {expected:?}");
     }
 }
 
