@@ -1,6 +1,6 @@
 #!/bin/bash
 # Tries Headway's commands in the machine that kernels.py boots, and prints a line for each:
-# `RESULT<tab>command<tab>ok or fails<tab>sentence`. Three network namespaces c - r - s: c has 10.0.0.2 and fd00::2,
+# `RESULT<tab>command<tab>ok, fails or needs VERSION<tab>sentence`. Three network namespaces c - r - s: c has 10.0.0.2 and fd00::2,
 # the router r forwards, s has 10.0.1.2 and fd01::2 behind 40 ms, and a link between b's two ports joins 10.0.2.0/24.
 # Between r and s are two network cards, with their offloads on; the veth have none.
 set -u
@@ -92,6 +92,8 @@ try() {
     if sentence=$(eval "try_$function" 2>&1); then result=ok; else result=fails; fi
     echo "$sentence"
     [ -n "$sentence" ] || sentence=$(grep -av '^ *$' /tmp/log | tail -1)
+    needed=$(sed -n 's/.*needs\{0,1\} Linux \([0-9.]*\) or later.*/needs \1/p' <<<"$sentence" | tail -1)
+    [ $result = ok ] || result=${needed:-fails}
     printf 'RESULT\t%s\t%s\t%s\n' "$name" "$result" "$(tail -1 <<<"$sentence" | tr '\t' ' ' | cut -c1-300)"
 }
 

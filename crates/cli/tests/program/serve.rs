@@ -9,7 +9,7 @@ use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use crate::support::PROGRAM;
+use crate::support::{PROGRAM, was_busy};
 use headway_net::protocol::{Message, Preamble, encode};
 use headway_net::{Limits, Server, ServerConfig};
 use headway_units::Rate;
@@ -78,9 +78,7 @@ impl Serve {
         let _alone = ALONE.lock();
         let output = measure(self.port, &["--reverse"]);
         let stderr = String::from_utf8_lossy(&output.stderr);
-        let reasons = ["could not pace packets", "ran out before an estimate"];
-        if reasons.iter().any(|reason| stderr.contains(reason)) {
-            println!("INVALID: the machine is too busy to send evenly");
+        if was_busy(&output) {
             return;
         }
         assert!(output.status.success(), "{stderr}");

@@ -33,6 +33,19 @@ pub const TIMEOUT: Duration = Duration::from_secs(20);
 pub const SIMULATED: &str = "duration = \"2 s\"\nwarmup = \"1 s\"\n[[link]]\nfrom = \"a\"\nto = \"b\"\nrate = \"10 Mb/s\"\n\
                          delay = \"1 ms\"\n[[flow]]\nname = \"=1+1\"\nfrom = \"a\"\nto = \"b\"\ncontroller = \"reno\"\n";
 
+/// Whether a measurement gave no answer, or only a lower bound, because the machine is busy; says so.
+pub fn was_busy(output: &Output) -> bool {
+    let reasons = ["could not pace packets", "ran out before an estimate"];
+    let (said, printed) = (text(&output.stderr), text(&output.stdout));
+    let is_bound =
+        printed.contains("\"available_high_bps\":null") && printed.contains("sender could not keep its gaps");
+    let was = is_bound || reasons.iter().any(|reason| said.contains(reason));
+    if was {
+        println!("INVALID: the machine is too busy to send evenly");
+    }
+    was
+}
+
 /// Checks that the programs that tests start besides their own are there, because Cargo does not build
 /// them with these tests.
 pub fn check_built(others: &[(&str, &str)]) {

@@ -380,6 +380,9 @@ fn measure(session: &mut Session, reverse: bool, most: Bytes) -> Result<Answer, 
     }
     whole(session, reverse, &mut measurement, clock)?;
     let found = measurement.answer();
+    if found.is_limited_by_pacing() {
+        return Err(Vain::Measurement(Failure::SenderGaps));
+    }
     let free = found.available.map_err(Vain::Measurement)?;
     Ok(Answer::Measured { free, capacity: found.capacity, bucket: found.bucket })
 }
