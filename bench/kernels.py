@@ -201,7 +201,7 @@ def main():
     parser.add_argument("kernels", nargs="+", metavar="KERNEL", help="such as 6.1")
     parser.add_argument("--architecture", choices=MACHINES, default=this_architecture(), help="of the programs and the machine")
     parser.add_argument("--programs", type=Path, required=True, help="folder with Headway's programs")
-    parser.add_argument("--verifier", type=Path, nargs="*", default=[], help="test that loads all programs of BPF")
+    parser.add_argument("--verifier", type=Path, action="append", default=[], help="test that loads all programs of BPF")
     parser.add_argument("--cache", type=Path, default=HERE.parent / "target/kernels", help="where packages stay")
     parser.add_argument("--only", default="", help="try only commands with one of these in their names: edge,lab")
     parser.add_argument("--show", action="store_true", help="show all that the machine prints")
