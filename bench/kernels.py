@@ -2,7 +2,7 @@
 """Runs Headway's commands on other kernels: each is a package of Debian that boots in an emulated machine.
 
 The machine has three network namespaces, c - r - s, behind r two network cards of virtio with all offloads. No KVM is
-needed; the emulated processor takes ten times as long, so rates and delays say little and pacing nothing. What is
+needed; the processor is emulated and slow, so rates and delays say little and pacing nothing. What is
 tried is in kernels.sh beside this file. Prints a table, command by kernel, with the reason where a command fails.
 
     bench/kernels.py --programs target/demo 6.1 6.12
@@ -35,7 +35,7 @@ NEEDS = "busybox cpio depmod unshare apt-get dpkg".split()
 # By Debian's names of architectures: the name of processors, QEMU's machine, its processor and its console. The largest
 # processor for ARM signs pointers, which takes most of the time.
 MACHINES = {"amd64": ("x86_64", "pc", "max", "ttyS0"), "arm64": ("aarch64", "virt", "cortex-a72", "ttyAMA0")}
-# Longest time of a machine in seconds; one takes 120 to 200 on two cores.
+# Longest time of a machine in seconds; one takes 210 to 240 on two cores.
 PATIENCE = 600
 RESULT = re.compile(r"^RESULT\t([^\t]+)\t(ok|fails|needs [0-9.]+)\t(.*)$")
 WAN = """ip link add wan type bridge; ip link set wan up

@@ -48,6 +48,8 @@ make_network() {
         IFS=: read -r node name address rest <<<"$port"
         [ -n "$address" ] && ip -n $node addr add "$address/24" dev $name && ip -n $node addr add "$rest/64" dev $name
         ip -n $node link set $name up
+        # So that checksums are complete, and what the edge makes of them is found out at s.
+        [ $name != c0 ] || ip netns exec c ethtool -K c0 tx off >/dev/null
         case $name in s0 | r1) ;; *) ip netns exec $node ethtool -K $name tso off gso off gro off >/dev/null 2>&1 ;; esac
     done
     $in_r sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1
@@ -216,12 +218,15 @@ edge() {
     until_true 90 $edge grep -q held /tmp/log
 }
 
-# What is attached to an interface, and how it is shaped.
+# What an edge changes: programs in the kernel, filters, queues and rules.
 changes() {
+    grep -o 'bpf_prog_[0-9a-f]*_edge_[a-z]*' /proc/kallsyms | sort
     $in_r tc qdisc show dev r0
     $in_r tc filter show dev r0 ingress
     $in_r ip rule
 }
+
+same() { [ "$before" = "$(changes)" ]; }
 
 # Over 40 ms, so that a window decides; the goodput of 10 Mb/s on the wire is 9.4 Mb/s. Where the host is busy, the
 # emulated one delays packets: up to a third and twice of that still tell it from a link that nobody holds, which carries
@@ -229,6 +234,7 @@ changes() {
 try_edge() {
     local before=$(changes)
     edge --rate 10Mb/s || return 1
+    ! same || { echo 'its programs are not seen' && return 1; }
     $in_c ping -c 20 -i 0.4 -q 10.0.1.2 >/tmp/ping &
     for address in 10.0.1.2 fd01::2; do
         rate=$(transfer $address 8 -C cubic)
@@ -237,8 +243,8 @@ try_edge() {
     done
     wait $!
     end $edge
-    [ "$before" = "$(changes)" ] || { echo "left: $(changes)" && return 1; }
-    sum=$($in_c cat /proc/net/snmp | awk '/^Tcp: [0-9]/ { print $(NF) }')
+    until_true 20 $$ same || { echo "left: $(changes)" && return 1; }
+    sum=$($in_s cat /proc/net/snmp | awk '/^Tcp: [0-9]/ { print $(NF) }')
     [ "$sum" = 0 ] || { echo "$sum segments with a wrong checksum" && return 1; }
     echo "kb/s over IPv4 and IPv6:$rates; RTT $(awk -F/ '/^rtt/ { print $5 }' /tmp/ping) ms; nothing is left"
 }
@@ -249,15 +255,14 @@ try_edge_killed() {
     edge --rate 10Mb/s || return 1
     kill -9 $edge
     wait $edge 2>/dev/null
-    same() { [ "$before" = "$(changes)" ]; }
     until_true 20 $$ same || { echo "left: $(changes)" && return 1; }
     edge --rate 10Mb/s || return 1
     kill -9 $(pidof headway-router)
     wait $edge 2>/dev/null
-    left=$(same && echo nothing || echo programs)
+    left=$(until_true 5 $$ same && echo nothing || echo programs)
     edge --rate 10Mb/s || return 1
     end $edge
-    same || { echo "left by the next one: $(changes)" && return 1; }
+    until_true 20 $$ same || { echo "left by the next one: $(changes)" && return 1; }
     echo "nothing is left, if all are killed $left until the next start"
 }
 

@@ -1,7 +1,5 @@
 //! Checks whether this kernel and this user can load a controller.
 
-use std::fs;
-
 use libbpf_rs::btf::types::{Enum, Func, FuncProto, Ptr, Struct};
 use libbpf_rs::btf::{Btf, ReferencesType as _, TypeId};
 
@@ -9,12 +7,6 @@ use crate::error::Error;
 
 /// The kernel's type information.
 const BTF: &str = "/sys/kernel/btf/vmlinux";
-/// Bits of `CapEff` (linux/capability.h).
-const CAP_NET_ADMIN: u32 = 12;
-const CAP_SYS_ADMIN: u32 = 21;
-const CAP_PERFMON: u32 = 38;
-const CAP_BPF: u32 = 39;
-
 /// Checks that a controller can be loaded: first the kernel, then the user's privileges.
 ///
 /// # Errors
@@ -29,11 +21,7 @@ pub fn check() -> Result<(), Error> {
 /// # Errors
 /// When a capability is missing.
 pub(crate) fn check_privileges() -> Result<(), Error> {
-    if privileged(&fs::read_to_string("/proc/self/status").unwrap_or_default()) {
-        Ok(())
-    } else {
-        Err(Error::Forbidden)
-    }
+    if headway_privileges::rights::may_load_programs() { Ok(()) } else { Err(Error::Forbidden) }
 }
 
 /// Checks that controllers can have options of TCP written, which the kernel allows since Linux 6.12.
@@ -95,28 +83,4 @@ fn cong_control_arguments(btf: &Btf<'_>) -> Option<u64> {
     let pointer = btf.type_by_id::<Ptr<'_>>(member.ty)?;
     let function = FuncProto::try_from(pointer.referenced_type()).ok()?;
     Some(function.iter().count() as u64)
-}
-
-/// Whether the capabilities in `/proc/PID/status` suffice.
-fn privileged(status: &str) -> bool {
-    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
-    let Some(bits) = effective.and_then(|text| u64::from_str_radix(text.trim(), 16).ok()) else {
-        return false;
-    };
-    let has = |capability: u32| bits >> capability & 1 == 1;
-    has(CAP_NET_ADMIN) && (has(CAP_SYS_ADMIN) || has(CAP_BPF) && has(CAP_PERFMON))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn root_and_the_three_capabilities_suffice() {
-        assert!(privileged("Name:\tx\nCapEff:\t000001ffffffffff\n"));
-        assert!(privileged("CapEff:\t000000c000001000\n"));
-        assert!(!privileged("CapEff:\t0000000000000000\n"));
-        assert!(!privileged("CapEff:\t0000008000001000\n"));
-        assert!(!privileged(""));
-    }
 }

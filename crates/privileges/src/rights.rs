@@ -13,6 +13,17 @@ pub fn effective() -> Vec<Capability> {
     all
 }
 
+/// Whether this process has the capabilities that loading programs into the kernel and attaching them takes.
+pub fn may_load_programs() -> bool {
+    suffice(&effective())
+}
+
+fn suffice(effective: &[Capability]) -> bool {
+    let has = |one| effective.contains(&one);
+    has(Capability::CAP_NET_ADMIN)
+        && (has(Capability::CAP_SYS_ADMIN) || has(Capability::CAP_BPF) && has(Capability::CAP_PERFMON))
+}
+
 /// Tries whether it may see the packets of interfaces (`CAP_NET_RAW`), by a socket that gets none.
 ///
 /// # Errors
@@ -43,6 +54,15 @@ pub fn change_network() -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn root_and_the_three_capabilities_suffice() {
+        use Capability::{CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON, CAP_SYS_ADMIN};
+        assert!(suffice(&[CAP_NET_ADMIN, CAP_SYS_ADMIN]));
+        assert!(suffice(&[CAP_NET_ADMIN, CAP_BPF, CAP_PERFMON]));
+        assert!(!suffice(&[]));
+        assert!(!suffice(&[CAP_NET_ADMIN, CAP_BPF]));
+    }
 
     #[test]
     fn who_may_change_the_network_has_the_capability() {

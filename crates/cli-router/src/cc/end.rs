@@ -7,7 +7,7 @@ use headway_kernel::{
 };
 
 use super::EndArgs;
-use super::on::{background, refuse_running, report_leftovers, report_on, signals, wait};
+use super::on::{background, report_leftovers, report_on, signals, take_name, wait};
 use super::show::describe_end_counters;
 use headway_program::service::print_line;
 
@@ -32,8 +32,7 @@ pub(super) fn run(controller: Controller, options: EndOptions, args: &EndArgs, j
     let mut notes = Notes::lock()?;
     restore_changed(&mut notes)?;
     report_leftovers(&notes)?;
-    refuse_running(&name)?;
-    notes.remove_killed(|killed| *killed == name)?;
+    take_name(&mut notes, &name)?;
     refuse_other_carrier(&options)?;
     let loader = Loader::new(controller).name(&name).end_options(options).receives_only(args.receive);
     let loaded = loader.unrestricted(args.on.unrestricted || args.on.default).load()?;

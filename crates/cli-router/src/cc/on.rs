@@ -76,8 +76,7 @@ pub(super) fn run(controller: Controller, plain: &Plain<'_>, json: bool) -> Resu
     // Held until others can see this program, so that two do not start at the same time.
     let mut notes = Notes::lock()?;
     report_leftovers(&notes)?;
-    refuse_running(&name)?;
-    notes.remove_killed(|killed| *killed == name)?;
+    take_name(&mut notes, &name)?;
     restore_changed(&mut notes)?;
     let loaded = plain.loader(controller, &name).load()?;
     let (interfaces, attached) = match &plain.rapid {
@@ -127,14 +126,12 @@ pub(super) fn run(controller: Controller, plain: &Plain<'_>, json: bool) -> Resu
     Ok(())
 }
 
-/// Refuses a name that another instance has.
-pub(super) fn refuse_running(name: &str) -> Result<()> {
-    match running().into_iter().find(|note| note.name == name) {
-        Some(other) => {
-            bail!("{name} is on already (process {}); end that with `headway cc stop {name}`", other.pid)
-        }
-        None => Ok(()),
+/// Takes a name from instances that were killed; refuses one that another instance has.
+pub(super) fn take_name(notes: &mut Notes, name: &str) -> Result<()> {
+    if let Some(other) = running().into_iter().find(|note| note.name == name) {
+        bail!("{name} is on already (process {}); end that with `headway cc stop {name}`", other.pid);
     }
+    Ok(notes.remove_killed(|killed| killed == name)?)
 }
 
 fn start_log(path: &Path) -> Result<csv::Writer<File>> {

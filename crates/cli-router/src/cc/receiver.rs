@@ -8,7 +8,7 @@ use headway_kernel::{
 use headway_units::Prefix;
 
 use super::end::restore_changed;
-use super::on::{background, refuse_running, report_leftovers, signals, wait};
+use super::on::{background, report_leftovers, signals, take_name, wait};
 use super::show::{describe_stamp_counters, describe_stamps};
 use headway_program::service::print_line;
 
@@ -55,7 +55,7 @@ pub(super) fn run(args: &ReceiverArgs, json: bool) -> Result<()> {
     let mut notes = Notes::lock()?;
     report_leftovers(&notes)?;
     restore_changed(&mut notes)?;
-    refuse_running(&name)?;
+    take_name(&mut notes, &name)?;
     refuse_other(&options)?;
     let receiver = StampReceiver::load(&options)?;
     let routes = args.timestamps.then(|| change_routes(&mut notes, &name)).transpose()?;

@@ -80,7 +80,7 @@ fn programs() -> Fact {
             "boot with `lockdown=integrity`",
         ),
         Ok(()) => fact,
-        Err(error) if error.kind() == ErrorKind::PermissionDenied && may_load() => fact.with(
+        Err(error) if error.kind() == ErrorKind::PermissionDenied && rights::may_load_programs() => fact.with(
             Grade::Fails,
             &needing,
             "something forbids programs in spite of the capabilities, as the system call filter of a container does",
@@ -99,14 +99,6 @@ fn programs() -> Fact {
             "use a kernel with CONFIG_BPF_SYSCALL and CONFIG_BPF_JIT",
         ),
     }
-}
-
-/// Whether this process has the capabilities that loading programs takes.
-fn may_load() -> bool {
-    let effective = rights::effective();
-    let has = |one| effective.contains(&one);
-    has(Capability::CAP_NET_ADMIN)
-        && (has(Capability::CAP_SYS_ADMIN) || has(Capability::CAP_BPF) && has(Capability::CAP_PERFMON))
 }
 
 /// Returns the level of lockdown.

@@ -26,17 +26,15 @@ pub(crate) struct Answer {
     pub(crate) kind: Kind,
     /// The available bandwidth, or the reason why there is none.
     pub(crate) mbps: Result<f64, String>,
-    /// Its interval in Mb/s; zero where there is none.
+    /// Its interval in Mb/s; zero where there is none, without an upper end where it is "at least" so much.
     pub(crate) interval: (f64, f64),
-    /// Whether it is "at least" so much.
-    is_bound: bool,
 }
 
 impl Answer {
     /// Whether the client's own host was too busy to pace, which says nothing about the server.
     pub(crate) fn is_disturbed(&self) -> bool {
         let uneven = |reason: &String| reason.contains("could not pace packets");
-        self.kind != Kind::Reverse && (self.is_bound || self.mbps.as_ref().is_err_and(uneven))
+        self.kind != Kind::Reverse && (self.interval.1.is_infinite() || self.mbps.as_ref().is_err_and(uneven))
     }
 }
 
@@ -67,12 +65,11 @@ pub(crate) fn measure(path: &Path, servers: &Servers, kind: Kind) -> Answer {
             let high = if available.is_some() { f64::INFINITY } else { 0.0 };
             Answer {
                 kind,
-                is_bound: high.is_infinite() && mbps("available_high_bps").is_none(),
                 mbps: available.ok_or_else(|| String::from_utf8_lossy(&output.stderr).trim().to_owned()),
                 interval: (low, mbps("available_high_bps").unwrap_or(high)),
             }
         }
-        Err(error) => Answer { kind, mbps: Err(error.to_string()), interval: (0.0, 0.0), is_bound: false },
+        Err(error) => Answer { kind, mbps: Err(error.to_string()), interval: (0.0, 0.0) },
     }
 }
 

@@ -1,6 +1,5 @@
 //! Programs of BPF as filters at an interface.
 
-use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd as _, FromRawFd as _, OwnedFd};
 use std::process::Command;
@@ -26,7 +25,7 @@ fn program() -> io::Result<OwnedFd> {
         return Err(io::Error::last_os_error());
     }
     // SAFETY: it was opened for this process just now.
-    Ok(File::from(unsafe { OwnedFd::from_raw_fd(loaded as i32) }).into())
+    Ok(unsafe { OwnedFd::from_raw_fd(loaded as i32) })
 }
 
 fn tc(arguments: &str) -> String {
