@@ -1,6 +1,7 @@
 //! The default controller of a network namespace, used by connections that choose none.
 
 use std::fs;
+use std::io::Read as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
@@ -12,6 +13,8 @@ use crate::error::Error;
 
 const DEFAULT: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
 const AVAILABLE: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";
+/// The longest list of controllers that Linux writes (`TCP_CA_BUF_MAX`: 128 names of 16 bytes).
+const AVAILABLE_BYTES: usize = 128 * 16;
 /// Of the thread: threads of one process may be in different namespaces.
 pub(crate) const NAMESPACE: &str = "/proc/thread-self/ns/net";
 /// The folder where `ip netns` keeps named namespaces, which live without any process.
@@ -113,6 +116,11 @@ pub fn current_default() -> Result<String, Error> {
 /// # Errors
 /// When the kernel does not report them.
 pub fn available() -> Result<Vec<String>, Error> {
-    let text = fs::read_to_string(AVAILABLE).map_err(Error::file("read", AVAILABLE))?;
-    Ok(text.split_whitespace().map(str::to_owned).collect())
+    // The kernel writes the list anew for each `read`: what is read in parts lacks a name when another controller
+    // goes in between.
+    let mut list = [0; AVAILABLE_BYTES];
+    let length = fs::File::open(AVAILABLE)
+        .and_then(|mut file| file.read(&mut list))
+        .map_err(Error::file("read", AVAILABLE))?;
+    Ok(String::from_utf8_lossy(&list[..length]).split_whitespace().map(str::to_owned).collect())
 }
