@@ -298,8 +298,6 @@ fn read(path: &Path, tail: &ConsoleTail) -> Result<Report, GuestError> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt as _;
-
     use super::*;
 
     /// Runs this shell script as the kernel, in the folder of the report.
@@ -311,8 +309,12 @@ mod tests {
     fn run_with(script: &str, checks: bool) -> Result<Report, GuestError> {
         let folder = tempfile::tempdir().unwrap();
         let kernel = folder.path().join("kernel");
-        std::fs::write(&kernel, format!("#!/bin/sh\n{script}\n")).unwrap();
-        std::fs::set_permissions(&kernel, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let text = folder.path().join("text");
+        std::fs::write(&text, format!("#!/bin/sh\n{script}\n")).unwrap();
+        // Another process writes what is run: a child of a test beside this one would keep a file of ours open for
+        // writing, and nobody could run that.
+        let installed = Command::new("install").args(["-m", "755"]).args([&text, &kernel]).status().unwrap();
+        assert!(installed.success());
         let machine = Machine {
             kernel,
             program: "/bin/true".into(),

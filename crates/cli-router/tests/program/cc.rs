@@ -329,10 +329,11 @@ fn in_the_background_until_stopped() {
 #[test]
 fn without_privileges_it_says_what_it_needs() {
     let Some(name) = start("nobody") else { return };
-    // A copy where `nobody` can run it: the build folder may be closed to other users.
+    // A copy where `nobody` can run it: the build folder may be closed to other users. Another process writes it,
+    // as a child of a test beside this one would keep a file of ours open for writing, and nobody could run that.
     let copy = tempfile::Builder::new().prefix("headway").tempdir_in("/tmp").unwrap();
     let program = copy.path().join("headway");
-    std::fs::copy(PROGRAM, &program).unwrap();
+    assert!(Command::new("cp").args([PROGRAM.as_ref(), program.as_path()]).status().unwrap().success());
     std::fs::set_permissions(copy.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     let mut command = Command::new(&program);
     command.args(["cc", "ls-dctcp", "--json", "--name", &name]).uid(UNPRIVILEGED).gid(UNPRIVILEGED);
