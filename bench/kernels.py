@@ -130,6 +130,7 @@ def make_image(kernel, programs, architecture, tools, at):
     run("depmod", "-b", root, version.name, stderr=subprocess.DEVNULL)
     shutil.copy(HERE / "kernels.sh", root / "kernels.sh")
     shutil.copytree(HERE.parent / "scenarios", root / "scenarios")
+    shutil.copytree(HERE.parent / "packaging/openwrt", root / "openwrt")
     (root / "init").write_text("#!/bin/busybox sh\nexec /bin/busybox sh /kernels.sh init\n")
     (root / "init").chmod(0o755)
     image = at / "image"

@@ -212,8 +212,11 @@ try_cc_rapid_receiver() {
     [ "${rate:-0}" -gt 0 ] && echo "$rate kb/s"
 }
 
-edge() {
-    $in_r headway-router edge --lan r0 --wan r1 "$@" >/tmp/log 2>&1 &
+edge() { edge_of headway-router edge --lan r0 --wan r1 "$@"; }
+
+# By the command that starts it.
+edge_of() {
+    $in_r "$@" >/tmp/log 2>&1 &
     edge=$!
     until_true 90 $edge grep -q held /tmp/log
 }
@@ -231,15 +234,15 @@ same() { [ "$before" = "$(changes)" ]; }
 # Over 40 ms, so that a window decides; the goodput of 10 Mb/s on the wire is 9.4 Mb/s. Where the host is busy, the
 # emulated one delays packets: up to a third and twice of that still tell it from a link that nobody holds, which carries
 # more than 100 Mb/s.
-try_edge() {
-    local before=$(changes)
-    edge --rate 10Mb/s || return 1
+holds() {
+    local before=$(changes) rates=
+    edge_of "$@" || return 1
     ! same || { echo 'its programs are not seen' && return 1; }
     $in_c ping -c 20 -i 0.4 -q 10.0.1.2 >/tmp/ping &
     for address in 10.0.1.2 fd01::2; do
         rate=$(transfer $address 8 -C cubic)
         ((rate > 3000 && rate < 20000)) || { echo "$rate kb/s to $address, and some 9400 are wanted" && return 1; }
-        rates="${rates-} $rate"
+        rates="$rates $rate"
     done
     wait $!
     end $edge
@@ -248,6 +251,11 @@ try_edge() {
     [ "$sum" = 0 ] || { echo "$sum segments with a wrong checksum" && return 1; }
     echo "kb/s over IPv4 and IPv6:$rates; RTT $(awk -F/ '/^rtt/ { print $5 }' /tmp/ping) ms; nothing is left"
 }
+
+try_edge() { holds headway-router edge --lan r0 --wan r1 --rate 10Mb/s; }
+
+# As OpenWrt's shell reads it.
+try_OpenWrt_s_init_script() { holds busybox sh /openwrt/run.sh r0 r1 10Mb/s; }
 
 # The process, or all of them.
 try_edge_killed() {
@@ -340,7 +348,7 @@ only=$(sed -n 's/.*only=\([^ ]*\).*/\1/p' /proc/cmdline)
 make_network
 try 'programs in the kernel'
 try serve
-commands=(doctor measure path flows passive proxy edge 'edge killed' 'edge --page' 'cc ls-dctcp' 'cc ls-reno' 'cc hw-dctcp'
+commands=(doctor measure path flows passive proxy edge "OpenWrt's init script" 'edge killed' 'edge --page' 'cc ls-dctcp' 'cc ls-reno' 'cc hw-dctcp'
     'cc hw-reno' 'cc rapid' 'cc rapid-receiver' 'cc xcp' 'cc rcp' router lab run 'cc without BTF' 'flows without tcp_diag'
     'edge with unprivileged_bpf_disabled' 'edge without privileges' 'edge under lockdown' 'cc under lockdown')
 for command in "${commands[@]}"; do

@@ -16,46 +16,14 @@ root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
 fail() { echo "FAILED: $*" >&2; exit 1; }
 
-# What OpenWrt gives to init scripts. Sections of a file of UCI become variables SECTION_KEY, lists with a word a line.
-mkdir -p "$root/lib/functions"
-: > "$root/lib/functions/network.sh"
-config_load() {
-    local line section=
-    while read -r line; do
-        case $line in '' | '#'*) continue ;; esac
-        eval "set -- $line"
-        case $1 in
-        config) section=$3 ;;
-        option) eval "uci_${section}_$2=\$3" ;;
-        list) eval "uci_${section}_$2=\"\${uci_${section}_$2-}\$3
-\"" ;;
-        esac
-    done < "$root/$1"
-}
-config_get() { eval "$1=\${uci_$2_$3-\${4-}}"; }
-config_get_bool() { config_get "$@"; }
-config_list_foreach() {
-    local values word
-    config_get values "$1" "$2"
-    [ -z "$values" ] || printf %s "$values" > "$root/words"
-    [ -z "$values" ] || while read -r word; do "$3" "$word"; done < "$root/words"
-}
-network_get_device() {
-    case $2 in
-    lan) eval "$1=br-lan" ;;
-    wan) [ "$up" = 1 ] && eval "$1=pppoe-wan" ;;
-    *) return 1 ;;
-    esac
-}
-uci() { [ "$3" = network.lan ] || [ "$3" = network.wan ]; }
-logger() { echo "log: $3"; }
+# shellcheck source=/dev/null
+. "$here/stand-ins.sh"
 procd_open_instance() { printf '%s:' "$1"; }
 procd_set_param() { case $1 in command) procd_append_param "$@" ;; esac; }
 procd_append_param() { shift; for word; do printf ' [%s]' "$word"; done; }
 procd_close_instance() { echo; }
 procd_add_reload_trigger() { echo "file: $1"; }
 procd_add_reload_interface_trigger() { echo "network: $1"; }
-export IPKG_INSTROOT="$root"
 # shellcheck source=/dev/null
 . "$here/files/headway.init"
 
