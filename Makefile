@@ -164,12 +164,13 @@ uml:
 	$(CARGO) build --release --locked --bin headway-lab
 	target/release/headway-lab uml build
 
-# Kernel packages stay in target/kernels.
+# Kernel packages stay in target/kernels. A run of all kernels writes the table of the page.
 kernels:
 	$(NEED) rust bpf kernels$(ARCH:%=-%) $(NEED_TARGET)
 	$(CARGO) build --profile demo --locked $(if $(ARCH),$(FOR_TARGET)) $(PROGRAM_PACKAGES)
 	$(CARGO) test --locked $(if $(ARCH),$(FOR_TARGET)) -p headway-kernel --test verifier --no-run
-	bench/kernels.py $(ARCH:%=--architecture %) --programs $(BUILT)/demo --verifier $(VERIFIER) $(KERNELS)
+	bench/kernels.py $(ARCH:%=--architecture %) --programs $(BUILT)/demo --verifier $(VERIFIER) $(KERNELS) \
+	  $(if $(ARCH)$(filter-out file,$(origin KERNELS)),,--page docs/install.md)
 
 # Needs the packages chromium and npm; without them the test says what is missing and passes. SCREENSHOTS=DIR keeps pictures.
 BROWSER = crates/web/tests/browser

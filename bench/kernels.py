@@ -188,13 +188,25 @@ def results_of(version, arguments):
 
 
 def table_of(results):
-    """Returns the table of all kernels as lines of Markdown."""
-    commands = list(dict.fromkeys(command for kernel in results.values() for command in kernel))
+    """Returns the table of all kernels as lines of Markdown; commands with the same results share a row."""
+    rows = {}
+    for command in dict.fromkeys(command for kernel in results.values() for command in kernel):
+        cells = tuple(kernel.get(command, ("not tried",))[0] for kernel in results.values())
+        rows.setdefault(cells, []).append(command)
     yield "| | " + " | ".join(f"Linux {version}" for version in results) + " |"
     yield "|---" * (len(results) + 1) + "|"
-    for command in commands:
-        cells = (kernel.get(command, ("not tried",))[0] for kernel in results.values())
-        yield f"| {command} | " + " | ".join(cells) + " |"
+    for cells, commands in rows.items():
+        yield f"| {', '.join(commands)} | " + " | ".join(cells) + " |"
+
+
+def write_table(table, page):
+    """Replaces the table between the marks of a page."""
+    begin, end = "<!-- table of make kernels -->\n", "<!-- its end -->"
+    before, _, rest = page.read_text().partition(begin)
+    _, found, after = rest.partition(end)
+    if not found:
+        sys.exit(f"{page} has no marks for the table")
+    page.write_text(before + begin + "\n".join(table) + "\n" + end + after)
 
 
 def main():
@@ -205,6 +217,7 @@ def main():
     parser.add_argument("--verifier", type=Path, action="append", default=[], help="test that loads all programs of BPF")
     parser.add_argument("--cache", type=Path, default=HERE.parent / "target/kernels", help="where packages stay")
     parser.add_argument("--only", default="", help="try only commands with one of these in their names: edge,lab")
+    parser.add_argument("--page", type=Path, help="page whose table of kernels is to be this one")
     parser.add_argument("--show", action="store_true", help="show all that the machine prints")
     arguments = parser.parse_args()
     processor, *_ = MACHINES[arguments.architecture]
@@ -215,7 +228,10 @@ def main():
         cannot(f"it needs root and these commands: {' '.join(needs)}; missing: {' '.join(missing) or 'root'}")
     arguments.cache.mkdir(parents=True, exist_ok=True)
     results = {version: results_of(version, arguments) for version in arguments.kernels}
-    print("\n".join(table_of(results)))
+    table = list(table_of(results))
+    print("\n".join(table))
+    if arguments.page:
+        write_table(table, arguments.page)
     for version, kernel in results.items():
         for command, (result, sentence) in kernel.items():
             if result != "ok":

@@ -15,9 +15,13 @@ started=
 clean() {
     # shellcheck disable=SC2086
     [ -z "$started" ] || podman rm --force --time 2 $started > /dev/null 2>&1 || true
+    # shellcheck disable=SC2086
+    [ -z "$user" ] || $as_user podman rm --force --time 2 --all > /dev/null 2>&1 || true
     for name in $client $router $server; do ip netns del "$name" 2> /dev/null || true; done
-    rm -rf "$work"
+    rm -rf "$work" "$home"
 }
+# A user who runs containers; empty while root does.
+user='' home=$(mktemp -d)
 trap clean EXIT
 trap 'exit 1' INT TERM
 
@@ -30,15 +34,17 @@ for options in '' "--runtime runc" "$limits" "--runtime runc $limits" none; do
     ! podman run --rm $options --network none --cap-drop all "$image" --version > "$work/try" 2>&1 || break
 done
 cat "$work/try"
-# Runs a command of the image in a network namespace: `run NAMESPACE OPTIONS -- COMMAND`.
+# Runs a command of the image in a network namespace, as root or as the user: `run NAMESPACE OPTIONS -- COMMAND`.
 run() {
     place=$1
     shift
     more=
     while [ "$1" != -- ]; do more="$more $1"; shift; done
     shift
+    bounds='--cap-drop all --security-opt no-new-privileges --read-only'
     # shellcheck disable=SC2086
-    podman run $options --network "ns:/run/netns/$place" --cap-drop all --security-opt no-new-privileges --read-only $more "$@"
+    if [ -z "$user" ]; then podman run $options --network "ns:/run/netns/$place" $bounds $more "$@"
+    else ip netns exec "$place" $as_user podman run $options --network host $bounds $more "$@"; fi
 }
 
 for name in $client $router $server; do ip netns add "$name"; ip -n "$name" link set lo up; done
@@ -55,20 +61,40 @@ ip netns exec "$router" sh -c 'echo 1 > /proc/sys/net/ipv4/ip_forward'
 # The rate counts Ethernet frames; on the wire each has 24 bytes more.
 ip netns exec "$router" tc qdisc add dev wan root tbf rate ${rate}mbit burst 1600 limit 100000
 
-say 'serve and measure, without any capability'
-begun=$(date +%s%N)
-started="$(run "$server" --detach -- "$image" serve)"
-until run "$client" --rm -- "$image" measure 10.88.2.2 --json > "$work/answer" 2> "$work/error"; do
-    [ $(($(date +%s%N) - begun)) -lt 20000000000 ] || fail 'no answer within 20 s'
-done
-echo "first answer after $((($(date +%s%N) - begun) / 1000000)) ms"
-python3 - "$work/answer" "$rate" <<'END' || fail 'the answer is wrong'
+# Measures from the client, and compares the answer with the path.
+measure() {
+    begun=$(date +%s%N)
+    until run "$client" --rm -- "$image" measure 10.88.2.2 --json > "$work/answer" 2> "$work/error"; do
+        [ $(($(date +%s%N) - begun)) -lt 20000000000 ] || fail 'no answer within 20 s'
+    done
+    echo "first answer after $((($(date +%s%N) - begun) / 1000000)) ms"
+    python3 - "$work/answer" "$rate" <<'END' || fail 'the answer is wrong'
 import json, sys
 answer, rate = json.loads(open(sys.argv[1]).readline()), float(sys.argv[2]) * 1538 / 1514
 low, free, high = (answer[f"available_{end}bps"] / 1e6 for end in ("low_", "", "high_"))
 print(f"{free:.1f} Mb/s ({low:.1f} to {high:.1f}) of {rate:.1f} Mb/s")
 assert abs(free - rate) < 0.1 * rate
 END
+}
+
+say 'serve and measure, without any capability'
+started="$(run "$server" --detach -- "$image" serve)"
+measure
+podman rm --force --time 2 "$started" > /dev/null
+started=
+
+say 'the same without root'
+user=$(sed -n '1s/:.*//p' /etc/subuid 2> /dev/null)
+if [ -n "$user" ] && command -v newuidmap > /dev/null; then
+    chown "$user" "$home"
+    as_user="setpriv --reuid $user --regid $user --clear-groups env --chdir=$home HOME=$home XDG_RUNTIME_DIR=$home"
+    # shellcheck disable=SC2086
+    podman save --quiet "$image" | $as_user podman load --quiet > /dev/null
+    run "$server" --detach -- "$image" serve > /dev/null
+    measure
+    $as_user podman rm --force --time 2 --all > /dev/null
+else echo "SKIPPED: no user in /etc/subuid, or no newuidmap"; fi
+user=
 
 say 'doctor'
 run "$client" --rm -- "$image" doctor measure serve flows || fail 'a command does not work in a container'
@@ -86,7 +112,7 @@ END
 ip netns exec "$server" python3 "$work/transfer.py" receive &
 receiver=$!
 until ip netns exec "$server" grep -q ':2328 ' /proc/net/tcp /proc/net/tcp6; do kill -0 $receiver 2> /dev/null || fail 'no receiver'; done
-(run "$client" --rm --user 0 --cap-add NET_RAW --cap-add SETUID --cap-add SETGID -- "$image" passive --interface wan --duration 6s --json \
+(run "$client" --rm --user 0 --cap-add NET_RAW -- "$image" passive --interface wan --duration 6s --json \
     > "$work/passive" 2> "$work/error") &
 listening=$!
 while [ "$(ip netns exec "$client" cat /proc/net/packet | wc -l)" -lt 2 ]; do kill -0 $listening 2> /dev/null || fail 'passive has ended'; done

@@ -90,7 +90,10 @@ pub fn drop_all_but_talk() -> Result<(), Error> {
 fn drop(keep: &[Capability], beyond: &Beyond) -> Result<(), Error> {
     let had = caps::read(None, CapSet::Permitted).map_err(|e| failed("capabilities")(io::Error::other(e)))?;
     let kept: CapsHashSet = keep.iter().copied().filter(|capability| had.contains(capability)).collect();
-    become_nobody(!kept.is_empty())?;
+    // Root of a container may have been given neither of them.
+    if had.contains(&Capability::CAP_SETUID) && had.contains(&Capability::CAP_SETGID) {
+        become_nobody(!kept.is_empty())?;
+    }
     let capabilities = |set, wanted: &CapsHashSet| {
         caps::set(None, set, wanted).map_err(|e| failed("capabilities")(io::Error::other(e)))
     };

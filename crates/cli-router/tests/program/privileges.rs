@@ -6,7 +6,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::support::labs::{bring_up_text, name};
@@ -39,14 +39,19 @@ fn capabilities(pid: u32, key: &str) -> u64 {
     status(pid, key).map_or(0, |text| u64::from_str_radix(&text, 16).unwrap())
 }
 
-/// Waits until a process has given up its privileges, and checks that it has these
-/// capabilities and no others.
-fn check(pid: u32, left: u64) {
+/// Waits until a process has given up its privileges.
+fn wait_given_up(pid: u32) {
     let deadline = Instant::now() + TIMEOUT;
     while status(pid, "Seccomp").as_deref() != Some("2") {
         assert!(Instant::now() < deadline, "{:?}", std::fs::read_to_string(format!("/proc/{pid}/status")));
         std::thread::sleep(Duration::from_millis(2));
     }
+}
+
+/// Waits until a process has given up its privileges, and checks that it has these
+/// capabilities and no others.
+fn check(pid: u32, left: u64) {
+    wait_given_up(pid);
     let nobody = User::from_name("nobody").unwrap().unwrap();
     let ids = |id: u32| Some(format!("{id} {id} {id} {id}"));
     assert_eq!(status(pid, "Uid"), ids(nobody.uid.as_raw()));
@@ -69,8 +74,11 @@ fn end(mut child: Child) {
 
 /// Starts a server and waits until it listens.
 fn serve(port: u16) -> (Child, u16) {
-    let command = ["serve", "--bind", "127.0.0.1", "--port", &port.to_string(), "--json"];
-    let mut server = headway(&command).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    listening(&mut headway(&["serve", "--bind", "127.0.0.1", "--port", &port.to_string(), "--json"]))
+}
+
+fn listening(command: &mut Command) -> (Child, u16) {
+    let mut server = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let mut line = String::new();
     BufReader::new(server.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
     let event: serde_json::Value = serde_json::from_str(&line).unwrap();
@@ -93,6 +101,30 @@ fn a_server_keeps_raw_sockets_and_its_port() {
     check(server.id(), NET_RAW | NET_BIND_SERVICE);
     let session = Session::connect(&ConnectOptions { port, ..ConnectOptions::new("127.0.0.1") }).unwrap();
     drop(session);
+    end(server);
+}
+
+/// As in a container, which has only the capabilities that it was given.
+#[test]
+fn root_that_cannot_become_another_user_gives_up_its_capabilities() {
+    if !is_root() {
+        return;
+    }
+    let mut command = Command::new("setpriv");
+    command.args([
+        "--bounding-set",
+        "-all,+net_raw,+sys_chroot",
+        "--",
+        PROGRAM,
+        "serve",
+        "--port",
+        "0",
+        "--json",
+    ]);
+    let (server, _) = listening(&mut command);
+    wait_given_up(server.id());
+    assert_eq!(status(server.id(), "Uid").as_deref(), Some("0 0 0 0"));
+    assert_eq!(capabilities(server.id(), "CapPrm"), NET_RAW);
     end(server);
 }
 

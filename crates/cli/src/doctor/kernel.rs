@@ -74,9 +74,9 @@ fn programs() -> Fact {
     let needing = ["edge", "cc"];
     match loaded {
         Ok(()) if lockdown == "confidentiality" => fact.with(
-            Grade::Untried,
-            &needing,
-            "lockdown may refuse programs that read the kernel's memory",
+            Grade::Limits,
+            &["cc"],
+            "`cc status` lists no connections of TCP Rapid under lockdown",
             "boot with `lockdown=integrity`",
         ),
         Ok(()) => fact,
