@@ -1,6 +1,6 @@
 #!/bin/bash
 # Tries Headway's commands in the machine that kernels.py boots, and prints a line for each:
-# `RESULT<tab>command<tab>ok, fails or needs VERSION<tab>sentence`. Three network namespaces c - r - s: c has 10.0.0.2 and fd00::2,
+# `RESULT<tab>command<tab>ok, refused, fails or needs VERSION<tab>sentence`. Three network namespaces c - r - s: c has 10.0.0.2 and fd00::2,
 # the router r forwards, s has 10.0.1.2 and fd01::2 behind 40 ms, and a link between b's two ports joins 10.0.2.0/24.
 # Between r and s are two network cards, with their offloads on; the veth have none.
 set -u
@@ -92,10 +92,12 @@ try() {
     : >/tmp/log
     echo "trying $name"
     if sentence=$(eval "try_$function" 2>&1); then result=ok; else result=fails; fi
+    # What cannot work is to be refused.
+    [[ $result != ok || $name != *' without '* ]] || result=refused
     echo "$sentence"
     [ -n "$sentence" ] || sentence=$(grep -av '^ *$' /tmp/log | tail -1)
     needed=$(sed -n 's/.*needs\{0,1\} Linux \([0-9.]*\) or later.*/needs \1/p' <<<"$sentence" | tail -1)
-    [ $result = ok ] || result=${needed:-fails}
+    [ $result != fails ] || result=${needed:-fails}
     printf 'RESULT\t%s\t%s\t%s\n' "$name" "$result" "$(tail -1 <<<"$sentence" | tr '\t' ' ' | cut -c1-300)"
 }
 
@@ -205,11 +207,13 @@ explicit() {
 try_cc_xcp() { explicit xcp; }
 try_cc_rcp() { explicit rcp; }
 
+# The sender says whether the receiver's option reached it.
 try_cc_rapid_receiver() {
     receiver rapid-receiver || return 1
-    rate=$(transfer 10.0.1.2 3 -C reno)
+    try_cc_rapid
+    local result=$?
     end $answers
-    [ "${rate:-0}" -gt 0 ] && echo "$rate kb/s"
+    [ $result = 0 ] && grep -o '[1-9][0-9]* connections told by the receiver' /tmp/log
 }
 
 edge() { edge_of headway-router edge --lan r0 --wan r1 "$@"; }
