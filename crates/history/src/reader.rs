@@ -8,7 +8,7 @@ use rusqlite::{Connection, OpenFlags, Row};
 use crate::Error;
 use crate::file::check_kind;
 use crate::point::{COLUMNS, Point};
-use crate::store::{FLAGS, check_version, unusable};
+use crate::store::{check_version, connect, unusable};
 
 /// What a row stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,8 +52,7 @@ impl Reader {
     /// When it cannot be opened, is something else, or of another version.
     pub fn open(path: &Path) -> Result<Reader, Error> {
         check_kind(path)?;
-        let file = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY | FLAGS)
-            .map_err(|error| unusable(path, &error))?;
+        let file = connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY).map_err(|error| unusable(path, &error))?;
         check_version(&file, path)?;
         // So that nothing else is opened later, when the process may be allowed less.
         file.pragma_update(None, "temp_store", "memory").map_err(|error| unusable(path, &error))?;

@@ -82,8 +82,7 @@ impl Store {
         }
         own.make_private(path)?;
         let unusable = |error| unusable(path, &error);
-        let file = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE | FLAGS);
-        let file = file.map_err(unusable)?;
+        let file = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE).map_err(unusable)?;
         let bytes = bytes.max(LEAST_SIZE);
         prepare(&file, bytes - LOG.min(bytes / 2)).map_err(unusable)?;
         Ok(Store { file, kept: Kept::within(bytes), own })
@@ -136,8 +135,14 @@ impl Store {
     }
 }
 
-/// A link is not followed, as somebody else may have put it there; one thread uses a connection at a time.
-pub(crate) const FLAGS: OpenFlags = OpenFlags::SQLITE_OPEN_NOFOLLOW.union(OpenFlags::SQLITE_OPEN_NO_MUTEX);
+/// Opens a file in SQLite for one thread at a time. A link to the file is not followed, as somebody else may have put it
+/// there. Links on the way to its folder are, such as `/var` of OpenWrt; SQLite would refuse these, too.
+pub(crate) fn connect(path: &Path, access: OpenFlags) -> Result<Connection, rusqlite::Error> {
+    let folder = path.parent().and_then(|folder| folder.canonicalize().ok());
+    let resolved = folder.and_then(|folder| Some(folder.join(path.file_name()?)));
+    let flags = access | OpenFlags::SQLITE_OPEN_NOFOLLOW | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    Connection::open_with_flags(resolved.as_deref().unwrap_or(path), flags)
+}
 
 /// Sets how the file is written, and makes its tables.
 fn prepare(file: &Connection, bytes: u64) -> Result<(), rusqlite::Error> {
@@ -197,8 +202,7 @@ fn add_decision(insert: &mut Statement<'_>, decision: &DecisionState) -> Result<
 
 /// Checks that a file is a history of this version, or one that was only begun, without changing it.
 fn check_content(path: &Path) -> Result<(), Error> {
-    let file = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY | FLAGS);
-    let file = file.map_err(|error| unusable(path, &error))?;
+    let file = connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY).map_err(|error| unusable(path, &error))?;
     let is_begun = tables(&file).and_then(|tables| Ok(tables == 0 && number(&file, "application_id")? == 0));
     match is_begun.map_err(|error| unusable(path, &error))? {
         true => Ok(()),

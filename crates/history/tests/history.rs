@@ -173,6 +173,22 @@ fn what_is_no_history_is_refused_and_stays() {
 }
 
 #[test]
+fn links_to_its_folder_are_followed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::create_dir(folder.path().join("tmp")).expect("a folder");
+    std::os::unix::fs::symlink("tmp", folder.path().join("var")).expect("a link");
+    let path = folder.path().join("var/headway/edge.history");
+    for second in [1, 2] {
+        write(&path, SIZE, std::iter::once(snapshot(second * 1_000, 1, 1)));
+        assert_eq!(points(&path, Step::Second, ALL).len() as u64, second);
+    }
+    let link = folder.path().join("var/link");
+    std::os::unix::fs::symlink("headway/edge.history", &link).expect("a link");
+    let error = Reader::open(&link).expect_err("refused").to_string();
+    assert!(error.ends_with("it is a link, which is not followed"), "{error}");
+}
+
+#[test]
 fn the_database_of_another_program_stays_as_it_is() {
     for journal in ["delete", "wal"] {
         let folder = tempfile::tempdir().expect("a folder");
