@@ -1,7 +1,7 @@
 #!/bin/sh
 # Checks which commands the init script for OpenWrt starts: `test.sh [PROGRAM]`. It runs in BusyBox where there is one, with stand-ins for
 # procd and UCI. PROGRAM is a headway-router whose help must have the options.
-# shellcheck disable=SC2153,SC3043
+# shellcheck disable=SC2034,SC2153,SC3043
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -55,6 +55,8 @@ try 'a link that is down' "$on" 0 "log: the edge waits for the network wan
 $select"
 try 'a device' "$on; s/'wan'/'eth1'/" 0 "$edge [eth1]
 $select" eth1
+
+[ -d "$root/var/lib/headway" ] || fail 'there is no folder for histories'
 
 version=$(sed -n 's/^PKG_VERSION:=//p' "$here/Makefile")
 grep -q "^version = \"$version\"$" "$here/../../Cargo.toml" || fail "the recipe has version $version, and the program another one"
