@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * A queue of an explicit router: XCP, XCP-b, self-tuning kappa, ErrorS and RCP (J. T. Araujo, Explicit
+ * A queue of an explicit router: XCP, XCP-b, self-tuning kappa, ErrorS, WXCP and RCP (J. T. Araujo, Explicit
  * congestion control, Porto, 2008).
  *
  * In a nutshell:
@@ -15,7 +15,8 @@
  *   - XCP gives flows equal parts of a positive F (Cp X per packet) and takes a negative one in proportion to
  *     their rates (Cn size), so their rates converge; shuffling a tenth of y does the same while F is 0.
  *   - XCP-b knows no C: it holds a queue of kappa bytes. Where kappa tunes itself, it follows the deviation
- *     of the queue. ErrorS subtracts the error of C, which it integrates from the standing queue.
+ *     of the queue. ErrorS subtracts the error of C, which it integrates from the standing queue. WXCP goes by the
+ *     idle time of a radio channel, and hears of it by explicit_hear.
  *
  *       arrival                     departure                          due
  *     +----------------+          +---------------------+           +--------------------------------------------+

@@ -57,6 +57,8 @@ enum explicit_law {
 	EXPLICIT_RCP_BLIND,
 	EXPLICIT_RCP_KAPPA,
 	EXPLICIT_RCP_ERRORS,
+	/* WXCP: what an 802.11 MAC has counted in place of the capacity (2.11). */
+	EXPLICIT_WXCP,
 	EXPLICIT_LAWS,
 };
 
@@ -175,13 +177,13 @@ enum explicit_fault {
 /* Whether the law writes rates, so that its packets are those of RCP. */
 HW_INLINE int explicit_is_rate(hw_u32 law)
 {
-	return law >= EXPLICIT_RCP;
+	return law >= EXPLICIT_RCP && law <= EXPLICIT_RCP_ERRORS;
 }
 
 /* Whether the law writes rates without a capacity to go by (F56). */
 HW_INLINE int explicit_is_blind_rate(hw_u32 law)
 {
-	return law > EXPLICIT_RCP;
+	return law > EXPLICIT_RCP && law <= EXPLICIT_RCP_ERRORS;
 }
 
 /* Whether R moves as often as the queue that it follows is measured, in steps for the flows that X counts. */
@@ -316,6 +318,10 @@ HW_INLINE struct explicit_config explicit_configure(hw_u32 law, hw_u64 capacity,
 		/* 0.6 and 0.2 (2.10). */
 		config.alpha = 39322;
 		config.beta = 13107;
+	} else if (law == EXPLICIT_WXCP) {
+		/* 0.2 and 0.1 (2.11). */
+		config.alpha = 13107;
+		config.beta = 6554;
 	}
 	return config;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * The aggregate feedback F of a control interval: XCP, XCP-b, self-tuning kappa and ErrorS (xcp-rcp 2.6 to
- * 2.10). Units as in explicit.h.
+ * The aggregate feedback F of a control interval: XCP, XCP-b, self-tuning kappa, ErrorS and WXCP (xcp-rcp 2.6
+ * to 2.11). Units as in explicit.h.
  */
 #ifndef HEADWAY_EXPLICIT_FEEDBACK_H
 #define HEADWAY_EXPLICIT_FEEDBACK_H
@@ -10,6 +10,8 @@
 
 /* 0.75 with 32 fraction bits. */
 #define EXPLICIT_THREE_QUARTERS 3221225472U
+/* zeta: B that a retransmission per interval takes off the feedback of an RTT (2.11). */
+#define EXPLICIT_ZETA 67U
 
 HW_INLINE hw_u64 explicit_magnitude(hw_s64 value)
 {
@@ -211,6 +213,54 @@ HW_INLINE hw_s64 explicit_feedback_errors(struct explicit_queue *queue, hw_u64 q
 	return spare - queue->xi - explicit_weighed(distance, queue->config.beta);
 }
 
+/* Adds what the MAC has counted (2.11). */
+HW_INLINE void explicit_hear(struct explicit_queue *queue, const struct explicit_heard *heard)
+{
+	struct explicit_air *air = &queue->air;
+	hw_u32 k;
+
+	air->busy += heard->busy;
+	air->own += heard->own;
+	air->bytes += heard->bytes;
+	air->retries += heard->retries;
+	if (!heard->source)
+		return;
+	for (k = 0; k < EXPLICIT_NEIGHBOURS && k < air->neighbours; k++)
+		if (air->sources[k] == heard->source)
+			return;
+	if (k < EXPLICIT_NEIGHBOURS)
+		air->sources[air->neighbours++] = heard->source;
+}
+
+/*
+ * WXCP: F = alpha B / (n + 1) - beta q / d - zeta R / d (equation 2.21), where B is what the interface would send
+ * in the idle time at the rate at which it sends in its own (2.22, 2.23), n the stations that it heard, and R its
+ * retransmissions per interval, averaged with a weight of 1/4. Begins to count anew.
+ */
+HW_INLINE hw_s64 explicit_feedback_air(struct explicit_queue *queue)
+{
+	const hw_u64 q = explicit_with_overhead(queue, queue->queue_bytes, queue->queue_packets);
+	struct explicit_air *air = &queue->air;
+	const hw_u64 retries = hw_min(air->retries, EXPLICIT_ONE) << EXPLICIT_BITS;
+	const hw_u64 idle = queue->interval - hw_min(air->busy, queue->interval);
+	hw_u64 available;
+	hw_s64 lost;
+
+	if (air->own)
+		air->rate = hw_min(hw_scale(hw_min(air->bytes, EXPLICIT_LARGEST) << EXPLICIT_BITS, 1000000000ULL, air->own),
+				   EXPLICIT_LARGEST_TERM);
+	air->average_retries = explicit_average(air->average_retries, retries, EXPLICIT_QUARTER);
+	available = hw_scale(air->rate, idle, queue->interval) / (air->neighbours + 1);
+	lost = explicit_per_rtt(queue, (hw_s64)(air->average_retries * EXPLICIT_ZETA));
+	air->busy = 0;
+	air->own = 0;
+	air->bytes = 0;
+	air->retries = 0;
+	air->neighbours = 0;
+	return explicit_weighed((hw_s64)available, queue->config.alpha) -
+	       explicit_weighed(explicit_per_rtt(queue, (hw_s64)q), queue->config.beta) - lost;
+}
+
 /*
  * F of the law in force. All laws keep lambda and the last queue up to date, so that one can follow
  * another at run time.
@@ -228,6 +278,9 @@ HW_INLINE hw_s64 explicit_feedback(struct explicit_queue *queue, hw_u64 q, hw_u6
 	case EXPLICIT_ERRORS:
 	case EXPLICIT_RCP_ERRORS:
 		return explicit_feedback_errors(queue, q, input_rate);
+	case EXPLICIT_WXCP:
+		queue->weighted = explicit_average(queue->weighted, q, EXPLICIT_QUARTER);
+		return explicit_feedback_air(queue);
 	default:
 		queue->weighted = explicit_average(queue->weighted, q, EXPLICIT_QUARTER);
 		return explicit_feedback_xcp(queue, input_rate, beta);

@@ -87,6 +87,34 @@ struct explicit_record {
 	hw_u32 bounded;
 };
 
+/* Stations that a queue tells apart in an interval: more than can share a channel. */
+#define EXPLICIT_NEIGHBOURS 64
+
+/* What the MAC of an 802.11 interface has counted since it was asked last (2.11). */
+struct explicit_heard {
+	/* How long the channel was busy, also with frames of the interface, and how long with those alone; in ns. */
+	hw_u64 busy;
+	hw_u64 own;
+	/* Bytes of its own that arrived, and its attempts that did not. */
+	hw_u64 bytes;
+	hw_u32 retries;
+	/* The address of a station whose frame it understood, whomever it was for; 0 for none. */
+	hw_u32 source;
+};
+
+/* What it has counted in this control interval, and what stays: the rate at which the interface sends, in B/s,
+ * and the average of its retransmissions per interval; both with the fraction. */
+struct explicit_air {
+	hw_u64 busy;
+	hw_u64 own;
+	hw_u64 bytes;
+	hw_u64 rate;
+	hw_u64 average_retries;
+	hw_u32 retries;
+	hw_u32 neighbours;
+	hw_u32 sources[EXPLICIT_NEIGHBOURS];
+};
+
 /* The state of one queue: "xqcb". What packets touch comes first. */
 struct explicit_queue {
 	/* Sums of X and of X RTT over this interval, in s and s^2 with 28 fraction bits, and the 28
@@ -161,6 +189,7 @@ struct explicit_queue {
 	hw_u64 rejected;
 	struct explicit_config config;
 	struct explicit_record record;
+	struct explicit_air air;
 };
 
 #endif

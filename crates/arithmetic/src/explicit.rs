@@ -1,4 +1,4 @@
-//! A queue of an explicit router: XCP, XCP-b, self-tuning kappa, ErrorS and RCP (xcp-rcp 2).
+//! A queue of an explicit router: XCP, XCP-b, self-tuning kappa, ErrorS, WXCP and RCP (xcp-rcp 2).
 //!
 //! Times are in ns; RTT and X of the header in s with [`TIME_BITS`] fraction bits; rates in B/s and queues in
 //! bytes, those in state and records with [`FRACTION_BITS`] fraction bits. The documentation of
@@ -13,7 +13,7 @@ pub mod wire;
 
 pub use config::{Config, Detector, Fault, Law, chi, flags};
 pub use header::{ANY_RATE, Format, Header, VERSION_RCP, VERSION_XCP};
-pub use queue::{Event, ExplicitQueue, Verdict};
+pub use queue::{Event, ExplicitQueue, Heard, Verdict};
 pub use record::Record;
 
 /// Fraction bits of rates and queues in state and records, and of parameters without a unit.

@@ -71,7 +71,7 @@ impl ClassesConfig {
     pub(super) fn validate(&self) -> Result<(), QueueSpecError> {
         for (class, spec) in self.specs().iter().enumerate() {
             let fits = match spec.explicit() {
-                Some((law, _)) => class == if law.is_rate() { RCP } else { XCP },
+                Some((law, _)) => !spec.needs_wifi() && class == if law.is_rate() { RCP } else { XCP },
                 None => class == OTHER && !spec.has_several_queues(),
             };
             let reason = match class {

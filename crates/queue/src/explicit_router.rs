@@ -1,4 +1,4 @@
-//! Explicit routers: XCP, XCP-b, self-tuning kappa, ErrorS and RCP (xcp-rcp 2).
+//! Explicit routers: XCP, XCP-b, self-tuning kappa, ErrorS, WXCP and RCP (xcp-rcp 2).
 
 use headway_arithmetic::explicit::{self, Config, ExplicitQueue, Fault, Format, Law, ONE, Record, flags};
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,7 @@ use super::police::Police;
 use super::published::Published;
 use super::{Backlog, Discipline, Packet, Verdict};
 use crate::QueueSpecError;
-use crate::explicit::{Header, VERSION_RCP, VERSION_XCP};
+use crate::explicit::{Header, Heard, VERSION_RCP, VERSION_XCP};
 use headway_units::{Bytes, Duration, Instant, Rate, WIRE_OVERHEAD};
 
 /// Bytes of a full IP packet.
@@ -63,10 +63,10 @@ pub struct ExplicitConfig {
     /// How that is detected where kappa tunes itself; default `low-average`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detector: Option<Detector>,
-    /// Gain of the spare capacity, above 0 and up to 1; default 0.4, with ErrorS 0.6.
+    /// Gain of the spare capacity, above 0 and up to 1; default 0.4, with ErrorS 0.6, with WXCP 0.2.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alpha: Option<f64>,
-    /// Gain of the queue, above 0 and up to 1; default 0.226, with ErrorS 0.2.
+    /// Gain of the queue, above 0 and up to 1; default 0.226, with ErrorS 0.2, with WXCP 0.1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub beta: Option<f64>,
     /// Share of the input that is shuffled, so that rates converge, 0 to 1; default 0.1.
@@ -303,6 +303,14 @@ impl Explicit {
         config.capacity = capacity.max(config.rate_min).max(1);
         // Every other parameter was valid before.
         let _ = self.queue.set_config(&config);
+    }
+
+    /// Notes what the MAC has counted until `now`, if the law asks for it.
+    pub(crate) fn hear(&mut self, now: Instant, heard: &Heard) {
+        if self.queue.config().law == Law::Wxcp {
+            self.advance(now);
+            self.queue.hear(heard);
+        }
     }
 
     /// Returns the version of the headers that the router serves.

@@ -11,7 +11,7 @@ use std::borrow::Cow;
 use headway_arithmetic::explicit::Law;
 use serde::{Deserialize, Serialize};
 
-use crate::explicit::{Header, Record, VERSION_RCP, VERSION_XCP};
+use crate::explicit::{Header, Heard, Record, VERSION_RCP, VERSION_XCP};
 use headway_units::{Bytes, Duration, Instant, Rate, RateSteps};
 
 mod classes;
@@ -73,6 +73,8 @@ pub enum QueueSpec {
     XcpKappa(ExplicitConfig),
     /// ErrorS: XCP less the error of its capacity (xcp-rcp 2.10).
     Errors(ExplicitConfig),
+    /// WXCP, which goes by the idle time of an 802.11 channel (xcp-rcp 2.11).
+    Wxcp(ExplicitConfig),
     /// A router of RCP (xcp-rcp 2.12).
     Rcp(ExplicitConfig),
     /// RCP without a capacity, with the feedback of XCP-b (xcp-rcp F56).
@@ -113,6 +115,7 @@ macro_rules! any_explicit {
             | QueueSpec::XcpB($config)
             | QueueSpec::XcpKappa($config)
             | QueueSpec::Errors($config)
+            | QueueSpec::Wxcp($config)
             | QueueSpec::Rcp($config)
             | QueueSpec::RcpB($config)
             | QueueSpec::RcpKappa($config)
@@ -128,6 +131,7 @@ impl QueueSpec {
             QueueSpec::XcpB(config) => Some((Law::Blind, config)),
             QueueSpec::XcpKappa(config) => Some((Law::Kappa, config)),
             QueueSpec::Errors(config) => Some((Law::Errors, config)),
+            QueueSpec::Wxcp(config) => Some((Law::Wxcp, config)),
             QueueSpec::Rcp(config) => Some((Law::Rcp, config)),
             QueueSpec::RcpB(config) => Some((Law::RcpBlind, config)),
             QueueSpec::RcpKappa(config) => Some((Law::RcpKappa, config)),
@@ -139,6 +143,11 @@ impl QueueSpec {
     /// Whether it reads congestion headers.
     pub fn reads_headers(&self) -> bool {
         self.explicit().is_some() || matches!(self, QueueSpec::Classes(_))
+    }
+
+    /// Whether it needs the counters of an 802.11 MAC.
+    pub fn needs_wifi(&self) -> bool {
+        matches!(self, QueueSpec::Wxcp(_))
     }
 
     /// Whether packets wait in several queues.
@@ -394,6 +403,13 @@ impl Queue {
             Queue::Explicit(_) => &[VERSION_XCP],
             Queue::Classes(_) => &[VERSION_XCP, VERSION_RCP],
             _ => &[],
+        }
+    }
+
+    /// Notes what an 802.11 MAC below the queue has counted until `now`; only WXCP asks for it.
+    pub fn hear(&mut self, now: Instant, heard: &Heard) {
+        if let Queue::Explicit(router) = self {
+            router.hear(now, heard);
         }
     }
 

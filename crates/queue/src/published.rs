@@ -51,7 +51,7 @@ impl PublishedPart {
     const fn of(law: Law) -> &'static [PublishedPart] {
         use PublishedPart::{Drops, Fall, Integrator, Intervals, Start, Steps};
         match law {
-            Law::Xcp => &[],
+            Law::Xcp | Law::Wxcp => &[],
             Law::Blind | Law::Kappa => &[Drops],
             Law::Errors => &[Integrator],
             Law::Rcp => &[Fall, Intervals, Start],
@@ -85,7 +85,7 @@ impl Published {
 /// Returns which parts a law has, as the end of a sentence.
 fn parts_that_exist(law: Law) -> &'static str {
     match law {
-        Law::Xcp => "has no parts with this law, which is as published",
+        Law::Xcp | Law::Wxcp => "has no parts with this law, which is as published",
         Law::Blind | Law::Kappa => "takes `drops` only with this law",
         Law::Errors => "takes `integrator` only with this law",
         Law::Rcp => "takes `fall`, `intervals` and `start` with this law",

@@ -61,7 +61,8 @@ pub struct ControlInterval {
 }
 
 /// The names of the laws in scenarios, by number.
-const LAWS: [&str; 8] = ["xcp", "xcp-b", "xcp-kappa", "errors", "rcp", "rcp-b", "rcp-kappa", "rcp-errors"];
+const LAWS: [&str; 9] =
+    ["xcp", "xcp-b", "xcp-kappa", "errors", "rcp", "rcp-b", "rcp-kappa", "rcp-errors", "wxcp"];
 
 /// 2 to the power of minus 32, the unit of tau.
 const TAU_UNIT: f64 = 1.0 / 4_294_967_296.0;

@@ -25,11 +25,13 @@ pub enum Law {
     RcpKappa = 6,
     /// RCP with the feedback of [`Law::Errors`] (xcp-rcp F56).
     RcpErrors = 7,
+    /// WXCP: what an 802.11 MAC has counted in place of the capacity (xcp-rcp 2.11).
+    Wxcp = 8,
 }
 
 impl Law {
     /// All laws.
-    pub const ALL: [Law; 8] = [
+    pub const ALL: [Law; 9] = [
         Law::Xcp,
         Law::Blind,
         Law::Kappa,
@@ -38,14 +40,15 @@ impl Law {
         Law::RcpBlind,
         Law::RcpKappa,
         Law::RcpErrors,
+        Law::Wxcp,
     ];
 
     /// Returns whether the law writes rates, so that its packets are those of RCP.
     pub const fn is_rate(self) -> bool {
-        self as u32 >= Law::Rcp as u32
+        matches!(self, Law::Rcp | Law::RcpBlind | Law::RcpKappa | Law::RcpErrors)
     }
 
-    /// Returns whether the law works only with a known capacity, and so aims at no queue.
+    /// Returns whether the law works only with a known capacity.
     pub const fn needs_capacity(self) -> bool {
         matches!(self, Law::Xcp | Law::Rcp)
     }

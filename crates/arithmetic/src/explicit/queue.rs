@@ -74,6 +74,44 @@ pub(super) struct State {
     rejected: u64,
     config: Config,
     record: Record,
+    air: Air,
+}
+
+/// What the MAC of an 802.11 interface has counted since it was asked last.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Heard {
+    /// How long the channel was busy, also with frames of the interface (ns).
+    pub busy: u64,
+    /// How long with those alone, and their ACKs (ns).
+    pub own: u64,
+    /// Bytes of the interface that arrived.
+    pub bytes: u64,
+    /// Its attempts that did not arrive.
+    pub retries: u32,
+    /// The address of a station whose frame it understood, whomever it was for; 0 for none.
+    pub source: u32,
+}
+
+/// `struct explicit_air`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[repr(C)]
+struct Air {
+    busy: u64,
+    own: u64,
+    bytes: u64,
+    rate: u64,
+    average_retries: u64,
+    retries: u32,
+    neighbours: u32,
+    sources: [u32; 64],
+}
+
+impl Default for Air {
+    fn default() -> Air {
+        let sources = [0; 64];
+        Air { busy: 0, own: 0, bytes: 0, rate: 0, average_retries: 0, retries: 0, neighbours: 0, sources }
+    }
 }
 
 unsafe extern "C" {
@@ -81,6 +119,7 @@ unsafe extern "C" {
     safe fn explicit_set_config(queue: &mut State, config: &Config);
     safe fn explicit_arrive(queue: &mut State, header: Option<&Header>, bytes: u32) -> u32;
     safe fn explicit_drop(queue: &mut State);
+    safe fn explicit_hear(queue: &mut State, heard: &Heard);
     safe fn explicit_depart(
         queue: &mut State,
         header: Option<&mut Header>,
@@ -144,6 +183,11 @@ impl ExplicitQueue {
     /// Notes that a packet that arrived found no room.
     pub fn drop_packet(&mut self) {
         explicit_drop(&mut self.state);
+    }
+
+    /// Notes what the MAC below the queue has counted, for [`Law::Wxcp`](super::Law::Wxcp) (xcp-rcp 2.11, F37).
+    pub fn hear(&mut self, heard: &Heard) {
+        explicit_hear(&mut self.state, heard);
     }
 
     /// Lowers the feedback of a packet of `bytes` that leaves the queue, with the backlog behind it; returns

@@ -40,7 +40,8 @@ fn unequal_flows_become_equal_within_thirty_intervals() {
 
 #[test]
 fn the_link_is_full_under_every_law() {
-    for law in Law::ALL {
+    // WXCP would need a channel, not a link.
+    for law in Law::ALL.into_iter().filter(|law| *law != Law::Wxcp) {
         let mut network = four(&Config::new(law, CAPACITY, LINE));
         let utilisation = network.utilisation(20.0, 60.0);
         let fairness = fairness(&network.flows);

@@ -1,6 +1,7 @@
 //! Explicit routers: single events, the edges of the specification, the same laws in double
 //! precision, and closed loops.
 
+mod air;
 mod drift;
 mod edges;
 mod ends;

@@ -180,6 +180,11 @@ impl Reference {
                 self.integrate(q, alpha, beta, unit, spare);
                 [spare, -self.xi, -beta * (q - self.kappa) * unit / self.response]
             }
+            Law::Wxcp => {
+                // Nothing was heard of the channel.
+                self.weighted = 0.25 * q + 0.75 * self.weighted;
+                [0.0, -beta * bytes / self.response, 0.0]
+            }
             _ => {
                 self.weighted = 0.25 * q + 0.75 * self.weighted;
                 [spare, -beta * bytes / self.response, 0.0]

@@ -15,7 +15,7 @@ mod window;
 pub use echo::Echo;
 pub use header::{FEEDBACK, HEADER_BYTES, HeaderError, PROTOCOL, decode, encode};
 pub use headway_arithmetic::explicit::{
-    ANY_RATE, FRACTION_BITS, Format, Header, Record, VERSION_RCP, VERSION_XCP,
+    ANY_RATE, FRACTION_BITS, Format, Header, Heard, Record, VERSION_RCP, VERSION_XCP,
 };
 pub use log::{LOG_RECORD_BYTES, LOG_VERSION, LogError, decode_record, encode_record};
 pub use option::{OPTION_BYTES, OPTION_FEEDBACK, OPTION_KIND, OptionError, decode_option, encode_option};
