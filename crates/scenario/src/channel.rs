@@ -1,11 +1,15 @@
-//! Links that vary with time: capacities drawn anew, outages, and bursts of losses.
+//! Links that vary with time: capacities drawn anew, outages, and bursts of losses; and radio channels.
 
 use std::borrow::Cow;
 
+use headway_queue::QueueSpec;
 use headway_units::config_error::check;
 use headway_units::{ConfigError, Duration, RateSteps};
 
 use crate::model::{LinkSpec, Scenario};
+
+/// The largest number of attempts that a MAC can be set to.
+const MOST_RETRIES: u32 = 255;
 
 impl Scenario {
     /// Returns the scenario with the `rates` that a run with this seed draws for links whose
@@ -61,4 +65,29 @@ pub(crate) fn check_channel(table: &str, link: &LinkSpec, duration: Duration) ->
         return Err(ConfigError::new(&format!("{table}.outages{key}"), rule));
     }
     Ok(())
+}
+
+/// Checks the keys of a link that is a radio channel, or has a queue that needs one.
+pub(crate) fn check_wifi(table: &str, link: &LinkSpec) -> Result<(), ConfigError> {
+    let needs = link.queue.as_ref().is_some_and(QueueSpec::needs_wifi);
+    let Some(wifi) = &link.wifi else {
+        return check(
+            &format!("{table}.queue.kind"),
+            !needs,
+            "needs a link with `wifi`, whose counters it reads",
+        );
+    };
+    let key = format!("{table}.wifi");
+    check(&key, link.rate.is_some(), "needs a `rate`, that of the frames")?;
+    let others = [
+        ("redrawn", link.redrawn.is_some()),
+        ("outages", link.outages.is_some()),
+        ("burst", link.burst.is_some()),
+        ("kernel-queue", link.kernel_queue.is_some()),
+    ];
+    if let Some((other, _)) = others.into_iter().find(|(_, given)| *given) {
+        return Err(ConfigError::new(&key, &format!("cannot be combined with `{other}`")));
+    }
+    check(&format!("{key}.retries"), wifi.retries <= MOST_RETRIES, "must be at most 255")?;
+    check(&format!("{key}.damage"), wifi.damage < 1.0, "must be less than 1, or nothing arrives")
 }

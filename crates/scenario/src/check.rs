@@ -8,7 +8,7 @@ use headway_units::config_error::check;
 use headway_units::{Bytes, ConfigError, Duration, Rate, WIRE_OVERHEAD};
 
 use crate::buffer::{Buffer, BufferSize};
-use crate::channel::check_channel;
+use crate::channel::{check_channel, check_wifi};
 use crate::check_arrivals::check_arrivals;
 use crate::check_program::check_programs;
 use crate::check_traffic::{MAX_RATE, check_traffic};
@@ -182,6 +182,7 @@ impl Scenario {
             !link.ack_filter || filters,
             "works in queues of kind `drop-tail`, `red`, `ramp`, `step`, `codel` and `fq-codel`",
         )?;
+        check_wifi(table, link)?;
         self.check_buffer(table, link)
     }
 
@@ -267,6 +268,8 @@ impl Scenario {
             !path.iter().any(|hop| link(hop).ack_filter),
             "the path has a link with an `ack-filter`: what probes change there cannot be known",
         )?;
+        let shared = path.iter().any(|hop| link(hop).wifi.is_some());
+        check("to", !shared, "the path has a link with `wifi`, of which no rate is the truth")?;
         let traced = path.iter().any(|hop| link(hop).trace.is_some());
         check("to", !traced, "the path has a link with a `trace`; measurements need a `rate` as ground truth")
     }

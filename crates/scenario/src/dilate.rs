@@ -99,6 +99,9 @@ impl Dilation {
         if link.kernel_queue.is_some() {
             return Err("kernel-queue");
         }
+        if link.wifi.is_some() {
+            return Err("wifi");
+        }
         // The default buffer is a time at the link's rate, too, unless it is the minimum of 64 kB.
         if let Some(rate) = link.highest_rate() {
             link.buffer = Some(BufferSize::Limit(link.buffer_at(rate)));

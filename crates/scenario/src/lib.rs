@@ -36,7 +36,7 @@ pub use lab::is_lab_name;
 pub use middlebox::{MiddleboxClass, MiddleboxKind, MiddleboxSpec, PolicySource};
 pub use middlebox_program::{MiddleboxEnd, MiddleboxPlan};
 pub use model::{
-    EcnMode, FlowSpec, HostSpec, LinkSpec, MeasureSpec, ProgramSpec, Scenario, TrafficSpec, Wire,
+    EcnMode, FlowSpec, HostSpec, LinkSpec, MeasureSpec, ProgramSpec, Scenario, TrafficSpec, WifiSpec, Wire,
 };
 pub use model_file::ModelFile;
 pub use route::{Direction, Topology};

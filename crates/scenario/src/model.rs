@@ -171,6 +171,8 @@ pub struct LinkSpec {
     pub ack_filter: bool,
     /// Policer that drops excess packets at arrival; default none.
     pub police: Option<Policer>,
+    /// A radio channel over which both directions send, as stations whose frames have this `rate`; default none.
+    pub wifi: Option<WifiSpec>,
     /// Whether packets take turns over this link and the others like it between the same nodes; default no.
     #[serde(default)]
     pub spray: bool,
@@ -181,6 +183,20 @@ pub struct LinkSpec {
     /// `jitter`, `reordering` and `delay-trace`, none of which it has unless given; default the same as
     /// forward.
     pub reverse: Option<Wire>,
+}
+
+/// A channel of 802.11a or g that links share; each of their directions is a station.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct WifiSpec {
+    /// Name of the channel: links with the same name contend for it.
+    pub channel: String,
+    /// Attempts after the first before a frame is given up; default 7.
+    #[serde(default = "seven")]
+    pub retries: u32,
+    /// Probability that a frame is damaged, so that it is sent again; default 0.
+    #[serde(default, deserialize_with = "headway_units::share::deserialize")]
+    pub damage: f64,
 }
 
 /// What happens to packets of one direction of a link once they have left its queue. In a file, keys that are
@@ -381,6 +397,10 @@ pub struct HostSpec {
     pub coalescing: Option<Coalescing>,
     /// The same for the ACKs of the flows that it sends; default none.
     pub ack_coalescing: Option<Coalescing>,
+}
+
+fn seven() -> u32 {
+    7
 }
 
 fn default_header_protocol() -> u8 {

@@ -251,6 +251,7 @@ const LINK: &[Row<LinkSpec>] = &[
     },
     Row { keys: "`line`", has: ["no", "yes", "no"], used: |link| first(&[("line", link.line.is_some())]) },
     Row { keys: "`spray`", has: ["yes", "no", "no"], used: |link| first(&[("spray", link.spray)]) },
+    Row { keys: "`wifi`", has: ["yes", "no", "no"], used: |link| first(&[("wifi", link.wifi.is_some())]) },
 ];
 
 const FLOW: &[Row<FlowSpec>] = &[

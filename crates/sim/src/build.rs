@@ -23,7 +23,7 @@ use rand::Rng;
 use crate::arrivals::{ArrivingGroup, Starts};
 use crate::config::{
     AckPolicy, Burst, Ecn, FlowId, Line, LinkConfig, LinkId, MiddleboxId, NicId, QueueChange, Service,
-    SourceConfig, SourceId, TcpConfig,
+    SourceConfig, SourceId, Station, TcpConfig,
 };
 use crate::measurement::{MeasurementConfig, Measurements};
 use crate::network::Network;
@@ -304,11 +304,18 @@ struct Builder {
 
 impl Builder {
     fn add_links(&mut self, scenario: &Scenario, seed: u64) -> Result<(), Error> {
+        let mut channels = HashMap::new();
         for (number, direction) in self.topology.directions().iter().enumerate() {
             let spec = &scenario.link[direction.link];
             let queue_seed = random::generator(seed, "queue", number as u64).next_u64();
             let changes = scenario.change.iter().any(|change| change.link.as_ref() == Some(&direction.name));
-            let config = LinkConfig { changes, ..link_config(scenario, spec, direction.back, queue_seed) };
+            let wifi = spec.wifi.as_ref().zip(spec.rate).map(|(wifi, rate)| {
+                let channel = *channels.entry(&wifi.channel).or_insert_with(|| self.network.add_channel());
+                let address = direction.from as u32 + 1;
+                (channel, Station { address, rate, retries: wifi.retries, damage: wifi.damage })
+            });
+            let plain = link_config(scenario, spec, direction.back, queue_seed);
+            let config = LinkConfig { changes, wifi, ..plain };
             self.links.push((self.network.add_link(&config), direction.name.clone()));
         }
         for (number, direction) in self.topology.directions().iter().enumerate() {

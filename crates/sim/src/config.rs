@@ -10,6 +10,7 @@ use headway_queue::{Queue, QueueSpec};
 use headway_units::{Bytes, Duration, Instant, Rate, RateSteps};
 
 pub use headway_link::Service;
+pub use headway_link::wifi::Station;
 use headway_traffic::Traffic;
 use headway_traffic::channel::{DelayTrace, EcnField, Jitter, LossBursts};
 
@@ -48,6 +49,10 @@ pub struct TapId(pub u32);
 /// Number of a middlebox in its network, in the order in which middleboxes were added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct MiddleboxId(pub u32);
+
+/// Number of a radio channel in its network, in the order in which channels were added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ChannelId(pub u32);
 
 /// A middlebox on the path of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,6 +119,8 @@ pub struct LinkConfig {
     pub ack_filter: bool,
     /// Rate and burst of a policer that drops excess packets on arrival.
     pub policer: Option<(Rate, Bytes)>,
+    /// The radio channel over which the link sends, and how; its service then has the rate of its frames.
+    pub wifi: Option<(ChannelId, Station)>,
 }
 
 impl LinkConfig {
@@ -140,6 +147,7 @@ impl LinkConfig {
             changes: false,
             ack_filter: false,
             policer: None,
+            wifi: None,
         }
     }
 }

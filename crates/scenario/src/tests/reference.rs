@@ -199,6 +199,11 @@ const SECTIONS: &[Section] = &[
     ),
     Section("`police`", "Policer", ""),
     Section(
+        "`wifi`",
+        "WifiSpec",
+        "A channel of 802.11a or g (DCF, without RTS and aggregation) on which all hear all.",
+    ),
+    Section(
         "`queue`",
         "QueueSpec",
         "`kind` with its keys; each also has `limit` (a size) or `packets`, instead of `buffer`.",

@@ -36,7 +36,7 @@ impl Driven {
                 self.note(next);
                 arrived(at, &packet.unwrap(), &mut self.reports);
             } else {
-                let (arrival, serve) = self.link.serve(at, &mut self.reports);
+                let (arrival, serve) = self.link.serve(at, true, &mut self.reports);
                 self.note(arrival);
                 self.note(serve);
             }
@@ -45,7 +45,7 @@ impl Driven {
 
     fn note(&mut self, event: NextEvent) {
         match event {
-            NextEvent::None => {}
+            NextEvent::None | NextEvent::Contend(_) => {}
             NextEvent::Arrival { at, .. } => _ = self.events.insert((at, true)),
             NextEvent::Serve(at) => _ = self.events.insert((at, false)),
         }

@@ -57,6 +57,8 @@ pub(crate) enum NextEvent {
     },
     /// Call [`Link::serve`] at this time.
     Serve(u64),
+    /// Call [`Link::serve`] once the radio channel of the link has sent a packet of this size, or given it up.
+    Contend(u16),
 }
 
 /// One direction of a link.
@@ -100,6 +102,8 @@ pub struct Link {
     judges: bool,
     /// ACKs that wait make room for newer ones; only with `staged`.
     filters_acks: bool,
+    /// A radio channel says how long transmissions take; only with `staged`.
+    is_wifi: bool,
     /// Position in `flight` of the first packet whose departure has not been judged, and when the
     /// transmission of the one before ends (ns); both only where the discipline `judges` them.
     unjudged: u64,
@@ -125,6 +129,7 @@ impl Link {
     pub(crate) fn new(config: &LinkConfig, seed: u64, id: u64) -> Link {
         let staged =
             config.queue.delays_departures() || !config.is_plain() || config.changes || config.ack_filter;
+        let staged = staged || config.wifi.is_some();
         let judges = !staged && config.queue.judges_departures();
         let server = Server::new(&config.service, Instant::ZERO);
         let losses = RandomLosses::new(config.loss, config.loss_bursts, Instant::ZERO, seed, id);
@@ -166,6 +171,7 @@ impl Link {
             }),
             judges,
             filters_acks: config.ack_filter,
+            is_wifi: config.wifi.is_some(),
             unjudged: 0,
             judged_until: 0,
             totals: Totals::default(),

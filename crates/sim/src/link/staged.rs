@@ -134,30 +134,30 @@ impl Link {
                 }
             }
             self.statistics.delay.add(waited);
-            self.free = self.server.finish(now, packet.size);
+            self.free = if self.is_wifi { now } else { self.server.finish(now, packet.size) };
             if let Some(staged) = &mut self.staged {
                 staged.sending = Some(packet);
             }
-            return NextEvent::Serve(self.free);
+            return if self.is_wifi { NextEvent::Contend(packet.size) } else { NextEvent::Serve(self.free) };
         }
         NextEvent::None
     }
 
-    /// The transmission of a packet has ended: puts it on the wire and serves the next one.
-    /// Returns the events of both.
-    pub(crate) fn serve(&mut self, now: u64, reports: &mut Reports) -> (NextEvent, NextEvent) {
+    /// The transmission of a packet has ended: puts it on the wire, unless it has not `arrived` there, and serves
+    /// the next one. Returns the events of both.
+    pub(crate) fn serve(&mut self, now: u64, arrived: bool, reports: &mut Reports) -> (NextEvent, NextEvent) {
         let Some(packet) = self.staged.as_mut().and_then(|staged| staged.sending.take()) else {
             return (NextEvent::None, NextEvent::None);
         };
         self.totals.transmitted(packet.kind, packet.size);
         self.totals.on_wire.add(packet.size);
-        let arrival = self.propagate(now, packet, reports);
+        let arrival = self.propagate(now, packet, arrived, reports);
         (arrival, self.start_next(now, reports))
     }
 
     /// Puts a packet on the wire, where it may be lost, damaged or doubled.
-    fn propagate(&mut self, now: u64, mut packet: Packet, reports: &mut Reports) -> NextEvent {
-        let lost = self.loses(now);
+    fn propagate(&mut self, now: u64, mut packet: Packet, arrived: bool, reports: &mut Reports) -> NextEvent {
+        let lost = self.loses(now) || !arrived;
         let Some(staged) = &mut self.staged else { return NextEvent::None };
         let delay = staged.wire.delay(now, &mut self.rng);
         (packet.at, packet.joined) = (now + delay, now);

@@ -4,6 +4,7 @@ use headway_units::{Bytes, Instant};
 
 use super::{Count, Link};
 use headway_link::Server;
+use headway_queue::explicit::Heard;
 use headway_record::Histogram;
 
 impl Link {
@@ -78,6 +79,16 @@ impl Link {
     /// Returns when the transmission of the last accepted packet ends (ns).
     pub(crate) fn free(&self) -> u64 {
         self.free
+    }
+
+    /// Tells the discipline what the MAC has counted until `now`.
+    pub(crate) fn hear(&mut self, now: u64, heard: &Heard) {
+        self.queue.hear(Instant::from_ns(now), heard);
+    }
+
+    /// Whether a radio channel says how long transmissions take.
+    pub(crate) fn is_wifi(&self) -> bool {
+        self.is_wifi
     }
 
     /// Whether the departure time of a packet is known when it joins.

@@ -226,7 +226,15 @@ impl Network {
 
     fn on_served(&mut self, index: usize) {
         self.queues.queue().remove_first();
-        let (arrival, serve) = self.links[index].serve(self.queues.now, &mut self.reports);
+        if self.links[index].is_wifi() {
+            return self.on_air(index);
+        }
+        self.end_transmission(index, true);
+    }
+
+    /// The transmission of a link that serves its queue packet by packet has ended.
+    pub(super) fn end_transmission(&mut self, index: usize, arrived: bool) {
+        let (arrival, serve) = self.links[index].serve(self.queues.now, arrived, &mut self.reports);
         self.queues.add_link_event(index, arrival);
         self.queues.add_link_event(index, serve);
     }

@@ -1,5 +1,6 @@
 //! The pending events of a network.
 
+use super::air::Air;
 use super::partitions::Partitions;
 use crate::link::NextEvent;
 use crate::schedule::{Event, EventKind, Schedule};
@@ -13,6 +14,8 @@ pub(super) struct EventQueues {
     /// The partition being run.
     pub(super) current: usize,
     pub(super) partitions: Partitions,
+    /// The radio channels.
+    pub(super) air: Air,
 }
 
 impl EventQueues {
@@ -22,6 +25,7 @@ impl EventQueues {
             queues: vec![Schedule::default()],
             current: 0,
             partitions: Partitions::default(),
+            air: Air::default(),
         }
     }
 
@@ -90,6 +94,11 @@ impl EventQueues {
                 self.queues[partition].insert(since, at, EventKind::Arrival, link);
             }
             NextEvent::Serve(at) => self.add(at, EventKind::Served, link),
+            NextEvent::Contend(size) => {
+                if let Some((at, first)) = self.air.offer(link, self.now, size) {
+                    self.add(at, EventKind::Served, first);
+                }
+            }
         }
     }
 

@@ -1,5 +1,6 @@
 //! A network of links, flows, sources and probers in virtual time.
 
+mod air;
 mod bundles;
 mod echoes;
 mod event_loop;
@@ -29,7 +30,9 @@ use self::middleboxes::Middleboxes;
 use self::partitions::Constraints;
 use self::taps::Tap;
 pub use self::taps::{TapEvent, TapRecord};
-use crate::config::{Line, LineId, LinkConfig, LinkId, NicId, QueueChange, SourceConfig, SourceId};
+use crate::config::{
+    ChannelId, Line, LineId, LinkConfig, LinkId, NicId, QueueChange, SourceConfig, SourceId,
+};
 use crate::link::Link;
 use crate::packet::{Packet, Reports};
 use crate::probe::Prober;
@@ -136,10 +139,20 @@ impl Network {
         }
     }
 
+    /// Adds a radio channel, over which links send that name it.
+    pub fn add_channel(&mut self) -> ChannelId {
+        self.queues.air.add_channel(self.seed)
+    }
+
     /// Adds one direction of a link.
     pub fn add_link(&mut self, config: &LinkConfig) -> LinkId {
         let id = number(self.links.len());
         self.links.push(Link::new(config, self.seed, id.into()));
+        if let Some((channel, station)) = config.wifi {
+            self.queues.air.add_station(channel, station, id as usize);
+            // Its stations see each other at once.
+            self.constraints.indivisible();
+        }
         self.topology_changed = true;
         LinkId(id)
     }

@@ -47,4 +47,5 @@ mod taps;
 mod traffic;
 mod transport;
 mod truth;
+mod wifi;
 mod wire;
