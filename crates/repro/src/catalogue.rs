@@ -44,7 +44,8 @@ const FILES: &[(&str, &str)] = files![
     "wan/E21" "wan/E22" "wan/E23" "wan/E24" "wan/E25"
     "xcp-rcp/E1" "xcp-rcp/E2" "xcp-rcp/E3" "xcp-rcp/E4" "xcp-rcp/E5" "xcp-rcp/E6" "xcp-rcp/E7" "xcp-rcp/E8"
     "xcp-rcp/E9" "xcp-rcp/E10" "xcp-rcp/E11" "xcp-rcp/E12" "xcp-rcp/E13" "xcp-rcp/E14" "xcp-rcp/E15" "xcp-rcp/E16"
-    "xcp-rcp/H21" "xcp-rcp/F56" "xcp-rcp/O1" "xcp-rcp/O2" "xcp-rcp/O3" "xcp-rcp/O4" "xcp-rcp/C1"
+    "xcp-rcp/H21" "xcp-rcp/F56" "xcp-rcp/O1" "xcp-rcp/O2" "xcp-rcp/O3" "xcp-rcp/O4" "xcp-rcp/O5" "xcp-rcp/W1"
+    "xcp-rcp/C1"
     "xcp-rcp/E17" "xcp-rcp/E18" "xcp-rcp/E19" "xcp-rcp/E20" "xcp-rcp/E21"
 ];
 

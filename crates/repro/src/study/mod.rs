@@ -24,6 +24,7 @@ mod shared_link;
 mod sharing;
 mod spikes;
 mod staggered;
+mod wifi;
 mod window_cost;
 mod window_runs;
 mod windows;
@@ -93,6 +94,7 @@ studies! {
     SharedLink in shared_link,
     Spikes in spikes,
     Staggered in staggered,
+    Wifi in wifi,
     Windows in windows,
 }
 

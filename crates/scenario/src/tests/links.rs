@@ -199,3 +199,30 @@ fn acks_are_filtered_in_queues_that_can_lose_what_waits() {
     let found = with_keys("ack-filter = true", measure).unwrap_err();
     assert!(found.contains("`measure[0].to`: the path has a link with an `ack-filter`"), "{found}");
 }
+
+#[test]
+fn a_radio_channel_needs_the_rate_of_its_frames_and_is_in_the_simulator_only() {
+    let wrong = rows(
+        r#"
+        wifi = { channel = "a" }                                         | link[0].wifi`: needs a `rate`, that of the frames
+        rate = "6 Mb/s" // wifi = {}                                     | missing field `channel`
+        rate = "6 Mb/s" // burst = "9 kB" // wifi = { channel = "a" }    | link[0].wifi`: cannot be combined with `burst`
+        rate = "6 Mb/s" // wifi = { channel = "a", retries = 256 }       | link[0].wifi.retries`: must be at most 255
+        rate = "6 Mb/s" // wifi = { channel = "a", damage = 1.0 }        | link[0].wifi.damage`: must be less than 1
+        rate = "6 Mb/s" // queue = { kind = "wxcp" }                     | link[0].queue.kind`: needs a link with `wifi`
+        rate = "6 Mb/s" // queue = { kind = "classes", xcp = { kind = "wxcp" } } | must be `xcp`, `xcp-b`
+        "#,
+    );
+    for [link, reason] in wrong {
+        let found = read(&one_link(&link, FLOW), &[]).unwrap_err().to_string();
+        assert!(found.contains(&reason), "{found}");
+    }
+    let good = "rate = \"6 Mb/s\"\nwifi = { channel = \"a\" }\nqueue = { kind = \"wxcp\" }";
+    let scenario = read(&one_link(good, FLOW), &[]).unwrap();
+    scenario.check_world(World::Sim).unwrap();
+    for (world, place) in [(World::Lab, "the lab"), (World::Uml, "`--on uml`")] {
+        let found = scenario.check_world(world).unwrap_err().to_string();
+        assert!(found.ends_with(&format!("`link[0].wifi`: is not in {place}; `--on sim` has it")), "{found}");
+    }
+    assert!(scenario.dilated(2).unwrap_err().to_string().contains("`link[0].wifi` cannot be dilated"));
+}
