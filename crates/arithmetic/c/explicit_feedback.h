@@ -233,8 +233,8 @@ HW_INLINE void explicit_hear(struct explicit_queue *queue, const struct explicit
 }
 
 /*
- * WXCP: F = alpha B / (n + 1) - beta q / d - zeta R / d (equation 2.21), where B is what the interface would send
- * in the idle time at the rate at which it sends in its own (2.22, 2.23), n the stations that it heard, and R its
+ * WXCP: F = alpha B / (n + 1) - beta q / d - zeta R / d (equations 2.21 to 2.23), where B is what the interface
+ * would send in the idle time at the rate at which it sends in its own, n the stations that it heard, and R its
  * retransmissions per interval, averaged with a weight of 1/4. Begins to count anew.
  */
 HW_INLINE hw_s64 explicit_feedback_air(struct explicit_queue *queue)

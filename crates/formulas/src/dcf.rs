@@ -93,13 +93,4 @@ mod tests {
         let cycle = channel.success.secs_f64() + 15.5 * channel.slot.secs_f64();
         assert!((channel.frames_per_second() * cycle - 1.0).abs() < 1e-9);
     }
-
-    #[test]
-    fn a_limit_of_retries_makes_stations_send_more() {
-        let free = example(30, 16, 6);
-        let limited = SaturatedChannel { retries: Some(7), ..free };
-        assert!(limited.collision_probability() > free.collision_probability());
-        let endless = SaturatedChannel { retries: Some(200), ..free };
-        assert!((endless.collision_probability() - free.collision_probability()).abs() < 1e-6);
-    }
 }

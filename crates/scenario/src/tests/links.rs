@@ -224,5 +224,8 @@ fn a_radio_channel_needs_the_rate_of_its_frames_and_is_in_the_simulator_only() {
         let found = scenario.check_world(world).unwrap_err().to_string();
         assert!(found.ends_with(&format!("`link[0].wifi`: is not in {place}; `--on sim` has it")), "{found}");
     }
+    let measure = "[[measure]]\nfrom = \"a\"\nto = \"b\"\n";
+    let found = read(&one_link(good, measure), &[]).unwrap_err().to_string();
+    assert!(found.contains("the path has a link with `wifi`"), "{found}");
     assert!(scenario.dilated(2).unwrap_err().to_string().contains("`link[0].wifi` cannot be dilated"));
 }
