@@ -225,6 +225,7 @@ fn tcp_config(
         middleboxes: Vec::new(),
         port: 0,
         line: ends.line,
+        paced_by_line: spec.gaps != Mechanism::Exact,
         stamp: spec.stamp,
         model: spec.model.as_ref().and_then(ModelFile::model).cloned(),
     }

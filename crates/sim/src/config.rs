@@ -272,6 +272,9 @@ pub struct TcpConfig {
     /// The line of the sending host, for controllers that schedule departures; if `None`, packets
     /// leave when they are due.
     pub line: Option<Line>,
+    /// Whether segments that are paced also pass the line, one by one, so that what fills it or wakes
+    /// the host makes their gaps; if not, the pace is exact.
+    pub paced_by_line: bool,
     /// Where the stamps in ACKs are taken, if the controller wants any.
     pub stamp: AckStamp,
     /// The trained model that estimates for the controller, if it can have one.
@@ -308,6 +311,7 @@ impl TcpConfig {
             middleboxes: Vec::new(),
             port: 0,
             line: None,
+            paced_by_line: false,
             stamp: AckStamp::default(),
             model: None,
         }

@@ -171,7 +171,7 @@ impl Network {
     }
 
     /// Adds a line of a sending host, which all its flows share; its largest packet has `packet` bytes.
-    pub(crate) fn add_line(&mut self, mechanism: Mechanism, rate: Rate, packet: Bytes) -> Line {
+    pub fn add_line(&mut self, mechanism: Mechanism, rate: Rate, packet: Bytes) -> Line {
         let id = number(self.lines.len());
         let seed = random::generator(self.seed, "line", id.into()).next_u64();
         self.lines.push(mechanism.sender(rate, packet, seed));

@@ -1,10 +1,14 @@
 //! Rapid's study of gap creation (rapid 4.1) on the models: verifies the byte clock, and checks the
 //! calibration of the other mechanisms' models.
 
+use crate::support::*;
+use headway_control::{FixedRate, Kind};
 use headway_estimate::Excursion;
 use headway_estimate::{Gaps, Schedule, Shape};
 use headway_host::LineClock;
 use headway_host::gap::Mechanism;
+use headway_sim::config::Burst;
+use headway_sim::{Network, TapEvent, TapPlace, TcpConfig};
 use headway_traffic::random::generator;
 use headway_units::{Bytes, Duration, Instant, Rate};
 use proptest::prelude::*;
@@ -212,4 +216,65 @@ proptest! {
             last = Some(departure);
         }
     }
+}
+
+/// When the segments of a paced flow leave over a line of 1 Gb/s with an RTT of 10 ms, and its goodput; its window
+/// of 100 packets is less than the path holds.
+fn paced_departures(controller: Kind, gaps: Mechanism) -> (Vec<Instant>, u64) {
+    let mut network = Network::new(1);
+    let forward = network.add_link(&link(mbps(1000.0), Duration::from_ms(5), drop_tail(Some(1_000_000))));
+    let reverse = network.add_link(&wire(Duration::from_ms(5)));
+    let mut config = TcpConfig::new(controller, vec![forward], vec![reverse]);
+    config.pacing = true;
+    config.burst = Burst::Single;
+    if controller == Kind::Cubic {
+        config.receive_buffer = Bytes::new(100 * 1448);
+    }
+    config.paced_by_line = gaps != Mechanism::Exact;
+    config.line = Some(network.add_line(gaps, mbps(1000.0), Bytes::new(1538)));
+    let tap = network.add_tap();
+    config.taps = vec![(tap, TapPlace::Sender)];
+    let flow = network.add_tcp(&config);
+    network.run_until(at(2.0));
+    let mut records = Vec::new();
+    network.take_tap_records(tap, &mut records);
+    let segments = records.iter().filter(|record| matches!(record.event, TapEvent::Segment { .. }));
+    let late = segments.map(|record| record.at).filter(|when| *when >= at(1.0)).collect();
+    (late, network.flow(flow).goodput.get())
+}
+
+/// Standard deviation of the rate in bins of a millisecond, in Mb/s (rapid 2.22).
+fn burstiness(departures: &[Instant]) -> f64 {
+    let mut bins = vec![0.0; 999];
+    for departure in departures {
+        if let Some(bin) = bins.get_mut(((*departure - at(1.0)).us() / 1000.0) as usize) {
+            *bin += 1538.0 * 8.0 / 1000.0;
+        }
+    }
+    headway_units::statistics::deviation(&bins)
+}
+
+#[test]
+fn h17_a_byte_clock_paces_tcp_smoothly_at_all_rates_and_a_timer_does_not() {
+    for rate in (1..10).map(|tenth| mbps(f64::from(tenth) * 100.0)) {
+        let [clock, timer] = [Mechanism::ByteClock, Mechanism::Timer]
+            .map(|gaps| paced_departures(Kind::FixedRate(FixedRate::new(rate)), gaps).0);
+        // The smallest frame takes 704 ns.
+        let gap = rate.time_for(Bytes::new(1538));
+        let errors = clock.windows(2).map(|pair| (pair[1] - pair[0] - gap).ns().abs());
+        assert!(errors.max() < Some(706), "{rate}");
+        let [clock, timer] = [clock, timer].map(|departures| burstiness(&departures));
+        println!("{rate}: byte clock {clock:.1} Mb/s in 1 ms, timer {timer:.1}");
+        assert!(clock < 50.0 && timer > 3.0 * clock, "{rate}: {clock} {timer}");
+    }
+}
+
+#[test]
+fn a_byte_clock_paces_a_window_as_smoothly_as_an_exact_pacer() {
+    let [exact, clock, timer] = [Mechanism::Exact, Mechanism::ByteClock, Mechanism::Timer]
+        .map(|gaps| paced_departures(Kind::Cubic, gaps));
+    let [smooth, filled, woken] = [&exact, &clock, &timer].map(|(departures, _)| burstiness(departures));
+    assert!((filled - smooth).abs() < 1.0 && woken > 1.5 * smooth, "{smooth} {filled} {woken}");
+    let goodput = [exact.1, clock.1, timer.1];
+    assert!(goodput[1] * 100 >= goodput[0] * 99 && goodput[2] * 100 >= goodput[0] * 97, "{goodput:?}");
 }

@@ -90,7 +90,7 @@ pub(crate) struct Sender {
     /// Whether the controller's reductions follow PRR.
     uses_prr: bool,
     pacer: Option<Box<Pacer>>,
-    /// For controllers that schedule departures.
+    /// For controllers that schedule departures, and segments whose pace the host's line keeps.
     slot: Option<Box<Slot>>,
     /// Whether every ACK tells the controller which segment caused it, and when that arrived.
     wants_stamps: bool,
@@ -157,8 +157,9 @@ impl Sender {
         let early = opening > now && opens && config.ecn != Ecn::Classic;
         let late = round_trip > 0 && (early || config.meets_middlebox());
         let needs = controller.needs();
-        let slot = needs.departures.then(Box::default);
-        let paced = slot.is_none() && (config.pacing || controller.pacing_rate().is_some());
+        let paced = !needs.departures && (config.pacing || controller.pacing_rate().is_some());
+        let by_line = paced && config.paced_by_line && config.line.is_some();
+        let slot = (needs.departures || by_line).then(|| Box::new(Slot::new(by_line)));
         let mut sender = Sender {
             una: 0,
             next: 0,
@@ -188,7 +189,7 @@ impl Sender {
             tlp: Tlp::new(),
             undo: Undo::default(),
             bursts: Bursts::new(
-                if needs.header { Burst::Single } else { config.burst },
+                if needs.header || by_line { Burst::Single } else { config.burst },
                 config.initial_window,
             ),
             usage: CwndUsage::default(),

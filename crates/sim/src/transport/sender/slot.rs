@@ -1,4 +1,4 @@
-//! Departures of a flow whose controller schedules each of them.
+//! Departures of a flow whose controller or pacer schedules each of them.
 
 use headway_control::Departure;
 use headway_queue::explicit::Header;
@@ -8,8 +8,8 @@ use super::*;
 /// The next departure.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Slot {
-    /// When the controller wants it (ns); `None` while there is nothing to send.
-    due: Option<u64>,
+    /// When it is wanted (ns); `None` while there is nothing to send.
+    pub(super) due: Option<u64>,
     /// When the host's line takes it (ns), once it is due.
     departure: Option<u64>,
     /// Whether there was nothing to send, or no window for it, since the last departure.
@@ -17,6 +17,11 @@ pub(super) struct Slot {
 }
 
 impl Slot {
+    /// Creates the slot of a flow that has sent nothing.
+    pub(super) fn new(idle: bool) -> Slot {
+        Slot { idle, ..Slot::default() }
+    }
+
     /// When the next packet may leave, as far as known (ns).
     pub(super) fn earliest(&self) -> u64 {
         self.departure.or(self.due).unwrap_or(0)
@@ -46,7 +51,7 @@ impl Sender {
         if self.is_explicit { self.controller.header() } else { None }
     }
 
-    /// Asks the controller when the next packet is due. Returns that time (ns) and the size of the packet if
+    /// Asks the controller, or the pacer, when the next packet is due. Returns that time (ns) and the size of the packet if
     /// it is due now and the host's line does not know yet.
     pub(crate) fn due(&mut self, now: u64) -> Option<(u64, u16)> {
         if self.slot.as_ref()?.departure.is_some() {
@@ -59,7 +64,11 @@ impl Sender {
             return None;
         }
         let idle = std::mem::take(&mut slot.idle);
-        let due = self.controller.schedule(Instant::from_ns(now), idle).ns();
+        let due = match &self.pacer {
+            Some(pacer) if idle => pacer.next().max(now),
+            Some(pacer) => pacer.next(),
+            None => self.controller.schedule(Instant::from_ns(now), idle).ns(),
+        };
         slot.due = Some(due);
         (due <= now).then_some((due, self.size))
     }

@@ -163,11 +163,13 @@ impl Sender {
             self.rto_timer = Timer::new(now, self.rtt.timeout());
         }
         let size = if seq == self.application.last() { self.application.last_size() } else { self.size };
+        // What a line delays does not delay the schedule.
+        let due = self.slot.as_ref().map_or(now, |slot| slot.due.unwrap_or(now));
         if self.sets_gaps {
             self.note_departure(now, seq, size, flags & RETRANSMITTED != 0);
         }
         if self.pacer.is_some() {
-            self.pace(now, size, first);
+            self.pace(due, size, first);
         }
         let ect = if self.ecn == Ecn::Off { 0 } else { self.ect };
         Packet {
