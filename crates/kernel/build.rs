@@ -4,9 +4,9 @@ use std::env;
 use std::path::Path;
 use std::process::Command;
 
-/// The controllers, the receiver of TCP Rapid, the middlebox, and segments of a fixed gap; then, for tests
+/// The controllers, the receiver of TCP Rapid, the middlebox, what fills gaps, and segments of a fixed gap; then, for tests
 /// and examples, what happens to ACKs, a link, and a controller that stalls connections.
-const SOURCES: [&str; 13] = [
+const SOURCES: [&str; 14] = [
     "bpf/ls_reno",
     "bpf/ls_dctcp",
     "bpf/hw_reno",
@@ -16,6 +16,7 @@ const SOURCES: [&str; 13] = [
     "bpf/rapid",
     "bpf/stamps",
     "bpf/edge",
+    "bpf/gaps",
     "bpf/pace",
     "tests/bpf/acks",
     "tests/bpf/link",

@@ -8,6 +8,7 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 
+#include "gaps.bpf.h"
 #include "socket.bpf.h"
 
 /* Linux does not pace this many segments at the beginning of a connection. */
@@ -71,9 +72,10 @@ u32 BPF_PROG(hw_min_tso_segs, struct sock *sk)
 	if (tp->tcp_wstamp_ns > now)
 		return 1;
 	/* After a stall the schedule is not caught up with, as with Rapid. */
-	if (tp->data_segs_out < UNPACED || pace->due + gap < now)
+	if (tp->data_segs_out < UNPACED || pace->due + most_late(gap) < now)
 		pace->due = now;
-	pace_set_rate(sk, pace->due + gap - now, now);
+	note_departure(sk, pace->due);
+	pace_set_rate(sk, pace->due + gap > now ? pace->due + gap - now : 1, now);
 	return 1;
 }
 

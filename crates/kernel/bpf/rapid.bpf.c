@@ -24,10 +24,9 @@
 
 #include "rapid_clock.h"
 #include "rapid_departures.h"
+#include "gaps.bpf.h"
 #include "socket.bpf.h"
 
-#define BPF_F_NO_PREALLOC 1
-#define BPF_SK_STORAGE_GET_F_CREATE 1
 /* Linux does not pace this many segments at the beginning of a connection. */
 #define UNPACED 10
 /* Packets in flight that are known, a power of two: 250 ms of 100 Mb/s. With all else this is below the 64 KB
@@ -112,8 +111,8 @@ struct rapid_connection {
 	/* How far the packets in flight are known. */
 	hw_u32 snd_nxt;
 	hw_u32 retransmitted;
-	/* When TCP last tried to send, in ns: new segments leave only then. Whether the packet that is due
-	 * leaves at that time. */
+	/* When TCP last tried to send, in ns: new segments leave only then, or when they were due where gaps are
+	 * filled. Whether the packet that is due leaves at that time. */
 	hw_u64 attempted;
 	hw_u32 leaving;
 	/* Whether there was nothing to send after the latest departure. */
@@ -181,6 +180,9 @@ HW_FUNCTION hw_u32 rapid_add_sent(struct rapid_connection *c HW_NONNULL, hw_u32 
 		COUNT(beside);
 	if (rapid_flight_is_full(&c->flight, SLOTS))
 		COUNT(forgotten);
+	/* One that is late may have been due before something else left. */
+	if (fills_gaps)
+		now = hw_max(now, c->flight.last);
 	rapid_flight_push(&c->flight, &c->ring[rapid_flight_end(&c->flight, SLOTS)], SLOTS, &sent, now);
 	return 0;
 }
@@ -189,7 +191,8 @@ HW_FUNCTION hw_u32 rapid_add_sent(struct rapid_connection *c HW_NONNULL, hw_u32 
  * paces nor asks about. */
 static __always_inline void rapid_note(struct tcp_sock *tp, struct rapid_connection *c)
 {
-	const hw_u64 now = tp->tcp_clock_cache;
+	/* Where gaps are filled, what TCP does not ask about follows the segment before it. */
+	const hw_u64 now = fills_gaps ? c->attempted : tp->tcp_clock_cache;
 	const hw_u32 una = tp->snd_una;
 	const hw_u32 next = tp->snd_nxt;
 	const hw_u32 mss = tp->mss_cache;
@@ -270,11 +273,14 @@ static __always_inline void rapid_plan(struct sock *sk, struct rapid_connection 
 	/* After a stall of this host the schedule is not caught up with, which would fill the buffer
 	 * of the bottleneck. */
 	gap = rapid_gap(&c->departures.stream, c->departures.index);
-	if (c->departures.due + gap < now)
+	if (c->departures.due + most_late(gap) < now)
 		c->departures.due = now - gap;
 	if (c->idle && c->departures.after_idle)
 		COUNT(empty);
 	c->leaving = 1;
+	if (fills_gaps)
+		c->attempted = c->departures.due;
+	note_departure(sk, c->departures.due);
 	c->idle = lost ? lost == 1 && !new : new <= tp->mss_cache;
 	rapid_set_pace(sk, c, now);
 }
@@ -290,6 +296,8 @@ u32 BPF_PROG(hw_min_tso_segs, struct sock *sk)
 		return 1;
 	rapid_note(tcp_sk(sk), c);
 	c->attempted = tcp_sk(sk)->tcp_clock_cache;
+	/* What is no probe is held up as long as probes are, or these would seem to meet a queue. */
+	note_departure(sk, c->attempted);
 	if (tcp_sk(sk)->data_segs_out >= UNPACED)
 		rapid_plan(sk, c);
 	return 1;

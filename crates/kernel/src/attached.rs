@@ -31,9 +31,17 @@ pub struct Attached {
 }
 
 impl Attached {
+    /// Has an interface of this thread's network namespace take single segments.
+    ///
+    /// # Errors
+    /// When there is no such interface, it is not Ethernet, or the kernel refuses.
+    pub fn single_segments(interface: &str) -> Result<Attached, Error> {
+        Attached::for_rapid(Interface { checksums: Vec::new(), ..Interface::here(interface)? })
+    }
+
     /// Changes an interface for TCP Rapid. With longer buffers TCP would wait until a window has room for one
     /// (tcp_tso_should_defer).
-    pub(crate) fn single_segments(interface: Interface) -> Result<Attached, Error> {
+    pub(crate) fn for_rapid(interface: Interface) -> Result<Attached, Error> {
         let namespace = File::open(NAMESPACE).map_err(Error::file("open", NAMESPACE))?;
         let attached = Attached { interface, namespace, programs: None };
         attached.interface.change()?;

@@ -63,6 +63,23 @@ impl Interface {
         Ok(active.into_iter().filter(|name| features::merges(name)).collect())
     }
 
+    /// Refuses an interface that may make its peer stop, as PAUSE frames of time 0 would let it go on.
+    pub(crate) fn check_flow_control(&self) -> Result<(), Error> {
+        match headway_telemetry::ethtool::flow_control(&self.name) {
+            Ok(false) => Ok(()),
+            Ok(true) => Err(self.error(&format!(
+                "its flow control is on, and so may be that of its peer, which PAUSE frames would disturb; \
+                 `ethtool -A {} autoneg off rx off tx off` turns it off",
+                self.name
+            ))),
+            Err(reason) => Err(self.error(&reason.to_string())),
+        }
+    }
+
+    pub(crate) fn error(&self, reason: &str) -> Error {
+        error(&self.name, reason)
+    }
+
     /// Returns the names of all Ethernet interfaces of this thread's network namespace that are up.
     ///
     /// # Errors
@@ -141,7 +158,7 @@ fn set_segments(interface: &str, segments: u32) -> Result<(), Error> {
 }
 
 /// Runs `ip` and returns what it prints.
-fn ip(interface: &str, arguments: &[&str]) -> Result<String, Error> {
+pub(crate) fn ip(interface: &str, arguments: &[&str]) -> Result<String, Error> {
     // An ordinary user's PATH may lack the folders of system programs.
     for program in ["ip", "/usr/sbin/ip", "/sbin/ip"] {
         match Command::new(program).args(arguments).output() {

@@ -35,6 +35,10 @@
 //!   one does. All estimation runs there, on 56 kB of state in the storage of the socket, so nothing depends
 //!   on a process. What each connection knows is read by an iterator over that storage (`rapid_flows.bpf.h`),
 //!   which any process can start; the controller runs without it where the kernel refuses iterators.
+//! - **Gaps of bytes need a process,** because no program can place frames on a line. A program at the interface
+//!   (`gaps.bpf.c`) redirects segments to a TAP device, with the time at which each is due, and `net`'s
+//!   `LineFiller` places them between PAUSE frames, past the queue discipline and so past that program. Only with
+//!   TCX, which ends with the process; without it segments would go on to a device that is gone.
 //! - **A receiver for TCP Rapid is two programs and no table of connections** (`stamps.bpf.c`): one notes in
 //!   the storage of a socket when segments arrive, before TCP locks it; one writes that into ACKs as an
 //!   option of TCP. Senders read it with the socket locked (`rapid_stamps.bpf.h`).
@@ -84,6 +88,8 @@ mod flow;
 #[cfg(feature = "bpf")]
 mod folder;
 #[cfg(feature = "bpf")]
+mod gaps;
+#[cfg(feature = "bpf")]
 mod instance;
 #[cfg(feature = "bpf")]
 mod loader;
@@ -112,7 +118,7 @@ pub use controller::{Carrier, Controller, EndOptions, LsOptions, RapidOptions, S
 pub use default::{FormerDefault, Namespace, available, current_default};
 pub use error::Error;
 #[cfg(not(feature = "bpf"))]
-pub use without_bpf::{Attached, Loaded, Loader, StampReceiver};
+pub use without_bpf::{Attached, DepartureTimes, Departures, Loaded, Loader, StampReceiver};
 
 #[cfg(feature = "bpf")]
 pub use attached::Attached;
@@ -127,6 +133,8 @@ pub use edge::{
 };
 #[cfg(feature = "bpf")]
 pub use flow::{Arrivals, RapidFlow};
+#[cfg(feature = "bpf")]
+pub use gaps::{DepartureTimes, Departures};
 #[cfg(feature = "bpf")]
 pub use instance::{Changed, Instance, Notes, killed, running};
 #[cfg(feature = "bpf")]

@@ -15,6 +15,7 @@ use crate::controller::{Carrier, Controller, EndOptions, LsOptions, RapidOptions
 use crate::default::available;
 use crate::device::Interface;
 use crate::error::Error;
+use crate::gaps::DepartureTimes;
 use crate::query::{READER, program_ids, read_counters};
 use crate::support::Ops;
 use crate::telemetry::{Counters, EndCounters, RapidCounters, Record};
@@ -39,6 +40,7 @@ pub struct Loader {
     telemetry: bool,
     unrestricted: bool,
     receives: bool,
+    fills_gaps: bool,
 }
 
 impl Loader {
@@ -53,6 +55,7 @@ impl Loader {
             telemetry: false,
             unrestricted: false,
             receives: false,
+            fills_gaps: false,
         }
     }
 
@@ -95,6 +98,12 @@ impl Loader {
     /// Lets programs without CAP_NET_ADMIN and other network namespaces choose the controller.
     pub fn unrestricted(mut self, on: bool) -> Loader {
         self.unrestricted = on;
+        self
+    }
+
+    /// Has TCP Rapid leave its gaps to one who takes its [`Departures`](crate::Departures).
+    pub fn fills_gaps(mut self, on: bool) -> Loader {
+        self.fills_gaps = on;
         self
     }
 
@@ -212,6 +221,7 @@ impl Loader {
                         .map_or(Ok(()), |options| map.set_initial_value(&options.to_bytes()))?;
                 }
                 Some(".rodata.options") => map.set_initial_value(&self.options.to_bytes())?,
+                Some(".rodata.gaps") => map.set_initial_value(&u64::from(self.fills_gaps).to_ne_bytes())?,
                 Some(".rodata.telemetry") => {
                     map.set_initial_value(&u32::from(self.telemetry).to_ne_bytes())?;
                 }
@@ -338,9 +348,17 @@ impl Loaded {
     /// When the kernel refuses.
     pub fn attach_to(&self, interface: Interface) -> Result<Attached, Error> {
         match self.controller {
-            Controller::Rapid => Attached::single_segments(interface),
+            Controller::Rapid => Attached::for_rapid(interface),
             _ => Attached::new(&self.object, interface),
         }
+    }
+
+    /// Returns when the segments of its connections are due, for TCP Rapid loaded with [`Loader::fills_gaps`].
+    ///
+    /// # Errors
+    /// For other controllers.
+    pub fn departure_times(&self) -> Result<DepartureTimes, Error> {
+        DepartureTimes::of(&self.object)
     }
 
     pub(crate) fn object(&self) -> &Object {

@@ -4,6 +4,7 @@ use headway_units::Duration;
 use libbpf_rs::{Link, MapCore as _, MapType, Object};
 
 use crate::error::Error;
+use crate::gaps::DepartureTimes;
 use crate::loader::{adapt, load, refused, set_options};
 use crate::support::Ops;
 
@@ -16,16 +17,17 @@ const NAME: &str = "hw_pace";
 pub struct Pace {
     // Declared before `object`, so that dropping unregisters first.
     _link: Link,
-    _object: Object,
+    object: Object,
 }
 
 impl Pace {
-    /// Registers it. With `by_window`, a window one segment above what is in flight keeps segments single;
+    /// Registers it; with `fills_gaps`, its gaps are for one who takes its
+    /// [`Departures`](crate::Departures). With `by_window`, a window one segment above what is in flight keeps segments single;
     /// without, the interface has to (`gso_max_segs`).
     ///
     /// # Errors
     /// When the kernel does not support it, the user lacks privileges, or it is registered already.
-    pub fn load(gap: Duration, by_window: bool) -> Result<Pace, Error> {
+    pub fn load(gap: Duration, by_window: bool, fills_gaps: bool) -> Result<Pace, Error> {
         crate::support::check()?;
         let ops = Ops::here()?;
         let object = include_bytes!(concat!(env!("OUT_DIR"), "/pace.bpf.o"));
@@ -33,13 +35,24 @@ impl Pace {
         let options = [gap.ns() as u64, u64::from(by_window)].map(u64::to_ne_bytes).concat();
         let mut object = load(object, NAME, |open| {
             adapt(open, ops)?;
+            for mut map in open.maps_mut().filter(|map| map.name() == ".rodata.gaps") {
+                map.set_initial_value(&u64::from(fills_gaps).to_ne_bytes())?;
+            }
             set_options(open, &options)
         })?;
         let registered = object.maps_mut().find(|map| map.map_type() == MapType::StructOps);
         let Some(mut registered) = registered else {
             return Err(Error::Internal(format!("{NAME} has no struct_ops map")));
         };
-        Ok(Pace { _link: registered.attach_struct_ops().map_err(refused(NAME))?, _object: object })
+        Ok(Pace { _link: registered.attach_struct_ops().map_err(refused(NAME))?, object })
+    }
+
+    /// Returns when the segments of its connections are due.
+    ///
+    /// # Errors
+    /// When the kernel gives no second descriptor.
+    pub fn departure_times(&self) -> Result<DepartureTimes, Error> {
+        DepartureTimes::of(&self.object)
     }
 
     /// Returns the name by which connections choose it.

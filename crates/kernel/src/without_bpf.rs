@@ -1,6 +1,10 @@
 //! What replaces the loader in a build without BPF: nothing can be loaded, so nothing is ever on.
 
 use std::convert::Infallible;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use headway_units::Instant;
 
 use crate::controller::{Controller, EndOptions, LsOptions, RapidOptions, StampOptions};
 use crate::error::Error;
@@ -40,6 +44,11 @@ impl Loader {
         self
     }
 
+    /// Whether others make the gaps.
+    pub fn fills_gaps(self, _on: bool) -> Loader {
+        self
+    }
+
     /// Says that it cannot be loaded.
     ///
     /// # Errors
@@ -59,6 +68,14 @@ impl Loaded {
         match self.0 {}
     }
 
+    /// When its segments are due.
+    ///
+    /// # Errors
+    /// Never, as there are none.
+    pub fn departure_times(&self) -> Result<DepartureTimes, Error> {
+        match self.0 {}
+    }
+
     /// Attaches programs to an interface.
     ///
     /// # Errors
@@ -73,11 +90,52 @@ impl Loaded {
 pub struct Attached(Infallible);
 
 impl Attached {
+    /// Prepares an interface.
+    ///
+    /// # Errors
+    /// Always.
+    pub fn single_segments(interface: &str) -> Result<Attached, Error> {
+        let _ = interface;
+        Err(Error::NotBuilt)
+    }
+
     /// Replaces the programs.
     ///
     /// # Errors
     /// Never, as there are none.
     pub fn switch(&mut self, _loaded: &Loaded) -> Result<(), Error> {
+        match self.0 {}
+    }
+}
+
+/// When segments are due; there are none.
+#[derive(Debug)]
+pub struct DepartureTimes(Infallible);
+
+/// Segments that leave; there are none.
+#[derive(Debug)]
+pub struct Departures(Infallible);
+
+impl Departures {
+    /// Says that they cannot be taken.
+    ///
+    /// # Errors
+    /// Always.
+    pub fn take(_: &str, _: Option<&DepartureTimes>, _: Option<u32>) -> Result<Departures, Error> {
+        Err(Error::NotBuilt)
+    }
+
+    /// The next one.
+    ///
+    /// # Errors
+    /// Never, as there are none.
+    pub fn next(&mut self, _: &mut Vec<u8>) -> io::Result<Option<Instant>> {
+        match self.0 {}
+    }
+}
+
+impl AsFd for Departures {
+    fn as_fd(&self) -> BorrowedFd<'_> {
         match self.0 {}
     }
 }

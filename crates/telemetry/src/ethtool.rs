@@ -10,6 +10,8 @@ const GET_GSO: u32 = 0x23;
 const GET_GRO: u32 = 0x2b;
 const GET_FLAGS: u32 = 0x25;
 const LRO: u32 = 1 << 15;
+/// The request for `struct ethtool_pauseparam`.
+const GET_PAUSE: u32 = 0x12;
 /// The request for `struct ethtool_ts_info`, and its length in words.
 const GET_TIMESTAMPS: u32 = 0x41;
 const TIMESTAMPS: usize = 11;
@@ -66,6 +68,20 @@ pub fn timestamps(name: &str) -> io::Result<Timestamps> {
     })
 }
 
+/// Returns whether the flow control of an interface (PAUSE frames, 802.3x) is on in a direction, or may be
+/// agreed on with the peer; a device that has none has it off.
+///
+/// # Errors
+/// The system's error.
+pub fn flow_control(name: &str) -> io::Result<bool> {
+    let mut words = [GET_PAUSE, 0, 0, 0];
+    match ask(name, &mut words) {
+        Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(false),
+        // Whether it is negotiated, and whether to send and to heed PAUSE frames.
+        result => result.map(|()| words[2] != 0 || words[3] != 0),
+    }
+}
+
 /// Makes a request whose structure has these words, which the kernel changes.
 fn ask(name: &str, words: &mut [u32]) -> io::Result<()> {
     let socket = UdpSocket::bind("127.0.0.1:0").or_else(|_| UdpSocket::bind("[::1]:0"))?;
@@ -92,5 +108,7 @@ mod tests {
         assert!(timestamps.software[1]);
         assert!(offloads("lo").is_ok());
         assert!(offloads("no-such-one").is_err());
+        assert!(!flow_control("lo").unwrap());
+        assert!(flow_control("no-such-one").is_err());
     }
 }

@@ -6,6 +6,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread;
 
 use anyhow::{Context as _, Result, anyhow, bail};
+use headway_units::Rate;
 use nix::sched::{CloneFlags, unshare};
 
 /// The name of the interface of both hosts.
@@ -95,6 +96,13 @@ impl Wire {
             ))?;
         }
         Ok(wire)
+    }
+
+    /// Gives the sender a line of this rate to fill, as a lab does; behind the wire, [`behind_line`] is it.
+    ///
+    /// [`behind_line`]: super::udp::behind_line
+    pub(super) fn set_line(&self, line: Rate) -> Result<()> {
+        self.sender.command(format!("ip link set {INTERFACE} alias headway-line={}", line.bps()))
     }
 
     /// Returns the address of the sender with a port.

@@ -32,7 +32,7 @@ const PACKET: Bytes = Bytes::new(1538);
 /// is how much longer it is than intended; several flows have an equal share of the rate each, and their own
 /// gaps count. `cpu` is what program and kernel take for both hosts, of one processor. Needs root.
 ///
-/// The wire between the hosts takes no time. What `pause` sends then passes a line of the rate `--line`,
+/// The wire between the hosts takes no time. What `pause` and `tcp-pause` send then passes a line of the rate `--line`,
 /// which takes the time of its bytes for each frame and drops PAUSE frames, as the first switch does. The
 /// models are those of the simulator, for a sender on such a line.
 #[derive(Args, Debug)]
@@ -52,7 +52,7 @@ pub(crate) struct GapsArgs {
         value_name = "RATE,..."
     )]
     rates: Vec<Rate>,
-    /// Rate of the line that `pause` fills and models have, at least that of the flows.
+    /// Rate of the line that `pause` and `tcp-pause` fill and models have, at least that of the flows.
     #[arg(long, default_value = "1 Gb/s", value_name = "RATE")]
     line: Rate,
     /// Numbers of flows, 1 to 16.
@@ -88,6 +88,8 @@ enum Mechanism {
     TcpDevice,
     /// Departure times that TCP sets and the queue discipline `fq` keeps.
     TcpFq,
+    /// TCP as with `tcp-device`, with PAUSE frames between its segments, as `headway cc rapid --gaps pause` has it.
+    TcpPause,
     /// Threads that send UDP when a timer of the kernel wakes them.
     Timer,
     /// Threads that look at the clock until it is time to send UDP.
@@ -103,10 +105,11 @@ enum Mechanism {
 }
 
 impl Mechanism {
-    const ALL: [Mechanism; 9] = [
+    const ALL: [Mechanism; 10] = [
         Mechanism::TcpWindow,
         Mechanism::TcpDevice,
         Mechanism::TcpFq,
+        Mechanism::TcpPause,
         Mechanism::Timer,
         Mechanism::Spin,
         Mechanism::Pause,
@@ -115,13 +118,18 @@ impl Mechanism {
         Mechanism::ModelPause,
     ];
 
+    /// Whether PAUSE frames fill the line.
+    fn fills_line(self) -> bool {
+        matches!(self, Mechanism::Pause | Mechanism::TcpPause)
+    }
+
     fn name(self) -> String {
         self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
     }
 
     /// Whether it sends over a line.
     fn has_line(self) -> bool {
-        self == Mechanism::Pause || self.model().is_some()
+        self.fills_line() || self.model().is_some()
     }
 
     /// Returns the simulator's mechanism if it is a model.

@@ -67,13 +67,13 @@ impl Source {
             Mechanism::Spin => Source::Udp(threads(Wait::Spin)?),
             Mechanism::Timer => Source::Udp(threads(Wait::Sleep)?),
             Mechanism::Pause => Source::Udp(Senders::frames(wire, plan.line, plan.flows, gap, packets)?),
-            tcp => Source::Tcp(tcp::Flows::start(wire, tcp, plan.flows, gap)?),
+            tcp => Source::Tcp(tcp::Flows::start(wire, tcp, plan.line, plan.flows, gap)?),
         })
     }
 
     fn stop(self) -> Result<()> {
         match self {
-            Source::Tcp(flows) => flows.stop(),
+            Source::Tcp(flows) => flows.stop()?,
             Source::Udp(senders) => senders.stop()?,
         }
         Ok(())
@@ -102,7 +102,7 @@ fn once(wire: &Wire, plan: &Plan, time: Duration) -> Result<Option<Run>> {
         return Ok(None);
     }
     // What the line holds in advance counts, so it begins with the first frame.
-    if plan.mechanism == Mechanism::Pause {
+    if plan.mechanism.fills_line() {
         seen = behind_line(plan.line, &seen);
     }
     seen.retain(|arrival| begin.is_some_and(|begin| (begin..begin + time).contains(&arrival.at)));

@@ -8,9 +8,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration as Span;
 
-use anyhow::{Context as _, Result};
-use headway_kernel::Pace;
-use headway_units::Duration;
+use anyhow::{Context as _, Result, anyhow};
+use headway_kernel::{Departures, Pace};
+use headway_net::frames::{Filled, LineFiller};
+use headway_units::{Duration, Rate};
 use socket2::{Domain, SockAddr, Socket, Type};
 
 use super::Mechanism;
@@ -32,20 +33,29 @@ const TIMEOUT: Span = Span::from_millis(200);
 pub(super) struct Flows {
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
+    filler: Option<JoinHandle<io::Result<Filled>>>,
     _pace: Option<Pace>,
 }
 
 impl Flows {
     /// Starts `count` connections, each of which sends a segment every `gap`.
-    pub(super) fn start(wire: &Wire, mechanism: Mechanism, count: u32, gap: Duration) -> Result<Flows> {
-        let segments = if mechanism == Mechanism::TcpDevice { 1 } else { u32::from(u16::MAX) };
+    pub(super) fn start(
+        wire: &Wire,
+        mechanism: Mechanism,
+        line: Rate,
+        count: u32,
+        gap: Duration,
+    ) -> Result<Flows> {
+        let fills = mechanism == Mechanism::TcpPause;
+        let segments = if fills || mechanism == Mechanism::TcpDevice { 1 } else { u32::from(u16::MAX) };
         wire.sender.command(format!("ip link set dev {INTERFACE} gso_max_segs {segments}"))?;
         let pace = match mechanism {
             Mechanism::TcpFq => None,
-            _ => Some(Pace::load(gap, mechanism == Mechanism::TcpWindow)?),
+            _ => Some(Pace::load(gap, mechanism == Mechanism::TcpWindow, fills)?),
         };
         let controller = pace.as_ref().map_or("reno", Pace::name);
         let stop = Arc::new(AtomicBool::new(false));
+        let filler = pace.as_ref().filter(|_| fills).map(|pace| fill(wire, line, pace, &stop)).transpose()?;
         let (mut senders, mut receivers) = (Vec::new(), Vec::new());
         for _ in 0..count {
             let (sender, receiver) = connect(wire, controller)?;
@@ -61,16 +71,40 @@ impl Flows {
             let stopped = Arc::clone(&stop);
             std::thread::spawn(move || send(&sender, &stopped))
         }));
-        Ok(Flows { stop, threads, _pace: pace })
+        Ok(Flows { stop, threads, filler, _pace: pace })
     }
 
-    pub(super) fn stop(self) {
+    /// Ends the connections.
+    ///
+    /// # Errors
+    /// If the line could not be filled.
+    pub(super) fn stop(self) -> Result<()> {
         self.stop.store(true, Ordering::Relaxed);
         for thread in self.threads {
             // They cannot panic.
             let _ = thread.join();
         }
+        if let Some(filler) = self.filler {
+            filler.join().map_err(|_| anyhow!("what fills the line has ended"))??;
+        }
+        Ok(())
     }
+}
+
+/// Starts what fills the line between the segments of all connections.
+fn fill(
+    wire: &Wire,
+    line: Rate,
+    pace: &Pace,
+    stop: &Arc<AtomicBool>,
+) -> Result<JoinHandle<io::Result<Filled>>> {
+    wire.set_line(line)?;
+    let times = pace.departure_times()?;
+    let (filler, mut segments) = wire
+        .sender
+        .run(move || Ok((LineFiller::open(INTERFACE)?, Departures::take(INTERFACE, Some(&times), None)?)))?;
+    let stopped = Arc::clone(stop);
+    Ok(std::thread::spawn(move || filler.run(&mut segments, Departures::next, &stopped)))
 }
 
 /// Connects a sender with a congestion controller.

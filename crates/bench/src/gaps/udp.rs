@@ -13,7 +13,7 @@ use headway_net::pacing::{self, Wait};
 use headway_units::{Bytes, Duration, Instant, Rate};
 
 use super::arrivals::Arrival;
-use super::hosts::{INTERFACE, Wire};
+use super::hosts::Wire;
 
 /// Payload of a packet of 1500 bytes.
 const PAYLOAD: usize = 1472;
@@ -71,7 +71,7 @@ impl Senders {
         gap: Duration,
         packets: usize,
     ) -> Result<Senders> {
-        wire.sender.command(format!("ip link set {INTERFACE} alias headway-line={}", line.bps()))?;
+        wire.set_line(line)?;
         let (stop, receiver) = (Arc::default(), receiver(wire)?);
         let to = SocketAddr::from(Wire::hop_address(PORTS.1));
         let sender = wire.sender.run(move || Ok(FrameSender::open(sender(0), to)?))?;

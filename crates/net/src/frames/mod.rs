@@ -4,14 +4,16 @@
 //! The first switch drops PAUSE frames. Their time is zero, so they stop no host. They need a line that takes
 //! its time for each frame and whose rate is known, and the right `CAP_NET_RAW`.
 
+mod filler;
 mod packet;
 mod station;
 
 use crate::clock::monotonic;
 use crate::error::NetError;
 use crate::pacing::sleep_until;
+pub use filler::{Filled, LATENCY, LineFiller};
 use headway_host::gap::{ByteClock, Frame};
-use headway_units::{Duration, Instant};
+use headway_units::{Bytes, Duration, Instant};
 use station::Station;
 use std::io;
 use std::mem::{size_of, zeroed};
@@ -37,10 +39,16 @@ const PATIENCE: Span = Span::from_secs(1);
 /// Sends packets to a peer with PAUSE frames between them.
 #[derive(Debug)]
 pub struct FrameSender {
-    fd: OwnedFd,
+    port: Port,
     station: Station,
     from: SocketAddr,
     to: SocketAddr,
+}
+
+/// Hands frames to an interface.
+#[derive(Debug)]
+struct Port {
+    fd: OwnedFd,
     pause: Vec<u8>,
 }
 
@@ -61,12 +69,8 @@ impl FrameSender {
     /// [`NetError::FrameSocket`] without `CAP_NET_RAW`.
     pub fn open(from: SocketAddr, to: SocketAddr) -> Result<FrameSender, NetError> {
         let station = Station::towards(to)?;
-        let fd = open(station.interface).map_err(|error| match error.kind() {
-            io::ErrorKind::PermissionDenied => NetError::FrameSocket,
-            _ => NetError::System(error),
-        })?;
-        let pause = packet::pause(station.macs[0], station.largest);
-        Ok(FrameSender { fd, station, from, to, pause })
+        let port = Port::open(station.interface, station.macs[0], station.largest)?;
+        Ok(FrameSender { port, station, from, to })
     }
 
     /// Returns a clock for the line, by which packets are scheduled from time zero on.
@@ -118,8 +122,19 @@ impl FrameSender {
             if batch.frames.is_empty() {
                 return Ok(true);
             }
-            self.send(&batch)?;
+            self.port.send(&batch)?;
         }
+    }
+}
+
+impl Port {
+    /// Opens a socket at the interface with this number and address.
+    fn open(interface: u32, address: [u8; 6], largest: Bytes) -> Result<Port, NetError> {
+        let fd = open(interface).map_err(|error| match error.kind() {
+            io::ErrorKind::PermissionDenied => NetError::FrameSocket,
+            _ => NetError::System(error),
+        })?;
+        Ok(Port { fd, pause: packet::pause(address, largest) })
     }
 
     /// Hands over frames, in order.
@@ -159,6 +174,19 @@ impl FrameSender {
 }
 
 impl Batch {
+    /// Adds a packet, and returns the buffer in whose place it is.
+    fn push(&mut self, frame: Vec<u8>) -> Option<Vec<u8>> {
+        self.frames.push(Ok(self.used));
+        self.used += 1;
+        match self.packets.get_mut(self.used - 1) {
+            Some(place) => Some(std::mem::replace(place, frame)),
+            None => {
+                self.packets.push(frame);
+                None
+            }
+        }
+    }
+
     /// Takes frames that start before `until` on the clock, as many as fit.
     fn fill(
         &mut self,

@@ -60,25 +60,39 @@ impl Station {
         let unknown = |why: &str| NetError::Frames(format!("to {}: {why}", peer.ip()));
         let route: Route =
             first(&["route", "get", &peer.ip().to_string()])?.ok_or_else(|| unknown("no route"))?;
-        let link: Link = first(&["-details", "link", "show", "dev", &route.dev])?
-            .ok_or_else(|| unknown("no interface"))?;
-        let name = link.ifname.clone();
-        let refused = |why: String| NetError::Frames(format!("at {name}: {why}"));
-        if link.link_type != "ether" {
-            return Err(refused("it is not Ethernet".to_owned()));
-        }
-        let line = link.line().map_err(refused)?;
+        let (link, mut station) = Station::describe(&route.dev)?;
         let next = route.gateway.unwrap_or_else(|| peer.ip().to_string());
         let family = if next.parse().is_ok_and(|next: IpAddr| next.is_ipv6()) { "-6" } else { "-4" };
         let neighbour: Option<Neighbour> =
             first(&[family, "neigh", "show", "to", &next, "dev", &link.ifname])?;
         let target = neighbour.and_then(|neighbour| mac(neighbour.lladdr.as_deref()?));
         let refused = |why: &str| NetError::Frames(format!("at {}: {why}", link.ifname));
-        let target = target.ok_or_else(|| refused("the hardware address of the next station is unknown"))?;
+        station.macs[1] =
+            target.ok_or_else(|| refused("the hardware address of the next station is unknown"))?;
+        Ok(station)
+    }
+
+    /// Finds an interface; the address of the next station is left zero.
+    ///
+    /// # Errors
+    /// [`NetError::Frames`] if it has no line whose rate is known.
+    pub(crate) fn at(interface: &str) -> Result<Station, NetError> {
+        Ok(Station::describe(interface)?.1)
+    }
+
+    fn describe(interface: &str) -> Result<(Link, Station), NetError> {
+        let refused = |why: &str| NetError::Frames(format!("at {interface}: {why}"));
+        let link: Link =
+            first(&["-details", "link", "show", "dev", interface])?.ok_or_else(|| refused("no interface"))?;
+        if link.link_type != "ether" {
+            return Err(refused("it is not Ethernet"));
+        }
+        let line = link.line().map_err(|why| refused(&why))?;
         let source = mac(link.address.as_deref().unwrap_or_default());
         let source = source.ok_or_else(|| refused("it has no hardware address"))?;
         let largest = Bytes::new(link.mtu) + WIRE_OVERHEAD;
-        Ok(Station { interface: link.ifindex, macs: [source, target], line, largest })
+        let station = Station { interface: link.ifindex, macs: [source, [0; 6]], line, largest };
+        Ok((link, station))
     }
 }
 
