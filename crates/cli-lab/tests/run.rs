@@ -533,6 +533,71 @@ pause = "10 s"
     }
 }
 
+/// Runs two flows of a host whose gaps PAUSE frames make, over a line of 50 Mb/s and a link of 20, and returns its
+/// folder and what left over the line: segments, PAUSE frames, and the bytes of both.
+fn run_with_filled_gaps(controller: &str) -> Option<(TempDir, [u64; 4])> {
+    let text = format!(
+        r#"
+duration = "2 s"
+warmup = "1 s"
+[[link]]
+from = "a"
+to = "b"
+rate = "20 Mb/s"
+delay = "5 ms"
+buffer = "100 kB"
+line = "50 Mb/s"
+[[flow]]
+from = "a"
+to = "b"
+controller = "{controller}"
+count = 2
+gaps = "byte-clock"
+pacing = true
+"#
+    );
+    let (folder, output) = run_in_lab(&text)?;
+    let errors = String::from_utf8_lossy(&output.stderr);
+    if errors.contains("/dev/net/tun") || errors.contains("need Linux 6.6") {
+        println!("SKIPPED: {errors}");
+        return None;
+    }
+    let lines = std::fs::read_to_string(folder.path().join("results/lines.csv"));
+    let lines = lines.unwrap_or_else(|_| panic!("{errors}"));
+    let fields: Vec<&str> = lines.lines().nth(1).unwrap().split(',').collect();
+    assert_eq!(fields[0], "client:eth0", "{lines}");
+    Some((folder, [1, 3, 2, 4].map(|field| fields[field].parse().unwrap())))
+}
+
+#[test]
+fn pause_frames_fill_the_gaps_of_tcp_and_end_at_the_first_hop() {
+    let _lab = LAB.lock().unwrap_or_else(PoisonError::into_inner);
+    for controller in ["rapid", "cubic", "reno"] {
+        let Some((folder, [segments, pauses, segment_bytes, pause_bytes])) = run_with_filled_gaps(controller)
+        else {
+            return;
+        };
+        let summary = json(&folder.path().join("results/summary.json"));
+        assert!(segments > 1_000 && pauses > segments, "{controller}: {segments} {pauses}");
+        // rapid F7: 88 bytes to the MTU.
+        assert!((88 * pauses..1538 * pauses).contains(&pause_bytes), "{controller}: {pauses} {pause_bytes}");
+        // What arrived at the queue of the link is what TCP sent, and no PAUSE frame (rapid F8).
+        let links = std::fs::read_to_string(folder.path().join("results/truth.csv")).unwrap();
+        let measured: u64 = links
+            .lines()
+            .filter(|line| line.contains(",a->b,"))
+            .map(|line| line.split(',').nth(4).unwrap().parse::<u64>().unwrap())
+            .sum();
+        assert!(measured > 0 && measured <= segment_bytes + 1_000, "{measured} {segment_bytes}");
+        if summary["valid"] == true {
+            let goodput = summary["total"]["goodput_bps"].as_f64().unwrap();
+            assert!((14e6..19.2e6).contains(&goodput), "{controller}: {summary}");
+        } else {
+            println!("INVALID: {summary}");
+        }
+    }
+}
+
 #[test]
 fn tcp_of_this_host_fills_an_emulated_path() {
     let _lab = LAB.lock().unwrap_or_else(PoisonError::into_inner);

@@ -286,9 +286,10 @@ pub struct FlowSpec {
     /// Whether the host uses segmentation offload, so that segments leave in bursts; default yes.
     #[serde(default = "yes")]
     pub offload: bool,
-    /// Rate of the sender's own line, for `rapid`; default that of the first link of the path with one.
+    /// Rate of the sender's own line, for `rapid` and `gaps`; default that of the first link of the path
+    /// with one.
     pub line: Option<Rate>,
-    /// How the sender makes gaps, for `rapid`; default `exact`.
+    /// How the sender makes gaps, for `rapid` and with `pacing`; default `exact`.
     #[serde(default = "exact")]
     pub gaps: Mechanism,
     /// Where the stamps in ACKs are taken, for `rapid` and `fast:rtt=owd`; default `driver`.

@@ -273,9 +273,9 @@ const FLOW: &[Row<FlowSpec>] = &[
         has: ["yes", "yes", "no"],
         used: |flow| first(&[("chunk", flow.chunk.is_some())]),
     },
+    Row { keys: "`pacing`", has: ["yes", "with `gaps = \"byte-clock\"`", "yes"], used: |_| None },
     Row {
-        keys: "`application-rate`, `read-rate`, `initial-window`, `ack-timeout`, `pacing`, a `receive-buffer` \
-               below 64 MB",
+        keys: "`application-rate`, `read-rate`, `initial-window`, `ack-timeout`, a `receive-buffer` below 64 MB",
         has: ["yes", "no", "yes"],
         used: |flow| {
             first(&[
@@ -283,7 +283,6 @@ const FLOW: &[Row<FlowSpec>] = &[
                 ("read-rate", flow.read_rate.is_some()),
                 ("initial-window", flow.initial_window != 10),
                 ("ack-timeout", flow.ack_timeout != Duration::from_ms(40)),
-                ("pacing", flow.pacing),
                 ("receive-buffer", flow.receive_buffer < Bytes::new(64_000_000)),
             ])
         },

@@ -75,6 +75,8 @@ pub(crate) struct PlannedFlow {
     pub(crate) stop: Option<Duration>,
     pub(crate) size: Option<u64>,
     pub(crate) demand: Demand,
+    /// Whether its packets have the mark of [`MARK`].
+    pub(crate) marked: bool,
 }
 
 /// What the application of a flow has to send, within its size.
@@ -153,6 +155,8 @@ pub(crate) struct Counters {
     pub(crate) finished: Instant,
 }
 
+/// The mark of packets between which PAUSE frames fill the line.
+pub(crate) const MARK: u32 = 0x4857;
 /// Port for flows with the first controller; those of further controllers follow.
 const PORT: u16 = 5001;
 /// Listen backlog: all flows, at most 100, connect at the same time.
@@ -411,6 +415,9 @@ fn connect_all(plan: &Plan) -> Result<Vec<Option<TcpStream>>, Error> {
 
 fn connect(plan: &Plan, index: usize, flow: &PlannedFlow) -> Result<TcpStream, Error> {
     let socket = socket(&flow.controller)?;
+    if flow.marked {
+        socket.set_mark(MARK).context("cannot mark packets")?;
+    }
     let listener = plan.controllers().into_iter().zip(PORT..).find(|(name, _)| *name == flow.controller);
     let port = listener.map_or(PORT, |(_, port)| port);
     if let Some(source) = flow.source {

@@ -80,6 +80,7 @@ fn flows(lab: &Lab, groups: &[TcpFlows]) -> Result<Vec<PlannedFlow>, Error> {
             stop: None,
             size: None,
             demand: group.demand,
+            marked: false,
         }));
     }
     Ok(flows)

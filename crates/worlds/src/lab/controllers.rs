@@ -4,13 +4,15 @@
 use crate::error::{Error, bail};
 use anyhow::Context as _;
 use headway_control::{Kind, LsParameters};
-use headway_kernel::{Attached, Controller, EndOptions, Loaded, Loader, LsOptions, RapidOptions, available};
+use headway_kernel::{
+    Attached, Controller, DepartureTimes, EndOptions, Loaded, Loader, LsOptions, RapidOptions, available,
+};
 use headway_lab::Lab;
 use headway_scenario::{EcnMode, FlowController, FlowSpec, Scenario, Topology};
 use headway_units::Rate;
 
 use super::changes::Step;
-use super::rapid;
+use super::{gaps, rapid};
 
 /// A controller that flows or programs require.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,8 +23,8 @@ enum Requirement {
     Program(Controller, LsOptions),
     /// One whose packets carry a header for routers.
     Ends(Controller, EndOptions),
-    /// TCP Rapid.
-    Rapid(RapidOptions),
+    /// TCP Rapid, and whether PAUSE frames make its gaps.
+    Rapid(RapidOptions, bool),
 }
 
 /// The kernel names of a scenario's controllers; dropping this unloads the loaded ones.
@@ -46,11 +48,9 @@ impl Controllers {
             let name = match flow.controller.known() {
                 Some(Kind::Rapid(parameters)) => {
                     let line = topology.line_of(scenario, flow);
-                    controllers.require(
-                        &key,
-                        Requirement::Rapid(rapid::options(&parameters, line, scenario)),
-                        &kernels,
-                    )?
+                    let options = rapid::options(&parameters, line, scenario);
+                    let required = Requirement::Rapid(options, gaps::are_filled(flow));
+                    controllers.require(&key, required, &kernels)?
                 }
                 _ => controllers.get(&key, &flow.controller, &kernels)?,
             };
@@ -97,6 +97,17 @@ impl Controllers {
         Ok(attached)
     }
 
+    /// Returns when the segments of TCP Rapid are due, if PAUSE frames make its gaps.
+    pub(super) fn departure_times(&self) -> Result<Option<DepartureTimes>, Error> {
+        let mut filled =
+            self.loaded.iter().filter(|(required, _)| matches!(required, Requirement::Rapid(_, true)));
+        let first = filled.next().map(|(_, loaded)| loaded.departure_times()).transpose();
+        if filled.next().is_some() {
+            bail!("the lab fills gaps for one kind of `rapid` at a time");
+        }
+        Ok(first.context("cannot fill gaps")?)
+    }
+
     /// Returns what flows get at a change; `None` unless it is one of a controller.
     pub(super) fn of_change(&self, change: usize) -> Option<&Loaded> {
         self.changes[change].map(|place| &self.loaded[place].1)
@@ -124,7 +135,9 @@ impl Controllers {
             }
             Requirement::Program(program, options) => Loader::new(*program).options(*options),
             Requirement::Ends(program, options) => Loader::new(*program).end_options(*options),
-            Requirement::Rapid(options) => Loader::new(Controller::Rapid).rapid_options(*options),
+            Requirement::Rapid(options, fills) => {
+                Loader::new(Controller::Rapid).rapid_options(*options).fills_gaps(*fills)
+            }
         };
         if let Some((_, same)) = self.loaded.iter().find(|(other, _)| *other == required) {
             return Ok(same.name().to_owned());
@@ -142,6 +155,7 @@ impl Controllers {
 
 /// Rejects controllers that no kernel can run.
 pub(super) fn check(index: usize, flow: &FlowSpec) -> Result<(), Error> {
+    gaps::check(index, flow)?;
     if rapid::is_rapid(flow) {
         return rapid::check(index, flow);
     }

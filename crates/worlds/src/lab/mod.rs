@@ -3,6 +3,7 @@
 mod background;
 mod changes;
 mod controllers;
+mod gaps;
 mod graph;
 mod middlebox;
 mod pair;
@@ -101,6 +102,7 @@ fn run_once(
     ends.sort();
     ends.dedup();
     let mut attached = controllers.attach(&lab, ends.into_iter())?;
+    let fillers = gaps::Fillers::start(scenario, translated, controllers, &lab)?;
     let mut middleboxes = middlebox::start(scenario, translated, &lab, options)?;
     let start = |role| start_all(scenario, translated, &flows, &lab, role, options);
     // Receivers first: senders open their connections before they are ready.
@@ -133,6 +135,7 @@ fn run_once(
     let truths = lab.truths_between(begin, last)?;
     let control = lab.control_between(begin, last)?;
     let passed = middleboxes.iter_mut().map(Endpoint::finish).collect::<Result<Vec<MiddleboxEnd>, _>>()?;
+    let filled = fillers.end()?;
     drop(attached);
     lab.down()?;
     let run = results::Run {
@@ -149,6 +152,7 @@ fn run_once(
     };
     let (mut results, invalid_reason) = run.results();
     let (ended, files) = programs.finish();
+    let files = gaps::with_counts(&filled, files)?;
     results.summary.programs = ended;
     Ok(Outcome { results, events: 0, wall: clock.elapsed(), invalid_reason, files })
 }
@@ -175,6 +179,7 @@ fn flows(
                 stop: spec.stop,
                 size: spec.size.map(|size| size.get()),
                 demand: demand(spec),
+                marked: gaps::are_paced(spec),
             });
         }
     }

@@ -5,7 +5,6 @@ use std::fs;
 
 use anyhow::Context as _;
 use headway_control::{Kind, RapidParameters};
-use headway_host::gap::Mechanism;
 use headway_host::nic::AckStamp;
 use headway_kernel::{Namespace, RapidOptions, StampOptions, StampReceiver};
 use headway_lab::Lab;
@@ -26,9 +25,6 @@ pub(super) fn is_rapid(flow: &FlowSpec) -> bool {
 
 /// Rejects what this host's sender and receiver do not have.
 pub(super) fn check(index: usize, flow: &FlowSpec) -> Result<(), Error> {
-    if flow.gaps != Mechanism::Exact {
-        bail!("`flow[{index}].gaps`: this host makes gaps by its own timers; use --on sim");
-    }
     if flow.stamp == AckStamp::Ms {
         bail!(
             "`flow[{index}].stamp`: this host uses no timestamps of milliseconds, but the arrival of ACKs instead; use --on sim"

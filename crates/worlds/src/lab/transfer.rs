@@ -31,6 +31,7 @@ pub fn transfer(lab: &Lab, [from, to]: [&str; 2], controller: &str, length: Dura
         stop: Some(length),
         size: None,
         demand: Demand::Greedy,
+        marked: false,
     };
     let program = Options::default().program()?;
     let start = |role, node: &str| {

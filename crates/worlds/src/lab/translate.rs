@@ -7,7 +7,7 @@ use headway_scenario::{EcnMode, FlowSpec, LinkSpec, Scenario, Topology};
 use headway_units::Duration;
 
 use super::middlebox::Middlebox;
-use super::{changes, controllers, graph, pair};
+use super::{changes, controllers, gaps, graph, pair};
 
 /// Interval of the truth log, and so the largest error of the end of warm-up.
 const INTERVAL: Duration = Duration::from_ms(1);
@@ -57,6 +57,7 @@ impl Translated {
         for (index, flow) in scenario.flow.iter().enumerate() {
             controllers::check(index, flow)?;
         }
+        let scenario = &gaps::with_lines(scenario);
         let topology = Topology::new(scenario);
         let converted = match pair::network(scenario, &topology)? {
             Some(network) => network,
