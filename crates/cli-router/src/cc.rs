@@ -1,6 +1,7 @@
 //! `headway cc`: congestion controllers for this kernel.
 
 mod end;
+mod gaps;
 mod on;
 mod rapid;
 mod receiver;

@@ -21,6 +21,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::OnArgs;
 use super::end::{attach, forget, restore_changed};
+use super::gaps::Filler;
 use super::show::{Totals, describe_carrier};
 use super::stop::{describe_changed, describe_killed, describe_left, describe_routes};
 use headway_program::family::ROUTER;
@@ -39,6 +40,8 @@ pub(super) struct Rapid<'a> {
     pub(super) interfaces: &'a [String],
     /// Whether to turn off what merges segments there.
     pub(super) offloads_off: bool,
+    /// Whether PAUSE frames make its gaps.
+    pub(super) fills_gaps: bool,
 }
 
 /// How to run a controller that needs no programs at interfaces.
@@ -59,7 +62,9 @@ impl<'a> Plain<'a> {
     fn loader(&self, controller: Controller, name: &str) -> Loader {
         let loader = Loader::new(controller).name(name).options(self.options).telemetry(self.log.is_some());
         let loader = loader.unrestricted(self.on.unrestricted || self.on.default);
-        self.rapid.iter().fold(loader, |loader, rapid| loader.rapid_options(rapid.options))
+        self.rapid
+            .iter()
+            .fold(loader, |loader, rapid| loader.rapid_options(rapid.options).fills_gaps(rapid.fills_gaps))
     }
 }
 
@@ -82,6 +87,16 @@ pub(super) fn run(controller: Controller, plain: &Plain<'_>, json: bool) -> Resu
     let (interfaces, attached) = match &plain.rapid {
         Some(rapid) => attach(&loaded, &mut notes, &name, rapid.interfaces, rapid.offloads_off)?,
         None => Default::default(),
+    };
+    let fills_gaps = plain.rapid.as_ref().is_some_and(|rapid| rapid.fills_gaps);
+    let filled = if fills_gaps { &interfaces[..] } else { &[] };
+    let fillers = match filled.iter().map(|interface| Filler::start(&loaded, &interface.name)).collect() {
+        Ok(fillers) => fillers,
+        Err(error) => {
+            drop(attached);
+            forget(&interfaces)?;
+            return Err(error);
+        }
     };
     let merging = interfaces.iter().map(|interface| Ok((interface.name.clone(), interface.merging()?)));
     let merging: BTreeMap<String, Vec<String>> = merging.collect::<Result<_>>()?;
@@ -114,6 +129,7 @@ pub(super) fn run(controller: Controller, plain: &Plain<'_>, json: bool) -> Resu
     report_on(instance.note(), json);
     let result = wait_for_signal(&loaded, log, &end);
     // Undone in reverse order, whatever happened.
+    let filled = Filler::end(fillers);
     drop(attached);
     let forgotten = forget(&interfaces);
     let restored = instance.end();
@@ -123,6 +139,7 @@ pub(super) fn run(controller: Controller, plain: &Plain<'_>, json: bool) -> Resu
     forgotten?;
     restored.context("the former default is not restored")?;
     report_off(&name, counted.ok(), json);
+    filled?.iter().filter(|_| !json).for_each(print_line);
     Ok(())
 }
 

@@ -1,7 +1,7 @@
 //! `headway cc rapid`.
 
 use anyhow::{Result, anyhow};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use headway_arithmetic::rapid::MAX_RATE;
 use headway_control::{Parameters as _, RapidParameters};
 use headway_kernel::RapidOptions;
@@ -31,6 +31,16 @@ fn line(text: &str) -> Result<Rate, String> {
     }
 }
 
+/// What makes the gaps between segments.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum GapKind {
+    /// The kernel's timers.
+    #[default]
+    Timer,
+    /// PAUSE frames (802.3x, time 0) that fill the line between segments, and that the first switch drops.
+    Pause,
+}
+
 /// What `headway cc rapid` can be told. The parameters are those of the simulator.
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -49,6 +59,11 @@ pub(super) struct RapidArgs {
     /// [default: all Ethernet interfaces that are up].
     #[arg(long, value_name = "NAME")]
     interface: Vec<String>,
+    /// What makes the gaps: `pause` needs interfaces with a line whose rate is known, such as an Ethernet
+    /// NIC with one transmit queue and no flow control, or that of a lab with a `line`; Linux 6.6; and
+    /// segments leave 5 ms later.
+    #[arg(long, value_enum, default_value_t, value_name = "KIND")]
+    gaps: GapKind,
     /// Turn off TSO, GSO, GRO and LRO of the interfaces meanwhile, for hosts that also receive: merged
     /// segments have one ACK.
     #[arg(long)]
@@ -106,7 +121,14 @@ impl RapidArgs {
         if let Some(warning) = self.warning() {
             print_error!("headway: {warning}");
         }
-        Ok(Rapid { options, described, interfaces: &self.interface, offloads_off: self.offloads_off })
+        let fills_gaps = self.gaps == GapKind::Pause;
+        Ok(Rapid {
+            options,
+            described,
+            interfaces: &self.interface,
+            offloads_off: self.offloads_off,
+            fills_gaps,
+        })
     }
 
     /// Returns the size of a packet on the wire.
@@ -116,7 +138,9 @@ impl RapidArgs {
 
     /// Says so if one connection cannot fill the line.
     fn warning(&self) -> Option<String> {
-        let highest = Rate::of(self.packet(), SHORTEST_GAP).filter(|highest| self.line > *highest)?;
+        let by_timer = self.gaps == GapKind::Timer;
+        let highest = Rate::of(self.packet(), SHORTEST_GAP);
+        let highest = highest.filter(|highest| by_timer && self.line > *highest)?;
         Some(format!(
             "one connection will not fill {}: the kernel's timer lets single packets of {} bytes leave at {highest} at most",
             self.line, self.mtu
@@ -135,7 +159,8 @@ impl RapidArgs {
             })?
         };
         let config = parameters.config(self.line, self.packet().get() as u32, STAMP_UNIT);
-        let described = [format!("line {}", self.line), parameters.to_string()];
+        let gaps = if self.gaps == GapKind::Pause { "gaps by PAUSE frames" } else { "" };
+        let described = [format!("line {}", self.line), gaps.to_owned(), parameters.to_string()];
         let described: Vec<String> = described.into_iter().filter(|part| !part.is_empty()).collect();
         Ok((RapidOptions { config, bridges_holes: parameters.bridges_holes() }, described.join(", ")))
     }
@@ -176,6 +201,11 @@ mod tests {
         assert_eq!(warning("400 Mb/s", "1500"), None);
         assert!(warning("500 Mb/s", "1500").expect("a warning").contains("at 410 Mb/s at most"));
         assert_eq!(warning("2 Gb/s", "9000"), None);
+        // Bytes make gaps of any length.
+        let filled =
+            Whole::try_parse_from(["rapid", "--line", "1 Gb/s", "--gaps", "pause"]).expect("arguments");
+        assert_eq!(filled.rapid.warning(), None);
+        assert_eq!(filled.rapid.options().expect("options").1, "line 1 Gb/s, gaps by PAUSE frames");
     }
 
     #[test]
