@@ -205,7 +205,7 @@ mod tests {
         let filled =
             Whole::try_parse_from(["rapid", "--line", "1 Gb/s", "--gaps", "pause"]).expect("arguments");
         assert_eq!(filled.rapid.warning(), None);
-        assert_eq!(filled.rapid.options().expect("options").1, "line 1 Gb/s, gaps by PAUSE frames");
+        assert_eq!(filled.rapid.options().expect("options").1, "line 1.00 Gb/s, gaps by PAUSE frames");
     }
 
     #[test]

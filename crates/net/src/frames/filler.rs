@@ -280,7 +280,7 @@ mod tests {
         assert_eq!(seen.iter().map(|(port, _)| *port).collect::<Vec<_>>(), [1, 2, 1, 2, 1]);
         let filled = schedule.filled;
         assert_eq!((filled.segments, filled.late, filled.dry), (5, 0, 0));
-        // rapid F6: all bytes together are the time that has passed since the line was free, 40 us after the
+        // All bytes together are the time that has passed since the line was free, 40 us after the
         // beginning, and that of the last segment.
         let time = (filled.pause_bytes + filled.segment_bytes) as i64 * 8;
         assert_eq!(time, LATENCY.ns() + seen[4].1 - 40_000 + 1538 * 8);

@@ -243,7 +243,7 @@ fn paced_departures(controller: Kind, gaps: Mechanism) -> (Vec<Instant>, u64) {
     (late, network.flow(flow).goodput.get())
 }
 
-/// Standard deviation of the rate in bins of a millisecond, in Mb/s (rapid 2.22).
+/// Standard deviation of the rate in bins of a millisecond, in Mb/s.
 fn burstiness(departures: &[Instant]) -> f64 {
     let mut bins = vec![0.0; 999];
     for departure in departures {
