@@ -591,7 +591,8 @@ fn pause_frames_fill_the_gaps_of_tcp_and_end_at_the_first_hop() {
         assert!(measured > 0 && measured <= segment_bytes + 1_000, "{measured} {segment_bytes}");
         if summary["valid"] == true {
             let goodput = summary["total"]["goodput_bps"].as_f64().unwrap();
-            assert!((14e6..19.2e6).contains(&goodput), "{controller}: {summary}");
+            // Beyond 18.8 is what waited behind a hole when the warm-up ended, at most a buffer of 40 ms.
+            assert!((14e6..20.0e6).contains(&goodput), "{controller}: {summary}");
         } else {
             println!("INVALID: {summary}");
         }
